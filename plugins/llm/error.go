@@ -1,0 +1,68 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrorKind says what went wrong with an attempt. The gateway decides by it whether to try another route
+// and what the client is told.
+type ErrorKind string
+
+const (
+	// ErrUpstream: the upstream failed: 5xx, connection refused, broken off, timed out, nonsense.
+	ErrUpstream ErrorKind = "upstream"
+	// ErrRejected: the upstream refused this request for its form (a 400 that is neither policy nor
+	// length). Says nothing about the upstream's health.
+	ErrRejected ErrorKind = "rejected"
+	// ErrPolicy: the upstream declined by its content policy before replying. No other route is tried.
+	ErrPolicy ErrorKind = "policy"
+	// ErrContext: the request is too long for the upstream model. A larger route may be tried.
+	ErrContext ErrorKind = "context_overflow"
+	// ErrCapacity: the upstream is rate limiting; RetryAfter may say for how long.
+	ErrCapacity ErrorKind = "capacity"
+	// ErrCredentials: the upstream refused the operator's credentials. The operator is alerted.
+	ErrCredentials ErrorKind = "credentials"
+	// ErrProtocol: the provider broke the plugin protocol, or what it sent cannot be a reply.
+	ErrProtocol ErrorKind = "protocol"
+	// ErrBroken: the connection to the upstream broke in mid-reply, without a terminal message.
+	ErrBroken ErrorKind = "broken"
+	// ErrDied: the provider's process died. Only the host says this, never a provider.
+	ErrDied ErrorKind = "died"
+	// ErrCanceled: the caller left. Only the host says this, never a provider.
+	ErrCanceled ErrorKind = "canceled"
+)
+
+// Error is a typed failure of an attempt. Message is for the operator's log; it never reaches a client
+// (GAP-96), and it must not hold a credential or any part of a prompt.
+type Error struct {
+	Kind       ErrorKind
+	Message    string
+	Status     int           // the upstream's HTTP status, 0 if there was none
+	RetryAfter time.Duration // ErrCapacity: how long the upstream asked to wait, 0 if it did not say
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("%s: %s (status %d)", e.Kind, e.Message, e.Status)
+	}
+	return fmt.Sprintf("%s: %s", e.Kind, e.Message)
+}
+
+// Errorf makes an Error.
+func Errorf(kind ErrorKind, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// KindOf returns the kind of err, ErrUpstream for one that is not an *Error, and "" for nil.
+func KindOf(err error) ErrorKind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return ErrUpstream
+}

@@ -1,0 +1,80 @@
+package llm
+
+// EventKind says which fields of an Event count.
+type EventKind uint8
+
+const (
+	// EventAccepted: the upstream has taken the request (its 2xx headers). It comes first, once, before
+	// any text; the client's stream opens on it (GAP-63). Model may be set.
+	EventAccepted EventKind = iota + 1
+	// EventText: Text is a piece of the visible reply.
+	EventText
+	// EventReasoning: Text is a piece of hidden reasoning. It is never shown and never matched.
+	EventReasoning
+	// EventToolCall: a tool call begins. Index, ID and Name are set.
+	EventToolCall
+	// EventToolArguments: Text is a piece of the JSON arguments of the call at Index. Pieces of several
+	// calls may be interleaved.
+	EventToolArguments
+	// EventToolEnd: the call at Index is whole. Optional: without it a call ends with the reply.
+	EventToolEnd
+	// EventUsage: Usage is what the attempt has used so far. A later one replaces an earlier one.
+	EventUsage
+	// EventFinish: the reply ended by itself; Finish says why. It comes last, once. A reply that fails
+	// ends with an error instead.
+	EventFinish
+)
+
+// Event is one step of a reply. A legal sequence is: Accepted, then any of Text, Reasoning, ToolCall,
+// ToolArguments, ToolEnd and Usage, then Finish; it may stop at any point with an error instead.
+type Event struct {
+	Kind   EventKind
+	Index  int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
+	ID     string // EventToolCall
+	Name   string // EventToolCall
+	Text   string // EventText, EventReasoning, EventToolArguments: valid UTF-8
+	Usage  *Usage // EventUsage
+	Finish FinishReason
+	Model  string // EventAccepted, EventFinish: what the upstream said it was (ReportedModel); may be ""
+}
+
+// FinishReason says why a reply ended.
+type FinishReason string
+
+const (
+	FinishUnknown   FinishReason = ""               // the upstream did not say
+	FinishStop      FinishReason = "stop"           // natural end, or a stop sequence that the upstream honoured
+	FinishLength    FinishReason = "length"         // the output allowance was reached
+	FinishToolCalls FinishReason = "tool_calls"     // the reply ends in tool calls
+	FinishPolicy    FinishReason = "content_filter" // a content policy ended the reply
+)
+
+// Usage is what an attempt used, in tokens. Input, CacheRead and CacheWrite are disjoint: together they
+// are the prompt. Output counts everything generated; Reasoning is the part of Output that was hidden.
+// nil means that the upstream did not say; zero means that it said zero (GAP-109).
+type Usage struct {
+	Input      *int64
+	CacheRead  *int64
+	CacheWrite *int64
+	Output     *int64
+	Reasoning  *int64
+	// Estimated marks numbers that the provider counted for itself (GAP-108).
+	Estimated bool
+}
+
+// Count makes a token count that was reported.
+func Count(n int64) *int64 { return &n }
+
+// Tokens reads a count, taking one that was not reported as zero.
+func Tokens(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// Prompt is the sum of the three input classes, in tokens.
+func (u Usage) Prompt() int64 { return Tokens(u.Input) + Tokens(u.CacheRead) + Tokens(u.CacheWrite) }
+
+// Known reports whether the usage proves anything: an input or output count was reported.
+func (u *Usage) Known() bool { return u != nil && (u.Input != nil || u.Output != nil) }
