@@ -1,0 +1,86 @@
+package decode
+
+import (
+	"strings"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+)
+
+// mediaDepth bounds how many objects deep media is looked for. The deepest content that a family accepts
+// (a part in a tool result in a message) is three; what lies deeper is refused when it is read, as content
+// of an unknown type.
+const mediaDepth = 8
+
+// HasMedia reports whether there is an image or audio part anywhere in messages, input items or a system
+// prompt (MEDIA-01 to MEDIA-10, GAP-27). It looks through the raw text, before any of it has been checked:
+// through arrays, and in objects through what can hold content. What a tool was called with and how it was
+// declared is not content, and may hold anything.
+func HasMedia(content jsonview.View) bool { return hasMedia(content, mediaDepth) }
+
+func hasMedia(v jsonview.View, depth int) bool {
+	switch v.Kind() {
+	case jsonview.Array:
+		for _, e := range v.Elems() {
+			if e.Kind() == jsonview.Object && objectHasMedia(e, depth) {
+				return true
+			}
+		}
+	case jsonview.Object:
+		return objectHasMedia(v, depth)
+	}
+	return false
+}
+
+func objectHasMedia(v jsonview.View, depth int) bool {
+	if depth == 0 {
+		return false
+	}
+	var kind, content, output, source jsonview.View
+	for name, member := range v.Members() {
+		switch name {
+		case "type":
+			kind = member
+		case "content":
+			content = member
+		case "output":
+			output = member
+		case "source":
+			source = member
+		case "audio":
+			// An assistant's earlier spoken answer, by reference, is a member of the message.
+			if member.Kind() == jsonview.Object && !v.Get("type").Set() {
+				return true
+			}
+		}
+	}
+	switch t, _ := kind.Str(); t {
+	case "image_url", "input_image", "image", "input_audio", "audio", "output_audio", "computer_screenshot":
+		return true
+	case "file", "input_file", "document":
+		if fileIsMedia(v) || fileIsMedia(v.Get("file")) || fileIsMedia(source) {
+			return true
+		}
+	}
+	return hasMedia(content, depth-1) || hasMedia(output, depth-1) || hasMedia(source, depth-1)
+}
+
+// fileIsMedia reports whether what describes a file says that it is an image or sound, by its media type or
+// in a data URL.
+func fileIsMedia(v jsonview.View) bool {
+	for name, member := range v.Members() {
+		var prefix string
+		switch name {
+		case "media_type", "mime_type":
+		case "file_data", "file_url", "data", "url":
+			prefix = "data:"
+		default:
+			continue
+		}
+		text, _ := member.Str()
+		text = strings.ToLower(text[:min(len(text), len("data:audio/"))])
+		if strings.HasPrefix(text, prefix+"image/") || strings.HasPrefix(text, prefix+"audio/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package jsonview
+
+import "unicode/utf8"
+
+// AppendString appends s as a JSON string. What is appended is valid UTF-8 on one line: invalid bytes
+// become U+FFFD, control characters are escaped. U+2028, U+2029 and HTML's special characters stay.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	b = AppendEscaped(b, s)
+	return append(b, '"')
+}
+
+// AppendEscaped appends s as AppendString does, without the quotes: for a string that is written in pieces.
+func AppendEscaped(b []byte, s string) []byte {
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c >= ' ' && c != '"' && c != '\\' {
+				i++
+				continue
+			}
+			b = append(b, s[start:i]...)
+			b = appendEscape(b, c)
+			i++
+			start = i
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			b = append(b, s[start:i]...)
+			b = utf8.AppendRune(b, utf8.RuneError)
+			start = i + 1
+		}
+		i += n
+	}
+	return append(b, s[start:]...)
+}
+
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	}
+	const digits = "0123456789abcdef"
+	return append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+}
+
+// AppendCompact appends valid JSON text without the blanks between its tokens, and so on one line, as an
+// event stream needs it.
+func AppendCompact(b, valid []byte) []byte {
+	for i := 0; i < len(valid); {
+		switch c := valid[i]; {
+		case c == '"':
+			end := stringEnd(valid, i)
+			b = append(b, valid[i:end]...)
+			i = end
+		case isBlank(c):
+			i++
+		default:
+			b = append(b, c)
+			i++
+		}
+	}
+	return b
+}

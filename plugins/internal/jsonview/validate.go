@@ -1,0 +1,261 @@
+package jsonview
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// SyntaxError says where a text is not acceptable JSON, and why. It never holds a piece of the text.
+type SyntaxError struct {
+	Offset int    // in bytes from the beginning of the text
+	Reason string // such as "a name in double quotes is missing"
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset)
+}
+
+// validate returns the bounds of the one value in b.
+func validate(b []byte, maxDepth int) (start, end int, err error) {
+	if !utf8.Valid(b) {
+		return 0, 0, &SyntaxError{Offset: invalidUTF8(b), Reason: "the text is not valid UTF-8"}
+	}
+	s := scanner{b: b, max: maxDepth, open: make([]byte, 0, 64)}
+	start = blank(b, 0)
+	if end, err = s.text(start); err != nil {
+		return 0, 0, err
+	}
+	if rest := blank(b, end); rest < len(b) {
+		return 0, 0, &SyntaxError{Offset: rest, Reason: "there is something after the end of the JSON text"}
+	}
+	return start, end, nil
+}
+
+func invalidUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}
+
+// scanner validates without recursion: open holds the containers that are open, each by its closing byte.
+type scanner struct {
+	b    []byte
+	open []byte
+	max  int
+}
+
+func (s *scanner) fail(at int, reason string) error {
+	if at >= len(s.b) {
+		at, reason = len(s.b), "the text ends too early"
+	}
+	return &SyntaxError{Offset: at, Reason: reason}
+}
+
+// text checks the value that begins at i and returns the index after it.
+func (s *scanner) text(i int) (int, error) {
+	var err error
+	for {
+		// A value has to begin here.
+		i = blank(s.b, i)
+		switch s.at(i) {
+		case '{', '[':
+			if len(s.open) == s.max {
+				return 0, s.fail(i, fmt.Sprintf("arrays and objects are nested more than %d deep", s.max))
+			}
+			closing := s.b[i] + 2 // in ASCII the closing bracket is two after the opening one
+			s.open = append(s.open, closing)
+			i = blank(s.b, i+1)
+			if s.at(i) == closing {
+				break
+			}
+			if closing == '}' {
+				if i, err = s.name(i); err != nil {
+					return 0, err
+				}
+			}
+			continue
+		case '"':
+			i, err = s.str(i)
+		case 't':
+			i, err = s.word(i, "true")
+		case 'f':
+			i, err = s.word(i, "false")
+		case 'n':
+			i, err = s.word(i, "null")
+		default:
+			i, err = s.number(i)
+		}
+		if err != nil {
+			return 0, err
+		}
+		// A value, or the beginning of an empty container, has ended here: close what can be closed.
+		for more := false; !more; {
+			if len(s.open) == 0 {
+				return i, nil
+			}
+			closing := s.open[len(s.open)-1]
+			i = blank(s.b, i)
+			switch s.at(i) {
+			case closing:
+				s.open = s.open[:len(s.open)-1]
+				i++
+			case ',':
+				if i++; closing == '}' {
+					if i, err = s.name(blank(s.b, i)); err != nil {
+						return 0, err
+					}
+				}
+				more = true
+			default:
+				return 0, s.fail(i, "a comma or a closing bracket is missing")
+			}
+		}
+	}
+}
+
+// at returns the byte at i, and 0, which is valid nowhere, at the end of the text.
+func (s *scanner) at(i int) byte {
+	if i < len(s.b) {
+		return s.b[i]
+	}
+	return 0
+}
+
+// name checks a member's name and colon.
+func (s *scanner) name(i int) (int, error) {
+	if s.at(i) != '"' {
+		return 0, s.fail(i, "a name in double quotes is missing")
+	}
+	i, err := s.str(i)
+	if err != nil {
+		return 0, err
+	}
+	if i = blank(s.b, i); s.at(i) != ':' {
+		return 0, s.fail(i, "a colon is missing")
+	}
+	return i + 1, nil
+}
+
+func (s *scanner) word(i int, word string) (int, error) {
+	for k := range len(word) {
+		if s.at(i+k) != word[k] {
+			return 0, s.fail(i+k, "a value is missing or misspelled")
+		}
+	}
+	return i + len(word), nil
+}
+
+// str checks a string. Bytes that need a look are found eight at a time.
+func (s *scanner) str(i int) (int, error) {
+	i++
+	for {
+		i = plain(s.b, i)
+		switch c := s.at(i); {
+		case i >= len(s.b):
+			return 0, s.fail(i, "")
+		case c == '"':
+			return i + 1, nil
+		case c < ' ':
+			return 0, s.fail(i, "a control character in a string has to be escaped")
+		}
+		switch s.at(i + 1) { // after a backslash
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			i += 2
+		case 'u':
+			for k := i + 2; k < i+6; k++ {
+				if _, ok := hexDigit(s.at(k)); !ok {
+					return 0, s.fail(k, "four hexadecimal digits have to follow \\u")
+				}
+			}
+			i += 6
+		default:
+			return 0, s.fail(i+1, "an escape in a string is not one of JSON's")
+		}
+	}
+}
+
+// plain returns the index of the first byte at or after i that is a double quote, a backslash or a control
+// character.
+func plain(b []byte, i int) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	for ; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote := w ^ '"'*ones
+		slash := w ^ '\\'*ones
+		// Each term has the high bit set in the lowest byte that is zero (after the xor) or below a blank;
+		// a borrow can only set bits above that one, so the lowest bit set is right.
+		hit := ((w - ' '*ones) &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)
+		if hit &= highs; hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+// number checks a number by RFC 8259's grammar.
+func (s *scanner) number(i int) (int, error) {
+	start := i
+	if s.at(i) == '-' {
+		i++
+	}
+	switch c := s.at(i); {
+	case c == '0':
+		i++
+	case isDigit(c):
+		i = s.digits(i)
+	case i == start:
+		return 0, s.fail(i, "a value is missing or misspelled")
+	default:
+		return 0, s.fail(i, "a digit has to follow the minus sign")
+	}
+	if s.at(i) == '.' {
+		if i++; !isDigit(s.at(i)) {
+			return 0, s.fail(i, "a digit has to follow the decimal point")
+		}
+		i = s.digits(i)
+	}
+	if c := s.at(i); c == 'e' || c == 'E' {
+		if c = s.at(i + 1); c == '+' || c == '-' {
+			i++
+		}
+		if i++; !isDigit(s.at(i)) {
+			return 0, s.fail(i, "a digit has to follow the exponent's sign")
+		}
+		i = s.digits(i)
+	}
+	return i, nil
+}
+
+func (s *scanner) digits(i int) int {
+	for isDigit(s.at(i)) {
+		i++
+	}
+	return i
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+func hexDigit(c byte) (rune, bool) {
+	switch {
+	case isDigit(c):
+		return rune(c - '0'), true
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return rune(c|0x20-'a') + 10, true
+	}
+	return 0, false
+}
