@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+// Kind says what an endpoint does.
+type Kind string
+
+const (
+	Generate    Kind = "generate"
+	CountTokens Kind = "count_tokens"
+	Models      Kind = "models"
+	Model       Kind = "model"
+	Account     Kind = "account"
+)
+
+// Call is one request on its way through the handlers: entry makes it, auth and limits add to it, exchange
+// answers it, and entry writes the access line from it. It is used by the request's goroutine only.
+type Call struct {
+	ID       string    // X-Request-Id
+	Start    time.Time // the first byte
+	Kind     Kind      // "" when the path or the method is not in the table
+	Endpoint string    // the metric label: a name of the path table, never a path that was sent
+	ModelID  string    // Kind Model: the id in the path, decoded
+	// Family gives errors their shape and, for Generate and CountTokens, reads and writes the bodies.
+	Family families.Server
+	// APIKeyHeader: the endpoint also accepts x-api-key.
+	APIKeyHeader bool
+
+	Work      *engine.Work
+	Principal ledger.Principal // after auth
+	Body      []byte           // after limits, for POST
+	// BodyRead is when the body had been read: the total time limit counts from it (GAP-18).
+	BodyRead time.Time
+
+	Record Record
+}
+
+// Record is what the access line tells of a call beyond its status.
+type Record struct {
+	Stream     bool
+	Profile    string
+	Route      string // the route that answered, or the last one that was tried
+	Attempts   int
+	Input      int64 // tokens of the whole prompt, as charged
+	Output     int64 // tokens
+	Microcents int64 // charged
+	Pending    bool
+	Reason     string // the settlement's reason
+}
+
+type callKey struct{}
+
+// WithCall returns r with c on its context.
+func WithCall(r *http.Request, c *Call) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+}
+
+// CallOf returns the call that entry put on the request's context; nil when no entry handler came before.
+func CallOf(r *http.Request) *Call {
+	c, _ := r.Context().Value(callKey{}).(*Call)
+	return c
+}
+
+// Refuse writes an error reply in the family's shape (contract, "Errors").
+func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if e.Final() {
+		h.Set("X-Should-Retry", "false")
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	if e.Reason != "" {
+		h.Set("X-RateLimit-Reason", e.Reason)
+	}
+	if e.Allow != "" {
+		h.Set("Allow", e.Allow)
+	}
+	if c.Record.Reason == "" {
+		c.Record.Reason = string(e.Code)
+	}
+	w.WriteHeader(e.Status)
+	// The client may be gone; there is nobody left to tell.
+	_, _ = w.Write(c.Family.AppendError(nil, e))
+	return nil
+}

@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Backend is a running provider, as an exchange sees it.
+type Backend interface {
+	// Ready reports whether it takes requests at the moment.
+	Ready() bool
+	// ProvesCancel reports whether it can prove usage after a cancel (GAP-47).
+	ProvesCancel() bool
+	// Generate calls the upstream. Errors are *llm.Error.
+	Generate(ctx context.Context, req *llm.Request) (Stream, error)
+}
+
+// Stream is the reply of one attempt.
+type Stream interface {
+	// Recv returns the next events, several when several were waiting; io.EOF after EventFinish, an
+	// *llm.Error for any other end.
+	Recv() ([]llm.Event, error)
+	// Cancel asks a backend that proves usage after a cancel to stop; the stream goes on to its end.
+	Cancel(ctx context.Context) error
+	// Close abandons the stream; a Recv that waits returns. It may be called more than once.
+	Close()
+}
+
+// hosted is a plugin process as a Backend.
+type hosted struct{ plugin *host.Plugin }
+
+func (h hosted) Ready() bool        { return h.plugin.Ready() }
+func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage }
+
+func (h hosted) Generate(ctx context.Context, req *llm.Request) (Stream, error) {
+	s, err := h.plugin.Generate(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+var (
+	_ Backend = hosted{}
+	_ Stream  = (*host.Stream)(nil)
+)

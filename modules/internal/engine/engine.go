@@ -1,0 +1,228 @@
+// Package engine is the long-lived heart of the gateway: the ledger, the provider processes, the metrics
+// and the current configuration. It outlives Caddy's reloads: modules/gateway keeps one engine for a data
+// folder in a usage pool, each load of the HCL makes a Generation, and every request works on the
+// generation that was current when it came.
+//
+// It is for the modules of this gateway only. It knows nothing of Caddy and nothing of HTTP.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// ErrShutdown is the cause of a Work's context when the drain time is over.
+var ErrShutdown = errors.New("the gateway is shutting down")
+
+// Options are what an engine is opened with.
+type Options struct {
+	// DataDir is the folder of the ledger and of everything else that survives a restart.
+	DataDir string
+	// Logger is where the engine logs until SetLogger gives it another.
+	Logger *slog.Logger
+	// Builtin says how a built-in provider is started; nil for this executable's own command.
+	Builtin func(plugin string) (argv []string, ok bool)
+}
+
+// Engine is open from Open to Close.
+type Engine struct {
+	dataDir string
+	where   config.Store
+	log     *swapLogger
+	store   ledger.Store
+	host    *host.Host
+	metrics *Metrics
+	keys    *keyCache
+	bodies  *budget
+
+	mu          sync.Mutex
+	generations []*Generation // activated and not yet retired, oldest first
+	number      uint64
+	running     int
+	idle        chan struct{} // closed when nothing runs and draining has begun
+	draining    bool
+	stop        context.Context // done when live work must end
+	stopNow     context.CancelCauseFunc
+}
+
+// Open makes the data folder, takes the ledger (which recovers what a dead process left) and prepares to
+// run providers. An error says what to do.
+func Open(ctx context.Context, o Options, store config.Store) (*Engine, error) {
+	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the data folder: %w", err)
+	}
+	e := &Engine{
+		dataDir: o.DataDir,
+		where:   store,
+		log:     newSwapLogger(o.Logger),
+		metrics: newMetrics(),
+		keys:    newKeyCache(time.Second, time.Now),
+		bodies:  &budget{},
+	}
+	e.stop, e.stopNow = context.WithCancelCause(context.Background())
+	logger := slog.New(e.log)
+
+	db, err := sqlite.Open(ctx, sqlite.Options{
+		Path:    filepath.Join(o.DataDir, store.Path),
+		Logger:  logger,
+		Observe: e.metrics.observeLedger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the ledger: %w", err)
+	}
+	e.store = db
+	builtin := o.Builtin
+	if builtin == nil {
+		builtin = selfCommand
+	}
+	e.host = host.New(host.Options{
+		Builtin: builtin,
+		Logger:  logger,
+		OnState: func(provider string, s host.State) { e.metrics.setProviderState(provider, string(s)) },
+	})
+	return e, nil
+}
+
+// Store is the ledger.
+func (e *Engine) Store() ledger.Store { return e.store }
+
+// Metrics are the engine's collectors; their values outlive reloads.
+func (e *Engine) Metrics() *Metrics { return e.metrics }
+
+// DataDir is the engine's data folder.
+func (e *Engine) DataDir() string { return e.dataDir }
+
+// Ready returns nil when a request would be taken now, and the reason otherwise.
+func (e *Engine) Ready() error {
+	e.mu.Lock()
+	draining := e.draining
+	e.mu.Unlock()
+	g := e.Current()
+	switch {
+	case draining:
+		return ErrShutdown
+	case g == nil:
+		return errors.New("no configuration is active")
+	}
+	for name := range g.backends {
+		if g.Ready(name) {
+			return nil
+		}
+	}
+	return errors.New("no provider is ready")
+}
+
+// SetLogger sends what the engine logs from now on to l. Each configuration generation brings its own.
+func (e *Engine) SetLogger(l *slog.Logger) { e.log.set(l) }
+
+// Logger is the engine's logger; it stays valid over reloads.
+func (e *Engine) Logger() *slog.Logger { return slog.New(e.log) }
+
+// CheckConfig reads the HCL file at path. It starts each plugin that the file names for a moment, to ask it
+// for its settings, and needs no engine.
+func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
+	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
+	defer h.Close()
+	return config.Load(ctx, path, config.Options{Schema: schemaOf(h)})
+}
+
+func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Schema, error) {
+	return func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
+		return h.Schema(ctx, host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256})
+	}
+}
+
+// Work is one request's stay in the engine.
+type Work struct {
+	engine *Engine
+	gen    *Generation
+}
+
+// Begin registers a request on the current generation. It returns nil when no configuration is active.
+// Call Done when the request and its settlement are over.
+func (e *Engine) Begin() *Work {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := len(e.generations)
+	if n == 0 {
+		return nil
+	}
+	g := e.generations[n-1]
+	g.refs++
+	e.running++
+	return &Work{engine: e, gen: g}
+}
+
+// Generation is the configuration that the request works on.
+func (w *Work) Generation() *Generation { return w.gen }
+
+// Engine is the engine that the request works in.
+func (w *Work) Engine() *Engine { return w.engine }
+
+// Stopping is done, with cause ErrShutdown, when live work must end.
+func (w *Work) Stopping() context.Context { return w.engine.stop }
+
+// Done ends the request's stay.
+func (w *Work) Done() {
+	e := w.engine
+	e.mu.Lock()
+	e.running--
+	if e.running == 0 && e.draining {
+		close(e.idle)
+	}
+	release := w.gen.unref()
+	e.mu.Unlock()
+	release()
+}
+
+// Drain waits for the running requests, at most the current generation's drain timeout; then it tells those
+// that are left to end (each writes its error frame and settles). It may be called more than once.
+func (e *Engine) Drain() {
+	e.mu.Lock()
+	if !e.draining {
+		e.draining = true
+		e.idle = make(chan struct{})
+		if e.running == 0 {
+			close(e.idle)
+		}
+	}
+	idle := e.idle
+	timeout := time.Minute
+	if n := len(e.generations); n > 0 {
+		timeout = e.generations[n-1].Config.Gateway.DrainTimeout
+	}
+	e.mu.Unlock()
+
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+		e.Logger().Warn("drain timeout is over: ending the requests that are left", "drain_timeout", timeout)
+		e.stopNow(ErrShutdown)
+		<-idle
+	}
+}
+
+// Close drains, ends the provider processes and closes the ledger.
+func (e *Engine) Close() error {
+	e.Drain()
+	e.stopNow(ErrShutdown)
+	e.host.Close()
+	if err := e.store.Close(); err != nil {
+		return fmt.Errorf("closing the ledger: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/host"
+)
+
+// Generation is one loaded configuration with its running providers. Requests that began on it keep it
+// alive; it lets go of its providers when the configuration is replaced and the last of them has ended.
+type Generation struct {
+	Config *config.Config
+	Number uint64
+
+	backends map[string]Backend // by provider name
+	prices   map[string]int64   // price version by route name
+	plugins  []*host.Plugin
+	refs     int // requests, and one for whoever made it; guarded by Engine.mu
+}
+
+// Prepare starts what the configuration needs and records its prices. The result serves nobody until
+// Activate; either way it is given back with Retire.
+func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, error) {
+	if cfg.Store != e.where {
+		return nil, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; restart it to change that",
+			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)
+	}
+	g := &Generation{Config: cfg, backends: make(map[string]Backend), prices: make(map[string]int64), refs: 1}
+	if err := e.fill(ctx, g); err != nil {
+		g.releasePlugins()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (e *Engine) fill(ctx context.Context, g *Generation) error {
+	for _, r := range g.Config.Routes {
+		v, err := e.store.PriceVersion(ctx, r.Name, r.Price)
+		if err != nil {
+			return fmt.Errorf("recording the price of route %q: %w", r.Name, err)
+		}
+		g.prices[r.Name] = v
+	}
+	var errs []error
+	for _, p := range g.Config.Providers {
+		plugin, err := e.host.Acquire(ctx, host.Spec{
+			Name:         p.Name,
+			Source:       host.Source{Plugin: p.Plugin, Dir: g.Config.Gateway.PluginDir, SHA256: p.SHA256},
+			Settings:     p.Settings,
+			StartTimeout: p.StartTimeout,
+			DrainTimeout: g.Config.Gateway.DrainTimeout,
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("starting provider %q: %w", p.Name, err))
+			continue
+		}
+		g.plugins = append(g.plugins, plugin)
+		g.backends[p.Name] = hosted{plugin}
+	}
+	return errors.Join(errs...)
+}
+
+// Activate makes g the generation of the requests that come from now on.
+func (e *Engine) Activate(g *Generation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.number++
+	g.Number = e.number
+	e.generations = append(e.generations, g)
+	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
+	e.metrics.setGeneration(g.Number)
+}
+
+// Retire gives a generation back, activated or not. When it was the current one, the one before it (if it
+// is still there) becomes current again: a reload that fails after its start leaves the old one serving.
+func (e *Engine) Retire(g *Generation) {
+	e.mu.Lock()
+	e.generations = slices.DeleteFunc(e.generations, func(x *Generation) bool { return x == g })
+	if n := len(e.generations); n > 0 {
+		e.bodies.limit(e.generations[n-1].Config.Gateway.MaxBodyMemory)
+		e.metrics.setGeneration(e.generations[n-1].Number)
+	}
+	release := g.unref()
+	e.mu.Unlock()
+	release()
+}
+
+// Current is the active configuration, nil when there is none. Only for looking at: a request takes Begin.
+func (e *Engine) Current() *Generation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := len(e.generations); n > 0 {
+		return e.generations[n-1]
+	}
+	return nil
+}
+
+// unref is called with Engine.mu held; what it returns is called without.
+func (g *Generation) unref() func() {
+	g.refs--
+	if g.refs > 0 {
+		return func() {}
+	}
+	return g.releasePlugins
+}
+
+func (g *Generation) releasePlugins() {
+	for _, p := range g.plugins {
+		p.Release()
+	}
+}
+
+// Backend is the provider that runs as name, nil when there is none.
+func (g *Generation) Backend(name string) Backend { return g.backends[name] }
+
+// PriceVersion is the version of a route's price in this configuration.
+func (g *Generation) PriceVersion(route string) int64 { return g.prices[route] }
+
+// Ready reports whether the provider takes requests at the moment.
+func (g *Generation) Ready(provider string) bool {
+	b := g.backends[provider]
+	return b != nil && b.Ready()
+}
+
+// ContextLength is the largest context window that any route offers (MODEL-03), in tokens.
+func (g *Generation) ContextLength() int64 {
+	var n int64
+	for _, r := range g.Config.Routes {
+		n = max(n, r.ContextWindow)
+	}
+	return n
+}
+
+// Plan finds a plan of the configuration.
+func (g *Generation) Plan(name string) (config.Plan, bool) {
+	i := slices.IndexFunc(g.Config.Plans, func(p config.Plan) bool { return p.Name == name })
+	if i < 0 {
+		return config.Plan{}, false
+	}
+	return g.Config.Plans[i], true
+}

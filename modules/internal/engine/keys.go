@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// keyCache remembers who a key belongs to, for one second: a burst of requests looks its key up once, and
+// a change in the store made by anyone is seen within that second. Changes made through this engine are
+// seen at once.
+type keyCache struct {
+	ttl time.Duration
+	now func() time.Time
+
+	mu      sync.Mutex
+	epoch   uint64 // counts forget: an answer that was read before one is not kept after it
+	entries map[[32]byte]cachedKey
+}
+
+type cachedKey struct {
+	principal ledger.Principal
+	until     time.Time
+}
+
+// maxCachedKeys bounds the cache; beyond it everything is forgotten and looked up again.
+const maxCachedKeys = 10_000
+
+func newKeyCache(ttl time.Duration, now func() time.Time) *keyCache {
+	return &keyCache{ttl: ttl, now: now, entries: make(map[[32]byte]cachedKey)}
+}
+
+func (c *keyCache) get(hash [32]byte) (ledger.Principal, uint64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.entries[hash]
+	if !ok || !c.now().Before(k.until) {
+		return ledger.Principal{}, c.epoch, false
+	}
+	return k.principal, c.epoch, true
+}
+
+func (c *keyCache) put(hash [32]byte, p ledger.Principal, epoch uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if epoch != c.epoch {
+		return
+	}
+	if len(c.entries) >= maxCachedKeys {
+		clear(c.entries)
+	}
+	c.entries[hash] = cachedKey{principal: p, until: c.now().Add(c.ttl)}
+}
+
+func (c *keyCache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.epoch++
+	clear(c.entries)
+}
+
+// Lookup finds who a key belongs to, by the SHA-256 of its text. Keys that are not found are not remembered.
+func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
+	p, epoch, ok := e.keys.get(hash)
+	if ok {
+		return p, nil
+	}
+	p, err := e.store.Lookup(ctx, hash)
+	if err != nil {
+		return ledger.Principal{}, err
+	}
+	e.keys.put(hash, p, epoch)
+	return p, nil
+}
+
+// ForgetKeys makes the next Lookup of every key ask the store: call it after any change to accounts or keys.
+func (e *Engine) ForgetKeys() { e.keys.forget() }

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the gateway's collectors. They live as long as the engine and are registered anew at each
+// reload, for Caddy's registry is new then. Every label value comes from the configuration or from a closed
+// list, never from a request.
+type Metrics struct {
+	requests      *prometheus.CounterVec
+	duration      *prometheus.HistogramVec
+	firstEvent    *prometheus.HistogramVec
+	tokens        *prometheus.CounterVec
+	charged       *prometheus.CounterVec
+	held          prometheus.Gauge
+	upstreamError *prometheus.CounterVec
+	providerState *prometheus.GaugeVec
+	ledger        *prometheus.HistogramVec
+	ledgerBatch   prometheus.Histogram
+	generation    prometheus.Gauge
+}
+
+func newMetrics() *Metrics {
+	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_requests_total", Help: "Requests answered, by endpoint and HTTP status."},
+			[]string{"endpoint", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fareway_request_duration_seconds", Help: "Time from a request's first byte to its reply's last.", Buckets: seconds},
+			[]string{"endpoint"}),
+		firstEvent: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fareway_time_to_first_event_seconds", Help: "Time from a request's first byte to the first byte of its reply.", Buckets: seconds},
+			[]string{"endpoint"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_tokens_total", Help: "Tokens that upstreams reported, by route and price class."},
+			[]string{"route", "class"}),
+		charged: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered."},
+			[]string{"route"}),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fareway_held_microcents", Help: "Microcents on hold for running requests."}),
+		upstreamError: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_upstream_errors_total", Help: "Attempts that failed, by route and kind."},
+			[]string{"route", "kind"}),
+		providerState: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fareway_provider_state", Help: "1 for the state that a provider process is in."},
+			[]string{"provider", "state"}),
+		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fareway_ledger_duration_seconds", Help: "Time of a ledger operation, queueing and commit included.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}},
+			[]string{"operation"}),
+		ledgerBatch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "fareway_ledger_batch_size", Help: "Operations that shared one commit.",
+			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}}),
+		generation: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fareway_config_generation", Help: "Number of the configuration that serves."}),
+	}
+}
+
+// Collectors lists everything there is to register.
+func (m *Metrics) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
+		m.upstreamError, m.providerState, m.ledger, m.ledgerBatch, m.generation}
+}
+
+// Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
+func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Duration) {
+	m.requests.WithLabelValues(endpoint, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(endpoint).Observe(total.Seconds())
+	if firstEvent > 0 {
+		m.firstEvent.WithLabelValues(endpoint).Observe(firstEvent.Seconds())
+	}
+}
+
+// Tokens counts what an attempt on route reported, by class: "input", "cache_read", "cache_write", "output".
+func (m *Metrics) Tokens(route, class string, n int64) {
+	if n > 0 {
+		m.tokens.WithLabelValues(route, class).Add(float64(n))
+	}
+}
+
+// Charged counts a charge, in microcents.
+func (m *Metrics) Charged(route string, microcents int64) {
+	m.charged.WithLabelValues(route).Add(float64(microcents))
+}
+
+// Held moves the sum of the holds, in microcents.
+func (m *Metrics) Held(delta int64) { m.held.Add(float64(delta)) }
+
+// UpstreamError counts a failed attempt; kind is an llm.ErrorKind.
+func (m *Metrics) UpstreamError(route, kind string) {
+	m.upstreamError.WithLabelValues(route, kind).Inc()
+}
+
+func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
+	m.ledger.WithLabelValues(op).Observe(d.Seconds())
+	if batch > 0 {
+		m.ledgerBatch.Observe(float64(batch))
+	}
+}
+
+func (m *Metrics) setProviderState(provider, state string) {
+	m.providerState.DeletePartialMatch(prometheus.Labels{"provider": provider})
+	m.providerState.WithLabelValues(provider, state).Set(1)
+}
+
+func (m *Metrics) setGeneration(n uint64) { m.generation.Set(float64(n)) }
