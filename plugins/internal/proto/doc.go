@@ -1,0 +1,9 @@
+// Package proto is the protocol between the gateway and its provider plugins; provider.proto is its
+// specification. It is for packages plugins/internal/wire, plugins/host, plugins/provider and
+// plugins/providertest only: everyone else speaks package llm.
+//
+// The generated files are part of the repository, so that building needs the Go toolchain only; generating
+// them needs nothing more (see gen).
+package proto
+
+//go:generate go run ./gen
