@@ -1,0 +1,231 @@
+package tokens_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/tokens"
+)
+
+func user(text string) *llm.Request {
+	return &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
+}
+
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	t.Run("a greeting costs its word and the framing", func(t *testing.T) {
+		t.Parallel()
+		require.EqualValues(t, 8, tokens.Estimate(user("hi")))
+	})
+	t.Run("CNT-02 every part of a request counts", func(t *testing.T) {
+		t.Parallel()
+		req := user("hi")
+		last := tokens.Estimate(req)
+		grows := func(what string) {
+			t.Helper()
+			now := tokens.Estimate(req)
+			require.Greater(t, now, last, what)
+			last = now
+		}
+		req.Messages = append([]llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("Be brief.")}}}, req.Messages...)
+		grows("system prompt")
+		call := &llm.ToolCall{ID: "call_1", Name: "lookup"}
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: call}}})
+		grows("tool call")
+		call.Arguments = `{"city":"Graz"}`
+		grows("arguments")
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleTool, CallID: "call_1"})
+		grows("tool result")
+		req.Messages[len(req.Messages)-1].Parts = []llm.Part{llm.Text("twelve degrees")}
+		grows("text of the tool result")
+		req.Tools = []llm.Tool{{Name: "lookup", Schema: []byte(`{}`)}}
+		grows("tool")
+		req.Tools[0].Description = "Look up the weather."
+		grows("tool description")
+		req.Tools[0].Schema = []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`)
+		grows("tool schema")
+		req.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: []byte(`{"type":"object"}`)}
+		grows("schema of the answer")
+	})
+}
+
+// What o200k makes of each sample, counted with its published vocabulary.
+var samples = []struct {
+	file  string
+	o200k int64
+	off   float64
+}{
+	{"prose.txt", 180, 0.1},
+	{"code.txt", 229, 0.1},
+	{"data.json", 249, 0.1},
+	{"chinese.txt", 97, 0.1},
+	{"japanese.txt", 89, 0.1},
+	{"russian.txt", 100, 0.15},
+	{"german.txt", 75, 0.2},
+}
+
+func TestEstimateNearO200k(t *testing.T) {
+	t.Parallel()
+	for _, tt := range samples {
+		t.Run(tt.file, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join("testdata", tt.file))
+			require.NoError(t, err)
+			require.InEpsilon(t, tt.o200k, tokens.Text(string(text)), tt.off)
+		})
+	}
+}
+
+func TestTextOfHostileInputIsLinear(t *testing.T) {
+	t.Parallel()
+	for name, piece := range map[string]string{
+		"one endless word": "a", "capitals": "A", "marks": "!@", "one mark": "-", "blanks": " ", "lines": "\n",
+		"accents": "é", "ideographs": "漢", "emoji": "😀", "apostrophes": "'s", "bad bytes": "\xff",
+		"half a letter": "\xc3", "half a long letter": "\xe1\xb8", "blanks and marks": " .",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const n = 100_000
+			once, twice := tokens.Text(strings.Repeat(piece, n)), tokens.Text(strings.Repeat(piece, 2*n))
+			require.Positive(t, once)
+			require.InEpsilon(t, 2*once, twice, 0.01, "twice the text, twice the tokens")
+			require.LessOrEqual(t, once, int64(n*len(piece)))
+		})
+	}
+}
+
+// pieces of text that exercise every class.
+var piece = rapid.OneOf(
+	rapid.StringMatching(`[A-Z]{0,3}[a-z]{0,12}`),
+	rapid.StringMatching(`[ \t\n\r]{1,5}`),
+	rapid.StringMatching(`[0-9]{1,7}`),
+	rapid.StringMatching(`[!-/:-@\[-`+"`"+`{-~]{1,6}`),
+	rapid.SampledFrom([]string{"é", "ß", "ế", "привет", "αβγ", "שלום", "नमस्ते", "漢字", "かな", "한국", "。", "—", "😀", "\x00", "'s", "\xff"}),
+	rapid.String(),
+)
+
+var text = rapid.Map(rapid.SliceOfN(piece, 0, 20), func(p []string) string { return strings.Join(p, "") })
+
+func request(t *rapid.T) *llm.Request {
+	req := &llm.Request{}
+	for range rapid.IntRange(0, 4).Draw(t, "messages") {
+		m := llm.Message{Role: rapid.SampledFrom([]llm.Role{llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool}).Draw(t, "role")}
+		if m.Role == llm.RoleTool {
+			m.CallID = text.Draw(t, "call id")
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "parts") {
+			p := llm.Text(text.Draw(t, "text"))
+			if m.Role == llm.RoleAssistant && rapid.Bool().Draw(t, "call") {
+				p = llm.Part{Call: &llm.ToolCall{ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "arguments")}}
+			}
+			m.Parts = append(m.Parts, p)
+		}
+		req.Messages = append(req.Messages, m)
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "tools") {
+		req.Tools = append(req.Tools, llm.Tool{Name: text.Draw(t, "tool"), Description: text.Draw(t, "description"), Schema: []byte(text.Draw(t, "schema"))})
+	}
+	if rapid.Bool().Draw(t, "format") {
+		req.Format = &llm.Format{Name: text.Draw(t, "format name"), Schema: []byte(text.Draw(t, "format schema"))}
+	}
+	return req
+}
+
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	t.Run("the bound is never below the estimate", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			req := request(t)
+			require.GreaterOrEqual(t, tokens.Bound(req), tokens.Estimate(req))
+		})
+	})
+	t.Run("a text never costs more than its bytes", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			s := text.Draw(t, "text")
+			require.LessOrEqual(t, tokens.Text(s), int64(len(s)+1))
+		})
+	})
+	t.Run("CNT-02 a longer request never counts less", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			req := request(t)
+			before, bound := tokens.Estimate(req), tokens.Bound(req)
+			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text.Draw(t, "more"))}})
+			require.Greater(t, tokens.Estimate(req), before)
+			require.Greater(t, tokens.Bound(req), bound)
+		})
+	})
+	t.Run("counting is a function of the request", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			req := request(t)
+			require.Equal(t, tokens.Estimate(req), tokens.Estimate(req))
+		})
+	})
+}
+
+func TestBound(t *testing.T) {
+	t.Parallel()
+	t.Run("each byte of a text may be a token", func(t *testing.T) {
+		t.Parallel()
+		short, long := tokens.Bound(user("")), tokens.Bound(user("漢字\x00zzzz"))
+		require.EqualValues(t, len("漢字\x00zzzz"), long-short)
+	})
+	t.Run("a template may print JSON with white space at every bracket and separator", func(t *testing.T) {
+		t.Parallel()
+		const schema = `{"a":[1,2],"b":{}}`
+		req := &llm.Request{Tools: []llm.Tool{{Name: "f"}}}
+		without := tokens.Bound(req)
+		req.Tools[0].Schema = []byte(schema)
+		require.EqualValues(t, len(schema)+10, tokens.Bound(req)-without)
+	})
+}
+
+func TestCountingAllocatesNothing(t *testing.T) {
+	req := &llm.Request{
+		Messages: []llm.Message{
+			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("How warm is it in Graz, à peu près?")}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "c", Name: "f", Arguments: `{"city":"Graz"}`}}}},
+		},
+		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object"}`)}},
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { tokens.Estimate(req) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { tokens.Bound(req) }))
+}
+
+func FuzzText(f *testing.F) {
+	for _, tt := range samples {
+		text, err := os.ReadFile(filepath.Join("testdata", tt.file))
+		require.NoError(f, err)
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n := tokens.Text(s)
+		require.LessOrEqual(t, n, int64(len(s)+len(s)/16+1))
+		require.GreaterOrEqual(t, n, int64(utf8.RuneCountInString(s)/256))
+	})
+}
+
+func BenchmarkEstimate(b *testing.B) {
+	for _, tt := range samples {
+		b.Run(tt.file, func(b *testing.B) {
+			text, err := os.ReadFile(filepath.Join("testdata", tt.file))
+			require.NoError(b, err)
+			req := user(strings.Repeat(string(text), 20))
+			b.SetBytes(int64(len(text) * 20))
+			b.ReportAllocs()
+			for b.Loop() {
+				tokens.Estimate(req)
+			}
+		})
+	}
+}
