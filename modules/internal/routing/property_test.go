@@ -1,0 +1,104 @@
+package routing_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
+)
+
+// anyInput draws an input with routes of few distinct prices and qualities, so that ties occur.
+func anyInput(t *rapid.T) routing.Input {
+	in := routing.Input{
+		Profile: config.Profile{
+			Cost:    rapid.Float64Range(0, 1).Draw(t, "cost weight"),
+			Quality: rapid.Float64Range(0, 1).Draw(t, "quality weight"),
+		},
+		Needs:       routing.Needs{Tools: rapid.Bool().Draw(t, "tools")},
+		InputTokens: rapid.Int64Range(0, 200_000).Draw(t, "input"),
+		Allowance:   rapid.Int64Range(0, 100_000).Draw(t, "allowance"),
+		Ready:       func(r *config.Route) bool { return r.Provider != "down" },
+	}
+	for i := range rapid.IntRange(0, 6).Draw(t, "routes") {
+		r := route(fmt.Sprint("r", i),
+			rapid.SampledFrom([]float64{0, 0.3, 0.5, 1}).Draw(t, "quality"),
+			rapid.SampledFrom([]float64{0, 0.05, 1, 75}).Draw(t, "price"))
+		r.ContextWindow = rapid.Int64Range(1, 400_000).Draw(t, "window")
+		r.MaxOutput = rapid.Int64Range(1, 64_000).Draw(t, "limit")
+		r.Tools = rapid.Bool().Draw(t, "offers tools")
+		r.Provider = rapid.SampledFrom([]string{"up", "up", "down"}).Draw(t, "provider")
+		in.Routes = append(in.Routes, r)
+	}
+	return in
+}
+
+func TestPlanProperties(t *testing.T) {
+	t.Parallel()
+	t.Run("every route is judged once and every candidate is callable", rapid.MakeCheck(func(t *rapid.T) {
+		in := anyInput(t)
+		it, err := routing.Plan(in)
+		require.Equal(t, len(it.Candidates) == 0, err != nil)
+		require.Equal(t, len(in.Routes), len(it.Candidates)+len(it.Rejected))
+		for i, c := range it.Candidates {
+			require.True(t, c.Route.Tools || !in.Needs.Tools)
+			require.True(t, in.Ready(c.Route))
+			require.GreaterOrEqual(t, c.Allowance, int64(1))
+			require.LessOrEqual(t, c.Allowance, c.Route.MaxOutput)
+			require.LessOrEqual(t, in.InputTokens+c.Allowance, c.Route.ContextWindow)
+			for _, v := range []float64{c.CostScore, c.Shortfall, c.Distance} {
+				require.False(t, math.IsNaN(v))
+				require.GreaterOrEqual(t, v, 0.0)
+				require.LessOrEqual(t, v, 1.0)
+			}
+			if i > 0 {
+				require.LessOrEqual(t, it.Candidates[i-1].Distance, c.Distance)
+			}
+		}
+	}))
+	t.Run("file order decides ties only", rapid.MakeCheck(func(t *rapid.T) {
+		in := anyInput(t)
+		one, _ := routing.Plan(in)
+		in.Routes = rapid.Permutation(in.Routes).Draw(t, "permuted")
+		other, _ := routing.Plan(in)
+		judged := func(it routing.Itinerary) [][3]float64 {
+			values := [][3]float64{}
+			for _, c := range it.Candidates {
+				values = append(values, [3]float64{c.Distance, c.Cost, c.Route.Quality})
+			}
+			return values
+		}
+		require.Equal(t, judged(one), judged(other))
+		a, b := order(one), order(other)
+		slices.Sort(a)
+		slices.Sort(b)
+		require.Equal(t, a, b)
+	}))
+	t.Run("a better and cheaper route is never behind", rapid.MakeCheck(func(t *rapid.T) {
+		it, _ := routing.Plan(anyInput(t))
+		for i, behind := range it.Candidates {
+			for _, before := range it.Candidates[:i] {
+				require.False(t, behind.Cost < before.Cost && behind.Route.Quality > before.Route.Quality,
+					"%s dominates %s", behind.Route.Name, before.Route.Name)
+			}
+		}
+	}))
+}
+
+func BenchmarkPlan(b *testing.B) {
+	in := routing.Input{
+		Routes:  []config.Route{route("small", 0.45, 0.05), route("middle", 0.75, 0.5), route("deep", 0.95, 5)},
+		Profile: balanced, InputTokens: 1000,
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := routing.Plan(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

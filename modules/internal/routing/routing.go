@@ -1,0 +1,209 @@
+// Package routing decides which routes may serve a request and in which order they are tried. It is pure:
+// no clock, no network, no state; the same Input always gives the same Itinerary, so that a choice can be
+// explained offline. It is for the exchange and for `explain`. It also knows which model names are accepted
+// (Accept) and which profile a request runs with (Profile).
+//
+// # Candidates
+//
+// A route is a candidate when it offers what the request needs, when the request fits it, and when its
+// provider is ready, judged in this order. A request fits when input + allowance <= context window, with the
+// allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit, the
+// room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output
+// limit).
+//
+// # Order
+//
+// Candidates are ordered by compromise programming (Zeleny): each one's distance from an ideal route, which
+// is as good as the best candidate and as cheap as the cheapest one.
+//
+//	cost   = (input estimate x input price + expected output x output price) / 1e6, in microcents,
+//	         expected output = min(allowance sent, ExpectedOutput)
+//	c      = (log1p(cost) - log1p(lowest)) / (log1p(highest) - log1p(lowest)), 0 when all cost the same
+//	s      = (best quality - quality) / (best quality - worst quality), 0 when all are equally good
+//	distance = sqrt((w_cost x c)^2 + (w_quality x s)^2), the profile's weights scaled to a sum of 1
+//
+// The smallest distance comes first; ties go to the lower cost, then to the higher quality, then to file
+// order. The logarithm makes prices that differ tenfold equally far apart wherever they are on the scale;
+// the Euclidean distance is what lets a route in the middle win under balanced weights (PROF-03), where a
+// weighted sum would often leave only the extremes.
+package routing
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+const (
+	// DefaultAllowance is the output allowance, in tokens, of a request that gives none (ALLOW-06).
+	DefaultAllowance = 32768
+	// ExpectedOutput is how many output tokens a reply is taken to have when routes are compared. It is
+	// about what chat replies have; holds never count on it.
+	ExpectedOutput = 500
+)
+
+// Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
+// errors.Is. The first two cannot be helped by a retry (503 feature_unavailable), the third can (503
+// upstream_error, GAP-39).
+var (
+	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the request without it")
+	ErrTooLarge   = errors.New("input and output allowance fit no route's context window: send less, or ask for a smaller allowance")
+	ErrNotReady   = errors.New("no provider of a route that fits is ready: retry later")
+)
+
+// Input is everything a choice depends on.
+type Input struct {
+	Routes  []config.Route // in file order
+	Profile config.Profile
+	Needs   Needs
+	// InputTokens is the estimate of the prompt that clients see (tokens.Estimate), not the bound that
+	// holds are sized by.
+	InputTokens int64
+	// Allowance is the output allowance that the client gave, 0 when it gave none.
+	Allowance int64
+	// Ready says whether a route can be called at the moment. nil: all can.
+	Ready func(*config.Route) bool
+}
+
+// Needs is what a request needs a route to offer.
+type Needs struct {
+	Tools bool
+}
+
+// NeedsOf reads the needs from a request. A conversation that has tool calls in it needs a route that knows
+// tools even when this turn declares none.
+func NeedsOf(req *llm.Request) Needs {
+	tools := len(req.Tools) > 0 || slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
+		return m.Role == llm.RoleTool || slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil })
+	})
+	return Needs{Tools: tools}
+}
+
+// Candidate is a route that can serve the request, with the values it was judged by.
+type Candidate struct {
+	Route *config.Route // one of Input.Routes
+	// Allowance is the output allowance to send to the route, in tokens, at least 1. The hold counts it
+	// at the route's output price, at its largest over the itinerary (GAP-49).
+	Allowance int64
+
+	Cost      float64 // expected, in microcents; for comparing only
+	CostScore float64 // c, 0 for the cheapest candidate to 1 for the dearest
+	Shortfall float64 // s, 0 for the best candidate to 1 for the worst
+	Distance  float64 // from the ideal; the smallest is tried first
+}
+
+// Rejected is a route that is not a candidate.
+type Rejected struct {
+	Route *config.Route
+	Why   error // ErrNotOffered, ErrTooLarge or ErrNotReady
+}
+
+// Itinerary is the candidates in the order in which they are tried, each at most once, and the routes that
+// were rejected, in file order.
+type Itinerary struct {
+	Candidates []Candidate
+	Rejected   []Rejected
+}
+
+// Plan makes the itinerary. When there is no candidate it returns ErrNotOffered if no route offers what is
+// needed, else ErrTooLarge if none of those fits, else ErrNotReady; Rejected is filled then too.
+func Plan(in Input) (Itinerary, error) {
+	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes))}
+	// The reason of the route that came furthest is the reason of all.
+	err := ErrNotOffered
+	for i := range in.Routes {
+		route := &in.Routes[i]
+		allowance, why := judge(&in, route)
+		if why != nil {
+			it.Rejected = append(it.Rejected, Rejected{Route: route, Why: why})
+			if errors.Is(why, ErrNotReady) || (errors.Is(why, ErrTooLarge) && errors.Is(err, ErrNotOffered)) {
+				err = why
+			}
+			continue
+		}
+		it.Candidates = append(it.Candidates, Candidate{
+			Route: route, Allowance: allowance, Cost: expectedCost(route, in.InputTokens, allowance),
+		})
+	}
+	if len(it.Candidates) == 0 {
+		return it, err
+	}
+	score(it.Candidates, in.Profile)
+	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int {
+		return cmp.Or(
+			cmp.Compare(a.Distance, b.Distance),
+			cmp.Compare(a.Cost, b.Cost),
+			cmp.Compare(b.Route.Quality, a.Route.Quality),
+		)
+	})
+	return it, nil
+}
+
+// judge says whether a route is a candidate, and which allowance it would be sent.
+func judge(in *Input, route *config.Route) (allowance int64, why error) {
+	if in.Needs.Tools && !route.Tools {
+		return 0, ErrNotOffered
+	}
+	allowance, fits := fit(route, in.InputTokens, in.Allowance)
+	if !fits {
+		return 0, ErrTooLarge
+	}
+	if in.Ready != nil && !in.Ready(route) {
+		return 0, ErrNotReady
+	}
+	return allowance, nil
+}
+
+// fit returns the allowance that a route would be sent (ALLOW-04 to ALLOW-12). given is 0 for none.
+func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
+	room := route.ContextWindow - input
+	if given > 0 {
+		return min(given, route.MaxOutput), given <= room
+	}
+	return min(DefaultAllowance, route.MaxOutput, room), room >= 1
+}
+
+// expectedCost is what the request is likely to cost on a route, in microcents. Prices are in microcents per
+// million tokens.
+func expectedCost(route *config.Route, input, allowance int64) float64 {
+	output := min(allowance, ExpectedOutput)
+	return (float64(input)*float64(route.Price.Input) + float64(output)*float64(route.Price.Output)) / 1e6
+}
+
+// score fills in how far each candidate is from the ideal.
+func score(candidates []Candidate, profile config.Profile) {
+	low, high := math.Inf(1), math.Inf(-1)
+	worst, best := math.Inf(1), math.Inf(-1)
+	for _, c := range candidates {
+		low, high = min(low, c.Cost), max(high, c.Cost)
+		worst, best = min(worst, c.Route.Quality), max(best, c.Route.Quality)
+	}
+	cost, quality := weights(profile)
+	for i := range candidates {
+		c := &candidates[i]
+		c.CostScore = share(math.Log1p(c.Cost)-math.Log1p(low), math.Log1p(high)-math.Log1p(low))
+		c.Shortfall = share(best-c.Route.Quality, best-worst)
+		c.Distance = math.Hypot(cost*c.CostScore, quality*c.Shortfall)
+	}
+}
+
+// share is part / whole, and 0 where the candidates do not differ.
+func share(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// weights scales a profile's weights to a sum of 1. A profile without any weighs both alike.
+func weights(p config.Profile) (cost, quality float64) {
+	sum := p.Cost + p.Quality
+	if sum <= 0 {
+		return 0.5, 0.5
+	}
+	return p.Cost / sum, p.Quality / sum
+}

@@ -1,0 +1,203 @@
+package routing_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// perMillion is a price of one US dollar per million tokens, in microcents.
+const perMillion = 100_000_000
+
+// route makes a route with a large window that costs dollars per million input tokens, five times as much
+// for output.
+func route(name string, quality, dollars float64) config.Route {
+	price := int64(dollars * perMillion)
+	return config.Route{
+		Name: name, Provider: name, ContextWindow: 200_000, MaxOutput: 64_000, Quality: quality, Tools: true,
+		Price: config.Price{Input: price, CacheRead: price, CacheWrite: price, Output: 5 * price},
+	}
+}
+
+// The weights of the reference configuration.
+var (
+	budget   = config.Profile{Name: "budget", Cost: 0.8, Quality: 0.2}
+	balanced = config.Profile{Name: "balanced", Cost: 0.5, Quality: 0.5}
+	best     = config.Profile{Name: "max", Cost: 0.1, Quality: 0.9}
+)
+
+// order names the candidates of an itinerary.
+func order(it routing.Itinerary) []string {
+	names := []string{}
+	for _, c := range it.Candidates {
+		names = append(names, c.Route.Name)
+	}
+	return names
+}
+
+func TestProfilesPick(t *testing.T) {
+	t.Parallel()
+	small, middle, deep := route("small", 0.45, 0.05), route("middle", 0.75, 0.5), route("deep", 0.95, 5)
+	for _, tt := range []struct {
+		name    string
+		profile config.Profile
+		routes  []config.Route
+		order   []string
+	}{
+		{"PROF-01 budget favours cost", budget, []config.Route{deep, small}, []string{"small", "deep"}},
+		{"PROF-02 max favours quality", best, []config.Route{small, deep}, []string{"deep", "small"}},
+		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle}, []string{"middle", "small", "deep"}},
+		{"PROF-01 budget of three", budget, []config.Route{deep, middle, small}, []string{"small", "middle", "deep"}},
+		{"PROF-02 max of three", best, []config.Route{small, middle, deep}, []string{"deep", "middle", "small"}},
+		{"PROF-03 balanced of two extremes takes the cheaper", balanced, []config.Route{deep, small}, []string{"small", "deep"}},
+		{"one route", budget, []config.Route{deep}, []string{"deep"}},
+		{"free routes differ by quality", budget, []config.Route{route("a", 0.1, 0), route("b", 0.9, 0)}, []string{"b", "a"}},
+		{"equal quality goes to the cheaper", best, []config.Route{route("a", 0.5, 2), route("b", 0.5, 1)}, []string{"b", "a"}},
+		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)}, []string{"b", "a"}},
+		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle}, []string{"middle", "small", "deep"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			it, err := routing.Plan(routing.Input{Routes: tt.routes, Profile: tt.profile, InputTokens: 1000})
+			require.NoError(t, err)
+			require.Equal(t, tt.order, order(it))
+			require.Empty(t, it.Rejected)
+		})
+	}
+}
+
+// TestFit is worked example E27.
+func TestFit(t *testing.T) {
+	t.Parallel()
+	const none = 0
+	for _, tt := range []struct {
+		name                            string
+		window, maxOutput, input, given int64
+		sent                            int64 // 0: does not fit
+	}{
+		{"ALLOW-04 exactly fits", 10_000, 8_192, 4_000, 6_000, 6_000},
+		{"ALLOW-04 one token too many", 10_000, 8_192, 4_000, 6_001, 0},
+		{"ALLOW-12 sent up to the route's limit", 200_000, 8_192, 1_000, 20_000, 8_192},
+		{"ALLOW-06 default", 200_000, 64_000, 1_000, none, 32_768},
+		{"ALLOW-07 default up to the route's limit", 200_000, 8_192, 1_000, none, 8_192},
+		{"ALLOW-08 default up to the room left", 40_000, 64_000, 30_000, none, 10_000},
+		{"ALLOW-09 no room left", 40_000, 64_000, 40_000, none, 0},
+		{"one token of room", 40_000, 64_000, 39_999, none, 1},
+		{"fit is judged on what was given", 200_000, 64_000, 8, 10_000_000, 0},
+		{"input and allowance beyond int64", 200_000, 64_000, 1, 1<<63 - 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := route("only", 0.5, 1)
+			r.ContextWindow, r.MaxOutput = tt.window, tt.maxOutput
+			it, err := routing.Plan(routing.Input{
+				Routes: []config.Route{r}, Profile: balanced, InputTokens: tt.input, Allowance: tt.given,
+			})
+			if tt.sent == 0 {
+				require.ErrorIs(t, err, routing.ErrTooLarge)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.sent, it.Candidates[0].Allowance)
+		})
+	}
+}
+
+func TestRejections(t *testing.T) {
+	t.Parallel()
+	plain, narrow, down := route("plain", 0.5, 1), route("narrow", 0.5, 1), route("down", 0.5, 1)
+	plain.Tools = false
+	narrow.ContextWindow = 100
+	up := route("up", 0.5, 1)
+	in := func(routes ...config.Route) routing.Input {
+		return routing.Input{
+			Routes: routes, Profile: balanced, Needs: routing.Needs{Tools: true}, InputTokens: 1000, Allowance: 50,
+			Ready: func(r *config.Route) bool { return r.Provider != "down" },
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		routes []config.Route
+		err    error
+	}{
+		{"nothing offers it", []config.Route{plain}, routing.ErrNotOffered},
+		{"no routes", nil, routing.ErrNotOffered},
+		{"nothing that offers it fits", []config.Route{narrow, plain}, routing.ErrTooLarge},
+		{"nothing that fits is ready", []config.Route{plain, down, narrow}, routing.ErrNotReady},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			it, err := routing.Plan(in(tt.routes...))
+			require.ErrorIs(t, err, tt.err)
+			require.Empty(t, it.Candidates)
+			require.Len(t, it.Rejected, len(tt.routes), "every route has its reason")
+		})
+	}
+	t.Run("one is left", func(t *testing.T) {
+		t.Parallel()
+		it, err := routing.Plan(in(plain, narrow, up, down))
+		require.NoError(t, err)
+		require.Equal(t, []string{"up"}, order(it))
+		reasons := map[string]error{}
+		for _, r := range it.Rejected {
+			reasons[r.Route.Name] = r.Why
+		}
+		require.Equal(t, map[string]error{
+			"plain": routing.ErrNotOffered, "narrow": routing.ErrTooLarge, "down": routing.ErrNotReady,
+		}, reasons)
+	})
+}
+
+func TestNeedsOf(t *testing.T) {
+	t.Parallel()
+	call := llm.Part{Call: &llm.ToolCall{ID: "1", Name: "f"}}
+	for _, tt := range []struct {
+		name  string
+		req   llm.Request
+		tools bool
+	}{
+		{"text", llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}, false},
+		{"tools declared", llm.Request{Tools: []llm.Tool{{Name: "f"}}}, true},
+		{"a call in the conversation", llm.Request{Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{call}}}}, true},
+		{"a result in the conversation", llm.Request{Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1"}}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.tools, routing.NeedsOf(&tt.req).Tools)
+		})
+	}
+}
+
+// TestScores follows the formula of the package's doc by hand.
+func TestScores(t *testing.T) {
+	t.Parallel()
+	cheap, dear := route("cheap", 0.4, 0.01), route("dear", 0.8, 1)
+	it, err := routing.Plan(routing.Input{
+		Routes: []config.Route{cheap, dear}, Profile: config.Profile{Cost: 3, Quality: 1}, InputTokens: 1000, Allowance: 100,
+	})
+	require.NoError(t, err)
+	first, second := it.Candidates[0], it.Candidates[1]
+
+	// 1000 input tokens x 1 microcent and 100 output tokens x 5; a hundred times that.
+	require.InDelta(t, 1500, first.Cost, 1e-9)
+	require.InDelta(t, 150_000, second.Cost, 1e-9)
+	require.Zero(t, first.CostScore)
+	require.InDelta(t, 1, second.CostScore, 1e-9)
+	require.InDelta(t, 1, first.Shortfall, 1e-9)
+	require.Zero(t, second.Shortfall)
+	require.InDelta(t, 0.25, first.Distance, 1e-9)
+	require.InDelta(t, 0.75, second.Distance, 1e-9)
+}
+
+func TestExpectedOutputIsBounded(t *testing.T) {
+	t.Parallel()
+	r := route("only", 0.5, 0.01)
+	it, err := routing.Plan(routing.Input{Routes: []config.Route{r}, Profile: balanced, InputTokens: 0, Allowance: 60_000})
+	require.NoError(t, err)
+	require.InDelta(t, 5*routing.ExpectedOutput, it.Candidates[0].Cost, 1e-9)
+	require.Equal(t, int64(60_000), it.Candidates[0].Allowance, "the hold counts the whole allowance")
+}
