@@ -16,7 +16,7 @@ const (
 )
 
 // Flag reads an optional boolean; absent is false.
-func (v *Value) Flag() bool {
+func (v Value) Flag() bool {
 	if v.Set() && v.Is(jsonview.Bool) {
 		b, _ := v.Bool()
 		return b
@@ -25,7 +25,7 @@ func (v *Value) Flag() bool {
 }
 
 // Allowance reads an optional output allowance in tokens: an integer of at least 1 (GAP-25), 0 when absent.
-func (v *Value) Allowance() int64 {
+func (v Value) Allowance() int64 {
 	if !v.Set() {
 		return 0
 	}
@@ -41,12 +41,12 @@ func (v *Value) Allowance() int64 {
 }
 
 // Temperature reads an optional temperature from 0 to 2 (GAP-25).
-func (v *Value) Temperature() *float64 { return v.temperature(2, "must be a number from 0 to 2") }
+func (v Value) Temperature() *float64 { return v.temperature(2, "must be a number from 0 to 2") }
 
 // UnitTemperature reads an optional temperature from 0 to 1, the range of the messages family (GAP-25).
-func (v *Value) UnitTemperature() *float64 { return v.temperature(1, "must be a number from 0 to 1") }
+func (v Value) UnitTemperature() *float64 { return v.temperature(1, "must be a number from 0 to 1") }
 
-func (v *Value) temperature(highest float64, rule string) *float64 {
+func (v Value) temperature(highest float64, rule string) *float64 {
 	if !v.Set() {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (v *Value) temperature(highest float64, rule string) *float64 {
 }
 
 // Effort reads an optional reasoning_effort (CHAT-18, CHAT-19): "low", "medium" or "high", "" when absent.
-func (v *Value) Effort() string {
+func (v Value) Effort() string {
 	if !v.Set() {
 		return ""
 	}
@@ -73,7 +73,7 @@ func (v *Value) Effort() string {
 
 // Stop reads optional stop sequences, a string or an array of strings, and returns those that count: not
 // empty, each once, in the order sent (STOP-14 to STOP-20). Every entry has to keep the limits.
-func (v *Value) Stop() []string {
+func (v Value) Stop() []string {
 	if v.Kind() == jsonview.String {
 		return v.appendStop(nil)
 	}
@@ -82,7 +82,7 @@ func (v *Value) Stop() []string {
 
 // StopList reads stop sequences as Stop does, from an array of strings only; rule is what it reports of
 // anything else.
-func (v *Value) StopList(rule string) []string {
+func (v Value) StopList(rule string) []string {
 	if !v.Set() {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (v *Value) StopList(rule string) []string {
 	return stops
 }
 
-func (v *Value) appendStop(stops []string) []string {
+func (v Value) appendStop(stops []string) []string {
 	stop := v.Required()
 	if units(stop) > maxStopUnits {
 		v.Invalid("must be at most 256 characters long (UTF-16 code units)")

@@ -55,7 +55,7 @@ func (v *Value) Elem(i int, element jsonview.View) Value {
 }
 
 // Path spells out where the value stands.
-func (v *Value) Path() string { return string(v.appendPath(nil)) }
+func (v Value) Path() string { return string(v.appendPath(nil)) }
 
 func (v *Value) appendPath(b []byte) []byte {
 	if v.up != nil {
@@ -74,28 +74,28 @@ func (v *Value) appendPath(b []byte) []byte {
 
 // Invalid reports a 400 invalid_request_error: the path, then reason, such as "must be a string". A reason
 // never repeats what the client sent.
-func (v *Value) Invalid(reason string) {
+func (v Value) Invalid(reason string) {
 	if v.check.invalid == nil {
 		v.check.invalid = families.Invalid(v.Path() + " " + reason + ".")
 	}
 }
 
 // Unsupported reports a 400 unsupported_field.
-func (v *Value) Unsupported(reason string) {
+func (v Value) Unsupported(reason string) {
 	if v.check.unsupported == nil {
 		v.check.unsupported = families.Unsupported(v.Path() + " " + reason + ".")
 	}
 }
 
 // NotOffered reports a field that is refused with any value but null.
-func (v *Value) NotOffered() {
+func (v Value) NotOffered() {
 	if v.Set() {
 		v.Unsupported("is not supported: leave it out")
 	}
 }
 
 // Is reports a value that is missing or not of that kind, and whether it is.
-func (v *Value) Is(kind jsonview.Kind) bool {
+func (v Value) Is(kind jsonview.Kind) bool {
 	switch {
 	case v.Kind() == kind:
 		return true
@@ -110,16 +110,28 @@ func (v *Value) Is(kind jsonview.Kind) bool {
 }
 
 // Required reads a string that has to be there; it may be empty.
-func (v *Value) Required() string {
+func (v Value) Required() string {
 	v.Is(jsonview.String)
 	s, _ := v.Str()
 	return s
 }
 
 // Optional reads a string that may be absent.
-func (v *Value) Optional() string {
+func (v Value) Optional() string {
 	if !v.Set() {
 		return ""
 	}
 	return v.Required()
+}
+
+// NotText reports a content part that is neither text nor media, kind being its type (GAP-27): files are
+// not offered, and reasoning in the history is no content and passed over. Everything else is a mistake.
+func (v Value) NotText(kind string) {
+	switch kind {
+	case "file", "input_file", "document", "video_url", "input_video":
+		v.Unsupported("is a file, document or video, which is not supported: send text only")
+	case "reasoning", "thinking", "redacted_thinking":
+	default:
+		v.Invalid("is content of an unknown type")
+	}
 }

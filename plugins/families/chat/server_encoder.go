@@ -1,0 +1,156 @@
+package chat
+
+import (
+	"strconv"
+
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// encoder writes one reply. What all chunks have in common is made once; the rest is appended.
+type encoder struct {
+	head   families.Head
+	prefix string // a chunk up to and including `"choices":[`
+	suffix string // from after `]` to the end of the event
+	usage  bool   // the stream ends with a usage chunk (CHAT-09)
+
+	calls map[int]bool // the calls begun; true when arguments have been written
+	order []int        // their indexes, in the order in which they began
+}
+
+func newEncoder(usageChunk bool, head families.Head) *encoder {
+	var b []byte
+	b = append(b, `data: {"id":`...)
+	b = jsonview.AppendString(b, "chatcmpl-"+head.ID)
+	b = append(b, `,"object":"chat.completion.chunk","created":`...)
+	b = strconv.AppendInt(b, head.Created, 10)
+	b = append(b, `,"model":`...)
+	b = jsonview.AppendString(b, head.Model)
+	b = append(b, `,"choices":[`...)
+	e := &encoder{head: head, prefix: string(b), suffix: "}\n\n", usage: usageChunk}
+	if usageChunk {
+		e.suffix = `,"usage":null` + e.suffix
+	}
+	return e
+}
+
+// open and close write what stands around a delta of a chunk that does not finish the reply.
+func (e *encoder) open(b []byte) []byte {
+	b = append(b, e.prefix...)
+	return append(b, `{"index":0,"delta":{`...)
+}
+
+func (e *encoder) close(b []byte) []byte {
+	b = append(b, `},"finish_reason":null}]`...)
+	return append(b, e.suffix...)
+}
+
+// AppendStart appends the role chunk (SSE-04, SSE-21).
+func (e *encoder) AppendStart(b []byte) []byte {
+	b = append(e.open(b), `"role":"assistant","content":""`...)
+	return e.close(b)
+}
+
+// AppendEvent appends a chunk for a piece of text, the beginning of a tool call, or a piece of its
+// arguments. Pieces of several calls may be interleaved: each chunk names its call by index.
+func (e *encoder) AppendEvent(b []byte, ev llm.Event) []byte {
+	switch ev.Kind {
+	case llm.EventText:
+		if ev.Text == "" {
+			return b
+		}
+		b = append(e.open(b), `"content":`...)
+		b = jsonview.AppendString(b, ev.Text)
+		return e.close(b)
+	case llm.EventToolCall:
+		return e.appendCall(b, ev)
+	case llm.EventToolArguments:
+		if ev.Text == "" {
+			return b
+		}
+		return e.appendArguments(b, ev.Index, ev.Text)
+	case llm.EventToolEnd:
+		return e.appendEmptyArguments(b, ev.Index)
+	}
+	return b
+}
+
+func (e *encoder) appendCall(b []byte, ev llm.Event) []byte {
+	if e.calls == nil {
+		e.calls = make(map[int]bool)
+	}
+	if _, begun := e.calls[ev.Index]; !begun {
+		e.calls[ev.Index] = false
+		e.order = append(e.order, ev.Index)
+	}
+	b = append(e.open(b), `"tool_calls":[{"index":`...)
+	b = strconv.AppendInt(b, int64(ev.Index), 10)
+	b = append(b, `,"id":`...)
+	b = jsonview.AppendString(b, ev.ID)
+	b = append(b, `,"type":"function","function":{"name":`...)
+	b = jsonview.AppendString(b, ev.Name)
+	b = append(b, `,"arguments":""}}]`...)
+	return e.close(b)
+}
+
+func (e *encoder) appendArguments(b []byte, index int, piece string) []byte {
+	if _, begun := e.calls[index]; begun {
+		e.calls[index] = true
+	}
+	b = append(e.open(b), `"tool_calls":[{"index":`...)
+	b = strconv.AppendInt(b, int64(index), 10)
+	b = append(b, `,"function":{"arguments":`...)
+	b = jsonview.AppendString(b, piece)
+	b = append(b, `}}]`...)
+	return e.close(b)
+}
+
+// appendEmptyArguments completes a call that was made without arguments, which means {} (GAP-84).
+func (e *encoder) appendEmptyArguments(b []byte, index int) []byte {
+	if written, begun := e.calls[index]; !begun || written {
+		return b
+	}
+	return e.appendArguments(b, index, "{}")
+}
+
+// AppendEnd appends the finish chunk, the usage chunk where it was asked for, and the end marker (SSE-05 to
+// SSE-07).
+func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
+	for _, index := range e.order {
+		b = e.appendEmptyArguments(b, index)
+	}
+	b = append(b, e.prefix...)
+	b = append(b, `{"index":0,"delta":{},"finish_reason":`...)
+	b = jsonview.AppendString(b, finishReason(end, len(e.calls) > 0))
+	b = append(b, "}]"...)
+	b = append(b, e.suffix...)
+	if e.usage {
+		b = append(b, e.prefix...)
+		b = append(b, `],"usage":`...)
+		b = appendUsage(b, end)
+		b = append(b, "}\n\n"...)
+	}
+	return append(b, "data: [DONE]\n\n"...)
+}
+
+// AppendError appends the error frame, which ends the stream (SSE-31, GAP-58).
+func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
+	code := string(err.FrameCode())
+	kind := code
+	if err.Frame == "" {
+		kind = string(err.Type())
+	}
+	b = append(b, `data: {"error":{"message":`...)
+	b = jsonview.AppendString(b, err.Message)
+	b = append(b, `,"type":`...)
+	b = jsonview.AppendString(b, kind)
+	b = append(b, `,"code":`...)
+	b = jsonview.AppendString(b, code)
+	return append(b, "},\"usage\":{\"billing_pending\":true}}\n\n"...)
+}
+
+// AppendKeepAlive appends a comment line, which clients pass over (SSE-26).
+func (e *encoder) AppendKeepAlive(b []byte) []byte { return append(b, ": keepalive\n\n"...) }
+
+var _ families.Encoder = (*encoder)(nil)
