@@ -1,0 +1,23 @@
+// Package upstream is the one fake model service that all of Fareway's tests share. It is a real HTTP
+// server on the loopback device that behaves as an OpenAI-compatible chat-completions service does, the good
+// days and the bad ones: what it answers to a request is a Reply, a short script of Steps that can stream,
+// pause at a gate, report usage in several ways, fail and break off at any byte.
+//
+// It is strict with requests, as the real service is (decodeChat), so that a provider that passes here has
+// a fair chance outside; and it writes down what it served (Record), so that a ledger can be compared with it.
+//
+// Use it from tests of providers and of the gateway: Start in Go, the command cmd/fake-upstream from another
+// process. It is not for production, and no package but a test or that command imports it.
+//
+// # What is answered
+//
+// The reply to a request is the first of: the oldest reply queued with Server.Enqueue, the reply set for the
+// request's model with Server.SetModel, what Options.Script returns, and Answer, which says the prompt again.
+//
+// # How tokens are counted
+//
+// One token is one whitespace-separated word. A prompt is the words of all messages (their text, and the
+// names and arguments of their tool calls), one more for each message, and the words of the names and
+// descriptions of the tools. A completion is the words of the reasoning, the text, and the names and arguments
+// of the tool calls; a word that is split over several steps of one kind counts once.
+package upstream

@@ -1,0 +1,103 @@
+package upstream
+
+import "strings"
+
+// prepare makes the steps that are really done: repetitions written out, and the request's limits applied
+// where the reply honours them. An upstream made of a script knows its whole text beforehand, so it need not
+// withhold anything to look for a stop sequence.
+func prepare(r Reply, req *Request) []Step {
+	steps := repeat(r.Steps)
+	if r.Honour.Stop {
+		steps = honourStop(steps, req.Stop)
+	}
+	if r.Honour.MaxTokens && req.MaxTokens > 0 {
+		steps = honourMaxTokens(steps, req.MaxTokens)
+	}
+	return steps
+}
+
+// repeat writes Times and Every of text steps out.
+func repeat(steps []Step) []Step {
+	var out []Step
+	for _, s := range steps {
+		if s.Do != StepText || s.Times <= 1 {
+			out = append(out, s)
+			continue
+		}
+		for i := range s.Times {
+			if i > 0 && s.Every > 0 {
+				out = append(out, Step{Do: StepSleep, Every: s.Every})
+			}
+			out = append(out, Text(s.Text))
+		}
+	}
+	return out
+}
+
+// honourStop ends the text before the stop sequence that is complete first.
+func honourStop(steps []Step, stop []string) []Step {
+	var all strings.Builder
+	for _, s := range steps {
+		if s.Do == StepText {
+			all.WriteString(s.Text)
+		}
+	}
+	at, end := -1, 0
+	for _, seq := range stop {
+		if i := strings.Index(all.String(), seq); seq != "" && i >= 0 && (at < 0 || i+len(seq) < end) {
+			at, end = i, i+len(seq)
+		}
+	}
+	if at < 0 {
+		return steps
+	}
+	left := at
+	return endAt(steps, "stop", func(s Step) (string, bool) {
+		if s.Do != StepText {
+			return s.Text, true
+		}
+		if len(s.Text) > left {
+			return s.Text[:left], false
+		}
+		left -= len(s.Text)
+		return s.Text, true
+	})
+}
+
+// honourMaxTokens ends the reply after so many tokens.
+func honourMaxTokens(steps []Step, limit int64) []Step {
+	var m meter
+	return endAt(steps, "length", func(s Step) (string, bool) {
+		kept := m.take(s, limit)
+		if s.Do == StepToolCall { // half a name is no name
+			return "", kept == s.Name
+		}
+		return kept, len(kept) == len(s.Text)
+	})
+}
+
+// endAt keeps the steps whole until keep says that one is not; of that one it keeps the text returned, of
+// the pieces of the reply after it nothing, and reason becomes the finish reason.
+func endAt(steps []Step, reason string, keep func(Step) (string, bool)) []Step {
+	var out []Step
+	ended := false
+	for _, s := range steps {
+		switch s.Do {
+		case StepText, StepReasoning, StepToolCall, StepArguments:
+			if ended {
+				continue
+			}
+			text, whole := keep(s)
+			s.Text, ended = text, !whole
+			if ended && text == "" {
+				continue
+			}
+		case StepFinish:
+			if ended {
+				s.Text = reason
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}

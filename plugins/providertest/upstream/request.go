@@ -1,0 +1,56 @@
+package upstream
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Request is a request that the fake accepted.
+type Request struct {
+	// N counts the requests of a Server from 1, in the order of their arrival.
+	N int64
+	// ID is the reply's id, unique within a Server.
+	ID string
+	// Family is the shape it came in: "chat".
+	Family string
+	// Header is the HTTP header, with credentials replaced by "[redacted]".
+	Header http.Header
+	// Body is the request as it came.
+	Body json.RawMessage
+
+	Model        string
+	Messages     []Message
+	Tools        []Tool
+	Stop         []string
+	MaxTokens    int64 // 0: none given
+	Stream       bool
+	IncludeUsage bool
+}
+
+// Message is one message of a request. Text is all its text, joined.
+type Message struct {
+	Role       string
+	Text       string
+	ToolCallID string
+	Calls      []PastCall
+}
+
+// PastCall is a tool call that a message of the conversation made.
+type PastCall struct {
+	ID, Name, Arguments string
+}
+
+// Tool is a function that a request offers.
+type Tool struct {
+	Name, Description string
+}
+
+// LastUser is the text of the last user message, "" if there is none.
+func (r *Request) LastUser() string {
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		if r.Messages[i].Role == "user" {
+			return r.Messages[i].Text
+		}
+	}
+	return ""
+}

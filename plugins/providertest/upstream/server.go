@@ -1,0 +1,250 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxBody is the largest request that is read, in bytes.
+const maxBody = 64 << 20
+
+// Options shape a Server. The zero value answers every good request with Answer.
+type Options struct {
+	// APIKey is the key that requests must show as a bearer token. Empty: none is asked for.
+	APIKey string
+	// Models are the models that the service has. Empty: every name is one.
+	Models []string
+	// Script chooses the reply to a request for which none is queued or set. nil: Answer. It is called by
+	// several goroutines.
+	Script func(*Request) Reply
+	// OnEnd is called with each record before the reply's connection is given back. It is called by
+	// several goroutines. nil: records are kept in memory only.
+	OnEnd func(Record)
+	// Keep is how many of the latest records stay in memory. 0: all of them.
+	Keep int
+	// Now is the clock of records and replies. nil: time.Now.
+	Now func() time.Time
+}
+
+// Server is one fake service. It is an http.Handler, and listens by itself when it was made by Start or
+// Listen. Its methods may be called by several goroutines.
+type Server struct {
+	options Options
+	state   *state
+	mux     *http.ServeMux
+
+	mu       sync.Mutex // guards the scripts
+	queue    []Reply
+	models   map[string]Reply
+	fallback *Reply
+
+	url  string
+	http *http.Server
+	live sync.WaitGroup // the listener and its connections
+}
+
+// New makes a Server that does not listen, for a server of the test's own (with TLS, say).
+func New(o Options) *Server {
+	if o.Script == nil {
+		o.Script = Answer
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{options: o, state: newState(o.Keep), mux: http.NewServeMux(), models: map[string]Reply{}}
+	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	s.mux.HandleFunc("/", notFound)
+	s.admin()
+	return s
+}
+
+// Listen makes a Server that listens on a TCP address such as 127.0.0.1:0. Close ends it.
+func Listen(address string, o Options) (*Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening as the fake upstream: %w", err)
+	}
+	s := New(o)
+	s.url = "http://" + listener.Addr().String()
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ConnState: s.track}
+	s.live.Go(func() { _ = s.http.Serve(listener) }) // ends with http.ErrServerClosed
+	return s, nil
+}
+
+// TB is what Start needs of a testing.TB.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Start makes a Server on a free port of the loopback device that ends with the test.
+func Start(t TB, o Options) *Server {
+	t.Helper()
+	s, err := Listen("127.0.0.1:0", o)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// URL is the server's address, without a path: http://127.0.0.1:PORT.
+func (s *Server) URL() string { return s.url }
+
+// BaseURL is what a client of the service is set to: the address with /v1.
+func (s *Server) BaseURL() string { return s.url + "/v1" }
+
+// Close cuts all connections off and waits for the end of what was being answered.
+func (s *Server) Close() {
+	_ = s.http.Close() // connections are being cut off; their errors are the point
+	s.live.Wait()
+}
+
+// Enqueue adds replies that are given before all others, one to each request, in order.
+func (s *Server) Enqueue(replies ...Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, replies...)
+}
+
+// SetModel sets the reply to every request for a model.
+func (s *Server) SetModel(model string, reply Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models[model] = reply
+}
+
+// choose returns the reply to a request.
+func (s *Server) choose(req *Request) Reply {
+	s.mu.Lock()
+	if len(s.queue) > 0 {
+		defer s.mu.Unlock()
+		reply := s.queue[0]
+		s.queue = s.queue[1:]
+		return reply
+	}
+	reply, ok := s.models[req.Model]
+	fallback := s.fallback
+	s.mu.Unlock()
+	switch {
+	case ok:
+		return reply
+	case fallback != nil:
+		return *fallback
+	}
+	return s.options.Script(req)
+}
+
+// track counts connections, so that Close can wait for them.
+func (s *Server) track(_ net.Conn, now http.ConnState) {
+	switch now {
+	case http.StateNew:
+		s.live.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.live.Done()
+	}
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+var _ http.Handler = (*Server)(nil)
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	e := BadRequest("There is no "+r.Method+" "+r.URL.Path+" here.", "")
+	e.Status = http.StatusNotFound
+	e.write(w)
+}
+
+// chat answers a chat-completions request.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	s.serve(w, r, decodeChat, func(req *Request, reply Reply, model string) renderer {
+		head := chatHead{ID: req.ID, Object: "chat.completion", Created: s.options.Now().Unix(), Model: model}
+		if !req.Stream {
+			return &chatJSON{head: head, mode: reply.Usage}
+		}
+		head.Object = "chat.completion.chunk"
+		return &chatStream{head: head, mode: reply.Usage, asked: req.IncludeUsage}
+	})
+}
+
+// serve answers a request of any family.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, decode func([]byte) (*Request, error),
+	render func(*Request, Reply, string) renderer) {
+	n := s.state.arrive()
+	rec := Record{N: n, ID: fmt.Sprintf("chatcmpl-fake-%d", n), Start: s.options.Now(), Header: redacted(r.Header)}
+	defer func() {
+		rec.End = s.options.Now()
+		if s.options.OnEnd != nil {
+			s.options.OnEnd(rec)
+		}
+		s.state.end(rec)
+	}()
+	w.Header().Set("X-Request-Id", fmt.Sprintf("req-fake-%d", n))
+
+	req, err := s.accept(r, &rec, decode)
+	if err != nil {
+		var refusal *Error
+		if !errors.As(err, &refusal) { // the body could not be read
+			rec.Outcome = OutcomeLeft
+			return
+		}
+		rec.Outcome, rec.Status = OutcomeRefused, refusal.Status
+		rec.Bytes = refusal.write(w)
+		return
+	}
+	reply := s.choose(req)
+	s.state.accept(req)
+	s.run(r.Context(), w, req, reply, render, &rec)
+}
+
+// accept reads and checks a request. An *Error says why the service refuses it.
+func (s *Server) accept(r *http.Request, rec *Record, decode func([]byte) (*Request, error)) (*Request, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	rec.Body = jsonOf(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	if s.options.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.options.APIKey {
+		e := InvalidKey()
+		return nil, &e
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, invalid("", "the header Content-Type must be application/json")
+	}
+	req, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	req.N, req.ID, req.Header, req.Body = rec.N, rec.ID, rec.Header, body
+	rec.Family, rec.Model, rec.Stream = req.Family, req.Model, req.Stream
+	if len(s.options.Models) > 0 && !slices.Contains(s.options.Models, req.Model) {
+		e := ModelNotFound()
+		return nil, &e
+	}
+	return req, nil
+}
+
+// run plays a reply and writes down how it went.
+func (s *Server) run(ctx context.Context, w http.ResponseWriter, req *Request, reply Reply,
+	render func(*Request, Reply, string) renderer, rec *Record) {
+	model := reply.Model
+	if model == "" {
+		model = req.Model
+	}
+	p := &player{server: s, req: req, reply: reply, render: render(req, reply, model), out: newWire(w, reply.Wire),
+		header: w.Header(), rec: rec, prompt: promptTokens(req)}
+	err := p.play(ctx)
+	rec.Outcome, rec.Bytes = outcome(err), p.out.sent
+	if broken, ok := errors.AsType[brokenError](err); ok && broken.how != EndClean {
+		p.out.hangUp(broken.how)
+	}
+}
