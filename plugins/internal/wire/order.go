@@ -58,11 +58,23 @@ func (o *Order) Check(ev llm.Event) error {
 		}
 		o.ended[ev.Index] = true
 	case llm.EventUsage:
-		if ev.Usage == nil {
-			return llm.Errorf(llm.ErrProtocol, "a usage event came without usage")
-		}
+		return CheckUsage(ev.Usage)
 	case llm.EventFinish:
 		o.finished = true
+	}
+	return nil
+}
+
+// CheckUsage refuses usage that is missing or negative, with an error of kind ErrProtocol: accounts are
+// charged by it.
+func CheckUsage(u *llm.Usage) error {
+	if u == nil {
+		return llm.Errorf(llm.ErrProtocol, "usage came empty")
+	}
+	for _, count := range []*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning} {
+		if llm.Tokens(count) < 0 {
+			return llm.Errorf(llm.ErrProtocol, "usage came with a negative count")
+		}
 	}
 	return nil
 }

@@ -1,0 +1,115 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"unicode/utf8"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// errCanceled ends the context of an attempt that the gateway cancelled by the Cancel call.
+var errCanceled = errors.New("the gateway cancelled the attempt")
+
+// attempt is one call of Generate.
+type attempt struct {
+	provider Provider
+	out      *outbox
+	order    wire.Order
+
+	// stream lives as long as the gateway listens, running until the attempt is cancelled or over.
+	stream  context.Context
+	running context.Context
+}
+
+// run makes the attempt; what it has to say, the end included, goes to the outbox.
+func (a *attempt) run(req *llm.Request) {
+	err := guard("Generate", func() error { return a.provider.Generate(a.running, req, a.send) })
+	switch {
+	case a.order.Finished():
+		// The reply is whole. An error now says that the caller left between the end and the return.
+	case errors.Is(context.Cause(a.running), errCanceled):
+		a.proveCanceled(req.Attempt)
+	case err == nil:
+		a.fail(llm.Errorf(llm.ErrProtocol, "Generate returned without a finish event and without an error"))
+	default:
+		a.fail(err)
+	}
+}
+
+// send is what the provider sends with.
+func (a *attempt) send(ev llm.Event) error {
+	if a.running.Err() != nil {
+		return context.Cause(a.running)
+	}
+	if err := a.order.Check(ev); err != nil {
+		return err
+	}
+	// A huge piece is cut: the host takes messages of a limited size.
+	for len(ev.Text) > wire.MaxText {
+		end := wire.MaxText
+		for !utf8.RuneStart(ev.Text[end]) {
+			end--
+		}
+		piece := ev
+		piece.Text, ev.Text = ev.Text[:end], ev.Text[end:]
+		if err := a.out.put(a.running, wire.EventToProto(piece), end); err != nil {
+			return err
+		}
+	}
+	return a.out.put(a.running, wire.EventToProto(ev), len(ev.Text))
+}
+
+// proveCanceled ends a cancelled attempt with what the provider can prove.
+func (a *attempt) proveCanceled(id string) {
+	var usage *llm.Usage
+	err := guard("CancelUsage", func() error {
+		var err error
+		usage, err = a.provider.(CancelProver).CancelUsage(a.stream, id)
+		if err == nil && usage != nil {
+			err = wire.CheckUsage(usage)
+		}
+		return err
+	})
+	if err != nil {
+		a.fail(llm.Errorf(llm.ErrCanceled, "proving the usage of a cancelled attempt: %v", err))
+		return
+	}
+	if usage != nil {
+		ev := &proto.Event{Kind: &proto.Event_Usage{Usage: wire.UsageToProto(usage)}}
+		if a.out.put(a.stream, ev, 0) != nil {
+			return // the gateway has left
+		}
+	}
+	a.fail(llm.Errorf(llm.ErrCanceled, "%v", errCanceled))
+}
+
+// fail ends the attempt with a failure. An outbox that does not take it has lost its reader.
+func (a *attempt) fail(err error) {
+	_ = a.out.put(a.stream, &proto.Event{Kind: &proto.Event_Failure{Failure: wire.FailureToProto(err)}}, 0)
+}
+
+// guard calls a method of the provider and turns a panic into an error: one request must not end the
+// process, with the streams of all others.
+func guard(method string, call func() error) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		// A panic of the runtime says what went wrong; any other value may hold a piece of a prompt.
+		what := fmt.Sprintf("a %T", v)
+		if e, ok := v.(runtime.Error); ok {
+			what = e.Error()
+		}
+		slog.Error("provider panicked", "method", method, "panic", what, "stack", string(debug.Stack()))
+		err = llm.Errorf(llm.ErrProtocol, "%s panicked (%s); the provider's log has the stack", method, what)
+	}()
+	return call()
+}

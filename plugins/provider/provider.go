@@ -1,0 +1,81 @@
+// Package provider is the SDK of Fareway's backend plugins: what the author of a provider imports. A
+// provider is a value with one method, Generate, and a main that calls Serve; the README one folder up takes
+// you through writing one.
+//
+// The gateway starts each provider as a process of its own and speaks to it by the protocol in
+// plugins/internal/proto. Nothing of that shows here: no gRPC, no HTTP server, no configuration language.
+// What is exported here, with package llm and its settings, stays source compatible within a major version.
+//
+// It is for plugins. The gateway's side is package plugins/host.
+package provider
+
+import (
+	"context"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Provider is one backend. Its methods are called concurrently, from many requests at once.
+type Provider interface {
+	// Generate makes one attempt: one call of one upstream model, for one reply. It sends the events of the
+	// reply in the order that llm.Event gives, and returns nil after EventFinish, or an error at any point
+	// instead: an *llm.Error says which kind, any other error counts as a failure of the upstream.
+	//
+	// ctx ends when the caller has left, and may end as soon as EventFinish is sent; stop the upstream call
+	// then. send returns an error when the caller has left or when the event must not come now: return it.
+	// send blocks while the gateway is slower than the upstream: stop reading from the upstream meanwhile,
+	// and never gather a reply in memory. send must not be called concurrently or after Generate returned.
+	Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error
+}
+
+// The optional interfaces. A provider has what its upstream allows.
+type (
+	// Configurable is a provider that takes settings, in the `config` block of the operator's file.
+	Configurable interface {
+		// Settings returns a pointer to a struct, whose fields are filled before Start. Its fields carry the
+		// tags that SettingsSchema describes; its values before it is filled are the defaults.
+		Settings() any
+	}
+
+	// Starter is a provider that has something to do between the settings and the first request.
+	Starter interface {
+		// Start is called once, after the settings are filled. It checks what a schema cannot say, and its
+		// error names the setting and the next step; the operator reads it. ctx bounds Start itself: what
+		// Start starts must not depend on it.
+		Start(ctx context.Context) error
+	}
+
+	// TokenCounter is a provider that counts prompt tokens as its upstream would.
+	TokenCounter interface {
+		CountTokens(ctx context.Context, req *llm.Request) (int64, error)
+	}
+
+	// Receipter is a provider whose upstream tells later what an attempt used.
+	Receipter interface {
+		// Receipts returns what is known of the attempts (llm.Request.Attempt), in any order; an attempt
+		// that the upstream has no record of is left out.
+		Receipts(ctx context.Context, attempts []string) ([]Receipt, error)
+	}
+
+	// HealthChecker is a provider that can tell when it cannot take requests. Without it, one that answers
+	// at all is healthy.
+	HealthChecker interface {
+		// Health speaks for the provider itself and not for its upstream, whose state shows in the errors
+		// of Generate: a provider that fails here at the start is not started.
+		Health(ctx context.Context) error
+	}
+
+	// CancelProver is a provider that can stop an attempt at its upstream and prove what it used (GAP-47).
+	// The gateway then cancels such an attempt when its client leaves; any other it reads to the end.
+	CancelProver interface {
+		// CancelUsage is called after the context of the attempt's Generate has ended and Generate has
+		// returned without EventFinish. It returns nil when the usage cannot be proven.
+		CancelUsage(ctx context.Context, attempt string) (*llm.Usage, error)
+	}
+)
+
+// Receipt proves what an attempt used.
+type Receipt struct {
+	Attempt string
+	Usage   llm.Usage
+}

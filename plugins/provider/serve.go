@@ -1,0 +1,102 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	plugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+)
+
+const byHand = `This is a Fareway provider plugin; it does nothing on its own.
+Put it into the gateway's plugin_dir under the name fareway-provider-NAME, and name it in the gateway's
+configuration: provider "mine" { plugin = "NAME" }
+`
+
+// Serve is the whole of a plugin's main: it speaks to the gateway that started the process and returns when
+// the gateway has no more use for it. It does not outlive the gateway. Started by hand, it says what the
+// program is and exits with status 1.
+//
+// What is logged by log/slog, or written to stderr, reaches the gateway's log. Stdout belongs to the
+// protocol until Serve is running: print nothing there before.
+func Serve(p Provider) {
+	if os.Getenv(wire.CookieKey) != wire.CookieValue {
+		fmt.Fprint(os.Stderr, byHand)
+		os.Exit(1)
+	}
+	// go-plugin puts a pipe in the place of os.Stderr; the log goes to the one that the process began with.
+	slog.SetDefault(newLogger(os.Stderr))
+	s, err := newService(p)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go watchHost()
+	ignoreSignals()
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: wire.Handshake(),
+		VersionedPlugins: map[int]plugin.PluginSet{
+			wire.Version: {wire.PluginName: &served{service: s}},
+		},
+		GRPCServer: newServer,
+		Logger: hclog.New(&hclog.LoggerOptions{
+			Name: "go-plugin", Level: hclog.Warn, Output: os.Stderr, JSONFormat: true,
+		}),
+	})
+}
+
+// ServeListener serves a provider on a listener until ctx ends: without a process, a handshake or TLS, and
+// otherwise by the same protocol. It is for tests (package providertest uses it). It returns once the
+// listener is closed; its error says what is wrong with the provider's settings.
+func ServeListener(ctx context.Context, l net.Listener, p Provider) error {
+	s, err := newService(p)
+	if err != nil {
+		return err
+	}
+	server := newServer(nil)
+	proto.RegisterProviderServer(server, s)
+	defer context.AfterFunc(ctx, server.Stop)()
+	if err := server.Serve(l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serving the provider: %w", err)
+	}
+	return nil
+}
+
+// served is the service in the form that go-plugin takes.
+type served struct {
+	plugin.NetRPCUnsupportedPlugin
+	service *service
+}
+
+func (s *served) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
+	proto.RegisterProviderServer(server, s.service)
+	return nil
+}
+
+// GRPCClient is the host's half of go-plugin's interface.
+func (s *served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, fmt.Errorf("a plugin is no host")
+}
+
+// ignoreSignals keeps the process alive while the gateway drains: a service manager may signal the whole
+// group, and a terminal does so on Ctrl-C. watchHost and the host's own kill end it. The signals are caught
+// and not set to be ignored, for a child process of the plugin would inherit that.
+func ignoreSignals() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
+	go func() {
+		for range signals {
+		}
+	}()
+}
+
+var _ plugin.GRPCPlugin = (*served)(nil)

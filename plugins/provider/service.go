@@ -1,0 +1,251 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// service is the plugin's side of the protocol: it serves a Provider. What each call means is written in
+// provider.proto.
+type service struct {
+	proto.UnimplementedProviderServer
+
+	provider Provider
+	settings any // nil without settings
+	schema   settings.Schema
+
+	mu         sync.Mutex
+	configured bool                               // Configure was called
+	ready      bool                               // and succeeded
+	running    map[string]context.CancelCauseFunc // attempts, by id
+}
+
+// newService checks what can be checked before anyone calls. Its error is for the plugin's author.
+func newService(p Provider) (*service, error) {
+	s := &service{provider: p, running: make(map[string]context.CancelCauseFunc)}
+	if c, ok := p.(Configurable); ok {
+		s.settings = c.Settings()
+		schema, err := SettingsSchema(s.settings)
+		if err != nil {
+			return nil, err
+		}
+		s.schema = schema
+	}
+	return s, nil
+}
+
+// newServer makes a gRPC server with the limits of the protocol.
+func newServer(options []grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(options,
+		grpc.MaxRecvMsgSize(wire.MaxRequest),
+		grpc.MaxSendMsgSize(wire.MaxResponse),
+	)...)
+}
+
+func (s *service) Describe(context.Context, *proto.DescribeRequest) (*proto.DescribeResponse, error) {
+	_, canCancel := s.provider.(CancelProver)
+	_, canCount := s.provider.(TokenCounter)
+	_, hasReceipts := s.provider.(Receipter)
+	return &proto.DescribeResponse{
+		Name:    nameOf(s.provider),
+		Version: version(),
+		Schema:  wire.SchemaToProto(s.schema),
+		Capabilities: &proto.Capabilities{
+			CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
+		},
+	}, nil
+}
+
+func (s *service) Configure(ctx context.Context, req *proto.ConfigureRequest) (*proto.ConfigureResponse, error) {
+	if err := s.configure(ctx, req.GetSettings()); err != nil {
+		return &proto.ConfigureResponse{Error: err.Error()}, nil
+	}
+	return &proto.ConfigureResponse{}, nil
+}
+
+func (s *service) configure(ctx context.Context, values settings.Values) error {
+	s.mu.Lock()
+	again := s.configured
+	s.configured = true
+	s.mu.Unlock()
+	if again {
+		return errors.New("the provider was configured before; start another process for other settings")
+	}
+	into := s.settings
+	if into == nil {
+		into = new(struct{})
+	}
+	if err := DecodeSettings(values, into); err != nil {
+		return err
+	}
+	if starter, ok := s.provider.(Starter); ok {
+		if err := guard("Start", func() error { return starter.Start(ctx) }); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.ready = true
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *service) Health(ctx context.Context, _ *proto.HealthRequest) (*proto.HealthResponse, error) {
+	err := s.usable()
+	if checker, ok := s.provider.(HealthChecker); ok && err == nil {
+		err = guard("Health", func() error { return checker.Health(ctx) })
+	}
+	if err != nil {
+		return &proto.HealthResponse{Error: err.Error()}, nil
+	}
+	return &proto.HealthResponse{}, nil
+}
+
+// Generate runs the provider in a goroutine of its own and writes what it sends.
+func (s *service) Generate(req *proto.GenerateRequest, stream grpc.ServerStreamingServer[proto.Events]) error {
+	running, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	a := &attempt{provider: s.provider, out: newOutbox(), stream: stream.Context(), running: running}
+	err := s.begin(req.GetAttempt(), cancel)
+	go func() {
+		defer a.out.close()
+		if err != nil {
+			a.fail(err)
+			return
+		}
+		defer s.end(req.GetAttempt())
+		a.run(wire.RequestFromProto(req))
+	}()
+
+	var sendErr error
+	var message proto.Events
+	for batch := a.out.take(nil); batch != nil; batch = a.out.take(batch) {
+		if sendErr != nil {
+			continue // nobody listens; the provider is on its way out
+		}
+		message.Events = batch
+		if sendErr = stream.Send(&message); sendErr != nil {
+			cancel(sendErr)
+		}
+	}
+	return sendErr
+}
+
+// begin notes an attempt, so that Cancel finds it.
+func (s *service) begin(id string, cancel context.CancelCauseFunc) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, twice := s.running[id]; twice {
+		return llm.Errorf(llm.ErrProtocol, "attempt %q is already running; attempt ids must be unique", id)
+	}
+	s.running[id] = cancel
+	return nil
+}
+
+func (s *service) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+}
+
+// usable is an error of kind ErrProtocol until Configure has succeeded.
+func (s *service) usable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready {
+		return llm.Errorf(llm.ErrProtocol, "the provider is not configured; call Configure first")
+	}
+	return nil
+}
+
+func (s *service) Cancel(_ context.Context, req *proto.CancelRequest) (*proto.CancelResponse, error) {
+	if _, ok := s.provider.(CancelProver); !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider cannot prove usage after a cancel")
+	}
+	s.mu.Lock()
+	cancel := s.running[req.GetAttempt()]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel(errCanceled)
+	}
+	return &proto.CancelResponse{}, nil
+}
+
+func (s *service) CountTokens(ctx context.Context, req *proto.CountTokensRequest) (*proto.CountTokensResponse, error) {
+	counter, ok := s.provider.(TokenCounter)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider does not count tokens")
+	}
+	var out proto.CountTokensResponse
+	err := s.usable()
+	if err == nil {
+		err = guard("CountTokens", func() (err error) {
+			out.Tokens, err = counter.CountTokens(ctx, wire.RequestFromProto(req.GetRequest()))
+			return err
+		})
+	}
+	out.Failure = wire.FailureToProto(err)
+	return &out, nil
+}
+
+func (s *service) Receipts(ctx context.Context, req *proto.ReceiptsRequest) (*proto.ReceiptsResponse, error) {
+	receipter, ok := s.provider.(Receipter)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider has no receipts")
+	}
+	var receipts []Receipt
+	err := s.usable()
+	if err == nil {
+		err = guard("Receipts", func() (err error) {
+			receipts, err = receipter.Receipts(ctx, req.GetAttempts())
+			return err
+		})
+	}
+	out := &proto.ReceiptsResponse{Failure: wire.FailureToProto(err)}
+	for _, r := range receipts {
+		out.Receipts = append(out.Receipts, &proto.Receipt{Attempt: r.Attempt, Usage: wire.UsageToProto(&r.Usage)})
+	}
+	return out, nil
+}
+
+// nameOf is what the plugin calls itself in logs: the package of its provider, or, for one that is written
+// in package main, the name of its file.
+func nameOf(p Provider) string {
+	t := reflect.TypeOf(p)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if name := path.Base(t.PkgPath()); name != "main" && name != "." {
+		return name
+	}
+	return strings.TrimPrefix(filepath.Base(os.Args[0]), "fareway-provider-")
+}
+
+// version is the version of the module that the plugin's binary was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return fmt.Sprintf("protocol %d", wire.Version)
+}
+
+var _ proto.ProviderServer = (*service)(nil)
