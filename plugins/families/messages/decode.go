@@ -1,0 +1,109 @@
+package messages
+
+import (
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/decode"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// fields are the members of a request that are read. All others are ignored (HTTP-04): `thinking`, `stop`,
+// `reasoning_effort`, `thread` (GAP-103), and while structured output is off `output_format` and
+// `output_config` (STRUCT-05, STRUCT-06).
+type fields struct {
+	system, messages, maxTokens, temperature, stop, stream, tools, toolChoice jsonview.View
+}
+
+func readFields(root jsonview.View) (f fields) {
+	for name, v := range root.Members() {
+		switch name {
+		case "system":
+			f.system = v
+		case "messages":
+			f.messages = v
+		case "max_tokens":
+			f.maxTokens = v
+		case "temperature":
+			f.temperature = v
+		case "stop_sequences":
+			f.stop = v
+		case "stream":
+			f.stream = v
+		case "tools":
+			f.tools = v
+		case "tool_choice":
+			f.toolChoice = v
+		}
+	}
+	return f
+}
+
+// Decode reads a request of the family, for a reply or for a token count (GAP-11).
+func (Server) Decode(doc *families.Document) (*families.Request, *families.Error) {
+	f := readFields(doc.Root)
+	if decode.HasMedia(f.system) || decode.HasMedia(f.messages) {
+		return nil, families.Media()
+	}
+	var check decode.Check
+	c := conversation{calls: decode.Calls{}}
+	c.system(check.Field("system", f.system))
+	c.read(check.Field("messages", f.messages))
+
+	var tools decode.Tools
+	readTools(&tools, check.Field("tools", f.tools))
+	choice := readChoice(&tools, check.Field("tool_choice", f.toolChoice))
+
+	maxTokens := check.Field("max_tokens", f.maxTokens)
+	temperature := check.Field("temperature", f.temperature)
+	stop := check.Field("stop_sequences", f.stop)
+	stream := check.Field("stream", f.stream)
+	req := &families.Request{
+		LLM: &llm.Request{
+			Messages:    c.messages,
+			Tools:       tools.List,
+			ToolChoice:  choice,
+			MaxTokens:   maxTokens.Allowance(),
+			Temperature: temperature.UnitTemperature(),
+			Stop:        stop.StopList("must be an array of strings"),
+		},
+		Stream: stream.Flag(),
+	}
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// readTools reads the declared tools. One that the upstream family would run itself, such as a web search, is
+// a tool of the client's here (MSG-12 to MSG-14); it often has no schema (GAP-81).
+func readTools(tools *decode.Tools, v decode.Value) {
+	if !v.Set() || !v.Is(jsonview.Array) {
+		return
+	}
+	for i, e := range v.Elems() {
+		tool := v.Elem(i, e)
+		if tool.Is(jsonview.Object) {
+			tools.Add(tool.Get("name"), tool.Get("description"), tool.Get("input_schema"))
+		}
+	}
+}
+
+// readChoice reads the family's tool_choice (MSG-15). Parallel calls cannot be turned off (GAP-83).
+func readChoice(tools *decode.Tools, v decode.Value) llm.ToolChoice {
+	if !v.Set() || !v.Is(jsonview.Object) {
+		return llm.ToolChoice{}
+	}
+	kind := v.Get("type")
+	switch mode := kind.Required(); mode {
+	case "auto":
+	case "none":
+		return tools.None()
+	case "any":
+		return tools.Required(v)
+	case "tool":
+		return tools.Named(v.Get("name"))
+	default:
+		kind.Invalid(`must be "auto", "any", "tool" or "none"`)
+	}
+	return llm.ToolChoice{}
+}
