@@ -1,0 +1,116 @@
+# Everything needs the Go toolchain only, but for `make xcaddy`, which needs xcaddy, and the race detector,
+# which needs a C compiler. Tools are pinned here and kept in .cache.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+
+PROVIDERS := $(wildcard plugins/*/cmd/fareway-provider-*)
+EXAMPLES := $(dir $(wildcard examples/*/go.mod))
+
+# What `make bench`, `make soak` and `make fuzz` run: a pattern of names, packages, and a time for each target.
+BENCH ?= .
+SOAK ?= Soak
+PKG ?= ./...
+FUZZTIME ?= 20s
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## build bin/fareway and the providers as separate binaries
+	CGO_ENABLED=0 go build -trimpath -o bin/fareway ./caddy
+	$(if $(PROVIDERS),CGO_ENABLED=0 go build -trimpath -o bin/ $(addprefix ./,$(PROVIDERS)))
+
+.PHONY: run
+run: build ## build, then start a gateway to try (ARGS="--listen :9000 --data DIR" are handed on)
+	bin/fareway gateway up $(ARGS)
+
+.PHONY: test
+test: ## run all tests, and those of the examples that are modules of their own
+	go test ./...
+	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test ./...); done
+
+.PHONY: race
+race: ## run all tests under the race detector
+	CGO_ENABLED=1 go test -race -vet=off ./...
+
+.PHONY: check
+check: check-fmt check-vet check-lint check-generate check-tidy check-deps ## check everything that can be known without running it
+
+.PHONY: check-fmt
+check-fmt:
+	@files=$$(find . -name '*.go' -not -path './.cache/*' -exec gofmt -l {} +); \
+	if [ -n "$$files" ]; then echo "not formatted, run \`make fmt\`:"; echo "$$files"; exit 1; fi
+
+# The tests behind build tags are checked too.
+.PHONY: check-vet
+check-vet:
+	go vet -tags soak ./...
+
+.PHONY: check-lint
+check-lint: $(GOLANGCI_LINT)
+	$(GOLANGCI_LINT) run ./...
+
+# Compares the tree before and after, so that it also works where there are changes not yet committed.
+.PHONY: check-generate
+check-generate:
+	@mkdir -p .cache
+	@$(call digests) >.cache/before
+	go generate ./...
+	@$(call digests) >.cache/after
+	@diff .cache/before .cache/after || { echo 'generated files were not up to date and are now: look at them and commit them'; exit 1; }
+
+digests = find . -type f -not -path './.git/*' -not -path './.cache/*' -not -path './bin/*' -not -path './data/*' -print0 | sort -z | xargs -0 sha256sum
+
+.PHONY: check-tidy
+check-tidy:
+	go mod tidy -diff
+
+# The author of a plugin must not have to link a web server.
+.PHONY: check-deps
+check-deps:
+	@deps=$$(go list -deps ./plugins/provider ./plugins/llm); \
+	if grep caddyserver <<<"$$deps"; then echo 'plugins/provider and plugins/llm must not depend on Caddy'; exit 1; fi
+
+.PHONY: bench
+bench: ## print what things cost (BENCH=pattern PKG=packages)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+.PHONY: soak
+soak: ## run the long tests, those behind the tag `soak` (SOAK=pattern PKG=packages)
+	go test -tags soak -count 1 -timeout 0 -v -run '$(SOAK)' $(PKG)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (default 20s)
+	@for pkg in $$(go list $(PKG)); do \
+	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    (set -x; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg); \
+	  done; \
+	done
+
+.PHONY: fmt
+fmt: ## format all Go files
+	@find . -name '*.go' -not -path './.cache/*' -exec gofmt -w {} +
+
+.PHONY: generate
+generate: ## write generated files again
+	go generate ./...
+
+.PHONY: xcaddy
+xcaddy: ## build bin/fareway-xcaddy from xcaddy.json with xcaddy
+	@command -v xcaddy >/dev/null || { echo 'xcaddy is not installed: see https://github.com/caddyserver/xcaddy, or use `make build`'; exit 1; }
+	xcaddy build $$(go run ./caddy/internal/xcaddyflags) --output bin/fareway-xcaddy
+
+.PHONY: clean
+clean: ## remove what was built and the pinned tools; data stays
+	rm -rf bin .cache
+
+$(GOLANGCI_LINT):
+	@mkdir -p .cache/bin
+	GOFLAGS= GOBIN=$(CURDIR)/.cache/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv .cache/bin/golangci-lint $@
