@@ -1,0 +1,152 @@
+package responses
+
+import (
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/decode"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// fields are the members of a request that are read. All others are ignored (HTTP-04), `reasoning` (RESP-22)
+// and, while structured output is off, `text` (STRUCT-04) among them.
+type fields struct {
+	input, instructions, maxTokens, temperature, stop, stream, tools, toolChoice, effort jsonview.View
+	store, background, previous, format                                                  jsonview.View
+}
+
+func readFields(root jsonview.View) (f fields) {
+	for name, v := range root.Members() {
+		switch name {
+		case "input":
+			f.input = v
+		case "instructions":
+			f.instructions = v
+		case "max_output_tokens":
+			f.maxTokens = v
+		case "temperature":
+			f.temperature = v
+		case "stop":
+			f.stop = v
+		case "stream":
+			f.stream = v
+		case "tools":
+			f.tools = v
+		case "tool_choice":
+			f.toolChoice = v
+		case "reasoning_effort":
+			f.effort = v
+		case "store":
+			f.store = v
+		case "background":
+			f.background = v
+		case "previous_response_id":
+			f.previous = v
+		case "response_format":
+			f.format = v
+		}
+	}
+	return f
+}
+
+// echo is what a response object repeats of its request, as JSON text on one line; empty where it was absent.
+type echo struct {
+	instructions, maxTokens, temperature, tools, toolChoice []byte
+}
+
+func (f *fields) echo() echo {
+	compact := func(v jsonview.View) []byte {
+		if !v.Set() {
+			return nil
+		}
+		return jsonview.AppendCompact(nil, v.Raw())
+	}
+	return echo{
+		instructions: compact(f.instructions),
+		maxTokens:    compact(f.maxTokens),
+		temperature:  compact(f.temperature),
+		tools:        compact(f.tools),
+		toolChoice:   compact(f.toolChoice),
+	}
+}
+
+// Decode reads a request of the family.
+func (Server) Decode(doc *families.Document) (*families.Request, *families.Error) {
+	f := readFields(doc.Root)
+	if decode.HasMedia(f.input) {
+		return nil, families.Media()
+	}
+	var check decode.Check
+	notOffered(&check, &f)
+
+	c := conversation{calls: decode.Calls{}}
+	c.instructions(check.Field("instructions", f.instructions))
+	c.tools(check.Field("tools", f.tools))
+	c.input(check.Field("input", f.input))
+	choice := c.declared.Choice(check.Field("tool_choice", f.toolChoice))
+
+	maxTokens := check.Field("max_output_tokens", f.maxTokens)
+	temperature := check.Field("temperature", f.temperature)
+	stop := check.Field("stop", f.stop)
+	stream := check.Field("stream", f.stream)
+	effort := check.Field("reasoning_effort", f.effort)
+	req := &families.Request{
+		LLM: &llm.Request{
+			Messages:    c.messages,
+			Tools:       c.declared.List,
+			ToolChoice:  choice,
+			MaxTokens:   maxTokens.Allowance(),
+			Temperature: temperature.Temperature(),
+			Stop:        stop.Stop(),
+		},
+		Stream: stream.Flag(),
+		Effort: effort.Effort(),
+	}
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	req.Echo = f.echo()
+	return req, nil
+}
+
+// notOffered reports what would need stored responses, and structured output while it is off.
+func notOffered(check *decode.Check, f *fields) {
+	store := check.Field("store", f.store)
+	if store.Flag() {
+		store.Unsupported("must be false or absent: responses are not stored, so send the whole conversation each time")
+	}
+	background := check.Field("background", f.background)
+	if background.Flag() {
+		background.Unsupported("must be false or absent: there are no background responses")
+	}
+	previous := check.Field("previous_response_id", f.previous)
+	if previous.Set() {
+		previous.Unsupported("is not supported: responses are not stored, so send the whole conversation as input")
+	}
+	format := check.Field("response_format", f.format)
+	format.NotOffered()
+}
+
+// tools reads function tools, in the family's flat form or nested as the chat family has them. Any other kind
+// is refused, never left out (RESP-12 to RESP-18).
+func (c *conversation) tools(v decode.Value) {
+	if !v.Set() || !v.Is(jsonview.Array) {
+		return
+	}
+	for i, e := range v.Elems() {
+		tool := v.Elem(i, e)
+		if !tool.Is(jsonview.Object) {
+			continue
+		}
+		kind := tool.Get("type")
+		if name, ok := kind.Str(); ok && name != "function" {
+			tool.Unsupported(`is not of type "function": hosted and other tools are not supported`)
+			continue
+		}
+		kind.Required()
+		if nested := tool.Get("function"); nested.Set() && nested.Is(jsonview.Object) {
+			c.declared.Add(nested.Get("name"), nested.Get("description"), nested.Get("parameters"))
+			continue
+		}
+		c.declared.Add(tool.Get("name"), tool.Get("description"), tool.Get("parameters"))
+	}
+}

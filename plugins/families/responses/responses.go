@@ -1,0 +1,47 @@
+// Package responses is the codec of the responses family: POST /v1/responses, a conversation of typed items,
+// streams of typed and numbered events. The gateway uses the server direction (Server). Providers and other
+// families have no business here.
+package responses
+
+import (
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+)
+
+// Server is the server direction of the responses family.
+type Server struct{}
+
+// Name returns "responses".
+func (Server) Name() string { return "responses" }
+
+// Endpoints lists the one path; the family has no unversioned one (EP-04).
+func (Server) Endpoints() []families.Endpoint {
+	return []families.Endpoint{{Path: "/v1/responses", Kind: families.Generate}}
+}
+
+// APIKeyHeader is false: x-api-key alone is no credential here (AUTH-13).
+func (Server) APIKeyHeader() bool { return false }
+
+// NewEncoder makes the encoder of one reply to a request that Decode returned.
+func (Server) NewEncoder(req *families.Request, head families.Head) families.Encoder {
+	e := &encoder{head: head, openText: -1}
+	e.echo, _ = req.Echo.(echo)
+	return e
+}
+
+// AppendError appends {"error":{"code","message","type"}}, with param where the model is unknown (ERR-01 to
+// ERR-07).
+func (Server) AppendError(b []byte, e *families.Error) []byte {
+	b = append(b, `{"error":{"code":`...)
+	b = jsonview.AppendString(b, string(e.Code))
+	b = append(b, `,"message":`...)
+	b = jsonview.AppendString(b, e.Message)
+	b = append(b, `,"type":`...)
+	b = jsonview.AppendString(b, string(e.Type()))
+	if e.Code == families.ModelNotFound {
+		b = append(b, `,"param":"model"`...)
+	}
+	return append(b, `}}`...)
+}
+
+var _ families.Server = Server{}
