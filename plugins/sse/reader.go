@@ -1,0 +1,162 @@
+// Package sse reads and writes event streams as WHATWG's HTML standard defines them ("Server-sent events",
+// section 9.2). Codecs, providers and fake upstreams use it. It knows nothing of HTTP, of JSON, or of what
+// an event means.
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrTooLarge is returned, wrapped, when a line or an event's data exceeds the Reader's limit. The rest of
+// the stream cannot be read.
+var ErrTooLarge = errors.New("the event is larger than the limit")
+
+// Event is one event of a stream.
+type Event struct {
+	// Name is the last `event` field, "" if there was none.
+	Name string
+	// Data are the `data` fields, joined by LF. Valid until the next call of Next.
+	Data []byte
+}
+
+const (
+	firstBuffer    = 4 << 10 // grows only for lines that do not fit: most streams are many and quiet
+	maxEmptyReads  = 100
+	utf8ByteMark   = "\xEF\xBB\xBF"
+	fieldNameData  = "data"
+	fieldNameEvent = "event"
+)
+
+// Reader reads events. An event is returned as soon as the byte that ends it has been read; Reader never
+// waits for more than that. Comments and the fields `id` and `retry` are passed over.
+type Reader struct {
+	src   io.Reader
+	limit int
+
+	buf        []byte
+	start, end int   // the unread part of buf
+	err        error // of src, once it has returned one
+
+	begun  bool // a line has been read: no byte order mark can follow
+	skipLF bool // the last line ended in CR: an LF that follows belongs to it
+
+	name    string
+	named   bool
+	data    []byte
+	hasData bool
+}
+
+// NewReader makes a Reader of src. A line, and the data of one event, may have at most limit bytes.
+func NewReader(src io.Reader, limit int) *Reader {
+	return &Reader{src: src, limit: limit}
+}
+
+// Next returns the next event. At the end of the stream it returns io.EOF if the stream ended between two
+// events, and io.ErrUnexpectedEOF if it was cut within one; what there was of that one is dropped, as the
+// standard demands. Other errors are those of the source, and ErrTooLarge.
+func (r *Reader) Next() (Event, error) {
+	name := ""
+	r.data, r.hasData, r.named = r.data[:0], false, false
+	for {
+		line, err := r.line()
+		if err != nil {
+			if errors.Is(err, io.EOF) && (r.hasData || r.named || r.start < r.end) {
+				err = io.ErrUnexpectedEOF
+			}
+			return Event{}, err
+		}
+		if len(line) == 0 {
+			if r.hasData {
+				return Event{Name: name, Data: r.data}, nil
+			}
+			name, r.named = "", false
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case fieldNameData:
+			if len(r.data)+len(value) > r.limit {
+				return Event{}, r.tooLarge()
+			}
+			if r.hasData {
+				r.data = append(r.data, '\n')
+			}
+			r.data, r.hasData = append(r.data, value...), true
+		case fieldNameEvent:
+			if r.name != string(value) {
+				r.name = string(value) // streams repeat few names: keep the last one made
+			}
+			name, r.named = r.name, true
+		}
+	}
+}
+
+// line returns the next line without its end. It is valid until the next call.
+func (r *Reader) line() ([]byte, error) {
+	for i := r.start; ; {
+		if r.skipLF && r.start < r.end {
+			if r.skipLF = false; r.buf[r.start] == '\n' {
+				r.start++
+			}
+			i = r.start
+		}
+		for i < r.end && r.buf[i] != '\n' && r.buf[i] != '\r' {
+			i++
+		}
+		if i-r.start > r.limit {
+			return nil, r.tooLarge()
+		}
+		if i < r.end {
+			line := r.buf[r.start:i]
+			r.skipLF = r.buf[i] == '\r'
+			r.start = i + 1
+			if !r.begun {
+				r.begun = true
+				line = bytes.TrimPrefix(line, []byte(utf8ByteMark))
+			}
+			return line, nil
+		}
+		seen := i - r.start
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+		i = r.start + seen
+	}
+}
+
+func (r *Reader) tooLarge() error {
+	return fmt.Errorf("reading an event stream: %w (%d bytes)", ErrTooLarge, r.limit)
+}
+
+// fill reads what the source has, once.
+func (r *Reader) fill() error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.start > 0 {
+		copy(r.buf, r.buf[r.start:r.end])
+		r.start, r.end = 0, r.end-r.start
+	}
+	if r.end == len(r.buf) {
+		grown := make([]byte, max(firstBuffer, 2*len(r.buf)))
+		copy(grown, r.buf[:r.end])
+		r.buf = grown
+	}
+	for range maxEmptyReads {
+		n, err := r.src.Read(r.buf[r.end:])
+		r.end += n
+		r.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.err = io.ErrNoProgress
+	return r.err
+}
