@@ -9,19 +9,22 @@ import (
 )
 
 // Config is one whole, checked configuration. Nothing in it changes after Load returns it.
+//
+// As JSON it has the names of the HCL, durations in Go's notation, sizes in bytes and prices in microcents per
+// million tokens. That is for people: secrets are ***, and it cannot be read back.
 type Config struct {
-	Gateway   Gateway
-	Store     Store
-	Providers []Provider // in file order
-	Routes    []Route    // in file order
-	Profiles  []Profile  // in file order
-	Plans     []Plan     // in file order
+	Gateway   Gateway    `json:"gateway"`
+	Store     Store      `json:"store"`
+	Providers []Provider `json:"providers"` // in file order
+	Routes    []Route    `json:"routes"`    // in file order
+	Profiles  []Profile  `json:"profiles"`  // in file order, then those that the file leaves out
+	Plans     []Plan     `json:"plans"`     // in file order
 
 	// Path is the file's absolute path; Files are it and every file that it names by file("...").
-	Path  string
-	Files []string
-	// Hash is the hex SHA-256 over the content of Files: the same hash means the same configuration.
-	Hash string
+	Path  string   `json:"path"`
+	Files []string `json:"files"`
+	// Hash is the hex SHA-256 over the names and the content of Files: the same hash means the same configuration.
+	Hash string `json:"hash"`
 }
 
 // Gateway holds the settings of the service as a whole.
@@ -38,8 +41,8 @@ type Gateway struct {
 
 // Store says where the ledger is.
 type Store struct {
-	Kind string // "sqlite"
-	Path string // as written; relative to the data folder
+	Kind string `json:"kind"` // "sqlite"
+	Path string `json:"path"` // as written; relative to the data folder
 }
 
 // Provider is one backend process.
@@ -49,6 +52,10 @@ type Provider struct {
 	SHA256       string          // lower-case hex, or ""
 	Settings     settings.Values // decoded with the plugin's schema; may hold secrets: never print
 	StartTimeout time.Duration
+
+	// printable is Settings with every secret, and everything that came from env() or file(), replaced.
+	// Nil in a Provider that Load did not make: then nothing of Settings is printed.
+	printable settings.Values
 }
 
 // Metering says where a route's usage comes from.
@@ -77,21 +84,21 @@ type Route struct {
 
 // Price is what a route costs the account, in microcents per million tokens of each class (GAP-48).
 type Price struct {
-	Input      int64
-	CacheRead  int64
-	CacheWrite int64
-	Output     int64
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+	Output     int64 `json:"output"`
 }
 
 // Profile weighs cost against quality.
 type Profile struct {
-	Name    string
-	Cost    float64
-	Quality float64
+	Name    string  `json:"name"`
+	Cost    float64 `json:"cost"`
+	Quality float64 `json:"quality"`
 }
 
 // Plan is the limits of the accounts that are on it.
 type Plan struct {
-	Name           string
-	MonthlyCredits int64
+	Name           string `json:"name"`
+	MonthlyCredits int64  `json:"monthly_credits"`
 }

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// profileNames are all there is: clients choose among them by header, model id and reasoning effort (PROF-06).
+var profileNames = []string{"budget", "balanced", "max"}
+
+// defaultProfiles weigh for those that the file leaves out.
+func defaultProfiles() []Profile {
+	return []Profile{
+		{Name: "budget", Cost: 0.8, Quality: 0.2},
+		{Name: "balanced", Cost: 0.5, Quality: 0.5},
+		{Name: "max", Cost: 0.1, Quality: 0.9},
+	}
+}
+
+// maxWeight bounds the weights of a profile. Only their relation means anything.
+const maxWeight = 1_000_000
+
+// profiles decodes the profiles and adds those that the file leaves out.
+func (l *loader) profiles(file *section) {
+	taken := make(map[string]hcl.Range)
+	for _, block := range file.blocks["profile"] {
+		var p Profile
+		var ok bool
+		if p.Name, ok = file.label(block, taken); ok && !slices.Contains(profileNames, p.Name) {
+			detail := suggestion(p.Name, profileNames, "profiles")
+			l.fail(block.LabelRanges[0], fmt.Sprintf("Unknown profile %q", p.Name), detail)
+		}
+		s := l.open(block, &profileGrammar)
+		costOK, qualityOK := s.weight("cost", &p.Cost), s.weight("quality", &p.Quality)
+		if costOK && qualityOK && p.Cost == 0 && p.Quality == 0 {
+			s.fail(s.header, "Profile without weight", "cost and quality are both 0, so that nothing would choose. Make one of them larger.")
+		}
+		l.config.Profiles = append(l.config.Profiles, p)
+	}
+	for _, p := range defaultProfiles() {
+		if _, declared := taken[p.Name]; !declared {
+			l.config.Profiles = append(l.config.Profiles, p)
+		}
+	}
+}
+
+// weight reads a number from 0 on.
+func (s *section) weight(name string, target *float64) bool {
+	v, ok := s.read(name)
+	if !ok {
+		return false
+	}
+	n, ok := v.number()
+	switch {
+	case !ok:
+		s.refuseType(v, "a number without quotes")
+	case n.Sign() < 0:
+		s.refuse(v, "must not be negative")
+	case n.Cmp(big.NewFloat(maxWeight)) > 0:
+		s.refuse(v, fmt.Sprintf("must be at most %d", maxWeight))
+	default:
+		*target, _ = n.Float64()
+		return true
+	}
+	return false
+}
+
+// maxCredits is US$10,000,000 a month: 1e15 microcents, so that years of it fit into an int64.
+const maxCredits = 1_000_000_000
+
+func (l *loader) plans(file *section) {
+	taken := make(map[string]hcl.Range)
+	for _, block := range file.blocks["plan"] {
+		var p Plan
+		p.Name, _ = file.label(block, taken)
+		s := l.open(block, &planGrammar)
+		s.integer("monthly_credits", 0, maxCredits, &p.MonthlyCredits)
+		l.config.Plans = append(l.config.Plans, p)
+	}
+}

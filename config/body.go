@@ -1,0 +1,161 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// grammar says what may stand in one kind of body.
+type grammar struct {
+	attributes []attributeRule
+	blocks     []blockRule
+	plural     string // what its attributes are called in messages: attributes, settings
+}
+
+type attributeRule struct {
+	name     string
+	required bool
+	example  string // of a value, as it is written in HCL
+}
+
+type blockRule struct {
+	name     string
+	label    string // what its one label is, "" for a block without
+	many     bool
+	required bool
+	example  string // how it is written
+}
+
+func (g *grammar) attributeNames() []string {
+	names := make([]string, len(g.attributes))
+	for i, rule := range g.attributes {
+		names[i] = rule.name
+	}
+	return names
+}
+
+func (g *grammar) blockNames() []string {
+	names := make([]string, len(g.blocks))
+	for i, rule := range g.blocks {
+		names[i] = rule.name
+	}
+	return names
+}
+
+// section is a body whose attributes and blocks are all known; what was wrong with the others is reported.
+// Its readers (value.go) leave a target untouched, and so at its default, when an attribute is absent or wrong.
+type section struct {
+	*loader
+	what       string    // for messages: route "small"
+	header     hcl.Range // where a message about something missing points
+	attributes map[string]*hclsyntax.Attribute
+	blocks     map[string][]*hclsyntax.Block
+	public     bool // every known attribute may be printed
+}
+
+// section sorts a body by its grammar.
+func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g *grammar) *section {
+	s := &section{
+		loader: l, what: what, header: header,
+		attributes: make(map[string]*hclsyntax.Attribute, len(body.Attributes)),
+		blocks:     make(map[string][]*hclsyntax.Block),
+	}
+	for _, name := range slices.Sorted(maps.Keys(body.Attributes)) {
+		s.admitAttribute(body.Attributes[name], g)
+	}
+	for _, block := range body.Blocks {
+		s.admitBlock(block, g)
+	}
+	for _, rule := range g.attributes {
+		if rule.required && body.Attributes[rule.name] == nil {
+			l.fail(header, "Missing "+rule.name, fmt.Sprintf("%s needs it, for example: %s = %s", capital(what), rule.name, rule.example))
+		}
+	}
+	for _, rule := range g.blocks {
+		if rule.required && len(s.blocks[rule.name]) == 0 {
+			l.fail(header, "Missing "+rule.name+" block", fmt.Sprintf("%s needs one, for example:\n%s", capital(what), rule.example))
+		}
+	}
+	return s
+}
+
+func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {
+	s.src.show(attr.NameRange)
+	if slices.ContainsFunc(g.attributes, func(r attributeRule) bool { return r.name == attr.Name }) {
+		s.attributes[attr.Name] = attr
+		return
+	}
+	for _, rule := range g.blocks {
+		if rule.name == attr.Name {
+			s.fail(attr.NameRange, fmt.Sprintf("%s is a block", rule.name), "Write it without an equals sign, for example:\n"+rule.example)
+			return
+		}
+	}
+	s.fail(attr.NameRange, fmt.Sprintf("Unknown attribute %q", clip(attr.Name)),
+		fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(attr.Name, g.attributeNames(), g.plural)))
+}
+
+func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
+	s.src.show(block.TypeRange)
+	at := slices.IndexFunc(g.blocks, func(r blockRule) bool { return r.name == block.Type })
+	if at < 0 {
+		for _, rule := range g.attributes {
+			if rule.name == block.Type {
+				detail := fmt.Sprintf("Write it with an equals sign: %s = %s", rule.name, rule.example)
+				if s.attributes[rule.name] != nil {
+					detail = "It is also set as an attribute here. " + detail + "; and remove this block."
+				}
+				s.fail(block.TypeRange, fmt.Sprintf("%s is not a block", rule.name), detail)
+				return
+			}
+		}
+		s.fail(block.TypeRange, fmt.Sprintf("Unknown block %q", clip(block.Type)),
+			fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(block.Type, g.blockNames(), "blocks")))
+		return
+	}
+	rule := &g.blocks[at]
+	for _, r := range block.LabelRanges {
+		s.src.show(r)
+	}
+	switch {
+	case rule.label == "" && len(block.Labels) > 0:
+		s.fail(block.LabelRanges[0], rule.name+" takes no label", "Write it as:\n"+rule.example)
+	case rule.label != "" && len(block.Labels) == 0:
+		s.fail(block.TypeRange, fmt.Sprintf("%s needs a label", rule.name), fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
+	case rule.label != "" && len(block.Labels) > 1:
+		s.fail(block.LabelRanges[1], fmt.Sprintf("%s takes one label", rule.name), fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
+	case !rule.many && len(s.blocks[rule.name]) > 0:
+		first := s.blocks[rule.name][0].TypeRange.Start.Line
+		s.fail(block.DefRange(), fmt.Sprintf("Second %s block", rule.name), fmt.Sprintf("The first is on line %d, and there can be only one. Join them.", first))
+	default:
+		s.blocks[rule.name] = append(s.blocks[rule.name], block)
+	}
+}
+
+// label returns the checked name of a block. A block whose name is wrong or taken is still decoded, so that
+// its other mistakes are found in the same run.
+func (s *section) label(block *hclsyntax.Block, taken map[string]hcl.Range) (string, bool) {
+	name, at := block.Labels[0], block.LabelRanges[0]
+	if !namePattern.MatchString(name) {
+		s.fail(at, "Invalid name", fmt.Sprintf("The name of a %s is made of %s.", block.Type, nameRule))
+		return name, false
+	}
+	if first, dup := taken[name]; dup {
+		s.fail(at, fmt.Sprintf("Second %s %q", block.Type, name), fmt.Sprintf("The first is on line %d. Rename one of them, or remove it.", first.Start.Line))
+		return name, false
+	}
+	taken[name] = at
+	return name, true
+}
+
+// capital makes a sentence begin: "route ..." to "Route ...".
+func capital(text string) string {
+	if text == "" || text[0] < 'a' || text[0] > 'z' {
+		return text
+	}
+	return string(text[0]-'a'+'A') + text[1:]
+}

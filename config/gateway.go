@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// defaultGateway is what holds without a gateway block.
+func defaultGateway() Gateway {
+	return Gateway{
+		Namespace:      "service",
+		DefaultProfile: "balanced",
+		RequestTimeout: 10 * time.Minute,
+		MaxBody:        32 << 20,
+		MaxBodyMemory:  1 << 30,
+		Keepalive:      15 * time.Second,
+		DrainTimeout:   5 * time.Minute,
+	}
+}
+
+// open decodes a block whose attributes are never secret.
+func (l *loader) open(block *hclsyntax.Block, g *grammar) *section {
+	what := block.Type
+	if len(block.Labels) > 0 && namePattern.MatchString(block.Labels[0]) {
+		what += fmt.Sprintf(" %q", block.Labels[0])
+	}
+	s := l.section(what, block.DefRange(), block.Body, g)
+	s.public = true
+	return s
+}
+
+func (l *loader) gateway(file *section) Gateway {
+	g := defaultGateway()
+	for _, block := range file.blocks["gateway"] {
+		s := l.open(block, &gatewayGrammar)
+		s.namespace(&g.Namespace)
+		s.oneOf("default_profile", profileNames, &g.DefaultProfile)
+		s.duration("request_timeout", &g.RequestTimeout)
+		s.size("max_body", &g.MaxBody)
+		s.size("max_body_memory", &g.MaxBodyMemory)
+		s.duration("keepalive", &g.Keepalive)
+		s.duration("drain_timeout", &g.DrainTimeout)
+		s.pluginDir(&g.PluginDir)
+		if g.MaxBody > g.MaxBodyMemory {
+			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
+				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower max_body.")
+		}
+	}
+	return g
+}
+
+// namespace is half of every public model id and a part of the profile header's name.
+func (s *section) namespace(target *string) {
+	var given string
+	v, ok := s.text("namespace", 64, &given)
+	if !ok {
+		return
+	}
+	if !namespacePattern.MatchString(given) {
+		s.refuse(v, "must be lower-case letters, digits and \"-\", at most 32 of them, for it becomes a part of a header's name")
+		return
+	}
+	*target = given
+}
+
+func (s *section) pluginDir(target *string) {
+	if v, ok := s.read("plugin_dir"); ok && v.Type() == cty.String && v.AsString() == "" {
+		return // built-in providers only
+	}
+	var given string
+	if _, ok := s.text("plugin_dir", 4096, &given); !ok {
+		return
+	}
+	if !filepath.IsAbs(given) {
+		given = filepath.Join(filepath.Dir(s.src.abs), given)
+	}
+	*target = filepath.Clean(given)
+}
+
+// anyOf is the range of the first of the attributes that is set.
+func (s *section) anyOf(names ...string) hcl.Range {
+	for _, name := range names {
+		if attr := s.attributes[name]; attr != nil {
+			return attr.Expr.Range()
+		}
+	}
+	return s.header
+}
+
+func (l *loader) store(file *section) Store {
+	st := Store{Kind: "sqlite", Path: "fareway.db"}
+	for _, block := range file.blocks["store"] {
+		s := l.open(block, &storeGrammar)
+		if block.Labels[0] != st.Kind {
+			s.fail(block.LabelRanges[0], "Unknown kind of store", "The kind of store is sqlite: store \"sqlite\" { path = \"fareway.db\" }")
+		}
+		var path string
+		v, ok := s.text("path", 4096, &path)
+		switch {
+		case !ok:
+		case strings.HasSuffix(path, "/"):
+			s.refuse(v, "must name a file, not a folder")
+		default:
+			st.Path = path
+		}
+	}
+	return st
+}

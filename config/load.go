@@ -1,0 +1,187 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// PluginRef says which program a provider block means.
+type PluginRef struct {
+	Plugin string // its name: "openai"
+	SHA256 string // lower-case hex of the file's digest, or "" when it is not pinned
+	Dir    string // absolute plugin_dir, or "" for built-in providers only
+}
+
+// Options are what Load needs from its surroundings.
+type Options struct {
+	// Schema says what a plugin accepts in its `config` block. It is called once for each distinct plugin of
+	// the file; an error becomes a diagnostic at the provider's `plugin` attribute, so that its text is read
+	// by people. Nil: no plugin has settings.
+	Schema func(ctx context.Context, ref PluginRef) (settings.Schema, error)
+	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
+	Env func(string) (string, bool)
+}
+
+// Load reads, checks and freezes the configuration at path. The diagnostics are never nil, and hold all that was
+// found: errors and warnings. The configuration is nil when there are errors.
+func Load(ctx context.Context, path string, opts Options) (*Config, *Diagnostics) {
+	diags := new(Diagnostics)
+	src, err := readSource(path)
+	if err != nil {
+		diags.add(SeverityError, hcl.Range{Filename: path}, "Unreadable configuration", sourceAdvice(err))
+		return nil, diags
+	}
+	if opts.Env == nil {
+		opts.Env = os.LookupEnv
+	}
+	l := newLoader(ctx, opts, src, diags)
+	config := l.load()
+	src.seal()
+	diags.finish(src)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return config, diags
+}
+
+// sourceAdvice is the next step when the file itself cannot be read.
+func sourceAdvice(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "There is no such file. Check the path; `fareway gateway up` writes a starter file."
+	case errors.Is(err, fs.ErrPermission):
+		return "The gateway's user may not read it. Change its owner or its mode."
+	case errors.Is(err, errNotRegular):
+		return "It is a folder, a device or a pipe. Name a regular file."
+	case errors.Is(err, errTooLarge):
+		return "It is larger than 4 MiB. A configuration is far smaller; is it the right file?"
+	}
+	return fmt.Sprintf("Reading it failed: %v.", err)
+}
+
+// loader carries one Load through its steps.
+type loader struct {
+	ctx         context.Context
+	opts        Options
+	src         *source
+	diags       *Diagnostics
+	outside     *outside
+	evalContext *hcl.EvalContext
+	config      *Config
+}
+
+func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
+	dir := filepath.Dir(src.abs)
+	out := newOutside(dir, opts.Env)
+	return &loader{
+		ctx: ctx, opts: opts, src: src, diags: diags,
+		outside: out, evalContext: out.context(),
+		config: &Config{Path: src.abs, Plans: []Plan{}}, // what may be empty prints as [], not null
+	}
+}
+
+func (l *loader) fail(at hcl.Range, summary, detail string) {
+	l.diags.add(SeverityError, at, summary, detail)
+}
+
+func (l *loader) warn(at hcl.Range, summary, detail string) {
+	l.diags.add(SeverityWarning, at, summary, detail)
+}
+
+// load parses the text, decodes block by block, checks references, and freezes.
+func (l *loader) load() *Config {
+	body := l.parse()
+	if body == nil {
+		return nil
+	}
+	whole := hcl.Range{Filename: l.src.path} // without a line: what is missing in the file is missing everywhere
+	file := l.section("the file", whole, body, &fileGrammar)
+
+	l.config.Gateway = l.gateway(file)
+	l.config.Store = l.store(file)
+	providers := l.providers(file)
+	l.routes(file, providers)
+	l.profiles(file)
+	l.plans(file)
+
+	l.config.Files = append([]string{l.src.abs}, l.outside.names...)
+	l.config.Hash = l.hash()
+	return l.config
+}
+
+// parse returns the body of the file, or nil when there is nothing to go on with.
+func (l *loader) parse() *hclsyntax.Body {
+	l.src.lex()
+	if at, summary, detail := guard(l.src.tokens); summary != "" {
+		l.src.showStatements()
+		l.fail(at, summary, detail)
+		return nil
+	}
+	file, diags := hclsyntax.ParseConfig(l.src.text, l.src.path, hcl.InitialPos)
+	broken := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Summary != redefined
+	})
+	if broken >= 0 {
+		l.syntax(diags[broken])
+		return nil
+	}
+	for _, d := range diags {
+		if d.Summary == redefined && d.Subject != nil {
+			l.src.show(*d.Subject)
+			l.fail(*d.Subject, "Attribute set twice", d.Detail)
+		}
+	}
+	return file.Body.(*hclsyntax.Body)
+}
+
+// redefined is the parser's one complaint that leaves the rest of the file meaningful.
+const redefined = "Attribute redefined"
+
+// syntax reports the first error of the parser only: those behind it are mostly its echoes.
+func (l *loader) syntax(d *hcl.Diagnostic) {
+	l.src.showStatements()
+	l.src.seal()
+	at := hcl.Range{Filename: l.src.path, Start: hcl.InitialPos, End: hcl.InitialPos}
+	if d.Subject != nil {
+		at = *d.Subject
+	}
+	detail := d.Detail
+	if l.src.hides(at) {
+		// The parser repeats pieces of the text in some of its messages.
+		detail = "The text here is not valid in HCL. In a quoted text write \\\\ for a backslash, \\\" for a quote, and $${ for ${."
+	}
+	l.fail(at, d.Summary, detail)
+}
+
+// hash is over the names and the contents of all files, each with its length before it.
+func (l *loader) hash() string {
+	sum := sha256.New()
+	write := func(data []byte) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(data)))
+		sum.Write(length[:])
+		sum.Write(data)
+	}
+	for _, name := range l.config.Files {
+		content := l.outside.files[name]
+		if name == l.src.abs {
+			content = l.src.text
+		}
+		write([]byte(name))
+		write(content)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// Names become metric labels and parts of file names, so that they are plain and short.
+var (
+	namePattern      = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+	variablePattern  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	digestPattern    = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
+)
+
+const nameRule = "letters, digits, \"_\", \"-\" and \".\", at most 64 of them"
+
+// nearest returns the known name that the given one was most likely meant to be, or "".
+func nearest(given string, known []string) string {
+	if len(given) > 64 {
+		return ""
+	}
+	best, distance := "", max(1, len(given)/3)+1
+	for _, name := range known {
+		if d := levenshtein.Distance(strings.ToLower(given), name, nil); d < distance {
+			best, distance = name, d
+		}
+	}
+	return best
+}
+
+// suggestion is a sentence with the nearest name, or else with all of them. The kind is the plural of what they
+// are: attributes, blocks, settings.
+func suggestion(given string, known []string, kind string) string {
+	if name := nearest(given, known); name != "" {
+		return "Did you mean \"" + name + "\"?"
+	}
+	if len(known) == 0 {
+		return "There are no " + kind + " here; remove it."
+	}
+	return "The " + kind + " here are " + enumerate(known) + "."
+}
+
+// enumerate writes names as people do: a, b and c.
+func enumerate(names []string) string {
+	switch len(names) {
+	case 0:
+		return "none"
+	case 1:
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// clip keeps a name from the file short enough for a message.
+func clip(name string) string {
+	if r := []rune(name); len(r) > 64 {
+		return string(r[:64]) + "..."
+	}
+	return name
+}

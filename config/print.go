@@ -1,0 +1,95 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// String is the configuration as indented JSON, without secrets.
+func (c *Config) String() string {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Sprintf("printing configuration: %v", err)
+	}
+	return string(text)
+}
+
+// MarshalJSON prints durations in Go's notation.
+func (g Gateway) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Namespace      string `json:"namespace"`
+		DefaultProfile string `json:"default_profile"`
+		RequestTimeout string `json:"request_timeout"`
+		MaxBody        int64  `json:"max_body"`
+		MaxBodyMemory  int64  `json:"max_body_memory"`
+		Keepalive      string `json:"keepalive"`
+		DrainTimeout   string `json:"drain_timeout"`
+		PluginDir      string `json:"plugin_dir"`
+	}{
+		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory,
+		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir,
+	})
+}
+
+// MarshalJSON prints the settings with secrets as ***.
+func (p Provider) MarshalJSON() ([]byte, error) {
+	shown := p.printable
+	if shown == nil {
+		shown = []byte(`"` + hidden + `"`)
+	}
+	return json.Marshal(struct {
+		Name         string          `json:"name"`
+		Plugin       string          `json:"plugin"`
+		SHA256       string          `json:"sha256,omitempty"`
+		Settings     json.RawMessage `json:"settings"`
+		StartTimeout string          `json:"start_timeout"`
+	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String()})
+}
+
+// Format prints the provider without secrets under every verb: %+v and %#v would otherwise walk into Settings.
+func (p Provider) Format(f fmt.State, _ rune) {
+	text, err := p.MarshalJSON()
+	if err != nil {
+		text = []byte(hidden)
+	}
+	// An error of the writer reaches whoever gave the writer to fmt.
+	_, _ = io.WriteString(f, "provider "+string(text))
+}
+
+// LogValue keeps secrets out of logs.
+func (p Provider) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(p)) }
+
+// MarshalJSON prints the flags as the list that they came from.
+func (r Route) MarshalJSON() ([]byte, error) {
+	offers := make([]string, 0, len(offerNames))
+	for i, offered := range []bool{r.Tools, r.JSONObject, r.JSONSchema} {
+		if offered {
+			offers = append(offers, offerNames[i])
+		}
+	}
+	return json.Marshal(struct {
+		Name          string   `json:"name"`
+		Provider      string   `json:"provider"`
+		Model         string   `json:"model"`
+		ContextWindow int64    `json:"context_window"`
+		MaxOutput     int64    `json:"max_output"`
+		Quality       float64  `json:"quality"`
+		Offers        []string `json:"offers"`
+		Metering      Metering `json:"metering"`
+		Timeout       string   `json:"timeout"`
+		Price         Price    `json:"price"`
+	}{
+		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers, r.Metering,
+		r.Timeout.String(), r.Price,
+	})
+}
+
+// Interface guards
+var (
+	_ fmt.Stringer   = (*Config)(nil)
+	_ json.Marshaler = Provider{}
+	_ fmt.Formatter  = Provider{}
+	_ slog.LogValuer = Provider{}
+)

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// schemas asks each distinct plugin once.
+type schemas struct {
+	ask   func(context.Context, PluginRef) (settings.Schema, error)
+	known map[PluginRef]schemaAnswer
+}
+
+type schemaAnswer struct {
+	schema settings.Schema
+	err    error
+}
+
+func (s *schemas) of(ctx context.Context, ref PluginRef) (settings.Schema, error) {
+	if s.ask == nil {
+		return settings.Schema{}, nil
+	}
+	answer, ok := s.known[ref]
+	if !ok {
+		answer.schema, answer.err = s.ask(ctx, ref)
+		if answer.err == nil {
+			answer.err = checkSchema(&answer.schema)
+		}
+		s.known[ref] = answer
+	}
+	return answer.schema, answer.err
+}
+
+// providers decodes the providers and returns the names that routes may use, with their places.
+func (l *loader) providers(file *section) map[string]hcl.Range {
+	taken := make(map[string]hcl.Range)
+	asked := schemas{ask: l.opts.Schema, known: make(map[PluginRef]schemaAnswer)}
+	for _, block := range file.blocks["provider"] {
+		p := Provider{StartTimeout: 10 * time.Second}
+		p.Name, _ = file.label(block, taken)
+		s := l.open(block, &providerGrammar)
+
+		pluginOK := s.plugin(&p)
+		s.duration("start_timeout", &p.StartTimeout)
+		if pluginOK {
+			l.settings(s, block, &p, &asked)
+		}
+		l.config.Providers = append(l.config.Providers, p)
+	}
+	return taken
+}
+
+// plugin reads which program to run; false when that is not certain enough to ask it for its schema.
+func (s *section) plugin(p *Provider) bool {
+	v, ok := s.text("plugin", 64, &p.Plugin)
+	switch {
+	case !ok:
+	case v.outside: // it stands in the errors of whoever starts it
+		s.refuse(v, "must be written out, for it names a program")
+		ok = false
+	case !namePattern.MatchString(p.Plugin):
+		s.refuse(v, "must be made of "+nameRule+": the name of a built-in provider, or NAME of a file fareway-provider-NAME")
+		ok = false
+	}
+	if s.attributes["sha256"] == nil {
+		return ok
+	}
+	var digest string
+	v, digestOK := s.text("sha256", 128, &digest)
+	switch {
+	case !digestOK:
+		return false
+	case !digestPattern.MatchString(digest):
+		s.refuse(v, "must be 64 hexadecimal digits, as `sha256sum FILE` prints them")
+		return false
+	case s.config.Gateway.PluginDir == "":
+		s.fail(v.at, "sha256 without plugin_dir", "It pins a file in plugin_dir, and none is set in the gateway block. Set plugin_dir, or remove sha256 to run the built-in provider.")
+		return false
+	}
+	p.SHA256 = strings.ToLower(digest)
+	return ok
+}
+
+// settings decodes the provider's config block by what its plugin declares.
+func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked *schemas) {
+	ref := PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: l.config.Gateway.PluginDir}
+	schema, err := asked.of(l.ctx, ref)
+	if err != nil {
+		l.fail(s.attributes["plugin"].Expr.Range(), fmt.Sprintf("Plugin %q cannot be used", p.Plugin), sentence(err.Error()))
+		return
+	}
+	what, header, body := fmt.Sprintf("config of plugin %q", p.Plugin), block.DefRange(), &hclsyntax.Body{}
+	for _, config := range s.blocks["config"] {
+		header, body = config.DefRange(), config.Body
+	}
+	d := l.decodeSettings(what, header, body, &schema)
+	p.Settings, p.printable = d.encode()
+}
+
+// sentence ends a text of somebody else's with a period.
+func sentence(text string) string {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
+	if strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}

@@ -1,0 +1,112 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// offerNames are the values of `offers`.
+var offerNames = []string{"tools", "json_object", "json_schema"}
+
+// routes decodes the routes and checks which provider each of them names.
+func (l *loader) routes(file *section, providers map[string]hcl.Range) {
+	taken := make(map[string]hcl.Range)
+	used := make(map[string]bool)
+	for _, block := range file.blocks["route"] {
+		r := Route{Metering: MeteringReported, Timeout: 5 * time.Minute}
+		r.Name, _ = file.label(block, taken)
+		s := l.open(block, &routeGrammar)
+
+		if v, ok := s.text("provider", 64, &r.Provider); ok {
+			used[r.Provider] = true
+			s.knownProvider(v, r.Provider, providers)
+		}
+		s.text("model", 256, &r.Model)
+		_, windowOK := s.integer("context_window", 1, maxTokens, &r.ContextWindow)
+		output, outputOK := s.integer("max_output", 1, maxTokens, &r.MaxOutput)
+		if windowOK && outputOK && r.MaxOutput > r.ContextWindow {
+			s.warn(output.at, "max_output is over context_window", "A reply is never longer than the window; is one of them a slip?")
+		}
+		s.fraction("quality", &r.Quality)
+		s.offers(&r)
+		metering := string(r.Metering)
+		s.oneOf("metering", []string{string(MeteringReported), string(MeteringEstimate)}, &metering)
+		r.Metering = Metering(metering)
+		s.duration("timeout", &r.Timeout)
+		r.Price = s.prices()
+		l.config.Routes = append(l.config.Routes, r)
+	}
+	if len(file.blocks["route"]) == 0 {
+		return // said already; every provider would be unused
+	}
+	for _, name := range slices.Sorted(maps.Keys(providers)) {
+		if !used[name] {
+			l.warn(providers[name], fmt.Sprintf("Provider %q has no route", name), "Its process would run for nothing. Add a route to it, or remove it.")
+		}
+	}
+}
+
+func (s *section) knownProvider(v value, name string, providers map[string]hcl.Range) {
+	if _, ok := providers[name]; ok || len(providers) == 0 {
+		return // without any provider, that is the mistake, and reported
+	}
+	known := slices.Sorted(maps.Keys(providers))
+	detail := "No provider block has this name. "
+	if v.outside {
+		detail += "The value came from env or file and is not shown."
+	} else {
+		detail += suggestion(name, known, "providers")
+	}
+	s.fail(v.at, "Unknown provider", detail)
+}
+
+// offers reads a list of names into the route's flags.
+func (s *section) offers(r *Route) {
+	v, ok := s.read("offers")
+	if !ok {
+		return
+	}
+	if !v.Type().IsTupleType() {
+		s.refuseType(v, "a list, as in [\"tools\", \"json_object\"]")
+		return
+	}
+	for _, element := range v.elements() {
+		if element.Type() != cty.String || element.IsNull() {
+			s.refuse(element, "must be a list of texts: "+enumerate(offerNames))
+			continue
+		}
+		name := element.AsString()
+		if !s.choose(element, name, offerNames) {
+			continue
+		}
+		switch name {
+		case "tools":
+			r.Tools = true
+		case "json_object":
+			r.JSONObject = true
+		case "json_schema":
+			r.JSONSchema = true
+		}
+	}
+}
+
+// prices reads the price block. Reading from and writing to an upstream's cache cost as much as input unless
+// the block says otherwise.
+func (s *section) prices() Price {
+	var p Price
+	for _, block := range s.blocks["price"] {
+		b := s.section("price of "+s.what, block.DefRange(), block.Body, &priceGrammar)
+		b.public = true
+		b.price("input", &p.Input)
+		b.price("output", &p.Output)
+		p.CacheRead, p.CacheWrite = p.Input, p.Input
+		b.price("cache_read", &p.CacheRead)
+		b.price("cache_write", &p.CacheWrite)
+	}
+	return p
+}

@@ -1,0 +1,44 @@
+gateway {
+  namespace       = "acme-models"
+  default_profile = "max"
+  request_timeout = "90s"
+  max_body        = 65536
+  max_body_memory = "512KiB"
+  keepalive       = "1s"
+  drain_timeout   = "1m"
+  plugin_dir      = "../plugins"
+}
+
+store "sqlite" {
+  path = "ledger/main.db"
+}
+
+provider "local" {
+  plugin = "echo"
+  config {
+  }
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 1
+  max_output     = 1
+  quality        = 0
+  offers         = []
+  price {
+    input  = 0
+    output = 0
+  }
+}
+
+profile "max" {
+  cost    = 0
+  quality = 3
+}
+
+plan "free" {}
+
+plan "team.one" {
+  monthly_credits = 1000000000
+}

@@ -1,0 +1,78 @@
+# The reference file of the design, without what later issues bring.
+
+gateway {
+  namespace       = "service"
+  default_profile = "balanced"
+  request_timeout = "10m"
+  max_body        = "32MiB"
+  max_body_memory = "1GiB"
+  keepalive       = "15s"
+  drain_timeout   = "5m"
+  plugin_dir      = ""
+}
+
+store "sqlite" {
+  path = "fareway.db"
+}
+
+provider "local" {
+  plugin = "openai"
+  config {
+    base_url = "http://127.0.0.1:11434/v1"
+  }
+  start_timeout = "10s"
+}
+
+provider "claude" {
+  plugin = "anthropic"
+  config {
+    api_key = env("ANTHROPIC_API_KEY")
+  }
+}
+
+route "small" {
+  provider       = "local"
+  model          = "qwen3:4b"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  offers         = ["tools", "json_object"]
+  metering       = "reported"
+  timeout        = "5m"
+  price {
+    input       = 0.05
+    output      = 0.20
+    cache_read  = 0.01
+    cache_write = 0.05
+  }
+}
+
+route "deep" {
+  provider       = "claude"
+  model          = "claude-opus-4-5"
+  context_window = 200000
+  max_output     = 64000
+  quality        = 0.95
+  offers         = ["tools", "json_object", "json_schema"]
+  price {
+    input  = 5.00
+    output = 25.00
+  }
+}
+
+profile "budget" {
+  cost    = 0.8
+  quality = 0.2
+}
+profile "balanced" {
+  cost    = 0.5
+  quality = 0.5
+}
+profile "max" {
+  cost    = 0.1
+  quality = 0.9
+}
+
+plan "starter" {
+  monthly_credits = 500
+}
