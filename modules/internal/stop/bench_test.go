@@ -21,8 +21,8 @@ func deltas() []string {
 	return pieces
 }
 
+//nolint:paralleltest // AllocsPerRun counts the allocations of all goroutines
 func TestNoAllocationPerDelta(t *testing.T) {
-	// Not parallel: AllocsPerRun counts the allocations of all goroutines.
 	m := stop.New([]string{"END", "\n\nHuman:", "</answer>"}).Matcher()
 	pieces := deltas()
 	allocs := testing.AllocsPerRun(10, func() {
