@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,8 +33,6 @@ type Call struct {
 	ModelID  string    // Kind Model: the id in the path, decoded
 	// Family gives errors their shape and, for Generate and CountTokens, reads and writes the bodies.
 	Family families.Server
-	// APIKeyHeader: the endpoint also accepts x-api-key.
-	APIKeyHeader bool
 
 	Work      *engine.Work
 	Principal ledger.Principal // after auth
@@ -93,4 +92,12 @@ func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 	// The client may be gone; there is nobody left to tell.
 	_, _ = w.Write(c.Family.AppendError(nil, e))
 	return nil
+}
+
+// NeedCall is CallOf for the handlers after entry: without a call, the site's configuration is wrong.
+func NeedCall(r *http.Request) (*Call, error) {
+	if c := CallOf(r); c != nil {
+		return c, nil
+	}
+	return nil, errors.New("the handler fareway must come before fareway_auth, fareway_limits and fareway_exchange")
 }

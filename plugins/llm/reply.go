@@ -86,3 +86,14 @@ func (r *Reply) Text() string {
 	}
 	return b.String()
 }
+
+// Calls returns the tool calls of all items, in order.
+func (r *Reply) Calls() []*ToolCall {
+	var calls []*ToolCall
+	for _, it := range r.Items {
+		if it.Call != nil {
+			calls = append(calls, it.Call)
+		}
+	}
+	return calls
+}

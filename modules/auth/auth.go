@@ -1,0 +1,94 @@
+// Package auth finds out which account and key a request acts for (GAP-01 steps 3 to 5).
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+}
+
+// Handler turns the API key of a request into its account. It comes after the handler `fareway`.
+type Handler struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.fareway_auth", New: func() caddy.Module { return new(Handler) }}
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	call, err := gateway.NeedCall(r)
+	if err != nil {
+		return err
+	}
+	principal, refusal := authenticate(r, call)
+	call.Principal = principal
+	if refusal != nil {
+		return call.Refuse(w, refusal)
+	}
+	return next.ServeHTTP(w, r)
+}
+
+func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *families.Error) {
+	hash, ok := ledger.ParseKey(credential(r.Header, call.Family.APIKeyHeader()))
+	if !ok {
+		return ledger.Principal{}, unauthenticated()
+	}
+	engine := call.Work.Engine()
+	p, err := engine.Lookup(r.Context(), hash)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return ledger.Principal{}, unauthenticated()
+	case err != nil:
+		engine.Logger().Error("looking up a key", "request_id", call.ID, "error", err)
+		return ledger.Principal{}, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
+			Message: "The service cannot check keys at the moment. Try again.", RetryAfter: storeRetryAfter}
+	case p.Key.Revoked:
+		return ledger.Principal{}, unauthenticated()
+	case p.Account.State != ledger.Active:
+		return p, &families.Error{Status: http.StatusForbidden, Code: families.PermissionDenied,
+			Message: "The account is " + string(p.Account.State) + ". Contact support with the request id " + call.ID + "."}
+	}
+	return p, nil
+}
+
+// storeRetryAfter is what the one 503 with Retry-After says, in seconds (GAP-45).
+const storeRetryAfter = 5
+
+// credential takes the key out of the headers. Authorization alone decides where it is present, even on
+// endpoints that accept x-api-key: two credentials must never widen access (GAP-19).
+func credential(h http.Header, apiKeyHeader bool) string {
+	if values, present := h["Authorization"]; present {
+		for _, v := range values {
+			if v != values[0] {
+				return ""
+			}
+		}
+		scheme, key, _ := strings.Cut(values[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return ""
+		}
+		return strings.TrimSpace(key)
+	}
+	if values := h["X-Api-Key"]; apiKeyHeader && len(values) == 1 {
+		return strings.TrimSpace(values[0])
+	}
+	return ""
+}
+
+func unauthenticated() *families.Error {
+	return &families.Error{Status: http.StatusUnauthorized, Code: families.Authentication,
+		Message: "The API key is missing, mistyped or revoked, or was sent in a header that this endpoint does not read."}
+}
+
+var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)

@@ -1,0 +1,139 @@
+// Package entry is the outermost handler of the gateway. It gives every request its id, finds the endpoint
+// in the path table, recovers from panics, and writes the access line. It is placed by the site directive
+// `fareway`; auth, limits and exchange come after it.
+package entry
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+}
+
+// Handler gives requests their id and their endpoint. It must come before the gateway's other handlers, and
+// what comes after it never returns an error to Caddy: Caddy would log the request's headers, keys included.
+type Handler struct {
+	engine *engine.Engine
+	table  *table
+	log    *slog.Logger
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.fareway", New: func() caddy.Module { return new(Handler) }}
+}
+
+// New makes the handler outside of a Caddy configuration, for tests and for embedding.
+func New(e *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, error) {
+	h := &Handler{engine: e, log: log}
+	var err error
+	h.table, err = newTable(all)
+	return h, err
+}
+
+// Provision builds the path table from the registered families.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	app, err := gateway.FindApp(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := loadFamilies(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := New(app.Engine(), all, ctx.Slogger())
+	if err != nil {
+		return err
+	}
+	*h = *made
+	return nil
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
+	// Caddy's own access log would print x-api-key; the gateway writes its own line.
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+
+	call := &gateway.Call{ID: newID(), Start: time.Now()}
+	refusal := h.table.find(r, call)
+	call.Work = h.engine.Begin()
+	if call.Work != nil {
+		defer call.Work.Done()
+	}
+	rec := newRecorder(w)
+	rec.Header().Set("X-Request-Id", call.ID)
+	if call.Family.APIKeyHeader() {
+		// The messages family's client libraries read the id from this name (GAP-91).
+		rec.Header().Set("Request-Id", call.ID)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = h.recovered(p, rec, call)
+		}
+		h.finish(r, rec, call)
+		if rec.aborted {
+			panic(http.ErrAbortHandler)
+		}
+	}()
+	switch {
+	case refusal != nil:
+		return call.Refuse(rec, refusal)
+	case call.Work == nil:
+		return call.Refuse(rec, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
+			Message: "The service is starting. Try again in a few seconds."})
+	}
+	if err := next.ServeHTTP(rec, gateway.WithCall(r, call)); err != nil {
+		// A handler placed by hand after ours may do what ours never do.
+		h.log.Error("handling a request", "request_id", call.ID, "error", err)
+		if rec.status == 0 {
+			return call.Refuse(rec, internalError())
+		}
+	}
+	return nil
+}
+
+// recovered answers a panic: 500 when nothing has been written (ERR-24), otherwise the connection is
+// aborted so that the reply does not look complete.
+func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
+	if e, ok := p.(error); ok && errors.Is(e, http.ErrAbortHandler) {
+		rec.aborted = true
+		return nil
+	}
+	h.log.Error("recovered from a panic", "request_id", call.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	if rec.status != 0 {
+		rec.aborted = true
+		return nil
+	}
+	return call.Refuse(rec, internalError())
+}
+
+func internalError() *families.Error {
+	return &families.Error{Status: http.StatusInternalServerError, Code: families.InternalError,
+		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
+}
+
+// newID makes an X-Request-Id (GAP-91): what a client sends under that name is never used.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return "req_" + hex.EncodeToString(b[:])
+}
+
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

@@ -1,0 +1,83 @@
+package entry
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// recorder remembers what was written of a reply.
+type recorder struct {
+	http.ResponseWriter
+	status  int
+	bytes   int64
+	first   time.Time // the first byte of the reply
+	aborted bool
+}
+
+func newRecorder(w http.ResponseWriter) *recorder { return &recorder{ResponseWriter: w} }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= 200 {
+		r.status, r.first = status, time.Now()
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	n, err := r.ResponseWriter.Write(b)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach Caddy's writer, to flush and to set deadlines.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// finish counts the request and writes its access line: never a key, never a prompt, never a path or a
+// header that the client chose.
+func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
+	now := time.Now()
+	var first time.Duration
+	if !rec.first.IsZero() {
+		first = rec.first.Sub(call.Start)
+	}
+	h.engine.Metrics().Request(call.Endpoint, rec.status, first, now.Sub(call.Start))
+
+	attrs := []slog.Attr{
+		slog.String("request_id", call.ID),
+		slog.String("endpoint", call.Endpoint),
+		slog.Int("status", rec.status),
+		slog.Duration("duration", now.Sub(call.Start)),
+		slog.Int64("bytes", rec.bytes),
+	}
+	if p := call.Principal; p != (ledger.Principal{}) {
+		attrs = append(attrs, slog.String("account", p.Account.Name), slog.String("key_last4", p.Key.Last4))
+	}
+	if call.Kind == gateway.Generate {
+		c := call.Record
+		attrs = append(attrs,
+			slog.Bool("stream", c.Stream),
+			slog.Duration("first_byte", first),
+			slog.String("profile", c.Profile),
+			slog.String("route", c.Route),
+			slog.Int("attempts", c.Attempts),
+			slog.Int64("input_tokens", c.Input),
+			slog.Int64("output_tokens", c.Output),
+			slog.Int64("microcents", c.Microcents),
+			slog.Bool("pending", c.Pending),
+		)
+	}
+	if call.Record.Reason != "" {
+		attrs = append(attrs, slog.String("reason", call.Record.Reason))
+	}
+	if rec.aborted {
+		attrs = append(attrs, slog.Bool("aborted", true))
+	}
+	h.log.LogAttrs(r.Context(), slog.LevelInfo, "request", attrs...)
+}

@@ -1,0 +1,68 @@
+package exchange
+
+import (
+	"strconv"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// maxStops is how many stop sequences are also sent to the route (STOP-22).
+const maxStops = 4
+
+// attempt is one call to one route, and what came of it.
+type attempt struct {
+	id        string
+	route     *config.Route
+	allowance int64 // tokens sent as the output limit
+
+	accepted bool
+	usage    *llm.Usage
+	outcome  ledger.Outcome
+}
+
+// begin makes the next attempt the current one. It is recorded with the hold or with Begin, before it is made.
+func (x *exchange) begin(c routing.Candidate) {
+	x.attempts = append(x.attempts, &attempt{
+		id:        x.call.ID + "." + strconv.Itoa(len(x.attempts)+1),
+		route:     c.Route,
+		allowance: c.Allowance,
+		outcome:   ledger.NotMade,
+	})
+	x.call.Record.Route, x.call.Record.Attempts = c.Route.Name, len(x.attempts)
+}
+
+// attempt is the current attempt.
+func (x *exchange) attempt() *attempt { return x.attempts[len(x.attempts)-1] }
+
+// ledger is the attempt as the ledger records it.
+func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {
+	return ledger.Attempt{ID: a.id, Route: a.route.Name, Provider: a.route.Provider, Model: a.route.Model,
+		PriceVersion: gen.PriceVersion(a.route.Name)}
+}
+
+// upstream is the request as the route gets it. What the contract does not say is forwarded is not in it.
+func (a *attempt) upstream(req *llm.Request) *llm.Request {
+	up := *req
+	up.Attempt = a.id
+	up.Model = a.route.Model
+	up.MaxTokens = a.allowance
+	up.Stop = req.Stop[:min(len(req.Stop), maxStops)]
+	up.EstimateUsage = a.route.Metering == config.MeteringEstimate
+	return &up
+}
+
+// result is what the settlement is told of the attempt. An attempt that was accepted and proved nothing waits
+// for a later receipt, unless the reply goes out as final (GAP-57).
+func (a *attempt) result(final bool) ledger.Result {
+	r := ledger.Result{Attempt: a.id, Outcome: a.outcome}
+	if a.usage.Known() {
+		r.Usage = a.usage
+	} else if a.accepted && !final {
+		r.Outcome = ledger.Unproven
+	}
+	return r
+}

@@ -1,0 +1,52 @@
+package exchange
+
+import (
+	"net/http"
+	"net/textproto"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+// request is a client request that passed every rule of form.
+type request struct {
+	*families.Request
+	model   string // as sent, echoed
+	profile string // resolved
+}
+
+// decode takes steps 8 to 14 of the order (see the package's doc).
+func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
+	settings := call.Work.Generation().Config.Gateway
+	doc, refusal := families.Parse(call.Body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	model, refusal := doc.Model()
+	if refusal != nil {
+		return nil, refusal
+	}
+	modelProfile, ok := routing.Accept(settings.Namespace, model)
+	if !ok {
+		return nil, modelNotFound(settings.Namespace + "/auto")
+	}
+	ask := routing.Ask{
+		Header: r.Header[textproto.CanonicalMIMEHeaderKey("x-"+settings.Namespace+"-profile")],
+		Model:  modelProfile,
+	}
+	// The header is judged before the fields are, though effort may still outrank the default.
+	if _, err := routing.Profile(ask, settings.DefaultProfile); err != nil {
+		return nil, families.Invalid(err.Error())
+	}
+	decoded, refusal := call.Family.Decode(doc)
+	if refusal != nil {
+		return nil, refusal
+	}
+	ask.Effort = decoded.Effort
+	profile, err := routing.Profile(ask, settings.DefaultProfile)
+	if err != nil {
+		return nil, families.Invalid(err.Error())
+	}
+	return &request{Request: decoded, model: model, profile: profile}, nil
+}

@@ -1,0 +1,120 @@
+package exchange
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// delivery is the client's side of an exchange: what was written and when. A stream's 200 is held until the
+// first route accepts or one keep-alive interval has passed (SSE-43, GAP-64).
+type delivery struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	encoder families.Encoder
+	stream  bool
+
+	opened  bool // the 200 of a stream was written
+	started bool // the first events were written
+	shown   bool // something of the reply itself reached the client
+	gone    bool // a write failed: nobody reads any more
+	aborted bool // the connection must not end as if the reply were complete
+
+	interval time.Duration
+	quiet    *time.Timer // fires when nothing was written for one interval; nil without a stream
+	buf      []byte      // frames of the events at hand, written and flushed together
+}
+
+// keptBuffer is the most memory that an idle stream keeps for its next frames.
+const keptBuffer = 16 << 10
+
+func newDelivery(w http.ResponseWriter, stream bool, interval time.Duration) *delivery {
+	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval}
+	if stream {
+		d.quiet = time.NewTimer(interval)
+	}
+	return d
+}
+
+// limit lets no write outlive the exchange: when ctx is done, a write that waits for a client that does not
+// read has a few seconds left for the last frame.
+func (d *delivery) limit(ctx context.Context) (release func()) {
+	const lastFrame = 5 * time.Second
+	stop := context.AfterFunc(ctx, func() {
+		// Not every writer has deadlines; those of real connections do.
+		_ = d.control.SetWriteDeadline(time.Now().Add(lastFrame))
+	})
+	return func() {
+		if !stop() {
+			_ = d.control.SetWriteDeadline(time.Time{})
+		}
+		if d.quiet != nil {
+			d.quiet.Stop()
+		}
+	}
+}
+
+// silence is the channel that asks for a keep-alive; nil, which never does, when there is no stream.
+func (d *delivery) silence() <-chan time.Time {
+	if d.quiet == nil || d.gone {
+		return nil
+	}
+	return d.quiet.C
+}
+
+func (d *delivery) keepAlive() {
+	d.buf = d.encoder.AppendKeepAlive(d.buf)
+	d.flush()
+}
+
+// start puts the first events of the stream in the buffer, once (SSE-21).
+func (d *delivery) start() {
+	if d.stream && !d.started {
+		d.started = true
+		d.buf = d.encoder.AppendStart(d.buf)
+	}
+}
+
+// event puts a visible event in the buffer of a stream.
+func (d *delivery) event(ev llm.Event) {
+	d.buf = d.encoder.AppendEvent(d.buf, ev)
+	d.shown = true
+}
+
+// flush writes what is in the buffer, opening the stream if need be.
+func (d *delivery) flush() {
+	if len(d.buf) == 0 || d.gone {
+		d.buf = d.buf[:0]
+		return
+	}
+	if !d.opened {
+		d.opened = true
+		h := d.w.Header()
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		// no-transform is what keeps Caddy's encode from compressing, and so delaying, the stream.
+		h.Set("Cache-Control", "no-cache, no-transform")
+		h.Set("X-Accel-Buffering", "no")
+		d.w.WriteHeader(http.StatusOK)
+	}
+	_, err := d.w.Write(d.buf)
+	if err == nil {
+		err = d.control.Flush()
+	}
+	d.gone = err != nil
+	if cap(d.buf) > keptBuffer {
+		d.buf = nil
+	}
+	d.buf = d.buf[:0]
+	d.quiet.Reset(d.interval)
+}
+
+// fail ends an open stream with its error frame, and nothing after it (SSE-30). Where not even the frame
+// can be written, the connection is aborted.
+func (d *delivery) fail(e *families.Error) {
+	d.buf = d.encoder.AppendError(d.buf[:0], e)
+	d.flush()
+	d.aborted = d.gone
+}

@@ -1,0 +1,122 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// failureKind extends llm.ErrorKind by the ends that the gateway itself finds.
+type failureKind = llm.ErrorKind
+
+const (
+	timeLimit        failureKind = "time_limit"        // the request's total time is over
+	attemptTimeout   failureKind = "attempt_timeout"   // the route's own time is over
+	shutdown         failureKind = "shutdown"          // the drain time is over
+	invalidArguments failureKind = "invalid_arguments" // a call's arguments are not JSON (GAP-84)
+	noVisibleText    failureKind = "no_visible_text"   // finished, and there is nothing to show (GAP-40)
+	noUsage          failureKind = "no_usage"          // a stream's usage is not proven (GAP-57)
+	overBudget       failureKind = "over_budget"       // the next attempt is not covered (GAP-49)
+	ledgerAway       failureKind = "ledger"            // the next attempt could not be recorded
+)
+
+// failure is an attempt, or an exchange, that did not become a reply.
+type failure struct {
+	kind failureKind
+	err  error
+}
+
+// The causes that a context of the exchange ends with.
+var (
+	errTimeLimit      = errors.New("the request's time limit is over")
+	errAttemptTimeout = errors.New("the route's time limit is over")
+)
+
+// interrupted names the failure of an attempt whose context is done.
+func interrupted(ctx context.Context) *failure {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, engine.ErrShutdown):
+		return &failure{kind: shutdown, err: cause}
+	case errors.Is(cause, errTimeLimit):
+		return &failure{kind: timeLimit, err: cause}
+	default:
+		return &failure{kind: attemptTimeout, err: cause}
+	}
+}
+
+// retriable reports whether another route may do better. A decline is final by contract (POL-02), the limits
+// of the request and of the service hold for every route, and a finished reply is the model's answer.
+func (f *failure) retriable() bool {
+	switch f.kind {
+	case llm.ErrPolicy, llm.ErrCanceled, timeLimit, shutdown, noVisibleText, noUsage, overBudget, ledgerAway:
+		return false
+	}
+	return true
+}
+
+// free reports whether the service itself failed, so that the request costs nothing (GAP-55).
+func (f *failure) free() bool {
+	switch f.kind {
+	case shutdown, invalidArguments, llm.ErrProtocol, llm.ErrDied, ledgerAway:
+		return true
+	}
+	return false
+}
+
+// routeFailed is what clients are told of most failures; an upstream's own words are never shown (GAP-96).
+const routeFailed = "The model route failed."
+
+// refusal is the failure as the client sees it (contract, "Codes"; GAP-39, GAP-40, GAP-42, GAP-96).
+func (x *exchange) refusal(f *failure) *families.Error {
+	e := &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError, Message: routeFailed}
+	switch f.kind {
+	case llm.ErrPolicy:
+		return families.Invalid("The request was declined by the model route's content policy.")
+	case llm.ErrContext:
+		return featureUnavailable("The request is too long for every route that could take it. Send less.")
+	case llm.ErrCapacity:
+		return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+			Message: "The routes are at capacity. Back off a few seconds and try again."}
+	case llm.ErrBroken, llm.ErrDied:
+		e.Frame = families.StreamError
+	case noUsage:
+		e.Frame = families.StreamError
+		e.Message = "The model route did not report what the reply used."
+	case shutdown:
+		e.Frame = families.StreamError
+		e.Message = "The service is shutting down. Try again."
+	case llm.ErrProtocol, invalidArguments:
+		e.Frame = families.ValidatorFailed
+		e.Message = "The model route's output was not valid."
+	case timeLimit:
+		return &families.Error{Status: http.StatusGatewayTimeout, Code: families.UpstreamError,
+			Message: "The request ran past its time limit. Try again, with a smaller output allowance if possible."}
+	case noVisibleText:
+		return x.noAnswer()
+	case overBudget:
+		return budgetExceeded("The available credits do not cover another attempt. Add credits.")
+	case ledgerAway:
+		return ledgerError(x.call, "recording an attempt", f.err)
+	}
+	return e
+}
+
+// noAnswer tells the three ends of a reply without visible text apart (GAP-40).
+func (x *exchange) noAnswer() *families.Error {
+	if x.reply.finish == llm.FinishLength {
+		return &families.Error{Status: http.StatusUnprocessableEntity, Code: families.InvalidRequest,
+			Message: "The output allowance was used up before any visible text. Raise the allowance."}
+	}
+	e := &families.Error{Status: http.StatusBadGateway, Code: families.NoVisibleAnswer,
+		Message: "The model route finished without a visible answer."}
+	own, a := x.req.LLM.MaxTokens, x.attempt()
+	if own > 0 && a.allowance == own && a.usage != nil && llm.Tokens(a.usage.Output) >= own {
+		e.Message = fmt.Sprintf("The model route finished without a visible answer: the max_tokens budget (%d) was used up before any visible text.", own)
+	}
+	return e
+}

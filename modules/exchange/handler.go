@@ -1,0 +1,92 @@
+// Package exchange answers the requests: it is the terminal handler and the one place that knows the order
+// in which a request is decoded, routed, held, sent upstream, delivered and settled (design, "The way of one
+// request"). Each step itself lives elsewhere: families, routing, ledger, stop, plugins/host.
+//
+// # The order of refusals
+//
+// One request can be wrong in several ways; the first of these that fails is its answer (GAP-01).
+//
+//	 1 the request id                              entry
+//	 2 path and method: 404, 405, 426              entry, table.go
+//	 3 failed authentications of the address: 429  auth (with the limits issue)
+//	 4 the credential: 401                         auth
+//	 5 the account's state: 403                    auth
+//	 6 rate limits: 429                            limits (with the limits issue)
+//	 7 the body's size: 413                        limits
+//	 8 JSON syntax, top level an object: 400       families.Parse
+//	 9 credential-like fields: 400                 families.Parse
+//	10 the model: 400, 404                         decode.go
+//	11 the profile header: 400                     decode.go
+//	12 images and audio: 400                       the family's Decode
+//	13 fields and tools that are not offered: 400  the family's Decode
+//	14 all other rules of fields: 400              the family's Decode
+//	   - the token count answers here -
+//	15 the exhausted account: 402                  admit.go
+//	16 features and context window: 503            admit.go, routing.Plan
+//	17 the hold: 402                               admit.go, ledger
+//	18 the response cache                          (with the routing issue)
+//	19 screening: 400                              (with the routing issue)
+//	20 routing: 400, 402, 422, 429, 502, 503, 504  run.go, failure.go
+package exchange
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+}
+
+// Handler answers requests. It comes last, after the handler fareway_limits.
+type Handler struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.fareway_exchange", New: func() caddy.Module { return new(Handler) }}
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	call, err := gateway.NeedCall(r)
+	if err != nil {
+		return err
+	}
+	var refusal *families.Error
+	switch call.Kind {
+	case gateway.Models:
+		refusal = serveModels(w, call)
+	case gateway.Model:
+		refusal = serveModel(w, call)
+	case gateway.Account:
+		refusal = serveAccount(w, r, call)
+	case gateway.CountTokens:
+		refusal = serveCount(w, r, call)
+	case gateway.Generate:
+		refusal = generate(w, r, call)
+	}
+	if refusal != nil {
+		return call.Refuse(w, refusal)
+	}
+	return nil
+}
+
+// generate answers a charged request. It returns a refusal while nothing has been written.
+func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
+	req, refusal := decode(r, call)
+	if refusal != nil {
+		return refusal
+	}
+	x := newExchange(w, r, call, req)
+	defer x.end()
+	if refusal := x.admit(); refusal != nil {
+		return refusal
+	}
+	return x.run()
+}
+
+var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)

@@ -1,0 +1,133 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/tokens"
+)
+
+// model is an entry of the model list (GAP-05). Only id and context_length are promised.
+type model struct {
+	ID            string `json:"id"`
+	Object        string `json:"object"`
+	Created       int64  `json:"created"`
+	OwnedBy       string `json:"owned_by"`
+	ContextLength int64  `json:"context_length"`
+}
+
+// modelCreated is the constant that client libraries want in a model entry: 2026-01-01.
+const modelCreated = 1767225600
+
+func autoModel(call *gateway.Call) model {
+	gen := call.Work.Generation()
+	ns := gen.Config.Gateway.Namespace
+	return model{ID: ns + "/auto", Object: "model", Created: modelCreated, OwnedBy: ns, ContextLength: gen.ContextLength()}
+}
+
+func serveModels(w http.ResponseWriter, call *gateway.Call) *families.Error {
+	return writeJSON(w, struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{"list", []model{autoModel(call)}})
+}
+
+func serveModel(w http.ResponseWriter, call *gateway.Call) *families.Error {
+	m := autoModel(call)
+	if call.ModelID != m.ID {
+		return modelNotFound(m.ID)
+	}
+	return writeJSON(w, m)
+}
+
+func modelNotFound(auto string) *families.Error {
+	return &families.Error{Status: http.StatusNotFound, Code: families.ModelNotFound,
+		Message: "This model does not exist here. Use " + strconv.Quote(auto) + "."}
+}
+
+// account is the account summary (contract, "Account summary").
+type account struct {
+	Tenant struct {
+		ID      string `json:"id"`
+		Name    string `json:"name"`
+		KeyMode string `json:"key_mode"`
+	} `json:"tenant"`
+	Credits struct {
+		Balance          int64      `json:"balance_credits"`
+		Reserved         int64      `json:"reserved_credits"`
+		Available        int64      `json:"available_credits"`
+		MonthlyAllotment int64      `json:"monthly_allotment_credits"`
+		PeriodEnd        *time.Time `json:"current_period_end"`
+		Accrued          int64      `json:"accrued_usage_microcents"`
+	} `json:"credits"`
+	Key struct {
+		Name  string `json:"name"`
+		Last4 string `json:"last4"`
+	} `json:"key"`
+}
+
+func serveAccount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
+	p := call.Principal
+	b, err := call.Work.Engine().Store().Balance(r.Context(), p.Account.ID)
+	if err != nil {
+		return ledgerError(call, "reading a balance", err)
+	}
+	var a account
+	a.Tenant.ID, a.Tenant.Name, a.Tenant.KeyMode = p.Account.ID, p.Account.Name, "managed"
+	a.Credits.Balance, a.Credits.Reserved = b.Credits, b.Reserved()
+	a.Credits.Available, a.Credits.Accrued = b.Available(), b.Accrued
+	if plan, ok := call.Work.Generation().Plan(p.Account.Plan); ok {
+		a.Credits.MonthlyAllotment = plan.MonthlyCredits
+	}
+	a.Key.Name, a.Key.Last4 = p.Key.Name, p.Key.Last4
+	return writeJSON(w, a)
+}
+
+// serveCount answers the token count: an estimate of the service's own (CNT-02), never charged.
+func serveCount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
+	req, refusal := decode(r, call)
+	if refusal != nil {
+		return refusal
+	}
+	return writeJSON(w, struct {
+		InputTokens int64 `json:"input_tokens"`
+	}{tokens.Estimate(req.LLM)})
+}
+
+func writeJSON(w http.ResponseWriter, v any) *families.Error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return internalError()
+	}
+	writeBody(w, b)
+	return nil
+}
+
+func writeBody(w http.ResponseWriter, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	// The client may be gone; there is nobody left to tell.
+	_, _ = w.Write(b)
+}
+
+// ledgerError logs why the ledger failed and tells the client that the service's store is away: the one 503
+// that says when to come back (GAP-45).
+func ledgerError(call *gateway.Call, doing string, err error) *families.Error {
+	call.Work.Engine().Logger().Error(doing, "request_id", call.ID, "error", err)
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError, RetryAfter: 5,
+			Message: "The service cannot reach its ledger at the moment. Try again."}
+	}
+	return internalError()
+}
+
+func internalError() *families.Error {
+	return &families.Error{Status: http.StatusInternalServerError, Code: families.InternalError,
+		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
+}

@@ -1,0 +1,121 @@
+// Package limits bounds what a request may cost before anything in it is looked at: its size and the memory
+// that all bodies take together (GAP-01 step 7). It reads the body.
+package limits
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+}
+
+// Handler reads the request body, up to the HCL file's max_body, while all bodies together stay within
+// max_body_memory. It comes after the handler fareway_auth.
+type Handler struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.fareway_limits", New: func() caddy.Module { return new(Handler) }}
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	call, err := gateway.NeedCall(r)
+	if err != nil {
+		return err
+	}
+	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
+		return next.ServeHTTP(w, r) // a body sent with a GET is ignored (GAP-33)
+	}
+	body := body{engine: call.Work.Engine(), limit: call.Work.Generation().Config.Gateway.MaxBody}
+	defer body.release()
+	if refusal := body.read(r); refusal != nil {
+		return call.Refuse(w, refusal)
+	}
+	call.Body, call.BodyRead = body.bytes, time.Now()
+	return next.ServeHTTP(w, r)
+}
+
+// body reads a request body within its limit and within the memory for all bodies.
+type body struct {
+	engine *engine.Engine
+	limit  int64
+	bytes  []byte
+	taken  int64
+}
+
+// firstRead is the room that is made at first, in bytes; it doubles as the body arrives. A length that is
+// only claimed takes no memory.
+const firstRead = 16 << 10
+
+func (b *body) read(r *http.Request) *families.Error {
+	if r.ContentLength > b.limit {
+		return b.tooLarge()
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return families.Invalid("Content-Encoding is not supported: send the body as plain JSON.")
+	}
+	most := b.limit + 1 // one more, so that the end of the body is seen without growing
+	if r.ContentLength >= 0 {
+		most = r.ContentLength + 1
+	}
+	if !b.grow(min(firstRead, most)) {
+		return overloaded()
+	}
+	for {
+		n, err := r.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		b.bytes = b.bytes[:len(b.bytes)+n]
+		if int64(len(b.bytes)) > b.limit {
+			return b.tooLarge()
+		}
+		var tooLarge *http.MaxBytesError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &tooLarge): // a limit of the site's own
+			return b.tooLarge()
+		case err != nil:
+			return families.Invalid("The request body could not be read to its end.")
+		}
+		if len(b.bytes) == cap(b.bytes) && !b.grow(min(2*int64(cap(b.bytes)), most)) {
+			return overloaded()
+		}
+	}
+}
+
+// grow makes room for size bytes in all; false when all bodies together would take too much.
+func (b *body) grow(size int64) bool {
+	if !b.engine.TakeBody(size - b.taken) {
+		return false
+	}
+	b.taken = size
+	grown := make([]byte, len(b.bytes), size)
+	copy(grown, b.bytes)
+	b.bytes = grown
+	return true
+}
+
+func (b *body) release() { b.engine.GiveBody(b.taken) }
+
+func (b *body) tooLarge() *families.Error {
+	return &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
+		Message: "The request body is larger than this service takes. Send less."}
+}
+
+// overloaded is a 429 without headers: room was briefly exhausted.
+func overloaded() *families.Error {
+	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+		Message: "Too many large requests are in progress. Back off a few seconds and try again."}
+}
+
+var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)
