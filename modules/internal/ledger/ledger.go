@@ -16,15 +16,16 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// MicrocentsPerCredit is how many microcents one credit (US$0.01) holds.
-const MicrocentsPerCredit = 1_000_000
-
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("already exists")
+	// ErrInvalid: the caller asked for something that makes no sense, such as a top-up of nothing.
+	ErrInvalid = errors.New("invalid")
 	// ErrInsufficient: the available credits do not cover a hold. Nothing was held.
 	ErrInsufficient = errors.New("insufficient credits")
-	// ErrUnavailable: the store cannot be written or read at the moment. Nothing was changed.
+	// ErrUnavailable: the store cannot be written or read at the moment. Nothing was changed. A hold or a
+	// settlement may be repeated as it is; a top-up without a reference should be looked for first, for a
+	// disk that fails in the middle of a commit can bring it back after a restart.
 	ErrUnavailable = errors.New("ledger unavailable")
 )
 
@@ -47,27 +48,6 @@ type Account struct {
 	Balance Balance
 }
 
-// Balance is an account's money.
-type Balance struct {
-	Credits int64 // whole credits; may be negative (E04)
-	Held    int64 // microcents, the sum of the live holds
-	Accrued int64 // microcents metered and not yet debited, 0 <= Accrued < 1,000,000
-}
-
-// Reserved is the holds in whole credits, rounded up (GAP-49).
-func (b Balance) Reserved() int64 {
-	return (b.Held + MicrocentsPerCredit - 1) / MicrocentsPerCredit
-}
-
-// Available is what a new request can use, in credits, unclamped (GAP-50, GAP-51).
-func (b Balance) Available() int64 {
-	a := b.Credits - b.Reserved()
-	if b.Accrued > 0 {
-		a--
-	}
-	return a
-}
-
 // Key is an API key without its secret.
 type Key struct {
 	ID      string // "key_" and 24 lower-case hex characters
@@ -84,17 +64,23 @@ type Principal struct {
 	Key     Key
 }
 
+// MaxTopUp is the largest single top-up in credits: ten million US dollars, far above any real one and far
+// below anything that could overflow.
+const MaxTopUp = 1_000_000_000
+
 // Credit is a top-up. A Reference that the account has seen before changes nothing.
 type Credit struct {
 	Account   string // account id
-	Credits   int64  // positive
+	Credits   int64  // 1 to MaxTopUp
 	Reference string // "" for none
 	Reason    string
 }
 
 // Hold sets money aside for one request, with the request's first attempt.
 type Hold struct {
-	Request    string // request id; a hold that is repeated changes nothing
+	// Request is the request's id. A hold that is repeated while the request runs changes nothing; the
+	// id of a request that is settled, or that belongs to another account, is ErrExists.
+	Request    string
 	Account    string // account id
 	Key        string // key id
 	Endpoint   string // "chat", "responses", "messages"
@@ -122,7 +108,9 @@ const (
 	NotMade  Outcome = "not_made" // the call was never sent upstream
 )
 
-// Result is how an attempt ended and what it proved.
+// Result is how an attempt ended and what it proved. Proven usage is charged whatever the outcome; an
+// attempt that Finished without usage is recorded as Unproven, and so is one whose usage cannot be priced
+// (ErrUsage), without that usage.
 type Result struct {
 	Attempt string
 	Outcome Outcome
@@ -135,16 +123,19 @@ type Settlement struct {
 	Request string
 	Status  int    // HTTP status that the client got, or would have got
 	Reason  string // short and without client text: "ok", "client_left", "upstream_error", ...
-	// Free: a failure of the service; usage is recorded and nothing is charged (GAP-55).
-	Free    bool
+	// Free: a failure of the service; usage is recorded and nothing is charged, now or later (GAP-55).
+	Free bool
+	// Surcharge is what the request costs beside its tokens, in microcents: safety screening (GAP-59).
+	Surcharge int64
+	// Results holds one Result for each attempt; an attempt that is missing here counts as Unproven.
 	Results []Result
 }
 
 // Charge is what a settlement did.
 type Charge struct {
 	Microcents int64
-	Pending    bool // an attempt is unproven: a later receipt may add to it
-	Balance    Balance
+	Pending    bool    // an attempt is unproven: a later receipt may add to it
+	Balance    Balance // the account's, now
 }
 
 // Report is the result of Verify.
@@ -159,12 +150,14 @@ type Report struct {
 }
 
 // Store keeps the ledger. Every method is one transaction, durable when it returns, and safe for concurrent
-// use. Methods return ErrNotFound, ErrExists, ErrInsufficient or ErrUnavailable, wrapped.
+// use. Methods return ErrNotFound, ErrExists, ErrInvalid, ErrInsufficient or ErrUnavailable, wrapped.
 type Store interface {
+	// CreateAccount makes an active account with a balance of 0.
 	CreateAccount(ctx context.Context, name, plan string) (Account, error)
 	// Account finds an account by id or by name.
 	Account(ctx context.Context, idOrName string) (Account, error)
 	Accounts(ctx context.Context) ([]Account, error)
+	// SetState takes an account id; it acts on the next request, running ones finish (GAP-14).
 	SetState(ctx context.Context, account string, state State) (Account, error)
 
 	// CreateKey stores a key by the SHA-256 of its text.
@@ -184,9 +177,11 @@ type Store interface {
 
 	// Hold admits a request or returns ErrInsufficient.
 	Hold(ctx context.Context, h Hold) (Balance, error)
-	// Begin records a further attempt of a held request, and raises its hold to total microcents when
-	// total is more; ErrInsufficient when the balance does not allow it.
+	// Begin records a further attempt of a running request, and raises its hold to total microcents when
+	// total is more; ErrInsufficient when the balance does not allow it, ErrNotFound when the request does
+	// not run (any more). An attempt that is repeated changes nothing.
 	Begin(ctx context.Context, request string, a Attempt, total int64) error
+	// Settle ends a request. It does not fail for what a provider reported: see Result.
 	Settle(ctx context.Context, s Settlement) (Charge, error)
 
 	// Verify recomputes every balance, hold and charge, and the hash chains.

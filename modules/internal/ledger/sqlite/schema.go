@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+//go:embed schema/1.sql
+var schema1 string
+
+// migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
+// never edited; each of the later ones is written for a database that the one before it left.
+var migrations = []string{schema1}
+
+// ErrVersion: the database was written by a newer fareway, or is not a ledger.
+var ErrVersion = errors.New("unusable ledger database")
+
+// schemaVersion is 0 for an empty database.
+func schemaVersion(conn *sqlite.Conn) (int, error) {
+	var tables, meta, version int
+	err := run(conn, `SELECT count(*), coalesce(sum(name = 'meta'), 0) FROM sqlite_schema WHERE type = 'table'`,
+		func(row *sqlite.Stmt) error {
+			tables, meta = row.ColumnInt(0), row.ColumnInt(1)
+			return nil
+		})
+	switch {
+	case sqlite.ErrCode(err) == sqlite.ResultNotADB:
+		return 0, fmt.Errorf("%w: the file is not an SQLite database; set store.path to another name", ErrVersion)
+	case err != nil:
+		return 0, fmt.Errorf("reading the schema version: %w", failure(err))
+	case tables == 0:
+		return 0, nil
+	case meta == 0:
+		return 0, fmt.Errorf("%w: the file is another program's database; set store.path to another name", ErrVersion)
+	}
+	err = run(conn, `SELECT version FROM meta`, func(row *sqlite.Stmt) error {
+		version = row.ColumnInt(0)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reading the schema version: %w", failure(err))
+	}
+	if version > len(migrations) {
+		return 0, fmt.Errorf("%w: it has schema version %d and this fareway knows up to %d; "+
+			"run the newer fareway, or restore the backup from before the upgrade", ErrVersion, version, len(migrations))
+	}
+	return version, nil
+}
+
+// migrate brings the database to the newest version, one transaction a step: a crash leaves it at a step.
+func migrate(conn *sqlite.Conn, from int) error {
+	for v := from; v < len(migrations); v++ {
+		if err := migrateTo(conn, v+1); err != nil {
+			return fmt.Errorf("migrating the ledger to schema version %d: %w", v+1, failure(err))
+		}
+	}
+	return nil
+}
+
+func migrateTo(conn *sqlite.Conn, version int) (err error) {
+	end, err := sqlitex.ImmediateTransaction(conn)
+	if err != nil {
+		return err
+	}
+	defer end(&err)
+	if err := sqlitex.ExecuteScript(conn, migrations[version-1], nil); err != nil {
+		return err
+	}
+	return run(conn, `UPDATE meta SET version = ?`, nil, version)
+}
