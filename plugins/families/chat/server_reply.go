@@ -58,21 +58,6 @@ func appendContent(b []byte, items []llm.Item) (out []byte, calls int) {
 	return b, calls
 }
 
-// appendToolCall appends a whole call as it stands in a message; no arguments are {} (GAP-84).
-func appendToolCall(b []byte, call *llm.ToolCall) []byte {
-	arguments := call.Arguments
-	if arguments == "" {
-		arguments = "{}"
-	}
-	b = append(b, `{"id":`...)
-	b = jsonview.AppendString(b, call.ID)
-	b = append(b, `,"type":"function","function":{"name":`...)
-	b = jsonview.AppendString(b, call.Name)
-	b = append(b, `,"arguments":`...)
-	b = jsonview.AppendString(b, arguments)
-	return append(b, "}}"...)
-}
-
 // finishReason says how the reply ended. A policy ending counts before all else, then a stop sequence that
 // the service matched, which the upstream's own ending does not change (GAP-70, GAP-73).
 func finishReason(end families.End, calls bool) string {

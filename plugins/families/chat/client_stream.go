@@ -1,0 +1,294 @@
+package chat
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// maxReplyDepth bounds the nesting of what an upstream sends: its own shape is a few levels deep.
+const maxReplyDepth = 100
+
+// Decoder turns an upstream's chunks into events. Make one for each reply, hand it the data of each event
+// of the stream, and Close it when the stream ends, however it ended. It does not send EventAccepted: that
+// is due when the upstream's headers have come, before there is a chunk.
+//
+// Usage may come at the end in a chunk of its own, in every chunk, or never; the last one is sent once,
+// before the reply's end or its error. Nothing is sent after EventFinish.
+type Decoder struct {
+	send func(llm.Event) error
+
+	model    string
+	finish   llm.FinishReason
+	begun    bool // a choice has come
+	finished bool // a finish_reason has come
+	done     bool // the end marker has come
+	failed   error
+	usage    *llm.Usage
+
+	// The high surrogates that ended the last pieces of text: some upstreams cut a pair in two.
+	textHigh, reasoningHigh rune
+
+	calls    []*call
+	byIndex  map[int64]*call
+	lastCall *call
+}
+
+// NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
+// that met it returns it.
+func NewDecoder(send func(llm.Event) error) *Decoder {
+	return &Decoder{send: send}
+}
+
+// Data takes the data of one event of the stream: a chunk, or the end marker. After an error the stream is
+// over. Errors are *llm.Error, or what send returned.
+func (d *Decoder) Data(data []byte) error {
+	if d.failed != nil || d.done {
+		return d.failed
+	}
+	switch data = bytes.TrimSpace(data); string(data) {
+	case "": // some upstreams keep their streams alive so
+		return nil
+	case "[DONE]":
+		d.done = true
+		return nil
+	}
+	root, err := jsonview.Parse(data, maxReplyDepth)
+	if err != nil || root.Kind() != jsonview.Object {
+		return d.fail(llm.Errorf(llm.ErrProtocol, "the upstream sent a chunk that is not a JSON object"))
+	}
+	return d.fail(d.chunk(root))
+}
+
+// Done reports whether the end marker has come, after which nothing of the stream counts.
+func (d *Decoder) Done() bool { return d.done }
+
+// Close ends the reply: with EventFinish if the upstream had finished it, and otherwise with an *llm.Error
+// of kind llm.ErrBroken. After an error of Data it returns that error.
+func (d *Decoder) Close() error {
+	if d.failed != nil {
+		return d.failed
+	}
+	if !d.finished && !d.done {
+		return d.fail(llm.Errorf(llm.ErrBroken, "the upstream's stream ended before its reply did"))
+	}
+	if err := d.flush(); err != nil {
+		return d.fail(err)
+	}
+	if err := d.sendUsage(); err != nil {
+		return d.fail(err)
+	}
+	d.failed = d.send(llm.Event{Kind: llm.EventFinish, Finish: d.finish, Model: d.model})
+	return d.failed
+}
+
+// fail notes an error, sending before it the usage that has come so far: work done before a failure counts.
+func (d *Decoder) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	d.failed = err
+	_ = d.sendUsage() // err says why the reply ended; that usage could not be sent follows from it or is of no use
+	return err
+}
+
+func (d *Decoder) sendUsage() error {
+	if d.usage == nil {
+		return nil
+	}
+	usage := d.usage
+	d.usage = nil
+	return d.send(llm.Event{Kind: llm.EventUsage, Usage: usage})
+}
+
+// chunk takes a chunk of a stream, or a whole reply, which differs in that a choice holds a message instead
+// of a delta.
+func (d *Decoder) chunk(root jsonview.View) error {
+	var choices, object, failure jsonview.View
+	for name, member := range root.Members() {
+		switch name {
+		case "choices":
+			choices = member
+		case "model":
+			if d.model == "" {
+				d.model, _ = member.Str()
+			}
+		case "usage":
+			if usage := readUsage(member); usage != nil {
+				d.usage = usage
+			}
+		case "error":
+			failure = member
+		case "object":
+			object = member
+		}
+	}
+	if failure.Set() {
+		return bodyError(0, failure)
+	}
+	if kind, _ := object.Str(); kind == "error" {
+		return bodyError(0, root)
+	}
+	for _, choice := range choices.Elems() {
+		if err := d.choice(choice); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) choice(v jsonview.View) error {
+	var index, delta, message, finish, failure jsonview.View
+	for name, member := range v.Members() {
+		switch name {
+		case "index":
+			index = member
+		case "delta":
+			delta = member
+		case "message":
+			message = member
+		case "finish_reason":
+			finish = member
+		case "error":
+			failure = member
+		}
+	}
+	if n, ok := index.Int(); ok && n != 0 {
+		return nil // only one choice was asked for
+	}
+	if failure.Set() {
+		return bodyError(0, failure)
+	}
+	d.begun = true
+	if !delta.Set() {
+		delta = message
+	}
+	if err := d.delta(delta); err != nil {
+		return err
+	}
+	if reason, ok := finish.Str(); ok && reason != "" {
+		d.finished, d.finish = true, readFinish(reason)
+	}
+	return nil
+}
+
+// delta takes a delta or a message. Reasoning comes before text: that is its order where both are whole.
+func (d *Decoder) delta(v jsonview.View) error {
+	var content, refusal, reasoning, toolCalls, functionCall jsonview.View
+	for name, member := range v.Members() {
+		switch name {
+		case "content":
+			content = member
+		case "refusal":
+			refusal = member
+		case "reasoning_content":
+			reasoning = member
+		case "reasoning":
+			if !reasoning.Set() { // some upstreams send both, with the same text
+				reasoning = member
+			}
+		case "tool_calls":
+			toolCalls = member
+		case "function_call":
+			functionCall = member
+		}
+	}
+	if err := d.text(llm.EventReasoning, reasoning, &d.reasoningHigh); err != nil {
+		return err
+	}
+	if err := d.content(content); err != nil {
+		return err
+	}
+	if err := d.text(llm.EventText, refusal, &d.textHigh); err != nil {
+		return err
+	}
+	for _, c := range toolCalls.Elems() {
+		if err := d.toolCall(c); err != nil {
+			return err
+		}
+	}
+	if functionCall.Set() {
+		return d.function(d.legacyCall(), functionCall)
+	}
+	return nil
+}
+
+// content takes visible text: a string, or from some upstreams an array of text parts.
+func (d *Decoder) content(v jsonview.View) error {
+	if v.Kind() != jsonview.Array {
+		return d.text(llm.EventText, v, &d.textHigh)
+	}
+	for _, part := range v.Elems() {
+		if err := d.text(llm.EventText, part.Get("text"), &d.textHigh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) text(kind llm.EventKind, v jsonview.View, high *rune) error {
+	text, pending, ok := v.StrAfter(*high)
+	if !ok {
+		return nil
+	}
+	*high = pending
+	if text == "" {
+		return nil
+	}
+	return d.send(llm.Event{Kind: kind, Text: text})
+}
+
+// flushText sends what is owed for half a surrogate pair that stayed alone.
+func (d *Decoder) flushText(kind llm.EventKind, high *rune) error {
+	if *high == 0 {
+		return nil
+	}
+	*high = 0
+	return d.send(llm.Event{Kind: kind, Text: string(utf8.RuneError)})
+}
+
+// flush completes what is open when the reply ends.
+func (d *Decoder) flush() error {
+	if err := d.flushText(llm.EventReasoning, &d.reasoningHigh); err != nil {
+		return err
+	}
+	if err := d.flushText(llm.EventText, &d.textHigh); err != nil {
+		return err
+	}
+	for _, c := range d.calls {
+		if err := d.closeCall(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DecodeReply turns a reply in one piece (a 200 that is not a stream) into the same events. Its errors are
+// those of a Decoder.
+func DecodeReply(body []byte, send func(llm.Event) error) error {
+	d := NewDecoder(send)
+	if err := d.Data(body); err != nil {
+		return err
+	}
+	if !d.begun {
+		return d.fail(llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no choice"))
+	}
+	d.done = true // it is whole, with or without a finish_reason
+	return d.Close()
+}
+
+func readFinish(reason string) llm.FinishReason {
+	switch reason {
+	case "stop":
+		return llm.FinishStop
+	case "length":
+		return llm.FinishLength
+	case "tool_calls", "function_call":
+		return llm.FinishToolCalls
+	case "content_filter":
+		return llm.FinishPolicy
+	}
+	return llm.FinishUnknown
+}
