@@ -1,0 +1,433 @@
+package modules_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crypto/rand"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/auth"
+	"github.com/fareway/fareway/modules/entry"
+	"github.com/fareway/fareway/modules/exchange"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/limits"
+	"github.com/fareway/fareway/plugins/echo"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/families/messages"
+	"github.com/fareway/fareway/plugins/families/responses"
+	"github.com/fareway/fareway/plugins/openai"
+	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// The contract tests run the gateway's handlers over a real engine: a real ledger, real provider processes
+// and the scriptable upstream. Only the web server around them is net/http's own instead of Caddy's; the
+// tests in caddy/ run the whole binary.
+
+// providerArgument makes this test binary a provider process, as the gateway's own binary is one.
+const providerArgument = "-fareway-provider="
+
+var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New}
+
+func TestMain(m *testing.M) {
+	for _, arg := range os.Args[1:] {
+		if name, ok := strings.CutPrefix(arg, providerArgument); ok {
+			provider.Serve(providers[name]())
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func builtin(plugin string) ([]string, bool) {
+	exe, err := os.Executable()
+	return []string{exe, providerArgument + plugin}, err == nil && providers[plugin] != nil
+}
+
+// service is a gateway under test.
+type service struct {
+	t        testing.TB
+	URL      string
+	Engine   *engine.Engine
+	Upstream *upstream.Server
+	Log      *logBuffer
+
+	Account ledger.Account
+	Key     string // of Account, which has 1,000,000 credits unless the test says otherwise
+}
+
+// route is a route block of the configuration; the zero values are E-notation's standard route of
+// examples.md: window 200,000, output limit 64,000, $3 in and $15 out per million tokens.
+type route struct {
+	Name             string // also the upstream's model
+	Window, Max      int64
+	Quality          float64
+	Input, Output    string // dollars per million tokens
+	Offers, Metering string // "" for tools, and for reported
+	Timeout          string
+}
+
+func (r route) hcl() string {
+	or := func(s, fallback string) string {
+		if s == "" {
+			return fallback
+		}
+		return s
+	}
+	if r.Window == 0 {
+		r.Window = 200000
+	}
+	if r.Max == 0 {
+		r.Max = 64000
+	}
+	if r.Quality == 0 {
+		r.Quality = 0.5
+	}
+	return fmt.Sprintf(`
+route %q {
+  provider       = "up"
+  model          = %q
+  context_window = %d
+  max_output     = %d
+  quality        = %g
+  offers         = [%s]
+  metering       = %q
+  timeout        = %q
+  price {
+    input  = %s
+    output = %s
+  }
+}
+`, r.Name, r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`), or(r.Metering, "reported"),
+		or(r.Timeout, "5m"), or(r.Input, "3"), or(r.Output, "15"))
+}
+
+// setup says what a gateway under test is made of; the zero value is one standard route named "standard".
+type setup struct {
+	Gateway string // attributes of the gateway block
+	Routes  []route
+	Extra   string           // more HCL
+	Script  upstream.Options // of the fake upstream
+	Credits int64            // 0: 1,000,000
+	Plan    string
+}
+
+// start runs a gateway until the test ends. After it, no hold may be left (the ledger must be clean).
+func start(t testing.TB, s setup) *service {
+	t.Helper()
+	up := upstream.Start(t, s.Script)
+	if len(s.Routes) == 0 {
+		s.Routes = []route{{Name: "standard"}}
+	}
+	var hcl strings.Builder
+	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
+	fmt.Fprintf(&hcl, "provider \"up\" {\n  plugin = \"openai\"\n  config {\n    base_url = %q\n  }\n}\n", up.BaseURL())
+	for _, r := range s.Routes {
+		hcl.WriteString(r.hcl())
+	}
+	hcl.WriteString(s.Extra)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gateway.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(hcl.String()), 0o600))
+
+	log := new(logBuffer)
+	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx := context.Background()
+	cfg, diags := engine.CheckConfigWith(ctx, path, logger, builtin)
+	require.False(t, diags.HasErrors(), "%v", diags)
+	e, err := engine.Open(ctx, engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin}, cfg.Store)
+	require.NoError(t, err)
+	gen, err := e.Prepare(ctx, cfg)
+	require.NoError(t, err)
+	e.Activate(gen)
+
+	server := httptest.NewUnstartedServer(chain(t, e, logger))
+	server.EnableHTTP2 = false
+	server.Start()
+	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log}
+	credits := s.Credits
+	if credits == 0 {
+		credits = 1_000_000
+	}
+	sv.Account, sv.Key = sv.NewAccount("acme", s.Plan, credits)
+
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		e.Drain()
+		sv.requireClean(t)
+		e.Retire(gen)
+		require.NoError(t, e.Close())
+	})
+	return sv
+}
+
+// requireClean checks that no money is held or lost when nothing runs.
+func (s *service) requireClean(t testing.TB) {
+	ctx := context.Background()
+	report, err := s.Engine.Store().Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	require.Zero(t, report.Holds, "holds are left")
+}
+
+// chain is the service as the site directive builds it.
+func chain(t testing.TB, e *engine.Engine, log *slog.Logger) http.Handler {
+	t.Helper()
+	first, err := entry.New(e, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, log)
+	require.NoError(t, err)
+	var next caddyhttp.Handler = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+	for _, h := range []caddyhttp.MiddlewareHandler{new(exchange.Handler), new(limits.Handler), new(auth.Handler), first} {
+		inner := next
+		next = caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, inner) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Caddy gives every request its variables.
+		r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, make(map[string]any)))
+		if err := next.ServeHTTP(w, r); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// NewAccount makes an active account with credits and one key, and returns the key's text.
+func (s *service) NewAccount(name, plan string, credits int64) (ledger.Account, string) {
+	s.t.Helper()
+	ctx := context.Background()
+	a, err := s.Engine.Store().CreateAccount(ctx, name, plan)
+	require.NoError(s.t, err)
+	if credits > 0 {
+		s.TopUp(a, credits)
+	}
+	return a, s.NewKey(a, "first")
+}
+
+// NewKey makes a key.
+func (s *service) NewKey(a ledger.Account, name string) string {
+	s.t.Helper()
+	text, hash, err := ledger.NewKey(rand.Reader)
+	require.NoError(s.t, err)
+	_, err = s.Engine.Store().CreateKey(context.Background(), a.ID, name, hash, ledger.Last4(text))
+	require.NoError(s.t, err)
+	return text
+}
+
+// TopUp adds credits.
+func (s *service) TopUp(a ledger.Account, credits int64) {
+	s.t.Helper()
+	_, _, err := s.Engine.Store().AddCredit(context.Background(), ledger.Credit{Account: a.ID, Credits: credits})
+	require.NoError(s.t, err)
+}
+
+// Balance is the balance of the service's account.
+func (s *service) Balance() ledger.Balance {
+	s.t.Helper()
+	b, err := s.Engine.Store().Balance(context.Background(), s.Account.ID)
+	require.NoError(s.t, err)
+	return b
+}
+
+// Net is NET of examples.md: the account's money in microcents, but for its holds.
+func (s *service) Net() int64 {
+	b := s.Balance()
+	return b.Credits*ledger.MicrocentsPerCredit - b.Accrued
+}
+
+// answer is a whole HTTP reply.
+type answer struct {
+	*http.Response
+	Raw []byte
+}
+
+// JSON decodes the body into generic values; numbers stay json.Number.
+func (a answer) JSON(t testing.TB) map[string]any {
+	t.Helper()
+	var v map[string]any
+	d := json.NewDecoder(bytes.NewReader(a.Raw))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&v), "body: %s", a.Raw)
+	return v
+}
+
+// At walks into the JSON body: names of members and indexes of arrays; nil where there is nothing.
+func (a answer) At(t testing.TB, path ...any) any {
+	t.Helper()
+	var v any = a.JSON(t)
+	for _, step := range path {
+		switch s := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[s]
+		case int:
+			l, _ := v.([]any)
+			if s >= len(l) {
+				return nil
+			}
+			v = l[s]
+		}
+	}
+	return v
+}
+
+// Do sends a request with the service's key as a bearer token; header pairs replace or, with "", remove.
+func (s *service) Do(method, path, body string, header ...string) answer {
+	s.t.Helper()
+	resp := s.Send(context.Background(), method, path, body, header...)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return answer{resp, raw}
+}
+
+// Post is Do for POST.
+func (s *service) Post(path, body string, header ...string) answer {
+	s.t.Helper()
+	return s.Do(http.MethodPost, path, body, header...)
+}
+
+// Get is Do for GET.
+func (s *service) Get(path string, header ...string) answer {
+	s.t.Helper()
+	return s.Do(http.MethodGet, path, "", header...)
+}
+
+// client does not follow redirects: the gateway never sends any.
+var client = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100},
+}
+
+// Send sends a request and leaves its body to be read.
+func (s *service) Send(ctx context.Context, method, path, body string, header ...string) *http.Response {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	req.Header.Set("Authorization", "Bearer "+s.Key)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Del(header[i])
+		if header[i+1] != "" {
+			req.Header.Set(header[i], header[i+1])
+		}
+	}
+	resp, err := client.Do(req)
+	require.NoError(s.t, err)
+	return resp
+}
+
+// shape is one of the three families on the wire, so that a test can say the same thing in each.
+type shape struct {
+	Name, Path string
+	// Body makes a request that says text; fields are more members, each `"name": value`.
+	Body func(text string, fields ...string) string
+	// Text and Finish read a whole reply.
+	Text   func(a answer, t testing.TB) string
+	Finish func(a answer, t testing.TB) string
+	// Code reads the code of an error body.
+	Code func(a answer, t testing.TB) string
+}
+
+func str(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+var shapes = []shape{{
+	Name: "chat", Path: "/v1/chat/completions",
+	Body: func(text string, fields ...string) string {
+		return object(append([]string{`"model":"service/auto"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`}, fields...))
+	},
+	Text:   func(a answer, t testing.TB) string { return str(a.At(t, "choices", 0, "message", "content")) },
+	Finish: func(a answer, t testing.TB) string { return str(a.At(t, "choices", 0, "finish_reason")) },
+	Code:   func(a answer, t testing.TB) string { return str(a.At(t, "error", "code")) },
+}, {
+	Name: "responses", Path: "/v1/responses",
+	Body: func(text string, fields ...string) string {
+		return object(append([]string{`"model":"service/auto"`, `"input":` + quote(text)}, fields...))
+	},
+	Text: func(a answer, t testing.TB) string {
+		var b strings.Builder
+		output, _ := a.At(t, "output").([]any)
+		for i := range output {
+			b.WriteString(str(a.At(t, "output", i, "content", 0, "text")))
+		}
+		return b.String()
+	},
+	Finish: func(a answer, t testing.TB) string {
+		if reason := str(a.At(t, "incomplete_details", "reason")); reason != "" {
+			return str(a.At(t, "status")) + "/" + reason
+		}
+		return str(a.At(t, "status"))
+	},
+	Code: func(a answer, t testing.TB) string { return str(a.At(t, "error", "code")) },
+}, {
+	Name: "messages", Path: "/v1/messages",
+	Body: func(text string, fields ...string) string {
+		return object(append([]string{`"model":"service/auto"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`}, fields...))
+	},
+	Text: func(a answer, t testing.TB) string {
+		var b strings.Builder
+		content, _ := a.At(t, "content").([]any)
+		for i := range content {
+			b.WriteString(str(a.At(t, "content", i, "text")))
+		}
+		return b.String()
+	},
+	Finish: func(a answer, t testing.TB) string { return str(a.At(t, "stop_reason")) },
+	Code:   func(a answer, t testing.TB) string { return str(a.At(t, "error", "type")) },
+}}
+
+// object joins members; a later member replaces an earlier one of its name, as duplicate keys do.
+func object(members []string) string { return "{" + strings.Join(members, ",") + "}" }
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// within is the context of a wait for an event that must come.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// logBuffer keeps everything that was logged.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
