@@ -54,9 +54,13 @@ func TestProfilesPick(t *testing.T) {
 		{"PROF-01 budget of three", budget, []config.Route{deep, middle, small}, []string{"small", "middle", "deep"}},
 		{"PROF-02 max of three", best, []config.Route{small, middle, deep}, []string{"deep", "middle", "small"}},
 		{"PROF-03 balanced of two extremes takes the cheaper", balanced, []config.Route{deep, small}, []string{"small", "deep"}},
+		{"PROF-03 balanced picks a middle that a weighted sum would not", balanced,
+			[]config.Route{small, deep, route("fair", 0.67, 0.7)}, []string{"fair", "small", "deep"}},
 		{"one route", budget, []config.Route{deep}, []string{"deep"}},
 		{"free routes differ by quality", budget, []config.Route{route("a", 0.1, 0), route("b", 0.9, 0)}, []string{"b", "a"}},
 		{"equal quality goes to the cheaper", best, []config.Route{route("a", 0.5, 2), route("b", 0.5, 1)}, []string{"b", "a"}},
+		{"equal distance and cost goes to the better", config.Profile{Cost: 1},
+			[]config.Route{route("a", 0.4, 1), route("b", 0.5, 1)}, []string{"b", "a"}},
 		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)}, []string{"b", "a"}},
 		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle}, []string{"middle", "small", "deep"}},
 	} {
