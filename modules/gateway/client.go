@@ -1,0 +1,134 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// client speaks to a running gateway's admin API. Caddy's own cmd.AdminAPIRequest folds an error's status and
+// body into one text, and we want both.
+type client struct {
+	data    string // the data folder, "" when it is not known
+	address string // as a person would write it
+	network string
+	dial    string
+	token   string
+	http    *http.Client
+}
+
+// errNoGateway: nothing listens where the gateway should.
+var errNoGateway = errors.New("no gateway is running")
+
+// adminError is an error reply of the admin API.
+type adminError struct {
+	Status  int    `json:"-"`
+	Message string `json:"error"`
+}
+
+func (e *adminError) Error() string { return e.Message }
+
+// newClient speaks to the gateway on the data folder, or at the admin address when one is given. Nothing is
+// dialled yet.
+func newClient(data, admin string) (*client, error) {
+	c := &client{data: data, address: admin, network: "unix"}
+	if admin == "" {
+		c.dial = findSocketPath(data, adminSocket)
+		c.address = "unix/" + c.dial
+	} else {
+		addr, err := caddy.ParseNetworkAddress(admin)
+		if err != nil || addr.PortRangeSize() > 1 {
+			return nil, fmt.Errorf("reading the admin address %q: write unix//path/to/admin.sock or host:port", admin)
+		}
+		c.network = addr.Network
+		if addr.IsUnixNetwork() {
+			c.dial, _, _ = strings.Cut(addr.Host, "|") // permissions may follow
+		} else {
+			c.dial = addr.JoinHostPort(0)
+		}
+	}
+	if c.network != "unix" {
+		token, err := readAdminToken(data)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		c.token = token // without one the gateway says what is missing
+	}
+	c.http = &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			d := net.Dialer{Timeout: 5 * time.Second}
+			return d.DialContext(ctx, c.network, c.dial)
+		},
+	}}
+	return c, nil
+}
+
+// call sends in as JSON, unless it is nil, and decodes the reply into out. An error reply is an *adminError; an
+// address where nobody listens is errNoGateway.
+func (c *client) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("writing the request: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	host := c.dial
+	if c.network == "unix" {
+		host = "localhost" // Caddy does not look at it on a unix socket
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, body)
+	if err != nil {
+		return fmt.Errorf("making the request: %w", err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer resp.Body.Close()
+	return c.read(resp, out)
+}
+
+func (c *client) read(resp *http.Response, out any) error {
+	if resp.StatusCode >= 400 {
+		e := &adminError{Status: resp.StatusCode}
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAdminBody))
+		if json.Unmarshal(b, e) != nil || e.Message == "" {
+			e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.address, resp.Status)
+		}
+		return e
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("reading the gateway's answer at %s: %w", c.address, err)
+	}
+	return nil
+}
+
+// explain turns a failed connection into what to do about it.
+func (c *client) explain(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("asking the gateway at %s: %w", c.address, err)
+	}
+	if c.network != "unix" {
+		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", errNoGateway, c.address, c.address)
+	}
+	if c.data == "" {
+		return fmt.Errorf("%w at %s: nobody listens there", errNoGateway, c.address)
+	}
+	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", errNoGateway, c.data, c.dial, c.data)
+}

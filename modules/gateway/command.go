@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:      "gateway",
+		Short:     "Runs and operates the prepaid model gateway",
+		CobraFunc: setUpCommand,
+	})
+}
+
+// setUpCommand makes `fareway gateway` with all its subcommands.
+//
+// Every command exits with 0, or prints one line on stderr and exits with 1. With --json it prints one JSON
+// object, or an array for a list, on stdout; admin_view.go has the shapes.
+func setUpCommand(gateway *cobra.Command) {
+	gateway.Use = "gateway"
+	gateway.Long = `Runs and operates the prepaid gateway for language models.
+
+  fareway gateway up
+
+starts one with a configuration to begin with, an account and a key. The other
+commands speak to the gateway that runs on a data folder (--data), or at an
+admin address (--admin).`
+	gateway.SetHelpTemplate(helpTemplate)
+	gateway.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w (`%s --help` shows what there is)", err, cmd.CommandPath())
+	})
+	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
+		ledgerCommand(), providerCommand())
+	group(gateway)
+}
+
+// helpTemplate is cobra's own, without the footer that Caddy adds to it: our commands are not in its manual.
+const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
+
+// group makes a command that only has subcommands: alone it prints its help, and a wrong name is an error, which
+// cobra would pass over.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		names := make([]string, 0, len(cmd.Commands()))
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		if name := nearest(args[0], names); name != "" {
+			return fmt.Errorf("there is no command %q: did you mean `%s %s`?", args[0], cmd.CommandPath(), name)
+		}
+		return fmt.Errorf("there is no command %q: `%s --help` shows what there is", args[0], cmd.CommandPath())
+	}
+	return cmd
+}
+
+// target is where a command finds its gateway.
+type target struct{ data, admin string }
+
+func (t *target) addFlags(cmd *cobra.Command) {
+	t.addDataFlag(cmd)
+	cmd.Flags().StringVar(&t.admin, "admin", "", "`ADDR`ess of the admin API (host:port or unix//path; default: the socket of the data folder)")
+}
+
+func (t *target) addDataFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.data, "data", DefaultDataDir(), "the gateway's data folder, a `DIR`ectory")
+}
+
+// dir is the data folder, absolute.
+func (t *target) dir() (string, error) {
+	data, err := filepath.Abs(t.data)
+	if err != nil {
+		return "", fmt.Errorf("finding the data folder: %w", err)
+	}
+	return data, nil
+}
+
+func (t *target) client() (*client, error) {
+	data, err := t.dir()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(data, t.admin)
+}
+
+// call does one admin request.
+func (t *target) call(cmd *cobra.Command, method, path string, in, out any) error {
+	c, err := t.client()
+	if err != nil {
+		return err
+	}
+	return c.call(cmd.Context(), method, path, in, out)
+}
+
+// output is how a command prints its result.
+type output struct{ json bool }
+
+func (o *output) addFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+}
+
+// print writes v as JSON, or lets people write it for people.
+func (o *output) print(cmd *cobra.Command, v any, people func(w io.Writer)) error {
+	w := cmd.OutOrStdout()
+	if o.json {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	people(w)
+	return nil
+}
+
+// table writes aligned columns.
+func table(w io.Writer, rows func(w io.Writer)) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	rows(t)
+	t.Flush()
+}
+
+// silent ends a command with status 1 when everything has been said already.
+func silent(cmd *cobra.Command) error {
+	cmd.SilenceErrors = true
+	return errors.New("the command has failed")
+}
+
+// credits writes an amount of whole credits and what it is worth, as in "1,000 credits (US$10.00)".
+func credits(n int64) string {
+	unit := "credits"
+	if n == 1 || n == -1 {
+		unit = "credit"
+	}
+	return fmt.Sprintf("%s %s (%s)", thousands(n), unit, dollars(n))
+}
+
+// dollars writes whole credits, which are US cents, as US dollars.
+func dollars(n int64) string {
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	return fmt.Sprintf("%sUS$%s.%02d", sign, thousands(n/100), n%100)
+}
+
+// thousands writes a number with commas.
+func thousands(n int64) string {
+	if n < 0 {
+		return "-" + thousands(-n)
+	}
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}
+
+// cents writes microcents as a fraction of a US cent, which is a credit.
+func cents(microcents int64) string {
+	return fmt.Sprintf("%d.%06d cents", microcents/ledger.MicrocentsPerCredit, microcents%ledger.MicrocentsPerCredit)
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func creditCommand() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "credit",
+		Short: "Tops up accounts",
+		Long:  "Tops up prepaid accounts. 1 credit is one US cent.",
+	})
+	cmd.AddCommand(creditAddCommand())
+	return cmd
+}
+
+func creditAddCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+		in  newCredit
+	)
+	cmd := &cobra.Command{
+		Use:   "add --account NAME CREDITS",
+		Short: "Adds whole credits to an account",
+		Long: `Adds whole credits to an account.
+
+With a reference, such as the number of a payment, the command can be repeated
+safely: an account takes each reference once.`,
+		Example: "  fareway gateway credit add --account ann 1000 --reference invoice-17",
+		Args:    exactly("CREDITS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if in.Credits, err = strconv.ParseInt(args[0], 10, 64); err != nil {
+				return fmt.Errorf("credits %q: write a whole number, as in 1000 for ten US dollars", args[0])
+			}
+			var v creditView
+			if err := to.call(cmd, "POST", "/fareway/credits", in, &v); err != nil {
+				return err
+			}
+			return out.print(cmd, v, func(w io.Writer) {
+				if v.Applied {
+					fmt.Fprintf(w, "Added %s to account %s.\n", credits(v.Credits), v.Account)
+				} else {
+					fmt.Fprintf(w, "Nothing was changed: account %s has reference %s already.\n", v.Account, v.Reference)
+				}
+				fmt.Fprintf(w, "Its balance is %s.\n", credits(v.BalanceCredits))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&in.Account, "account", "", "the `NAME` of the account")
+	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` for whoever reads the ledger")
+	must(cmd.MarkFlagRequired("account"))
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}

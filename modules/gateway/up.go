@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap/exp/zapslog"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+// defaultListen is where `up` listens: on this machine only.
+const defaultListen = "127.0.0.1:8484"
+
+// upRun is one run of `gateway up`.
+type upRun struct {
+	target
+	listen     string
+	listenSet  bool // --listen was given
+	noSelftest bool
+
+	out, err io.Writer
+}
+
+func upCommand() *cobra.Command {
+	u := new(upRun)
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Starts a gateway, with all it needs to try it",
+		Long: `Starts a gateway in the foreground, with all it needs to try it.
+
+In the data folder it writes a commented Caddyfile and gateway.hcl where there
+are none; files that exist are never changed. It makes the account "trial" with
+1,000 credits and a key, which it keeps in trial.key, sends itself one request
+in each of the three shapes, and shows how to use it. Done again, it finds all
+that and goes on with it.
+
+Its log is fareway.log in the data folder. SIGTERM or Ctrl-C ends it: running
+requests finish and are charged first.`,
+		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u.listenSet = cmd.Flags().Changed("listen")
+			u.out, u.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := u.start(cmd.Context()); err != nil {
+				return err
+			}
+			select {} // until Caddy ends the process at a signal
+		},
+	}
+	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public `ADDR`ess, host:port; port 0 takes a free one")
+	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
+	u.addFlags(cmd)
+	return cmd
+}
+
+// start brings the gateway up and says so.
+func (u *upRun) start(ctx context.Context) error {
+	s, err := u.starter()
+	if err != nil {
+		return err
+	}
+	if err := checkDataDir(s.Data); err != nil {
+		return err
+	}
+	made, err := s.write()
+	if err != nil {
+		return err
+	}
+	if err := s.setEnv(); err != nil {
+		return err
+	}
+	site, err := readSite(filepath.Join(s.Data, "Caddyfile"))
+	if err != nil {
+		return err
+	}
+	if err := u.checkPorts(ctx, site); err != nil {
+		return err
+	}
+	caddy.TrapSignals()
+	e, err := u.load(ctx, site)
+	if err != nil {
+		return err
+	}
+	t, err := prepareTrial(ctx, e, s.Data)
+	if err != nil {
+		return err
+	}
+	if u.noSelftest {
+		return u.printListening(site)
+	}
+	return u.printAll(ctx, report{site: site, trial: t, engine: e, data: s.Data, made: made})
+}
+
+// starter turns the flags into what the files are made from.
+func (u *upRun) starter() (starter, error) {
+	data, err := u.dir()
+	if err != nil {
+		return starter{}, err
+	}
+	host, port, err := net.SplitHostPort(u.listen)
+	if err != nil {
+		return starter{}, fmt.Errorf("--listen %q: write host:port, as in %s, or :8484 for all interfaces", u.listen, defaultListen)
+	}
+	if port == "0" {
+		if port, err = freePort(host); err != nil {
+			return starter{}, err
+		}
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	s := starter{Data: data, Bind: host, Port: port, Admin: u.admin}
+	if s.Admin == "" {
+		path, err := makeSocketPath(data, adminSocket)
+		if err != nil {
+			return starter{}, err
+		}
+		s.Admin = "unix/" + path
+	}
+	addr, err := caddy.ParseNetworkAddress(s.Admin)
+	if err != nil {
+		return starter{}, fmt.Errorf("--admin %q: write host:port or unix//path/to/admin.sock: %w", s.Admin, err)
+	}
+	if addr.IsUnixNetwork() && !strings.Contains(s.Admin, "|") {
+		s.Admin += "|0600"
+	}
+	return s, nil
+}
+
+// checkDataDir makes the data folder and sees whether it can be written.
+func checkDataDir(data string) error {
+	err := os.MkdirAll(data, 0o700)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(data, ".writable.*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the data folder %s cannot be written: %w; choose another with --data", data, err)
+	}
+	return nil
+}
+
+// load runs the site's configuration in this process. It takes the engine first, by itself: an error of the
+// configuration or of the ledger then is one clear line, where Caddy wraps it into several.
+func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
+	// Logs wait until the configuration says where they go; those of a start that failed are not shown.
+	buffered, _, _ := caddy.BufferedLog()
+	log := slog.New(zapslog.NewHandler(buffered.Core()))
+
+	cfg, diags := engine.CheckConfig(ctx, s.config, log)
+	if len(diags.All()) > 0 {
+		if err := diags.Write(u.err, isTerminal(u.err)); err != nil {
+			return nil, err
+		}
+	}
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("%s has errors: correct them and start again", s.config)
+	}
+	e, err := leaseEngine(ctx, s.data, cfg.Store, log)
+	if err != nil {
+		return nil, fmt.Errorf("starting the gateway on %s: %w", s.data, err)
+	}
+	err = caddy.Load(s.json, true)
+	if _, released := engines.Delete(s.data); err == nil {
+		err = released
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting Caddy with %s: %w", s.file, err)
+	}
+	caddy.SetLastConfig(s.file, "caddyfile", reloadSite)
+	return e, nil
+}
+
+// reloadSite is what SIGUSR1 does.
+func reloadSite(file, _ string) error {
+	s, err := readSite(file)
+	if err != nil {
+		return err
+	}
+	return caddy.Load(s.json, true)
+}

@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// checkPorts refuses an address that is in use. Caddy would not notice it when the other program is a Caddy as
+// well: both listen with SO_REUSEPORT, and each gets a share of the connections. A plain listener is refused.
+func (u *upRun) checkPorts(ctx context.Context, s *site) error {
+	for _, address := range slices.Compact(slices.Sorted(slices.Values(s.listen))) {
+		ln, err := net.Listen("tcp", address)
+		switch {
+		case err == nil:
+			if err := ln.Close(); err != nil {
+				return fmt.Errorf("trying the address %s: %w", address, err)
+			}
+		case errors.Is(err, syscall.EADDRINUSE):
+			return fmt.Errorf("%s is in use%s: stop what listens there, or choose another address with --listen", address, u.runningHere(ctx, s))
+		case errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("listening on %s is not allowed for this user: choose a port above 1023 with --listen, or give the executable the right to (setcap cap_net_bind_service=+ep)", address)
+		default:
+			return fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
+		}
+	}
+	return nil
+}
+
+// runningHere tells whether another fareway runs on the same data folder.
+func (u *upRun) runningHere(ctx context.Context, s *site) string {
+	c, err := newClient(s.data, u.admin)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var v statusView
+	if c.call(ctx, "GET", "/fareway/status", nil, &v) != nil {
+		return ""
+	}
+	return fmt.Sprintf(", and a gateway runs on %s already (process %d)", v.Data, v.PID)
+}
+
+// freePort asks the system for a port that nobody uses.
+func freePort(host string) (string, error) {
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "", fmt.Errorf("finding a free port on %q: %w", host, err)
+	}
+	defer ln.Close()
+	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+}

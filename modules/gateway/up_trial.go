@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+const (
+	trialName    = "trial" // of the account, its plan, its first key and its top-up's reference
+	trialCredits = 1000
+	trialKeyFile = "trial.key"
+)
+
+// trial is the account that `up` makes to try the gateway with.
+type trial struct {
+	account ledger.Account
+	key     string
+}
+
+// prepareTrial makes what is missing of the trial account, its credits and its key. What an operator has
+// changed about it stays.
+func prepareTrial(ctx context.Context, e *engine.Engine, data string) (trial, error) {
+	account, err := e.Store().Account(ctx, trialName)
+	if errors.Is(err, ledger.ErrNotFound) {
+		var plan string
+		if slices.Contains(planNames(e.Current()), trialName) {
+			plan = trialName
+		}
+		account, err = createAccount(ctx, e, trialName, plan)
+	}
+	if err != nil {
+		return trial{}, fmt.Errorf("preparing the trial account: %w", err)
+	}
+	_, _, err = e.Store().AddCredit(ctx, ledger.Credit{
+		Account: account.ID, Credits: trialCredits, Reference: trialName, Reason: "trial credits",
+	})
+	if err != nil {
+		return trial{}, fmt.Errorf("giving the trial account its credits: %w", err)
+	}
+	key, err := trialKey(ctx, e, account, filepath.Join(data, trialKeyFile))
+	if err != nil {
+		return trial{}, fmt.Errorf("preparing the trial key: %w", err)
+	}
+	return trial{account: account, key: key}, nil
+}
+
+// trialKey returns the key in the file or, when there is none that still works, makes one and keeps it there.
+func trialKey(ctx context.Context, e *engine.Engine, account ledger.Account, path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	text := strings.TrimSpace(string(b))
+	if hash, ok := ledger.ParseKey(text); ok {
+		p, err := e.Store().Lookup(ctx, hash)
+		if err == nil && p.Account.ID == account.ID && !p.Key.Revoked {
+			return text, nil
+		}
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return "", err
+		}
+	}
+	keys, err := e.Store().Keys(ctx, account.ID)
+	if err != nil {
+		return "", err
+	}
+	_, text, err = createKey(ctx, e, account, freeKeyName(keys))
+	if err != nil {
+		return "", err
+	}
+	return text, replaceFile(path, []byte(text+"\n"), 0o600)
+}
+
+// freeKeyName is "trial", or with a number when the account has had that key before.
+func freeKeyName(keys []ledger.Key) string {
+	name := trialName
+	for n := 2; slices.ContainsFunc(keys, func(k ledger.Key) bool { return k.Name == name }); n++ {
+		name = fmt.Sprintf("%s-%d", trialName, n)
+	}
+	return name
+}
