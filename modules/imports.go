@@ -3,5 +3,10 @@
 package modules
 
 import (
+	_ "github.com/fareway/fareway/modules/auth"
+	_ "github.com/fareway/fareway/modules/entry"
+	_ "github.com/fareway/fareway/modules/exchange"
+	_ "github.com/fareway/fareway/modules/families"
 	_ "github.com/fareway/fareway/modules/gateway"
+	_ "github.com/fareway/fareway/modules/limits"
 )
