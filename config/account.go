@@ -30,7 +30,7 @@ func (l *loader) profiles(file *section) {
 		var p Profile
 		var ok bool
 		if p.Name, ok = file.label(block, taken); ok && !slices.Contains(profileNames, p.Name) {
-			detail := suggestion(p.Name, profileNames, "profiles")
+			detail := suggestion(p.Name, profileNames, "profile")
 			l.fail(block.LabelRanges[0], fmt.Sprintf("Unknown profile %q", p.Name), detail)
 		}
 		s := l.open(block, &profileGrammar)

@@ -13,7 +13,7 @@ import (
 type grammar struct {
 	attributes []attributeRule
 	blocks     []blockRule
-	plural     string // what its attributes are called in messages: attributes, settings
+	noun       string // what an attribute is called in messages: attribute, setting
 }
 
 type attributeRule struct {
@@ -76,7 +76,8 @@ func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g 
 		}
 	}
 	for _, rule := range g.blocks {
-		if rule.required && len(s.blocks[rule.name]) == 0 {
+		written := slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == rule.name })
+		if rule.required && !written {
 			l.fail(header, "Missing "+rule.name+" block", fmt.Sprintf("%s needs one, for example:\n%s", capital(what), rule.example))
 		}
 	}
@@ -95,8 +96,8 @@ func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {
 			return
 		}
 	}
-	s.fail(attr.NameRange, fmt.Sprintf("Unknown attribute %q", clip(attr.Name)),
-		fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(attr.Name, g.attributeNames(), g.plural)))
+	s.fail(attr.NameRange, fmt.Sprintf("Unknown %s %q", g.noun, clip(attr.Name)),
+		fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(attr.Name, g.attributeNames(), g.noun)))
 }
 
 func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
@@ -114,7 +115,7 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 			}
 		}
 		s.fail(block.TypeRange, fmt.Sprintf("Unknown block %q", clip(block.Type)),
-			fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(block.Type, g.blockNames(), "blocks")))
+			fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(block.Type, g.blockNames(), "block")))
 		return
 	}
 	rule := &g.blocks[at]

@@ -18,16 +18,15 @@ func (l *loader) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
 	}
 	v, diags := expr.Value(l.evalContext)
 	for _, d := range diags {
-		summary, detail := d.Summary, d.Detail
+		summary, detail, at := d.Summary, d.Detail, d.Subject
 		var refused *refusal
 		if extra, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok && errors.As(extra.FunctionCallError(), &refused) {
-			summary, detail = refused.summary, refused.detail
+			summary, detail, at = refused.summary, refused.detail, d.Context // the call with its argument
 		}
-		at := expr.Range()
-		if d.Subject != nil {
-			at = *d.Subject
+		if at == nil {
+			at = expr.Range().Ptr()
 		}
-		l.fail(at, summary, detail)
+		l.fail(*at, summary, detail)
 	}
 	if diags.HasErrors() {
 		return cty.NilVal, false

@@ -26,9 +26,9 @@ func defaultGateway() Gateway {
 
 // open decodes a block whose attributes are never secret.
 func (l *loader) open(block *hclsyntax.Block, g *grammar) *section {
-	what := block.Type
+	what := "the " + block.Type + " block"
 	if len(block.Labels) > 0 && namePattern.MatchString(block.Labels[0]) {
-		what += fmt.Sprintf(" %q", block.Labels[0])
+		what = fmt.Sprintf("%s %q", block.Type, block.Labels[0])
 	}
 	s := l.section(what, block.DefRange(), block.Body, g)
 	s.public = true
@@ -70,11 +70,12 @@ func (s *section) namespace(target *string) {
 }
 
 func (s *section) pluginDir(target *string) {
-	if v, ok := s.read("plugin_dir"); ok && v.Type() == cty.String && v.AsString() == "" {
-		return // built-in providers only
+	v, ok := s.read("plugin_dir")
+	if !ok || v.Type() == cty.String && v.AsString() == "" {
+		return // empty: built-in providers only
 	}
 	var given string
-	if _, ok := s.text("plugin_dir", 4096, &given); !ok {
+	if !s.asText(v, 4096, &given) {
 		return
 	}
 	if !filepath.IsAbs(given) {

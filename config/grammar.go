@@ -25,7 +25,7 @@ const (
 )
 
 var fileGrammar = grammar{
-	plural: "attributes",
+	noun: "attribute",
 	blocks: []blockRule{
 		{name: "gateway", example: "gateway {\n}"},
 		{name: "store", label: "kind", example: "store \"sqlite\" {\n  path = \"fareway.db\"\n}"},
@@ -37,7 +37,7 @@ var fileGrammar = grammar{
 }
 
 var gatewayGrammar = grammar{
-	plural: "attributes",
+	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "namespace", example: `"service"`},
 		{name: "default_profile", example: `"balanced"`},
@@ -51,12 +51,12 @@ var gatewayGrammar = grammar{
 }
 
 var storeGrammar = grammar{
-	plural:     "attributes",
+	noun:       "attribute",
 	attributes: []attributeRule{{name: "path", example: `"fareway.db"`}},
 }
 
 var providerGrammar = grammar{
-	plural: "attributes",
+	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "plugin", required: true, example: `"openai"`},
 		{name: "sha256", example: `"<64 hex digits>"`},
@@ -66,7 +66,7 @@ var providerGrammar = grammar{
 }
 
 var routeGrammar = grammar{
-	plural: "attributes",
+	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "provider", required: true, example: `"local"`},
 		{name: "model", required: true, example: `"qwen3:4b"`},
@@ -81,7 +81,7 @@ var routeGrammar = grammar{
 }
 
 var priceGrammar = grammar{
-	plural: "attributes",
+	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "input", required: true, example: "0.05"},
 		{name: "output", required: true, example: "0.20"},
@@ -91,7 +91,7 @@ var priceGrammar = grammar{
 }
 
 var profileGrammar = grammar{
-	plural: "attributes",
+	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "cost", required: true, example: "0.5"},
 		{name: "quality", required: true, example: "0.5"},
@@ -99,6 +99,6 @@ var profileGrammar = grammar{
 }
 
 var planGrammar = grammar{
-	plural:     "attributes",
+	noun:       "attribute",
 	attributes: []attributeRule{{name: "monthly_credits", example: "500"}},
 }

@@ -141,7 +141,7 @@ func (l *loader) parse() *hclsyntax.Body {
 	for _, d := range diags {
 		if d.Summary == redefined && d.Subject != nil {
 			l.src.show(*d.Subject)
-			l.fail(*d.Subject, "Attribute set twice", d.Detail)
+			l.fail(*d.Subject, "Attribute set twice", "The same block sets it further up already. Keep one of the two.")
 		}
 	}
 	return file.Body.(*hclsyntax.Body)

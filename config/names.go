@@ -31,16 +31,18 @@ func nearest(given string, known []string) string {
 	return best
 }
 
-// suggestion is a sentence with the nearest name, or else with all of them. The kind is the plural of what they
-// are: attributes, blocks, settings.
-func suggestion(given string, known []string, kind string) string {
+// suggestion is a sentence with the nearest name, or else with all of them. The noun is what they are the names of.
+func suggestion(given string, known []string, noun string) string {
 	if name := nearest(given, known); name != "" {
 		return "Did you mean \"" + name + "\"?"
 	}
-	if len(known) == 0 {
-		return "There are no " + kind + " here; remove it."
+	switch len(known) {
+	case 0:
+		return "There is no " + noun + " here; remove it."
+	case 1:
+		return "The only " + noun + " here is " + known[0] + "."
 	}
-	return "The " + kind + " here are " + enumerate(known) + "."
+	return "The " + noun + "s here are " + enumerate(known) + "."
 }
 
 // enumerate writes names as people do: a, b and c.

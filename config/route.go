@@ -17,6 +17,7 @@ var offerNames = []string{"tools", "json_object", "json_schema"}
 func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 	taken := make(map[string]hcl.Range)
 	used := make(map[string]bool)
+	certain := true // which provider every route uses
 	for _, block := range file.blocks["route"] {
 		r := Route{Metering: MeteringReported, Timeout: 5 * time.Minute}
 		r.Name, _ = file.label(block, taken)
@@ -25,6 +26,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		if v, ok := s.text("provider", 64, &r.Provider); ok {
 			used[r.Provider] = true
 			s.knownProvider(v, r.Provider, providers)
+		} else {
+			certain = false
 		}
 		s.text("model", 256, &r.Model)
 		_, windowOK := s.integer("context_window", 1, maxTokens, &r.ContextWindow)
@@ -41,8 +44,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		r.Price = s.prices()
 		l.config.Routes = append(l.config.Routes, r)
 	}
-	if len(file.blocks["route"]) == 0 {
-		return // said already; every provider would be unused
+	if !certain || len(file.blocks["route"]) == 0 {
+		return // something is missing, and reported; a warning would be its echo
 	}
 	for _, name := range slices.Sorted(maps.Keys(providers)) {
 		if !used[name] {
@@ -60,7 +63,7 @@ func (s *section) knownProvider(v value, name string, providers map[string]hcl.R
 	if v.outside {
 		detail += "The value came from env or file and is not shown."
 	} else {
-		detail += suggestion(name, known, "providers")
+		detail += suggestion(name, known, "provider")
 	}
 	s.fail(v.at, "Unknown provider", detail)
 }

@@ -71,7 +71,7 @@ func checkSchema(schema *settings.Schema) error {
 
 // settingsGrammar turns a plugin's schema into a grammar.
 func settingsGrammar(schema *settings.Schema) *grammar {
-	g := &grammar{plural: "settings"}
+	g := &grammar{noun: "setting"}
 	for _, a := range schema.Attributes {
 		g.attributes = append(g.attributes, attributeRule{name: a.Name, required: a.Required, example: settingExample(&a)})
 	}

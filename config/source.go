@@ -102,7 +102,8 @@ func (s *source) visible(t *hclsyntax.Token) bool {
 	switch t.Type {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenCBrace, hclsyntax.TokenOBrack, hclsyntax.TokenCBrack,
 		hclsyntax.TokenOParen, hclsyntax.TokenCParen, hclsyntax.TokenOQuote, hclsyntax.TokenCQuote,
-		hclsyntax.TokenOHeredoc, hclsyntax.TokenCHeredoc, hclsyntax.TokenEqual, hclsyntax.TokenComma:
+		hclsyntax.TokenOHeredoc, hclsyntax.TokenCHeredoc, hclsyntax.TokenEqual, hclsyntax.TokenComma,
+		hclsyntax.TokenNewline, hclsyntax.TokenQuotedNewline, hclsyntax.TokenEOF:
 		return true
 	}
 	start, end := t.Range.Start.Byte, t.Range.End.Byte
@@ -115,7 +116,8 @@ func (s *source) visible(t *hclsyntax.Token) bool {
 
 // hides reports whether a range touches a token that may not be printed.
 func (s *source) hides(r hcl.Range) bool {
-	for i := s.firstToken(r.Start.Byte); i < len(s.tokens) && s.tokens[i].Range.Start.Byte <= r.End.Byte; i++ {
+	end := max(r.End.Byte, r.Start.Byte+1)
+	for i := s.firstToken(r.Start.Byte); i < len(s.tokens) && s.tokens[i].Range.Start.Byte < end; i++ {
 		if !s.visible(&s.tokens[i]) {
 			return true
 		}

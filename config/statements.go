@@ -38,33 +38,38 @@ func (s *source) showStatements() {
 			name := string(token.Bytes)
 			assigned := i+1 < len(s.tokens) && s.tokens[i+1].Type == hclsyntax.TokenEqual
 			switch {
-			case assigned && attributes[name] && !inside(), !assigned && blocks[name] && !inside():
+			case assigned && attributes[name] && !inside():
 				s.showLine(i)
-				if !assigned {
-					pending = name
-				}
 			case assigned:
 				s.show(token.Range)
+			case blocks[name] && !inside():
+				s.showHeader(i)
+				pending = name
 			}
 		}
 		atStart = false
 	}
 }
 
-// showLine permits the tokens from one on until a brace opens or the line ends.
+// showLine permits the tokens of an attribute from its name on until a brace opens or the line ends.
 func (s *source) showLine(from int) {
 	to := from
 	for to+1 < len(s.tokens) {
 		switch s.tokens[to+1].Type {
-		case hclsyntax.TokenNewline, hclsyntax.TokenOBrace, hclsyntax.TokenEOF, hclsyntax.TokenComment:
-			s.show(hcl.RangeBetween(s.tokens[from].Range, s.tokens[to].Range))
-			return
-		case hclsyntax.TokenQuotedNewline:
-			// A text that was not closed swallows what follows: nobody knows where it was meant to end.
+		case hclsyntax.TokenNewline, hclsyntax.TokenQuotedNewline, hclsyntax.TokenOBrace, hclsyntax.TokenEOF, hclsyntax.TokenComment:
 			s.show(hcl.RangeBetween(s.tokens[from].Range, s.tokens[to].Range))
 			return
 		}
 		to++
+	}
+}
+
+// showHeader permits the name of a block and its label in quotes, but of the rest of the line nothing.
+func (s *source) showHeader(at int) {
+	s.show(s.tokens[at].Range)
+	if at+3 < len(s.tokens) && string(s.tokens[at].Bytes) != "config" &&
+		s.tokens[at+1].Type == hclsyntax.TokenOQuote && s.tokens[at+2].Type == hclsyntax.TokenQuotedLit {
+		s.show(s.tokens[at+2].Range)
 	}
 }
 

@@ -118,9 +118,11 @@ func (v value) boolean() (result, ok bool) {
 // text reads a text of 1 to limit bytes without control characters.
 func (s *section) text(name string, limit int, target *string) (value, bool) {
 	v, ok := s.read(name)
-	if !ok {
-		return v, false
-	}
+	return v, ok && s.asText(v, limit, target)
+}
+
+// asText is text for a value that was read already.
+func (s *section) asText(v value, limit int, target *string) bool {
 	switch {
 	case v.Type() != cty.String:
 		s.refuseType(v, "text in quotes")
@@ -132,9 +134,9 @@ func (s *section) text(name string, limit int, target *string) (value, bool) {
 		s.refuse(v, "must not contain control characters, such as line breaks")
 	default:
 		*target = v.AsString()
-		return v, true
+		return true
 	}
-	return v, false
+	return false
 }
 
 // oneOf reads a text out of a few.

@@ -1,0 +1,205 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// minimal is a whole configuration, before which a test writes what it is about.
+const minimal = `
+provider "local" {
+  plugin = "echo"
+}
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 3
+    output = 0.20
+  }
+}
+`
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	config, diags := loadText(t, minimal)
+	require.Empty(t, diags.All())
+	require.NoError(t, diags.Err())
+
+	require.Equal(t, Store{Kind: "sqlite", Path: "fareway.db"}, config.Store)
+	require.Equal(t, 10*time.Minute, config.Gateway.RequestTimeout)
+	require.Equal(t, int64(32<<20), config.Gateway.MaxBody)
+	require.Empty(t, config.Gateway.PluginDir)
+	require.Equal(t, 10*time.Second, config.Providers[0].StartTimeout)
+	require.JSONEq(t, "{}", string(config.Providers[0].Settings))
+	require.Equal(t, MeteringReported, config.Routes[0].Metering)
+	require.Equal(t, 5*time.Minute, config.Routes[0].Timeout)
+
+	t.Run("PROF-05 the default profile is balanced", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, "balanced", config.Gateway.DefaultProfile)
+	})
+	t.Run("BILL-01 three dollars per million tokens are 300 microcents per token", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, int64(300)*1_000_000, config.Routes[0].Price.Input)
+	})
+	t.Run("cache prices are the input price", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, Price{Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 20_000_000}, config.Routes[0].Price)
+	})
+}
+
+func TestSettingsReachThePluginWhole(t *testing.T) {
+	t.Parallel()
+	config, diags := testLoad(t, "testdata/good/secrets.hcl")
+	require.NoError(t, diags.Err())
+	require.JSONEq(t, `{
+		"name": "plain",
+		"token": "sk-from-env-hunter2",
+		"prefixed": "Bearer sk-from-env-hunter2",
+		"tokens": ["sk-from-env-hunter2", "sk-from-file-hunter2"],
+		"headers": {"x-auth": "sk-from-env-hunter2", "x-key": "sk-from-file-hunter2"},
+		"temperature": 0.3,
+		"count": 12,
+		"careful": true,
+		"tags": ["a", "b"],
+		"labels": {"team": "red", "cost centre": "42"},
+		"endpoint": {"url": "http://user:sk-from-env-hunter2@host/", "token": "sk-from-file-hunter2"},
+		"retry": [{"after": "1s"}, {"after": "2s"}]
+	}`, string(config.Providers[0].Settings))
+}
+
+func TestSchemaIsAskedOncePerPlugin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gateway.hcl")
+	text := `gateway { plugin_dir = "plugins" }` + "\n" + minimal
+	digest := strings.Repeat("aB", 32)
+	for i, pin := range []string{"", "", digest} {
+		text += fmt.Sprintf("provider \"p%d\" {\n  plugin = \"echo\"\n", i)
+		if pin != "" {
+			text += fmt.Sprintf("  sha256 = %q\n", pin)
+		}
+		text += "}\n"
+	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+
+	var asked []PluginRef
+	_, diags := Load(t.Context(), path, Options{Schema: func(_ context.Context, ref PluginRef) (settings.Schema, error) {
+		asked = append(asked, ref)
+		return settings.Schema{}, nil
+	}})
+	require.NoError(t, diags.Err())
+	plugins := filepath.Join(dir, "plugins")
+	require.Equal(t, []PluginRef{
+		{Plugin: "echo", Dir: plugins},
+		{Plugin: "echo", Dir: plugins, SHA256: strings.ToLower(digest)},
+	}, asked)
+}
+
+func TestWithoutSchemaNoPluginHasSettings(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(minimal), 0o600))
+	_, diags := Load(t.Context(), path, Options{})
+	require.NoError(t, diags.Err())
+
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(minimal, `"echo"`, "\"echo\"\n  config {\n    delay = \"1s\"\n  }", 1)), 0o600))
+	_, diags = Load(t.Context(), path, Options{})
+	require.ErrorContains(t, diags.Err(), `Unknown setting "delay"`)
+}
+
+func TestHash(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, key := filepath.Join(dir, "gateway.hcl"), filepath.Join(dir, "key")
+	text := strings.Replace(minimal, `"echo"`, "\"echo\"\n  config {\n    delay = file(\"key\")\n  }", 1)
+	load := func() *Config {
+		config, diags := testLoad(t, path)
+		require.NoError(t, diags.Err())
+		return config
+	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
+	first := load()
+	require.Equal(t, []string{path, key}, first.Files)
+	require.JSONEq(t, `{"delay": "1s"}`, string(first.Providers[0].Settings))
+	require.Equal(t, first.Hash, load().Hash)
+
+	require.NoError(t, os.WriteFile(key, []byte("2s\n"), 0o600))
+	second := load()
+	require.NotEqual(t, first.Hash, second.Hash, "a file that is named has changed")
+
+	require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
+	require.NotEqual(t, second.Hash, load().Hash, "the file itself has changed")
+}
+
+func TestPrintingHidesSecrets(t *testing.T) {
+	t.Parallel()
+	config, diags := testLoad(t, "testdata/good/secrets.hcl")
+	require.NoError(t, diags.Err())
+	byHand := Provider{Name: "p", Plugin: "echo", Settings: settings.Values(`{"api_key":"sk-hunter2"}`)}
+
+	for name, v := range map[string]any{"loaded": config, "value": *config, "provider": config.Providers[0], "by hand": byHand} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asJSON, err := json.Marshal(v)
+			require.NoError(t, err)
+			var logged strings.Builder
+			slog.New(slog.NewTextHandler(&logged, nil)).Info("loaded", "text", v)
+			slog.New(slog.NewJSONHandler(&logged, nil)).Info("loaded", "json", v)
+			for _, form := range []string{
+				string(asJSON), logged.String(), fmt.Sprint(v), fmt.Sprintf("%v", v), fmt.Sprintf("%+v", v),
+				fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprintf("%q", v), fmt.Sprintf("%x", v),
+			} {
+				require.NotContains(t, form, secretLiteral)
+				require.NotContains(t, form, fmt.Sprintf("%x", secretLiteral))
+			}
+			require.Contains(t, string(asJSON), hidden)
+		})
+	}
+}
+
+func TestReadmeExampleLoads(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(readme), "```hcl\n")
+	require.True(t, found)
+	example, _, found := strings.Cut(rest, "```\n")
+	require.True(t, found)
+
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(example), 0o600))
+	config, diags := Load(t.Context(), path, Options{
+		Schema: testSchema,
+		Env:    func(name string) (string, bool) { return "key", name == "OPENAI_API_KEY" },
+	})
+	require.Empty(t, diags.All())
+	require.Len(t, config.Routes, 2)
+
+	t.Run("every name of the grammar is described", func(t *testing.T) {
+		t.Parallel()
+		blocks, attributes := ownNames()
+		for name := range attributes {
+			require.Contains(t, string(readme), "`"+name+"`")
+		}
+		for name := range blocks {
+			require.Regexp(t, "(?m)^#+ "+name+"|^\\| `"+name+"`", string(readme))
+		}
+	})
+}

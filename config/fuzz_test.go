@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// numbered repeats a pattern with a running number.
+func numbered(pattern string, times int) string {
+	var b strings.Builder
+	for i := range times {
+		fmt.Fprintf(&b, pattern, i)
+	}
+	return b.String()
+}
+
+// Texts that would exhaust the stack, the memory or the patience of a parser without limits, were they as long as a
+// file may be. The limits say so before parsing; here the summary proves that it was they.
+func TestHostileTextIsRefused(t *testing.T) {
+	t.Parallel()
+	const n = 1 << 14
+	repeat := strings.Repeat
+	for name, test := range map[string]struct{ text, summary string }{
+		"brackets":            {"a = " + repeat("[", n), "Nested too deeply"},
+		"parentheses":         {"a = " + repeat("(", n), "Nested too deeply"},
+		"objects":             {"a = " + repeat("{b=", n), "Nested too deeply"},
+		"blocks":              {repeat("a {\n", n), "Nested too deeply"},
+		"blocks closed first": {repeat("}", n) + repeat("a {\n", n), "Nested too deeply"},
+		"templates":           {"a = " + repeat("\"${", n), "Nested too deeply"},
+		"directives":          {"a = \"" + repeat("%{if true}", n) + "\"", "Expression too long"},
+		"unary":               {"a = " + repeat("!", n) + "true", "Expression too long"},
+		"binary":              {"a = 1" + repeat("+1", n), "Expression too long"},
+		"binary over lines":   {"a = (1" + repeat("\n+1", n) + ")", "Expression too long"},
+		"conditional":         {"a = 1" + repeat("?1:1", n), "Expression too long"},
+		"index":               {"a = b" + repeat("[c]", n), "Expression too long"},
+		"attributes":          {"a = b" + repeat(".c", n), "Expression too long"},
+		"zeros":               {repeat("\x00", n), "Expression too long"},
+		"digits":              {"a = " + repeat("1", n), "Number too long"},
+		"loops":               {"gateway { keepalive = [for a in [1,2,3] : [for b in [1,2,3] : b]] }\n" + minimal, "Unsupported expression"},
+		"huge number":         {"gateway { keepalive = \"${1e99999999}\" }\n" + minimal, "Number out of range"},
+		"huge product":        {"gateway { max_body = 1e30" + repeat("*1e30", 400) + " }\n" + minimal, "Invalid max_body"},
+		"huge to text":        {"gateway { keepalive = \"${1e30" + repeat("*1e30", 400) + "}\" }\n" + minimal, "Invalid keepalive"},
+		"infinity":            {"gateway { max_body = 1/0 }\n" + minimal, "Invalid max_body"},
+		"infinity minus":      {"gateway { max_body = 1/0 - 1/0 }\n" + minimal, "Operation failed"},
+		"nothing over 0":      {"gateway { max_body = 0/0 }\n" + minimal, "Operation failed"},
+		"long name":           {repeat("a", n) + " = 1\n" + minimal, "Unknown attribute \"" + repeat("a", 64) + "...\""},
+		"one long line":       {"gateway { namespace = \"" + repeat("x", n) + "\" }\n" + minimal, "Invalid namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, diags := loadText(t, test.text)
+			require.Nil(t, config)
+			require.Len(t, diags.All(), 1)
+			require.Equal(t, test.summary, diags.All()[0].Summary)
+			require.Less(t, len(printed(t, diags)), 1000)
+		})
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	for _, pattern := range []string{"testdata/good/*.hcl", "testdata/bad/*.hcl"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(f, err)
+		require.NotEmpty(f, files)
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			require.NoError(f, err)
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(t.TempDir(), "gateway.hcl")
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		config, diags := testLoad(t, path)
+		require.Equal(t, diags.HasErrors(), config == nil)
+		lines := strings.Count(string(text), "\n") + 1
+		for _, d := range diags.All() {
+			require.NotEmpty(t, d.Summary)
+			require.NotEmpty(t, d.Detail)
+			require.LessOrEqual(t, d.Line, lines)
+		}
+		out := printed(t, diags)
+		if config != nil {
+			out += config.String()
+		}
+		// What comes from outside is never printed. (Literals may be: the fuzzer moves them to where they are public.)
+		if !strings.Contains(string(text), secretToken) && !strings.Contains(string(text), "SECRET_TOKEN") {
+			require.NotContains(t, out, secretToken)
+		}
+		for _, r := range strings.ReplaceAll(out, "\n", "") {
+			require.True(t, r >= ' ' && r != 0x7f, "control character %U", r)
+		}
+	})
+}

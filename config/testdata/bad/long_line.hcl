@@ -1,0 +1,16 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  offers         = ["tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tolls", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools", "tools"]
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

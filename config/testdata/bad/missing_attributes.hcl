@@ -1,0 +1,11 @@
+provider "local" {}
+
+route "small" {
+  price {
+    input = 1
+  }
+}
+
+profile "max" {
+  cost = 1
+}

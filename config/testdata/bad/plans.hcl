@@ -1,0 +1,27 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+plan "a" {
+  monthly_credits = -1
+}
+
+plan "b" {
+  monthly_credits = 10.5
+}
+
+plan "c" {
+  monthly_credits = 1e12
+}

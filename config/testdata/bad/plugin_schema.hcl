@@ -1,0 +1,31 @@
+provider "local" {
+  plugin = "newer"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+provider "other" {
+  plugin = "twice"
+}
+
+route "other" {
+  provider       = "other"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

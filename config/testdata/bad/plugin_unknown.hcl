@@ -1,0 +1,34 @@
+provider "local" {
+  plugin = "ecko"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+provider "other" {
+  plugin = "ecko"
+  config {
+    api_key = "sk-hunter2"
+  }
+}
+
+route "other" {
+  provider       = "other"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

@@ -1,0 +1,32 @@
+provider "p" {
+  plugin = "everything"
+  config {
+    name = "x"
+    endpoint "main" {
+      url = "x"
+    }
+    endpoint {
+      ulr = "x"
+    }
+    endpoint {
+      url = "y"
+    }
+    retry {
+    }
+    tags {
+    }
+    retry = []
+  }
+}
+
+route "small" {
+  provider       = "p"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

@@ -1,0 +1,15 @@
+provider "p" {
+  plugin = "openai"
+}
+
+route "small" {
+  provider       = "p"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

@@ -1,0 +1,5 @@
+provider "p" {
+  config {
+    api_key = "%{hunter2}"
+  }
+}

@@ -1,0 +1,1 @@
+provider "p" { config { api_key = "sk-hunter2", base_url = "x" } }

@@ -1,0 +1,3 @@
+provider "p" {
+  api_key = "sk-hunter2" "again"
+}

@@ -1,0 +1,6 @@
+provider "p" {
+  plugin = "openai"
+  config {
+    api_key = "sk-hunter2
+  }
+}

@@ -1,0 +1,6 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider = "local"
