@@ -207,11 +207,16 @@ func (s *Store) read(ctx context.Context, operation string, fn func(*sqlite.Conn
 	start := s.opts.Now()
 	defer func() { s.opts.Observe(operation, s.opts.Now().Sub(start), 0) }()
 	conn, err := s.readers.Take(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	if err == nil {
+		defer s.readers.Put(conn)
+		err = fn(conn)
+	} else {
+		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 	}
-	defer s.readers.Put(conn)
-	return failure(fn(conn))
+	if err != nil && ctx.Err() != nil {
+		return gaveUp(ctx) // rather than SQLite's word for it
+	}
+	return failure(err)
 }
 
 // newID makes an id of 96 random bits.

@@ -167,12 +167,12 @@ func (w *writer) together(batch []*operation) bool {
 	fail := func(err error) bool {
 		w.rollback()
 		for _, op := range batch {
-			op.err = failure(err)
+			op.err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 		}
 		return true
 	}
 	if err := run(w.conn, `BEGIN IMMEDIATE`, nil); err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("beginning a transaction: %w", err))
 	}
 	t := &tx{conn: w.conn}
 	for _, op := range batch {

@@ -1,0 +1,236 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// childLedger names the ledger that this executable, started again, works on until it is killed.
+const childLedger = "FAREWAY_TEST_LEDGER"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childLedger); path != "" {
+		if err := work(path); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const workers = 8
+
+// work holds, settles and tops up without end, and prints each thing once the ledger has acknowledged it. It
+// ends when its standard input does, so that it does not outlive the test.
+func work(path string) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	ctx := context.Background()
+	s, err := Open(Options{Path: path, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	account, err := s.Account(ctx, "main")
+	if err != nil {
+		return err
+	}
+	keys, err := s.Keys(ctx, account.ID)
+	if err != nil {
+		return err
+	}
+	version, err := s.PriceVersion(ctx, "route", prices(1))
+	if err != nil {
+		return err
+	}
+	errs := make(chan error)
+	for w := range workers {
+		go func() {
+			for i := 0; ; i++ {
+				if err := round(s, account.ID, keys[0].ID, version, fmt.Sprintf("%s-%d-%d", s.opts.BootID, w, i)); err != nil {
+					errs <- err
+					return
+				}
+			}
+		}()
+	}
+	return <-errs
+}
+
+func round(s *Store, account, key string, version int64, id string) error {
+	ctx := context.Background()
+	if rand.IntN(4) == 0 {
+		if _, _, err := s.AddCredit(ctx, ledger.Credit{Account: account, Credits: 1, Reference: id}); err != nil {
+			return err
+		}
+		fmt.Println("credit", id)
+	}
+	_, err := s.Hold(ctx, ledger.Hold{
+		Request: id, Account: account, Key: key, Endpoint: "chat", Profile: "max", Microcents: 3_000_000,
+		Attempt: ledger.Attempt{ID: "a-" + id, Route: "route", Provider: "p", Model: "m", PriceVersion: version},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("hold", id)
+	c, err := s.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
+		{Attempt: "a-" + id, Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(1 + rand.Int64N(2_999_999))}},
+	}})
+	if err != nil {
+		return err
+	}
+	fmt.Println("settle", id, c.Microcents)
+	return nil
+}
+
+// acknowledged is what all children together were told.
+type acknowledged struct {
+	credits map[string]bool
+	holds   map[string]bool
+	charges map[string]int64
+}
+
+func (a *acknowledged) read(t *testing.T, line string) {
+	var kind, id string
+	var microcents int64
+	n, _ := fmt.Sscan(line, &kind, &id, &microcents)
+	switch {
+	case kind == "credit" && n == 2:
+		a.credits[id] = true
+	case kind == "hold" && n == 2:
+		a.holds[id] = true
+	case kind == "settle" && n == 3:
+		a.charges[id] = microcents
+	default:
+		require.Fail(t, "the child said", line)
+	}
+}
+
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fareway.db")
+	s := openStore(t, func(o *Options) { o.Path = path })
+	account, err := s.CreateAccount(t.Context(), "main", "")
+	require.NoError(t, err)
+	_, err = s.CreateKey(t.Context(), account.ID, "laptop", [32]byte{1}, "abcd")
+	require.NoError(t, err)
+	const start = 100_000
+	_, _, err = s.AddCredit(t.Context(), ledger.Credit{Account: account.ID, Credits: start})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+
+	told := acknowledged{credits: map[string]bool{}, holds: map[string]bool{}, charges: map[string]int64{}}
+	for cycle := range 6 {
+		runAndKill(t, path, 50+rand.IntN(400), &told)
+
+		r, err := VerifyFile(t.Context(), path)
+		require.NoError(t, err)
+		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+		require.LessOrEqual(t, r.Holds, int64(workers))
+		s := openStore(t, func(o *Options) { o.Path = path })
+		r, err = s.Verify(t.Context())
+		require.NoError(t, err)
+		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+		require.Zero(t, r.Holds, "the holds of the dead are released")
+
+		// Whatever was done without its word having got out is at most one thing a worker and cycle.
+		silent := int64(workers * (cycle + 1))
+		require.InDelta(t, int64(len(told.holds)), r.Requests, float64(silent))
+		for id, microcents := range told.charges {
+			c, err := s.Settle(t.Context(), ledger.Settlement{Request: id})
+			require.NoError(t, err, "a settlement that was acknowledged is there")
+			require.Equal(t, microcents, c.Microcents)
+			require.False(t, c.Pending)
+		}
+		for id := range told.credits {
+			_, applied, err := s.AddCredit(t.Context(), ledger.Credit{Account: account.ID, Credits: 1, Reference: id})
+			require.NoError(t, err)
+			require.False(t, applied, "a top-up that was acknowledged is there")
+		}
+		require.NoError(t, s.Close())
+	}
+	balanced(t, path, account.ID, start, &told)
+}
+
+// runAndKill starts a child on the ledger, reads so many lines, and kills it in the middle of its work. What
+// it had written by then is read to the end.
+func runAndKill(t *testing.T, path string, lines int, told *acknowledged) {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childLedger+"="+path)
+	stdin, err := child.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	var once sync.Once
+	kill := func() {
+		once.Do(func() {
+			_ = child.Process.Kill()
+			_ = stdin.Close()
+		})
+	}
+	defer kill()
+
+	out := bufio.NewReader(stdout)
+	for n := 0; ; n++ {
+		line, err := out.ReadString('\n')
+		if err != nil {
+			break // a line that is not whole was not told
+		}
+		told.read(t, strings.TrimSpace(line))
+		switch n {
+		case lines / 2:
+			_, err := Open(Options{Path: path})
+			require.ErrorIs(t, err, ErrLocked)
+			require.ErrorContains(t, err, fmt.Sprintf("process %d has", child.Process.Pid))
+		case lines:
+			kill()
+		}
+	}
+	require.ErrorContains(t, child.Wait(), "killed")
+}
+
+// balanced checks the account against everything that the requests and the journal record.
+func balanced(t *testing.T, path, account string, start int64, told *acknowledged) {
+	s := openStore(t, func(o *Options) { o.Path = path })
+	var charged, credits, requests int64
+	for id := range told.holds {
+		c, err := s.Settle(t.Context(), ledger.Settlement{Request: id})
+		require.NoError(t, err, "a hold that was acknowledged is there")
+		requests++
+		charged += c.Microcents
+		if want, ok := told.charges[id]; ok {
+			require.Equal(t, want, c.Microcents)
+		}
+	}
+	credits = start + int64(len(told.credits))
+	r, err := s.Verify(t.Context())
+	require.NoError(t, err)
+	b, err := s.Balance(t.Context(), account)
+	require.NoError(t, err)
+	require.Zero(t, b.Held)
+	// Top-ups whose word did not get out: at most one a worker and cycle. A charge is only recorded for a
+	// hold, and a settlement follows a hold that was told.
+	extra := b.Net() - (credits*ledger.MicrocentsPerCredit - charged)
+	require.Zero(t, extra%ledger.MicrocentsPerCredit, "charges are exact")
+	require.LessOrEqual(t, extra/ledger.MicrocentsPerCredit, int64(6*workers))
+	require.GreaterOrEqual(t, extra, int64(0))
+	require.GreaterOrEqual(t, r.Requests, requests)
+}
