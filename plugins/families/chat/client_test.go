@@ -1,0 +1,338 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// read decodes the data of a stream's events into what a reader sees.
+func read(chunks ...string) ([]llm.Event, error) {
+	var events []llm.Event
+	d := chat.NewDecoder(func(ev llm.Event) error { events = append(events, ev); return nil })
+	for _, c := range chunks {
+		if err := d.Data([]byte(c)); err != nil {
+			return events, err
+		}
+	}
+	return events, d.Close()
+}
+
+func delta(d string) string {
+	return `{"choices":[{"index":0,"delta":` + d + `,"finish_reason":null}]}`
+}
+
+func finish(reason string) string {
+	return `{"choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}]}`
+}
+
+func tool(d string) string { return delta(`{"tool_calls":[` + d + `]}`) }
+
+func text(s string) llm.Event { return llm.Event{Kind: llm.EventText, Text: s} }
+
+func finished(reason llm.FinishReason) llm.Event {
+	return llm.Event{Kind: llm.EventFinish, Finish: reason}
+}
+
+func usage(u llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage: &u} }
+
+func TestDecoder(t *testing.T) {
+	t.Parallel()
+	n := llm.Count
+	const use = `"usage":{"prompt_tokens":10,"completion_tokens":2}`
+	ended := []llm.Event{text("a"), usage(llm.Usage{Input: n(10), Output: n(2)}), finished(llm.FinishStop)}
+	for _, test := range []struct {
+		name   string
+		chunks []string
+		want   []llm.Event
+	}{
+		{"usage in a chunk of its own", []string{delta(`{"role":"assistant","content":""}`), delta(`{"content":"a"}`), finish("stop"), `{"choices":[],` + use + `}`, "[DONE]"}, ended},
+		{"usage in every chunk", []string{
+			`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":1}}`,
+			`{"choices":[{"delta":{},"finish_reason":"stop"}],` + use + `}`, "[DONE]"}, ended},
+		{"usage never", []string{delta(`{"content":"a"}`), finish("stop"), `{"choices":[],"usage":null}`, "[DONE]"}, []llm.Event{text("a"), finished(llm.FinishStop)}},
+		{"no end marker after the finish", []string{delta(`{"content":"a"}`), finish("stop")}, []llm.Event{text("a"), finished(llm.FinishStop)}},
+		{"an end marker without a finish", []string{delta(`{"content":"a"}`), " [DONE] "}, []llm.Event{text("a"), finished(llm.FinishUnknown)}},
+		{"nothing counts after the end marker", []string{finish("stop"), "[DONE]", delta(`{"content":"a"}`), "junk"}, []llm.Event{finished(llm.FinishStop)}},
+		{"empty data", []string{"", finish("stop")}, []llm.Event{finished(llm.FinishStop)}},
+		{"length", []string{finish("length")}, []llm.Event{finished(llm.FinishLength)}},
+		{"function_call", []string{finish("function_call")}, []llm.Event{finished(llm.FinishToolCalls)}},
+		{"content_filter", []string{finish("content_filter")}, []llm.Event{finished(llm.FinishPolicy)}},
+		{"an unknown finish", []string{finish("eos")}, []llm.Event{finished(llm.FinishUnknown)}},
+		{"the reported model", []string{`{"model":"m-1","choices":[]}`, finish("stop")}, []llm.Event{{Kind: llm.EventFinish, Finish: llm.FinishStop, Model: "m-1"}}},
+		{"another choice is passed over", []string{`{"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":"length"}]}`, finish("stop")}, []llm.Event{finished(llm.FinishStop)}},
+		{"reasoning_content", []string{delta(`{"reasoning_content":"r","content":null}`), finish("stop")}, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, finished(llm.FinishStop)}},
+		{"reasoning, sent twice", []string{delta(`{"reasoning":"r","reasoning_content":"r"}`), finish("stop")}, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, finished(llm.FinishStop)}},
+		{"refusal is text", []string{delta(`{"refusal":"no"}`), finish("stop")}, []llm.Event{text("no"), finished(llm.FinishStop)}},
+		{"content in parts", []string{delta(`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), finish("stop")}, []llm.Event{text("a"), text("b"), finished(llm.FinishStop)}},
+		{"GAP-74 a surrogate pair cut in two", []string{delta(`{"content":"x\ud83d"}`), delta(`{"content":""}`), delta(`{"content":"\ude00y"}`), finish("stop")}, []llm.Event{text("x"), text("😀y"), finished(llm.FinishStop)}},
+		{"GAP-74 half a pair at the end", []string{delta(`{"content":"\ud83d"}`), finish("stop")}, []llm.Event{text("\uFFFD"), finished(llm.FinishStop)}},
+		{"GAP-74 half a pair before a call", []string{delta(`{"content":"\ud83d"}`), tool(`{"index":0,"id":"a","function":{"name":"f"}}`), finish("stop")},
+			[]llm.Event{text("\uFFFD"), callEvent(0, "a", "f"), finished(llm.FinishStop)}},
+
+		{"GAP-109 cached tokens are taken out of the input", []string{finish("stop"), `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,
+			"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":1}}}`},
+			[]llm.Event{usage(llm.Usage{Input: n(6), CacheRead: n(4), Output: n(2), Reasoning: n(1)}), finished(llm.FinishStop)}},
+		{"GAP-109 zero is zero, absent is absent", []string{finish("stop"), `{"usage":{"prompt_tokens":0,"completion_tokens":null,"prompt_tokens_details":{"cached_tokens":0}}}`},
+			[]llm.Event{usage(llm.Usage{Input: n(0), CacheRead: n(0)}), finished(llm.FinishStop)}},
+		{"GAP-109 an older name for cached tokens", []string{finish("stop"), `{"usage":{"prompt_tokens":10,"prompt_cache_hit_tokens":3}}`},
+			[]llm.Event{usage(llm.Usage{Input: n(7), CacheRead: n(3)}), finished(llm.FinishStop)}},
+		{"GAP-109 more cached than there was", []string{finish("stop"), `{"usage":{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":10}}}`},
+			[]llm.Event{usage(llm.Usage{Input: n(0), CacheRead: n(3)}), finished(llm.FinishStop)}},
+		{"counts that are none", []string{finish("stop"), `{"usage":{"prompt_tokens":-1,"completion_tokens":"2"}}`}, []llm.Event{finished(llm.FinishStop)}},
+
+		{"a call by index", []string{tool(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"function":{"arguments":"{\"q\""}}`),
+			tool(`{"index":0,"id":null,"function":{"name":null,"arguments":":1}"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, `{"q"`), argumentsEvent(0, ":1}"), finished(llm.FinishToolCalls)}},
+		{"interleaved calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}},{"index":1,"id":"b","function":{"name":"g"}}`),
+			tool(`{"index":1,"function":{"arguments":"1"}},{"index":0,"function":{"arguments":"0"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(1, "1"), argumentsEvent(0, "0"), finished(llm.FinishToolCalls)}},
+		{"indexes that do not count from 0", []string{tool(`{"index":7,"id":"a","function":{"name":"f"}}`), tool(`{"index":3,"id":"b","function":{"name":"g"}}`),
+			tool(`{"index":7,"function":{"arguments":"x"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(0, "x"), finished(llm.FinishToolCalls)}},
+		{"one index for all calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), callEvent(1, "b", "g"), argumentsEvent(1, "2"), finished(llm.FinishToolCalls)}},
+		{"a new id for every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}}`), tool(`{"index":0,"id":"b","function":{"arguments":"1"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), finished(llm.FinishToolCalls)}},
+		{"a name in every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), argumentsEvent(0, "2"), finished(llm.FinishToolCalls)}},
+		{"the name comes late", []string{tool(`{"index":0,"id":"a"}`), tool(`{"index":0,"function":{"arguments":"1"}}`), tool(`{"index":0,"function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), argumentsEvent(0, "2"), finished(llm.FinishToolCalls)}},
+		{"no index, known by id", []string{tool(`{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}`), tool(`{"id":"a","function":{"arguments":"1"}}`), tool(`{"function":{"arguments":"2"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(0, "1"), argumentsEvent(0, "2"), finished(llm.FinishToolCalls)}},
+		{"arguments as an object", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":{"q": 1}}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, `{"q": 1}`), finished(llm.FinishToolCalls)}},
+		{"GAP-74 a pair cut in two within arguments", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), tool(`{"index":0,"function":{"arguments":"\ude00"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "😀"), finished(llm.FinishToolCalls)}},
+		{"GAP-74 half a pair at the end of arguments", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), finish("tool_calls")},
+			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "\uFFFD"), finished(llm.FinishToolCalls)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			events, err := read(test.chunks...)
+			require.NoError(t, err)
+			require.Equal(t, test.want, events)
+		})
+	}
+}
+
+func TestDecoderMakesUpMissingIDs(t *testing.T) {
+	t.Parallel()
+	for name, chunks := range map[string][]string{
+		"by index":          {tool(`{"index":0,"function":{"name":"f"}},{"index":1,"function":{"name":"g"}}`), tool(`{"index":1,"id":"late","function":{"name":"g","arguments":"1"}}`), finish("tool_calls")},
+		"without index":     {tool(`{"function":{"name":"f"}},{"function":{"name":"g","arguments":"1"}}`), finish("tool_calls")},
+		"the older form, 1": {tool(`{"function":{"name":"f"}}`), delta(`{"tool_calls":[{"function":{"name":"g"}}]}`), delta(`{"function_call":{"arguments":"1"}}`), finish("function_call")},
+	} {
+		events, err := read(chunks...)
+		require.NoError(t, err, name)
+		var reply llm.Reply
+		for _, ev := range events {
+			reply.Add(ev)
+		}
+		reply.Close()
+		require.Len(t, reply.Items, 2, name)
+		f, g := reply.Items[0].Call, reply.Items[1].Call
+		require.NotEmpty(t, f.ID)
+		require.NotEmpty(t, g.ID)
+		require.NotEqual(t, f.ID, g.ID)
+		require.Equal(t, "f", f.Name)
+		require.Equal(t, "g", g.Name)
+		require.Equal(t, "1", g.Arguments, name)
+	}
+	events, err := read(delta(`{"function_call":{"name":"f","arguments":""}}`), delta(`{"function_call":{"arguments":"{}"}}`), finish("function_call"))
+	require.NoError(t, err)
+	require.Len(t, events, 3)
+	require.Equal(t, "f", events[0].Name)
+}
+
+func TestDecoderFails(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		chunks []string
+		want   llm.ErrorKind
+	}{
+		{"cut before anything", nil, llm.ErrBroken},
+		{"cut after text", []string{delta(`{"content":"a"}`)}, llm.ErrBroken},
+		{"no JSON", []string{"<html>"}, llm.ErrProtocol},
+		{"no object", []string{"[]"}, llm.ErrProtocol},
+		{"a call without a name", []string{tool(`{"index":0,"id":"a","function":{"arguments":"{}"}}`), finish("tool_calls")}, llm.ErrProtocol},
+		{"an error in the stream", []string{delta(`{"content":"a"}`), `{"error":{"message":"overloaded","type":"server_error"}}`}, llm.ErrUpstream},
+		{"an error with a status as its code", []string{`{"error":{"message":"m","code":429}}`}, llm.ErrCapacity},
+		{"an error as the whole object", []string{`{"object":"error","message":"m","type":"BadRequestError","code":400}`}, llm.ErrRejected},
+		{"an error in a choice", []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":502,"message":"m"}}]}`}, llm.ErrUpstream},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := read(test.chunks...)
+			var typed *llm.Error
+			require.ErrorAs(t, err, &typed)
+			require.Equal(t, test.want, typed.Kind)
+		})
+	}
+	t.Run("usage is sent before the error, and the error stays", func(t *testing.T) {
+		t.Parallel()
+		var events []llm.Event
+		d := chat.NewDecoder(func(ev llm.Event) error { events = append(events, ev); return nil })
+		require.NoError(t, d.Data([]byte(`{"choices":[],"usage":{"prompt_tokens":5}}`)))
+		err := d.Data([]byte("junk"))
+		require.Error(t, err)
+		require.Equal(t, []llm.Event{usage(llm.Usage{Input: llm.Count(5)})}, events)
+		require.Equal(t, err, d.Data([]byte(finish("stop"))))
+		require.Equal(t, err, d.Close())
+		require.False(t, d.Done())
+	})
+	t.Run("an error of send ends the decoding", func(t *testing.T) {
+		t.Parallel()
+		left := errors.New("the caller left")
+		d := chat.NewDecoder(func(llm.Event) error { return left })
+		require.ErrorIs(t, d.Data([]byte(delta(`{"content":"a"}`))), left)
+		require.ErrorIs(t, d.Close(), left)
+	})
+}
+
+func TestDecodeReply(t *testing.T) {
+	t.Parallel()
+	decode := func(body string) ([]llm.Event, error) {
+		var events []llm.Event
+		err := chat.DecodeReply([]byte(body), func(ev llm.Event) error { events = append(events, ev); return nil })
+		return events, err
+	}
+	events, err := decode(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"r","content":"a",
+		"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"1"}}]},
+		"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`)
+	require.NoError(t, err)
+	require.Equal(t, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, text("a"), callEvent(0, "a", "f"), argumentsEvent(0, "{}"), callEvent(1, "b", "g"), argumentsEvent(1, "1"),
+		usage(llm.Usage{Input: llm.Count(1), Output: llm.Count(2)}), {Kind: llm.EventFinish, Finish: llm.FinishToolCalls, Model: "m"}}, events)
+
+	events, err = decode(`{"choices":[{"message":{"content":"a"},"finish_reason":null}]}`)
+	require.NoError(t, err)
+	require.Equal(t, []llm.Event{text("a"), finished(llm.FinishUnknown)}, events)
+
+	for body, kind := range map[string]llm.ErrorKind{
+		`{"error":{"message":"m","code":"context_length_exceeded"}}`: llm.ErrContext,
+		`{"error":"boom"}`: llm.ErrUpstream,
+		`{"choices":[]}`:   llm.ErrProtocol,
+		`{}`:               llm.ErrProtocol,
+		`nonsense`:         llm.ErrProtocol,
+	} {
+		_, err = decode(body)
+		require.Equal(t, kind, llm.KindOf(err), body)
+	}
+}
+
+func TestDecodeError(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status int
+		body   string
+		want   llm.ErrorKind
+	}{
+		{400, `{"error":{"code":"context_length_exceeded","message":"m"}}`, llm.ErrContext},
+		{400, `{"object":"error","message":"This model's maximum context length is 8192 tokens.","code":400}`, llm.ErrContext},
+		{400, `{"error":{"code":400,"type":"exceed_context_size_error","message":"m"}}`, llm.ErrContext},
+		{400, `{"error":{"code":"content_policy_violation"}}`, llm.ErrPolicy},
+		{400, `{"error":{"code":"content_filter"}}`, llm.ErrPolicy},
+		{403, `{"error":{"type":"moderation_error"}}`, llm.ErrPolicy},
+		{400, `{"error":{"type":"invalid_request_error"}}`, llm.ErrRejected},
+		{404, `{"error":{"message":"model not found"}}`, llm.ErrRejected},
+		{422, `no JSON`, llm.ErrRejected},
+		{401, ``, llm.ErrCredentials},
+		{402, ``, llm.ErrCredentials},
+		{403, `{}`, llm.ErrCredentials},
+		{429, `{"error":{"code":"context_length_exceeded"}}`, llm.ErrCapacity},
+		{408, ``, llm.ErrUpstream},
+		{500, `{"error":{"message":"context length"}}`, llm.ErrUpstream},
+		{503, `[1`, llm.ErrUpstream},
+		{302, ``, llm.ErrUpstream},
+		{200, `{"error":{"type":"rate_limit_error"}}`, llm.ErrCapacity},
+		{200, `{"error":{"code":"invalid_api_key"}}`, llm.ErrCredentials},
+		{200, `{"error":{"type":"invalid_request_error"}}`, llm.ErrRejected},
+	} {
+		e := chat.DecodeError(test.status, "", []byte(test.body))
+		require.Equal(t, test.want, e.Kind, "%d %s", test.status, test.body)
+		require.Equal(t, test.status, e.Status)
+	}
+}
+
+func TestDecodeErrorKeepsSecretsOutOfTheLog(t *testing.T) {
+	t.Parallel()
+	key := "sk-proj-0123456789abcdef0123456789"
+	e := chat.DecodeError(400, "", []byte(`{"error":{"type":"invalid_request_error","message":"bad key `+key+` `+strings.Repeat("long ", 200)+`"}}`))
+	require.NotContains(t, e.Error(), key)
+	require.Contains(t, e.Error(), "invalid_request_error): bad key *** long")
+	require.Less(t, len(e.Error()), 400)
+	e = chat.DecodeError(401, "", []byte(`{"error":{"code":"invalid_api_key","message":"Incorrect API key: sk-12"}}`))
+	require.Equal(t, "credentials: the upstream answered with an error (invalid_api_key) (status 401)", e.Error())
+}
+
+func TestDecodeErrorRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // a clock that stands still
+		for value, want := range map[string]time.Duration{
+			"": 0, "7": 7 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "soon": 0, "NaN": 0, "1e30": 24 * time.Hour,
+			time.Now().Add(90 * time.Second).UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"): 90 * time.Second,
+			"Sun, 06 Nov 1994 08:49:37 GMT": 0,
+		} {
+			require.Equal(t, want, chat.DecodeError(429, value, nil).RetryAfter, value)
+		}
+		require.Zero(t, chat.DecodeError(503, "7", nil).RetryAfter)
+	})
+}
+
+func TestEncodeRequest(t *testing.T) {
+	t.Parallel()
+	encode := func(req *llm.Request) string {
+		b, err := chat.EncodeRequest(nil, req)
+		require.NoError(t, err)
+		require.True(t, json.Valid(b), string(b))
+		return string(b)
+	}
+	temperature := 0.3
+	hi := []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}
+	const plain = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true`
+	require.Equal(t, plain+`,"stream_options":{"include_usage":true}}`, encode(&llm.Request{Model: "m", Messages: hi}))
+
+	full := &llm.Request{Model: "m", Messages: hi, MaxTokens: 9, Temperature: &temperature, Stop: []string{"a", "\n"},
+		Tools:      []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{}}`)}, {Name: "g", Schema: []byte(`{"type":"object"}`)}},
+		ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "f"}}
+	const tools = `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}},` +
+		`{"type":"function","function":{"name":"g"}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`
+	require.Equal(t, plain+`,"stream_options":{"include_usage":true},"max_tokens":9,"temperature":0.3,"stop":["a","\n"]`+tools, encode(full))
+	full.Unsupported = []string{"stop", "temperature", "max_tokens", "stream_options"}
+	require.Equal(t, plain+`,"max_completion_tokens":9`+tools, encode(full))
+
+	strict := true
+	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}), `"response_format":{"type":"json_object"}}`)
+	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{}`), Strict: &strict}}),
+		`"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{},"strict":true}}}`)
+
+	_, err := chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: "robot"}}})
+	require.EqualError(t, err, `encoding message 0: unknown role "robot"`)
+	_, err = chat.EncodeRequest(nil, &llm.Request{Messages: hi, Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}})
+	require.EqualError(t, err, `encoding tool choice: unknown mode "x"`)
+}
+
+func BenchmarkDecoder(b *testing.B) {
+	golden, err := os.ReadFile("testdata/e16.sse")
+	if err != nil {
+		b.Fatal(err)
+	}
+	chunk := []byte(strings.TrimPrefix(strings.Split(string(golden), "\n\n")[1], "data: "))
+	d := chat.NewDecoder(func(llm.Event) error { return nil })
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Data(chunk); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
