@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,13 +34,16 @@ func Serve(p Provider) {
 		fmt.Fprint(os.Stderr, byHand)
 		os.Exit(1)
 	}
-	// go-plugin puts a pipe in the place of os.Stderr; the log goes to the one that the process began with.
 	slog.SetDefault(newLogger(os.Stderr))
 	s, err := newService(p)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	// go-plugin replaces both by pipes that travel over gRPC, and so lose what is written right before an
+	// exit. The host reads the real ones.
+	stdout, stderr := os.Stdout, os.Stderr
+	s.onCall = sync.OnceFunc(func() { os.Stdout, os.Stderr = stdout, stderr })
 	go watchHost()
 	ignoreSignals()
 	plugin.Serve(&plugin.ServeConfig{

@@ -30,6 +30,7 @@ type service struct {
 	provider Provider
 	settings any // nil without settings
 	schema   settings.Schema
+	onCall   func() // before the first call, which is Describe
 
 	mu         sync.Mutex
 	configured bool                               // Configure was called
@@ -39,7 +40,7 @@ type service struct {
 
 // newService checks what can be checked before anyone calls. Its error is for the plugin's author.
 func newService(p Provider) (*service, error) {
-	s := &service{provider: p, running: make(map[string]context.CancelCauseFunc)}
+	s := &service{provider: p, onCall: func() {}, running: make(map[string]context.CancelCauseFunc)}
 	if c, ok := p.(Configurable); ok {
 		s.settings = c.Settings()
 		schema, err := SettingsSchema(s.settings)
@@ -60,6 +61,7 @@ func newServer(options []grpc.ServerOption) *grpc.Server {
 }
 
 func (s *service) Describe(context.Context, *proto.DescribeRequest) (*proto.DescribeResponse, error) {
+	s.onCall()
 	_, canCancel := s.provider.(CancelProver)
 	_, canCount := s.provider.(TokenCounter)
 	_, hasReceipts := s.provider.(Receipter)

@@ -1,0 +1,118 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+const filePrefix = "fareway-provider-"
+
+// executable is a plugin that can be started.
+type executable struct {
+	plugin string
+	argv   []string
+	digest string // hex SHA-256 of the file; "" for a built-in one, which cannot change under us
+	pinned bool   // the operator gave the digest
+}
+
+// key tells executables apart.
+func (e executable) key() string { return strings.Join(append([]string{e.digest}, e.argv...), "\x00") }
+
+var pluginName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+
+// find looks for a plugin: built in, unless a digest asks for the file, then a file in the plugin folder. Its
+// errors name the plugin and what to do.
+func (h *Host) find(s Source) (executable, error) {
+	if !pluginName.MatchString(s.Plugin) {
+		return executable{}, fmt.Errorf("finding plugin %q: a plugin's name is made of lower-case letters, digits, - and _", s.Plugin)
+	}
+	argv, builtin := h.builtin(s.Plugin)
+	if builtin && s.SHA256 == "" {
+		return executable{plugin: s.Plugin, argv: argv}, nil
+	}
+	e, err := findFile(s)
+	if err == nil {
+		return e, nil
+	}
+	if builtin {
+		err = fmt.Errorf("%w (without sha256, the built-in %s is used)", err, s.Plugin)
+	}
+	return executable{}, fmt.Errorf("finding plugin %q: %w", s.Plugin, err)
+}
+
+func findFile(s Source) (executable, error) {
+	if s.Dir == "" {
+		return executable{}, errors.New("it is not built in, and there is no plugin folder to look in; check the name, or set plugin_dir")
+	}
+	path := filepath.Join(s.Dir, filePrefix+s.Plugin)
+	resolved, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return executable{}, fmt.Errorf("it is not built in, and there is no file %s; check the name, or put the plugin there", path)
+	}
+	if err != nil {
+		return executable{}, err
+	}
+	// A link leads to a folder of its own, which must be as safe as the one that the link is in.
+	for _, p := range []string{s.Dir, filepath.Dir(resolved), resolved} {
+		if err := checkWriters(p); err != nil {
+			return executable{}, err
+		}
+	}
+	info, err := os.Stat(resolved)
+	if err != nil {
+		return executable{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return executable{}, fmt.Errorf("%s is not a file", path)
+	}
+	if info.Mode()&0o111 == 0 {
+		return executable{}, fmt.Errorf("%s is not executable; run: chmod +x %s", path, path)
+	}
+	digest, err := fileDigest(resolved)
+	if err != nil {
+		return executable{}, err
+	}
+	if s.SHA256 != "" && !strings.EqualFold(s.SHA256, digest) {
+		return executable{}, fmt.Errorf("the sha256 of %s is %s and not %s; if you trust the file, set sha256 to the former", path, digest, s.SHA256)
+	}
+	return executable{plugin: s.Plugin, argv: []string{resolved}, digest: digest, pinned: s.SHA256 != ""}, nil
+}
+
+// checkWriters refuses what anyone but us and root can write: they could run what they like as the gateway.
+func checkWriters(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
+			path, info.Mode().Perm(), path)
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, who could run anything as the gateway; give it to the gateway's user or to root: chown %d %s",
+			path, owner.Uid, os.Geteuid(), path)
+	}
+	return nil
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

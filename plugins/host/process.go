@@ -1,0 +1,210 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	plugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// grace is how long a process has to end by itself once it is asked to.
+const grace = 2 * time.Second
+
+// process is one running plugin.
+type process struct {
+	exe    executable
+	child  *child
+	client *plugin.Client
+	rpc    proto.ProviderClient
+
+	about  *proto.DescribeResponse
+	schema settings.Schema
+}
+
+// launch starts a plugin and asks it what it is, within a time. What it starts does not depend on ctx once
+// it has returned.
+func launch(ctx context.Context, exe executable, within time.Duration, log *slog.Logger) (*process, error) {
+	ctx, cancel := withStartTimeout(ctx, within)
+	defer cancel()
+	p := &process{exe: exe, child: newChild(exe, log)}
+	p.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  wire.Handshake(),
+		VersionedPlugins: map[int]plugin.PluginSet{wire.Version: {wire.PluginName: client{}}},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
+			p.child.prepare(cmd.Env)
+			return p.child, nil
+		},
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		AutoMTLS:         true,
+		SkipHostEnv:      true,
+		StartTimeout:     within + grace, // ctx ends first, and tells why
+		Logger:           hclog.NewNullLogger(), // what it would say, our errors and our log say
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: socketDir()},
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithInitialWindowSize(wire.Window),
+			grpc.WithInitialConnWindowSize(4 * wire.Window),
+			grpc.WithDefaultCallOptions(
+				grpc.MaxCallRecvMsgSize(wire.MaxResponse),
+				grpc.MaxCallSendMsgSize(wire.MaxRequest),
+			),
+		},
+	})
+	stop := context.AfterFunc(ctx, p.child.killGroup)
+	err := p.connect(ctx)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+// withStartTimeout bounds a start; its error names the setting.
+func withStartTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d,
+		fmt.Errorf("it was not ready within its start_timeout of %s; see its log, or allow it more", d))
+}
+
+// socketDir is where the folder of the plugin's socket is made: a socket's name has a limit of about 100
+// bytes, and some systems have long names for temporary folders.
+func socketDir() string {
+	if dir := os.TempDir(); len(dir) <= 50 {
+		return dir
+	}
+	return "/tmp"
+}
+
+// connect makes the handshake and asks the plugin what it is.
+func (p *process) connect(ctx context.Context) error {
+	conn, err := p.client.Client()
+	if err != nil {
+		return p.handshakeError(ctx, err)
+	}
+	raw, err := conn.Dispense(wire.PluginName)
+	if err != nil {
+		return fmt.Errorf("connecting to plugin %q: %w", p.exe.plugin, err)
+	}
+	p.rpc = raw.(proto.ProviderClient)
+	p.about, err = p.rpc.Describe(ctx, &proto.DescribeRequest{})
+	if err != nil {
+		return p.callError(ctx, "asking what it is", err)
+	}
+	p.schema = wire.SchemaFromProto(p.about.GetSchema())
+	return nil
+}
+
+// handshakeError says in the operator's words why there was no handshake. err is go-plugin's account, which
+// is for developers.
+func (p *process) handshakeError(ctx context.Context, err error) error {
+	p.child.killGroup()
+	doing := fmt.Sprintf("starting plugin %q (%s)", p.exe.plugin, strings.Join(p.exe.argv, " "))
+	if p.child.ID() == "0" {
+		return fmt.Errorf("%s: %w; check that it is built for this machine", doing, err)
+	}
+	select {
+	case <-p.child.exited:
+	case <-time.After(grace):
+		return fmt.Errorf("%s: %w, and it does not die", doing, err)
+	}
+	line := p.child.firstLine()
+	parts := strings.Split(line, "|")
+	switch {
+	case line == "" && ctx.Err() != nil:
+		return fmt.Errorf("%s: %w; %s", doing, context.Cause(ctx), p.child.say)
+	case line == "":
+		return fmt.Errorf("%s: it ended before the handshake (%s); %s", doing, p.child.ended(), p.child.say)
+	case len(parts) < 4 || parts[0] != fmt.Sprint(plugin.CoreProtocolVersion):
+		return fmt.Errorf("%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin prints to stderr", doing, line)
+	case parts[1] != fmt.Sprint(wire.Version):
+		return fmt.Errorf("%s: it speaks version %s of the plugin protocol, and this gateway version %d; build it with the gateway's version of github.com/fareway/fareway/plugins/provider", doing, parts[1], wire.Version)
+	}
+	return fmt.Errorf("%s: making the handshake: %w; %s", doing, err, p.child.say)
+}
+
+// callError says why a call of the start failed.
+func (p *process) callError(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil || status.Code(err) == codes.DeadlineExceeded {
+		<-ctx.Done() // the plugin has the same deadline, and can see it a moment earlier
+		err = context.Cause(ctx)
+	} else if how := p.death(); how != "" {
+		err = errors.New(how)
+	}
+	return fmt.Errorf("starting plugin %q: %s: %w", p.exe.plugin, doing, err)
+}
+
+// death says how the process died, "" while it lives. A broken connection can be seen a moment before the
+// end of its process; that moment is waited for.
+func (p *process) death() string {
+	select {
+	case <-p.child.exited:
+		return fmt.Sprintf("its process died (%s); %s", p.child.ended(), p.child.say)
+	case <-time.After(100 * time.Millisecond):
+		return ""
+	}
+}
+
+// configure hands over the settings and checks the health, within a time.
+func (p *process) configure(ctx context.Context, values settings.Values, within time.Duration) error {
+	ctx, cancel := withStartTimeout(ctx, within)
+	defer cancel()
+	configured, err := p.rpc.Configure(ctx, &proto.ConfigureRequest{Settings: values})
+	if err != nil {
+		return p.callError(ctx, "configuring it", err)
+	}
+	if problem := configured.GetError(); problem != "" {
+		return fmt.Errorf("configuring plugin %q: %s", p.exe.plugin, problem)
+	}
+	health, err := p.rpc.Health(ctx, &proto.HealthRequest{})
+	if err != nil {
+		return p.callError(ctx, "checking its health", err)
+	}
+	if problem := health.GetError(); problem != "" {
+		return fmt.Errorf("checking the health of plugin %q: %s", p.exe.plugin, problem)
+	}
+	return nil
+}
+
+// stop asks the process to end, and kills it if it does not.
+func (p *process) stop() {
+	watchdog := time.AfterFunc(grace, p.child.killGroup)
+	defer watchdog.Stop()
+	p.client.Kill()
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	p.child.killGroup()
+	p.client.Kill() // removes the socket, and waits for go-plugin's goroutines
+}
+
+// client is the host's half of what go-plugin knows of a plugin.
+type client struct{ plugin.NetRPCUnsupportedPlugin }
+
+// GRPCClient implements plugin.GRPCPlugin.
+func (client) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return proto.NewProviderClient(conn), nil
+}
+
+// GRPCServer is the plugin's half.
+func (client) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("a host is no plugin")
+}
+
+var _ plugin.GRPCPlugin = client{}

@@ -1,0 +1,239 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	plugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/fareway/fareway/plugins/internal/wire"
+)
+
+// passed are the variables of the gateway's environment that a plugin gets. Everything else may be a secret.
+var passed = []string{"PATH", "TMPDIR", "TZ", "LANG"}
+
+// child runs one process for go-plugin, in the place of go-plugin's own runner, which gives a plugin the
+// gateway's standard input and process group, lets it crash the gateway by a strange line of log, and does
+// not tell when the process ended or why.
+type child struct {
+	exe executable
+	cmd *exec.Cmd
+	log *slog.Logger
+	out *io.PipeReader // the handshake line, for go-plugin
+	say *lastWords
+
+	exited chan struct{} // closed when the process is gone and its output has been read
+
+	mu     sync.Mutex
+	pid    int    // 0 before the start
+	doomed bool   // killed; maybe before it was started
+	reaped bool   // the process id may belong to someone else
+	first  string // the first line on stdout: the handshake, or the reason why there was none
+}
+
+func newChild(exe executable, log *slog.Logger) *child {
+	return &child{exe: exe, log: log, say: &lastWords{}, exited: make(chan struct{})}
+}
+
+// prepare takes the environment that go-plugin's handshake needs.
+func (c *child) prepare(handshake []string) {
+	c.cmd = exec.Command(c.exe.argv[0], c.exe.argv[1:]...)
+	for _, name := range passed {
+		if value, ok := os.LookupEnv(name); ok {
+			c.cmd.Env = append(c.cmd.Env, name+"="+value)
+		}
+	}
+	c.cmd.Env = append(c.cmd.Env, handshake...)
+	c.cmd.Env = append(c.cmd.Env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()))
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+}
+
+// Start implements runner.Runner.
+func (c *child) Start(context.Context) error {
+	if err := c.verify(); err != nil {
+		return err
+	}
+	stdout, outEnd, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer outEnd.Close()
+	stderr, errEnd, err := os.Pipe()
+	if err != nil {
+		stdout.Close()
+		return err
+	}
+	defer errEnd.Close()
+	c.cmd.Stdout, c.cmd.Stderr = outEnd, errEnd
+	if err := startUnprivileged(c.cmd); err != nil {
+		stdout.Close()
+		stderr.Close()
+		return err
+	}
+	c.mu.Lock()
+	c.pid = c.cmd.Process.Pid
+	doomed := c.doomed
+	c.mu.Unlock()
+	if doomed {
+		c.killGroup()
+	}
+	var handshake *io.PipeWriter
+	c.out, handshake = io.Pipe()
+	var pumps sync.WaitGroup
+	pumps.Go(func() { c.readStdout(stdout, handshake) })
+	pumps.Go(func() { c.readStderr(stderr) })
+	go func() {
+		awaitEnd(c.cmd)
+		c.reap()
+		// Nobody of the group holds the pipes any more. A process that left the group may; it is not
+		// waited for.
+		deadline := time.Now().Add(time.Second)
+		_ = stdout.SetReadDeadline(deadline)
+		_ = stderr.SetReadDeadline(deadline)
+		pumps.Wait()
+		close(c.exited)
+	}()
+	return nil
+}
+
+// verify compares a pinned file with its digest once more: it may have changed since it was found.
+func (c *child) verify() error {
+	if !c.exe.pinned {
+		return nil
+	}
+	sum, err := hex.DecodeString(c.exe.digest)
+	if err != nil {
+		return fmt.Errorf("reading the digest: %w", err)
+	}
+	pin := plugin.SecureConfig{Checksum: sum, Hash: sha256.New()}
+	same, err := pin.Check(c.exe.argv[0])
+	if err != nil {
+		return fmt.Errorf("verifying %s: %w", c.exe.argv[0], err)
+	}
+	if !same {
+		return fmt.Errorf("%s has changed and no longer has the pinned sha256", c.exe.argv[0])
+	}
+	return nil
+}
+
+// readStdout hands the first line to go-plugin and logs all others.
+func (c *child) readStdout(stdout io.ReadCloser, handshake *io.PipeWriter) {
+	defer stdout.Close()
+	defer handshake.Close()
+	first := true
+	readLines(stdout, func(line string) {
+		if !first {
+			c.say.add(line)
+			c.log.Info(line, "from", "stdout")
+			return
+		}
+		first = false
+		c.mu.Lock()
+		c.first = line
+		c.mu.Unlock()
+		// An error says that go-plugin no longer waits.
+		_, _ = io.WriteString(handshake, line+"\n")
+	})
+}
+
+func (c *child) readStderr(stderr io.ReadCloser) {
+	defer stderr.Close()
+	var lines stderrLog
+	readLines(stderr, func(line string) { c.say.add(lines.write(c.log, line)) })
+}
+
+// killGroup kills the process and what it started, unless its id may by now be someone else's.
+func (c *child) killGroup() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doomed = true
+	if c.pid != 0 && !c.reaped {
+		// An error says that there is nothing left to kill.
+		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	}
+}
+
+// reap takes the status of the process that has ended, and kills what it left behind.
+func (c *child) reap() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+	_ = c.cmd.Wait() // how it ended is in ProcessState
+	c.reaped = true
+}
+
+// ended says how the process ended, "" while it runs.
+func (c *child) ended() string {
+	select {
+	case <-c.exited:
+		return c.cmd.ProcessState.String()
+	default:
+		return ""
+	}
+}
+
+// firstLine is the first line on stdout, "" if there was none.
+func (c *child) firstLine() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.TrimSpace(c.first)
+}
+
+// Kill implements runner.AttachedRunner.
+func (c *child) Kill(context.Context) error {
+	c.killGroup()
+	return nil
+}
+
+// Wait implements runner.AttachedRunner.
+func (c *child) Wait(context.Context) error {
+	<-c.exited
+	if !c.cmd.ProcessState.Success() {
+		return errors.New(c.cmd.ProcessState.String())
+	}
+	return nil
+}
+
+// Stdout implements runner.Runner.
+func (c *child) Stdout() io.ReadCloser { return c.out }
+
+// Stderr implements runner.Runner. It is empty: go-plugin panics on some lines, so we read stderr ourselves.
+func (c *child) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Name implements runner.Runner.
+func (c *child) Name() string { return c.exe.argv[0] }
+
+// ID implements runner.AttachedRunner.
+func (c *child) ID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strconv.Itoa(c.pid)
+}
+
+// Diagnose implements runner.Runner. Our own errors say more.
+func (c *child) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements runner.AddrTranslator.
+func (c *child) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// HostToPlugin implements runner.AddrTranslator.
+func (c *child) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+var _ runner.Runner = (*child)(nil)

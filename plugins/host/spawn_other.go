@@ -1,0 +1,12 @@
+//go:build unix && !linux
+
+package host
+
+import "os/exec"
+
+// startUnprivileged starts cmd. Capabilities that children inherit exist on Linux only.
+func startUnprivileged(cmd *exec.Cmd) error { return cmd.Start() }
+
+// awaitEnd waits until the process has ended. It takes its status as well, so that the group that is killed
+// after it might in theory be a new one; there is no portable way to wait without.
+func awaitEnd(cmd *exec.Cmd) { _ = cmd.Wait() }

@@ -1,0 +1,237 @@
+package host_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+func TestSchemaIsThePluginsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for range 2 {
+		schema, err := h.Schema(t.Context(), host.Source{Plugin: "script"})
+		require.NoError(t, err)
+		require.Equal(t, settings.Schema{Attributes: []settings.Attribute{
+			{Name: "greeting", Type: settings.String, Doc: "What to say."},
+			{Name: "key", Type: settings.String, Secret: true, Doc: "A secret."},
+		}}, schema)
+	}
+}
+
+func TestAFailedStartSaysWhyAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		plugin string
+		want   []string
+	}{
+		{"dies", []string{`"test"`, `"dies"`, "before the handshake", "exit status 3", "cannot find my libraries"}},
+		{"panics", []string{"exit status 2", "panic: nothing works"}},
+		{"prints", []string{`"hello, I am starting"`, "on stdout", "prints to stderr"}},
+		{"incompatible", []string{"version 99", "version 1", "build it with"}},
+		{"refuses", []string{"setting greeting must be polite"}},
+		{"crashes", []string{"configuring it", "exit status 4", "configuring went wrong"}},
+		{"sick", []string{"health", "the license has expired"}},
+		{"Bad/Name", []string{`"Bad/Name"`, "lower-case"}},
+	} {
+		t.Run(test.plugin, func(t *testing.T) {
+			t.Parallel()
+			_, err := newHost(t).Acquire(t.Context(), spec(test.plugin))
+			require.Error(t, err)
+			for _, want := range test.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestAStartThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ plugin, want string }{
+		{"silent", "thinking about it"},
+		{"hangs", "configuring it"},
+	} {
+		t.Run(test.plugin, func(t *testing.T) {
+			t.Parallel()
+			s := spec(test.plugin)
+			s.StartTimeout = time.Second
+			_, err := newHost(t).Acquire(t.Context(), s)
+			require.ErrorContains(t, err, "start_timeout of 1s")
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestAcquireGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := newHost(t).Acquire(ctx, spec("hangs"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestAFailedStartCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	bad := spec("script")
+	bad.Settings = settings.Values(`{"greeting": 1, "gretting": "x"}`)
+	for range 2 {
+		_, err := h.Acquire(t.Context(), bad)
+		require.ErrorContains(t, err, "setting greeting must be a string")
+		require.ErrorContains(t, err, "setting gretting is unknown")
+	}
+}
+
+func TestNoErrorShowsASetting(t *testing.T) {
+	t.Parallel()
+	s := spec("script")
+	s.Settings = settings.Values(`{"key": ["sk-very-secret"]}`)
+	_, err := newHost(t).Acquire(t.Context(), s)
+	require.ErrorContains(t, err, "setting key")
+	require.NotContains(t, err.Error(), "sk-very-secret")
+}
+
+// install puts this binary into a new plugin folder.
+func install(t *testing.T, name string, mode os.FileMode) (dir, digest string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	in, err := os.Open(self)
+	require.NoError(t, err)
+	defer in.Close()
+	dir, err = filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	path := filepath.Join(dir, "fareway-provider-"+name)
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	require.NoError(t, err)
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), in)
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	require.NoError(t, os.Chmod(path, mode))
+	return dir, hex.EncodeToString(sum.Sum(nil))
+}
+
+func TestAFileInThePluginFolderRuns(t *testing.T) {
+	t.Parallel()
+	dir, digest := install(t, "file-only", 0o755)
+	h := newHost(t)
+	for _, sum := range []string{"", digest} {
+		p := acquire(t, h, host.Spec{Name: "f", Source: host.Source{Plugin: "file-only", Dir: dir, SHA256: sum}})
+		_, err := talk(t.Context(), p, "hello")
+		require.NoError(t, err)
+	}
+}
+
+func TestADigestReplacesABuiltInPlugin(t *testing.T) {
+	t.Parallel()
+	// The file behaves by its own name; the built-in plugin of that name dies.
+	dir, digest := install(t, "script", 0o755)
+	require.NoError(t, os.Rename(filepath.Join(dir, "fareway-provider-script"), filepath.Join(dir, "fareway-provider-dies")))
+	h := newHost(t)
+	_, err := h.Acquire(t.Context(), host.Spec{Name: "f", Source: host.Source{Plugin: "dies", Dir: dir}})
+	require.ErrorContains(t, err, "run-plugin dies", "without a digest the built-in one is used")
+	_, err = h.Acquire(t.Context(), host.Spec{Name: "f", Source: host.Source{Plugin: "dies", Dir: dir, SHA256: digest}})
+	require.ErrorContains(t, err, filepath.Join(dir, "fareway-provider-dies"), "with a digest the file is")
+}
+
+func TestFilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	find := func(t *testing.T, s host.Source) error {
+		_, err := newHost(t).Schema(t.Context(), s)
+		return err
+	}
+	t.Run("missing", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		err := find(t, host.Source{Plugin: "file-only", Dir: dir})
+		require.ErrorContains(t, err, `"file-only"`)
+		require.ErrorContains(t, err, "no file "+dir+"/fareway-provider-file-only")
+	})
+	t.Run("no folder", func(t *testing.T) {
+		t.Parallel()
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only"}), "set plugin_dir")
+	})
+	t.Run("not executable", func(t *testing.T) {
+		t.Parallel()
+		dir, _ := install(t, "file-only", 0o644)
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod +x")
+	})
+	t.Run("file that others can write", func(t *testing.T) {
+		t.Parallel()
+		dir, _ := install(t, "file-only", 0o775)
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod go-w "+dir+"/fareway-provider-file-only")
+	})
+	t.Run("folder that others can write", func(t *testing.T) {
+		t.Parallel()
+		dir, _ := install(t, "file-only", 0o755)
+		require.NoError(t, os.Chmod(dir, 0o777))
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod go-w "+dir)
+	})
+	t.Run("link into a folder that others can write", func(t *testing.T) {
+		t.Parallel()
+		open, _ := install(t, "file-only", 0o755)
+		require.NoError(t, os.Chmod(open, 0o777))
+		dir := t.TempDir()
+		require.NoError(t, os.Symlink(filepath.Join(open, "fareway-provider-file-only"), filepath.Join(dir, "fareway-provider-file-only")))
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod go-w "+open)
+	})
+	t.Run("other content than pinned", func(t *testing.T) {
+		t.Parallel()
+		dir, digest := install(t, "file-only", 0o755)
+		err := find(t, host.Source{Plugin: "file-only", Dir: dir, SHA256: "00" + digest[2:]})
+		require.ErrorContains(t, err, digest)
+		require.ErrorContains(t, err, "set sha256")
+	})
+	t.Run("no program", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "fareway-provider-file-only"), []byte("nothing"), 0o755))
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "built for this machine")
+	})
+	t.Run("pinned, but only built in", func(t *testing.T) {
+		t.Parallel()
+		err := find(t, host.Source{Plugin: "script", Dir: t.TempDir(), SHA256: "00"})
+		require.ErrorContains(t, err, "without sha256, the built-in script is used")
+	})
+}
+
+func TestALogCannotHurtTheHost(t *testing.T) {
+	t.Parallel()
+	log, lines := capture()
+	h := newHost(t, func(o *host.Options) { o.Logger = log })
+	seen := make(chan string)
+	go func() {
+		defer close(seen)
+		for lines.Scan() {
+			seen <- lines.Text()
+		}
+	}()
+	go func() { _, _ = h.Acquire(context.WithoutCancel(t.Context()), spec("logs")) }()
+	var got string
+	for line := range seen {
+		if got += line + "\n"; strings.Contains(line, "well-formed") {
+			require.Contains(t, line, "level=WARN")
+			require.Contains(t, line, "a=1")
+			require.Contains(t, line, "provider=test")
+			break
+		}
+	}
+	go func() {
+		for range seen {
+		}
+	}()
+	require.Contains(t, got, "@message", "a line that go-plugin would panic on is logged as it is")
+}

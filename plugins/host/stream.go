@@ -1,0 +1,180 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// refusal says why the plugin takes no request now, nil if it does. The lock is held.
+func (p *Plugin) refusal() error {
+	switch p.state {
+	case Ready:
+		return nil
+	case Unhealthy:
+		return llm.Errorf(llm.ErrUpstream, "provider %q says that it cannot take requests", p.spec.Name)
+	}
+	return llm.Errorf(llm.ErrDied, "provider %q is %s", p.spec.Name, p.state)
+}
+
+// Generate makes an attempt. The stream must be closed. The attempt ends with ctx; the process does not. The
+// error is an *llm.Error: of kind ErrDied when there is no process, so that another route may be tried.
+func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{plugin: p, proc: proc, caller: ctx, attempt: req.Attempt}
+	own, cancel := context.WithCancel(ctx)
+	s.abandon = cancel
+	s.rpc, err = proc.rpc.Generate(own, wire.RequestToProto(req))
+	if err != nil {
+		err = s.explain(err)
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Stream is the reply of one attempt. Recv is for one goroutine; the other methods may be called from any.
+type Stream struct {
+	plugin  *Plugin
+	proc    *process
+	caller  context.Context // the caller's, to tell its end from others
+	attempt string
+	rpc     grpc.ServerStreamingClient[proto.Events]
+	abandon context.CancelFunc
+
+	order    wire.Order
+	end      error // what Recv answers from now on
+	canceled atomic.Bool
+	closed   atomic.Bool
+	once     sync.Once
+}
+
+// Recv waits for the next events: one, or several that came together. It returns io.EOF after EventFinish,
+// and otherwise an *llm.Error: ErrDied when the process is gone, ErrCanceled when the caller left or when
+// the attempt was stopped by Cancel, ErrProtocol when the provider broke the protocol, and every other kind
+// as the provider gave it. When ctx ran into its deadline the kind is ErrUpstream: the attempt took too long.
+func (s *Stream) Recv() ([]llm.Event, error) {
+	for s.end == nil {
+		message, err := s.rpc.Recv()
+		if err != nil {
+			s.end = s.explain(err)
+			break
+		}
+		if events := s.read(message); len(events) > 0 {
+			return events, nil
+		}
+	}
+	return nil, s.end
+}
+
+// read translates a message, up to the end of the stream if that is in it.
+func (s *Stream) read(message *proto.Events) []llm.Event {
+	events := make([]llm.Event, 0, len(message.GetEvents()))
+	for _, e := range message.GetEvents() {
+		if f := e.GetFailure(); f != nil {
+			s.end = s.failure(f)
+			return events
+		}
+		ev := wire.EventFromProto(e)
+		if ev.Kind == 0 {
+			continue // of a later version; see COMPATIBILITY in provider.proto
+		}
+		if err := s.order.Check(ev); err != nil {
+			s.end = err
+			return events
+		}
+		events = append(events, ev)
+		if s.order.Finished() {
+			s.end = io.EOF
+			return events
+		}
+	}
+	return events
+}
+
+// failure is the end that a provider gave.
+func (s *Stream) failure(f *proto.Failure) error {
+	err := wire.FailureFromProto(f)
+	if err.Kind == llm.ErrCanceled && !s.canceled.Load() {
+		return llm.Errorf(llm.ErrProtocol, "provider %q says that an attempt was cancelled, which it was not", s.plugin.spec.Name)
+	}
+	return err
+}
+
+// explain is the end that the connection gave.
+func (s *Stream) explain(err error) error {
+	name := s.plugin.spec.Name
+	switch {
+	case timedOut(s.caller, err):
+		return llm.Errorf(llm.ErrUpstream, "provider %q did not end the reply within the time limit of the attempt", name)
+	case s.caller.Err() != nil || s.closed.Load():
+		return llm.Errorf(llm.ErrCanceled, "the caller left")
+	case errors.Is(err, io.EOF):
+		return llm.Errorf(llm.ErrProtocol, "provider %q ended the stream without a finish and without a failure", name)
+	}
+	return callFailure(s.proc, name, err)
+}
+
+// timedOut reports whether a call ended by the deadline of its context. The plugin has the same deadline, and
+// can see it a moment earlier.
+func timedOut(ctx context.Context, err error) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// callFailure is the error of a call that the connection did not carry to its end.
+func callFailure(proc *process, name string, err error) error {
+	st := status.Convert(err)
+	switch st.Code() {
+	case codes.ResourceExhausted:
+		return llm.Errorf(llm.ErrRejected, "provider %q: a message is too large for the plugin protocol: %s", name, st.Message())
+	case codes.Unimplemented:
+		return llm.Errorf(llm.ErrProtocol, "provider %q cannot do this: %s", name, st.Message())
+	}
+	if how := proc.death(); how != "" {
+		return llm.Errorf(llm.ErrDied, "provider %q: %s", name, how)
+	}
+	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
+		return llm.Errorf(llm.ErrDied, "provider %q: the connection to its process broke: %s", name, st.Message())
+	}
+	return llm.Errorf(llm.ErrProtocol, "provider %q broke the plugin protocol: %s: %s", name, st.Code(), st.Message())
+}
+
+// Cancel asks the provider to stop the attempt and to prove what it used; it needs the capability
+// CancelUsage. The stream then goes on to its usage and its end: io.EOF if the reply ended first, otherwise
+// an error of kind ErrCanceled.
+func (s *Stream) Cancel(ctx context.Context) error {
+	if !s.plugin.Capabilities().CancelUsage {
+		return llm.Errorf(llm.ErrProtocol, "provider %q cannot prove usage after a cancel", s.plugin.spec.Name)
+	}
+	s.canceled.Store(true)
+	if _, err := s.proc.rpc.Cancel(ctx, &proto.CancelRequest{Attempt: s.attempt}); err != nil {
+		if ctx.Err() != nil {
+			return llm.Errorf(llm.ErrCanceled, "provider %q was not asked to cancel in time", s.plugin.spec.Name)
+		}
+		return callFailure(s.proc, s.plugin.spec.Name, err)
+	}
+	return nil
+}
+
+// Close abandons the attempt, if it is still running, and gives the lease on the process back. It may be
+// called more than once.
+func (s *Stream) Close() {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		s.abandon()
+		s.plugin.returned()
+	})
+}

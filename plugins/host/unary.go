@@ -1,0 +1,82 @@
+package host
+
+import (
+	"context"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Receipt proves what an attempt used.
+type Receipt struct {
+	Attempt string
+	Usage   llm.Usage
+}
+
+// CountTokens counts the prompt tokens of a request as the provider's upstream would. It needs the
+// capability CountTokens. The error is an *llm.Error.
+func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return 0, err
+	}
+	defer p.returned()
+	counted, err := proc.rpc.CountTokens(ctx, &proto.CountTokensRequest{Request: wire.RequestToProto(req)})
+	if err != nil {
+		return 0, p.unaryError(ctx, proc, err)
+	}
+	if f := wire.FailureFromProto(counted.GetFailure()); f != nil {
+		return 0, f
+	}
+	if counted.GetTokens() < 0 {
+		return 0, llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name)
+	}
+	return counted.GetTokens(), nil
+}
+
+// Receipts asks what earlier attempts used. It needs the capability Receipts. What the upstream has no
+// record of is left out. The receipts count also when there is an error, an *llm.Error: they may then be
+// incomplete.
+func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer p.returned()
+	answer, err := proc.rpc.Receipts(ctx, &proto.ReceiptsRequest{Attempts: attempts})
+	if err != nil {
+		return nil, p.unaryError(ctx, proc, err)
+	}
+	asked := make(map[string]bool, len(attempts))
+	for _, attempt := range attempts {
+		asked[attempt] = true
+	}
+	var receipts []Receipt
+	for _, r := range answer.GetReceipts() {
+		usage := wire.UsageFromProto(r.GetUsage())
+		if err := wire.CheckUsage(usage); err != nil {
+			return receipts, err
+		}
+		if !asked[r.GetAttempt()] {
+			return receipts, llm.Errorf(llm.ErrProtocol, "provider %q sent a receipt that nobody asked for, or sent it twice", p.spec.Name)
+		}
+		delete(asked, r.GetAttempt())
+		receipts = append(receipts, Receipt{Attempt: r.GetAttempt(), Usage: *usage})
+	}
+	if f := wire.FailureFromProto(answer.GetFailure()); f != nil {
+		return receipts, f
+	}
+	return receipts, nil
+}
+
+// unaryError is the error of a call that did not come back.
+func (p *Plugin) unaryError(ctx context.Context, proc *process, err error) error {
+	switch {
+	case timedOut(ctx, err):
+		return llm.Errorf(llm.ErrUpstream, "provider %q did not answer in time", p.spec.Name)
+	case ctx.Err() != nil:
+		return llm.Errorf(llm.ErrCanceled, "the caller left")
+	}
+	return callFailure(proc, p.spec.Name, err)
+}
