@@ -89,7 +89,7 @@ func readAssistant(content, refusal, toolCalls decode.Value, calls decode.Calls)
 			continue
 		}
 		message.Parts = append(message.Parts, llm.Part{Call: &llm.ToolCall{
-			ID: id, Name: function.Get("name").Required(), Arguments: decode.Arguments(function.Get("arguments")),
+			ID: id, Name: function.Get("name").Filled(), Arguments: decode.Arguments(function.Get("arguments")),
 		}})
 	}
 	return message

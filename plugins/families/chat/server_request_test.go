@@ -75,6 +75,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"CHAT-04 result without content", messages(call + `,{"role":"tool","tool_call_id":"c1"}`), invalid, "messages[1].content is required."},
 		{"TOOL-01 call without an id", messages(`{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f"}}]}`), invalid, "messages[0].tool_calls[0].id is required."},
 		{"TOOL-01 call without a name", messages(`{"role":"assistant","tool_calls":[{"id":"c","function":{}}]}`), invalid, "messages[0].tool_calls[0].function.name is required."},
+		{"TOOL-01 call with an empty name", messages(`{"role":"assistant","tool_calls":[{"id":"c","function":{"name":""}}]}`), invalid, "messages[0].tool_calls[0].function.name must not be empty."},
+		{"TOOL-01 call with an empty id", messages(`{"role":"assistant","tool_calls":[{"id":"","function":{"name":"f"}}]}`), invalid, "messages[0].tool_calls[0].id must not be empty."},
 		{"TOOL-01 call without a function", messages(`{"role":"assistant","tool_calls":[{"id":"c"}]}`), invalid, "messages[0].tool_calls[0].function is required."},
 		{"TOOL-01 calls not an array", messages(`{"role":"assistant","tool_calls":{}}`), invalid, "messages[0].tool_calls must be an array."},
 		{"CHAT-12 custom call", messages(`{"role":"assistant","tool_calls":[{"id":"c","type":"custom","custom":{}}]}`), unsupported, ""},
@@ -352,7 +354,7 @@ func TestDecodeRefusesMedia(t *testing.T) {
 			}
 		})
 	}
-	t.Run("GEN-14 words and arguments are no media", func(t *testing.T) {
+	t.Run("words, arguments and schemas are no media", func(t *testing.T) {
 		t.Parallel()
 		good(t, messages(`{"role":"user","content":"image_url"},{"role":"assistant","audio":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"type\":\"image\"}"}}]}`))
 		good(t, with(`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"image"}}}}}]`))

@@ -6,9 +6,9 @@ import (
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 )
 
-// mediaDepth bounds how many objects deep media is looked for. The deepest content that a family accepts
-// (a part in a tool result in a message) is three; what lies deeper is refused when it is read, as content
-// of an unknown type.
+// mediaDepth bounds how many objects deep media is looked for, and with it the work on a hostile body. The
+// deepest content that any family reads (a part in a tool result in a message) is three; what lies deeper
+// than this is nowhere that a reader looks.
 const mediaDepth = 8
 
 // HasMedia reports whether there is an image or audio part anywhere in messages, input items or a system

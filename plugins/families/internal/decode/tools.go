@@ -118,10 +118,7 @@ type Calls map[string]struct{}
 
 // Call reads the id of a tool call, which has to be there and not empty.
 func (c Calls) Call(id Value) string {
-	s := id.Required()
-	if s == "" && id.Kind() == jsonview.String {
-		id.Invalid("must not be empty")
-	}
+	s := id.Filled()
 	c[s] = struct{}{}
 	return s
 }

@@ -116,6 +116,15 @@ func (v Value) Required() string {
 	return s
 }
 
+// Filled reads a string that has to be there and not empty.
+func (v Value) Filled() string {
+	s := v.Required()
+	if s == "" && v.Kind() == jsonview.String {
+		v.Invalid("must not be empty")
+	}
+	return s
+}
+
 // Optional reads a string that may be absent.
 func (v Value) Optional() string {
 	if !v.Set() {
