@@ -53,7 +53,7 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening the ledger: %w", err)
 	}
-	real, err := filepath.EvalSymlinks(path)
+	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 		if err != nil {
@@ -64,5 +64,5 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening the ledger: %w", err)
 	}
-	return real, nil
+	return target, nil
 }
