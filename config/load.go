@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -159,8 +160,8 @@ func (l *loader) syntax(d *hcl.Diagnostic) {
 		at = *d.Subject
 	}
 	detail := d.Detail
-	if l.src.hides(at) {
-		// The parser repeats pieces of the text in some of its messages.
+	if l.src.hides(at) && strings.ContainsAny(detail, `"[`) {
+		// The parser repeats a piece of the text in some of its messages, in quotes or in brackets.
 		detail = "The text here is not valid in HCL. In a quoted text write \\\\ for a backslash, \\\" for a quote, and $${ for ${."
 	}
 	l.fail(at, d.Summary, detail)

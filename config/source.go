@@ -102,8 +102,7 @@ func (s *source) visible(t *hclsyntax.Token) bool {
 	switch t.Type {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenCBrace, hclsyntax.TokenOBrack, hclsyntax.TokenCBrack,
 		hclsyntax.TokenOParen, hclsyntax.TokenCParen, hclsyntax.TokenOQuote, hclsyntax.TokenCQuote,
-		hclsyntax.TokenOHeredoc, hclsyntax.TokenCHeredoc, hclsyntax.TokenEqual, hclsyntax.TokenComma,
-		hclsyntax.TokenNewline, hclsyntax.TokenQuotedNewline, hclsyntax.TokenEOF:
+		hclsyntax.TokenEqual, hclsyntax.TokenComma, hclsyntax.TokenNewline, hclsyntax.TokenQuotedNewline, hclsyntax.TokenEOF:
 		return true
 	}
 	start, end := t.Range.Start.Byte, t.Range.End.Byte

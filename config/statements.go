@@ -3,7 +3,6 @@ package config
 import (
 	"slices"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
@@ -39,7 +38,7 @@ func (s *source) showStatements() {
 			assigned := i+1 < len(s.tokens) && s.tokens[i+1].Type == hclsyntax.TokenEqual
 			switch {
 			case assigned && attributes[name] && !inside():
-				s.showLine(i)
+				s.showAttribute(i)
 			case assigned:
 				s.show(token.Range)
 			case blocks[name] && !inside():
@@ -51,25 +50,47 @@ func (s *source) showStatements() {
 	}
 }
 
-// showLine permits the tokens of an attribute from its name on until a brace opens or the line ends.
-func (s *source) showLine(from int) {
-	to := from
-	for to+1 < len(s.tokens) {
-		switch s.tokens[to+1].Type {
-		case hclsyntax.TokenNewline, hclsyntax.TokenQuotedNewline, hclsyntax.TokenOBrace, hclsyntax.TokenEOF, hclsyntax.TokenComment:
-			s.show(hcl.RangeBetween(s.tokens[from].Range, s.tokens[to].Range))
+// showAttribute permits the name of an attribute and its value, as far as that is one plain value or a list of
+// them. Where anything else follows, a quote is missing, perhaps, and what should be outside of a text is inside.
+func (s *source) showAttribute(at int) {
+	s.show(s.tokens[at].Range)
+	next := at + 2 // behind the equals sign
+	if next < len(s.tokens) && s.tokens[next].Type != hclsyntax.TokenOBrack {
+		s.showPlain(next)
+		return
+	}
+	for {
+		after, ok := s.showPlain(next + 1)
+		if !ok || after >= len(s.tokens) || s.tokens[after].Type != hclsyntax.TokenComma {
 			return
 		}
-		to++
+		next = after
 	}
+}
+
+// showPlain permits a number, a word or a closed text, and returns the index of the token behind it.
+func (s *source) showPlain(at int) (after int, ok bool) {
+	if at >= len(s.tokens) {
+		return at, false
+	}
+	switch s.tokens[at].Type {
+	case hclsyntax.TokenNumberLit, hclsyntax.TokenIdent:
+		s.show(s.tokens[at].Range)
+		return at + 1, true
+	case hclsyntax.TokenOQuote:
+		if at+2 < len(s.tokens) && s.tokens[at+1].Type == hclsyntax.TokenQuotedLit && s.tokens[at+2].Type == hclsyntax.TokenCQuote {
+			s.show(s.tokens[at+1].Range)
+			return at + 3, true
+		}
+	}
+	return at, false
 }
 
 // showHeader permits the name of a block and its label in quotes, but of the rest of the line nothing.
 func (s *source) showHeader(at int) {
 	s.show(s.tokens[at].Range)
-	if at+3 < len(s.tokens) && string(s.tokens[at].Bytes) != "config" &&
-		s.tokens[at+1].Type == hclsyntax.TokenOQuote && s.tokens[at+2].Type == hclsyntax.TokenQuotedLit {
-		s.show(s.tokens[at+2].Range)
+	if string(s.tokens[at].Bytes) != "config" && at+1 < len(s.tokens) && s.tokens[at+1].Type == hclsyntax.TokenOQuote {
+		s.showPlain(at + 1)
 	}
 }
 
