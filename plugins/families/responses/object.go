@@ -83,7 +83,7 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 	b = strconv.AppendInt(b, e.head.Created, 10)
 	b = append(b, `,"status":"`...)
 	b = append(b, s.status...)
-	b = append(b, `","background":false,"error":`...)
+	b = append(b, `","error":`...)
 	if s.err == nil {
 		b = append(b, `null`...)
 	} else {
