@@ -67,7 +67,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if diags.HasErrors() {
 		return fmt.Errorf("loading %s:\n%w", path, diags)
 	}
-	e, err := leaseEngine(ctx, data, cfg.Store, a.log)
+	e, err := leaseEngine(data, cfg.Store, a.log)
 	if err != nil {
 		return fmt.Errorf("starting the gateway on %s: %w", data, err)
 	}
@@ -80,7 +80,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
-	a.health = &healthServer{engine: e, address: cmp.Or(a.Health, "unix/"+filepath.Join(data, "health.sock"))}
+	address := a.Health
+	if address == "" {
+		socket, err := makeSocketPath(data, "health.sock")
+		if err != nil {
+			return err
+		}
+		address = "unix/" + socket
+	}
+	a.health = &healthServer{engine: e, address: address}
 	return nil
 }
 

@@ -59,7 +59,7 @@ type Engine struct {
 
 // Open makes the data folder, takes the ledger (which recovers what a dead process left) and prepares to
 // run providers. An error says what to do.
-func Open(ctx context.Context, o Options, store config.Store) (*Engine, error) {
+func Open(o Options, store config.Store) (*Engine, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options, store config.Store) (*Engine, error) {
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	logger := slog.New(e.log)
 
-	db, err := sqlite.Open(ctx, sqlite.Options{
+	db, err := sqlite.Open(sqlite.Options{
 		Path:    filepath.Join(o.DataDir, store.Path),
 		Logger:  logger,
 		Observe: e.metrics.observeLedger,
