@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/agext/levenshtein"
-	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -28,8 +28,7 @@ func checkName(kind, name string) error {
 }
 
 func (a *AdminAPI) status(*http.Request) (any, error) {
-	_, version := caddy.Version()
-	v := statusView{PID: os.Getpid(), Version: version, Data: a.engine.DataDir(),
+	v := statusView{PID: os.Getpid(), Version: version(), Data: a.engine.DataDir(),
 		Providers: []providerView{}, Routes: []routeView{}, Plans: []string{}}
 	if err := a.engine.Ready(); err != nil {
 		v.Reason = err.Error()
@@ -48,6 +47,21 @@ func (a *AdminAPI) status(*http.Request) (any, error) {
 	}
 	v.Plans = append(v.Plans, planNames(g)...)
 	return v, nil
+}
+
+// version is this module's version in the executable: its main module, or a dependency in a build by xcaddy.
+func version() string {
+	const path = "github.com/fareway/fareway"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == path && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "unknown"
 }
 
 func (a *AdminAPI) createAccount(r *http.Request) (any, error) {
@@ -121,7 +135,8 @@ func nearest(given string, known []string) string {
 	best := slices.MinFunc(known, func(a, b string) int {
 		return levenshtein.Distance(given, a, nil) - levenshtein.Distance(given, b, nil)
 	})
-	if levenshtein.Distance(given, best, nil) > max(1, len(given)/3) {
+	// Two letters in each other's place are a distance of 2.
+	if d := levenshtein.Distance(given, best, nil); d > max(2, len(given)/3) || d >= len(given) {
 		return ""
 	}
 	return best

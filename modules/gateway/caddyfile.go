@@ -24,6 +24,7 @@ func init() {
 //	}
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	if existing != nil {
+		d.Next() // so that the error has a line
 		return nil, d.Err("the option fareway is already given: one gateway has one configuration file")
 	}
 	app := new(App)

@@ -111,6 +111,9 @@ func (c *client) read(resp *http.Response, out any) error {
 		if json.Unmarshal(b, e) != nil || e.Message == "" {
 			e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.address, resp.Status)
 		}
+		if e.Status == http.StatusUnauthorized && c.token == "" {
+			e.Message += fmt.Sprintf("; there is none in %s: name that folder with --data", c.data)
+		}
 		return e
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {

@@ -74,11 +74,11 @@ type target struct{ data, admin string }
 
 func (t *target) addFlags(cmd *cobra.Command) {
 	t.addDataFlag(cmd)
-	cmd.Flags().StringVar(&t.admin, "admin", "", "`ADDR`ess of the admin API (host:port or unix//path; default: the socket of the data folder)")
+	cmd.Flags().StringVar(&t.admin, "admin", "", "the admin API's `ADDRESS`, host:port or unix//path (default: the data folder's socket)")
 }
 
 func (t *target) addDataFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.data, "data", DefaultDataDir(), "the gateway's data folder, a `DIR`ectory")
+	cmd.Flags().StringVar(&t.data, "data", DefaultDataDir(), "the gateway's data folder `DIR`")
 }
 
 // dir is the data folder, absolute.
@@ -127,6 +127,14 @@ func (o *output) print(cmd *cobra.Command, v any, people func(w io.Writer)) erro
 	return nil
 }
 
+// count writes a number of things.
+func count[N int | int64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%s %s", thousands(int64(n)), what)
+}
+
 // table writes aligned columns.
 func table(w io.Writer, rows func(w io.Writer)) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -142,11 +150,7 @@ func silent(cmd *cobra.Command) error {
 
 // credits writes an amount of whole credits and what it is worth, as in "1,000 credits (US$10.00)".
 func credits(n int64) string {
-	unit := "credits"
-	if n == 1 || n == -1 {
-		unit = "credit"
-	}
-	return fmt.Sprintf("%s %s (%s)", thousands(n), unit, dollars(n))
+	return fmt.Sprintf("%s (%s)", count(n, "credit"), dollars(n))
 }
 
 // dollars writes whole credits, which are US cents, as US dollars.

@@ -58,12 +58,6 @@ ask them for their settings.`,
 
 // contents sums a configuration up.
 func contents(cfg *config.Config) string {
-	count := func(n int, what string) string {
-		if n != 1 {
-			what += "s"
-		}
-		return fmt.Sprintf("%d %s", n, what)
-	}
 	return strings.Join([]string{
 		count(len(cfg.Providers), "provider"), count(len(cfg.Routes), "route"),
 		count(len(cfg.Profiles), "profile"), count(len(cfg.Plans), "plan"),

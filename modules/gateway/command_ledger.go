@@ -53,8 +53,8 @@ does. It changes nothing.`,
 				return err
 			}
 			err = out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, "Looked at %d accounts, %d entries, %d requests and %d live holds in %s.\n",
-					v.Accounts, v.Entries, v.Requests, v.Holds, v.Source)
+				fmt.Fprintf(w, "Looked at %s: %s, %s of money, %s, %s.\n", v.Source, count(v.Accounts, "account"),
+					count(v.Entries, "movement"), count(v.Requests, "request"), count(v.Holds, "live hold"))
 				if v.OK {
 					fmt.Fprintln(w, "The ledger is clean.")
 				}

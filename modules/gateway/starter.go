@@ -34,9 +34,11 @@ func (s starter) DataVar() string { return "{$FAREWAY_DATA:" + s.Data + "}" }
 
 // caddyfile is the text of a starter Caddyfile.
 func (s starter) caddyfile() ([]byte, error) {
-	for what, text := range map[string]string{"data folder": s.Data, "admin address": s.Admin, "listen address": s.Bind} {
-		if strings.ContainsAny(text, "\"{}\n\r") {
-			return nil, fmt.Errorf("the %s %q has a character that a Caddyfile cannot hold (a quote, a brace or a line break): choose another", what, text)
+	for _, v := range [...]struct{ what, text string }{
+		{"data folder", s.Data}, {"admin address", s.Admin}, {"listen address", s.Bind},
+	} {
+		if strings.ContainsAny(v.text, "\"{}\n\r") {
+			return nil, fmt.Errorf("the %s %q has a character that a Caddyfile cannot hold (a quote, a brace or a line break): choose another", v.what, v.text)
 		}
 	}
 	var b bytes.Buffer

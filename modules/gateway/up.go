@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -57,7 +58,7 @@ requests finish and are charged first.`,
 			select {} // until Caddy ends the process at a signal
 		},
 	}
-	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public `ADDR`ess, host:port; port 0 takes a free one")
+	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public address `HOST:PORT`; port 0 takes a free one")
 	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
 	u.addFlags(cmd)
 	return cmd
@@ -110,6 +111,9 @@ func (u *upRun) starter() (starter, error) {
 	host, port, err := net.SplitHostPort(u.listen)
 	if err != nil {
 		return starter{}, fmt.Errorf("--listen %q: write host:port, as in %s, or :8484 for all interfaces", u.listen, defaultListen)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return starter{}, fmt.Errorf("--listen %q: the port is a number up to 65535, as in %s", u.listen, defaultListen)
 	}
 	if port == "0" {
 		if port, err = freePort(host); err != nil {
@@ -168,7 +172,7 @@ func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("%s has errors: correct them and start again", s.config)
 	}
-	e, err := leaseEngine(ctx, s.data, cfg.Store, log)
+	e, err := leaseEngine(s.data, cfg.Store, log)
 	if err != nil {
 		return nil, fmt.Errorf("starting the gateway on %s: %w", s.data, err)
 	}

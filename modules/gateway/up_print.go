@@ -70,7 +70,7 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 	if err != nil {
 		return fmt.Errorf("reading the trial balance: %w", err)
 	}
-	fmt.Fprintf(w, "\nAccount %s: %s, of which %s\nare used and not yet debited.\n",
+	fmt.Fprintf(w, "\nAccount %s has %s, less %s for usage\nthat is not debited yet.\n",
 		r.trial.account.Name, credits(balance.Credits), cents(balance.Accrued))
 	if failed {
 		printFailure(w, r)

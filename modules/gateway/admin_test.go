@@ -1,0 +1,308 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// adminMux serves the routes as Caddy's admin endpoint does.
+func adminMux(api *AdminAPI) http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range api.Routes() {
+		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) {
+			err := route.Handler.ServeHTTP(w, r)
+			if err == nil {
+				return
+			}
+			e, ok := errors.AsType[caddy.APIError](err)
+			if !ok {
+				e = caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
+			}
+			e.Message = e.Err.Error()
+			w.WriteHeader(e.HTTPStatus)
+			_ = json.NewEncoder(w).Encode(e)
+		})
+	}
+	return mux
+}
+
+// serveUnix serves the engine's admin API on the socket in its data folder.
+func serveUnix(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	path, err := makeSocketPath(e.DataDir(), adminSocket)
+	require.NoError(t, err)
+	ln, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	token, err := loadAdminToken(e.DataDir())
+	require.NoError(t, err)
+	srv := &httptest.Server{Listener: ln, Config: &http.Server{Handler: adminMux(&AdminAPI{engine: e, token: token})}}
+	srv.Start()
+	t.Cleanup(srv.Close)
+}
+
+// admin returns a client of a running gateway's admin API, and its engine.
+func admin(t *testing.T) (*client, *engine.Engine) {
+	t.Helper()
+	e := newEngine(t)
+	serveUnix(t, e)
+	c, err := newClient(e.DataDir(), "")
+	require.NoError(t, err)
+	return c, e
+}
+
+func TestAdminAccounts(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	ctx := t.Context()
+
+	var list []accountView
+	require.NoError(t, c.call(ctx, "GET", "/fareway/accounts", nil, &list))
+	require.Equal(t, []accountView{}, list, "an empty list is an array, not null")
+
+	var made accountView
+	require.NoError(t, c.call(ctx, "POST", "/fareway/accounts", newAccount{Name: "ann", Plan: "starter"}, &made))
+	require.Equal(t, "ann", made.Name)
+	require.Equal(t, "starter", made.Plan)
+	require.Equal(t, "active", made.State)
+	require.Zero(t, made.BalanceCredits)
+	require.True(t, strings.HasPrefix(made.ID, "acct_"))
+
+	var shown accountView
+	require.NoError(t, c.call(ctx, "GET", "/fareway/accounts/"+made.ID, nil, &shown))
+	require.Equal(t, made, shown)
+
+	for _, state := range []ledger.State{ledger.Suspended, ledger.Inactive, ledger.Active} {
+		require.NoError(t, c.call(ctx, "POST", "/fareway/accounts/ann/state", newState{state}, &shown))
+		require.Equal(t, string(state), shown.State)
+		stored, err := e.Store().Account(ctx, "ann")
+		require.NoError(t, err)
+		require.Equal(t, state, stored.State)
+	}
+}
+
+func TestAdminRefusals(t *testing.T) {
+	t.Parallel()
+	c, _ := admin(t)
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts", newAccount{Name: "ann"}, new(accountView)))
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/keys", newKey{Account: "ann", Name: "first"}, new(keyView)))
+
+	for name, tc := range map[string]struct {
+		method, path string
+		in           any
+		status       int
+		message      string
+	}{
+		"name that exists":     {"POST", "/fareway/accounts", newAccount{Name: "ann"}, 409, `account "ann" exists already`},
+		"name with a space":    {"POST", "/fareway/accounts", newAccount{Name: "a b"}, 400, "1 to 64 letters"},
+		"name too long":        {"POST", "/fareway/accounts", newAccount{Name: strings.Repeat("a", 65)}, 400, "1 to 64 letters"},
+		"name empty":           {"POST", "/fareway/accounts", newAccount{}, 400, "1 to 64 letters"},
+		"name like an id":      {"POST", "/fareway/accounts", newAccount{Name: "acct_x"}, 400, "mistaken"},
+		"plan misspelled":      {"POST", "/fareway/accounts", newAccount{Name: "bob", Plan: "trail"}, 400, `did you mean "trial"?`},
+		"plan unknown":         {"POST", "/fareway/accounts", newAccount{Name: "bob", Plan: "platinum"}, 400, "it has trial, starter"},
+		"account unknown":      {"GET", "/fareway/accounts/nobody", nil, 404, `no account "nobody"`},
+		"state unknown":        {"POST", "/fareway/accounts/ann/state", newState{"gone"}, 400, "active suspended inactive"},
+		"state of nobody":      {"POST", "/fareway/accounts/nobody/state", newState{ledger.Active}, 404, `no account "nobody"`},
+		"key of nobody":        {"POST", "/fareway/keys", newKey{Account: "nobody", Name: "x"}, 404, `no account "nobody"`},
+		"key without account":  {"POST", "/fareway/keys", newKey{Name: "x"}, 400, "account is missing"},
+		"key that exists":      {"POST", "/fareway/keys", newKey{Account: "ann", Name: "first"}, 409, `has a key "first" already`},
+		"key name bad":         {"POST", "/fareway/keys", newKey{Account: "ann", Name: "a/b"}, 400, "key name"},
+		"key unknown":          {"DELETE", "/fareway/keys/key_0", nil, 404, `no key "key_0"`},
+		"keys of nobody":       {"GET", "/fareway/keys?account=nobody", nil, 404, `no account "nobody"`},
+		"credits zero":         {"POST", "/fareway/credits", newCredit{Account: "ann"}, 400, "1 to 1000000000"},
+		"credits negative":     {"POST", "/fareway/credits", newCredit{Account: "ann", Credits: -5}, 400, "1 to 1000000000"},
+		"credits too many":     {"POST", "/fareway/credits", newCredit{Account: "ann", Credits: ledger.MaxTopUp + 1}, 400, "1 to 1000000000"},
+		"credits to nobody":    {"POST", "/fareway/credits", newCredit{Account: "nobody", Credits: 1}, 404, `no account "nobody"`},
+		"reference too long":   {"POST", "/fareway/credits", newCredit{Account: "ann", Credits: 1, Reference: strings.Repeat("r", 201)}, 400, "200 bytes"},
+		"field unknown":        {"POST", "/fareway/accounts", map[string]any{"nmae": "bob"}, 400, `unknown field "nmae"`},
+		"body not an object":   {"POST", "/fareway/accounts", []int{1}, 400, "reading the request body"},
+		"path unknown":         {"GET", "/fareway/bogus", nil, 404, "no GET /fareway/bogus"},
+		"method of a resource": {"DELETE", "/fareway/accounts", nil, 404, "no DELETE /fareway/accounts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.call(t.Context(), tc.method, tc.path, tc.in, new(any))
+			var e *adminError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, tc.status, e.Status)
+			require.Contains(t, e.Message, tc.message)
+		})
+	}
+}
+
+func TestAdminBodyIsOneValue(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"", "{", `{"name":"a"} {"name":"b"}`, `{"name":"` + strings.Repeat("a", maxAdminBody) + `"}`} {
+		_, err := readJSON[newAccount](httptest.NewRequest("POST", "/", strings.NewReader(body)))
+		e, ok := errors.AsType[caddy.APIError](err)
+		require.True(t, ok, "%.40s: %v", body, err)
+		require.Equal(t, http.StatusBadRequest, e.HTTPStatus)
+	}
+}
+
+func TestAdminKeys(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	ctx := t.Context()
+	require.NoError(t, c.call(ctx, "POST", "/fareway/accounts", newAccount{Name: "ann"}, new(accountView)))
+
+	var made keyView
+	require.NoError(t, c.call(ctx, "POST", "/fareway/keys", newKey{Account: "ann", Name: "laptop"}, &made))
+	require.Equal(t, "ann", made.Account)
+	require.Equal(t, made.Key[len(made.Key)-4:], made.Last4)
+	hash, ok := ledger.ParseKey(made.Key)
+	require.True(t, ok)
+	p, err := e.Lookup(ctx, hash) // and into the engine's cache
+	require.NoError(t, err)
+	require.Equal(t, made.ID, p.Key.ID)
+
+	var list []keyView
+	require.NoError(t, c.call(ctx, "GET", "/fareway/keys?account=ann", nil, &list))
+	require.Len(t, list, 1)
+	require.Empty(t, list[0].Key, "the text of a key is shown once")
+	require.Equal(t, "ann", list[0].Account)
+
+	var revoked keyView
+	require.NoError(t, c.call(ctx, "DELETE", "/fareway/keys/"+made.ID, nil, &revoked))
+	require.True(t, revoked.Revoked)
+	p, err = e.Lookup(ctx, hash)
+	require.NoError(t, err)
+	require.True(t, p.Key.Revoked, "a change through the gateway is seen at once, past the cache")
+}
+
+func TestAdminStateIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	ctx := t.Context()
+	require.NoError(t, c.call(ctx, "POST", "/fareway/accounts", newAccount{Name: "ann"}, new(accountView)))
+	var key keyView
+	require.NoError(t, c.call(ctx, "POST", "/fareway/keys", newKey{Account: "ann", Name: "laptop"}, &key))
+	hash, _ := ledger.ParseKey(key.Key)
+	_, err := e.Lookup(ctx, hash)
+	require.NoError(t, err)
+
+	require.NoError(t, c.call(ctx, "POST", "/fareway/accounts/ann/state", newState{ledger.Suspended}, new(accountView)))
+	p, err := e.Lookup(ctx, hash)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Suspended, p.Account.State)
+}
+
+func TestAdminCredits(t *testing.T) {
+	t.Parallel()
+	c, _ := admin(t)
+	ctx := t.Context()
+	require.NoError(t, c.call(ctx, "POST", "/fareway/accounts", newAccount{Name: "ann"}, new(accountView)))
+
+	in := newCredit{Account: "ann", Credits: 500, Reference: "invoice-1"}
+	var v creditView
+	require.NoError(t, c.call(ctx, "POST", "/fareway/credits", in, &v))
+	require.Equal(t, creditView{Account: "ann", Credits: 500, Reference: "invoice-1", Applied: true, BalanceCredits: 500, AvailableCredits: 500}, v)
+
+	v = creditView{}
+	require.NoError(t, c.call(ctx, "POST", "/fareway/credits", in, &v))
+	require.False(t, v.Applied, "a repeated reference changes nothing")
+	require.EqualValues(t, 500, v.BalanceCredits)
+
+	in.Reference = ""
+	for range 2 {
+		require.NoError(t, c.call(ctx, "POST", "/fareway/credits", in, &v))
+		require.True(t, v.Applied, "without a reference every top-up counts")
+	}
+	require.EqualValues(t, 1500, v.BalanceCredits)
+
+	var report ledger.Report
+	require.NoError(t, c.call(ctx, "POST", "/fareway/ledger/verify", nil, &report))
+	require.True(t, report.OK)
+	require.EqualValues(t, 3, report.Entries)
+}
+
+func TestAdminStatus(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	var v statusView
+	require.NoError(t, c.call(t.Context(), "GET", "/fareway/status", nil, &v))
+	require.Equal(t, os.Getpid(), v.PID)
+	require.Equal(t, e.DataDir(), v.Data)
+	require.EqualValues(t, 1, v.Generation)
+	require.Equal(t, []string{"trial", "starter"}, v.Plans)
+	require.False(t, v.Ready)
+	require.Equal(t, "no provider is ready", v.Reason)
+}
+
+func TestAdminToken(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	token, err := loadAdminToken(e.DataDir())
+	require.NoError(t, err)
+	srv := httptest.NewServer(adminMux(&AdminAPI{engine: e, token: token}))
+	t.Cleanup(srv.Close)
+
+	path := filepath.Join(e.DataDir(), adminTokenFile)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+	text, err := readAdminToken(e.DataDir())
+	require.NoError(t, err)
+	require.Len(t, text, 64, "256 bits in hex")
+
+	again, err := loadAdminToken(e.DataDir())
+	require.NoError(t, err)
+	require.Equal(t, token, again, "the token stays")
+
+	for header, status := range map[string]int{
+		"":                    401,
+		"Bearer":              401,
+		"Bearer ":             401,
+		"Bearer x" + text[1:]: 401,
+		text:                  401,
+		"Basic " + text:       401,
+		"Bearer " + text:      200,
+		"bearer " + text:      200,
+	} {
+		for _, route := range []string{"/fareway/status", "/fareway/accounts", "/fareway/keys"} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+route, nil)
+			require.NoError(t, err)
+			if header != "" {
+				req.Header.Set("Authorization", header)
+			}
+			resp, err := srv.Client().Do(req)
+			require.NoError(t, err)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, status, resp.StatusCode, "%q: %s", strings.ReplaceAll(header, text, "TOKEN"), body)
+			require.NotContains(t, string(body), text)
+		}
+	}
+}
+
+func TestAdminTokenEmptyFile(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(data, adminTokenFile), []byte("\n"), 0o600))
+	_, err := loadAdminToken(data)
+	require.ErrorContains(t, err, "is empty: remove it")
+}
+
+func TestAdminWithoutGateway(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(adminMux(new(AdminAPI)))
+	t.Cleanup(srv.Close)
+	c, err := newClient(t.TempDir(), strings.TrimPrefix(srv.URL, "http://"))
+	require.NoError(t, err)
+	err = c.call(t.Context(), "GET", "/fareway/status", nil, new(statusView))
+	require.ErrorContains(t, err, "runs no gateway")
+}

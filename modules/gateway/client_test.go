@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClientErrors(t *testing.T) {
+	t.Parallel()
+	call := func(t *testing.T, data, admin string) error {
+		t.Helper()
+		c, err := newClient(data, admin)
+		require.NoError(t, err)
+		return c.call(t.Context(), "GET", "/fareway/status", nil, new(statusView))
+	}
+
+	t.Run("no socket", func(t *testing.T) {
+		t.Parallel()
+		data := t.TempDir()
+		err := call(t, data, "")
+		require.ErrorIs(t, err, errNoGateway)
+		require.EqualError(t, err, "no gateway is running on "+data+" (no admin socket at "+data+
+			"/admin.sock): start it with `fareway gateway up --data "+data+"`")
+	})
+	t.Run("socket of a killed gateway", func(t *testing.T) {
+		t.Parallel()
+		data := t.TempDir()
+		ln, err := net.Listen("unix", filepath.Join(data, adminSocket))
+		require.NoError(t, err)
+		ln.(*net.UnixListener).SetUnlinkOnClose(false)
+		require.NoError(t, ln.Close())
+		require.ErrorIs(t, call(t, data, ""), errNoGateway)
+	})
+	t.Run("nobody at a TCP address", func(t *testing.T) {
+		t.Parallel()
+		port, err := freePort("127.0.0.1")
+		require.NoError(t, err)
+		err = call(t, t.TempDir(), "127.0.0.1:"+port)
+		require.ErrorIs(t, err, errNoGateway)
+		require.ErrorContains(t, err, "--admin 127.0.0.1:"+port)
+	})
+	t.Run("another program", func(t *testing.T) {
+		t.Parallel()
+		srv := httptest.NewServer(http.NotFoundHandler())
+		t.Cleanup(srv.Close)
+		err := call(t, t.TempDir(), strings.TrimPrefix(srv.URL, "http://"))
+		require.ErrorContains(t, err, "is no fareway gateway")
+	})
+	t.Run("no token", func(t *testing.T) {
+		t.Parallel()
+		srv := httptest.NewServer(adminMux(&AdminAPI{engine: newEngine(t)}))
+		t.Cleanup(srv.Close)
+		data := t.TempDir()
+		err := call(t, data, strings.TrimPrefix(srv.URL, "http://"))
+		require.ErrorContains(t, err, "there is none in "+data)
+	})
+	t.Run("address that is none", func(t *testing.T) {
+		t.Parallel()
+		_, err := newClient(t.TempDir(), "127.0.0.1:many")
+		require.ErrorContains(t, err, "unix//path/to/admin.sock or host:port")
+	})
+}
+
+func TestSocketPath(t *testing.T) {
+	t.Parallel()
+	t.Run("in the data folder", func(t *testing.T) {
+		t.Parallel()
+		path, err := makeSocketPath("/srv/fareway", adminSocket)
+		require.NoError(t, err)
+		require.Equal(t, "/srv/fareway/admin.sock", path)
+		require.Equal(t, path, findSocketPath("/srv/fareway", adminSocket))
+	})
+	t.Run("elsewhere when it is long", func(t *testing.T) {
+		t.Parallel()
+		data := filepath.Join(t.TempDir(), strings.Repeat("long", 25))
+		path, err := makeSocketPath(data, adminSocket)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(path), maxSocketPath)
+		info, err := os.Stat(filepath.Dir(path))
+		require.NoError(t, err)
+		require.EqualValues(t, 0o700, info.Mode().Perm())
+
+		ln, err := net.Listen("unix", path)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = ln.Close() })
+		require.Equal(t, path, findSocketPath(data, adminSocket))
+
+		other, err := makeSocketPath(data+"2", adminSocket)
+		require.NoError(t, err)
+		require.NotEqual(t, path, other)
+	})
+	t.Run("never in a folder that others can enter", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		require.NoError(t, os.Chmod(dir, 0o755))
+		require.ErrorContains(t, makePrivate(dir, "/data"), "not a private folder")
+	})
+}

@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"flag"
+	"log/slog"
+	"os"
+	"testing"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestMain makes the test binary a gateway's executable, too: the engine starts it again as a provider.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "gateway" && os.Args[2] == "provider" {
+		cmd := &cobra.Command{Use: "fareway"}
+		gateway := &cobra.Command{}
+		setUpCommand(gateway)
+		cmd.AddCommand(gateway)
+		if cmd.Execute() != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// newEngine runs an engine on an empty ledger, with the plans "trial" and "starter" and no providers.
+func newEngine(t *testing.T) *engine.Engine {
+	t.Helper()
+	store := config.Store{Kind: "sqlite", Path: "fareway.db"}
+	data := t.TempDir()
+	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, store)
+	require.NoError(t, err)
+	g, err := e.Prepare(t.Context(), &config.Config{
+		Store: store, Path: data + "/gateway.hcl", Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},
+	})
+	require.NoError(t, err)
+	e.Activate(g)
+	t.Cleanup(func() {
+		e.Retire(g)
+		require.NoError(t, e.Close())
+	})
+	return e
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+func testStarter(data string) starter {
+	return starter{Data: data, Bind: "127.0.0.1", Port: "8484", Admin: "unix/" + data + "/admin.sock|0600"}
+}
+
+func TestStarterCaddyfile(t *testing.T) {
+	t.Parallel()
+	got, err := testStarter("/var/lib/fareway").caddyfile()
+	require.NoError(t, err)
+	golden(t, "testdata/starter.Caddyfile", got)
+	for line := range strings.Lines(string(got)) {
+		require.LessOrEqual(t, len(line), 120)
+	}
+}
+
+// golden compares got with a file, or writes the file with -update.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run the tests with -update if this is as it should be")
+}
+
+func TestStarterFilesWork(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "with a space")
+	require.NoError(t, checkDataDir(data))
+	made, err := testStarter(data).write()
+	require.NoError(t, err)
+	require.Equal(t, []string{"gateway.hcl", "Caddyfile"}, made)
+
+	cfg, diags := engine.CheckConfig(t.Context(), filepath.Join(data, "gateway.hcl"), slog.New(slog.DiscardHandler))
+	var text bytes.Buffer
+	require.NoError(t, diags.Write(&text, false))
+	require.Empty(t, text.String())
+	require.Len(t, cfg.Routes, 2)
+	require.Equal(t, "trial", cfg.Plans[0].Name)
+
+	site, err := readSite(filepath.Join(data, "Caddyfile"))
+	require.NoError(t, err)
+	require.Equal(t, data, site.data)
+	require.Equal(t, filepath.Join(data, "gateway.hcl"), site.config)
+	require.Equal(t, "unix/"+data+"/admin.sock|0600", site.admin)
+	require.Equal(t, []endpoint{{url: "http://127.0.0.1:8484", dial: "127.0.0.1:8484"}}, site.public)
+}
+
+// The commented examples in the starter file are what people take the # from: they have to work.
+func TestStarterExamplesWork(t *testing.T) {
+	var out strings.Builder
+	for line := range strings.Lines(string(starterHCL)) {
+		rest, commented := strings.CutPrefix(line, "# ")
+		code := commented && (strings.HasPrefix(rest, "  ") || strings.HasPrefix(rest, "}") ||
+			strings.HasPrefix(rest, "provider ") || strings.HasPrefix(rest, "route \""))
+		if code {
+			line = rest
+		}
+		out.WriteString(line)
+	}
+	file := filepath.Join(t.TempDir(), "gateway.hcl")
+	require.NoError(t, os.WriteFile(file, []byte(out.String()), 0o600))
+	t.Setenv("OPENAI_API_KEY", "sk-not-a-key")
+	cfg, diags := engine.CheckConfig(t.Context(), file, slog.New(slog.DiscardHandler))
+	require.NoError(t, diags.Err())
+	require.Len(t, cfg.Providers, 2)
+	require.Len(t, cfg.Routes, 3)
+}
+
+func TestStarterKeepsWhatExists(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	mine := []byte("# mine\n")
+	require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), mine, 0o640))
+	made, err := testStarter(data).write()
+	require.NoError(t, err)
+	require.Equal(t, []string{"Caddyfile"}, made)
+	got, err := os.ReadFile(filepath.Join(data, "gateway.hcl"))
+	require.NoError(t, err)
+	require.Equal(t, mine, got)
+
+	made, err = testStarter(data).write()
+	require.NoError(t, err)
+	require.Empty(t, made)
+	entries, err := os.ReadDir(data)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "no temporary file is left")
+}
+
+func TestStarterRefusesWhatACaddyfileCannotHold(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{`/a"b`, "/a{b", "/a}b", "/a\nb"} {
+		_, err := testStarter(data).write()
+		require.ErrorContains(t, err, "data folder")
+	}
+}
+
+func TestCreateFileNeverReplaces(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, createFile(path, []byte("one"), 0o600))
+	require.ErrorIs(t, createFile(path, []byte("two"), 0o600), os.ErrExist)
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "one", string(got))
+	require.NoError(t, replaceFile(path, []byte("three"), 0o600))
+	got, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "three", string(got))
+}
