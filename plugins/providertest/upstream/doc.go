@@ -19,5 +19,5 @@
 // One token is one whitespace-separated word. A prompt is the words of all messages (their text, and the
 // names and arguments of their tool calls), one more for each message, and the words of the names and
 // descriptions of the tools. A completion is the words of the reasoning, the text, and the names and arguments
-// of the tool calls; a word that is split over several steps of one kind counts once.
+// of the tool calls; a word that is split over several steps counts once.
 package upstream

@@ -33,9 +33,14 @@ func (c *counter) gap() { c.word = false }
 
 // meter counts a completion step by step.
 type meter struct {
-	all, reasoning counter
-	last           StepKind
-	lastIndex      int
+	all, reasoning int64
+	words          map[source]*counter
+}
+
+// source is one of the texts of a completion, whose pieces may be interleaved.
+type source struct {
+	kind  StepKind
+	index int
 }
 
 // take counts a step and returns the part of its text that fits limit tokens in all, no limit when negative.
@@ -48,23 +53,31 @@ func (m *meter) take(s Step, limit int64) string {
 	default:
 		return text
 	}
-	if s.Do != m.last || s.Index != m.lastIndex {
-		m.all.gap()
-		m.reasoning.gap()
+	if m.words == nil {
+		m.words = map[source]*counter{}
 	}
-	m.last, m.lastIndex = s.Do, s.Index
-	text = m.all.take(text, limit)
+	from := source{s.Do, s.Index}
+	c := m.words[from]
+	if c == nil {
+		c = &counter{}
+		m.words[from] = c
+	}
+	if limit >= 0 {
+		limit -= m.all - c.n // what is left to this text
+	}
+	before := c.n
+	text = c.take(text, limit)
+	m.all += c.n - before
 	if s.Do == StepReasoning {
-		m.reasoning.add(text)
+		m.reasoning += c.n - before
 	}
 	return text
 }
 
 // usage is what was counted so far.
 func (m *meter) usage(prompt int64) Usage {
-	u := Usage{Prompt: prompt, Completion: m.all.n}
-	if m.reasoning.n > 0 {
-		n := m.reasoning.n
+	u := Usage{Prompt: prompt, Completion: m.all}
+	if n := m.reasoning; n > 0 {
 		u.Reasoning = &n
 	}
 	return u

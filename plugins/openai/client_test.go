@@ -1,0 +1,130 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+func started(t *testing.T, base string) *OpenAI {
+	t.Helper()
+	o := &OpenAI{settings: Settings{BaseURL: base}}
+	require.NoError(t, o.Start(t.Context()))
+	return o
+}
+
+var simple = &llm.Request{Model: "m", MaxTokens: 10, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("x")}}}}
+
+func ignore(llm.Event) error { return nil }
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	fake := upstream.New(upstream.Options{})
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(fake)
+	server.Config.ConnState = func(_ net.Conn, now http.ConnState) {
+		if now == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	o := started(t, server.URL)
+	for i := range 20 {
+		if i%2 == 1 {
+			fake.Enqueue(upstream.Refuse(upstream.Overloaded()))
+		}
+		err := o.Generate(t.Context(), simple, ignore)
+		require.Equal(t, i%2 == 1, err != nil)
+		require.NoError(t, fake.Idle(t.Context()))
+		o.settled(t)
+	}
+	require.EqualValues(t, 1, connections.Load())
+}
+
+// settled waits until no reply lingers.
+func (o *OpenAI) settled(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return !strings.Contains(goroutines(t), "openai.linger") }, 10*time.Second, time.Millisecond)
+}
+
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	var protocol atomic.Value
+	fake := upstream.New(upstream.Options{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocol.Store(r.Proto)
+		fake.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	o := started(t, server.URL)
+	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig
+	o.client.Transport.(*http.Transport).TLSClientConfig = trusted.Clone()
+
+	var reply llm.Reply
+	require.NoError(t, o.Generate(t.Context(), simple, func(ev llm.Event) error { reply.Add(ev); return nil }))
+	reply.Close()
+	require.Equal(t, "You said: x", reply.Text())
+	require.Equal(t, "HTTP/2.0", protocol.Load())
+
+	fake.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Finish("stop"), upstream.Cut()}})
+	err := o.Generate(t.Context(), simple, ignore)
+	require.Equal(t, llm.ErrBroken, llm.KindOf(err), "a stream reset is a break too: %v", err)
+}
+
+// TestNoGoroutineIsLeft: goroutines inherit profiling labels, so those of this test can be told from others.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	t.Parallel()
+	const mark = "of the test for goroutines"
+	left := errors.New("left")
+	pprof.Do(t.Context(), pprof.Labels("what", mark), func(ctx context.Context) {
+		fake := upstream.New(upstream.Options{})
+		server := httptest.NewServer(fake)
+		defer server.Close()
+		o := started(t, server.URL)
+		for _, reply := range []upstream.Reply{
+			upstream.Say("fine"), upstream.Refuse(upstream.Overloaded()), upstream.Refuse(upstream.BadGateway()),
+			{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}},
+			{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.ServerError())}},
+			{Steps: []upstream.Step{upstream.Raw("data: nonsense\n\n"), upstream.Silence()}},
+			// A service that never ends its body: the reply counts, and the connection is given up.
+			{Steps: append(upstream.Say("fine").Steps, upstream.Silence())},
+		} {
+			fake.Enqueue(reply)
+			_ = o.Generate(ctx, simple, ignore) // other tests say what comes back
+		}
+		fake.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Silence()}})
+		require.ErrorIs(t, o.Generate(ctx, simple, func(ev llm.Event) error {
+			if ev.Kind == llm.EventText {
+				return left
+			}
+			return nil
+		}), left)
+		require.NoError(t, fake.Idle(ctx), "no upstream call goes on")
+		require.Contains(t, goroutines(t), mark, "the profile tells them apart")
+		o.client.CloseIdleConnections()
+	})
+	require.Eventually(t, func() bool { return !strings.Contains(goroutines(t), mark) }, 10*time.Second, 5*time.Millisecond)
+}
+
+// goroutines describes all that run, with their labels.
+func goroutines(t *testing.T) string {
+	t.Helper()
+	var profile strings.Builder
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+	return profile.String()
+}

@@ -1,0 +1,63 @@
+// Package openai is the provider for every service that speaks OpenAI's chat completions: OpenAI itself,
+// Ollama, vLLM, llama.cpp's server, OpenRouter and many more.
+//
+// It asks for a stream with usage at its end, and takes what comes: a stream with usage anywhere or nowhere,
+// or a reply in one piece. It keeps nothing between requests but connections. It cannot prove what was used
+// after a cancel, for this API has no such thing, so it is no provider.CancelProver: the gateway reads
+// abandoned replies to their end.
+//
+// The gateway runs it as a process; see package provider. Other code should not import it.
+package openai
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/fareway/fareway/plugins/provider"
+)
+
+// Settings are what an operator can set.
+type Settings struct {
+	BaseURL string `hcl:"base_url" doc:"Where the service is: its address up to what comes before /chat/completions, such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:11434/v1\". An address without a path gets /v1. Over http:// prompts and the key travel in clear."`
+	APIKey  string `hcl:"api_key,optional" secret:"true" doc:"The key of the service, sent as a bearer token. White space around it is dropped. Default: none, as local services have it."`
+}
+
+// OpenAI is the provider.
+type OpenAI struct {
+	settings Settings
+
+	endpoint      string // the URL that requests go to
+	authorization string // the header, "" for none
+	client        *http.Client
+}
+
+// New makes the provider; it can be used after its settings are filled and Start.
+func New() provider.Provider { return &OpenAI{} }
+
+// Settings implements provider.Configurable.
+func (o *OpenAI) Settings() any { return &o.settings }
+
+// Start implements provider.Starter: it checks the settings. The service is not asked anything, for one that
+// is down now must not keep a gateway from starting.
+func (o *OpenAI) Start(context.Context) error {
+	var err error
+	if o.endpoint, err = endpointOf(o.settings.BaseURL); err != nil {
+		return err
+	}
+	if key := strings.TrimSpace(o.settings.APIKey); key != "" {
+		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return errors.New("setting api_key must be one line of visible ASCII characters; check the file or variable it comes from")
+		}
+		o.authorization = "Bearer " + key
+	}
+	o.client = newClient()
+	return nil
+}
+
+var (
+	_ provider.Provider     = (*OpenAI)(nil)
+	_ provider.Configurable = (*OpenAI)(nil)
+	_ provider.Starter      = (*OpenAI)(nil)
+)
