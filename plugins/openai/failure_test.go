@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -131,7 +131,7 @@ func TestServiceCannotBeReached(t *testing.T) {
 	require.NoError(t, closed.Close())
 	plain := upstream.Start(t, upstream.Options{})
 	secure := httptest.NewUnstartedServer(upstream.New(upstream.Options{}))
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that a client refused its certificate
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // it says that a client refused its certificate
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and closes them
