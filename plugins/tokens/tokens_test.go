@@ -190,6 +190,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
+// Not parallel: allocations are counted for the whole process.
 func TestCountingAllocatesNothing(t *testing.T) {
 	req := &llm.Request{
 		Messages: []llm.Message{

@@ -373,6 +373,7 @@ func TestStreamAndReplyAgree(t *testing.T) {
 	})
 }
 
+// Not parallel: allocations are counted for the whole process.
 func TestDeltasAllocateNothing(t *testing.T) {
 	e := newEncoder()
 	b := e.AppendEvent(make([]byte, 0, 1<<12), say("first")[0])
