@@ -21,7 +21,7 @@ func deltas() []string {
 	return pieces
 }
 
-//nolint:paralleltest // AllocsPerRun counts the allocations of all goroutines
+// TestNoAllocationPerDelta is not parallel: AllocsPerRun counts the allocations of all goroutines.
 func TestNoAllocationPerDelta(t *testing.T) {
 	m := stop.New([]string{"END", "\n\nHuman:", "</answer>"}).Matcher()
 	pieces := deltas()
