@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -22,6 +23,7 @@ func TestStarterCaddyfile(t *testing.T) {
 	got, err := testStarter("/var/lib/fareway").caddyfile()
 	require.NoError(t, err)
 	golden(t, "testdata/starter.Caddyfile", got)
+	require.Equal(t, string(caddyfile.Format(got)), string(got), "as `fareway fmt` writes it")
 	for line := range strings.Lines(string(got)) {
 		require.LessOrEqual(t, len(line), 120)
 	}

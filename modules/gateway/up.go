@@ -14,7 +14,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap/exp/zapslog"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 )
@@ -156,14 +155,13 @@ func checkDataDir(data string) error {
 	return nil
 }
 
-// load runs the site's configuration in this process. It takes the engine first, by itself: an error of the
-// configuration or of the ledger then is one clear line, where Caddy wraps it into several.
+// load runs the site's configuration in this process. It looks at the HCL first, by itself: so people see all that
+// is wrong in it, with the lines.
 func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
 	// Logs wait until the configuration says where they go; those of a start that failed are not shown.
-	buffered, _, _ := caddy.BufferedLog()
-	log := slog.New(zapslog.NewHandler(buffered.Core()))
+	caddy.BufferedLog()
 
-	cfg, diags := engine.CheckConfig(ctx, s.config, log)
+	_, diags := engine.CheckConfig(ctx, s.config, slog.New(slog.DiscardHandler))
 	if len(diags.All()) > 0 {
 		if err := diags.Write(u.err, isTerminal(u.err)); err != nil {
 			return nil, err
@@ -172,19 +170,23 @@ func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("%s has errors: correct them and start again", s.config)
 	}
-	e, err := leaseEngine(s.data, cfg.Store, log)
-	if err != nil {
-		return nil, fmt.Errorf("starting the gateway on %s: %w", s.data, err)
-	}
-	err = caddy.Load(s.json, true)
-	if _, released := engines.Delete(s.data); err == nil {
-		err = released
-	}
-	if err != nil {
-		return nil, fmt.Errorf("starting Caddy with %s: %w", s.file, err)
+	if err := caddy.Load(s.json, true); err != nil {
+		return nil, ownWords(err)
 	}
 	caddy.SetLastConfig(s.file, "caddyfile", reloadSite)
-	return e, nil
+	app, err := caddy.ActiveContext().App("fareway")
+	if err != nil {
+		return nil, err
+	}
+	return app.(*App).Engine(), nil
+}
+
+// ownWords leaves out what Caddy says around an error of our app: it makes a text of it, several layers deep.
+func ownWords(err error) error {
+	if _, own, ok := strings.Cut(err.Error(), "provision fareway: "); ok {
+		return errors.New(own)
+	}
+	return fmt.Errorf("starting Caddy: %w", err)
 }
 
 // reloadSite is what SIGUSR1 does.

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// TestMain makes the test binary the command fareway, under that name in the scripts and under any name for
+// the providers that a gateway starts of itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "gateway" && os.Args[2] == "provider" {
+		main()
+		return
+	}
+	testscript.Main(m, map[string]func(){"fareway": main})
+}
+
+// TestScripts runs testdata/script/*.txtar with the real executable. Beside testscript's own commands there are
+//
+//	up [ARGS]                 starts `fareway gateway up --listen 127.0.0.1:0 ARGS` in the folder data, waits until
+//	                          it listens, and sets $URL, $ADDR and $PID; what it prints is in up.out
+//	down                      ends it with SIGTERM, and expects it to end with status 0
+//	crash                     ends it with SIGKILL
+//	listen VAR                listens on a free port until the script ends; VAR is its host:port
+//	freeaddr VAR              the same, but nobody listens there
+//	setversion FILE N         writes a schema version into a ledger
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Values[gatewayKey{}] = new(gatewayProcess)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"up":         up,
+			"down":       down,
+			"crash":      crash,
+			"listen":     listen,
+			"freeaddr":   freeAddr,
+			"setversion": setVersion,
+		},
+	})
+}
+
+type gatewayKey struct{}
+
+// gatewayProcess is the gateway that a script has started.
+type gatewayProcess struct {
+	cmd     *exec.Cmd
+	out     *lockedFile
+	stderr  strings.Builder
+	printed chan struct{} // closed when stdout is at its end
+}
+
+// lockedFile is written while a script may read it.
+type lockedFile struct {
+	mu sync.Mutex
+	*os.File
+}
+
+func (f *lockedFile) line(text string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := fmt.Fprintln(f.File, text)
+	return err
+}
+
+func process(ts *testscript.TestScript) *gatewayProcess {
+	return ts.Value(gatewayKey{}).(*gatewayProcess)
+}
+
+// startTimeout is generous: the tests share few cores.
+const startTimeout = time.Minute
+
+func up(ts *testscript.TestScript, neg bool, args []string) {
+	p := process(ts)
+	if neg || p.cmd != nil {
+		ts.Fatalf("up: takes no !, and one gateway at a time")
+	}
+	file, err := os.Create(ts.MkAbs("up.out"))
+	ts.Check(err)
+	p.out, p.stderr, p.printed = &lockedFile{File: file}, strings.Builder{}, make(chan struct{})
+	program, err := exec.LookPath("fareway")
+	ts.Check(err)
+	p.cmd = exec.Command(program, append([]string{"gateway", "up", "--listen", "127.0.0.1:0", "--data", "data"}, args...)...)
+	p.cmd.Dir = ts.Getenv("WORK")
+	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"))
+	p.cmd.Stderr = &p.stderr
+	stdout, err := p.cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(p.cmd.Start())
+	ts.Defer(func() {
+		if p.cmd != nil {
+			_ = p.cmd.Process.Kill()
+			<-p.printed
+			_ = p.cmd.Wait()
+		}
+	})
+
+	// The last line of either way to print.
+	ready := make(chan string, 1)
+	selftest := true
+	for _, a := range args {
+		selftest = selftest && a != "--no-selftest"
+	}
+	go p.read(stdout, selftest, ready)
+	select {
+	case url := <-ready:
+		if url == "" {
+			_ = p.cmd.Wait()
+			p.cmd = nil
+			ts.Fatalf("up: it has ended: %s", p.stderr.String())
+		}
+		ts.Setenv("URL", url)
+		ts.Setenv("ADDR", strings.TrimPrefix(url, "http://"))
+		ts.Setenv("PID", strconv.Itoa(p.cmd.Process.Pid))
+	case <-time.After(startTimeout):
+		ts.Fatalf("up: it did not listen in %v: %s", startTimeout, p.stderr.String())
+	}
+}
+
+// read copies what the gateway prints into up.out and sends its URL as soon as it has printed everything, or ""
+// when it ends before.
+func (p *gatewayProcess) read(stdout io.Reader, selftest bool, ready chan<- string) {
+	defer close(p.printed)
+	var url string
+	sent := false
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if p.out.line(lines.Text()) != nil {
+			break
+		}
+		if _, found, ok := strings.Cut(lines.Text(), "listening on "); ok {
+			url = found
+		}
+		if url != "" && !sent && (!selftest || strings.HasPrefix(lines.Text(), "Ctrl-C")) {
+			ready <- url
+			sent = true
+		}
+	}
+	_ = p.out.Close()
+	if !sent {
+		ready <- ""
+	}
+}
+
+// end waits for the process, whose end has been asked for.
+func (p *gatewayProcess) end() error {
+	<-p.printed
+	err := p.cmd.Wait()
+	p.cmd = nil
+	return err
+}
+
+func down(ts *testscript.TestScript, neg bool, args []string) {
+	p := process(ts)
+	if neg || len(args) > 0 || p.cmd == nil {
+		ts.Fatalf("usage: down, after up")
+	}
+	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := p.end(); err != nil {
+		ts.Fatalf("down: it ended with %v: %s", err, p.stderr.String())
+	}
+	if p.stderr.Len() > 0 {
+		ts.Fatalf("down: it wrote on stderr: %s", p.stderr.String())
+	}
+}
+
+func crash(ts *testscript.TestScript, neg bool, args []string) {
+	p := process(ts)
+	if neg || len(args) > 0 || p.cmd == nil {
+		ts.Fatalf("usage: crash, after up")
+	}
+	ts.Check(p.cmd.Process.Kill())
+	if _, ok := errors.AsType[*exec.ExitError](p.end()); !ok {
+		ts.Fatalf("crash: it was not killed")
+	}
+}
+
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: listen VAR")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = ln.Close() })
+	ts.Setenv(args[0], ln.Addr().String())
+}
+
+func freeAddr(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freeaddr VAR")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], ln.Addr().String())
+	ts.Check(ln.Close())
+}
+
+func setVersion(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: setversion FILE N")
+	}
+	conn, err := sqlite.OpenConn(filepath.Clean(ts.MkAbs(args[0])), sqlite.OpenReadWrite)
+	ts.Check(err)
+	err = sqlitex.ExecuteTransient(conn, "UPDATE meta SET version = ?", &sqlitex.ExecOptions{Args: []any{args[1]}})
+	ts.Check(errors.Join(err, conn.Close()))
+}
