@@ -7,7 +7,7 @@ const (
 	// EventAccepted: the upstream has taken the request (its 2xx headers). It comes first, once, before
 	// any text; the client's stream opens on it (GAP-63). Model may be set.
 	EventAccepted EventKind = iota + 1
-	// EventText: Text is a piece of the visible reply.
+	// EventText: Text is a piece of the visible reply. It ends every call that has begun.
 	EventText
 	// EventReasoning: Text is a piece of hidden reasoning. It is never shown and never matched.
 	EventReasoning
@@ -16,7 +16,8 @@ const (
 	// EventToolArguments: Text is a piece of the JSON arguments of the call at Index. Pieces of several
 	// calls may be interleaved.
 	EventToolArguments
-	// EventToolEnd: the call at Index is whole. Optional: without it a call ends with the reply.
+	// EventToolEnd: the call at Index is whole. Optional: without it a call ends with the next text or with
+	// the reply.
 	EventToolEnd
 	// EventUsage: Usage is what the attempt has used so far. A later one replaces an earlier one.
 	EventUsage

@@ -1433,7 +1433,8 @@ type Event_Accepted struct {
 }
 
 type Event_Text struct {
-	// A piece of the visible reply. Pieces are cut between characters.
+	// A piece of the visible reply. Pieces are cut between characters. Text ends every call that has begun:
+	// no family can show arguments that go on after it.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3,oneof"`
 }
 
@@ -1453,7 +1454,8 @@ type Event_ToolArguments struct {
 }
 
 type Event_ToolEnd struct {
-	// A call is whole. Optional: otherwise it ends with the reply.
+	// A call is whole. Optional: otherwise it ends with the next text or with the reply. Send it as soon as it
+	// is known: a family that writes one call after the other holds the later ones back until then.
 	ToolEnd *ToolEnd `protobuf:"bytes,6,opt,name=tool_end,json=toolEnd,proto3,oneof"`
 }
 

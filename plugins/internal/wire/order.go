@@ -37,7 +37,14 @@ func (o *Order) Check(ev llm.Event) error {
 		return llm.Errorf(llm.ErrProtocol, "an event came before accepted; accepted must be the first one")
 	}
 	switch ev.Kind {
-	case llm.EventText, llm.EventReasoning:
+	case llm.EventText:
+		if ev.Text != "" {
+			for i := range o.ended {
+				o.ended[i] = true
+			}
+		}
+		return text(ev)
+	case llm.EventReasoning:
 		return text(ev)
 	case llm.EventToolCall:
 		if ev.Index != len(o.ended) {
