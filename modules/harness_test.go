@@ -11,8 +11,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +71,7 @@ type service struct {
 	Engine   *engine.Engine
 	Upstream *upstream.Server
 	Log      *logBuffer
+	label    string
 
 	Account ledger.Account
 	Key     string // of Account, which has 1,000,000 credits unless the test says otherwise
@@ -82,6 +86,7 @@ type route struct {
 	Input, Output    string // dollars per million tokens
 	Offers, Metering string // "" for tools, and for reported
 	Timeout          string
+	Provider         string // "" for "up"; others are named in setup.Providers
 }
 
 func (r route) hcl() string {
@@ -102,7 +107,7 @@ func (r route) hcl() string {
 	}
 	return fmt.Sprintf(`
 route %q {
-  provider       = "up"
+  provider       = %q
   model          = %q
   context_window = %d
   max_output     = %d
@@ -115,21 +120,24 @@ route %q {
     output = %s
   }
 }
-`, r.Name, r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`), or(r.Metering, "reported"),
+`, r.Name, or(r.Provider, "up"), r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`), or(r.Metering, "reported"),
 		or(r.Timeout, "5m"), or(r.Input, "3"), or(r.Output, "15"))
 }
 
 // setup says what a gateway under test is made of; the zero value is one standard route named "standard".
 type setup struct {
-	Gateway string // attributes of the gateway block
-	Routes  []route
-	Extra   string           // more HCL
-	Script  upstream.Options // of the fake upstream
-	Credits int64            // 0: 1,000,000
-	Plan    string
+	Gateway   string // attributes of the gateway block
+	Routes    []route
+	Providers []string         // more provider processes on the same upstream, beside "up"
+	Extra     string           // more HCL
+	Script    upstream.Options // of the fake upstream
+	Credits   int64            // 0: 1,000,000
+	Plan      string
+	Families  []families.Server // nil: all three
 }
 
-// start runs a gateway until the test ends. After it, no hold may be left (the ledger must be clean).
+// start runs a gateway until the test ends. After it, no hold may be left (the ledger must be clean), and
+// nothing that a request started may still run.
 func start(t testing.TB, s setup) *service {
 	t.Helper()
 	up := upstream.Start(t, s.Script)
@@ -138,7 +146,9 @@ func start(t testing.TB, s setup) *service {
 	}
 	var hcl strings.Builder
 	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
-	fmt.Fprintf(&hcl, "provider \"up\" {\n  plugin = \"openai\"\n  config {\n    base_url = %q\n  }\n}\n", up.BaseURL())
+	for _, name := range append([]string{"up"}, s.Providers...) {
+		fmt.Fprintf(&hcl, "provider %q {\n  plugin = \"openai\"\n  config {\n    base_url = %q\n  }\n}\n", name, up.BaseURL())
+	}
 	for _, r := range s.Routes {
 		hcl.WriteString(r.hcl())
 	}
@@ -158,10 +168,20 @@ func start(t testing.TB, s setup) *service {
 	require.NoError(t, err)
 	e.Activate(gen)
 
-	server := httptest.NewUnstartedServer(chain(t, e, logger))
+	if s.Families == nil {
+		s.Families = []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
+	}
+	handler := chain(t, e, s.Families, logger)
+	label := strconv.FormatInt(services.Add(1), 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Goroutines that the request starts inherit the label.
+		pprof.Do(r.Context(), pprof.Labels(serviceLabel, label), func(ctx context.Context) {
+			handler.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}))
 	server.EnableHTTP2 = false
 	server.Start()
-	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log}
+	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, label: label}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000
@@ -173,10 +193,27 @@ func start(t testing.TB, s setup) *service {
 		server.Close()
 		e.Drain()
 		sv.requireClean(t)
+		sv.requireNoGoroutines(t)
 		e.Retire(gen)
 		require.NoError(t, e.Close())
 	})
 	return sv
+}
+
+// Goroutines of requests are told apart by a pprof label whose value counts the services.
+const serviceLabel = "service"
+
+var services atomic.Int64
+
+// requireNoGoroutines checks that what the service's requests started has ended.
+func (s *service) requireNoGoroutines(t testing.TB) {
+	t.Helper()
+	mark := fmt.Sprintf("%q:%q", serviceLabel, s.label)
+	var stacks bytes.Buffer
+	require.Eventually(t, func() bool {
+		stacks.Reset()
+		return pprof.Lookup("goroutine").WriteTo(&stacks, 1) == nil && !strings.Contains(stacks.String(), mark)
+	}, 10*time.Second, 5*time.Millisecond, "goroutines are left: %s", &stacks)
 }
 
 // requireClean checks that no money is held or lost when nothing runs.
@@ -189,9 +226,9 @@ func (s *service) requireClean(t testing.TB) {
 }
 
 // chain is the service as the site directive builds it.
-func chain(t testing.TB, e *engine.Engine, log *slog.Logger) http.Handler {
+func chain(t testing.TB, e *engine.Engine, all []families.Server, log *slog.Logger) http.Handler {
 	t.Helper()
-	first, err := entry.New(e, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, log)
+	first, err := entry.New(e, all, log)
 	require.NoError(t, err)
 	var next caddyhttp.Handler = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
 	for _, h := range []caddyhttp.MiddlewareHandler{new(exchange.Handler), new(limits.Handler), new(auth.Handler), first} {
@@ -414,15 +451,28 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// logBuffer keeps everything that was logged.
+// Access waits for a request's access line, which is written when everything of it is over.
+func (s *service) Access(requestID string) map[string]any {
+	s.t.Helper()
+	return s.Log.Await(s.t, func(line map[string]any) bool {
+		return line["msg"] == "request" && line["request_id"] == requestID
+	})
+}
+
+// logBuffer keeps everything that was logged, one JSON object a line.
 type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	changed chan struct{} // closed and replaced at every line; nil before the first wait
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
 	return b.buf.Write(p)
 }
 
@@ -430,4 +480,40 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// Lines are the decoded lines for which match is true, oldest first.
+func (b *logBuffer) Lines(t testing.TB, match func(line map[string]any) bool) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for text := range strings.Lines(b.String()) {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
+		if match(line) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// Await waits for the first line for which match is true.
+func (b *logBuffer) Await(t testing.TB, match func(line map[string]any) bool) map[string]any {
+	t.Helper()
+	ctx := within(t)
+	for {
+		b.mu.Lock()
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		if found := b.Lines(t, match); len(found) > 0 {
+			return found[0]
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			require.NoError(t, ctx.Err(), "waiting for a line of log; there is: %s", b)
+		}
+	}
 }
