@@ -1,0 +1,211 @@
+package modules_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// scripted is a gateway that parallel subtests share: each is a caller of its own, with its own money, its
+// own reply from the upstream, and its own view of what the upstream was asked.
+type scripted struct {
+	*service
+
+	mu      sync.Mutex
+	callers int
+	replies map[string]upstream.Reply
+	calls   map[string][]*upstream.Request
+}
+
+func startScripted(t testing.TB, s setup) *scripted {
+	t.Helper()
+	g := &scripted{replies: make(map[string]upstream.Reply), calls: make(map[string][]*upstream.Request)}
+	s.Script.Script = g.answer
+	g.service = start(t, s)
+	return g
+}
+
+var markPattern = regexp.MustCompile(`caller-[0-9]+-`)
+
+// hello is what the upstream says to callers that want nothing else: 10 tokens in, 2 out, which costs 6,000
+// microcents at the standard prices.
+var hello = script(upstream.Usage{Prompt: 10, Completion: 2}, "stop", upstream.Text("Hel"), upstream.Text("lo"))
+
+const helloCost = 10*300 + 2*1500
+
+// script makes a reply of these steps that reports this usage.
+func script(u upstream.Usage, finish string, steps ...upstream.Step) upstream.Reply {
+	return upstream.Reply{Steps: append(steps, upstream.Finish(finish), upstream.ReportTokens(u), upstream.Done())}
+}
+
+func (g *scripted) answer(req *upstream.Request) upstream.Reply {
+	mark := markPattern.FindString(string(req.Body))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls[mark] = append(g.calls[mark], req)
+	if reply, ok := g.replies[mark]; ok {
+		return reply
+	}
+	return hello
+}
+
+// caller is a customer with an account of its own. Its requests carry its mark wherever their body says PROMPT.
+type caller struct {
+	*service
+	gateway *scripted
+	Mark    string // also free to use as the name of a gate of the upstream
+	Credits int64
+}
+
+// caller makes a customer with so many credits.
+func (g *scripted) caller(t testing.TB, credits int64) *caller {
+	t.Helper()
+	g.mu.Lock()
+	g.callers++
+	mark := fmt.Sprintf("caller-%d-", g.callers)
+	g.mu.Unlock()
+	own := *g.service
+	own.t = t
+	own.Account, own.Key = own.NewAccount(mark, "", credits)
+	return &caller{service: &own, gateway: g, Mark: mark, Credits: credits}
+}
+
+// rich makes a customer whose money is no matter.
+func (g *scripted) rich(t testing.TB) *caller { return g.caller(t, 1_000_000) }
+
+// Answers sets what the upstream says to the caller.
+func (c *caller) Answers(r upstream.Reply) {
+	c.gateway.mu.Lock()
+	defer c.gateway.mu.Unlock()
+	c.gateway.replies[c.Mark] = r
+}
+
+// Do sends a request with the caller's key.
+func (c *caller) Do(method, path, body string, header ...string) answer {
+	c.t.Helper()
+	return c.service.Do(method, path, strings.ReplaceAll(body, "PROMPT", c.Mark), header...)
+}
+
+// Post is Do for POST.
+func (c *caller) Post(path, body string, header ...string) answer {
+	c.t.Helper()
+	return c.Do(http.MethodPost, path, body, header...)
+}
+
+// Ask posts the smallest request of a shape, with more members.
+func (c *caller) Ask(sh shape, fields ...string) answer {
+	c.t.Helper()
+	return c.Post(sh.Path, sh.Body("PROMPT", fields...))
+}
+
+// Seen returns what the upstream was asked for the caller so far.
+func (c *caller) Seen() []*upstream.Request {
+	c.gateway.mu.Lock()
+	defer c.gateway.mu.Unlock()
+	return c.gateway.calls[c.Mark]
+}
+
+// Sent is the body of the caller's latest request upstream.
+func (c *caller) Sent(t testing.TB) map[string]any {
+	t.Helper()
+	seen := c.Seen()
+	require.NotEmpty(t, seen, "the upstream was not called")
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(seen[len(seen)-1].Body, &body))
+	return body
+}
+
+// Route is the upstream model of the caller's latest request upstream, which the tests' routes are named by.
+func (c *caller) Route(t testing.TB) string {
+	t.Helper()
+	seen := c.Seen()
+	require.NotEmpty(t, seen, "the upstream was not called")
+	return seen[len(seen)-1].Model
+}
+
+// RequireUntouched checks that nothing the caller did had a price: no call upstream, no hold, NET unchanged.
+func (c *caller) RequireUntouched(t testing.TB) {
+	t.Helper()
+	require.Empty(t, c.Seen(), "the upstream was called")
+	require.Equal(t, ledger.Balance{Credits: c.Credits}, c.Balance())
+}
+
+// Blocked answers with a reply that waits at the gate of the caller's name, after its header was sent.
+func (c *caller) Blocked(r upstream.Reply) {
+	r.Steps = append([]upstream.Step{upstream.Headers(), upstream.Wait(c.Mark)}, r.Steps...)
+	c.Answers(r)
+}
+
+// Start sends a request that Blocked keeps waiting upstream, and returns when it waits there. The reply comes
+// when the gate opens.
+func (c *caller) Start(t testing.TB, sh shape, fields ...string) <-chan answer {
+	t.Helper()
+	done := make(chan answer, 1)
+	go func() { done <- c.Ask(sh, fields...) }()
+	require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
+	return done
+}
+
+// shapeOf is the shape of a family.
+func shapeOf(name string) shape {
+	for _, sh := range shapes {
+		if sh.Name == name {
+			return sh
+		}
+	}
+	panic("no such shape: " + name)
+}
+
+// wireCode is how a code of the contract reads on a shape: on messages, two codes cannot be seen (GAP-46).
+func (sh shape) wireCode(code string) string {
+	switch {
+	case sh.Name == "messages" && code == "unsupported_content":
+		return "invalid_request_error"
+	case sh.Name == "messages" && code == "model_not_found":
+		return "not_found_error"
+	}
+	return code
+}
+
+// requireError checks an error reply, whole: status, headers, and a body of exactly the shape's form
+// (ERR-01 to ERR-08, BILL-32).
+func requireError(t testing.TB, sh shape, a answer, status int, code string) {
+	t.Helper()
+	require.Equal(t, status, a.StatusCode, "body: %s", a.Raw)
+	require.Equal(t, "application/json", a.Header.Get("Content-Type"))
+	require.Regexp(t, `^req_[0-9a-f]{32}$`, a.Header.Get("X-Request-Id"))
+	require.Equal(t, sh.wireCode(code), sh.Code(a, t), "body: %s", a.Raw)
+	message := str(a.At(t, "error", "message"))
+	require.NotEmpty(t, message)
+	want := map[string]any{"error": map[string]any{"code": code, "message": message, "type": code}}
+	inner := want["error"].(map[string]any)
+	switch {
+	case sh.Name == "messages":
+		delete(inner, "code")
+		inner["type"], want["type"] = sh.wireCode(code), "error"
+	case code == "unsupported_content":
+		inner["type"] = "invalid_request_error"
+	case code == "model_not_found":
+		inner["type"], inner["param"] = "invalid_request_error", "model"
+	}
+	require.Equal(t, want, a.JSON(t))
+	retry := ""
+	switch status {
+	case 400, 401, 404, 405, 413, 426:
+		retry = "false"
+	case 503:
+		if code == "feature_unavailable" {
+			retry = "false"
+		}
+	}
+	require.Equal(t, retry, a.Header.Get("X-Should-Retry"), "x-should-retry")
+}
