@@ -22,13 +22,13 @@ type scripted struct {
 
 	mu      sync.Mutex
 	callers int
-	replies map[string]upstream.Reply
+	replies map[string]func(*upstream.Request) upstream.Reply
 	calls   map[string][]*upstream.Request
 }
 
 func startScripted(t testing.TB, s setup) *scripted {
 	t.Helper()
-	g := &scripted{replies: make(map[string]upstream.Reply), calls: make(map[string][]*upstream.Request)}
+	g := &scripted{replies: make(map[string]func(*upstream.Request) upstream.Reply), calls: make(map[string][]*upstream.Request)}
 	s.Script.Script = g.answer
 	g.service = start(t, s)
 	return g
@@ -53,7 +53,7 @@ func (g *scripted) answer(req *upstream.Request) upstream.Reply {
 	defer g.mu.Unlock()
 	g.calls[mark] = append(g.calls[mark], req)
 	if reply, ok := g.replies[mark]; ok {
-		return reply
+		return reply(req)
 	}
 	return hello
 }
@@ -84,9 +84,14 @@ func (g *scripted) rich(t testing.TB) *caller { return g.caller(t, 1_000_000) }
 
 // Answers sets what the upstream says to the caller.
 func (c *caller) Answers(r upstream.Reply) {
+	c.AnswersBy(func(*upstream.Request) upstream.Reply { return r })
+}
+
+// AnswersBy sets how what the upstream says to the caller is found.
+func (c *caller) AnswersBy(f func(*upstream.Request) upstream.Reply) {
 	c.gateway.mu.Lock()
 	defer c.gateway.mu.Unlock()
-	c.gateway.replies[c.Mark] = r
+	c.gateway.replies[c.Mark] = f
 }
 
 // Do sends a request with the caller's key.
