@@ -1,10 +1,14 @@
 package modules_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +110,28 @@ func (c *caller) Post(path, body string, header ...string) answer {
 	return c.Do(http.MethodPost, path, body, header...)
 }
 
+// raw posts a body with header lines as they are, for what Go's client would tidy up.
+func (c *caller) raw(t testing.TB, path, body string, header ...string) answer {
+	t.Helper()
+	body = strings.ReplaceAll(body, "PROMPT", c.Mark)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	lines := append([]string{"POST " + path + " HTTP/1.1", "Host: gateway", "Connection: close"}, header...)
+	if !strings.Contains(strings.ToLower(strings.Join(lines, "\n")), "\nauthorization:") {
+		lines = append(lines, "Authorization: Bearer "+c.Key)
+	}
+	lines = append(lines, "Content-Length: "+strconv.Itoa(len(body)), "", body)
+	_, err = io.WriteString(conn, strings.Join(lines, "\r\n"))
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return answer{resp, content}
+}
+
 // Ask posts the smallest request of a shape, with more members.
 func (c *caller) Ask(sh shape, fields ...string) answer {
 	c.t.Helper()
@@ -179,6 +205,14 @@ func (sh shape) wireCode(code string) string {
 		return "not_found_error"
 	}
 	return code
+}
+
+// unknownPath is the code of an unknown path below the shape's (GAP-02).
+func (sh shape) unknownPath() string {
+	if sh.Name == "messages" {
+		return "not_found_error"
+	}
+	return "invalid_request_error"
 }
 
 // requireError checks an error reply, whole: status, headers, and a body of exactly the shape's form
