@@ -3,9 +3,9 @@ package openai
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -31,33 +31,24 @@ func ignore(llm.Event) error { return nil }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	t.Parallel()
-	fake := upstream.New(upstream.Options{})
-	var connections atomic.Int64
-	server := httptest.NewUnstartedServer(fake)
-	server.Config.ConnState = func(_ net.Conn, now http.ConnState) {
-		if now == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	server.Start()
-	t.Cleanup(server.Close)
-	o := started(t, server.URL)
+	fake := upstream.Start(t, upstream.Options{})
+	o := started(t, fake.BaseURL())
 	for i := range 20 {
 		if i%2 == 1 {
 			fake.Enqueue(upstream.Refuse(upstream.Overloaded()))
 		}
-		err := o.Generate(t.Context(), simple, ignore)
+		var used httptrace.GotConnInfo
+		back := make(chan error, 1)
+		ctx, leave := context.WithCancel(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			GotConn:     func(info httptrace.GotConnInfo) { used = info },
+			PutIdleConn: func(err error) { back <- err },
+		}))
+		err := o.Generate(ctx, simple, ignore)
+		leave() // as the gateway does once it has the last event
 		require.Equal(t, i%2 == 1, err != nil)
-		require.NoError(t, fake.Idle(t.Context()))
-		o.settled(t)
+		require.NoError(t, <-back, "the connection is given back")
+		require.Equal(t, i > 0, used.Reused)
 	}
-	require.EqualValues(t, 1, connections.Load())
-}
-
-// settled waits until no reply lingers.
-func (o *OpenAI) settled(t *testing.T) {
-	t.Helper()
-	require.Eventually(t, func() bool { return !strings.Contains(goroutines(t), "openai.linger") }, 10*time.Second, time.Millisecond)
 }
 
 func TestHTTP2(t *testing.T) {
