@@ -72,7 +72,8 @@ type Host struct {
 	onState func(string, State)
 	clock   Clock
 
-	closing chan struct{} // closed by Close
+	life    context.Context // ends with Close
+	end     context.CancelCauseFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
@@ -88,10 +89,10 @@ func New(o Options) *Host {
 		log:     o.Logger,
 		onState: o.OnState,
 		clock:   o.Clock,
-		closing: make(chan struct{}),
 		pool:    make(map[string]*Plugin),
 		schemas: make(map[string]settings.Schema),
 	}
+	h.life, h.end = context.WithCancelCause(context.Background())
 	if h.builtin == nil {
 		h.builtin = func(string) ([]string, bool) { return nil, false }
 	}
@@ -131,7 +132,10 @@ func (h *Host) Schema(ctx context.Context, source Source) (settings.Schema, erro
 	if known {
 		return schema, nil
 	}
-	proc, err := launch(ctx, exe, DefaultStartTimeout, h.log.With("plugin", source.Plugin))
+	bounded, cancel := withStartTimeout(h.life, DefaultStartTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	proc, err := launch(bounded, exe, h.log.With("plugin", source.Plugin))
 	if err != nil {
 		return settings.Schema{}, err
 	}
@@ -200,11 +204,9 @@ func (h *Host) leave(p *Plugin) {
 // Close kills all processes and waits until they are gone. Drain before: streams end with llm.ErrDied.
 func (h *Host) Close() {
 	h.mu.Lock()
-	if !h.closed {
-		h.closed = true
-		close(h.closing)
-	}
+	h.closed = true
 	h.mu.Unlock()
+	h.end(errClosed)
 	h.running.Wait()
 }
 

@@ -45,9 +45,10 @@ type Plugin struct {
 	exe  executable
 	log  *slog.Logger
 
-	started  chan struct{} // closed when the first start has succeeded or failed
-	startErr error         // why it failed; read after started is closed
-	released chan struct{} // closed by the last Release
+	started  chan struct{}   // closed when the first start has succeeded or failed
+	startErr error           // why it failed; read after started is closed
+	wanted   context.Context // ends with the last Release, or with the host
+	unwant   context.CancelCauseFunc
 	idle     chan struct{} // capacity 1: the last stream of a released plugin has ended
 
 	mu      sync.Mutex
@@ -59,14 +60,17 @@ type Plugin struct {
 }
 
 func newPlugin(h *Host, key string, spec Spec, exe executable) *Plugin {
-	return &Plugin{
+	p := &Plugin{
 		host: h, key: key, spec: spec, exe: exe, refs: 1, state: Starting,
-		log:      h.log.With("provider", spec.Name, "plugin", spec.Source.Plugin),
-		started:  make(chan struct{}),
-		released: make(chan struct{}),
-		idle:     make(chan struct{}, 1),
+		log:     h.log.With("provider", spec.Name, "plugin", spec.Source.Plugin),
+		started: make(chan struct{}),
+		idle:    make(chan struct{}, 1),
 	}
+	p.wanted, p.unwant = context.WithCancelCause(h.life)
+	return p
 }
+
+var errReleased = errors.New("it was released")
 
 // share takes one more reference; the newest drain timeout counts. The host's lock is held, so that the last
 // release cannot come in between.
@@ -90,7 +94,7 @@ func (p *Plugin) Release() {
 	p.mu.Unlock()
 	p.host.mu.Unlock()
 	if last {
-		close(p.released)
+		p.unwant(errReleased)
 	}
 }
 
@@ -114,22 +118,24 @@ func (p *Plugin) Capabilities() Capabilities {
 // run is the plugin's life: one process after the other until the last Release or the host's end.
 func (p *Plugin) run() {
 	defer p.host.leave(p)
+	defer p.unwant(errReleased)
 	defer p.enter(Stopped, nil)
 	var pause backoff
 	for first := true; ; first = false {
 		p.enter(Starting, nil)
 		proc, err := p.start()
-		if first {
+		if first && err != nil {
 			p.startErr = err
 			close(p.started)
-			if err != nil {
-				return
-			}
+			return
 		}
 		if err == nil {
 			p.log.Info("provider started", "pid", proc.child.ID(), "version", proc.about.GetVersion())
 			since := p.host.clock.Now()
 			p.enter(Ready, proc)
+			if first {
+				close(p.started)
+			}
 			if err = p.watch(proc); err == nil {
 				p.drain(proc)
 				return
@@ -138,14 +144,15 @@ func (p *Plugin) run() {
 			proc.kill()
 			pause.ran(p.host.clock.Now().Sub(since))
 		}
+		if p.wanted.Err() != nil {
+			return
+		}
 		wait := pause.next()
 		p.log.Error("provider failed; starting it again", "error", err, "in", wait)
 		p.enter(Restarting, nil)
 		select {
 		case <-p.host.clock.After(wait):
-		case <-p.released:
-			return
-		case <-p.host.closing:
+		case <-p.wanted.Done():
 			return
 		}
 	}
@@ -170,25 +177,13 @@ func (p *Plugin) enter(s State, proc *process) {
 
 // start starts one process, ready to take requests. It gives up when nobody needs it any more.
 func (p *Plugin) start() (*process, error) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-p.released:
-			cancel(errors.New("it was released"))
-		case <-p.host.closing:
-			cancel(errClosed)
-		case <-over:
-		}
-	}()
-	begin := time.Now()
-	proc, err := launch(ctx, p.exe, p.spec.StartTimeout, p.log)
+	ctx, cancel := withStartTimeout(p.wanted, p.spec.StartTimeout)
+	defer cancel()
+	proc, err := launch(ctx, p.exe, p.log)
 	if err != nil {
 		return nil, err
 	}
-	if err := proc.configure(ctx, p.spec.Settings, max(p.spec.StartTimeout-time.Since(begin), time.Millisecond)); err != nil {
+	if err := proc.configure(ctx, p.spec.Settings); err != nil {
 		proc.kill()
 		return nil, err
 	}
@@ -202,9 +197,7 @@ func (p *Plugin) watch(proc *process) error {
 		select {
 		case <-proc.child.exited:
 			return errors.New(proc.death())
-		case <-p.released:
-			return nil
-		case <-p.host.closing:
+		case <-p.wanted.Done():
 			return nil
 		case <-p.host.clock.After(healthInterval):
 			answered, problem := p.checkHealth(proc)
@@ -226,8 +219,15 @@ func (p *Plugin) watch(proc *process) error {
 }
 
 func (p *Plugin) checkHealth(proc *process) (answered bool, problem string) {
-	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+	ctx, cancel := context.WithCancel(p.wanted)
 	defer cancel()
+	go func() {
+		select {
+		case <-p.host.clock.After(healthTimeout):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	health, err := proc.rpc.Health(ctx, &proto.HealthRequest{})
 	if err != nil {
 		return false, ""
@@ -245,7 +245,7 @@ func (p *Plugin) drain(proc *process) {
 		select {
 		case <-p.idle:
 		case <-p.host.clock.After(timeout):
-		case <-p.host.closing:
+		case <-p.host.life.Done():
 		case <-proc.child.exited:
 		}
 	}

@@ -36,11 +36,9 @@ type process struct {
 	schema settings.Schema
 }
 
-// launch starts a plugin and asks it what it is, within a time. What it starts does not depend on ctx once
-// it has returned.
-func launch(ctx context.Context, exe executable, within time.Duration, log *slog.Logger) (*process, error) {
-	ctx, cancel := withStartTimeout(ctx, within)
-	defer cancel()
+// launch starts a plugin and asks it what it is. ctx has a deadline (withStartTimeout); what launch starts
+// does not depend on it once launch has returned.
+func launch(ctx context.Context, exe executable, log *slog.Logger) (*process, error) {
 	p := &process{exe: exe, child: newChild(exe, log)}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
@@ -52,7 +50,7 @@ func launch(ctx context.Context, exe executable, within time.Duration, log *slog
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
-		StartTimeout:     within + grace, // ctx ends first, and tells why
+		StartTimeout:     time.Hour,             // ctx ends first, and tells why
 		Logger:           hclog.NewNullLogger(), // what it would say, our errors and our log say
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: socketDir()},
 		GRPCDialOptions: []grpc.DialOption{
@@ -160,10 +158,8 @@ func (p *process) death() string {
 	}
 }
 
-// configure hands over the settings and checks the health, within a time.
-func (p *process) configure(ctx context.Context, values settings.Values, within time.Duration) error {
-	ctx, cancel := withStartTimeout(ctx, within)
-	defer cancel()
+// configure hands over the settings and checks the health. ctx has a deadline, as for launch.
+func (p *process) configure(ctx context.Context, values settings.Values) error {
 	configured, err := p.rpc.Configure(ctx, &proto.ConfigureRequest{Settings: values})
 	if err != nil {
 		return p.callError(ctx, "configuring it", err)

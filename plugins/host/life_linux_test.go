@@ -1,0 +1,57 @@
+package host_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestNoPluginIsLeftThreeSecondsAfterItsGatewayWasKilled(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	gateway := exec.CommandContext(t.Context(), self, "run-host")
+	out, err := gateway.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, gateway.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.Fields(line)[0])
+	require.NoError(t, err, line)
+	plugin, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(plugin)
+
+	require.NoError(t, gateway.Process.Kill())
+	require.True(t, endsWithin(t, plugin, 3*time.Second), "the plugin still runs")
+	require.Error(t, gateway.Wait())
+}
+
+// endsWithin waits for the end of the process behind a pidfd.
+func endsWithin(t *testing.T, pidfd int, d time.Duration) bool {
+	t.Helper()
+	deadline := time.Now().Add(d)
+	for {
+		ended, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
+		if err != unix.EINTR {
+			require.NoError(t, err)
+			return ended == 1
+		}
+	}
+}
+
+func TestAPluginHasNoPrivileges(t *testing.T) {
+	t.Parallel()
+	events, err := talk(t.Context(), acquire(t, newHost(t), spec("script")), "status")
+	require.NoError(t, err)
+	status := text(events)
+	require.Contains(t, status, "NoNewPrivs:\t1")
+	require.Contains(t, status, "CapAmb:\t0000000000000000")
+}
