@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	testscript.Main(m, map[string]func(){"fareway": main})
+	testscript.Main(m, map[string]func(){"fareway": main, "bench-upstream": benchUpstream})
 }
 
 // TestScripts runs testdata/script/*.txtar with the real executable. Beside testscript's own commands there are
@@ -67,22 +66,9 @@ type gatewayKey struct{}
 // gatewayProcess is the gateway that a script has started.
 type gatewayProcess struct {
 	cmd     *exec.Cmd
-	out     *lockedFile
+	out     *os.File
 	stderr  strings.Builder
 	printed chan struct{} // closed when stdout is at its end
-}
-
-// lockedFile is written while a script may read it.
-type lockedFile struct {
-	mu sync.Mutex
-	*os.File
-}
-
-func (f *lockedFile) line(text string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, err := fmt.Fprintln(f.File, text)
-	return err
 }
 
 func process(ts *testscript.TestScript) *gatewayProcess {
@@ -99,7 +85,7 @@ func up(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	file, err := os.Create(ts.MkAbs("up.out"))
 	ts.Check(err)
-	p.out, p.stderr, p.printed = &lockedFile{File: file}, strings.Builder{}, make(chan struct{})
+	p.out, p.stderr, p.printed = file, strings.Builder{}, make(chan struct{})
 	program, err := exec.LookPath("fareway")
 	ts.Check(err)
 	p.cmd = exec.Command(program, append([]string{"gateway", "up", "--listen", "127.0.0.1:0", "--data", "data"}, args...)...)
@@ -147,7 +133,7 @@ func (p *gatewayProcess) read(stdout io.Reader, selftest bool, ready chan<- stri
 	sent := false
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		if p.out.line(lines.Text()) != nil {
+		if _, err := fmt.Fprintln(p.out, lines.Text()); err != nil {
 			break
 		}
 		if _, found, ok := strings.Cut(lines.Text(), "listening on "); ok {

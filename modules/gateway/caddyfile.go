@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -80,7 +78,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 	var route caddyhttp.Route
 	for _, name := range []string{"fareway", "fareway_auth", "fareway_limits", "fareway_exchange"} {
 		raw := caddyconfig.JSONModuleObject(struct{}{}, "handler", name, nil)
-		route.HandlersRaw = append(route.HandlersRaw, json.RawMessage(raw))
+		route.HandlersRaw = append(route.HandlersRaw, raw)
 	}
 	return &caddyhttp.Subroute{Routes: caddyhttp.RouteList{route}}, nil
 }

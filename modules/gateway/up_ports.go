@@ -16,6 +16,10 @@ import (
 // well: both listen with SO_REUSEPORT, and each gets a share of the connections. A plain listener is refused.
 func (u *upRun) checkPorts(ctx context.Context, s *site) error {
 	for _, address := range slices.Compact(slices.Sorted(slices.Values(s.listen))) {
+		flag := "--listen"
+		if address == s.admin {
+			flag = "--admin"
+		}
 		ln, err := net.Listen("tcp", address)
 		switch {
 		case err == nil:
@@ -23,11 +27,11 @@ func (u *upRun) checkPorts(ctx context.Context, s *site) error {
 				return fmt.Errorf("trying the address %s: %w", address, err)
 			}
 		case errors.Is(err, syscall.EADDRINUSE):
-			return fmt.Errorf("%s is in use%s: stop what listens there, or choose another address with --listen", address, u.runningHere(ctx, s))
+			return fmt.Errorf("%s is in use%s: stop what listens there, or choose another address with %s", address, u.runningHere(ctx, s), flag)
 		case errors.Is(err, fs.ErrPermission):
-			return fmt.Errorf("listening on %s is not allowed for this user: choose a port above 1023 with --listen, or give the executable the right to (setcap cap_net_bind_service=+ep)", address)
+			return fmt.Errorf("listening on %s is not allowed for this user: choose a port above 1023 with %s, or give the executable the right to (setcap cap_net_bind_service=+ep)", address, flag)
 		default:
-			return fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
+			return fmt.Errorf("listening on %s: %w; choose another address with %s", address, err, flag)
 		}
 	}
 	return nil

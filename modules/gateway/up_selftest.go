@@ -102,14 +102,14 @@ func selftest(ctx context.Context, to endpoint, key string, s shape) (selfResult
 	if err := json.Unmarshal(body, &r); err != nil {
 		return selfResult{}, fmt.Errorf("%s with a body that is not JSON", resp.Status)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return selfResult{}, fmt.Errorf("%s: %s (request %s)", resp.Status, r.Error.Message, resp.Header.Get("X-Request-Id"))
-	}
-	if r.text() == "" {
-		return selfResult{}, fmt.Errorf("the reply has no text (request %s)", resp.Header.Get("X-Request-Id"))
-	}
-	if r.Usage.BilledMicrocents == nil {
-		return selfResult{}, fmt.Errorf("the reply does not say what it cost (request %s)", resp.Header.Get("X-Request-Id"))
+	id := resp.Header.Get("X-Request-Id")
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return selfResult{}, fmt.Errorf("%s (%s): %s", resp.Status, id, r.Error.Message)
+	case r.text() == "":
+		return selfResult{}, fmt.Errorf("the reply has no text (%s)", id)
+	case r.Usage.BilledMicrocents == nil:
+		return selfResult{}, fmt.Errorf("the reply does not say what it cost (%s)", id)
 	}
 	return selfResult{text: r.text(), microcents: *r.Usage.BilledMicrocents}, nil
 }

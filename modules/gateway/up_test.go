@@ -139,6 +139,9 @@ func TestPortInUse(t *testing.T) {
 	err = u.checkPorts(t.Context(), &site{data: data, listen: []string{address}})
 	require.ErrorContains(t, err, address+" is in use: stop what listens there")
 
+	err = u.checkPorts(t.Context(), &site{data: data, admin: address, listen: []string{address}})
+	require.ErrorContains(t, err, "choose another address with --admin")
+
 	t.Run("by a gateway on the same data", func(t *testing.T) {
 		t.Parallel()
 		_, e := admin(t)
@@ -243,7 +246,7 @@ func TestSelftestFailures(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		"refused":      {402, `{"error":{"message":"no credits"}}`, "402 Payment Required: no credits (request req_1)"},
+		"refused":      {402, `{"error":{"message":"no credits"}}`, "402 Payment Required (req_1): no credits"},
 		"not JSON":     {200, `<html>`, "not JSON"},
 		"no text":      {200, `{"usage":{"billed_microcents":1}}`, "no text"},
 		"not metered":  {200, `{"choices":[{"message":{"content":"x"}}]}`, "does not say what it cost"},

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.@-]{1,64}$`)
+
+// checkName keeps the names of accounts and keys to what is safe in a URL, a shell and a log.
+func checkName(kind, name string) error {
+	if !namePattern.MatchString(name) {
+		return problem(http.StatusBadRequest, "%s name %q: a name is 1 to 64 letters, digits and - _ . @", kind, name)
+	}
+	return nil
+}
+
+func checkPlan(e *engine.Engine, plan string) error {
+	if plan == "" {
+		return nil
+	}
+	g := e.Current()
+	if g == nil {
+		return problem(http.StatusServiceUnavailable, "no configuration is active yet: try again in a moment")
+	}
+	if _, ok := g.Plan(plan); ok {
+		return nil
+	}
+	names := planNames(g)
+	if len(names) == 0 {
+		return problem(http.StatusBadRequest, "plan %q is not in %s: it has no plans; add a block `plan %q {}` or leave the plan out", plan, g.Config.Path, plan)
+	}
+	if name := nearest(plan, names); name != "" {
+		return problem(http.StatusBadRequest, "plan %q is not in %s: did you mean %q?", plan, g.Config.Path, name)
+	}
+	return problem(http.StatusBadRequest, "plan %q is not in %s: it has %s", plan, g.Config.Path, strings.Join(names, ", "))
+}
+
+func planNames(g *engine.Generation) []string {
+	names := make([]string, len(g.Config.Plans))
+	for i, p := range g.Config.Plans {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// nearest is the known name that given was most likely meant to be, or "".
+func nearest(given string, known []string) string {
+	if len(known) == 0 {
+		return ""
+	}
+	best := slices.MinFunc(known, func(a, b string) int {
+		return levenshtein.Distance(given, a, nil) - levenshtein.Distance(given, b, nil)
+	})
+	// Two letters in each other's place are a distance of 2.
+	if d := levenshtein.Distance(given, best, nil); d > max(2, len(given)/3) || d >= len(given) {
+		return ""
+	}
+	return best
+}

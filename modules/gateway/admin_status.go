@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"net/http"
+	"os"
+	"runtime/debug"
+)
+
+func (a *AdminAPI) status(*http.Request) (any, error) {
+	v := statusView{PID: os.Getpid(), Version: version(), Data: a.engine.DataDir(),
+		Providers: []providerView{}, Routes: []routeView{}, Plans: []string{}}
+	if err := a.engine.Ready(); err != nil {
+		v.Reason = err.Error()
+	}
+	v.Ready = v.Reason == ""
+	g := a.engine.Current()
+	if g == nil {
+		return v, nil
+	}
+	v.Config, v.ConfigHash, v.Generation = g.Config.Path, g.Config.Hash, g.Number
+	for _, p := range g.Config.Providers {
+		v.Providers = append(v.Providers, providerView{Name: p.Name, Plugin: p.Plugin, Ready: g.Ready(p.Name)})
+	}
+	for _, r := range g.Config.Routes {
+		v.Routes = append(v.Routes, routeView{Name: r.Name, Provider: r.Provider, Model: r.Model})
+	}
+	v.Plans = append(v.Plans, planNames(g)...)
+	return v, nil
+}
+
+// version is this module's version in the executable: its main module, or a dependency in a build by xcaddy.
+func version() string {
+	const path = "github.com/fareway/fareway"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == path && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "unknown"
+}
