@@ -45,13 +45,14 @@ func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {
 }
 
 // upstream is the request as the route gets it. What the contract does not say is forwarded is not in it.
-func (a *attempt) upstream(req *llm.Request) *llm.Request {
-	up := *req
+func (a *attempt) upstream(req *request) *llm.Request {
+	up := *req.LLM
 	up.Attempt = a.id
 	up.Model = a.route.Model
 	up.MaxTokens = a.allowance
-	up.Stop = req.Stop[:min(len(req.Stop), maxStops)]
+	up.Stop = up.Stop[:min(len(up.Stop), maxStops)]
 	up.EstimateUsage = a.route.Metering == config.MeteringEstimate
+	up.Whole = !req.Stream
 	return &up
 }
 

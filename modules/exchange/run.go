@@ -158,7 +158,7 @@ func (x *exchange) try() *failure {
 	ctx, cancel := context.WithTimeoutCause(x.ctx, a.route.Timeout, errAttemptTimeout)
 	defer cancel()
 	backend := x.gen.Backend(a.route.Provider)
-	stream, err := backend.Generate(undated{ctx}, a.upstream(x.req.LLM))
+	stream, err := backend.Generate(undated{ctx}, a.upstream(x.req))
 	if err != nil {
 		return x.failed(ctx, err)
 	}

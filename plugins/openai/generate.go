@@ -22,6 +22,11 @@ const (
 
 // Generate implements provider.Provider.
 func (o *OpenAI) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	if o.settings.AlwaysStream {
+		streamed := *req
+		streamed.Whole = false
+		req = &streamed
+	}
 	body, err := chat.EncodeRequest(nil, req)
 	if err != nil {
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)

@@ -1,8 +1,8 @@
 // Package openai is the provider for every service that speaks OpenAI's chat completions: OpenAI itself,
 // Ollama, vLLM, llama.cpp's server, OpenRouter and many more.
 //
-// It asks for a stream with usage at its end, and takes what comes: a stream with usage anywhere or nowhere,
-// or a reply in one piece. It keeps nothing between requests but connections. It cannot prove what was used
+// It asks for a stream with usage at its end, or for a reply in one piece where nobody sees it earlier, and
+// takes what comes: a stream with usage anywhere or nowhere, or a reply in one piece. It keeps nothing between requests but connections. It cannot prove what was used
 // after a cancel, for this API has no such thing, so it is no provider.CancelProver: the gateway reads
 // abandoned replies to their end.
 //
@@ -20,8 +20,9 @@ import (
 
 // Settings are what an operator can set.
 type Settings struct {
-	BaseURL string `hcl:"base_url" doc:"Where the service is: its address up to what comes before /chat/completions, such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:11434/v1\". An address without a path gets /v1. Over http:// prompts and the key travel in clear."`
-	APIKey  string `hcl:"api_key,optional" secret:"true" doc:"The key of the service, sent as a bearer token. White space around it is dropped. Default: none, as local services have it."`
+	BaseURL      string `hcl:"base_url" doc:"Where the service is: its address up to what comes before /chat/completions, such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:11434/v1\". An address without a path gets /v1. Over http:// prompts and the key travel in clear."`
+	APIKey       string `hcl:"api_key,optional" secret:"true" doc:"The key of the service, sent as a bearer token. White space around it is dropped. Default: none, as local services have it."`
+	AlwaysStream bool   `hcl:"always_stream,optional" doc:"Ask for a stream also where the client waits for the reply in one piece. Set it when something between the gateway and the service drops connections that are silent for a minute or so; it costs more CPU time. Default: false."`
 }
 
 // OpenAI is the provider.

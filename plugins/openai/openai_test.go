@@ -17,7 +17,7 @@ import (
 )
 
 // start makes a started provider with these settings.
-func start(t *testing.T, values map[string]string) provider.Provider {
+func start(t *testing.T, values any) provider.Provider {
 	t.Helper()
 	p := openai.New()
 	raw, err := json.Marshal(values)
@@ -158,6 +158,38 @@ func TestReplyInOnePieceThoughAStreamWasAsked(t *testing.T) {
 	require.Equal(t, &llm.Usage{Input: llm.Count(5), Output: llm.Count(1)}, fold(events).Usage)
 }
 
+func TestOnePieceSaysWhatAStreamSays(t *testing.T) {
+	t.Parallel()
+	s := upstream.Start(t, upstream.Options{})
+	reply := upstream.Reply{Model: "m-2026", Steps: []upstream.Step{upstream.Text("let me"), upstream.Text(" see"),
+		upstream.ToolCall(0, "call_a", "weather"), upstream.Arguments(0, `{"city":"Rome"}`),
+		upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}}
+	whole := ask("x")
+	whole.Whole = true
+	var folds []*llm.Reply
+	for n, c := range []struct {
+		request  *llm.Request
+		always   bool
+		streamed bool
+	}{
+		{ask("x"), false, true},
+		{whole, false, false},
+		{whole, true, true},
+	} {
+		s.Enqueue(reply)
+		events, err := generate(t, start(t, map[string]any{"base_url": s.BaseURL(), "always_stream": c.always}), c.request)
+		require.NoError(t, err)
+		folds = append(folds, fold(events))
+		got, err := s.Request(patient(t), int64(n)+1)
+		require.NoError(t, err)
+		require.Equal(t, c.streamed, got.Stream)
+	}
+	require.NotNil(t, folds[0].Usage)
+	require.Len(t, folds[0].Items, 2)
+	require.Equal(t, folds[0], folds[1])
+	require.Equal(t, folds[0], folds[2])
+}
+
 func TestRequestIsWhatTheServiceTakes(t *testing.T) {
 	t.Parallel()
 	s, p := pair(t, upstream.Options{})
@@ -190,13 +222,14 @@ func TestRequestIsWhatTheServiceTakes(t *testing.T) {
 	require.NotContains(t, string(got.Body), "att-1", "the attempt's id is the gateway's business")
 	require.Empty(t, got.Header.Get("Authorization"), "no key, no header")
 
-	req.Unsupported = []string{"stop", "temperature"}
+	req.Whole, req.Unsupported = true, []string{"stop", "temperature"}
 	_, err = generate(t, p, req)
 	require.NoError(t, err)
 	got, err = s.Request(patient(t), 2)
 	require.NoError(t, err)
 	require.NotContains(t, string(got.Body), `"stop"`)
 	require.NotContains(t, string(got.Body), `"temperature"`)
+	require.False(t, got.Stream, "nobody waits for pieces")
 }
 
 func TestKeyIsSent(t *testing.T) {
@@ -269,7 +302,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	schema, err := provider.SettingsSchema(openai.New().(provider.Configurable).Settings())
 	require.NoError(t, err)
-	require.Len(t, schema.Attributes, 2)
+	require.Len(t, schema.Attributes, 3)
 	for _, a := range schema.Attributes {
 		require.NotEmpty(t, a.Doc)
 		require.Equal(t, a.Name == "api_key", a.Secret)

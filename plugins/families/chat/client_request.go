@@ -11,8 +11,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// EncodeRequest appends the body that asks an upstream for a streamed reply with usage at its end. It sends
-// what the canonical request says and nothing else. Of what req.Unsupported names, "stop" and "temperature"
+// EncodeRequest appends the body that asks an upstream for a reply: for a stream with usage at its end, or for
+// one piece where req.Whole allows it. It sends what the canonical request says and nothing else. Of what req.Unsupported names, "stop" and "temperature"
 // are left out, "stream_options" too (such an upstream may then report no usage), and for "max_tokens" the
 // newer name max_completion_tokens is sent. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
@@ -29,9 +29,12 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
 		}
 	}
-	b = append(b, `],"stream":true`...)
-	if !refused("stream_options") {
-		b = append(b, `,"stream_options":{"include_usage":true}`...)
+	b = append(b, ']')
+	if !req.Whole {
+		b = append(b, `,"stream":true`...)
+		if !refused("stream_options") {
+			b = append(b, `,"stream_options":{"include_usage":true}`...)
+		}
 	}
 	if req.MaxTokens > 0 {
 		if refused("max_tokens") {

@@ -310,6 +310,7 @@ func TestEncodeRequest(t *testing.T) {
 	require.Equal(t, plain+`,"stream_options":{"include_usage":true},"max_tokens":9,"temperature":0.3,"stop":["a","\n"]`+tools, encode(full))
 	full.Unsupported = []string{"stop", "temperature", "max_tokens", "stream_options"}
 	require.Equal(t, plain+`,"max_completion_tokens":9`+tools, encode(full))
+	require.Equal(t, strings.TrimSuffix(plain, `,"stream":true`)+"}", encode(&llm.Request{Model: "m", Messages: hi, Whole: true}))
 
 	strict := true
 	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}), `"response_format":{"type":"json_object"}}`)

@@ -718,6 +718,9 @@ type GenerateRequest struct {
 	// When the upstream reports no usage: true asks the provider to count for itself and to mark the usage
 	// estimated; false leaves the reply without usage.
 	EstimateUsage bool `protobuf:"varint,11,opt,name=estimate_usage,json=estimateUsage,proto3" json:"estimate_usage,omitempty"`
+	// Nobody sees the reply before its end: the upstream may be asked for it in one piece, which is cheaper
+	// than a stream. The events are the same, and come when they come.
+	Whole         bool `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -825,6 +828,13 @@ func (x *GenerateRequest) GetUnsupported() []string {
 func (x *GenerateRequest) GetEstimateUsage() bool {
 	if x != nil {
 		return x.EstimateUsage
+	}
+	return false
+}
+
+func (x *GenerateRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
 	}
 	return false
 }
@@ -2277,7 +2287,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\"\x0f\n" +
 	"\rHealthRequest\"&\n" +
 	"\x0eHealthResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"\xd6\x03\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"\xec\x03\n" +
 	"\x0fGenerateRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x128\n" +
@@ -2292,7 +2302,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x06format\x18\t \x01(\v2\x1b.fareway.provider.v1.FormatR\x06format\x12 \n" +
 	"\vunsupported\x18\n" +
 	" \x03(\tR\vunsupported\x12%\n" +
-	"\x0eestimate_usage\x18\v \x01(\bR\restimateUsageB\x0e\n" +
+	"\x0eestimate_usage\x18\v \x01(\bR\restimateUsage\x12\x14\n" +
+	"\x05whole\x18\f \x01(\bR\x05wholeB\x0e\n" +
 	"\f_temperature\"\x82\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12/\n" +

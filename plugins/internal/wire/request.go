@@ -15,6 +15,7 @@ func RequestToProto(r *llm.Request) *proto.GenerateRequest {
 		Stop:          r.Stop,
 		Unsupported:   r.Unsupported,
 		EstimateUsage: r.EstimateUsage,
+		Whole:         r.Whole,
 	}
 	for _, m := range r.Messages {
 		out.Messages = append(out.Messages, messageToProto(m))
@@ -57,6 +58,7 @@ func RequestFromProto(r *proto.GenerateRequest) *llm.Request {
 		Stop:          r.GetStop(),
 		Unsupported:   r.GetUnsupported(),
 		EstimateUsage: r.GetEstimateUsage(),
+		Whole:         r.GetWhole(),
 		ToolChoice: llm.ToolChoice{
 			Mode: llm.ToolMode(r.GetToolChoice().GetMode()),
 			Name: r.GetToolChoice().GetName(),
