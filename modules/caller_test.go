@@ -2,12 +2,14 @@ package modules_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,6 +110,25 @@ func (c *caller) Do(method, path, body string, header ...string) answer {
 func (c *caller) Post(path, body string, header ...string) answer {
 	c.t.Helper()
 	return c.Do(http.MethodPost, path, body, header...)
+}
+
+// SetState changes the state of the caller's account, as an operator does.
+func (c *caller) SetState(to ledger.State) {
+	c.t.Helper()
+	_, err := c.Engine.Store().SetState(context.Background(), c.Account.ID, to)
+	require.NoError(c.t, err)
+	c.Engine.ForgetKeys()
+}
+
+// Revoke revokes the caller's key, as an operator does.
+func (c *caller) Revoke() {
+	c.t.Helper()
+	keys, err := c.Engine.Store().Keys(context.Background(), c.Account.ID)
+	require.NoError(c.t, err)
+	first := slices.IndexFunc(keys, func(k ledger.Key) bool { return k.Name == "first" })
+	_, err = c.Engine.Store().RevokeKey(context.Background(), keys[first].ID)
+	require.NoError(c.t, err)
+	c.Engine.ForgetKeys()
 }
 
 // raw posts a body with header lines as they are, for what Go's client would tidy up.

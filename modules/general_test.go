@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/entry"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
@@ -241,8 +242,7 @@ func TestErrorsCarryIDs(t *testing.T) {
 			return c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "Bearer nonsense")
 		})
 		check(403, "permission_denied", "suspended", func(c *caller) answer {
-			_, err := c.Engine.Store().SetState(context.Background(), c.Account.ID, "suspended")
-			require.NoError(c.t, err)
+			c.SetState(ledger.Suspended)
 			return c.Ask(sh)
 		})
 		check(404, "model_not_found", "model", func(c *caller) answer { return c.Ask(sh, `"model":"service/turbo"`) })
