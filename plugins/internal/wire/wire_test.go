@@ -1,0 +1,234 @@
+package wire_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	goproto "google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// across sends a message over the wire.
+func across[M goproto.Message](t require.TestingT, m, into M) M {
+	b, err := goproto.Marshal(m)
+	require.NoError(t, err)
+	require.NoError(t, goproto.Unmarshal(b, into))
+	return into
+}
+
+// maybe draws nil or a pointer to a value.
+func maybe[T any](t *rapid.T, g *rapid.Generator[T], label string) *T {
+	if rapid.Bool().Draw(t, label+" present") {
+		v := g.Draw(t, label)
+		return &v
+	}
+	return nil
+}
+
+func drawMessage(t *rapid.T) llm.Message {
+	text := rapid.String()
+	m := llm.Message{
+		Role:    rapid.SampledFrom([]llm.Role{llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool}).Draw(t, "role"),
+		CallID:  text.Draw(t, "call id"),
+		IsError: rapid.Bool().Draw(t, "is error"),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "parts") {
+		if rapid.Bool().Draw(t, "call") {
+			m.Parts = append(m.Parts, llm.Part{Call: &llm.ToolCall{
+				ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "arguments"),
+			}})
+		} else {
+			m.Parts = append(m.Parts, llm.Text(text.Draw(t, "text")))
+		}
+	}
+	return m
+}
+
+func drawRequest(t *rapid.T) *llm.Request {
+	text := rapid.String()
+	schema := rapid.SliceOfN(rapid.Byte(), 1, 20)
+	r := &llm.Request{
+		Attempt:       text.Draw(t, "attempt"),
+		Model:         text.Draw(t, "model"),
+		MaxTokens:     rapid.Int64().Draw(t, "max tokens"),
+		Temperature:   maybe(t, rapid.Float64(), "temperature"),
+		EstimateUsage: rapid.Bool().Draw(t, "estimate"),
+		ToolChoice: llm.ToolChoice{
+			Mode: rapid.SampledFrom([]llm.ToolMode{llm.ToolAuto, llm.ToolNone, llm.ToolRequired, llm.ToolNamed}).Draw(t, "mode"),
+			Name: text.Draw(t, "choice"),
+		},
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "messages") {
+		r.Messages = append(r.Messages, drawMessage(t))
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "tools") {
+		r.Tools = append(r.Tools, llm.Tool{
+			Name: text.Draw(t, "name"), Description: text.Draw(t, "description"), Schema: schema.Draw(t, "schema"),
+		})
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "stops") {
+		r.Stop = append(r.Stop, text.Draw(t, "stop"))
+		r.Unsupported = append(r.Unsupported, text.Draw(t, "unsupported"))
+	}
+	if rapid.Bool().Draw(t, "format present") {
+		r.Format = &llm.Format{
+			Kind: rapid.SampledFrom([]llm.FormatKind{llm.FormatJSONObject, llm.FormatJSONSchema}).Draw(t, "format"),
+			Name: text.Draw(t, "name"), Description: text.Draw(t, "description"),
+			Schema: schema.Draw(t, "schema"), Strict: maybe(t, rapid.Bool(), "strict"),
+		}
+	}
+	return r
+}
+
+func TestRequestsCrossUnchanged(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawRequest(t)
+		require.Equal(t, want, wire.RequestFromProto(across(t, wire.RequestToProto(want), &proto.GenerateRequest{})))
+	})
+}
+
+func drawUsage(t *rapid.T) *llm.Usage {
+	count := rapid.Int64Range(0, 1<<40)
+	return &llm.Usage{
+		Input: maybe(t, count, "input"), CacheRead: maybe(t, count, "cache read"), CacheWrite: maybe(t, count, "cache write"),
+		Output: maybe(t, count, "output"), Reasoning: maybe(t, count, "reasoning"),
+		Estimated: rapid.Bool().Draw(t, "estimated"),
+	}
+}
+
+func TestEventsCrossUnchanged(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String()
+		want := llm.Event{Kind: llm.EventKind(rapid.IntRange(int(llm.EventAccepted), int(llm.EventFinish)).Draw(t, "kind"))}
+		switch want.Kind {
+		case llm.EventAccepted:
+			want.Model = text.Draw(t, "model")
+		case llm.EventText, llm.EventReasoning:
+			want.Text = text.Draw(t, "text")
+		case llm.EventToolCall:
+			want.Index, want.ID, want.Name = rapid.IntRange(0, 99).Draw(t, "index"), text.Draw(t, "id"), text.Draw(t, "name")
+		case llm.EventToolArguments:
+			want.Index, want.Text = rapid.IntRange(0, 99).Draw(t, "index"), text.Draw(t, "text")
+		case llm.EventToolEnd:
+			want.Index = rapid.IntRange(0, 99).Draw(t, "index")
+		case llm.EventUsage:
+			want.Usage = drawUsage(t)
+		case llm.EventFinish:
+			want.Finish = llm.FinishReason(text.Draw(t, "finish"))
+			want.Model = text.Draw(t, "model")
+		}
+		require.Equal(t, want, wire.EventFromProto(across(t, wire.EventToProto(want), &proto.Event{})))
+	})
+}
+
+func TestGAP109UsageKeepsZeroApartFromAbsent(t *testing.T) {
+	t.Parallel()
+	t.Run("GAP-109 explicit zero is zero, absent is absent", func(t *testing.T) {
+		t.Parallel()
+		want := &llm.Usage{Input: llm.Count(7), CacheRead: llm.Count(0)}
+		got := wire.UsageFromProto(across(t, wire.UsageToProto(want), &proto.Usage{}))
+		require.Equal(t, want, got)
+		require.Nil(t, got.CacheWrite)
+		require.NotNil(t, got.CacheRead)
+	})
+}
+
+func TestFailuresCross(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []llm.ErrorKind{
+		llm.ErrUpstream, llm.ErrRejected, llm.ErrPolicy, llm.ErrContext, llm.ErrCapacity,
+		llm.ErrCredentials, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
+	} {
+		want := &llm.Error{Kind: kind, Message: "why", Status: 429, RetryAfter: 1500 * time.Millisecond}
+		require.Equal(t, want, wire.FailureFromProto(across(t, wire.FailureToProto(want), &proto.Failure{})))
+	}
+	require.Nil(t, wire.FailureToProto(nil))
+	require.Nil(t, wire.FailureFromProto(nil))
+	for _, err := range []error{
+		errors.New("plain"),                                     // not typed
+		&llm.Error{Kind: llm.ErrDied, Message: "plain"},         // a provider cannot say this
+		&llm.Error{Kind: "of tomorrow", Message: "plain"},       // nor this
+		errors.Join(llm.Errorf(llm.ErrUpstream, "%s", "plain")), // wrapped
+	} {
+		require.Equal(t, &llm.Error{Kind: llm.ErrUpstream, Message: "plain"}, wire.FailureFromProto(wire.FailureToProto(err)))
+	}
+}
+
+func TestALongFailureIsCut(t *testing.T) {
+	t.Parallel()
+	f := wire.FailureToProto(errors.New("\xff" + strings.Repeat("ü", 10<<10)))
+	require.Less(t, len(f.GetMessage()), 5<<10)
+	require.True(t, utf8.ValidString(f.GetMessage()))
+}
+
+func TestSchemasCrossUnchanged(t *testing.T) {
+	t.Parallel()
+	want := settings.Schema{
+		Attributes: []settings.Attribute{{Name: "a", Type: settings.ListString, Required: true, Secret: true, Doc: "d"}},
+		Blocks: []settings.Block{{Name: "b", Many: true, Doc: "e", Schema: settings.Schema{
+			Attributes: []settings.Attribute{{Name: "c", Type: settings.Number}},
+		}}},
+	}
+	require.Equal(t, want, wire.SchemaFromProto(across(t, wire.SchemaToProto(want), &proto.Schema{})))
+}
+
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	accepted := llm.Event{Kind: llm.EventAccepted}
+	finish := llm.Event{Kind: llm.EventFinish}
+	call := func(i int) llm.Event { return llm.Event{Kind: llm.EventToolCall, Index: i, ID: "i", Name: "n"} }
+	args := func(i int) llm.Event { return llm.Event{Kind: llm.EventToolArguments, Index: i, Text: "{"} }
+	end := func(i int) llm.Event { return llm.Event{Kind: llm.EventToolEnd, Index: i} }
+	say := func(s string) llm.Event { return llm.Event{Kind: llm.EventText, Text: s} }
+	used := func(u *llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage: u} }
+	for _, test := range []struct {
+		name   string
+		events []llm.Event
+		want   string // "" for a legal sequence, otherwise a part of the last event's error
+	}{
+		{"all kinds", []llm.Event{accepted, {Kind: llm.EventReasoning, Text: "hm"}, say("a"), call(0), args(0), call(1), args(1), args(0), end(0), end(1), used(&llm.Usage{}), say("b"), used(&llm.Usage{}), finish}, ""},
+		{"no text", []llm.Event{accepted, finish}, ""},
+		{"text first", []llm.Event{say("a")}, "before accepted"},
+		{"finish first", []llm.Event{finish}, "before accepted"},
+		{"accepted twice", []llm.Event{accepted, accepted}, "twice"},
+		{"after the finish", []llm.Event{accepted, finish, say("a")}, "after the reply's finish"},
+		{"finished twice", []llm.Event{accepted, finish, finish}, "after the reply's finish"},
+		{"a call is left out", []llm.Event{accepted, call(1)}, "call 0 was due"},
+		{"a call twice", []llm.Event{accepted, call(0), call(0)}, "call 1 was due"},
+		{"a call without a name", []llm.Event{accepted, {Kind: llm.EventToolCall, ID: "i"}}, "without a name"},
+		{"arguments of no call", []llm.Event{accepted, args(0)}, "not open"},
+		{"arguments of an ended call", []llm.Event{accepted, call(0), end(0), args(0)}, "not open"},
+		{"arguments after text", []llm.Event{accepted, call(0), say("a"), args(0)}, "not open"},
+		{"a negative index", []llm.Event{accepted, args(-1)}, "not open"},
+		{"an end twice", []llm.Event{accepted, call(0), end(0), end(0)}, "not open"},
+		{"half a character", []llm.Event{accepted, say("\xc3")}, "UTF-8"},
+		{"usage without usage", []llm.Event{accepted, used(nil)}, "empty"},
+		{"negative usage", []llm.Event{accepted, used(&llm.Usage{Output: llm.Count(-1)})}, "negative"},
+		{"an unknown kind", []llm.Event{{Kind: 99}}, "unknown kind"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var order wire.Order
+			for i, ev := range test.events {
+				err := order.Check(ev)
+				if i < len(test.events)-1 || test.want == "" {
+					require.NoError(t, err)
+					continue
+				}
+				require.ErrorContains(t, err, test.want)
+				require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+			}
+		})
+	}
+}
