@@ -56,7 +56,7 @@ func (r *Reply) Add(ev Event) {
 	}
 }
 
-// Close completes the items. Call it once, after the last event and before reading Items.
+// Close completes the items. Call it before reading Items; more events may follow, and another Close.
 func (r *Reply) Close() {
 	r.closeText()
 	for _, c := range r.calls {
@@ -71,7 +71,7 @@ func (r *Reply) closeText() {
 	}
 	for i := len(r.Items) - 1; i >= 0; i-- {
 		if r.Items[i].Call == nil {
-			r.Items[i].Text = r.text.String()
+			r.Items[i].Text += r.text.String()
 			break
 		}
 	}
