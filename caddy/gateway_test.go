@@ -64,7 +64,7 @@ func startGateway(t testing.TB, f files) *gateway {
 	}
 	g := runGateway(t, dir)
 	t.Cleanup(func() {
-		if !g.hasEnded() {
+		if !g.hasEnded() && !t.Failed() {
 			g.stop(t)
 			require.True(t, verifyOffline(t, dir).OK)
 		}

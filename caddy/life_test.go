@@ -1,0 +1,257 @@
+//go:build linux
+
+package main_test
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// running is a part of what `gateway status` tells.
+type running struct {
+	Generation uint64
+	Providers  []struct {
+		Name  string
+		Ready bool
+	}
+}
+
+func TestReload(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	key := g.account(t, 1_000_000)
+	for _, s := range shapes {
+		s.send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, s)
+	}
+	plugins := pids(g.children(t))
+	require.Len(t, plugins, 1)
+	before := g.metrics(t)
+	streams := openAll(t, g, up, key)
+
+	caddyfile := filepath.Join(g.Dir, "Caddyfile")
+	b, err := os.ReadFile(caddyfile)
+	require.NoError(t, err)
+	changed := strings.Replace(string(b), "\n\tfareway\n", "\n\theader X-Site changed\n\tfareway\n", 1)
+	require.NotEqual(t, string(b), changed)
+	require.NoError(t, os.WriteFile(caddyfile, []byte(changed), 0o600))
+	reload := func(args ...string) (string, error) {
+		cmd := fareway(g.Dir, append([]string{"reload", "--config", caddyfile, "--address", "unix/" + filepath.Join(g.Dir, "admin.sock")}, args...)...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := reload()
+	require.NoError(t, err, out)
+
+	var status running
+	g.call(t, "GET", "/fareway/status", nil, &status)
+	require.EqualValues(t, 2, status.Generation)
+	after := shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true)
+	after.whole(t, shapes[0])
+	require.Equal(t, "changed", after.Header.Get("X-Site"), "the new configuration serves")
+	require.Equal(t, plugins, pids(g.children(t)), "a provider that has not changed stays")
+
+	counted := g.metrics(t)
+	for name, n := range before {
+		if strings.Contains(name, "_total") || strings.Contains(name, "_count") || strings.Contains(name, "_sum") {
+			require.GreaterOrEqual(t, counted[name], n, name)
+		}
+	}
+	const chats = `fareway_requests_total{endpoint="chat",status="200"}`
+	require.Equal(t, before[chats]+1, counted[chats])
+	require.Positive(t, counted["fareway_held_microcents"], "the live streams' holds")
+
+	// One with a mistake is refused, and the one before it serves.
+	require.NoError(t, os.WriteFile(filepath.Join(g.Dir, "gateway.hcl"), []byte(hcl(up)+"\nrout \"small\" {}\n"), 0o600))
+	out, err = reload("--force")
+	require.Error(t, err)
+	require.Contains(t, out, "gateway.hcl:22:1", "%s", out)
+	require.Contains(t, out, "Did you mean")
+	g.call(t, "GET", "/fareway/status", nil, &status)
+	require.EqualValues(t, 2, status.Generation)
+	shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, shapes[0])
+
+	// And all that time the streams from before are as they were.
+	up.Open("go")
+	for _, s := range shapes {
+		require.Equal(t, billing{Microcents: price(2, 2)}, streams[s.name].whole(t, s), s.name)
+	}
+	g.settled(t)
+	require.Equal(t, before[chats]+3, g.metrics(t)[chats])
+}
+
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	key := g.account(t, 1_000_000)
+	streams := openAll(t, g, up, key)
+	plugins := g.children(t)
+	require.Len(t, plugins, 1)
+
+	g.terminate(t)
+	g.readiness(t, http.StatusServiceUnavailable)
+	require.False(t, g.hasEnded(), "it waits for the streams")
+	require.False(t, plugins[0].hasEnded(0))
+	up.Open("go")
+	for _, s := range shapes {
+		require.Equal(t, billing{Microcents: price(2, 2)}, streams[s.name].whole(t, s), s.name)
+	}
+	g.endedWell(t)
+	require.True(t, plugins[0].hasEnded(0), "the plugin is left")
+
+	report := verifyOffline(t, g.Dir)
+	require.True(t, report.OK, report.Problem)
+	require.Zero(t, report.Holds)
+	b := readBook(t, g.Dir)
+	for _, s := range shapes {
+		r := b.requests[streams[s.name].Header.Get("X-Request-Id")]
+		require.Equal(t, "settled", r.state)
+		require.Equal(t, []int64{-price(2, 2)}, r.entries)
+	}
+}
+
+// TestNoOrphans: nobody is there any more to end the plugins of a gateway that was killed.
+func TestNoOrphans(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := startGateway(t, files{"gateway.hcl": hcl(up) + "\nprovider \"echo\" {\n  plugin = \"echo\"\n}\n"})
+	openAll(t, g, up, g.account(t, 1_000_000))
+	plugins := g.children(t)
+	require.Len(t, plugins, 2)
+	g.kill()
+	killed := time.Now()
+	for _, p := range plugins {
+		require.True(t, p.hasEnded(3*time.Second-time.Since(killed)), "plugin %d is left", p.pid)
+	}
+}
+
+func TestPluginComesBack(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	key := g.account(t, 1_000_000)
+	streams := openAll(t, g, up, key)
+	plugins := g.children(t)
+	require.Len(t, plugins, 1)
+	plugins[0].kill(t)
+
+	for _, s := range shapes {
+		t.Run("SSE-29 SSE-36 BILL-25 "+s.name, func(t *testing.T) {
+			reply := streams[s.name].all(t)
+			require.NotContains(t, reply, s.end)
+			if s.name == "messages" { // whose errors have no code
+				require.Contains(t, reply, "event: error")
+			} else {
+				require.Contains(t, reply, `"stream_error"`)
+			}
+		})
+	}
+	g.settled(t)
+	require.EqualValues(t, 1_000_000*1_000_000, worth(t, g, key), "a failure of the service is free")
+
+	// It starts again by itself.
+	eventually(t, func() (bool, string) {
+		state := g.metrics(t)[`fareway_provider_state{provider="up",state="ready"}`]
+		return state == 1 && len(g.children(t)) == 1, strconv.FormatFloat(state, 'f', -1, 64)
+	})
+	require.NotEqual(t, pids(plugins), pids(g.children(t)))
+	shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, shapes[0])
+
+	g.terminate(t)
+	<-g.ended
+	require.NoError(t, g.err)
+	require.Contains(t, g.stderr.String(), `"provider":"up"`, "the operator is told by name")
+}
+
+func pids(children []child) []int {
+	var all []int
+	for _, c := range children {
+		all = append(all, c.pid)
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// settled waits until nothing is on hold.
+func (g *gateway) settled(t testing.TB) {
+	t.Helper()
+	eventually(t, func() (bool, string) {
+		m := g.metrics(t)
+		return m["fareway_held_microcents"] == 0 && g.verify(t).Holds == 0, "something is on hold"
+	})
+}
+
+// metrics reads the gateway's own from the admin API, by name and labels.
+func (g *gateway) metrics(t testing.TB) map[string]float64 {
+	t.Helper()
+	resp, err := g.admin.Get("http://localhost/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	all := map[string]float64{}
+	for line := range strings.Lines(string(b)) {
+		if !strings.HasPrefix(line, "fareway_") {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		n, err := strconv.ParseFloat(strings.TrimSpace(line[i:]), 64)
+		require.NoError(t, err, line)
+		all[line[:i]] = n
+	}
+	return all
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: model})
+	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	key := g.account(t, 1_000_000)
+	for _, s := range shapes {
+		for _, stream := range []bool{false, true} {
+			require.Equal(t, http.StatusOK, s.send(t, http.DefaultClient, g.URL, key, "hello", stream).StatusCode)
+		}
+	}
+	up.Enqueue(upstream.Refuse(upstream.ServerError()))
+	require.Equal(t, http.StatusBadGateway, shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", false).StatusCode)
+	g.settled(t)
+
+	// The request is counted after its reply has ended.
+	want := map[string]float64{
+		`fareway_requests_total{endpoint="chat",status="200"}`:            2,
+		`fareway_requests_total{endpoint="responses",status="200"}`:       2,
+		`fareway_requests_total{endpoint="messages",status="200"}`:        2,
+		`fareway_requests_total{endpoint="chat",status="502"}`:            1,
+		`fareway_tokens_total{class="input",route="standard"}`:            6 * 2,
+		`fareway_tokens_total{class="output",route="standard"}`:           6,
+		`fareway_charged_microcents_total{route="standard"}`:              float64(6 * price(2, 1)),
+		`fareway_upstream_errors_total{kind="upstream",route="standard"}`: 1,
+		`fareway_provider_state{provider="up",state="ready"}`:             1,
+		`fareway_ledger_duration_seconds_count{operation="settle"}`:       7,
+		`fareway_time_to_first_event_seconds_count{endpoint="chat"}`:      3,
+		`fareway_request_duration_seconds_count{endpoint="messages"}`:     2,
+		`fareway_held_microcents`:                                         0,
+		`fareway_config_generation`:                                       1,
+	}
+	eventually(t, func() (bool, string) {
+		got := g.metrics(t)
+		for name, n := range want {
+			if value, ok := got[name]; !ok || value != n {
+				return false, name + ": " + strconv.FormatFloat(value, 'f', -1, 64) + " of " + strings.Join(slices.Sorted(maps.Keys(got)), "\n")
+			}
+		}
+		return true, ""
+	})
+}
