@@ -17,7 +17,11 @@ func TestNoPluginIsLeftThreeSecondsAfterItsGatewayWasKilled(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
+	tmp, err := os.MkdirTemp("", "fw") //nolint:usetesting // t.TempDir is too long for a socket
+	require.NoError(t, err)
+	defer os.RemoveAll(tmp)
 	gateway := exec.CommandContext(t.Context(), self, "run-host")
+	gateway.Env = append(os.Environ(), "TMPDIR="+tmp)
 	out, err := gateway.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, gateway.Start())
@@ -32,6 +36,9 @@ func TestNoPluginIsLeftThreeSecondsAfterItsGatewayWasKilled(t *testing.T) {
 	require.NoError(t, gateway.Process.Kill())
 	require.True(t, endsWithin(t, plugin, 3*time.Second), "the plugin still runs")
 	require.Error(t, gateway.Wait())
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left, "the plugin removes its socket")
 }
 
 // endsWithin waits for the end of the process behind a pidfd.

@@ -179,8 +179,7 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 	case "silent end":
 		return nil
 	case "panic":
-		var m map[string]int
-		m["x"] = 1
+		return say(req.Messages[len(req.Messages)].Text())
 	case "exit":
 		fmt.Fprintln(os.Stderr, "out of paper")
 		os.Exit(7)
@@ -300,7 +299,7 @@ func rest(s *host.Stream) ([]llm.Event, error) {
 	var all []llm.Event
 	for {
 		events, err := s.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {

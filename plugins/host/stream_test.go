@@ -58,7 +58,7 @@ func TestHowAnAttemptCanEnd(t *testing.T) {
 	for script, want := range map[string]string{
 		"too early":  "accepted must be the first",
 		"silent end": "without a finish",
-		"panic":      "assignment to entry in nil map",
+		"panic":      "index out of range",
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()

@@ -124,10 +124,8 @@ func TestHowGenerateMayEnd(t *testing.T) {
 		{"text before accepted", func(_ context.Context, _ *llm.Request, send func(llm.Event) error) error {
 			return send(say("hi"))
 		}, nil, llm.ErrProtocol},
-		{"a panic of the runtime", func(context.Context, *llm.Request, func(llm.Event) error) error {
-			var m map[string]int
-			m["x"]++
-			return nil
+		{"a panic of the runtime", func(_ context.Context, req *llm.Request, send func(llm.Event) error) error {
+			return send(say(req.Messages[0].Text()))
 		}, nil, llm.ErrProtocol},
 		{"a panic with a value", func(context.Context, *llm.Request, func(llm.Event) error) error {
 			panic("the prompt was: secret")
