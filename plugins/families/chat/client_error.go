@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	maxErrorText  = 200            // bytes of an upstream's message that are kept for the log
-	maxErrorWord  = 24             // a longer word may be a key or an identifier of someone's
+	maxErrorWord  = 48             // bytes of a word that an upstream's code, type or param may be
 	maxRetryAfter = 24 * time.Hour // a longer wait is no information
 )
 
@@ -44,9 +43,8 @@ func bodyError(status int, failure jsonview.View) *llm.Error {
 	if n, ok := failure.Get("code").Int(); ok && status == 0 && 400 <= n && n < 600 {
 		status = int(n)
 	}
-	e := &llm.Error{Kind: classify(status, code, kind, message), Status: status}
-	e.Message = logText(e.Kind, code, kind, message)
-	return e
+	param, _ := failure.Get("param").Str()
+	return &llm.Error{Kind: classify(status, code, kind, message), Status: status, Message: logText(code, kind, param)}
 }
 
 // classify tells the kinds apart by what the known upstreams say. Codes and types are compared whole or by
@@ -90,36 +88,27 @@ func classify(status int, code, kind, message string) llm.ErrorKind {
 	return llm.ErrUpstream
 }
 
-// logText is what the operator reads: the upstream's code and type, and the beginning of its message. Words
-// that may be keys are blotted out, and what an upstream says of credentials is left out altogether.
-func logText(kind llm.ErrorKind, code, errorType, message string) string {
+// logText is what the operator reads: the upstream's code and type, and the field that it objects to. Its
+// message is left out, for services repeat prompts and keys in it.
+func logText(code, errorType, param string) string {
 	var words []string
-	for _, name := range []string{code, errorType} {
-		if name != "" && len(name) <= 2*maxErrorWord {
-			words = append(words, name)
+	for _, word := range []string{code, errorType, param} {
+		if isErrorWord(word) {
+			words = append(words, word)
 		}
 	}
 	text := "the upstream answered with an error"
 	if len(words) > 0 {
 		text += " (" + strings.Join(words, ", ") + ")"
 	}
-	if message == "" || kind == llm.ErrCredentials || kind == llm.ErrPolicy {
-		return text
-	}
-	text += ": "
-	words = words[:0]
-	length := 0
-	for word := range strings.FieldsSeq(message) {
-		if len(word) > maxErrorWord {
-			word = "***"
-		}
-		if length += len(word) + 1; length > maxErrorText {
-			words = append(words, "...")
-			break
-		}
-		words = append(words, word)
-	}
-	return text + strings.Join(words, " ")
+	return text
+}
+
+// isErrorWord tells a word for machines, such as "invalid_api_key" or "messages[0].content", from a text or a key.
+func isErrorWord(s string) bool {
+	return s != "" && len(s) <= maxErrorWord && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.[]", r)
+	})
 }
 
 func readRetryAfter(value string) time.Duration {
