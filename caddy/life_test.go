@@ -86,7 +86,7 @@ func TestReload(t *testing.T) {
 	// And all that time the streams from before are as they were.
 	up.Open("go")
 	for _, s := range shapes {
-		require.Equal(t, billing{Microcents: price(2, 2)}, streams[s.name].whole(t, s), s.name)
+		require.Equal(t, billing{Microcents: price(4, 2)}, streams[s.name].whole(t, s), s.name)
 	}
 	g.settled(t)
 	require.Equal(t, before[chats]+3, g.metrics(t)[chats])
@@ -107,7 +107,7 @@ func TestTerminate(t *testing.T) {
 	require.False(t, plugins[0].hasEnded(0))
 	up.Open("go")
 	for _, s := range shapes {
-		require.Equal(t, billing{Microcents: price(2, 2)}, streams[s.name].whole(t, s), s.name)
+		require.Equal(t, billing{Microcents: price(4, 2)}, streams[s.name].whole(t, s), s.name)
 	}
 	g.endedWell(t)
 	require.True(t, plugins[0].hasEnded(0), "the plugin is left")
@@ -119,7 +119,7 @@ func TestTerminate(t *testing.T) {
 	for _, s := range shapes {
 		r := b.requests[streams[s.name].Header.Get("X-Request-Id")]
 		require.Equal(t, "settled", r.state)
-		require.Equal(t, []int64{-price(2, 2)}, r.entries)
+		require.Equal(t, []int64{-price(4, 2)}, r.entries)
 	}
 }
 

@@ -124,10 +124,10 @@ func halfway(gate string) upstream.Reply {
 		upstream.Finish("stop"), upstream.ReportUsage(), upstream.Done()}}
 }
 
-// gated lets the service stop halfway where the prompt is "wait", and answer as model does otherwise.
+// gated lets the service stop halfway where the prompt is "wait at GATE", and answer as model does otherwise.
 func gated(req *upstream.Request) upstream.Reply {
-	if req.LastUser() == "wait" {
-		return halfway("go")
+	if gate, ok := strings.CutPrefix(req.LastUser(), "wait at "); ok {
+		return halfway(gate)
 	}
 	return model(req)
 }
@@ -137,7 +137,7 @@ func openAll(t testing.TB, g *gateway, up *upstream.Server, key string) map[stri
 	t.Helper()
 	streams := map[string]*live{}
 	for _, s := range shapes {
-		streams[s.name] = s.send(t, http.DefaultClient, g.URL, key, "wait", true)
+		streams[s.name] = s.send(t, http.DefaultClient, g.URL, key, "wait at go", true)
 		streams[s.name].until(t, "one ")
 	}
 	require.NoError(t, up.AtGate(patient(t), "go", len(shapes)))
