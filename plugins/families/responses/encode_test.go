@@ -249,7 +249,7 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, tt.last, all[len(all)-2].Item.Status)
 			for _, r := range []sdk.Response{final.Response, parse(t, whole(tt.events, tt.end))} {
 				require.Equal(t, tt.status, r.Status)
-				require.Equal(t, tt.reason, string(r.IncompleteDetails.Reason))
+				require.Equal(t, tt.reason, r.IncompleteDetails.Reason)
 				require.Equal(t, tt.last, r.Output[len(r.Output)-1].Status)
 			}
 		})

@@ -86,7 +86,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (ledger.Key, error) {
 			return err
 		}
 		if !found {
-			return fmt.Errorf("%w: no such key; keys are revoked by their id, key_...", ledger.ErrNotFound)
+			return fmt.Errorf("%w: no such key; keys are revoked by their id, which begins with key_", ledger.ErrNotFound)
 		}
 		k.Revoked = true
 		return t.exec(`UPDATE keys SET revoked = 1 WHERE id = ?`, id)
