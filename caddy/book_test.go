@@ -15,8 +15,8 @@ import (
 
 // book is the content of a ledger, read from its file.
 type book struct {
-	requests map[string]booked // by request id
-	accounts []purse
+	requests map[string]booked // by id
+	accounts map[string]purse
 }
 
 // booked is a request in the ledger.
@@ -37,8 +37,8 @@ type tried struct {
 
 // purse is an account's money and the sum of its journal.
 type purse struct {
-	credits, held, accrued int64
-	topUps, charges        int64 // microcents
+	credits, accrued int64
+	topUps, charges  int64 // microcents
 }
 
 // net is the account's worth in microcents.
@@ -56,7 +56,7 @@ func readBook(t testing.TB, dir string) book {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 
-	b := book{requests: map[string]booked{}}
+	b := book{requests: map[string]booked{}, accounts: map[string]purse{}}
 	rows(t, conn, `SELECT id, state, charge, pending FROM requests`, func(row *sqlite.Stmt) {
 		b.requests[row.ColumnText(0)] = booked{state: row.ColumnText(1), charge: row.ColumnInt64(2), pending: row.ColumnBool(3)}
 	})
@@ -77,12 +77,11 @@ func readBook(t testing.TB, dir string) book {
 			})
 			b.requests[row.ColumnText(0)] = r
 		})
-	rows(t, conn, `SELECT a.credits, a.held, a.accrued,
+	rows(t, conn, `SELECT a.id, a.credits, a.accrued,
 		(SELECT coalesce(sum(microcents), 0) FROM entries AS e WHERE e.account = a.id AND kind = 'top_up'),
 		(SELECT coalesce(-sum(microcents), 0) FROM entries AS e WHERE e.account = a.id AND kind = 'charge')
 		FROM accounts AS a`, func(row *sqlite.Stmt) {
-		b.accounts = append(b.accounts, purse{row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt64(2),
-			row.ColumnInt64(3), row.ColumnInt64(4)})
+		b.accounts[row.ColumnText(0)] = purse{row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnInt64(3), row.ColumnInt64(4)}
 	})
 	return b
 }

@@ -54,14 +54,19 @@ type gateway struct {
 // files are what a gateway finds in its data folder, by name.
 type files map[string]string
 
+func (f files) write(t testing.TB, dir string) {
+	t.Helper()
+	for name, content := range f {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+}
+
 // startGateway runs `fareway gateway up` on a new data folder with these files, until the test ends. Then it must
 // end well: with status 0, nothing on stderr, no process left and a clean ledger.
 func startGateway(t testing.TB, f files) *gateway {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range f {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	}
+	f.write(t, dir)
 	g := runGateway(t, dir)
 	t.Cleanup(func() {
 		if !g.hasEnded() && !t.Failed() {

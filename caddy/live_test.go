@@ -4,6 +4,8 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -41,14 +43,24 @@ var shapes = []shape{
 // request makes a request of the shape.
 func (s shape) request(t testing.TB, url, key, prompt string, stream bool) *http.Request {
 	t.Helper()
+	req, err := s.newRequest(patient(t), url, key, prompt, stream)
+	require.NoError(t, err)
+	return req
+}
+
+func (s shape) newRequest(ctx context.Context, url, key, prompt string, stream bool) (*http.Request, error) {
 	body := s.body(prompt)
 	body["model"], body["stream"] = "service/auto", stream
 	b, err := json.Marshal(body)
-	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(patient(t), http.MethodPost, url+s.path, strings.NewReader(string(b)))
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+s.path, bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
 	req.Header.Set("Authorization", "Bearer "+key)
-	return req
+	return req, nil
 }
 
 // live is a reply that is being read.

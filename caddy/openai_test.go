@@ -250,8 +250,9 @@ func worth(t testing.TB, g *gateway, key string) int64 {
 	return a.Credits.Balance*1_000_000 - a.Credits.Accrued
 }
 
-// accountSummary is the money part of GET /v1/account.
+// accountSummary is what the tests need of GET /v1/account.
 type accountSummary struct {
+	Tenant  struct{ ID string }
 	Credits struct {
 		Balance  int64 `json:"balance_credits"`
 		Reserved int64 `json:"reserved_credits"`
