@@ -9,6 +9,7 @@ EXAMPLES := $(dir $(wildcard examples/*/go.mod))
 
 # What `make bench`, `make soak` and `make fuzz` run: a pattern of names, packages, and a time for each target.
 BENCH ?= .
+BENCHTIME ?= 2s
 SOAK ?= Soak
 PKG ?= ./...
 FUZZTIME ?= 20s
@@ -78,8 +79,8 @@ check-deps:
 	if grep caddyserver <<<"$$deps"; then echo 'plugins/provider and plugins/llm must not depend on Caddy'; exit 1; fi
 
 .PHONY: bench
-bench: ## print what things cost (BENCH=pattern PKG=packages)
-	go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+bench: ## print what things cost (BENCH=pattern PKG=packages BENCHTIME=2s)
+	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(PKG) | sed '/no test files/d; /^PASS$$/d; /^ok /d'
 
 .PHONY: soak
 soak: ## run the long tests, those behind the tag `soak` (SOAK=pattern PKG=packages)

@@ -1,0 +1,161 @@
+package main_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// benchKind is a kind of request that is measured. Its reply is whole when it ends with end.
+type benchKind struct {
+	name, title string
+	body, end   string
+}
+
+// benchKinds are requests of about 1.2 KB. Their replies are those of bench-upstream: a JSON body of about 0.5 KB,
+// or 100 deltas.
+func benchKinds() []benchKind {
+	const turn = "The lighthouse keeper wrote down the wind, the height of the waves and every ship that passed. "
+	body := `{"model":%q,"max_tokens":400%s,"messages":[{"role":"system","content":"You answer briefly."},` +
+		`{"role":"user","content":"` + strings.Repeat(turn, 11) + `"}]}`
+	return []benchKind{
+		{"json", "in one piece", fmt.Sprintf(body, "service/auto", ""), "}"},
+		{"stream", "100 deltas", fmt.Sprintf(body, "service/auto", `,"stream":true`), "data: [DONE]\n\n"},
+	}
+}
+
+// The routes cost next to nothing, so that the trial credits last for any number of requests.
+const benchHCL = `
+provider "upstream" {
+  plugin = "openai"
+  config {
+    base_url = "%s/v1"
+  }
+}
+
+route "only" {
+  provider       = "upstream"
+  model          = "bench"
+  context_window = 32768
+  max_output     = 4096
+  quality        = 0.5
+  price {
+    input  = 0.0001
+    output = 0.0001
+  }
+}
+`
+
+// BenchmarkGateway measures the CPU time (user and system, by the operating system's accounting) that the whole
+// gateway, host and plugin process, takes for a request of the chat family: authenticated, held, routed,
+// translated, sent upstream, delivered, charged durably and logged. Beside it stands what the same binary takes
+// as a plain `reverse_proxy` to the same upstream. The two take turns within a run, so that a busy machine is
+// busy for both; the ratio is what to look at, and it repeats within about a tenth. The load generator (this
+// process) and the upstream (one of its own) are not counted.
+func BenchmarkGateway(b *testing.B) {
+	upstream := startUpstream(b)
+	gateway, key := benchGateway(b, upstream)
+	proxy := benchProxy(b, upstream)
+
+	var rows []benchRow
+	for _, kind := range benchKinds() {
+		for _, conns := range []int{1, 16, 64} {
+			row := benchRow{kind: kind, conns: conns}
+			measured := b.Run(fmt.Sprintf("%s/conns=%d", kind.name, conns), func(b *testing.B) {
+				row.gateway = newSide(b, gateway, kind, conns, key)
+				row.proxy = newSide(b, proxy, kind, conns, "")
+				b.ResetTimer()
+				row.measure(b)
+			})
+			if measured && row.gateway != nil {
+				rows = append(rows, row)
+			}
+		}
+	}
+	printBench(rows)
+}
+
+// A row of the table: both sides after their last run.
+type benchRow struct {
+	kind           benchKind
+	conns          int
+	gateway, proxy *benchSide
+}
+
+// turns is how often the two sides change over within a run.
+const turns = 8
+
+// measure sends b.N requests to each side.
+func (r *benchRow) measure(b *testing.B) {
+	for turn := range turns {
+		n := b.N*(turn+1)/turns - b.N*turn/turns
+		r.gateway.send(b, n)
+		r.proxy.send(b, n)
+	}
+	b.StopTimer()
+	b.ReportMetric(0, "ns/op") // of both together: it says nothing
+	b.ReportMetric(r.gateway.cpuPerRequest(), "cpu-us/op")
+	b.ReportMetric(r.proxy.cpuPerRequest(), "proxy-cpu-us/op")
+	b.ReportMetric(r.ratio(), "ratio")
+	b.ReportMetric(r.gateway.rate(), "req/s")
+	b.ReportMetric(r.proxy.rate(), "proxy-req/s")
+}
+
+func (r *benchRow) ratio() float64 {
+	if r.proxy.cpu == 0 { // less than the clock's tick
+		return 0
+	}
+	return r.gateway.cpuPerRequest() / r.proxy.cpuPerRequest()
+}
+
+// benchSide is one of the two servers under one load.
+type benchSide struct {
+	server  *benchServer
+	clients []*benchClient
+
+	requests  int
+	cpu, wall time.Duration
+}
+
+func newSide(b *testing.B, server *benchServer, kind benchKind, conns int, key string) *benchSide {
+	s := &benchSide{server: server}
+	for range conns {
+		s.clients = append(s.clients, dialBench(b, server.url, kind, key))
+	}
+	require.NoError(b, drive(s.clients, conns)) // connections, pools and pages are there before it counts
+	return s
+}
+
+func (s *benchSide) send(b *testing.B, n int) {
+	before, began := s.server.cpu(b), time.Now()
+	require.NoError(b, drive(s.clients, n))
+	s.wall += time.Since(began)
+	s.cpu += s.server.cpu(b) - before
+	s.requests += n
+}
+
+func (s *benchSide) cpuPerRequest() float64 {
+	return float64(s.cpu.Microseconds()) / float64(s.requests)
+}
+
+func (s *benchSide) rate() float64 { return float64(s.requests) / s.wall.Seconds() }
+
+func printBench(rows []benchRow) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Print(`
+CPU time for one chat request, in microseconds, user and system, all processes of the server together.
+reverse_proxy is this same binary as a plain proxy to the same upstream: it neither looks, nor translates, nor charges.
+
+  reply          connections   gateway   reverse_proxy   ratio   requests/s   requests   
+`)
+	for _, r := range rows {
+		fmt.Printf("  %-14s %11d   %7.0f   %13.0f   %5.2f   %10.0f   %8d\n", r.kind.title, r.conns,
+			r.gateway.cpuPerRequest(), r.proxy.cpuPerRequest(), r.ratio(), r.gateway.rate(), r.gateway.requests)
+	}
+	fmt.Println()
+}

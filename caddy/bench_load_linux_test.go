@@ -1,0 +1,80 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// benchClient sends one prepared request over one connection, again and again. It is leaner than an
+// http.Client, for it shares the cores with what is measured.
+type benchClient struct {
+	conn    net.Conn
+	replies *bufio.Reader
+	request []byte
+	end     string // of a whole reply
+	body    bytes.Buffer
+}
+
+func dialBench(b *testing.B, url string, kind benchKind, key string) *benchClient {
+	b.Helper()
+	host := strings.TrimPrefix(url, "http://")
+	conn, err := net.Dial("tcp", host)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = conn.Close() })
+	request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n", host)
+	if key != "" {
+		request += "Authorization: Bearer " + key + "\r\n"
+	}
+	request += fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(kind.body), kind.body)
+	return &benchClient{conn: conn, replies: bufio.NewReader(conn), request: []byte(request), end: kind.end}
+}
+
+// once sends the request and reads the whole reply.
+func (c *benchClient) once() error {
+	if _, err := c.conn.Write(c.request); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(c.replies, nil)
+	if err != nil {
+		return err
+	}
+	c.body.Reset()
+	if _, err := io.Copy(&c.body, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || !bytes.HasSuffix(c.body.Bytes(), []byte(c.end)) {
+		return fmt.Errorf("got %s: %q", resp.Status, c.body.Bytes())
+	}
+	return nil
+}
+
+// drive sends n requests by all the clients together.
+func drive(clients []*benchClient, n int) error {
+	var left atomic.Int64
+	left.Store(int64(n))
+	errs := make(chan error, len(clients))
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := c.once(); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs // nil when there is none
+}
