@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -115,7 +116,12 @@ func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
 		rec.aborted = true
 		return nil
 	}
-	h.log.Error("recovered from a panic", "request_id", call.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	// A panic of the runtime says what went wrong; any other value may hold a piece of a prompt.
+	what := fmt.Sprintf("a %T", p)
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	h.log.Error("recovered from a panic", "request_id", call.ID, "panic", what, "stack", string(debug.Stack()))
 	if rec.status != 0 {
 		rec.aborted = true
 		return nil
