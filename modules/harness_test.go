@@ -72,6 +72,7 @@ type service struct {
 	Upstream *upstream.Server
 	Log      *logBuffer
 	label    string
+	left     *sync.Map // by Authorization header: a chan struct{}, closed when that client leaves a request
 
 	Account ledger.Account
 	Key     string // of Account, which has 1,000,000 credits unless the test says otherwise
@@ -173,7 +174,11 @@ func start(t testing.TB, s setup) *service {
 	}
 	handler := chain(t, e, s.Families, logger)
 	label := strconv.FormatInt(services.Add(1), 10)
+	left := new(sync.Map)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ch, ok := left.Load(r.Header.Get("Authorization")); ok {
+			defer context.AfterFunc(r.Context(), func() { close(ch.(chan struct{})) })()
+		}
 		// Goroutines that the request starts inherit the label.
 		pprof.Do(r.Context(), pprof.Labels(serviceLabel, label), func(ctx context.Context) {
 			handler.ServeHTTP(w, r.WithContext(ctx))
@@ -181,7 +186,7 @@ func start(t testing.TB, s setup) *service {
 	}))
 	server.EnableHTTP2 = false
 	server.Start()
-	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, label: label}
+	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, label: label, left: left}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000

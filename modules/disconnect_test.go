@@ -1,0 +1,158 @@
+package modules_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// Departure is closed when the server sees that the caller left its next request.
+func (c *caller) Departure() <-chan struct{} {
+	ch := make(chan struct{})
+	c.left.Store("Bearer "+c.Key, ch)
+	return ch
+}
+
+func requireClosed(t testing.TB, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-within(t).Done():
+		require.Fail(t, "waited in vain")
+	}
+}
+
+// TestClientLeaves proves GAP-47 for a provider that cannot prove usage after a cancel. That nothing of the
+// request is left running is checked when the gateway ends.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Gateway: `keepalive = "20ms"`, Routes: twoRoutes})
+	long := func(c *caller) upstream.Reply {
+		return script(used(10, 500), "stop", upstream.Text("Hel"), upstream.Text("lo"), upstream.Wait(c.Mark),
+			upstream.Step{Do: upstream.StepText, Text: " and so on", Times: 200})
+	}
+	const cost = 10*300 + 500*1500
+	// gone waits for the end of the caller's only request, and looks at what the upstream saw of it.
+	gone := func(t *testing.T, c *caller, id string) map[string]any {
+		t.Helper()
+		line := c.Access(id)
+		require.Equal(t, "client_left", line["reason"])
+		seen := c.Seen()
+		require.Len(t, seen, 1, "no further route is tried")
+		record, err := c.Upstream.Ended(within(t), seen[0].N)
+		require.NoError(t, err)
+		require.Equal(t, upstream.OutcomeWhole, record.Outcome, "the upstream is read to its end")
+		require.Zero(t, c.Balance().Held)
+		return line
+	}
+	for _, sh := range shapes {
+		t.Run("BILL-22 GAP-47 in the middle of a stream "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(long(c))
+			left := c.Departure()
+			ctx, leave := context.WithCancel(within(t))
+			l := c.Send(t, ctx, sh, streamField).Live()
+			l.Start(sh)
+			require.Equal(t, "Hel", l.Text(sh))
+			require.Equal(t, "lo", l.Text(sh))
+			require.Positive(t, c.Balance().Held)
+			leave()
+			requireClosed(t, left)
+			c.Upstream.Open(c.Mark)
+			line := gone(t, c, l.Header.Get("X-Request-Id"))
+			require.InDelta(t, cost, line["microcents"], 0)
+			require.Equal(t, c.Credits*1_000_000-cost, c.Net())
+		})
+		t.Run("BILL-22 GAP-47 waiting for JSON "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(long(c))
+			left := c.Departure()
+			ctx, leave := context.WithCancel(within(t))
+			s := c.Send(t, ctx, sh, `"stream":false`)
+			require.NoError(t, c.Upstream.AtGate(ctx, c.Mark, 1))
+			leave()
+			require.ErrorIs(t, <-s.err, context.Canceled)
+			requireClosed(t, left)
+			c.Upstream.Open(c.Mark)
+			line := c.Log.Await(t, func(line map[string]any) bool {
+				return line["msg"] == "request" && line["account"] == c.Account.Name
+			})
+			gone(t, c, line["request_id"].(string))
+			require.Equal(t, c.Credits*1_000_000-cost, c.Net())
+		})
+		t.Run("BILL-22 the route fails for nobody "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark), upstream.Fail(upstream.ServerError())}})
+			left := c.Departure()
+			ctx, leave := context.WithCancel(within(t))
+			l := c.Send(t, ctx, sh, streamField).Live()
+			l.Start(sh)
+			leave()
+			requireClosed(t, left)
+			c.Upstream.Open(c.Mark)
+			c.Access(l.Header.Get("X-Request-Id"))
+			require.Len(t, c.Seen(), 1, "no other route is tried")
+			require.Equal(t, c.Credits*1_000_000, c.Net())
+		})
+	}
+}
+
+// TestSlowClient proves that a client that does not read slows its upstream.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	const (
+		piece  = 256 << 10
+		pieces = 96 // 24 MiB, more than all buffers on the way
+	)
+	permits := make(chan struct{})
+	steps := make([]upstream.Step, 0, 2*pieces+3)
+	text := strings.Repeat("0123456789abcdef", piece/16)
+	for range pieces {
+		steps = append(steps, upstream.WaitFor(permits), upstream.Text(text))
+	}
+	steps = append(steps, upstream.Finish("stop"), upstream.ReportTokens(used(10, 20)), upstream.Done())
+	sv := start(t, setup{Script: upstream.Options{Script: func(*upstream.Request) upstream.Reply { return upstream.Reply{Steps: steps} }}})
+
+	sh := shapeOf("chat")
+	req, err := http.NewRequestWithContext(within(t), http.MethodPost, sv.URL+sh.Path, strings.NewReader(sh.Body("hi", streamField)))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+sv.Key)
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+
+	// Nobody reads. The upstream takes permits until it is stuck in a write; the last one may take its time.
+	passed := 0
+	for stuck := false; !stuck && passed < pieces; {
+		patience := time.NewTimer(500 * time.Millisecond)
+		select {
+		case permits <- struct{}{}:
+			passed++
+		case <-patience.C:
+			stuck = true
+		}
+		patience.Stop()
+	}
+	require.Less(t, passed, pieces, "the upstream wrote all of it while the client read nothing")
+
+	go func() {
+		for range pieces - passed {
+			permits <- struct{}{}
+		}
+	}()
+	raw, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, pieces, bytes.Count(raw, []byte(text)), "all of it comes once it is read")
+	require.True(t, bytes.HasSuffix(raw, []byte("data: [DONE]\n\n")))
+}

@@ -1,0 +1,96 @@
+package modules_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/families/messages"
+	"github.com/fareway/fareway/plugins/families/responses"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// faulty is a family with a fault of its own, which the prompt asks for.
+type faulty struct{ families.Server }
+
+const (
+	faultAtOnce = "fail at once"
+	faultLater  = "fail in mid-reply"
+)
+
+func (f faulty) NewEncoder(req *families.Request, head families.Head) families.Encoder {
+	prompt := req.LLM.Messages[len(req.LLM.Messages)-1].Parts[0].Text
+	switch {
+	case strings.Contains(prompt, faultAtOnce):
+		panic("a fault with " + prompt) // a hold is placed by now
+	case strings.Contains(prompt, faultLater):
+		return faultyEncoder{f.Server.NewEncoder(req, head)}
+	}
+	return f.Server.NewEncoder(req, head)
+}
+
+type faultyEncoder struct{ families.Encoder }
+
+func (f faultyEncoder) AppendEvent(b []byte, ev llm.Event) []byte {
+	if ev.Text == "lo" {
+		panic("a fault with " + ev.Text)
+	}
+	return f.Encoder.AppendEvent(b, ev)
+}
+
+// TestServiceFailure proves what a fault of the service itself does.
+func TestServiceFailure(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Families: []families.Server{faulty{chat.Server{}}, faulty{responses.Server{}}, faulty{messages.Server{}}}})
+	for _, sh := range shapes {
+		t.Run("ERR-24 BILL-25 before the reply "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			for _, mode := range modes {
+				a := c.Post(sh.Path, sh.Body("PROMPT"+faultAtOnce, mode.Field))
+				requireError(t, sh, a, 500, "internal_server_error")
+				require.NotContains(t, string(a.Raw), "fault")
+				require.Empty(t, a.Header.Get("X-Should-Retry"))
+				line := c.Access(a.Header.Get("X-Request-Id"))
+				require.InDelta(t, 500, line["status"], 0)
+			}
+			c.RequireUntouched(t)
+		})
+		t.Run("SSE-37 BILL-25 in the middle of a stream "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))
+			resp := c.service.Send(within(t), "POST", sh.Path, sh.Body(c.Mark+faultLater, streamField))
+			defer resp.Body.Close()
+			require.Equal(t, 200, resp.StatusCode)
+			require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
+			c.Upstream.Open(c.Mark)
+			raw, err := io.ReadAll(resp.Body)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF, "the connection breaks: it never closes as if the reply were complete")
+			require.Contains(t, string(raw), "Hel")
+			for _, end := range []string{"[DONE]", "message_stop", "response.completed"} {
+				require.NotContains(t, string(raw), end)
+			}
+			line := c.Access(resp.Header.Get("X-Request-Id"))
+			require.Equal(t, true, line["aborted"])
+			require.Zero(t, c.Balance().Held)
+			require.Equal(t, c.Credits*1_000_000, c.Net())
+		})
+	}
+	t.Run("ERR-24 the log has where, not what was said", func(t *testing.T) {
+		t.Parallel()
+		c := g.rich(t)
+		a := c.Post("/v1/messages", shapeOf("messages").Body("PROMPT"+faultAtOnce))
+		id := a.Header.Get("X-Request-Id")
+		line := c.Log.Await(t, func(line map[string]any) bool {
+			return line["msg"] == "recovered from a panic" && line["request_id"] == id
+		})
+		require.Contains(t, line["stack"], "NewEncoder")
+		require.NotContains(t, c.Log.String(), faultAtOnce)
+	})
+}
