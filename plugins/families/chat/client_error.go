@@ -1,122 +1,12 @@
 package chat
 
 import (
-	"math"
-	"net/http"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/families/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
-)
-
-const (
-	maxErrorWord  = 48             // bytes of a word that an upstream's code, type or param may be
-	maxRetryAfter = 24 * time.Hour // a longer wait is no information
 )
 
 // DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After
 // header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
 func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
-	root, _ := jsonview.Parse(body, maxReplyDepth) // what is no JSON says nothing
-	failure := root.Get("error")
-	if !failure.Set() {
-		failure = root
-	}
-	e := bodyError(status, failure)
-	if e.Kind == llm.ErrCapacity {
-		e.RetryAfter = readRetryAfter(retryAfter)
-	}
-	return e
-}
-
-// bodyError classifies an error object. status is that of the reply; 0 for an error inside a 200, which may
-// name a status as its code.
-func bodyError(status int, failure jsonview.View) *llm.Error {
-	code, _ := failure.Get("code").Str()
-	kind, _ := failure.Get("type").Str()
-	message, ok := failure.Get("message").Str()
-	if !ok {
-		message, _ = failure.Str() // some send nothing but a string
-	}
-	if n, ok := failure.Get("code").Int(); ok && status == 0 && 400 <= n && n < 600 {
-		status = int(n)
-	}
-	param, _ := failure.Get("param").Str()
-	return &llm.Error{Kind: classify(status, code, kind, message), Status: status, Message: logText(code, kind, param)}
-}
-
-// classify tells the kinds apart by what the known upstreams say. Codes and types are compared whole or by
-// a telling part; messages only for lengths, where some say it nowhere else.
-func classify(status int, code, kind, message string) llm.ErrorKind {
-	names := strings.ToLower(code + " " + kind)
-	says := func(text string, parts ...string) bool {
-		for _, part := range parts {
-			if strings.Contains(text, part) {
-				return true
-			}
-		}
-		return false
-	}
-	refused := status == 0 || 400 <= status && status < 500 && status != http.StatusTooManyRequests
-	switch {
-	case refused && says(names, "content_filter", "content_policy", "moderation", "responsibleai"):
-		return llm.ErrPolicy
-	case refused && (says(names, "context_length", "context_size", "context_window") ||
-		says(strings.ToLower(message), "context length", "context window", "context size", "prompt is too long")):
-		return llm.ErrContext
-	}
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
-		return llm.ErrCredentials
-	case status == http.StatusTooManyRequests:
-		return llm.ErrCapacity
-	case status == http.StatusRequestTimeout, status >= 500:
-		return llm.ErrUpstream
-	case status >= 400:
-		return llm.ErrRejected
-	}
-	switch {
-	case says(names, "rate_limit", "insufficient_quota"):
-		return llm.ErrCapacity
-	case says(names, "authentication", "invalid_api_key", "permission"):
-		return llm.ErrCredentials
-	case says(names, "invalid_request", "badrequest", "bad_request"):
-		return llm.ErrRejected
-	}
-	return llm.ErrUpstream
-}
-
-// logText is what the operator reads: the upstream's code and type, and the field that it objects to. Its
-// message is left out, for services repeat prompts and keys in it.
-func logText(code, errorType, param string) string {
-	var words []string
-	for _, word := range []string{code, errorType, param} {
-		if isErrorWord(word) {
-			words = append(words, word)
-		}
-	}
-	text := "the upstream answered with an error"
-	if len(words) > 0 {
-		text += " (" + strings.Join(words, ", ") + ")"
-	}
-	return text
-}
-
-// isErrorWord tells a word for machines, such as "invalid_api_key" or "messages[0].content", from a text or a key.
-func isErrorWord(s string) bool {
-	return s != "" && len(s) <= maxErrorWord && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.[]", r)
-	})
-}
-
-func readRetryAfter(value string) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && !math.IsNaN(seconds) {
-		wait = time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
-	} else if date, err := http.ParseTime(value); err == nil {
-		wait = time.Until(date)
-	}
-	return min(max(wait, 0), maxRetryAfter)
+	return reply.Refusal(status, retryAfter, body)
 }

@@ -2,21 +2,20 @@ package chat
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 
 	"github.com/fareway/fareway/plugins/families/internal/decode"
+	"github.com/fareway/fareway/plugins/families/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // EncodeRequest appends the body that asks an upstream for a reply: for a stream with usage at its end, or for
-// one piece where req.Whole allows it. It sends what the canonical request says and nothing else. Of what req.Unsupported names, "stop" and "temperature"
-// are left out, "stream_options" too (such an upstream may then report no usage), and for "max_tokens" the
-// newer name max_completion_tokens is sent. An error means that req is not a legal request.
+// one piece where req.Whole allows it. It sends what the canonical request says and nothing else. Of what
+// req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
+// report no usage), and for "max_tokens" the newer name max_completion_tokens is sent. An error means that req
+// is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
-	refused := func(setting string) bool { return slices.Contains(req.Unsupported, setting) }
 	b = append(b, `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"messages":[`...)
@@ -32,31 +31,27 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	b = append(b, ']')
 	if !req.Whole {
 		b = append(b, `,"stream":true`...)
-		if !refused("stream_options") {
+		if !encode.Refused(req, "stream_options") {
 			b = append(b, `,"stream_options":{"include_usage":true}`...)
 		}
 	}
 	if req.MaxTokens > 0 {
-		if refused("max_tokens") {
+		if encode.Refused(req, "max_tokens") {
 			b = append(b, `,"max_completion_tokens":`...)
 		} else {
 			b = append(b, `,"max_tokens":`...)
 		}
 		b = strconv.AppendInt(b, req.MaxTokens, 10)
 	}
-	if t := req.Temperature; t != nil && !refused("temperature") {
-		if math.IsNaN(*t) || math.IsInf(*t, 0) {
-			return nil, fmt.Errorf("encoding temperature: %v is not a number in JSON", *t)
+	if t := req.Temperature; t != nil && !encode.Refused(req, "temperature") {
+		var err error
+		if b, err = encode.AppendTemperature(b, *t); err != nil {
+			return nil, err
 		}
-		b = append(b, `,"temperature":`...)
-		b = strconv.AppendFloat(b, *t, 'g', -1, 64)
 	}
-	if len(req.Stop) > 0 && !refused("stop") {
-		b = append(b, `,"stop":[`...)
-		for _, stop := range req.Stop {
-			b = append(jsonview.AppendString(b, stop), ',')
-		}
-		b[len(b)-1] = ']'
+	if len(req.Stop) > 0 && !encode.Refused(req, "stop") {
+		b = append(b, `,"stop":`...)
+		b = encode.AppendStrings(b, req.Stop)
 	}
 	b, err := appendTools(b, req)
 	if err != nil {
@@ -72,7 +67,7 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 	switch m.Role {
 	case llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 	default:
-		return nil, fmt.Errorf("unknown role %q", m.Role)
+		return nil, encode.UnknownRole(m.Role)
 	}
 	calls := 0
 	for _, part := range m.Parts {
@@ -106,16 +101,12 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 
 // appendToolCall appends a whole call as it stands in a message; no arguments are {} (GAP-84).
 func appendToolCall(b []byte, call *llm.ToolCall) []byte {
-	arguments := call.Arguments
-	if arguments == "" {
-		arguments = "{}"
-	}
 	b = append(b, `{"id":`...)
 	b = jsonview.AppendString(b, call.ID)
 	b = append(b, `,"type":"function","function":{"name":`...)
 	b = jsonview.AppendString(b, call.Name)
 	b = append(b, `,"arguments":`...)
-	b = jsonview.AppendString(b, arguments)
+	b = jsonview.AppendString(b, encode.Arguments(call))
 	return append(b, "}}"...)
 }
 
@@ -150,7 +141,7 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 		b = jsonview.AppendString(b, req.ToolChoice.Name)
 		b = append(b, "}}"...)
 	default:
-		return nil, fmt.Errorf("encoding tool choice: unknown mode %q", req.ToolChoice.Mode)
+		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
 	}
 	return b, nil
 }
@@ -159,18 +150,8 @@ func appendFormat(b []byte, f *llm.Format) []byte {
 	b = append(b, `,"response_format":{"type":`...)
 	b = jsonview.AppendString(b, string(f.Kind))
 	if f.Kind == llm.FormatJSONSchema {
-		b = append(b, `,"json_schema":{"name":`...)
-		b = jsonview.AppendString(b, f.Name)
-		if f.Description != "" {
-			b = append(b, `,"description":`...)
-			b = jsonview.AppendString(b, f.Description)
-		}
-		b = append(b, `,"schema":`...)
-		b = append(b, f.Schema...)
-		if f.Strict != nil {
-			b = append(b, `,"strict":`...)
-			b = strconv.AppendBool(b, *f.Strict)
-		}
+		b = append(b, `,"json_schema":{`...)
+		b = encode.AppendSchemaFormat(b, f)
 		b = append(b, '}')
 	}
 	return append(b, '}')

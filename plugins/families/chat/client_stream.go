@@ -2,14 +2,11 @@ package chat
 
 import (
 	"bytes"
-	"unicode/utf8"
 
+	"github.com/fareway/fareway/plugins/families/internal/reply"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-// maxReplyDepth bounds the nesting of what an upstream sends: its own shape is a few levels deep.
-const maxReplyDepth = 100
 
 // Decoder turns an upstream's chunks into events. Make one for each reply, hand it the data of each event
 // of the stream, and Close it when the stream ends, however it ended. It does not send EventAccepted: that
@@ -18,18 +15,11 @@ const maxReplyDepth = 100
 // Usage may come at the end in a chunk of its own, in every chunk, or never; the last one is sent once,
 // before the reply's end or its error. Nothing is sent after EventFinish.
 type Decoder struct {
-	send func(llm.Event) error
+	out *reply.Stream
 
-	model    string
-	finish   llm.FinishReason
 	begun    bool // a choice has come
 	finished bool // a finish_reason has come
 	done     bool // the end marker has come
-	failed   error
-	usage    *llm.Usage
-
-	// The high surrogates that ended the last pieces of text: some upstreams cut a pair in two.
-	textHigh, reasoningHigh rune
 
 	calls    []*call
 	byIndex  map[int64]*call
@@ -39,14 +29,14 @@ type Decoder struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{send: send}
+	return &Decoder{out: reply.New(send)}
 }
 
 // Data takes the data of one event of the stream: a chunk, or the end marker. After an error the stream is
 // over. Errors are *llm.Error, or what send returned.
 func (d *Decoder) Data(data []byte) error {
-	if d.failed != nil || d.done {
-		return d.failed
+	if err := d.out.Err(); err != nil || d.done {
+		return err
 	}
 	switch data = bytes.TrimSpace(data); string(data) {
 	case "": // some upstreams keep their streams alive so
@@ -55,11 +45,11 @@ func (d *Decoder) Data(data []byte) error {
 		d.done = true
 		return nil
 	}
-	root, err := jsonview.Parse(data, maxReplyDepth)
-	if err != nil || root.Kind() != jsonview.Object {
-		return d.fail(llm.Errorf(llm.ErrProtocol, "the upstream sent a chunk that is not a JSON object"))
+	root, err := reply.Parse(data)
+	if err == nil {
+		err = d.chunk(root)
 	}
-	return d.fail(d.chunk(root))
+	return d.out.Fail(err)
 }
 
 // Done reports whether the end marker has come, after which nothing of the stream counts.
@@ -68,39 +58,21 @@ func (d *Decoder) Done() bool { return d.done }
 // Close ends the reply: with EventFinish if the upstream had finished it, and otherwise with an *llm.Error
 // of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
-	if d.failed != nil {
-		return d.failed
+	if err := d.out.Err(); err != nil {
+		return err
 	}
 	if !d.finished && !d.done {
-		return d.fail(llm.Errorf(llm.ErrBroken, "the upstream's stream ended before its reply did"))
+		return d.out.Broken()
 	}
-	if err := d.flush(); err != nil {
-		return d.fail(err)
+	for _, c := range d.calls {
+		if c.sent == nil {
+			return d.out.Fail(reply.Nameless())
+		}
+		if err := c.sent.Arguments(c.joiner.Rest()); err != nil {
+			return d.out.Fail(err)
+		}
 	}
-	if err := d.sendUsage(); err != nil {
-		return d.fail(err)
-	}
-	d.failed = d.send(llm.Event{Kind: llm.EventFinish, Finish: d.finish, Model: d.model})
-	return d.failed
-}
-
-// fail notes an error, sending before it the usage that has come so far: work done before a failure counts.
-func (d *Decoder) fail(err error) error {
-	if err == nil {
-		return nil
-	}
-	d.failed = err
-	_ = d.sendUsage() // err says why the reply ended; that usage could not be sent follows from it or is of no use
-	return err
-}
-
-func (d *Decoder) sendUsage() error {
-	if d.usage == nil {
-		return nil
-	}
-	usage := d.usage
-	d.usage = nil
-	return d.send(llm.Event{Kind: llm.EventUsage, Usage: usage})
+	return d.out.End()
 }
 
 // chunk takes a chunk of a stream, or a whole reply, which differs in that a choice holds a message instead
@@ -112,12 +84,12 @@ func (d *Decoder) chunk(root jsonview.View) error {
 		case "choices":
 			choices = member
 		case "model":
-			if d.model == "" {
-				d.model, _ = member.Str()
+			if d.out.Model == "" {
+				d.out.Model, _ = member.Str()
 			}
 		case "usage":
 			if usage := readUsage(member); usage != nil {
-				d.usage = usage
+				d.out.Usage = usage
 			}
 		case "error":
 			failure = member
@@ -126,10 +98,10 @@ func (d *Decoder) chunk(root jsonview.View) error {
 		}
 	}
 	if failure.Set() {
-		return bodyError(0, failure)
+		return reply.Failure(0, failure)
 	}
 	if kind, _ := object.Str(); kind == "error" {
-		return bodyError(0, root)
+		return reply.Failure(0, root)
 	}
 	for _, choice := range choices.Elems() {
 		if err := d.choice(choice); err != nil {
@@ -159,7 +131,7 @@ func (d *Decoder) choice(v jsonview.View) error {
 		return nil // only one choice was asked for
 	}
 	if failure.Set() {
-		return bodyError(0, failure)
+		return reply.Failure(0, failure)
 	}
 	d.begun = true
 	if !delta.Set() {
@@ -169,7 +141,7 @@ func (d *Decoder) choice(v jsonview.View) error {
 		return err
 	}
 	if reason, ok := finish.Str(); ok && reason != "" {
-		d.finished, d.finish = true, readFinish(reason)
+		d.finished, d.out.Finish = true, readFinish(reason)
 	}
 	return nil
 }
@@ -195,13 +167,13 @@ func (d *Decoder) delta(v jsonview.View) error {
 			functionCall = member
 		}
 	}
-	if err := d.text(llm.EventReasoning, reasoning, &d.reasoningHigh); err != nil {
+	if err := d.out.Reasoning(reasoning); err != nil {
 		return err
 	}
 	if err := d.content(content); err != nil {
 		return err
 	}
-	if err := d.text(llm.EventText, refusal, &d.textHigh); err != nil {
+	if err := d.out.Text(refusal); err != nil {
 		return err
 	}
 	for _, c := range toolCalls.Elems() {
@@ -218,47 +190,10 @@ func (d *Decoder) delta(v jsonview.View) error {
 // content takes visible text: a string, or from some upstreams an array of text parts.
 func (d *Decoder) content(v jsonview.View) error {
 	if v.Kind() != jsonview.Array {
-		return d.text(llm.EventText, v, &d.textHigh)
+		return d.out.Text(v)
 	}
 	for _, part := range v.Elems() {
-		if err := d.text(llm.EventText, part.Get("text"), &d.textHigh); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *Decoder) text(kind llm.EventKind, v jsonview.View, high *rune) error {
-	text, pending, ok := v.StrAfter(*high)
-	if !ok {
-		return nil
-	}
-	*high = pending
-	if text == "" {
-		return nil
-	}
-	return d.send(llm.Event{Kind: kind, Text: text})
-}
-
-// flushText sends what is owed for half a surrogate pair that stayed alone.
-func (d *Decoder) flushText(kind llm.EventKind, high *rune) error {
-	if *high == 0 {
-		return nil
-	}
-	*high = 0
-	return d.send(llm.Event{Kind: kind, Text: string(utf8.RuneError)})
-}
-
-// flush completes what is open when the reply ends.
-func (d *Decoder) flush() error {
-	if err := d.flushText(llm.EventReasoning, &d.reasoningHigh); err != nil {
-		return err
-	}
-	if err := d.flushText(llm.EventText, &d.textHigh); err != nil {
-		return err
-	}
-	for _, c := range d.calls {
-		if err := d.closeCall(c); err != nil {
+		if err := d.out.Text(part.Get("text")); err != nil {
 			return err
 		}
 	}
@@ -273,7 +208,7 @@ func DecodeReply(body []byte, send func(llm.Event) error) error {
 		return err
 	}
 	if !d.begun {
-		return d.fail(llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no choice"))
+		return d.out.Fail(llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no choice"))
 	}
 	d.done = true // it is whole, with or without a finish_reason
 	return d.Close()

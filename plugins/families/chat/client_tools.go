@@ -1,21 +1,17 @@
 package chat
 
 import (
-	"crypto/rand"
-	"unicode/utf8"
-
+	"github.com/fareway/fareway/plugins/families/internal/reply"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 // call is a tool call that the upstream is making. It begins for the reader once its name is known; what
 // came of its arguments until then waits.
 type call struct {
-	index int    // among the calls of this reply
-	id    string // the upstream's, "" while it has said none
-	begun bool
-	early []byte // arguments that came before the name
-	high  rune   // half a surrogate pair that ended the last piece of the arguments
+	id     string // the upstream's, "" while it has said none
+	sent   *reply.Call
+	early  []byte // arguments that came before the name
+	joiner reply.Joiner
 }
 
 // toolCall takes an element of a chunk's `tool_calls`: a piece of a call.
@@ -50,7 +46,7 @@ func (d *Decoder) toolCall(v jsonview.View) error {
 // some make up a new one for every piece.
 func (d *Decoder) indexedCall(index int64, id, name string) *call {
 	c := d.byIndex[index]
-	if c != nil && (id == "" || id == c.id || name == "" || c.id == "" || !c.begun) {
+	if c != nil && (id == "" || id == c.id || name == "" || c.id == "" || c.sent == nil) {
 		d.lastCall = c
 		return c
 	}
@@ -73,7 +69,7 @@ func (d *Decoder) unindexedCall(id, name string) *call {
 			}
 		}
 	}
-	if d.lastCall == nil || name != "" && d.lastCall.begun {
+	if d.lastCall == nil || name != "" && d.lastCall.sent != nil {
 		return d.newCall()
 	}
 	return d.lastCall
@@ -88,7 +84,7 @@ func (d *Decoder) legacyCall() *call {
 }
 
 func (d *Decoder) newCall() *call {
-	c := &call{index: len(d.calls)}
+	c := &call{}
 	d.calls = append(d.calls, c)
 	d.lastCall = c
 	return c
@@ -96,52 +92,21 @@ func (d *Decoder) newCall() *call {
 
 // function takes the name and a piece of the arguments of a call.
 func (d *Decoder) function(c *call, v jsonview.View) error {
-	if name, _ := v.Get("name").Str(); name != "" && !c.begun {
-		if err := d.begin(c, name); err != nil {
+	if name, _ := v.Get("name").Str(); name != "" && c.sent == nil {
+		sent, err := d.out.Call(c.id, name)
+		if err != nil {
 			return err
+		}
+		if c.sent = sent; len(c.early) > 0 {
+			if err := sent.Arguments(string(c.early)); err != nil {
+				return err
+			}
 		}
 	}
 	arguments := v.Get("arguments")
-	piece, high, ok := arguments.StrAfter(c.high)
-	if c.high = high; !ok && arguments.Kind() == jsonview.Object {
-		piece = string(arguments.Raw()) // some upstreams send the object itself
-	}
-	return d.arguments(c, piece)
-}
-
-func (d *Decoder) begin(c *call, name string) error {
-	if err := d.flushText(llm.EventText, &d.textHigh); err != nil {
-		return err
-	}
-	id := c.id
-	if id == "" {
-		id = "call_" + rand.Text() // the client needs one to send the result back
-	}
-	c.begun = true
-	if err := d.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: id, Name: name}); err != nil {
-		return err
-	}
-	return d.arguments(c, string(c.early))
-}
-
-func (d *Decoder) arguments(c *call, piece string) error {
-	switch {
-	case piece == "":
-		return nil
-	case !c.begun:
-		c.early = append(c.early, piece...)
+	if c.sent == nil {
+		c.early = append(c.early, c.joiner.Argument(arguments)...)
 		return nil
 	}
-	return d.send(llm.Event{Kind: llm.EventToolArguments, Index: c.index, Text: piece})
-}
-
-// closeCall completes a call when the reply ends. One that never got a name cannot be made.
-func (d *Decoder) closeCall(c *call) error {
-	if !c.begun {
-		return llm.Errorf(llm.ErrProtocol, "the upstream sent a tool call without a name")
-	}
-	if c.high == 0 {
-		return nil
-	}
-	return d.arguments(c, string(utf8.RuneError))
+	return c.sent.Arguments(c.joiner.Argument(arguments))
 }

@@ -1,48 +1,39 @@
 package chat
 
 import (
+	"github.com/fareway/fareway/plugins/families/internal/reply"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// readUsage reads a usage object into disjoint classes: what was read from a cache is a part of
-// prompt_tokens on the wire, and here no longer a part of Input (GAP-109). A count that is missing or no
+// readUsage reads a usage object into disjoint classes: what was read from a cache or written to one is a part
+// of prompt_tokens on the wire, and here no longer a part of Input (GAP-109). A count that is missing or no
 // count stays nil; nil comes back when there is none at all.
 func readUsage(v jsonview.View) *llm.Usage {
-	var prompt, cached, completion, reasoning *int64
+	var prompt, read, written, completion, reasoning *int64
 	for name, member := range v.Members() {
 		switch name {
 		case "prompt_tokens":
-			prompt = readCount(member)
+			prompt = reply.Count(member)
 		case "completion_tokens":
-			completion = readCount(member)
+			completion = reply.Count(member)
 		case "prompt_tokens_details":
-			if n := readCount(member.Get("cached_tokens")); n != nil {
-				cached = n
+			if n := reply.Count(member.Get("cached_tokens")); n != nil {
+				read = n
 			}
+			written = reply.Count(member.Get("cache_write_tokens"))
 		case "prompt_cache_hit_tokens": // the same number under an older name
-			if cached == nil {
-				cached = readCount(member)
+			if read == nil {
+				read = reply.Count(member)
 			}
 		case "completion_tokens_details":
-			reasoning = readCount(member.Get("reasoning_tokens"))
+			reasoning = reply.Count(member.Get("reasoning_tokens"))
 		}
 	}
 	if prompt == nil && completion == nil {
 		return nil
 	}
-	usage := &llm.Usage{Input: prompt, Output: completion, Reasoning: reasoning}
-	if prompt != nil && cached != nil {
-		usage.CacheRead = llm.Count(min(*cached, *prompt))
-		usage.Input = llm.Count(*prompt - *usage.CacheRead)
-	}
+	usage := &llm.Usage{Output: completion, Reasoning: reasoning}
+	usage.Input, usage.CacheRead, usage.CacheWrite = reply.Split(prompt, read, written)
 	return usage
-}
-
-func readCount(v jsonview.View) *int64 {
-	n, ok := v.Int()
-	if !ok || n < 0 {
-		return nil
-	}
-	return &n
 }

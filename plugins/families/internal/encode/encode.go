@@ -1,0 +1,70 @@
+// Package encode is what the request encoders of the families share, in the client direction. It is for the
+// packages chat, responses and messages only.
+package encode
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Refused reports whether the route's upstream refuses that setting ("stop", "temperature"), which is then left
+// out.
+func Refused(req *llm.Request, setting string) bool { return slices.Contains(req.Unsupported, setting) }
+
+// AppendTemperature appends the member `temperature` with a comma before it.
+func AppendTemperature(b []byte, t float64) ([]byte, error) {
+	if math.IsNaN(t) || math.IsInf(t, 0) {
+		return nil, fmt.Errorf("encoding temperature: %v is not a number in JSON", t)
+	}
+	b = append(b, `,"temperature":`...)
+	return strconv.AppendFloat(b, t, 'g', -1, 64), nil
+}
+
+// AppendStrings appends an array of strings, of which there is at least one.
+func AppendStrings(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for _, s := range list {
+		b = append(jsonview.AppendString(b, s), ',')
+	}
+	b[len(b)-1] = ']'
+	return b
+}
+
+// Arguments is the JSON text of a call's arguments; none are {} (GAP-84).
+func Arguments(call *llm.ToolCall) string {
+	if call.Arguments == "" {
+		return "{}"
+	}
+	return call.Arguments
+}
+
+// AppendSchemaFormat appends the members that describe a format of kind llm.FormatJSONSchema: name, description,
+// schema and strict.
+func AppendSchemaFormat(b []byte, f *llm.Format) []byte {
+	b = append(b, `"name":`...)
+	b = jsonview.AppendString(b, f.Name)
+	if f.Description != "" {
+		b = append(b, `,"description":`...)
+		b = jsonview.AppendString(b, f.Description)
+	}
+	b = append(b, `,"schema":`...)
+	b = append(b, f.Schema...)
+	if f.Strict != nil {
+		b = append(b, `,"strict":`...)
+		b = strconv.AppendBool(b, *f.Strict)
+	}
+	return b
+}
+
+// UnknownRole is the error for a message whose role the canonical model does not have.
+func UnknownRole(role llm.Role) error { return fmt.Errorf("unknown role %q", role) }
+
+// UnknownChoice is the error for a tool choice whose mode the canonical model does not have.
+func UnknownChoice(mode llm.ToolMode) error {
+	return fmt.Errorf("encoding tool choice: unknown mode %q", mode)
+}

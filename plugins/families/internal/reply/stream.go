@@ -1,0 +1,147 @@
+// Package reply is what the reply decoders of the families share, in the client direction: how the events of
+// one reply follow each other, how pieces of text are joined, and what the errors and counts of upstreams
+// mean. It is for the packages chat, responses and messages only; what a wire looks like is theirs.
+package reply
+
+import (
+	"crypto/rand"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// maxDepth bounds the nesting of what an upstream sends: its own shape is a few levels deep, and the arguments
+// of a call are as deep as a schema that a client may send (GAP-33).
+const maxDepth = 1100
+
+// Stream sends the events of one reply, from its first text to its finish or its error. What it is told of the
+// reply as a whole, in its fields, goes out at the end. It does not send EventAccepted.
+type Stream struct {
+	Model  string           // what the upstream said it was, "" while it has not
+	Finish llm.FinishReason // why the reply ended
+	// Usage is what the attempt has used as far as it is known; sent once, before the end or the error, for
+	// work done before a failure counts.
+	Usage *llm.Usage
+
+	send   func(llm.Event) error
+	failed error
+	ended  bool
+
+	text, reasoning Joiner
+	calls           []*Call
+}
+
+// New makes a Stream that hands its events to send.
+func New(send func(llm.Event) error) *Stream { return &Stream{send: send} }
+
+// Parse reads what an upstream sent as one piece: an object of JSON. The error is of kind llm.ErrProtocol.
+func Parse(data []byte) (jsonview.View, error) {
+	root, err := jsonview.Parse(data, maxDepth)
+	if err != nil || root.Kind() != jsonview.Object {
+		return jsonview.View{}, llm.Errorf(llm.ErrProtocol, "the upstream sent a chunk that is not a JSON object")
+	}
+	return root, nil
+}
+
+// Err is the error that ended the reply, nil while none did.
+func (s *Stream) Err() error { return s.failed }
+
+// Fail ends the reply with err, after the usage that is known; nil changes nothing. It returns err.
+func (s *Stream) Fail(err error) error {
+	if err == nil || s.failed != nil {
+		return err
+	}
+	s.failed = err
+	_ = s.sendUsage() // err says why the reply ended; that usage could not be sent follows from it or is of no use
+	return err
+}
+
+// Broken ends the reply as one that its upstream did not finish, with an error of kind llm.ErrBroken.
+func (s *Stream) Broken() error {
+	return s.Fail(llm.Errorf(llm.ErrBroken, "the upstream's stream ended before its reply did"))
+}
+
+// End ends the reply as a whole one: with what is owed of text and arguments, usage, and EventFinish. Calls
+// that have not ended stay as they are, for the finish ends them.
+func (s *Stream) End() error {
+	if s.failed != nil || s.ended {
+		return s.failed
+	}
+	return s.Fail(s.end())
+}
+
+func (s *Stream) end() error {
+	if err := s.piece(llm.EventReasoning, s.reasoning.Rest()); err != nil {
+		return err
+	}
+	if err := s.piece(llm.EventText, s.text.Rest()); err != nil {
+		return err
+	}
+	for _, c := range s.calls {
+		if err := c.rest(); err != nil {
+			return err
+		}
+	}
+	if err := s.sendUsage(); err != nil {
+		return err
+	}
+	s.ended = true
+	return s.send(llm.Event{Kind: llm.EventFinish, Finish: s.Finish, Model: s.Model})
+}
+
+func (s *Stream) sendUsage() error {
+	if s.Usage == nil {
+		return nil
+	}
+	usage := s.Usage
+	s.Usage = nil
+	return s.send(llm.Event{Kind: llm.EventUsage, Usage: usage})
+}
+
+// Text sends a piece of visible text; a value that is no string is none.
+func (s *Stream) Text(v jsonview.View) error {
+	return s.piece(llm.EventText, s.text.Piece(v))
+}
+
+// Reasoning sends a piece of hidden reasoning; a value that is no string is none.
+func (s *Stream) Reasoning(v jsonview.View) error {
+	return s.piece(llm.EventReasoning, s.reasoning.Piece(v))
+}
+
+// piece sends text, which, where visible, ends the calls before it.
+func (s *Stream) piece(kind llm.EventKind, text string) error {
+	if text == "" {
+		return nil
+	}
+	if kind == llm.EventText {
+		for _, c := range s.calls {
+			c.ended = true
+		}
+	}
+	return s.send(llm.Event{Kind: kind, Text: text})
+}
+
+// Calls is how many tool calls have begun.
+func (s *Stream) Calls() int { return len(s.calls) }
+
+// Call begins a tool call. One without an id gets one, for the client needs it to send the result back; one
+// without a name cannot be made, and is an error of kind llm.ErrProtocol.
+func (s *Stream) Call(id, name string) (*Call, error) {
+	if name == "" {
+		return nil, Nameless()
+	}
+	if err := s.piece(llm.EventText, s.text.Rest()); err != nil {
+		return nil, err
+	}
+	if id == "" {
+		id = "call_" + rand.Text()
+	}
+	c := &Call{stream: s, index: len(s.calls)}
+	s.calls = append(s.calls, c)
+	return c, s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: id, Name: name})
+}
+
+// Nameless is the error for a tool call without a name.
+func Nameless() error {
+	return llm.Errorf(llm.ErrProtocol, "the upstream sent a tool call without a name")
+}
