@@ -212,12 +212,6 @@ func (g *gateway) account(t testing.TB, credits int64) string {
 	return key.Key
 }
 
-// ready waits until the health listener says so.
-func (g *gateway) ready(t testing.TB) {
-	t.Helper()
-	g.readiness(t, http.StatusOK)
-}
-
 // readiness waits until GET /readyz answers with a status.
 func (g *gateway) readiness(t testing.TB, status int) {
 	t.Helper()

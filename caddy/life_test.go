@@ -128,13 +128,19 @@ func TestNoOrphans(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})
 	g := startGateway(t, files{"gateway.hcl": hcl(up) + "\nprovider \"echo\" {\n  plugin = \"echo\"\n}\n"})
-	openAll(t, g, up, g.account(t, 1_000_000))
+	streams := openAll(t, g, up, g.account(t, 1_000_000))
 	plugins := g.children(t)
 	require.Len(t, plugins, 2)
 	g.kill()
 	killed := time.Now()
 	for _, p := range plugins {
 		require.True(t, p.hasEnded(3*time.Second-time.Since(killed)), "plugin %d is left", p.pid)
+	}
+	for _, s := range shapes {
+		t.Run("SSE-37 "+s.name, func(t *testing.T) {
+			rest, _ := io.ReadAll(streams[s.name].r) // it ends in whatever way
+			require.NotContains(t, streams[s.name].read.String()+string(rest), s.end)
+		})
 	}
 }
 
