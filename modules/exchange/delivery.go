@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/fareway/fareway/plugins/families"
@@ -25,11 +26,25 @@ type delivery struct {
 
 	interval time.Duration
 	quiet    *time.Timer // fires when nothing was written for one interval; nil without a stream
-	buf      []byte      // frames of the events at hand, written and flushed together
+	frames   *frames     // of the events at hand, written and flushed together; nil when there are none
 }
 
-// keptBuffer is the most memory that an idle stream keeps for its next frames.
-const keptBuffer = 16 << 10
+// frames are encoded events. Their memory is borrowed: a quiet stream has none, and a busy one does not grow
+// a buffer of its own for each batch.
+type frames struct{ b []byte }
+
+// keptFrames is the largest memory that is given back to be borrowed again.
+const keptFrames = 64 << 10
+
+var framesPool = sync.Pool{New: func() any { return &frames{b: make([]byte, 0, 4<<10)} }}
+
+// add appends to the frames of the events at hand, as one of the encoder's methods does.
+func (d *delivery) add(encode func([]byte) []byte) {
+	if d.frames == nil {
+		d.frames = framesPool.Get().(*frames)
+	}
+	d.frames.b = encode(d.frames.b)
+}
 
 func newDelivery(w http.ResponseWriter, stream bool, interval time.Duration) *delivery {
 	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval}
@@ -66,28 +81,31 @@ func (d *delivery) silence() <-chan time.Time {
 }
 
 func (d *delivery) keepAlive() {
-	d.buf = d.encoder.AppendKeepAlive(d.buf)
+	d.add(d.encoder.AppendKeepAlive)
 	d.flush()
 }
 
-// start puts the first events of the stream in the buffer, once (SSE-21).
+// start adds the first events of the stream, once (SSE-21).
 func (d *delivery) start() {
 	if d.stream && !d.started {
 		d.started = true
-		d.buf = d.encoder.AppendStart(d.buf)
+		d.add(d.encoder.AppendStart)
 	}
 }
 
-// event puts a visible event in the buffer of a stream.
+// event adds the frames of a visible event of a stream.
 func (d *delivery) event(ev llm.Event) {
-	d.buf = d.encoder.AppendEvent(d.buf, ev)
+	d.add(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
 	d.shown = true
 }
 
-// flush writes what is in the buffer, opening the stream if need be.
+// flush writes the frames at hand, opening the stream if need be.
 func (d *delivery) flush() {
-	if len(d.buf) == 0 || d.gone {
-		d.buf = d.buf[:0]
+	if d.frames == nil {
+		return
+	}
+	defer d.drop()
+	if len(d.frames.b) == 0 || d.gone {
 		return
 	}
 	if !d.opened {
@@ -99,22 +117,28 @@ func (d *delivery) flush() {
 		h.Set("X-Accel-Buffering", "no")
 		d.w.WriteHeader(http.StatusOK)
 	}
-	_, err := d.w.Write(d.buf)
+	_, err := d.w.Write(d.frames.b)
 	if err == nil {
 		err = d.control.Flush()
 	}
 	d.gone = err != nil
-	if cap(d.buf) > keptBuffer {
-		d.buf = nil
-	}
-	d.buf = d.buf[:0]
 	d.quiet.Reset(d.interval)
+}
+
+// drop forgets the frames at hand.
+func (d *delivery) drop() {
+	if d.frames != nil && cap(d.frames.b) <= keptFrames {
+		d.frames.b = d.frames.b[:0]
+		framesPool.Put(d.frames)
+	}
+	d.frames = nil
 }
 
 // fail ends an open stream with its error frame, and nothing after it (SSE-30). Where not even the frame
 // can be written, the connection is aborted.
 func (d *delivery) fail(e *families.Error) {
-	d.buf = d.encoder.AppendError(d.buf[:0], e)
+	d.drop()
+	d.add(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
 	d.flush()
 	d.aborted = d.gone
 }

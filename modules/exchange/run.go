@@ -275,7 +275,7 @@ func (x *exchange) finish() *families.Error {
 		if end.rest != "" {
 			d.event(rest)
 		}
-		d.buf = d.encoder.AppendEnd(d.buf, e)
+		d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
 		d.flush()
 		return nil
 	}
