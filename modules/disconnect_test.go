@@ -112,11 +112,11 @@ func TestClientLeaves(t *testing.T) {
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
 	const (
-		piece  = 256 << 10
-		pieces = 96 // 24 MiB, more than all buffers on the way
+		piece  = 64 << 10
+		pieces = 640 // 40 MiB, far more than all buffers on the way
 	)
 	permits := make(chan struct{})
-	steps := make([]upstream.Step, 0, 2*pieces+3)
+	steps := []upstream.Step{upstream.Headers()}
 	text := strings.Repeat("0123456789abcdef", piece/16)
 	for range pieces {
 		steps = append(steps, upstream.WaitFor(permits), upstream.Text(text))
