@@ -106,20 +106,20 @@ func fold(t require.TestingT, events []llm.Event) (string, []llm.ToolCall, llm.F
 }
 
 // replies draws a legal sequence of events and the end that belongs to it. Pieces of several calls may be
-// interleaved with each other and with text.
+// interleaved with each other; text ends the calls before it.
 func replies() *rapid.Generator[[]llm.Event] {
 	return rapid.Custom(func(t *rapid.T) []llm.Event {
 		var events []llm.Event
-		calls := 0
+		calls, open := 0, 0
 		for range rapid.IntRange(0, 12).Draw(t, "events") {
 			switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
 			case kind == 0:
 				events = append(events, callEvent(calls, "c"+strconv.Itoa(calls), aText().Draw(t, "name")))
 				calls++
-			case kind == 1 && calls > 0:
-				events = append(events, argumentsEvent(rapid.IntRange(0, calls-1).Draw(t, "call"), rapid.String().Draw(t, "piece")))
+			case kind == 1 && calls > open:
+				events = append(events, argumentsEvent(rapid.IntRange(open, calls-1).Draw(t, "call"), rapid.String().Draw(t, "piece")))
 			default:
-				events = append(events, text(rapid.String().Draw(t, "text")))
+				events, open = append(events, text(rapid.String().Draw(t, "text"))), calls
 			}
 		}
 		finish := rapid.SampledFrom([]llm.FinishReason{llm.FinishStop, llm.FinishLength, llm.FinishPolicy}).Draw(t, "finish")

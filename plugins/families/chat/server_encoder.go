@@ -16,7 +16,7 @@ type encoder struct {
 	usage  bool   // the stream ends with a usage chunk (CHAT-09)
 
 	calls map[int]bool // the calls begun; true when arguments have been written
-	order []int        // their indexes, in the order in which they began
+	open  []int        // the indexes of those that text has not ended, in the order in which they began
 }
 
 func newEncoder(usageChunk bool, head families.Head) *encoder {
@@ -35,8 +35,8 @@ func newEncoder(usageChunk bool, head families.Head) *encoder {
 	return e
 }
 
-// open and close write what stands around a delta of a chunk that does not finish the reply.
-func (e *encoder) open(b []byte) []byte {
+// begin and close write what stands around a delta of a chunk that does not finish the reply.
+func (e *encoder) begin(b []byte) []byte {
 	b = append(b, e.prefix...)
 	return append(b, `{"index":0,"delta":{`...)
 }
@@ -48,7 +48,7 @@ func (e *encoder) close(b []byte) []byte {
 
 // AppendStart appends the role chunk (SSE-04, SSE-21).
 func (e *encoder) AppendStart(b []byte) []byte {
-	b = append(e.open(b), `"role":"assistant","content":""`...)
+	b = append(e.begin(b), `"role":"assistant","content":""`...)
 	return e.close(b)
 }
 
@@ -60,7 +60,7 @@ func (e *encoder) AppendEvent(b []byte, ev llm.Event) []byte {
 		if ev.Text == "" {
 			return b
 		}
-		b = append(e.open(b), `"content":`...)
+		b = append(e.begin(e.endCalls(b)), `"content":`...)
 		b = jsonview.AppendString(b, ev.Text)
 		return e.close(b)
 	case llm.EventToolCall:
@@ -82,9 +82,9 @@ func (e *encoder) appendCall(b []byte, ev llm.Event) []byte {
 	}
 	if _, begun := e.calls[ev.Index]; !begun {
 		e.calls[ev.Index] = false
-		e.order = append(e.order, ev.Index)
+		e.open = append(e.open, ev.Index)
 	}
-	b = append(e.open(b), `"tool_calls":[{"index":`...)
+	b = append(e.begin(b), `"tool_calls":[{"index":`...)
 	b = strconv.AppendInt(b, int64(ev.Index), 10)
 	b = append(b, `,"id":`...)
 	b = jsonview.AppendString(b, ev.ID)
@@ -98,7 +98,7 @@ func (e *encoder) appendArguments(b []byte, index int, piece string) []byte {
 	if _, begun := e.calls[index]; begun {
 		e.calls[index] = true
 	}
-	b = append(e.open(b), `"tool_calls":[{"index":`...)
+	b = append(e.begin(b), `"tool_calls":[{"index":`...)
 	b = strconv.AppendInt(b, int64(index), 10)
 	b = append(b, `,"function":{"arguments":`...)
 	b = jsonview.AppendString(b, piece)
@@ -114,12 +114,19 @@ func (e *encoder) appendEmptyArguments(b []byte, index int) []byte {
 	return e.appendArguments(b, index, "{}")
 }
 
+// endCalls completes the calls that are open: text ends them, and so does the reply.
+func (e *encoder) endCalls(b []byte) []byte {
+	for _, index := range e.open {
+		b = e.appendEmptyArguments(b, index)
+	}
+	e.open = e.open[:0]
+	return b
+}
+
 // AppendEnd appends the finish chunk, the usage chunk where it was asked for, and the end marker (SSE-05 to
 // SSE-07).
 func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
-	for _, index := range e.order {
-		b = e.appendEmptyArguments(b, index)
-	}
+	b = e.endCalls(b)
 	b = append(b, e.prefix...)
 	b = append(b, `{"index":0,"delta":{},"finish_reason":`...)
 	b = jsonview.AppendString(b, finishReason(end, len(e.calls) > 0))

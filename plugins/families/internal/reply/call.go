@@ -17,10 +17,14 @@ type Call struct {
 // text; a value of another kind is no piece.
 func (c *Call) Piece(v jsonview.View) error { return c.Arguments(c.joiner.Argument(v)) }
 
-// Arguments sends a piece of the arguments' JSON text.
+// Arguments sends a piece of the arguments' JSON text. A piece for a call that text has ended is an error of kind
+// llm.ErrProtocol: the reply has gone on without it.
 func (c *Call) Arguments(text string) error {
-	if text == "" {
+	switch {
+	case text == "":
 		return nil
+	case c.ended:
+		return llm.Errorf(llm.ErrProtocol, "the upstream went on with a tool call after it had ended it")
 	}
 	return c.stream.send(llm.Event{Kind: llm.EventToolArguments, Index: c.index, Text: text})
 }

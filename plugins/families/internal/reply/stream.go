@@ -29,6 +29,7 @@ type Stream struct {
 
 	text, reasoning Joiner
 	calls           []*Call
+	open            int // the first call that text has not ended
 }
 
 // New makes a Stream that hands its events to send.
@@ -114,7 +115,11 @@ func (s *Stream) piece(kind llm.EventKind, text string) error {
 		return nil
 	}
 	if kind == llm.EventText {
-		for _, c := range s.calls {
+		for ; s.open < len(s.calls); s.open++ {
+			c := s.calls[s.open]
+			if err := c.rest(); err != nil {
+				return err
+			}
 			c.ended = true
 		}
 	}
