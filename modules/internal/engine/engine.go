@@ -46,6 +46,7 @@ type Engine struct {
 	metrics *Metrics
 	keys    *keyCache
 	bodies  *budget
+	slots   *slots
 
 	mu          sync.Mutex
 	generations []*Generation // activated and not yet retired, oldest first
@@ -70,6 +71,7 @@ func Open(o Options, store config.Store) (*Engine, error) {
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, time.Now),
 		bodies:  &budget{},
+		slots:   newSlots(),
 	}
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	logger := slog.New(e.log)

@@ -18,6 +18,7 @@ type Metrics struct {
 	charged       *prometheus.CounterVec
 	held          prometheus.Gauge
 	upstreamError *prometheus.CounterVec
+	attempts      *prometheus.GaugeVec
 	providerState *prometheus.GaugeVec
 	ledger        *prometheus.HistogramVec
 	ledgerBatch   prometheus.Histogram
@@ -47,6 +48,9 @@ func newMetrics() *Metrics {
 		upstreamError: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_upstream_errors_total", Help: "Attempts that failed, by route and kind."},
 			[]string{"route", "kind"}),
+		attempts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fareway_running_attempts", Help: "Attempts that run at the moment, by route; max_concurrent bounds them."},
+			[]string{"route"}),
 		providerState: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_provider_state", Help: "1 for the state that a provider process is in."},
 			[]string{"provider", "state"}),
@@ -65,7 +69,7 @@ func newMetrics() *Metrics {
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
-		m.upstreamError, m.providerState, m.ledger, m.ledgerBatch, m.generation}
+		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation}
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -95,6 +99,10 @@ func (m *Metrics) Held(delta int64) { m.held.Add(float64(delta)) }
 // UpstreamError counts a failed attempt; kind is an llm.ErrorKind.
 func (m *Metrics) UpstreamError(route, kind string) {
 	m.upstreamError.WithLabelValues(route, kind).Inc()
+}
+
+func (m *Metrics) running(route string, attempts int64) {
+	m.attempts.WithLabelValues(route).Set(float64(attempts))
 }
 
 func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {

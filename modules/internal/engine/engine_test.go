@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+)
+
+var sqliteStore = config.Store{Kind: "sqlite", Path: "fareway.db"}
+
+func open(t *testing.T) *Engine {
+	t.Helper()
+	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, sqliteStore)
+	require.NoError(t, err)
+	return e
+}
+
+// generation prepares a configuration without providers.
+func generation(t *testing.T, e *Engine, window int64) *Generation {
+	t.Helper()
+	g, err := e.Prepare(context.Background(), &config.Config{
+		Store:   sqliteStore,
+		Gateway: config.Gateway{DrainTimeout: time.Hour, MaxBodyMemory: 100},
+		Routes:  []config.Route{{Name: "r", ContextWindow: window}},
+	})
+	require.NoError(t, err)
+	return g
+}
+
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	require.Nil(t, e.Begin(), "nothing serves before the first configuration")
+	require.Error(t, e.Ready())
+
+	first := generation(t, e, 1000)
+	e.Activate(first)
+	old := e.Begin()
+	require.Same(t, first, old.Generation())
+
+	second := generation(t, e, 2000)
+	e.Activate(second)
+	e.Retire(first)
+	require.Same(t, first, old.Generation(), "a request stays on its configuration")
+	require.Same(t, second, e.Current())
+	require.Equal(t, int64(2000), e.Current().ContextLength(), "MODEL-03")
+
+	failed := generation(t, e, 3000)
+	e.Activate(failed)
+	e.Retire(failed)
+	require.Same(t, second, e.Current(), "a reload that fails after its start leaves the old one serving")
+
+	old.Done()
+	e.Retire(second)
+	require.Nil(t, e.Current())
+	require.NoError(t, e.Close())
+}
+
+func TestStoreCannotChange(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	_, err := e.Prepare(context.Background(), &config.Config{Store: config.Store{Kind: "sqlite", Path: "other.db"}})
+	require.ErrorContains(t, err, "the store block has changed")
+	require.ErrorContains(t, err, "restart")
+	require.NoError(t, e.Close())
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	t.Run("waits for the last request", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			e, drained := draining(t)
+			w := e.Begin()
+			go e.drainInto(drained)
+			synctest.Wait()
+			require.Error(t, e.Ready(), "no new work is asked for")
+			require.NoError(t, w.Stopping().Err())
+			w.Done()
+			<-drained
+			require.NoError(t, e.stop.Err())
+		})
+	})
+	t.Run("ends what is left when the time is over", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			e, drained := draining(t)
+			w := e.Begin()
+			go e.drainInto(drained)
+			<-w.Stopping().Done()
+			require.ErrorIs(t, context.Cause(w.Stopping()), ErrShutdown)
+			w.Done()
+			<-drained
+		})
+	})
+}
+
+// draining is an engine without store and providers, for tests of time.
+func draining(t *testing.T) (*Engine, chan struct{}) {
+	t.Helper()
+	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(), bodies: new(budget)}
+	e.stop, e.stopNow = context.WithCancelCause(context.Background())
+	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})
+	return e, make(chan struct{})
+}
+
+func (e *Engine) drainInto(done chan struct{}) {
+	e.Drain()
+	close(done)
+}
+
+func TestBodyBudget(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	e.Activate(generation(t, e, 1))
+	require.True(t, e.TakeBody(60))
+	require.False(t, e.TakeBody(60), "all bodies together")
+	require.True(t, e.TakeBody(40), "what was refused took nothing")
+	e.GiveBody(60)
+	require.True(t, e.TakeBody(60))
+	require.NoError(t, e.Close())
+}
+
+func TestSwapLogger(t *testing.T) {
+	t.Parallel()
+	var first, second bytes.Buffer
+	s := newSwapLogger(slog.New(slog.NewTextHandler(&first, nil)))
+	kept := slog.New(s).With("provider", "up").WithGroup("g")
+	kept.Info("one", "k", 1)
+	s.set(slog.New(slog.NewTextHandler(&second, nil)))
+	kept.Info("two", "k", 2)
+	require.Contains(t, first.String(), "msg=one provider=up g.k=1")
+	require.NotContains(t, first.String(), "two", "what was made before a reload logs to the new logger")
+	require.Contains(t, second.String(), "msg=two provider=up g.k=2")
+}
