@@ -36,7 +36,8 @@ type Gateway struct {
 	MaxBodyMemory  int64 // bytes, all request bodies together
 	Keepalive      time.Duration
 	DrainTimeout   time.Duration
-	PluginDir      string // absolute, or "" for built-in providers only
+	PluginDir      string     // absolute, or "" for built-in providers only
+	ClientModels   ModelNames // accepted beside the built-in list
 }
 
 // Store says where the ledger is.
@@ -77,6 +78,8 @@ type Route struct {
 	Tools         bool // from `offers`
 	JSONObject    bool
 	JSONSchema    bool
+	Unsupported   []string // request settings that the upstream refuses: "stop", "temperature"
+	MaxConcurrent int64    // attempts at the same time over all accounts; 0: no limit
 	Metering      Metering
 	Timeout       time.Duration // one attempt
 	Price         Price

@@ -47,6 +47,7 @@ func (l *loader) gateway(file *section) Gateway {
 		s.duration("keepalive", &g.Keepalive)
 		s.duration("drain_timeout", &g.DrainTimeout)
 		s.pluginDir(&g.PluginDir)
+		s.clientModels(&g.ClientModels)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
 				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower max_body.")

@@ -47,6 +47,7 @@ var gatewayGrammar = grammar{
 		{name: "keepalive", example: `"15s"`},
 		{name: "drain_timeout", example: `"5m"`},
 		{name: "plugin_dir", example: `"plugins"`},
+		{name: "client_models", example: `["my-agent"]`},
 	},
 }
 
@@ -74,6 +75,8 @@ var routeGrammar = grammar{
 		{name: "max_output", required: true, example: "8192"},
 		{name: "quality", required: true, example: "0.45"},
 		{name: "offers", example: `["tools", "json_object"]`},
+		{name: "unsupported", example: `["stop", "temperature"]`},
+		{name: "max_concurrent", example: "8"},
 		{name: "metering", example: `"reported"`},
 		{name: "timeout", example: `"5m"`},
 	},

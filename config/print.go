@@ -19,17 +19,18 @@ func (c *Config) String() string {
 // MarshalJSON prints durations in Go's notation.
 func (g Gateway) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Namespace      string `json:"namespace"`
-		DefaultProfile string `json:"default_profile"`
-		RequestTimeout string `json:"request_timeout"`
-		MaxBody        int64  `json:"max_body"`
-		MaxBodyMemory  int64  `json:"max_body_memory"`
-		Keepalive      string `json:"keepalive"`
-		DrainTimeout   string `json:"drain_timeout"`
-		PluginDir      string `json:"plugin_dir"`
+		Namespace      string     `json:"namespace"`
+		DefaultProfile string     `json:"default_profile"`
+		RequestTimeout string     `json:"request_timeout"`
+		MaxBody        int64      `json:"max_body"`
+		MaxBodyMemory  int64      `json:"max_body_memory"`
+		Keepalive      string     `json:"keepalive"`
+		DrainTimeout   string     `json:"drain_timeout"`
+		PluginDir      string     `json:"plugin_dir"`
+		ClientModels   ModelNames `json:"client_models"`
 	}{
 		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory,
-		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir,
+		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir, g.ClientModels,
 	})
 }
 
@@ -77,11 +78,13 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		MaxOutput     int64    `json:"max_output"`
 		Quality       float64  `json:"quality"`
 		Offers        []string `json:"offers"`
+		Unsupported   []string `json:"unsupported"`
+		MaxConcurrent int64    `json:"max_concurrent"`
 		Metering      Metering `json:"metering"`
 		Timeout       string   `json:"timeout"`
 		Price         Price    `json:"price"`
 	}{
-		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers, r.Metering,
+		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers, append([]string{}, r.Unsupported...), r.MaxConcurrent, r.Metering,
 		r.Timeout.String(), r.Price,
 	})
 }

@@ -7,11 +7,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // offerNames are the values of `offers`.
 var offerNames = []string{"tools", "json_object", "json_schema"}
+
+// unsupportedNames are the values of `unsupported`.
+var unsupportedNames = []string{"stop", "temperature"}
+
+// maxConcurrent is more than any upstream takes; a larger number is a slip of the pen.
+const maxConcurrent = 1_000_000
 
 // routes decodes the routes and checks which provider each of them names.
 func (l *loader) routes(file *section, providers map[string]hcl.Range) {
@@ -37,6 +42,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		}
 		s.fraction("quality", &r.Quality)
 		s.offers(&r)
+		s.choices("unsupported", `["stop"]`, unsupportedNames, func(name string) { r.Unsupported = append(r.Unsupported, name) })
+		s.integer("max_concurrent", 0, maxConcurrent, &r.MaxConcurrent)
 		metering := string(r.Metering)
 		s.oneOf("metering", []string{string(MeteringReported), string(MeteringEstimate)}, &metering)
 		r.Metering = Metering(metering)
@@ -70,23 +77,7 @@ func (s *section) knownProvider(v value, name string, providers map[string]hcl.R
 
 // offers reads a list of names into the route's flags.
 func (s *section) offers(r *Route) {
-	v, ok := s.read("offers")
-	if !ok {
-		return
-	}
-	if !v.Type().IsTupleType() {
-		s.refuseType(v, "a list, as in [\"tools\", \"json_object\"]")
-		return
-	}
-	for _, element := range v.elements() {
-		if element.Type() != cty.String || element.IsNull() {
-			s.refuse(element, "must be a list of texts: "+enumerate(offerNames))
-			continue
-		}
-		name := element.AsString()
-		if !s.choose(element, name, offerNames) {
-			continue
-		}
+	s.choices("offers", `["tools", "json_object"]`, offerNames, func(name string) {
 		switch name {
 		case "tools":
 			r.Tools = true
@@ -95,7 +86,7 @@ func (s *section) offers(r *Route) {
 		case "json_schema":
 			r.JSONSchema = true
 		}
-	}
+	})
 }
 
 // prices reads the price block. Reading from and writing to an upstream's cache cost as much as input unless

@@ -280,3 +280,38 @@ func (s *section) price(name string, target *int64) bool {
 	*target = amount
 	return true
 }
+
+// list reads a list of values, each of which is not null, and hands them to each.
+func (s *section) list(name, example string, each func(element value)) {
+	v, ok := s.read(name)
+	if !ok {
+		return
+	}
+	if !v.Type().IsTupleType() {
+		s.refuseType(v, "a list, as in "+example)
+		return
+	}
+	for _, element := range v.elements() {
+		if element.IsNull() {
+			s.refuse(element, "must not hold null")
+			continue
+		}
+		each(element)
+	}
+}
+
+// choices reads a list of names out of a few, each once, and hands them to each.
+func (s *section) choices(name, example string, known []string, each func(choice string)) {
+	seen := make(map[string]bool)
+	s.list(name, example, func(element value) {
+		if element.Type() != cty.String {
+			s.refuse(element, "must be a list of texts: "+enumerate(known))
+			return
+		}
+		choice := element.AsString()
+		if s.choose(element, choice, known) && !seen[choice] {
+			seen[choice] = true
+			each(choice)
+		}
+	})
+}

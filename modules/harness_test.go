@@ -88,6 +88,7 @@ type route struct {
 	Offers, Metering string // "" for tools, and for reported
 	Timeout          string
 	Provider         string // "" for "up"; others are named in setup.Providers
+	More             string // more attributes, as HCL
 }
 
 func (r route) hcl() string {
@@ -116,13 +117,14 @@ route %q {
   offers         = [%s]
   metering       = %q
   timeout        = %q
+  %s
   price {
     input  = %s
     output = %s
   }
 }
 `, r.Name, or(r.Provider, "up"), r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`), or(r.Metering, "reported"),
-		or(r.Timeout, "5m"), or(r.Input, "3"), or(r.Output, "15"))
+		or(r.Timeout, "5m"), r.More, or(r.Input, "3"), or(r.Output, "15"))
 }
 
 // setup says what a gateway under test is made of; the zero value is one standard route named "standard".

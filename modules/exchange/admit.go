@@ -36,6 +36,9 @@ func (x *exchange) admit() *families.Error {
 	for _, c := range x.candidates {
 		hold = max(hold, ledger.HoldFor(x.bound, c.Allowance, c.Route.Price))
 	}
+	if !x.occupy() {
+		return x.atCapacity(hold)
+	}
 	x.begin(x.candidates[0])
 	_, err = x.engine.Store().Hold(x.request.Context(), ledger.Hold{
 		Request:    x.call.ID,
@@ -48,7 +51,7 @@ func (x *exchange) admit() *families.Error {
 	})
 	switch {
 	case errors.Is(err, ledger.ErrInsufficient):
-		return budgetExceeded("The request's largest possible cost exceeds the available credits. Add credits, or ask for a smaller output allowance.")
+		return overHold()
 	case err != nil:
 		return ledgerError(x.call, "placing a hold", err)
 	}
@@ -57,15 +60,23 @@ func (x *exchange) admit() *families.Error {
 	return nil
 }
 
-// unroutable is the refusal when no route can serve. An exhausted account is told so first (GAP-38): it gets
-// one answer, whatever it asks for.
-func (x *exchange) unroutable(why error) *families.Error {
-	b, err := x.engine.Store().Balance(x.request.Context(), x.call.Principal.Account.ID)
-	if err != nil {
-		return ledgerError(x.call, "reading a balance", err)
+// occupy takes a slot on the first route that has one, and puts that route before the others. False when all
+// are full.
+func (x *exchange) occupy() bool {
+	for i, c := range x.candidates {
+		if x.engine.TakeSlot(c.Route) {
+			copy(x.candidates[1:], x.candidates[:i])
+			x.candidates[0] = c
+			return true
+		}
 	}
-	if b.Available() < 1 {
-		return budgetExceeded("No credits are available. Add credits.")
+	return false
+}
+
+// unroutable is the refusal when no route can serve.
+func (x *exchange) unroutable(why error) *families.Error {
+	if refusal := x.exhausted(0); refusal != nil {
+		return refusal
 	}
 	switch {
 	case errors.Is(why, routing.ErrNotReady):
@@ -75,6 +86,40 @@ func (x *exchange) unroutable(why error) *families.Error {
 	default:
 		return featureUnavailable("No route offers what the request needs, such as tools. Send it without.")
 	}
+}
+
+// atCapacity is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
+// recorded for it: there is nothing to settle.
+func (x *exchange) atCapacity(hold int64) *families.Error {
+	if refusal := x.exhausted(hold); refusal != nil {
+		return refusal
+	}
+	return routesFull()
+}
+
+// exhausted refuses an account that could not pay for a hold. That answer comes before those that are about
+// routes (GAP-01, GAP-38): it is the same whatever the account asks for and however busy the routes are.
+func (x *exchange) exhausted(hold int64) *families.Error {
+	b, err := x.engine.Store().Balance(x.request.Context(), x.call.Principal.Account.ID)
+	switch {
+	case err != nil:
+		return ledgerError(x.call, "reading a balance", err)
+	case b.Available() < 1:
+		return budgetExceeded("No credits are available. Add credits.")
+	case !b.Covers(hold):
+		return overHold()
+	}
+	return nil
+}
+
+func overHold() *families.Error {
+	return budgetExceeded("The request's largest possible cost exceeds the available credits. Add credits, or ask for a smaller output allowance.")
+}
+
+// routesFull is the 429 without headers: the client backs off and tries again (LIM-12).
+func routesFull() *families.Error {
+	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+		Message: "The routes are at capacity. Back off a few seconds and try again."}
 }
 
 func budgetExceeded(message string) *families.Error {

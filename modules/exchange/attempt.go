@@ -19,17 +19,20 @@ type attempt struct {
 	route     *config.Route
 	allowance int64 // tokens sent as the output limit
 
+	slot     bool // counts towards the route's max_concurrent
 	accepted bool
 	usage    *llm.Usage
 	outcome  ledger.Outcome
 }
 
-// begin makes the next attempt the current one. It is recorded with the hold or with Begin, before it is made.
+// begin makes the next attempt the current one, on a route whose slot was taken for it. It is recorded with the
+// hold or with Begin, before it is made.
 func (x *exchange) begin(c routing.Candidate) {
 	x.attempts = append(x.attempts, &attempt{
 		id:        x.call.ID + "." + strconv.Itoa(len(x.attempts)+1),
 		route:     c.Route,
 		allowance: c.Allowance,
+		slot:      true,
 		outcome:   ledger.NotMade,
 	})
 	x.call.Record.Route, x.call.Record.Attempts = c.Route.Name, len(x.attempts)
@@ -37,6 +40,14 @@ func (x *exchange) begin(c routing.Candidate) {
 
 // attempt is the current attempt.
 func (x *exchange) attempt() *attempt { return x.attempts[len(x.attempts)-1] }
+
+// leave gives the attempt's slot back, once.
+func (x *exchange) leave(a *attempt) {
+	if a.slot {
+		a.slot = false
+		x.engine.GiveSlot(a.route)
+	}
+}
 
 // ledger is the attempt as the ledger records it.
 func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {
@@ -49,6 +60,7 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	up := *req.LLM
 	up.Attempt = a.id
 	up.Model = a.route.Model
+	up.Unsupported = a.route.Unsupported
 	up.MaxTokens = a.allowance
 	up.Stop = up.Stop[:min(len(up.Stop), maxStops)]
 	up.EstimateUsage = a.route.Metering == config.MeteringEstimate

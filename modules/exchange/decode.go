@@ -27,7 +27,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	modelProfile, ok := routing.Accept(settings.Namespace, model)
+	modelProfile, ok := routing.Accept(settings.Namespace, settings.ClientModels, model)
 	if !ok {
 		return nil, modelNotFound(settings.Namespace + "/auto")
 	}

@@ -80,8 +80,7 @@ func (x *exchange) refusal(f *failure) *families.Error {
 	case llm.ErrContext:
 		return featureUnavailable("The request is too long for every route that could take it. Send less.")
 	case llm.ErrCapacity:
-		return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-			Message: "The routes are at capacity. Back off a few seconds and try again."}
+		return routesFull()
 	case llm.ErrBroken, llm.ErrDied:
 		e.Frame = families.StreamError
 	case noUsage:

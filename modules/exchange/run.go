@@ -70,6 +70,9 @@ func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req
 // a failure of the service, which is free.
 func (x *exchange) end() {
 	defer x.release()
+	for _, a := range x.attempts {
+		x.leave(a)
+	}
 	if x.hold > 0 && !x.settled {
 		_, _ = x.settle(http.StatusInternalServerError, "panic", ledger.Settlement{Free: true})
 	}
@@ -89,6 +92,9 @@ func (x *exchange) run() *families.Error {
 		if i > 0 {
 			if last.kind == llm.ErrContext && c.Route.ContextWindow <= x.attempt().route.ContextWindow {
 				continue // it was too long for a window at least as large
+			}
+			if !x.engine.TakeSlot(c.Route) {
+				continue // at capacity; the answer stays that of the route that was called (GAP-39)
 			}
 			if f := x.fallback(c); f != nil {
 				return x.fail(f)
@@ -135,6 +141,7 @@ func (x *exchange) fallback(c routing.Candidate) *failure {
 		}
 		return nil
 	}
+	x.leave(x.attempt())
 	x.attempts = x.attempts[:len(x.attempts)-1] // nothing was recorded
 	if errors.Is(err, ledger.ErrInsufficient) {
 		return &failure{kind: overBudget, err: err}
@@ -152,6 +159,7 @@ type batch struct {
 // its reply, which is then in x.reply.
 func (x *exchange) try() *failure {
 	a := x.attempt()
+	defer x.leave(a)
 	x.reply = &reply{matcher: x.stops.Matcher()}
 	a.outcome = ledger.Failed
 

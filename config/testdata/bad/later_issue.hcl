@@ -17,7 +17,6 @@ route "small" {
   context_window = 32768
   max_output     = 8192
   quality        = 0.45
-  max_concurrent = 3
   reasons        = true
   cost {
     input = 1

@@ -7,6 +7,7 @@ gateway {
   keepalive       = "1s"
   drain_timeout   = "1m"
   plugin_dir      = "../plugins"
+  client_models   = ["my-agent", "claude[1m]", "^acme-(red|blue)-\\d{1,2}$"]
 }
 
 store "sqlite" {
@@ -26,6 +27,8 @@ route "small" {
   max_output     = 1
   quality        = 0
   offers         = []
+  unsupported    = ["temperature", "stop", "stop"]
+  max_concurrent = 1000000
   price {
     input  = 0
     output = 0

@@ -9,6 +9,7 @@ gateway {
   keepalive       = "15s"
   drain_timeout   = "5m"
   plugin_dir      = ""
+  client_models   = []
 }
 
 store "sqlite" {
@@ -37,7 +38,9 @@ route "small" {
   max_output     = 8192
   quality        = 0.45
   offers         = ["tools", "json_object"]
+  unsupported    = []
   metering       = "reported"
+  max_concurrent = 0
   timeout        = "5m"
   price {
     input       = 0.05

@@ -1,3 +1,6 @@
+gateway {
+  client_models = ["^acme-.*$", "^acme-[a-z]{1,9}$"]
+}
 provider "local" {
   plugin = "echo"
 }

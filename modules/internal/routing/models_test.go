@@ -1,10 +1,13 @@
 package routing
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
 )
 
 func TestServiceNames(t *testing.T) {
@@ -20,17 +23,17 @@ func TestServiceNames(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			profile, ok := Accept("service", tt.model)
+			profile, ok := Accept("service", config.ModelNames{}, tt.model)
 			require.True(t, ok)
 			require.Equal(t, tt.profile, profile)
 		})
 	}
 	t.Run("another namespace", func(t *testing.T) {
 		t.Parallel()
-		profile, ok := Accept("acme", "acme/max")
+		profile, ok := Accept("acme", config.ModelNames{}, "acme/max")
 		require.True(t, ok)
 		require.Equal(t, "max", profile)
-		_, ok = Accept("acme", "service/max")
+		_, ok = Accept("acme", config.ModelNames{}, "service/max")
 		require.False(t, ok)
 	})
 }
@@ -56,7 +59,7 @@ gpt-5.6-cyber gpt-rosalind-research gpt-6-rosalind`
 	for _, name := range strings.Fields(names) {
 		t.Run("MODEL-11 MODEL-12 "+name, func(t *testing.T) {
 			t.Parallel()
-			profile, ok := Accept("service", name)
+			profile, ok := Accept("service", config.ModelNames{}, name)
 			require.True(t, ok)
 			require.Empty(t, profile, "a client's own name selects no profile")
 		})
@@ -81,52 +84,47 @@ func TestOtherNames(t *testing.T) {
 		for _, name := range names {
 			t.Run(clause+" "+name, func(t *testing.T) {
 				t.Parallel()
-				_, ok := Accept("service", name)
+				_, ok := Accept("service", config.ModelNames{}, name)
 				require.False(t, ok)
 			})
 		}
 	}
 }
 
-// TestModelList holds the embedded file to its own rules.
+// TestModelList holds the embedded file to its own rules, beside those of every list.
 func TestModelList(t *testing.T) {
 	t.Parallel()
-	list, err := parseNames(clientModels)
+	list := entries(clientModels)
+	_, err := config.NewModelNames(list)
 	require.NoError(t, err)
-	for name := range list.exact {
-		require.Regexp(t, `^[a-z0-9][a-z0-9.-]*$`, name)
-		require.False(t, list.patterns.MatchString(name), "%s is matched by a pattern already", name)
-	}
-	for line := range strings.Lines(clientModels) {
-		if strings.HasPrefix(line, "^") {
+	for i, entry := range list {
+		if strings.HasPrefix(entry, "^") {
 			for _, loose := range []string{"*", "+", ".-", "[^"} {
-				require.NotContains(t, strings.ReplaceAll(line, `\.`, ""), loose, "a pattern leaves open only versions and dates")
+				require.NotContains(t, strings.ReplaceAll(entry, `\.`, ""), loose, "a pattern leaves open only versions and dates")
 			}
+			continue
 		}
+		require.Regexp(t, `^[a-z0-9][a-z0-9.-]*$`, entry)
+		others, err := config.NewModelNames(append(slices.Clone(list[:i]), list[i+1:]...))
+		require.NoError(t, err)
+		require.False(t, others.Match(entry), "%s is there already", entry)
 	}
 }
 
-func TestParseNames(t *testing.T) {
+func TestOwnNames(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{
-		"slash":          "openrouter/auto",
-		"open pattern":   "^gpt-5",
-		"broken pattern": "^gpt-(5$",
+	own, err := config.NewModelNames([]string{"my-agent", `^my-agent-\d{4}$`})
+	require.NoError(t, err)
+	for name, want := range map[string]bool{
+		"my-agent": true, "my-agent-2026": true, "gpt-5": true, "service/auto": true,
+		"my-agents": false, "my-agent-20260": false, "xmy-agent-2026": false, "My-Agent": false, "service/my-agent": false,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := parseNames(text)
-			require.Error(t, err)
-		})
+		profile, ok := Accept("service", own, name)
+		require.Equal(t, want, ok, name)
+		require.Empty(t, profile)
 	}
-	t.Run("no names", func(t *testing.T) {
-		t.Parallel()
-		list, err := parseNames("# nothing\n\n")
-		require.NoError(t, err)
-		require.False(t, list.match("gpt-5"))
-		require.False(t, list.match(""))
-		require.False(t, list.match("# nothing"))
-	})
+	_, ok := Accept("service", config.ModelNames{}, "my-agent")
+	require.False(t, ok)
 }
 
 // FuzzAccept: whatever is accepted is a name of the service or a client's own name without a slash, and only
@@ -136,7 +134,7 @@ func FuzzAccept(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, model string) {
-		profile, ok := Accept("service", model)
+		profile, ok := Accept("service", config.ModelNames{}, model)
 		if !ok {
 			require.Empty(t, profile)
 			return

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
@@ -40,7 +41,7 @@ func TestProfilePrecedence(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			selected, ok := routing.Accept("service", tt.model)
+			selected, ok := routing.Accept("service", config.ModelNames{}, tt.model)
 			require.True(t, ok)
 			got, err := routing.Profile(routing.Ask{Header: tt.header, Model: selected, Effort: tt.effort}, tt.fallback)
 			require.NoError(t, err)
