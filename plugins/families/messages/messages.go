@@ -1,6 +1,10 @@
-// Package messages is the codec of the messages family: POST /v1/messages and the token count beside it,
-// content in blocks, errors as {"type":"error"}, streams of typed events. The gateway uses the server
-// direction (Server). Providers and other families have no business here.
+// Package messages is the codec of the messages family, in both directions: POST /v1/messages and the token
+// count beside it, content in blocks, errors as {"type":"error"}, streams of typed events.
+//
+// The server direction (Server) is for the gateway: it reads what clients of the family send and writes what
+// they expect. The client direction is for providers whose upstream speaks this API: EncodeRequest writes the
+// upstream's request, a Decoder reads its stream, DecodeReply a reply in one piece, and DecodeError an error.
+// Nothing here does I/O; event streams are framed with package sse.
 package messages
 
 import (

@@ -49,14 +49,18 @@ func appendToolUse(b []byte, c *llm.ToolCall) []byte {
 	b = append(b, `,"name":`...)
 	b = jsonview.AppendString(b, c.Name)
 	b = append(b, `,"input":`...)
-	// Arguments can be no object only where the output allowance cut them short (GAP-84): a call that must
-	// not be run, as stop_reason says.
-	if v, err := jsonview.Parse([]byte(c.Arguments), maxArgumentDepth); err == nil && v.Kind() == jsonview.Object {
-		b = append(b, v.Raw()...)
-	} else {
-		b = append(b, `{}`...)
-	}
+	b = appendInput(b, c.Arguments)
 	return append(b, '}')
+}
+
+// appendInput appends a call's arguments as the object that this family has for them. They can be no object
+// only where the output allowance cut them short (GAP-84): a call that must not be run, as stop_reason says.
+func appendInput(b []byte, arguments string) []byte {
+	v, err := jsonview.Parse([]byte(arguments), maxArgumentDepth)
+	if err != nil || v.Kind() != jsonview.Object {
+		return append(b, `{}`...)
+	}
+	return append(b, v.Raw()...)
 }
 
 // appendStop appends the members stop_reason and stop_sequence (MSG-18 to MSG-22). A policy ending outranks a

@@ -1,0 +1,125 @@
+package messages
+
+import (
+	"github.com/fareway/fareway/plugins/families/internal/reply"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// DecodeReply turns a reply in one piece (a 200 that is not a stream) into the events that its stream would
+// have been. Its errors are those of a Decoder.
+func DecodeReply(body []byte, send func(llm.Event) error) error {
+	d := NewDecoder(send)
+	root, err := reply.Parse(body)
+	if err == nil {
+		err = d.message(root)
+	}
+	if err != nil {
+		return d.out.Fail(err)
+	}
+	return d.out.End()
+}
+
+// message takes a whole message.
+func (d *Decoder) message(root jsonview.View) error {
+	var content jsonview.View
+	for name, member := range root.Members() {
+		switch name {
+		case "model":
+			d.out.Model, _ = member.Str()
+		case "content":
+			content = member
+		case "stop_reason":
+			reason, _ := member.Str()
+			d.out.Finish = readStop(reason)
+		case "usage":
+			d.usage(member)
+		case "error":
+			if member.Set() {
+				return reply.Failure(0, member)
+			}
+		}
+	}
+	if content.Kind() != jsonview.Array {
+		return llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no content")
+	}
+	for _, block := range content.Elems() {
+		if err := d.block(block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) block(block jsonview.View) error {
+	switch kind, _ := block.Get("type").Str(); kind {
+	case "text":
+		return d.out.Text(block.Get("text"))
+	case "thinking":
+		return d.out.Reasoning(block.Get("thinking"))
+	case "tool_use":
+		call, err := d.call(block)
+		if err != nil {
+			return err
+		}
+		if err := call.Piece(clone(block.Get("input"))); err != nil {
+			return err
+		}
+		return call.End()
+	}
+	return nil
+}
+
+// DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After
+// header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
+func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
+	return reply.Refusal(status, retryAfter, body)
+}
+
+// usage reads a usage object over what was known before: the classes of input are disjoint on this wire
+// (GAP-109), and a count that is missing says nothing new.
+func (d *Decoder) usage(v jsonview.View) {
+	var known llm.Usage
+	if d.out.Usage != nil {
+		known = *d.out.Usage
+	}
+	read := false
+	set := func(to **int64, member jsonview.View) {
+		if n := reply.Count(member); n != nil {
+			*to, read = n, true
+		}
+	}
+	for name, member := range v.Members() {
+		switch name {
+		case "input_tokens":
+			set(&known.Input, member)
+		case "cache_read_input_tokens":
+			set(&known.CacheRead, member)
+		case "cache_creation_input_tokens":
+			set(&known.CacheWrite, member)
+		case "output_tokens":
+			set(&known.Output, member)
+		case "output_tokens_details":
+			set(&known.Reasoning, member.Get("thinking_tokens"))
+		}
+	}
+	if read {
+		d.out.Usage = &known
+	}
+}
+
+// readStop reads a stop_reason. A turn that the upstream paused ended by its own will; one that met the end of
+// the context window was cut short as one that used up its allowance.
+func readStop(reason string) llm.FinishReason {
+	switch reason {
+	case "end_turn", "stop_sequence", "pause_turn":
+		return llm.FinishStop
+	case "max_tokens", "model_context_window_exceeded":
+		return llm.FinishLength
+	case "tool_use":
+		return llm.FinishToolCalls
+	case "refusal":
+		return llm.FinishPolicy
+	}
+	return llm.FinishUnknown
+}

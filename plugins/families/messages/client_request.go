@@ -1,0 +1,137 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fareway/fareway/plugins/families/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// highestTemperature is the end of this family's range (GAP-25).
+const highestTemperature = 1
+
+// EncodeRequest appends the body that asks an upstream for a reply: for a stream, or for one piece where
+// req.Whole allows it. It sends what the canonical request says, in the order that the family wants it, and
+// leaves out what an upstream of the family would refuse:
+//
+//   - system messages, wherever they stand, go to `system`, for there is no such turn;
+//   - the results of tools and what the user says after them are one turn, results first;
+//   - texts and stop sequences that are blank, and blanks at the end of a reply that the upstream is to go on
+//     with, are left out; the gateway matches the stop sequences itself;
+//   - a temperature over 1 is left out, which leaves the default of the API: 1, the nearest that there is;
+//   - so are "stop" and "temperature" where req.Unsupported names them;
+//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
+//   - ids of calls get other characters where they have some that are not allowed;
+//   - a json_object format is left out: the family can enforce a schema only.
+//
+// An error means that req is not a legal request, or that it says nothing.
+func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
+	if req.MaxTokens < 1 {
+		return nil, errors.New("encoding max_tokens: the messages family needs an output allowance of at least 1")
+	}
+	b = append(b, `{"model":`...)
+	b = jsonview.AppendString(b, req.Model)
+	b = append(b, `,"max_tokens":`...)
+	b = strconv.AppendInt(b, req.MaxTokens, 10)
+	b, err := appendConversation(b, req.Messages)
+	if err != nil {
+		return nil, err
+	}
+	if !req.Whole {
+		b = append(b, `,"stream":true`...)
+	}
+	if t := req.Temperature; t != nil && !(*t > highestTemperature) && !encode.Refused(req, "temperature") {
+		if b, err = encode.AppendTemperature(b, *t); err != nil {
+			return nil, err
+		}
+	}
+	if stops := visible(req.Stop); len(stops) > 0 && !encode.Refused(req, "stop") {
+		b = append(b, `,"stop_sequences":`...)
+		b = encode.AppendStrings(b, stops)
+	}
+	if b, err = appendTools(b, req); err != nil {
+		return nil, err
+	}
+	if f := req.Format; f != nil && f.Kind == llm.FormatJSONSchema {
+		b = append(b, `,"output_config":{"format":{"type":"json_schema","schema":`...)
+		b = append(b, f.Schema...)
+		b = append(b, `}}`...)
+	}
+	return append(b, '}'), nil
+}
+
+// visible returns the texts that are not blank.
+func visible(texts []string) []string {
+	var kept []string
+	for _, s := range texts {
+		if !isBlank(s) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
+
+func appendTools(b []byte, req *llm.Request) ([]byte, error) {
+	if len(req.Tools) == 0 {
+		return b, nil
+	}
+	b = append(b, `,"tools":[`...)
+	for i := range req.Tools {
+		tool := &req.Tools[i]
+		b = append(b, `{"name":`...)
+		b = jsonview.AppendString(b, tool.Name)
+		if tool.Description != "" {
+			b = append(b, `,"description":`...)
+			b = jsonview.AppendString(b, tool.Description)
+		}
+		b = append(b, `,"input_schema":`...)
+		var err error
+		if b, err = appendSchema(b, tool.Schema); err != nil {
+			return nil, fmt.Errorf("encoding tool %d: %w", i, err)
+		}
+		b = append(b, `},`...)
+	}
+	b[len(b)-1] = ']'
+	switch req.ToolChoice.Mode {
+	case llm.ToolAuto:
+	case llm.ToolNone:
+		b = append(b, `,"tool_choice":{"type":"none"}`...)
+	case llm.ToolRequired:
+		b = append(b, `,"tool_choice":{"type":"any"}`...)
+	case llm.ToolNamed:
+		b = append(b, `,"tool_choice":{"type":"tool","name":`...)
+		b = jsonview.AppendString(b, req.ToolChoice.Name)
+		b = append(b, '}')
+	default:
+		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
+	}
+	return b, nil
+}
+
+// appendSchema appends a schema of arguments, which the family wants to say that it is one of an object.
+func appendSchema(b []byte, schema []byte) ([]byte, error) {
+	v, err := jsonview.Parse(schema, maxArgumentDepth)
+	if err != nil || v.Kind() != jsonview.Object {
+		return nil, errors.New("its schema is not a JSON object")
+	}
+	if v.Get("type").Set() {
+		return append(b, v.Raw()...), nil
+	}
+	b = append(b, `{"type":"object"`...)
+	for name, member := range v.Members() {
+		if name == "type" {
+			continue
+		}
+		b = append(b, ',')
+		b = jsonview.AppendString(b, name)
+		b = append(b, ':')
+		b = append(b, member.Raw()...)
+	}
+	return append(b, '}'), nil
+}

@@ -1,0 +1,190 @@
+package messages
+
+import (
+	"bytes"
+
+	"github.com/fareway/fareway/plugins/families/internal/reply"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Decoder turns an upstream's stream into events. Make one for each reply, hand it the data of each event of
+// the stream (its name says nothing that the data does not), and Close it when the stream ends, however it
+// ended. It does not send EventAccepted: that is due when the upstream's headers have come.
+//
+// Usage comes in two parts, before and after the reply; what is known is sent once, before the reply's end or
+// its error. Nothing is sent after EventFinish. Blocks of tools that the upstream runs itself are passed over.
+type Decoder struct {
+	out *reply.Stream
+
+	begun  bool // message_start has come
+	done   bool // message_stop has come
+	blocks map[int64]*toolUse
+}
+
+// toolUse is a tool call that is being made.
+type toolUse struct {
+	call *reply.Call
+	// input is what the start of the block says; the pieces after it are the arguments, unless there are none.
+	input  jsonview.View
+	pieces bool
+}
+
+// NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
+// that met it returns it.
+func NewDecoder(send func(llm.Event) error) *Decoder {
+	return &Decoder{out: reply.New(send)}
+}
+
+// Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,
+// or what send returned.
+func (d *Decoder) Data(data []byte) error {
+	if err := d.out.Err(); err != nil || d.done {
+		return err
+	}
+	switch data = bytes.TrimSpace(data); string(data) {
+	case "", "[DONE]": // some proxies add the end marker of other families
+		return nil
+	}
+	root, err := reply.Parse(data)
+	if err == nil {
+		err = d.event(root)
+	}
+	return d.out.Fail(err)
+}
+
+// Done reports whether message_stop has come, after which nothing of the stream counts.
+func (d *Decoder) Done() bool { return d.done }
+
+// Close ends the reply: with EventFinish if the upstream has ended it with message_stop, and otherwise with an
+// *llm.Error of kind llm.ErrBroken. After an error of Data it returns that error.
+func (d *Decoder) Close() error {
+	if err := d.out.Err(); err != nil {
+		return err
+	}
+	if !d.done {
+		return d.out.Broken()
+	}
+	return d.out.End()
+}
+
+// event takes one event. Unknown kinds are passed over, as the family asks of its clients.
+func (d *Decoder) event(root jsonview.View) error {
+	var kind string
+	var index int64
+	var message, block, delta, usage, failure jsonview.View
+	for name, member := range root.Members() {
+		switch name {
+		case "type":
+			kind, _ = member.Str()
+		case "index":
+			index, _ = member.Int()
+		case "message":
+			message = member
+		case "content_block":
+			block = member
+		case "delta":
+			delta = member
+		case "usage":
+			usage = member
+		case "error":
+			failure = member
+		}
+	}
+	if failure.Set() || kind == "error" {
+		return reply.Failure(0, failure)
+	}
+	switch kind {
+	case "message_start":
+		d.begun = true
+		d.out.Model, _ = message.Get("model").Str()
+		d.usage(message.Get("usage"))
+	case "content_block_start":
+		return d.start(index, block)
+	case "content_block_delta":
+		return d.delta(index, delta)
+	case "content_block_stop":
+		return d.stop(index)
+	case "message_delta":
+		d.usage(usage)
+		if reason, ok := delta.Get("stop_reason").Str(); ok {
+			d.out.Finish = readStop(reason)
+		}
+	case "message_stop":
+		if !d.begun {
+			return llm.Errorf(llm.ErrProtocol, "the upstream's stream ended a message that it had not begun")
+		}
+		d.done = true
+	}
+	return nil
+}
+
+func (d *Decoder) start(index int64, block jsonview.View) error {
+	switch kind, _ := block.Get("type").Str(); kind {
+	case "text":
+		return d.out.Text(block.Get("text"))
+	case "thinking":
+		return d.out.Reasoning(block.Get("thinking"))
+	case "tool_use":
+		call, err := d.call(block)
+		if err != nil {
+			return err
+		}
+		if d.blocks == nil {
+			d.blocks = make(map[int64]*toolUse)
+		}
+		d.blocks[index] = &toolUse{call: call, input: clone(block.Get("input"))}
+	}
+	return nil
+}
+
+// call begins the call of a tool_use block.
+func (d *Decoder) call(block jsonview.View) (*reply.Call, error) {
+	id, _ := block.Get("id").Str()
+	name, _ := block.Get("name").Str()
+	return d.out.Call(id, name)
+}
+
+// clone returns an object that outlives the event it stands in; one without members, which only holds the
+// place of the pieces to come, is as good as none.
+func clone(v jsonview.View) jsonview.View {
+	for range v.Members() {
+		view, _ := jsonview.Parse(bytes.Clone(v.Raw()), maxArgumentDepth) // deeper ones are no arguments (GAP-33)
+		return view
+	}
+	return jsonview.View{}
+}
+
+func (d *Decoder) delta(index int64, delta jsonview.View) error {
+	switch kind, _ := delta.Get("type").Str(); kind {
+	case "text_delta":
+		return d.out.Text(delta.Get("text"))
+	case "thinking_delta":
+		return d.out.Reasoning(delta.Get("thinking"))
+	case "input_json_delta":
+		use := d.blocks[index]
+		if use == nil {
+			return nil // of a tool that the upstream runs itself
+		}
+		piece := delta.Get("partial_json")
+		if text, _ := piece.Str(); text != "" {
+			use.pieces = true
+		}
+		return use.call.Piece(piece)
+	}
+	return nil
+}
+
+func (d *Decoder) stop(index int64) error {
+	use := d.blocks[index]
+	if use == nil {
+		return nil
+	}
+	delete(d.blocks, index)
+	if !use.pieces {
+		if err := use.call.Piece(use.input); err != nil {
+			return err
+		}
+	}
+	return use.call.End()
+}

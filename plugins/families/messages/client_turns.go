@@ -1,0 +1,164 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/fareway/fareway/plugins/families/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// turn is a run of messages that are one turn of the family: of the user, with the results of tools, or of the
+// assistant.
+type turn struct {
+	assistant bool
+	blocks    [][]byte // texts and calls, in order
+	results   [][]byte // which come before them
+}
+
+// appendConversation appends the members `system` and `messages`.
+func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
+	var system [][]byte
+	var turns []*turn
+	for i := range messages {
+		m := &messages[i]
+		switch m.Role {
+		case llm.RoleSystem:
+			system = appendTexts(system, m)
+			continue
+		case llm.RoleUser, llm.RoleTool, llm.RoleAssistant:
+		default:
+			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
+		}
+		assistant := m.Role == llm.RoleAssistant
+		if n := len(turns); n == 0 || turns[n-1].assistant != assistant {
+			turns = append(turns, &turn{assistant: assistant})
+		}
+		turns[len(turns)-1].add(m, i == len(messages)-1)
+	}
+	if len(turns) == 0 { // instructions without a question are the question
+		turns, system = []*turn{{blocks: system}}, nil
+	}
+	if len(system) > 0 {
+		b = append(b, `,"system":[`...)
+		b = appendBlocks(b, system)
+		b[len(b)-1] = ']'
+	}
+	b = append(b, `,"messages":[`...)
+	said := false
+	for _, t := range turns {
+		if len(t.results)+len(t.blocks) == 0 {
+			continue
+		}
+		said = true
+		role := "user"
+		if t.assistant {
+			role = "assistant"
+		}
+		b = append(b, `{"role":"`...)
+		b = append(b, role...)
+		b = append(b, `","content":[`...)
+		b = appendBlocks(b, t.results)
+		b = appendBlocks(b, t.blocks)
+		b[len(b)-1] = ']'
+		b = append(b, `},`...)
+	}
+	if !said {
+		return nil, errors.New("encoding messages: there is no text in them, and no call")
+	}
+	b[len(b)-1] = ']'
+	return b, nil
+}
+
+// appendBlocks appends blocks, each with a comma after it.
+func appendBlocks(b []byte, blocks [][]byte) []byte {
+	for _, block := range blocks {
+		b = append(append(b, block...), ',')
+	}
+	return b
+}
+
+// add adds a message to the turn. A reply that is the last message of all is one to go on with.
+func (t *turn) add(m *llm.Message, last bool) {
+	switch m.Role {
+	case llm.RoleTool:
+		t.results = append(t.results, appendResult(nil, m))
+	case llm.RoleAssistant:
+		for i, part := range m.Parts {
+			switch {
+			case part.Call != nil:
+				t.blocks = append(t.blocks, appendCall(nil, part.Call))
+			case isBlank(part.Text):
+			case last && i == len(m.Parts)-1:
+				t.blocks = append(t.blocks, appendText(nil, strings.TrimRight(part.Text, " \t\r\n")))
+			default:
+				t.blocks = append(t.blocks, appendText(nil, part.Text))
+			}
+		}
+	default:
+		t.blocks = appendTexts(t.blocks, m)
+	}
+}
+
+// appendTexts adds a block for each text of a message.
+func appendTexts(blocks [][]byte, m *llm.Message) [][]byte {
+	for _, part := range m.Parts {
+		if !isBlank(part.Text) {
+			blocks = append(blocks, appendText(nil, part.Text))
+		}
+	}
+	return blocks
+}
+
+func appendText(b []byte, text string) []byte {
+	b = append(b, `{"type":"text","text":`...)
+	b = jsonview.AppendString(b, text)
+	return append(b, '}')
+}
+
+func appendCall(b []byte, call *llm.ToolCall) []byte {
+	b = append(b, `{"type":"tool_use","id":`...)
+	b = jsonview.AppendString(b, callID(call.ID))
+	b = append(b, `,"name":`...)
+	b = jsonview.AppendString(b, call.Name)
+	b = append(b, `,"input":`...)
+	b = appendInput(b, call.Arguments)
+	return append(b, '}')
+}
+
+func appendResult(b []byte, m *llm.Message) []byte {
+	b = append(b, `{"type":"tool_result","tool_use_id":`...)
+	b = jsonview.AppendString(b, callID(m.CallID))
+	if texts := appendTexts(nil, m); len(texts) > 0 {
+		b = append(b, `,"content":[`...)
+		b = appendBlocks(b, texts)
+		b[len(b)-1] = ']'
+	}
+	if m.IsError {
+		b = append(b, `,"is_error":true`...)
+	}
+	return append(b, '}')
+}
+
+// callID is a call's id in the letters that the family allows: those of other families may have more. The same
+// id gives the same one each time, for the call and for its result; different ones stay different.
+func callID(id string) string {
+	allowed := true
+	changed := strings.Map(func(r rune) rune {
+		if 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		allowed = false
+		return '_'
+	}, id)
+	if allowed {
+		return id
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(id)) // never fails
+	return changed + "_" + strconv.FormatUint(sum.Sum64(), 16)
+}
