@@ -1,7 +1,6 @@
 package modules_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,19 +81,23 @@ keepalive       = "20ms"
 request_timeout = "1500ms"
 `})
 	for _, sh := range shapes {
+		// All wait at the same time, before the subtests look.
+		c := g.rich(t)
+		c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("a END b"), upstream.Silence()}})
+		whole := c.Send(t, within(t), sh, stopField(sh, "END"))
+		streamed := c.Send(t, within(t), sh, streamField, stopField(sh, "END"))
 		t.Run("STOP-31 the route never ends "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			c := g.rich(t)
-			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("a END b"), upstream.Silence()}})
-			whole := c.Send(t, within(t), sh, stopField(sh, "END"))
-			v := c.Stream(t, sh, stopField(sh, "END"))
+			l := streamed.Live()
+			l.End()
+			v := judge(t, sh, l)
 			require.Equal(t, []string{"a "}, v.Pieces)
 			require.Positive(t, v.KeepAlives)
 			require.False(t, v.Complete)
 			a := whole.Answer()
 			requireError(t, sh, a, 504, "upstream_error")
 			require.Equal(t, errorOf(t, sh, a), *v.Error)
-			require.True(t, strings.Contains(v.Error.Message, "time limit"))
+			require.Contains(t, v.Error.Message, "time limit")
 		})
 	}
 }

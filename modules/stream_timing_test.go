@@ -163,12 +163,17 @@ request_timeout = "1500ms"
 	silent := upstream.Reply{Steps: []upstream.Step{upstream.Silence()}}
 	accepted := upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}}
 	for _, sh := range shapes {
+		// All wait at the same time, before the subtests look.
+		c, early := quiet.rich(t), held.rich(t)
+		c.Answers(accepted)
+		early.Answers(silent)
+		whole, streamed := c.Send(t, within(t), sh), c.Send(t, within(t), sh, streamField)
+		refused := early.Send(t, within(t), sh, streamField)
 		t.Run("SSE-28 SSE-35 ERR-31 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			c := quiet.rich(t)
-			c.Answers(accepted)
-			whole := c.Send(t, within(t), sh)
-			v := c.Stream(t, sh)
+			l := streamed.Live()
+			l.End()
+			v := judge(t, sh, l)
 			require.True(t, v.Started)
 			require.Positive(t, v.KeepAlives)
 			require.Empty(t, v.Pieces)
@@ -182,10 +187,8 @@ request_timeout = "1500ms"
 		})
 		t.Run("SSE-44 ERR-31 before admission "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			c := held.rich(t)
-			c.Answers(silent)
-			requireError(t, sh, c.Ask(sh, streamField), 504, "upstream_error")
-			require.Zero(t, c.Balance().Held)
+			requireError(t, sh, refused.Answer(), 504, "upstream_error")
+			require.Zero(t, early.Balance().Held)
 		})
 	}
 }
