@@ -127,9 +127,7 @@ func TestHolds(t *testing.T) {
 		c := standard.caller(t, 1000)
 		text := c.prompt(t, 4_000)
 		c.Blocked(script(upstream.Usage{Prompt: 4_000, Completion: 1}, "stop", upstream.Text("x")))
-		done := make(chan answer, 1)
-		go func() { done <- c.Post(shapes[0].Path, shapes[0].Body(text, allowance(shapes[0], 1))) }()
-		require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
+		done := c.Start(t, shapes[0], conversation(shapes[0], [2]string{"user", text}), allowance(shapes[0], 1))
 		held := c.Balance().Held
 		require.GreaterOrEqual(t, held, int64(len(text))*300+1500, "a token for each byte")
 		c.Upstream.Open(c.Mark)
@@ -227,6 +225,20 @@ func TestNegativeBalance(t *testing.T) {
 			})
 		}
 	}
+	t.Run("BILL-13 BILL-16 not even a request that costs nothing", func(t *testing.T) {
+		t.Parallel()
+		free := startScripted(t, setup{Routes: []route{{Name: "free", Input: "0", Output: "0"}}})
+		for _, sh := range shapes {
+			for _, mode := range modes {
+				c := free.caller(t, 0)
+				requireError(t, sh, c.Ask(sh, mode.Field), 402, "budget_exceeded")
+				c.RequireUntouched(t)
+				c.TopUp(c.Account, 1)
+				require.Zero(t, outcomeOf(t, sh, c.Ask(sh, mode.Field)).Billed(t))
+				requireCredits(t, c.service, 1, 0, 0, 1)
+			}
+		}
+	})
 	t.Run("BILL-16 owing exactly nothing", func(t *testing.T) {
 		t.Parallel()
 		c := g.caller(t, 1)

@@ -201,9 +201,19 @@ func (c *caller) Blocked(r upstream.Reply) {
 // when the gate opens.
 func (c *caller) Start(t testing.TB, sh shape, fields ...string) <-chan answer {
 	t.Helper()
-	done := make(chan answer, 1)
-	go func() { done <- c.Ask(sh, fields...) }()
-	require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))
+	done, ended := make(chan answer, 1), make(chan struct{})
+	ctx, answered := context.WithCancelCause(within(t))
+	go func() {
+		defer close(ended)
+		a := c.Ask(sh, fields...)
+		done <- a
+		answered(fmt.Errorf("the gateway answered %d: %s", a.StatusCode, a.Raw))
+	}()
+	t.Cleanup(func() { // whatever failed, the request does not outlive the test
+		c.Upstream.Open(c.Mark)
+		<-ended
+	})
+	require.NoError(t, c.Upstream.AtGate(ctx, c.Mark, 1))
 	return done
 }
 
