@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -52,12 +53,25 @@ func (u *upRun) runningHere(ctx context.Context, s *site) string {
 	return fmt.Sprintf(", and a gateway runs on %s already (process %d)", v.Data, v.PID)
 }
 
-// freePort asks the system for a port that nobody uses.
+// The ports that freePort chooses from lie below those that systems give to outgoing connections, which could
+// otherwise take the port before Caddy listens on it.
+const (
+	firstFreePort = 10000
+	lastFreePort  = 32767
+)
+
+// freePort finds a port that nobody listens on.
 func freePort(host string) (string, error) {
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return "", fmt.Errorf("finding a free port on %q: %w", host, err)
+	var err error
+	for range 100 {
+		port := strconv.Itoa(firstFreePort + rand.IntN(lastFreePort-firstFreePort+1))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", net.JoinHostPort(host, port)); err == nil {
+			return port, ln.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
 	}
-	defer ln.Close()
-	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+	return "", fmt.Errorf("finding a free port on %q: %w", host, err)
 }
