@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -197,10 +198,17 @@ func freeAddr(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeaddr VAR")
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Setenv(args[0], ln.Addr().String())
-	ts.Check(ln.Close())
+	// Below the ports that outgoing connections get, so that none of those takes it before the gateway does.
+	for {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		ts.Check(err)
+		ts.Setenv(args[0], ln.Addr().String())
+		ts.Check(ln.Close())
+		return
+	}
 }
 
 func setVersion(ts *testscript.TestScript, neg bool, args []string) {

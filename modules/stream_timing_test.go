@@ -169,7 +169,7 @@ request_timeout = "1500ms"
 		early.Answers(silent)
 		whole, streamed := c.Send(t, within(t), sh), c.Send(t, within(t), sh, streamField)
 		refused := early.Send(t, within(t), sh, streamField)
-		t.Run("SSE-28 SSE-35 ERR-31 "+sh.Name, func(t *testing.T) {
+		t.Run("SSE-28 SSE-35 ERR-31 LIM-14 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			l := streamed.Live()
 			l.End()
