@@ -57,6 +57,9 @@ func newServer(options []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(options,
 		grpc.MaxRecvMsgSize(wire.MaxRequest),
 		grpc.MaxSendMsgSize(wire.MaxResponse),
+		// A window of a fixed size: to find one, gRPC would answer every request with a ping.
+		grpc.InitialWindowSize(wire.Window),
+		grpc.InitialConnWindowSize(4*wire.Window),
 	)...)
 }
 
