@@ -17,8 +17,9 @@ type Config struct {
 	Store     Store      `json:"store"`
 	Providers []Provider `json:"providers"` // in file order
 	Routes    []Route    `json:"routes"`    // in file order
-	Profiles  []Profile  `json:"profiles"`  // in file order, then those that the file leaves out
-	Plans     []Plan     `json:"plans"`     // in file order
+	Special   Special    `json:"special"`
+	Profiles  []Profile  `json:"profiles"` // in file order, then those that the file leaves out
+	Plans     []Plan     `json:"plans"`    // in file order
 
 	// Path is the file's absolute path; Files are it and every file that it names by file("...").
 	Path  string   `json:"path"`
@@ -78,8 +79,9 @@ type Route struct {
 	Tools         bool // from `offers`
 	JSONObject    bool
 	JSONSchema    bool
-	Unsupported   []string // request settings that the upstream refuses: "stop", "temperature"
-	MaxConcurrent int64    // attempts at the same time over all accounts; 0: no limit
+	Specialty     []Specialty // the requests that it is kept for; empty: all
+	Unsupported   []string    // request settings that the upstream refuses: "stop", "temperature"
+	MaxConcurrent int64       // attempts at the same time over all accounts; 0: no limit
 	Metering      Metering
 	Timeout       time.Duration // one attempt
 	Price         Price

@@ -31,6 +31,7 @@ var fileGrammar = grammar{
 		{name: "store", label: "kind", example: "store \"sqlite\" {\n  path = \"fareway.db\"\n}"},
 		{name: "provider", label: "name", many: true, required: true, example: providerExample},
 		{name: "route", label: "name", many: true, required: true, example: routeExample},
+		{name: "special", label: "specialty", many: true, example: "special \"graphics\" {\n  terms = [\"svg\", \"3d scene\"]\n}"},
 		{name: "profile", label: "name", many: true, example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
 		{name: "plan", label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
 	},
@@ -75,6 +76,7 @@ var routeGrammar = grammar{
 		{name: "max_output", required: true, example: "8192"},
 		{name: "quality", required: true, example: "0.45"},
 		{name: "offers", example: `["tools", "json_object"]`},
+		{name: "specialty", example: `["graphics"]`},
 		{name: "unsupported", example: `["stop", "temperature"]`},
 		{name: "max_concurrent", example: "8"},
 		{name: "metering", example: `"reported"`},
@@ -91,6 +93,16 @@ var priceGrammar = grammar{
 		{name: "cache_read", example: "0.01"},
 		{name: "cache_write", example: "0.05"},
 	},
+}
+
+var graphicsGrammar = grammar{
+	noun:       "attribute",
+	attributes: []attributeRule{{name: "terms", example: `["svg", "3d scene"]`}},
+}
+
+var longContextGrammar = grammar{
+	noun:       "attribute",
+	attributes: []attributeRule{{name: "above", required: true, example: "100000"}},
 }
 
 var profileGrammar = grammar{

@@ -115,6 +115,7 @@ func (l *loader) load() *Config {
 	l.config.Store = l.store(file)
 	providers := l.providers(file)
 	l.routes(file, providers)
+	l.specials(file)
 	l.profiles(file)
 	l.plans(file)
 

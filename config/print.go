@@ -71,20 +71,22 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(struct {
-		Name          string   `json:"name"`
-		Provider      string   `json:"provider"`
-		Model         string   `json:"model"`
-		ContextWindow int64    `json:"context_window"`
-		MaxOutput     int64    `json:"max_output"`
-		Quality       float64  `json:"quality"`
-		Offers        []string `json:"offers"`
-		Unsupported   []string `json:"unsupported"`
-		MaxConcurrent int64    `json:"max_concurrent"`
-		Metering      Metering `json:"metering"`
-		Timeout       string   `json:"timeout"`
-		Price         Price    `json:"price"`
+		Name          string      `json:"name"`
+		Provider      string      `json:"provider"`
+		Model         string      `json:"model"`
+		ContextWindow int64       `json:"context_window"`
+		MaxOutput     int64       `json:"max_output"`
+		Quality       float64     `json:"quality"`
+		Offers        []string    `json:"offers"`
+		Specialty     []Specialty `json:"specialty"`
+		Unsupported   []string    `json:"unsupported"`
+		MaxConcurrent int64       `json:"max_concurrent"`
+		Metering      Metering    `json:"metering"`
+		Timeout       string      `json:"timeout"`
+		Price         Price       `json:"price"`
 	}{
-		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers, append([]string{}, r.Unsupported...), r.MaxConcurrent, r.Metering,
+		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers,
+		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...), r.MaxConcurrent, r.Metering,
 		r.Timeout.String(), r.Price,
 	})
 }

@@ -42,6 +42,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		}
 		s.fraction("quality", &r.Quality)
 		s.offers(&r)
+		s.choices("specialty", `["graphics"]`, specialtyNames, func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
 		s.choices("unsupported", `["stop"]`, unsupportedNames, func(name string) { r.Unsupported = append(r.Unsupported, name) })
 		s.integer("max_concurrent", 0, maxConcurrent, &r.MaxConcurrent)
 		metering := string(r.Metering)

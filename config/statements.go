@@ -98,7 +98,7 @@ func (s *source) showHeader(at int) {
 func ownNames() (blocks, attributes map[string]bool) {
 	blocks, attributes = make(map[string]bool), make(map[string]bool)
 	for _, g := range []*grammar{&fileGrammar, &gatewayGrammar, &storeGrammar, &providerGrammar, &routeGrammar,
-		&priceGrammar, &profileGrammar, &planGrammar} {
+		&priceGrammar, &graphicsGrammar, &longContextGrammar, &profileGrammar, &planGrammar} {
 		for _, name := range g.blockNames() {
 			blocks[name] = true
 		}

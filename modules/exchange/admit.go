@@ -25,6 +25,8 @@ func (x *exchange) admit() *families.Error {
 		Needs:       routing.NeedsOf(x.req.LLM),
 		InputTokens: x.estimate,
 		Allowance:   x.req.LLM.MaxTokens,
+		Graphics:    routing.Graphics(cfg, x.req.LLM),
+		LongAbove:   cfg.Special.LongContextAbove,
 		Ready:       func(r *config.Route) bool { return x.gen.Ready(r.Provider) },
 	})
 	if err != nil {

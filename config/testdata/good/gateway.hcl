@@ -27,12 +27,21 @@ route "small" {
   max_output     = 1
   quality        = 0
   offers         = []
+  specialty      = ["long_context", "graphics"]
   unsupported    = ["temperature", "stop", "stop"]
   max_concurrent = 1000000
   price {
     input  = 0
     output = 0
   }
+}
+
+special "graphics" {
+  terms = ["SVG", "矢量图"]
+}
+
+special "long_context" {
+  above = 1
 }
 
 profile "max" {

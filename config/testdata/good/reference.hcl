@@ -57,10 +57,18 @@ route "deep" {
   max_output     = 64000
   quality        = 0.95
   offers         = ["tools", "json_object", "json_schema"]
+  specialty      = ["graphics"]
   price {
     input  = 5.00
     output = 25.00
   }
+}
+
+special "graphics" {
+  terms = ["svg", "three.js", "webgl", "3d scene"]
+}
+special "long_context" {
+  above = 100000
 }
 
 profile "budget" {

@@ -20,3 +20,7 @@ route "small" {
     output = 0.20
   }
 }
+
+special "graphics" {
+  terms = []
+}

@@ -23,6 +23,8 @@ func anyInput(t *rapid.T) routing.Input {
 		Needs:       routing.Needs{Tools: rapid.Bool().Draw(t, "tools")},
 		InputTokens: rapid.Int64Range(0, 200_000).Draw(t, "input"),
 		Allowance:   rapid.Int64Range(0, 100_000).Draw(t, "allowance"),
+		Graphics:    rapid.Bool().Draw(t, "graphics"),
+		LongAbove:   rapid.Int64Range(0, 300_000).Draw(t, "long above"),
 		Ready:       func(r *config.Route) bool { return r.Provider != "down" },
 	}
 	for i := range rapid.IntRange(0, 6).Draw(t, "routes") {
@@ -32,6 +34,8 @@ func anyInput(t *rapid.T) routing.Input {
 		r.ContextWindow = rapid.Int64Range(1, 400_000).Draw(t, "window")
 		r.MaxOutput = rapid.Int64Range(1, 64_000).Draw(t, "limit")
 		r.Tools = rapid.Bool().Draw(t, "offers tools")
+		r.Specialty = rapid.SampledFrom([][]config.Specialty{nil, nil, {config.Graphics}, {config.LongContext},
+			{config.LongContext, config.Graphics}}).Draw(t, "specialty")
 		r.Provider = rapid.SampledFrom([]string{"up", "up", "down"}).Draw(t, "provider")
 		in.Routes = append(in.Routes, r)
 	}
@@ -57,7 +61,9 @@ func TestPlanProperties(t *testing.T) {
 				require.LessOrEqual(t, v, 1.0)
 			}
 			if i > 0 {
-				require.LessOrEqual(t, it.Candidates[i-1].Distance, c.Distance)
+				before := it.Candidates[i-1]
+				require.GreaterOrEqual(t, before.Matches, c.Matches)
+				require.True(t, before.Matches > c.Matches || before.Distance <= c.Distance)
 			}
 		}
 	}))
@@ -83,11 +89,37 @@ func TestPlanProperties(t *testing.T) {
 		it, _ := routing.Plan(anyInput(t))
 		for i, behind := range it.Candidates {
 			for _, before := range it.Candidates[:i] {
-				require.False(t, behind.Cost < before.Cost && behind.Route.Quality > before.Route.Quality,
+				require.False(t, behind.Matches >= before.Matches && behind.Cost < before.Cost && behind.Route.Quality > before.Route.Quality,
 					"%s dominates %s", behind.Route.Name, before.Route.Name)
 			}
 		}
 	}))
+}
+
+// A request is never refused for a specialty, and a specialty never makes a request fit that did not.
+func TestSpecialtiesRefuseNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput(t)
+		in.Ready = nil
+		with, err := routing.Plan(in)
+		plain := in
+		plain.Routes = slices.Clone(in.Routes)
+		for i := range plain.Routes {
+			plain.Routes[i].Specialty = nil
+		}
+		without, plainErr := routing.Plan(plain)
+		require.Equal(t, plainErr, err)
+		names := order(without)
+		for _, c := range with.Candidates {
+			require.Contains(t, names, c.Route.Name)
+		}
+		for _, c := range with.Candidates {
+			if in.Allowance > 0 {
+				require.GreaterOrEqual(t, c.Allowance, min(in.Allowance, c.Route.MaxOutput), "never lowered")
+			}
+		}
+	})
 }
 
 func BenchmarkPlan(b *testing.B) {

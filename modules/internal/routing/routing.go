@@ -11,9 +11,23 @@
 // room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output
 // limit).
 //
+// # Specialties
+//
+// Routes can be kept for requests of a kind (GAP-37). A request is for graphics when its last text from the user
+// says so (Graphics), and long when its input and the allowance that it gives pass the configured threshold, or
+// when no ordinary route (one without a specialty) offers what it needs and fits it. The routes whose specialty
+// it has are tried first, those that match both kinds before those that match one, and ordinary routes after
+// them. A route with other specialties only is left out, unless neither an ordinary nor a matching route offers
+// what is needed and fits: a specialty is a wish of the operator's, never a reason to refuse. Only that decides,
+// never how the others are at the moment: what serves a kind of request does not change with load.
+//
+// On a route with a specialty, whatever brought the request there, a given allowance is raised to at least
+// 4,096 tokens, as far as the route's output limit and its window allow (ALLOW-13 to ALLOW-17, GAP-35).
+// Whether it fits is judged before that.
+//
 // # Order
 //
-// Candidates are ordered by compromise programming (Zeleny): each one's distance from an ideal route, which
+// Candidates of equal match are ordered by compromise programming (Zeleny): each one's distance from an ideal route, which
 // is as good as the best candidate and as cheap as the cheapest one.
 //
 //	cost   = (input estimate x input price + expected output x output price) / 1e6, in microcents,
@@ -41,6 +55,8 @@ import (
 const (
 	// DefaultAllowance is the output allowance, in tokens, of a request that gives none (ALLOW-06).
 	DefaultAllowance = 32768
+	// RaisedAllowance is what smaller allowances are raised to on routes with a specialty (ALLOW-13, ALLOW-14).
+	RaisedAllowance = 4096
 	// ExpectedOutput is how many output tokens a reply is taken to have when routes are compared. It is
 	// about what chat replies have; holds never count on it.
 	ExpectedOutput = 500
@@ -48,11 +64,12 @@ const (
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
 // errors.Is. The first two cannot be helped by a retry (503 feature_unavailable), the third can (503
-// upstream_error, GAP-39).
+// upstream_error, GAP-39). ErrReserved is only ever the reason of one route in particular.
 var (
 	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the request without it")
 	ErrTooLarge   = errors.New("input and output allowance fit no route's context window: send less, or ask for a smaller allowance")
 	ErrNotReady   = errors.New("no provider of a route that fits is ready: retry later")
+	ErrReserved   = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
 )
 
 // Input is everything a choice depends on.
@@ -65,6 +82,10 @@ type Input struct {
 	InputTokens int64
 	// Allowance is the output allowance that the client gave, 0 when it gave none.
 	Allowance int64
+	// Graphics says that the request is for graphics (see Graphics), LongAbove from how many tokens on a
+	// request is long, 0 for none (config.Special).
+	Graphics  bool
+	LongAbove int64
 	// Ready says whether a route can be called at the moment. nil: all can.
 	Ready func(*config.Route) bool
 }
@@ -89,17 +110,19 @@ type Candidate struct {
 	// Allowance is the output allowance to send to the route, in tokens, at least 1. The hold counts it
 	// at the route's output price, at its largest over the itinerary (GAP-49).
 	Allowance int64
+	// Matches is how many of the request's kinds are the route's specialties; more are tried first.
+	Matches int
 
 	Cost      float64 // expected, in microcents; for comparing only
 	CostScore float64 // c, 0 for the cheapest candidate to 1 for the dearest
 	Shortfall float64 // s, 0 for the best candidate to 1 for the worst
-	Distance  float64 // from the ideal; the smallest is tried first
+	Distance  float64 // from the ideal; the smallest is tried first, after Matches
 }
 
 // Rejected is a route that is not a candidate.
 type Rejected struct {
 	Route *config.Route
-	Why   error // ErrNotOffered, ErrTooLarge or ErrNotReady
+	Why   error // ErrNotOffered, ErrTooLarge, ErrReserved or ErrNotReady
 }
 
 // Itinerary is the candidates in the order in which they are tried, each at most once, and the routes that
@@ -113,11 +136,12 @@ type Itinerary struct {
 // needed, else ErrTooLarge if none of those fits, else ErrNotReady; Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes))}
+	all := look(&in)
 	// The reason of the route that came furthest is the reason of all.
 	err := ErrNotOffered
 	for i := range in.Routes {
 		route := &in.Routes[i]
-		allowance, why := judge(&in, route)
+		c, why := judge(&in, all, route)
 		if why != nil {
 			it.Rejected = append(it.Rejected, Rejected{Route: route, Why: why})
 			if errors.Is(why, ErrNotReady) || (errors.Is(why, ErrTooLarge) && errors.Is(err, ErrNotOffered)) {
@@ -125,9 +149,7 @@ func Plan(in Input) (Itinerary, error) {
 			}
 			continue
 		}
-		it.Candidates = append(it.Candidates, Candidate{
-			Route: route, Allowance: allowance, Cost: expectedCost(route, in.InputTokens, allowance),
-		})
+		it.Candidates = append(it.Candidates, c)
 	}
 	if len(it.Candidates) == 0 {
 		return it, err
@@ -135,6 +157,7 @@ func Plan(in Input) (Itinerary, error) {
 	score(it.Candidates, in.Profile)
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int {
 		return cmp.Or(
+			cmp.Compare(b.Matches, a.Matches),
 			cmp.Compare(a.Distance, b.Distance),
 			cmp.Compare(a.Cost, b.Cost),
 			cmp.Compare(b.Route.Quality, a.Route.Quality),
@@ -143,26 +166,37 @@ func Plan(in Input) (Itinerary, error) {
 	return it, nil
 }
 
-// judge says whether a route is a candidate, and which allowance it would be sent.
-func judge(in *Input, route *config.Route) (allowance int64, why error) {
-	if in.Needs.Tools && !route.Tools {
-		return 0, ErrNotOffered
+// judge says whether a route is a candidate, and with which values.
+func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
+	if !offers(in, route) {
+		return Candidate{}, ErrNotOffered
 	}
 	allowance, fits := fit(route, in.InputTokens, in.Allowance)
 	if !fits {
-		return 0, ErrTooLarge
+		return Candidate{}, ErrTooLarge
+	}
+	matches := all.kinds.matches(route)
+	if matches == 0 && special(route) && all.open {
+		return Candidate{}, ErrReserved
 	}
 	if in.Ready != nil && !in.Ready(route) {
-		return 0, ErrNotReady
+		return Candidate{}, ErrNotReady
 	}
-	return allowance, nil
+	return Candidate{Route: route, Allowance: allowance, Matches: matches, Cost: expectedCost(route, in.InputTokens, allowance)}, nil
 }
 
-// fit returns the allowance that a route would be sent (ALLOW-04 to ALLOW-12). given is 0 for none.
+// offers reports whether a route offers what the request needs.
+func offers(in *Input, route *config.Route) bool { return route.Tools || !in.Needs.Tools }
+
+// fit returns the allowance that a route would be sent (ALLOW-04 to ALLOW-17). given is 0 for none.
 func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 	room := route.ContextWindow - input
 	if given > 0 {
-		return min(given, route.MaxOutput), given <= room
+		sent := given
+		if special(route) {
+			sent = min(max(given, RaisedAllowance), room)
+		}
+		return min(sent, route.MaxOutput), given <= room
 	}
 	return min(DefaultAllowance, route.MaxOutput, room), room >= 1
 }
