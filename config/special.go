@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // Specialty is a kind of requests that routes can be kept for (GAP-37).
@@ -125,9 +124,7 @@ func (l *loader) specials(file *section) {
 			l.fail(block.LabelRanges[0], "Unknown specialty", suggestion(name, specialtyNames, "specialty"))
 			continue
 		}
-		if _, ok := file.label(block, taken); ok {
-			l.servesNobody(block)
-		}
+		file.label(block, taken)
 		switch Specialty(name) {
 		case Graphics:
 			l.open(block, &graphicsGrammar).terms(&l.config.Special.Graphics)
@@ -135,18 +132,6 @@ func (l *loader) specials(file *section) {
 			l.open(block, &longContextGrammar).integer("above", 1, maxTokens, &l.config.Special.LongContextAbove)
 		}
 	}
-}
-
-// servesNobody warns of a block that changes nothing.
-func (l *loader) servesNobody(block *hclsyntax.Block) {
-	name := Specialty(block.Labels[0])
-	for i := range l.config.Routes {
-		if slices.Contains(l.config.Routes[i].Specialty, name) {
-			return
-		}
-	}
-	l.warn(block.LabelRanges[0], fmt.Sprintf("No route is for %s", name),
-		fmt.Sprintf("The block changes nothing. Give a route the line: specialty = [%q]", name))
 }
 
 func (s *section) terms(target *Terms) {

@@ -20,7 +20,3 @@ route "small" {
     output = 0.20
   }
 }
-
-special "graphics" {
-  terms = []
-}
