@@ -38,7 +38,7 @@ func (e *encoder) AppendEvent(b []byte, ev llm.Event) []byte {
 			return b
 		}
 		if e.openText < 0 {
-			b = e.beginText(b)
+			b = e.beginText(e.closeCalls(b))
 		}
 		b = e.appendDelta(b, "response.output_text.delta", e.openText, ev.Text)
 	case llm.EventToolCall:
@@ -102,6 +102,16 @@ func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
 
 // AppendKeepAlive appends a comment (SSE-26).
 func (e *encoder) AppendKeepAlive(b []byte) []byte { return append(b, ": keepalive\n\n"...) }
+
+// closeCalls closes the calls that are open, for text has ended them; one that is not whole is cut short.
+func (e *encoder) closeCalls(b []byte) []byte {
+	for i := range e.output {
+		if it := &e.output[i]; it.call && it.status == inProgress {
+			b = e.closeCall(b, i, it.lastStatus(incomplete))
+		}
+	}
+	return b
+}
 
 // openCall returns the place of the open call with that canonical index, -1 for none.
 func (e *encoder) openCall(index int) int {

@@ -194,6 +194,8 @@ func TestItemsOfAStream(t *testing.T) {
 			[]string{"+msg_1", "a", "-msg_1", "+fc_1_1", "{}", "-fc_1_1", "+msg_1_2", "b", "-msg_1_2"}},
 		{"overlapping calls stream side by side", []llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{`), arguments(0, `{`), arguments(1, `}`), end(1), arguments(0, `}`)},
 			[]string{"+fc_1", "+fc_1_1", "{", "{", "}", "-fc_1_1", "}", "-fc_1"}},
+		{"text ends the calls before it", append([]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, "{}")}, say("b")...),
+			[]string{"+fc_1", "+fc_1_1", "{}", "{}", "-fc_1", "-fc_1_1", "+msg_1_2", "b", "-msg_1_2"}},
 		{"GAP-84 no arguments are {}", []llm.Event{begin(0, "c0", "f"), end(0)}, []string{"+fc_1", "{}", "-fc_1"}},
 		{"empty deltas begin nothing", append(say("", ""), begin(0, "c0", "f"), arguments(0, ""), arguments(0, "{}")), []string{"+fc_1", "{}", "-fc_1"}},
 		{"GAP-72 a reply of nothing has one empty text part", nil, []string{"+msg_1", "-msg_1"}},
@@ -326,7 +328,8 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// legal draws the events of a reply: text, calls and their pieces, mixed in any order that is allowed.
+// legal draws the events of a reply: text, calls and their pieces, mixed in any order that is allowed. Text ends
+// the calls before it, so what they still have to say comes first.
 func legal(t *rapid.T) []llm.Event {
 	var events []llm.Event
 	var left [][]llm.Event // what open calls still have to say
@@ -334,6 +337,10 @@ func legal(t *rapid.T) []llm.Event {
 	for range rapid.IntRange(0, 20).Draw(t, "steps") {
 		switch rapid.SampledFrom([]string{"text", "call", "piece", "piece"}).Draw(t, "step") {
 		case "text":
+			for _, pieces := range left {
+				events = append(events, pieces...)
+			}
+			left = nil
 			events = append(events, say(rapid.String().Draw(t, "text"))...)
 		case "call":
 			at := calls
