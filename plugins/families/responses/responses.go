@@ -1,6 +1,10 @@
-// Package responses is the codec of the responses family: POST /v1/responses, a conversation of typed items,
-// streams of typed and numbered events. The gateway uses the server direction (Server). Providers and other
-// families have no business here.
+// Package responses is the codec of the responses family, in both directions: POST /v1/responses, a conversation
+// of typed items, streams of typed and numbered events.
+//
+// The server direction (Server) is for the gateway: it reads what clients of the family send and writes what
+// they expect. The client direction is for providers whose upstream speaks this API: EncodeRequest writes the
+// upstream's request, a Decoder reads its stream, DecodeReply a reply in one piece, and DecodeError an error.
+// Nothing here does I/O; event streams are framed with package sse.
 package responses
 
 import (

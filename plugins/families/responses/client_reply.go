@@ -1,0 +1,145 @@
+package responses
+
+import (
+	"github.com/fareway/fareway/plugins/families/internal/reply"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// DecodeReply turns a reply in one piece (a 200 that is not a stream) into the events that its stream would
+// have been. Its errors are those of a Decoder.
+func DecodeReply(body []byte, send func(llm.Event) error) error {
+	d := NewDecoder(send)
+	root, err := reply.Parse(body)
+	if err == nil {
+		err = d.response(root)
+	}
+	if err != nil {
+		return d.out.Fail(err)
+	}
+	return d.out.End()
+}
+
+// DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After
+// header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
+func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
+	return reply.Refusal(status, retryAfter, body)
+}
+
+// response takes a whole response object.
+func (d *Decoder) response(root jsonview.View) error {
+	if status, _ := root.Get("status").Str(); root.Get("error").Set() || status == string(failed) || status == "cancelled" {
+		return d.failure(root)
+	}
+	output := root.Get("output")
+	if output.Kind() != jsonview.Array {
+		return llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no output")
+	}
+	for _, item := range output.Elems() {
+		if err := d.whole(item); err != nil {
+			return err
+		}
+	}
+	return d.ending(root)
+}
+
+// whole takes a whole output item. Items of tools that the upstream runs itself are passed over.
+func (d *Decoder) whole(item jsonview.View) error {
+	switch kind, _ := item.Get("type").Str(); kind {
+	case "message":
+		for _, part := range item.Get("content").Elems() {
+			text := part.Get("text")
+			if !text.Set() {
+				text = part.Get("refusal")
+			}
+			if err := d.out.Text(text); err != nil {
+				return err
+			}
+		}
+	case "reasoning":
+		for _, member := range []string{"summary", "content"} {
+			for _, part := range item.Get(member).Elems() {
+				if err := d.out.Reasoning(part.Get("text")); err != nil {
+					return err
+				}
+			}
+		}
+	case "function_call":
+		id, _ := item.Get("call_id").Str()
+		name, _ := item.Get("name").Str()
+		call, err := d.out.Call(id, name)
+		if err != nil {
+			return err
+		}
+		if err := call.Piece(item.Get("arguments")); err != nil {
+			return err
+		}
+		return call.End()
+	}
+	return nil
+}
+
+// failure takes a response object that failed, or one that is nothing but an error. Usage in it counts.
+func (d *Decoder) failure(root jsonview.View) error {
+	d.usage(root)
+	return reply.Failure(0, root.Get("error"))
+}
+
+func (d *Decoder) usage(root jsonview.View) {
+	if usage := readUsage(root.Get("usage")); usage != nil {
+		d.out.Usage = usage
+	}
+}
+
+// ending takes what a response object says of its end: model, usage, and why it ended.
+func (d *Decoder) ending(root jsonview.View) error {
+	d.model(root)
+	d.usage(root)
+	status, _ := root.Get("status").Str()
+	if status == string(inProgress) || status == "queued" {
+		return llm.Errorf(llm.ErrProtocol, "the upstream sent a response that has not ended")
+	}
+	reason, _ := root.Get("incomplete_details").Get("reason").Str()
+	d.done, d.out.Finish = true, readFinish(status, reason, d.out.Calls() > 0)
+	return nil
+}
+
+// readFinish reads why a response ended. One that is complete and made calls ends in them (GAP-82).
+func readFinish(status, reason string, calls bool) llm.FinishReason {
+	switch {
+	case reason == "max_output_tokens":
+		return llm.FinishLength
+	case reason == "content_filter":
+		return llm.FinishPolicy
+	case status == string(incomplete):
+		return llm.FinishUnknown
+	case calls:
+		return llm.FinishToolCalls
+	}
+	return llm.FinishStop
+}
+
+// readUsage reads a usage object into disjoint classes: what was read from a cache or written to one is a part
+// of input_tokens on the wire, and here no longer a part of Input (GAP-109). A count that is missing or no
+// count stays nil; nil comes back when there is none at all.
+func readUsage(v jsonview.View) *llm.Usage {
+	var input, read, written, output, reasoning *int64
+	for name, member := range v.Members() {
+		switch name {
+		case "input_tokens":
+			input = reply.Count(member)
+		case "input_tokens_details":
+			read, written = reply.Count(member.Get("cached_tokens")), reply.Count(member.Get("cache_write_tokens"))
+		case "output_tokens":
+			output = reply.Count(member)
+		case "output_tokens_details":
+			reasoning = reply.Count(member.Get("reasoning_tokens"))
+		}
+	}
+	if input == nil && output == nil {
+		return nil
+	}
+	usage := &llm.Usage{Output: output, Reasoning: reasoning}
+	usage.Input, usage.CacheRead, usage.CacheWrite = reply.Split(input, read, written)
+	return usage
+}
