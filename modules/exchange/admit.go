@@ -57,7 +57,7 @@ func (x *exchange) admit() *families.Error {
 	case err != nil:
 		return ledgerError(x.call, "placing a hold", err)
 	}
-	x.hold = hold
+	x.held, x.hold = true, hold
 	x.engine.Metrics().Held(hold)
 	return nil
 }

@@ -32,6 +32,7 @@ type exchange struct {
 
 	estimate, bound int64 // tokens of the input, as clients see it and at most
 	candidates      []routing.Candidate
+	held            bool  // the ledger has a hold; of nothing on a route that is free
 	hold            int64 // microcents
 	settled         bool
 
@@ -73,7 +74,7 @@ func (x *exchange) end() {
 	for _, a := range x.attempts {
 		x.leave(a)
 	}
-	if x.hold > 0 && !x.settled {
+	if x.held && !x.settled {
 		_, _ = x.settle(http.StatusInternalServerError, "panic", ledger.Settlement{Free: true})
 	}
 }
