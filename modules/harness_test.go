@@ -24,6 +24,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/auth"
 	"github.com/fareway/fareway/modules/entry"
 	"github.com/fareway/fareway/modules/exchange"
@@ -35,6 +36,8 @@ import (
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/families/responses"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm/settings"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -62,6 +65,25 @@ func TestMain(m *testing.M) {
 func builtin(plugin string) ([]string, bool) {
 	exe, err := os.Executable()
 	return []string{exe, providerArgument + plugin}, err == nil && providers[plugin] != nil
+}
+
+// schemas asks each plugin once for its settings, for all tests.
+var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai")}
+
+func askSchema(plugin string) func() (settings.Schema, error) {
+	return sync.OnceValues(func() (settings.Schema, error) {
+		h := host.New(host.Options{Builtin: builtin, Logger: slog.New(slog.DiscardHandler)})
+		defer h.Close()
+		return h.Schema(context.Background(), host.Source{Plugin: plugin})
+	})
+}
+
+func schemaOf(_ context.Context, ref config.PluginRef) (settings.Schema, error) {
+	ask, ok := schemas[ref.Plugin]
+	if !ok {
+		return settings.Schema{}, fmt.Errorf("the tests have no plugin %q", ref.Plugin)
+	}
+	return ask()
 }
 
 // service is a gateway under test.
@@ -163,7 +185,7 @@ func start(t testing.TB, s setup) *service {
 	log := new(logBuffer)
 	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx := context.Background()
-	cfg, diags := engine.CheckConfigWith(ctx, path, logger, builtin)
+	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin}, cfg.Store)
 	require.NoError(t, err)
@@ -470,7 +492,9 @@ func (s *service) Access(requestID string) map[string]any {
 type logBuffer struct {
 	mu      sync.Mutex
 	buf     bytes.Buffer
-	changed chan struct{} // closed and replaced at every line; nil before the first wait
+	lines   []map[string]any // what is decoded of buf
+	decoded int              // bytes of it
+	changed chan struct{}    // closed and replaced at every line; nil before the first wait
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {
@@ -492,10 +516,20 @@ func (b *logBuffer) String() string {
 // Lines are the decoded lines for which match is true, oldest first.
 func (b *logBuffer) Lines(t testing.TB, match func(line map[string]any) bool) []map[string]any {
 	t.Helper()
-	var found []map[string]any
-	for text := range strings.Lines(b.String()) {
+	b.mu.Lock()
+	for text := range bytes.Lines(b.buf.Bytes()[b.decoded:]) {
 		var line map[string]any
-		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
+		if err := json.Unmarshal(text, &line); err != nil {
+			t.Errorf("a line of log that is no JSON: %s", text)
+			break
+		}
+		b.decoded += len(text)
+		b.lines = append(b.lines, line)
+	}
+	lines := b.lines
+	b.mu.Unlock()
+	var found []map[string]any
+	for _, line := range lines {
 		if match(line) {
 			found = append(found, line)
 		}
