@@ -21,6 +21,9 @@ type Decoder struct {
 	finished bool // a finish_reason has come
 	done     bool // the end marker has come
 
+	around around
+	only   jsonview.View // the text of the chunk at hand, if its delta holds nothing else
+
 	calls    []*call
 	byIndex  map[int64]*call
 	lastCall *call
@@ -45,6 +48,10 @@ func (d *Decoder) Data(data []byte) error {
 		d.done = true
 		return nil
 	}
+	if text := d.around.text(data); text.Set() {
+		return d.out.Fail(d.out.Text(text))
+	}
+	d.around.forget()
 	root, err := reply.Parse(data)
 	if err == nil {
 		err = d.chunk(root)
@@ -103,10 +110,16 @@ func (d *Decoder) chunk(root jsonview.View) error {
 	if kind, _ := object.Str(); kind == "error" {
 		return reply.Failure(0, root)
 	}
+	count := 0
+	d.only = jsonview.View{}
 	for _, choice := range choices.Elems() {
+		count++
 		if err := d.choice(choice); err != nil {
 			return err
 		}
+	}
+	if count == 1 {
+		d.around.learn(root.Raw(), d.only)
 	}
 	return nil
 }
@@ -183,6 +196,9 @@ func (d *Decoder) delta(v jsonview.View) error {
 	}
 	if functionCall.Set() {
 		return d.function(d.legacyCall(), functionCall)
+	}
+	if !refusal.Set() && !reasoning.Set() && !toolCalls.Set() {
+		d.only = content
 	}
 	return nil
 }
