@@ -71,11 +71,13 @@ func refusedRows(name, member, code string, values ...string) []row {
 	return rows
 }
 
-// acceptedRows makes a row for each value of a member that is accepted and never sent on.
+// acceptedRows makes a row for each value of a member that is accepted and changes nothing upstream: neither it
+// nor a format or an instruction in its place is sent on.
 func acceptedRows(name, member string, values ...string) []row {
 	rows := make([]row, len(values))
 	for i, v := range values {
-		rows[i] = row{name: name + " " + v, members: quote(member) + ":" + v, sent: map[string]string{member: ""}}
+		rows[i] = row{name: name + " " + v, members: quote(member) + ":" + v, sent: map[string]string{
+			member: "", "response_format": "", "messages": `[{"role":"user","content":"PROMPT"}]`}}
 	}
 	return rows
 }
