@@ -78,23 +78,24 @@ func TestTimeLimitAfterAMatch(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Gateway: `
 keepalive       = "20ms"
-request_timeout = "1500ms"
+request_timeout = "2500ms"
 `})
-	for _, sh := range shapes {
-		// All wait at the same time, before the subtests look.
+	whole, streamed := make(map[string]*sent), make(map[string]*sent)
+	for _, sh := range shapes { // all wait at the same time
 		c := g.rich(t)
 		c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("a END b"), upstream.Silence()}})
-		whole := c.Send(t, within(t), sh, stopField(sh, "END"))
-		streamed := c.Send(t, within(t), sh, streamField, stopField(sh, "END"))
+		whole[sh.Name] = c.Send(t, within(t), sh, stopField(sh, "END"))
+		streamed[sh.Name] = c.Send(t, within(t), sh, streamField, stopField(sh, "END"))
+	}
+	for _, sh := range shapes {
+		l, a := streamed[sh.Name].Live(), whole[sh.Name].Answer()
+		l.End()
 		t.Run("STOP-31 the route never ends "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			l := streamed.Live()
-			l.End()
 			v := judge(t, sh, l)
 			require.Equal(t, []string{"a "}, v.Pieces)
 			require.Positive(t, v.KeepAlives)
 			require.False(t, v.Complete)
-			a := whole.Answer()
 			requireError(t, sh, a, 504, "upstream_error")
 			require.Equal(t, errorOf(t, sh, a), *v.Error)
 			require.Contains(t, v.Error.Message, "time limit")

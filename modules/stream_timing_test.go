@@ -154,7 +154,7 @@ func TestTimeLimit(t *testing.T) {
 	t.Parallel()
 	quiet := startScripted(t, setup{Gateway: `
 keepalive       = "20ms"
-request_timeout = "1500ms"
+request_timeout = "2500ms"
 `})
 	held := startScripted(t, setup{Gateway: `
 keepalive       = "1h"
@@ -162,33 +162,40 @@ request_timeout = "1500ms"
 `})
 	silent := upstream.Reply{Steps: []upstream.Step{upstream.Silence()}}
 	accepted := upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}}
+	type waiting struct {
+		accepted, silent         *caller
+		whole, streamed, refused *sent
+	}
+	all := make(map[string]waiting)
+	for _, sh := range shapes { // all wait at the same time
+		w := waiting{accepted: quiet.rich(t), silent: held.rich(t)}
+		w.accepted.Answers(accepted)
+		w.silent.Answers(silent)
+		w.whole, w.streamed = w.accepted.Send(t, within(t), sh), w.accepted.Send(t, within(t), sh, streamField)
+		w.refused = w.silent.Send(t, within(t), sh, streamField)
+		all[sh.Name] = w
+	}
 	for _, sh := range shapes {
-		// All wait at the same time, before the subtests look.
-		c, early := quiet.rich(t), held.rich(t)
-		c.Answers(accepted)
-		early.Answers(silent)
-		whole, streamed := c.Send(t, within(t), sh), c.Send(t, within(t), sh, streamField)
-		refused := early.Send(t, within(t), sh, streamField)
+		w := all[sh.Name]
+		l, whole, refused := w.streamed.Live(), w.whole.Answer(), w.refused.Answer()
+		l.End()
 		t.Run("SSE-28 SSE-35 ERR-31 LIM-14 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			l := streamed.Live()
-			l.End()
 			v := judge(t, sh, l)
 			require.True(t, v.Started)
 			require.Positive(t, v.KeepAlives)
 			require.Empty(t, v.Pieces)
-			a := whole.Answer()
-			requireError(t, sh, a, 504, "upstream_error")
-			require.Empty(t, a.Header.Get("X-Should-Retry"))
-			require.Empty(t, a.Header.Get("Retry-After"))
-			require.Equal(t, errorOf(t, sh, a), *v.Error)
-			require.Zero(t, c.Balance().Held)
-			require.Equal(t, c.Credits*1_000_000, c.Net())
+			requireError(t, sh, whole, 504, "upstream_error")
+			require.Empty(t, whole.Header.Get("X-Should-Retry"))
+			require.Empty(t, whole.Header.Get("Retry-After"))
+			require.Equal(t, errorOf(t, sh, whole), *v.Error)
+			require.Zero(t, w.accepted.Balance().Held)
+			require.Equal(t, w.accepted.Credits*1_000_000, w.accepted.Net())
 		})
 		t.Run("SSE-44 ERR-31 before admission "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			requireError(t, sh, refused.Answer(), 504, "upstream_error")
-			require.Zero(t, early.Balance().Held)
+			requireError(t, sh, refused, 504, "upstream_error")
+			require.Zero(t, w.silent.Balance().Held)
 		})
 	}
 }
