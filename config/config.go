@@ -30,15 +30,16 @@ type Config struct {
 
 // Gateway holds the settings of the service as a whole.
 type Gateway struct {
-	Namespace      string // "service": service/auto, service/budget, ...; the header is x-service-profile
-	DefaultProfile string
-	RequestTimeout time.Duration
-	MaxBody        int64 // bytes
-	MaxBodyMemory  int64 // bytes, all request bodies together
-	Keepalive      time.Duration
-	DrainTimeout   time.Duration
-	PluginDir      string     // absolute, or "" for built-in providers only
-	ClientModels   ModelNames // accepted beside the built-in list
+	Namespace        string // "service": service/auto, service/budget, ...; the header is x-service-profile
+	DefaultProfile   string
+	RequestTimeout   time.Duration
+	MaxBody          int64 // bytes
+	MaxBodyMemory    int64 // bytes, all request bodies together
+	Keepalive        time.Duration
+	DrainTimeout     time.Duration
+	PluginDir        string     // absolute, or "" for built-in providers only
+	StructuredOutput bool       // the designed behaviour of structured outputs is on (GAP-76)
+	ClientModels     ModelNames // accepted beside the built-in list
 }
 
 // Store says where the ledger is.

@@ -47,6 +47,7 @@ func (l *loader) gateway(file *section) Gateway {
 		s.duration("keepalive", &g.Keepalive)
 		s.duration("drain_timeout", &g.DrainTimeout)
 		s.pluginDir(&g.PluginDir)
+		s.flag("structured_output", &g.StructuredOutput)
 		s.clientModels(&g.ClientModels)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",

@@ -48,6 +48,7 @@ var gatewayGrammar = grammar{
 		{name: "keepalive", example: `"15s"`},
 		{name: "drain_timeout", example: `"5m"`},
 		{name: "plugin_dir", example: `"plugins"`},
+		{name: "structured_output", example: "true"},
 		{name: "client_models", example: `["my-agent"]`},
 	},
 }

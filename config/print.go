@@ -19,18 +19,19 @@ func (c *Config) String() string {
 // MarshalJSON prints durations in Go's notation.
 func (g Gateway) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Namespace      string     `json:"namespace"`
-		DefaultProfile string     `json:"default_profile"`
-		RequestTimeout string     `json:"request_timeout"`
-		MaxBody        int64      `json:"max_body"`
-		MaxBodyMemory  int64      `json:"max_body_memory"`
-		Keepalive      string     `json:"keepalive"`
-		DrainTimeout   string     `json:"drain_timeout"`
-		PluginDir      string     `json:"plugin_dir"`
-		ClientModels   ModelNames `json:"client_models"`
+		Namespace        string     `json:"namespace"`
+		DefaultProfile   string     `json:"default_profile"`
+		RequestTimeout   string     `json:"request_timeout"`
+		MaxBody          int64      `json:"max_body"`
+		MaxBodyMemory    int64      `json:"max_body_memory"`
+		Keepalive        string     `json:"keepalive"`
+		DrainTimeout     string     `json:"drain_timeout"`
+		PluginDir        string     `json:"plugin_dir"`
+		StructuredOutput bool       `json:"structured_output"`
+		ClientModels     ModelNames `json:"client_models"`
 	}{
 		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory,
-		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir, g.ClientModels,
+		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir, g.StructuredOutput, g.ClientModels,
 	})
 }
 

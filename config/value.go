@@ -242,6 +242,20 @@ func (s *section) integer(name string, least, most int64, target *int64) (value,
 	return v, false
 }
 
+// flag reads true or false.
+func (s *section) flag(name string, target *bool) {
+	v, ok := s.read(name)
+	if !ok {
+		return
+	}
+	given, ok := v.boolean()
+	if !ok {
+		s.refuseType(v, "true or false, without quotes")
+		return
+	}
+	*target = given
+}
+
 // fraction reads a number from 0 to 1.
 func (s *section) fraction(name string, target *float64) bool {
 	v, ok := s.read(name)

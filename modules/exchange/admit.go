@@ -9,14 +9,13 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/tokens"
 )
 
 // admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
 // them (GAP-49). When it returns nil, the first attempt and the hold are durable.
 func (x *exchange) admit() *families.Error {
-	x.estimate = tokens.Estimate(x.req.LLM)
-	x.bound = tokens.Bound(x.req.LLM)
+	x.estimate = x.req.estimate()
+	x.bound = x.req.bound()
 	cfg := x.gen.Config
 	profile := slices.IndexFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == x.req.profile })
 	plan, err := routing.Plan(routing.Input{
@@ -83,6 +82,8 @@ func (x *exchange) unroutable(why error) *families.Error {
 	switch {
 	case errors.Is(why, routing.ErrNotReady):
 		return noneReady()
+	case errors.Is(why, routing.ErrNoJSON):
+		return families.Unsupported("No route that offers JSON output can take the request. Send it without a format.")
 	case errors.Is(why, routing.ErrTooLarge):
 		return featureUnavailable("The request's input and output allowance fit no route's context window. Send less, or ask for a smaller allowance.")
 	default:

@@ -57,7 +57,7 @@ func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {
 
 // upstream is the request as the route gets it. What the contract does not say is forwarded is not in it.
 func (a *attempt) upstream(req *request) *llm.Request {
-	up := *req.LLM
+	up := *req.prompt(a.route)
 	up.Attempt = a.id
 	up.Model = a.route.Model
 	up.Unsupported = a.route.Unsupported

@@ -7,11 +7,14 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // request is a client request that passed every rule of form.
 type request struct {
 	*families.Request
+	// told is the form for routes that do not enforce schemas, nil where all get the same (see structured.go).
+	told    *llm.Request
 	model   string // as sent, echoed
 	profile string // resolved
 }
@@ -39,7 +42,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	if _, err := routing.Profile(ask, settings.DefaultProfile); err != nil {
 		return nil, families.Invalid(err.Error())
 	}
-	decoded, refusal := call.Family.Decode(doc)
+	decoded, refusal := call.Family.Decode(doc, families.Rules{StructuredOutput: settings.StructuredOutput})
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -48,5 +51,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	if err != nil {
 		return nil, families.Invalid(err.Error())
 	}
-	return &request{Request: decoded, model: model, profile: profile}, nil
+	req := &request{Request: decoded, model: model, profile: profile}
+	req.instruct()
+	return req, nil
 }

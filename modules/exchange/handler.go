@@ -22,7 +22,7 @@
 //	14 all other rules of fields: 400              the family's Decode
 //	   - the token count answers here -
 //	15 the exhausted account: 402                  admit.go
-//	16 features and context window: 503            admit.go, routing.Plan
+//	16 features and context window: 503, 400       admit.go, routing.Plan
 //	17 the hold: 402                               admit.go, ledger
 //	18 the response cache                          (with the routing issue)
 //	19 screening: 400                              (with the routing issue)

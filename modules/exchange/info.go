@@ -10,7 +10,6 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/tokens"
 )
 
 // model is an entry of the model list (GAP-05). Only id and context_length are promised.
@@ -97,7 +96,7 @@ func serveCount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *fam
 	}
 	return writeJSON(w, struct {
 		InputTokens int64 `json:"input_tokens"`
-	}{tokens.Estimate(req.LLM)})
+	}{req.estimate()})
 }
 
 func writeJSON(w http.ResponseWriter, v any) *families.Error {

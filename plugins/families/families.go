@@ -37,11 +37,19 @@ type Server interface {
 
 	// Decode reads a request that Parse accepted: media (GAP-01 step 12), fields and tools that are not
 	// offered (13), all other rules (14). Model and profile (10, 11) are not its business.
-	Decode(doc *Document) (*Request, *Error)
+	Decode(doc *Document, rules Rules) (*Request, *Error)
 	// NewEncoder makes the encoder of one reply to a request that Decode returned.
 	NewEncoder(req *Request, head Head) Encoder
 	// AppendError appends the JSON body of an error reply.
 	AppendError(b []byte, e *Error) []byte
+}
+
+// Rules are the parts of the contract that an operator switches on. The zero value is the contract as it is
+// without them.
+type Rules struct {
+	// StructuredOutput turns the designed behaviour of structured outputs on, whole: while it is off, the
+	// fields for it are refused or ignored (GAP-76).
+	StructuredOutput bool
 }
 
 // Request is a decoded client request.

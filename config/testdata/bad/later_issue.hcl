@@ -1,6 +1,5 @@
 gateway {
-  structured_output = true
-  receipt_age       = "24h"
+  receipt_age = "24h"
 }
 
 cache "memory" {

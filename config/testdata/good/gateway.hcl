@@ -7,6 +7,7 @@ gateway {
   keepalive       = "1s"
   drain_timeout   = "1m"
   plugin_dir      = "../plugins"
+  structured_output = true
   client_models   = ["my-agent", "claude[1m]", "^acme-(red|blue)-\\d{1,2}$"]
 }
 

@@ -9,6 +9,7 @@ gateway {
   keepalive       = "15s"
   drain_timeout   = "5m"
   plugin_dir      = ""
+  structured_output = false
   client_models   = []
 }
 

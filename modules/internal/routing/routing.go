@@ -5,8 +5,10 @@
 //
 // # Candidates
 //
-// A route is a candidate when it offers what the request needs, when the request fits it, and when its
-// provider is ready, judged in this order. A request fits when input + allowance <= context window, with the
+// A route is a candidate when it offers the tools that the request needs, when the request fits it, when it offers
+// the structured output that is asked for, when it is not kept for others, and when its provider is ready, judged
+// in this order. A JSON object can be asked of a route that offers `json_object`, an answer by a schema also of one
+// that offers `json_schema` only. A request fits when input + allowance <= context window, with the
 // allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit, the
 // room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output
 // limit).
@@ -63,11 +65,13 @@ const (
 )
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
-// errors.Is. The first two cannot be helped by a retry (503 feature_unavailable), the third can (503
-// upstream_error, GAP-39). ErrReserved is only ever the reason of one route in particular.
+// errors.Is. The first two cannot be helped by a retry (503 feature_unavailable), nor can the third (400
+// unsupported_field, GAP-78); the fourth can (503 upstream_error, GAP-39). ErrReserved is only ever the reason
+// of one route in particular.
 var (
 	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the request without it")
 	ErrTooLarge   = errors.New("input and output allowance fit no route's context window: send less, or ask for a smaller allowance")
+	ErrNoJSON     = errors.New("no route that offers JSON output can take the request: add json_object to a route's `offers`, or send the request without a format")
 	ErrNotReady   = errors.New("no provider of a route that fits is ready: retry later")
 	ErrReserved   = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
 )
@@ -93,6 +97,8 @@ type Input struct {
 // Needs is what a request needs a route to offer.
 type Needs struct {
 	Tools bool
+	// Format is the kind of structured output that is asked for, "" for none.
+	Format llm.FormatKind
 }
 
 // NeedsOf reads the needs from a request. A conversation that has tool calls in it needs a route that knows
@@ -101,7 +107,11 @@ func NeedsOf(req *llm.Request) Needs {
 	tools := len(req.Tools) > 0 || slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
 		return m.Role == llm.RoleTool || slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil })
 	})
-	return Needs{Tools: tools}
+	needs := Needs{Tools: tools}
+	if req.Format != nil {
+		needs.Format = req.Format.Kind
+	}
+	return needs
 }
 
 // Candidate is a route that can serve the request, with the values it was judged by.
@@ -122,7 +132,7 @@ type Candidate struct {
 // Rejected is a route that is not a candidate.
 type Rejected struct {
 	Route *config.Route
-	Why   error // ErrNotOffered, ErrTooLarge, ErrReserved or ErrNotReady
+	Why   error // ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved or ErrNotReady
 }
 
 // Itinerary is the candidates in the order in which they are tried, each at most once, and the routes that
@@ -132,27 +142,31 @@ type Itinerary struct {
 	Rejected   []Rejected
 }
 
-// Plan makes the itinerary. When there is no candidate it returns ErrNotOffered if no route offers what is
-// needed, else ErrTooLarge if none of those fits, else ErrNotReady; Rejected is filled then too.
+// Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
+// ErrNotOffered if no route offers the tools that are needed, else ErrTooLarge if none of those fits, else
+// ErrNoJSON if none of those offers the format, else ErrNotReady. Where no route at all offers the format, it is
+// ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes))}
 	all := look(&in)
-	// The reason of the route that came furthest is the reason of all.
-	err := ErrNotOffered
+	furthest := ErrNotOffered
 	for i := range in.Routes {
 		route := &in.Routes[i]
 		c, why := judge(&in, all, route)
-		if why != nil {
-			it.Rejected = append(it.Rejected, Rejected{Route: route, Why: why})
-			if errors.Is(why, ErrNotReady) || (errors.Is(why, ErrTooLarge) && errors.Is(err, ErrNotOffered)) {
-				err = why
-			}
+		if why == nil {
+			it.Candidates = append(it.Candidates, c)
 			continue
 		}
-		it.Candidates = append(it.Candidates, c)
+		it.Rejected = append(it.Rejected, Rejected{Route: route, Why: why})
+		if slices.Index(stages, why) > slices.Index(stages, furthest) {
+			furthest = why
+		}
 	}
-	if len(it.Candidates) == 0 {
-		return it, err
+	switch {
+	case len(it.Candidates) == 0 && !all.format:
+		return it, ErrNoJSON
+	case len(it.Candidates) == 0:
+		return it, furthest
 	}
 	score(it.Candidates, in.Profile)
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int {
@@ -166,14 +180,20 @@ func Plan(in Input) (Itinerary, error) {
 	return it, nil
 }
 
-// judge says whether a route is a candidate, and with which values.
+// stages are the reasons that can be those of all routes, in the order in which a route meets them.
+var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrNotReady}
+
+// judge says whether a route is a candidate, and with which values. The error is one of this package's, as it is.
 func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
-	if !offers(in, route) {
+	if in.Needs.Tools && !route.Tools {
 		return Candidate{}, ErrNotOffered
 	}
 	allowance, fits := fit(route, in.InputTokens, in.Allowance)
 	if !fits {
 		return Candidate{}, ErrTooLarge
+	}
+	if !offersFormat(route, in.Needs.Format) {
+		return Candidate{}, ErrNoJSON
 	}
 	matches := all.kinds.matches(route)
 	if matches == 0 && special(route) && all.open {
@@ -185,8 +205,15 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	return Candidate{Route: route, Allowance: allowance, Matches: matches, Cost: expectedCost(route, in.InputTokens, allowance)}, nil
 }
 
-// offers reports whether a route offers what the request needs.
-func offers(in *Input, route *config.Route) bool { return route.Tools || !in.Needs.Tools }
+func offersFormat(route *config.Route, format llm.FormatKind) bool {
+	switch format {
+	case llm.FormatJSONObject:
+		return route.JSONObject
+	case llm.FormatJSONSchema:
+		return route.JSONObject || route.JSONSchema
+	}
+	return true
+}
 
 // fit returns the allowance that a route would be sent (ALLOW-04 to ALLOW-17). given is 0 for none.
 func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {

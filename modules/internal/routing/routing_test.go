@@ -205,3 +205,53 @@ func TestExpectedOutputIsBounded(t *testing.T) {
 	require.InDelta(t, 5*routing.ExpectedOutput, it.Candidates[0].Cost, 1e-9)
 	require.Equal(t, int64(60_000), it.Candidates[0].Allowance, "the hold counts the whole allowance")
 }
+
+// TestFormats proves what GAP-78 decides: which routes a request for JSON goes to, and why there is none.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	plain, object, schema := route("plain", 0.5, 1), route("object", 0.5, 1), route("schema", 0.5, 1)
+	object.JSONObject, schema.JSONSchema = true, true
+	small, down, toolless := object, object, object
+	small.Name, small.ContextWindow = "small", 100
+	down.Name, down.Provider = "down", "down"
+	toolless.Name, toolless.Tools = "toolless", false
+	narrow := plain
+	narrow.Name, narrow.ContextWindow = "narrow", 100
+	for _, tt := range []struct {
+		name   string
+		format llm.FormatKind
+		routes []config.Route
+		order  []string
+		err    error
+	}{
+		{"STRUCT-09 an object", llm.FormatJSONObject, []config.Route{plain, object, schema}, []string{"object"}, nil},
+		{"STRUCT-10 a schema", llm.FormatJSONSchema, []config.Route{plain, object, schema}, []string{"object", "schema"}, nil},
+		{"STRUCT-31 none configured", llm.FormatJSONObject, []config.Route{plain, schema}, nil, routing.ErrNoJSON},
+		{"STRUCT-31 none configured, and nothing fits", llm.FormatJSONSchema, []config.Route{narrow}, nil, routing.ErrNoJSON},
+		{"STRUCT-31 none of them fits, another would", llm.FormatJSONSchema, []config.Route{plain, small}, nil, routing.ErrNoJSON},
+		{"STRUCT-31 none of them knows tools, another does", llm.FormatJSONSchema, []config.Route{plain, toolless}, nil, routing.ErrNoJSON},
+		{"GAP-78 nothing fits at all", llm.FormatJSONObject, []config.Route{narrow, small}, nil, routing.ErrTooLarge},
+		{"GAP-78 they are down", llm.FormatJSONObject, []config.Route{plain, small, down}, nil, routing.ErrNotReady},
+		{"no format, no JSON", "", []config.Route{plain}, []string{"plain"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			it, err := routing.Plan(routing.Input{
+				Routes: tt.routes, Profile: balanced, Needs: routing.Needs{Tools: true, Format: tt.format}, InputTokens: 1000, Allowance: 50,
+				Ready: func(r *config.Route) bool { return r.Provider != "down" },
+			})
+			if tt.err != nil {
+				require.ErrorIs(t, err, tt.err)
+				require.Len(t, it.Rejected, len(tt.routes))
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.order, order(it))
+		})
+	}
+	t.Run("the need comes from the request", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, llm.FormatJSONSchema, routing.NeedsOf(&llm.Request{Format: &llm.Format{Kind: llm.FormatJSONSchema}}).Format)
+		require.Empty(t, routing.NeedsOf(&llm.Request{}).Format)
+	})
+}

@@ -41,19 +41,25 @@ func (k kinds) matches(route *config.Route) int {
 
 func special(route *config.Route) bool { return len(route.Specialty) > 0 }
 
-// survey is what a request's routes are together. It looks at those that offer what is needed and fit, ready
-// or not.
+// survey is what a request's routes are together, ready or not.
 type survey struct {
 	kinds kinds
-	// open: there is an ordinary route among them, or one with a specialty that the request asks for.
+	// open: an ordinary route, or one with a specialty that the request asks for, offers what is needed and fits.
 	open bool
+	// format: a route offers the structured output that is asked for, whether the request fits it or not.
+	format bool
 }
 
 func look(in *Input) survey {
 	var ordinary, graphics, long bool
+	format := in.Needs.Format == ""
 	for i := range in.Routes {
 		route := &in.Routes[i]
-		if _, fits := fit(route, in.InputTokens, in.Allowance); !fits || !offers(in, route) {
+		if !offersFormat(route, in.Needs.Format) {
+			continue
+		}
+		format = true
+		if _, fits := fit(route, in.InputTokens, in.Allowance); !fits || in.Needs.Tools && !route.Tools {
 			continue
 		}
 		ordinary = ordinary || !special(route)
@@ -64,5 +70,5 @@ func look(in *Input) survey {
 		graphics: in.Graphics,
 		long:     !ordinary || in.LongAbove > 0 && in.InputTokens+in.Allowance > in.LongAbove,
 	}
-	return survey{kinds: k, open: ordinary || graphics && k.graphics || long && k.long}
+	return survey{kinds: k, open: ordinary || graphics && k.graphics || long && k.long, format: format}
 }

@@ -17,7 +17,7 @@ func BenchmarkDecode(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				_, _ = chat.Server{}.Decode(doc)
+				_, _ = chat.Server{}.Decode(doc, families.Rules{})
 			}
 		})
 	}

@@ -220,7 +220,7 @@ func FuzzDecode(f *testing.F) {
 			require.Equal(t, 400, err.Status)
 			return
 		}
-		req, err := chat.Server{}.Decode(doc)
+		req, err := chat.Server{}.Decode(doc, families.Rules{})
 		if err != nil {
 			require.Equal(t, 400, err.Status)
 			return

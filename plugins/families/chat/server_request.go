@@ -60,13 +60,14 @@ func readFields(root jsonview.View) fields {
 }
 
 // Decode reads a chat completions request (contract, "POST /v1/chat/completions").
-func (Server) Decode(doc *families.Document) (*families.Request, *families.Error) {
+func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
 	if decode.HasMedia(f.messages) {
 		return nil, families.Media()
 	}
 	var check decode.Check
 	refuse(&check, f)
+	format := readFormat(check.Field("response_format", f.responseFormat), rules)
 	req := &families.Request{
 		Stream: check.Field("stream", f.stream).Flag(),
 		Effort: check.Field("reasoning_effort", f.reasoningEffort).Effort(),
@@ -77,6 +78,7 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 			MaxTokens: smaller(
 				check.Field("max_tokens", f.maxTokens).Allowance(),
 				check.Field("max_completion_tokens", f.maxCompletionTokens).Allowance()),
+			Format: format,
 		},
 	}
 	if options := check.Field("stream_options", f.streamOption); options.Set() && options.Is(jsonview.Object) {
@@ -91,13 +93,21 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 	return req, nil
 }
 
+// readFormat reads response_format, which is not offered at all while structured output is off (STRUCT-01).
+func readFormat(v decode.Value, rules families.Rules) *llm.Format {
+	if !rules.StructuredOutput {
+		v.NotOffered()
+		return nil
+	}
+	return v.NestedFormat()
+}
+
 // refuse reports the fields that are not offered (CHAT-23 to CHAT-28).
 func refuse(check *decode.Check, f fields) {
 	check.Field("seed", f.seed).NotOffered()
 	check.Field("logprobs", f.logprobs).NotOffered()
 	check.Field("frequency_penalty", f.frequencyPenalty).NotOffered()
 	check.Field("presence_penalty", f.presencePenalty).NotOffered()
-	check.Field("response_format", f.responseFormat).NotOffered()
 	n := check.Field("n", f.n)
 	if !n.Set() {
 		return

@@ -16,7 +16,7 @@ import (
 func decode(t require.TestingT, body string) (*families.Request, *families.Error) {
 	doc, err := families.Parse([]byte(body))
 	require.Nil(t, err, body)
-	return chat.Server{}.Decode(doc)
+	return chat.Server{}.Decode(doc, families.Rules{})
 }
 
 // good reads a body that has to be good.

@@ -16,7 +16,7 @@ func BenchmarkDecode(b *testing.B) {
 	for b.Loop() {
 		doc, err := families.Parse(body)
 		require.Nil(b, err)
-		_, err = messages.Server{}.Decode(doc)
+		_, err = messages.Server{}.Decode(doc, families.Rules{})
 		require.Nil(b, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // `output_config` (STRUCT-05, STRUCT-06).
 type fields struct {
 	system, messages, maxTokens, temperature, stop, stream, tools, toolChoice jsonview.View
+	outputFormat, outputConfig                                                jsonview.View
 }
 
 func readFields(root jsonview.View) (f fields) {
@@ -33,13 +34,17 @@ func readFields(root jsonview.View) (f fields) {
 			f.tools = v
 		case "tool_choice":
 			f.toolChoice = v
+		case "output_format":
+			f.outputFormat = v
+		case "output_config":
+			f.outputConfig = v
 		}
 	}
 	return f
 }
 
 // Decode reads a request of the family, for a reply or for a token count (GAP-11).
-func (Server) Decode(doc *families.Document) (*families.Request, *families.Error) {
+func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
 	if decode.HasMedia(f.system) || decode.HasMedia(f.messages) {
 		return nil, families.Media()
@@ -57,6 +62,10 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 	temperature := check.Field("temperature", f.temperature)
 	stop := check.Field("stop_sequences", f.stop)
 	stream := check.Field("stream", f.stream)
+	var format *llm.Format
+	if rules.StructuredOutput {
+		format = readFormat(&check, &f)
+	}
 	req := &families.Request{
 		LLM: &llm.Request{
 			Messages:    c.messages,
@@ -65,6 +74,7 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 			MaxTokens:   maxTokens.Allowance(),
 			Temperature: temperature.UnitTemperature(),
 			Stop:        stop.StopList("must be an array of strings"),
+			Format:      format,
 		},
 		Stream: stream.Flag(),
 	}
@@ -72,6 +82,24 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 		return nil, err
 	}
 	return req, nil
+}
+
+// readFormat reads output_format or output_config.format, not both (STRUCT-14 to STRUCT-16).
+func readFormat(check *decode.Check, f *fields) *llm.Format {
+	format := check.Field("output_format", f.outputFormat)
+	config := check.Field("output_config", f.outputConfig)
+	if !config.Set() || !config.Is(jsonview.Object) {
+		return format.SchemaFormat()
+	}
+	inner := config.Get("format")
+	if inner.Set() && format.Set() {
+		format.Invalid("cannot be given together with output_config.format: leave one of them out")
+		return nil
+	}
+	if format.Set() {
+		return format.SchemaFormat()
+	}
+	return inner.SchemaFormat()
 }
 
 // readTools reads the declared tools. One that the upstream family would run itself, such as a web search, is

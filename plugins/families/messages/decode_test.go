@@ -18,7 +18,7 @@ func decodeBody(t testing.TB, body string) (*families.Request, *families.Error) 
 	t.Helper()
 	doc, err := families.Parse([]byte(body))
 	require.Nil(t, err, "parsing %s", body)
-	return messages.Server{}.Decode(doc)
+	return messages.Server{}.Decode(doc, families.Rules{})
 }
 
 func accepted(t testing.TB, body string) *families.Request {
@@ -271,7 +271,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		req, err := messages.Server{}.Decode(doc)
+		req, err := messages.Server{}.Decode(doc, families.Rules{})
 		if err != nil {
 			require.Equal(t, 400, err.Status)
 			require.NotEmpty(t, err.Message)

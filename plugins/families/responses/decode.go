@@ -3,6 +3,7 @@ package responses
 import (
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/internal/decode"
+	"github.com/fareway/fareway/plugins/families/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -11,7 +12,7 @@ import (
 // and, while structured output is off, `text` (STRUCT-04) among them.
 type fields struct {
 	input, instructions, maxTokens, temperature, stop, stream, tools, toolChoice, effort jsonview.View
-	store, background, previous, format                                                  jsonview.View
+	store, background, previous, format, text                                            jsonview.View
 }
 
 func readFields(root jsonview.View) (f fields) {
@@ -43,6 +44,8 @@ func readFields(root jsonview.View) (f fields) {
 			f.previous = v
 		case "response_format":
 			f.format = v
+		case "text":
+			f.text = v
 		}
 	}
 	return f
@@ -50,7 +53,7 @@ func readFields(root jsonview.View) (f fields) {
 
 // echo is what a response object repeats of its request, as JSON text on one line; empty where it was absent.
 type echo struct {
-	instructions, maxTokens, temperature, tools, toolChoice []byte
+	instructions, maxTokens, temperature, format, tools, toolChoice []byte
 }
 
 func (f *fields) echo() echo {
@@ -69,14 +72,29 @@ func (f *fields) echo() echo {
 	}
 }
 
+// echoFormat is the family's own form of a format, with the name that was not sent: clients want it there.
+func echoFormat(f *llm.Format) []byte {
+	if f == nil {
+		return nil
+	}
+	b := append([]byte(`{"type":"`), f.Kind...)
+	b = append(b, '"')
+	if f.Kind == llm.FormatJSONSchema {
+		b = append(b, ',')
+		b = encode.AppendSchemaFormat(b, f)
+	}
+	return append(b, '}')
+}
+
 // Decode reads a request of the family.
-func (Server) Decode(doc *families.Document) (*families.Request, *families.Error) {
+func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
 	if decode.HasMedia(f.input) {
 		return nil, families.Media()
 	}
 	var check decode.Check
 	notOffered(&check, &f)
+	format := readFormat(&check, &f, rules)
 
 	c := conversation{calls: decode.Calls{}}
 	c.instructions(check.Field("instructions", f.instructions))
@@ -97,6 +115,7 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 			MaxTokens:   maxTokens.Allowance(),
 			Temperature: temperature.Temperature(),
 			Stop:        stop.Stop(),
+			Format:      format,
 		},
 		Stream: stream.Flag(),
 		Effort: effort.Effort(),
@@ -104,11 +123,13 @@ func (Server) Decode(doc *families.Document) (*families.Request, *families.Error
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	req.Echo = f.echo()
+	repeated := f.echo()
+	repeated.format = echoFormat(format)
+	req.Echo = repeated
 	return req, nil
 }
 
-// notOffered reports what would need stored responses, and structured output while it is off.
+// notOffered reports what would need stored responses.
 func notOffered(check *decode.Check, f *fields) {
 	store := check.Field("store", f.store)
 	if store.Flag() {
@@ -122,8 +143,29 @@ func notOffered(check *decode.Check, f *fields) {
 	if previous.Set() {
 		previous.Unsupported("is not supported: responses are not stored, so send the whole conversation as input")
 	}
-	format := check.Field("response_format", f.format)
-	format.NotOffered()
+}
+
+// readFormat reads text.format or a chat-style response_format, not both (STRUCT-11 to STRUCT-13). While
+// structured output is off the one is not read and the other not offered (STRUCT-03, STRUCT-04).
+func readFormat(check *decode.Check, f *fields, rules families.Rules) *llm.Format {
+	nested := check.Field("response_format", f.format)
+	if !rules.StructuredOutput {
+		nested.NotOffered()
+		return nil
+	}
+	text := check.Field("text", f.text)
+	if !text.Set() || !text.Is(jsonview.Object) {
+		return nested.NestedFormat()
+	}
+	flat := text.Get("format")
+	if flat.Set() && nested.Set() {
+		nested.Invalid("cannot be given together with text.format: leave one of them out")
+		return nil
+	}
+	if nested.Set() {
+		return nested.NestedFormat()
+	}
+	return flat.FlatFormat()
 }
 
 // tools reads function tools, in the family's flat form or nested as the chat family has them. Any other kind

@@ -18,7 +18,7 @@ func decodeBody(t testing.TB, body string) (*families.Request, *families.Error) 
 	t.Helper()
 	doc, err := families.Parse([]byte(body))
 	require.Nil(t, err, "parsing %s", body)
-	return responses.Server{}.Decode(doc)
+	return responses.Server{}.Decode(doc, families.Rules{})
 }
 
 func accepted(t testing.TB, body string) *families.Request {
@@ -291,7 +291,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		req, err := responses.Server{}.Decode(doc)
+		req, err := responses.Server{}.Decode(doc, families.Rules{})
 		if err != nil {
 			require.Equal(t, 400, err.Status)
 			require.NotEmpty(t, err.Message)

@@ -112,7 +112,8 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 	}
 	b = append(b, `],"parallel_tool_calls":true,"previous_response_id":null,"store":false`...)
 	b = appendEcho(b, `,"temperature":`, e.echo.temperature, `null`)
-	b = append(b, `,"text":{"format":{"type":"text"}}`...)
+	b = appendEcho(b, `,"text":{"format":`, e.echo.format, `{"type":"text"}`)
+	b = append(b, '}')
 	b = appendEcho(b, `,"tool_choice":`, e.echo.toolChoice, `"auto"`)
 	b = appendEcho(b, `,"tools":`, e.echo.tools, `[]`)
 	b = append(b, `,"top_p":null,"metadata":{},"model":`...)

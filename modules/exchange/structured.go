@@ -1,0 +1,106 @@
+package exchange
+
+import (
+	"slices"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/tokens"
+)
+
+// Structured output (contract, "Structured outputs", as designed; off unless the configuration says
+// structured_output = true). What is asked for in JSON goes to a route in one of two forms: to a route that
+// enforces schemas the schema as it was sent, to any other a wish for JSON, with the schema in the system
+// instructions. The service itself enforces nothing.
+
+const (
+	// objectInstruction is added where a JSON object is asked for and nobody says JSON (STRUCT-19, GAP-77): many
+	// upstreams refuse their JSON mode then.
+	objectInstruction = "Respond only with a JSON object."
+	// schemaInstruction comes before a schema in the instructions (STRUCT-22).
+	schemaInstruction = "Respond only with JSON that matches this JSON Schema, and with nothing around it:"
+)
+
+// instruct prepares a request that asks for structured output, for all routes alike; others it leaves as they
+// are.
+func (r *request) instruct() {
+	f := r.LLM.Format
+	switch {
+	case f == nil:
+	case f.Kind == llm.FormatJSONObject:
+		if !slices.ContainsFunc(r.LLM.Messages, mentionsJSON) {
+			r.LLM.Messages = instructed(r.LLM.Messages, objectInstruction)
+		}
+	case f.Kind == llm.FormatJSONSchema:
+		text := schemaInstruction + "\n" + string(f.Schema)
+		if f.Description != "" {
+			text = f.Description + "\n" + text
+		}
+		told := *r.LLM
+		told.Messages = instructed(told.Messages, text)
+		told.Format = &llm.Format{Kind: llm.FormatJSONObject}
+		r.told = &told
+	}
+}
+
+// prompt is the request in the form that a route gets it.
+func (r *request) prompt(route *config.Route) *llm.Request {
+	if r.told != nil && !route.JSONSchema {
+		return r.told
+	}
+	return r.LLM
+}
+
+// estimate is how many tokens the input has for clients and for the fit, in the longer of its forms: it is one
+// number, whichever route it will be (GAP-80).
+func (r *request) estimate() int64 { return r.longer(tokens.Estimate) }
+
+// bound is how many tokens the input has at most, in any form.
+func (r *request) bound() int64 { return r.longer(tokens.Bound) }
+
+func (r *request) longer(count func(*llm.Request) int64) int64 {
+	n := count(r.LLM)
+	if r.told != nil {
+		n = max(n, count(r.told))
+	}
+	return n
+}
+
+// instructed adds a line to the system instructions: to the last message of those that the conversation begins
+// with, or as a message of its own. It leaves the messages that were given as they are.
+func instructed(messages []llm.Message, line string) []llm.Message {
+	first := slices.IndexFunc(messages, func(m llm.Message) bool { return m.Role != llm.RoleSystem })
+	if first < 0 {
+		first = len(messages)
+	}
+	if first == 0 {
+		return slices.Insert(slices.Clip(messages), 0, llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(line)}})
+	}
+	messages = slices.Clone(messages)
+	last := &messages[first-1]
+	last.Parts = append(slices.Clip(last.Parts), llm.Text("\n"+line))
+	return messages
+}
+
+// mentionsJSON reports whether a message has the word in its text, in any case (GAP-77).
+func mentionsJSON(m llm.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return hasJSON(p.Text) })
+}
+
+func hasJSON(text string) bool {
+	const word = "json"
+	matched := 0
+	for i := range len(text) {
+		switch c := text[i] | 0x20; c {
+		case word[matched]:
+			if matched++; matched == len(word) {
+				return true
+			}
+		case word[0]:
+			matched = 1
+		default:
+			matched = 0
+		}
+	}
+	return false
+}
