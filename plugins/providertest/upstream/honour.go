@@ -34,7 +34,8 @@ func repeat(steps []Step) []Step {
 	return out
 }
 
-// honourStop ends the text before the stop sequence that is complete first.
+// honourStop ends the text before the stop sequence that is complete first, the longest of those that are
+// complete at the same character.
 func honourStop(steps []Step, stop []string) []Step {
 	var all strings.Builder
 	for _, s := range steps {
@@ -44,7 +45,11 @@ func honourStop(steps []Step, stop []string) []Step {
 	}
 	at, end := -1, 0
 	for _, seq := range stop {
-		if i := strings.Index(all.String(), seq); seq != "" && i >= 0 && (at < 0 || i+len(seq) < end) {
+		i := strings.Index(all.String(), seq)
+		if seq == "" || i < 0 {
+			continue
+		}
+		if at < 0 || i+len(seq) < end || i+len(seq) == end && i < at {
 			at, end = i, i+len(seq)
 		}
 	}
