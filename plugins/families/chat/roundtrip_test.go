@@ -212,6 +212,8 @@ func FuzzDecode(f *testing.F) {
 	for _, body := range seeds(f) {
 		f.Add(body)
 	}
+	f.Add([]byte(with(`"response_format":{"type":"json_schema","json_schema":{"schema":{},"name":"n","strict":true}}`)))
+	f.Add([]byte(with(`"response_format":{"type":"json_object","json_schema":5}`)))
 	f.Add([]byte(with(toolF + `,"tool_choice":{"type":"function","name":"f"},"stop":["a","",1],"n":1.0,"max_tokens":1e2`)))
 	f.Add([]byte(messages(`{"role":"user","content":[{"type":"file","file":{"file_data":"data:image/png"}},{"type":"text"}]}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -220,24 +222,35 @@ func FuzzDecode(f *testing.F) {
 			require.Equal(t, 400, err.Status)
 			return
 		}
-		req, err := chat.Server{}.Decode(doc, families.Rules{})
-		if err != nil {
-			require.Equal(t, 400, err.Status)
-			return
-		}
-		sent, encodeErr := chat.EncodeRequest(nil, req.LLM)
-		require.NoError(t, encodeErr)
-		again := good(t, string(sent)).LLM
-		require.Len(t, again.Messages, len(req.LLM.Messages))
-		for i := range again.Messages {
-			require.Equal(t, req.LLM.Messages[i].Text(), again.Messages[i].Text())
-			require.Equal(t, req.LLM.Messages[i].Role, again.Messages[i].Role)
-		}
-		require.Equal(t, req.LLM.Stop, again.Stop)
-		require.Equal(t, req.LLM.MaxTokens, again.MaxTokens)
-		require.Equal(t, req.LLM.ToolChoice, again.ToolChoice)
-		require.Equal(t, req.LLM.Tools, again.Tools)
+		checkRead(t, doc, families.Rules{})
+		checkRead(t, doc, families.Rules{StructuredOutput: true})
 	})
+}
+
+// checkRead is FuzzDecode for one set of rules.
+func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
+	req, err := chat.Server{}.Decode(doc, rules)
+	if err != nil {
+		require.Equal(t, 400, err.Status)
+		return
+	}
+	require.True(t, rules.StructuredOutput || req.LLM.Format == nil)
+	sent, encodeErr := chat.EncodeRequest(nil, req.LLM)
+	require.NoError(t, encodeErr)
+	doc, err = families.Parse(sent)
+	require.Nil(t, err)
+	again, err := chat.Server{}.Decode(doc, families.Rules{StructuredOutput: true})
+	require.Nil(t, err)
+	require.Len(t, again.LLM.Messages, len(req.LLM.Messages))
+	for i := range again.LLM.Messages {
+		require.Equal(t, req.LLM.Messages[i].Text(), again.LLM.Messages[i].Text())
+		require.Equal(t, req.LLM.Messages[i].Role, again.LLM.Messages[i].Role)
+	}
+	require.Equal(t, req.LLM.Stop, again.LLM.Stop)
+	require.Equal(t, req.LLM.MaxTokens, again.LLM.MaxTokens)
+	require.Equal(t, req.LLM.ToolChoice, again.LLM.ToolChoice)
+	require.Equal(t, req.LLM.Tools, again.LLM.Tools)
+	require.Equal(t, req.LLM.Format, again.LLM.Format)
 }
 
 // FuzzDecoder checks that no stream makes the decoder break the rules of events: calls begin before their

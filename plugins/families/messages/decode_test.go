@@ -266,28 +266,35 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Add([]byte(turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[` + image + `]}]}`)))
+	f.Add([]byte(with(`"output_format":{"type":"json_schema","schema":{"a":[1]}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		doc, err := families.Parse(body)
 		if err != nil {
 			return
 		}
-		req, err := messages.Server{}.Decode(doc, families.Rules{})
-		if err != nil {
-			require.Equal(t, 400, err.Status)
-			require.NotEmpty(t, err.Message)
-			require.Nil(t, req)
-			return
-		}
-		calls := map[string]bool{}
-		for _, m := range req.LLM.Messages {
-			for _, p := range m.Parts {
-				if p.Call != nil {
-					require.Equal(t, llm.RoleAssistant, m.Role)
-					calls[p.Call.ID] = true
-				}
-			}
-			require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
-		}
-		require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
+		checkRead(t, doc, families.Rules{})
+		checkRead(t, doc, families.Rules{StructuredOutput: true})
 	})
+}
+
+// checkRead is FuzzDecode for one set of rules.
+func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
+	req, err := messages.Server{}.Decode(doc, rules)
+	if err != nil {
+		require.Equal(t, 400, err.Status)
+		require.NotEmpty(t, err.Message)
+		require.Nil(t, req)
+		return
+	}
+	calls := map[string]bool{}
+	for _, m := range req.LLM.Messages {
+		for _, p := range m.Parts {
+			if p.Call != nil {
+				require.Equal(t, llm.RoleAssistant, m.Role)
+				calls[p.Call.ID] = true
+			}
+		}
+		require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
+	}
+	require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
 }

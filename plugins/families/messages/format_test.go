@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/messages"
@@ -61,5 +62,21 @@ func TestStructuredOutput(t *testing.T) {
 	t.Run("STRUCT-05 STRUCT-06 GAP-76 off, nothing of it is read", func(t *testing.T) {
 		t.Parallel()
 		require.Nil(t, accepted(t, with(`"output_format":`+format+`,"output_config":7`)).LLM.Format)
+	})
+}
+
+// TestFormatRoundTrip: what a provider sends upstream is read here as the same format.
+func TestFormatRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		// The family has a schema and nothing else.
+		want := &llm.Format{Kind: llm.FormatJSONSchema, Name: "response", Schema: []byte(rapid.SampledFrom([]string{`{}`, `{"type":"object"}`}).Draw(t, "schema"))}
+		body, err := messages.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}, MaxTokens: 10, Model: "m", Format: want})
+		require.NoError(t, err)
+		doc, refusal := families.Parse(body)
+		require.Nil(t, refusal)
+		req, refusal := messages.Server{}.Decode(doc, families.Rules{StructuredOutput: true})
+		require.Nil(t, refusal)
+		require.Equal(t, want, req.LLM.Format)
 	})
 }

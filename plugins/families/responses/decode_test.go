@@ -286,32 +286,39 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Add([]byte(items(call + `,{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"ok"}]}`)))
+	f.Add([]byte(with(`"text":{"format":{"type":"json_schema","schema":{"a":[1]}}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		doc, err := families.Parse(body)
 		if err != nil {
 			return
 		}
-		req, err := responses.Server{}.Decode(doc, families.Rules{})
-		if err != nil {
-			require.Equal(t, 400, err.Status)
-			require.NotEmpty(t, err.Message)
-			require.Nil(t, req)
-			return
-		}
-		calls := map[string]bool{}
-		for i, m := range req.LLM.Messages {
-			for _, p := range m.Parts {
-				if p.Call != nil {
-					require.Equal(t, llm.RoleAssistant, m.Role)
-					calls[p.Call.ID] = true
-				}
-			}
-			require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
-			require.False(t, i > 0 && m.Role == llm.RoleAssistant && req.LLM.Messages[i-1].Role == m.Role, "two turns of the assistant")
-		}
-		require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
-		// Whatever was sent is repeated, and the reply is still JSON on one line.
-		stream := string(responses.Server{}.NewEncoder(req, families.Head{ID: "1", Model: "auto"}).AppendStart(nil))
-		require.Len(t, frames(t, stream), 2)
+		checkRead(t, doc, families.Rules{})
+		checkRead(t, doc, families.Rules{StructuredOutput: true})
 	})
+}
+
+// checkRead is FuzzDecode for one set of rules.
+func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
+	req, err := responses.Server{}.Decode(doc, rules)
+	if err != nil {
+		require.Equal(t, 400, err.Status)
+		require.NotEmpty(t, err.Message)
+		require.Nil(t, req)
+		return
+	}
+	calls := map[string]bool{}
+	for i, m := range req.LLM.Messages {
+		for _, p := range m.Parts {
+			if p.Call != nil {
+				require.Equal(t, llm.RoleAssistant, m.Role)
+				calls[p.Call.ID] = true
+			}
+		}
+		require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
+		require.False(t, i > 0 && m.Role == llm.RoleAssistant && req.LLM.Messages[i-1].Role == m.Role, "two turns of the assistant")
+	}
+	require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
+	// Whatever was sent is repeated, and the reply is still JSON on one line.
+	stream := string(responses.Server{}.NewEncoder(req, families.Head{ID: "1", Model: "auto"}).AppendStart(nil))
+	require.Len(t, frames(t, stream), 2)
 }
