@@ -13,6 +13,29 @@ type chatHead struct {
 	Model   string `json:"model"`
 }
 
+func renderChat(req *Request, reply Reply, h head) renderer {
+	out := chatHead{ID: h.ID, Object: "chat.completion", Created: h.Created, Model: h.Model}
+	if !req.Stream {
+		return &chatJSON{head: out, mode: reply.Usage}
+	}
+	out.Object = "chat.completion.chunk"
+	return &chatStream{head: out, mode: reply.Usage, asked: req.IncludeUsage}
+}
+
+// chatFailure is the error body of this family, which the responses family shares.
+func chatFailure(e *Error) []byte {
+	if e.Body != "" {
+		return []byte(e.Body)
+	}
+	type object struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}
+	return mustMarshal(map[string]object{"error": {e.Message, e.Type, optional(e.Param), optional(e.Code)}})
+}
+
 type chatFunction struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments"`
@@ -41,6 +64,7 @@ type chatChoice struct {
 
 type chatDetails struct {
 	Cached    *int64 `json:"cached_tokens,omitempty"`
+	Written   *int64 `json:"cache_write_tokens,omitempty"`
 	Reasoning *int64 `json:"reasoning_tokens,omitempty"`
 }
 
@@ -54,8 +78,8 @@ type chatUsage struct {
 
 func chatUsageOf(u Usage) *chatUsage {
 	out := &chatUsage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Prompt + u.Completion}
-	if u.Cached != nil {
-		out.PromptDetails = &chatDetails{Cached: u.Cached}
+	if u.Cached != nil || u.Written != nil {
+		out.PromptDetails = &chatDetails{Cached: u.Cached, Written: u.Written}
 	}
 	if u.Reasoning != nil {
 		out.CompletionDetails = &chatDetails{Reasoning: u.Reasoning}
@@ -151,7 +175,7 @@ func (c *chatStream) event(b []byte, data []byte) []byte {
 	return append(append(append(b, "data: "...), data...), "\n\n"...)
 }
 
-func (c *chatStream) fail(b []byte, e *Error) []byte { return c.event(b, e.body()) }
+func (c *chatStream) fail(b []byte, e *Error) []byte { return c.event(b, chatFailure(e)) }
 
 // chatJSON adds a reply up and renders it as one chat.completion.
 type chatJSON struct {
@@ -234,4 +258,4 @@ func (c *chatJSON) body() []byte {
 
 func (c *chatJSON) reported() *Usage { return c.told }
 
-func (c *chatJSON) fail(b []byte, e *Error) []byte { return append(b, e.body()...) }
+func (c *chatJSON) fail(b []byte, e *Error) []byte { return append(b, chatFailure(e)...) }

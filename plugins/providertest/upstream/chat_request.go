@@ -26,7 +26,7 @@ func decodeChat(body []byte) (*Request, error) {
 	if err := root.only(chatFields...); err != nil {
 		return nil, err
 	}
-	req := &Request{Family: "chat"}
+	req := &Request{}
 	if req.Model, err = root.text("model"); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// Error is a failure as the service reports it.
+// Error is a failure as the service reports it. Its fields are those of the chat family; each other family
+// says in its own words what Status and Code mean.
 type Error struct {
 	// Status is the HTTP status when the header has not been sent yet. 200 is possible: some services
 	// report failures so.
@@ -23,22 +24,9 @@ type Error struct {
 // Error makes an Error usable as an error of Go.
 func (e *Error) Error() string { return e.Message }
 
-// body is the JSON object of the error, or Body.
-func (e *Error) body() []byte {
-	if e.Body != "" {
-		return []byte(e.Body)
-	}
-	type object struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    *string `json:"code"`
-	}
-	return mustMarshal(map[string]object{"error": {e.Message, e.Type, optional(e.Param), optional(e.Code)}})
-}
-
-// write sends the error as a whole HTTP reply and returns how many bytes its body has.
-func (e *Error) write(w http.ResponseWriter) int64 {
+// write sends the error as a whole HTTP reply with that body, which is what the family's failure makes of it, and
+// returns how many bytes it has.
+func (e *Error) write(w http.ResponseWriter, body []byte) int64 {
 	contentType := "application/json"
 	if e.Body != "" {
 		contentType = "text/html; charset=utf-8"
@@ -48,7 +36,7 @@ func (e *Error) write(w http.ResponseWriter) int64 {
 		w.Header().Set("Retry-After", e.RetryAfter)
 	}
 	w.WriteHeader(max(e.Status, http.StatusOK))
-	n, _ := w.Write(e.body()) // a client that has left is seen by its context
+	n, _ := w.Write(body) // a client that has left is seen by its context
 	return int64(n)
 }
 
@@ -68,7 +56,7 @@ func mustMarshal(v any) []byte {
 	return b
 }
 
-// The failures that chat-completions services are known for.
+// The failures that services are known for.
 
 // BadRequest is a request that the service refuses for its form; param is the path of the field, or "".
 func BadRequest(message, param string) Error {

@@ -57,7 +57,7 @@ func honourStop(steps []Step, stop []string) []Step {
 		return steps
 	}
 	left := at
-	return endAt(steps, "stop", func(s Step) (string, bool) {
+	return endAt(steps, Step{Text: "stop", Stop: all.String()[at:end]}, func(s Step) (string, bool) {
 		if s.Do != StepText {
 			return s.Text, true
 		}
@@ -72,7 +72,7 @@ func honourStop(steps []Step, stop []string) []Step {
 // honourMaxTokens ends the reply after so many tokens.
 func honourMaxTokens(steps []Step, limit int64) []Step {
 	var m meter
-	return endAt(steps, "length", func(s Step) (string, bool) {
+	return endAt(steps, Step{Text: "length"}, func(s Step) (string, bool) {
 		kept := m.take(s, limit)
 		if s.Do == StepToolCall { // half a name is no name
 			return "", kept == s.Name
@@ -82,8 +82,8 @@ func honourMaxTokens(steps []Step, limit int64) []Step {
 }
 
 // endAt keeps the steps whole until keep says that one is not; of that one it keeps the text returned, of
-// the pieces of the reply after it nothing, and reason becomes the finish reason.
-func endAt(steps []Step, reason string, keep func(Step) (string, bool)) []Step {
+// the pieces of the reply after it nothing, and the reply finishes as finish says.
+func endAt(steps []Step, finish Step, keep func(Step) (string, bool)) []Step {
 	var out []Step
 	ended := false
 	for _, s := range steps {
@@ -99,10 +99,29 @@ func endAt(steps []Step, reason string, keep func(Step) (string, bool)) []Step {
 			}
 		case StepFinish:
 			if ended {
-				s.Text = reason
+				s.Text, s.Stop = finish.Text, finish.Stop
 			}
 		}
 		out = append(out, s)
+	}
+	return out
+}
+
+// markCallEnds adds a stepCallEnd after the last piece of each call. An upstream made of a script knows its whole
+// reply beforehand; a real one knows the end of a call because its model says so.
+func markCallEnds(steps []Step) []Step {
+	last := map[int]int{}
+	for i, s := range steps {
+		if s.Do == StepToolCall || s.Do == StepArguments {
+			last[s.Index] = i
+		}
+	}
+	var out []Step
+	for i, s := range steps {
+		out = append(out, s)
+		if (s.Do == StepToolCall || s.Do == StepArguments) && last[s.Index] == i {
+			out = append(out, Step{Do: stepCallEnd, Index: s.Index})
+		}
 	}
 	return out
 }

@@ -23,6 +23,7 @@ type player struct {
 	server *Server
 	req    *Request
 	reply  Reply
+	family *family
 	render renderer
 	out    *wire
 	header http.Header
@@ -36,7 +37,7 @@ type player struct {
 // play runs the steps. The error says how the reply ended when it is not whole: errLeft, errUnmarked, a
 // brokenError, or the *Error that was sent.
 func (p *player) play(ctx context.Context) error {
-	steps := prepare(p.reply, p.req)
+	steps := markCallEnds(prepare(p.reply, p.req))
 	scripted := scriptedUsage(steps)
 	done := false
 	for _, s := range steps {
@@ -179,7 +180,7 @@ func (p *player) fail(e *Error) error {
 			p.header.Set(name, value)
 		}
 		p.rec.Status = e.Status
-		p.out.sent += e.write(p.out.w)
+		p.out.sent += e.write(p.out.w, p.family.failure(e))
 		return e
 	}
 	if err := p.out.lines(p.render.fail(nil, e)); err != nil {

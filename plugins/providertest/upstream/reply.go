@@ -25,7 +25,9 @@ type Reply struct {
 }
 
 // UsageMode says which chunks of a stream carry usage. A reply that is not streamed carries it in every
-// mode but UsageNever.
+// mode but UsageNever. The modes are the chat family's. A stream of the responses family has usage in its last
+// event, one of the messages family in its first and its last but one, or, with UsageWithFinish, only there;
+// UsageNever leaves it out of both.
 type UsageMode string
 
 const (

@@ -11,7 +11,7 @@ type Request struct {
 	N int64
 	// ID is the reply's id, unique within a Server.
 	ID string
-	// Family is the shape it came in: "chat".
+	// Family is the shape it came in: "chat", "responses" or "messages".
 	Family string
 	// Header is the HTTP header, with credentials replaced by "[redacted]".
 	Header http.Header
@@ -24,7 +24,7 @@ type Request struct {
 	Stop         []string
 	MaxTokens    int64 // 0: none given
 	Stream       bool
-	IncludeUsage bool
+	IncludeUsage bool // a chat request asked for usage in its stream; the other families always have it
 }
 
 // Message is one message of a request. Text is all its text, joined.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -18,7 +19,8 @@ const maxBody = 64 << 20
 
 // Options shape a Server. The zero value answers every good request with Answer.
 type Options struct {
-	// APIKey is the key that requests must show as a bearer token. Empty: none is asked for.
+	// APIKey is the key that requests must show: as a bearer token, in the messages family as x-api-key or so.
+	// Empty: none is asked for.
 	APIKey string
 	// Models are the models that the service has. Empty: every name is one.
 	Models []string
@@ -60,7 +62,9 @@ func New(o Options) *Server {
 		o.Now = time.Now
 	}
 	s := &Server{options: o, state: newState(o.Keep), mux: http.NewServeMux(), models: map[string]Reply{}}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	for _, f := range families {
+		s.mux.HandleFunc("POST "+f.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+	}
 	s.mux.HandleFunc("/", notFound)
 	s.admin()
 	return s
@@ -161,26 +165,13 @@ var _ http.Handler = (*Server)(nil)
 func notFound(w http.ResponseWriter, r *http.Request) {
 	e := BadRequest("There is no "+r.Method+" "+r.URL.Path+" here.", "")
 	e.Status = http.StatusNotFound
-	e.write(w)
+	e.write(w, chatFailure(&e))
 }
 
-// chat answers a chat-completions request.
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
-	s.serve(w, r, decodeChat, func(req *Request, reply Reply, model string) renderer {
-		head := chatHead{ID: req.ID, Object: "chat.completion", Created: s.options.Now().Unix(), Model: model}
-		if !req.Stream {
-			return &chatJSON{head: head, mode: reply.Usage}
-		}
-		head.Object = "chat.completion.chunk"
-		return &chatStream{head: head, mode: reply.Usage, asked: req.IncludeUsage}
-	})
-}
-
-// serve answers a request of any family.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, decode func([]byte) (*Request, error),
-	render func(*Request, Reply, string) renderer) {
+// serve answers a request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 	n := s.state.arrive()
-	rec := Record{N: n, ID: fmt.Sprintf("chatcmpl-fake-%d", n), Start: s.options.Now(), Header: redacted(r.Header)}
+	rec := Record{N: n, ID: f.id + strconv.FormatInt(n, 10), Start: s.options.Now(), Header: redacted(r.Header)}
 	defer func() {
 		rec.End = s.options.Now()
 		if s.options.OnEnd != nil {
@@ -190,7 +181,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, decode func([]byt
 	}()
 	w.Header().Set("X-Request-Id", fmt.Sprintf("req-fake-%d", n))
 
-	req, err := s.accept(r, &rec, decode)
+	req, err := s.accept(r, &rec, f)
 	if err != nil {
 		var refusal *Error
 		if !errors.As(err, &refusal) { // the body could not be read
@@ -198,33 +189,36 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, decode func([]byt
 			return
 		}
 		rec.Outcome, rec.Status = OutcomeRefused, refusal.Status
-		rec.Bytes = refusal.write(w)
+		rec.Bytes = refusal.write(w, f.failure(refusal))
 		return
 	}
 	reply := s.choose(req)
 	s.state.accept(req)
-	s.run(r.Context(), w, req, reply, render, &rec)
+	s.run(r.Context(), w, req, reply, f, &rec)
 }
 
 // accept reads and checks a request. An *Error says why the service refuses it.
-func (s *Server) accept(r *http.Request, rec *Record, decode func([]byte) (*Request, error)) (*Request, error) {
+func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	rec.Body = jsonOf(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
-	if s.options.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.options.APIKey {
+	if s.options.APIKey != "" && f.credential(r.Header) != s.options.APIKey {
 		e := InvalidKey()
 		return nil, &e
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, invalid("", "the header Content-Type must be application/json")
 	}
-	req, err := decode(body)
+	if err := f.check(r.Header); err != nil {
+		return nil, err
+	}
+	req, err := f.decode(body)
 	if err != nil {
 		return nil, err
 	}
-	req.N, req.ID, req.Header, req.Body = rec.N, rec.ID, rec.Header, body
+	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
 	rec.Family, rec.Model, rec.Stream = req.Family, req.Model, req.Stream
 	if len(s.options.Models) > 0 && !slices.Contains(s.options.Models, req.Model) {
 		e := ModelNotFound()
@@ -235,12 +229,12 @@ func (s *Server) accept(r *http.Request, rec *Record, decode func([]byte) (*Requ
 
 // run plays a reply and writes down how it went.
 func (s *Server) run(ctx context.Context, w http.ResponseWriter, req *Request, reply Reply,
-	render func(*Request, Reply, string) renderer, rec *Record) {
-	model := reply.Model
-	if model == "" {
-		model = req.Model
+	f *family, rec *Record) {
+	h := head{ID: req.ID, Model: reply.Model, Created: s.options.Now().Unix()}
+	if h.Model == "" {
+		h.Model = req.Model
 	}
-	p := &player{server: s, req: req, reply: reply, render: render(req, reply, model), out: newWire(w, reply.Wire),
+	p := &player{server: s, req: req, reply: reply, family: f, render: f.render(req, reply, h), out: newWire(w, reply.Wire),
 		header: w.Header(), rec: rec, prompt: promptTokens(req)}
 	err := p.play(ctx)
 	rec.Outcome, rec.Bytes = outcome(err), p.out.sent

@@ -8,13 +8,13 @@ type StepKind string
 const (
 	// Pieces of the reply.
 	StepText      StepKind = "text"      // Text; Times and Every repeat it
-	StepReasoning StepKind = "reasoning" // Text, as reasoning_content
+	StepReasoning StepKind = "reasoning" // Text, as reasoning_content, a summary of reasoning, or thinking
 	StepToolCall  StepKind = "tool_call" // Index, ID, Name: the first piece of a call
 	StepArguments StepKind = "arguments" // Index, Text: a further piece of a call
-	StepFinish    StepKind = "finish"    // Text is the finish reason
+	StepFinish    StepKind = "finish"    // Text is the finish reason, in the chat family's words or the family's own
 	StepUsage     StepKind = "usage"     // Usage, or what was counted when nil, as Reply.Usage says
 	StepDone      StepKind = "done"      // the end marker of a stream; the body of a reply that is not one
-	StepComment   StepKind = "comment"   // Text, as an event-stream comment; nothing when not streamed
+	StepComment   StepKind = "comment"   // Text, as an event-stream comment, in the messages family a ping; nothing when not streamed
 	StepRaw       StepKind = "raw"       // Text, these bytes as they are
 
 	// When.
@@ -27,6 +27,9 @@ const (
 	StepError StepKind = "error" // Error as a status, or in the stream when its header was sent
 	StepCut   StepKind = "cut"   // the connection closes in the middle of the body
 	StepReset StepKind = "reset" // the same with a TCP reset
+
+	// stepCallEnd says that nothing of the call at Index follows. No script has it: markCallEnds finds it out.
+	stepCallEnd StepKind = "call_end"
 )
 
 // Step is one step of a Reply.
@@ -39,6 +42,8 @@ type Step struct {
 	Usage *Usage   `json:"usage,omitempty"`
 	Error *Error   `json:"error,omitempty"`
 	Gate  string   `json:"gate,omitempty"`
+	// Stop is the stop sequence that ended the reply, for a finish; the messages family says it.
+	Stop string `json:"stop,omitempty"`
 	// Times repeats a text; Every is the time between.
 	Times int      `json:"times,omitempty"`
 	Every Duration `json:"every,omitempty"`
@@ -46,19 +51,20 @@ type Step struct {
 	open <-chan struct{}
 }
 
-// Usage is what a service says a reply used, in tokens. Cached is a part of Prompt and Reasoning a part of
-// Completion; nil leaves a field out.
+// Usage is what a service says a reply used, in tokens. Cached and Written, what was read from a cache and
+// written to one, are parts of Prompt, Reasoning is a part of Completion; nil leaves a field out.
 type Usage struct {
 	Prompt     int64  `json:"prompt"`
 	Completion int64  `json:"completion"`
 	Cached     *int64 `json:"cached,omitempty"`
+	Written    *int64 `json:"written,omitempty"`
 	Reasoning  *int64 `json:"reasoning,omitempty"`
 }
 
 // Text makes a piece of the visible reply.
 func Text(s string) Step { return Step{Do: StepText, Text: s} }
 
-// Reasoning makes a piece of reasoning_content.
+// Reasoning makes a piece of hidden reasoning.
 func Reasoning(s string) Step { return Step{Do: StepReasoning, Text: s} }
 
 // ToolCall makes the first piece of a call: the only one with its id and name.

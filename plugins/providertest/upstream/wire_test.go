@@ -16,12 +16,19 @@ import (
 
 const streamed = `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`
 
-// post sends a body as it is.
+// post sends a chat body as it is.
 func post(ctx context.Context, t *testing.T, s *upstream.Server, body string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.BaseURL()+"/chat/completions", strings.NewReader(body))
+	return postTo(ctx, t, s, "/chat/completions", body)
+}
+
+// postTo sends a body as it is to a path of any family.
+func postTo(ctx context.Context, t *testing.T, s *upstream.Server, path, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.BaseURL()+path, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Anthropic-Version", "2023-06-01")
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
@@ -36,41 +43,62 @@ func read(resp *http.Response) (string, error) {
 
 func TestCutAtEveryByte(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]string{
-		"streamed":     streamed,
-		"not streamed": strings.Replace(streamed, "true", "false", 1),
+	for path, body := range map[string]string{
+		"/chat/completions": streamed,
+		"/responses":        `{"model":"m","stream":true,"input":"x"}`,
+		"/messages":         `{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"x"}]}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cut := func(at int64, how upstream.End) upstream.Reply {
-				r := upstream.Say("a b")
-				r.Wire = upstream.Wire{Break: &upstream.Break{At: at, How: how}}
-				return r
-			}
-			s := upstream.Start(t, upstream.Options{})
-			s.Enqueue(upstream.Say("a b"))
-			whole, err := read(post(patient(t), t, s, body))
-			require.NoError(t, err)
-			n := int64(0)
-			for at := range len(whole) + 1 {
-				for _, how := range []upstream.End{upstream.EndAbort, upstream.EndClean} {
-					n++
-					s.Enqueue(cut(int64(at), how))
-					got, err := read(post(patient(t), t, s, body))
-					if how == upstream.EndAbort {
-						require.ErrorIs(t, err, io.ErrUnexpectedEOF, "cut after %d bytes", at)
-					} else {
-						require.NoError(t, err)
-					}
-					require.Len(t, got, at)
-					rec, err := s.Ended(patient(t), n+1)
-					require.NoError(t, err)
-					require.Equal(t, upstream.OutcomeCut, rec.Outcome)
-					require.EqualValues(t, at, rec.Bytes)
-				}
-			}
-		})
+		for name, body := range map[string]string{
+			"streamed":     body,
+			"not streamed": strings.Replace(body, "true", "false", 1),
+		} {
+			t.Run(path+" "+name, func(t *testing.T) {
+				t.Parallel()
+				cutAtEveryByte(t, path, body)
+			})
+		}
 	}
+}
+
+func cutAtEveryByte(t *testing.T, path, body string) {
+	t.Helper()
+	cut := func(at int64, how upstream.End) upstream.Reply {
+		r := upstream.Say("a b")
+		r.Wire = upstream.Wire{Break: &upstream.Break{At: at, How: how}}
+		return r
+	}
+	s := upstream.Start(t, upstream.Options{})
+	post := func() *http.Response { return postTo(patient(t), t, s, path, body) }
+	s.Enqueue(upstream.Say("a b"))
+	whole, err := read(post())
+	require.NoError(t, err)
+	n := int64(0)
+	for at := 0; at <= len(whole); at += step(path) {
+		for _, how := range []upstream.End{upstream.EndAbort, upstream.EndClean} {
+			n++
+			s.Enqueue(cut(int64(at), how))
+			got, err := read(post())
+			if how == upstream.EndAbort {
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF, "cut after %d bytes", at)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Len(t, got, at)
+			rec, err := s.Ended(patient(t), n+1)
+			require.NoError(t, err)
+			require.Equal(t, upstream.OutcomeCut, rec.Outcome)
+			require.EqualValues(t, at, rec.Bytes)
+		}
+	}
+}
+
+// step is how many bytes lie between two cuts: the breaking is the same code for all families, so the long replies
+// of responses need not be cut at every byte.
+func step(path string) int {
+	if path == "/responses" {
+		return 17
+	}
+	return 1
 }
 
 func TestResetByStepAndByBreak(t *testing.T) {

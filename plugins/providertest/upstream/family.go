@@ -1,0 +1,46 @@
+package upstream
+
+import "net/http"
+
+// family is one of the shapes in which the service takes requests and replies.
+type family struct {
+	name string
+	path string
+	id   string // begins the ids of replies
+
+	// credential is the key that a request shows, "" for none; check refuses its header with an *Error.
+	credential func(http.Header) string
+	check      func(http.Header) error
+	// decode reads a request as strictly as the official service does. The error is an *Error.
+	decode func(body []byte) (*Request, error)
+	render func(*Request, Reply, head) renderer
+	// failure is an error as the body of a reply: an object of JSON, or Error.Body.
+	failure func(*Error) []byte
+}
+
+// head is what a reply says of itself.
+type head struct {
+	ID      string
+	Model   string
+	Created int64
+}
+
+// families are the shapes that the service speaks.
+var families = []*family{
+	{name: "chat", path: "/v1/chat/completions", id: "chatcmpl-fake-", credential: bearer, check: anyHeader,
+		decode: decodeChat, render: renderChat, failure: chatFailure},
+	{name: "responses", path: "/v1/responses", id: "resp_fake_", credential: bearer, check: anyHeader,
+		decode: decodeResponses, render: renderResponses, failure: chatFailure},
+	{name: "messages", path: "/v1/messages", id: "msg_fake_", credential: messagesCredential, check: messagesHeader,
+		decode: decodeMessages, render: renderMessages, failure: messagesFailure},
+}
+
+func bearer(h http.Header) string {
+	const scheme = "Bearer "
+	if v := h.Get("Authorization"); len(v) > len(scheme) && v[:len(scheme)] == scheme {
+		return v[len(scheme):]
+	}
+	return ""
+}
+
+func anyHeader(http.Header) error { return nil }
