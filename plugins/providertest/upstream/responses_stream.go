@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 )
@@ -98,10 +99,7 @@ func (r *responsesStream) event(b []byte, name string, members map[string]any) [
 
 // fail says the error twice, as the service does: as an event, and as the end of the response.
 func (r *responsesStream) fail(b []byte, e *Error) []byte {
-	code := e.Code
-	if code == "" {
-		code = "server_error"
-	}
+	code := cmp.Or(e.Code, e.Type, "server_error") // events of the family have no type beside the code
 	b = r.event(b, "error", map[string]any{"code": code, "message": e.Message, "param": optional(e.Param)})
 	failed := r.object
 	failed.Status, failed.Error = "failed", &responsesError{code, e.Message}
