@@ -1,0 +1,109 @@
+package reply_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/plugins/families/internal/reply"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func view(t require.TestingT, text string) jsonview.View {
+	v, err := jsonview.Parse([]byte(text), 10)
+	require.NoError(t, err)
+	return v
+}
+
+func TestSplitCountsNothingTwice(t *testing.T) {
+	t.Parallel()
+	t.Run("GAP-109 the classes add up to the prompt", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			count := rapid.Ptr(rapid.Int64Range(0, 100), true)
+			prompt, read, write := count.Draw(t, "prompt"), count.Draw(t, "read"), count.Draw(t, "write")
+			input, cacheRead, cacheWrite := reply.Split(prompt, read, write)
+			if prompt == nil {
+				require.Nil(t, input)
+				require.Nil(t, cacheRead)
+				require.Nil(t, cacheWrite)
+				return
+			}
+			require.Equal(t, read == nil, cacheRead == nil, "absent is absent")
+			require.Equal(t, write == nil, cacheWrite == nil)
+			for _, n := range []*int64{input, cacheRead, cacheWrite} {
+				require.GreaterOrEqual(t, llm.Tokens(n), int64(0))
+			}
+			require.Equal(t, *prompt, llm.Usage{Input: input, CacheRead: cacheRead, CacheWrite: cacheWrite}.Prompt())
+			if llm.Tokens(read)+llm.Tokens(write) <= *prompt {
+				require.Equal(t, llm.Tokens(read), llm.Tokens(cacheRead))
+				require.Equal(t, llm.Tokens(write), llm.Tokens(cacheWrite))
+			}
+		})
+	})
+}
+
+func TestCallsOfAStream(t *testing.T) {
+	t.Parallel()
+	var events []llm.Event
+	s := reply.New(func(ev llm.Event) error { events = append(events, ev); return nil })
+	require.NoError(t, s.Text(view(t, `"a\ud83d"`)))
+	first, err := s.Call("c1", "f")
+	require.NoError(t, err)
+	second, err := s.Call("", "g")
+	require.NoError(t, err)
+	require.NoError(t, second.Piece(view(t, `{"q":1}`)))
+	require.NoError(t, first.Piece(view(t, `"{\ud83d"`)))
+	require.NoError(t, second.End())
+	require.NoError(t, second.End())
+	require.NoError(t, s.Reasoning(view(t, `"h"`)), "reasoning ends no call")
+	require.NoError(t, s.Text(view(t, `"b"`)))
+	require.NoError(t, first.End(), "text has ended it")
+	require.Equal(t, llm.ErrProtocol, llm.KindOf(first.Arguments("}")))
+	require.Equal(t, 2, s.Calls())
+	require.Len(t, events, 10)
+	require.NotEmpty(t, events[3].ID, "the client needs an id")
+	events[3].ID = ""
+	require.Equal(t, []llm.Event{{Kind: llm.EventText, Text: "a"}, {Kind: llm.EventText, Text: "\uFFFD"},
+		{Kind: llm.EventToolCall, ID: "c1", Name: "f"}, {Kind: llm.EventToolCall, Index: 1, Name: "g"},
+		{Kind: llm.EventToolArguments, Index: 1, Text: `{"q":1}`}, {Kind: llm.EventToolArguments, Text: "{"}, {Kind: llm.EventToolEnd, Index: 1},
+		{Kind: llm.EventReasoning, Text: "h"}, {Kind: llm.EventToolArguments, Text: "\uFFFD"}, {Kind: llm.EventText, Text: "b"}}, events)
+}
+
+func TestEndsOfAStream(t *testing.T) {
+	t.Parallel()
+	left := errors.New("the caller left")
+	for _, tt := range []struct {
+		name string
+		end  func(*reply.Stream) error
+		want []llm.EventKind
+	}{
+		{"whole", (*reply.Stream).End, []llm.EventKind{llm.EventUsage, llm.EventFinish}},
+		{"broken", (*reply.Stream).Broken, []llm.EventKind{llm.EventUsage}},
+		{"failed", func(s *reply.Stream) error { return s.Fail(left) }, []llm.EventKind{llm.EventUsage}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var kinds []llm.EventKind
+			s := reply.New(func(ev llm.Event) error { kinds = append(kinds, ev.Kind); return nil })
+			s.Usage = &llm.Usage{Input: llm.Count(1)}
+			err := tt.end(s)
+			require.Equal(t, err, s.Err())
+			require.Equal(t, tt.want, kinds)
+			require.Equal(t, err, s.End(), "an ended reply ends once")
+			require.Equal(t, tt.want, kinds)
+		})
+	}
+	t.Run("nil is no failure", func(t *testing.T) {
+		t.Parallel()
+		s := reply.New(func(llm.Event) error { return left })
+		require.NoError(t, s.Fail(nil))
+		require.NoError(t, s.Err())
+		require.ErrorIs(t, s.Fail(s.Text(view(t, `"a"`))), left)
+		require.Error(t, s.Fail(errors.New("another")))
+		require.ErrorIs(t, s.Err(), left, "the first one says why")
+	})
+}
