@@ -7,10 +7,11 @@ GOLANGCI_LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 PROVIDERS := $(wildcard plugins/*/cmd/fareway-provider-*)
 EXAMPLES := $(dir $(wildcard examples/*/go.mod))
 
-# What `make bench`, `make soak` and `make fuzz` run: a pattern of names, packages, and a time for each target.
+# What `make bench`, `make soak`, `make clients` and `make fuzz` run: a pattern of names, packages, and a time for each target.
 BENCH ?= .
 BENCHTIME ?= 2s
 SOAK ?= Soak
+RUN ?= .
 PKG ?= ./...
 FUZZTIME ?= 20s
 
@@ -51,7 +52,7 @@ check-fmt:
 # The tests behind build tags are checked too.
 .PHONY: check-vet
 check-vet:
-	go vet -tags soak ./...
+	go vet -tags soak,clients ./...
 
 .PHONY: check-lint
 check-lint: $(GOLANGCI_LINT)
@@ -85,6 +86,13 @@ bench: ## print what things cost (BENCH=pattern PKG=packages BENCHTIME=2s)
 .PHONY: soak
 soak: ## run the long tests, those behind the tag `soak` (SOAK=pattern PKG=packages)
 	go test -tags soak -count 1 -timeout 0 -v -run '$(SOAK)' $(PKG)
+
+.PHONY: clients
+clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway (RUN=pattern; needs npm, as root on Debian it installs that)
+	go test -tags clients -count 1 -timeout 30m -run '$(RUN)' ./examples/clients/...
+
+.cache/clients/%/.installed: examples/clients/%/package-lock.json examples/clients/install.sh
+	examples/clients/install.sh $*
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default 20s)

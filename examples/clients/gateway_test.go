@@ -1,0 +1,113 @@
+//go:build clients && linux
+
+package clients_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// patience bounds the start of a gateway, and clientTime one run of a client. They are generous, for what a client
+// does in a second takes it ten on a busy machine.
+const (
+	patience   = time.Minute
+	clientTime = 3 * time.Minute
+)
+
+// root is the checkout.
+func root(t testing.TB) string {
+	dir, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return dir
+}
+
+// gateway is bin/fareway over a fake upstream, with a wire before it that writes down what clients send.
+type gateway struct {
+	URL  string // the wire's
+	Key  string
+	Data string
+	Wire *wire
+}
+
+// startGateway runs a gateway until the test ends. Its account can pay for the largest allowances that clients
+// ask for.
+func startGateway(t testing.TB, script func(*upstream.Request) upstream.Reply) *gateway {
+	t.Helper()
+	up := upstream.Start(t, upstream.Options{Script: script})
+	g := &gateway{Data: t.TempDir()}
+	require.NoError(t, os.WriteFile(filepath.Join(g.Data, "gateway.hcl"), fmt.Appendf(nil, `
+provider "up" {
+  plugin = "openai"
+  config {
+    base_url = %q
+  }
+}
+
+route "standard" {
+  provider       = "up"
+  model          = "standard"
+  context_window = 1000000
+  max_output     = 200000
+  quality        = 0.5
+  offers         = ["tools"]
+  price {
+    input  = 3
+    output = 15
+  }
+}
+`, up.BaseURL()), 0o600))
+
+	cmd := exec.Command(filepath.Join(root(t), "bin/fareway"), "gateway", "up", "--no-selftest",
+		"--listen", "127.0.0.1:0", "--data", g.Data)
+	cmd.Env = append(os.Environ(), "HOME="+g.Data)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start(), "build it first: make build")
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = cmd.Wait()
+	})
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err, "the gateway does not start: %s", &stderr)
+	timer.Stop()
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	_, url, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
+	require.True(t, ok, line)
+
+	key, err := os.ReadFile(filepath.Join(g.Data, "trial.key"))
+	require.NoError(t, err)
+	g.Key = strings.TrimSpace(string(key))
+	g.fareway(t, "credit", "add", "--account", "trial", "10000000")
+	g.Wire = startWire(t, url)
+	g.URL = g.Wire.URL
+	return g
+}
+
+// fareway runs `fareway gateway ...` on the gateway's data folder and returns what it printed.
+func (g *gateway) fareway(t testing.TB, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "bin/fareway"), append([]string{"gateway"}, args...)...)
+	cmd.Args = append(cmd.Args, "--data", g.Data)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}

@@ -1,0 +1,146 @@
+//go:build clients && linux
+
+package clients_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// seen is one request of a client and the status it got.
+type seen struct {
+	Method, Path string
+	Status       int
+	Model        string // of the body; "" for none
+	Streamed     bool
+	Tools        []string // the names, or the types, of the tools in the body
+	Error        string   // the body of a refusal
+}
+
+// family is the request shape of a generating request, "" for all others.
+func (s seen) family() string {
+	if s.Method != http.MethodPost {
+		return ""
+	}
+	return map[string]string{"/v1/chat/completions": "chat", "/v1/responses": "responses", "/v1/messages": "messages"}[s.Path]
+}
+
+// wire passes everything on to a gateway and writes down what it sees.
+type wire struct {
+	URL string
+
+	mu     sync.Mutex
+	active int
+	idle   *sync.Cond // none is active
+	all    []seen
+}
+
+func startWire(t testing.TB, gateway string) *wire {
+	target, err := url.Parse(gateway)
+	require.NoError(t, err)
+	w := &wire{}
+	w.idle = sync.NewCond(&w.mu)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		FlushInterval: -1,
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.begin()
+		defer w.end()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has left
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		out := &statusWriter{ResponseWriter: rw}
+		defer w.note(r, body, out) // also when the proxy panics: some clients leave at the end marker
+		proxy.ServeHTTP(out, r)
+	}))
+	t.Cleanup(s.Close)
+	w.URL = s.URL
+	return w
+}
+
+func (w *wire) note(r *http.Request, body []byte, out *statusWriter) {
+	var in struct {
+		Model  string
+		Stream bool
+		Tools  []struct {
+			Name, Type string
+			Function   struct{ Name string }
+		}
+	}
+	_ = json.Unmarshal(body, &in) // most requests without a model have no JSON body
+	one := seen{Method: r.Method, Path: r.URL.Path, Status: out.status, Model: in.Model, Streamed: in.Stream, Error: out.refusal.String()}
+	for _, tool := range in.Tools {
+		for _, name := range []string{tool.Function.Name, tool.Name, tool.Type} {
+			if name != "" {
+				one.Tools = append(one.Tools, name)
+				break
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, one)
+	if one.Model != "" {
+		allNames.add(one.Model)
+	}
+}
+
+func (w *wire) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active++
+}
+
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.active--; w.active == 0 {
+		w.idle.Broadcast()
+	}
+}
+
+// Seen are the requests so far. It waits for those that are not over: a client has its reply before its
+// request has been written down.
+func (w *wire) Seen() []seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.active > 0 {
+		w.idle.Wait()
+	}
+	return append([]seen(nil), w.all...)
+}
+
+// statusWriter remembers the status, and the body of a refusal.
+type statusWriter struct {
+	http.ResponseWriter
+	status  int
+	refusal strings.Builder
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	if w.status >= 400 {
+		w.refusal.Write(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController, with which the proxy flushes.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
