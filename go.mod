@@ -16,6 +16,7 @@ require (
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.12.1
+	github.com/tiktoken-go/tokenizer v0.10.0
 	github.com/zclconf/go-cty v1.19.0
 	golang.org/x/mod v0.41.0
 	golang.org/x/sys v0.49.0

@@ -1,6 +1,10 @@
 package tokens
 
-import "github.com/fareway/fareway/plugins/llm"
+import (
+	"strings"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
 
 // Framing of the bound, in tokens: what chat templates and APIs add at most. The dearest published ones are
 // eight tokens around a message (start, role, channel, line ends, end), about 350 for a hidden prompt that
@@ -12,6 +16,7 @@ const (
 	boundResult  = 32  // a tool result, beside its message's
 	boundTools   = 640 // the hidden prompt of a request with tools, once
 	boundTool    = 48  // a tool: its markers and the names of its fields
+	boundLine    = 2   // a further line of a tool's description, which some templates print as comments
 	boundFormat  = 96  // the instruction to answer by a schema
 )
 
@@ -23,37 +28,41 @@ func Bound(req *llm.Request) int64 {
 		m := &req.Messages[i]
 		n += boundMessage + int64(len(m.Role))
 		if m.Role == llm.RoleTool {
-			n += boundResult + int64(len(m.CallID))
+			n += boundResult + boundText(m.CallID)
 		}
 		for j := range m.Parts {
-			n += int64(len(m.Parts[j].Text))
+			n += boundText(m.Parts[j].Text)
 			if c := m.Parts[j].Call; c != nil {
-				n += boundCall + int64(len(c.ID)+len(c.Name)) + boundJSON(c.Arguments)
+				n += boundCall + boundText(c.ID) + boundText(c.Name) + boundJSON(c.Arguments)
 			}
 		}
 	}
 	if len(req.Tools) > 0 {
-		n += boundTools + int64(len(req.ToolChoice.Name))
+		n += boundTools + boundText(req.ToolChoice.Name)
 	}
 	for i := range req.Tools {
 		t := &req.Tools[i]
-		n += boundTool + int64(len(t.Name)+len(t.Description)) + boundJSON(t.Schema)
+		n += boundTool + boundText(t.Name) + boundText(t.Description) + boundJSON(borrow(t.Schema))
+		n += boundLine * int64(strings.Count(t.Description, "\n"))
 	}
 	if f := req.Format; f != nil {
-		n += boundFormat + int64(len(f.Name)+len(f.Description)) + boundJSON(f.Schema)
+		n += boundFormat + boundText(f.Name) + boundText(f.Description) + boundJSON(borrow(f.Schema))
 	}
 	return n
 }
 
-// boundJSON bounds a JSON text that may be printed anew: its bytes, and one for each place where a printer
-// puts white space. Bytes inside strings are counted as well, which only raises it.
-func boundJSON[T ~string | ~[]byte](s T) int64 {
-	n := int64(len(s))
-	for i := range len(s) {
-		switch s[i] {
-		case '{', '}', '[', ']', ',', ':':
-			n++
+// boundJSON bounds a JSON text that may be printed anew. What stands between its brackets and separators is
+// bounded by itself, because white space may come between; each of those costs its byte and the white space
+// that a printer puts beside it. Bytes inside strings are treated alike, which only raises the bound.
+func boundJSON(s string) int64 {
+	var n int64
+	for begin := 0; begin < len(s); {
+		end := strings.IndexAny(s[begin:], "{}[],:")
+		if end < 0 {
+			return n + boundText(s[begin:])
 		}
+		n += boundText(s[begin:begin+end]) + 2
+		begin += end + 1
 	}
 	return n
 }

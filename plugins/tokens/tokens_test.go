@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -54,33 +53,6 @@ func TestEstimate(t *testing.T) {
 		req.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: []byte(`{"type":"object"}`)}
 		grows("schema of the answer")
 	})
-}
-
-// What o200k makes of each sample, counted with its published vocabulary.
-var samples = []struct {
-	file  string
-	o200k int64
-	off   float64
-}{
-	{"prose.txt", 180, 0.1},
-	{"code.txt", 229, 0.1},
-	{"data.json", 249, 0.1},
-	{"chinese.txt", 97, 0.1},
-	{"japanese.txt", 89, 0.1},
-	{"russian.txt", 100, 0.15},
-	{"german.txt", 75, 0.2},
-}
-
-func TestEstimateNearO200k(t *testing.T) {
-	t.Parallel()
-	for _, tt := range samples {
-		t.Run(tt.file, func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(filepath.Join("testdata", tt.file))
-			require.NoError(t, err)
-			require.InEpsilon(t, tt.o200k, tokens.Text(string(text)), tt.off)
-		})
-	}
 }
 
 func TestTextOfHostileInputIsLinear(t *testing.T) {
@@ -151,7 +123,7 @@ func TestProperties(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			s := text.Draw(t, "text")
-			require.LessOrEqual(t, tokens.Text(s), int64(len(s)+1))
+			require.LessOrEqual(t, tokens.Text(s), int64(len(s)))
 		})
 	})
 	t.Run("CNT-02 a longer request never counts less", func(t *testing.T) {
@@ -175,18 +147,25 @@ func TestProperties(t *testing.T) {
 
 func TestBound(t *testing.T) {
 	t.Parallel()
-	t.Run("each byte of a text may be a token", func(t *testing.T) {
+	t.Run("each byte of what is no English may be a token", func(t *testing.T) {
 		t.Parallel()
-		short, long := tokens.Bound(user("")), tokens.Bound(user("漢字\x00zzzz"))
-		require.EqualValues(t, len("漢字\x00zzzz"), long-short)
+		for _, text := range []string{"漢字", "\x00\x01", "123456", "\n\n"} {
+			require.EqualValues(t, len(text), tokens.Bound(user(text))-tokens.Bound(user("")), "%q", text)
+		}
 	})
 	t.Run("a template may print JSON with white space at every bracket and separator", func(t *testing.T) {
 		t.Parallel()
-		const schema = `{"a":[1,2],"b":{}}`
 		req := &llm.Request{Tools: []llm.Tool{{Name: "f"}}}
 		without := tokens.Bound(req)
-		req.Tools[0].Schema = []byte(schema)
-		require.EqualValues(t, len(schema)+10, tokens.Bound(req)-without)
+		req.Tools[0].Schema = []byte(`{1:[2,3]}`)
+		require.EqualValues(t, 3+2*6, tokens.Bound(req)-without)
+	})
+	t.Run("a template may print each line of a description as a comment", func(t *testing.T) {
+		t.Parallel()
+		describe := func(s string) int64 {
+			return tokens.Bound(&llm.Request{Tools: []llm.Tool{{Name: "f", Description: s}}})
+		}
+		require.EqualValues(t, 3, describe("1\n1")-describe("11"))
 	})
 }
 
@@ -204,29 +183,16 @@ func TestCountingAllocatesNothing(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, tt := range samples {
-		text, err := os.ReadFile(filepath.Join("testdata", tt.file))
+	files, err := filepath.Glob(filepath.Join("testdata", "*.*"))
+	require.NoError(f, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		require.NoError(f, err)
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		n := tokens.Text(s)
-		require.LessOrEqual(t, n, int64(len(s)+len(s)/16+1))
-		require.GreaterOrEqual(t, n, int64(utf8.RuneCountInString(s)/256))
+		require.LessOrEqual(t, n, int64(len(s)))
+		require.GreaterOrEqual(t, n, int64(len(s)/128))
 	})
-}
-
-func BenchmarkEstimate(b *testing.B) {
-	for _, tt := range samples {
-		b.Run(tt.file, func(b *testing.B) {
-			text, err := os.ReadFile(filepath.Join("testdata", tt.file))
-			require.NoError(b, err)
-			req := user(strings.Repeat(string(text), 20))
-			b.SetBytes(int64(len(text) * 20))
-			b.ReportAllocs()
-			for b.Loop() {
-				tokens.Estimate(req)
-			}
-		})
-	}
 }
