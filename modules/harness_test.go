@@ -221,10 +221,13 @@ func start(t testing.TB, s setup) *service {
 		server.CloseClientConnections()
 		server.Close()
 		e.Drain()
-		sv.requireClean(t)
-		sv.requireNoGoroutines(t)
+		// Not require: a FailNow after parallel subtests would hide what failed.
+		sv.checkLedger(t)
+		sv.checkGoroutines(t)
 		e.Retire(gen)
-		require.NoError(t, e.Close())
+		if err := e.Close(); err != nil {
+			t.Errorf("closing the engine: %v", err)
+		}
 	})
 	return sv
 }
@@ -234,24 +237,49 @@ const serviceLabel = "service"
 
 var services atomic.Int64
 
-// requireNoGoroutines checks that what the service's requests started has ended.
-func (s *service) requireNoGoroutines(t testing.TB) {
+// checkGoroutines fails the test when something that the service's requests started goes on. It waits for what
+// is on its way out.
+func (s *service) checkGoroutines(t testing.TB) {
 	t.Helper()
 	mark := fmt.Sprintf("%q:%q", serviceLabel, s.label)
-	var stacks bytes.Buffer
-	require.Eventually(t, func() bool {
-		stacks.Reset()
-		return pprof.Lookup("goroutine").WriteTo(&stacks, 1) == nil && !strings.Contains(stacks.String(), mark)
-	}, 10*time.Second, 5*time.Millisecond, "goroutines are left: %s", &stacks)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(10 * time.Second); ; {
+		var all bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+			t.Errorf("listing goroutines: %v", err)
+			return
+		}
+		var left []string
+		for stack := range strings.SplitSeq(all.String(), "\n\n") {
+			if strings.Contains(stack, mark) {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Errorf("goroutines of requests are left:\n%s", strings.Join(left, "\n\n"))
+			return
+		}
+	}
 }
 
-// requireClean checks that no money is held or lost when nothing runs.
-func (s *service) requireClean(t testing.TB) {
-	ctx := context.Background()
-	report, err := s.Engine.Store().Verify(ctx)
-	require.NoError(t, err)
-	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
-	require.Zero(t, report.Holds, "holds are left")
+// checkLedger fails the test when money is held or lost though nothing runs.
+func (s *service) checkLedger(t testing.TB) {
+	t.Helper()
+	report, err := s.Engine.Store().Verify(context.Background())
+	switch {
+	case err != nil:
+		t.Errorf("verifying the ledger: %v", err)
+	case !report.OK:
+		t.Errorf("the ledger is wrong: %s: %s", report.Entry, report.Problem)
+	case report.Holds != 0:
+		t.Errorf("%d holds are left", report.Holds)
+	}
 }
 
 // chain is the service as the site directive builds it.
