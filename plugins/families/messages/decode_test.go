@@ -297,4 +297,5 @@ func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
 		require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
 	}
 	require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
+	checkSent(t, req.LLM)
 }

@@ -321,4 +321,5 @@ func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
 	// Whatever was sent is repeated, and the reply is still JSON on one line.
 	stream := string(responses.Server{}.NewEncoder(req, families.Head{ID: "1", Model: "auto"}).AppendStart(nil))
 	require.Len(t, frames(t, stream), 2)
+	checkSent(t, req.LLM)
 }

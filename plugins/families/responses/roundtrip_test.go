@@ -187,20 +187,29 @@ func TestEncodeCaptures(t *testing.T) {
 				require.Equal(t, families.UnsupportedField, refused.Code)
 				return
 			}
-			sent, err := responses.EncodeRequest(nil, req.LLM)
-			require.NoError(t, err)
-			official(t, sent)
-			again := accepted(t, string(sent)).LLM
-			require.Len(t, again.Messages, len(req.LLM.Messages))
-			for i, m := range again.Messages {
-				require.Equal(t, req.LLM.Messages[i].Role, m.Role)
-				require.Equal(t, req.LLM.Messages[i].Text(), m.Text())
-			}
-			require.Len(t, again.Tools, len(req.LLM.Tools))
-			require.Equal(t, req.LLM.ToolChoice, again.ToolChoice)
-			require.Equal(t, req.LLM.MaxTokens, again.MaxTokens)
+			official(t, checkSent(t, req.LLM))
 		})
 	}
+}
+
+// checkSent fails if a request that was read cannot be sent on, or is then read as another one, and returns what is
+// sent.
+func checkSent(t *testing.T, req *llm.Request) []byte {
+	t.Helper()
+	sent, err := responses.EncodeRequest(nil, req)
+	require.NoError(t, err)
+	again := accepted(t, string(sent)).LLM
+	require.Len(t, again.Messages, len(req.Messages))
+	for i, m := range again.Messages {
+		require.Equal(t, req.Messages[i].Role, m.Role)
+		require.Equal(t, req.Messages[i].Text(), m.Text())
+		require.Equal(t, req.Messages[i].CallID, m.CallID)
+	}
+	require.Len(t, again.Tools, len(req.Tools))
+	require.Equal(t, req.ToolChoice, again.ToolChoice)
+	require.Equal(t, req.MaxTokens, again.MaxTokens)
+	require.Equal(t, req.Temperature, again.Temperature)
+	return sent
 }
 
 // FuzzDecoder checks that no stream makes the decoder break the rules of events, and that the finish comes
