@@ -3,6 +3,7 @@ package openai
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -58,7 +59,7 @@ func (o *OpenAI) unanswered(err error) *llm.Error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v", cause)
 	}
-	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %v", cause)
+	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that base_url is the address of an API", ourWords(cause))
 }
 
 // broke makes the error of a reply that could not be read to its end.
@@ -66,5 +67,15 @@ func broke(err error) *llm.Error {
 	if errors.Is(err, sse.ErrTooLarge) {
 		return llm.Errorf(llm.ErrProtocol, "%v", err)
 	}
-	return llm.Errorf(llm.ErrBroken, "the connection to the upstream broke in mid-reply: %v", err)
+	return llm.Errorf(llm.ErrBroken, "the connection to the upstream broke in mid-reply: %s", ourWords(err))
+}
+
+// ourWords is err as the log may have it. Errors of the network say what this side saw; those of net/http may
+// repeat what the peer sent (a malformed answer, HTTP/2's debug data), which may repeat the prompt.
+func ourWords(err error) string {
+	_, network := errors.AsType[*net.OpError](err)
+	if network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return err.Error()
+	}
+	return fmt.Sprintf("its answer could not be read (%T)", err)
 }

@@ -164,6 +164,36 @@ func TestServiceCannotBeReached(t *testing.T) {
 	}
 }
 
+// What a peer says that is no HTTP may repeat the prompt, and must not get into the log.
+func TestAnswersThatAreNoHTTP(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"no status line": "you said secret\r\n\r\n",
+		"a wrong status": "HTTP/1.1 secret OK\r\n\r\n",
+		"a wrong header": "HTTP/1.1 200 OK\r\nyou said secret\r\n\r\n",
+		"a wrong length": "HTTP/1.1 200 OK\r\nContent-Length: secret\r\n\r\n",
+		"a wrong chunk":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			peer, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = peer.Close() })
+			go func() {
+				if conn, err := peer.Accept(); err == nil {
+					_, _ = conn.Read(make([]byte, 4<<10))
+					_, _ = io.WriteString(conn, answer)
+					_ = conn.Close()
+				}
+			}()
+			_, err = generate(t, start(t, map[string]string{"base_url": "http://" + peer.Addr().String()}), ask("x"))
+			require.Error(t, err)
+			require.Contains(t, []llm.ErrorKind{llm.ErrUpstream, llm.ErrBroken}, llm.KindOf(err))
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	elsewhere := upstream.Start(t, upstream.Options{})
