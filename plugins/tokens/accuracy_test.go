@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -76,6 +77,30 @@ func BenchmarkText(b *testing.B) {
 				n = Text(text)
 			}
 			b.ReportMetric(100*math.Abs(float64(n)/float64(o)-1), "%-off")
+		})
+	}
+}
+
+// BenchmarkTextOfHostileInput is what the worst texts that we know of cost.
+func BenchmarkTextOfHostileInput(b *testing.B) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, tt := range []struct{ name, alphabet string }{
+		{"letters in no order", "abcdefghijklmnopqrstuvwxyz"},
+		{"marks in no order", "!@#$%^&*()_+-=[]{};:,.<>?|~"},
+		{"rare ideographs", "龘靐齉爩鱻麤龗灪吁龖厵滟爨癵籱饢驫"},
+		{"one control character", "\x00"},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			alphabet := []rune(tt.alphabet)
+			text := make([]rune, 20_000)
+			for i := range text {
+				text[i] = alphabet[random.IntN(len(alphabet))]
+			}
+			hostile := string(text)
+			b.SetBytes(int64(len(hostile)))
+			for b.Loop() {
+				Text(hostile)
+			}
 		})
 	}
 }
