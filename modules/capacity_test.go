@@ -131,3 +131,36 @@ func TestCapacityIsGivenBack(t *testing.T) {
 	left.Access(l.Header.Get("X-Request-Id"))
 	outcomeOf(t, sh, c.Ask(sh))
 }
+
+// TestCapacityOfFallbacks: an attempt gives its place back when it ends, not when the request does.
+func TestCapacityOfFallbacks(t *testing.T) {
+	t.Parallel()
+	for _, sh := range shapes {
+		t.Run("GAP-39 the first route is free again while the second works "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			g := one(t, "first", "second")
+			moved, c := g.rich(t), g.rich(t)
+			wait := hello
+			wait.Steps = append([]upstream.Step{upstream.Headers(), upstream.Wait(moved.Mark)}, wait.Steps...)
+			moved.AnswersBy(byRoute(upstream.Refuse(upstream.ServerError()), wait))
+			done := moved.Start(t, sh)
+			outcomeOf(t, sh, c.Ask(sh))
+			require.Equal(t, "first", c.Route(t))
+			g.Upstream.Open(moved.Mark)
+			outcomeOf(t, sh, <-done)
+		})
+		t.Run("GAP-39 GAP-49 a fallback that is not paid for takes no place "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			g := one(t, "first", "second")
+			poor, busy, c := g.caller(t, 1), g.rich(t), g.rich(t)
+			poor.AnswersBy(byRoute(worked(used(3000, 0)), hello))
+			require.Equal(t, "budget_exceeded", poor.Stream(t, sh, allowanceField(sh, 300), askForCalls(sh)).Error.Code)
+			busy.Blocked(hello)
+			done := busy.Start(t, sh)
+			outcomeOf(t, sh, c.Ask(sh))
+			require.Equal(t, "second", c.Route(t))
+			g.Upstream.Open(busy.Mark)
+			outcomeOf(t, sh, <-done)
+		})
+	}
+}
