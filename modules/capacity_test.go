@@ -164,3 +164,29 @@ func TestCapacityOfFallbacks(t *testing.T) {
 		})
 	}
 }
+
+// TestCapacityAndHealth tells a route that is full from one that is away: it is the healthy ones that count.
+func TestCapacityAndHealth(t *testing.T) {
+	t.Parallel()
+	sh := shapeOf("chat")
+	g := startScripted(t, setup{Providers: []string{"other"}, Routes: []route{
+		{Name: "first", More: "max_concurrent = 1"}, {Name: "second", Provider: "other"},
+	}})
+	busy, c := g.rich(t), g.rich(t)
+	busy.Blocked(hello)
+	done := busy.Start(t, sh)
+	require.Equal(t, "first", busy.Route(t))
+	for range 5 { // each restart waits twice as long as the one before, which leaves time to ask
+		g.awaitProvider(t, "other")
+		g.kill(t, "other")
+	}
+	full := c.Ask(sh)
+	g.Upstream.Open(busy.Mark)
+	outcomeOf(t, sh, <-done)
+	t.Run("LIM-12 GAP-39 one is away and the other is full", func(t *testing.T) {
+		t.Parallel()
+		requireFull(t, sh, full)
+	})
+	g.awaitProvider(t, "other")
+	outcomeOf(t, sh, c.Ask(sh))
+}

@@ -1,6 +1,7 @@
 package routing_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -111,7 +112,7 @@ func TestSpecialties(t *testing.T) {
 			require.Equal(t, tt.order, order(it))
 			var reserved []string
 			for _, r := range it.Rejected {
-				if r.Why == routing.ErrReserved {
+				if errors.Is(r.Why, routing.ErrReserved) {
 					reserved = append(reserved, r.Route.Name)
 				}
 			}
