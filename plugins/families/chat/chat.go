@@ -11,7 +11,7 @@ package chat
 
 import (
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/families/internal/encode"
 )
 
 // Server is the server direction.
@@ -39,16 +39,7 @@ func (Server) NewEncoder(req *families.Request, head families.Head) families.Enc
 // AppendError appends {"error":{"code","message","type"}}, with param for an unknown model (ERR-01 to
 // ERR-07).
 func (Server) AppendError(b []byte, e *families.Error) []byte {
-	b = append(b, `{"error":{"code":`...)
-	b = jsonview.AppendString(b, string(e.Code))
-	b = append(b, `,"message":`...)
-	b = jsonview.AppendString(b, e.Message)
-	b = append(b, `,"type":`...)
-	b = jsonview.AppendString(b, string(e.Type()))
-	if e.Code == families.ModelNotFound {
-		b = append(b, `,"param":"model"`...)
-	}
-	return append(b, "}}"...)
+	return encode.AppendError(b, e)
 }
 
 var _ families.Server = Server{}

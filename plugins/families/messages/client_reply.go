@@ -10,14 +10,7 @@ import (
 // have been. Its errors are those of a Decoder.
 func DecodeReply(body []byte, send func(llm.Event) error) error {
 	d := NewDecoder(send)
-	root, err := reply.Parse(body)
-	if err == nil {
-		err = d.message(root)
-	}
-	if err != nil {
-		return d.out.Fail(err)
-	}
-	return d.out.End()
+	return d.out.Whole(body, d.message)
 }
 
 // message takes a whole message.

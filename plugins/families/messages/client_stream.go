@@ -39,18 +39,10 @@ func NewDecoder(send func(llm.Event) error) *Decoder {
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,
 // or what send returned.
 func (d *Decoder) Data(data []byte) error {
-	if err := d.out.Err(); err != nil || d.done {
-		return err
+	if d.done {
+		return d.out.Err()
 	}
-	switch data = bytes.TrimSpace(data); string(data) {
-	case "", "[DONE]": // some proxies add the end marker of other families
-		return nil
-	}
-	root, err := reply.Parse(data)
-	if err == nil {
-		err = d.event(root)
-	}
-	return d.out.Fail(err)
+	return d.out.Take(data, d.event)
 }
 
 // Done reports whether message_stop has come, after which nothing of the stream counts.
@@ -59,9 +51,6 @@ func (d *Decoder) Done() bool { return d.done }
 // Close ends the reply: with EventFinish if the upstream has ended it with message_stop, and otherwise with an
 // *llm.Error of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
-	if err := d.out.Err(); err != nil {
-		return err
-	}
 	if !d.done {
 		return d.out.Broken()
 	}

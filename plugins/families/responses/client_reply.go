@@ -10,14 +10,7 @@ import (
 // have been. Its errors are those of a Decoder.
 func DecodeReply(body []byte, send func(llm.Event) error) error {
 	d := NewDecoder(send)
-	root, err := reply.Parse(body)
-	if err == nil {
-		err = d.response(root)
-	}
-	if err != nil {
-		return d.out.Fail(err)
-	}
-	return d.out.End()
+	return d.out.Whole(body, d.response)
 }
 
 // DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After

@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"bytes"
-
 	"github.com/fareway/fareway/plugins/families/internal/reply"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
@@ -38,18 +36,10 @@ func NewDecoder(send func(llm.Event) error) *Decoder {
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,
 // or what send returned.
 func (d *Decoder) Data(data []byte) error {
-	if err := d.out.Err(); err != nil || d.done {
-		return err
+	if d.done {
+		return d.out.Err()
 	}
-	switch data = bytes.TrimSpace(data); string(data) {
-	case "", "[DONE]": // the end marker that some add comes after the response's end, and says nothing
-		return nil
-	}
-	root, err := reply.Parse(data)
-	if err == nil {
-		err = d.event(root)
-	}
-	return d.out.Fail(err)
+	return d.out.Take(data, d.event)
 }
 
 // Done reports whether the response has ended, after which nothing of the stream counts.
@@ -58,9 +48,6 @@ func (d *Decoder) Done() bool { return d.done }
 // Close ends the reply: with EventFinish if the upstream has ended the response, and otherwise with an
 // *llm.Error of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
-	if err := d.out.Err(); err != nil {
-		return err
-	}
 	if !d.done {
 		return d.out.Broken()
 	}

@@ -4,6 +4,7 @@
 package reply
 
 import (
+	"bytes"
 	"crypto/rand"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -44,6 +45,36 @@ func Parse(data []byte) (jsonview.View, error) {
 	return root, nil
 }
 
+// Take reads the data of one event of a stream and hands it to event; its errors end the reply. It passes over
+// what keeps a stream alive and, since some proxies add it whatever the family, the end marker of chat: for a
+// family whose streams end in an event of their own it says nothing.
+func (s *Stream) Take(data []byte, event func(root jsonview.View) error) error {
+	if s.failed != nil {
+		return s.failed
+	}
+	switch data = bytes.TrimSpace(data); string(data) {
+	case "", "[DONE]":
+		return nil
+	}
+	root, err := Parse(data)
+	if err == nil {
+		err = event(root)
+	}
+	return s.Fail(err)
+}
+
+// Whole reads a reply in one piece, hands it to read, and ends the reply.
+func (s *Stream) Whole(body []byte, read func(root jsonview.View) error) error {
+	root, err := Parse(body)
+	if err == nil {
+		err = read(root)
+	}
+	if err != nil {
+		return s.Fail(err)
+	}
+	return s.End()
+}
+
 // Err is the error that ended the reply, nil while none did.
 func (s *Stream) Err() error { return s.failed }
 
@@ -57,8 +88,12 @@ func (s *Stream) Fail(err error) error {
 	return err
 }
 
-// Broken ends the reply as one that its upstream did not finish, with an error of kind llm.ErrBroken.
+// Broken ends the reply as one that its upstream did not finish, with an error of kind llm.ErrBroken. One that
+// has failed before keeps its error.
 func (s *Stream) Broken() error {
+	if s.failed != nil {
+		return s.failed
+	}
 	return s.Fail(llm.Errorf(llm.ErrBroken, "the upstream's stream ended before its reply did"))
 }
 
