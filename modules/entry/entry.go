@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -71,7 +72,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 
 	now := time.Now()
-	call := &gateway.Call{ID: newID(now), Start: now}
+	call := &gateway.Call{ID: newID(now), Start: now,
+		AwaitsContinue: r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue")}
 	refusal := h.table.find(r, call)
 	call.Work = h.engine.Begin()
 	if call.Work != nil {

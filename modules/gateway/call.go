@@ -37,6 +37,8 @@ type Call struct {
 	Work      *engine.Work
 	Principal ledger.Principal // after auth
 	Body      []byte           // after limits, for POST
+	// AwaitsContinue is true when an HTTP/1.1 client sends its body only when it is asked to (RFC 9110, 10.1.1).
+	AwaitsContinue bool
 	// BodyRead is when the body had been read: the total time limit counts from it (GAP-18).
 	BodyRead time.Time
 
@@ -84,6 +86,11 @@ func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 	}
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
+	}
+	if c.AwaitsContinue && c.Body == nil {
+		// Nobody asked for the body. The server would wait for it all the same before it sends this reply, for
+		// Caddy wraps the body, and net/http knows an unasked one by its type only.
+		h.Set("Connection", "close")
 	}
 	if c.Record.Reason == "" {
 		c.Record.Reason = string(e.Code)
