@@ -9,4 +9,5 @@ import (
 	_ "github.com/fareway/fareway/modules/families"
 	_ "github.com/fareway/fareway/modules/gateway"
 	_ "github.com/fareway/fareway/modules/limits"
+	_ "github.com/fareway/fareway/modules/verify"
 )

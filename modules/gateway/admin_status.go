@@ -7,7 +7,7 @@ import (
 )
 
 func (a *AdminAPI) status(*http.Request) (any, error) {
-	v := statusView{PID: os.Getpid(), Version: version(), Data: a.engine.DataDir(),
+	v := statusView{PID: os.Getpid(), Version: Version(), Data: a.engine.DataDir(),
 		Providers: []providerView{}, Routes: []routeView{}, Plans: []string{}}
 	if err := a.engine.Ready(); err != nil {
 		v.Reason = err.Error()
@@ -28,8 +28,9 @@ func (a *AdminAPI) status(*http.Request) (any, error) {
 	return v, nil
 }
 
-// version is this module's version in the executable: its main module, or a dependency in a build by xcaddy.
-func version() string {
+// Version is this module's version in the executable: its main module, or a dependency in a build by xcaddy. It is "unknown"
+// where the executable does not say.
+func Version() string {
 	const path = "github.com/fareway/fareway"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

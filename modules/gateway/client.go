@@ -135,3 +135,21 @@ func (c *client) explain(err error) error {
 	}
 	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", errNoGateway, c.data, c.dial, c.data)
 }
+
+// Admin is a client of a gateway's admin API, for commands outside this package.
+type Admin struct{ client *client }
+
+// NewAdmin makes a client of the gateway that runs on a data folder. Nothing is dialled yet.
+func NewAdmin(data string) (*Admin, error) {
+	c, err := newClient(data, "")
+	if err != nil {
+		return nil, err
+	}
+	return &Admin{client: c}, nil
+}
+
+// Call sends in as JSON, unless it is nil, and decodes the reply into out. Paths and bodies are those of
+// admin_view.go.
+func (a *Admin) Call(ctx context.Context, method, path string, in, out any) error {
+	return a.client.call(ctx, method, path, in, out)
+}

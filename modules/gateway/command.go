@@ -22,6 +22,15 @@ func init() {
 	})
 }
 
+// moreCommands make the subcommands that other packages have registered.
+var moreCommands []func() *cobra.Command
+
+// RegisterCommand adds a subcommand to `fareway gateway` that is made by newCommand. Packages that this one does
+// not import call it in their init, as with caddycmd.RegisterCommand.
+func RegisterCommand(newCommand func() *cobra.Command) {
+	moreCommands = append(moreCommands, newCommand)
+}
+
 // setUpCommand makes `fareway gateway` with all its subcommands.
 //
 // Every command exits with 0, or prints one line on stderr and exits with 1. With --json it prints one JSON
@@ -40,7 +49,10 @@ admin address (--admin).`
 		return fmt.Errorf("%w (`%s --help` shows what there is)", err, cmd.CommandPath())
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
-		ledgerCommand(), providerCommand())
+		ledgerCommand(), connectCommand(), providerCommand())
+	for _, newCommand := range moreCommands {
+		gateway.AddCommand(newCommand())
+	}
 	group(gateway)
 }
 

@@ -1,0 +1,71 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Board is the result of a run, and what it was a run of (contract, Versioning 3).
+type Board struct {
+	Build   string // what the deployment says it is
+	Client  string // this suite
+	Results []Result
+}
+
+// Failed is the number of clauses that did not hold.
+func (b Board) Failed() int { return b.count()[Fail] }
+
+func (b Board) count() map[Status]int {
+	n := make(map[Status]int)
+	for _, r := range b.Results {
+		n[r.Status]++
+	}
+	return n
+}
+
+// sum is one line that says it all.
+func (b Board) sum() string {
+	n := b.count()
+	return fmt.Sprintf("%d clauses: %d PASS, %d FAIL, %d EXCLUDED, %d Pending", len(b.Results), n[Pass], n[Fail], n[Excluded], n[Pending])
+}
+
+// WriteText prints the board for people: a line for each clause, with the detail under it.
+func (b Board) WriteText(w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "build   %s\nclient  %s\n\n", b.Build, b.Client)
+	for _, r := range b.Results {
+		fmt.Fprintf(&out, "%-8s  %-8s  %s\n", r.Status, r.ID, r.Clause)
+		if r.Detail != "" && r.Status != Pass {
+			fmt.Fprintf(&out, "%20s%s\n", "", r.Detail)
+		}
+	}
+	fmt.Fprintf(&out, "\n%s\n", b.sum())
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// WriteMarkdown prints the board as a table.
+func (b Board) WriteMarkdown(w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Build: %s  \nClient: %s  \n%s\n\n| clause | status | says | detail |\n|---|---|---|---|\n", cellText(b.Build), cellText(b.Client), b.sum())
+	for _, r := range b.Results {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", r.ID, r.Status, cellText(r.Clause), cellText(r.Detail))
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// cellText keeps a text inside its cell.
+func cellText(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+}
+
+// WriteJSON prints the results as an array. Build and client are in the text and the Markdown only.
+func (b Board) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(b.Results)
+}

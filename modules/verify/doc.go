@@ -1,0 +1,24 @@
+// Package verify is the contract's conformance suite as a product: `fareway gateway verify` runs it against any
+// deployment and prints one status for each clause (VER-05, GAP-93). The tests of this package run the same
+// checks against a real gateway, so what they prove is what the command finds.
+//
+// # How it is made
+//
+// register.tsv is the register of the contract's clauses, one a line: id, kind (api: a client can see it from
+// outside; ops: it takes a gateway of one's own), the status it has when nothing was run, and its text. Clauses
+// that state nothing to test are not in it.
+//
+// A [Check] proves one or more clauses. Its function gets a [T], and says what it found by ending: normally for
+// proven, by T.Failf for a broken clause, by T.Pendingf where the deployment gave no way to find out. The files
+// check_*.go hold the checks, one area of the contract each. A check of kind api may know nothing of the
+// models behind a deployment: it must hold whatever they say.
+//
+// The status of a clause is FAIL when any of its checks failed, Pending when any of them was (or none exists),
+// and PASS otherwise. What the contract does not offer (Versioning 4) is EXCLUDED instead of PASS: its checks
+// look whether it is refused, or ignored, as stated; where it is not, that is a FAIL.
+//
+// Requests that many checks look at are sent once (memo). Checks of money run first and one by one, the others
+// side by side. What a run may send and spend is bounded by [Limits].
+//
+// Only the gateway's build imports this package.
+package verify

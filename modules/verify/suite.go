@@ -1,0 +1,190 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Options of a run.
+type Options struct {
+	Areas []string // areas of the contract, such as STOP; empty: all
+	// Observe is told of each clause as soon as all of its checks have ended. nil: nobody is.
+	Observe func(Result)
+}
+
+// Result is what a run says about one clause. Its JSON is the --json output of the command.
+type Result struct {
+	ID     string `json:"id"`
+	Status Status `json:"status"`
+	Clause string `json:"clause"`
+	// Detail is why: what was wrong, why it could not be tested, or what a passed check did not look at.
+	Detail string `json:"detail"`
+	// Checked is true when every check of the clause ran and held. For an EXCLUDED clause it tells that the
+	// deployment refuses (or ignores) it as stated.
+	Checked bool `json:"checked"`
+}
+
+// apiChecks are all checks that any deployment can be put to.
+func apiChecks() []*Check {
+	return slices.Concat(generalChecks(), modelChecks(), accountChecks(), moneyChecks(), countChecks(), httpChecks(),
+		chatChecks(), responsesChecks(), messagesChecks(), toolChecks(), mediaChecks(), profileChecks(), stopChecks(),
+		structChecks(), authChecks(), streamChecks(), errorChecks())
+}
+
+// Run puts the target to all checks and returns a result for each clause of the register, in its order.
+func Run(ctx context.Context, target *Target, o Options) []Result {
+	return judge(perform(ctx, target, o.selected(apiChecks())), o, nil)
+}
+
+// selected are the checks that prove a clause of the chosen areas.
+func (o Options) selected(all []*Check) []*Check {
+	if len(o.Areas) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c *Check) bool { return !slices.ContainsFunc(c.IDs, o.chosen) })
+}
+
+func (o Options) chosen(id string) bool {
+	area, _, _ := strings.Cut(id, "-")
+	return len(o.Areas) == 0 || slices.Contains(o.Areas, area)
+}
+
+// perform runs checks: those of money first and one by one, the others side by side.
+func perform(ctx context.Context, target *Target, checks []*Check) []finding {
+	findings := make([]finding, len(checks))
+	for i, c := range checks {
+		if c.Quiet {
+			findings[i] = c.run(ctx, target)
+		}
+	}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, max(1, target.limits.Parallel))
+	for i, c := range checks {
+		if c.Quiet {
+			continue
+		}
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			findings[i] = c.run(ctx, target)
+		})
+	}
+	group.Wait()
+	return findings
+}
+
+// judge makes one result for each chosen clause out of all findings. idle says why a kind of clause was not
+// run at all, where it was not.
+func judge(findings []finding, o Options, idle map[Kind]string) []Result {
+	byID := make(map[string][]finding)
+	for _, f := range findings {
+		for _, id := range f.check.IDs {
+			byID[id] = append(byID[id], f)
+		}
+	}
+	var results []Result
+	for _, c := range register {
+		if !o.chosen(c.ID) {
+			continue
+		}
+		r := c.result(byID[c.ID], idle[c.Kind])
+		if o.Observe != nil {
+			o.Observe(r)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// result folds the findings of a clause: one failure fails it, one check that could not be made leaves it
+// Pending.
+func (c Clause) result(findings []finding, idle string) Result {
+	r := Result{ID: c.ID, Status: c.Idle, Clause: c.Text}
+	if len(findings) == 0 {
+		switch {
+		case idle != "":
+			r.Detail = idle
+		case c.Kind == Ops:
+			r.Detail = "needs a gateway of its own (--ops); no check yet"
+		default:
+			r.Detail = "no check yet"
+		}
+		return r
+	}
+	worst := Pass
+	var details []string
+	for _, f := range findings {
+		switch {
+		case f.status == Fail && worst != Fail, f.status == Pending && worst == Pass:
+			worst, details = f.status, nil // only what explains the status is said
+			fallthrough
+		case f.status == worst:
+			if f.detail != "" && !slices.Contains(details, f.detail) {
+				details = append(details, f.detail)
+			}
+		}
+	}
+	r.Checked = worst == Pass
+	switch {
+	case worst == Fail || c.Idle != Excluded:
+		r.Status = worst
+	case worst == Pass:
+		details = append([]string{"not offered, and treated as the contract says"}, details...)
+	}
+	const most = 3
+	if len(details) > most {
+		details = append(details[:most:most], fmt.Sprintf("and %d more", len(details)-most))
+	}
+	r.Detail = strings.Join(details, "; ")
+	return r
+}
+
+// check makes a check; ids are separated by blanks.
+func check(ids, does string, run func(*T)) *Check {
+	return &Check{IDs: strings.Fields(ids), Does: does, Run: run}
+}
+
+// quiet makes a check of money.
+func quiet(ids, does string, run func(*T)) *Check {
+	return &Check{IDs: strings.Fields(ids), Does: does, Quiet: true, Run: run}
+}
+
+// row is a check of a field: the shape's smallest request with these members more, and the code with which it
+// is refused, "" for a reply.
+type row struct {
+	ids     string
+	shape   shape
+	members string
+	code    string
+}
+
+// rows makes checks of rows. What is refused is refused alike streamed and not.
+func rows(all ...row) []*Check {
+	var checks []*Check
+	for _, r := range all {
+		does := r.shape.Name + " with " + r.members
+		checks = append(checks, check(r.ids, does, func(t *T) {
+			if r.code == "" {
+				t.ok(r.shape, t.ask(r.shape, r.members))
+				return
+			}
+			t.refused(r.shape, t.ask(r.shape, r.members), 400, r.code)
+			if !strings.Contains(r.members, `"stream":`) {
+				t.refused(r.shape, t.ask(r.shape, r.members, `"stream":true`), 400, r.code)
+			}
+		}))
+	}
+	return checks
+}
+
+// values makes a row for each value of a member.
+func values(ids string, s shape, member, code string, values ...string) []*Check {
+	var all []row
+	for _, v := range values {
+		all = append(all, row{ids, s, quote(member) + ":" + v, code})
+	}
+	return rows(all...)
+}
