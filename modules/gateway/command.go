@@ -49,7 +49,7 @@ admin address (--admin).`
 		return fmt.Errorf("%w (`%s --help` shows what there is)", err, cmd.CommandPath())
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
-		ledgerCommand(), providerCommand())
+		ledgerCommand(), connectCommand(), providerCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}
