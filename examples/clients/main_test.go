@@ -36,9 +36,14 @@ func TestMain(m *testing.M) {
 
 // runInside starts this program again in new namespaces and returns its exit status.
 func runInside() (int, error) {
+	tmp, err := os.MkdirTemp("", "fareway-clients")
+	if err != nil {
+		return 1, fmt.Errorf("making a temporary folder: %w", err)
+	}
+	defer os.RemoveAll(tmp) // nobody is left who could write to it
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"=1", "TMPDIR="+tmp)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS,
 		Pdeathsig:  unix.SIGKILL,
@@ -50,7 +55,7 @@ func runInside() (int, error) {
 		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
 	}
 	signal.Ignore(os.Interrupt) // it reaches the inner process too
-	err := cmd.Run()
+	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, exit.ExitCode()), nil // -1 for a signal
 	}

@@ -93,9 +93,6 @@ func (w *wire) note(r *http.Request, body []byte, out *statusWriter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, one)
-	if one.Model != "" {
-		allNames.add(one.Model)
-	}
 }
 
 func (w *wire) begin() {

@@ -111,8 +111,8 @@ func codexFile(c connection) connectFile {
 model_provider = "fareway"
 web_search = "disabled"
 
-[features]
-multi_agent = false
+[agents]
+enabled = false
 
 [model_providers.fareway]
 name = "Fareway"
