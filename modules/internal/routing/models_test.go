@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,24 @@ func TestServiceNames(t *testing.T) {
 		_, ok = Accept("acme", config.ModelNames{}, "service/max")
 		require.False(t, ok)
 	})
+}
+
+// The names that the clients of examples/clients send: `make clients` fails when a client sends one that is not in
+// this file.
+func TestClientNamesOfTheSuite(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../examples/clients/testdata/names.txt")
+	require.NoError(t, err)
+	names := entries(string(text))
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		t.Run("MODEL-11 "+name, func(t *testing.T) {
+			t.Parallel()
+			profile, ok := Accept("service", config.ModelNames{}, name)
+			require.True(t, ok, "add it to models.txt")
+			require.Empty(t, profile)
+		})
+	}
 }
 
 // TestClientNames has what clients were seen to send, and what the client libraries have constants for.
