@@ -2,7 +2,6 @@ package chat_test
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -15,18 +14,6 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// read decodes the data of a stream's events into what a reader sees.
-func read(chunks ...string) ([]llm.Event, error) {
-	var events []llm.Event
-	d := chat.NewDecoder(func(ev llm.Event) error { events = append(events, ev); return nil })
-	for _, c := range chunks {
-		if err := d.Data([]byte(c)); err != nil {
-			return events, err
-		}
-	}
-	return events, d.Close()
-}
-
 func delta(d string) string {
 	return `{"choices":[{"index":0,"delta":` + d + `,"finish_reason":null}]}`
 }
@@ -36,14 +23,6 @@ func finish(reason string) string {
 }
 
 func tool(d string) string { return delta(`{"tool_calls":[` + d + `]}`) }
-
-func text(s string) llm.Event { return llm.Event{Kind: llm.EventText, Text: s} }
-
-func finished(reason llm.FinishReason) llm.Event {
-	return llm.Event{Kind: llm.EventFinish, Finish: reason}
-}
-
-func usage(u llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage: &u} }
 
 func TestDecoder(t *testing.T) {
 	t.Parallel()
@@ -77,7 +56,7 @@ func TestDecoder(t *testing.T) {
 		{"GAP-74 a surrogate pair cut in two", []string{delta(`{"content":"x\ud83d"}`), delta(`{"content":""}`), delta(`{"content":"\ude00y"}`), finish("stop")}, []llm.Event{text("x"), text("😀y"), finished(llm.FinishStop)}},
 		{"GAP-74 half a pair at the end", []string{delta(`{"content":"\ud83d"}`), finish("stop")}, []llm.Event{text("\uFFFD"), finished(llm.FinishStop)}},
 		{"GAP-74 half a pair before a call", []string{delta(`{"content":"\ud83d"}`), tool(`{"index":0,"id":"a","function":{"name":"f"}}`), finish("stop")},
-			[]llm.Event{text("\uFFFD"), callEvent(0, "a", "f"), finished(llm.FinishStop)}},
+			[]llm.Event{text("\uFFFD"), begin(0, "a", "f"), finished(llm.FinishStop)}},
 
 		{"GAP-109 cached tokens are taken out of the input", []string{finish("stop"), `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,
 			"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":1}}}`},
@@ -94,31 +73,31 @@ func TestDecoder(t *testing.T) {
 
 		{"a call by index", []string{tool(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"function":{"arguments":"{\"q\""}}`),
 			tool(`{"index":0,"id":null,"function":{"name":null,"arguments":":1}"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, `{"q"`), argumentsEvent(0, ":1}"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, `{"q"`), arguments(0, ":1}"), finished(llm.FinishToolCalls)}},
 		{"interleaved calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}},{"index":1,"id":"b","function":{"name":"g"}}`),
 			tool(`{"index":1,"function":{"arguments":"1"}},{"index":0,"function":{"arguments":"0"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(1, "1"), argumentsEvent(0, "0"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, "1"), arguments(0, "0"), finished(llm.FinishToolCalls)}},
 		{"indexes that do not count from 0", []string{tool(`{"index":7,"id":"a","function":{"name":"f"}}`), tool(`{"index":3,"id":"b","function":{"name":"g"}}`),
 			tool(`{"index":7,"function":{"arguments":"x"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(0, "x"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "x"), finished(llm.FinishToolCalls)}},
 		{"one index for all calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), callEvent(1, "b", "g"), argumentsEvent(1, "2"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "b", "g"), arguments(1, "2"), finished(llm.FinishToolCalls)}},
 		{"a new id for every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}}`), tool(`{"index":0,"id":"b","function":{"arguments":"1"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), finished(llm.FinishToolCalls)}},
 		{"a name in every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), argumentsEvent(0, "2"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
 		{"the name comes late", []string{tool(`{"index":0,"id":"a"}`), tool(`{"index":0,"function":{"arguments":"1"}}`), tool(`{"index":0,"function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "1"), argumentsEvent(0, "2"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
 		{"names come in another order than the calls", []string{tool(`{"index":0,"id":"a"},{"index":1,"id":"b","function":{"name":"g"}}`), tool(`{"index":0,"function":{"name":"f","arguments":"1"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "b", "g"), callEvent(1, "a", "f"), argumentsEvent(1, "1"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "b", "g"), begin(1, "a", "f"), arguments(1, "1"), finished(llm.FinishToolCalls)}},
 		{"no index, known by id", []string{tool(`{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}`), tool(`{"id":"a","function":{"arguments":"1"}}`), tool(`{"function":{"arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(0, "1"), argumentsEvent(0, "2"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
 		{"arguments as an object", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":{"q": 1}}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, `{"q": 1}`), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, `{"q": 1}`), finished(llm.FinishToolCalls)}},
 		{"GAP-74 a pair cut in two within arguments", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), tool(`{"index":0,"function":{"arguments":"\ude00"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "😀"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "😀"), finished(llm.FinishToolCalls)}},
 		{"GAP-74 half a pair at the end of arguments", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), finish("tool_calls")},
-			[]llm.Event{callEvent(0, "a", "f"), argumentsEvent(0, "\uFFFD"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "\uFFFD"), finished(llm.FinishToolCalls)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -195,30 +174,18 @@ func TestDecoderFails(t *testing.T) {
 		require.Equal(t, err, d.Close())
 		require.False(t, d.Done())
 	})
-	t.Run("an error of send ends the decoding", func(t *testing.T) {
-		t.Parallel()
-		left := errors.New("the caller left")
-		d := chat.NewDecoder(func(llm.Event) error { return left })
-		require.ErrorIs(t, d.Data([]byte(delta(`{"content":"a"}`))), left)
-		require.ErrorIs(t, d.Close(), left)
-	})
 }
 
 func TestDecodeReply(t *testing.T) {
 	t.Parallel()
-	decode := func(body string) ([]llm.Event, error) {
-		var events []llm.Event
-		err := chat.DecodeReply([]byte(body), func(ev llm.Event) error { events = append(events, ev); return nil })
-		return events, err
-	}
-	events, err := decode(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"r","content":"a",
+	events, err := readWhole(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"r","content":"a",
 		"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"1"}}]},
 		"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, text("a"), callEvent(0, "a", "f"), argumentsEvent(0, "{}"), callEvent(1, "b", "g"), argumentsEvent(1, "1"),
+	require.Equal(t, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, text("a"), begin(0, "a", "f"), arguments(0, "{}"), begin(1, "b", "g"), arguments(1, "1"),
 		usage(llm.Usage{Input: llm.Count(1), Output: llm.Count(2)}), {Kind: llm.EventFinish, Finish: llm.FinishToolCalls, Model: "m"}}, events)
 
-	events, err = decode(`{"choices":[{"message":{"content":"a"},"finish_reason":null}]}`)
+	events, err = readWhole(`{"choices":[{"message":{"content":"a"},"finish_reason":null}]}`)
 	require.NoError(t, err)
 	require.Equal(t, []llm.Event{text("a"), finished(llm.FinishUnknown)}, events)
 
@@ -229,7 +196,7 @@ func TestDecodeReply(t *testing.T) {
 		`{}`:               llm.ErrProtocol,
 		`nonsense`:         llm.ErrProtocol,
 	} {
-		_, err = decode(body)
+		_, err = readWhole(body)
 		require.Equal(t, kind, llm.KindOf(err), body)
 	}
 }

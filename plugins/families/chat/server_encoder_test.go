@@ -11,22 +11,12 @@ import (
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-var head = families.Head{ID: "1", Created: 1, Model: "auto"}
-
 func encoder(includeUsage bool) families.Encoder {
-	return chat.Server{}.NewEncoder(&families.Request{Stream: true, IncludeUsage: includeUsage}, head)
-}
-
-// stream encodes a whole stream.
-func stream(e families.Encoder, events []llm.Event, end families.End) string {
-	b := e.AppendStart(nil)
-	for _, ev := range events {
-		b = e.AppendEvent(b, ev)
-	}
-	return string(e.AppendEnd(b, end))
+	return chat.Server{}.NewEncoder(&families.Request{Stream: true, IncludeUsage: includeUsage}, familytest.Head)
 }
 
 // payloads parses what the data lines of a stream hold, but for the end marker.
@@ -52,14 +42,13 @@ var (
 		{Kind: llm.EventText, Text: "Hel"}, {Kind: llm.EventText}, {Kind: llm.EventText, Text: "lo"},
 		{Kind: llm.EventUsage, Usage: &llm.Usage{}}, {Kind: llm.EventFinish, Finish: llm.FinishStop},
 	}
-	used = &llm.Usage{Input: llm.Count(10), Output: llm.Count(2)}
 )
 
 func TestStream(t *testing.T) {
 	t.Parallel()
 	golden, err := os.ReadFile("testdata/e16.sse")
 	require.NoError(t, err)
-	end := families.End{Finish: llm.FinishStop, Usage: used, Billed: 6000}
+	end := families.End{Finish: llm.FinishStop, Usage: used(10, 2), Billed: 6000}
 
 	t.Run("SSE-03 SSE-04 SSE-05 SSE-06 SSE-07 SSE-48 CHAT-09 E16 byte by byte", func(t *testing.T) {
 		t.Parallel()
@@ -113,19 +102,11 @@ func deltas(t *testing.T, stream string) []string {
 	return list
 }
 
-func callEvent(index int, id, name string) llm.Event {
-	return llm.Event{Kind: llm.EventToolCall, Index: index, ID: id, Name: name}
-}
-
-func argumentsEvent(index int, piece string) llm.Event {
-	return llm.Event{Kind: llm.EventToolArguments, Index: index, Text: piece}
-}
-
 func TestStreamOfToolCalls(t *testing.T) {
 	t.Parallel()
 	t.Run("TOOL-01 E25 a call in two pieces", func(t *testing.T) {
 		t.Parallel()
-		out := stream(encoder(false), []llm.Event{callEvent(0, "call_1", "f"), argumentsEvent(0, `{"q"`), argumentsEvent(0, ":1}")},
+		out := stream(encoder(false), []llm.Event{begin(0, "call_1", "f"), arguments(0, `{"q"`), arguments(0, ":1}")},
 			families.End{Finish: llm.FinishToolCalls})
 		require.Contains(t, out, `"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}`)
 		require.Contains(t, out, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"q\""}}]}`)
@@ -134,16 +115,16 @@ func TestStreamOfToolCalls(t *testing.T) {
 	})
 	t.Run("interleaved pieces keep their index", func(t *testing.T) {
 		t.Parallel()
-		out := stream(encoder(false), []llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(1, "{"),
-			argumentsEvent(0, "{"), argumentsEvent(1, "}"), argumentsEvent(0, "}")}, families.End{})
+		out := stream(encoder(false), []llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, "{"),
+			arguments(0, "{"), arguments(1, "}"), arguments(0, "}")}, families.End{})
 		require.Len(t, deltas(t, out), 6)
 		require.Equal(t, `[{"function":{"arguments":"}"},"index":0}]`, deltas(t, out)[5])
 	})
 	t.Run("GAP-84 no arguments are an empty object", func(t *testing.T) {
 		t.Parallel()
 		ends := `[{"function":{"arguments":"{}"},"index":%d}]`
-		out := stream(encoder(false), []llm.Event{callEvent(0, "a", "f"), {Kind: llm.EventToolEnd, Index: 0}, callEvent(1, "b", "g"),
-			argumentsEvent(1, ""), callEvent(2, "c", "h"), argumentsEvent(2, "{}"), {Kind: llm.EventToolEnd, Index: 2}}, families.End{})
+		out := stream(encoder(false), []llm.Event{begin(0, "a", "f"), end(0), begin(1, "b", "g"),
+			arguments(1, ""), begin(2, "c", "h"), arguments(2, "{}"), end(2)}, families.End{})
 		list := deltas(t, out)
 		require.Len(t, list, 6)
 		require.Equal(t, strings.ReplaceAll(ends, "%d", "0"), list[1])
@@ -177,23 +158,12 @@ func TestFinishReason(t *testing.T) {
 			t.Parallel()
 			var events []llm.Event
 			if test.calls {
-				events = []llm.Event{callEvent(0, "a", "f")}
+				events = []llm.Event{begin(0, "a", "f")}
 			}
 			require.Contains(t, stream(encoder(false), events, test.end), `"finish_reason":"`+test.want+`"`)
 			require.Contains(t, whole(events, test.end), `"finish_reason":"`+test.want+`","logprobs":null`)
 		})
 	}
-}
-
-// whole encodes the fold of the events as one JSON body.
-func whole(events []llm.Event, end families.End) string {
-	var reply llm.Reply
-	for _, ev := range events {
-		reply.Add(ev)
-	}
-	reply.Close()
-	e := chat.Server{}.NewEncoder(&families.Request{IncludeUsage: true}, head)
-	return string(e.AppendReply(nil, &reply, end))
 }
 
 func TestReply(t *testing.T) {
@@ -209,13 +179,13 @@ func TestReply(t *testing.T) {
 	})
 	t.Run("TOOL-01 only calls", func(t *testing.T) {
 		t.Parallel()
-		require.Contains(t, whole([]llm.Event{callEvent(0, "a", "f"), callEvent(1, "b", "g"), argumentsEvent(1, `{"q":1}`)}, families.End{}),
+		require.Contains(t, whole([]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, `{"q":1}`)}, families.End{}),
 			`"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},`+
 				`{"id":"b","type":"function","function":{"name":"g","arguments":"{\"q\":1}"}}]}`)
 	})
 	t.Run("E12 text around a call is one content", func(t *testing.T) {
 		t.Parallel()
-		require.Contains(t, whole([]llm.Event{{Kind: llm.EventText, Text: "abEN"}, callEvent(0, "a", "f"), {Kind: llm.EventText, Text: "Dcd"}}, families.End{}),
+		require.Contains(t, whole([]llm.Event{{Kind: llm.EventText, Text: "abEN"}, begin(0, "a", "f"), {Kind: llm.EventText, Text: "Dcd"}}, families.End{}),
 			`"content":"abENDcd","tool_calls":[`)
 	})
 	t.Run("GAP-72 nothing at all", func(t *testing.T) {
@@ -255,14 +225,4 @@ func TestServer(t *testing.T) {
 	require.Equal(t, []families.Endpoint{
 		{Path: "/v1/chat/completions", Kind: families.Generate}, {Path: "/chat/completions", Kind: families.Generate},
 	}, server.Endpoints())
-}
-
-func BenchmarkAppendEvent(b *testing.B) {
-	e := encoder(true)
-	ev := llm.Event{Kind: llm.EventText, Text: " a delta"}
-	buf := make([]byte, 0, 1024)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = e.AppendEvent(buf[:0], ev)
-	}
 }

@@ -4,22 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // TestStructuredOutput is about the field; what it may hold is tested with the rules that families share.
 func TestStructuredOutput(t *testing.T) {
 	t.Parallel()
-	decode := func(t *testing.T, members string) (*families.Request, *families.Error) {
-		t.Helper()
-		doc, err := families.Parse([]byte(with(members)))
-		require.Nil(t, err)
-		return chat.Server{}.Decode(doc, families.Rules{StructuredOutput: true})
-	}
 	yes := true
 	for name, tt := range map[string]struct {
 		members string
@@ -34,7 +26,7 @@ func TestStructuredOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req, err := decode(t, tt.members)
+			req, err := family.Decode(t, with(tt.members), families.Rules{StructuredOutput: true})
 			require.Nil(t, err)
 			require.Equal(t, tt.want, req.LLM.Format)
 		})
@@ -50,33 +42,9 @@ func TestStructuredOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decode(t, tt.members)
+			_, err := family.Decode(t, with(tt.members), families.Rules{StructuredOutput: true})
 			require.NotNil(t, err)
 			require.Equal(t, tt.code, err.Code)
 		})
 	}
-}
-
-// TestFormatRoundTrip: what a provider sends upstream is read here as the same format.
-func TestFormatRoundTrip(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		want := &llm.Format{Kind: rapid.SampledFrom([]llm.FormatKind{llm.FormatJSONObject, llm.FormatJSONSchema}).Draw(t, "kind")}
-		if want.Kind == llm.FormatJSONSchema {
-			want.Name = rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "name")
-			want.Description = rapid.String().Draw(t, "description")
-			want.Schema = []byte(rapid.SampledFrom([]string{`{}`, `{"type":"object"}`}).Draw(t, "schema"))
-			if rapid.Bool().Draw(t, "has strict") {
-				strict := rapid.Bool().Draw(t, "strict")
-				want.Strict = &strict
-			}
-		}
-		body, err := chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}, MaxTokens: 10, Model: "m", Format: want})
-		require.NoError(t, err)
-		doc, refusal := families.Parse(body)
-		require.Nil(t, refusal)
-		req, refusal := chat.Server{}.Decode(doc, families.Rules{StructuredOutput: true})
-		require.Nil(t, refusal)
-		require.Equal(t, want, req.LLM.Format)
-	})
 }

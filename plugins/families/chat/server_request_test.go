@@ -8,23 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-// decode reads a body as the gateway does.
-func decode(t require.TestingT, body string) (*families.Request, *families.Error) {
-	doc, err := families.Parse([]byte(body))
-	require.Nil(t, err, body)
-	return chat.Server{}.Decode(doc, families.Rules{})
-}
-
-// good reads a body that has to be good.
-func good(t require.TestingT, body string) *families.Request {
-	req, err := decode(t, body)
-	require.Nil(t, err, body)
-	return req
-}
 
 // with makes a request with a user's message and the given members after it.
 func with(members string) string {
@@ -148,7 +133,7 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decode(t, test.body)
+			_, err := decoded(t, test.body)
 			require.NotNil(t, err)
 			require.Equal(t, 400, err.Status)
 			require.Equal(t, test.code, err.Code, err.Message)
@@ -175,7 +160,7 @@ func TestDecodeConversation(t *testing.T) {
 	t.Parallel()
 	t.Run("CHAT-02 CHAT-03 TOOL-02 GEN-11 all roles, in order", func(t *testing.T) {
 		t.Parallel()
-		req := good(t, messages(`{"role":"system","content":"s"},
+		req := accepted(t, messages(`{"role":"system","content":"s"},
 			{"role":"developer","content":[{"type":"text","text":"d1"},{"type":"text","text":"d2"}]},
 			{"role":"user","content":"u","name":"ignored"},
 			{"role":"assistant","content":null,"refusal":null,"tool_calls":[
@@ -200,7 +185,7 @@ func TestDecodeConversation(t *testing.T) {
 	})
 	t.Run("GAP-33 the last of a repeated name counts", func(t *testing.T) {
 		t.Parallel()
-		req := good(t, `{"model":"auto","messages":5,"messages":[{"role":"robot","content":"a","role":"user","content":"b"}]}`)
+		req := accepted(t, `{"model":"auto","messages":5,"messages":[{"role":"robot","content":"a","role":"user","content":"b"}]}`)
 		require.Equal(t, "b", req.LLM.Messages[0].Text())
 	})
 }
@@ -209,7 +194,7 @@ func TestDecodeSettings(t *testing.T) {
 	t.Parallel()
 	t.Run("nothing but messages", func(t *testing.T) {
 		t.Parallel()
-		req := good(t, with(""))
+		req := accepted(t, with(""))
 		require.Equal(t, &families.Request{LLM: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}}, req)
 	})
 	t.Run("GAP-22 CHAT-24 CHAT-25 CHAT-26 CHAT-27 null is absent", func(t *testing.T) {
@@ -217,13 +202,13 @@ func TestDecodeSettings(t *testing.T) {
 		nulls := `"max_tokens":null,"max_completion_tokens":null,"temperature":null,"stop":null,"stream":null,"stream_options":null,
 			"tools":null,"tool_choice":null,"reasoning_effort":null,"n":null,"seed":null,"logprobs":null,"frequency_penalty":null,
 			"presence_penalty":null,"response_format":null`
-		require.Equal(t, good(t, with("")), good(t, with(nulls)))
+		require.Equal(t, accepted(t, with("")), accepted(t, with(nulls)))
 	})
 	t.Run("CHAT-20 CHAT-21 HTTP-04 ignored fields change nothing", func(t *testing.T) {
 		t.Parallel()
 		ignored := `"top_p":"x","user":7,"parallel_tool_calls":"no","foo":{"a":[1]},"logit_bias":{},"stop_sequences":["X"],"store":true,
 			"previous_response_id":"x","modalities":["audio"],"metadata":{"user_id":"u"}`
-		require.Equal(t, good(t, with("")), good(t, with(ignored)))
+		require.Equal(t, accepted(t, with("")), accepted(t, with(ignored)))
 	})
 	for name, test := range map[string]struct {
 		members string
@@ -239,35 +224,35 @@ func TestDecodeSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.want, good(t, with(test.members)).LLM.MaxTokens)
+			require.Equal(t, test.want, accepted(t, with(test.members)).LLM.MaxTokens)
 		})
 	}
 	t.Run("CHAT-06 temperature", func(t *testing.T) {
 		t.Parallel()
-		require.Nil(t, good(t, with("")).LLM.Temperature)
+		require.Nil(t, accepted(t, with("")).LLM.Temperature)
 		for text, want := range map[string]float64{"0.3": 0.3, "0": 0, "2": 2} {
-			require.Equal(t, want, *good(t, with(`"temperature":`+text)).LLM.Temperature)
+			require.Equal(t, want, *accepted(t, with(`"temperature":`+text)).LLM.Temperature)
 		}
 	})
 	t.Run("CHAT-08 CHAT-09 CHAT-10 streams", func(t *testing.T) {
 		t.Parallel()
-		req := good(t, with(`"stream":true,"stream_options":{"include_usage":true}`))
+		req := accepted(t, with(`"stream":true,"stream_options":{"include_usage":true}`))
 		require.True(t, req.Stream)
 		require.True(t, req.IncludeUsage)
-		req = good(t, with(`"stream":true,"stream_options":{"include_usage":false}`))
+		req = accepted(t, with(`"stream":true,"stream_options":{"include_usage":false}`))
 		require.True(t, req.Stream)
 		require.False(t, req.IncludeUsage)
-		require.False(t, good(t, with(`"stream":false`)).Stream)
+		require.False(t, accepted(t, with(`"stream":false`)).Stream)
 	})
 	t.Run("CHAT-18 reasoning_effort", func(t *testing.T) {
 		t.Parallel()
 		for _, effort := range []string{"low", "medium", "high"} {
-			require.Equal(t, effort, good(t, with(`"reasoning_effort":"`+effort+`"`)).Effort)
+			require.Equal(t, effort, accepted(t, with(`"reasoning_effort":"`+effort+`"`)).Effort)
 		}
 	})
 	t.Run("CHAT-22 n one", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, good(t, with("")), good(t, with(`"n":1`)))
+		require.Equal(t, accepted(t, with("")), accepted(t, with(`"n":1`)))
 	})
 }
 
@@ -291,7 +276,7 @@ func TestDecodeStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.want, good(t, with(`"stop":`+test.stop)).LLM.Stop)
+			require.Equal(t, test.want, accepted(t, with(`"stop":`+test.stop)).LLM.Stop)
 		})
 	}
 }
@@ -300,7 +285,7 @@ func TestDecodeTools(t *testing.T) {
 	t.Parallel()
 	t.Run("CHAT-11 function tools", func(t *testing.T) {
 		t.Parallel()
-		req := good(t, with(`"tools":[{"type":"function","function":{"name":"f.x-1_Y","description":"d","strict":true,
+		req := accepted(t, with(`"tools":[{"type":"function","function":{"name":"f.x-1_Y","description":"d","strict":true,
 			"parameters":{"type" : "object",
 			"properties":{"api_key":{"type":"string"}}}}},{"type":"function","function":{"name":"g","description":null}}]`))
 		require.Equal(t, []llm.Tool{
@@ -322,7 +307,7 @@ func TestDecodeTools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.want, good(t, with(test.members)).LLM.ToolChoice)
+			require.Equal(t, test.want, accepted(t, with(test.members)).LLM.ToolChoice)
 		})
 	}
 }
@@ -347,16 +332,16 @@ func TestDecodeRefusesMedia(t *testing.T) {
 			t.Parallel()
 			for _, rest := range []string{``, `,"n":2`, `,"stop":5`, `,"stream":true`} {
 				body := `{"model":"auto","messages":[` + list + `]` + rest + `}`
-				_, err := decode(t, body)
+				_, err := decoded(t, body)
 				require.Equal(t, families.Media(), err, body)
-				_, again := decode(t, body)
+				_, again := decoded(t, body)
 				require.Equal(t, err, again)
 			}
 		})
 	}
 	t.Run("words, arguments and schemas are no media", func(t *testing.T) {
 		t.Parallel()
-		good(t, messages(`{"role":"user","content":"image_url"},{"role":"assistant","audio":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"type\":\"image\"}"}}]}`))
-		good(t, with(`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"image"}}}}}]`))
+		accepted(t, messages(`{"role":"user","content":"image_url"},{"role":"assistant","audio":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"type\":\"image\"}"}}]}`))
+		accepted(t, with(`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"x":{"type":"image"}}}}}]`))
 	})
 }

@@ -2,35 +2,16 @@ package messages_test
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-// read decodes the data of a stream's events into what a reader sees.
-func read(data ...string) ([]llm.Event, error) {
-	var events []llm.Event
-	d := messages.NewDecoder(func(ev llm.Event) error { events = append(events, ev); return nil })
-	for _, s := range data {
-		if err := d.Data([]byte(s)); err != nil {
-			return events, err
-		}
-	}
-	return events, d.Close()
-}
-
-// readWhole decodes a reply in one piece.
-func readWhole(body string) ([]llm.Event, error) {
-	var events []llm.Event
-	err := messages.DecodeReply([]byte(body), func(ev llm.Event) error { events = append(events, ev); return nil })
-	return events, err
-}
 
 const (
 	started = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`
@@ -61,14 +42,6 @@ func inputDelta(index, s string) string {
 
 func ended(reason string) string {
 	return `{"type":"message_delta","delta":{"stop_reason":"` + reason + `","stop_sequence":null},"usage":{"output_tokens":2}}`
-}
-
-func usage(u llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage: &u} }
-
-func thought(s string) llm.Event { return llm.Event{Kind: llm.EventReasoning, Text: s} }
-
-func finished(reason llm.FinishReason) llm.Event {
-	return llm.Event{Kind: llm.EventFinish, Finish: reason, Model: "m-1"}
 }
 
 func TestDecoder(t *testing.T) {
@@ -178,25 +151,6 @@ func TestDecoderFails(t *testing.T) {
 		require.Equal(t, err, d.Close())
 		require.False(t, d.Done())
 	})
-	t.Run("an error of send ends the decoding", func(t *testing.T) {
-		t.Parallel()
-		left := errors.New("the caller left")
-		d := messages.NewDecoder(func(llm.Event) error { return left })
-		require.ErrorIs(t, d.Data([]byte(textDelta("a"))), left)
-		require.ErrorIs(t, d.Close(), left)
-	})
-	t.Run("nothing is sent after the finish", func(t *testing.T) {
-		t.Parallel()
-		sent := 0
-		d := messages.NewDecoder(func(llm.Event) error { sent++; return nil })
-		for _, data := range []string{started, ended("end_turn"), stopped} {
-			require.NoError(t, d.Data([]byte(data)))
-		}
-		require.True(t, d.Done())
-		require.NoError(t, d.Close())
-		require.NoError(t, d.Close())
-		require.Equal(t, 2, sent, "usage and the finish")
-	})
 }
 
 func TestDecodeReply(t *testing.T) {
@@ -254,17 +208,7 @@ func TestDecodeError(t *testing.T) {
 func official(t testing.TB, body []byte) anthropic.MessageNewParams {
 	t.Helper()
 	var params anthropic.MessageNewParams
-	require.NoError(t, json.Unmarshal(body, &params), string(body))
-	again, err := json.Marshal(params)
-	require.NoError(t, err)
-	var sent, understood map[string]any
-	require.NoError(t, json.Unmarshal(body, &sent))
-	require.NoError(t, json.Unmarshal(again, &understood))
-	if sent["model"] == "" {
-		delete(sent, "model") // the library leaves an empty one out
-	}
-	delete(sent, "stream") // is not among the parameters: a method of its own asks for it
-	require.Equal(t, sent, understood)
+	familytest.Understood(t, body, &params, "stream") // a method of its own asks for a stream
 	return params
 }
 

@@ -1,32 +1,15 @@
 package messages_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/messages"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/llm"
-	"github.com/fareway/fareway/plugins/tokens"
 )
-
-func decodeBody(t testing.TB, body string) (*families.Request, *families.Error) {
-	t.Helper()
-	doc, err := families.Parse([]byte(body))
-	require.Nil(t, err, "parsing %s", body)
-	return messages.Server{}.Decode(doc, families.Rules{})
-}
-
-func accepted(t testing.TB, body string) *families.Request {
-	t.Helper()
-	req, err := decodeBody(t, body)
-	require.Nil(t, err, "decoding %s", body)
-	return req
-}
 
 // with makes a request with one user message and more members.
 func with(members string) string {
@@ -34,14 +17,6 @@ func with(members string) string {
 }
 
 func turns(list string) string { return `{"model":"auto","messages":[` + list + `]}` }
-
-func text(role llm.Role, texts ...string) llm.Message {
-	m := llm.Message{Role: role}
-	for _, s := range texts {
-		m.Parts = append(m.Parts, llm.Text(s))
-	}
-	return m
-}
 
 const (
 	calling = `{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t1","name":"f","input":{"q": 1}}]}`
@@ -219,7 +194,7 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decodeBody(t, tt.body)
+			_, err := decoded(t, tt.body)
 			require.NotNil(t, err)
 			require.Equal(t, tt.code, err.Code)
 			require.Equal(t, 400, err.Status)
@@ -228,74 +203,19 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What agents and client libraries really send, with their texts replaced and shortened.
-func captures(t testing.TB) map[string]string {
-	t.Helper()
-	files, err := filepath.Glob("testdata/requests/*.json")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	all := make(map[string]string)
-	for _, file := range files {
-		body, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all[strings.TrimSuffix(filepath.Base(file), ".json")] = string(body)
-	}
-	return all
-}
-
-func TestDecodeCaptures(t *testing.T) {
+func TestCaptures(t *testing.T) {
 	t.Parallel()
-	for name, body := range captures(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			req, err := decodeBody(t, body)
-			if name == "sdk-anthropic-7" { // a thread continued with nothing but the result (GAP-103)
-				require.NotNil(t, err)
-				require.Contains(t, err.Message, "send the whole conversation")
-				return
-			}
-			require.Nil(t, err)
-			require.NotEmpty(t, req.LLM.Messages)
-			require.Greater(t, tokens.Estimate(req.LLM), int64(4*len(req.LLM.Messages)))
-		})
-	}
-}
-
-func FuzzDecode(f *testing.F) {
-	for _, body := range captures(f) {
-		f.Add([]byte(body))
-	}
-	f.Add([]byte(turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[` + image + `]}]}`)))
-	f.Add([]byte(with(`"output_format":{"type":"json_schema","schema":{"a":[1]}}`)))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		doc, err := families.Parse(body)
-		if err != nil {
-			return
+	familytest.Captures(t, family, map[string]families.Error{
+		"sdk-anthropic-7": {Code: families.InvalidRequest, Message: "send the whole conversation"}, // a thread continued with nothing but the result (GAP-103)
+	}, func(t *testing.T, req *families.Request) {
+		if sent := checkSent(t, req.LLM); sent != nil {
+			official(t, sent)
 		}
-		checkRead(t, doc, families.Rules{})
-		checkRead(t, doc, families.Rules{StructuredOutput: true})
 	})
 }
 
-// checkRead is FuzzDecode for one set of rules.
-func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
-	req, err := messages.Server{}.Decode(doc, rules)
-	if err != nil {
-		require.Equal(t, 400, err.Status)
-		require.NotEmpty(t, err.Message)
-		require.Nil(t, req)
-		return
-	}
-	calls := map[string]bool{}
-	for _, m := range req.LLM.Messages {
-		for _, p := range m.Parts {
-			if p.Call != nil {
-				require.Equal(t, llm.RoleAssistant, m.Role)
-				calls[p.Call.ID] = true
-			}
-		}
-		require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
-	}
-	require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
-	checkSent(t, req.LLM)
+func FuzzDecode(f *testing.F) {
+	familytest.FuzzDecode(f, family, func(t *testing.T, req *families.Request) { checkSent(t, req.LLM) },
+		turns(calling+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[`+image+`]}]}`),
+		with(`"output_format":{"type":"json_schema","schema":{"a":[1]}}`))
 }

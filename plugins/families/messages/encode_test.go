@@ -1,9 +1,7 @@
 package messages_test
 
 import (
-	"encoding/json"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -11,61 +9,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-func newEncoder() families.Encoder {
-	return messages.Server{}.NewEncoder(nil, families.Head{ID: "1", Created: 1, Model: "auto", InputEstimate: 9})
-}
-
-// stream encodes a whole stream.
-func stream(events []llm.Event, end families.End) string {
-	e := newEncoder()
-	b := e.AppendStart(nil)
-	for _, ev := range events {
-		b = e.AppendEvent(b, ev)
-	}
-	return string(e.AppendEnd(b, end))
-}
-
-// whole encodes the same events as one JSON body.
-func whole(events []llm.Event, end families.End) string {
-	var reply llm.Reply
-	for _, ev := range events {
-		reply.Add(ev)
-	}
-	reply.Close()
-	return string(newEncoder().AppendReply(nil, &reply, end))
-}
-
-// event is one event of a stream as it was written.
-type event struct{ name, data string }
-
-// frames splits a stream, which has to consist of pairs of an event and a data line.
-func frames(t require.TestingT, s string) []event {
-	require.True(t, strings.HasSuffix(s, "\n\n"))
-	var all []event
-	for _, frame := range strings.Split(strings.TrimSuffix(s, "\n\n"), "\n\n") {
-		first, second, ok := strings.Cut(frame, "\n")
-		require.True(t, ok, frame)
-		name, isEvent := strings.CutPrefix(first, "event: ")
-		data, isData := strings.CutPrefix(second, "data: ")
-		require.True(t, isEvent && isData, frame)
-		var typed struct{ Type string }
-		require.NoError(t, json.Unmarshal([]byte(data), &typed), data)
-		require.Equal(t, name, typed.Type)
-		all = append(all, event{name, data})
-	}
-	return all
-}
 
 // accumulate reads a stream as the official library does.
 func accumulate(t require.TestingT, s string) anthropic.Message {
 	var m anthropic.Message
 	for _, f := range frames(t, s) {
 		var ev anthropic.MessageStreamEventUnion
-		require.NoError(t, ev.UnmarshalJSON([]byte(f.data)))
+		require.NoError(t, ev.UnmarshalJSON([]byte(f.Data)))
 		require.NoError(t, m.Accumulate(ev))
 	}
 	return m
@@ -83,28 +37,6 @@ func parse(t require.TestingT, body string) anthropic.Message {
 	return m
 }
 
-func say(pieces ...string) []llm.Event {
-	var events []llm.Event
-	for _, p := range pieces {
-		events = append(events, llm.Event{Kind: llm.EventText, Text: p})
-	}
-	return events
-}
-
-func begin(i int, id, name string) llm.Event {
-	return llm.Event{Kind: llm.EventToolCall, Index: i, ID: id, Name: name}
-}
-
-func arguments(i int, piece string) llm.Event {
-	return llm.Event{Kind: llm.EventToolArguments, Index: i, Text: piece}
-}
-
-func end(i int) llm.Event { return llm.Event{Kind: llm.EventToolEnd, Index: i} }
-
-func used(input, output int64) *llm.Usage {
-	return &llm.Usage{Input: llm.Count(input), Output: llm.Count(output)}
-}
-
 func TestStreamGolden(t *testing.T) {
 	t.Parallel()
 	t.Run("E18 SSE-16 SSE-17 SSE-18 SSE-19 SSE-24 SSE-48 a text reply byte by byte", func(t *testing.T) {
@@ -116,31 +48,31 @@ func TestStreamGolden(t *testing.T) {
 	})
 	t.Run("E21 SSE-30 SSE-34 SSE-49 an error after the start", func(t *testing.T) {
 		t.Parallel()
-		e := newEncoder()
+		e := family.NewEncoder()
 		e.AppendEvent(e.AppendStart(nil), say("Hel")[0])
 		got := e.AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Message: "The model route failed."})
 		require.Equal(t, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"upstream_error\",\"message\":\"The model route failed.\"},\"usage\":{\"billing_pending\":true}}\n\n", string(got))
 	})
 	t.Run("GAP-42 the frame has the code of its own", func(t *testing.T) {
 		t.Parallel()
-		got := newEncoder().AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError, Message: "m"})
+		got := family.NewEncoder().AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError, Message: "m"})
 		require.Contains(t, string(got), `"error":{"type":"stream_error","message":"m"}`)
 	})
 	t.Run("SSE-27 GAP-64 a keep-alive is a ping, before the start as well", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, "event: ping\ndata: {\"type\":\"ping\"}\n\n", string(newEncoder().AppendKeepAlive(nil)))
+		require.Equal(t, "event: ping\ndata: {\"type\":\"ping\"}\n\n", string(family.NewEncoder().AppendKeepAlive(nil)))
 	})
 	t.Run("E25 TOOL-01 a tool call in two pieces", func(t *testing.T) {
 		t.Parallel()
 		got := frames(t, stream([]llm.Event{begin(0, "call_1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`)},
 			families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2)}))
-		require.Equal(t, []event{
-			{"content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_1","name":"f","input":{}}}`},
-			{"content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\""}}`},
-			{"content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":":1}"}}`},
-			{"content_block_stop", `{"type":"content_block_stop","index":0}`},
-			{"message_delta", `{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":0,"billing_pending":false}}`},
-			{"message_stop", `{"type":"message_stop"}`},
+		require.Equal(t, []familytest.Frame{
+			{Name: "content_block_start", Data: `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_1","name":"f","input":{}}}`},
+			{Name: "content_block_delta", Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\""}}`},
+			{Name: "content_block_delta", Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":":1}"}}`},
+			{Name: "content_block_stop", Data: `{"type":"content_block_stop","index":0}`},
+			{Name: "message_delta", Data: `{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":0,"billing_pending":false}}`},
+			{Name: "message_stop", Data: `{"type":"message_stop"}`},
 		}, got[1:])
 	})
 }
@@ -176,7 +108,7 @@ func TestBlocksFollowEachOther(t *testing.T) {
 			var got []string
 			for _, f := range frames(t, stream(tt.events, families.End{})) {
 				var ev anthropic.MessageStreamEventUnion
-				require.NoError(t, ev.UnmarshalJSON([]byte(f.data)))
+				require.NoError(t, ev.UnmarshalJSON([]byte(f.Data)))
 				at := string(rune('0' + ev.Index))
 				switch ev.Type {
 				case "content_block_start":
@@ -303,53 +235,12 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// legal draws the events of a reply: text and whole calls in order, the pieces of neighbouring calls mixed.
-func legal(t *rapid.T) []llm.Event {
-	var events []llm.Event
-	calls := 0
-	for range rapid.IntRange(0, 4).Draw(t, "segments") {
-		events = append(events, say(rapid.SliceOfN(rapid.String(), 0, 4).Draw(t, "text")...)...)
-		group := make([][]llm.Event, rapid.IntRange(0, 3).Draw(t, "calls"))
-		for i := range group {
-			at := calls + i
-			whole := rapid.SampledFrom([]string{"", "{}", `{"q":1}`, `{"text":"a \"b\" \u00e9 é","list":[1,2,{"x":null}]}`}).Draw(t, "arguments")
-			events = append(events, begin(at, "call_"+string(rune('a'+at)), "f"))
-			for len(whole) > 0 {
-				n := rapid.IntRange(1, len(whole)).Draw(t, "piece")
-				for n < len(whole) && whole[n]&0xC0 == 0x80 {
-					n++
-				}
-				group[i] = append(group[i], arguments(at, whole[:n]))
-				whole = whole[n:]
-			}
-			if rapid.Bool().Draw(t, "ends") {
-				group[i] = append(group[i], end(at))
-			}
-		}
-		calls += len(group)
-		for {
-			var left []int
-			for i := range group {
-				if len(group[i]) > 0 {
-					left = append(left, i)
-				}
-			}
-			if len(left) == 0 {
-				break
-			}
-			i := rapid.SampledFrom(left).Draw(t, "next")
-			events, group[i] = append(events, group[i][0]), group[i][1:]
-		}
-	}
-	return events
-}
-
 func TestStreamAndReplyAgree(t *testing.T) {
 	t.Parallel()
 	t.Run("GAP-12 STOP-05 both hold the same content", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			events := legal(t)
+			events := familytest.DrawReply(t, callArguments())
 			end := families.End{Finish: rapid.SampledFrom([]llm.FinishReason{llm.FinishStop, llm.FinishLength, llm.FinishToolCalls, llm.FinishPolicy}).Draw(t, "finish"),
 				Usage: used(10, 2), Billed: 6000}
 			streamed, body := accumulate(t, stream(events, end)), parse(t, whole(events, end))
@@ -375,7 +266,7 @@ func TestStreamAndReplyAgree(t *testing.T) {
 
 // Not parallel: allocations are counted for the whole process.
 func TestDeltasAllocateNothing(t *testing.T) {
-	e := newEncoder()
+	e := family.NewEncoder()
 	b := e.AppendEvent(make([]byte, 0, 1<<12), say("first")[0])
 	ev := say("a piece of the reply, with \"quotes\"")[0]
 	require.Zero(t, testing.AllocsPerRun(100, func() { b = e.AppendEvent(b[:0], ev) }))

@@ -4,10 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -15,12 +13,6 @@ import (
 func TestStructuredOutput(t *testing.T) {
 	t.Parallel()
 	const format = `{"type":"json_schema","schema":{"type":"object"}}`
-	decode := func(t *testing.T, members string) (*families.Request, *families.Error) {
-		t.Helper()
-		doc, err := families.Parse([]byte(with(members)))
-		require.Nil(t, err)
-		return messages.Server{}.Decode(doc, families.Rules{StructuredOutput: true})
-	}
 	schema := &llm.Format{Kind: llm.FormatJSONSchema, Name: "response", Schema: []byte(`{"type":"object"}`)}
 	for name, tt := range map[string]struct {
 		members string
@@ -36,7 +28,7 @@ func TestStructuredOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req, err := decode(t, tt.members)
+			req, err := family.Decode(t, with(tt.members), families.Rules{StructuredOutput: true})
 			require.Nil(t, err)
 			require.Equal(t, tt.want, req.LLM.Format)
 		})
@@ -54,7 +46,7 @@ func TestStructuredOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decode(t, tt.members)
+			_, err := family.Decode(t, with(tt.members), families.Rules{StructuredOutput: true})
 			require.NotNil(t, err)
 			require.Equal(t, tt.code, err.Code)
 		})
@@ -62,21 +54,5 @@ func TestStructuredOutput(t *testing.T) {
 	t.Run("STRUCT-05 STRUCT-06 GAP-76 off, nothing of it is read", func(t *testing.T) {
 		t.Parallel()
 		require.Nil(t, accepted(t, with(`"output_format":`+format+`,"output_config":7`)).LLM.Format)
-	})
-}
-
-// TestFormatRoundTrip: what a provider sends upstream is read here as the same format.
-func TestFormatRoundTrip(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		// The family has a schema and nothing else.
-		want := &llm.Format{Kind: llm.FormatJSONSchema, Name: "response", Schema: []byte(rapid.SampledFrom([]string{`{}`, `{"type":"object"}`}).Draw(t, "schema"))}
-		body, err := messages.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}, MaxTokens: 10, Model: "m", Format: want})
-		require.NoError(t, err)
-		doc, refusal := families.Parse(body)
-		require.Nil(t, refusal)
-		req, refusal := messages.Server{}.Decode(doc, families.Rules{StructuredOutput: true})
-		require.Nil(t, refusal)
-		require.Equal(t, want, req.LLM.Format)
 	})
 }

@@ -1,10 +1,6 @@
 package messages_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,16 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/families/messages"
-	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm"
-	"github.com/fareway/fareway/plugins/sse"
 )
 
-// aText draws text of valid UTF-8 that is not blank and has no blanks at its end.
+// aText draws text that is not blank and has no blanks at its end.
 func aText() *rapid.Generator[string] {
 	return rapid.Map(rapid.StringN(0, 12, -1), func(s string) string { return string([]rune(s)) + "." })
+}
+
+// callArguments draws objects, the only arguments that this family can express.
+func callArguments() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"", "{}", `{"q":1}`, `{"text":"a \"b\" \u00e9 é","list":[1,2,{"x":null}]}`})
 }
 
 func someTexts(t *rapid.T, role llm.Role) llm.Message {
@@ -33,22 +32,9 @@ func someTexts(t *rapid.T, role llm.Role) llm.Message {
 // decide.
 func canonical() *rapid.Generator[*llm.Request] {
 	return rapid.Custom(func(t *rapid.T) *llm.Request {
-		req := &llm.Request{MaxTokens: rapid.Int64Range(1, 1<<40).Draw(t, "allowance"),
-			Stop: rapid.SliceOfNDistinct(aText(), 0, 4, rapid.ID).Draw(t, "stop")}
-		if len(req.Stop) == 0 {
-			req.Stop = nil
-		}
-		for i := range rapid.IntRange(0, 3).Draw(t, "tools") {
-			req.Tools = append(req.Tools, llm.Tool{Name: "f" + strconv.Itoa(i), Description: rapid.String().Draw(t, "description"),
-				Schema: []byte(rapid.SampledFrom([]string{`{"type":"object"}`, `{"type":"object","properties":{"a":{"enum":["x y",1]}}}`}).Draw(t, "schema"))})
-		}
-		if len(req.Tools) > 0 {
-			req.ToolChoice = rapid.SampledFrom([]llm.ToolChoice{{}, {Mode: llm.ToolNone}, {Mode: llm.ToolRequired}, {Mode: llm.ToolNamed, Name: "f0"}}).Draw(t, "choice")
-		}
-		if rapid.Bool().Draw(t, "has temperature") {
-			temperature := rapid.Float64Range(0, 1).Draw(t, "temperature")
-			req.Temperature = &temperature
-		}
+		req := &llm.Request{MaxTokens: rapid.Int64Range(1, 1<<40).Draw(t, "allowance"), Stop: familytest.DrawStop(t, aText())}
+		familytest.DrawTools(t, req, `{"type":"object"}`, `{"type":"object","properties":{"a":{"enum":["x y",1]}}}`)
+		req.Temperature = familytest.DrawTemperature(t, 1)
 		if rapid.Bool().Draw(t, "has system") {
 			req.Messages = append(req.Messages, someTexts(t, llm.RoleSystem))
 		}
@@ -84,114 +70,25 @@ func exchange(t *rapid.T, ids *int) []llm.Message {
 	return append([]llm.Message{reply}, answers...)
 }
 
-func TestDecodingAnEncodedRequestGivesItBack(t *testing.T) {
+func TestRoundTrips(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		req := canonical().Draw(rt, "request")
-		body, err := messages.EncodeRequest(nil, req)
-		require.NoError(rt, err)
-		require.Equal(rt, &families.Request{LLM: req, Stream: true}, accepted(t, string(body)))
+	familytest.RoundTrips(t, family, familytest.Draws{
+		Requests:  canonical(),
+		Arguments: callArguments(),
+		// The family has a schema and nothing else.
+		Formats: rapid.Custom(func(t *rapid.T) *llm.Format {
+			return &llm.Format{Kind: llm.FormatJSONSchema, Name: "response", Schema: familytest.DrawSchema(t)}
+		}),
+		Usage: rapid.Custom(func(t *rapid.T) *llm.Usage {
+			return &llm.Usage{Input: familytest.DrawCount(t, "input"), CacheRead: familytest.DrawCount(t, "read"),
+				CacheWrite: familytest.DrawCount(t, "written"), Output: familytest.DrawCount(t, "output")}
+		}),
 	})
 }
 
-// fold is what a reader makes of a reply. On the wire no arguments are an empty object (GAP-84).
-func fold(events []llm.Event) ([]llm.Item, llm.FinishReason, *llm.Usage) {
-	var reply llm.Reply
-	for _, ev := range events {
-		reply.Add(ev)
-	}
-	reply.Close()
-	var items []llm.Item
-	for _, item := range reply.Items {
-		if item.Call != nil && item.Call.Arguments == "" {
-			item.Call.Arguments = "{}"
-		}
-		if item.Call != nil || item.Text != "" {
-			items = append(items, item)
-		}
-	}
-	return items, reply.Finish, reply.Usage
-}
-
-func TestDecodingAnEncodedReplyGivesItBack(t *testing.T) {
+func TestStreams(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		events := legal(t)
-		items, _, _ := fold(events)
-		ending := families.End{Finish: rapid.SampledFrom([]llm.FinishReason{llm.FinishStop, llm.FinishLength, llm.FinishPolicy}).Draw(t, "finish"),
-			Usage: used(rapid.Int64Range(0, 99).Draw(t, "input"), rapid.Int64Range(0, 99).Draw(t, "output"))}
-		ending.Usage.CacheRead, ending.Usage.CacheWrite = llm.Count(rapid.Int64Range(0, 9).Draw(t, "read")), llm.Count(rapid.Int64Range(0, 9).Draw(t, "written"))
-		finish := ending.Finish
-		for _, item := range items {
-			if item.Call != nil && finish == llm.FinishStop {
-				finish = llm.FinishToolCalls
-			}
-		}
-		check := func(got []llm.Event, err error) {
-			require.NoError(t, err)
-			var order wire.Order
-			require.NoError(t, order.Check(llm.Event{Kind: llm.EventAccepted}))
-			for _, ev := range got {
-				require.NoError(t, order.Check(ev))
-			}
-			require.True(t, order.Finished())
-			gotItems, gotFinish, gotUsage := fold(got)
-			require.Equal(t, items, gotItems)
-			require.Equal(t, finish, gotFinish)
-			require.Equal(t, ending.Usage, gotUsage)
-		}
-		check(readStream([]byte(stream(events, ending))))
-		check(readWhole(whole(events, ending)))
-	})
-}
-
-// readStream reads a stream as a provider does.
-func readStream(stream []byte) ([]llm.Event, error) {
-	var events []llm.Event
-	d := messages.NewDecoder(func(ev llm.Event) error { events = append(events, ev); return nil })
-	reader := sse.NewReader(bytes.NewReader(stream), 1<<20)
-	for {
-		ev, err := reader.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return events, d.Close()
-		}
-		if err != nil {
-			return events, err
-		}
-		if err := d.Data(ev.Data); err != nil {
-			return events, err
-		}
-	}
-}
-
-func TestStreamCutAtEveryByte(t *testing.T) {
-	t.Parallel()
-	whole := stream(append(say("a", "b"), begin(0, "c", "f"), arguments(0, `{"q":1}`), end(0)), families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2)})
-	for at := range len(whole) {
-		events, err := readStream([]byte(whole[:at]))
-		require.Equal(t, llm.ErrBroken, llm.KindOf(err), "cut after %d bytes", at)
-		for _, ev := range events {
-			require.NotEqual(t, llm.EventFinish, ev.Kind)
-		}
-	}
-	_, err := readStream([]byte(whole))
-	require.NoError(t, err)
-}
-
-// What clients send can be sent on, and is then read as the same conversation.
-func TestEncodeCaptures(t *testing.T) {
-	t.Parallel()
-	for name, body := range captures(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			req, refused := decodeBody(t, body)
-			if refused != nil {
-				require.Equal(t, "sdk-anthropic-7", name)
-				return
-			}
-			official(t, checkSent(t, req.LLM))
-		})
-	}
+	familytest.Streams(t, family)
 }
 
 // checkSent fails if a request that was read cannot be sent on, or is then read as another one, and returns what is
@@ -244,37 +141,10 @@ func said(req *llm.Request, role llm.Role) []string {
 	return all
 }
 
-// FuzzDecoder checks that no stream makes the decoder break the rules of events, and that the finish comes
-// last and once, or an error instead.
 func FuzzDecoder(f *testing.F) {
-	golden, err := os.ReadFile("testdata/e18.txt")
-	require.NoError(f, err)
-	f.Add(golden)
-	for _, data := range [][]string{
-		{started, blockStart("0", `{"type":"tool_use","id":"t","name":"f","input":{"q":1}}`), blockStop("0"), ended("tool_use"), stopped},
-		{started, blockStart("0", `{"type":"tool_use","name":"f"}`), inputDelta("0", `{"q":`), textDelta(`\ud83d`), blockStart("1", `{"type":"tool_use","id":"t","name":"g"}`), inputDelta("1", "x"), blockStop("1"), stopped},
-		{started, `{"type":"error","error":{"type":"overloaded_error"}}`}, {started, blockStart("0", `{"type":"thinking","thinking":"h"}`), ended("refusal"), stopped},
-	} {
-		var stream []byte
-		for _, d := range data {
-			stream = sse.Append(stream, "", []byte(d))
-		}
-		f.Add(stream)
-	}
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		var order wire.Order
-		require.NoError(t, order.Check(llm.Event{Kind: llm.EventAccepted}))
-		d := messages.NewDecoder(func(ev llm.Event) error {
-			require.NoError(t, order.Check(ev))
-			return nil
-		})
-		reader := sse.NewReader(bytes.NewReader(stream), 1<<16)
-		for {
-			ev, err := reader.Next()
-			if err != nil || d.Data(ev.Data) != nil {
-				break
-			}
-		}
-		require.Equal(t, d.Close() == nil, order.Finished())
-	})
+	familytest.FuzzDecoder(f, family, "testdata/e18.txt",
+		[]string{started, blockStart("0", `{"type":"tool_use","id":"t","name":"f","input":{"q":1}}`), blockStop("0"), ended("tool_use"), stopped},
+		[]string{started, blockStart("0", `{"type":"tool_use","name":"f"}`), inputDelta("0", `{"q":`), textDelta(`\ud83d`), blockStart("1", `{"type":"tool_use","id":"t","name":"g"}`), inputDelta("1", "x"), blockStop("1"), stopped},
+		[]string{started, `{"type":"error","error":{"type":"overloaded_error"}}`},
+		[]string{started, blockStart("0", `{"type":"thinking","thinking":"h"}`), ended("refusal"), stopped})
 }

@@ -1,45 +1,21 @@
 package responses_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/families/responses"
 	"github.com/fareway/fareway/plugins/llm"
-	"github.com/fareway/fareway/plugins/tokens"
 )
-
-func decodeBody(t testing.TB, body string) (*families.Request, *families.Error) {
-	t.Helper()
-	doc, err := families.Parse([]byte(body))
-	require.Nil(t, err, "parsing %s", body)
-	return responses.Server{}.Decode(doc, families.Rules{})
-}
-
-func accepted(t testing.TB, body string) *families.Request {
-	t.Helper()
-	req, err := decodeBody(t, body)
-	require.Nil(t, err, "decoding %s", body)
-	return req
-}
 
 // with makes a request with a short input and more members.
 func with(members string) string { return `{"model":"auto","input":"hi",` + members + `}` }
 
 func items(list string) string { return `{"model":"auto","input":[` + list + `]}` }
-
-func text(role llm.Role, texts ...string) llm.Message {
-	m := llm.Message{Role: role}
-	for _, s := range texts {
-		m.Parts = append(m.Parts, llm.Text(s))
-	}
-	return m
-}
 
 const (
 	call = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"q\":1}"}`
@@ -228,7 +204,7 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decodeBody(t, tt.body)
+			_, err := decoded(t, tt.body)
 			require.NotNil(t, err)
 			require.Equal(t, tt.code, err.Code)
 			require.Equal(t, 400, err.Status)
@@ -244,82 +220,24 @@ type refusal struct {
 	text       string
 }
 
-// What agents and client libraries really send, with their texts replaced and shortened.
-func captures(t testing.TB) map[string]string {
-	t.Helper()
-	files, err := filepath.Glob("testdata/requests/*.json")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	all := make(map[string]string)
-	for _, file := range files {
-		body, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all[strings.TrimSuffix(filepath.Base(file), ".json")] = string(body)
-	}
-	return all
-}
-
-func TestDecodeCaptures(t *testing.T) {
+func TestCaptures(t *testing.T) {
 	t.Parallel()
 	// Agents that declare hosted tools, namespaces and grammars, unless told not to.
-	hosted := map[string]bool{
-		"cline-openai-native-1": true, "cline-openai-native-2": true, "codex-1": true, "codex-2": true,
-		"cx-55min-1": true, "cx-55min-2": true, "cx-56luna-1": true,
+	hosted := make(map[string]families.Error)
+	for _, name := range []string{"cline-openai-native-1", "cline-openai-native-2", "codex-1", "codex-2", "cx-55min-1", "cx-55min-2", "cx-56luna-1"} {
+		hosted[name] = families.Error{Code: families.UnsupportedField, Message: "tools"}
 	}
-	for name, body := range captures(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			req, err := decodeBody(t, body)
-			if hosted[name] {
-				require.NotNil(t, err)
-				require.Equal(t, families.UnsupportedField, err.Code)
-				return
-			}
-			require.Nil(t, err)
-			require.NotEmpty(t, req.LLM.Messages)
-		})
-	}
+	familytest.Captures(t, family, hosted, func(t *testing.T, req *families.Request) { official(t, checkSent(t, req.LLM)) })
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, body := range captures(f) {
-		f.Add([]byte(body))
-	}
-	f.Add([]byte(items(call + `,{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"ok"}]}`)))
-	f.Add([]byte(with(`"text":{"format":{"type":"json_schema","schema":{"a":[1]}}}`)))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		doc, err := families.Parse(body)
-		if err != nil {
-			return
+	familytest.FuzzDecode(f, family, func(t *testing.T, req *families.Request) {
+		for i, m := range req.LLM.Messages {
+			require.False(t, i > 0 && m.Role == llm.RoleAssistant && req.LLM.Messages[i-1].Role == m.Role, "two turns of the assistant")
 		}
-		checkRead(t, doc, families.Rules{})
-		checkRead(t, doc, families.Rules{StructuredOutput: true})
-	})
-}
-
-// checkRead is FuzzDecode for one set of rules.
-func checkRead(t *testing.T, doc *families.Document, rules families.Rules) {
-	req, err := responses.Server{}.Decode(doc, rules)
-	if err != nil {
-		require.Equal(t, 400, err.Status)
-		require.NotEmpty(t, err.Message)
-		require.Nil(t, req)
-		return
-	}
-	calls := map[string]bool{}
-	for i, m := range req.LLM.Messages {
-		for _, p := range m.Parts {
-			if p.Call != nil {
-				require.Equal(t, llm.RoleAssistant, m.Role)
-				calls[p.Call.ID] = true
-			}
-		}
-		require.True(t, m.Role != llm.RoleTool || calls[m.CallID], "a result without its call")
-		require.False(t, i > 0 && m.Role == llm.RoleAssistant && req.LLM.Messages[i-1].Role == m.Role, "two turns of the assistant")
-	}
-	require.GreaterOrEqual(t, tokens.Bound(req.LLM), tokens.Estimate(req.LLM))
-	// Whatever was sent is repeated, and the reply is still JSON on one line.
-	stream := string(responses.Server{}.NewEncoder(req, families.Head{ID: "1", Model: "auto"}).AppendStart(nil))
-	require.Len(t, frames(t, stream), 2)
-	checkSent(t, req.LLM)
+		// Whatever was sent is repeated, and the reply is still JSON on one line.
+		require.Len(t, frames(t, string(responses.Server{}.NewEncoder(req, familytest.Head).AppendStart(nil))), 2)
+		checkSent(t, req.LLM)
+	}, items(call+`,{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"ok"}]}`),
+		with(`"text":{"format":{"type":"json_schema","schema":{"a":[1]}}}`))
 }

@@ -12,33 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/families/responses"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-func newEncoder() families.Encoder {
-	return responses.Server{}.NewEncoder(&families.Request{}, families.Head{ID: "1", Created: 1, Model: "auto"})
-}
-
-// stream encodes a whole stream.
-func stream(events []llm.Event, end families.End) string {
-	e := newEncoder()
-	b := e.AppendStart(nil)
-	for _, ev := range events {
-		b = e.AppendEvent(b, ev)
-	}
-	return string(e.AppendEnd(b, end))
-}
-
-// whole encodes the same events as one JSON body.
-func whole(events []llm.Event, end families.End) string {
-	var reply llm.Reply
-	for _, ev := range events {
-		reply.Add(ev)
-	}
-	reply.Close()
-	return string(newEncoder().AppendReply(nil, &reply, end))
-}
 
 // event is one event of a stream: what it is in the official library, and as it was written.
 type event struct {
@@ -48,21 +25,13 @@ type event struct {
 
 // frames splits a stream of named and numbered events; a [DONE] at its end is cut off.
 func frames(t require.TestingT, s string) []event {
-	s = strings.TrimSuffix(s, "data: [DONE]\n\n")
-	require.True(t, strings.HasSuffix(s, "\n\n"))
 	var all []event
-	for i, frame := range strings.Split(strings.TrimSuffix(s, "\n\n"), "\n\n") {
-		first, second, ok := strings.Cut(frame, "\n")
-		require.True(t, ok, frame)
-		name, isEvent := strings.CutPrefix(first, "event: ")
-		data, isData := strings.CutPrefix(second, "data: ")
-		require.True(t, isEvent && isData, frame)
+	for i, f := range familytest.Frames(t, strings.TrimSuffix(s, "data: [DONE]\n\n")) {
 		var ev sdk.ResponseStreamEventUnion
-		require.NoError(t, ev.UnmarshalJSON([]byte(data)), data)
-		require.Equal(t, name, ev.Type)
+		require.NoError(t, ev.UnmarshalJSON([]byte(f.Data)), f.Data)
 		require.EqualValues(t, i, ev.SequenceNumber)
-		requireMembers(t, data, ev.AsAny())
-		all = append(all, event{ev, data})
+		requireMembers(t, f.Data, ev.AsAny())
+		all = append(all, event{ev, f.Data})
 	}
 	return all
 }
@@ -100,28 +69,6 @@ func requireMembers(t require.TestingT, text string, v any) {
 	}
 }
 
-func say(pieces ...string) []llm.Event {
-	var events []llm.Event
-	for _, p := range pieces {
-		events = append(events, llm.Event{Kind: llm.EventText, Text: p})
-	}
-	return events
-}
-
-func begin(i int, id, name string) llm.Event {
-	return llm.Event{Kind: llm.EventToolCall, Index: i, ID: id, Name: name}
-}
-
-func arguments(i int, piece string) llm.Event {
-	return llm.Event{Kind: llm.EventToolArguments, Index: i, Text: piece}
-}
-
-func end(i int) llm.Event { return llm.Event{Kind: llm.EventToolEnd, Index: i} }
-
-func used(input, output int64) *llm.Usage {
-	return &llm.Usage{Input: llm.Count(input), Output: llm.Count(output)}
-}
-
 const (
 	running = `{"id":"resp_1","object":"response","created_at":1,"status":"in_progress","error":null,"incomplete_details":null,` +
 		`"instructions":null,"max_output_tokens":null,"output":[],"parallel_tool_calls":true,"previous_response_id":null,"store":false,` +
@@ -149,24 +96,24 @@ func TestStreamGolden(t *testing.T) {
 	upstream := &families.Error{Status: 502, Code: families.UpstreamError, Message: "The model route failed."}
 	t.Run("E20 SSE-30 SSE-32 SSE-33 SSE-49 an error after the start", func(t *testing.T) {
 		t.Parallel()
-		e := newEncoder()
+		e := family.NewEncoder()
 		e.AppendEvent(e.AppendStart(nil), say("Hel")[0])
 		require.Equal(t, frame("5", "6"), string(e.AppendError(nil, upstream)))
 	})
 	t.Run("GAP-68 SSE-33 an error before the start", func(t *testing.T) {
 		t.Parallel()
-		got := string(newEncoder().AppendError(nil, upstream))
+		got := string(family.NewEncoder().AppendError(nil, upstream))
 		require.Equal(t, frame("0", "1"), got)
 		require.Len(t, frames(t, got), 2)
 	})
 	t.Run("GAP-42 both frames have the code of the stream", func(t *testing.T) {
 		t.Parallel()
-		got := string(newEncoder().AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError, Message: "m"}))
+		got := string(family.NewEncoder().AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError, Message: "m"}))
 		require.Equal(t, 2, strings.Count(got, `"code":"stream_error","message":"m"`))
 	})
 	t.Run("SSE-26 GAP-64 a keep-alive is a comment", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, ": keepalive\n\n", string(newEncoder().AppendKeepAlive(nil)))
+		require.Equal(t, ": keepalive\n\n", string(family.NewEncoder().AppendKeepAlive(nil)))
 	})
 	t.Run("E25 SSE-10 TOOL-01 a tool call in two pieces", func(t *testing.T) {
 		t.Parallel()
@@ -328,58 +275,12 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// legal draws the events of a reply: text, calls and their pieces, mixed in any order that is allowed. Text ends
-// the calls before it, so what they still have to say comes first.
-func legal(t *rapid.T) []llm.Event {
-	var events []llm.Event
-	var left [][]llm.Event // what open calls still have to say
-	calls := 0
-	for range rapid.IntRange(0, 20).Draw(t, "steps") {
-		switch rapid.SampledFrom([]string{"text", "call", "piece", "piece"}).Draw(t, "step") {
-		case "text":
-			for _, pieces := range left {
-				events = append(events, pieces...)
-			}
-			left = nil
-			events = append(events, say(rapid.String().Draw(t, "text"))...)
-		case "call":
-			at := calls
-			calls++
-			rest := rapid.SampledFrom([]string{"", "{}", `{"q":1}`, `{"text":"a \"b\" é"}`}).Draw(t, "arguments")
-			var pieces []llm.Event
-			for len(rest) > 0 {
-				n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
-				for n < len(rest) && rest[n]&0xC0 == 0x80 {
-					n++
-				}
-				pieces, rest = append(pieces, arguments(at, rest[:n])), rest[n:]
-			}
-			if rapid.Bool().Draw(t, "ends") {
-				pieces = append(pieces, end(at))
-			}
-			left = append(left, pieces)
-			events = append(events, begin(at, "call_"+string(rune('a'+at)), "f"))
-		case "piece":
-			if len(left) > 0 {
-				i := rapid.IntRange(0, len(left)-1).Draw(t, "call")
-				if len(left[i]) > 0 {
-					events, left[i] = append(events, left[i][0]), left[i][1:]
-				}
-			}
-		}
-	}
-	for _, pieces := range left {
-		events = append(events, pieces...)
-	}
-	return events
-}
-
 func TestStreamAndReplyAgree(t *testing.T) {
 	t.Parallel()
 	t.Run("GAP-12 SSE-09 SSE-10 both hold the same content, and so do the deltas", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			events := legal(t)
+			events := familytest.DrawReply(t, callArguments())
 			end := families.End{Finish: rapid.SampledFrom([]llm.FinishReason{llm.FinishStop, llm.FinishLength, llm.FinishToolCalls, llm.FinishPolicy}).Draw(t, "finish"),
 				Usage: used(10, 2), Billed: 6000}
 			body := whole(events, end)

@@ -1,0 +1,40 @@
+package chat_test
+
+import (
+	"testing"
+
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// family is this family as the tests that all families share see it.
+var family = familytest.Family{
+	Server:        chat.Server{},
+	EncodeRequest: chat.EncodeRequest,
+	NewDecoder:    func(send func(llm.Event) error) familytest.Decoder { return chat.NewDecoder(send) },
+	DecodeReply:   chat.DecodeReply,
+	Asked:         families.Request{Stream: true, IncludeUsage: true},
+	Ending:        `"finish_reason":"`,
+}
+
+// Short names, for the tables of the tests.
+var (
+	decoded, accepted = family.Decoded, family.Accepted
+	stream, whole     = familytest.Stream, family.Whole
+	read, readWhole   = family.Read, family.ReadWhole
+
+	begin, arguments, end = familytest.Begin, familytest.Arguments, familytest.End
+	used, usage           = familytest.Used, familytest.Spent
+)
+
+func text(s string) llm.Event { return llm.Event{Kind: llm.EventText, Text: s} }
+
+func finished(reason llm.FinishReason) llm.Event {
+	return llm.Event{Kind: llm.EventFinish, Finish: reason}
+}
+
+func BenchmarkDecode(b *testing.B) { familytest.BenchmarkDecode(b, family) }
+
+func BenchmarkText(b *testing.B) { familytest.BenchmarkText(b, family) }
