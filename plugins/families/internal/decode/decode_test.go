@@ -33,8 +33,11 @@ func TestHasMedia(t *testing.T) {
 		`[{"type":"input_file","file_data":"DATA:audio\/wav;base64,"}]`:                  true,
 		`[{"type":"file","file":{"mime_type":"\u0069mage/png"}}]`:                        true,
 		`[{"type":"text","type":"image"}]`:                                               true,
+		`[{"role":"assistant","audio":{"id":"a"}}]`:                                      true,
+		`[{"audio":{"id":"a"},"type":null}]`:                                             true,
 
 		`"image"`: false, `5`: false, `null`: false, `[]`: false, `["image",1]`: false, `{}`: false,
+		`[{"role":"assistant","audio":null}]`: false, `[{"audio":{},"type":"text"}]`: false,
 		`[{"type":"image","type":"text"}]`:                                                false,
 		`[{"type":"document","source":{"type":"base64","media_type":"application/pdf"}}]`: false,
 		`[{"type":"input_file","file_data":"data:application/pdf;base64,image/"}]`:        false,
@@ -52,6 +55,14 @@ func TestHasMediaLooksAtHostileNestingBriefly(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`[{"content":`, 400) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}]", 400)
 	require.False(t, decode.HasMedia(view(t, deep)))
+}
+
+// A look at the whole object for each of these members would be 100 GB to read.
+func TestHasMediaReadsAnObjectAFixedNumberOfTimes(t *testing.T) {
+	t.Parallel()
+	members := strings.Repeat(`,"audio":{}`, 100_000)
+	require.False(t, decode.HasMedia(view(t, `[{"type":"text"`+members+`}]`)))
+	require.True(t, decode.HasMedia(view(t, `[{"role":"assistant"`+members+`}]`)))
 }
 
 func TestCheckPrefersWhatIsNotOffered(t *testing.T) {

@@ -36,6 +36,7 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 		return false
 	}
 	var kind, content, output, source jsonview.View
+	spoken := false
 	for name, member := range v.Members() {
 		switch name {
 		case "type":
@@ -47,11 +48,13 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 		case "source":
 			source = member
 		case "audio":
-			// An assistant's earlier spoken answer, by reference, is a member of the message.
-			if member.Kind() == jsonview.Object && !v.Get("type").Set() {
-				return true
-			}
+			spoken = spoken || member.Kind() == jsonview.Object
 		}
+	}
+	// An assistant's earlier spoken answer, by reference, is a member of the message. This is judged after the
+	// walk: a look at the whole object for each of a million such members would take days.
+	if spoken && !kind.Set() {
+		return true
 	}
 	switch t, _ := kind.Str(); t {
 	case "image_url", "input_image", "image", "input_audio", "audio", "output_audio", "computer_screenshot":
