@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,8 +21,9 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler reads the request body, up to the HCL file's max_body, while all bodies together stay within
-// max_body_memory. It comes after the handler fareway_auth.
+// Handler reads the request body, up to the HCL file's max_body, while all bodies together, and what will be
+// made of them, stay within max_body_memory. A body has request_timeout to arrive. The handler comes after
+// fareway_auth.
 type Handler struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -37,11 +39,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
 		return next.ServeHTTP(w, r) // a body sent with a GET is ignored (GAP-33)
 	}
-	body := body{engine: call.Work.Engine(), limit: call.Work.Generation().Config.Gateway.MaxBody}
+	settings := call.Work.Generation().Config.Gateway
+	body := body{engine: call.Work.Engine(), limit: settings.MaxBody, memory: settings.MaxBodyMemory}
 	defer body.release()
+	// The server's own timeouts are the site's matter, and may allow a byte a minute. Not every writer has
+	// deadlines; those of real connections do.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(call.Start.Add(settings.RequestTimeout))
 	if refusal := body.read(r); refusal != nil {
+		// The deadline stays: without it a client that goes on trickling would keep the reply from being sent,
+		// for HTTP/1 looks for the end of the body first.
 		return call.Refuse(w, refusal)
 	}
+	// Left set it would end the reply: net/http goes on reading, in order to see the client leave.
+	_ = control.SetReadDeadline(time.Time{})
 	call.Body, call.BodyRead = body.bytes, time.Now()
 	return next.ServeHTTP(w, r)
 }
@@ -49,7 +60,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // body reads a request body within its limit and within the memory for all bodies.
 type body struct {
 	engine *engine.Engine
-	limit  int64
+	limit  int64 // of this body
+	memory int64 // of all bodies
 	bytes  []byte
 	taken  int64
 }
@@ -57,6 +69,12 @@ type body struct {
 // firstRead is the room that is made at first, in bytes; it doubles as the body arrives. A length that is
 // only claimed takes no memory.
 const firstRead = 16 << 10
+
+// objectCost is what an object in the body is reckoned at, in bytes. The smallest message or tool is under 30
+// bytes of text and takes up to 520 while it is decoded, so that a body made of a million of them would
+// otherwise cost twenty times what is set aside for it. In those of real clients an object has a hundred bytes
+// of text and more.
+const objectCost = 512
 
 func (b *body) read(r *http.Request) *families.Error {
 	if r.ContentLength > b.limit {
@@ -81,9 +99,11 @@ func (b *body) read(r *http.Request) *families.Error {
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return b.takeObjects()
 		case errors.As(err, &tooLarge): // a limit of the site's own
 			return b.tooLarge()
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return families.Invalid("The request body did not arrive in time. Send it faster, or send less.")
 		case err != nil:
 			return families.Invalid("The request body could not be read to its end.")
 		}
@@ -103,6 +123,19 @@ func (b *body) grow(size int64) bool {
 	copy(grown, b.bytes)
 	b.bytes = grown
 	return true
+}
+
+// takeObjects sets aside the memory that decoding the body will take.
+func (b *body) takeObjects() *families.Error {
+	size := int64(families.CountObjects(b.bytes)) * objectCost
+	if int64(len(b.bytes))+size > b.memory {
+		return b.tooLarge() // it would be when nothing else runs, too
+	}
+	if !b.engine.TakeBody(size) {
+		return overloaded()
+	}
+	b.taken += size
+	return nil
 }
 
 func (b *body) release() { b.engine.GiveBody(b.taken) }

@@ -97,6 +97,19 @@ func TestModel(t *testing.T) {
 	}
 }
 
+func TestCountObjects(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]int{
+		`{}`: 1, `{"a":{"b":[{},{ }]}}`: 4, `["{{{"]`: 0, `{"{":"}"}`: 1, `["\"{",{}]`: 1, `["\\",{}]`: 1, `["\\\"{",{}]`: 1, `["{","{",{}]`: 1,
+		// Not JSON: any number, in one pass.
+		``: 0, `{`: 1, `{"`: 1, `{"\`: 1, `{"\"`: 1, `"`: 0,
+	} {
+		require.Equal(t, want, families.CountObjects([]byte(body)), body)
+	}
+	require.Zero(t, families.CountObjects([]byte(`"`+strings.Repeat(`\"`, 1<<20))))
+	require.Zero(t, families.CountObjects([]byte(`"`+strings.Repeat(`\`, 1<<20))))
+}
+
 func TestErrorShape(t *testing.T) {
 	t.Parallel()
 	t.Run("ERR-03 ERR-06 ERR-07 type equals the code but for two", func(t *testing.T) {
