@@ -11,6 +11,7 @@ import (
 type Board struct {
 	Build   string // what the deployment says it is
 	Client  string // this suite
+	Own     string // the build that clauses of kind ops were tested on; "" when they were not
 	Results []Result
 }
 
@@ -34,7 +35,11 @@ func (b Board) sum() string {
 // WriteText prints the board for people: a line for each clause, with the detail under it.
 func (b Board) WriteText(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "build   %s\nclient  %s\n\n", b.Build, b.Client)
+	fmt.Fprintf(&out, "build   %s\nclient  %s\n", b.Build, b.Client)
+	if b.Own != "" {
+		fmt.Fprintf(&out, "own     %s (for what no client can see)\n", b.Own)
+	}
+	out.WriteString("\n")
 	for _, r := range b.Results {
 		fmt.Fprintf(&out, "%-8s  %-8s  %s\n", r.Status, r.ID, r.Clause)
 		if r.Detail != "" && r.Status != Pass {
@@ -49,7 +54,11 @@ func (b Board) WriteText(w io.Writer) error {
 // WriteMarkdown prints the board as a table.
 func (b Board) WriteMarkdown(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Build: %s  \nClient: %s  \n%s\n\n| clause | status | says | detail |\n|---|---|---|---|\n", cellText(b.Build), cellText(b.Client), b.sum())
+	fmt.Fprintf(&out, "Build: %s  \nClient: %s  \n", cellText(b.Build), cellText(b.Client))
+	if b.Own != "" {
+		fmt.Fprintf(&out, "Own gateways, for what no client can see: %s  \n", cellText(b.Own))
+	}
+	fmt.Fprintf(&out, "%s\n\n| clause | status | says | detail |\n|---|---|---|---|\n", b.sum())
 	for _, r := range b.Results {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", r.ID, r.Status, cellText(r.Clause), cellText(r.Detail))
 	}

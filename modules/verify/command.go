@@ -30,7 +30,7 @@ const keyVariable = "FAREWAY_KEY"
 type flags struct {
 	baseURL, key, keyFile string
 	areas                 []string
-	json, markdown        bool
+	json, markdown, ops   bool
 	limits                Limits
 }
 
@@ -48,9 +48,15 @@ what it may spend. The account should be used by nothing else meanwhile, for the
 run compares its balance before and after requests. The key comes from a file,
 from the environment (` + keyVariable + `) or from --key, and is never printed.
 
+What no client can see, such as what a route gets, takes --ops: gateways of this
+build, on this machine, over an upstream that is part of the command. They use
+none of the deployment's credits, and say nothing about it when its build is
+another.
+
 Exit status: 0, or 1 when a clause failed.`,
 		Example: "  " + keyVariable + "=fwk_... fareway gateway verify --base-url http://127.0.0.1:8484\n" +
-			"  fareway gateway verify --base-url https://api.example.com --key-file ./key --area STOP,SSE --json",
+			"  fareway gateway verify --base-url https://api.example.com --key-file ./key --area STOP,SSE --json\n" +
+			"  fareway gateway verify --base-url http://127.0.0.1:8484 --key-file ./key --ops --markdown",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -59,6 +65,7 @@ Exit status: 0, or 1 when a clause failed.`,
 	set.StringVar(&f.key, "key", "", "an API `KEY`; other users of this machine can see it while the command runs")
 	set.StringVar(&f.keyFile, "key-file", "", "a `FILE` that holds the API key")
 	set.StringSliceVar(&f.areas, "area", nil, "only these `AREAS` of the contract, such as STOP,SSE")
+	set.BoolVar(&f.ops, "ops", false, "also start gateways of this build over a scripted upstream, for what no client can see")
 	set.BoolVar(&f.json, "json", false, "print JSON: an array of objects with id, status, clause, detail and checked")
 	set.BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	set.Int64Var(&f.limits.Credits, "budget", f.limits.Credits, "spend at most about so many `CREDITS` (1 credit is one US cent)")
@@ -92,8 +99,14 @@ func (f *flags) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Verifying %s: at most %d requests, %d output tokens each, and about %d credits.\n",
 		target.base, f.limits.Requests, f.limits.Allowance, f.limits.Credits)
-	b := Board{Client: userAgent(), Results: Run(ctx, target, o)}
-	b.Build = target.build()
+	results, err := Run(ctx, target, o)
+	if err != nil {
+		return err
+	}
+	b := Board{Build: target.build(), Client: userAgent(), Results: results}
+	if o.Ops {
+		b.Own = "fareway/" + gateway.Version()
+	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Sent %d requests, which cost %d microcents (%d make one credit, a US cent).\n",
 		target.requests.Load(), target.spent.Load(), microcentsPerCredit)
 	if err := f.print(cmd.OutOrStdout(), b); err != nil {
@@ -116,7 +129,7 @@ func (f *flags) print(w io.Writer, b Board) error {
 }
 
 func (f *flags) options() (Options, error) {
-	var o Options
+	o := Options{Ops: f.ops}
 	known := areas()
 	for _, a := range f.areas {
 		a = strings.ToUpper(strings.TrimSpace(a))

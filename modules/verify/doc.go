@@ -20,5 +20,9 @@
 // Requests that many checks look at are sent once (memo). Checks of money run first and one by one, the others
 // side by side. What a run may send and spend is bounded by [Limits].
 //
+// Checks of kind ops (ops_*.go) run on gateways that the run starts: this executable as a child process over
+// plugins/providertest/upstream, one for each configuration that they need (gateKind), one check at a time. A
+// check has a customer of its own, says what the upstream answers, and is the operator through the admin API.
+//
 // Only the gateway's build imports this package.
 package verify

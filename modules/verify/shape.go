@@ -70,18 +70,18 @@ func object(members ...string) string {
 	return string(b)
 }
 
-// without is body with one member left out.
+// without is body with one member of the smallest request left out.
 func (t *T) without(s shape, name string, members ...string) string {
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(t.body(s, members...)), &all); err != nil {
-		panic(err)
+	if err := json.Unmarshal([]byte(t.body(s)), &all); err != nil {
+		panic(err) // body made it
 	}
 	delete(all, name)
 	b, err := json.Marshal(all)
 	if err != nil {
 		panic(err)
 	}
-	return string(b)
+	return object(append([]string{strings.TrimSuffix(strings.TrimPrefix(string(b), "{"), "}")}, members...)...)
 }
 
 func quote(s string) string {

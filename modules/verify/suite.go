@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,8 @@ import (
 // Options of a run.
 type Options struct {
 	Areas []string // areas of the contract, such as STOP; empty: all
+	// Ops also runs what takes a gateway of the run's own, which it starts: this build's, not the target's.
+	Ops bool
 	// Observe is told of each clause as soon as all of its checks have ended. nil: nobody is.
 	Observe func(Result)
 }
@@ -34,9 +37,27 @@ func apiChecks() []*Check {
 		structChecks(), authChecks(), streamChecks(), errorChecks())
 }
 
-// Run puts the target to all checks and returns a result for each clause of the register, in its order.
-func Run(ctx context.Context, target *Target, o Options) []Result {
-	return judge(perform(ctx, target, o.selected(apiChecks())), o, nil)
+// Run puts the target to all checks and returns a result for each clause of the register, in its order. An
+// error says why gateways of the run's own could not be started.
+func Run(ctx context.Context, target *Target, o Options) ([]Result, error) {
+	idle := make(map[string]string)
+	findings := perform(ctx, target, o.selected(apiChecks()))
+	if o.Ops {
+		more, err := performOps(ctx, slices.DeleteFunc(opsChecks(), func(c opsCheck) bool {
+			return !slices.ContainsFunc(strings.Fields(c.ids), o.chosen)
+		}))
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, more...)
+	} else {
+		for _, c := range opsChecks() {
+			for _, id := range strings.Fields(c.ids) {
+				idle[id] = "needs a gateway of its own (--ops)"
+			}
+		}
+	}
+	return judge(findings, o, idle), nil
 }
 
 // selected are the checks that prove a clause of the chosen areas.
@@ -76,9 +97,8 @@ func perform(ctx context.Context, target *Target, checks []*Check) []finding {
 	return findings
 }
 
-// judge makes one result for each chosen clause out of all findings. idle says why a kind of clause was not
-// run at all, where it was not.
-func judge(findings []finding, o Options, idle map[Kind]string) []Result {
+// judge makes one result for each chosen clause out of all findings. idle says, by clause, why there is none.
+func judge(findings []finding, o Options, idle map[string]string) []Result {
 	byID := make(map[string][]finding)
 	for _, f := range findings {
 		for _, id := range f.check.IDs {
@@ -90,7 +110,7 @@ func judge(findings []finding, o Options, idle map[Kind]string) []Result {
 		if !o.chosen(c.ID) {
 			continue
 		}
-		r := c.result(byID[c.ID], idle[c.Kind])
+		r := c.result(byID[c.ID], idle[c.ID])
 		if o.Observe != nil {
 			o.Observe(r)
 		}
@@ -104,14 +124,7 @@ func judge(findings []finding, o Options, idle map[Kind]string) []Result {
 func (c Clause) result(findings []finding, idle string) Result {
 	r := Result{ID: c.ID, Status: c.Idle, Clause: c.Text}
 	if len(findings) == 0 {
-		switch {
-		case idle != "":
-			r.Detail = idle
-		case c.Kind == Ops:
-			r.Detail = "needs a gateway of its own (--ops); no check yet"
-		default:
-			r.Detail = "no check yet"
-		}
+		r.Detail = cmp.Or(idle, "no check yet")
 		return r
 	}
 	worst := Pass

@@ -52,9 +52,16 @@ func TestContract(t *testing.T) {
 	limits.Credits = 1000
 	target, err := NewTarget(o.url, a.Key, limits)
 	require.NoError(t, err)
-	results := Run(t.Context(), target, Options{})
-	for i, r := range results {
-		if register[i].Kind != API {
+	results, err := Run(t.Context(), target, Options{Ops: true})
+	require.NoError(t, err)
+	proven := make(map[string]bool)
+	for _, id := range checkedIDs() {
+		proven[id] = true
+	}
+	for _, r := range results {
+		if !proven[r.ID] {
+			require.False(t, r.Checked)
+			require.Equal(t, "no check yet", r.Detail, r.ID)
 			continue
 		}
 		t.Run(r.ID, func(t *testing.T) {
@@ -63,6 +70,18 @@ func TestContract(t *testing.T) {
 		})
 	}
 	require.LessOrEqual(t, target.requests.Load(), DefaultLimits.Requests/2, "the bound leaves room for retries")
+}
+
+// checkedIDs are the clauses that some check proves.
+func checkedIDs() []string {
+	var ids []string
+	for _, c := range apiChecks() {
+		ids = append(ids, c.IDs...)
+	}
+	for _, c := range opsChecks() {
+		ids = append(ids, strings.Fields(c.ids)...)
+	}
+	return ids
 }
 
 // TestRegister: the register is whole, and checks prove nothing else.
@@ -89,6 +108,9 @@ func TestRegister(t *testing.T) {
 	for id, kind := range seen {
 		require.Equal(t, kind == API, proven[id], "%s has a check", id)
 	}
+	for _, id := range checkedIDs() {
+		require.Contains(t, seen, id)
+	}
 }
 
 // TestBoard is the golden test of what is printed.
@@ -100,7 +122,7 @@ func TestBoard(t *testing.T) {
 	found := func(status Status, detail string) finding {
 		return finding{check: new(Check), status: status, detail: detail}
 	}
-	b := Board{Build: "https://api.example.com (Caddy)", Client: "fareway-verify/v1.2.3", Results: []Result{
+	b := Board{Build: "https://api.example.com (Caddy)", Client: "fareway-verify/v1.2.3", Own: "fareway/v1.2.3", Results: []Result{
 		clause("GEN-01", Pending, "Every path is relative.").result([]finding{found(Pass, "")}, ""),
 		clause("GEN-02", Pending, "Three shapes | no more.").result([]finding{found(Pass, "seen from one key")}, ""),
 		clause("STOP-07", Pending, "It is not returned.").result([]finding{found(Pass, ""), found(Pending, "no route"), found(Fail, "it was returned")}, ""),
@@ -108,7 +130,7 @@ func TestBoard(t *testing.T) {
 		clause("CHAT-24", Excluded, "`seed` is refused.").result([]finding{found(Pass, "")}, ""),
 		clause("CHAT-25", Excluded, "`logprobs` is refused.").result([]finding{found(Fail, "it got 200")}, ""),
 		clause("CHAT-26", Excluded, "A penalty is refused.").result(nil, ""),
-		Clause{ID: "SSE-25", Kind: Ops, Idle: Pending, Text: "Keep-alives."}.result(nil, ""),
+		Clause{ID: "SSE-25", Kind: Ops, Idle: Pending, Text: "Keep-alives."}.result(nil, "needs a gateway of its own (--ops)"),
 	}}
 	require.Equal(t, 2, b.Failed())
 	for name, write := range map[string]func(*bytes.Buffer) error{

@@ -1,0 +1,338 @@
+package verify
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// gateKind names a configuration that ops checks run on.
+type gateKind string
+
+const (
+	standardGate gateKind = "standard" // one route, the standard one
+	profileGate  gateKind = "profiles" // cheap, middle and dear, with windows of their own
+	hastyGate    gateKind = "hasty"    // small limits, and a route that offers nothing
+)
+
+// Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
+const (
+	inputPrice, outputPrice       = 300, 1500
+	standardWindow, standardLimit = 200_000, 64_000
+)
+
+// hcl is the kind's configuration over an upstream.
+func (k gateKind) hcl(base string) string {
+	route := func(name string, window int, quality, input, output float64, offers string) string {
+		return fmt.Sprintf("route %q {\n provider = \"up\"\n model = %q\n context_window = %d\n max_output = %d\n quality = %g\n offers = [%s]\n price {\n input = %g\n output = %g\n }\n}\n",
+			name, name, window, min(window/2, standardLimit), quality, offers, input, output)
+	}
+	provider := fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\nplan \"trial\" {\n monthly_credits = 0\n}\n", base)
+	switch k {
+	case profileGate:
+		return provider + route("cheap", 32_000, 0.3, 0.1, 0.5, `"tools"`) + route("middle", 200_000, 0.75, 1, 5, `"tools"`) + route("dear", 128_000, 0.95, 10, 50, `"tools"`)
+	case hastyGate:
+		return "gateway {\n request_timeout = \"1s\"\n keepalive = \"200ms\"\n max_body = \"16KiB\"\n}\n" + provider + route("bare", standardWindow, 0.5, 3, 15, "")
+	}
+	return provider + fmt.Sprintf("route \"standard\" {\n provider = \"up\"\n model = \"standard\"\n context_window = %d\n max_output = %d\n quality = 0.5\n offers = [\"tools\"]\n price {\n input = 3\n output = 15\n }\n}\n", standardWindow, standardLimit)
+}
+
+// gate is a gateway of the run's own over a scripted upstream. Checks use it one at a time.
+type gate struct {
+	*own
+	up        *upstream.Server
+	customers int // accounts that were made
+	waits     int // gates of the upstream that were used
+
+	mu    sync.Mutex
+	reply func(*upstream.Request) upstream.Reply
+	calls []*upstream.Request
+}
+
+func startGate(ctx context.Context, kind gateKind) (*gate, error) {
+	g := new(gate)
+	var err error
+	if g.up, err = upstream.Listen("127.0.0.1:0", upstream.Options{Script: g.answer, Keep: 1}); err != nil {
+		return nil, err
+	}
+	if g.own, err = startOwn(ctx, []byte(kind.hcl(g.up.BaseURL()))); err != nil {
+		g.up.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *gate) close() {
+	g.up.Close()
+	g.own.close()
+}
+
+func (g *gate) answer(r *upstream.Request) upstream.Reply {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls = append(g.calls, r)
+	return g.reply(r)
+}
+
+// script makes a reply of these steps that reports this usage.
+func script(u upstream.Usage, finish string, steps ...upstream.Step) upstream.Reply {
+	return upstream.Reply{Steps: append(steps, upstream.Finish(finish), upstream.ReportTokens(u), upstream.Done())}
+}
+
+// hello is what the upstream says when a check wants nothing else: 10 tokens in and 2 out.
+var hello = script(upstream.Usage{Prompt: 10, Completion: 2}, "stop", upstream.Text("Hel"), upstream.Text("lo"))
+
+const helloCost = 10*inputPrice + 2*outputPrice
+
+// ops is a T whose deployment is a gateway of the run's own: the check says what the upstream answers, sees
+// what it was asked, and is the operator.
+type ops struct {
+	*T
+	gate    *gate
+	account account
+}
+
+// answers sets what the upstream says from now on.
+func (o *ops) answers(r upstream.Reply) {
+	o.gate.mu.Lock()
+	defer o.gate.mu.Unlock()
+	o.gate.reply = func(*upstream.Request) upstream.Reply { return r }
+}
+
+// calls are the requests that the upstream got during the check.
+func (o *ops) calls() []*upstream.Request {
+	o.gate.mu.Lock()
+	defer o.gate.mu.Unlock()
+	return slices.Clone(o.gate.calls)
+}
+
+// sent is the latest of them.
+func (o *ops) sent() *upstream.Request {
+	calls := o.calls()
+	o.True(len(calls) > 0, "the route was not called")
+	return calls[len(calls)-1]
+}
+
+// sentBody is its body.
+func (o *ops) sentBody() map[string]any {
+	v, err := decode(o.sent().Body)
+	o.True(err == nil, "the route got %s", brief(string(o.sent().Body)))
+	return v
+}
+
+// untouched checks that nothing reached the route, and nothing was held or charged.
+func (o *ops) untouched(before balance) {
+	o.Equal(0, len(o.calls()), "the number of calls to the route")
+	o.Equal(before, o.balance(), "the account")
+}
+
+// as is the operator's action on the account.
+func (o *ops) as(method, path string, in any) {
+	var v map[string]any
+	if err := o.gate.admin.Call(o.ctx, method, path, in, &v); err != nil {
+		o.Failf("as the operator, %s %s: %v", method, path, err)
+	}
+}
+
+func (o *ops) setState(state string) {
+	o.as("POST", "/fareway/accounts/"+o.account.Name+"/state", map[string]any{"state": state})
+}
+
+func (o *ops) topUp(credits int64) {
+	if err := o.gate.topUp(o.ctx, o.account.Name, credits); err != nil {
+		o.Failf("%v", err)
+	}
+}
+
+// customer makes another account on the gate, and is its client.
+func (o *ops) customer(credits int64) *ops {
+	c, err := o.gate.customer(o.ctx, credits)
+	if err != nil {
+		o.Failf("%v", err)
+	}
+	return c
+}
+
+func (g *gate) customer(ctx context.Context, credits int64) (*ops, error) {
+	g.customers++
+	a, err := g.newAccount(ctx, fmt.Sprintf("customer-%d", g.customers), credits)
+	if err != nil {
+		return nil, err
+	}
+	limits := DefaultLimits
+	limits.Credits, limits.Timeout = 1_000_000, 20*time.Second
+	target, err := NewTarget(g.url, a.Key, limits)
+	if err != nil {
+		return nil, err
+	}
+	return &ops{T: &T{Target: target, ctx: ctx}, gate: g, account: a}, nil
+}
+
+// record waits for the ledger's and the log's record of a request: its access line.
+func (o *ops) record(a *answer) map[string]any {
+	id := a.Header.Get("X-Request-Id")
+	ctx, cancel := context.WithTimeout(o.ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		b, err := os.ReadFile(filepath.Join(o.gate.dir, "fareway.log"))
+		if err == nil {
+			lines := bufio.NewReader(bytes.NewReader(b))
+			for {
+				line, err := lines.ReadBytes('\n')
+				if err != nil {
+					break
+				}
+				var v map[string]any
+				if bytes.Contains(line, []byte(id)) && json.Unmarshal(line, &v) == nil && v["msg"] == "request" {
+					return v
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			o.Failf("the log has no record of %s", id)
+		}
+	}
+}
+
+// failed asks for a stream that must end with an error frame, and returns its code and all that came before it.
+func (o *ops) failed(s shape, members ...string) (code string, a *answer, before []frame) {
+	a = o.ask(s, append([]string{`"stream":true`}, members...)...)
+	o.Equal(200, a.Status, "the status of the stream")
+	o.True(strings.HasSuffix(string(a.Raw), "\n\n"), "the stream does not end with a blank line")
+	var frames []frame
+	for block := range strings.SplitSeq(strings.TrimSuffix(string(a.Raw), "\n\n"), "\n\n") {
+		frames = append(frames, o.frame(block))
+	}
+	at0 := slices.IndexFunc(frames, func(f frame) bool { return f.Event == "error" || f.JSON["error"] != nil && f.Event == "" })
+	o.True(at0 >= 0, "the stream has no error frame: %s", brief(string(a.Raw)))
+	before, rest := frames[:at0], frames[at0:]
+	f := rest[0].JSON
+	pending := map[string]any{"billing_pending": true}
+	switch s.Name {
+	case "chat":
+		o.Equal(1, len(rest), "the number of frames from the error on")
+		code = str(at(f, "error", "code"))
+		o.True(str(at(f, "error", "message")) != "" && str(at(f, "error", "type")) != "", "the error frame is %s", brief(f))
+	case "responses":
+		o.Equal(2, len(rest), "the number of events from the error on")
+		code = str(f["code"])
+		_, ok := f["param"]
+		o.True(ok && str(f["message"]) != "", "the error event is %s", brief(f))
+		o.Equal("response.failed", rest[1].Event, "the event after the error")
+		o.Equal(any(map[string]any{"code": code, "message": f["message"]}), at(rest[1].JSON, "response", "error"), "response.error")
+		o.Equal("failed", str(at(rest[1].JSON, "response", "status")), "response.status")
+		o.Equal(any(pending), at(rest[1].JSON, "response", "usage"), "the usage of response.failed")
+	default:
+		o.Equal(1, len(rest), "the number of events from the error on")
+		o.Equal("error", str(f["type"]), "the type")
+		code = str(at(f, "error", "type"))
+		o.True(str(at(f, "error", "message")) != "" && at(f, "error", "code") == nil, "the error event is %s", brief(f))
+	}
+	o.Equal(any(pending), f["usage"], "the usage of the error frame")
+	for _, b := range before {
+		o.True(b.Data != "[DONE]" && b.Event != "message_stop" && at(b.JSON, "choices", 0, "finish_reason") == nil &&
+			!oneOf(b.Event, "response.completed", "response.incomplete", "message_delta"), "an end comes before the error: %s", brief(b))
+	}
+	return code, a, before
+}
+
+// opsCheck is a check on a gateway of the run's own.
+type opsCheck struct {
+	ids  string
+	does string
+	gate gateKind
+	run  func(*ops)
+}
+
+// onEach makes a check that runs in each shape.
+func onEach(ids, does string, kind gateKind, run func(*ops, shape)) opsCheck {
+	return opsCheck{ids, does, kind, func(o *ops) {
+		for _, s := range shapes {
+			c := o.customer(1_000_000)
+			c.forget()
+			run(c, s)
+			o.notes = c.notes // the same in each shape
+		}
+	}}
+}
+
+// atOnce is onEach with all shapes at the same time, for what takes long. The upstream's reply must be the same
+// for all of them.
+func atOnce(ids, does string, kind gateKind, run func(*ops, shape)) opsCheck {
+	return opsCheck{ids, does, kind, func(o *ops) {
+		ends := make([]any, len(shapes))
+		var group sync.WaitGroup
+		for i, s := range shapes {
+			c := o.customer(1_000_000)
+			group.Go(func() {
+				defer func() { ends[i] = recover() }()
+				run(c, s)
+			})
+		}
+		group.Wait()
+		for _, end := range ends {
+			if end != nil {
+				panic(end)
+			}
+		}
+	}}
+}
+
+// forget forgets the upstream's requests and takes its reply back to hello.
+func (o *ops) forget() {
+	o.answers(hello)
+	o.gate.mu.Lock()
+	defer o.gate.mu.Unlock()
+	o.gate.calls = nil
+}
+
+// opsChecks are all checks on gateways of the run's own.
+func opsChecks() []opsCheck {
+	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStopChecks(), opsErrorChecks())
+}
+
+// performOps starts the gateways that the checks need and runs each check with a customer of its own.
+func performOps(ctx context.Context, checks []opsCheck) ([]finding, error) {
+	gates := make(map[gateKind]*gate)
+	defer func() {
+		for _, g := range gates {
+			g.close()
+		}
+	}()
+	var findings []finding
+	for _, oc := range checks {
+		g := gates[oc.gate]
+		if g == nil {
+			var err error
+			if g, err = startGate(ctx, oc.gate); err != nil {
+				return nil, fmt.Errorf("starting a gateway to verify: %w", err)
+			}
+			gates[oc.gate] = g
+		}
+		o, err := g.customer(ctx, 1_000_000)
+		if err != nil {
+			return nil, fmt.Errorf("preparing a gateway to verify: %w", err)
+		}
+		o.forget()
+		c := check(oc.ids, oc.does, func(t *T) {
+			o.T = t
+			oc.run(o)
+		})
+		findings = append(findings, c.run(ctx, o.Target))
+	}
+	return findings, nil
+}

@@ -1,0 +1,167 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+func opsMoneyChecks() []opsCheck {
+	allowance := func(s shape, n int) string { return fmt.Sprintf("%q:%d", s.allowance, n) }
+	return []opsCheck{
+		onEach("GEN-04 BILL-16 ERR-16 BILL-15", "credit comes first", standardGate, func(o *ops, s shape) {
+			c := o.customer(0)
+			before := c.balance()
+			for _, mode := range []string{`"stream":false`, `"stream":true`} {
+				a := c.ask(s, allowance(s, 10), mode)
+				c.Equal(402, a.Status, "the status at a balance of 0")
+				c.errorForm(s, a, "budget_exceeded")
+			}
+			c.untouched(before)
+			c.topUp(100)
+			c.ok(s, c.ask(s, allowance(s, 10)))
+		}),
+		{"MODEL-19", "an unknown model with a balance of 0", standardGate, func(o *ops) {
+			c := o.customer(0)
+			for _, s := range shapes {
+				c.refused(s, c.ask(s, `"model":"service/nope"`), 404, modelNotFound)
+			}
+		}},
+		{"CNT-06 EP-15", "free calls with a balance of 0", standardGate, func(o *ops) {
+			c := o.customer(0)
+			for _, p := range places {
+				if p.method == "GET" || p.shape.Path == count.Path {
+					c.ok(p.shape, c.do(p.call(c.T, nil)))
+				}
+			}
+		}},
+		onEach("BILL-03", "the price follows the usage that the route reports", standardGate, func(o *ops, s shape) {
+			o.answers(script(upstream.Usage{Prompt: 950, Completion: 700}, "stop", upstream.Text("Hello.")))
+			v := o.ok(s, o.ask(s))
+			o.Equal(int64(950*inputPrice+700*outputPrice), o.billed(v["usage"]), "billed_microcents")
+		}),
+		onEach("BILL-07 BILL-09 ACCT-05", "the hold of a request in progress", standardGate, func(o *ops, s shape) {
+			before := o.balance()
+			during := o.whileBlocked(s, allowance(s, 2000))
+			hold := during.Reserved * microcentsPerCredit
+			o.True(hold >= 2000*outputPrice, "the hold of %d microcents does not cover 2,000 tokens", hold)
+			o.True(hold < 4096*outputPrice, "the hold of %d microcents covers more than was asked for", hold)
+			o.requireSums(during)
+			after := o.balance()
+			o.Equal(before.Reserved, after.Reserved, "reserved_credits")
+			o.Equal(int64(helloCost), before.net()-after.net(), "what NET fell by")
+		}),
+		onEach("BILL-10", "the hold without an allowance", standardGate, func(o *ops, s shape) {
+			before := o.balance()
+			c, body := o.liveBlocked(s, o.without(s, s.allowance, `"stream":true`))
+			hold := o.balance().Reserved * microcentsPerCredit
+			o.release(c, body)
+			o.True(hold >= 32_768*outputPrice && hold < 33_768*outputPrice, "the hold is %d microcents", hold)
+			o.Equal(before.Reserved, o.balance().Reserved, "reserved_credits")
+		}),
+		{"BILL-14 ERR-19", "the largest possible cost and what is available", standardGate, func(o *ops) {
+			for _, s := range shapes {
+				c := o.customer(5)
+				before := c.balance()
+				a := c.ask(s, allowance(s, 5000)) // 7.5 credits of output
+				c.Equal(402, a.Status, "the status of a request beyond the balance")
+				c.errorForm(s, a, "budget_exceeded")
+				c.Equal(before, c.balance(), "the account")
+				c.ok(s, c.ask(s, allowance(s, 1000)))
+			}
+		}},
+		{"BILL-13", "all credits are on hold", standardGate, func(o *ops) {
+			c := o.customer(4)
+			cl, body := c.liveBlocked(chat, c.body(chat, `"stream":true`, allowance(chat, 2500))) // 3.75 credits of output
+			calls := len(c.calls())
+			a := c.ask(messages, allowance(messages, 10))
+			same := len(c.calls()) == calls
+			c.release(cl, body)
+			c.Equal(402, a.Status, "the status while all is held")
+			c.True(same, "the route was called")
+			c.forget()
+			c.ok(messages, c.ask(messages, allowance(messages, 10)))
+		}},
+		onEach("ALLOW-06 ALLOW-10", "no allowance", standardGate, func(o *ops, s shape) {
+			o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance)}))
+			o.Equal(int64(32_768), o.sent().MaxTokens, "the allowance that was sent")
+		}),
+		onEach("ALLOW-12 ALLOW-16", "an allowance above the route's limit, and one below", standardGate, func(o *ops, s shape) {
+			o.ok(s, o.ask(s, allowance(s, 100_000)))
+			o.Equal(int64(standardLimit), o.sent().MaxTokens, "the allowance that was sent")
+			for _, n := range []int{5000, 100} {
+				o.ok(s, o.ask(s, allowance(s, n)))
+				o.Equal(int64(n), o.sent().MaxTokens, "the allowance that was sent")
+			}
+		}),
+		{"ALLOW-01", "both names of the allowance on chat", standardGate, func(o *ops) {
+			for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+				o.ok(chat, o.do(call{Path: chat.Path, Body: o.without(chat, "max_tokens", quote(name)+":100")}))
+				o.Equal(int64(100), o.sent().MaxTokens, "the allowance that was sent")
+			}
+		}},
+		{"ALLOW-02 ALLOW-03", "names of other shapes are ignored", standardGate, func(o *ops) {
+			for s, other := range map[string]string{"responses": `"max_tokens":100`, "messages": `"max_completion_tokens":100,"max_output_tokens":100`} {
+				sh := messages
+				if s == "responses" {
+					sh = responses
+				}
+				o.ok(sh, o.do(call{Path: sh.Path, Body: o.without(sh, sh.allowance, other)}))
+				o.Equal(int64(32_768), o.sent().MaxTokens, "the allowance that was sent")
+				o.ok(sh, o.ask(sh, allowance(sh, 100)))
+				o.Equal(int64(100), o.sent().MaxTokens, "the allowance that was sent")
+			}
+		}},
+	}
+}
+
+// blocked is a request that waits at the route.
+type blocked struct {
+	gate string // of the upstream
+	done chan *answer
+}
+
+// liveBlocked sends a request and returns when it waits at the route: admitted, and with its hold. It is answered
+// with hello when release is called.
+func (o *ops) liveBlocked(s shape, body string) (call, *blocked) {
+	o.gate.waits++
+	name := fmt.Sprint("gate-", o.gate.waits)
+	r := hello
+	r.Steps = append([]upstream.Step{upstream.Headers(), upstream.Wait(name)}, hello.Steps...)
+	o.answers(r)
+	c := call{Path: s.Path, Body: body}
+	b := &blocked{gate: name, done: make(chan *answer, 1)}
+	go func() {
+		defer func() {
+			if recover() != nil { // the request could not be sent: AtGate says so, by its time limit
+				b.done <- nil
+			}
+		}()
+		b.done <- o.do(c)
+	}()
+	ctx, cancel := context.WithTimeout(o.ctx, o.limits.Timeout)
+	defer cancel()
+	if err := o.gate.up.AtGate(ctx, name, 1); err != nil {
+		o.gate.up.Open(name)
+		o.Failf("waiting for the route's request: %v", err)
+	}
+	return c, b
+}
+
+func (o *ops) release(c call, b *blocked) *answer {
+	o.gate.up.Open(b.gate)
+	a := <-b.done
+	if a == nil || a.Status != 200 {
+		o.Failf("%s failed after it had waited", c)
+	}
+	return a
+}
+
+// whileBlocked is the account while a request with these members is at the route.
+func (o *ops) whileBlocked(s shape, members ...string) balance {
+	c, b := o.liveBlocked(s, o.body(s, members...))
+	during := o.balance()
+	o.release(c, b)
+	return during
+}
