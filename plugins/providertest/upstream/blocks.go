@@ -14,6 +14,31 @@ type block struct {
 	sent           int // bytes of text
 }
 
+// parts is a reply in the making, in those families.
+type parts struct {
+	mode   UsageMode
+	blocks blocks
+	finish *Step  // why it ends
+	used   *Usage // where the script reports it
+	told   *Usage
+}
+
+func (p *parts) reported() *Usage { return p.told }
+
+// take notes what a step adds.
+func (p *parts) take(s Step, used Usage) {
+	p.blocks.take(s)
+	switch {
+	case s.Do == StepFinish:
+		p.finish = &s
+		if p.mode == UsageWithFinish {
+			p.used = &used
+		}
+	case s.Do == StepUsage && p.mode != UsageNever:
+		p.used = &used
+	}
+}
+
 // blocks makes the parts of a reply out of its steps. The zero value is an empty reply.
 type blocks []*block
 

@@ -8,19 +8,11 @@ import (
 // chatMessages reads the conversation, and checks that every tool call is answered before the conversation
 // goes on, and that nothing else is.
 func chatMessages(root object, req *Request) error {
-	messages, err := root.list("messages")
-	if err != nil {
-		return err
-	}
-	if messages == nil {
+	if !root.has("messages") {
 		return invalid("messages", "is required")
 	}
 	open := map[string]bool{} // tool calls without a result yet
-	for i, v := range messages {
-		o, err := root.item("messages", i, v)
-		if err != nil {
-			return err
-		}
+	err := root.each("messages", func(o object) error {
 		m, err := chatMessage(o)
 		if err != nil {
 			return err
@@ -37,6 +29,10 @@ func chatMessages(root object, req *Request) error {
 			open[call.ID] = true
 		}
 		req.Messages = append(req.Messages, m)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if len(open) > 0 {
 		return unanswered(root, open)
@@ -100,76 +96,67 @@ func chatContent(o object, types ...string) (string, error) {
 	if s, ok := o.fields["content"].(string); ok {
 		return s, nil
 	}
-	parts, err := o.list("content")
-	if err != nil {
-		return "", err
-	}
-	if parts == nil {
+	if !o.has("content") {
 		return "", invalid(o.at("content"), "is required")
 	}
-	var text string
-	for i, v := range parts {
-		part, err := o.item("content", i, v)
-		if err != nil {
-			return "", err
-		}
+	var all string
+	err := o.each("content", func(part object) error {
 		kind, err := part.text("type")
 		if err != nil {
-			return "", err
+			return err
 		}
 		if !slices.Contains(types, kind) {
-			return "", invalid(part.at("type"), "must be one of %v", types)
+			return invalid(part.at("type"), "must be one of %v", types)
 		}
 		if err := part.only("type", kind); err != nil {
-			return "", err
+			return err
 		}
-		if kind == "text" || kind == "refusal" {
-			s, err := part.text(kind)
-			if err != nil {
-				return "", err
-			}
-			text += s
+		if kind != "text" && kind != "refusal" {
+			return nil
 		}
-	}
-	return text, nil
+		text, err := part.text(kind)
+		all += text
+		return err
+	})
+	return all, err
 }
 
 // chatCalls reads the tool calls of an assistant message.
 func chatCalls(o object) ([]PastCall, error) {
-	list, err := o.list("tool_calls")
-	if err != nil {
-		return nil, err
-	}
 	var calls []PastCall
-	for i, v := range list {
-		c, err := o.item("tool_calls", i, v)
+	err := o.each("tool_calls", func(c object) error {
+		call, err := chatPastCall(c)
 		if err != nil {
-			return nil, err
-		}
-		if err := c.only("id", "type", "function"); err != nil {
-			return nil, err
-		}
-		var call PastCall
-		if call.ID, err = c.text("id"); err != nil {
-			return nil, err
-		}
-		function, err := functionOf(c)
-		if err != nil {
-			return nil, err
-		}
-		if err := function.only("name", "arguments"); err != nil {
-			return nil, err
-		}
-		if call.Name, err = function.text("name"); err != nil {
-			return nil, err
-		}
-		if call.Arguments, err = function.text("arguments"); err != nil {
-			return nil, err
+			return err
 		}
 		if slices.ContainsFunc(calls, func(other PastCall) bool { return other.ID == call.ID }) {
-			return nil, invalid(c.at("id"), "is the id of another call of this message")
+			return invalid(c.at("id"), "is the id of another call of this message")
 		}
 		calls = append(calls, call)
+		return nil
+	})
+	return calls, err
+}
+
+func chatPastCall(c object) (PastCall, error) {
+	var call PastCall
+	err := c.only("id", "type", "function")
+	if err != nil {
+		return call, err
 	}
-	return calls, nil
+	if call.ID, err = c.text("id"); err != nil {
+		return call, err
+	}
+	function, err := chatFunctionOf(c)
+	if err != nil {
+		return call, err
+	}
+	if err := function.only("name", "arguments"); err != nil {
+		return call, err
+	}
+	if call.Name, err = function.text("name"); err != nil {
+		return call, err
+	}
+	call.Arguments, err = function.text("arguments")
+	return call, err
 }

@@ -2,8 +2,6 @@ package upstream
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
 )
 
 // chatFields are the fields of a chat-completions request that the fake knows. The service refuses others.
@@ -14,28 +12,8 @@ var chatFields = []string{
 	"metadata", "reasoning_effort", "service_tier", "prompt_cache_key", "safety_identifier",
 }
 
-var functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-
-// decodeChat reads a chat-completions request as strictly as the official service does. The error is an
-// *Error with status 400.
 func decodeChat(body []byte) (*Request, error) {
-	root, err := parseObject(body)
-	if err != nil {
-		return nil, err
-	}
-	if err := root.only(chatFields...); err != nil {
-		return nil, err
-	}
-	req := &Request{}
-	if req.Model, err = root.text("model"); err != nil {
-		return nil, err
-	}
-	for _, read := range []func(object, *Request) error{chatMessages, chatTools, chatLimits, chatStreaming, chatFormat} {
-		if err := read(root, req); err != nil {
-			return nil, err
-		}
-	}
-	return req, nil
+	return decode(body, &Request{}, chatFields, chatMessages, chatTools, chatLimits, chatStreaming, chatFormat)
 }
 
 func chatStreaming(root object, req *Request) error {
@@ -101,30 +79,15 @@ func chatLimits(root object, req *Request) error {
 }
 
 func chatTools(root object, req *Request) error {
-	tools, err := root.list("tools")
-	if err != nil {
-		return err
-	}
-	for i, v := range tools {
-		tool, err := root.item("tools", i, v)
-		if err != nil {
-			return err
-		}
-		function, err := functionOf(tool)
+	err := root.each("tools", func(tool object) error {
+		function, err := chatFunctionOf(tool)
 		if err != nil {
 			return err
 		}
 		if err := function.only("name", "description", "parameters", "strict"); err != nil {
 			return err
 		}
-		name, err := function.text("name")
-		if err != nil {
-			return err
-		}
-		if !functionName.MatchString(name) {
-			return invalid(function.at("name"), "must have 1 to 64 letters, digits, underscores or dashes")
-		}
-		description, err := function.optionalText("description")
+		offered, err := functionOf(function)
 		if err != nil {
 			return err
 		}
@@ -133,7 +96,11 @@ func chatTools(root object, req *Request) error {
 				return err
 			}
 		}
-		req.Tools = append(req.Tools, Tool{Name: name, Description: description})
+		req.Tools = append(req.Tools, offered)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return chatToolChoice(root, req)
 }
@@ -145,32 +112,22 @@ func chatToolChoice(root object, req *Request) error {
 	if len(req.Tools) == 0 {
 		return invalid("tool_choice", "is allowed only when tools are given")
 	}
-	if mode, ok := root.fields["tool_choice"].(string); ok {
-		if !slices.Contains([]string{"none", "auto", "required"}, mode) {
-			return invalid("tool_choice", "must be none, auto, required or an object")
-		}
-		return nil
+	if mode, err := toolMode(root); err != nil || mode != "" {
+		return err
 	}
 	choice, err := root.object("tool_choice")
 	if err != nil {
 		return err
 	}
-	function, err := functionOf(choice)
+	function, err := chatFunctionOf(choice)
 	if err != nil {
 		return err
 	}
-	name, err := function.text("name")
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Name == name }) {
-		return invalid("tool_choice", "names a function that is not among the tools")
-	}
-	return nil
+	return chosen(function, req)
 }
 
-// functionOf reads {"type": "function", "function": {...}}.
-func functionOf(o object) (object, error) {
+// chatFunctionOf reads {"type": "function", "function": {...}}.
+func chatFunctionOf(o object) (object, error) {
 	kind, err := o.text("type")
 	if err != nil {
 		return object{}, err
@@ -189,26 +146,11 @@ func chatFormat(root object, _ *Request) error {
 	if err != nil {
 		return err
 	}
-	kind, err := format.text("type")
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case "text", "json_object":
-		return format.only("type")
-	case "json_schema":
+	return formatOf(format, func() error {
 		schema, err := format.object("json_schema")
 		if err != nil {
 			return err
 		}
-		if err := schema.only("name", "description", "schema", "strict"); err != nil {
-			return err
-		}
-		if name, err := schema.text("name"); err != nil || !functionName.MatchString(name) {
-			return invalid(schema.at("name"), "must have 1 to 64 letters, digits, underscores or dashes")
-		}
-		_, err = schema.object("schema")
-		return err
-	}
-	return invalid(format.at("type"), "must be text, json_object or json_schema")
+		return schemaOf(schema)
+	})
 }

@@ -151,7 +151,20 @@ func (o object) list(name string) ([]any, error) {
 // object reads an object; it must be there.
 func (o object) object(name string) (object, error) { return asObject(o.at(name), o.fields[name]) }
 
-// item reads an object in an array of o.
-func (o object) item(name string, i int, v any) (object, error) {
-	return asObject(fmt.Sprintf("%s[%d]", o.at(name), i), v)
+// each reads an array of objects that may be left out; one that is there must not be empty.
+func (o object) each(name string, take func(object) error) error {
+	list, err := o.list(name)
+	if err != nil {
+		return err
+	}
+	for i, v := range list {
+		item, err := asObject(fmt.Sprintf("%s[%d]", o.at(name), i), v)
+		if err != nil {
+			return err
+		}
+		if err := take(item); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func messagesUsageOf(u Usage) *messagesUsage {
 const signature = "ZmFrZQ=="
 
 func renderMessages(req *Request, reply Reply, h head) renderer {
-	m := messagesReply{head: messagesHead{ID: h.ID, Type: "message", Role: "assistant", Model: h.Model, Content: []any{}}, mode: reply.Usage}
+	m := messagesReply{head: messagesHead{ID: h.ID, Type: "message", Role: "assistant", Model: h.Model, Content: []any{}}, parts: parts{mode: reply.Usage}}
 	if req.Stream {
 		return &messagesStream{messagesReply: m}
 	}
@@ -68,28 +68,8 @@ func renderMessages(req *Request, reply Reply, h head) renderer {
 
 // messagesReply is a message in the making.
 type messagesReply struct {
-	head   messagesHead
-	mode   UsageMode
-	blocks blocks
-	finish *Step  // why it ends
-	used   *Usage // where the script reports it
-	told   *Usage
-}
-
-func (m *messagesReply) reported() *Usage { return m.told }
-
-// take notes what a step adds.
-func (m *messagesReply) take(s Step, used Usage) {
-	m.blocks.take(s)
-	switch {
-	case s.Do == StepFinish:
-		m.finish = &s
-		if m.mode == UsageWithFinish {
-			m.used = &used
-		}
-	case s.Do == StepUsage && m.mode != UsageNever:
-		m.used = &used
-	}
+	head messagesHead
+	parts
 }
 
 // usage is what the reply tells at its end, nil for nothing.

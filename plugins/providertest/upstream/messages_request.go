@@ -3,7 +3,6 @@ package upstream
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 )
 
@@ -13,10 +12,8 @@ var messagesFields = []string{
 	"tools", "tool_choice", "metadata", "thinking", "output_config", "service_tier", "cache_control",
 }
 
-var (
-	messagesToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-	messagesCallID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-)
+// messagesLongestName is the limit of names.
+const messagesLongestName = 128
 
 // messagesCredential is a request's key: x-api-key, or a bearer token as subscriptions have it.
 func messagesCredential(h http.Header) string {
@@ -37,26 +34,14 @@ func messagesHeader(h http.Header) error {
 // decodeMessages reads a messages request as strictly as the official service does. The error is an *Error with
 // status 400.
 func decodeMessages(body []byte) (*Request, error) {
-	root, err := parseObject(body)
-	if err != nil {
-		return nil, err
-	}
-	if err := root.only(messagesFields...); err != nil {
-		return nil, err
-	}
-	req := &Request{IncludeUsage: true}
-	if req.Model, err = root.text("model"); err != nil {
-		return nil, err
-	}
-	if req.Stream, err = root.optionalBool("stream"); err != nil {
-		return nil, err
-	}
-	for _, read := range []func(object, *Request) error{messagesSystem, messagesTurns, messagesLimits, messagesTools, messagesFormat} {
-		if err := read(root, req); err != nil {
-			return nil, err
-		}
-	}
-	return req, nil
+	return decode(body, &Request{IncludeUsage: true}, messagesFields,
+		messagesStreaming, messagesSystem, messagesTurns, messagesLimits, messagesTools, messagesFormat)
+}
+
+func messagesStreaming(root object, req *Request) error {
+	var err error
+	req.Stream, err = root.optionalBool("stream")
+	return err
 }
 
 func messagesSystem(root object, req *Request) error {
@@ -96,27 +81,16 @@ func messagesLimits(root object, req *Request) error {
 }
 
 func messagesTools(root object, req *Request) error {
-	tools, err := root.list("tools")
-	if err != nil {
-		return err
-	}
-	for i, v := range tools {
-		tool, err := root.item("tools", i, v)
-		if err != nil {
-			return err
-		}
+	err := root.each("tools", func(tool object) error {
 		if err := tool.only("type", "name", "description", "input_schema", "cache_control"); err != nil {
 			return err
 		}
 		if kind, err := tool.optionalText("type"); err != nil || kind != "" && kind != "custom" {
 			return invalid(tool.at("type"), "must be custom: the fake runs no tools")
 		}
-		name, err := tool.text("name")
+		name, err := nameOf(tool, messagesLongestName)
 		if err != nil {
 			return err
-		}
-		if !messagesToolName.MatchString(name) {
-			return invalid(tool.at("name"), "must have 1 to 128 letters, digits, underscores or dashes")
 		}
 		if slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Name == name }) {
 			return invalid(tool.at("name"), "is the name of another tool")
@@ -133,6 +107,10 @@ func messagesTools(root object, req *Request) error {
 			return invalid(schema.at("type"), "must be object")
 		}
 		req.Tools = append(req.Tools, Tool{Name: name, Description: description})
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return messagesToolChoice(root, req)
 }
@@ -158,12 +136,8 @@ func messagesToolChoice(root object, req *Request) error {
 	case "auto", "any":
 		return choice.only("type", "disable_parallel_tool_use")
 	case "tool":
-		name, err := choice.text("name")
-		if err != nil {
+		if err := chosen(choice, req); err != nil {
 			return err
-		}
-		if !slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Name == name }) {
-			return invalid("tool_choice", "names a tool that is not among the tools")
 		}
 		return choice.only("type", "name", "disable_parallel_tool_use")
 	}

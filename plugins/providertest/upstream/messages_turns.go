@@ -43,40 +43,33 @@ func noResults(path string, open map[string]bool) error {
 }
 
 func joinTurns(root object) ([]messagesTurn, error) {
-	list, err := root.list("messages")
-	if err != nil {
-		return nil, err
-	}
-	if list == nil {
+	if !root.has("messages") {
 		return nil, invalid("messages", "is required")
 	}
 	var turns []messagesTurn
-	for i, v := range list {
-		m, err := root.item("messages", i, v)
-		if err != nil {
-			return nil, err
-		}
+	err := root.each("messages", func(m object) error {
 		if err := m.only("role", "content"); err != nil {
-			return nil, err
+			return err
 		}
 		role, err := m.text("role")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if role != "user" && role != "assistant" {
-			return nil, invalid(m.at("role"), "must be user or assistant")
+			return invalid(m.at("role"), "must be user or assistant")
 		}
 		blocks, err := messagesContent(m, "content")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if n := len(turns); n > 0 && turns[n-1].role == role {
 			turns[n-1].blocks = append(turns[n-1].blocks, blocks...)
-			continue
+		} else {
+			turns = append(turns, messagesTurn{role, blocks})
 		}
-		turns = append(turns, messagesTurn{role, blocks})
-	}
-	return turns, nil
+		return nil
+	})
+	return turns, err
 }
 
 // messagesContent reads content: a text, which stands for one block, or an array of blocks.
@@ -88,25 +81,16 @@ func messagesContent(o object, name string) ([]object, error) {
 		}
 		return []object{block}, nil
 	}
-	list, err := o.list(name)
-	if err != nil {
-		return nil, err
-	}
-	if list == nil {
+	if !o.has(name) {
 		return nil, invalid(o.at(name), "is required")
 	}
 	var blocks []object
-	for i, v := range list {
-		block, err := o.item(name, i, v)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := block.text("type"); err != nil {
-			return nil, err
-		}
+	err := o.each(name, func(block object) error {
+		_, err := block.text("type")
 		blocks = append(blocks, block)
-	}
-	return blocks, nil
+		return err
+	})
+	return blocks, err
 }
 
 // messagesText reads a text, or an array of text blocks.
@@ -248,14 +232,11 @@ func callBlock(block object) (PastCall, error) {
 	if call.ID, err = block.text("id"); err != nil {
 		return call, err
 	}
-	if !messagesCallID.MatchString(call.ID) {
+	if !identifier.MatchString(call.ID) {
 		return call, invalid(block.at("id"), "must have letters, digits, underscores and dashes only")
 	}
-	if call.Name, err = block.text("name"); err != nil {
+	if call.Name, err = nameOf(block, messagesLongestName); err != nil {
 		return call, err
-	}
-	if !messagesToolName.MatchString(call.Name) {
-		return call, invalid(block.at("name"), "must have 1 to 128 letters, digits, underscores or dashes")
 	}
 	input, err := block.object("input")
 	if err != nil {

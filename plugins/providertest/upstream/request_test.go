@@ -25,6 +25,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		"not an object":                 {`[]`, ""},
 		"no model":                      {`{` + user + `}`, "model"},
 		"model not a string":            {`{"model":1,` + user + `}`, "model"},
+		"long name":                     {`{"model":"m",` + user + `,"tools":[{"type":"function","function":{"name":"` + strings.Repeat("f", 65) + `"}}]}`, "tools[0].function.name"},
 		"unknown field":                 {`{"model":"m",` + user + `,"routes":["a"]}`, "routes"},
 		"no messages":                   {`{"model":"m"}`, "messages"},
 		"empty messages":                {`{"model":"m","messages":[]}`, "messages"},

@@ -70,7 +70,7 @@ func responsesUsageOf(u Usage) *responsesUsage {
 }
 
 func renderResponses(req *Request, reply Reply, h head) renderer {
-	r := responsesReply{mode: reply.Usage, object: responsesObject{ID: h.ID, Object: "response", Created: h.Created,
+	r := responsesReply{parts: parts{mode: reply.Usage}, object: responsesObject{ID: h.ID, Object: "response", Created: h.Created,
 		Status: "in_progress", Model: h.Model, Output: []map[string]any{}, Parallel: true, Temperature: 1, TopP: 1,
 		Text: json.RawMessage(`{"format":{"type":"text"}}`), ToolChoice: "auto", Tools: []string{}, Truncation: "disabled",
 		Metadata: map[string]string{}}}
@@ -86,39 +86,23 @@ func renderResponses(req *Request, reply Reply, h head) renderer {
 // responsesReply is a response in the making.
 type responsesReply struct {
 	object responsesObject
-	mode   UsageMode
-	blocks blocks
-	finish string
-	used   *Usage // where the script reports it
-	told   *Usage
-}
-
-func (r *responsesReply) reported() *Usage { return r.told }
-
-// take notes what a step adds.
-func (r *responsesReply) take(s Step, used Usage) {
-	r.blocks.take(s)
-	switch {
-	case s.Do == StepFinish:
-		r.finish = s.Text
-		if r.mode == UsageWithFinish {
-			r.used = &used
-		}
-	case s.Do == StepUsage && r.mode != UsageNever:
-		r.used = &used
-	}
+	parts
 }
 
 // ended is the response when it has ended, with all of its output.
 func (r *responsesReply) ended() responsesObject {
 	o := r.object
 	o.Status = "completed"
-	switch r.finish {
+	finish := "stop"
+	if r.finish != nil {
+		finish = r.finish.Text
+	}
+	switch finish {
 	case "", "stop", "tool_calls":
 	case "length":
 		o.Status, o.Incomplete = "incomplete", &responsesReason{"max_output_tokens"}
 	default: // content_filter among them
-		o.Status, o.Incomplete = "incomplete", &responsesReason{r.finish}
+		o.Status, o.Incomplete = "incomplete", &responsesReason{finish}
 	}
 	for i, b := range r.blocks {
 		o.Output = append(o.Output, b.item(r.object.ID, i, o.Status))

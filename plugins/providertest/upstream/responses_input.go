@@ -3,7 +3,6 @@ package upstream
 import (
 	"maps"
 	"slices"
-	"strings"
 )
 
 // responsesItems reads the conversation, and checks that every call has one output and every output a call before it.
@@ -19,22 +18,12 @@ func responsesItems(root object, req *Request) error {
 		req.Messages = append(req.Messages, Message{Role: "user", Text: s})
 		return nil
 	}
-	items, err := root.list("input")
-	if err != nil {
-		return err
-	}
-	if items == nil {
+	if !root.has("input") {
 		return invalid("input", "is required")
 	}
 	calls := map[string]bool{} // true while they have no output
-	for i, v := range items {
-		item, err := root.item("input", i, v)
-		if err != nil {
-			return err
-		}
-		if err := responsesItem(item, req, calls); err != nil {
-			return err
-		}
+	if err := root.each("input", func(item object) error { return responsesItem(item, req, calls) }); err != nil {
+		return err
 	}
 	maps.DeleteFunc(calls, func(_ string, open bool) bool { return !open })
 	if len(calls) > 0 {
@@ -96,18 +85,17 @@ func responsesCall(item object) (PastCall, error) {
 	if err != nil {
 		return call, err
 	}
-	for name, to := range map[string]*string{"call_id": &call.ID, "name": &call.Name, "arguments": &call.Arguments} {
-		if *to, err = item.text(name); err != nil {
-			return call, err
-		}
+	if call.ID, err = item.text("call_id"); err != nil {
+		return call, err
 	}
 	if len(call.ID) > 64 || call.ID == "" {
 		return call, invalid(item.at("call_id"), "must have 1 to 64 characters")
 	}
-	if !functionName.MatchString(call.Name) {
-		return call, invalid(item.at("name"), "must have 1 to 64 letters, digits, underscores or dashes")
+	if call.Name, err = nameOf(item, longestFunction); err != nil {
+		return call, err
 	}
-	return call, nil
+	call.Arguments, err = item.text("arguments")
+	return call, err
 }
 
 func responsesMessage(item object, req *Request) error {
@@ -136,41 +124,31 @@ func responsesText(o object, name string, kinds ...string) (string, error) {
 	if s, ok := o.fields[name].(string); ok {
 		return s, nil
 	}
-	parts, err := o.list(name)
-	if err != nil {
-		return "", err
-	}
-	if parts == nil {
+	if !o.has(name) {
 		return "", invalid(o.at(name), "is required")
 	}
-	var all strings.Builder
-	for i, v := range parts {
-		part, err := o.item(name, i, v)
-		if err != nil {
-			return "", err
-		}
+	var all string
+	err := o.each(name, func(part object) error {
 		kind, err := part.text("type")
 		if err != nil {
-			return "", err
+			return err
 		}
 		if !slices.Contains(kinds, kind) {
-			return "", invalid(part.at("type"), "must be one of %v", kinds)
+			return invalid(part.at("type"), "must be one of %v", kinds)
 		}
 		member := "text"
 		switch kind {
 		case "input_image", "input_file":
-			continue
+			return nil
 		case "refusal":
 			member = "refusal"
 		}
 		if err := part.only("type", member, "annotations", "logprobs"); err != nil {
-			return "", err
+			return err
 		}
 		text, err := part.text(member)
-		if err != nil {
-			return "", err
-		}
-		all.WriteString(text)
-	}
-	return all.String(), nil
+		all += text
+		return err
+	})
+	return all, err
 }

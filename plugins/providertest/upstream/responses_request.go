@@ -1,9 +1,5 @@
 package upstream
 
-import (
-	"slices"
-)
-
 // responsesFields are the fields of a responses request that the fake knows. The service refuses others; that
 // it stores nothing is the fake's own limit.
 var responsesFields = []string{
@@ -19,23 +15,7 @@ const leastOutput = 16
 // decodeResponses reads a responses request as strictly as the official service does. The error is an *Error with
 // status 400.
 func decodeResponses(body []byte) (*Request, error) {
-	root, err := parseObject(body)
-	if err != nil {
-		return nil, err
-	}
-	if err := root.only(responsesFields...); err != nil {
-		return nil, err
-	}
-	req := &Request{IncludeUsage: true}
-	if req.Model, err = root.text("model"); err != nil {
-		return nil, err
-	}
-	for _, read := range []func(object, *Request) error{responsesItems, responsesTools, responsesLimits, responsesFormat} {
-		if err := read(root, req); err != nil {
-			return nil, err
-		}
-	}
-	return req, nil
+	return decode(body, &Request{IncludeUsage: true}, responsesFields, responsesItems, responsesTools, responsesLimits, responsesFormat)
 }
 
 func responsesLimits(root object, req *Request) error {
@@ -77,18 +57,9 @@ func responsesLimits(root object, req *Request) error {
 }
 
 func responsesTools(root object, req *Request) error {
-	tools, err := root.list("tools")
+	err := root.each("tools", func(tool object) error { return responsesTool(tool, req) })
 	if err != nil {
 		return err
-	}
-	for i, v := range tools {
-		tool, err := root.item("tools", i, v)
-		if err != nil {
-			return err
-		}
-		if err := responsesTool(tool, req); err != nil {
-			return err
-		}
 	}
 	return responsesToolChoice(root, req)
 }
@@ -104,14 +75,7 @@ func responsesTool(tool object, req *Request) error {
 	if err := tool.only("type", "name", "description", "parameters", "strict"); err != nil {
 		return err
 	}
-	name, err := tool.text("name")
-	if err != nil {
-		return err
-	}
-	if !functionName.MatchString(name) {
-		return invalid(tool.at("name"), "must have 1 to 64 letters, digits, underscores or dashes")
-	}
-	description, err := tool.optionalText("description")
+	offered, err := functionOf(tool)
 	if err != nil {
 		return err
 	}
@@ -134,7 +98,7 @@ func responsesTool(tool object, req *Request) error {
 			return invalid(tool.at("parameters"), "additionalProperties must be false when strict is true")
 		}
 	}
-	req.Tools = append(req.Tools, Tool{Name: name, Description: description})
+	req.Tools = append(req.Tools, offered)
 	return nil
 }
 
@@ -142,13 +106,12 @@ func responsesToolChoice(root object, req *Request) error {
 	if !root.has("tool_choice") {
 		return nil
 	}
-	if mode, ok := root.fields["tool_choice"].(string); ok {
-		if !slices.Contains([]string{"none", "auto", "required"}, mode) {
-			return invalid("tool_choice", "must be none, auto, required or an object")
-		}
-		if mode == "required" && len(req.Tools) == 0 {
-			return invalid("tool_choice", "must be given together with tools")
-		}
+	switch mode, err := toolMode(root); {
+	case err != nil:
+		return err
+	case mode == "required" && len(req.Tools) == 0:
+		return invalid("tool_choice", "must be given together with tools")
+	case mode != "":
 		return nil
 	}
 	choice, err := root.object("tool_choice")
@@ -161,14 +124,7 @@ func responsesToolChoice(root object, req *Request) error {
 	if choice.fields["type"] != "function" {
 		return invalid(choice.at("type"), "must be function")
 	}
-	name, err := choice.text("name")
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(req.Tools, func(t Tool) bool { return t.Name == name }) {
-		return invalid("tool_choice", "names a function that is not among the tools")
-	}
-	return nil
+	return chosen(choice, req)
 }
 
 func responsesFormat(root object, _ *Request) error {
@@ -186,22 +142,5 @@ func responsesFormat(root object, _ *Request) error {
 	if err != nil {
 		return err
 	}
-	kind, err := format.text("type")
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case "text", "json_object":
-		return format.only("type")
-	case "json_schema":
-		if err := format.only("type", "name", "description", "schema", "strict"); err != nil {
-			return err
-		}
-		if name, err := format.text("name"); err != nil || !functionName.MatchString(name) {
-			return invalid(format.at("name"), "must have 1 to 64 letters, digits, underscores or dashes")
-		}
-		_, err := format.object("schema")
-		return err
-	}
-	return invalid(format.at("type"), "must be text, json_object or json_schema")
+	return formatOf(format, func() error { return schemaOf(format, "type") })
 }
