@@ -16,37 +16,6 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// gateKind names a configuration that ops checks run on.
-type gateKind string
-
-const (
-	standardGate gateKind = "standard" // one route, the standard one
-	profileGate  gateKind = "profiles" // cheap, middle and dear, with windows of their own
-	hastyGate    gateKind = "hasty"    // small limits, and a route that offers nothing
-)
-
-// Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
-const (
-	inputPrice, outputPrice       = 300, 1500
-	standardWindow, standardLimit = 200_000, 64_000
-)
-
-// hcl is the kind's configuration over an upstream.
-func (k gateKind) hcl(base string) string {
-	route := func(name string, window int, quality, input, output float64, offers string) string {
-		return fmt.Sprintf("route %q {\n provider = \"up\"\n model = %q\n context_window = %d\n max_output = %d\n quality = %g\n offers = [%s]\n price {\n input = %g\n output = %g\n }\n}\n",
-			name, name, window, min(window/2, standardLimit), quality, offers, input, output)
-	}
-	provider := fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\nplan \"trial\" {\n monthly_credits = 0\n}\n", base)
-	switch k {
-	case profileGate:
-		return provider + route("cheap", 32_000, 0.3, 0.1, 0.5, `"tools"`) + route("middle", 200_000, 0.75, 1, 5, `"tools"`) + route("dear", 128_000, 0.95, 10, 50, `"tools"`)
-	case hastyGate:
-		return "gateway {\n request_timeout = \"1s\"\n keepalive = \"200ms\"\n max_body = \"16KiB\"\n}\n" + provider + route("bare", standardWindow, 0.5, 3, 15, "")
-	}
-	return provider + fmt.Sprintf("route \"standard\" {\n provider = \"up\"\n model = \"standard\"\n context_window = %d\n max_output = %d\n quality = 0.5\n offers = [\"tools\"]\n price {\n input = 3\n output = 15\n }\n}\n", standardWindow, standardLimit)
-}
-
 // gate is a gateway of the run's own over a scripted upstream. Checks use it one at a time.
 type gate struct {
 	*own
@@ -302,30 +271,55 @@ func (o *ops) forget() {
 
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
-	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStopChecks(), opsErrorChecks())
+	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
+		opsSpecialChecks())
 }
 
-// performOps starts the gateways that the checks need and runs each check with a customer of its own.
+// performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by
+// one.
 func performOps(ctx context.Context, checks []opsCheck) ([]finding, error) {
-	gates := make(map[gateKind]*gate)
-	defer func() {
-		for _, g := range gates {
-			g.close()
-		}
-	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	byGate := make(map[gateKind][]opsCheck)
+	for _, c := range checks {
+		byGate[c.gate] = append(byGate[c.gate], c)
+	}
+	var (
+		group    sync.WaitGroup
+		mu       sync.Mutex
+		findings []finding
+		failure  error // the first
+	)
+	for kind, checks := range byGate {
+		group.Go(func() {
+			found, err := performOn(ctx, kind, checks)
+			mu.Lock()
+			defer mu.Unlock()
+			findings = append(findings, found...)
+			if err != nil && failure == nil {
+				failure = err
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	// Details are put together in the order of the findings: the same in every run.
+	slices.SortStableFunc(findings, func(a, b finding) int { return strings.Compare(a.check.Does, b.check.Does) })
+	return findings, failure
+}
+
+// performOn starts one gateway and runs its checks, each with a customer of its own.
+func performOn(ctx context.Context, kind gateKind, checks []opsCheck) ([]finding, error) {
+	g, err := startGate(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("preparing what --ops needs: %w", err)
+	}
+	defer g.close()
 	var findings []finding
 	for _, oc := range checks {
-		g := gates[oc.gate]
-		if g == nil {
-			var err error
-			if g, err = startGate(ctx, oc.gate); err != nil {
-				return nil, fmt.Errorf("starting a gateway to verify: %w", err)
-			}
-			gates[oc.gate] = g
-		}
 		o, err := g.customer(ctx, 1_000_000)
 		if err != nil {
-			return nil, fmt.Errorf("preparing a gateway to verify: %w", err)
+			return nil, fmt.Errorf("preparing what --ops needs: %w", err)
 		}
 		o.forget()
 		c := check(oc.ids, oc.does, func(t *T) {

@@ -1,0 +1,91 @@
+package verify
+
+import "fmt"
+
+// gateKind names a configuration that ops checks run on.
+type gateKind string
+
+const (
+	standardGate gateKind = "standard" // one route, the standard one
+	profileGate  gateKind = "profiles" // cheap, middle and dear, with windows of their own
+	hastyGate    gateKind = "hasty"    // small limits, structured output on, and a route that offers nothing
+	strictGate   gateKind = "strict"   // structured output on, and a route that enforces schemas
+	objectGate   gateKind = "object"   // the same with a route that is asked for JSON only
+	specialGate  gateKind = "special"  // routes for graphics and for long requests beside a small one
+)
+
+// Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
+const (
+	inputPrice, outputPrice       = 300, 1500
+	standardWindow, standardLimit = 200_000, 64_000
+)
+
+// gateRoute is a route block; the zero values are the standard route's.
+type gateRoute struct {
+	name          string
+	window, limit int
+	quality       float64
+	input, output float64 // US dollars for a million tokens
+	offers        string  // HCL
+	more          string  // more attributes
+}
+
+func (r gateRoute) hcl() string {
+	or := func(n, fallback float64) float64 {
+		if n == 0 {
+			return fallback
+		}
+		return n
+	}
+	return fmt.Sprintf(`
+route %[1]q {
+  provider       = "up"
+  model          = %[1]q
+  context_window = %[2]g
+  max_output     = %[3]g
+  quality        = %[4]g
+  offers         = [%[5]s]
+  %[6]s
+  price {
+    input  = %[7]g
+    output = %[8]g
+  }
+}
+`, r.name, or(float64(r.window), standardWindow), or(float64(r.limit), standardLimit), or(r.quality, 0.5), r.offers, r.more,
+		or(r.input, 3), or(r.output, 15))
+}
+
+// hcl is the kind's configuration over an upstream.
+func (k gateKind) hcl(base string) string {
+	const tools = `"tools"`
+	settings := ""
+	routes := []gateRoute{{name: "standard", offers: tools}}
+	switch k {
+	case profileGate:
+		routes = []gateRoute{
+			{name: "cheap", window: 32_000, limit: 16_000, quality: 0.3, input: 0.1, output: 0.5, offers: tools},
+			{name: "middle", quality: 0.75, input: 1, output: 5, offers: tools},
+			{name: "dear", window: 128_000, quality: 0.95, input: 10, output: 50, offers: tools},
+		}
+	case hastyGate:
+		settings = "request_timeout = \"1s\"\n keepalive = \"200ms\"\n max_body = \"16KiB\"\n structured_output = true"
+		routes = []gateRoute{{name: "bare"}}
+	case strictGate:
+		settings = "structured_output = true"
+		routes = []gateRoute{{name: "strict", offers: `"tools", "json_object", "json_schema"`}}
+	case objectGate:
+		settings = "structured_output = true"
+		routes = []gateRoute{{name: "object", offers: `"tools", "json_object"`}}
+	case specialGate:
+		routes = []gateRoute{
+			{name: "small", window: 20_000, limit: 8192, offers: tools},
+			{name: "graphics", window: 100_000, limit: 8192, offers: tools, more: `specialty = ["graphics"]`},
+			{name: "long", window: 100_000, limit: 8192, offers: tools, more: `specialty = ["long_context"]`},
+		}
+	}
+	text := fmt.Sprintf("gateway {\n %s\n}\nprovider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\nplan \"trial\" {\n monthly_credits = 0\n}\n", settings, base)
+	for _, r := range routes {
+		text += r.hcl()
+	}
+	return text
+}
