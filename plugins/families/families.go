@@ -5,6 +5,9 @@
 //
 // The gateway uses the server direction (Server, Encoder). Provider plugins use the client direction, which
 // each family's package offers in its own terms.
+//
+// A family more is one folder here, which runs the suites of internal/familytest, and one guest module in
+// modules/families; the README of this folder goes through it.
 package families
 
 import (
