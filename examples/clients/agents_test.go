@@ -229,7 +229,7 @@ func (a agent) script(t testing.TB, file string, calls *atomic.Int64) func(*upst
 // folder is a new one that goes with the whole suite: an agent's daemon may go on writing to it.
 func folder(t testing.TB) string {
 	t.Helper()
-	path, err := os.MkdirTemp("", "agent")
+	path, err := os.MkdirTemp("", "agent") //nolint:usetesting // t.TempDir would be removed with the test
 	require.NoError(t, err)
 	return path
 }

@@ -23,6 +23,6 @@ mkdir -p "$to"
 cp "$from/package.json" "$from/package-lock.json" "$from/.npmrc" "$to/"
 # Not npm ci: it refuses a lock without packages that are optional and for other systems, and some registries do
 # not have all of those.
-(cd "$to" && npm install --no-save --no-progress --loglevel=error --fetch-retries=3 --fetch-timeout=120000 </dev/null) ||
+(cd "$to" && npm install --no-save --no-progress --loglevel=error --fetch-retries=3 --fetch-retry-maxtimeout=15000 --fetch-timeout=120000 </dev/null) ||
 	fail "installing the packages of $set_name has failed: see above. When the registry cannot be reached, set npm_config_registry to one that can"
 touch "$to/.installed"

@@ -1,6 +1,6 @@
 // What the scripts in this folder share: where the gateway is, what is asked, and how the result is told.
 //
-//   FAREWAY_URL=http://127.0.0.1:8080 FAREWAY_KEY=... node SCRIPT.mjs FAMILY plain|streamed [MODEL]
+//   FAREWAY_URL=http://127.0.0.1:8484 FAREWAY_KEY=... node SCRIPT.mjs FAMILY plain|streamed [MODEL]
 //
 // FAMILY is chat, responses or messages. The script asks for the weather in a city, runs the tool that the model
 // calls, sends the result, and prints one line of JSON: the final text, and the cities that the tool was run for.

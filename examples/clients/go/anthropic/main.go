@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	streamed = os.Args[2] == "streamed"
+	streamed bool
 	ran      = []string{}
 )
 
@@ -29,6 +29,10 @@ func weather(arguments []byte) (string, error) {
 }
 
 func main() {
+	if len(os.Args) < 3 {
+		log.Fatalf("usage: FAREWAY_URL=http://127.0.0.1:8484 FAREWAY_KEY=... %s messages plain|streamed [MODEL]", os.Args[0])
+	}
+	streamed = os.Args[2] == "streamed"
 	if os.Args[1] != "messages" {
 		log.Fatalf("this library does not speak %s: choose messages", os.Args[1])
 	}

@@ -18,7 +18,7 @@ const prompt = "weather in Oslo"
 
 var (
 	model    = "service/auto"
-	streamed = os.Args[2] == "streamed"
+	streamed bool
 	schema   = map[string]any{
 		"type":       "object",
 		"properties": map[string]any{"city": map[string]any{"type": "string"}},
@@ -38,6 +38,10 @@ func weather(arguments string) (string, error) {
 }
 
 func main() {
+	if len(os.Args) < 3 {
+		log.Fatalf("usage: FAREWAY_URL=http://127.0.0.1:8484 FAREWAY_KEY=... %s chat|responses plain|streamed [MODEL]", os.Args[0])
+	}
+	streamed = os.Args[2] == "streamed"
 	if len(os.Args) > 3 {
 		model = os.Args[3]
 	}
