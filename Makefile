@@ -39,7 +39,7 @@ test: ## run all tests, and those of the examples that are modules of their own
 
 .PHONY: race
 race: ## run all tests under the race detector
-	CGO_ENABLED=1 go test -race -vet=off ./...
+	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
 
 .PHONY: check
 check: check-fmt check-vet check-lint check-generate check-tidy check-deps ## check everything that can be known without running it
