@@ -73,9 +73,14 @@ type ops struct {
 
 // answers sets what the upstream says from now on.
 func (o *ops) answers(r upstream.Reply) {
+	o.answersBy(func(*upstream.Request) upstream.Reply { return r })
+}
+
+// answersBy sets how what it says is found; f runs with the gate locked, and its calls include the request.
+func (o *ops) answersBy(f func(*upstream.Request) upstream.Reply) {
 	o.gate.mu.Lock()
 	defer o.gate.mu.Unlock()
-	o.gate.reply = func(*upstream.Request) upstream.Reply { return r }
+	o.gate.reply = f
 }
 
 // calls are the requests that the upstream got during the check.

@@ -11,7 +11,7 @@ const (
 	hastyGate    gateKind = "hasty"    // small limits, structured output on, and a route that offers nothing
 	strictGate   gateKind = "strict"   // structured output on, and a route that enforces schemas
 	objectGate   gateKind = "object"   // the same with a route that is asked for JSON only
-	specialGate  gateKind = "special"  // routes for graphics and for long requests beside a small one
+	specialGate  gateKind = "special"  // routes for graphics and for long requests beside a small one; the default profile is max
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
@@ -77,6 +77,7 @@ func (k gateKind) hcl(base string) string {
 		settings = "structured_output = true"
 		routes = []gateRoute{{name: "object", offers: `"tools", "json_object"`}}
 	case specialGate:
+		settings = `default_profile = "max"`
 		routes = []gateRoute{
 			{name: "small", window: 20_000, limit: 8192, offers: tools},
 			{name: "graphics", window: 100_000, limit: 8192, offers: tools, more: `specialty = ["graphics"]`},

@@ -71,6 +71,31 @@ func opsMoneyChecks() []opsCheck {
 				c.ok(s, c.ask(s, allowance(s, 1000)))
 			}
 		}},
+		onEach("BILL-12", "one credit less while usage has accrued", standardGate, func(o *ops, s shape) {
+			c := o.customer(1)
+			c.ok(s, c.ask(s, allowance(s, 10)))
+			b := c.balance()
+			c.requireSums(b)
+			c.Equal(int64(0), b.Available, "available_credits")
+			calls := len(c.calls())
+			a := c.ask(s, allowance(s, 10))
+			c.Equal(402, a.Status, "the status with nothing available")
+			c.errorForm(s, a, "budget_exceeded")
+			c.Equal(calls, len(c.calls()), "the number of calls to the route")
+		}),
+		onEach("BILL-23", "a failed attempt before the one that answers", profileGate, func(o *ops, s shape) {
+			o.answersBy(func(*upstream.Request) upstream.Reply {
+				if len(o.gate.calls) > 1 {
+					return hello
+				}
+				return upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.ReportTokens(upstream.Usage{Prompt: 100}), upstream.Fail(upstream.ServerError())}}
+			})
+			usage := o.stream(s, includeUsage(s)).usage(o.T, s)
+			calls := o.calls()
+			o.Equal(2, len(calls), "the number of attempts")
+			input := map[string]int64{"cheap": 10, "middle": 100, "dear": 1000} // microcents a token; output is five times it
+			o.Equal(100*input[calls[0].Model]+(10+2*5)*input[calls[1].Model], o.billed(usage), "billed_microcents")
+		}),
 		{"BILL-13", "all credits are on hold", standardGate, func(o *ops) {
 			c := o.customer(4)
 			cl, body := c.liveBlocked(chat, c.body(chat, `"stream":true`, allowance(chat, 2500))) // 3.75 credits of output

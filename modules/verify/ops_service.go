@@ -52,6 +52,13 @@ func opsServiceChecks() []opsCheck {
 				picks(o, s, "max", as("max"), `"model":"service/budget","reasoning_effort":"low"`)
 			}
 		}},
+		onEach("MODEL-09 PROF-04", "a default profile of the configuration, and service/balanced", specialGate, func(o *ops, s shape) {
+			for name, profile := range map[string]string{"service/auto": "max", "service/balanced": "balanced"} {
+				a := o.ask(s, `"model":`+quote(name))
+				o.ok(s, a)
+				o.Equal(profile, str(o.record(a)["profile"]), "the profile of "+name)
+			}
+		}),
 		{"PROF-12", "reasoning_effort on messages", profileGate, func(o *ops) {
 			for _, effort := range []string{`"high"`, `"low"`, `"bogus"`} {
 				picks(o, messages, "balanced", nil, `"reasoning_effort":`+effort)
