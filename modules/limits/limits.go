@@ -66,9 +66,13 @@ type body struct {
 	taken  int64
 }
 
-// firstRead is the room that is made at first, in bytes; it doubles as the body arrives. A length that is
-// only claimed takes no memory.
-const firstRead = 16 << 10
+const (
+	// firstRead is the room that is made at first, in bytes. A length that is only claimed takes no more memory.
+	firstRead = 16 << 10
+	// growth is by how much the room grows when it is full. Each time leaves what it was as garbage, a third of
+	// the body in all.
+	growth = 4
+)
 
 // objectCost is what an object in the body is reckoned at, in bytes. The smallest message or tool is under 30
 // bytes of text and takes up to 520 while it is decoded, so that a body made of a million of them would
@@ -107,7 +111,7 @@ func (b *body) read(r *http.Request) *families.Error {
 		case err != nil:
 			return families.Invalid("The request body could not be read to its end.")
 		}
-		if len(b.bytes) == cap(b.bytes) && !b.grow(min(2*int64(cap(b.bytes)), most)) {
+		if len(b.bytes) == cap(b.bytes) && !b.grow(min(growth*int64(cap(b.bytes)), most)) {
 			return overloaded()
 		}
 	}
