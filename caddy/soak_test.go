@@ -3,18 +3,19 @@
 package main_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func TestSoakCrash(t *testing.T) {
 // on by their keep-alives, also behind a proxy that closes after 20 seconds; whole replies live without.
 func TestSoakSilence(t *testing.T) {
 	t.Parallel()
-	const silence, interval = 120 * time.Second, 15 * time.Second
+	const silence, interval = 2 * time.Minute, 15 * time.Second
 	up := upstream.Start(t, upstream.Options{Script: quiet})
 	g := startGateway(t, files{"gateway.hcl": hcl(up), "Caddyfile": site})
 	key := g.account(t, 1_000_000)
@@ -45,41 +46,88 @@ func TestSoakSilence(t *testing.T) {
 		var d net.Dialer
 		return d.DialContext(ctx, network, proxy)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*silence)
+	ctx, cancel := context.WithTimeout(t.Context(), silence+patience)
 	t.Cleanup(cancel)
 
-	for _, proto := range slices.Sorted(maps.Keys(direct)) {
-		for _, s := range shapes {
+	type waiting struct {
+		name, clause  string
+		shape         shape
+		proto         string
+		stream, whole <-chan timed
+	}
+	var all []waiting
+	for proto := range direct {
+		for _, s := range shapes { // all wait at the same time
 			line, clause := s.keepAlive()
-			t.Run("SSE-25 "+clause+" streamed/"+s.name+" "+proto, func(t *testing.T) {
-				t.Parallel()
-				gate := s.name + proto + "streamed"
-				req, err := s.newRequest(ctx, g.URL, key, "be quiet until "+gate, true)
-				require.NoError(t, err)
-				stream := do(t, proxied[proto], req)
-				require.Equal(t, proto, stream.Proto)
-				last := time.Now()
-				for range silence / interval {
-					stream.until(t, line)
-					gap := time.Since(last)
-					last = time.Now()
-					require.InDelta(t, interval.Seconds(), gap.Seconds(), 2)
-				}
-				up.Open(gate)
-				require.Equal(t, quietCost, stream.whole(t, s))
-			})
-			t.Run("whole/"+s.name+" "+proto, func(t *testing.T) {
-				t.Parallel()
-				gate := s.name + proto + "whole"
-				timer := time.AfterFunc(silence, func() { up.Open(gate) })
-				t.Cleanup(func() { timer.Stop() })
-				req, err := s.newRequest(ctx, g.URL, key, "be quiet until "+gate, false)
-				require.NoError(t, err)
-				reply := do(t, direct[proto], req)
-				require.Equal(t, proto, reply.Proto)
-				require.Equal(t, http.StatusOK, reply.StatusCode)
-				require.Contains(t, reply.all(t), "at last")
-			})
+			all = append(all, waiting{s.name + " " + proto, clause, s, proto,
+				later(func() timed { return s.clock(ctx, proxied[proto], g.URL, key, true, line) }),
+				later(func() timed { return s.clock(ctx, direct[proto], g.URL, key, false, line) })})
+		}
+	}
+	require.NoError(t, up.AtGate(patient(t), "go", 2*len(all)))
+	timer := time.AfterFunc(silence, func() { up.Open("go") })
+	t.Cleanup(func() { timer.Stop() })
+	for _, w := range all {
+		stream, whole := <-w.stream, <-w.whole
+		t.Run("SSE-25 "+w.clause+" streamed/"+w.name, func(t *testing.T) {
+			require.NoError(t, stream.err)
+			require.Equal(t, w.proto, stream.proto)
+			require.Contains(t, stream.reply, "at last")
+			require.True(t, strings.HasSuffix(stream.reply, w.shape.end), "%s", stream.reply)
+			require.InDelta(t, silence/interval, len(stream.gaps), 1)
+			for _, gap := range stream.gaps {
+				require.InDelta(t, interval.Seconds(), gap.Seconds(), 2)
+			}
+		})
+		t.Run("whole/"+w.name, func(t *testing.T) {
+			require.NoError(t, whole.err)
+			require.Equal(t, w.proto, whole.proto)
+			require.Contains(t, whole.reply, "at last")
+		})
+	}
+}
+
+// later runs f and gives what it returns.
+func later[T any](f func() T) <-chan T {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	return done
+}
+
+// timed is a reply with the times between its keep-alives, the first since it began.
+type timed struct {
+	proto, reply string
+	gaps         []time.Duration
+	err          error
+}
+
+// clock sends a request that is answered when the gate "go" opens.
+func (s shape) clock(ctx context.Context, c *http.Client, url, key string, stream bool, keepAlive string) (r timed) {
+	req, err := s.newRequest(ctx, url, key, "be quiet until go", stream)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	defer resp.Body.Close()
+	r.proto = resp.Proto
+	last := time.Now()
+	for in := bufio.NewReader(resp.Body); ; {
+		line, err := in.ReadString('\n')
+		r.reply += line
+		if strings.HasPrefix(line, keepAlive) {
+			r.gaps = append(r.gaps, time.Since(last))
+			last = time.Now()
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				r.err = err
+			}
+			return r
 		}
 	}
 }
@@ -90,38 +138,66 @@ func TestSoakTrickle(t *testing.T) {
 	up := upstream.Start(t, upstream.Options{Script: quiet})
 	g := startGateway(t, files{"gateway.hcl": hcl(up)})
 	key := g.account(t, 1_000_000)
+	type waiting struct {
+		name    string
+		refusal string
+		reply   <-chan trickled
+	}
+	var all []waiting
 	for _, s := range shapes {
-		for _, path := range []string{s.path, "/v1/models", "/nowhere"} {
-			t.Run(s.name+" "+path, func(t *testing.T) {
-				t.Parallel()
-				conn, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
-				require.NoError(t, err)
-				defer conn.Close()
-				require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
-				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 200000\r\n\r\n{", path, key)
-				require.NoError(t, err)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					tick := time.NewTicker(time.Second)
-					defer tick.Stop()
-					for range tick.C {
-						if _, err := io.WriteString(conn, " "); err != nil {
-							return // closed
-						}
-					}
-				}()
-				reply, err := io.ReadAll(conn)
-				if err != nil {
-					require.ErrorContains(t, err, "reset", "it was read on while the bytes came")
-				}
-				<-ended
-				if path == s.path && len(reply) > 0 {
-					require.Contains(t, string(reply), "HTTP/1.1 400 ")
-				}
-			})
+		for path, refusal := range map[string]string{s.path: "HTTP/1.1 400 ", "/v1/models": "HTTP/1.1 405 ", "/nowhere": "HTTP/1.1 404 "} {
+			all = append(all, waiting{s.name + " " + path, refusal, later(func() trickled { return trickle(g.URL, path, key) })})
 		}
 	}
+	for _, w := range all {
+		got := <-w.reply
+		t.Run(w.name, func(t *testing.T) {
+			require.NoError(t, got.err)
+			if got.reply != "" { // otherwise the end of the connection has overtaken it
+				require.True(t, strings.HasPrefix(got.reply, w.refusal), "%s", got.reply)
+			}
+		})
+	}
+}
+
+// trickled is what came back on a connection until the gateway closed it.
+type trickled struct {
+	reply string
+	err   error
+}
+
+// trickle posts a body of one byte a second, for as long as somebody reads it.
+func trickle(url, path, key string) (r trickled) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		return trickled{err: err}
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		return trickled{err: err}
+	}
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 200000\r\n\r\n{", path, key)
+	if err != nil {
+		return trickled{err: err}
+	}
+	sent := later(func() error {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := io.WriteString(conn, " "); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b, err := io.ReadAll(conn)
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = nil // the gateway has closed it while a byte was on its way
+	}
+	if stopped := <-sent; errors.Is(stopped, os.ErrDeadlineExceeded) {
+		err = stopped
+	}
+	return trickled{string(b), err}
 }
 
 // TestSoakMemory sends a hundred bodies of 32 MB at once, and then those that cost most in memory for their
