@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -155,29 +154,45 @@ func (g *gate) customer(ctx context.Context, credits int64) (*ops, error) {
 // record waits for the ledger's and the log's record of a request: its access line.
 func (o *ops) record(a *answer) map[string]any {
 	id := a.Header.Get("X-Request-Id")
+	var found map[string]any
+	o.await("the log's record of "+id, func() bool {
+		for _, v := range o.logged(id) {
+			if v["msg"] == "request" {
+				found = v
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// logged are the lines of the gateway's log that hold a text.
+func (o *ops) logged(text string) []map[string]any {
+	b, err := os.ReadFile(filepath.Join(o.gate.dir, "fareway.log"))
+	if err != nil {
+		return nil // there is none before its first line
+	}
+	var found []map[string]any
+	for line := range bytes.Lines(b) {
+		var v map[string]any
+		if bytes.HasSuffix(line, []byte("\n")) && bytes.Contains(line, []byte(text)) && json.Unmarshal(line, &v) == nil {
+			found = append(found, v)
+		}
+	}
+	return found
+}
+
+// await waits until there is what can only be looked for.
+func (o *ops) await(what string, there func() bool) {
 	ctx, cancel := context.WithTimeout(o.ctx, 10*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		b, err := os.ReadFile(filepath.Join(o.gate.dir, "fareway.log"))
-		if err == nil {
-			lines := bufio.NewReader(bytes.NewReader(b))
-			for {
-				line, err := lines.ReadBytes('\n')
-				if err != nil {
-					break
-				}
-				var v map[string]any
-				if bytes.Contains(line, []byte(id)) && json.Unmarshal(line, &v) == nil && v["msg"] == "request" {
-					return v
-				}
-			}
-		}
+	for !there() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			o.Failf("the log has no record of %s", id)
+			o.Failf("waited in vain for %s", what)
 		}
 	}
 }
@@ -277,7 +292,7 @@ func (o *ops) forget() {
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
-		opsSpecialChecks())
+		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsAwayChecks())
 }
 
 // performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by
@@ -332,6 +347,7 @@ func performOn(ctx context.Context, kind gateKind, checks []opsCheck) ([]finding
 			oc.run(o)
 		})
 		findings = append(findings, c.run(ctx, o.Target))
+		g.openWaits()
 	}
 	return findings, nil
 }

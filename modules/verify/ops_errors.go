@@ -79,6 +79,39 @@ func opsErrorChecks() []opsCheck {
 			o.Equal(int64(10*inputPrice+300*outputPrice), before.net()-after.net(), "what NET fell by")
 			o.Equal(int64(0), after.Reserved, "reserved_credits")
 		}),
+		onEach("BILL-33", "the record of a failed request", standardGate, func(o *ops, s shape) {
+			recorded := func(a *answer, before balance, cost int64) {
+				r := o.record(a)
+				o.Equal(any(float64(cost)), r["microcents"], "the charge of the record")
+				o.Equal(any(false), r["pending"], "whether the record's charge is pending")
+				o.Equal(cost, before.net()-o.balance().net(), "what NET fell by")
+				o.True(!strings.Contains(string(a.Raw), "billed_microcents"), "the error says a charge: %s", brief(string(a.Raw)))
+			}
+			before := o.balance()
+			o.answers(upstream.Refuse(upstream.ServerError()))
+			recorded(o.ask(s), before, 0)
+			used := int64(o.limits.Allowance)
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length", upstream.Reasoning("Hm.")))
+			a := o.ask(s)
+			o.Equal(422, a.Status, "the status")
+			recorded(a, before, 10*inputPrice+used*outputPrice)
+			before = o.balance()
+			_, a, _ = o.failed(s)
+			recorded(a, before, 10*inputPrice+used*outputPrice)
+		}),
+		onEach("ERR-32 BILL-25", "arguments of a call that are no JSON", standardGate, func(o *ops, s shape) {
+			before := o.balance()
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "tool_calls", upstream.ToolCall(0, "c1", toolName), upstream.Arguments(0, `{"city":`)))
+			code, streamed, _ := o.failed(s, s.tools())
+			o.Equal("validator_failed", code, "the code of the frame")
+			a := o.ask(s, s.tools())
+			o.Equal(502, a.Status, "the status when not streamed")
+			o.errorForm(s, a, "upstream_error")
+			for _, a := range []*answer{streamed, a} {
+				o.Equal(any(0.0), o.record(a)["microcents"], "the charge of the record")
+			}
+			o.Equal(before, o.balance(), "the account")
+		}),
 		onEach("ERR-29", "no route has tools", hastyGate, func(o *ops, s shape) {
 			o.refused(s, o.ask(s, s.tools()), 503, featureUnavailable)
 			o.Equal(0, len(o.calls()), "the number of calls to the route")

@@ -12,12 +12,15 @@ const (
 	strictGate   gateKind = "strict"   // structured output on, and a route that enforces schemas
 	objectGate   gateKind = "object"   // the same with a route that is asked for JSON only
 	specialGate  gateKind = "special"  // routes for graphics and for long requests beside a small one; the default profile is max
+	windowGate   gateKind = "windows"  // a narrow route, and a wide one that is the second choice
+	singleGate   gateKind = "single"   // frequent keep-alives, and a route that takes one request at a time
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
 const (
 	inputPrice, outputPrice       = 300, 1500
 	standardWindow, standardLimit = 200_000, 64_000
+	narrowWindow, wideWindow      = 10_000, 40_000
 )
 
 // gateRoute is a route block; the zero values are the standard route's.
@@ -76,6 +79,14 @@ func (k gateKind) hcl(base string) string {
 	case objectGate:
 		settings = "structured_output = true"
 		routes = []gateRoute{{name: "object", offers: `"tools", "json_object"`}}
+	case windowGate:
+		routes = []gateRoute{
+			{name: "narrow", window: narrowWindow, limit: 8192, quality: 0.9, offers: tools},
+			{name: "wide", window: wideWindow, quality: 0.3, offers: tools},
+		}
+	case singleGate:
+		settings = `keepalive = "100ms"`
+		routes[0].more = "max_concurrent = 1"
 	case specialGate:
 		settings = `default_profile = "max"`
 		routes = []gateRoute{

@@ -150,8 +150,7 @@ type blocked struct {
 // liveBlocked sends a request and returns when it waits at the route: admitted, and with its hold. It is answered
 // with hello when release is called.
 func (o *ops) liveBlocked(s shape, body string) (call, *blocked) {
-	o.gate.waits++
-	name := fmt.Sprint("gate-", o.gate.waits)
+	name := o.newWait()
 	r := hello
 	r.Steps = append([]upstream.Step{upstream.Headers(), upstream.Wait(name)}, hello.Steps...)
 	o.answers(r)
@@ -165,13 +164,30 @@ func (o *ops) liveBlocked(s shape, body string) (call, *blocked) {
 		}()
 		b.done <- o.do(c)
 	}()
+	o.awaitRoute(name)
+	return c, b
+}
+
+// newWait names another gate of the upstream's. What waits there when the check ends is let through.
+func (o *ops) newWait() string {
+	o.gate.waits++
+	return fmt.Sprint("gate-", o.gate.waits)
+}
+
+// awaitRoute waits until a request is at a gate of the upstream.
+func (o *ops) awaitRoute(wait string) {
 	ctx, cancel := context.WithTimeout(o.ctx, o.limits.Timeout)
 	defer cancel()
-	if err := o.gate.up.AtGate(ctx, name, 1); err != nil {
-		o.gate.up.Open(name)
+	if err := o.gate.up.AtGate(ctx, wait, 1); err != nil {
 		o.Failf("waiting for the route's request: %v", err)
 	}
-	return c, b
+}
+
+// openWaits lets everything through that still waits.
+func (g *gate) openWaits() {
+	for i := range g.waits {
+		g.up.Open(fmt.Sprint("gate-", i+1))
+	}
 }
 
 func (o *ops) release(c call, b *blocked) *answer {

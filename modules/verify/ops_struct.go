@@ -115,6 +115,18 @@ func opsStructChecks() []opsCheck {
 				o.Equal("json_object", str(at(o.sentBody(), "response_format", "type")), "the route's format")
 				o.True(strings.Contains(o.system(), `"additionalProperties"`), "the system text is %q", o.system())
 			}},
+			opsCheck{"STRUCT-34", "what a schema adds is held and charged: " + schema, objectGate, func(o *ops) {
+				const words = 24_000 // each at least one token; holds are seen in whole credits
+				text := strings.Repeat("some words ", words/2)
+				long := w.format(w.schema(`"name":"day","schema":{"type":"object","description":` + quote(text) + `}`))
+				plain := o.whileBlocked(w.shape)
+				before := o.balance()
+				added := o.whileBlocked(w.shape, long).Reserved - plain.Reserved
+				least := int64(words*inputPrice/microcentsPerCredit - 1) // both holds are rounded
+				o.True(added >= least, "the hold grows by %d credits, at least %d are due", added, least)
+				o.True(strings.Contains(o.system(), text[:100]), "the route did not get the schema")
+				o.Equal(int64(helloCost), before.net()-o.balance().net(), "what NET fell by: the route's usage has the addition in it")
+			}},
 			opsCheck{"STRUCT-32 STRUCT-33", "JSON is text: " + schema, strictGate, func(o *ops) {
 				o.answersText(`{"day":"Mon`, `day"}`)
 				v := o.ok(w.shape, o.ask(w.shape, schema))

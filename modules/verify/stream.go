@@ -46,22 +46,27 @@ func (t *T) readStream(s shape, a *answer) *stream {
 		if f.JSON["error"] != nil || f.Event == "error" {
 			t.Pendingf("%s: the stream ended with an error: %s", a.call, brief(f.Data))
 		}
-		r.Frames = append(r.Frames, f)
-		switch s.Name {
-		case "chat":
-			r.Text += str(at(f.JSON, "choices", 0, "delta", "content"))
-		case "responses":
-			if f.Event == "response.output_text.delta" {
-				r.Text += str(f.JSON["delta"])
-			}
-			if oneOf(f.Event, "response.completed", "response.incomplete") {
-				r.Final, _ = f.JSON["response"].(map[string]any)
-			}
-		default:
-			r.Text += str(at(f.JSON, "delta", "text"))
-		}
+		r.take(s, f)
 	}
 	return r
+}
+
+// take adds a frame.
+func (r *stream) take(s shape, f frame) {
+	r.Frames = append(r.Frames, f)
+	switch s.Name {
+	case "chat":
+		r.Text += str(at(f.JSON, "choices", 0, "delta", "content"))
+	case "responses":
+		if f.Event == "response.output_text.delta" {
+			r.Text += str(f.JSON["delta"])
+		}
+		if oneOf(f.Event, "response.completed", "response.incomplete") {
+			r.Final, _ = f.JSON["response"].(map[string]any)
+		}
+	default:
+		r.Text += str(at(f.JSON, "delta", "text"))
+	}
 }
 
 func (t *T) frame(block string) frame {

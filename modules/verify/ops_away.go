@@ -1,0 +1,119 @@
+package verify
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// opsAwayChecks take away what the gateway needs: its route's capacity, its provider, its ledger.
+func opsAwayChecks() []opsCheck {
+	modes := []string{`"stream":false`, `"stream":true`}
+	once := func(o *ops, s shape, mode string) *answer { return o.send(call{Path: s.Path, Body: o.body(s, mode)}) }
+	return []opsCheck{
+		onEach("LIM-12", "the route is at capacity", singleGate, func(o *ops, s shape) {
+			busy := o.customer(1_000_000)
+			before := o.balance()
+			c, b := busy.liveBlocked(s, busy.body(s))
+			for _, mode := range modes {
+				a := once(o, s, mode)
+				o.Equal(429, a.Status, "the status")
+				o.errorForm(s, a, "rate_limit_exceeded")
+				for _, name := range []string{"Retry-After", "X-RateLimit-Reason", "X-Should-Retry"} {
+					o.Equal("", a.Header.Get(name), name)
+				}
+			}
+			o.Equal(1, len(o.calls()), "the number of calls to the route")
+			o.Equal(before, o.balance(), "the account")
+			busy.release(c, b)
+			for _, mode := range modes {
+				o.Equal(200, once(o, s, mode).Status, "the status when the capacity is free again")
+			}
+		}),
+		{"ERR-28", "the only provider is away", singleGate, func(o *ops) {
+			before := o.balance()
+			for i := range 5 { // each restart waits twice as long as the one before, which leaves time to ask
+				o.killProvider(i + 1)
+			}
+			for _, s := range shapes {
+				for _, mode := range modes {
+					a := once(o, s, mode)
+					o.Equal(503, a.Status, "the status")
+					o.errorForm(s, a, "upstream_error")
+					o.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry")
+				}
+			}
+			o.untouched(before)
+			o.awaitProvider()
+			for _, s := range shapes {
+				o.Equal(200, once(o, s, modes[0]).Status, "the status when the provider is back")
+			}
+		}},
+		onEach("ERR-24", "the ledger cannot note the call to the route", singleGate, func(o *ops, s shape) {
+			before := o.balance()
+			var failed []*answer
+			o.withFault(`BEFORE INSERT ON attempts`, func() {
+				for _, mode := range modes {
+					failed = append(failed, once(o, s, mode))
+				}
+			})
+			for _, a := range failed {
+				o.Equal(500, a.Status, "the status")
+				o.errorForm(s, a, "internal_server_error")
+				o.True(a.Header.Get("X-Request-Id") != "", "the error has no X-Request-Id")
+				o.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry")
+				for _, detail := range []string{"fault", "attempts", "sqlite", "ledger"} {
+					o.True(!strings.Contains(strings.ToLower(string(a.Raw)), detail), "the error tells a detail: %s", brief(string(a.Raw)))
+				}
+				o.Equal(any(500.0), o.record(a)["status"], "the status of the record")
+			}
+			o.untouched(before)
+			for _, mode := range modes {
+				o.Equal(200, once(o, s, mode).Status, "the status when the fault is gone")
+			}
+		}),
+	}
+}
+
+// killProvider ends the provider's process, the nth one, and waits until the gateway has noticed.
+func (o *ops) killProvider(nth int) {
+	o.awaitProvider()
+	started := o.logged(`"provider started"`)
+	o.Equal(nth, len(started), "the number of provider processes so far")
+	pid, err := strconv.Atoi(str(started[nth-1]["pid"]))
+	o.True(err == nil, "the provider's pid is %s", brief(started[nth-1]["pid"]))
+	process, err := os.FindProcess(pid)
+	o.True(err == nil, "finding the provider's process %d: %v", pid, err)
+	err = process.Kill()
+	o.True(err == nil, "ending the provider's process %d: %v", pid, err)
+	o.await("the gateway to notice the end of its provider", func() bool {
+		return len(o.logged(`"provider failed; starting it again"`)) >= nth
+	})
+}
+
+// awaitProvider waits until all providers take requests.
+func (o *ops) awaitProvider() {
+	o.await("the provider to start", func() bool {
+		var status struct{ Ready bool }
+		return o.gate.admin.Call(o.ctx, "GET", "/fareway/status", nil, &status) == nil && status.Ready
+	})
+}
+
+// withFault makes what the gateway does to its ledger fail, with an error that it cannot have foreseen, for as
+// long as during runs. When is that of an SQLite trigger.
+func (o *ops) withFault(when string, during func()) {
+	conn, err := sqlite.OpenConn(filepath.Join(o.gate.dir, "fareway.db"), sqlite.OpenReadWrite)
+	o.True(err == nil, "opening the ledger: %v", err)
+	defer func() { _ = conn.Close() }() // all that it wrote is committed
+	run := func(sql string) {
+		err := sqlitex.ExecuteTransient(conn, sql, nil)
+		o.True(err == nil, "changing the ledger: %v", err)
+	}
+	run(`CREATE TRIGGER fault ` + when + ` BEGIN SELECT RAISE(ABORT, 'a fault of the suite'); END`)
+	defer run(`DROP TRIGGER fault`)
+	during()
+}
