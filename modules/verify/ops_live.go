@@ -27,11 +27,25 @@ func (o *ops) watch(s shape, members string, look func(*live)) {
 	ctx, leave := context.WithTimeout(o.ctx, o.limits.Timeout)
 	defer leave()
 	c := call{Path: s.Path, Body: o.body(s, members, `"stream":true`)}
-	resp := o.open(ctx, c)
+	resp := o.begin(ctx, c)
 	defer resp.Body.Close()
 	o.Equal(http.StatusOK, resp.StatusCode, "the status of the stream")
 	r := &stream{answer: &answer{call: c, Status: resp.StatusCode, Header: resp.Header}}
 	look(&live{stream: r, o: o, shape: s, lines: bufio.NewReader(resp.Body), leave: leave})
+}
+
+// begin sends a request and returns when its reply begins. That none does is a failure: the gateway is the run's own.
+func (o *ops) begin(ctx context.Context, c call) *http.Response {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case ending:
+			o.Failf("%s", e.detail)
+		default:
+			panic(e)
+		}
+	}()
+	return o.open(ctx, c)
 }
 
 // next waits for a frame; false at the end of the stream.
