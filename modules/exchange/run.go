@@ -347,6 +347,13 @@ func (x *exchange) settle(status int, reason string, s ledger.Settlement) (ledge
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.request.Context()), settleTime)
 	defer cancel()
 	charge, err := x.engine.Store().Settle(ctx, s)
+	if err != nil && !errors.Is(err, ledger.ErrUnavailable) {
+		// The ledger is there and does not take this settlement: the service's failure, and so free. Left as
+		// it is, the hold would stay until the next start.
+		_, freeErr := x.engine.Store().Settle(ctx, ledger.Settlement{
+			Request: x.call.ID, Status: http.StatusInternalServerError, Reason: "ledger", Free: true})
+		err = errors.Join(err, freeErr)
+	}
 	x.engine.Metrics().Held(-x.hold)
 	if err != nil {
 		return charge, err
