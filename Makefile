@@ -8,7 +8,7 @@ PROVIDERS := $(wildcard plugins/*/cmd/fareway-provider-*)
 EXAMPLES := $(dir $(wildcard examples/*/go.mod))
 
 # What `make bench`, `make soak`, `make clients` and `make fuzz` run: a pattern of names, packages, and a time for each target.
-BENCH ?= .
+BENCH ?= Gateway|HoldSettle
 BENCHTIME ?= 2s
 SOAK ?= Soak
 RUN ?= .
@@ -80,7 +80,7 @@ check-deps:
 	if grep caddyserver <<<"$$deps"; then echo 'plugins/provider and plugins/llm must not depend on Caddy'; exit 1; fi
 
 .PHONY: bench
-bench: ## print what things cost (BENCH=pattern PKG=packages BENCHTIME=2s)
+bench: ## print what a request and a settlement cost (BENCH=. for everything, PKG=packages BENCHTIME=2s)
 	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(PKG) | sed '/no test files/d; /^PASS$$/d; /^ok /d'
 
 .PHONY: soak
