@@ -167,7 +167,7 @@ func (x *exchange) try() *failure {
 	ctx, cancel := context.WithTimeoutCause(x.ctx, a.route.Timeout, errAttemptTimeout)
 	defer cancel()
 	backend := x.gen.Backend(a.route.Provider)
-	stream, err := backend.Generate(undated{ctx}, a.upstream(x.req))
+	stream, err := backend.Generate(ctx, a.upstream(x.req))
 	if err != nil {
 		return x.failed(ctx, err)
 	}
@@ -215,12 +215,6 @@ func (x *exchange) try() *failure {
 		}
 	}
 }
-
-// undated hides a context's deadline. Otherwise the provider would get it too, and could see it a moment before
-// we do: the end of the request's time would look like a failure of the route.
-type undated struct{ context.Context }
-
-func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // failed names the failure that ended the attempt. An attempt that ended because its time was over ended for
 // that reason, whatever the stream says.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,7 +36,7 @@ func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error
 		return nil, err
 	}
 	s := &Stream{plugin: p, proc: proc, caller: ctx, attempt: req.Attempt}
-	own, cancel := context.WithCancel(ctx)
+	own, cancel := context.WithCancel(undated{ctx})
 	s.abandon = cancel
 	s.rpc, err = proc.rpc.Generate(own, wire.RequestToProto(req))
 	if err != nil {
@@ -45,6 +46,12 @@ func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error
 	}
 	return s, nil
 }
+
+// undated hides a context's deadline, which gRPC would hand on: the provider could see it a moment before we do,
+// and the end of the attempt's time would look like a failure of its upstream.
+type undated struct{ context.Context }
+
+func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Stream is the reply of one attempt. Recv is for one goroutine; the other methods may be called from any.
 type Stream struct {
@@ -128,8 +135,8 @@ func (s *Stream) explain(err error) error {
 	return callFailure(s.proc, name, err)
 }
 
-// timedOut reports whether a call ended by the deadline of its context. The plugin has the same deadline, and
-// can see it a moment earlier.
+// timedOut reports whether a call ended by the deadline of its context. A plugin that is given the deadline, as
+// in CountTokens, can see it a moment earlier.
 func timedOut(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
