@@ -44,15 +44,12 @@ func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *famil
 	if !ok {
 		return ledger.Principal{}, unauthenticated()
 	}
-	engine := call.Work.Engine()
-	p, err := engine.Lookup(r.Context(), hash)
+	p, err := call.Work.Engine().Lookup(r.Context(), hash)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return ledger.Principal{}, unauthenticated()
 	case err != nil:
-		engine.Logger().Error("looking up a key", "request_id", call.ID, "error", err)
-		return ledger.Principal{}, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
-			Message: "The service cannot check keys at the moment. Try again.", RetryAfter: storeRetryAfter}
+		return ledger.Principal{}, call.LedgerError("looking up a key", err)
 	case p.Key.Revoked:
 		return ledger.Principal{}, unauthenticated()
 	case p.Account.State != ledger.Active:
@@ -61,9 +58,6 @@ func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *famil
 	}
 	return p, nil
 }
-
-// storeRetryAfter is what the one 503 with Retry-After says, in seconds (GAP-45).
-const storeRetryAfter = 5
 
 // credential takes the key out of the headers. Authorization alone decides where it is present, even on
 // endpoints that accept x-api-key: two credentials must never widen access (GAP-19).

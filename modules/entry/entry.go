@@ -105,7 +105,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		// A handler placed by hand after ours may do what ours never do.
 		h.log.Error("handling a request", "request_id", call.ID, "error", err)
 		if rec.status == 0 {
-			return call.Refuse(rec, internalError())
+			return call.Refuse(rec, gateway.InternalError())
 		}
 	}
 	return nil
@@ -128,12 +128,7 @@ func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
 		rec.aborted = true
 		return nil
 	}
-	return call.Refuse(rec, internalError())
-}
-
-func internalError() *families.Error {
-	return &families.Error{Status: http.StatusInternalServerError, Code: families.InternalError,
-		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
+	return call.Refuse(rec, gateway.InternalError())
 }
 
 // newID makes an X-Request-Id (GAP-91): what a client sends under that name is never used. Like a UUID of

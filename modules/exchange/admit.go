@@ -54,7 +54,7 @@ func (x *exchange) admit() *families.Error {
 	case errors.Is(err, ledger.ErrInsufficient):
 		return overHold()
 	case err != nil:
-		return ledgerError(x.call, "placing a hold", err)
+		return x.call.LedgerError("placing a hold", err)
 	}
 	x.held, x.hold = true, hold
 	x.engine.Metrics().Held(hold)
@@ -106,7 +106,7 @@ func (x *exchange) exhausted(hold int64) *families.Error {
 	b, err := x.engine.Store().Balance(x.request.Context(), x.call.Principal.Account.ID)
 	switch {
 	case err != nil:
-		return ledgerError(x.call, "reading a balance", err)
+		return x.call.LedgerError("reading a balance", err)
 	case b.Available() < 1:
 		return budgetExceeded("No credits are available. Add credits.")
 	case !b.Covers(hold):

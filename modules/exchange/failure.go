@@ -100,7 +100,7 @@ func (x *exchange) refusal(f *failure) *families.Error {
 	case overBudget:
 		return budgetExceeded("The available credits do not cover another attempt. Add credits.")
 	case ledgerAway:
-		return ledgerError(x.call, "recording an attempt", f.err)
+		return x.call.LedgerError("recording an attempt", f.err)
 	}
 	return e
 }

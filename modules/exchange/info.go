@@ -2,13 +2,11 @@ package exchange
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 )
 
@@ -75,7 +73,7 @@ func serveAccount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *f
 	p := call.Principal
 	b, err := call.Work.Engine().Store().Balance(r.Context(), p.Account.ID)
 	if err != nil {
-		return ledgerError(call, "reading a balance", err)
+		return call.LedgerError("reading a balance", err)
 	}
 	var a account
 	a.Tenant.ID, a.Tenant.Name, a.Tenant.KeyMode = p.Account.ID, p.Account.Name, "managed"
@@ -102,7 +100,7 @@ func serveCount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *fam
 func writeJSON(w http.ResponseWriter, v any) *families.Error {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return internalError()
+		return gateway.InternalError()
 	}
 	writeBody(w, b)
 	return nil
@@ -113,20 +111,4 @@ func writeBody(w http.ResponseWriter, b []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	// The client may be gone; there is nobody left to tell.
 	_, _ = w.Write(b)
-}
-
-// ledgerError logs why the ledger failed and tells the client that the service's store is away: the one 503
-// that says when to come back (GAP-45).
-func ledgerError(call *gateway.Call, doing string, err error) *families.Error {
-	call.Work.Engine().Logger().Error(doing, "request_id", call.ID, "error", err)
-	if errors.Is(err, ledger.ErrUnavailable) {
-		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError, RetryAfter: 5,
-			Message: "The service cannot reach its ledger at the moment. Try again."}
-	}
-	return internalError()
-}
-
-func internalError() *families.Error {
-	return &families.Error{Status: http.StatusInternalServerError, Code: families.InternalError,
-		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
 }

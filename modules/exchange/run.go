@@ -270,7 +270,7 @@ func (x *exchange) finish() *families.Error {
 	}
 	charge, err := x.settle(http.StatusOK, reason, ledger.Settlement{Results: x.results(d.stream)})
 	if err != nil {
-		return x.write(ledgerError(x.call, "settling", err))
+		return x.write(x.call.LedgerError("settling", err))
 	}
 	e := families.End{Finish: end.finish, StopSequence: end.stop, Usage: a.usage, Billed: charge.Microcents, Pending: charge.Pending}
 	rest := llm.Event{Kind: llm.EventText, Text: end.rest}

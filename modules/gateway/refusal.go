@@ -1,0 +1,29 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+// InternalError is the refusal when the service itself failed (ERR-24).
+func InternalError() *families.Error {
+	return &families.Error{Status: http.StatusInternalServerError, Code: families.InternalError,
+		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
+}
+
+// storeRetryAfter is what the one 503 with Retry-After says, in seconds (GAP-45).
+const storeRetryAfter = 5
+
+// LedgerError logs why the ledger failed, and is the refusal for it: when the ledger is away, the one 503 that
+// says when to come back (GAP-45).
+func (c *Call) LedgerError(doing string, err error) *families.Error {
+	c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError, RetryAfter: storeRetryAfter,
+			Message: "The service cannot reach its ledger at the moment. Try again."}
+	}
+	return InternalError()
+}
