@@ -97,7 +97,7 @@ func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {
 		}
 	}
 	s.fail(attr.NameRange, fmt.Sprintf("Unknown %s %q", g.noun, clip(attr.Name)),
-		fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(attr.Name, g.attributeNames(), g.noun)))
+		fmt.Sprintf("%s does not have it. %s", capital(s.what), g.advice(attr.Name, (*grammar).attributeNames, g.noun)))
 }
 
 func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
@@ -115,7 +115,7 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 			}
 		}
 		s.fail(block.TypeRange, fmt.Sprintf("Unknown block %q", clip(block.Type)),
-			fmt.Sprintf("%s does not have it. %s", capital(s.what), suggestion(block.Type, g.blockNames(), "block")))
+			fmt.Sprintf("%s does not have it. %s", capital(s.what), g.advice(block.Type, (*grammar).blockNames, "block")))
 		return
 	}
 	rule := &g.blocks[at]
@@ -135,6 +135,14 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 	default:
 		s.blocks[rule.name] = append(s.blocks[rule.name], block)
 	}
+}
+
+// advice says what to do about an unknown name: where it belongs, or which known name is near.
+func (g *grammar) advice(name string, names func(*grammar) []string, noun string) string {
+	if home := g.elsewhere(name, names); home != "" {
+		return home
+	}
+	return suggestion(name, names(g), noun)
 }
 
 // label returns the checked name of a block. A block whose name is wrong or taken is still decoded, so that

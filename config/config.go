@@ -15,11 +15,13 @@ import (
 type Config struct {
 	Gateway   Gateway    `json:"gateway"`
 	Store     Store      `json:"store"`
+	Limiter   Limiter    `json:"limiter"`
 	Providers []Provider `json:"providers"` // in file order
 	Routes    []Route    `json:"routes"`    // in file order
 	Special   Special    `json:"special"`
 	Profiles  []Profile  `json:"profiles"` // in file order, then those that the file leaves out
-	Plans     []Plan     `json:"plans"`    // in file order
+	Plans     []Plan     `json:"plans"`    // in file order; DefaultPlan for accounts on none of them
+	PreAuth   PreAuth    `json:"pre_auth"`
 
 	// Path is the file's absolute path; Files are it and every file that it names by file("...").
 	Path  string   `json:"path"`
@@ -40,12 +42,26 @@ type Gateway struct {
 	PluginDir        string     // absolute, or "" for built-in providers only
 	StructuredOutput bool       // the designed behaviour of structured outputs is on (GAP-76)
 	ClientModels     ModelNames // accepted beside the built-in list
+	// ReceiptAge is how long an unproven attempt waits for its provider's receipt. Then it is closed at zero (GAP-56).
+	ReceiptAge time.Duration
 }
 
 // Store says where the ledger is.
 type Store struct {
 	Kind string `json:"kind"` // "sqlite"
 	Path string `json:"path"` // as written; relative to the data folder
+}
+
+// Limiter says where the rate limits are counted.
+type Limiter struct {
+	Kind string `json:"kind"` // "memory"
+}
+
+// PreAuth bounds what an address can do before any key is looked at.
+type PreAuth struct {
+	// FailuresPerMinute is how many failed authentications an address has in any 60 s before all its requests are
+	// refused (GAP-90). 0: no limit.
+	FailuresPerMinute int64 `json:"failures_per_minute"`
 }
 
 // Provider is one backend process.
@@ -85,10 +101,14 @@ type Route struct {
 	MaxConcurrent int64       // attempts at the same time over all accounts; 0: no limit
 	Metering      Metering
 	Timeout       time.Duration // one attempt
-	Price         Price
+	// BillsPastAllowance: the upstream may bill more output than the request allows, so that holds are sized by
+	// MaxOutput (GAP-49).
+	BillsPastAllowance bool
+	Price              Price // what the account pays
+	Cost               Price // what the operator pays; equals Price unless the file says otherwise
 }
 
-// Price is what a route costs the account, in microcents per million tokens of each class (GAP-48).
+// Price is what tokens of each class cost, in microcents per million of them (GAP-48).
 type Price struct {
 	Input      int64 `json:"input"`
 	CacheRead  int64 `json:"cache_read"`
@@ -103,8 +123,21 @@ type Profile struct {
 	Quality float64 `json:"quality"`
 }
 
-// Plan is the limits of the accounts that are on it.
+// Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.
 type Plan struct {
 	Name           string `json:"name"`
-	MonthlyCredits int64  `json:"monthly_credits"`
+	MonthlyCredits int64  `json:"monthly_credits"` // added to the balance at each period's end
+
+	RequestsPerMinute  RequestsPerMinute `json:"requests_per_minute"`
+	SpendCapCredits    int64             `json:"spend_cap_credits"`   // per period
+	TokenBudget        int64             `json:"token_budget"`        // tokens per period
+	FairUseMicrocents  int64             `json:"fair_use_microcents"` // per period; 0: no free allowance
+	ConcurrentRequests int64             `json:"concurrent_requests"` // charged requests at the same time
+}
+
+// RequestsPerMinute bounds the requests of any 60 s, for each of those that they count against; 0: no limit.
+type RequestsPerMinute struct {
+	Key     int64 `json:"key"`
+	Account int64 `json:"account"`
+	Address int64 `json:"address"`
 }

@@ -3,13 +3,15 @@ package config
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
+
+// maxReceiptAge is far longer than any provider remembers what it served.
+const maxReceiptAge = 90 * 24 * time.Hour
 
 // defaultGateway is what holds without a gateway block.
 func defaultGateway() Gateway {
@@ -21,6 +23,7 @@ func defaultGateway() Gateway {
 		MaxBodyMemory:  1 << 30,
 		Keepalive:      15 * time.Second,
 		DrainTimeout:   5 * time.Minute,
+		ReceiptAge:     24 * time.Hour,
 	}
 }
 
@@ -33,6 +36,13 @@ func (l *loader) open(block *hclsyntax.Block, g *grammar) *section {
 	s := l.section(what, block.DefRange(), block.Body, g)
 	s.public = true
 	return s
+}
+
+// inner decodes a block without a label inside of one that open decoded.
+func (s *section) inner(block *hclsyntax.Block, g *grammar) *section {
+	in := s.section("the "+block.Type+" of "+s.what, block.DefRange(), block.Body, g)
+	in.public = true
+	return in
 }
 
 func (l *loader) gateway(file *section) Gateway {
@@ -49,6 +59,7 @@ func (l *loader) gateway(file *section) Gateway {
 		s.pluginDir(&g.PluginDir)
 		s.flag("structured_output", &g.StructuredOutput)
 		s.clientModels(&g.ClientModels)
+		s.durationUpTo("receipt_age", maxReceiptAge, &g.ReceiptAge)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
 				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower max_body.")
@@ -94,24 +105,4 @@ func (s *section) anyOf(names ...string) hcl.Range {
 		}
 	}
 	return s.header
-}
-
-func (l *loader) store(file *section) Store {
-	st := Store{Kind: "sqlite", Path: "fareway.db"}
-	for _, block := range file.blocks["store"] {
-		s := l.open(block, &storeGrammar)
-		if block.Labels[0] != st.Kind {
-			s.fail(block.LabelRanges[0], "Unknown kind of store", "The kind of store is sqlite: store \"sqlite\" { path = \"fareway.db\" }")
-		}
-		var path string
-		v, ok := s.text("path", 4096, &path)
-		switch {
-		case !ok:
-		case strings.HasSuffix(path, "/"):
-			s.refuse(v, "must name a file, not a folder")
-		default:
-			st.Path = path
-		}
-	}
-	return st
 }

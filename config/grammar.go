@@ -1,5 +1,10 @@
 package config
 
+import (
+	"slices"
+	"strings"
+)
+
 // The language, block by block. What each attribute means is in README.md; the reference file of the design names
 // everything that is to come, and what is not here yet is unknown.
 
@@ -10,6 +15,15 @@ const (
 	priceExample = `price {
   input  = 0.05
   output = 0.20
+}`
+	costExample = `cost {
+  input  = 0.04
+  output = 0.16
+}`
+	perMinuteExample = `requests_per_minute {
+  key     = 600
+  account = 2400
+  address = 6000
 }`
 	routeExample = `route "small" {
   provider       = "local"
@@ -28,12 +42,14 @@ var fileGrammar = grammar{
 	noun: "attribute",
 	blocks: []blockRule{
 		{name: "gateway", example: "gateway {\n}"},
-		{name: "store", label: "kind", example: "store \"sqlite\" {\n  path = \"fareway.db\"\n}"},
+		{name: "store", label: "kind", example: storeExample},
+		{name: "limiter", label: "kind", example: limiterExample},
 		{name: "provider", label: "name", many: true, required: true, example: providerExample},
 		{name: "route", label: "name", many: true, required: true, example: routeExample},
 		{name: "special", label: "specialty", many: true, example: "special \"graphics\" {\n  terms = [\"svg\", \"3d scene\"]\n}"},
 		{name: "profile", label: "name", many: true, example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
 		{name: "plan", label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
+		{name: "pre_auth", example: "pre_auth {\n  failures_per_minute = 120\n}"},
 	},
 }
 
@@ -50,6 +66,7 @@ var gatewayGrammar = grammar{
 		{name: "plugin_dir", example: `"plugins"`},
 		{name: "structured_output", example: "true"},
 		{name: "client_models", example: `["my-agent"]`},
+		{name: "receipt_age", example: `"24h"`},
 	},
 }
 
@@ -57,6 +74,8 @@ var storeGrammar = grammar{
 	noun:       "attribute",
 	attributes: []attributeRule{{name: "path", example: `"fareway.db"`}},
 }
+
+var limiterGrammar = grammar{noun: "attribute"}
 
 var providerGrammar = grammar{
 	noun: "attribute",
@@ -82,8 +101,12 @@ var routeGrammar = grammar{
 		{name: "max_concurrent", example: "8"},
 		{name: "metering", example: `"reported"`},
 		{name: "timeout", example: `"5m"`},
+		{name: "bills_past_allowance", example: "true"},
 	},
-	blocks: []blockRule{{name: "price", required: true, example: priceExample}},
+	blocks: []blockRule{
+		{name: "price", required: true, example: priceExample},
+		{name: "cost", example: costExample},
+	},
 }
 
 var priceGrammar = grammar{
@@ -93,6 +116,16 @@ var priceGrammar = grammar{
 		{name: "output", required: true, example: "0.20"},
 		{name: "cache_read", example: "0.01"},
 		{name: "cache_write", example: "0.05"},
+	},
+}
+
+var costGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "input", required: true, example: "0.04"},
+		{name: "output", required: true, example: "0.16"},
+		{name: "cache_read", example: "0.008"},
+		{name: "cache_write", example: "0.04"},
 	},
 }
 
@@ -115,6 +148,69 @@ var profileGrammar = grammar{
 }
 
 var planGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "monthly_credits", example: "500"},
+		{name: "spend_cap_credits", example: "1000"},
+		{name: "token_budget", example: "1000000"},
+		{name: "fair_use_microcents", example: "10000000"},
+		{name: "concurrent_requests", example: "8"},
+	},
+	blocks: []blockRule{{name: "requests_per_minute", example: perMinuteExample}},
+}
+
+var perMinuteGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "key", example: "600"},
+		{name: "account", example: "2400"},
+		{name: "address", example: "6000"},
+	},
+}
+
+var preAuthGrammar = grammar{
 	noun:       "attribute",
-	attributes: []attributeRule{{name: "monthly_credits", example: "500"}},
+	attributes: []attributeRule{{name: "failures_per_minute", example: "120"}},
+}
+
+// place is a grammar and where in the file it holds, as a message says it.
+type place struct {
+	where string
+	*grammar
+}
+
+// places are the whole language outside of plugins' settings.
+var places = []place{
+	{"at the top of the file", &fileGrammar},
+	{"in the gateway block", &gatewayGrammar},
+	{"in a store block", &storeGrammar},
+	{"in a limiter block", &limiterGrammar},
+	{"in a provider block", &providerGrammar},
+	{"in a route block", &routeGrammar},
+	{"in a price block", &priceGrammar},
+	{"in a cost block", &costGrammar},
+	{"in special \"graphics\"", &graphicsGrammar},
+	{"in special \"long_context\"", &longContextGrammar},
+	{"in a profile block", &profileGrammar},
+	{"in a plan block", &planGrammar},
+	{"in the requests_per_minute block of a plan", &perMinuteGrammar},
+	{"in the pre_auth block", &preAuthGrammar},
+}
+
+// elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere
+// known. The names are those of the one or the other.
+func (g *grammar) elsewhere(name string, names func(*grammar) []string) string {
+	if !slices.ContainsFunc(places, func(p place) bool { return p.grammar == g }) {
+		return "" // a plugin's settings have nothing to do with the rest of the file
+	}
+	var found []string
+	for _, p := range places {
+		if slices.Contains(names(p.grammar), name) {
+			found = append(found, p.where)
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return "It belongs " + strings.Join(found, ", or ") + "."
 }

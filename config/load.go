@@ -113,11 +113,13 @@ func (l *loader) load() *Config {
 
 	l.config.Gateway = l.gateway(file)
 	l.config.Store = l.store(file)
+	l.config.Limiter = l.limiter(file)
 	providers := l.providers(file)
 	l.routes(file, providers)
 	l.specials(file)
 	l.profiles(file)
 	l.plans(file)
+	l.config.PreAuth = l.preAuth(file)
 
 	l.config.Files = append([]string{l.src.abs}, l.outside.names...)
 	l.config.Hash = l.hash()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/agext/levenshtein"
@@ -17,7 +18,10 @@ var (
 
 const nameRule = "letters, digits, \"_\", \"-\" and \".\", at most 64 of them"
 
-// nearest returns the known name that the given one was most likely meant to be, or "".
+// minBeginning is from how many letters on the beginning of a name says which is meant.
+const minBeginning = 4
+
+// nearest returns the known name that the given one was most likely meant to be: misspelled, or its beginning. Or "".
 func nearest(given string, known []string) string {
 	if len(given) > 64 {
 		return ""
@@ -26,6 +30,12 @@ func nearest(given string, known []string) string {
 	for _, name := range known {
 		if d := levenshtein.Distance(strings.ToLower(given), name, nil); d < distance {
 			best, distance = name, d
+		}
+	}
+	if best == "" && len(given) >= minBeginning {
+		longer := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !strings.HasPrefix(name, strings.ToLower(given)) })
+		if len(longer) == 1 {
+			return longer[0]
 		}
 	}
 	return best

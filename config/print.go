@@ -29,9 +29,11 @@ func (g Gateway) MarshalJSON() ([]byte, error) {
 		PluginDir        string     `json:"plugin_dir"`
 		StructuredOutput bool       `json:"structured_output"`
 		ClientModels     ModelNames `json:"client_models"`
+		ReceiptAge       string     `json:"receipt_age"`
 	}{
 		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory,
 		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir, g.StructuredOutput, g.ClientModels,
+		g.ReceiptAge.String(),
 	})
 }
 
@@ -84,11 +86,13 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		MaxConcurrent int64       `json:"max_concurrent"`
 		Metering      Metering    `json:"metering"`
 		Timeout       string      `json:"timeout"`
+		BillsPast     bool        `json:"bills_past_allowance"`
 		Price         Price       `json:"price"`
+		Cost          Price       `json:"cost"`
 	}{
 		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers,
 		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...), r.MaxConcurrent, r.Metering,
-		r.Timeout.String(), r.Price,
+		r.Timeout.String(), r.BillsPastAllowance, r.Price, r.Cost,
 	})
 }
 

@@ -49,7 +49,12 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		s.oneOf("metering", []string{string(MeteringReported), string(MeteringEstimate)}, &metering)
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
-		r.Price = s.prices()
+		s.flag("bills_past_allowance", &r.BillsPastAllowance)
+		r.Price, _ = s.prices("price", &priceGrammar)
+		r.Cost = r.Price
+		if cost, ok := s.prices("cost", &costGrammar); ok {
+			r.Cost = cost
+		}
 		l.config.Routes = append(l.config.Routes, r)
 	}
 	if !certain || len(file.blocks["route"]) == 0 {
@@ -90,18 +95,17 @@ func (s *section) offers(r *Route) {
 	})
 }
 
-// prices reads the price block. Reading from and writing to an upstream's cache cost as much as input unless
-// the block says otherwise.
-func (s *section) prices() Price {
+// prices reads a block of prices by class; false when there is none. Reading from and writing to an upstream's
+// cache cost as much as input unless the block says otherwise.
+func (s *section) prices(name string, g *grammar) (Price, bool) {
 	var p Price
-	for _, block := range s.blocks["price"] {
-		b := s.section("price of "+s.what, block.DefRange(), block.Body, &priceGrammar)
-		b.public = true
+	for _, block := range s.blocks[name] {
+		b := s.inner(block, g)
 		b.price("input", &p.Input)
 		b.price("output", &p.Output)
 		p.CacheRead, p.CacheWrite = p.Input, p.Input
 		b.price("cache_read", &p.CacheRead)
 		b.price("cache_write", &p.CacheWrite)
 	}
-	return p
+	return p, len(s.blocks[name]) > 0
 }

@@ -97,8 +97,7 @@ func (s *source) showHeader(at int) {
 // ownNames are the names of blocks and of attributes outside of `config`.
 func ownNames() (blocks, attributes map[string]bool) {
 	blocks, attributes = make(map[string]bool), make(map[string]bool)
-	for _, g := range []*grammar{&fileGrammar, &gatewayGrammar, &storeGrammar, &providerGrammar, &routeGrammar,
-		&priceGrammar, &graphicsGrammar, &longContextGrammar, &profileGrammar, &planGrammar} {
+	for _, g := range places {
 		for _, name := range g.blockNames() {
 			blocks[name] = true
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -22,7 +23,8 @@ func tooExtreme(f *big.Float) bool {
 
 const (
 	// microcentsPerDollar: US$1 is 100 credits, a credit is 1,000,000 microcents (BILL-01).
-	microcentsPerDollar = 100_000_000
+	microcentsPerDollar = 100 * microcentsPerCredit
+	microcentsPerCredit = 1_000_000
 	priceDecimals       = 8
 
 	// maxPrice, in US dollars per million tokens, keeps a charge for maxTokens tokens at 1e16 microcents, far
@@ -60,14 +62,14 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// duration reads Go's notation: "10m", "1m30s", "250ms". The second result says what is wrong.
-func duration(text string) (time.Duration, string) {
+// duration reads Go's notation: "10m", "1m30s", "250ms"; most is in whole hours. The second result says what is wrong.
+func duration(text string, most time.Duration) (time.Duration, string) {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
 		return 0, "must be a number with a unit: ms, s, m or h, as in \"10m\" or \"1m30s\""
-	case d < minDuration || d > maxDuration:
-		return 0, "must be between \"1ms\" and \"24h\""
+	case d < minDuration || d > most:
+		return 0, fmt.Sprintf("must be between \"1ms\" and \"%dh\"", most/time.Hour)
 	}
 	return d, ""
 }

@@ -56,14 +56,19 @@ func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"10m": 10 * time.Minute, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond, "24h": 24 * time.Hour, "0.5s": 500 * time.Millisecond,
 	} {
-		got, problem := duration(text)
+		got, problem := duration(text, maxDuration)
 		require.Empty(t, problem, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "10", "10 m", "0s", "-1s", "1us", "24h1s", "1d", "9999999999h"} {
-		_, problem := duration(text)
+		_, problem := duration(text, maxDuration)
 		require.NotEmpty(t, problem, text)
 	}
+	got, problem := duration("25h", maxReceiptAge)
+	require.Empty(t, problem, "what may last longer than a day")
+	require.Equal(t, 25*time.Hour, got)
+	_, problem = duration("2161h", maxReceiptAge)
+	require.Equal(t, `must be between "1ms" and "2160h"`, problem)
 }
 
 func TestSize(t *testing.T) {
@@ -86,7 +91,7 @@ func TestNearest(t *testing.T) {
 	known := gatewayGrammar.attributeNames()
 	for given, want := range map[string]string{
 		"requst_timeout": "request_timeout", "MAX_BODY": "max_body", "max_bodymemory": "max_body_memory",
-		"keep_alive": "keepalive", "colour": "", "": "",
+		"keep_alive": "keepalive", "structured": "structured_output", "max_": "", "str": "", "colour": "", "": "",
 	} {
 		require.Equal(t, want, nearest(given, known), given)
 	}

@@ -172,8 +172,13 @@ func (s *section) choose(v value, given string, choices []string) bool {
 	return false
 }
 
-// duration reads a duration in Go's notation.
+// duration reads a duration in Go's notation, of at most a day.
 func (s *section) duration(name string, target *time.Duration) {
+	s.durationUpTo(name, maxDuration, target)
+}
+
+// durationUpTo is duration for what may last longer.
+func (s *section) durationUpTo(name string, most time.Duration, target *time.Duration) {
 	v, ok := s.read(name)
 	if !ok {
 		return
@@ -182,7 +187,7 @@ func (s *section) duration(name string, target *time.Duration) {
 		s.refuseType(v, "a duration in quotes, as in \"10m\"")
 		return
 	}
-	d, problem := duration(v.AsString())
+	d, problem := duration(v.AsString(), most)
 	if problem != "" {
 		s.refuse(v, problem)
 		return

@@ -1,13 +1,10 @@
-gateway {
-  receipt_age = "24h"
-}
-
 cache "memory" {
   size = "64MiB"
 }
 
 provider "local" {
-  plugin = "echo"
+  plugin     = "echo"
+  max_memory = "1GiB"
 }
 
 route "small" {
@@ -17,15 +14,24 @@ route "small" {
   max_output     = 8192
   quality        = 0.45
   reasons        = true
-  cost {
-    input = 1
-  }
   price {
     input  = 0.05
     output = 0.20
   }
 }
 
+profile "budget" {
+  cost         = 0.8
+  quality      = 0.2
+  keep_quality = 0.98
+}
+
+breaker {
+  failures = 5
+}
+
 plan "starter" {
-  token_budget = 3
+  suspend_after_declines {
+    count = 20
+  }
 }

@@ -18,6 +18,6 @@ profil "budget" {
   cost = 1
 }
 
-limiter "memory" {}
+screening "enforce" {}
 
 vault { token = "hunter2" }

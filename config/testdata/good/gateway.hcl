@@ -9,10 +9,14 @@ gateway {
   plugin_dir      = "../plugins"
   structured_output = true
   client_models   = ["my-agent", "claude[1m]", "^acme-(red|blue)-\\d{1,2}$"]
+  receipt_age     = "2160h"
 }
 
 store "sqlite" {
   path = "ledger/main.db"
+}
+
+limiter "memory" {
 }
 
 provider "local" {
@@ -31,9 +35,16 @@ route "small" {
   specialty      = ["long_context", "graphics"]
   unsupported    = ["temperature", "stop", "stop"]
   max_concurrent = 1000000
+  bills_past_allowance = true
   price {
-    input  = 0
-    output = 0
+    input      = 0
+    output     = 0
+    cache_read = 2
+  }
+  cost {
+    input       = 0.5
+    output      = 1000000
+    cache_write = 0
   }
 }
 
@@ -54,4 +65,23 @@ plan "free" {}
 
 plan "team.one" {
   monthly_credits = 1000000000
+  requests_per_minute {
+    key     = 0
+    account = 1000000
+  }
+  spend_cap_credits   = 1000000000000
+  token_budget        = 1e15
+  fair_use_microcents = 0
+  concurrent_requests = 1000000
+}
+
+plan "team.two" {
+  requests_per_minute {
+    address = 1
+  }
+  fair_use_microcents = 1000000 * 1e9
+}
+
+pre_auth {
+  failures_per_minute = 0
 }

@@ -11,11 +11,14 @@ gateway {
   plugin_dir      = ""
   structured_output = false
   client_models   = []
+  receipt_age     = "24h"
 }
 
 store "sqlite" {
   path = "fareway.db"
 }
+
+limiter "memory" {}
 
 provider "local" {
   plugin = "openai"
@@ -59,9 +62,14 @@ route "deep" {
   quality        = 0.95
   offers         = ["tools", "json_object", "json_schema"]
   specialty      = ["graphics"]
+  bills_past_allowance = false
   price {
     input  = 5.00
     output = 25.00
+  }
+  cost {
+    input  = 4.00
+    output = 20.00
   }
 }
 
@@ -87,4 +95,17 @@ profile "max" {
 
 plan "starter" {
   monthly_credits = 500
+  requests_per_minute {
+    key     = 600
+    account = 2400
+    address = 6000
+  }
+  spend_cap_credits   = 0
+  token_budget        = 0
+  fair_use_microcents = 10000000
+  concurrent_requests = 0
+}
+
+pre_auth {
+  failures_per_minute = 120
 }

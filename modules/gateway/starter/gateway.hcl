@@ -69,4 +69,14 @@ route "echo-large" {
 # A plan is what accounts share: fareway gateway account create NAME --plan trial
 plan "trial" {
   monthly_credits = 0                   # 1 credit = 1 US cent
+
+  # Limits. What is left out is as here; 0 is no limit.
+  # requests_per_minute {
+  #   key     = 600
+  #   account = 2400
+  #   address = 6000                    # of clients, over all accounts
+  # }
+  # spend_cap_credits   = 0             # a month
+  # token_budget        = 0             # a month
+  # concurrent_requests = 0
 }

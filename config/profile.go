@@ -67,17 +67,3 @@ func (s *section) weight(name string, target *float64) bool {
 	}
 	return false
 }
-
-// maxCredits is US$10,000,000 a month: 1e15 microcents, so that years of it fit into an int64.
-const maxCredits = 1_000_000_000
-
-func (l *loader) plans(file *section) {
-	taken := make(map[string]hcl.Range)
-	for _, block := range file.blocks["plan"] {
-		var p Plan
-		p.Name, _ = file.label(block, taken)
-		s := l.open(block, &planGrammar)
-		s.integer("monthly_credits", 0, maxCredits, &p.MonthlyCredits)
-		l.config.Plans = append(l.config.Plans, p)
-	}
-}

@@ -1,0 +1,54 @@
+package config
+
+import (
+	"github.com/hashicorp/hcl/v2"
+)
+
+const (
+	// maxCredits is US$10,000,000 a month: 1e15 microcents, so that years of it fit into an int64.
+	maxCredits = 1_000_000_000
+	// maxSpendCap is the largest balance that the ledger counts: a cap above it would never be reached.
+	maxSpendCap = 1_000_000_000_000
+	// maxTokenBudget is more than all upstreams together serve in a month, and its sums fit into an int64.
+	maxTokenBudget = 1_000_000_000_000_000
+	maxFairUse     = maxCredits * microcentsPerCredit
+	// maxPerMinute bounds what the limiter remembers of one subject: it keeps each request's time.
+	maxPerMinute = 1_000_000
+)
+
+// DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name.
+func DefaultPlan() Plan {
+	return Plan{
+		RequestsPerMinute: RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
+		FairUseMicrocents: 10 * microcentsPerCredit,
+	}
+}
+
+func (l *loader) plans(file *section) {
+	taken := make(map[string]hcl.Range)
+	for _, block := range file.blocks["plan"] {
+		p := DefaultPlan()
+		p.Name, _ = file.label(block, taken)
+		s := l.open(block, &planGrammar)
+		s.integer("monthly_credits", 0, maxCredits, &p.MonthlyCredits)
+		for _, inner := range s.blocks["requests_per_minute"] {
+			r := s.inner(inner, &perMinuteGrammar)
+			r.integer("key", 0, maxPerMinute, &p.RequestsPerMinute.Key)
+			r.integer("account", 0, maxPerMinute, &p.RequestsPerMinute.Account)
+			r.integer("address", 0, maxPerMinute, &p.RequestsPerMinute.Address)
+		}
+		s.integer("spend_cap_credits", 0, maxSpendCap, &p.SpendCapCredits)
+		s.integer("token_budget", 0, maxTokenBudget, &p.TokenBudget)
+		s.integer("fair_use_microcents", 0, maxFairUse, &p.FairUseMicrocents)
+		s.integer("concurrent_requests", 0, maxConcurrent, &p.ConcurrentRequests)
+		l.config.Plans = append(l.config.Plans, p)
+	}
+}
+
+func (l *loader) preAuth(file *section) PreAuth {
+	p := PreAuth{FailuresPerMinute: 120}
+	for _, block := range file.blocks["pre_auth"] {
+		l.open(block, &preAuthGrammar).integer("failures_per_minute", 0, maxPerMinute, &p.FailuresPerMinute)
+	}
+	return p
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// What the gateway remembers, and where: the ledger in a store, the rate limits in a limiter.
+
+const (
+	storeExample   = "store \"sqlite\" {\n  path = \"fareway.db\"\n}"
+	limiterExample = "limiter \"memory\" {}"
+)
+
+func (l *loader) store(file *section) Store {
+	st := Store{Kind: "sqlite", Path: "fareway.db"}
+	for _, block := range file.blocks["store"] {
+		if !l.kind(block, st.Kind, storeExample) {
+			continue
+		}
+		s := l.open(block, &storeGrammar)
+		var path string
+		v, ok := s.text("path", 4096, &path)
+		switch {
+		case !ok:
+		case strings.HasSuffix(path, "/"):
+			s.refuse(v, "must name a file, not a folder")
+		default:
+			st.Path = path
+		}
+	}
+	return st
+}
+
+func (l *loader) limiter(file *section) Limiter {
+	lim := Limiter{Kind: "memory"}
+	for _, block := range file.blocks["limiter"] {
+		if l.kind(block, lim.Kind, limiterExample) {
+			l.open(block, &limiterGrammar)
+		}
+	}
+	return lim
+}
+
+// kind checks the label of a block that could be of several kinds. The body of another kind stays unread and
+// unshown: its attributes are not this one's, and what they hold may be a password.
+func (l *loader) kind(block *hclsyntax.Block, known, example string) bool {
+	if block.Labels[0] == known {
+		return true
+	}
+	l.fail(block.LabelRanges[0], "Unknown kind of "+block.Type,
+		fmt.Sprintf("This fareway knows only %q. Write it as:\n%s", known, example))
+	return false
+}
