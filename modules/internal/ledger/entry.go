@@ -11,38 +11,83 @@ type EntryKind string
 
 const (
 	TopUp      EntryKind = "top_up"
-	Charged    EntryKind = "charge"
+	Charged    EntryKind = "charge"     // a settlement
+	Receipt    EntryKind = "receipt"    // what a later receipt added to a request's charge
+	Refund     EntryKind = "refund"     // of a request's charge
 	Adjustment EntryKind = "adjustment" // a correction, with its reason
+	Allotment  EntryKind = "allotment"  // the plan's credits at a period's end
 )
 
-// Entry is one movement of an account's money, and a link of the account's hash chain. Entries are never
+// Book is the other side of an entry: what the account gains, this one loses. Together with the accounts all
+// books are zero at any time.
+type Book string
+
+const (
+	Payments    Book = "payments"    // of top-ups
+	Revenue     Book = "revenue"     // of charges, receipts and refunds
+	Adjustments Book = "adjustments" // of adjustments
+	Allotments  Book = "allotments"  // of allotments
+)
+
+// Book is where the other side of entries of this kind is.
+func (k EntryKind) Book() Book {
+	switch k {
+	case TopUp:
+		return Payments
+	case Charged, Receipt, Refund:
+		return Revenue
+	case Allotment:
+		return Allotments
+	default:
+		return Adjustments
+	}
+}
+
+// Entry is one movement of money between an account and a Book, and a link of the account's hash chain. Entries are never
 // changed and never removed. Whatever moves no money (a hold, a settlement at zero) makes no entry.
 type Entry struct {
-	Account    string
-	Seq        int64 // 1 for the account's first entry, without gaps
-	Kind       EntryKind
-	Request    string // of a charge, or ""
-	Reference  string // of a top-up, or ""
-	Reason     string
-	Microcents int64 // what it adds to the account's worth: negative for a charge
-	Credits    int64 // the balance after it
-	Accrued    int64 // the accrued remainder after it
-	Created    time.Time
-	Prev       [32]byte // Hash of the entry before it, zero for the first
+	N          int64     `json:"n"` // its place in the journal of all accounts: 1 for the first, without gaps
+	Account    string    `json:"account"`
+	Seq        int64     `json:"seq"` // 1 for the account's first entry, without gaps
+	Kind       EntryKind `json:"kind"`
+	Book       Book      `json:"book"`
+	Request    string    `json:"request,omitempty"`   // of a charge, receipt or refund
+	Reference  string    `json:"reference,omitempty"` // of a top-up, refund or adjustment; of an allotment the end of its period
+	Reason     string    `json:"reason,omitempty"`
+	Prices     string    `json:"prices,omitempty"` // of a charge or receipt: the price versions that made it, "small@3 deep@1"
+	Microcents int64     `json:"microcents"`       // what it adds to the account's worth and takes from the book: negative for a charge
+	Credits    int64     `json:"credits"`          // the balance after it
+	Accrued    int64     `json:"accrued"`          // the accrued remainder after it
+	Created    time.Time `json:"time"`
+	Format     int64     `json:"format"` // of the hash: 1 knows neither Book nor Prices nor N, 2 is made today
+	Prev       Digest    `json:"prev"`   // Hash of the account's entry before it, zero for the first
 }
 
 // Hash covers every field, in an encoding in which no two entries look alike: a version, then numbers as
 // eight bytes and texts after their length. Changing it makes all older ledgers fail their verification.
-func (e Entry) Hash() [32]byte {
+func (e Entry) Hash() Digest {
 	b := make([]byte, 0, 512)
-	b = append(b, "fareway ledger entry 1\n"...)
-	b = append(b, e.Prev[:]...)
-	for _, s := range [...]string{e.Account, string(e.Kind), e.Request, e.Reference, e.Reason} {
+	texts := [...]string{e.Account, string(e.Kind), e.Request, e.Reference, e.Reason, string(e.Book), e.Prices}
+	numbers := [...]int64{e.Seq, e.Microcents, e.Credits, e.Accrued, e.Created.UnixNano(), e.N}
+	switch e.Format {
+	case 1:
+		b = append(b, "fareway ledger entry 1\n"...)
+		b = hashed(b, e.Prev, texts[:5], numbers[:5])
+	default:
+		b = append(b, "fareway ledger entry 2\n"...)
+		b = hashed(b, e.Prev, texts[:], numbers[:])
+	}
+	return sha256.Sum256(b)
+}
+
+func hashed(b []byte, prev Digest, texts []string, numbers []int64) []byte {
+	b = append(b, prev[:]...)
+	for _, s := range texts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	for _, n := range [...]int64{e.Seq, e.Microcents, e.Credits, e.Accrued, e.Created.UnixNano()} {
+	for _, n := range numbers {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
-	return sha256.Sum256(b)
+	return b
 }

@@ -23,6 +23,11 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrInsufficient: the available credits do not cover a hold. Nothing was held.
 	ErrInsufficient = errors.New("insufficient credits")
+	// ErrSpendCap, ErrTokenBudget, ErrKeySpendCap: what was settled in the account's period has reached the
+	// limit, or this request at its worst would cross it (GAP-53). Nothing was held.
+	ErrSpendCap    = errors.New("spend cap reached")
+	ErrTokenBudget = errors.New("token budget reached")
+	ErrKeySpendCap = errors.New("spend cap of the key reached")
 	// ErrUnavailable: the store cannot be written or read at the moment. Nothing was changed. A hold or a
 	// settlement may be repeated as it is; a top-up without a reference should be looked for first, for a
 	// disk that fails in the middle of a commit can bring it back after a restart.
@@ -46,6 +51,7 @@ type Account struct {
 	State   State
 	Created time.Time
 	Balance Balance
+	Period  Period
 }
 
 // Key is an API key without its secret.
@@ -56,12 +62,28 @@ type Key struct {
 	Last4   string
 	Revoked bool
 	Created time.Time
+	Expires time.Time // zero: never
+	// SpendCap bounds what the key may spend in the account's period, in microcents; 0: no cap. Spent is what
+	// it has. A key and those that replaced it share both.
+	SpendCap, Spent int64
+}
+
+// Usable reports whether the key opens its account at this moment.
+func (k Key) Usable(now time.Time) bool {
+	return !k.Revoked && (k.Expires.IsZero() || now.Before(k.Expires))
+}
+
+// KeyChange says what is to change of a key; nil leaves it.
+type KeyChange struct {
+	Name     *string
+	Expires  *time.Time // the zero time: never
+	SpendCap *int64     // microcents; 0: no cap
 }
 
 // Principal is the account and key that a request acts for.
 type Principal struct {
-	Account Account // Balance is not filled
-	Key     Key
+	Account Account // Balance and Period are not filled
+	Key     Key     // Spent is not filled
 }
 
 // MaxTopUp is the largest single top-up in credits: ten million US dollars, far above any real one and far
@@ -76,6 +98,17 @@ type Credit struct {
 	Reason    string
 }
 
+// Correction moves money by an operator's decision. With a Request it is a refund of what that request was
+// charged, at most what is left of it; without one an adjustment, up or down. A Reference that the account has
+// seen before changes nothing.
+type Correction struct {
+	Account    string // account id; may be "" for a refund
+	Request    string
+	Microcents int64 // up is positive; of a refund 1 to what is left, or 0 for all of that
+	Reference  string
+	Reason     string // not empty
+}
+
 // Hold sets money aside for one request, with the request's first attempt.
 type Hold struct {
 	// Request is the request's id. A hold that is repeated while the request runs changes nothing; the
@@ -85,17 +118,27 @@ type Hold struct {
 	Key        string // key id
 	Endpoint   string // "chat", "responses", "messages"
 	Profile    string
-	Microcents int64
+	Microcents int64 // the most that the request can cost
+	Tokens     int64 // the most that it can use, input and output, for the token budget
 	Attempt    Attempt
 }
 
 // Attempt is one call to one route, recorded before it is made.
 type Attempt struct {
-	ID           string
+	ID           string // the request's id, "." and the attempt's number from 1 on: AttemptID
 	Route        string
 	Provider     string
 	Model        string // upstream model
 	PriceVersion int64  // the version in force when it begins
+}
+
+// Next is a further attempt of a running request.
+type Next struct {
+	Request string
+	Attempt Attempt
+	// Microcents and Tokens are what the request can come to with this attempt: what is proven so far, and
+	// the most that the attempt can add. The hold is raised to Microcents when that is more.
+	Microcents, Tokens int64
 }
 
 // Outcome says how an attempt ended.
@@ -106,85 +149,128 @@ const (
 	Failed   Outcome = "failed"   // any failure, after which Usage may still prove work
 	Unproven Outcome = "unproven" // ended without usage; a later receipt may add it (GAP-56)
 	NotMade  Outcome = "not_made" // the call was never sent upstream
+	// Closed: no receipt came within receipt_age, and none is taken any more. Only the ledger sets it.
+	Closed Outcome = "closed"
 )
 
 // Result is how an attempt ended and what it proved. Proven usage is charged whatever the outcome; an
 // attempt that Finished without usage is recorded as Unproven, and so is one whose usage cannot be priced
 // (ErrUsage), without that usage.
 type Result struct {
-	Attempt string
-	Outcome Outcome
-	Usage   *llm.Usage // nil when nothing is proven
+	Attempt string     `json:"attempt"`
+	Outcome Outcome    `json:"outcome"`
+	Usage   *llm.Usage `json:"usage,omitempty"` // nil when nothing is proven
 }
 
 // Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once. A
 // settlement of a request that is settled already changes nothing and returns the first one's Charge.
 type Settlement struct {
-	Request string
-	Status  int    // HTTP status that the client got, or would have got
-	Reason  string // short and without client text: "ok", "client_left", "upstream_error", ...
+	Request string `json:"request"`
+	Status  int    `json:"status"` // HTTP status that the client got, or would have got
+	Reason  string `json:"reason"` // short and without client text: "ok", "client_left", "upstream_error", ...
 	// Free: a failure of the service; usage is recorded and nothing is charged, now or later (GAP-55).
-	Free bool
+	Free bool `json:"free,omitempty"`
+	// ServiceLimit: the request ended at a limit that the service set. It is free when its charge fits in what
+	// remains of the account's fair-use allowance, and charged in full otherwise (GAP-54).
+	ServiceLimit bool `json:"service_limit,omitempty"`
 	// Surcharge is what the request costs beside its tokens, in microcents: safety screening (GAP-59).
-	Surcharge int64
+	Surcharge int64 `json:"surcharge,omitempty"`
 	// Results holds one Result for each attempt; an attempt that is missing here counts as Unproven.
-	Results []Result
+	Results []Result `json:"results"`
 }
 
-// Charge is what a settlement did.
+// Charge is what a settlement or a receipt did.
 type Charge struct {
-	Microcents int64
+	Microcents int64   // what the request is charged in all
+	Waived     int64   // what fair use left free
 	Pending    bool    // an attempt is unproven: a later receipt may add to it
 	Balance    Balance // the account's, now
 }
 
-// Report is the result of Verify.
-type Report struct {
-	OK       bool   `json:"ok"`
-	Accounts int64  `json:"accounts"`
-	Entries  int64  `json:"entries"`
-	Requests int64  `json:"requests"`
-	Holds    int64  `json:"holds"` // live holds, those of running requests
-	Problem  string `json:"problem,omitempty"`
-	Entry    string `json:"entry,omitempty"` // the first entry, hold or request that disagrees
+// Waiting is an attempt that waits for a receipt.
+type Waiting struct {
+	Attempt string // its id
+	Route   string
+	Created time.Time
 }
 
 // Store keeps the ledger. Every method is one transaction, durable when it returns, and safe for concurrent
-// use. Methods return ErrNotFound, ErrExists, ErrInvalid, ErrInsufficient or ErrUnavailable, wrapped.
+// use. Methods return ErrNotFound, ErrExists, ErrInvalid, ErrUnavailable or what they name, wrapped.
+//
+// Before an operation looks at an account, the account's periods that are over are ended (see Period). Whatever
+// an operator decides is recorded in the audit trail in the same transaction, with the actor of the context.
 type Store interface {
+	Books
+
+	// Recover releases the holds of owners that are provably gone; their requests are settled at nothing, their
+	// attempts wait for receipts (GAP-99). Call it once after opening and before the first Hold, after the
+	// settlements of the spool have been repeated. It returns how many requests there were.
+	Recover(ctx context.Context) (requests int64, err error)
+
 	// CreateAccount makes an active account with a balance of 0.
 	CreateAccount(ctx context.Context, name, plan string) (Account, error)
-	// Account finds an account by id or by name.
-	Account(ctx context.Context, idOrName string) (Account, error)
-	Accounts(ctx context.Context) ([]Account, error)
-	// SetState takes an account id; it acts on the next request, running ones finish (GAP-14).
+	RenameAccount(ctx context.Context, account, name string) (Account, error)
+	// SetPlan takes the name of a plan of the configuration, or "".
+	SetPlan(ctx context.Context, account, plan string) (Account, error)
+	// SetState acts on the next request, running ones finish (GAP-14).
 	SetState(ctx context.Context, account string, state State) (Account, error)
 
-	// CreateKey stores a key by the SHA-256 of its text.
-	CreateKey(ctx context.Context, account, name string, hash [32]byte, last4 string) (Key, error)
-	// Keys lists the keys of an account, or of all accounts when it is "".
-	Keys(ctx context.Context, account string) ([]Key, error)
+	// CreateKey stores a key by the SHA-256 of its text. Of the change, nil is a key that never expires and
+	// has no cap; its Name is not used.
+	CreateKey(ctx context.Context, account, name string, hash [32]byte, last4 string, change KeyChange) (Key, error)
+	ChangeKey(ctx context.Context, id string, change KeyChange) (Key, error)
+	// RotateKey makes a key that takes the name, the expiry and the spend cap of another, which goes on for the
+	// overlap (0: ends now) under its name with "~1" (or "~2", ...) behind it. ErrInvalid for a key that has ended.
+	RotateKey(ctx context.Context, id string, hash [32]byte, last4 string, overlap time.Duration) (fresh, old Key, err error)
 	RevokeKey(ctx context.Context, id string) (Key, error)
-	// Lookup finds who a key's hash belongs to. A revoked key is found, with Revoked set.
+	// Lookup finds who a key's hash belongs to. A key that is revoked or has expired is found, too.
 	Lookup(ctx context.Context, hash [32]byte) (Principal, error)
 
 	// AddCredit tops up. applied is false when the reference was seen before.
 	AddCredit(ctx context.Context, c Credit) (b Balance, applied bool, err error)
-	Balance(ctx context.Context, account string) (Balance, error)
+	// Correct adjusts or refunds. applied is false when the reference was seen before. ErrInvalid for a refund
+	// of more than the request was charged.
+	Correct(ctx context.Context, c Correction) (b Balance, applied bool, err error)
 
-	// PriceVersion returns the version number of a route's price, a new one when the price has changed.
-	PriceVersion(ctx context.Context, route string, price config.Price) (int64, error)
+	// PriceVersion returns the version number of a route's price and of what it costs the operator, a new one
+	// when either has changed.
+	PriceVersion(ctx context.Context, route string, price, cost config.Price) (int64, error)
 
-	// Hold admits a request or returns ErrInsufficient.
+	// Check returns what Hold would refuse with, and holds nothing. With amounts of 0 it tells whether the
+	// account is exhausted already (GAP-01 step 15).
+	Check(ctx context.Context, account, key string, microcents, tokens int64) error
+	// Hold admits a request or returns ErrInsufficient, ErrSpendCap, ErrTokenBudget or ErrKeySpendCap.
 	Hold(ctx context.Context, h Hold) (Balance, error)
-	// Begin records a further attempt of a running request, and raises its hold to total microcents when
-	// total is more; ErrInsufficient when the balance does not allow it, ErrNotFound when the request does
-	// not run (any more). An attempt that is repeated changes nothing.
-	Begin(ctx context.Context, request string, a Attempt, total int64) error
+	// Begin records a further attempt of a running request, or returns what Hold does. ErrNotFound when the
+	// request does not run (any more). An attempt that is repeated changes nothing.
+	Begin(ctx context.Context, n Next) error
 	// Settle ends a request. It does not fail for what a provider reported: see Result.
 	Settle(ctx context.Context, s Settlement) (Charge, error)
 
-	// Verify recomputes every balance, hold and charge, and the hash chains.
-	Verify(ctx context.Context) (Report, error)
+	// Waiting lists attempts of a provider that wait for a receipt, those that began first before the others,
+	// after the attempt with the id after ("": from the first), at most limit.
+	Waiting(ctx context.Context, provider, after string, limit int) ([]Waiting, error)
+	// AddReceipt charges what an attempt is proven to have used, once: applied is false when it does not wait
+	// (any more). ErrUsage when the usage cannot be priced; the attempt goes on waiting.
+	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c Charge, applied bool, err error)
+	// CloseUnproven closes at zero the attempts that wait and began before then.
+	CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error)
+
+	// EndPeriods ends the periods that are over, of the accounts that nothing else has looked at.
+	EndPeriods(ctx context.Context) (accounts int64, err error)
+	// MakeCheckpoint records a checkpoint over the entries since the last one, and returns the newest.
+	MakeCheckpoint(ctx context.Context) (Checkpoint, error)
+	// Prune removes the detail (request and attempts) of requests that were settled before then and wait for
+	// nothing. Entries stay.
+	Prune(ctx context.Context, before time.Time) (requests int64, err error)
+
 	Close() error
+}
+
+// Terms are what a plan gives its accounts and allows them, now. The zero Terms give nothing and limit nothing.
+type Terms struct {
+	MonthlyCredits int64 // credits added at the end of each period; 0: its accounts have no periods
+	SpendCap       int64 // microcents a period; 0: none
+	TokenBudget    int64 // tokens a period, input and output; 0: none
+	FairUse        int64 // microcents a period that requests which end at a limit of the service may cost free
 }

@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Books is the ledger for reading: what operators, auditors and the admin API see of it. Lists are given row by
+// row to each, from one snapshot and in bounded memory, whatever the size of the ledger; an error of each ends the list and is
+// returned.
+type Books interface {
+	// Account finds an account by id or by name.
+	Account(ctx context.Context, idOrName string) (Account, error)
+	Accounts(ctx context.Context, each func(Account) error) error
+	// Keys lists the keys of an account (its id), or of all accounts when it is "".
+	Keys(ctx context.Context, account string, each func(Key) error) error
+	// Plans are the names of the plans that accounts are on, without "".
+	Plans(ctx context.Context) ([]string, error)
+
+	// Verify recomputes every balance, hold, counter and charge, the hash chains and the checkpoints. kept are
+	// checkpoints that were kept elsewhere: each must still be the ledger's.
+	Verify(ctx context.Context, kept ...Checkpoint) (Report, error)
+	// Entries lists the journal, oldest first.
+	Entries(ctx context.Context, q Query, each func(Entry) error) error
+	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
+	// Usage sums the settled requests in groups of q.By, ordered by them.
+	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
+	// Request is the whole record of one request, running or settled.
+	Request(ctx context.Context, id string) (RequestRecord, error)
+	// Audit lists what operators did, oldest first.
+	Audit(ctx context.Context, q Query, each func(Act) error) error
+}
+
+// Query narrows a list. The zero Query is everything.
+type Query struct {
+	Account      string    // account id
+	Since, Until time.Time // from Since on and before Until; zero: without a bound
+}
+
+// Dimension is what usage can be grouped by.
+type Dimension string
+
+const (
+	ByAccount Dimension = "account"
+	ByKey     Dimension = "key"
+	ByRoute   Dimension = "route"
+	ByDay     Dimension = "day" // of the settlement, in UTC
+)
+
+// UsageQuery narrows and groups usage. Since and Until are about the settlement.
+type UsageQuery struct {
+	Query
+	Key   string // key id
+	Route string
+	By    []Dimension
+}
+
+// UsageRow is the sum of a group.
+type UsageRow struct {
+	Account, AccountName string // with ByAccount or ByKey
+	Key, KeyName         string // with ByKey
+	Route                string // with ByRoute
+	Day                  string // "2026-11-20", with ByDay
+
+	// Requests are settled requests. Grouped by route, a request counts for each route that it was tried on.
+	Requests int64
+	Attempts int64
+	Tokens   llm.Usage // summed classes; a class that was never reported is nil
+	// Microcents is what was charged. Grouped or narrowed by route, it is what the route's attempts came to by
+	// themselves, each rounded down, with nothing for requests that were free: charges are divided by a million once a request, so that the
+	// rows of the routes may be a few microcents below the whole.
+	Microcents int64
+	Waived     int64 // left free by fair use; 0 when grouped by route
+	Refunded   int64 // 0 when grouped by route
+	Cost       int64 // what the attempts cost the operator, microcents, each attempt rounded down
+	Pending    int64 // requests that wait for a receipt
+}
+
+// RequestRecord is everything that the ledger knows of a request: enough to do its arithmetic again by hand.
+type RequestRecord struct {
+	ID                string
+	Account, Key      string // ids
+	Endpoint, Profile string
+	Owner             string // the boot id of the process that admitted it
+	Running           bool   // nothing below Held is known yet
+	Held              int64  // microcents; released when it is settled
+	Created, Settled  time.Time
+	Status            int
+	Reason            string
+	Free              bool
+	ServiceLimit      bool
+	Surcharge         int64 // microcents, as are the following
+	Microcents        int64 // charged, later receipts included
+	Waived            int64
+	Refunded          int64
+	Pending           bool
+	Attempts          []AttemptRecord
+	Entries           []Entry // those that moved money for it, oldest first
+}
+
+// AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts of tokens x
+// price over the four classes, divided by a million once and rounded down, and the surcharge.
+type AttemptRecord struct {
+	Attempt
+	Outcome Outcome // "" while it runs
+	Usage   llm.Usage
+	Price   config.Price // microcents per million tokens, of the attempt's price version
+	Cost    config.Price // what the operator pays, the same way
+	Created time.Time
+	Receipt time.Time // when a later receipt came; zero: none did
+}
+
+// Report is the result of Verify.
+type Report struct {
+	OK          bool  `json:"ok"`
+	Accounts    int64 `json:"accounts"`
+	Entries     int64 `json:"entries"`
+	Requests    int64 `json:"requests"` // those whose detail is kept
+	Holds       int64 `json:"holds"`    // live holds, those of running requests
+	Pending     int64 `json:"pending"`  // attempts that wait for a receipt
+	Checkpoints int64 `json:"checkpoints"`
+	// Sums is the trial balance: what each account of the double entry (see Entry) holds, in microcents. All together are zero.
+	Sums    map[string]int64 `json:"sums"`
+	Problem string           `json:"problem,omitempty"`
+	Entry   string           `json:"entry,omitempty"` // the first entry, hold or request that disagrees
+}
+
+// Act is one administrative act.
+type Act struct {
+	N       int64     `json:"n"`
+	Created time.Time `json:"time"`
+	Actor   string    `json:"actor"`   // see WithActor
+	Action  string    `json:"action"`  // "key.create", "account.set_state", "credit.add", ...
+	Account string    `json:"account"` // account id, "" when it is about none
+	Subject string    `json:"subject"` // id of the account, key, request that it changed
+	Before  string    `json:"before"`  // JSON object of what changed; "" for what was made
+	After   string    `json:"after"`
+}
+
+type actorKey struct{}
+
+// WithActor returns a context whose operations the audit trail puts down to this actor.
+func WithActor(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// ActorOf is the actor of a context, "gateway" for what nobody asked for.
+func ActorOf(ctx context.Context) string {
+	if a, ok := ctx.Value(actorKey{}).(string); ok && a != "" {
+		return a
+	}
+	return "gateway"
+}

@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// Checkpoint fixes the heads of all accounts' chains at one moment. One that is kept elsewhere shows later that
+// nothing before it was rewritten (Books.Verify).
+type Checkpoint struct {
+	N       int64     `json:"n"`       // 1 for the first, without gaps
+	Entries int64     `json:"entries"` // how many entries the journal had
+	Created time.Time `json:"time"`
+	Prev    Digest    `json:"prev"` // Hash of the checkpoint before it, zero for the first
+	Hash    Digest    `json:"hash"`
+}
+
+// Heads makes a checkpoint's hash from the heads that moved since the one before it. Heads that did not move are
+// in it through Prev.
+type Heads struct{ text []byte }
+
+// Add takes the head of an account whose chain has grown: accounts in the order of their ids.
+func (h *Heads) Add(account string, seq int64, head [32]byte) {
+	if h.text == nil {
+		h.text = []byte("fareway ledger heads 1\n")
+	}
+	b := binary.BigEndian.AppendUint64(nil, uint64(len(account)))
+	b = append(b, account...)
+	b = binary.BigEndian.AppendUint64(b, uint64(seq))
+	b = append(b, head[:]...)
+	sum := sha256.Sum256(append(h.text, b...)) // a chain of its own, so that a million heads need no memory
+	h.text = append(h.text[:0], sum[:]...)
+}
+
+// Seal fills in the checkpoint's Hash.
+func (h *Heads) Seal(c Checkpoint) Checkpoint {
+	b := []byte("fareway ledger checkpoint 1\n")
+	b = append(b, c.Prev[:]...)
+	for _, n := range [...]int64{c.N, c.Entries, c.Created.UnixNano()} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	c.Hash = sha256.Sum256(append(b, h.text...))
+	return c
+}
+
+// Digest is a SHA-256 that reads as hexadecimal.
+type Digest [32]byte
+
+func (d Digest) String() string               { return hex.EncodeToString(d[:]) }
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Digest) UnmarshalText(text []byte) error {
+	if n, err := hex.Decode(d[:], text); err != nil || len(text) != 2*len(d) {
+		return fmt.Errorf("reading a digest: %d characters, %d bytes of hexadecimal; it has 64 characters 0-9 and a-f", len(text), n)
+	}
+	return nil
+}
