@@ -51,7 +51,7 @@ func (e *encoder) AppendEvent(b []byte, ev llm.Event) []byte {
 		}
 	case llm.EventToolEnd:
 		if i := e.openCall(ev.Index); i >= 0 {
-			b = e.closeCall(b, i, completed)
+			b = e.closeCall(b, i)
 		}
 	}
 	return b
@@ -69,9 +69,9 @@ func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
 		switch it := &e.output[i]; {
 		case it.status != inProgress:
 		case it.call:
-			b = e.closeCall(b, i, it.lastStatus(s.status))
+			b = e.closeCall(b, i)
 		default:
-			b = e.closeText(b, it.lastStatus(s.status))
+			b = e.closeText(b, s.status)
 		}
 	}
 	s.output = e.output
@@ -103,11 +103,11 @@ func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
 // AppendKeepAlive appends a comment (SSE-26).
 func (e *encoder) AppendKeepAlive(b []byte) []byte { return append(b, ": keepalive\n\n"...) }
 
-// closeCalls closes the calls that are open, for text has ended them; one that is not whole is cut short.
+// closeCalls closes the calls that are open, for text has ended them.
 func (e *encoder) closeCalls(b []byte) []byte {
 	for i := range e.output {
 		if it := &e.output[i]; it.call && it.status == inProgress {
-			b = e.closeCall(b, i, it.lastStatus(incomplete))
+			b = e.closeCall(b, i)
 		}
 	}
 	return b
@@ -152,12 +152,12 @@ func (e *encoder) closeText(b []byte, as status) []byte {
 	return e.appendItemEvent(b, "response.output_item.done", i)
 }
 
-func (e *encoder) closeCall(b []byte, i int, as status) []byte {
+func (e *encoder) closeCall(b []byte, i int) []byte {
 	it := &e.output[i]
 	if len(it.content) == 0 {
 		b = e.appendDelta(b, "response.function_call_arguments.delta", i, it.arguments())
 	}
-	it.status = as
+	it.status = it.callStatus()
 	b = e.appendPlacedEvent(b, "response.function_call_arguments.done", i)
 	b = append(b, `,"name":`...)
 	b = jsonview.AppendString(b, it.name)

@@ -185,6 +185,7 @@ func TestStatus(t *testing.T) {
 		{"GAP-73 the allowance after a match", say("a"), families.End{Finish: llm.FinishLength, StopSequence: &match}, "completed", "", "completed"},
 		{"GAP-82 a call", []llm.Event{callF}, families.End{Finish: llm.FinishToolCalls}, "completed", "", "completed"},
 		{"GAP-84 the allowance within a call", []llm.Event{callF, arguments(0, `{"q":`)}, families.End{Finish: llm.FinishLength}, "incomplete", "max_output_tokens", "incomplete"},
+		{"GAP-84 the allowance within a call that the route ended", []llm.Event{callF, arguments(0, `{"q":`), end(0)}, families.End{Finish: llm.FinishLength}, "incomplete", "max_output_tokens", "incomplete"},
 		{"the allowance after a whole call", []llm.Event{callF, arguments(0, `{}`)}, families.End{Finish: llm.FinishLength}, "incomplete", "max_output_tokens", "completed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

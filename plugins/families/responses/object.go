@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -58,19 +59,11 @@ func (it *item) arguments() string {
 	return "{}"
 }
 
-// maxArgumentDepth bounds how deep a call's arguments may be nested to count as whole.
-const maxArgumentDepth = 1000
-
-// lastStatus is the status of an item with which a response ended. Of an incomplete one, text is cut short, and
-// a call is when its arguments are no JSON yet.
-func (it *item) lastStatus(of status) status {
-	if of != incomplete {
+// callStatus is the status of a call that has ended: one whose arguments are no JSON was cut short, which happens
+// where the output allowance ends a reply (GAP-84).
+func (it *item) callStatus() status {
+	if json.Valid([]byte(it.arguments())) {
 		return completed
-	}
-	if it.call {
-		if _, err := jsonview.Parse([]byte(it.arguments()), maxArgumentDepth); err == nil {
-			return completed
-		}
 	}
 	return incomplete
 }
@@ -228,10 +221,13 @@ func (e *encoder) AppendReply(b []byte, reply *llm.Reply, end families.End) []by
 		s.output = []item{{}} // a match at the very beginning (GAP-72)
 	}
 	for i := range s.output {
-		it := &s.output[i]
-		it.status = completed
-		if it.call || i == len(s.output)-1 {
-			it.status = it.lastStatus(s.status)
+		switch it := &s.output[i]; {
+		case it.call:
+			it.status = it.callStatus()
+		case i == len(s.output)-1:
+			it.status = s.status
+		default:
+			it.status = completed
 		}
 	}
 	return e.appendResponse(b, s)
