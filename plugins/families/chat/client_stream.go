@@ -20,6 +20,7 @@ type Decoder struct {
 	begun    bool // a choice has come
 	finished bool // a finish_reason has come
 	done     bool // the end marker has come
+	whole    bool // the reply comes in one piece
 
 	around around
 	only   jsonview.View // the text of the chunk at hand, if its delta holds nothing else
@@ -220,6 +221,7 @@ func (d *Decoder) content(v jsonview.View) error {
 // those of a Decoder.
 func DecodeReply(body []byte, send func(llm.Event) error) error {
 	d := NewDecoder(send)
+	d.whole = true
 	if err := d.Data(body); err != nil {
 		return err
 	}

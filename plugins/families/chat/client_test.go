@@ -189,6 +189,11 @@ func TestDecodeReply(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []llm.Event{text("a"), finished(llm.FinishUnknown)}, events)
 
+	// Pieces of a stream are joined by their ids; what comes whole is not.
+	events, err = readWhole(`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"1"}},{"id":"a","function":{"name":"g","arguments":"2"}}]}}]}`)
+	require.NoError(t, err)
+	require.Equal(t, []llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "a", "g"), arguments(1, "2"), finished(llm.FinishUnknown)}, events)
+
 	for body, kind := range map[string]llm.ErrorKind{
 		`{"error":{"message":"m","code":"context_length_exceeded"}}`: llm.ErrContext,
 		`{"error":"boom"}`: llm.ErrUpstream,

@@ -14,7 +14,8 @@ type call struct {
 	joiner reply.Joiner
 }
 
-// toolCall takes an element of a chunk's `tool_calls`: a piece of a call.
+// toolCall takes an element of `tool_calls`: of a chunk's a piece of a call, of a whole reply's a call, even where
+// another one has the same id.
 func (d *Decoder) toolCall(v jsonview.View) error {
 	var index, idView, function jsonview.View
 	for name, member := range v.Members() {
@@ -30,7 +31,9 @@ func (d *Decoder) toolCall(v jsonview.View) error {
 	id, _ := idView.Str()
 	name, _ := function.Get("name").Str()
 	var c *call
-	if n, ok := index.Int(); ok {
+	if n, ok := index.Int(); d.whole {
+		c = d.newCall()
+	} else if ok {
 		c = d.indexedCall(n, id, name)
 	} else {
 		c = d.unindexedCall(id, name)
