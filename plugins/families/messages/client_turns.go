@@ -38,10 +38,17 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 		if n := len(turns); n == 0 || turns[n-1].assistant != assistant {
 			turns = append(turns, &turn{assistant: assistant})
 		}
-		turns[len(turns)-1].add(m, i == len(messages)-1)
+		t := turns[len(turns)-1]
+		t.add(m, i == len(messages)-1)
+		if len(t.results)+len(t.blocks) == 0 { // who says nothing does not part what stands around it
+			turns = turns[:len(turns)-1]
+		}
 	}
-	if len(turns) == 0 { // instructions without a question are the question
-		turns, system = []*turn{{blocks: system}}, nil
+	if len(turns) == 0 {
+		if len(system) == 0 {
+			return nil, errors.New("encoding messages: there is no text in them, and no call")
+		}
+		turns, system = []*turn{{blocks: system}}, nil // instructions without a question are the question
 	}
 	if len(system) > 0 {
 		b = append(b, `,"system":[`...)
@@ -49,12 +56,7 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 		b[len(b)-1] = ']'
 	}
 	b = append(b, `,"messages":[`...)
-	said := false
 	for _, t := range turns {
-		if len(t.results)+len(t.blocks) == 0 {
-			continue
-		}
-		said = true
 		role := "user"
 		if t.assistant {
 			role = "assistant"
@@ -66,9 +68,6 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 		b = appendBlocks(b, t.blocks)
 		b[len(b)-1] = ']'
 		b = append(b, `},`...)
-	}
-	if !said {
-		return nil, errors.New("encoding messages: there is no text in them, and no call")
 	}
 	b[len(b)-1] = ']'
 	return b, nil

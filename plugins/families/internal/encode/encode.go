@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -36,9 +37,9 @@ func AppendStrings(b []byte, list []string) []byte {
 	return b
 }
 
-// Arguments is the JSON text of a call's arguments; none are {} (GAP-84).
+// Arguments is the JSON text of a call's arguments; none are {} (GAP-84), and blanks say no more than none.
 func Arguments(call *llm.ToolCall) string {
-	if call.Arguments == "" {
+	if strings.TrimSpace(call.Arguments) == "" {
 		return "{}"
 	}
 	return call.Arguments
