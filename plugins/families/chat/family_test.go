@@ -17,6 +17,19 @@ var family = familytest.Family{
 	DecodeReply:   chat.DecodeReply,
 	Asked:         families.Request{Stream: true, IncludeUsage: true},
 	Ending:        `"finish_reason":"`,
+	Seen:          textThenCalls,
+}
+
+// textThenCalls is a reply as a message of this family holds it: its text joined, then its calls.
+func textThenCalls(items []llm.Item) []llm.Item {
+	var text string
+	var calls []llm.Item
+	for _, item := range items {
+		if text += item.Text; item.Call != nil {
+			calls = append(calls, item)
+		}
+	}
+	return append([]llm.Item{{Text: text}}, calls...)
 }
 
 // Short names, for the tables of the tests.

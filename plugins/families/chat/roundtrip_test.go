@@ -62,20 +62,7 @@ func TestRoundTrips(t *testing.T) {
 			return &llm.Usage{Input: familytest.DrawCount(t, "input"), CacheRead: familytest.DrawCount(t, "read"),
 				Output: familytest.DrawCount(t, "output"), Reasoning: familytest.DrawCount(t, "reasoning")}
 		}),
-		Seen: textThenCalls,
 	})
-}
-
-// textThenCalls is a reply as a message of this family holds it: its text joined, then its calls.
-func textThenCalls(items []llm.Item) []llm.Item {
-	var text string
-	var calls []llm.Item
-	for _, item := range items {
-		if text += item.Text; item.Call != nil {
-			calls = append(calls, item)
-		}
-	}
-	return append([]llm.Item{{Text: text}}, calls...)
 }
 
 func TestStreams(t *testing.T) {
@@ -124,3 +111,7 @@ func FuzzDecoder(f *testing.F) {
 		[]string{`{"error":{"code":429,"message":"m"}}`},
 		[]string{delta(`{"content":[{"text":"a"}],"reasoning":"r","refusal":"x"}`)})
 }
+
+func FuzzEncoder(f *testing.F) { familytest.FuzzEncoder(f, family) }
+
+func FuzzEncodeRequest(f *testing.F) { familytest.FuzzEncodeRequest(f, family) }

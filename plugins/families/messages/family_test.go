@@ -1,6 +1,8 @@
 package messages_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/fareway/fareway/plugins/families"
@@ -17,6 +19,15 @@ var family = familytest.Family{
 	DecodeReply:   messages.DecodeReply,
 	Asked:         families.Request{Stream: true},
 	Ending:        "event: message_stop",
+	Arguments:     anObject,
+}
+
+// anObject is what this family has for a call's arguments: an object, and nothing where they are none.
+func anObject(arguments string) string {
+	if object := strings.TrimSpace(arguments); strings.HasPrefix(object, "{") && json.Valid([]byte(object)) {
+		return object
+	}
+	return "{}"
 }
 
 // Short names, for the tables of the tests.

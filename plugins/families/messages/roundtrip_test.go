@@ -148,3 +148,7 @@ func FuzzDecoder(f *testing.F) {
 		[]string{started, `{"type":"error","error":{"type":"overloaded_error"}}`},
 		[]string{started, blockStart("0", `{"type":"thinking","thinking":"h"}`), ended("refusal"), stopped})
 }
+
+func FuzzEncoder(f *testing.F) { familytest.FuzzEncoder(f, family) }
+
+func FuzzEncodeRequest(f *testing.F) { familytest.FuzzEncodeRequest(f, family) }

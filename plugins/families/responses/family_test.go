@@ -1,7 +1,10 @@
 package responses_test
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/internal/familytest"
@@ -17,6 +20,15 @@ var family = familytest.Family{
 	DecodeReply:   responses.DecodeReply,
 	Asked:         families.Request{Stream: true},
 	Ending:        "event: response.completed",
+	Repeated:      repeated,
+}
+
+// repeated is the response in the last event of a stream, before the end marker.
+func repeated(t require.TestingT, stream string) string {
+	events := strings.Split(strings.TrimSuffix(stream, "\n\ndata: [DONE]\n\n"), "\n\n")
+	_, response, ok := strings.Cut(events[len(events)-1], `,"response":`)
+	require.True(t, ok)
+	return strings.TrimSuffix(response, "}")
 }
 
 // Short names, for the tables of the tests.

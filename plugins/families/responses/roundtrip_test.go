@@ -111,3 +111,7 @@ func FuzzDecoder(f *testing.F) {
 		[]string{`{"type":"error","code":"server_error"}`},
 		[]string{delta("reasoning_summary_text", "0", "h"), last("completed", `"output":[{"type":"message","content":[{"text":"a"}]}]`)})
 }
+
+func FuzzEncoder(f *testing.F) { familytest.FuzzEncoder(f, family) }
+
+func FuzzEncodeRequest(f *testing.F) { familytest.FuzzEncodeRequest(f, family) }

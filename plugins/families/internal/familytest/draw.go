@@ -18,8 +18,6 @@ type Draws struct {
 	// Arguments are the JSON text of a call's arguments; "" counts as {} (GAP-84).
 	Arguments *rapid.Generator[string]
 	Usage     *rapid.Generator[*llm.Usage]
-	// Seen is what the family leaves of the order of a reply's items; nil for a family that keeps it.
-	Seen func([]llm.Item) []llm.Item
 }
 
 // Texts draws text of valid UTF-8 that is not empty.

@@ -1,5 +1,6 @@
 // Package familytest is what the tests of all families share: the laws that hold for each of them, as suites
-// (RoundTrips, Captures, FuzzDecode, FuzzDecoder), and the helpers with which a family's own tests are written.
+// (RoundTrips, Streams, Captures, FuzzDecode, FuzzDecoder,
+// FuzzEncoder), and the helpers with which a family's own tests are written.
 // It is for the tests of families.
 //
 // A family's tests describe it once as a Family and run the suites; what is written in their own files is what
@@ -41,6 +42,12 @@ type Family struct {
 	// Ending is a piece of the event with which a reply is whole: a stream that is cut before that event's
 	// end is broken, one that is cut after it is not.
 	Ending string
+	// Seen is what the family leaves of the order of a reply's items; nil for a family that keeps it.
+	Seen func([]llm.Item) []llm.Item
+	// Arguments is what a reply in one piece makes of a call's arguments; nil for a family that keeps them.
+	Arguments func(string) string
+	// Repeated is the reply in one piece as the end of a stream repeats it; nil for a family that does not.
+	Repeated func(t require.TestingT, stream string) string
 }
 
 // Decode reads a body as the gateway does.

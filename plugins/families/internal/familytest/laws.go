@@ -49,7 +49,7 @@ func RoundTrips(t *testing.T, f Family, d Draws) {
 				require.NoError(t, err)
 				requireOrder(t, got)
 				again := fold(got)
-				require.Equal(t, d.seen(reply), d.seen(again))
+				require.Equal(t, f.seen(reply), f.seen(again))
 				require.Equal(t, end.Finish, again.Finish)
 				require.Equal(t, end.Usage, again.Usage)
 			}
@@ -60,20 +60,20 @@ func RoundTrips(t *testing.T, f Family, d Draws) {
 }
 
 // seen is what a reader makes of a reply. On the wire no arguments are {} (GAP-84), and a text of nothing is none.
-func (d Draws) seen(reply *llm.Reply) []llm.Item {
+func (f Family) seen(reply *llm.Reply) []llm.Item {
 	var items []llm.Item
 	for _, item := range reply.Items {
-		if item.Call != nil && item.Call.Arguments == "" {
+		if item.Call != nil && strings.TrimSpace(item.Call.Arguments) == "" {
 			item.Call.Arguments = "{}"
 		}
 		if item.Call != nil || item.Text != "" {
 			items = append(items, item)
 		}
 	}
-	if d.Seen == nil {
+	if f.Seen == nil {
 		return items
 	}
-	return d.Seen(items)
+	return f.Seen(items)
 }
 
 func fold(events []llm.Event) *llm.Reply {

@@ -84,6 +84,7 @@ func FuzzDecode(fuzz *testing.F, f Family, sent Sent, seeds ...string) {
 			}
 			require.True(t, rules.StructuredOutput || req.LLM.Format == nil)
 			requireCanonical(t, req.LLM)
+			requireFrames(t, Stream(f.Server.NewEncoder(req, Head), Say("a"), families.End{})) // what is echoed, too
 			sent(t, req)
 		}
 	})
