@@ -187,7 +187,7 @@ func start(t testing.TB, s setup) *service {
 	ctx := context.Background()
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin}, cfg.Store)
+	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin}, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(ctx, cfg)
 	require.NoError(t, err)

@@ -67,7 +67,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if diags.HasErrors() {
 		return fmt.Errorf("loading %s:\n%w", path, diags)
 	}
-	e, err := leaseEngine(data, cfg.Store, a.log)
+	e, err := leaseEngine(data, cfg, a.log)
 	if err != nil {
 		return fmt.Errorf("starting the gateway on %s: %w", data, err)
 	}

@@ -21,9 +21,9 @@ type pooledEngine struct {
 	unwatch context.CancelFunc
 }
 
-func leaseEngine(data string, store config.Store, log *slog.Logger) (*engine.Engine, error) {
+func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
-		e, err := engine.Open(engine.Options{DataDir: data, Logger: log}, store)
+		e, err := engine.Open(engine.Options{DataDir: data, Logger: log}, cfg)
 		if err != nil {
 			return nil, err
 		}

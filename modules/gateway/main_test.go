@@ -34,13 +34,14 @@ func TestMain(m *testing.M) {
 // newEngine runs an engine on an empty ledger, with the plans "trial" and "starter" and no providers.
 func newEngine(t *testing.T) *engine.Engine {
 	t.Helper()
-	store := config.Store{Kind: "sqlite", Path: "fareway.db"}
 	data := t.TempDir()
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, store)
+	cfg := &config.Config{
+		Store: config.Store{Kind: "sqlite", Path: "fareway.db"}, Path: data + "/gateway.hcl",
+		Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},
+	}
+	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, cfg)
 	require.NoError(t, err)
-	g, err := e.Prepare(t.Context(), &config.Config{
-		Store: store, Path: data + "/gateway.hcl", Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},
-	})
+	g, err := e.Prepare(t.Context(), cfg)
 	require.NoError(t, err)
 	e.Activate(g)
 	t.Cleanup(func() {

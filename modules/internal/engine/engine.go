@@ -34,14 +34,32 @@ type Options struct {
 	Logger *slog.Logger
 	// Builtin says how a built-in provider is started; nil for this executable's own command.
 	Builtin func(plugin string) (argv []string, ok bool)
+	// Now is the clock of the ledger (periods, entries) and of keys. nil: time.Now.
+	Now func() time.Time
+	// After tells when a time is over, for the engine's own periodic work. nil: time.After.
+	After func(time.Duration) <-chan time.Time
+}
+
+func (o *Options) fill() {
+	if o.Builtin == nil {
+		o.Builtin = selfCommand
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
 }
 
 // Engine is open from Open to Close.
 type Engine struct {
 	dataDir string
 	where   config.Store
+	limiter config.Limiter
 	log     *swapLogger
 	store   ledger.Store
+	plans   *plans
 	host    *host.Host
 	metrics *Metrics
 	keys    *keyCache
@@ -58,26 +76,33 @@ type Engine struct {
 	stopNow     context.CancelCauseFunc
 }
 
-// Open makes the data folder, takes the ledger (which recovers what a dead process left) and prepares to
-// run providers. An error says what to do.
-func Open(o Options, store config.Store) (*Engine, error) {
+// Open makes the data folder, takes the ledger that cfg names (which recovers what a dead process left) and
+// prepares to run providers. Until a generation is activated, plans mean what they mean in cfg. An error says
+// what to do.
+func Open(o Options, cfg *config.Config) (*Engine, error) {
+	o.fill()
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	e := &Engine{
 		dataDir: o.DataDir,
-		where:   store,
+		where:   cfg.Store,
+		limiter: cfg.Limiter,
 		log:     newSwapLogger(o.Logger),
 		metrics: newMetrics(),
-		keys:    newKeyCache(time.Second, time.Now),
+		keys:    newKeyCache(time.Second, o.Now),
 		bodies:  &budget{},
 		slots:   newSlots(),
 	}
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	logger := slog.New(e.log)
+	e.plans = newPlans(logger)
+	e.plans.use(cfg.Plans)
 
 	db, err := sqlite.Open(sqlite.Options{
-		Path:    filepath.Join(o.DataDir, store.Path),
+		Path:    filepath.Join(o.DataDir, cfg.Store.Path),
+		Now:     o.Now,
+		Terms:   e.plans.of,
 		Logger:  logger,
 		Observe: e.metrics.observeLedger,
 	})
@@ -85,12 +110,8 @@ func Open(o Options, store config.Store) (*Engine, error) {
 		return nil, fmt.Errorf("opening the ledger: %w", err)
 	}
 	e.store = db
-	builtin := o.Builtin
-	if builtin == nil {
-		builtin = selfCommand
-	}
 	e.host = host.New(host.Options{
-		Builtin: builtin,
+		Builtin: o.Builtin,
 		Logger:  logger,
 		OnState: func(provider string, s host.State) { e.metrics.setProviderState(provider, string(s)) },
 	})

@@ -17,7 +17,7 @@ var sqliteStore = config.Store{Kind: "sqlite", Path: "fareway.db"}
 
 func open(t *testing.T) *Engine {
 	t.Helper()
-	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, sqliteStore)
+	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	return e
 }
@@ -106,6 +106,7 @@ func TestDrain(t *testing.T) {
 func draining(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
 	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(), bodies: new(budget)}
+	e.plans = newPlans(e.Logger())
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})
 	return e, make(chan struct{})

@@ -29,6 +29,13 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		return nil, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; restart it to change that",
 			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)
 	}
+	if cfg.Limiter != e.limiter {
+		return nil, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; restart it to change that",
+			e.limiter.Kind, cfg.Limiter.Kind)
+	}
+	if err := e.keepPlans(ctx, cfg); err != nil {
+		return nil, err
+	}
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), prices: make(map[string]int64), refs: 1}
 	if err := e.fill(ctx, g); err != nil {
 		g.releasePlugins()
@@ -39,7 +46,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 
 func (e *Engine) fill(ctx context.Context, g *Generation) error {
 	for _, r := range g.Config.Routes {
-		v, err := e.store.PriceVersion(ctx, r.Name, r.Price)
+		v, err := e.store.PriceVersion(ctx, r.Name, r.Price, r.Cost)
 		if err != nil {
 			return fmt.Errorf("recording the price of route %q: %w", r.Name, err)
 		}
@@ -72,6 +79,7 @@ func (e *Engine) Activate(g *Generation) {
 	g.Number = e.number
 	e.generations = append(e.generations, g)
 	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
+	e.plans.use(g.Config.Plans)
 	e.metrics.setGeneration(g.Number)
 }
 
@@ -82,6 +90,7 @@ func (e *Engine) Retire(g *Generation) {
 	e.generations = slices.DeleteFunc(e.generations, func(x *Generation) bool { return x == g })
 	if n := len(e.generations); n > 0 {
 		e.bodies.limit(e.generations[n-1].Config.Gateway.MaxBodyMemory)
+		e.plans.use(e.generations[n-1].Config.Plans)
 		e.metrics.setGeneration(e.generations[n-1].Number)
 	}
 	release := g.unref()

@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// plans tells the ledger what the name of a plan means now. The ledger keeps only names, so that a changed plan
+// acts on every account that is on it, from its next operation on.
+type plans struct {
+	log *slog.Logger
+
+	mu       sync.RWMutex
+	terms    map[string]ledger.Terms
+	reported map[string]bool // names without a plan that the log has
+}
+
+func newPlans(log *slog.Logger) *plans { return &plans{log: log} }
+
+// use makes these the plans in force.
+func (p *plans) use(list []config.Plan) {
+	none := config.DefaultPlan()
+	terms := map[string]ledger.Terms{none.Name: termsOf(&none)}
+	for i := range list {
+		terms[list[i].Name] = termsOf(&list[i])
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.terms, p.reported = terms, make(map[string]bool)
+}
+
+// of is the terms of a plan, which is "" for an account on none. Prepare refuses a configuration that lacks a plan
+// in use; an account that came onto the plan in that very moment has the default plan, and the log says so.
+func (p *plans) of(name string) ledger.Terms {
+	p.mu.RLock()
+	terms, ok := p.terms[name]
+	p.mu.RUnlock()
+	if ok {
+		return terms
+	}
+	p.mu.Lock()
+	terms, first := p.terms[config.DefaultPlan().Name], !p.reported[name]
+	p.reported[name] = true
+	p.mu.Unlock()
+	if first {
+		p.log.Warn("accounts are on a plan that the configuration does not have; they have the default plan until it is back", "plan", name)
+	}
+	return terms
+}
+
+func termsOf(p *config.Plan) ledger.Terms {
+	return ledger.Terms{
+		MonthlyCredits: p.MonthlyCredits,
+		SpendCap:       p.SpendCapCredits * ledger.MicrocentsPerCredit,
+		TokenBudget:    p.TokenBudget,
+		FairUse:        p.FairUseMicrocents,
+	}
+}
+
+// keepPlans refuses a configuration that lacks a plan that accounts are on: they would silently lose their
+// credits, or their caps.
+func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
+	inUse, err := e.store.Plans(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for plans in use: %w", err)
+	}
+	var gone []string
+	for _, name := range inUse {
+		if !slices.ContainsFunc(cfg.Plans, func(p config.Plan) bool { return p.Name == name }) {
+			gone = append(gone, fmt.Sprintf("%q", name))
+		}
+	}
+	switch len(gone) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("plan %s is gone from the configuration, and accounts are on it: put its plan block back, or give these accounts another plan first",
+			gone[0])
+	}
+	return fmt.Errorf("the plans %s are gone from the configuration, and accounts are on them: put their plan blocks back, or give these accounts other plans first",
+		strings.Join(gone, ", "))
+}
