@@ -15,7 +15,7 @@ type Books interface {
 	// Account finds an account by id or by name.
 	Account(ctx context.Context, idOrName string) (Account, error)
 	Accounts(ctx context.Context, each func(Account) error) error
-	// Keys lists the keys of an account (its id), or of all accounts when it is "".
+	// Keys lists the keys of an account (its id), or of all accounts when it is "", with their AccountName.
 	Keys(ctx context.Context, account string, each func(Key) error) error
 	// Plans are the names of the plans that accounts are on, without "".
 	Plans(ctx context.Context) ([]string, error)
@@ -135,9 +135,11 @@ type Act struct {
 	Actor   string    `json:"actor"`   // see WithActor
 	Action  string    `json:"action"`  // "key.create", "account.set_state", "credit.add", ...
 	Account string    `json:"account"` // account id, "" when it is about none
-	Subject string    `json:"subject"` // id of the account, key, request that it changed
-	Before  string    `json:"before"`  // JSON object of what changed; "" for what was made
-	After   string    `json:"after"`
+	// AccountName is the account's name today.
+	AccountName string `json:"account_name,omitempty"`
+	Subject     string `json:"subject"` // id of the account, key, request that it changed
+	Before      string `json:"before"`  // JSON object of what changed; "" for what was made
+	After       string `json:"after"`
 }
 
 type actorKey struct{}

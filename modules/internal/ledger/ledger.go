@@ -58,11 +58,13 @@ type Account struct {
 type Key struct {
 	ID      string // "key_" and 24 lower-case hex characters
 	Account string // account id
-	Name    string // unique within the account
-	Last4   string
-	Revoked bool
-	Created time.Time
-	Expires time.Time // zero: never
+	// AccountName is the account's name, in Books.Keys only: a list of a million keys looks up no account for each.
+	AccountName string
+	Name        string // unique within the account
+	Last4       string
+	Revoked     bool
+	Created     time.Time
+	Expires     time.Time // zero: never
 	// SpendCap bounds what the key may spend in the account's period, in microcents; 0: no cap. Spent is what
 	// it has. A key and those that replaced it share both.
 	SpendCap, Spent int64
