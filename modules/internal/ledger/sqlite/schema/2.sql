@@ -37,6 +37,8 @@ CREATE TABLE accounts (
   head    BLOB NOT NULL CHECK (length(head) = 32),
   last    INTEGER,
   entries INTEGER NOT NULL DEFAULT 0,
+  -- How many requests were settled ever. With `pruned` it shows that no request's detail is missing.
+  requests      INTEGER NOT NULL DEFAULT 0,
   -- What was charged, used and waived ever, and what it was when the current period began.
   spent         INTEGER NOT NULL DEFAULT 0,
   tokens        INTEGER NOT NULL DEFAULT 0,
@@ -118,7 +120,8 @@ CREATE TABLE requests (
   refunded      INTEGER NOT NULL DEFAULT 0 CHECK (refunded BETWEEN 0 AND charge),
   pending       INTEGER NOT NULL CHECK (pending IN (0, 1)),
   created       INTEGER NOT NULL,
-  settled       INTEGER NOT NULL
+  settled       INTEGER NOT NULL,
+  entry         INTEGER -- of the settlement's charge; NULL when it charged nothing
 ) STRICT, WITHOUT ROWID;
 
 -- A token count is NULL when the upstream did not report it.
@@ -140,6 +143,16 @@ CREATE TABLE attempts (
   receipt       INTEGER, -- when a later receipt proved it
   PRIMARY KEY (request, seq)
 ) STRICT, WITHOUT ROWID;
+
+-- What the requests of a key came to whose detail was pruned, so that the counters can still be recomputed.
+CREATE TABLE pruned (
+  key      INTEGER PRIMARY KEY,
+  requests INTEGER NOT NULL, -- how many
+  tokens   INTEGER NOT NULL, -- as the account's counter has them
+  charge   INTEGER NOT NULL,
+  waived   INTEGER NOT NULL,
+  refunded INTEGER NOT NULL
+) STRICT;
 
 -- The attempts that wait for a receipt.
 CREATE TABLE waiting (
@@ -173,19 +186,25 @@ CREATE TABLE entries (
 ) STRICT;
 -- Rows without a reference, which is nearly all, are in no index.
 CREATE UNIQUE INDEX one_reference ON entries (account, reference) WHERE reference IS NOT NULL;
+-- What happened to a request after its settlement, whose entry the request's row names. Charges are not in it.
+CREATE INDEX later ON entries (request) WHERE kind IN ('receipt', 'refund');
 
 INSERT INTO entries (n, account, seq, kind, book, request, reference, reason, prices, microcents, credits, accrued, created, format, prev, hash)
-  SELECT row_number() OVER (ORDER BY e.created, a.n, e.seq), a.n, e.seq, e.kind,
+  SELECT row_number() OVER (ORDER BY e.late, a.n, e.seq), a.n, e.seq, e.kind,
     CASE e.kind WHEN 'top_up' THEN 'payments' WHEN 'charge' THEN 'revenue' ELSE 'adjustments' END,
     e.request, e.reference, e.reason, '', e.microcents, e.credits, e.accrued, e.created, 1, e.prev, e.hash
-  FROM entries_1 AS e JOIN accounts AS a ON a.id = e.account;
+  -- A clock may have been put back: an account's entries keep their order all the same.
+  FROM (SELECT *, max(created) OVER (PARTITION BY account ORDER BY seq) AS late FROM entries_1) AS e
+  JOIN accounts AS a ON a.id = e.account;
 UPDATE entries SET before = p.n FROM
   (SELECT n AS me, lag(n) OVER (PARTITION BY account ORDER BY seq) AS n FROM entries) AS p WHERE entries.n = p.me;
 UPDATE accounts SET last = e.n FROM (SELECT account, max(n) AS n FROM entries GROUP BY account) AS e WHERE e.account = accounts.n;
 
-INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit, surcharge, charge, waived, pending, created, settled)
-  SELECT r.id, a.n, k.n, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, 0, r.surcharge, r.charge, 0, r.pending, r.created, r.settled
-  FROM requests_1 AS r JOIN accounts AS a ON a.id = r.account JOIN keys AS k ON k.id = r.key WHERE r.state = 'settled';
+INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit, surcharge, charge, waived, pending, created, settled, entry)
+  SELECT r.id, a.n, k.n, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, 0, r.surcharge, r.charge, 0, r.pending, r.created, r.settled, e.n
+  FROM requests_1 AS r JOIN accounts AS a ON a.id = r.account JOIN keys AS k ON k.id = r.key
+  LEFT JOIN (SELECT request, n FROM entries WHERE kind = 'charge') AS e ON e.request = r.id WHERE r.state = 'settled';
+UPDATE accounts SET requests = r.n FROM (SELECT account, count(*) AS n FROM requests GROUP BY account) AS r WHERE r.account = accounts.n;
 INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, input, cache_read, cache_write, output, reasoning, estimated, created)
   SELECT t.request, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome, t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created
   FROM attempts_1 AS t JOIN requests AS r ON r.id = t.request;
