@@ -13,8 +13,14 @@ type Backend interface {
 	Ready() bool
 	// ProvesCancel reports whether it can prove usage after a cancel (GAP-47).
 	ProvesCancel() bool
+	// GivesReceipts reports whether it can tell later what an attempt used: the attempt that ended without proof
+	// is worth asking about (GAP-56).
+	GivesReceipts() bool
 	// Generate calls the upstream. Errors are *llm.Error.
 	Generate(ctx context.Context, req *llm.Request) (Stream, error)
+	// Receipts asks what attempts have used, by their ids. What it has no record of is left out. Receipts count
+	// also beside an error, an *llm.Error; they may then be incomplete.
+	Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error)
 }
 
 // Stream is the reply of one attempt.
@@ -33,6 +39,12 @@ type hosted struct{ plugin *host.Plugin }
 
 func (h hosted) Ready() bool        { return h.plugin.Ready() }
 func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage }
+
+func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }
+
+func (h hosted) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+	return h.plugin.Receipts(ctx, attempts)
+}
 
 func (h hosted) Generate(ctx context.Context, req *llm.Request) (Stream, error) {
 	s, err := h.plugin.Generate(ctx, req)

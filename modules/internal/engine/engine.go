@@ -66,6 +66,8 @@ type Engine struct {
 	bodies  *budget
 	slots   *slots
 
+	background background
+
 	mu          sync.Mutex
 	generations []*Generation // activated and not yet retired, oldest first
 	number      uint64
@@ -115,7 +117,20 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		Logger:  logger,
 		OnState: func(provider string, s host.State) { e.metrics.setProviderState(provider, string(s)) },
 	})
+	e.setBackground(&o)
 	return e, nil
+}
+
+// setBackground prepares what the engine does beside requests, from its first configuration on.
+func (e *Engine) setBackground(o *Options) {
+	log := e.Logger()
+	keeper := &housekeeper{ledger: e.store, borrow: e.borrow, metrics: e.metrics, log: log, now: o.Now}
+	receipts := &reconciler{ledger: e.store, borrow: e.borrow, metrics: e.metrics, log: log, now: o.Now}
+	e.background.loops = []*loop{
+		{chores: keeper.chores(), log: log, now: o.Now, after: o.After},
+		// In a loop of its own: a provider may take its time.
+		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now, after: o.After},
+	}
 }
 
 // Store is the ledger.
@@ -248,6 +263,7 @@ func (e *Engine) Drain() {
 func (e *Engine) Close() error {
 	e.Drain()
 	e.stopNow(ErrShutdown)
+	e.background.wait()
 	e.host.Close()
 	if err := e.store.Close(); err != nil {
 		return fmt.Errorf("closing the ledger: %w", err)

@@ -81,6 +81,7 @@ func (e *Engine) Activate(g *Generation) {
 	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
 	e.plans.use(g.Config.Plans)
 	e.metrics.setGeneration(g.Number)
+	e.background.start(e.stop)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it
@@ -106,6 +107,25 @@ func (e *Engine) Current() *Generation {
 		return e.generations[n-1]
 	}
 	return nil
+}
+
+// borrow keeps the current configuration and its providers for a while; nil when there is none. Unlike Begin it
+// is no request: a drain does not wait for it. Call giveBack when done.
+func (e *Engine) borrow() (g *Generation, giveBack func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := len(e.generations)
+	if n == 0 {
+		return nil, func() {}
+	}
+	g = e.generations[n-1]
+	g.refs++
+	return g, func() {
+		e.mu.Lock()
+		release := g.unref()
+		e.mu.Unlock()
+		release()
+	}
 }
 
 // unref is called with Engine.mu held; what it returns is called without.

@@ -23,6 +23,8 @@ type Metrics struct {
 	ledger        *prometheus.HistogramVec
 	ledgerBatch   prometheus.Histogram
 	generation    prometheus.Gauge
+	unproven      *prometheus.GaugeVec
+	receipts      *prometheus.CounterVec
 }
 
 func newMetrics() *Metrics {
@@ -63,13 +65,20 @@ func newMetrics() *Metrics {
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}}),
 		generation: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_config_generation", Help: "Number of the configuration that serves."}),
+		unproven: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fareway_unproven_attempts", Help: "Attempts that wait for a receipt, by provider, counted up to 10000."},
+			[]string{"provider"}),
+		receipts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_receipts_total", Help: "Receipts that providers gave for earlier attempts, by what came of them."},
+			[]string{"provider", "result"}),
 	}
 }
 
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
-		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation}
+		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
+		m.unproven, m.receipts}
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -118,3 +127,15 @@ func (m *Metrics) setProviderState(provider, state string) {
 }
 
 func (m *Metrics) setGeneration(n uint64) { m.generation.Set(float64(n)) }
+
+// setUnproven shows how many attempts wait, by provider.
+func (m *Metrics) setUnproven(provider string, attempts int) {
+	m.unproven.WithLabelValues(provider).Set(float64(attempts))
+}
+
+// forgetUnproven is for a provider that is gone from the configuration.
+func (m *Metrics) forgetUnproven(provider string) { m.unproven.DeleteLabelValues(provider) }
+
+func (m *Metrics) receipt(provider, result string) {
+	m.receipts.WithLabelValues(provider, result).Inc()
+}
