@@ -54,7 +54,7 @@ type Entry struct {
 	Request    string    `json:"request,omitempty"`   // of a charge, receipt or refund
 	Reference  string    `json:"reference,omitempty"` // of a top-up, refund or adjustment; of an allotment the end of its period
 	Reason     string    `json:"reason,omitempty"`
-	Prices     string    `json:"prices,omitempty"` // of a charge or receipt: the price versions that made it, "small@3 deep@1"
+	Prices     string    `json:"prices,omitempty"` // the price versions that made it: of a charge those of all attempts with usage, in order and each once, "small@3 deep@1"; of a receipt its attempt's
 	Microcents int64     `json:"microcents"`       // what it adds to the account's worth and takes from the book: negative for a charge
 	Credits    int64     `json:"credits"`          // the balance after it
 	Accrued    int64     `json:"accrued"`          // the accrued remainder after it

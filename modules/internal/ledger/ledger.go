@@ -149,7 +149,9 @@ type Outcome string
 const (
 	Finished Outcome = "finished" // the upstream ended its reply
 	Failed   Outcome = "failed"   // any failure, after which Usage may still prove work
-	Unproven Outcome = "unproven" // ended without usage; a later receipt may add it (GAP-56)
+	// Unproven: ended without usage; a later receipt may add it (GAP-56). It stays so when that has come:
+	// AttemptRecord.Receipt tells.
+	Unproven Outcome = "unproven"
 	NotMade  Outcome = "not_made" // the call was never sent upstream
 	// Closed: no receipt came within receipt_age, and none is taken any more. Only the ledger sets it.
 	Closed Outcome = "closed"

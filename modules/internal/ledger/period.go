@@ -11,8 +11,8 @@ import "time"
 // end is reached again. So each period's credits are added once, whatever the clock does.
 type Period struct {
 	End    time.Time // zero when there are no periods
-	Spent  int64     // microcents charged
-	Tokens int64     // input and output tokens of requests that were charged
+	Spent  int64     // microcents charged; a refund leaves it
+	Tokens int64     // input and output tokens of what was neither free nor waived
 	Waived int64     // microcents that fair use left free
 }
 

@@ -62,13 +62,12 @@ CREATE TABLE keys (
   revoked INTEGER NOT NULL DEFAULT 0 CHECK (revoked IN (0, 1)),
   created INTEGER NOT NULL,
   expires INTEGER,
-  -- The first key of the line of keys that replaced one another, often this one. It has the line's cap, what the line spent ever,
-  -- and what that was when the account's period `period` began.
+  -- The first key of the line of keys that replaced one another, often this one. Its row has the line's cap, what the line
+  -- spent ever, and what that was when the account's current period began.
   root         INTEGER NOT NULL,
   spend_cap    INTEGER NOT NULL DEFAULT 0 CHECK (spend_cap >= 0),
   spent        INTEGER NOT NULL DEFAULT 0,
   spent_before INTEGER NOT NULL DEFAULT 0,
-  period       INTEGER,
   UNIQUE (account, name)
 ) STRICT;
 
@@ -83,8 +82,10 @@ ALTER TABLE prices ADD COLUMN cost_cache_write INTEGER NOT NULL DEFAULT 0 CHECK 
 ALTER TABLE prices ADD COLUMN cost_output      INTEGER NOT NULL DEFAULT 0 CHECK (cost_output >= 0);
 UPDATE prices SET cost_input = input, cost_cache_read = cache_read, cost_cache_write = cache_write, cost_output = output;
 
--- The attempts of running requests. The first one's row has what is known of the request, and its hold.
+-- The attempts of running requests. The first one's row has what is known of the request, and its hold; those of the others
+-- repeat it, with a hold of 0. There are only as many as requests run, so nothing but their place names them.
 CREATE TABLE holds (
+  n             INTEGER PRIMARY KEY,
   request       TEXT NOT NULL,
   seq           INTEGER NOT NULL,
   account       INTEGER NOT NULL,
@@ -97,9 +98,8 @@ CREATE TABLE holds (
   provider      TEXT NOT NULL,
   model         TEXT NOT NULL,
   price_version INTEGER NOT NULL,
-  created       INTEGER NOT NULL,
-  PRIMARY KEY (request, seq)
-) STRICT, WITHOUT ROWID;
+  created       INTEGER NOT NULL
+) STRICT;
 
 -- Settled requests.
 CREATE TABLE requests (
@@ -117,6 +117,7 @@ CREATE TABLE requests (
   surcharge     INTEGER NOT NULL CHECK (surcharge >= 0),
   charge        INTEGER NOT NULL CHECK (charge >= 0), -- receipts included
   waived        INTEGER NOT NULL CHECK (waived >= 0), -- receipts included
+  tokens        INTEGER NOT NULL CHECK (tokens >= 0), -- input and output that count against the token budget, receipts included
   refunded      INTEGER NOT NULL DEFAULT 0 CHECK (refunded BETWEEN 0 AND charge),
   pending       INTEGER NOT NULL CHECK (pending IN (0, 1)),
   created       INTEGER NOT NULL,
@@ -184,8 +185,9 @@ CREATE TABLE entries (
   prev       BLOB NOT NULL CHECK (length(prev) = 32),
   hash       BLOB NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
--- Rows without a reference, which is nearly all, are in no index.
-CREATE UNIQUE INDEX one_reference ON entries (account, reference) WHERE reference IS NOT NULL;
+-- Rows without a reference, which is nearly all, are in no index. Those of allotments, which are times, never collide with those
+-- that people give.
+CREATE UNIQUE INDEX one_reference ON entries (account, kind = 'allotment', reference) WHERE reference IS NOT NULL;
 -- What happened to a request after its settlement, whose entry the request's row names. Charges are not in it.
 CREATE INDEX later ON entries (request) WHERE kind IN ('receipt', 'refund');
 
@@ -200,10 +202,14 @@ UPDATE entries SET before = p.n FROM
   (SELECT n AS me, lag(n) OVER (PARTITION BY account ORDER BY seq) AS n FROM entries) AS p WHERE entries.n = p.me;
 UPDATE accounts SET last = e.n FROM (SELECT account, max(n) AS n FROM entries GROUP BY account) AS e WHERE e.account = accounts.n;
 
-INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit, surcharge, charge, waived, pending, created, settled, entry)
-  SELECT r.id, a.n, k.n, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, 0, r.surcharge, r.charge, 0, r.pending, r.created, r.settled, e.n
+INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit, surcharge, charge, waived, tokens, pending, created, settled, entry)
+  SELECT r.id, a.n, k.n, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, 0, r.surcharge, r.charge, 0,
+    iif(r.free, 0, coalesce(t.tokens, 0)), r.pending, r.created, r.settled, e.n
   FROM requests_1 AS r JOIN accounts AS a ON a.id = r.account JOIN keys AS k ON k.id = r.key
-  LEFT JOIN (SELECT request, n FROM entries WHERE kind = 'charge') AS e ON e.request = r.id WHERE r.state = 'settled';
+  LEFT JOIN (SELECT request, n FROM entries WHERE kind = 'charge') AS e ON e.request = r.id
+  LEFT JOIN (SELECT request, sum(coalesce(input, 0) + coalesce(cache_read, 0) + coalesce(cache_write, 0) + coalesce(output, 0)) AS tokens
+    FROM attempts_1 GROUP BY request) AS t ON t.request = r.id
+  WHERE r.state = 'settled';
 UPDATE accounts SET requests = r.n FROM (SELECT account, count(*) AS n FROM requests GROUP BY account) AS r WHERE r.account = accounts.n;
 INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, input, cache_read, cache_write, output, reasoning, estimated, created)
   SELECT t.request, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome, t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created
@@ -216,12 +222,10 @@ INSERT INTO holds (request, seq, account, key, owner, endpoint, profile, hold, r
   FROM attempts_1 AS t JOIN requests_1 AS r ON r.id = t.request JOIN accounts AS a ON a.id = r.account JOIN keys AS k ON k.id = r.key
   WHERE r.state = 'held';
 UPDATE accounts SET held = h.hold FROM (SELECT account, sum(hold) AS hold FROM holds GROUP BY account) AS h WHERE h.account = accounts.n;
--- Counters begin with what the journal and the attempts say.
+-- Counters begin with what the journal and the requests say.
 UPDATE accounts SET spent = e.spent FROM (SELECT account, -sum(microcents) AS spent FROM entries WHERE kind = 'charge' GROUP BY account) AS e
   WHERE e.account = accounts.n;
-UPDATE accounts SET tokens = t.tokens FROM
-  (SELECT r.account, sum(coalesce(t.input, 0) + coalesce(t.cache_read, 0) + coalesce(t.cache_write, 0) + coalesce(t.output, 0)) AS tokens
-   FROM attempts AS t JOIN requests AS r ON r.id = t.request WHERE NOT r.free GROUP BY r.account) AS t WHERE t.account = accounts.n;
+UPDATE accounts SET tokens = r.tokens FROM (SELECT account, sum(tokens) AS tokens FROM requests GROUP BY account) AS r WHERE r.account = accounts.n;
 UPDATE keys SET spent = r.spent FROM (SELECT key, sum(charge) AS spent FROM requests GROUP BY key) AS r WHERE r.key = keys.n;
 
 DROP TABLE attempts_1;
