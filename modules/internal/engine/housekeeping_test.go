@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func newHousekeeper(room *waitingRoom, g *Generation, log *slog.Logger) *housekeeper {
+	return &housekeeper{
+		ledger: room, metrics: newMetrics(), log: log, now: time.Now,
+		borrow: func() (*Generation, func()) { return g, func() {} },
+	}
+}
+
+// tidy runs the housekeeping until the test ends it.
+func tidy(t *testing.T, h *housekeeper) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var b background
+	b.loops = []*loop{{chores: h.chores(), log: h.log, now: time.Now, after: time.After}}
+	b.start(ctx)
+	return func() {
+		cancel()
+		b.wait()
+	}
+}
+
+func TestHousekeeping(t *testing.T) {
+	t.Parallel()
+	t.Run("does everything in its interval", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			room := newWaitingRoom()
+			g := &Generation{Config: &config.Config{Gateway: config.Gateway{ReceiptAge: 36 * time.Hour}}}
+			begin := time.Now()
+			end := tidy(t, newHousekeeper(room, g, slog.New(slog.DiscardHandler)))
+			synctest.Wait()
+			require.Equal(t, 1, room.ended, "periods that ended while nothing ran")
+			require.Empty(t, room.closed, "providers are asked for receipts first")
+
+			<-time.After(time.Hour + time.Second)
+			synctest.Wait()
+			end()
+			require.Equal(t, 61, room.ended)
+			require.Equal(t, 6, room.marked)
+			require.Len(t, room.closed, 60)
+			require.Equal(t, begin.Add(time.Minute-36*time.Hour), room.closed[0], "receipt_age before now")
+		})
+	})
+	t.Run("says an error once, and its end", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var logged bytes.Buffer
+			room := newWaitingRoom()
+			room.down = errors.New("the disk is full")
+			end := tidy(t, newHousekeeper(room, nil, slog.New(slog.NewTextHandler(&logged, nil))))
+			<-time.After(time.Hour + time.Second)
+			synctest.Wait()
+			room.mu.Lock()
+			room.down = nil
+			room.mu.Unlock()
+			<-time.After(time.Hour - 2*time.Second)
+			end()
+			require.Equal(t, 1, strings.Count(logged.String(), `msg="ending periods fails`))
+			require.Equal(t, 1, strings.Count(logged.String(), `msg="ending periods works again"`))
+			require.Contains(t, logged.String(), "the disk is full")
+			require.Equal(t, 120, room.ended, "it is tried again and again")
+			require.Empty(t, room.closed, "without a configuration nobody knows receipt_age")
+		})
+	})
+}
+
+// A clock that jumps neither stops the chores nor makes them run without end.
+func TestChoresUnderClockJumps(t *testing.T) {
+	t.Parallel()
+	c := &clock{now: time.Unix(1_000_000, 0)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran, waits := 0, 0
+	turn := make(chan time.Time)
+	close(turn)
+	l := &loop{
+		chores: []*chore{{name: "counting", every: time.Minute, do: func(context.Context) error { ran++; return nil }}},
+		log:    slog.New(slog.DiscardHandler), now: c.read,
+		after: func(d time.Duration) <-chan time.Time {
+			require.LessOrEqual(t, d, time.Minute)
+			switch waits++; waits {
+			case 1:
+				require.Equal(t, 1, ran)
+				c.now = c.now.Add(48 * time.Hour)
+			case 2:
+				require.Equal(t, 2, ran, "a jump ahead is one turn")
+				c.now = c.now.Add(-96 * time.Hour)
+			case 3:
+				require.Equal(t, 3, ran, "a jump back does not wait until the old time is reached")
+				c.now = c.now.Add(30 * time.Second)
+			case 4:
+				require.Equal(t, 3, ran)
+				require.Equal(t, 30*time.Second, d)
+				cancel()
+			}
+			return turn
+		},
+	}
+	l.run(ctx)
+	require.Equal(t, 4, waits)
+}
+
+func TestUnprovenAttemptsAreCounted(t *testing.T) {
+	t.Parallel()
+	room := newWaitingRoom()
+	room.enter("small", 3)
+	room.enter("full", countPage+1)
+	room.enter("endless", maxCounted+1)
+	g := &Generation{Config: &config.Config{Providers: []config.Provider{{Name: "small"}, {Name: "full"}, {Name: "endless"}, {Name: "clean"}}}}
+	h := newHousekeeper(room, g, slog.New(slog.DiscardHandler))
+	require.NoError(t, h.countUnproven(t.Context()))
+	for provider, want := range map[string]float64{"small": 3, "full": countPage + 1, "endless": maxCounted, "clean": 0} {
+		require.Equal(t, want, h.metrics.values(t)[fmt.Sprintf("fareway_unproven_attempts{provider=%q}", provider)], provider)
+	}
+
+	g.Config = &config.Config{Providers: []config.Provider{{Name: "small"}}}
+	require.NoError(t, h.countUnproven(t.Context()))
+	require.NotContains(t, h.metrics.values(t), `fareway_unproven_attempts{provider="full"}`, "it is gone")
+	require.Contains(t, h.metrics.values(t), `fareway_unproven_attempts{provider="small"}`)
+
+	room.down = ledger.ErrUnavailable
+	require.ErrorIs(t, h.countUnproven(t.Context()), ledger.ErrUnavailable)
+}
