@@ -53,7 +53,10 @@ type (
 	// Receipter is a provider whose upstream tells later what an attempt used.
 	Receipter interface {
 		// Receipts returns what is known of the attempts (llm.Request.Attempt), in any order; an attempt
-		// that the upstream has no record of is left out.
+		// that the upstream has no record of is left out. It is called in the background with up to 100
+		// attempts, also of an earlier process, and has 10 seconds. An attempt is asked about again, in
+		// growing intervals of up to a minute, until its receipt comes or the operator's receipt_age is over.
+		// What is returned beside an error counts, too.
 		Receipts(ctx context.Context, attempts []string) ([]Receipt, error)
 	}
 
