@@ -82,6 +82,19 @@ func TestHousekeeping(t *testing.T) {
 	})
 }
 
+func TestChoreThatCloseInterrupts(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &loop{log: slog.New(slog.NewTextHandler(&logged, nil)), now: time.Now, after: time.After}
+	l.chores = []*chore{{name: "waiting", every: time.Hour, do: func(ctx context.Context) error {
+		cancel()
+		return ctx.Err()
+	}}}
+	l.run(ctx)
+	require.Empty(t, logged.String(), "that is no failure")
+}
+
 // A clock that jumps neither stops the chores nor makes them run without end.
 func TestChoresUnderClockJumps(t *testing.T) {
 	t.Parallel()

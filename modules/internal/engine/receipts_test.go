@@ -267,6 +267,10 @@ func TestQuestionsBecomeRare(t *testing.T) {
 		require.NoError(t, d.pass(t, maxFailedPause+maxQuietPause))
 		require.Len(t, d.room.charged, 1)
 		require.Equal(t, 1, strings.Count(d.logged.String(), "gives receipts again"))
+
+		d.room.enter("p", 1000)
+		require.NoError(t, d.pass(t, receiptsEvery))
+		require.Len(t, a.asked[a.questions()-1], receiptBatch, "the questions have become large again")
 	})
 }
 

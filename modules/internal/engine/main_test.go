@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/provider"
+)
+
+// TestMain makes the test binary a provider, too, when the engine starts it as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "provider" {
+		provider.Serve(new(archivist))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// builtinArchivist starts the test binary as a provider.
+func builtinArchivist(string) ([]string, bool) {
+	self, err := os.Executable()
+	return []string{self, "provider", "archivist"}, err == nil
+}
+
+// archivist is a provider whose upstream never reports usage in its reply. It gives receipts from a folder: the
+// usage of an attempt is in the file of its id.
+type archivist struct {
+	settings struct {
+		Dir string `hcl:"dir" doc:"Where the receipts are."`
+	}
+}
+
+func (a *archivist) Settings() any { return &a.settings }
+
+func (a *archivist) Generate(_ context.Context, _ *llm.Request, send func(llm.Event) error) error {
+	return send(llm.Event{Kind: llm.EventFinish, Finish: llm.FinishStop})
+}
+
+func (a *archivist) Receipts(_ context.Context, attempts []string) ([]provider.Receipt, error) {
+	var receipts []provider.Receipt
+	for _, attempt := range attempts {
+		text, err := os.ReadFile(filepath.Join(a.settings.Dir, attempt))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		receipt := provider.Receipt{Attempt: attempt}
+		if err == nil {
+			err = json.Unmarshal(text, &receipt.Usage)
+		}
+		if err != nil {
+			return receipts, llm.Errorf(llm.ErrUpstream, "reading a receipt: %v", err)
+		}
+		receipts = append(receipts, receipt)
+	}
+	return receipts, nil
+}
+
+var (
+	_ provider.Provider  = (*archivist)(nil)
+	_ provider.Receipter = (*archivist)(nil)
+)
