@@ -81,7 +81,7 @@ func (g *scripted) caller(t testing.TB, credits int64) *caller {
 	g.mu.Unlock()
 	own := *g.service
 	own.t = t
-	own.Account, own.Key = own.NewAccount(mark, "", credits)
+	own.Account, own.Key = own.NewAccount(mark, own.plan, credits)
 	return &caller{service: &own, gateway: g, Mark: mark, Credits: credits}
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/fareway/fareway/modules/exchange"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/limits"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/families"
@@ -94,6 +95,7 @@ type service struct {
 	Upstream *upstream.Server
 	Log      *logBuffer
 	label    string
+	plan     string
 	left     *sync.Map // by Authorization header: a chan struct{}, closed when that client leaves a request
 
 	Account ledger.Account
@@ -153,19 +155,29 @@ route %q {
 type setup struct {
 	Gateway   string // attributes of the gateway block
 	Routes    []route
-	Providers []string         // more provider processes on the same upstream, beside "up"
-	Extra     string           // more HCL
-	Script    upstream.Options // of the fake upstream
-	Credits   int64            // 0: 1,000,000
-	Plan      string
+	Providers []string          // more provider processes on the same upstream, beside "up"
+	Extra     string            // more HCL
+	Script    upstream.Options  // of the fake upstream
+	Credits   int64             // 0: 1,000,000
+	Plan      string            // of all accounts that are made
 	Families  []families.Server // nil: all three
+	Limiter   ratelimit.Limiter // nil: nobody is refused
 }
+
+// boundless is the limiter of tests that are about something else: all their requests come from one address.
+type boundless struct{}
+
+func (boundless) Take(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error)  { return nil, nil }
+func (boundless) Check(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) { return nil, nil }
 
 // start runs a gateway until the test ends. After it, no hold may be left (the ledger must be clean), and
 // nothing that a request started may still run.
 func start(t testing.TB, s setup) *service {
 	t.Helper()
 	up := upstream.Start(t, s.Script)
+	if s.Limiter == nil {
+		s.Limiter = boundless{}
+	}
 	if len(s.Routes) == 0 {
 		s.Routes = []route{{Name: "standard"}}
 	}
@@ -187,7 +199,7 @@ func start(t testing.TB, s setup) *service {
 	ctx := context.Background()
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin}, cfg)
+	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin, Limiter: s.Limiter}, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(ctx, cfg)
 	require.NoError(t, err)
@@ -210,7 +222,7 @@ func start(t testing.TB, s setup) *service {
 	}))
 	server.EnableHTTP2 = false
 	server.Start()
-	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, label: label, left: left}
+	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, label: label, plan: s.Plan, left: left}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000
@@ -224,12 +236,27 @@ func start(t testing.TB, s setup) *service {
 		// Not require: a FailNow after parallel subtests would hide what failed.
 		sv.checkLedger(t)
 		sv.checkGoroutines(t)
-		e.Retire(gen)
+		e.Retire(e.Current())
 		if err := e.Close(); err != nil {
 			t.Errorf("closing the engine: %v", err)
 		}
 	})
 	return sv
+}
+
+// Reload makes another configuration take effect, as saving the file does: what edit makes of the current one.
+func (s *service) Reload(edit func(hcl string) string) {
+	s.t.Helper()
+	old := s.Engine.Current()
+	hcl, err := os.ReadFile(old.Config.Path)
+	require.NoError(s.t, err)
+	require.NoError(s.t, os.WriteFile(old.Config.Path, []byte(edit(string(hcl))), 0o600))
+	cfg, diags := config.Load(context.Background(), old.Config.Path, config.Options{Schema: schemaOf})
+	require.False(s.t, diags.HasErrors(), "%v", diags)
+	gen, err := s.Engine.Prepare(context.Background(), cfg)
+	require.NoError(s.t, err)
+	s.Engine.Activate(gen)
+	s.Engine.Retire(old)
 }
 
 // Goroutines of requests are told apart by a pprof label whose value counts the services.

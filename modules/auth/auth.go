@@ -1,4 +1,5 @@
-// Package auth finds out which account and key a request acts for (GAP-01 steps 3 to 5).
+// Package auth finds out which account and key a request acts for (GAP-01 steps 3 to 5), and stops those who try
+// out keys (GAP-90).
 package auth
 
 import (
@@ -18,7 +19,9 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler turns the API key of a request into its account. It comes after the handler `fareway`.
+// Handler turns the API key of a request into its account. An address from which too many requests came without
+// a valid key is refused before its key is looked at: nobody can try out keys. It comes after the handler
+// `fareway`.
 type Handler struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -31,8 +34,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return err
 	}
+	from := gateway.ClientAddress(r)
+	if refusal := call.Limited(call.Work.CheckFailures(r.Context(), from)); refusal != nil {
+		return call.Refuse(w, refusal)
+	}
 	principal, refusal := authenticate(r, call)
 	call.Principal = principal
+	if refusal != nil && refusal.Status == http.StatusUnauthorized {
+		if limited := call.Limited(call.Work.CountFailure(r.Context(), from)); limited != nil {
+			refusal = limited
+		}
+	}
 	if refusal != nil {
 		return call.Refuse(w, refusal)
 	}
@@ -50,8 +62,6 @@ func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *famil
 		return ledger.Principal{}, unauthenticated()
 	case err != nil:
 		return ledger.Principal{}, call.LedgerError("looking up a key", err)
-	case p.Key.Revoked:
-		return ledger.Principal{}, unauthenticated()
 	case p.Account.State != ledger.Active:
 		return p, &families.Error{Status: http.StatusForbidden, Code: families.PermissionDenied,
 			Message: "The account is " + string(p.Account.State) + ". Contact support with the request id " + call.ID + "."}

@@ -8,10 +8,10 @@
 //
 //	 1 the request id                              entry
 //	 2 path and method: 404, 405, 426              entry, table.go
-//	 3 failed authentications of the address: 429  auth (with the limits issue)
+//	 3 failed authentications of the address: 429  auth
 //	 4 the credential: 401                         auth
 //	 5 the account's state: 403                    auth
-//	 6 rate limits: 429                            limits (with the limits issue)
+//	 6 rates, requests in progress: 429            limits
 //	 7 the body's size: 413                        limits
 //	 8 JSON syntax, top level an object: 400       families.Parse
 //	 9 credential-like fields: 400                 families.Parse

@@ -1,5 +1,6 @@
-// Package limits bounds what a request may cost before anything in it is looked at: its size and the memory
-// that all bodies take together (GAP-01 step 7). It reads the body.
+// Package limits bounds what a request may cost before anything in it is looked at: the rates of its key, its
+// account and its address, the requests that its account has in progress (GAP-01 step 6), then its size and the
+// memory that all bodies take together (step 7). It reads the body.
 package limits
 
 import (
@@ -21,7 +22,7 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler reads the request body, up to the HCL file's max_body, while all bodies together, and what will be
+// Handler refuses what is over a limit of the account's plan, and reads the request body, up to the HCL file's max_body, while all bodies together, and what will be
 // made of them, stay within max_body_memory. A body has request_timeout to arrive. The handler comes after
 // fareway_auth.
 type Handler struct{}
@@ -35,6 +36,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	call, err := gateway.NeedCall(r)
 	if err != nil {
 		return err
+	}
+	admit := call.Work.Admit
+	if call.Kind == gateway.Generate {
+		admit = call.Work.AdmitCharged
+		// The exchange does that itself when it settles; however else a request ends, it does not stay counted.
+		defer call.Work.Leave()
+	}
+	if refusal := call.Limited(admit(r.Context(), call.Principal, gateway.ClientAddress(r))); refusal != nil {
+		return call.Refuse(w, refusal)
 	}
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
 		return next.ServeHTTP(w, r) // a body sent with a GET is ignored (GAP-33)

@@ -12,13 +12,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -38,6 +37,8 @@ type Options struct {
 	Now func() time.Time
 	// After tells when a time is over, for the engine's own periodic work. nil: time.After.
 	After func(time.Duration) <-chan time.Time
+	// Limiter counts requests for the rate limits. nil: in the memory of this process.
+	Limiter ratelimit.Limiter
 }
 
 func (o *Options) fill() {
@@ -50,6 +51,9 @@ func (o *Options) fill() {
 	if o.After == nil {
 		o.After = time.After
 	}
+	if o.Limiter == nil {
+		o.Limiter = ratelimit.NewMemory(ratelimit.Options{})
+	}
 }
 
 // Engine is open from Open to Close.
@@ -59,12 +63,16 @@ type Engine struct {
 	limiter config.Limiter
 	log     *swapLogger
 	store   ledger.Store
+	settler *settler
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics
 	keys    *keyCache
 	bodies  *budget
-	slots   *slots
+
+	rates    ratelimit.Limiter
+	requests *slots // charged requests, by account id
+	attempts *slots // by route
 
 	background background
 
@@ -94,24 +102,19 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, o.Now),
 		bodies:  &budget{},
-		slots:   newSlots(),
+
+		rates:    o.Limiter,
+		requests: newSlots(nil),
 	}
+	e.attempts = newSlots(e.metrics.running)
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	logger := slog.New(e.log)
 	e.plans = newPlans(logger)
 	e.plans.use(cfg.Plans)
 
-	db, err := sqlite.Open(sqlite.Options{
-		Path:    filepath.Join(o.DataDir, cfg.Store.Path),
-		Now:     o.Now,
-		Terms:   e.plans.of,
-		Logger:  logger,
-		Observe: e.metrics.observeLedger,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening the ledger: %w", err)
+	if err := e.openLedger(&o, cfg); err != nil {
+		return nil, err
 	}
-	e.store = db
 	e.host = host.New(host.Options{
 		Builtin: o.Builtin,
 		Logger:  logger,
@@ -187,10 +190,11 @@ func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Sc
 	}
 }
 
-// Work is one request's stay in the engine.
+// Work is one request's stay in the engine. Its request's goroutine alone uses it.
 type Work struct {
-	engine *Engine
-	gen    *Generation
+	engine  *Engine
+	gen     *Generation
+	charged string // the account that the request counts for among its concurrent_requests, or ""
 }
 
 // Begin registers a request on the current generation. It returns nil when no configuration is active.
@@ -265,8 +269,5 @@ func (e *Engine) Close() error {
 	e.stopNow(ErrShutdown)
 	e.background.wait()
 	e.host.Close()
-	if err := e.store.Close(); err != nil {
-		return fmt.Errorf("closing the ledger: %w", err)
-	}
-	return nil
+	return e.closeLedger()
 }

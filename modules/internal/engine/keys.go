@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -61,17 +62,25 @@ func (c *keyCache) forget() {
 	clear(c.entries)
 }
 
-// Lookup finds who a key belongs to, by the SHA-256 of its text. Keys that are not found are not remembered.
+// errUnusable: the key is revoked, or its time is over.
+var errUnusable = fmt.Errorf("the key opens no account any more: %w", ledger.ErrNotFound)
+
+// Lookup finds who a key belongs to, by the SHA-256 of its text. A key that is revoked or expired is
+// ledger.ErrNotFound like one that never was, and takes as long to find out: neither is remembered.
 func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	p, epoch, ok := e.keys.get(hash)
-	if ok {
-		return p, nil
+	if !ok {
+		var err error
+		if p, err = e.store.Lookup(ctx, hash); err != nil {
+			return ledger.Principal{}, err
+		}
 	}
-	p, err := e.store.Lookup(ctx, hash)
-	if err != nil {
-		return ledger.Principal{}, err
+	if !p.Key.Usable(e.keys.now()) {
+		return ledger.Principal{}, errUnusable
 	}
-	e.keys.put(hash, p, epoch)
+	if !ok {
+		e.keys.put(hash, p, epoch)
+	}
 	return p, nil
 }
 

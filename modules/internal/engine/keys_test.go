@@ -81,17 +81,57 @@ func TestLookup(t *testing.T) {
 	require.NoError(t, err, "a key that was not found is not remembered")
 	require.False(t, p.Key.Revoked)
 
-	_, err = store.RevokeKey(ctx, key.ID)
-	require.NoError(t, err)
-	c.now = c.now.Add(time.Second)
-	p, err = e.Lookup(ctx, hash)
-	require.NoError(t, err)
-	require.True(t, p.Key.Revoked, "within a second")
-
 	_, err = store.SetState(ctx, a.ID, ledger.Suspended)
 	require.NoError(t, err)
 	e.ForgetKeys()
 	p, err = e.Lookup(ctx, hash)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Suspended, p.Account.State, "at once")
+
+	_, err = store.RevokeKey(ctx, key.ID)
+	require.NoError(t, err)
+	c.now = c.now.Add(time.Second)
+	_, err = e.Lookup(ctx, hash)
+	require.ErrorIs(t, err, ledger.ErrNotFound, "within a second")
+}
+
+// oneKey is a ledger that has one key, and counts how often it is asked.
+type oneKey struct {
+	ledger.Store
+	key     ledger.Key
+	lookups int
+}
+
+func (s *oneKey) Lookup(context.Context, [32]byte) (ledger.Principal, error) {
+	s.lookups++
+	return ledger.Principal{Key: s.key}, nil
+}
+
+func TestLookupOfUnusableKeys(t *testing.T) {
+	t.Parallel()
+	ctx, begin := context.Background(), time.Unix(1000, 0)
+	fresh := func(k ledger.Key) (*Engine, *oneKey, *clock) {
+		store, c := &oneKey{key: k}, &clock{now: begin}
+		return &Engine{store: store, keys: newKeyCache(time.Second, c.read)}, store, c
+	}
+	t.Run("AUTH-12 a revoked key takes the way of one that never was", func(t *testing.T) {
+		t.Parallel()
+		e, store, _ := fresh(ledger.Key{Revoked: true})
+		for n := range 3 {
+			_, err := e.Lookup(ctx, [32]byte{})
+			require.ErrorIs(t, err, ledger.ErrNotFound)
+			require.Equal(t, n+1, store.lookups, "it is not remembered")
+		}
+	})
+	t.Run("a key opens nothing from the moment on in which it expires", func(t *testing.T) {
+		t.Parallel()
+		e, store, c := fresh(ledger.Key{Expires: begin.Add(500 * time.Millisecond)})
+		c.now = begin.Add(499 * time.Millisecond)
+		_, err := e.Lookup(ctx, [32]byte{})
+		require.NoError(t, err)
+		c.now = begin.Add(500 * time.Millisecond)
+		_, err = e.Lookup(ctx, [32]byte{})
+		require.ErrorIs(t, err, ledger.ErrNotFound, "though it is remembered")
+		require.Equal(t, 1, store.lookups)
+	})
 }

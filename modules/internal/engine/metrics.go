@@ -25,6 +25,8 @@ type Metrics struct {
 	generation    prometheus.Gauge
 	unproven      *prometheus.GaugeVec
 	receipts      *prometheus.CounterVec
+	limited       *prometheus.CounterVec
+	spooled       prometheus.Gauge
 }
 
 func newMetrics() *Metrics {
@@ -71,6 +73,11 @@ func newMetrics() *Metrics {
 		receipts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_receipts_total", Help: "Receipts that providers gave for earlier attempts, by what came of them."},
 			[]string{"provider", "result"}),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_limited_total", Help: "Requests refused for a limit, by what X-RateLimit-Reason said."},
+			[]string{"reason"}),
+		spooled: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fareway_spooled_settlements", Help: "Settlements that wait in the spool because the ledger is away."}),
 	}
 }
 
@@ -78,7 +85,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
 		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts}
+		m.unproven, m.receipts, m.limited, m.spooled}
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -113,6 +120,11 @@ func (m *Metrics) UpstreamError(route, kind string) {
 func (m *Metrics) running(route string, attempts int64) {
 	m.attempts.WithLabelValues(route).Set(float64(attempts))
 }
+
+func (m *Metrics) limitReached(reason string) { m.limited.WithLabelValues(reason).Inc() }
+
+// spool moves the number of settlements in the spool.
+func (m *Metrics) spool(delta int64) { m.spooled.Add(float64(delta)) }
 
 func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
 	m.ledger.WithLabelValues(op).Observe(d.Seconds())

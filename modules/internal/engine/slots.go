@@ -6,40 +6,53 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// slots counts the attempts that run on each route, by its name: over all accounts, and over all generations,
-// so that a reload neither forgets nor doubles what runs.
+// slots counts what runs under each name: over all generations, so that a reload neither forgets nor doubles
+// what runs.
 type slots struct {
 	mu      sync.Mutex
 	running map[string]int64
+	changed func(name string, running int64) // nil, or told of every change, in order
 }
 
-func newSlots() *slots { return &slots{running: make(map[string]int64)} }
+func newSlots(changed func(name string, running int64)) *slots {
+	return &slots{running: make(map[string]int64), changed: changed}
+}
 
-// TakeSlot counts an attempt on a route; false when max_concurrent attempts run on it already. What was taken
-// is given back with GiveSlot when the attempt has ended, however it ended.
-func (e *Engine) TakeSlot(route *config.Route) bool {
-	s := e.slots
+// take counts one more; false when limit run already. With a limit of 0 there is none, and what runs is counted
+// all the same, for the next configuration may have one.
+func (s *slots) take(name string, limit int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.running[route.Name]
-	if route.MaxConcurrent > 0 && n >= route.MaxConcurrent {
+	n := s.running[name]
+	if limit > 0 && n >= limit {
 		return false
 	}
-	s.running[route.Name] = n + 1
-	e.metrics.running(route.Name, n+1)
+	s.set(name, n+1)
 	return true
 }
 
-// GiveSlot gives back what TakeSlot took.
-func (e *Engine) GiveSlot(route *config.Route) {
-	s := e.slots
+// give counts one less.
+func (s *slots) give(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.running[route.Name] - 1
-	e.metrics.running(route.Name, n)
-	if n > 0 {
-		s.running[route.Name] = n
-		return
-	}
-	delete(s.running, route.Name) // the route may be gone from the configuration
+	s.set(name, s.running[name]-1)
 }
+
+func (s *slots) set(name string, n int64) {
+	s.running[name] = n
+	if n == 0 {
+		delete(s.running, name) // the name may be gone from the configuration
+	}
+	if s.changed != nil {
+		s.changed(name, n)
+	}
+}
+
+// TakeSlot counts an attempt on a route; false when max_concurrent attempts run on it already, of all accounts.
+// What was taken is given back with GiveSlot when the attempt has ended, however it ended.
+func (e *Engine) TakeSlot(route *config.Route) bool {
+	return e.attempts.take(route.Name, route.MaxConcurrent)
+}
+
+// GiveSlot gives back what TakeSlot took.
+func (e *Engine) GiveSlot(route *config.Route) { e.attempts.give(route.Name) }

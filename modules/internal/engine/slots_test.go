@@ -12,7 +12,7 @@ import (
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	e := &Engine{slots: newSlots(), metrics: newMetrics()}
+	e := &Engine{attempts: newSlots(nil)}
 	old := &config.Route{Name: "small"}
 	require.True(t, e.TakeSlot(old))
 	require.True(t, e.TakeSlot(old))
@@ -31,12 +31,12 @@ func TestSlots(t *testing.T) {
 		e.GiveSlot(old)
 	}
 	e.GiveSlot(&config.Route{Name: "other"})
-	require.Empty(t, e.slots.running)
+	require.Empty(t, e.attempts.running)
 }
 
 func TestSlotsUnderContention(t *testing.T) {
 	t.Parallel()
-	e := &Engine{slots: newSlots(), metrics: newMetrics()}
+	e := &Engine{attempts: newSlots(nil)}
 	route := &config.Route{Name: "small", MaxConcurrent: 4}
 	var running, most, taken atomic.Int64
 	var workers sync.WaitGroup
@@ -60,5 +60,5 @@ func TestSlotsUnderContention(t *testing.T) {
 	workers.Wait()
 	require.Positive(t, taken.Load())
 	require.LessOrEqual(t, most.Load(), int64(4))
-	require.Empty(t, e.slots.running)
+	require.Empty(t, e.attempts.running)
 }

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/families"
+)
+
+// ClientAddress is where a request came from, for the limits of addresses: what Caddy takes for the client, which
+// is the peer, or what the peer says when the site's trusted_proxies has it (GAP-88). We read no header ourselves,
+// for anybody can write one. The zero Addr stands for a peer without an address, on a unix socket.
+func ClientAddress(r *http.Request) netip.Addr {
+	client, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	if a, err := netip.ParseAddr(client); err == nil {
+		return a
+	}
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // outside of Caddy, as in tests
+	a, _ := netip.ParseAddr(host)
+	return a
+}
+
+// Limited is the refusal for what the engine says of a request's limits: the 429 that names the limit and says
+// how long to wait (LIM-05 to LIM-11). It is nil when the request is within them. Without a limiter nobody is
+// served: what could not be counted was the service's failure.
+func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
+	switch {
+	case err != nil:
+		c.Work.Engine().Logger().Error("counting a request", "request_id", c.ID, "error", err)
+		return InternalError()
+	case l == nil:
+		return nil
+	}
+	c.Record.Reason = l.Reason
+	seconds := int(l.Wait / time.Second)
+	wait := fmt.Sprintf(" Wait %d seconds and try again.", seconds)
+	if seconds == 1 {
+		wait = " Wait a second and try again."
+	}
+	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+		Message: limitMessages[l.Reason] + wait, Reason: l.Reason, RetryAfter: seconds}
+}
+
+var limitMessages = map[string]string{
+	engine.KeyRequests:        "This API key has sent as many requests as it may in a minute.",
+	engine.AccountRequests:    "This account has sent as many requests as it may in a minute.",
+	engine.AddressRequests:    "As many requests as may come from this address in a minute have come.",
+	engine.AddressFailures:    "Too many requests without a valid API key have come from this address.",
+	engine.ConcurrentRequests: "This account has as many requests in progress as it may.",
+}
