@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+)
+
+// openLedger takes the ledger and the spool beside it, and puts right what a dead process left: the settlements of
+// the spool come first, then the holds without a settlement are released.
+func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
+	log := slog.New(e.log)
+	path := filepath.Join(o.DataDir, cfg.Store.Path)
+	store, err := sqlite.Open(sqlite.Options{
+		Path:    path,
+		Now:     o.Now,
+		Terms:   e.plans.of,
+		Logger:  log,
+		Observe: e.metrics.observeLedger,
+	})
+	if err != nil {
+		return fmt.Errorf("opening the ledger: %w", err)
+	}
+	e.store = store
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.closeLedger())
+		}
+	}()
+	// The name of the database's own: whoever holds its lock has the spool, too.
+	if e.settler, err = openSettler(path+".spool", store, e.metrics, log, o.After); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if err := e.settler.takeUp(ctx); err != nil {
+		return err
+	}
+	released, err := store.Recover(ctx)
+	if err != nil {
+		return fmt.Errorf("recovering the ledger: %w", err)
+	}
+	if released > 0 {
+		log.Warn("the holds of requests that a dead process left are released; what they used waits for receipts", "requests", released)
+	}
+	e.settler.start()
+	return nil
+}
+
+func (e *Engine) closeLedger() error {
+	var errs []error
+	if e.settler != nil {
+		errs = append(errs, e.settler.close())
+	}
+	if err := e.store.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("closing the ledger: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// till is a ledger that only settles.
+type till struct {
+	mu      sync.Mutex
+	away    bool
+	hangs   bool // while it is away
+	refuses map[string]error
+	settled map[string]ledger.Settlement
+	asked   int
+}
+
+func newTill() *till {
+	return &till{refuses: make(map[string]error), settled: make(map[string]ledger.Settlement)}
+}
+
+func (l *till) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	if l.away && l.hangs {
+		l.mu.Unlock()
+		<-ctx.Done()
+		l.mu.Lock()
+	}
+	if l.away {
+		return ledger.Charge{}, fmt.Errorf("asked in vain: %w", ledger.ErrUnavailable)
+	}
+	if err := l.refuses[s.Request]; err != nil && !s.Free {
+		return ledger.Charge{}, err
+	}
+	if _, repeated := l.settled[s.Request]; !repeated {
+		l.settled[s.Request] = s
+	}
+	return ledger.Charge{Microcents: 7}, nil
+}
+
+func (l *till) set(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away = away
+}
+
+func (l *till) has(request string) (ledger.Settlement, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.settled[request]
+	return s, ok
+}
+
+// safe is a log that may be read while it is written.
+type safe struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safe) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safe) count(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.b.String(), text)
+}
+
+// settlerOn opens a settler in a folder, as a process does that starts there.
+func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
+	t.Helper()
+	log := new(safe)
+	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.NewTextHandler(log, nil)), time.After)
+	require.NoError(t, err)
+	require.NoError(t, s.takeUp(t.Context()))
+	s.start()
+	return s, log
+}
+
+// spooled is what the metric says of the spool.
+func spooled(t *testing.T, s *settler) float64 { return s.metrics.values(t)["fareway_spooled_settlements{}"] }
+
+func endOf(request string) ledger.Settlement {
+	return ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
+}
+
+var computed = ledger.Charge{Microcents: 5, Pending: true}
+
+func TestSettleWhileTheLedgerIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newTill()
+		s, log := settlerOn(t, t.TempDir(), l)
+		got, err := s.settle(t.Context(), endOf("a"), computed)
+		require.NoError(t, err)
+		require.EqualValues(t, 7, got.Microcents, "the ledger's own word")
+
+		l.away, l.hangs = true, true
+		begin := time.Now()
+		got, err = s.settle(t.Context(), endOf("b"), computed)
+		require.NoError(t, err)
+		require.Equal(t, computed, got)
+		require.Equal(t, Patience, time.Since(begin))
+		got, err = s.settle(t.Context(), endOf("c"), computed)
+		require.NoError(t, err)
+		require.Equal(t, computed, got)
+		require.Equal(t, Patience, time.Since(begin), "nobody waits for a ledger that is known to be away")
+		require.InDelta(t, 2, spooled(t, s), 0)
+
+		<-time.After(time.Minute)
+		require.Less(t, l.asked, 40, "it is asked in growing intervals")
+		l.set(false)
+		<-time.After(maxApplyPause + Patience)
+		for _, request := range []string{"a", "b", "c"} {
+			require.Equal(t, endOf(request), l.settled[request])
+		}
+		require.Zero(t, spooled(t, s))
+		got, err = s.settle(t.Context(), endOf("d"), computed)
+		require.NoError(t, err)
+		require.EqualValues(t, 7, got.Microcents)
+		require.Equal(t, 1, log.count("the ledger is away"), "%s", &log.b)
+		require.Equal(t, 1, log.count("the ledger is back"), "%s", &log.b)
+		require.NoError(t, s.close())
+	})
+}
+
+// TestSettleAfterTheClientLeft: a settlement does not end with its request.
+func TestSettleAfterTheClientLeft(t *testing.T) {
+	t.Parallel()
+	l := newTill()
+	s, _ := settlerOn(t, t.TempDir(), l)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := s.settle(ctx, endOf("a"), computed)
+	require.NoError(t, err)
+	require.Contains(t, l.settled, "a")
+	require.NoError(t, s.close())
+}
+
+func TestSettleRefused(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("refused by the test")
+	synctest.Test(t, func(t *testing.T) {
+		l := newTill()
+		l.refuses["a"], l.refuses["b"], l.refuses["c"] = refusal, refusal, refusal
+		s, log := settlerOn(t, t.TempDir(), l)
+		_, err := s.settle(t.Context(), endOf("a"), computed)
+		require.ErrorIs(t, err, refusal)
+		require.NotErrorIs(t, err, ledger.ErrUnavailable)
+		require.Equal(t, asFree(endOf("a")), l.settled["a"], "BILL-25: a failure of the service is free")
+
+		l.set(true)
+		_, err = s.settle(t.Context(), endOf("b"), computed)
+		require.NoError(t, err)
+		_, err = s.settle(t.Context(), endOf("d"), computed)
+		require.NoError(t, err)
+		l.set(false)
+		<-time.After(2 * maxApplyPause)
+		require.Equal(t, asFree(endOf("b")), l.settled["b"])
+		require.Equal(t, endOf("d"), l.settled["d"], "it does not keep others from theirs")
+		require.Equal(t, 1, log.count("the ledger refuses a settlement of the spool"))
+		require.Zero(t, s.spool.Len())
+		require.NoError(t, s.close())
+	})
+}
+
+// TestSpoolOfADeadProcess: what a process left is applied by the next one before anything else.
+func TestSpoolOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	dir, l := t.TempDir(), newTill()
+	l.away = true
+	first, _ := settlerOn(t, dir, l)
+	const n = 3*applyAtOnce + 1
+	for i := range n {
+		_, err := first.settle(t.Context(), endOf(fmt.Sprint(i)), computed)
+		require.NoError(t, err)
+	}
+	require.NoError(t, first.close())
+
+	_, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), time.After)
+	require.NoError(t, err)
+	away, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), time.After)
+	require.NoError(t, err)
+	require.ErrorIs(t, away.takeUp(t.Context()), ledger.ErrUnavailable, "it does not start without them")
+	require.InDelta(t, n, spooled(t, away), 0)
+	require.NoError(t, away.close())
+
+	l.away = false
+	second, log := settlerOn(t, dir, l)
+	require.Len(t, l.settled, n)
+	require.Zero(t, spooled(t, second))
+	require.Equal(t, 1, log.count(fmt.Sprintf("settlements=%d", n)))
+	require.NoError(t, second.close())
+}
+
+// TestSpoolFull: what neither the ledger nor the spool takes is an error.
+func TestSpoolFull(t *testing.T) {
+	t.Parallel()
+	l := newTill()
+	s, _ := settlerOn(t, t.TempDir(), l)
+	l.set(true)
+	big := endOf("a")
+	big.Reason = strings.Repeat("x", 9<<20)
+	_, err := s.settle(t.Context(), big, computed)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	require.Zero(t, spooled(t, s))
+	require.NoError(t, s.close())
+}
+
+// TestSettleConcurrently settles from many goroutines while the ledger comes and goes: each settlement arrives.
+func TestSettleConcurrently(t *testing.T) {
+	t.Parallel()
+	l := newTill()
+	s, _ := settlerOn(t, t.TempDir(), l)
+	s.after = func(time.Duration) <-chan time.Time { return time.After(time.Millisecond) }
+	const each, callers = 40, 16
+	var settling sync.WaitGroup
+	for c := range callers {
+		settling.Go(func() {
+			for i := range each {
+				if i%8 == 0 {
+					l.set(c%2 == 0)
+				}
+				_, err := s.settle(context.Background(), endOf(fmt.Sprint(c*each+i)), computed)
+				require.NoError(t, err)
+			}
+		})
+	}
+	settling.Wait()
+	l.set(false)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(10 * time.Second); s.spool.Len() > 0; {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			require.Fail(t, "settlements are left in the spool")
+		}
+	}
+	for i := range each * callers {
+		_, ok := l.has(fmt.Sprint(i))
+		require.True(t, ok, "settlement %d", i)
+	}
+	require.NoError(t, s.close())
+	require.Zero(t, spooled(t, s))
+}
