@@ -1,11 +1,13 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
@@ -33,12 +35,9 @@ func (x *exchange) admit() *families.Error {
 	}
 	x.candidates = plan.Candidates
 
-	var hold int64
-	for _, c := range x.candidates {
-		hold = max(hold, ledger.HoldFor(x.bound, c.Allowance, c.Route.Price))
-	}
+	most := x.worst()
 	if !x.occupy() {
-		return x.atCapacity(hold)
+		return x.atCapacity(most)
 	}
 	x.begin(x.candidates[0])
 	_, err = x.engine.Store().Hold(x.request.Context(), ledger.Hold{
@@ -47,17 +46,15 @@ func (x *exchange) admit() *families.Error {
 		Key:        x.call.Principal.Key.ID,
 		Endpoint:   x.call.Family.Name(),
 		Profile:    x.req.profile,
-		Microcents: hold,
+		Microcents: most.microcents,
+		Tokens:     most.tokens,
 		Attempt:    x.attempt().ledger(x.gen),
 	})
-	switch {
-	case errors.Is(err, ledger.ErrInsufficient):
-		return overHold()
-	case err != nil:
-		return x.call.LedgerError("placing a hold", err)
+	if err != nil {
+		return x.notCovered("placing a hold", err)
 	}
-	x.held, x.hold = true, hold
-	x.engine.Metrics().Held(hold)
+	x.held, x.hold = true, most.microcents
+	x.engine.Metrics().Held(x.hold)
 	return nil
 }
 
@@ -76,7 +73,7 @@ func (x *exchange) occupy() bool {
 
 // unroutable is the refusal when no route can serve.
 func (x *exchange) unroutable(why error) *families.Error {
-	if refusal := x.exhausted(0); refusal != nil {
+	if refusal := x.exhausted(worst{}); refusal != nil {
 		return refusal
 	}
 	switch {
@@ -93,40 +90,57 @@ func (x *exchange) unroutable(why error) *families.Error {
 
 // atCapacity is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
 // recorded for it: there is nothing to settle.
-func (x *exchange) atCapacity(hold int64) *families.Error {
-	if refusal := x.exhausted(hold); refusal != nil {
+func (x *exchange) atCapacity(most worst) *families.Error {
+	if refusal := x.exhausted(most); refusal != nil {
 		return refusal
 	}
 	return routesFull()
 }
 
-// exhausted refuses an account that could not pay for a hold. That answer comes before those that are about
-// routes (GAP-01, GAP-38): it is the same whatever the account asks for and however busy the routes are.
-func (x *exchange) exhausted(hold int64) *families.Error {
-	b, err := x.engine.Store().Balance(x.request.Context(), x.call.Principal.Account.ID)
-	switch {
-	case err != nil:
-		return x.call.LedgerError("reading a balance", err)
-	case b.Available() < 1:
-		return budgetExceeded("No credits are available. Add credits.")
-	case !b.Covers(hold):
-		return overHold()
+// exhausted refuses an account that could not pay for that, or that has reached a limit of its own. That answer
+// comes before those that are about routes (GAP-01, GAP-38): it is the same whatever the account asks for and
+// however busy the routes are.
+func (x *exchange) exhausted(most worst) *families.Error {
+	ctx, cancel := context.WithTimeout(x.request.Context(), engine.Patience)
+	defer cancel()
+	p := x.call.Principal
+	if err := x.engine.Store().Check(ctx, p.Account.ID, p.Key.ID, most.microcents, most.tokens); err != nil {
+		return x.notCovered("checking an account", err)
 	}
 	return nil
 }
 
-func overHold() *families.Error {
-	return budgetExceeded("The request's largest possible cost exceeds the available credits. Add credits, or ask for a smaller output allowance.")
+// notCovered is the refusal for what the ledger said instead of a hold.
+func (x *exchange) notCovered(doing string, err error) *families.Error {
+	if refusal := overLimit(err); refusal != nil {
+		return refusal
+	}
+	return x.call.LedgerError(doing, err)
+}
+
+// overLimit is the refusal of what the account's credits or limits do not cover; nil for any other error. It says
+// which limit that is and no number: the limits are the operator's to tell.
+func overLimit(err error) *families.Error {
+	for _, limit := range [...]struct {
+		err     error
+		message string
+	}{
+		{ledger.ErrInsufficient, "The available credits do not cover the request's largest possible cost. Add credits, or ask for a smaller output allowance."},
+		{ledger.ErrSpendCap, "The account's spend cap is reached, or the request could cross it. Have the cap raised, or ask for a smaller output allowance."},
+		{ledger.ErrTokenBudget, "The account's token budget is used up, or the request could cross it. Have the budget raised, or ask for a smaller output allowance."},
+		{ledger.ErrKeySpendCap, "The API key's spend cap is reached, or the request could cross it. Have the cap raised, or ask for a smaller output allowance."},
+	} {
+		if errors.Is(err, limit.err) {
+			return &families.Error{Status: http.StatusPaymentRequired, Code: families.BudgetExceeded, Message: limit.message}
+		}
+	}
+	return nil
 }
 
 // routesFull is the 429 without headers: the client backs off and tries again (LIM-12).
 func routesFull() *families.Error {
 	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
 		Message: "The routes are at capacity. Back off a few seconds and try again."}
-}
-
-func budgetExceeded(message string) *families.Error {
-	return &families.Error{Status: http.StatusPaymentRequired, Code: families.BudgetExceeded, Message: message}
 }
 
 func featureUnavailable(message string) *families.Error {

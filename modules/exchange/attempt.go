@@ -1,8 +1,6 @@
 package exchange
 
 import (
-	"strconv"
-
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -29,7 +27,7 @@ type attempt struct {
 // hold or with Begin, before it is made.
 func (x *exchange) begin(c routing.Candidate) {
 	x.attempts = append(x.attempts, &attempt{
-		id:        x.call.ID + "." + strconv.Itoa(len(x.attempts)+1),
+		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
 		slot:      true,
@@ -70,13 +68,22 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	return &up
 }
 
+// proven is the usage that counts: nil where none was reported, and for numbers that cannot be priced.
+func (a *attempt) proven() *llm.Usage {
+	if !a.usage.Known() {
+		return nil
+	}
+	if _, err := ledger.Cost(*a.usage, a.route.Price); err != nil {
+		return nil
+	}
+	return a.usage
+}
+
 // result is what the settlement is told of the attempt. An attempt that was accepted and proved nothing waits
 // for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
-	r := ledger.Result{Attempt: a.id, Outcome: a.outcome}
-	if a.usage.Known() {
-		r.Usage = a.usage
-	} else if a.accepted && !final {
+	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven()}
+	if r.Usage == nil && a.accepted && !final {
 		r.Outcome = ledger.Unproven
 	}
 	return r

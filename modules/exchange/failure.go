@@ -21,7 +21,7 @@ const (
 	invalidArguments failureKind = "invalid_arguments" // a call's arguments are not JSON (GAP-84)
 	noVisibleText    failureKind = "no_visible_text"   // finished, and there is nothing to show (GAP-40)
 	noUsage          failureKind = "no_usage"          // a stream's usage is not proven (GAP-57)
-	overBudget       failureKind = "over_budget"       // the next attempt is not covered (GAP-49)
+	overBudget       failureKind = "over_budget"       // the next attempt is not covered (GAP-49, BILL-19)
 	ledgerAway       failureKind = "ledger"            // the next attempt could not be recorded
 )
 
@@ -98,7 +98,7 @@ func (x *exchange) refusal(f *failure) *families.Error {
 	case noVisibleText:
 		return x.noAnswer()
 	case overBudget:
-		return budgetExceeded("The available credits do not cover another attempt. Add credits.")
+		return overLimit(f.err)
 	case ledgerAway:
 		return x.call.LedgerError("recording an attempt", f.err)
 	}

@@ -1,12 +1,15 @@
 package exchange
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 )
 
@@ -70,20 +73,37 @@ type account struct {
 }
 
 func serveAccount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
-	p := call.Principal
-	b, err := call.Work.Engine().Store().Balance(r.Context(), p.Account.ID)
+	ctx, cancel := context.WithTimeout(r.Context(), engine.Patience)
+	defer cancel()
+	now, err := call.Work.Engine().Store().Account(ctx, call.Principal.Account.ID)
 	if err != nil {
-		return call.LedgerError("reading a balance", err)
+		return call.LedgerError("reading an account", err)
 	}
+	return writeJSON(w, summary(now, call))
+}
+
+// summary is what the account sees of itself; its key is the one that asks.
+func summary(now ledger.Account, call *gateway.Call) account {
 	var a account
-	a.Tenant.ID, a.Tenant.Name, a.Tenant.KeyMode = p.Account.ID, p.Account.Name, "managed"
+	a.Tenant.ID, a.Tenant.Name, a.Tenant.KeyMode = now.ID, now.Name, "managed"
+	b := now.Balance
 	a.Credits.Balance, a.Credits.Reserved = b.Credits, b.Reserved()
 	a.Credits.Available, a.Credits.Accrued = b.Available(), b.Accrued
-	if plan, ok := call.Work.Generation().Plan(p.Account.Plan); ok {
+	if plan, ok := call.Work.Generation().Plan(now.Plan); ok {
 		a.Credits.MonthlyAllotment = plan.MonthlyCredits
 	}
-	a.Key.Name, a.Key.Last4 = p.Key.Name, p.Key.Last4
-	return writeJSON(w, a)
+	if end := now.Period.End; !end.IsZero() {
+		whole := wholeSecond(end)
+		a.Credits.PeriodEnd = &whole
+	}
+	key := call.Principal.Key
+	a.Key.Name, a.Key.Last4 = key.Name, key.Last4
+	return a
+}
+
+// wholeSecond is the first whole second, in UTC, that is not before the moment: a period is over then.
+func wholeSecond(moment time.Time) time.Time {
+	return moment.Add(time.Second - time.Nanosecond).Truncate(time.Second).UTC()
 }
 
 // serveCount answers the token count: an estimate of the service's own (CNT-02), never charged.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -75,7 +74,10 @@ func (x *exchange) end() {
 		x.leave(a)
 	}
 	if x.held && !x.settled {
-		_, _ = x.settle(http.StatusInternalServerError, "panic", ledger.Settlement{Free: true})
+		s := ledger.Settlement{Status: http.StatusInternalServerError, Reason: "panic", Free: true}
+		if _, err := x.settle(s, ledger.Charge{}); err != nil {
+			x.engine.Logger().Error("settling a request that panicked", "request_id", x.call.ID, "error", err)
+		}
 	}
 }
 
@@ -123,29 +125,26 @@ func (x *exchange) run() *families.Error {
 func (x *exchange) left() bool { return x.delivery.gone || x.request.Context().Err() != nil }
 
 // fallback records the next attempt, and raises the hold where the work proven so far and the next call may
-// cost more than it (GAP-49).
+// come to more (GAP-49). The limits of the account are looked at again, too (BILL-19).
 func (x *exchange) fallback(c routing.Candidate) *failure {
-	total := ledger.HoldFor(x.bound, c.Allowance, c.Route.Price)
-	for _, a := range x.attempts {
-		if a.usage.Known() {
-			if cost, err := ledger.Cost(*a.usage, a.route.Price); err == nil {
-				total += cost
-			}
-		}
-	}
+	total := x.spent().and(worstOf(x.bound, c))
 	x.begin(c)
-	err := x.engine.Store().Begin(x.ctx, x.call.ID, x.attempt().ledger(x.gen), total)
+	err := x.engine.Store().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
+		Microcents: total.microcents, Tokens: total.tokens})
 	if err == nil {
-		if total > x.hold {
-			x.engine.Metrics().Held(total - x.hold)
-			x.hold = total
+		if more := total.microcents - x.hold; more > 0 {
+			x.engine.Metrics().Held(more)
+			x.hold = total.microcents
 		}
 		return nil
 	}
 	x.leave(x.attempt())
 	x.attempts = x.attempts[:len(x.attempts)-1] // nothing was recorded
-	if errors.Is(err, ledger.ErrInsufficient) {
+	switch {
+	case overLimit(err) != nil:
 		return &failure{kind: overBudget, err: err}
+	case x.ctx.Err() != nil:
+		return interrupted(x.ctx)
 	}
 	return &failure{kind: ledgerAway, err: err}
 }
@@ -252,65 +251,6 @@ func (x *exchange) show(ev llm.Event) {
 	x.reply.fold.Add(ev)
 }
 
-// finish settles a reply whose route has finished, and then writes its end: what says that the charge is
-// final is durable before the last byte leaves.
-func (x *exchange) finish() *families.Error {
-	a, d := x.attempt(), x.delivery
-	x.reply.fold.Close()
-	end, f := x.reply.end()
-	if f == nil && d.stream && !a.usage.Known() {
-		f = &failure{kind: noUsage}
-	}
-	if f != nil {
-		return x.fail(f)
-	}
-	reason := "ok"
-	if x.left() {
-		reason = "client_left"
-	}
-	charge, err := x.settle(http.StatusOK, reason, ledger.Settlement{Results: x.results(d.stream)})
-	if err != nil {
-		return x.write(x.call.LedgerError("settling", err))
-	}
-	e := families.End{Finish: end.finish, StopSequence: end.stop, Usage: a.usage, Billed: charge.Microcents, Pending: charge.Pending}
-	rest := llm.Event{Kind: llm.EventText, Text: end.rest}
-	if d.stream {
-		if end.rest != "" {
-			d.event(rest)
-		}
-		d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
-		d.flush()
-		return nil
-	}
-	if end.rest != "" {
-		x.reply.fold.Add(rest)
-		x.reply.fold.Close()
-	}
-	writeBody(d.w, d.encoder.AppendReply(nil, &x.reply.fold, e))
-	return nil
-}
-
-// fail settles an exchange that did not become a reply, and tells the client.
-func (x *exchange) fail(f *failure) *families.Error {
-	e := x.refusal(f)
-	s := ledger.Settlement{Free: f.free(), Results: x.results(false)}
-	if _, err := x.settle(e.Status, string(f.kind), s); err != nil {
-		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
-	}
-	return x.write(e)
-}
-
-// abandon settles an exchange whose client left before the next call upstream, or whose last call was
-// cancelled for that and proved what it had used (GAP-47).
-func (x *exchange) abandon() *families.Error {
-	x.delivery.gone = true
-	const clientClosedRequest = 499 // nginx's number for it; nobody gets it
-	if _, err := x.settle(clientClosedRequest, "client_left", ledger.Settlement{Results: x.results(false)}); err != nil {
-		x.engine.Logger().Error("settling an abandoned request", "request_id", x.call.ID, "error", err)
-	}
-	panic(http.ErrAbortHandler)
-}
-
 // write tells the client of an error: as a frame where the stream is open, otherwise as the reply.
 func (x *exchange) write(e *families.Error) *families.Error {
 	if !x.delivery.opened {
@@ -321,58 +261,6 @@ func (x *exchange) write(e *families.Error) *families.Error {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
-}
-
-func (x *exchange) results(final bool) []ledger.Result {
-	results := make([]ledger.Result, len(x.attempts))
-	for i, a := range x.attempts {
-		results[i] = a.result(final)
-	}
-	return results
-}
-
-// settleTime bounds a settlement, which must not depend on a client that may be gone.
-const settleTime = 30 * time.Second
-
-// settle ends the request in the ledger, once, and counts it.
-func (x *exchange) settle(status int, reason string, s ledger.Settlement) (ledger.Charge, error) {
-	x.settled = true
-	s.Request, s.Status, s.Reason = x.call.ID, status, reason
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.request.Context()), settleTime)
-	defer cancel()
-	charge, err := x.engine.Store().Settle(ctx, s)
-	if err != nil && !errors.Is(err, ledger.ErrUnavailable) {
-		// The ledger is there and does not take this settlement: the service's failure, and so free. Left as
-		// it is, the hold would stay until the next start.
-		_, freeErr := x.engine.Store().Settle(ctx, ledger.Settlement{
-			Request: x.call.ID, Status: http.StatusInternalServerError, Reason: "ledger", Free: true})
-		err = errors.Join(err, freeErr)
-	}
-	x.engine.Metrics().Held(-x.hold)
-	if err != nil {
-		return charge, err
-	}
-	x.account(charge, reason)
-	return charge, nil
-}
-
-// account counts a settlement in the metrics and on the access line.
-func (x *exchange) account(charge ledger.Charge, reason string) {
-	rec := &x.call.Record
-	rec.Microcents, rec.Pending, rec.Reason = charge.Microcents, charge.Pending, reason
-	m := x.engine.Metrics()
-	for _, a := range x.attempts {
-		if a.usage == nil {
-			continue
-		}
-		rec.Input += a.usage.Prompt()
-		rec.Output += llm.Tokens(a.usage.Output)
-		m.Tokens(a.route.Name, "input", llm.Tokens(a.usage.Input))
-		m.Tokens(a.route.Name, "cache_read", llm.Tokens(a.usage.CacheRead))
-		m.Tokens(a.route.Name, "cache_write", llm.Tokens(a.usage.CacheWrite))
-		m.Tokens(a.route.Name, "output", llm.Tokens(a.usage.Output))
-	}
-	m.Charged(x.attempt().route.Name, charge.Microcents)
 }
 
 // logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.

@@ -1,0 +1,72 @@
+package exchange
+
+import (
+	"math"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// worst is the most that calls upstream can come to. The zero value is no call.
+type worst struct {
+	microcents int64
+	tokens     int64 // input and output, for the token budget
+}
+
+// worstOf is the most that one call can come to, for a prompt of at most bound tokens: all of it in its dearest
+// class, and the output allowance, or on a route that can bill past it the longest reply there is (GAP-49, BILL-11).
+func worstOf(bound int64, c routing.Candidate) worst {
+	output := c.Allowance
+	if c.Route.BillsPastAllowance {
+		output = max(output, c.Route.MaxOutput)
+	}
+	return worst{microcents: ledger.HoldFor(bound, output, c.Route.Price), tokens: sum(bound, output)}
+}
+
+// or is the most that one of two calls can come to, of which one is made.
+func (w worst) or(o worst) worst {
+	return worst{max(w.microcents, o.microcents), max(w.tokens, o.tokens)}
+}
+
+// and is the most that calls can come to which are all made.
+func (w worst) and(o worst) worst {
+	return worst{sum(w.microcents, o.microcents), sum(w.tokens, o.tokens)}
+}
+
+// sum adds what is not negative. What no balance covers stays so.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// worst is the most that the request can come to on any of its candidates, of which one is to answer.
+func (x *exchange) worst() worst {
+	var w worst
+	for _, c := range x.candidates {
+		w = w.or(worstOf(x.bound, c))
+	}
+	return w
+}
+
+// spent is what the attempts so far are proven to have come to.
+func (x *exchange) spent() worst {
+	var (
+		tally ledger.Tally
+		w     worst
+	)
+	for _, a := range x.attempts {
+		u := a.proven()
+		if u == nil || tally.Add(*u, a.route.Price) != nil {
+			continue
+		}
+		w.tokens = sum(w.tokens, u.Prompt()+llm.Tokens(u.Output))
+	}
+	var err error
+	if w.microcents, err = tally.Microcents(); err != nil {
+		w.microcents = math.MaxInt64
+	}
+	return w
+}

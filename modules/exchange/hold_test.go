@@ -1,0 +1,109 @@
+package exchange
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// standard is the route of examples.md: $3 in and $15 out per million tokens.
+var standard = config.Route{Name: "standard", MaxOutput: 64_000,
+	Price: config.Price{Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 1_500_000_000}}
+
+func TestWorst(t *testing.T) {
+	t.Parallel()
+	past := standard
+	past.BillsPastAllowance = true
+	raised := past
+	raised.MaxOutput = 2_000 // less than what a special route was sent
+	for name, tc := range map[string]struct {
+		route  *config.Route
+		output int64
+	}{
+		"BILL-09 the allowance":                  {&standard, 4_096},
+		"BILL-11 the longest reply of the route": {&past, 64_000},
+		"BILL-11 never less than the allowance":  {&raised, 4_096},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := worstOf(1_000, routing.Candidate{Route: tc.route, Allowance: 4_096})
+			require.Equal(t, worst{microcents: 1_000*300 + tc.output*1_500, tokens: 1_000 + tc.output}, w)
+		})
+	}
+	t.Run("GAP-49 one of several, and several", func(t *testing.T) {
+		t.Parallel()
+		a, b := worst{microcents: 3, tokens: 10}, worst{microcents: 5, tokens: 2}
+		require.Equal(t, worst{5, 10}, a.or(b))
+		require.Equal(t, worst{8, 12}, a.and(b))
+		require.Equal(t, a, a.and(worst{}))
+	})
+	t.Run("GAP-49 what no balance covers stays so", func(t *testing.T) {
+		t.Parallel()
+		endless := worstOf(math.MaxInt64, routing.Candidate{Route: &standard, Allowance: math.MaxInt64})
+		require.Equal(t, worst{math.MaxInt64, math.MaxInt64}, endless)
+		require.Equal(t, endless, endless.and(endless))
+		require.Equal(t, endless, endless.and(worst{1, 1}))
+	})
+}
+
+// TestWorstCovers: what is proven so far and the next call at its worst are never less than what both come to, though
+// each part of the charge is a fraction of a microcent.
+func TestWorstCovers(t *testing.T) {
+	t.Parallel()
+	odd := standard
+	odd.Price = config.Price{Input: 333_333, CacheRead: 333_333, CacheWrite: 333_333, Output: 777_777}
+	x := &exchange{bound: 7}
+	for range 5 {
+		x.attempts = append(x.attempts, &attempt{route: &odd, usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
+		most := x.spent().and(worstOf(7, routing.Candidate{Route: &odd, Allowance: 3}))
+		var tally ledger.Tally
+		for range len(x.attempts) + 1 {
+			require.NoError(t, tally.Add(llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}, odd.Price))
+		}
+		total, err := tally.Microcents()
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, most.microcents, total)
+		require.LessOrEqual(t, most.microcents, total+1)
+		require.EqualValues(t, 10*(len(x.attempts)+1), most.tokens)
+	}
+}
+
+// TestDue is the arithmetic of a settlement; that the ledger comes to the same, every contract test of money shows.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	known := &llm.Usage{Input: llm.Count(100), Output: llm.Count(10)}
+	absurd := &llm.Usage{Input: llm.Count(1), Output: llm.Count(ledger.MaxTokens + 1)}
+	accepted := func(outcome ledger.Outcome, u *llm.Usage) *attempt {
+		return &attempt{route: &standard, accepted: true, outcome: outcome, usage: u}
+	}
+	for name, tc := range map[string]struct {
+		attempts []*attempt
+		final    bool
+		want     ledger.Charge
+	}{
+		"BILL-23 all attempts are charged": {attempts: []*attempt{accepted(ledger.Failed, known), accepted(ledger.Finished, known)},
+			want: ledger.Charge{Microcents: 2 * (100*300 + 10*1500)}},
+		"BILL-28 what is not proven is pending": {attempts: []*attempt{accepted(ledger.Failed, nil), accepted(ledger.Finished, known)},
+			want: ledger.Charge{Microcents: 100*300 + 10*1500, Pending: true}},
+		"GAP-57 and closed at 0 where the charge is final": {attempts: []*attempt{accepted(ledger.Failed, nil), accepted(ledger.Finished, known)},
+			final: true, want: ledger.Charge{Microcents: 100*300 + 10*1500}},
+		"GAP-57 an attempt that was not accepted is a proven zero": {attempts: []*attempt{{route: &standard, outcome: ledger.Failed}}},
+		"usage that cannot be priced proves nothing":               {attempts: []*attempt{accepted(ledger.Finished, absurd)}, want: ledger.Charge{Pending: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := &exchange{attempts: tc.attempts}
+			require.Equal(t, tc.want, x.due(&ledger.Settlement{Results: x.results(tc.final)}))
+			require.Zero(t, x.due(&ledger.Settlement{Results: x.results(tc.final), Free: true}), "BILL-25")
+			want := tc.want
+			want.Microcents += 1_350
+			require.Equal(t, want, x.due(&ledger.Settlement{Results: x.results(tc.final), Surcharge: 1_350}))
+		})
+	}
+}

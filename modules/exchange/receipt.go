@@ -1,0 +1,75 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+const (
+	// receiptWait is the longest that the end of a stream waits for what the reply used (GAP-57).
+	receiptWait = 30 * time.Second
+	// The pauses between two questions for a receipt: the first one, doubled each time up to the longest.
+	firstReceiptPause = 50 * time.Millisecond
+	maxReceiptPause   = 2 * time.Second
+)
+
+// awaitReceipt waits for what the current attempt used, whose reply is whole and which has not said: the end of a
+// stream says that the charge is final. Only a provider that gives receipts is waited for, and only as long as
+// somebody reads. The error is the provider's last one.
+func (x *exchange) awaitReceipt() error {
+	a := x.attempt()
+	backend := x.gen.Backend(a.route.Provider)
+	if !backend.GivesReceipts() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, receiptWait)
+	defer cancel()
+	type answer struct {
+		usage *llm.Usage
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		usage, err := receiptOf(ctx, backend, a.id)
+		answers <- answer{usage, err}
+	}()
+	for !x.left() {
+		select {
+		case r := <-answers:
+			a.usage = r.usage
+			return r.err
+		case <-x.delivery.silence():
+			x.delivery.keepAlive()
+		case <-x.request.Context().Done():
+		}
+	}
+	return nil
+}
+
+// receiptOf asks for the receipt of an attempt until it is there or ctx ends.
+func receiptOf(ctx context.Context, b engine.Backend, attempt string) (*llm.Usage, error) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	var last error
+	for next := firstReceiptPause; ; next = min(2*next, maxReceiptPause) {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), last)
+		}
+		receipts, err := b.Receipts(ctx, []string{attempt})
+		for _, r := range receipts {
+			if r.Usage.Known() {
+				return &r.Usage, nil
+			}
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		pause.Reset(next)
+	}
+}

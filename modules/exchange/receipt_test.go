@@ -1,0 +1,74 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// later is a backend that has receipts after a while.
+type later struct {
+	engine.Backend
+	ready time.Time
+	usage llm.Usage
+	asked int
+}
+
+func (l *later) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+	l.asked++
+	switch {
+	case ctx.Err() != nil:
+		return nil, llm.Errorf(llm.ErrCanceled, "the caller left")
+	case time.Now().Before(l.ready):
+		return []host.Receipt{{Attempt: attempts[0]}}, errors.New("nothing yet")
+	}
+	return []host.Receipt{{Attempt: attempts[0], Usage: l.usage}}, errors.New("some are missing")
+}
+
+func TestReceiptOf(t *testing.T) {
+	t.Parallel()
+	usage := llm.Usage{Input: llm.Count(0), Output: llm.Count(5)}
+	for _, tc := range []struct {
+		name  string
+		after time.Duration
+		asked int // at most
+	}{
+		{"GAP-57 at once", 0, 1},
+		{"GAP-57 soon", 200 * time.Millisecond, 4},
+		{"GAP-57 late", 29 * time.Second, 20},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := &later{ready: time.Now().Add(tc.after), usage: usage}
+				ctx, cancel := context.WithTimeout(t.Context(), receiptWait)
+				defer cancel()
+				got, err := receiptOf(ctx, b, "a.1")
+				require.NoError(t, err)
+				require.Equal(t, &usage, got)
+				require.LessOrEqual(t, b.asked, tc.asked)
+			})
+		})
+	}
+	t.Run("GAP-57 too late", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			b := &later{ready: time.Now().Add(time.Minute)}
+			ctx, cancel := context.WithTimeout(t.Context(), receiptWait)
+			defer cancel()
+			begin := time.Now()
+			got, err := receiptOf(ctx, b, "a.1")
+			require.ErrorContains(t, err, "nothing yet", "what the provider said")
+			require.Nil(t, got)
+			require.Equal(t, receiptWait, time.Since(begin))
+		})
+	})
+}

@@ -1,0 +1,191 @@
+package exchange
+
+import (
+	"net/http"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// finish ends a reply whose route has finished: what its end says of the charge is encoded, then the request is
+// settled, and then the end is written. So a reply that cannot be encoded is never charged, and what says that the
+// charge is final is durable before the last byte leaves.
+func (x *exchange) finish() *families.Error {
+	a, d := x.attempt(), x.delivery
+	x.reply.fold.Close()
+	end, f := x.reply.end()
+	if f == nil {
+		f = x.prove()
+	}
+	if f != nil {
+		return x.fail(f)
+	}
+	s := ledger.Settlement{Status: http.StatusOK, Reason: "ok"}
+	if x.left() {
+		s.Reason = reasonLeft
+	}
+	s.Results = x.results(d.stream && !x.left())
+	due := x.due(&s)
+	body := x.encode(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: a.usage, Billed: due.Microcents, Pending: due.Pending})
+	charge, err := x.settle(s, due)
+	if err != nil {
+		return x.write(x.call.LedgerError("settling", err))
+	}
+	if charge.Microcents != due.Microcents || charge.Pending != due.Pending {
+		x.engine.Logger().Error("the ledger charges another amount than the reply says", "request_id", x.call.ID,
+			"charged", charge.Microcents, "said", due.Microcents)
+	}
+	if d.stream {
+		d.flush()
+	} else {
+		writeBody(d.w, body)
+	}
+	return nil
+}
+
+// prove makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot be
+// priced is no usage at all.
+func (x *exchange) prove() *failure {
+	a := x.attempt()
+	var err error
+	if x.delivery.stream && !a.usage.Known() && !x.left() {
+		err = x.awaitReceipt()
+	}
+	var f *failure
+	switch {
+	case a.proven() != nil:
+		return nil
+	case a.usage.Known():
+		_, err = ledger.Cost(*a.usage, a.route.Price)
+		f = &failure{kind: llm.ErrProtocol, err: err}
+	case x.delivery.stream && !x.left():
+		f = &failure{kind: noUsage, err: err}
+	default:
+		return nil
+	}
+	x.logFailure(f)
+	return f
+}
+
+// encode writes the end of the reply: into the frames at hand of a stream, otherwise as the body.
+func (x *exchange) encode(end ending, e families.End) (body []byte) {
+	d, rest := x.delivery, llm.Event{Kind: llm.EventText, Text: end.rest}
+	if d.stream {
+		if end.rest != "" {
+			d.event(rest)
+		}
+		d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
+		return nil
+	}
+	if end.rest != "" {
+		x.reply.fold.Add(rest)
+		x.reply.fold.Close()
+	}
+	return d.encoder.AppendReply(nil, &x.reply.fold, e)
+}
+
+// fail settles an exchange that did not become a reply, and tells the client.
+func (x *exchange) fail(f *failure) *families.Error {
+	e := x.refusal(f)
+	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f), Results: x.results(false)}
+	if _, err := x.settle(s, x.due(&s)); err != nil {
+		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
+	}
+	return x.write(e)
+}
+
+// serviceLimit reports whether a limit of the service's own ended the request: the total time limit, or an output
+// limit that was not the client's (GAP-54). Below it the client's own counts, raised or not.
+func (x *exchange) serviceLimit(f *failure) bool {
+	switch f.kind {
+	case timeLimit:
+		return true
+	case noVisibleText:
+		own := x.req.LLM.MaxTokens
+		return x.reply.finish == llm.FinishLength && (own == 0 || x.attempt().allowance < own)
+	}
+	return false
+}
+
+// What a settlement says of a client that left.
+const (
+	reasonLeft = "client_left"
+	statusLeft = 499 // nginx's number for it; nobody gets it
+)
+
+// abandon settles an exchange whose client left before the next call upstream, or whose last call was
+// cancelled for that and proved what it had used (GAP-47).
+func (x *exchange) abandon() *families.Error {
+	x.delivery.gone = true
+	s := ledger.Settlement{Status: statusLeft, Reason: reasonLeft, Results: x.results(false)}
+	if _, err := x.settle(s, x.due(&s)); err != nil {
+		x.engine.Logger().Error("settling an abandoned request", "request_id", x.call.ID, "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// results is what the settlement is told of the attempts, see attempt.result.
+func (x *exchange) results(final bool) []ledger.Result {
+	results := make([]ledger.Result, len(x.attempts))
+	for i, a := range x.attempts {
+		results[i] = a.result(final)
+	}
+	return results
+}
+
+// due is what the settlement of all attempts comes to, by the arithmetic that the ledger does too. It does not know
+// fair use: what that leaves free, the ledger alone says.
+func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
+	var (
+		tally ledger.Tally
+		c     ledger.Charge
+	)
+	if s.Free {
+		return c
+	}
+	for i, r := range s.Results {
+		if r.Usage == nil {
+			c.Pending = c.Pending || r.Outcome == ledger.Unproven || r.Outcome == ledger.Finished
+			continue
+		}
+		// It has a price, or it would not be in the result.
+		_ = tally.Add(*r.Usage, x.attempts[i].route.Price)
+	}
+	c.Microcents, _ = tally.Microcents() // which is bounded for each attempt, and attempts are few
+	c.Microcents += s.Surcharge
+	return c
+}
+
+// settle ends the request in the ledger, once, and counts it.
+func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
+	x.settled = true
+	s.Request = x.call.ID
+	charge, err := x.engine.Settle(x.request.Context(), s, due)
+	x.engine.Metrics().Held(-x.hold)
+	if err != nil {
+		return charge, err
+	}
+	x.account(charge, s.Reason)
+	return charge, nil
+}
+
+// account counts a settlement in the metrics and on the access line.
+func (x *exchange) account(charge ledger.Charge, reason string) {
+	rec := &x.call.Record
+	rec.Microcents, rec.Pending, rec.Reason = charge.Microcents, charge.Pending, reason
+	m := x.engine.Metrics()
+	for _, a := range x.attempts {
+		u := a.proven()
+		if u == nil {
+			continue
+		}
+		rec.Input += u.Prompt()
+		rec.Output += llm.Tokens(u.Output)
+		m.Tokens(a.route.Name, "input", llm.Tokens(u.Input))
+		m.Tokens(a.route.Name, "cache_read", llm.Tokens(u.CacheRead))
+		m.Tokens(a.route.Name, "cache_write", llm.Tokens(u.CacheWrite))
+		m.Tokens(a.route.Name, "output", llm.Tokens(u.Output))
+	}
+	m.Charged(x.attempt().route.Name, charge.Microcents)
+}
