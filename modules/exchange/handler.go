@@ -21,12 +21,15 @@
 //	13 fields and tools that are not offered: 400  the family's Decode
 //	14 all other rules of fields: 400              the family's Decode
 //	   - the token count answers here -
-//	15 the exhausted account: 402                  admit.go
+//	15 credits, caps, budget used up: 402          admit.go, exhausted
 //	16 features and context window: 503, 400       admit.go, routing.Plan
-//	17 the hold: 402                               admit.go, ledger
+//	17 the hold, with caps and budget: 402         admit.go, hold.go, ledger
 //	18 the response cache                          (with the routing issue)
 //	19 screening: 400                              (with the routing issue)
-//	20 routing: 400, 402, 422, 429, 502, 503, 504  run.go, failure.go
+//	20 routing: 400, 402, 422, 429, 502, 503, 504  run.go, failure.go, settle.go
+//
+// The code asks for 15 only where 16, or routes that are full, would refuse: the hold refuses for the same
+// reasons, in one transaction with what it holds.
 package exchange
 
 import (
