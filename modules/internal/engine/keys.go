@@ -70,8 +70,10 @@ var errUnusable = fmt.Errorf("the key opens no account any more: %w", ledger.Err
 func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	p, epoch, ok := e.keys.get(hash)
 	if !ok {
+		bounded, cancel := context.WithTimeout(ctx, Patience)
+		defer cancel()
 		var err error
-		if p, err = e.store.Lookup(ctx, hash); err != nil {
+		if p, err = e.store.Lookup(bounded, hash); err != nil {
 			return ledger.Principal{}, err
 		}
 	}
