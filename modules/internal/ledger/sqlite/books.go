@@ -1,0 +1,162 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// Account implements ledger.Books.
+func (b *books) Account(ctx context.Context, idOrName string) (a ledger.Account, err error) {
+	err = b.brief(ctx, "account", func(conn *sqlite.Conn) error {
+		row, err := findRow(conn, idOrName)
+		if err == nil {
+			a = row.view()
+		}
+		return err
+	})
+	if err != nil {
+		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
+	}
+	return a, nil
+}
+
+// findRow reads an account by its id or by its name, which never begins like an id.
+func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
+	where := `WHERE a.name = ?`
+	if strings.HasPrefix(idOrName, accountPrefix) {
+		where = `WHERE a.id = ?`
+	}
+	err = run(conn, selectAccount+where, func(row *sqlite.Stmt) error {
+		a = scanRow(row)
+		return nil
+	}, idOrName)
+	if err == nil && a == nil {
+		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, idOrName)
+	}
+	return a, err
+}
+
+// Accounts implements ledger.Books; they are in the order of their creation.
+func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+	err := b.list(ctx, "accounts", func(conn *sqlite.Conn) error {
+		return run(conn, selectAccount+`ORDER BY a.n`, func(row *sqlite.Stmt) error { return give(each, scanAccount(row)) })
+	})
+	if err != nil {
+		return fmt.Errorf("listing accounts: %w", err)
+	}
+	return nil
+}
+
+// Keys implements ledger.Books; they are in the order of their creation.
+func (b *books) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
+	err := b.list(ctx, "keys", func(conn *sqlite.Conn) error {
+		row := func(row *sqlite.Stmt) error { return give(each, scanKey(row)) }
+		if account == "" {
+			return run(conn, selectKey+`ORDER BY k.n`, row)
+		}
+		n, err := accountNumber(conn, account)
+		if err != nil {
+			return err
+		}
+		return run(conn, selectKey+`WHERE k.account = ? ORDER BY k.n`, row, n)
+	})
+	if err != nil {
+		return fmt.Errorf("listing keys: %w", err)
+	}
+	return nil
+}
+
+// Plans implements ledger.Books, in alphabetical order.
+func (b *books) Plans(ctx context.Context) (plans []string, err error) {
+	err = b.list(ctx, "plans", func(conn *sqlite.Conn) error {
+		// Of the index on plans only the first of each is read: there are a million accounts and a few plans.
+		return run(conn, `WITH RECURSIVE used(plan) AS (
+			SELECT min(plan) FROM accounts WHERE plan > ''
+			UNION ALL SELECT (SELECT min(plan) FROM accounts WHERE plan > used.plan) FROM used WHERE plan IS NOT NULL
+		) SELECT plan FROM used WHERE plan IS NOT NULL`, func(row *sqlite.Stmt) error {
+			plans = append(plans, row.ColumnText(0))
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing plans: %w", err)
+	}
+	return plans, nil
+}
+
+// accountNumber is how the tables name the account with this id.
+func accountNumber(conn *sqlite.Conn, id string) (n int64, err error) {
+	err = run(conn, `SELECT n FROM accounts WHERE id = ?`, func(row *sqlite.Stmt) error {
+		n = row.ColumnInt64(0)
+		return nil
+	}, id)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, id)
+	}
+	return n, err
+}
+
+// between are the bounds of a query's times as the tables have them: from the first on and before the second.
+func between(q ledger.Query) (since, until int64) {
+	since, until = math.MinInt64, math.MaxInt64
+	if !q.Since.IsZero() {
+		since = nanoseconds(q.Since)
+	}
+	if !q.Until.IsZero() {
+		until = nanoseconds(q.Until)
+	}
+	return since, until
+}
+
+// nanoseconds since 1970; a time that has no such number is before or after all that have.
+func nanoseconds(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return t.UnixNano()
+}
+
+// Account implements ledger.Store: an account whose period is over is shown in the next one.
+func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account, err error) {
+	overdue := false
+	err = s.read(ctx, "account", func(conn *sqlite.Conn) error {
+		row, err := findRow(conn, idOrName)
+		if err == nil {
+			a, overdue = row.view(), s.opts.overdue(row)
+		}
+		return err
+	})
+	if err == nil && overdue {
+		a, err = s.changeAccount(ctx, "account", a.ID, func(*tx, *account) error { return nil })
+	}
+	if err != nil {
+		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
+	}
+	return a, nil
+}
+
+// Accounts implements ledger.Store, in the same way.
+func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+	if _, err := s.EndPeriods(ctx); err != nil {
+		return fmt.Errorf("listing accounts: %w", err)
+	}
+	return s.books.Accounts(ctx, each)
+}
+
+// Keys implements ledger.Store, in the same way: what a key spent is counted by its account's period.
+func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
+	if _, err := s.EndPeriods(ctx); err != nil {
+		return fmt.Errorf("listing keys: %w", err)
+	}
+	return s.books.Keys(ctx, account, each)
+}

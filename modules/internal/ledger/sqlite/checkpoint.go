@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+const selectCheckpoint = `SELECT n, entries, created, prev, hash FROM checkpoints `
+
+func scanCheckpoint(row *sqlite.Stmt) ledger.Checkpoint {
+	return ledger.Checkpoint{
+		N:       row.ColumnInt64(0),
+		Entries: row.ColumnInt64(1),
+		Created: columnTime(row, 2),
+		Prev:    columnHash(row, 3),
+		Hash:    columnHash(row, 4),
+	}
+}
+
+// newestCheckpoint is the zero Checkpoint when there is none.
+func newestCheckpoint(conn *sqlite.Conn) (c ledger.Checkpoint, err error) {
+	err = run(conn, selectCheckpoint+`ORDER BY n DESC LIMIT 1`, func(row *sqlite.Stmt) error {
+		c = scanCheckpoint(row)
+		return nil
+	})
+	return c, err
+}
+
+// Checkpoints implements ledger.Books.
+func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) error) error {
+	err := b.list(ctx, "checkpoints", func(conn *sqlite.Conn) error {
+		return run(conn, selectCheckpoint+`ORDER BY n`, func(row *sqlite.Stmt) error { return give(each, scanCheckpoint(row)) })
+	})
+	if err != nil {
+		return fmt.Errorf("listing checkpoints: %w", err)
+	}
+	return nil
+}
+
+// MakeCheckpoint implements ledger.Store. The heads are read beside the running operations: entries never change,
+// so what is true of the first so many stays true. Only the checkpoint's row goes through the writer.
+func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
+	var last, next ledger.Checkpoint
+	err := s.list(ctx, "read_heads", func(conn *sqlite.Conn) (err error) {
+		if last, err = newestCheckpoint(conn); err != nil {
+			return err
+		}
+		next, err = following(conn, last, s.opts.Now().UTC())
+		return err
+	})
+	if err == nil && next.N > last.N {
+		err = s.write(ctx, "make_checkpoint", func(t *tx) error {
+			newest, err := newestCheckpoint(t.conn)
+			if err != nil || newest.N > last.N { // somebody else has just made it
+				next = newest
+				return err
+			}
+			return t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash) VALUES (?, ?, ?, ?, ?)`,
+				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash))
+		})
+	}
+	if err != nil {
+		return ledger.Checkpoint{}, fmt.Errorf("making a checkpoint: %w", err)
+	}
+	return next, nil
+}
+
+// following is the checkpoint after last over all entries that there are, or last when it has them all.
+func following(conn *sqlite.Conn, last ledger.Checkpoint, now time.Time) (ledger.Checkpoint, error) {
+	next := ledger.Checkpoint{N: last.N + 1, Created: now, Prev: last.Hash}
+	err := run(conn, `SELECT coalesce(max(n), 0) FROM entries`, func(row *sqlite.Stmt) error {
+		next.Entries = row.ColumnInt64(0)
+		return nil
+	})
+	if err != nil || next.Entries <= last.Entries {
+		return last, err
+	}
+	return sealed(conn, next, last.Entries)
+}
+
+// sealed hashes the heads of the accounts whose chains grew after the first so many entries.
+func sealed(conn *sqlite.Conn, c ledger.Checkpoint, after int64) (ledger.Checkpoint, error) {
+	var heads ledger.Heads
+	err := run(conn, `SELECT a.id, e.seq, e.hash
+		FROM (SELECT max(n) AS n FROM entries WHERE n > ? AND n <= ? GROUP BY account) AS moved
+		CROSS JOIN entries AS e ON e.n = moved.n CROSS JOIN accounts AS a ON a.n = e.account ORDER BY a.id`,
+		func(row *sqlite.Stmt) error {
+			heads.Add(row.ColumnText(0), row.ColumnInt64(1), columnHash(row, 2))
+			return nil
+		}, after, c.Entries)
+	return heads.Seal(c), err
+}

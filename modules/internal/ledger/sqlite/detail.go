@@ -1,0 +1,162 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// detail is a settled request as the tables have it, with its attempts. Times are nanoseconds since 1970.
+type detail struct {
+	id           string
+	account, key int64
+	owner        string
+	endpoint     string
+	profile      string
+	hold         int64
+	status       int
+	reason       string
+	free         bool
+	serviceLimit bool
+	surcharge    int64
+	charge       int64
+	waived       int64
+	tokens       int64
+	refunded     int64
+	pending      bool
+	created      int64
+	settled      int64
+	entry        *int64 // of its charge
+	attempts     []tried
+}
+
+// tried is one attempt of a detail.
+type tried struct {
+	seq             int64
+	route           string
+	provider, model string
+	version         int64 // of the route's price
+	outcome         ledger.Outcome
+	usage           llm.Usage
+	created         int64
+	receipt         *int64 // when it came
+}
+
+// eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it is
+// given. where narrows requests AS r.
+func eachDetail(conn *sqlite.Conn, where string, each func(*detail) error, args ...any) error {
+	var d detail
+	err := run(conn, `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
+		t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
+		r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
+		r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry
+		FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `+where+` ORDER BY r.id, t.seq`,
+		func(row *sqlite.Stmt) error {
+			id := row.ColumnText(0)
+			if id != d.id {
+				if d.id != "" {
+					if err := each(&d); err != nil {
+						return err
+					}
+				}
+				d.scan(id, row)
+			}
+			if !row.ColumnIsNull(1) {
+				d.attempts = append(d.attempts, scanTried(row))
+			}
+			return nil
+		}, args...)
+	if err != nil || d.id == "" {
+		return err
+	}
+	return each(&d)
+}
+
+func (d *detail) scan(id string, row *sqlite.Stmt) {
+	*d = detail{
+		id:           id,
+		account:      row.ColumnInt64(15),
+		key:          row.ColumnInt64(16),
+		owner:        row.ColumnText(17),
+		endpoint:     row.ColumnText(18),
+		profile:      row.ColumnText(19),
+		hold:         row.ColumnInt64(20),
+		status:       row.ColumnInt(21),
+		reason:       row.ColumnText(22),
+		free:         row.ColumnBool(23),
+		serviceLimit: row.ColumnBool(24),
+		surcharge:    row.ColumnInt64(25),
+		charge:       row.ColumnInt64(26),
+		waived:       row.ColumnInt64(27),
+		tokens:       row.ColumnInt64(28),
+		refunded:     row.ColumnInt64(29),
+		pending:      row.ColumnBool(30),
+		created:      row.ColumnInt64(31),
+		settled:      row.ColumnInt64(32),
+		entry:        columnCount(row, 33),
+		attempts:     d.attempts[:0],
+	}
+}
+
+func scanTried(row *sqlite.Stmt) tried {
+	return tried{
+		seq:      row.ColumnInt64(1),
+		route:    row.ColumnText(2),
+		provider: row.ColumnText(3),
+		model:    row.ColumnText(4),
+		version:  row.ColumnInt64(5),
+		outcome:  ledger.Outcome(row.ColumnText(6)),
+		usage: llm.Usage{
+			Input:      columnCount(row, 7),
+			CacheRead:  columnCount(row, 8),
+			CacheWrite: columnCount(row, 9),
+			Output:     columnCount(row, 10),
+			Reasoning:  columnCount(row, 11),
+			Estimated:  row.ColumnBool(12),
+		},
+		created: row.ColumnInt64(13),
+		receipt: columnCount(row, 14),
+	}
+}
+
+// tariff is what a price version says, in microcents per million tokens.
+type tariff struct {
+	price, cost config.Price
+	found       bool
+}
+
+// tariffs reads price versions once. There are as many as prices were changed, some hundred bytes each.
+type tariffs struct {
+	conn *sqlite.Conn
+	read map[version]tariff
+}
+
+type version struct {
+	route string
+	n     int64
+}
+
+func newTariffs(conn *sqlite.Conn) *tariffs { return &tariffs{conn: conn, read: map[version]tariff{}} }
+
+// of is the tariff of a route's price version; found is false when there is none.
+func (t *tariffs) of(route string, n int64) (tariff, error) {
+	v := version{route, n}
+	if p, ok := t.read[v]; ok {
+		return p, nil
+	}
+	var p tariff
+	err := run(t.conn, `SELECT input, cache_read, cache_write, output, cost_input, cost_cache_read, cost_cache_write, cost_output
+		FROM prices WHERE route = ? AND version = ?`, func(row *sqlite.Stmt) error {
+		p = tariff{price: scanPrice(row, 0), cost: scanPrice(row, 4), found: true}
+		return nil
+	}, route, n)
+	if err != nil {
+		return p, fmt.Errorf("reading price %s@%d: %w", route, n, err)
+	}
+	t.read[v] = p
+	return p, nil
+}

@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+const (
+	// pruneBatch is how many requests one transaction removes: those of others wait for it.
+	pruneBatch = 256
+	// prunable is a condition on requests AS r. A receipt that came later counts as a settlement: the entry that it made shows
+	// that the request could be removed.
+	prunable = `NOT r.pending AND r.settled < ?1
+		AND NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = r.id AND t.receipt >= ?1)`
+)
+
+// Prune implements ledger.Store. What the requests of a key came to is kept, so that Verify can still recompute the
+// counters.
+func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, err error) {
+	bound := nanoseconds(before)
+	for after, more := "", true; more; {
+		var ids []string
+		if ids, err = s.prunable(ctx, bound, after); err != nil || len(ids) == 0 {
+			break
+		}
+		after, more = ids[len(ids)-1], len(ids) == pruneBatch
+		var removed int64
+		err = s.write(ctx, "prune", func(t *tx) (err error) {
+			removed, err = t.prune(ctx, bound, ids)
+			return err
+		})
+		if err != nil {
+			break
+		}
+		requests += removed
+	}
+	if err != nil {
+		return requests, fmt.Errorf("removing the detail of old requests: %w", err)
+	}
+	return requests, nil
+}
+
+// prunable are the ids of the next requests after one that can be removed. Ids begin with the time, and yet nobody
+// promises it, so each call reads on to where it finds as many as it looks for.
+func (s *Store) prunable(ctx context.Context, before int64, after string) (ids []string, err error) {
+	err = s.list(ctx, "find_prunable", func(conn *sqlite.Conn) error {
+		return run(conn, `SELECT r.id FROM requests AS r WHERE r.id > ?2 AND `+prunable+` ORDER BY r.id LIMIT ?3`,
+			func(row *sqlite.Stmt) error {
+				ids = append(ids, row.ColumnText(0))
+				return nil
+			}, before, after, pruneBatch)
+	})
+	return ids, err
+}
+
+func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int64, err error) {
+	if err := t.movePrunedBefore(ctx, before); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		// A look at the request as it is now: nothing makes it pending again, and yet its receipt may just have come.
+		err := t.exec(`INSERT INTO pruned (key, requests, tokens, charge, waived, refunded)
+			SELECT r.key, 1, r.tokens, r.charge, r.waived, r.refunded FROM requests AS r WHERE r.id = ?2 AND `+prunable+`
+			ON CONFLICT DO UPDATE SET requests = requests + 1, tokens = tokens + excluded.tokens, charge = charge + excluded.charge,
+			waived = waived + excluded.waived, refunded = refunded + excluded.refunded`, before, id)
+		if err != nil {
+			return 0, err
+		}
+		if t.conn.Changes() == 0 {
+			continue
+		}
+		removed++
+		if err := t.exec(`DELETE FROM attempts WHERE request = ?`, id); err != nil {
+			return 0, err
+		}
+		if err := t.exec(`DELETE FROM requests WHERE id = ?`, id); err != nil {
+			return 0, err
+		}
+	}
+	return removed, nil
+}
+
+// movePrunedBefore records since when every request has to be there.
+func (t *tx) movePrunedBefore(ctx context.Context, before int64) error {
+	var was int64
+	err := t.query(`SELECT pruned_before FROM meta`, func(row *sqlite.Stmt) error {
+		was = row.ColumnInt64(0)
+		return nil
+	})
+	if err != nil || was >= before {
+		return err
+	}
+	if err := t.exec(`UPDATE meta SET pruned_before = ?`, before); err != nil {
+		return err
+	}
+	named := func(ns int64) fields {
+		if ns == 0 {
+			return nil
+		}
+		return fields{"settled_before": moment(ns).Format(time.RFC3339Nano)}
+	}
+	return t.act(ctx, "ledger.prune", nil, "", named(was), named(before))
+}

@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// Request implements ledger.Books. ErrNotFound also for a request whose detail was pruned; its entries are still listed by Entries.
+func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, error) {
+	var r ledger.RequestRecord
+	err := b.list(ctx, "request", func(conn *sqlite.Conn) (err error) {
+		found := false
+		if r, found, err = settledRecord(conn, id); err != nil || found {
+			return err
+		}
+		if r, found, err = runningRecord(conn, id); err == nil && !found {
+			err = fmt.Errorf("%w: a request with this id; the detail of old ones is removed after the retention time", ledger.ErrNotFound)
+		}
+		return err
+	})
+	if err != nil {
+		return ledger.RequestRecord{}, fmt.Errorf("reading request %q: %w", id, err)
+	}
+	return r, nil
+}
+
+func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
+	err = eachDetail(conn, `WHERE r.id = ?`, func(d *detail) error {
+		found = true
+		r, err = recordOf(conn, d)
+		return err
+	}, id)
+	return r, found, err
+}
+
+func recordOf(conn *sqlite.Conn, d *detail) (ledger.RequestRecord, error) {
+	r := ledger.RequestRecord{
+		ID:           d.id,
+		Endpoint:     d.endpoint,
+		Profile:      d.profile,
+		Owner:        d.owner,
+		Held:         d.hold,
+		Created:      moment(d.created),
+		Settled:      moment(d.settled),
+		Status:       d.status,
+		Reason:       d.reason,
+		Free:         d.free,
+		ServiceLimit: d.serviceLimit,
+		Surcharge:    d.surcharge,
+		Microcents:   d.charge,
+		Waived:       d.waived,
+		Refunded:     d.refunded,
+		Pending:      d.pending,
+	}
+	prices := newTariffs(conn)
+	for _, t := range d.attempts {
+		a, err := t.record(d.id, prices)
+		if err != nil {
+			return r, err
+		}
+		r.Attempts = append(r.Attempts, a)
+	}
+	err := named(conn, &r, d.account, d.key)
+	if err != nil {
+		return r, err
+	}
+	r.Entries, err = entriesOf(conn, d)
+	return r, err
+}
+
+// record is the attempt with its prices; those of a version that does not exist are zero.
+func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, error) {
+	p, err := prices.of(t.route, t.version)
+	a := ledger.AttemptRecord{
+		Attempt: ledger.Attempt{
+			ID:           ledger.AttemptID(request, t.seq),
+			Route:        t.route,
+			Provider:     t.provider,
+			Model:        t.model,
+			PriceVersion: t.version,
+		},
+		Outcome: t.outcome,
+		Usage:   t.usage,
+		Price:   p.price,
+		Cost:    p.cost,
+		Created: moment(t.created),
+	}
+	if t.receipt != nil {
+		a.Receipt = moment(*t.receipt)
+	}
+	return a, err
+}
+
+// named fills in the ids of the account and the key.
+func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error {
+	return run(conn, `SELECT (SELECT id FROM accounts WHERE n = ?), (SELECT id FROM keys WHERE n = ?)`, func(row *sqlite.Stmt) error {
+		r.Account, r.Key = row.ColumnText(0), row.ColumnText(1)
+		return nil
+	}, account, key)
+}
+
+const (
+	entryByNumber = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.n = ?`
+	laterEntries  = `SELECT ` + entryColumns + ` FROM entries AS e INDEXED BY later CROSS JOIN accounts AS a ON a.n = e.account
+		WHERE e.request = ? AND e.kind IN ('receipt', 'refund') ORDER BY e.n`
+)
+
+// entriesOf are those that moved money for a request: its charge, and what came later.
+func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error) {
+	row := func(row *sqlite.Stmt) error {
+		entries = append(entries, scanEntry(row))
+		return nil
+	}
+	if d.entry != nil {
+		if err := run(conn, entryByNumber, row, *d.entry); err != nil {
+			return nil, err
+		}
+	}
+	err = run(conn, laterEntries, row, d.id)
+	return entries, err
+}
+
+func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
+	prices := newTariffs(conn)
+	var account, key int64
+	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile, hold
+		FROM holds WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
+		t := tried{
+			seq:      row.ColumnInt64(0),
+			route:    row.ColumnText(1),
+			provider: row.ColumnText(2),
+			model:    row.ColumnText(3),
+			version:  row.ColumnInt64(4),
+			created:  row.ColumnInt64(5),
+		}
+		if !found {
+			found = true
+			account, key = row.ColumnInt64(6), row.ColumnInt64(7)
+			r = ledger.RequestRecord{
+				ID:       id,
+				Running:  true,
+				Owner:    row.ColumnText(8),
+				Endpoint: row.ColumnText(9),
+				Profile:  row.ColumnText(10),
+				Held:     row.ColumnInt64(11),
+				Created:  moment(t.created),
+			}
+		}
+		a, err := t.record(id, prices)
+		r.Attempts = append(r.Attempts, a)
+		return err
+	}, id)
+	if err != nil || !found {
+		return r, found, err
+	}
+	return r, true, named(conn, &r, account, key)
+}
+
+// moment is the time that the tables have as nanoseconds since 1970.
+func moment(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -1,0 +1,301 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// group is what a row of usage is about; what is not grouped by is zero.
+type group struct {
+	account, key int64
+	route        string
+	day          int64 // since 1970
+}
+
+// usage groups settled requests.
+type usage struct {
+	query  ledger.UsageQuery
+	by     map[ledger.Dimension]bool
+	prices *tariffs
+	groups *spill[group, ledger.UsageRow]
+	routes []string // of the request at hand, to count it once for each
+}
+
+// Usage implements ledger.Books. Without a dimension there is one row, of everything. Requests whose detail was pruned are not in it.
+func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
+	err := b.list(ctx, "usage", func(conn *sqlite.Conn) error {
+		u, err := newUsage(conn, q)
+		if err != nil {
+			return err
+		}
+		where, args, err := u.narrow(conn)
+		if err != nil {
+			return err
+		}
+		if err := eachDetail(conn, where, u.count, args...); err != nil {
+			return err
+		}
+		if err := u.groups.flush(); err != nil {
+			return err
+		}
+		return u.list(conn, each)
+	})
+	if err != nil {
+		return fmt.Errorf("summing usage: %w", err)
+	}
+	return nil
+}
+
+func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
+	u := &usage{query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn)}
+	for _, d := range q.By {
+		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
+			return nil, fmt.Errorf("%w: grouping by %q; there are account, key, route and day", ledger.ErrInvalid, d)
+		}
+		u.by[d] = true
+	}
+	if err := run(conn, createUsageRows, nil); err != nil {
+		return nil, err
+	}
+	u.groups = newSpill(func(g group, row *ledger.UsageRow) error { return addUsage(conn, g, row) })
+	if len(q.By) == 0 {
+		if _, err := u.groups.at(group{}); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// narrow is a condition on requests AS r. The route is left to count, which sees the attempts.
+func (u *usage) narrow(conn *sqlite.Conn) (where string, args []any, err error) {
+	since, until := between(u.query.Query)
+	where, args = `WHERE r.settled >= ? AND r.settled < ?`, []any{since, until}
+	if u.query.Account != "" {
+		n, err := accountNumber(conn, u.query.Account)
+		if err != nil {
+			return "", nil, err
+		}
+		where, args = where+` AND r.account = ?`, append(args, n)
+	}
+	if u.query.Key != "" {
+		n, err := keyNumber(conn, u.query.Key)
+		if err != nil {
+			return "", nil, err
+		}
+		where, args = where+` AND r.key = ?`, append(args, n)
+	}
+	return where, args, nil
+}
+
+// keyNumber is how the tables name the key with this id.
+func keyNumber(conn *sqlite.Conn, id string) (n int64, err error) {
+	err = run(conn, `SELECT n FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
+		n = row.ColumnInt64(0)
+		return nil
+	}, id)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: key %q; keys are named by their id, which begins with key_", ledger.ErrNotFound, id)
+	}
+	return n, err
+}
+
+// count adds a request to its group, or to those of its routes.
+func (u *usage) count(d *detail) error {
+	g := group{}
+	if u.by[ledger.ByAccount] || u.by[ledger.ByKey] {
+		g.account = d.account
+	}
+	if u.by[ledger.ByKey] {
+		g.key = d.key
+	}
+	if u.by[ledger.ByDay] {
+		g.day = floorDiv(d.settled, int64(24*time.Hour))
+	}
+	if u.by[ledger.ByRoute] || u.query.Route != "" {
+		return u.countRoutes(d, g)
+	}
+	row, err := u.groups.at(g)
+	if err != nil {
+		return err
+	}
+	row.Requests++
+	row.Microcents += d.charge
+	row.Waived += d.waived
+	row.Refunded += d.refunded
+	if d.pending {
+		row.Pending++
+	}
+	for i := range d.attempts {
+		if err := u.countAttempt(row, &d.attempts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countRoutes adds the attempts of a request to the groups of their routes, and the request once to each.
+func (u *usage) countRoutes(d *detail, g group) error {
+	u.routes = u.routes[:0]
+	for i := range d.attempts {
+		t := &d.attempts[i]
+		if u.query.Route != "" && t.route != u.query.Route {
+			continue
+		}
+		if u.by[ledger.ByRoute] {
+			g.route = t.route
+		}
+		row, err := u.groups.at(g)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(u.routes, t.route) {
+			u.routes = append(u.routes, t.route)
+			row.Requests++
+			if d.pending {
+				row.Pending++
+			}
+		}
+		if err := u.countAttempt(row, t); err != nil {
+			return err
+		}
+		if d.paidFor(t) {
+			p, err := u.prices.of(t.route, t.version)
+			if err != nil {
+				return err
+			}
+			m, _ := ledger.Cost(t.usage, p.price) // usage that cannot be priced was charged nothing
+			row.Microcents += m
+		}
+	}
+	return nil
+}
+
+// paidFor reports whether an attempt's usage was charged: it was neither free nor left free by fair use, which judges
+// the attempts that were settled together, and each that a receipt proved later.
+func (d *detail) paidFor(t *tried) bool {
+	switch {
+	case d.charge == 0:
+		return false
+	case d.waived == 0:
+		return true
+	case t.receipt == nil:
+		return d.entry != nil
+	}
+	return d.entry == nil // then what was charged came by receipts; otherwise it is the settlement's
+}
+
+// countAttempt adds what an attempt used and what it cost the operator.
+func (u *usage) countAttempt(row *ledger.UsageRow, t *tried) error {
+	p, err := u.prices.of(t.route, t.version)
+	if err != nil {
+		return err
+	}
+	cost, _ := ledger.Cost(t.usage, p.cost) // the same for what it cost
+	row.Attempts++
+	row.Cost += cost
+	addTokens(&row.Tokens.Input, t.usage.Input)
+	addTokens(&row.Tokens.CacheRead, t.usage.CacheRead)
+	addTokens(&row.Tokens.CacheWrite, t.usage.CacheWrite)
+	addTokens(&row.Tokens.Output, t.usage.Output)
+	addTokens(&row.Tokens.Reasoning, t.usage.Reasoning)
+	row.Tokens.Estimated = row.Tokens.Estimated || t.usage.Estimated
+	return nil
+}
+
+// addTokens keeps a sum nil for as long as nothing was reported.
+func addTokens(sum **int64, n *int64) {
+	if n != nil {
+		if *sum == nil {
+			*sum = new(int64)
+		}
+		**sum += *n
+	}
+}
+
+// floorDiv divides, rounding down also below zero.
+func floorDiv(n, by int64) int64 {
+	q := n / by
+	if n%by < 0 {
+		q--
+	}
+	return q
+}
+
+// usage_rows is where groups go that memory has no room for.
+const (
+	createUsageRows = `CREATE TEMP TABLE usage_rows (
+		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL,
+		requests INTEGER NOT NULL, attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL,
+		refunded INTEGER NOT NULL, cost INTEGER NOT NULL, pending INTEGER NOT NULL,
+		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL,
+		PRIMARY KEY (account, key, route, day)
+	) STRICT, WITHOUT ROWID`
+	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, attempts = attempts + excluded.attempts,
+		microcents = microcents + excluded.microcents, waived = waived + excluded.waived, refunded = refunded + excluded.refunded,
+		cost = cost + excluded.cost, pending = pending + excluded.pending,
+		input = coalesce(input + excluded.input, input, excluded.input),
+		cache_read = coalesce(cache_read + excluded.cache_read, cache_read, excluded.cache_read),
+		cache_write = coalesce(cache_write + excluded.cache_write, cache_write, excluded.cache_write),
+		output = coalesce(output + excluded.output, output, excluded.output),
+		reasoning = coalesce(reasoning + excluded.reasoning, reasoning, excluded.reasoning),
+		estimated = estimated OR excluded.estimated`
+)
+
+func addUsage(conn *sqlite.Conn, g group, u *ledger.UsageRow) error {
+	t := u.Tokens
+	return run(conn, insertUsageRow, nil, g.account, g.key, g.route, g.day,
+		u.Requests, u.Attempts, u.Microcents, u.Waived, u.Refunded, u.Cost, u.Pending,
+		t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated)
+}
+
+// list gives the groups in the order of what they are grouped by: accounts and keys by their ids.
+func (u *usage) list(conn *sqlite.Conn, each func(ledger.UsageRow) error) error {
+	order := make([]string, 0, len(u.query.By)+1)
+	for _, d := range u.query.By {
+		order = append(order, map[ledger.Dimension]string{
+			ledger.ByAccount: "a.id", ledger.ByKey: "k.id", ledger.ByRoute: "u.route", ledger.ByDay: "u.day",
+		}[d])
+	}
+	order = append(order, "u.account") // one row at most when there is no dimension
+	return run(conn, `SELECT a.id, a.name, k.id, k.name, u.route, u.day,
+		u.requests, u.attempts, u.microcents, u.waived, u.refunded, u.cost, u.pending,
+		u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated
+		FROM temp.usage_rows AS u LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key
+		ORDER BY `+strings.Join(order, ", "), func(row *sqlite.Stmt) error {
+		r := ledger.UsageRow{
+			Account:     row.ColumnText(0),
+			AccountName: row.ColumnText(1),
+			Key:         row.ColumnText(2),
+			KeyName:     row.ColumnText(3),
+			Route:       row.ColumnText(4),
+			Requests:    row.ColumnInt64(6),
+			Attempts:    row.ColumnInt64(7),
+			Microcents:  row.ColumnInt64(8),
+			Waived:      row.ColumnInt64(9),
+			Refunded:    row.ColumnInt64(10),
+			Cost:        row.ColumnInt64(11),
+			Pending:     row.ColumnInt64(12),
+			Tokens: llm.Usage{
+				Input:      columnCount(row, 13),
+				CacheRead:  columnCount(row, 14),
+				CacheWrite: columnCount(row, 15),
+				Output:     columnCount(row, 16),
+				Reasoning:  columnCount(row, 17),
+				Estimated:  row.ColumnBool(18),
+			},
+		}
+		if u.by[ledger.ByDay] {
+			r.Day = time.Unix(0, 0).UTC().AddDate(0, 0, int(row.ColumnInt64(5))).Format(time.DateOnly)
+		}
+		return give(each, r)
+	})
+}

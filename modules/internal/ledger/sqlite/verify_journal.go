@@ -1,0 +1,218 @@
+package sqlite
+
+import (
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// link is an entry as the next one of its account continues it.
+type link struct {
+	n, account int64
+	seq        int64
+	hash       ledger.Digest
+	credits    int64
+	accrued    int64
+}
+
+// recentLinks is how many accounts' last entries are remembered, about 100 bytes each. Those of others are read again.
+const recentLinks = 1 << 15
+
+// moved is what an account's entries come to.
+type moved struct {
+	entries  int64
+	spent    int64 // by charges and receipts
+	refunded int64
+	allotted bool  // there is an allotment,
+	before   int64 // and what was spent before the last one
+}
+
+const createMoved = `CREATE TEMP TABLE verify_moved (
+	account INTEGER PRIMARY KEY, entries INTEGER NOT NULL, spent INTEGER NOT NULL, refunded INTEGER NOT NULL,
+	allotted INTEGER NOT NULL, before INTEGER NOT NULL
+) STRICT`
+
+// add continues what the table has of the account.
+func (m *moved) add(conn *sqlite.Conn, account int64) error {
+	return run(conn, `INSERT INTO temp.verify_moved (account, entries, spent, refunded, allotted, before) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET entries = entries + excluded.entries, refunded = refunded + excluded.refunded,
+		before = iif(excluded.allotted, spent + excluded.before, before), allotted = allotted OR excluded.allotted,
+		spent = spent + excluded.spent`, nil,
+		account, m.entries, m.spent, m.refunded, m.allotted, m.before)
+}
+
+// journalPass is what verifyJournal remembers from one entry to the next.
+type journalPass struct {
+	*verification
+	n      int64 // of the last entry
+	format int64 // of the last entry
+	recent []link
+}
+
+// verifyJournal reads the journal from its first entry to its last. Each entry has to continue the one that it names as
+// its account's last before it, so that by induction all of an account's entries form one tree; verifyAccounts finds that it is a chain, for the
+// account's last entry has as many before it as there are.
+func (v *verification) verifyJournal() error {
+	p := journalPass{verification: v, recent: make([]link, recentLinks)}
+	err := run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
+		e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.before, e.hash, e.account, a.created
+		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account ORDER BY e.n`, p.entry)
+	if err != nil {
+		return err
+	}
+	return v.journal.flush()
+}
+
+func (p *journalPass) entry(row *sqlite.Stmt) error {
+	e := scanEntry(row)
+	account, hash := row.ColumnInt64(17), columnHash(row, 16)
+	where := fmt.Sprintf("%s/%d", e.Account, e.Seq)
+	switch {
+	case e.N != p.n+1:
+		return entryDisagrees(p.n+1, where, "entry %d of the journal is missing before it, which is entry %d", p.n+1, e.N)
+	case e.Account == "":
+		return entryDisagrees(e.N, where, "it belongs to an account that does not exist, number %d", account)
+	}
+	before, err := p.before(row.ColumnInt64(15), account, e.N)
+	if err != nil {
+		return err
+	}
+	after, err := ledger.Balance{Credits: before.credits, Accrued: before.accrued}.Add(e.Microcents)
+	switch {
+	case row.ColumnIsNull(15) != (e.Seq == 1):
+		return entryDisagrees(e.N, where, "it is entry %d of its account and names entry %d of the journal as the one before it",
+			e.Seq, row.ColumnInt64(15))
+	case before.account != account || before.seq != e.Seq-1:
+		return entryDisagrees(e.N, where, "entry %d of the journal, which it names as the one before it, is not entry %d of its account",
+			row.ColumnInt64(15), e.Seq-1)
+	case e.Prev != before.hash:
+		return entryDisagrees(e.N, where, "its link to the entry before it is broken")
+	case e.Hash() != hash:
+		return entryDisagrees(e.N, where, "it is not what its hash was made of")
+	case err != nil || after.Credits != e.Credits || after.Accrued != e.Accrued:
+		return entryDisagrees(e.N, where, "it leaves %d credits and %d microcents accrued, %d and %d follow from the entry before it",
+			e.Credits, e.Accrued, after.Credits, after.Accrued)
+	}
+	if what := p.nonsense(e, columnTime(row, 18)); what != "" {
+		return entryDisagrees(e.N, where, "%s", what)
+	}
+	p.n, p.format = e.N, e.Format
+	p.recent[account%recentLinks] = link{n: e.N, account: account, seq: e.Seq, hash: hash, credits: e.Credits, accrued: e.Accrued}
+	return p.sum(account, e)
+}
+
+// before is the entry n, which the entry `next` of the account names; the zero entry of the account when n is 0.
+func (p *journalPass) before(n, account, next int64) (link, error) {
+	if n == 0 {
+		return link{account: account}, nil
+	}
+	if l := p.recent[account%recentLinks]; l.n == n {
+		return l, nil
+	}
+	var l link
+	if n >= next {
+		return l, nil // an entry can only continue an earlier one
+	}
+	err := run(p.conn, `SELECT n, account, seq, hash, credits, accrued FROM entries WHERE n = ?`, func(row *sqlite.Stmt) error {
+		l = scanLink(row)
+		return nil
+	}, n)
+	return l, err
+}
+
+// scanLink reads the columns n, account, seq, hash, credits and accrued of entries.
+func scanLink(row *sqlite.Stmt) link {
+	return link{
+		n: row.ColumnInt64(0), account: row.ColumnInt64(1), seq: row.ColumnInt64(2),
+		hash: columnHash(row, 3), credits: row.ColumnInt64(4), accrued: row.ColumnInt64(5),
+	}
+}
+
+// nonsense says what an entry of its kind cannot be; "" when it can.
+func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
+	const credit = ledger.MicrocentsPerCredit
+	about := e.Request != ""
+	switch {
+	case e.Format != 1 && e.Format != 2:
+		return fmt.Sprintf("its hash has format %d; there are 1 and 2", e.Format)
+	case e.Format < p.format:
+		return fmt.Sprintf("its hash has format %d, and that of an entry before it has format %d", e.Format, p.format)
+	case e.Format == 1 && e.Prices != "":
+		return "it names prices, which no entry of format 1 does"
+	case e.Book != e.Kind.Book():
+		return fmt.Sprintf("the other side of a %s is the book %s, and it says %q", e.Kind, e.Kind.Book(), e.Book)
+	}
+	switch e.Kind {
+	case ledger.TopUp:
+		if about || e.Microcents < credit || e.Microcents%credit != 0 || e.Microcents > ledger.MaxTopUp*credit {
+			return fmt.Sprintf("it is a top-up of %d microcents; a top-up is of whole credits and about no request", e.Microcents)
+		}
+	case ledger.Allotment:
+		if about || e.Microcents < credit || e.Microcents%credit != 0 {
+			return fmt.Sprintf("it is an allotment of %d microcents; an allotment is of whole credits and about no request", e.Microcents)
+		}
+		if !endsPeriod(created, e.Reference) {
+			return fmt.Sprintf("it is an allotment for a period that ended at %q, when no period of its account does", e.Reference)
+		}
+	case ledger.Charged, ledger.Receipt:
+		if !about || e.Microcents >= 0 {
+			return fmt.Sprintf("it is a %s of %d microcents for request %q; it takes something, for a request", e.Kind, e.Microcents, e.Request)
+		}
+	case ledger.Refund:
+		if !about || e.Microcents <= 0 {
+			return fmt.Sprintf("it is a refund of %d microcents for request %q; it gives something back, of a request", e.Microcents, e.Request)
+		}
+	case ledger.Adjustment:
+		if about || e.Microcents == 0 || e.Reason == "" {
+			return fmt.Sprintf("it is an adjustment of %d microcents with the reason %q; it moves something, for a reason, and is about no request",
+				e.Microcents, e.Reason)
+		}
+	default:
+		return fmt.Sprintf("there is no kind of entry %q", e.Kind)
+	}
+	return ""
+}
+
+// endsPeriod reports whether a period of an account that was created then ends at this moment, in RFC 3339 without
+// fractions of a second.
+func endsPeriod(created time.Time, reference string) bool {
+	end, err := time.Parse(time.RFC3339, reference)
+	if err != nil {
+		return false
+	}
+	for n := ledger.PeriodAt(created, end); n >= 0; n-- {
+		switch at := ledger.PeriodEnd(created, n); {
+		case at.Format(time.RFC3339) == reference:
+			return true
+		case at.Before(end):
+			return false
+		}
+	}
+	return false
+}
+
+// sum adds an entry to what its account and its book come to.
+func (p *journalPass) sum(account int64, e ledger.Entry) error {
+	p.report.Entries++
+	p.report.Sums[string(e.Book)] -= e.Microcents
+	m, err := p.journal.at(account)
+	if err != nil {
+		return err
+	}
+	m.entries++
+	switch e.Kind {
+	case ledger.Charged, ledger.Receipt:
+		m.spent -= e.Microcents
+	case ledger.Refund:
+		m.refunded += e.Microcents
+	case ledger.Allotment:
+		m.allotted, m.before = true, m.spent
+	}
+	if e.Request != "" {
+		p.count(p.counted, e.Kind, e.Created.UnixNano())
+	}
+	return nil
+}

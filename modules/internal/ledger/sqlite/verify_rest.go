@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// verifyRunning checks the requests that run: that the rows of one agree, and that what they name exists. verifyAccounts has
+// summed what they hold.
+func (v *verification) verifyRunning() error {
+	var request, head string // of the row before
+	var seq int64
+	return run(v.conn, `SELECT h.request, h.seq, h.hold, k.account IS h.account, p.version IS NULL, s.id IS NOT NULL, h.owner,
+		h.account || ' ' || h.key || ' ' || quote(h.owner) || ' ' || quote(h.endpoint) || ' ' || quote(h.profile)
+		FROM holds AS h LEFT JOIN keys AS k ON k.n = h.key LEFT JOIN prices AS p ON p.route = h.route AND p.version = h.price_version
+		LEFT JOIN requests AS s ON s.id = h.request ORDER BY h.request, h.seq, h.n`, func(row *sqlite.Stmt) error {
+		id, same := row.ColumnText(0), row.ColumnText(7)
+		if id != request {
+			request, head, seq = id, same, 0
+			v.report.Holds++
+		}
+		seq++
+		switch {
+		case row.ColumnInt64(1) != seq:
+			return disagree(id, "attempt %d of the running request is missing, or there are two of it", seq)
+		case same != head:
+			return disagree(id, "its attempts do not agree on whose it is")
+		case seq > 1 && row.ColumnInt64(2) != 0:
+			return disagree(id, "its attempt %d holds something, which only the first one does", seq)
+		case !row.ColumnBool(3):
+			return disagree(id, "its key is none of its account's")
+		case row.ColumnBool(4):
+			return disagree(id, "attempt %d began at a price that does not exist", seq)
+		case row.ColumnBool(5):
+			return disagree(id, "the request runs, and is settled, too")
+		}
+		return v.verifyOwner(id, row.ColumnText(6))
+	})
+}
+
+// verifyWaiting compares the list of attempts that wait for a receipt with the attempts. Each row has to be one of them, so that
+// equal numbers mean the same attempts. The number of attempts shows whether there are any of no request.
+func (v *verification) verifyWaiting() error {
+	err := run(v.conn, `SELECT w.request, w.seq, t.request IS NOT NULL
+		FROM waiting AS w LEFT JOIN requests AS r ON r.id = w.request AND r.pending LEFT JOIN attempts AS t
+		ON t.request = r.id AND t.seq = w.seq AND t.provider = w.provider AND t.created = w.created AND t.route = w.route
+		AND t.outcome = 'unproven' AND t.receipt IS NULL`, func(row *sqlite.Stmt) error {
+		v.report.Pending++
+		if !row.ColumnBool(2) {
+			return disagree(row.ColumnText(0), "attempt %d is listed as waiting for a receipt, and it is not as listed or does not wait", row.ColumnInt64(1))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if v.report.Pending != v.waiting {
+		err := run(v.conn, `SELECT t.request, t.seq FROM requests AS r JOIN attempts AS t ON t.request = r.id
+			LEFT JOIN waiting AS w ON w.provider = t.provider AND w.created = t.created AND w.request = t.request AND w.seq = t.seq
+			WHERE r.pending AND t.outcome = 'unproven' AND t.receipt IS NULL AND w.seq IS NULL ORDER BY r.id LIMIT 1`,
+			func(row *sqlite.Stmt) error {
+				return disagree(row.ColumnText(0), "attempt %d waits for a receipt, and is not listed", row.ColumnInt64(1))
+			})
+		if err != nil {
+			return err
+		}
+	}
+	var attempts int64
+	err = run(v.conn, `SELECT count(*) FROM attempts`, func(row *sqlite.Stmt) error {
+		attempts = row.ColumnInt64(0)
+		return nil
+	})
+	if err != nil || attempts == v.attempts {
+		return err
+	}
+	return run(v.conn, `SELECT request FROM attempts WHERE request NOT IN (SELECT id FROM requests) ORDER BY request LIMIT 1`,
+		func(row *sqlite.Stmt) error {
+			return disagree(row.ColumnText(0), "there are attempts of it, and no request")
+		})
+}
+
+// verifyPrices checks that each route's versions are there from the first one on, and that what is pruned has a date.
+func (v *verification) verifyPrices() error {
+	var route string
+	var version int64
+	err := run(v.conn, `SELECT route, version FROM prices ORDER BY route, version`, func(row *sqlite.Stmt) error {
+		if r := row.ColumnText(0); r != route {
+			route, version = r, 0
+		}
+		if version++; row.ColumnInt64(1) != version {
+			return disagree(fmt.Sprintf("%s@%d", route, row.ColumnInt64(1)), "version %d of the route's price is missing before it", version)
+		}
+		return nil
+	})
+	if err != nil || v.pruned > 0 {
+		return err
+	}
+	return run(v.conn, `SELECT 1 FROM pruned LIMIT 1`, func(*sqlite.Stmt) error {
+		return disagree("pruned", "it says what pruned requests came to, and nothing was ever pruned")
+	})
+}
+
+// verifyAudit checks that no act is missing in the audit trail but the last ones.
+func (v *verification) verifyAudit() error {
+	var n int64
+	return run(v.conn, `SELECT u.n, u.account IS NOT NULL AND a.n IS NULL FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account ORDER BY u.n`,
+		func(row *sqlite.Stmt) error {
+			n++
+			where := fmt.Sprintf("act/%d", row.ColumnInt64(0))
+			switch {
+			case row.ColumnInt64(0) != n:
+				return disagree(where, "act %d of the audit trail is missing before it", n)
+			case row.ColumnBool(1):
+				return disagree(where, "it is about an account that does not exist")
+			}
+			return nil
+		})
+}
+
+// verifyStructure compares the schema with the one that this fareway makes, for the journal's triggers and unique indexes keep
+// what the other steps rely on, and lets SQLite look for damage in the file itself.
+func (v *verification) verifyStructure() error {
+	want, err := newestSchema()
+	if err != nil {
+		return err
+	}
+	is, err := schemaOf(v.conn)
+	if err != nil {
+		return err
+	}
+	for name, sql := range want {
+		if is[name] != sql {
+			return disagree("database", "%s is missing or not as this fareway makes it", name)
+		}
+	}
+	for name := range is {
+		if _, ok := want[name]; !ok {
+			return disagree("database", "%s is not of this fareway", name)
+		}
+	}
+	return run(v.conn, `PRAGMA integrity_check(1)`, func(row *sqlite.Stmt) error {
+		if text := row.ColumnText(0); text != "ok" {
+			return disagree("database", "%s", text)
+		}
+		return nil
+	})
+}
+
+// newestSchema is the schema of a ledger that is made now.
+func newestSchema() (map[string]string, error) {
+	conn, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }() // nothing is kept
+	if err := migrate(conn, 0); err != nil {
+		return nil, err
+	}
+	return schemaOf(conn)
+}
+
+// schemaOf is what makes each table, index, trigger and view of a database, by kind and name. Statistics and the like, which
+// SQLite keeps for itself, begin with sqlite_.
+func schemaOf(conn *sqlite.Conn) (map[string]string, error) {
+	objects := map[string]string{}
+	err := run(conn, `SELECT type, name, coalesce(sql, '') FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`,
+		func(row *sqlite.Stmt) error {
+			objects[row.ColumnText(0)+" "+row.ColumnText(1)] = row.ColumnText(2)
+			return nil
+		})
+	return objects, err
+}
+
+func checkpointName(n int64) string { return fmt.Sprintf("checkpoint/%d", n) }

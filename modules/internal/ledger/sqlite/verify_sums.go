@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// verifyPairs compares how many entries are about requests with how many of them the requests accounted for. Each request
+// accounts for its own only, so that equal numbers mean the same entries. Requests that were settled before the
+// last pruning may be without detail; what they came to is compared account by account, in verifyAccounts.
+func (v *verification) verifyPairs() error {
+	for _, kind := range []ledger.EntryKind{ledger.Charged, ledger.Receipt, ledger.Refund} {
+		all, found := v.counted[kind], v.found[kind]
+		if v.pruned == 0 && all.all != found.all || all.young != found.young && kind != ledger.Refund {
+			return v.unpaired(kind, all.all-found.all)
+		}
+	}
+	return nil
+}
+
+// unpaired names the first entry about a request that the request knows nothing of.
+func (v *verification) unpaired(kind ledger.EntryKind, n int64) error {
+	err := run(v.conn, `SELECT e.n, a.id || '/' || e.seq, e.kind, e.request, r.id IS NULL
+		FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account LEFT JOIN requests AS r ON r.id = e.request
+		WHERE e.request IS NOT NULL AND CASE
+			WHEN r.id IS NULL THEN ?1 = 0 OR e.created >= ?1 AND e.kind <> 'refund'
+			WHEN e.kind = 'charge' THEN r.entry IS NOT e.n
+			WHEN e.kind = 'refund' THEN r.refunded = 0
+			ELSE NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.receipt = e.created)
+		END ORDER BY e.n LIMIT 1`, func(row *sqlite.Stmt) error {
+		why := "which knows nothing of it"
+		if row.ColumnBool(4) {
+			why = "whose detail is missing"
+		}
+		return entryDisagrees(row.ColumnInt64(0), row.ColumnText(1), "it is a %s for request %q, %s", row.ColumnText(2), row.ColumnText(3), why)
+	}, v.pruned)
+	if err != nil {
+		return err
+	}
+	return disagree("journal", "it has %d entries of the kind %s more than the requests account for", n, kind)
+}
+
+// verifyCheckpoints recomputes the checkpoints and compares those that were kept elsewhere.
+func (v *verification) verifyCheckpoints() error {
+	var last ledger.Checkpoint
+	kept := map[int64][]ledger.Checkpoint{}
+	for _, k := range v.kept {
+		kept[k.N] = append(kept[k.N], k)
+	}
+	err := run(v.conn, selectCheckpoint+`ORDER BY n`, func(row *sqlite.Stmt) error {
+		v.report.Checkpoints++
+		c := scanCheckpoint(row)
+		where := checkpointName(c.N)
+		switch {
+		case c.N != last.N+1:
+			return disagree(where, "checkpoint %d is missing before it", last.N+1)
+		case c.Entries <= last.Entries || c.Entries > v.report.Entries:
+			return disagree(where, "it is over %d entries, the one before it over %d, and the journal has %d", c.Entries, last.Entries, v.report.Entries)
+		case c.Prev != last.Hash:
+			return disagree(where, "its link to the checkpoint before it is broken")
+		}
+		again := c
+		again.Hash = ledger.Digest{}
+		again, err := sealed(v.conn, again, last.Entries)
+		switch {
+		case err != nil:
+			return err
+		case again.Hash != c.Hash:
+			return disagree(where, "it is not what the heads of the accounts make after entry %d", c.Entries)
+		}
+		for _, k := range kept[c.N] {
+			if k.Hash != c.Hash || k.Prev != c.Prev || k.Entries != c.Entries || !k.Created.Equal(c.Created) {
+				return disagree(where, "it is not the one that was kept: entries up to %d were rewritten after it was made", k.Entries)
+			}
+		}
+		delete(kept, c.N)
+		last = c
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range v.kept {
+		if _, missing := kept[k.N]; missing {
+			return disagree(checkpointName(k.N), "it was kept elsewhere and the ledger does not have it: what came after checkpoint %d was cut off", last.N)
+		}
+	}
+	return nil
+}
+
+// verifyAccounts compares each account's row with its last entry, and its counters with what its entries, requests and
+// holds come to.
+func (v *verification) verifyAccounts() error {
+	return run(v.conn, `SELECT `+accountColumns+`,
+		coalesce(m.entries, 0), coalesce(m.spent, 0), coalesce(m.refunded, 0), coalesce(m.allotted, 0), coalesce(m.before, 0),
+		coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
+		coalesce(h.hold, 0), a.period IS NULL, a.period_end IS NULL, a.last IS NULL
+		FROM accounts AS a LEFT JOIN temp.verify_moved AS m ON m.account = a.n
+		LEFT JOIN (SELECT account, sum(requests) AS requests, sum(tokens) AS tokens, sum(charge) AS charge, sum(waived) AS waived,
+			sum(refunded) AS refunded FROM temp.verify_worked_off GROUP BY account) AS w ON w.account = a.n
+		LEFT JOIN (SELECT account, sum(hold) AS hold FROM holds GROUP BY account) AS h ON h.account = a.n
+		ORDER BY a.n`, v.account)
+}
+
+func (v *verification) account(row *sqlite.Stmt) error {
+	v.report.Accounts++
+	a := scanRow(row)
+	v.report.Sums["accounts"] += a.Net()
+	column := func(i int) int64 { return row.ColumnInt64(accountWidth + i) }
+	entries, spent, refunded := column(0), column(1), column(2)
+	requests, tokens, charge, waived, givenBack := column(5), column(6), column(7), column(8), column(9)
+	switch {
+	case a.entries != entries:
+		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
+	case a.Held != column(10):
+		return disagree(a.id, "the account has %d microcents on hold, its running requests hold %d", a.Held, column(10))
+	case a.requests != requests:
+		return disagree(a.id, "the account counts %d settled requests, and with those that were pruned there are %d", a.requests, requests)
+	case charge != spent:
+		return disagree(a.id, "its requests were charged %d microcents, the journal says %d", charge, spent)
+	case givenBack != refunded:
+		return disagree(a.id, "%d microcents of its requests were refunded, the journal says %d", givenBack, refunded)
+	case a.ever.spent != spent:
+		return disagree(a.id, "the account counts %d microcents as spent, its charges make %d", a.ever.spent, spent)
+	case a.ever.tokens != tokens:
+		return disagree(a.id, "the account counts %d tokens, its requests make %d", a.ever.tokens, tokens)
+	case a.ever.waived != waived:
+		return disagree(a.id, "the account counts %d microcents as left free, its requests make %d", a.ever.waived, waived)
+	}
+	if err := v.lastEntry(a, row.ColumnIsNull(accountWidth+13)); err != nil {
+		return err
+	}
+	return verifyPeriod(a, row.ColumnBool(accountWidth+11), row.ColumnBool(accountWidth+12), column(4))
+}
+
+// lastEntry compares an account with the entry that it names as its last.
+func (v *verification) lastEntry(a *account, none bool) error {
+	var l link
+	err := run(v.conn, `SELECT n, account, seq, hash, credits, accrued FROM entries WHERE n = ?`, func(row *sqlite.Stmt) error {
+		l = scanLink(row)
+		return nil
+	}, a.last)
+	switch {
+	case err != nil:
+		return err
+	case none != (a.entries == 0):
+		return disagree(a.id, "the account has %d entries and names entry %d of the journal as its last", a.entries, a.last)
+	case !none && l.account != a.n || l.seq != a.entries:
+		return disagree(a.id, "entry %d of the journal, which the account names as its last, is not its entry %d", a.last, a.entries)
+	case a.head != l.hash:
+		return disagree(a.id, "the head of the account's hash chain is not its last entry's hash")
+	case a.Credits != l.credits || a.Accrued != l.accrued:
+		return disagree(a.id, "the account has %d credits and %d microcents accrued, its entries make %d and %d",
+			a.Credits, a.Accrued, l.credits, l.accrued)
+	}
+	return nil
+}
+
+// verifyPeriod checks an account's period and the counters of its beginning. Why a period began when it did (a plan that gains
+// credits, which is in the configuration) is not recorded, so what was spent before it has bounds only: what was spent
+// before the last allotment, which ended a period, and what was spent ever.
+func verifyPeriod(a *account, noNumber, noEnd bool, allotted int64) error {
+	if noNumber != noEnd {
+		return disagree(a.id, "the account has a period without an end, or an end without a period")
+	}
+	ever, before := a.ever, a.before
+	if a.period == nil {
+		if before != (counters{}) {
+			return disagree(a.id, "the account has no periods, and what it counts does not begin with nothing")
+		}
+		return nil
+	}
+	switch end := ledger.PeriodEnd(a.created, a.period.number); {
+	case !end.Equal(a.period.end):
+		return disagree(a.id, "period %d of the account ends at %s, and not at %s", a.period.number, end, a.period.end)
+	case before.spent < allotted || before.spent > ever.spent:
+		return disagree(a.id, "the account's period began at %d microcents spent; there were %d at the last allotment and there are %d now",
+			before.spent, allotted, ever.spent)
+	case before.tokens < 0 || before.tokens > ever.tokens || before.waived < 0 || before.waived > ever.waived:
+		return disagree(a.id, "the account's period began at %d tokens and %d microcents left free; there are %d and %d now",
+			before.tokens, before.waived, ever.tokens, ever.waived)
+	}
+	return nil
+}
+
+// verifyKeys compares what lines of keys spent with the requests of all their keys. Only the first key of a line counts.
+func (v *verification) verifyKeys() error {
+	err := run(v.conn, `SELECT w.account, w.key FROM temp.verify_worked_off AS w LEFT JOIN keys AS k ON k.n = w.key
+		WHERE k.account IS NOT w.account LIMIT 1`, func(row *sqlite.Stmt) error { return v.strangers(row.ColumnInt64(0), row.ColumnInt64(1)) })
+	if err != nil {
+		return err
+	}
+	return run(v.conn, `SELECT k.id, k.n = k.root, k.spend_cap, k.spent, k.spent_before, a.n IS NULL, a.period IS NULL,
+		r.root IS k.root AND r.account IS k.account, coalesce(s.charge, 0)
+		FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN keys AS r ON r.n = k.root
+		LEFT JOIN (SELECT k.root, sum(w.charge) AS charge FROM temp.verify_worked_off AS w JOIN keys AS k ON k.n = w.key GROUP BY k.root) AS s
+		ON s.root = k.n ORDER BY k.n`, func(row *sqlite.Stmt) error {
+		id, first := row.ColumnText(0), row.ColumnBool(1)
+		limit, spent, before := row.ColumnInt64(2), row.ColumnInt64(3), row.ColumnInt64(4)
+		switch {
+		case row.ColumnBool(5):
+			return disagree(id, "the key belongs to an account that does not exist")
+		case !row.ColumnBool(7):
+			return disagree(id, "the key replaces one that is not the first of a line of keys of its account")
+		case !first && (limit != 0 || spent != 0 || before != 0):
+			return disagree(id, "the key has a cap or counts what it spent, which only the first key of its line does")
+		case first && spent != row.ColumnInt64(8):
+			return disagree(id, "the key and those that replaced it count %d microcents as spent, their requests make %d", spent, row.ColumnInt64(8))
+		case before < 0 || before > spent || before > 0 && row.ColumnBool(6):
+			return disagree(id, "the key counts from %d microcents on and has spent %d", before, spent)
+		}
+		return nil
+	})
+}
+
+// strangers names what belongs to a key that does not exist, or that is another account's.
+func (v *verification) strangers(account, key int64) error {
+	err := run(v.conn, `SELECT id FROM requests WHERE account = ? AND key = ? ORDER BY id LIMIT 1`, func(row *sqlite.Stmt) error {
+		return disagree(row.ColumnText(0), "its key, number %d, is none of its account's", key)
+	}, account, key)
+	if err != nil {
+		return err
+	}
+	return disagree("pruned", "it names the key number %d, which does not exist", key)
+}
