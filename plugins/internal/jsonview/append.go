@@ -2,8 +2,9 @@ package jsonview
 
 import "unicode/utf8"
 
-// AppendString appends s as a JSON string. What is appended is valid UTF-8 on one line: invalid bytes
-// become U+FFFD, control characters are escaped. U+2028, U+2029 and HTML's special characters stay.
+// AppendString appends s as a JSON string. What is appended is valid UTF-8 on one line, whatever the reader calls a
+// line: invalid bytes become U+FFFD, control characters and Unicode's line ends (U+0085, U+2028, U+2029) are
+// escaped, for many readers of event streams split text at those, too. HTML's special characters stay.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	b = AppendEscaped(b, s)
@@ -27,10 +28,15 @@ func AppendEscaped(b []byte, s string) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
+		switch {
+		case r == utf8.RuneError && n == 1:
 			b = append(b, s[start:i]...)
 			b = utf8.AppendRune(b, utf8.RuneError)
-			start = i + 1
+			start = i + n
+		case r == '\u0085', r == '\u2028', r == '\u2029':
+			b = append(b, s[start:i]...)
+			b = appendUnicode(b, r)
+			start = i + n
 		}
 		i += n
 	}
@@ -48,8 +54,13 @@ func appendEscape(b []byte, c byte) []byte {
 	case '\t':
 		return append(b, '\\', 't')
 	}
+	return appendUnicode(b, rune(c))
+}
+
+// appendUnicode appends the escape of a character below U+10000.
+func appendUnicode(b []byte, r rune) []byte {
 	const digits = "0123456789abcdef"
-	return append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+	return append(b, '\\', 'u', digits[r>>12], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
 // AppendCompact appends valid JSON text without the blanks between its tokens, and so on one line, as an

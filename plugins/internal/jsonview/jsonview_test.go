@@ -269,8 +269,8 @@ func TestWalkingAgreesWithEncodingJSON(t *testing.T) {
 
 func TestAppendString(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, `"<a & \"b\">\\\n\r\t\u0000\u001f`+"\x7f\u2028é😀\uFFFD\"",
-		string(jsonview.AppendString(nil, "<a & \"b\">\\\n\r\t\x00\x1f\x7f\u2028é😀\xff")))
+	require.Equal(t, `"<a & \"b\">\\\n\r\t\u0000\u001f`+"\x7f"+`\u0085\u2028\u2029`+"é😀\uFFFD\"",
+		string(jsonview.AppendString(nil, "<a & \"b\">\\\n\r\t\x00\x1f\x7f\u0085\u2028\u2029é😀\xff")))
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
 		quoted := jsonview.AppendString([]byte("x"), string(raw))
