@@ -17,18 +17,9 @@ const (
 	maxName = 256
 )
 
-const selectAccount = `SELECT id, name, plan, state, created, credits, held, accrued FROM accounts `
+const selectAccount = `SELECT ` + accountColumns + ` FROM accounts AS a `
 
-func scanAccount(row *sqlite.Stmt) ledger.Account {
-	return ledger.Account{
-		ID:      row.ColumnText(0),
-		Name:    row.ColumnText(1),
-		Plan:    row.ColumnText(2),
-		State:   ledger.State(row.ColumnText(3)),
-		Created: columnTime(row, 4),
-		Balance: ledger.Balance{Credits: row.ColumnInt64(5), Held: row.ColumnInt64(6), Accrued: row.ColumnInt64(7)},
-	}
-}
+func scanAccount(row *sqlite.Stmt) ledger.Account { return scanRow(row).view() }
 
 // findAccount reads one account; where is a condition on a unique column, with one parameter.
 func findAccount(conn *sqlite.Conn, where, value string) (a ledger.Account, err error) {
@@ -45,95 +36,134 @@ func findAccount(conn *sqlite.Conn, where, value string) (a ledger.Account, err 
 
 // CreateAccount implements ledger.Store.
 func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
-	var a ledger.Account
+	var v ledger.Account
 	err := s.write(ctx, "create_account", func(t *tx) error {
-		if err := checkName("an account's name", name); err != nil {
+		if err := t.checkAccountName(name); err != nil {
 			return err
 		}
-		if strings.HasPrefix(name, accountPrefix) {
-			return fmt.Errorf("%w: a name that begins like an account id, %q", ledger.ErrInvalid, accountPrefix)
-		}
-		if err := t.absent(`SELECT 1 FROM accounts WHERE name = ?`, name); err != nil {
+		if err := checkText("a plan", plan); err != nil {
 			return err
 		}
-		id, err := s.newID(accountPrefix)
+		id, err := t.newID(accountPrefix)
 		if err != nil {
 			return err
 		}
-		a = ledger.Account{ID: id, Name: name, Plan: plan, State: ledger.Active, Created: s.opts.Now().UTC()}
-		return t.exec(`INSERT INTO accounts (id, name, plan, state, created, head) VALUES (?, ?, ?, ?, ?, ?)`,
-			a.ID, a.Name, a.Plan, string(a.State), a.Created, [32]byte{})
+		err = t.exec(`INSERT INTO accounts (id, name, plan, state, created, head) VALUES (?, ?, ?, ?, ?, ?)`,
+			id, name, plan, string(ledger.Active), t.now(), ledger.Digest{})
+		if err != nil {
+			return err
+		}
+		a, err := t.account(id)
+		if err != nil {
+			return err
+		}
+		v = a.view()
+		return t.act(ctx, "account.create", a, id, nil, fields{"name": name, "plan": plan, "state": a.state})
 	})
 	if err != nil {
 		return ledger.Account{}, fmt.Errorf("creating account %q: %w", name, err)
 	}
-	return a, nil
+	return v, nil
 }
 
-// Account implements ledger.Store.
-func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account, err error) {
-	err = s.read(ctx, "account", func(conn *sqlite.Conn) error {
-		where := `WHERE name = ?`
-		if strings.HasPrefix(idOrName, accountPrefix) {
-			where = `WHERE id = ?`
-		}
-		a, err = findAccount(conn, where, idOrName)
-		return err
-	})
-	if err != nil {
-		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
-	}
-	return a, nil
-}
-
-// Accounts implements ledger.Store; they are in the order of their creation.
-func (s *Store) Accounts(ctx context.Context) ([]ledger.Account, error) {
-	var all []ledger.Account
-	err := s.read(ctx, "accounts", func(conn *sqlite.Conn) error {
-		return run(conn, selectAccount+`ORDER BY created, id`, func(row *sqlite.Stmt) error {
-			all = append(all, scanAccount(row))
+// RenameAccount implements ledger.Store.
+func (s *Store) RenameAccount(ctx context.Context, id, name string) (ledger.Account, error) {
+	v, err := s.changeAccount(ctx, "rename_account", id, func(t *tx, a *account) error {
+		if a.name == name {
 			return nil
-		})
+		}
+		if err := t.checkAccountName(name); err != nil {
+			return err
+		}
+		if err := t.exec(`UPDATE accounts SET name = ? WHERE n = ?`, name, a.n); err != nil {
+			return err
+		}
+		was := a.name
+		a.name = name
+		return t.act(ctx, "account.rename", a, a.id, fields{"name": was}, fields{"name": name})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing accounts: %w", err)
+		return v, fmt.Errorf("renaming account %q: %w", id, err)
 	}
-	return all, nil
+	return v, nil
+}
+
+// SetPlan implements ledger.Store. Periods that are over end on the terms of the plan before.
+func (s *Store) SetPlan(ctx context.Context, id, plan string) (ledger.Account, error) {
+	v, err := s.changeAccount(ctx, "set_plan", id, func(t *tx, a *account) error {
+		if a.plan == plan {
+			return nil
+		}
+		if err := checkText("a plan", plan); err != nil {
+			return err
+		}
+		if err := t.exec(`UPDATE accounts SET plan = ? WHERE n = ?`, plan, a.n); err != nil {
+			return err
+		}
+		was := a.plan
+		a.plan = plan
+		if err := t.act(ctx, "account.set_plan", a, a.id, fields{"plan": was}, fields{"plan": plan}); err != nil {
+			return err
+		}
+		return t.endPeriods(a)
+	})
+	if err != nil {
+		return v, fmt.Errorf("setting the plan of account %q: %w", id, err)
+	}
+	return v, nil
 }
 
 // SetState implements ledger.Store.
-func (s *Store) SetState(ctx context.Context, account string, state ledger.State) (ledger.Account, error) {
-	var a ledger.Account
-	err := s.write(ctx, "set_state", func(t *tx) error {
+func (s *Store) SetState(ctx context.Context, id string, state ledger.State) (ledger.Account, error) {
+	v, err := s.changeAccount(ctx, "set_state", id, func(t *tx, a *account) error {
 		switch state {
 		case ledger.Active, ledger.Suspended, ledger.Inactive:
 		default:
 			return fmt.Errorf("%w: state %q; there are active, suspended and inactive", ledger.ErrInvalid, state)
 		}
-		var err error
-		if a, err = findAccount(t.conn, `WHERE id = ?`, account); err != nil {
+		if a.state == state {
+			return nil
+		}
+		if err := t.exec(`UPDATE accounts SET state = ? WHERE n = ?`, string(state), a.n); err != nil {
 			return err
 		}
-		a.State = state
-		return t.exec(`UPDATE accounts SET state = ? WHERE id = ?`, string(state), a.ID)
+		was := a.state
+		a.state = state
+		return t.act(ctx, "account.set_state", a, a.id, fields{"state": was}, fields{"state": state})
 	})
 	if err != nil {
-		return ledger.Account{}, fmt.Errorf("setting the state of account %q: %w", account, err)
+		return v, fmt.Errorf("setting the state of account %q: %w", id, err)
 	}
-	return a, nil
+	return v, nil
 }
 
-// Balance implements ledger.Store.
-func (s *Store) Balance(ctx context.Context, account string) (b ledger.Balance, err error) {
-	err = s.read(ctx, "balance", func(conn *sqlite.Conn) error {
-		p, err := findPurse(conn, account)
-		b = p.Balance
-		return err
+// changeAccount runs an operation on an account and returns the account as it is after it.
+func (s *Store) changeAccount(ctx context.Context, operation, id string, fn func(*tx, *account) error) (v ledger.Account, err error) {
+	err = s.write(ctx, operation, func(t *tx) error {
+		a, err := t.account(id)
+		if err != nil {
+			return err
+		}
+		if err := fn(t, a); err != nil {
+			return err
+		}
+		v = a.view()
+		return nil
 	})
 	if err != nil {
-		return ledger.Balance{}, fmt.Errorf("reading a balance: %w", err)
+		return ledger.Account{}, err
 	}
-	return b, nil
+	return v, nil
+}
+
+func (t *tx) checkAccountName(name string) error {
+	if err := checkName("an account's name", name); err != nil {
+		return err
+	}
+	if strings.HasPrefix(name, accountPrefix) {
+		return fmt.Errorf("%w: a name that begins like an account id, %q", ledger.ErrInvalid, accountPrefix)
+	}
+	return t.absent(`SELECT 1 FROM accounts WHERE name = ?`, name)
 }
 
 // absent returns ErrExists when the query has a row.
@@ -151,6 +181,14 @@ func checkName(what, name string) error {
 		return fmt.Errorf("%w: %s is empty", ledger.ErrInvalid, what)
 	}
 	return checkText(what, name)
+}
+
+// checkTexts checks what an entry says about itself.
+func checkTexts(reference, reason string) error {
+	if err := checkText("a reference", reference); err != nil {
+		return err
+	}
+	return checkText("a reason", reason)
 }
 
 func checkText(what, text string) error {

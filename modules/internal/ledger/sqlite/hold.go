@@ -9,71 +9,12 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-const (
-	held    = "held"
-	settled = "settled"
-)
-
-// request is the part of a request's row that its settlement needs.
-type request struct {
-	id      string
-	account string
-	state   string
-	hold    int64
-	charge  int64
-	pending bool
-}
-
-// findRequest reports whether there is a request with this id.
-func findRequest(t *tx, id string) (r request, found bool, err error) {
-	r.id = id
-	err = t.query(`SELECT account, state, hold, charge, pending FROM requests WHERE id = ?`, func(row *sqlite.Stmt) error {
-		found = true
-		r.account, r.state = row.ColumnText(0), row.ColumnText(1)
-		r.hold, r.charge, r.pending = row.ColumnInt64(2), row.ColumnInt64(3), row.ColumnBool(4)
-		return nil
-	}, id)
-	return r, found, err
-}
-
 // Hold implements ledger.Store.
 func (s *Store) Hold(ctx context.Context, h ledger.Hold) (ledger.Balance, error) {
 	var b ledger.Balance
-	err := s.write(ctx, "hold", func(t *tx) error {
-		if h.Request == "" || h.Attempt.ID == "" || h.Microcents < 0 {
-			return fmt.Errorf("%w: a hold needs a request id, an attempt id and an amount that is not negative", ledger.ErrInvalid)
-		}
-		p, err := findPurse(t.conn, h.Account)
-		if err != nil {
-			return err
-		}
-		r, found, err := findRequest(t, h.Request)
-		if err != nil {
-			return err
-		}
-		if found {
-			b = p.Balance
-			if r.state == settled || r.account != h.Account {
-				return fmt.Errorf("%w: a request with this id, which is %s", ledger.ErrExists, r.state)
-			}
-			return nil
-		}
-		if !p.Covers(h.Microcents) {
-			return ledger.ErrInsufficient
-		}
-		now := s.opts.Now()
-		err = t.exec(`INSERT INTO requests (id, account, key, endpoint, profile, owner, state, hold, created)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			h.Request, h.Account, h.Key, h.Endpoint, h.Profile, s.opts.BootID, held, h.Microcents, now)
-		if err != nil {
-			return err
-		}
-		if err := s.addAttempt(t, h.Request, 1, h.Attempt); err != nil {
-			return err
-		}
-		p.Held += h.Microcents
-		b = p.Balance
-		return p.save(t)
+	err := s.perform(ctx, "hold", h.Request, "", func(t *tx) (err error) {
+		b, err = t.hold(&h)
+		return err
 	})
 	if err != nil {
 		return ledger.Balance{}, fmt.Errorf("holding credits for request %q: %w", h.Request, err)
@@ -81,60 +22,163 @@ func (s *Store) Hold(ctx context.Context, h ledger.Hold) (ledger.Balance, error)
 	return b, nil
 }
 
-// Begin implements ledger.Store.
-func (s *Store) Begin(ctx context.Context, id string, a ledger.Attempt, total int64) error {
-	err := s.write(ctx, "begin", func(t *tx) error {
-		if a.ID == "" || total < 0 {
-			return fmt.Errorf("%w: an attempt needs an id and a total that is not negative", ledger.ErrInvalid)
-		}
-		r, found, err := findRequest(t, id)
-		if err != nil {
-			return err
-		}
-		if !found || r.state != held {
-			return fmt.Errorf("%w: a running request with this id", ledger.ErrNotFound)
-		}
-		var seq int64
-		repeated := false
-		err = t.query(`SELECT seq, id = ? FROM attempts WHERE request = ?`, func(row *sqlite.Stmt) error {
-			seq = max(seq, row.ColumnInt64(0))
-			repeated = repeated || row.ColumnBool(1)
-			return nil
-		}, a.ID, id)
-		if err != nil || repeated {
-			return err
-		}
-		if more := total - r.hold; more > 0 {
-			if err := raise(t, r, more); err != nil {
-				return err
-			}
-		}
-		return s.addAttempt(t, id, seq+1, a)
-	})
+func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
+	var none ledger.Balance
+	if err := checkHold(h); err != nil {
+		return none, err
+	}
+	a, err := t.account(h.Account)
 	if err != nil {
-		return fmt.Errorf("beginning an attempt of request %q: %w", id, err)
+		return none, err
+	}
+	if r, ok := t.live[h.Request]; ok {
+		if r.account != h.Account {
+			return none, fmt.Errorf("%w: a request of another account with this id, which is running", ledger.ErrExists)
+		}
+		return a.Balance, nil
+	}
+	if _, found, err := t.settledRequest(h.Request); err != nil || found {
+		if err == nil {
+			err = fmt.Errorf("%w: a request with this id, which is settled", ledger.ErrExists)
+		}
+		return none, err
+	}
+	key, line, err := t.line(a, h.Key)
+	if err != nil {
+		return none, err
+	}
+	next, err := t.begun(h.Attempt)
+	if err != nil {
+		return none, err
+	}
+	if err := admit(a, line, t.opts.terms(a.plan), h.Microcents, h.Microcents, h.Tokens); err != nil {
+		return none, err
+	}
+	r := &running{
+		id: h.Request, account: a.id, accountN: a.n, key: key, owner: t.opts.BootID,
+		endpoint: h.Endpoint, profile: h.Profile, hold: h.Microcents,
+	}
+	t.change(a)
+	a.Held += h.Microcents
+	t.live[r.id] = r
+	return a.Balance, t.begin(r, next, h.Microcents)
+}
+
+func checkHold(h *ledger.Hold) error {
+	switch {
+	case h.Request == "" || h.Microcents < 0 || h.Tokens < 0:
+		return fmt.Errorf("%w: a hold needs a request id and amounts that are not negative", ledger.ErrInvalid)
+	case !isAttempt(h.Attempt.ID, h.Request, 1):
+		return fmt.Errorf("%w: attempt %q; the first attempt of this request is %q",
+			ledger.ErrInvalid, h.Attempt.ID, ledger.AttemptID(h.Request, 1))
 	}
 	return nil
 }
 
-// raise makes a hold larger.
-func raise(t *tx, r request, more int64) error {
-	p, err := findPurse(t.conn, r.account)
+// isAttempt is id == ledger.AttemptID(request, seq), without making that for the first nine.
+func isAttempt(id, request string, seq int64) bool {
+	if n := len(request); seq < 10 && len(id) == n+2 {
+		return id[:n] == request && id[n] == '.' && id[n+1] == byte('0'+seq)
+	}
+	return id == ledger.AttemptID(request, seq)
+}
+
+// Begin implements ledger.Store.
+func (s *Store) Begin(ctx context.Context, n ledger.Next) error {
+	err := s.perform(ctx, "begin", "", n.Attempt.ID, func(t *tx) error { return t.next(&n) })
+	if err != nil {
+		return fmt.Errorf("beginning an attempt of request %q: %w", n.Request, err)
+	}
+	return nil
+}
+
+func (t *tx) next(n *ledger.Next) error {
+	if n.Microcents < 0 || n.Tokens < 0 {
+		return fmt.Errorf("%w: an attempt needs amounts that are not negative", ledger.ErrInvalid)
+	}
+	r, ok := t.live[n.Request]
+	if !ok {
+		return fmt.Errorf("%w: a running request with this id", ledger.ErrNotFound)
+	}
+	a, err := t.account(r.account)
 	if err != nil {
 		return err
 	}
-	if !p.Covers(more) {
-		return ledger.ErrInsufficient
+	for i := range r.attempts {
+		if r.attempts[i].ID == n.Attempt.ID {
+			return nil
+		}
 	}
-	p.Held += more
-	if err := p.save(t); err != nil {
+	seq := int64(len(r.attempts)) + 1
+	if !isAttempt(n.Attempt.ID, r.id, seq) {
+		return fmt.Errorf("%w: attempt %q; the next attempt of this request is %q",
+			ledger.ErrInvalid, n.Attempt.ID, ledger.AttemptID(r.id, seq))
+	}
+	next, err := t.begun(n.Attempt)
+	if err != nil {
 		return err
 	}
-	return t.exec(`UPDATE requests SET hold = ? WHERE id = ?`, r.hold+more, r.id)
+	line, err := a.line(t.conn, r.key.root)
+	if err != nil {
+		return err
+	}
+	more := max(n.Microcents-r.hold, 0)
+	if err := admit(a, line, t.opts.terms(a.plan), more, n.Microcents, n.Tokens); err != nil {
+		return err
+	}
+	if more > 0 {
+		t.change(a)
+		a.Held += more
+		r.hold += more
+		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.hold, r.attempts[0].n); err != nil {
+			return err
+		}
+	}
+	return t.begin(r, next, 0)
 }
 
-func (s *Store) addAttempt(t *tx, request string, seq int64, a ledger.Attempt) error {
-	return t.exec(`INSERT INTO attempts (request, seq, id, owner, route, provider, model, price_version, created)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		request, seq, a.ID, s.opts.BootID, a.Route, a.Provider, a.Model, a.PriceVersion, s.opts.Now())
+// Check implements ledger.Store. It asks the writer only when a period has to be ended first.
+func (s *Store) Check(ctx context.Context, account, key string, microcents, tokens int64) error {
+	overdue := false
+	err := s.read(ctx, "check", func(conn *sqlite.Conn) error {
+		a, l, err := findPayer(conn, account, key)
+		if err != nil {
+			return err
+		}
+		if overdue = s.opts.overdue(a); overdue {
+			return nil
+		}
+		return admit(a, l, s.opts.terms(a.plan), microcents, microcents, tokens)
+	})
+	if err == nil && overdue {
+		err = s.write(ctx, "check", func(t *tx) error {
+			a, err := t.account(account)
+			if err != nil {
+				return err
+			}
+			_, l, err := t.line(a, key)
+			if err != nil {
+				return err
+			}
+			return admit(a, l, s.opts.terms(a.plan), microcents, microcents, tokens)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("checking an account: %w", err)
+	}
+	return nil
+}
+
+// findPayer reads an account and the line of one of its keys, at one moment.
+func findPayer(conn *sqlite.Conn, accountID, key string) (a *account, l *line, err error) {
+	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent, r.spent_before
+		FROM accounts AS a JOIN keys AS k ON k.account = a.n JOIN keys AS r ON r.n = k.root WHERE a.id = ? AND k.id = ?`,
+		func(row *sqlite.Stmt) error {
+			a, l = scanRow(row), scanLine(row, accountWidth)
+			return nil
+		}, accountID, key)
+	if err == nil && a == nil {
+		err = fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, key, accountID)
+	}
+	return a, l, err
 }

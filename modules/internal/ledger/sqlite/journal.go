@@ -6,52 +6,66 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// purse is the part of an account's row that money moves in: what it owns, and the head of its chain.
-type purse struct {
-	ledger.Balance
-	account string
-	head    [32]byte
-	entries int64
-}
+// entryFormat is the format of the entries that are made today.
+const entryFormat = 2
 
-func findPurse(conn *sqlite.Conn, account string) (purse, error) {
-	p, found := purse{account: account}, false
-	err := run(conn, `SELECT credits, held, accrued, head, entries FROM accounts WHERE id = ?`,
-		func(row *sqlite.Stmt) error {
-			p.Balance = ledger.Balance{Credits: row.ColumnInt64(0), Held: row.ColumnInt64(1), Accrued: row.ColumnInt64(2)}
-			p.head, p.entries, found = columnHash(row, 3), row.ColumnInt64(4), true
-			return nil
-		}, account)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, account)
-	}
-	return p, err
-}
+const insertEntry = `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
+	microcents, credits, accrued, created, format, prev, hash)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-func (p *purse) save(t *tx) error {
-	return t.exec(`UPDATE accounts SET credits = ?, held = ?, accrued = ?, head = ?, entries = ? WHERE id = ?`,
-		p.Credits, p.Held, p.Accrued, p.head, p.entries, p.account)
-}
-
-// post moves money: the caller says what and why, post what follows from it. The purse is to be saved after.
-func (p *purse) post(t *tx, e ledger.Entry) error {
-	after, err := p.Add(e.Microcents)
+// post moves money: the caller says what and why, post what follows from it. ErrInvalid, before anything has
+// changed, when the balance would leave its range.
+func (t *tx) post(a *account, e ledger.Entry) error {
+	after, err := a.Add(e.Microcents)
 	if err != nil {
 		return err
 	}
-	p.Balance = after
-	p.entries++
-	e.Account, e.Seq, e.Prev = p.account, p.entries, p.head
+	t.change(a)
+	before := a.last
+	t.lastEntry++
+	a.Balance = after
+	a.entries++
+	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = t.lastEntry, a.id, a.entries, e.Kind.Book(), entryFormat, a.head
 	e.Credits, e.Accrued = after.Credits, after.Accrued
-	p.head = e.Hash()
-	return t.exec(`INSERT INTO entries (account, seq, kind, request, reference, reason, microcents, credits, accrued, created, prev, hash)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.Account, e.Seq, string(e.Kind), optional(e.Request), optional(e.Reference), e.Reason,
-		e.Microcents, e.Credits, e.Accrued, e.Created, e.Prev, p.head)
+	a.head, a.last = e.Hash(), e.N
+
+	s := t.stmts.insertEntry
+	s.BindInt64(1, e.N)
+	s.BindInt64(2, a.n)
+	s.BindInt64(3, e.Seq)
+	if before == 0 {
+		s.BindNull(4)
+	} else {
+		s.BindInt64(4, before)
+	}
+	s.BindText(5, string(e.Kind))
+	s.BindText(6, string(e.Book))
+	bindOptional(s, 7, e.Request)
+	bindOptional(s, 8, e.Reference)
+	s.BindText(9, e.Reason)
+	s.BindText(10, e.Prices)
+	s.BindInt64(11, e.Microcents)
+	s.BindInt64(12, e.Credits)
+	s.BindInt64(13, e.Accrued)
+	s.BindInt64(14, e.Created.UnixNano())
+	s.BindInt64(15, e.Format)
+	s.BindBytes(16, e.Prev[:])
+	s.BindBytes(17, a.head[:])
+	return done(s)
+}
+
+// seen reports whether the account has an entry with this reference, of people's or of allotments.
+func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen bool, err error) {
+	if reference == "" {
+		return false, nil
+	}
+	err = run(t.conn, `SELECT 1 FROM entries
+		WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`,
+		func(*sqlite.Stmt) error { seen = true; return nil }, a.n, kind == ledger.Allotment, reference)
+	return seen, err
 }
 
 // AddCredit implements ledger.Store.
@@ -61,37 +75,31 @@ func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balanc
 		if c.Credits < 1 || c.Credits > ledger.MaxTopUp {
 			return fmt.Errorf("%w: a top-up has 1 to %d credits", ledger.ErrInvalid, int64(ledger.MaxTopUp))
 		}
-		if err := checkText("a reference", c.Reference); err != nil {
+		if err := checkTexts(c.Reference, c.Reason); err != nil {
 			return err
 		}
-		if err := checkText("a reason", c.Reason); err != nil {
-			return err
-		}
-		p, err := findPurse(t.conn, c.Account)
+		a, err := t.account(c.Account)
 		if err != nil {
 			return err
 		}
-		b = p.Balance
-		if c.Reference != "" {
-			seen := false
-			err := t.query(`SELECT 1 FROM entries WHERE account = ? AND reference = ?`,
-				func(*sqlite.Stmt) error { seen = true; return nil }, c.Account, c.Reference)
-			if err != nil || seen {
-				return err
-			}
+		b = a.Balance
+		if seen, err := t.seen(a, c.Reference, ledger.TopUp); err != nil || seen {
+			return err
 		}
-		err = p.post(t, ledger.Entry{
+		err = t.post(a, ledger.Entry{
 			Kind:       ledger.TopUp,
 			Reference:  c.Reference,
 			Reason:     c.Reason,
 			Microcents: c.Credits * ledger.MicrocentsPerCredit,
-			Created:    s.opts.Now(),
+			Created:    t.now(),
 		})
 		if err != nil {
 			return err
 		}
-		b, applied = p.Balance, true
-		return p.save(t)
+		b, applied = a.Balance, true
+		return t.act(ctx, "credit.add", a, a.id, nil, fields{
+			"credits": c.Credits, "reference": c.Reference, "reason": c.Reason, "balance_credits": b.Credits,
+		})
 	})
 	if err != nil {
 		return ledger.Balance{}, false, fmt.Errorf("adding credits: %w", err)
@@ -99,38 +107,86 @@ func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balanc
 	return b, applied, nil
 }
 
-// PriceVersion implements ledger.Store.
-func (s *Store) PriceVersion(ctx context.Context, route string, price config.Price) (version int64, err error) {
-	err = s.write(ctx, "price_version", func(t *tx) error {
-		if min(price.Input, price.CacheRead, price.CacheWrite, price.Output) < 0 {
-			return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
+// Correct implements ledger.Store.
+func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
+	err = s.write(ctx, "correct", func(t *tx) (err error) {
+		if c.Reason == "" {
+			return fmt.Errorf("%w: a correction needs a reason", ledger.ErrInvalid)
 		}
-		version = 0
-		var last config.Price
-		err := t.query(`SELECT version, input, cache_read, cache_write, output FROM prices
-			WHERE route = ? ORDER BY version DESC LIMIT 1`, func(row *sqlite.Stmt) error {
-			version, last = row.ColumnInt64(0), scanPrice(row, 1)
-			return nil
-		}, route)
-		if err != nil || version > 0 && last == price {
+		if err := checkTexts(c.Reference, c.Reason); err != nil {
 			return err
 		}
-		version++
-		return t.exec(`INSERT INTO prices (route, version, input, cache_read, cache_write, output, since) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, s.opts.Now())
+		if c.Request != "" {
+			b, applied, err = t.refund(ctx, c)
+		} else {
+			b, applied, err = t.adjust(ctx, c)
+		}
+		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("recording the price of route %q: %w", route, err)
+		return ledger.Balance{}, false, fmt.Errorf("correcting a balance: %w", err)
 	}
-	return version, nil
+	return b, applied, nil
 }
 
-// scanPrice reads four columns from col on.
-func scanPrice(row *sqlite.Stmt, col int) config.Price {
-	return config.Price{
-		Input:      row.ColumnInt64(col),
-		CacheRead:  row.ColumnInt64(col + 1),
-		CacheWrite: row.ColumnInt64(col + 2),
-		Output:     row.ColumnInt64(col + 3),
+func (t *tx) adjust(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
+	a, err := t.account(c.Account)
+	if err != nil {
+		return b, false, err
 	}
+	if seen, err := t.seen(a, c.Reference, ledger.Adjustment); err != nil || seen {
+		return a.Balance, false, err
+	}
+	if c.Microcents == 0 {
+		return b, false, fmt.Errorf("%w: an adjustment of nothing", ledger.ErrInvalid)
+	}
+	err = t.post(a, ledger.Entry{
+		Kind: ledger.Adjustment, Reference: c.Reference, Reason: c.Reason, Microcents: c.Microcents, Created: t.now(),
+	})
+	if err != nil {
+		return b, false, err
+	}
+	return a.Balance, true, t.act(ctx, "credit.adjust", a, a.id, nil, fields{
+		"microcents": c.Microcents, "reference": c.Reference, "reason": c.Reason, "balance_credits": a.Credits,
+	})
+}
+
+func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
+	r, found, err := t.settledRequest(c.Request)
+	switch {
+	case err != nil:
+		return b, false, err
+	case t.live[c.Request] != nil:
+		return b, false, fmt.Errorf("%w: request %q is running; refund it when it has ended", ledger.ErrInvalid, c.Request)
+	case !found || c.Account != "" && c.Account != r.account:
+		return b, false, fmt.Errorf("%w: request %q; when its detail was pruned, adjust the balance instead", ledger.ErrNotFound, c.Request)
+	}
+	a, err := t.account(r.account)
+	if err != nil {
+		return b, false, err
+	}
+	if seen, err := t.seen(a, c.Reference, ledger.Refund); err != nil || seen {
+		return a.Balance, false, err
+	}
+	left := r.charge - r.refunded
+	amount := c.Microcents
+	if amount == 0 {
+		amount = left
+	}
+	if amount < 1 || amount > left {
+		return b, false, fmt.Errorf("%w: a refund of %d microcents of request %q, which has %d left to refund",
+			ledger.ErrInvalid, amount, c.Request, left)
+	}
+	err = t.post(a, ledger.Entry{
+		Kind: ledger.Refund, Request: r.id, Reference: c.Reference, Reason: c.Reason, Microcents: amount, Created: t.now(),
+	})
+	if err != nil {
+		return b, false, err
+	}
+	if err := t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, r.refunded+amount, r.id); err != nil {
+		return b, false, err
+	}
+	return a.Balance, true, t.act(ctx, "credit.refund", a, r.id, fields{"refunded_microcents": r.refunded}, fields{
+		"refunded_microcents": r.refunded + amount, "reference": c.Reference, "reason": c.Reason, "balance_credits": a.Credits,
+	})
 }

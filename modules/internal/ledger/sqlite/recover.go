@@ -1,56 +1,64 @@
 package sqlite
 
 import (
+	"context"
+	"fmt"
 	"os"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// crashed is the reason of requests that recovery settled.
-const crashed = "crashed"
+const (
+	// crashed is the reason of requests that recovery settled.
+	crashed = "crashed"
+	// recoverBatch is how many requests one transaction of it settles.
+	recoverBatch = 500
+)
 
-// recover signs this process in and settles, at nothing and as pending, what dead owners left running
-// (GAP-99). We have the lock, so every owner but ourselves is dead. It is one transaction, and a second run
-// finds nothing to do.
-func (s *Store) recover() (err error) {
-	now := s.opts.Now()
-	defer func() { err = failure(err) }()
-	end, err := sqlitex.ImmediateTransaction(s.conn)
-	if err != nil {
-		return err
+// signIn records that this process admits requests.
+func (d *database) signIn() error {
+	err := run(d.conn, `INSERT INTO owners (boot_id, pid, started) VALUES (?, ?, ?)`, nil, d.opts.BootID, os.Getpid(), d.opts.Now())
+	return failure(err)
+}
+
+// Recover implements ledger.Store. We have the lock, so every owner but ourselves is dead.
+func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
+	var held int64
+	for more := true; more; {
+		var n, microcents int64
+		err := s.write(ctx, "recover", func(t *tx) (err error) {
+			n, microcents, err = t.releaseDead()
+			return err
+		})
+		if err != nil {
+			return requests, fmt.Errorf("recovering the ledger: %w", err)
+		}
+		requests, held = requests+n, held+microcents
+		more = n == recoverBatch
 	}
-	defer end(&err)
-	me := s.opts.BootID
-	if err := run(s.conn, `INSERT INTO owners (boot_id, pid, started) VALUES (?, ?, ?)`, nil, me, os.Getpid(), now); err != nil {
-		return err
+	if requests > 0 {
+		s.opts.Logger.Warn("an earlier process ended without settling; its holds are released and its requests wait for receipts",
+			"requests", requests, "held_microcents", held)
 	}
-	var holds, held int64
-	err = run(s.conn, `SELECT count(*), coalesce(sum(hold), 0) FROM requests WHERE state = 'held' AND owner <> ?`,
-		func(row *sqlite.Stmt) error {
-			holds, held = row.ColumnInt64(0), row.ColumnInt64(1)
-			return nil
-		}, me)
-	if err != nil || holds == 0 {
-		return err
+	return requests, nil
+}
+
+// releaseDead settles at nothing the next requests of other owners. Their attempts are unproven.
+func (t *tx) releaseDead() (requests, held int64, err error) {
+	var dead []*running
+	for _, r := range t.live {
+		if r.owner != t.opts.BootID {
+			dead = append(dead, r)
+		}
+		if len(dead) == recoverBatch {
+			break
+		}
 	}
-	err = run(s.conn, `UPDATE attempts SET outcome = 'unproven' WHERE outcome IS NULL AND request IN
-		(SELECT id FROM requests WHERE state = 'held' AND owner <> ?)`, nil, me)
-	if err != nil {
-		return err
+	for _, r := range dead {
+		if _, err := t.settle(&ledger.Settlement{Request: r.id, Reason: crashed}); err != nil {
+			return 0, 0, fmt.Errorf("releasing the hold of request %q: %w", r.id, err)
+		}
+		held += r.hold
 	}
-	err = run(s.conn, `UPDATE accounts SET held = held - d.hold FROM
-		(SELECT account, sum(hold) AS hold FROM requests WHERE state = 'held' AND owner <> ? GROUP BY account) AS d
-		WHERE accounts.id = d.account`, nil, me)
-	if err != nil {
-		return err
-	}
-	err = run(s.conn, `UPDATE requests SET state = 'settled', reason = ?, pending = 1, settled = ?
-		WHERE state = 'held' AND owner <> ?`, nil, crashed, now, me)
-	if err != nil {
-		return err
-	}
-	s.opts.Logger.Warn("an earlier process ended without settling; its holds are released and its requests wait for receipts",
-		"requests", holds, "held_microcents", held)
-	return nil
+	return int64(len(dead)), held, nil
 }

@@ -9,12 +9,16 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-//go:embed schema/1.sql
-var schema1 string
+var (
+	//go:embed schema/1.sql
+	schema1 string
+	//go:embed schema/2.sql
+	schema2 string
+)
 
 // migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
 // never edited; each of the later ones is written for a database that the one before it left.
-var migrations = []string{schema1}
+var migrations = []string{schema1, schema2}
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")

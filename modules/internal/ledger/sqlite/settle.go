@@ -3,91 +3,19 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// attempt is an attempt's row, with its price; outcome is "" while it runs.
-type attempt struct {
-	seq     int64
-	id      string
-	outcome ledger.Outcome
-	usage   llm.Usage
-	price   config.Price
-}
-
-// attemptsOf gives the attempts of a request in their order.
-func attemptsOf(conn *sqlite.Conn, request string, each func(attempt) error) error {
-	return run(conn, `SELECT a.seq, a.id, a.outcome, a.input, a.cache_read, a.cache_write, a.output, a.reasoning, a.estimated,
-		p.input, p.cache_read, p.cache_write, p.output
-		FROM attempts AS a JOIN prices AS p ON p.route = a.route AND p.version = a.price_version
-		WHERE a.request = ? ORDER BY a.seq`, func(row *sqlite.Stmt) error {
-		return each(attempt{
-			seq:     row.ColumnInt64(0),
-			id:      row.ColumnText(1),
-			outcome: ledger.Outcome(row.ColumnText(2)),
-			usage: llm.Usage{
-				Input:      columnCount(row, 3),
-				CacheRead:  columnCount(row, 4),
-				CacheWrite: columnCount(row, 5),
-				Output:     columnCount(row, 6),
-				Reasoning:  columnCount(row, 7),
-				Estimated:  row.ColumnBool(8),
-			},
-			price: scanPrice(row, 9),
-		})
-	}, request)
-}
-
-// bill is what a request costs by its attempts. Settling and verifying share it.
-type bill struct {
-	tally    ledger.Tally
-	unproven bool
-}
-
-func (b *bill) add(a attempt) error {
-	b.unproven = b.unproven || a.outcome == ledger.Unproven
-	return b.tally.Add(a.usage, a.price)
-}
-
-// total is the charge and whether it may still grow. A failure of the service stays free, whatever is proven
-// later.
-func (b *bill) total(free bool, surcharge int64) (microcents int64, pending bool, err error) {
-	if free {
-		return 0, false, nil
-	}
-	microcents, err = b.tally.Microcents()
-	return microcents + surcharge, b.unproven, err
-}
-
 // Settle implements ledger.Store.
 func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (ledger.Charge, error) {
 	var c ledger.Charge
-	err := s.write(ctx, "settle", func(t *tx) error {
-		results, err := resultsOf(st)
-		if err != nil {
-			return err
-		}
-		r, found, err := findRequest(t, st.Request)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return ledger.ErrNotFound
-		}
-		p, err := findPurse(t.conn, r.account)
-		if err != nil {
-			return err
-		}
-		if r.state == settled {
-			c = ledger.Charge{Microcents: r.charge, Pending: r.pending, Balance: p.Balance}
-			return nil
-		}
-		c, err = s.settle(t, st, r, &p, results)
+	err := s.write(ctx, "settle", func(t *tx) (err error) {
+		c, err = t.settle(&st)
 		return err
 	})
 	if err != nil {
@@ -96,105 +24,248 @@ func (s *Store) Settle(ctx context.Context, st ledger.Settlement) (ledger.Charge
 	return c, nil
 }
 
-// settle reads everything first, and then writes the attempts, the request, the entry and the account.
-func (s *Store) settle(t *tx, st ledger.Settlement, r request, p *purse, results map[string]ledger.Result) (ledger.Charge, error) {
-	var (
-		attempts []attempt
-		due      bill
-		zero     ledger.Charge
-	)
-	err := attemptsOf(t.conn, r.id, func(a attempt) error {
-		a = s.conclude(a, results[a.id])
-		attempts = append(attempts, a)
-		return due.add(a)
+func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
+	var none ledger.Charge
+	if err := checkSettlement(st); err != nil {
+		return none, err
+	}
+	r, ok := t.live[st.Request]
+	if !ok {
+		return t.settledBefore(st.Request)
+	}
+	a, err := t.account(r.account)
+	if err != nil {
+		return none, err
+	}
+	l, err := a.line(t.conn, r.key.root)
+	if err != nil {
+		return none, err
+	}
+	if err := t.conclude(r, st.Results); err != nil {
+		return none, err
+	}
+	due, err := billOf(r.attempts, st.Surcharge)
+	if err != nil {
+		return none, err
+	}
+	var p part
+	if !st.Free {
+		p = t.judge(a, st.ServiceLimit, due.microcents, due.tokens)
+	}
+	now := t.now()
+	entry, err := t.charge(a, l, p, ledger.Entry{
+		Kind: ledger.Charged, Request: r.id, Reason: st.Reason, Prices: due.prices, Created: now,
 	})
 	if err != nil {
-		return zero, err
+		return none, err
 	}
-	if err := known(attempts, st.Results); err != nil {
-		return zero, err
+	t.change(a)
+	a.Held -= r.hold
+	a.requests++
+	if err := t.end(r); err != nil {
+		return none, err
 	}
-	charge, pending, err := due.total(st.Free, st.Surcharge)
-	if err != nil {
-		return zero, err
+	pending := due.unproven && !st.Free
+	if err := t.record(r, st, p, pending, now, entry); err != nil {
+		return none, err
 	}
-
-	for _, a := range attempts {
-		u := a.usage
-		err := t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, estimated = ?
-			WHERE request = ? AND seq = ?`,
-			string(a.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated, r.id, a.seq)
-		if err != nil {
-			return zero, err
-		}
-	}
-	now := s.opts.Now()
-	err = t.exec(`UPDATE requests SET state = ?, status = ?, reason = ?, free = ?, surcharge = ?, charge = ?, pending = ?, settled = ?
-		WHERE id = ?`, settled, st.Status, st.Reason, st.Free, st.Surcharge, charge, pending, now, r.id)
-	if err != nil {
-		return zero, err
-	}
-	p.Held -= r.hold
-	if charge > 0 {
-		err := p.post(t, ledger.Entry{
-			Kind: ledger.Charged, Request: r.id, Reason: st.Reason, Microcents: -charge, Created: now,
-		})
-		if err != nil {
-			return zero, err
-		}
-	}
-	return ledger.Charge{Microcents: charge, Pending: pending, Balance: p.Balance}, p.save(t)
+	return ledger.Charge{Microcents: p.charge, Waived: p.waived, Pending: pending, Balance: a.Balance}, nil
 }
 
-// conclude ends an attempt. What a provider says never stops a settlement, for that would keep the hold: a
-// usage that cannot be priced proves nothing. r is the zero Result for an attempt that nobody reported on.
-func (s *Store) conclude(a attempt, r ledger.Result) attempt {
-	a.outcome = r.Outcome
-	if r.Usage != nil {
-		var err error
-		if _, err = ledger.Cost(*r.Usage, a.price); err == nil {
-			a.usage = *r.Usage
-		} else {
-			s.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.id, "error", err)
-			a.outcome = ledger.Unproven
-		}
-	}
-	if a.outcome == "" || a.outcome == ledger.Finished && !a.usage.Known() {
-		a.outcome = ledger.Unproven
-	}
-	return a
+// unanswered settles a request whose hold was committed when nobody waited for it any more: its call was
+// never made.
+func unanswered(id string) *ledger.Settlement {
+	return &ledger.Settlement{Request: id, Reason: "hold_not_answered", Free: true, Results: []ledger.Result{
+		{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.NotMade},
+	}}
 }
 
-// resultsOf checks what a settlement says by itself, and indexes its results by attempt.
-func resultsOf(st ledger.Settlement) (map[string]ledger.Result, error) {
+// checkSettlement checks what a settlement says by itself.
+func checkSettlement(st *ledger.Settlement) error {
 	if st.Surcharge < 0 || st.Surcharge > ledger.MaxCharge {
-		return nil, fmt.Errorf("%w: a surcharge of %d microcents", ledger.ErrInvalid, st.Surcharge)
+		return fmt.Errorf("%w: a surcharge of %d microcents", ledger.ErrInvalid, st.Surcharge)
 	}
-	results := make(map[string]ledger.Result, len(st.Results))
-	for _, r := range st.Results {
+	for i, r := range st.Results {
 		switch r.Outcome {
 		case ledger.Finished, ledger.Failed, ledger.Unproven, ledger.NotMade:
 		default:
-			return nil, fmt.Errorf("%w: outcome %q of attempt %q", ledger.ErrInvalid, r.Outcome, r.Attempt)
+			return fmt.Errorf("%w: outcome %q of attempt %q", ledger.ErrInvalid, r.Outcome, r.Attempt)
 		}
-		if _, twice := results[r.Attempt]; twice {
-			return nil, fmt.Errorf("%w: two results of attempt %q", ledger.ErrInvalid, r.Attempt)
+		for _, other := range st.Results[:i] {
+			if other.Attempt == r.Attempt {
+				return fmt.Errorf("%w: two results of attempt %q", ledger.ErrInvalid, r.Attempt)
+			}
 		}
-		results[r.Attempt] = r
 	}
-	return results, nil
+	return nil
 }
 
-// known refuses results of attempts that the request never began.
-func known(attempts []attempt, results []ledger.Result) error {
+// conclude ends the attempts of a running request. What a provider says never stops a settlement, for that
+// would keep the hold: a usage that cannot be priced proves nothing.
+//
+// It changes the attempts where they are. A settlement that is refused after it leaves nothing behind that
+// the next one does not set anew.
+func (t *tx) conclude(r *running, results []ledger.Result) error {
+	for i := range r.attempts {
+		a := &r.attempts[i]
+		a.outcome, a.usage = ledger.Unproven, llm.Usage{}
+		if t.unmade[a.ID] {
+			a.outcome = ledger.NotMade
+		}
+	}
 results:
-	for _, r := range results {
-		for _, a := range attempts {
-			if a.id == r.Attempt {
+	for _, res := range results {
+		for i := range r.attempts {
+			if r.attempts[i].ID == res.Attempt {
+				t.concludeOne(&r.attempts[i], res)
 				continue results
 			}
 		}
-		return fmt.Errorf("%w: attempt %q of this request", ledger.ErrNotFound, r.Attempt)
+		return fmt.Errorf("%w: attempt %q of this request", ledger.ErrNotFound, res.Attempt)
 	}
 	return nil
+}
+
+func (t *tx) concludeOne(a *attempt, r ledger.Result) {
+	a.outcome = r.Outcome
+	if r.Usage != nil {
+		if _, err := ledger.Cost(*r.Usage, a.price); err != nil {
+			t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
+			a.outcome = ledger.Unproven
+			return
+		}
+		a.usage = *r.Usage
+	}
+	if a.outcome == ledger.Finished && !a.usage.Known() {
+		a.outcome = ledger.Unproven
+	}
+}
+
+const insertRequest = `INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
+	surcharge, charge, waived, tokens, pending, created, settled, entry)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// record writes a request that ended, with its attempts. entry is the number of its charge, 0 without one.
+func (t *tx) record(r *running, st *ledger.Settlement, p part, pending bool, now time.Time, entry int64) error {
+	s := t.stmts.insertRequest
+	s.BindText(1, r.id)
+	s.BindInt64(2, r.accountN)
+	s.BindInt64(3, r.key.n)
+	s.BindText(4, r.owner)
+	s.BindText(5, r.endpoint)
+	s.BindText(6, r.profile)
+	s.BindInt64(7, r.hold)
+	s.BindInt64(8, int64(st.Status))
+	s.BindText(9, st.Reason)
+	s.BindBool(10, st.Free)
+	s.BindBool(11, st.ServiceLimit)
+	s.BindInt64(12, st.Surcharge)
+	s.BindInt64(13, p.charge)
+	s.BindInt64(14, p.waived)
+	s.BindInt64(15, p.tokens)
+	s.BindBool(16, pending)
+	s.BindInt64(17, r.attempts[0].created.UnixNano())
+	s.BindInt64(18, now.UnixNano())
+	if entry == 0 {
+		s.BindNull(19)
+	} else {
+		s.BindInt64(19, entry)
+	}
+	if err := done(s); err != nil {
+		return err
+	}
+	t.settled.add(r.id)
+	for i := range r.attempts {
+		a := &r.attempts[i]
+		if err := t.recordAttempt(r.id, int64(i)+1, a); err != nil {
+			return err
+		}
+		if pending && a.outcome == ledger.Unproven {
+			err := t.exec(`INSERT INTO waiting (provider, created, request, seq, route) VALUES (?, ?, ?, ?, ?)`,
+				a.Provider, a.created, r.id, i+1, a.Route)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const insertAttempt = `INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome,
+	input, cache_read, cache_write, output, reasoning, estimated, created)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+func (t *tx) recordAttempt(request string, seq int64, a *attempt) error {
+	s := t.stmts.insertAttempt
+	s.BindText(1, request)
+	s.BindInt64(2, seq)
+	s.BindText(3, a.Route)
+	s.BindText(4, a.Provider)
+	s.BindText(5, a.Model)
+	s.BindInt64(6, a.PriceVersion)
+	s.BindText(7, string(a.outcome))
+	bindCount(s, 8, a.usage.Input)
+	bindCount(s, 9, a.usage.CacheRead)
+	bindCount(s, 10, a.usage.CacheWrite)
+	bindCount(s, 11, a.usage.Output)
+	bindCount(s, 12, a.usage.Reasoning)
+	s.BindBool(13, a.usage.Estimated)
+	s.BindInt64(14, a.created.UnixNano())
+	return done(s)
+}
+
+// settledBefore is the answer to a settlement of a request that does not run.
+func (t *tx) settledBefore(id string) (ledger.Charge, error) {
+	s, found, err := t.settledRequest(id)
+	switch {
+	case err != nil:
+		return ledger.Charge{}, err
+	case !found:
+		return ledger.Charge{}, fmt.Errorf("%w: a request with this id", ledger.ErrNotFound)
+	}
+	a, err := t.account(s.account)
+	if err != nil {
+		return ledger.Charge{}, err
+	}
+	return s.result(a), nil
+}
+
+// settledRequest is the part of a settled request's row that later operations need.
+type settledRequest struct {
+	id           string
+	account      string // id
+	key          int64
+	serviceLimit bool
+	surcharge    int64
+	charge       int64
+	waived       int64
+	refunded     int64
+	pending      bool
+}
+
+func (s *settledRequest) result(a *account) ledger.Charge {
+	return ledger.Charge{Microcents: s.charge, Waived: s.waived, Pending: s.pending, Balance: a.Balance}
+}
+
+func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error) {
+	if t.settled.unknown(id) {
+		return s, false, nil
+	}
+	err = run(t.conn, `SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending
+		FROM requests AS r JOIN accounts AS a ON a.n = r.account WHERE r.id = ?`, func(row *sqlite.Stmt) error {
+		found = true
+		s = settledRequest{
+			id:           id,
+			account:      row.ColumnText(0),
+			key:          row.ColumnInt64(1),
+			serviceLimit: row.ColumnBool(2),
+			surcharge:    row.ColumnInt64(3),
+			charge:       row.ColumnInt64(4),
+			waived:       row.ColumnInt64(5),
+			refunded:     row.ColumnInt64(6),
+			pending:      row.ColumnBool(7),
+		}
+		return nil
+	}, id)
+	return s, found, err
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +14,11 @@ import (
 
 	"github.com/gofrs/flock"
 	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// readers is how many connections read beside the one that writes.
+// readers is how many connections answer short questions beside the one that writes.
 const readers = 4
 
 // Options say where the ledger is and whose clock and chance it uses.
@@ -33,11 +31,15 @@ type Options struct {
 	Now func() time.Time
 	// Rand is where ids come from. Default: crypto/rand.
 	Rand io.Reader
-	// Logger gets what happened without a caller: recovery, and usage that could not be priced. Default:
-	// slog.Default.
+	// Terms are what a plan gives and allows now. It is asked at every operation, on the writer's goroutine, and
+	// must not call the ledger. Default: nothing is limited, and periods stay as they are.
+	Terms func(plan string) ledger.Terms
+	// Patience is how long an operation may wait for the disk, or for another program that writes to the
+	// file, before its caller is told ErrUnavailable. Lists and verifications take their time. Default: 5 s.
+	Patience time.Duration
+	// Logger gets what happened without a caller: recovery, usage that could not be priced, a file that cannot
+	// be written. Default: slog.Default.
 	Logger *slog.Logger
-	// BusyTimeout is how long to wait for another program that writes to the file. Default: 5 s.
-	BusyTimeout time.Duration
 	// Observe is told of each operation, by its name in snake case, how long its caller waited and how
 	// many shared its commit (0 for a read). It is called on the caller's goroutine. Default: nobody.
 	Observe func(operation string, d time.Duration, batch int)
@@ -56,8 +58,8 @@ func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.BusyTimeout == 0 {
-		o.BusyTimeout = 5 * time.Second
+	if o.Patience == 0 {
+		o.Patience = 5 * time.Second
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration, int) {}
@@ -66,18 +68,19 @@ func (o *Options) fill() {
 
 // Store is a ledger in an SQLite file.
 type Store struct {
+	*books
 	opts    Options
 	lock    *flock.Flock
-	conn    *sqlite.Conn // the writer's
+	db      *database // the writer's once it runs
 	writer  *writer
-	readers *sqlitex.Pool
+	readers *pool
 
 	closing  sync.Once
 	closeErr error
 }
 
-// Open locks the ledger for this process, creates or migrates it, and releases the holds that dead processes
-// left. It returns ErrLocked when another process has it and ErrVersion when this fareway cannot read it.
+// Open locks the ledger for this process and creates or migrates it. Holds that dead processes left stay until
+// Recover. It returns ErrLocked when another process has it and ErrVersion when this fareway cannot read it.
 func Open(opts Options) (_ *Store, err error) {
 	opts.fill()
 	if opts.Path, err = resolve(opts.Path); err != nil {
@@ -92,56 +95,33 @@ func Open(opts Options) (_ *Store, err error) {
 	if s.lock, err = lock(opts.Path, opts.BootID); err != nil {
 		return nil, err
 	}
-	if err := s.openWriter(); err != nil {
+	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("opening the ledger %s: %w", opts.Path, err)
 	}
-	if err := s.recover(); err != nil {
-		return nil, fmt.Errorf("recovering the ledger %s: %w", opts.Path, err)
-	}
-	s.readers, err = sqlitex.NewPool(opts.Path, sqlitex.PoolOptions{
-		Flags:    sqlite.OpenReadOnly,
-		PoolSize: readers,
-		PrepareConn: func(conn *sqlite.Conn) error {
-			conn.SetBusyTimeout(opts.BusyTimeout)
-			return nil
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("opening the ledger %s: %w", opts.Path, failure(err))
-	}
-	s.writer = startWriter(s.conn)
 	return s, nil
 }
 
-func (s *Store) openWriter() error {
+func (s *Store) open() error {
 	created, err := create(s.opts.Path)
 	if err != nil {
 		return err
 	}
-	if s.conn, err = sqlite.OpenConn(s.opts.Path, sqlite.OpenReadWrite); err != nil {
-		return failure(err)
-	}
-	s.conn.SetBusyTimeout(s.opts.BusyTimeout)
-	version, err := schemaVersion(s.conn)
-	if err != nil {
-		return err
-	}
-	for _, pragma := range []string{
-		`PRAGMA journal_mode = wal`,
-		`PRAGMA synchronous = full`, // each commit is on the disk before it is answered
-		`PRAGMA foreign_keys = on`,
-		`PRAGMA journal_size_limit = 67108864`,
-	} {
-		if err := run(s.conn, pragma, nil); err != nil {
-			return fmt.Errorf("setting up: %w", failure(err))
-		}
-	}
-	if err := migrate(s.conn, version); err != nil {
+	if s.db, err = openDatabase(&s.opts); err != nil {
 		return err
 	}
 	if created {
-		return syncDir(filepath.Dir(s.opts.Path))
+		if err := syncDir(filepath.Dir(s.opts.Path)); err != nil {
+			return err
+		}
 	}
+	if err := s.db.signIn(); err != nil {
+		return err
+	}
+	if s.readers, err = newPool(s.opts.Path, readers, s.opts.Patience); err != nil {
+		return err
+	}
+	s.books = newBooks(s.opts.Path, s.opts.Patience, s.opts.Observe, s.read)
+	s.writer = startWriter(s.db, s.opts.Patience)
 	return nil
 }
 
@@ -170,19 +150,22 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// Close finishes the operations that wait and lets the lock go. Live holds stay; the next Open releases them.
-// Operations after it return ErrUnavailable.
+// Close finishes the operations that wait and lets the lock go. Live holds stay; the next process releases
+// them. Operations after it return ErrUnavailable.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
+		if s.books != nil {
+			s.books.close()
+		}
 		if s.writer != nil {
 			s.writer.close()
 		}
 		var errs []error
 		if s.readers != nil {
-			errs = append(errs, s.readers.Close())
+			errs = append(errs, s.readers.close())
 		}
-		if s.conn != nil {
-			errs = append(errs, s.conn.Close())
+		if s.db != nil {
+			errs = append(errs, s.db.close())
 		}
 		if s.lock != nil {
 			errs = append(errs, s.lock.Unlock())
@@ -196,36 +179,27 @@ func (s *Store) Close() error {
 
 // write runs an operation through the writer: durable when it returns nil.
 func (s *Store) write(ctx context.Context, operation string, fn func(*tx) error) error {
+	return s.perform(ctx, operation, "", "", fn)
+}
+
+// perform is write for an operation that makes a hold for a request, or begins an attempt: see operation.
+func (s *Store) perform(ctx context.Context, name, holds, begins string, fn func(*tx) error) error {
 	start := s.opts.Now()
-	batch, err := s.writer.do(ctx, fn)
-	s.opts.Observe(operation, s.opts.Now().Sub(start), batch)
+	batch, err := s.writer.do(ctx, holds, begins, fn)
+	s.opts.Observe(name, s.opts.Now().Sub(start), batch)
 	return err
 }
 
-// read runs an operation on a connection that cannot write; it sees what was committed before it began.
+// read runs a short operation on a connection that cannot write; it sees what was committed before it began.
 func (s *Store) read(ctx context.Context, operation string, fn func(*sqlite.Conn) error) error {
 	start := s.opts.Now()
 	defer func() { s.opts.Observe(operation, s.opts.Now().Sub(start), 0) }()
-	conn, err := s.readers.Take(ctx)
-	if err == nil {
-		defer s.readers.Put(conn)
-		err = fn(conn)
-	} else {
-		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	conn, err := s.readers.take(ctx)
+	if err != nil {
+		return err
 	}
-	if err != nil && ctx.Err() != nil {
-		return gaveUp(ctx) // rather than SQLite's word for it
-	}
-	return failure(err)
-}
-
-// newID makes an id of 96 random bits.
-func (s *Store) newID(prefix string) (string, error) {
-	var b [12]byte
-	if _, err := io.ReadFull(s.opts.Rand, b[:]); err != nil {
-		return "", fmt.Errorf("making an id: %w", err)
-	}
-	return prefix + hex.EncodeToString(b[:]), nil
+	defer s.readers.put(conn)
+	return failure(fn(conn))
 }
 
 var _ ledger.Store = (*Store)(nil)

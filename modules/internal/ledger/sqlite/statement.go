@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -51,21 +52,19 @@ func bind(stmt *sqlite.Stmt, i int, a any) error {
 		stmt.BindBool(i, v)
 	case [32]byte:
 		stmt.BindBytes(i, v[:])
+	case ledger.Digest:
+		stmt.BindBytes(i, v[:])
 	case time.Time:
 		stmt.BindInt64(i, v.UnixNano())
 	case *int64:
-		if v == nil {
-			stmt.BindNull(i)
-		} else {
-			stmt.BindInt64(i, *v)
-		}
+		bindCount(stmt, i, v)
 	default:
 		return fmt.Errorf("binding parameter %d: no rule for %T", i, a)
 	}
 	return nil
 }
 
-// optional stores "" as NULL, which unique indexes pass over.
+// optional stores "" as NULL, which partial indexes pass over.
 func optional(s string) any {
 	if s == "" {
 		return nil
@@ -73,8 +72,49 @@ func optional(s string) any {
 	return s
 }
 
+// optionalTime stores the zero time as NULL.
+func optionalTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+func bindOptional(stmt *sqlite.Stmt, i int, s string) {
+	if s == "" {
+		stmt.BindNull(i)
+		return
+	}
+	stmt.BindText(i, s)
+}
+
+func bindCount(stmt *sqlite.Stmt, i int, n *int64) {
+	if n == nil {
+		stmt.BindNull(i)
+		return
+	}
+	stmt.BindInt64(i, *n)
+}
+
+// done executes a statement that has its values and gives no rows, and makes it ready for the next ones.
+func done(stmt *sqlite.Stmt) error {
+	_, err := stmt.Step()
+	if reset := stmt.Reset(); err == nil {
+		err = reset
+	}
+	return err
+}
+
 func columnTime(row *sqlite.Stmt, col int) time.Time {
 	return time.Unix(0, row.ColumnInt64(col)).UTC()
+}
+
+// columnOptionalTime reads NULL as the zero time.
+func columnOptionalTime(row *sqlite.Stmt, col int) time.Time {
+	if row.ColumnIsNull(col) {
+		return time.Time{}
+	}
+	return columnTime(row, col)
 }
 
 func columnCount(row *sqlite.Stmt, col int) *int64 {
@@ -85,9 +125,19 @@ func columnCount(row *sqlite.Stmt, col int) *int64 {
 	return &n
 }
 
-func columnHash(row *sqlite.Stmt, col int) (h [32]byte) {
+func columnHash(row *sqlite.Stmt, col int) (h ledger.Digest) {
 	row.ColumnBytes(col, h[:])
 	return h
+}
+
+// scanPrice reads four columns from col on.
+func scanPrice(row *sqlite.Stmt, col int) config.Price {
+	return config.Price{
+		Input:      row.ColumnInt64(col),
+		CacheRead:  row.ColumnInt64(col + 1),
+		CacheWrite: row.ColumnInt64(col + 2),
+		Output:     row.ColumnInt64(col + 3),
+	}
 }
 
 // failure puts SQLite's errors into the ledger's terms. A constraint tells about the operation; everything
@@ -97,9 +147,7 @@ func failure(err error) error {
 		return err
 	}
 	switch code := sqlite.ErrCode(err); {
-	case code == sqlite.ResultConstraintForeignKey:
-		return fmt.Errorf("%w: the account, key or price version that it names: %w", ledger.ErrNotFound, err)
-	case code == sqlite.ResultConstraintUnique, code == sqlite.ResultConstraintPrimaryKey:
+	case code == sqlite.ResultConstraintUnique, code == sqlite.ResultConstraintPrimaryKey, code == sqlite.ResultConstraintRowID:
 		return fmt.Errorf("%w: %w", ledger.ErrExists, err)
 	case code.ToPrimary() == sqlite.ResultConstraint:
 		return err
@@ -109,7 +157,10 @@ func failure(err error) error {
 
 // domain reports whether the ledger itself decided on err.
 func domain(err error) bool {
-	for _, e := range [...]error{ledger.ErrNotFound, ledger.ErrExists, ledger.ErrInvalid, ledger.ErrInsufficient, ledger.ErrUnavailable} {
+	for _, e := range [...]error{
+		ledger.ErrNotFound, ledger.ErrExists, ledger.ErrInvalid, ledger.ErrUnavailable, ledger.ErrUsage,
+		ledger.ErrInsufficient, ledger.ErrSpendCap, ledger.ErrTokenBudget, ledger.ErrKeySpendCap,
+	} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -2,86 +2,124 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
-
-	"zombiezen.com/go/sqlite"
+	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 const (
 	queueLen = 1024 // operations that may wait; more of them wait to get in
-	maxBatch = 256  // operations in one commit
+	maxBatch = 512  // operations in one commit
+	// retryRelease is how long the writer waits until it tries again to release holds that nobody waited for.
+	retryRelease = 100 * time.Millisecond
 )
 
-// tx is what an operation sees of the transaction it runs in.
-type tx struct {
-	conn  *sqlite.Conn
-	wrote bool // by the running operation
-}
-
-func (t *tx) query(query string, row func(*sqlite.Stmt) error, args ...any) error {
-	return run(t.conn, query, row, args...)
-}
-
-func (t *tx) exec(query string, args ...any) error {
-	t.wrote = true
-	return run(t.conn, query, nil, args...)
-}
-
-// Of an operation's life: whoever moves it out of queued decides whether it runs.
+// Of an operation's life: whoever moves it out of queued decides whether it runs, and whoever moves it out of
+// taken whether its caller hears of it.
 const (
-	queued int32 = iota
+	queued    int32 = iota
+	cancelled       // its caller gave up before it ran
 	taken
-	cancelled
+	abandoned // its caller gave up while it ran
+	answered
 )
 
 type operation struct {
-	// run may be called twice: again and alone, when a neighbour in its batch failed half way. So it
-	// sets its results anew each time.
-	run   func(*tx) error
+	// run may be called again, when the transaction was rolled back because of a neighbour. So it sets its
+	// results anew each time.
+	run func(*tx) error
+	// holds is the request that it makes a hold for, begins the attempt that it records. When its caller has
+	// given up, nobody else would give the hold back or say that the attempt was never made.
+	holds, begins string
+
 	state atomic.Int32
-	done  chan struct{} // closed when err and batch are set
+	done  chan struct{} // gets one value when err and batch are set
+	timer *time.Timer
 	err   error
 	batch int
 }
 
-// writer owns the one connection that writes. It takes all the operations that wait, runs them in one
+var operations = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &operation{done: make(chan struct{}, 1), timer: timer}
+}}
+
+// release gives back an operation that the writer does not have.
+func (op *operation) release() {
+	op.timer.Stop()
+	op.run, op.holds, op.begins, op.err = nil, "", "", nil
+	op.state.Store(queued)
+	operations.Put(op)
+}
+
+// writer owns the database's one connection that writes. It takes all the operations that wait, runs them in one
 // transaction and commits once (group commit), then answers them all: an answer means durable.
 type writer struct {
-	conn  *sqlite.Conn
-	queue chan *operation
-	ended chan struct{}
+	db       *database
+	patience time.Duration
+	queue    chan *operation
+	ended    chan struct{}
 
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
+
+	// The writer's own: requests whose hold was committed after its caller had given up.
+	orphans map[string]struct{}
 }
 
-func startWriter(conn *sqlite.Conn) *writer {
-	w := &writer{conn: conn, queue: make(chan *operation, queueLen), ended: make(chan struct{})}
+func startWriter(db *database, patience time.Duration) *writer {
+	w := &writer{
+		db: db, patience: patience, queue: make(chan *operation, queueLen), ended: make(chan struct{}),
+		orphans: make(map[string]struct{}),
+	}
 	go w.loop()
 	return w
 }
 
-// do runs one operation and returns how many shared its commit. When ctx ends while the operation waits, it
-// never runs; once it is in a transaction, its true outcome is waited for.
-func (w *writer) do(ctx context.Context, fn func(*tx) error) (batch int, err error) {
-	op := &operation{run: fn, done: make(chan struct{})}
+// do runs one operation and returns how many shared its commit. holds and begins are as in operation.
+//
+// When ctx ends while the operation waits, it never runs; once it is in a transaction, its true outcome is
+// waited for. Neither takes longer than the writer's patience.
+func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) error) (batch int, err error) {
+	op, _ := operations.Get().(*operation)
+	op.run, op.holds, op.begins = run, holds, begins
+	op.timer.Reset(w.patience)
 	if err := w.send(ctx, op); err != nil {
+		op.release()
 		return 0, err
 	}
 	select {
 	case <-op.done:
+		return op.result()
 	case <-ctx.Done():
 		if op.state.CompareAndSwap(queued, cancelled) {
 			return 0, gaveUp(ctx)
 		}
-		<-op.done
+		select {
+		case <-op.done:
+			return op.result()
+		case <-op.timer.C:
+		}
+	case <-op.timer.C:
 	}
-	return op.batch, op.err
+	if op.state.CompareAndSwap(queued, cancelled) || op.state.CompareAndSwap(taken, abandoned) {
+		return 0, w.tooSlow()
+	}
+	<-op.done
+	return op.result()
+}
+
+func (op *operation) result() (batch int, err error) {
+	batch, err = op.batch, op.err
+	op.release()
+	return batch, err
 }
 
 func (w *writer) send(ctx context.Context, op *operation) error {
@@ -96,13 +134,24 @@ func (w *writer) send(ctx context.Context, op *operation) error {
 	select {
 	case w.queue <- op:
 		return nil
+	default:
+	}
+	select {
+	case w.queue <- op:
+		return nil
 	case <-ctx.Done():
 		return gaveUp(ctx)
+	case <-op.timer.C:
+		return w.tooSlow()
 	}
 }
 
 func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))
+}
+
+func (w *writer) tooSlow() error {
+	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, w.patience)
 }
 
 // close runs what is queued and ends the writer.
@@ -119,81 +168,131 @@ func (w *writer) close() {
 func (w *writer) loop() {
 	defer close(w.ended)
 	batch := make([]*operation, 0, maxBatch)
-	for op := range w.queue {
-		// Callers that are about to queue get their turn: not a wait, only a place in this commit.
-		runtime.Gosched()
-		batch = take(batch[:0], op)
-		for more := true; more && len(batch) < maxBatch; {
-			select {
-			case op, ok := <-w.queue:
-				if more = ok; ok {
-					batch = take(batch, op)
-				}
-			default:
-				more = false
+	for {
+		op, open := w.next()
+		if op != nil {
+			// Callers that are about to queue get their turn: not a wait, only a place in this commit.
+			runtime.Gosched()
+			batch = w.take(batch[:0], op)
+			w.commit(batch)
+			clear(batch)
+		}
+		// A hold that is repeated in the commit that has just been is somebody's again.
+		if len(w.orphans) > 0 {
+			w.releaseOrphans()
+		}
+		if len(w.db.unmade) > 0 {
+			w.db.forgetUnmade()
+		}
+		if !open {
+			return
+		}
+	}
+}
+
+// next waits for an operation; nil when the time has come to look after orphans.
+func (w *writer) next() (op *operation, open bool) {
+	if len(w.orphans) == 0 {
+		op, open = <-w.queue
+		return op, open
+	}
+	timer := time.NewTimer(retryRelease)
+	defer timer.Stop()
+	select {
+	case op, open = <-w.queue:
+		return op, open
+	case <-timer.C:
+		return nil, true
+	}
+}
+
+// take collects what waits behind op.
+func (w *writer) take(batch []*operation, op *operation) []*operation {
+	for {
+		if op.state.CompareAndSwap(queued, taken) {
+			batch = append(batch, op)
+		}
+		if len(batch) == maxBatch {
+			return batch
+		}
+		var ok bool
+		select {
+		case op, ok = <-w.queue:
+			if !ok {
+				return batch
 			}
-		}
-		if len(batch) == 0 {
-			continue
-		}
-		w.commit(batch)
-		for _, op := range batch {
-			op.batch = len(batch)
-			close(op.done)
+		default:
+			return batch
 		}
 	}
 }
 
-func take(batch []*operation, op *operation) []*operation {
-	if !op.state.CompareAndSwap(queued, taken) {
-		return batch
-	}
-	return append(batch, op)
-}
-
-// commit runs a batch in one transaction. An operation that fails before it wrote anything has simply its
-// answer; one that fails later takes the transaction with it, and then each runs in one of its own.
+// commit runs a batch and answers it. An operation that fails after it has changed something takes the
+// transaction with it; then it runs alone, and the others without it.
 func (w *writer) commit(batch []*operation) {
-	if w.together(batch) {
+	together := slices.Clone(batch)
+	var alone []*operation
+	for len(together) > 0 {
+		culprit := w.db.transact(together)
+		if culprit < 0 {
+			break
+		}
+		alone = append(alone, together[culprit])
+		together = slices.Delete(together, culprit, culprit+1)
+	}
+	for i := range alone {
+		w.db.transact(alone[i : i+1])
+	}
+	for _, op := range batch {
+		w.answer(op, len(batch))
+	}
+}
+
+func (w *writer) answer(op *operation, batch int) {
+	op.batch = batch
+	if op.state.CompareAndSwap(taken, answered) {
+		if op.err == nil {
+			w.claim(op)
+		}
+		op.done <- struct{}{}
 		return
 	}
-	for _, op := range batch {
-		w.together([]*operation{op})
+	if op.err == nil && op.holds != "" {
+		w.orphans[op.holds] = struct{}{}
+	}
+	if op.err == nil && op.begins != "" {
+		w.db.unmade[op.begins] = true
 	}
 }
 
-// together returns false when the batch was rolled back and is to be run one by one.
-func (w *writer) together(batch []*operation) bool {
-	fail := func(err error) bool {
-		w.rollback()
-		for _, op := range batch {
-			op.err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
-		}
-		return true
+// claim is for a hold or an attempt that somebody knows of: it is no orphan, whoever gave up on it before.
+func (w *writer) claim(op *operation) {
+	if op.holds != "" && len(w.orphans) > 0 {
+		delete(w.orphans, op.holds)
 	}
-	if err := run(w.conn, `BEGIN IMMEDIATE`, nil); err != nil {
-		return fail(fmt.Errorf("beginning a transaction: %w", err))
+	if op.begins != "" {
+		delete(w.db.unmade, op.begins)
 	}
-	t := &tx{conn: w.conn}
-	for _, op := range batch {
-		t.wrote = false
-		op.err = failure(op.run(t))
-		// SQLite ends the transaction itself after some errors, such as a full disk.
-		if op.err != nil && (t.wrote || w.conn.AutocommitEnabled()) {
-			w.rollback()
-			return len(batch) == 1
-		}
-	}
-	if err := run(w.conn, `COMMIT`, nil); err != nil {
-		// Also the answers that changed nothing go: they may rest on what was rolled back.
-		return fail(fmt.Errorf("committing: %w", err))
-	}
-	return true
 }
 
-func (w *writer) rollback() {
-	if !w.conn.AutocommitEnabled() {
-		// Should it fail, the next BEGIN fails and says so.
-		_ = run(w.conn, `ROLLBACK`, nil)
+// releaseOrphans settles the requests that nobody knows are running. As long as it fails they are kept, and while it fails
+// nothing is committed that could become one, so that there are never more than a batch or two of them.
+func (w *writer) releaseOrphans() {
+	op := &operation{run: func(t *tx) error {
+		for id := range w.orphans {
+			if _, running := t.live[id]; !running {
+				continue
+			}
+			if _, err := t.settle(unanswered(id)); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	}}
+	w.db.transact([]*operation{op})
+	if op.err != nil {
+		return
 	}
+	w.db.opts.Logger.Warn("holds were released whose callers had given up waiting for the disk", "requests", len(w.orphans))
+	clear(w.orphans)
 }

@@ -1,0 +1,173 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// database is the one connection that writes, with what is known of the file.
+type database struct {
+	tx
+	dataVersion int64 // moves when another connection has written
+	broken      bool  // to be opened anew
+}
+
+// openDatabase opens the file for writing and brings its schema up to date.
+func openDatabase(opts *Options) (*database, error) {
+	d := &database{tx: tx{memory: newMemory(), opts: opts, unmade: make(map[string]bool)}}
+	if err := d.connect(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *database) connect() (err error) {
+	if d.conn, err = sqlite.OpenConn(d.opts.Path, sqlite.OpenReadWrite); err != nil {
+		d.conn = nil
+		return failure(err)
+	}
+	d.conn.SetBusyTimeout(d.opts.Patience)
+	version, err := schemaVersion(d.conn)
+	if err != nil {
+		return err
+	}
+	for _, pragma := range []string{
+		`PRAGMA journal_mode = wal`,
+		`PRAGMA synchronous = full`, // each commit is on the disk before it is answered
+		`PRAGMA journal_size_limit = 67108864`,
+		`PRAGMA cache_size = -65536`,       // KiB; of a large ledger the inner pages of its indexes
+		`PRAGMA wal_autocheckpoint = 8192`, // pages
+	} {
+		if err := run(d.conn, pragma, nil); err != nil {
+			return fmt.Errorf("setting up: %w", failure(err))
+		}
+	}
+	if err := migrate(d.conn, version); err != nil {
+		return err
+	}
+	d.stmts, err = prepare(d.conn)
+	return failure(err)
+}
+
+func (d *database) close() error {
+	if d.conn == nil {
+		return nil
+	}
+	err := d.conn.Close()
+	d.conn, d.stmts = nil, nil
+	return err
+}
+
+// transact runs operations in one transaction and sets what each is answered. When one of them has failed
+// half way, everything is taken back, nobody has an answer and its place is returned; -1 otherwise. A
+// failure of the store is everybody's.
+func (d *database) transact(batch []*operation) (culprit int) {
+	fail := func(err error) int {
+		d.rollback(err)
+		for _, op := range batch {
+			op.err = err
+		}
+		return -1
+	}
+	if err := d.begin(); err != nil {
+		return fail(fmt.Errorf("beginning a transaction: %w", failure(err)))
+	}
+	for i, op := range batch {
+		d.wrote = false
+		op.err = failure(op.run(&d.tx))
+		switch {
+		case op.err == nil || !d.wrote && !d.conn.AutocommitEnabled():
+		case errors.Is(op.err, ledger.ErrUnavailable):
+			// SQLite ends the transaction itself after some errors, such as a full disk.
+			return fail(op.err)
+		default:
+			return d.blame(batch, i)
+		}
+	}
+	if err := d.flush(); err != nil {
+		if err = failure(err); errors.Is(err, ledger.ErrUnavailable) {
+			return fail(err)
+		}
+		// Some row cannot be written, and it is not known whose: the operations are run without the last ones.
+		batch[len(batch)-1].err = err
+		return d.blame(batch, len(batch)-1)
+	}
+	if err := done(d.stmts.commit); err != nil {
+		// Also the answers that changed nothing go: they may rest on what was rolled back.
+		return fail(fmt.Errorf("committing: %w: %w", ledger.ErrUnavailable, err))
+	}
+	return -1
+}
+
+// blame takes everything back because of one operation, which keeps its error when it was alone.
+func (d *database) blame(batch []*operation, culprit int) int {
+	d.rollback(nil)
+	if len(batch) == 1 {
+		return -1
+	}
+	return culprit
+}
+
+func (d *database) begin() error {
+	if d.broken {
+		if err := errors.Join(d.close(), d.connect()); err != nil {
+			return err
+		}
+		d.broken = false
+	}
+	d.age()
+	if err := done(d.stmts.begin); err != nil {
+		return err
+	}
+	version, err := d.readDataVersion()
+	if err != nil {
+		return err
+	}
+	if version != d.dataVersion {
+		// Another program has written: an operator who repairs something by hand, say.
+		d.forget()
+		d.dataVersion = version
+	}
+	return d.load(d.conn)
+}
+
+func (d *database) readDataVersion() (version int64, err error) {
+	s := d.stmts.version
+	if _, err = s.Step(); err == nil {
+		version = s.ColumnInt64(0)
+	}
+	return version, errors.Join(err, s.Reset())
+}
+
+// rollback takes a transaction back, and what memory knows with it. why is the store's failure, or nil.
+func (d *database) rollback(why error) {
+	d.forget()
+	d.changedAccounts, d.changedLines = nil, nil
+	if d.conn == nil {
+		d.broken = true
+		return
+	}
+	if !d.conn.AutocommitEnabled() {
+		// Should it fail, the next BEGIN fails and says so.
+		_ = run(d.conn, `ROLLBACK`, nil)
+	}
+	switch sqlite.ErrCode(why).ToPrimary() {
+	case sqlite.ResultOK, sqlite.ResultBusy, sqlite.ResultFull, sqlite.ResultError:
+	default:
+		d.broken = true
+	}
+}
+
+// forgetUnmade drops the attempts of requests that have ended.
+func (d *database) forgetUnmade() {
+	for id := range d.unmade {
+		request, _, _ := ledger.ParseAttemptID(id)
+		if _, running := d.live[request]; !running {
+			delete(d.unmade, id)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+const (
+	// maxAccounts and maxKeys bound what memory keeps of accounts and keys, about 600 and 150 bytes each.
+	maxAccounts = 1 << 16
+	maxKeys     = 1 << 17
+)
+
+// memory is what the writer knows of the database without reading it: as committed, with what the running
+// transaction has changed since. It is the writer's alone. The writer is the only one that writes to the
+// file, so that this is safe; when another program did all the same, or when a transaction was rolled back,
+// everything is forgotten and read again.
+//
+// Rows of accounts and of lines of keys that operations change are marked and written once, before the
+// commit. Whatever else is remembered is written to the database at once.
+type memory struct {
+	loaded   bool // live, lastHold, lastEntry and settled are as in the database
+	accounts cache[string, *account]
+	keys     cache[string, keyRef]
+	prices   map[priceID]config.Price
+	live     map[string]*running // the running requests, by id
+
+	lastHold  int64 // the largest number in holds
+	lastEntry int64 // the largest number in the journal
+	settled   settledIDs
+}
+
+// keyRef is the part of a key that never changes.
+type keyRef struct {
+	n       int64
+	account int64
+	root    int64 // the first key of its line
+}
+
+type priceID struct {
+	route   string
+	version int64
+}
+
+func newMemory() *memory {
+	m := &memory{}
+	m.forget()
+	return m
+}
+
+func (m *memory) forget() {
+	*m = memory{
+		accounts: newCache[string, *account](maxAccounts),
+		keys:     newCache[string, keyRef](maxKeys),
+		prices:   make(map[priceID]config.Price),
+		live:     make(map[string]*running),
+	}
+}
+
+// age lets go of what was not used for long. It is called between transactions: a changed row has to be
+// remembered until it is written.
+func (m *memory) age() {
+	m.accounts.age()
+	m.keys.age()
+}
+
+// load reads what has to be known in whole before the first operation. None of it grows with the ledger.
+func (m *memory) load(conn *sqlite.Conn) error {
+	if m.loaded {
+		return nil
+	}
+	if err := m.loadLive(conn); err != nil {
+		return err
+	}
+	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM holds), (SELECT coalesce(max(n), 0) FROM entries),
+		(SELECT coalesce(max(id), '') FROM requests)`, func(row *sqlite.Stmt) error {
+		m.lastHold, m.lastEntry = row.ColumnInt64(0), row.ColumnInt64(1)
+		m.settled.reset(row.ColumnText(2))
+		return nil
+	})
+	m.loaded = err == nil
+	return err
+}
+
+// price finds a price version.
+func (m *memory) price(conn *sqlite.Conn, route string, version int64) (config.Price, error) {
+	id := priceID{route, version}
+	if p, ok := m.prices[id]; ok {
+		return p, nil
+	}
+	found := false
+	err := run(conn, `SELECT input, cache_read, cache_write, output FROM prices WHERE route = ? AND version = ?`,
+		func(row *sqlite.Stmt) error {
+			m.prices[id], found = scanPrice(row, 0), true
+			return nil
+		}, route, version)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: version %d of the price of route %q", ledger.ErrNotFound, version, route)
+	}
+	return m.prices[id], err
+}
+
+// key finds a key of an account.
+func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
+	k, ok := m.keys.get(id)
+	if !ok {
+		err := run(conn, `SELECT n, account, root FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
+			k, ok = keyRef{n: row.ColumnInt64(0), account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
+			return nil
+		}, id)
+		if err != nil {
+			return keyRef{}, err
+		}
+		if ok {
+			m.keys.put(id, k)
+		}
+	}
+	if !ok || k.account != a.n {
+		return keyRef{}, fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, id, a.id)
+	}
+	return k, nil
+}
+
+// cache keeps at least the last max/2 entries that were used, and at most max.
+type cache[K comparable, V any] struct {
+	max        int
+	young, old map[K]V
+}
+
+func newCache[K comparable, V any](limit int) cache[K, V] {
+	return cache[K, V]{max: limit, young: make(map[K]V)}
+}
+
+func (c *cache[K, V]) get(k K) (V, bool) {
+	v, ok := c.young[k]
+	if !ok {
+		if v, ok = c.old[k]; ok {
+			c.young[k] = v
+		}
+	}
+	return v, ok
+}
+
+func (c *cache[K, V]) put(k K, v V) { c.young[k] = v }
+
+func (c *cache[K, V]) age() {
+	if len(c.young) >= c.max/2 {
+		c.old, c.young = c.young, make(map[K]V, c.max/2)
+	}
+}
+
+// maxSettled is how many ids of settled requests are remembered.
+const maxSettled = 1 << 15
+
+// settledIDs tells of nearly every new request, without a look into the database, that no settled one has
+// its id: ids begin with the time, and those of the last settled requests are remembered. To know too many
+// does no harm.
+type settledIDs struct {
+	floor string // no id above it is settled but those in ids
+	ids   map[string]struct{}
+	order []string // a ring of ids, in the order of their settlement
+	next  int
+}
+
+func (s *settledIDs) reset(highest string) {
+	*s = settledIDs{floor: highest, ids: make(map[string]struct{})}
+}
+
+func (s *settledIDs) add(id string) {
+	if id <= s.floor {
+		return
+	}
+	if _, ok := s.ids[id]; ok {
+		return
+	}
+	s.ids[id] = struct{}{}
+	if len(s.order) < maxSettled {
+		s.order = append(s.order, id)
+		return
+	}
+	gone := s.order[s.next]
+	delete(s.ids, gone)
+	s.floor = max(s.floor, gone)
+	s.order[s.next] = id
+	s.next = (s.next + 1) % maxSettled
+}
+
+// unknown reports that no request with this id can be settled; false means that the database has to be asked.
+func (s *settledIDs) unknown(id string) bool {
+	_, known := s.ids[id]
+	return !known && id > s.floor
+}

@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// terms are those of a plan, none without Options.Terms.
+func (o *Options) terms(plan string) ledger.Terms {
+	if o.Terms == nil {
+		return ledger.Terms{}
+	}
+	return o.Terms(plan)
+}
+
+// overdue reports whether the account's periods are not what its plan and the clock say. Who does not know
+// the plans ends no periods.
+func (o *Options) overdue(a *account) bool {
+	switch {
+	case o.Terms == nil:
+		return false
+	case o.terms(a.plan).MonthlyCredits > 0:
+		return a.period == nil || !o.Now().Before(a.period.end)
+	default:
+		return a.period != nil
+	}
+}
+
+// endPeriods brings the account's periods up to date. It counts for itself: when the running operation is
+// refused, it stays done.
+func (t *tx) endPeriods(a *account) error {
+	if !t.opts.overdue(a) {
+		return nil
+	}
+	wrote := t.wrote
+	if err := t.movePeriods(a); err != nil {
+		return fmt.Errorf("ending a period of account %q: %w", a.id, err)
+	}
+	t.wrote = wrote
+	return nil
+}
+
+func (t *tx) movePeriods(a *account) error {
+	credits, now := t.opts.terms(a.plan).MonthlyCredits, t.now()
+	t.change(a)
+	switch {
+	case credits == 0:
+		a.period = nil
+	case a.period == nil:
+		a.period = periodOf(a.created, ledger.PeriodAt(a.created, now))
+	default:
+		for ; !now.Before(a.period.end); a.period = periodOf(a.created, a.period.number+1) {
+			if err := t.allot(a, credits, now); err != nil {
+				return err
+			}
+		}
+	}
+	return t.beginCounters(a)
+}
+
+func periodOf(created time.Time, number int64) *period {
+	return &period{number: number, end: ledger.PeriodEnd(created, number)}
+}
+
+// allot adds the credits of the account's period, which is over. They are there already when the account had
+// the period before: its plan was changed and the clock put back. A balance that cannot take them goes without.
+func (t *tx) allot(a *account, credits int64, now time.Time) error {
+	reference := a.period.end.Format(time.RFC3339)
+	if seen, err := t.seen(a, reference, ledger.Allotment); err != nil || seen {
+		return err
+	}
+	err := t.post(a, ledger.Entry{
+		Kind: ledger.Allotment, Reference: reference, Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit, Created: now,
+	})
+	if errors.Is(err, ledger.ErrInvalid) {
+		t.opts.Logger.Error("an account goes without its plan's credits", "account", a.id, "error", err)
+		return nil
+	}
+	return err
+}
+
+// beginCounters lets the counters of the account and of its keys begin anew; without periods they count for
+// ever.
+func (t *tx) beginCounters(a *account) error {
+	var number, end any
+	a.before = counters{}
+	query := `UPDATE keys SET spent_before = 0 WHERE account = ? AND spent_before <> 0`
+	if a.period != nil {
+		number, end, a.before = a.period.number, a.period.end, a.ever
+		query = `UPDATE keys SET spent_before = spent WHERE account = ? AND spent_before <> spent`
+	}
+	err := t.exec(`UPDATE accounts SET period = ?, period_end = ?, spent_before = ?, tokens_before = ?, waived_before = ? WHERE n = ?`,
+		number, end, a.before.spent, a.before.tokens, a.before.waived, a.n)
+	if err != nil {
+		return err
+	}
+	for _, l := range a.lines {
+		l.before = 0
+		if a.period != nil {
+			l.before = l.spent
+		}
+	}
+	return t.exec(query, a.n)
+}
+
+// periodBatch is how many accounts one transaction of EndPeriods looks at.
+const periodBatch = 200
+
+// EndPeriods implements ledger.Store.
+func (s *Store) EndPeriods(ctx context.Context) (accounts int64, err error) {
+	if s.opts.Terms == nil {
+		return 0, nil
+	}
+	plans, err := s.Plans(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ending periods: %w", err)
+	}
+	for _, plan := range append(plans, "") {
+		for more := true; more; {
+			var ended int64
+			err := s.write(ctx, "end_periods", func(t *tx) (err error) {
+				ended, err = t.endPeriodsOf(plan)
+				return err
+			})
+			if err != nil {
+				return accounts, fmt.Errorf("ending periods: %w", err)
+			}
+			accounts += ended
+			more = ended > 0
+		}
+	}
+	return accounts, nil
+}
+
+// endPeriodsOf brings the periods of a plan's next accounts up to date and returns how many there were.
+func (t *tx) endPeriodsOf(plan string) (ended int64, err error) {
+	var ids []string
+	row := func(row *sqlite.Stmt) error {
+		ids = append(ids, row.ColumnText(0))
+		return nil
+	}
+	if t.opts.terms(plan).MonthlyCredits > 0 {
+		err = t.query(`SELECT id FROM accounts WHERE plan = ? AND period_end IS NULL LIMIT ?`, row, plan, periodBatch)
+		if err == nil {
+			err = t.query(`SELECT id FROM accounts WHERE plan = ? AND period_end <= ? LIMIT ?`, row, plan, t.now(), periodBatch)
+		}
+	} else {
+		err = t.query(`SELECT id FROM accounts WHERE plan = ? AND period_end IS NOT NULL LIMIT ?`, row, plan, periodBatch)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		a, ok := t.accounts.get(id)
+		if !ok {
+			if a, err = readAccount(t.conn, id); err != nil { // and not kept: nobody uses it
+				return 0, err
+			}
+		}
+		if !t.opts.overdue(a) {
+			continue
+		}
+		if err := t.endPeriods(a); err != nil {
+			return 0, err
+		}
+		ended++
+	}
+	return ended, nil
+}

@@ -1,0 +1,234 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Waiting implements ledger.Store. When the attempt with the id after is not known any more, the list begins
+// with the first.
+func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) ([]ledger.Waiting, error) {
+	var all []ledger.Waiting
+	err := s.read(ctx, "waiting", func(conn *sqlite.Conn) error {
+		request, seq, _ := ledger.ParseAttemptID(after)
+		begun := int64(-1 << 63)
+		err := run(conn, `SELECT created FROM attempts WHERE request = ? AND seq = ?`, func(row *sqlite.Stmt) error {
+			begun = row.ColumnInt64(0)
+			return nil
+		}, request, seq)
+		if err != nil {
+			return err
+		}
+		return run(conn, `SELECT request, seq, route, created FROM waiting
+			WHERE provider = ? AND (created, request, seq) > (?, ?, ?) ORDER BY created, request, seq LIMIT ?`,
+			func(row *sqlite.Stmt) error {
+				all = append(all, ledger.Waiting{
+					Attempt: ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
+					Route:   row.ColumnText(2),
+					Created: columnTime(row, 3),
+				})
+				return nil
+			}, provider, begun, request, seq, limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing attempts that wait for a receipt: %w", err)
+	}
+	return all, nil
+}
+
+// waits reports whether a receipt may add to the attempt.
+func (a *attempt) waits() bool { return a.outcome == ledger.Unproven && a.receipt.IsZero() }
+
+// AddReceipt implements ledger.Store.
+func (s *Store) AddReceipt(ctx context.Context, id string, usage llm.Usage) (c ledger.Charge, applied bool, err error) {
+	err = s.write(ctx, "add_receipt", func(t *tx) (err error) {
+		c, applied, err = t.addReceipt(id, usage)
+		return err
+	})
+	if err != nil {
+		return ledger.Charge{}, false, fmt.Errorf("adding a receipt for attempt %q: %w", id, err)
+	}
+	return c, applied, nil
+}
+
+func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bool, err error) {
+	request, seq, ok := ledger.ParseAttemptID(id)
+	if !ok {
+		return c, false, fmt.Errorf("%w: it is no attempt's id", ledger.ErrNotFound)
+	}
+	if r, ok := t.live[request]; ok && seq <= int64(len(r.attempts)) {
+		a, err := t.account(r.account)
+		if err != nil {
+			return c, false, err
+		}
+		return ledger.Charge{Balance: a.Balance}, false, nil // its settlement will say
+	}
+	r, found, err := t.settledRequest(request)
+	if err != nil {
+		return c, false, err
+	}
+	attempts, err := t.attemptsOf(request)
+	switch {
+	case err != nil:
+		return c, false, err
+	case !found || seq > int64(len(attempts)):
+		return c, false, fmt.Errorf("%w: no attempt has this id", ledger.ErrNotFound)
+	}
+	a, err := t.account(r.account)
+	if err != nil {
+		return c, false, err
+	}
+	this := &attempts[seq-1]
+	if !r.pending || !this.waits() {
+		return r.result(a), false, nil
+	}
+	l, err := t.lineOf(a, r.key)
+	if err != nil {
+		return c, false, err
+	}
+	if !usage.Known() {
+		return c, false, fmt.Errorf("%w: the receipt says nothing", ledger.ErrUsage)
+	}
+	now := t.now()
+	this.usage, this.receipt = usage, now
+	due, err := billOf(attempts, r.surcharge)
+	if err != nil {
+		return c, false, err
+	}
+	p := t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived, tokens(usage))
+	_, err = t.charge(a, l, p, ledger.Entry{
+		Kind: ledger.Receipt, Request: request, Prices: this.priceName(), Created: now,
+	})
+	if err != nil {
+		return c, false, err
+	}
+	r.charge, r.waived, r.pending = r.charge+p.charge, r.waived+p.waived, due.unproven
+	err = t.exec(`UPDATE requests SET charge = ?, waived = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
+		r.charge, r.waived, p.tokens, r.pending, request)
+	if err != nil {
+		return c, false, err
+	}
+	err = t.exec(`UPDATE attempts SET input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, estimated = ?, receipt = ?
+		WHERE request = ? AND seq = ?`,
+		usage.Input, usage.CacheRead, usage.CacheWrite, usage.Output, usage.Reasoning, usage.Estimated, now, request, seq)
+	if err != nil {
+		return c, false, err
+	}
+	return r.result(a), true, t.stopWaiting(this.Provider, this.created, request, seq)
+}
+
+// lineOf finds the line of a key by the key's number.
+func (t *tx) lineOf(a *account, key int64) (*line, error) {
+	var root int64
+	err := run(t.conn, `SELECT root FROM keys WHERE n = ?`, func(row *sqlite.Stmt) error {
+		root = row.ColumnInt64(0)
+		return nil
+	}, key)
+	if err != nil {
+		return nil, err
+	}
+	return a.line(t.conn, root)
+}
+
+// attemptsOf reads the attempts of a settled request, in their order.
+func (t *tx) attemptsOf(request string) ([]attempt, error) {
+	var all []attempt
+	err := run(t.conn, `SELECT seq, route, provider, model, price_version, outcome,
+		input, cache_read, cache_write, output, reasoning, estimated, created, receipt
+		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
+		a := attempt{
+			Attempt: ledger.Attempt{
+				ID:           ledger.AttemptID(request, row.ColumnInt64(0)),
+				Route:        row.ColumnText(1),
+				Provider:     row.ColumnText(2),
+				Model:        row.ColumnText(3),
+				PriceVersion: row.ColumnInt64(4),
+			},
+			outcome: ledger.Outcome(row.ColumnText(5)),
+			usage: llm.Usage{
+				Input:      columnCount(row, 6),
+				CacheRead:  columnCount(row, 7),
+				CacheWrite: columnCount(row, 8),
+				Output:     columnCount(row, 9),
+				Reasoning:  columnCount(row, 10),
+				Estimated:  row.ColumnBool(11),
+			},
+			created: columnTime(row, 12),
+			receipt: columnOptionalTime(row, 13),
+		}
+		var err error
+		a.price, err = t.price(t.conn, a.Route, a.PriceVersion)
+		all = append(all, a)
+		return err
+	}, request)
+	return all, err
+}
+
+func (t *tx) stopWaiting(provider string, created time.Time, request string, seq int64) error {
+	return t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
+		provider, created, request, seq)
+}
+
+// closeBatch is how many attempts one transaction closes.
+const closeBatch = 500
+
+// CloseUnproven implements ledger.Store.
+func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error) {
+	for more := true; more; {
+		var n int64
+		err := s.write(ctx, "close_unproven", func(t *tx) (err error) {
+			n, err = t.closeUnproven(before)
+			return err
+		})
+		if err != nil {
+			return attempts, fmt.Errorf("closing attempts without a receipt: %w", err)
+		}
+		attempts += n
+		more = n == closeBatch
+	}
+	return attempts, nil
+}
+
+func (t *tx) closeUnproven(before time.Time) (int64, error) {
+	type waiting struct {
+		provider, request string
+		created           time.Time
+		seq               int64
+	}
+	var all []waiting
+	// The providers are read from the index one by one: there are few, and of each only what is old is looked at.
+	err := t.query(`WITH RECURSIVE used(provider) AS (
+			SELECT min(provider) FROM waiting
+			UNION ALL SELECT (SELECT min(provider) FROM waiting WHERE provider > used.provider) FROM used WHERE provider IS NOT NULL
+		) SELECT w.provider, w.created, w.request, w.seq FROM used CROSS JOIN waiting AS w
+		ON w.provider = used.provider AND w.created < ? LIMIT ?`, func(row *sqlite.Stmt) error {
+		all = append(all, waiting{
+			provider: row.ColumnText(0), created: columnTime(row, 1), request: row.ColumnText(2), seq: row.ColumnInt64(3),
+		})
+		return nil
+	}, before, closeBatch)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range all {
+		err := t.exec(`UPDATE attempts SET outcome = 'closed' WHERE request = ? AND seq = ?`, w.request, w.seq)
+		if err != nil {
+			return 0, err
+		}
+		err = t.exec(`UPDATE requests SET pending = EXISTS
+			(SELECT 1 FROM attempts WHERE request = ?1 AND outcome = 'unproven' AND receipt IS NULL) WHERE id = ?1`, w.request)
+		if err != nil {
+			return 0, err
+		}
+		if err := t.stopWaiting(w.provider, w.created, w.request, w.seq); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(all)), nil
+}

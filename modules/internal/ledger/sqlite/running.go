@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// running is a request between its hold and its settlement: its rows of holds.
+type running struct {
+	id       string
+	account  string // id
+	accountN int64
+	key      keyRef
+	owner    string // boot id
+	endpoint string
+	profile  string
+	hold     int64     // microcents
+	attempts []attempt // in their order, at least one
+}
+
+// attempt is an attempt with its price. Its outcome is "" while it runs.
+type attempt struct {
+	ledger.Attempt
+	n       int64 // its row of holds
+	created time.Time
+	price   config.Price
+	outcome ledger.Outcome
+	usage   llm.Usage
+	receipt time.Time // when a later one came
+}
+
+const insertHold = `INSERT INTO holds
+	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// begun is an attempt that begins now. Its price is known, or it cannot begin.
+func (t *tx) begun(a ledger.Attempt) (attempt, error) {
+	price, err := t.price(t.conn, a.Route, a.PriceVersion)
+	return attempt{Attempt: a, created: t.now(), price: price}, err
+}
+
+// begin adds an attempt to a running request. hold is what its row says: all of it for the first one.
+func (t *tx) begin(r *running, a attempt, hold int64) error {
+	t.wrote = true
+	t.lastHold++
+	a.n = t.lastHold
+	r.attempts = append(r.attempts, a)
+
+	s := t.stmts.insertHold
+	s.BindInt64(1, a.n)
+	s.BindText(2, r.id)
+	s.BindInt64(3, int64(len(r.attempts)))
+	s.BindInt64(4, r.accountN)
+	s.BindInt64(5, r.key.n)
+	s.BindText(6, r.owner)
+	s.BindText(7, r.endpoint)
+	s.BindText(8, r.profile)
+	s.BindInt64(9, hold)
+	s.BindText(10, a.Route)
+	s.BindText(11, a.Provider)
+	s.BindText(12, a.Model)
+	s.BindInt64(13, a.PriceVersion)
+	s.BindInt64(14, a.created.UnixNano())
+	return done(s)
+}
+
+const deleteHold = `DELETE FROM holds WHERE n = ?`
+
+// end removes a request from those that run.
+func (t *tx) end(r *running) error {
+	t.wrote = true
+	delete(t.live, r.id)
+	s := t.stmts.deleteHold
+	for i := range r.attempts {
+		s.BindInt64(1, r.attempts[i].n)
+		if err := done(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadLive reads the running requests.
+func (m *memory) loadLive(conn *sqlite.Conn) error {
+	return run(conn, `SELECT h.n, h.request, h.account, a.id, h.key, k.root, h.owner, h.endpoint, h.profile, h.hold,
+		h.seq, h.route, h.provider, h.model, h.price_version, h.created
+		FROM holds AS h JOIN accounts AS a ON a.n = h.account JOIN keys AS k ON k.n = h.key ORDER BY h.n`,
+		func(row *sqlite.Stmt) error {
+			id := row.ColumnText(1)
+			r, ok := m.live[id]
+			if !ok {
+				r = &running{
+					id:       id,
+					accountN: row.ColumnInt64(2),
+					account:  row.ColumnText(3),
+					key:      keyRef{n: row.ColumnInt64(4), account: row.ColumnInt64(2), root: row.ColumnInt64(5)},
+					owner:    row.ColumnText(6),
+					endpoint: row.ColumnText(7),
+					profile:  row.ColumnText(8),
+				}
+				m.live[id] = r
+			}
+			r.hold += row.ColumnInt64(9)
+			a := attempt{
+				Attempt: ledger.Attempt{
+					ID:           ledger.AttemptID(id, row.ColumnInt64(10)),
+					Route:        row.ColumnText(11),
+					Provider:     row.ColumnText(12),
+					Model:        row.ColumnText(13),
+					PriceVersion: row.ColumnInt64(14),
+				},
+				n:       row.ColumnInt64(0),
+				created: columnTime(row, 15),
+			}
+			var err error
+			a.price, err = m.price(conn, a.Route, a.PriceVersion)
+			r.attempts = append(r.attempts, a)
+			return err
+		})
+}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// statements are those of every request, prepared once for the writer's connection.
+type statements struct {
+	begin, commit, version       *sqlite.Stmt
+	insertHold, deleteHold       *sqlite.Stmt
+	insertRequest, insertAttempt *sqlite.Stmt
+	insertEntry                  *sqlite.Stmt
+	updateAccount, updateLine    *sqlite.Stmt
+}
+
+func prepare(conn *sqlite.Conn) (*statements, error) {
+	s := &statements{}
+	for _, p := range []struct {
+		stmt  **sqlite.Stmt
+		query string
+	}{
+		{&s.begin, `BEGIN IMMEDIATE`},
+		{&s.commit, `COMMIT`},
+		{&s.version, `PRAGMA data_version`},
+		{&s.insertHold, insertHold},
+		{&s.deleteHold, deleteHold},
+		{&s.insertRequest, insertRequest},
+		{&s.insertAttempt, insertAttempt},
+		{&s.insertEntry, insertEntry},
+		{&s.updateAccount, updateAccount},
+		{&s.updateLine, updateLine},
+	} {
+		var err error
+		if *p.stmt, err = conn.Prepare(p.query); err != nil {
+			return nil, fmt.Errorf("preparing a statement: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// tx is what an operation sees of the transaction it runs in.
+//
+// An operation decides first and then changes things: one that fails after it has changed anything, in the
+// database or in memory, takes the whole transaction with it.
+type tx struct {
+	*memory
+	opts  *Options
+	conn  *sqlite.Conn
+	stmts *statements
+	wrote bool // by the running operation
+	// unmade are attempts that were recorded after their caller had given up: they were never made.
+	unmade map[string]bool
+
+	changedAccounts []*account
+	changedLines    []*line
+}
+
+// query reads. What memory has not written yet is written before.
+func (t *tx) query(query string, row func(*sqlite.Stmt) error, args ...any) error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return run(t.conn, query, row, args...)
+}
+
+// exec writes to what memory does not hold, or to what the caller changes in memory, too.
+func (t *tx) exec(query string, args ...any) error {
+	t.wrote = true
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return run(t.conn, query, nil, args...)
+}
+
+// account finds an account by its id. Its periods that are over are ended first, which stays done even when
+// the operation is refused.
+func (t *tx) account(id string) (*account, error) {
+	a, ok := t.accounts.get(id)
+	if !ok {
+		var err error
+		if a, err = readAccount(t.conn, id); err != nil {
+			return nil, err
+		}
+		t.accounts.put(id, a)
+	}
+	return a, t.endPeriods(a)
+}
+
+// line finds the line of keys of a key.
+func (t *tx) line(a *account, id string) (keyRef, *line, error) {
+	k, err := t.key(t.conn, a, id)
+	if err != nil {
+		return keyRef{}, nil, err
+	}
+	l, err := a.line(t.conn, k.root)
+	return k, l, err
+}
+
+// change is called before an account is changed in memory.
+func (t *tx) change(a *account) {
+	t.wrote = true
+	if !a.dirty {
+		a.dirty = true
+		t.changedAccounts = append(t.changedAccounts, a)
+	}
+}
+
+// changeLine is called before a line of keys is changed in memory.
+func (t *tx) changeLine(l *line) {
+	t.wrote = true
+	if !l.dirty {
+		l.dirty = true
+		t.changedLines = append(t.changedLines, l)
+	}
+}
+
+// flush writes what changed in memory only.
+func (t *tx) flush() error {
+	for _, a := range t.changedAccounts {
+		if err := a.save(t.stmts.updateAccount); err != nil {
+			return err
+		}
+	}
+	t.changedAccounts = t.changedAccounts[:0]
+	for _, l := range t.changedLines {
+		if err := l.save(t.stmts.updateLine); err != nil {
+			return err
+		}
+	}
+	t.changedLines = t.changedLines[:0]
+	return nil
+}
+
+func (t *tx) now() time.Time { return t.opts.Now().UTC() }
+
+// newID makes an id of 96 random bits.
+func (t *tx) newID(prefix string) (string, error) {
+	var b [12]byte
+	if _, err := io.ReadFull(t.opts.Rand, b[:]); err != nil {
+		return "", fmt.Errorf("making an id: %w", err)
+	}
+	return prefix + hex.EncodeToString(b[:]), nil
+}
