@@ -1,13 +1,11 @@
 package exchange
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
@@ -101,7 +99,7 @@ func (x *exchange) atCapacity(most worst) *families.Error {
 // comes before those that are about routes (GAP-01, GAP-38): it is the same whatever the account asks for and
 // however busy the routes are.
 func (x *exchange) exhausted(most worst) *families.Error {
-	ctx, cancel := context.WithTimeout(x.request.Context(), engine.Patience)
+	ctx, cancel := x.engine.WithPatience(x.request.Context())
 	defer cancel()
 	p := x.call.Principal
 	if err := x.engine.Store().Check(ctx, p.Account.ID, p.Key.ID, most.microcents, most.tokens); err != nil {

@@ -1,14 +1,12 @@
 package exchange
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 )
@@ -73,7 +71,7 @@ type account struct {
 }
 
 func serveAccount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
-	ctx, cancel := context.WithTimeout(r.Context(), engine.Patience)
+	ctx, cancel := call.Work.Engine().WithPatience(r.Context())
 	defer cancel()
 	now, err := call.Work.Engine().Store().Account(ctx, call.Principal.Account.ID)
 	if err != nil {

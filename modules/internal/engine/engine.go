@@ -37,6 +37,8 @@ type Options struct {
 	Now func() time.Time
 	// After tells when a time is over, for the engine's own periodic work. nil: time.After.
 	After func(time.Duration) <-chan time.Time
+	// Patience is how long a request waits for the ledger. 0: 5 s.
+	Patience time.Duration
 	// Limiter counts requests for the rate limits. nil: in the memory of this process.
 	Limiter ratelimit.Limiter
 }
@@ -50,6 +52,9 @@ func (o *Options) fill() {
 	}
 	if o.After == nil {
 		o.After = time.After
+	}
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
 	}
 	if o.Limiter == nil {
 		o.Limiter = ratelimit.NewMemory(ratelimit.Options{})

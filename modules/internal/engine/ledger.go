@@ -17,11 +17,12 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := filepath.Join(o.DataDir, cfg.Store.Path)
 	store, err := sqlite.Open(sqlite.Options{
-		Path:    path,
-		Now:     o.Now,
-		Terms:   e.plans.of,
-		Logger:  log,
-		Observe: e.metrics.observeLedger,
+		Path:     path,
+		Now:      o.Now,
+		Terms:    e.plans.of,
+		Patience: o.Patience,
+		Logger:   log,
+		Observe:  e.metrics.observeLedger,
 	})
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
@@ -33,7 +34,7 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 		}
 	}()
 	// The name of the database's own: whoever holds its lock has the spool, too.
-	if e.settler, err = openSettler(path+".spool", store, e.metrics, log, o.After); err != nil {
+	if e.settler, err = openSettler(path+".spool", store, e.metrics, log, o); err != nil {
 		return err
 	}
 	ctx := context.Background()

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Patience is how long a request waits for the ledger, where the ledger has no bound of its own.
-	Patience = 5 * time.Second
+	// defaultPatience is how long a request waits for the ledger, unless Options say otherwise.
+	defaultPatience = 5 * time.Second
 
 	// applyAtOnce is how many settlements of the spool are given to the ledger together: they share commits.
 	applyAtOnce = 256
@@ -33,11 +33,12 @@ type settling interface {
 // settler ends requests in the ledger, or in the spool while the ledger is away. What is in the spool comes into the
 // ledger as soon as that is back.
 type settler struct {
-	ledger  settling
-	spool   *spool.Spool
-	metrics *Metrics
-	log     *slog.Logger
-	after   func(time.Duration) <-chan time.Time
+	ledger   settling
+	spool    *spool.Spool
+	patience time.Duration
+	metrics  *Metrics
+	log      *slog.Logger
+	after    func(time.Duration) <-chan time.Time
 
 	// away: the ledger did not take a settlement, and has taken none of the spool since. While it is set, nobody
 	// waits for the ledger in vain.
@@ -49,7 +50,7 @@ type settler struct {
 }
 
 // openSettler opens the spool at path.
-func openSettler(path string, l settling, m *Metrics, log *slog.Logger, after func(time.Duration) <-chan time.Time) (*settler, error) {
+func openSettler(path string, l settling, m *Metrics, log *slog.Logger, o *Options) (*settler, error) {
 	s, err := spool.Open(path)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func openSettler(path string, l settling, m *Metrics, log *slog.Logger, after fu
 		log.Warn("the spool ends in a settlement that was not written to its end; its hold is released", "path", path, "bytes", n)
 	}
 	m.spool(s.Len())
-	return &settler{ledger: l, spool: s, metrics: m, log: log, after: after, wake: make(chan struct{}, 1)}, nil
+	return &settler{ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, after: o.After, wake: make(chan struct{}, 1)}, nil
 }
 
 // takeUp gives the ledger what an earlier process left in the spool. That has to happen before the ledger recovers,
@@ -92,14 +93,19 @@ func (t *settler) close() error {
 	return t.spool.Close()
 }
 
+// WithPatience bounds how long a request waits for an answer of the ledger.
+func (e *Engine) WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, e.settler.patience)
+}
+
 // Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
 // spool, and the charge is computed, which is what the settlement comes to by its usage and prices. What the ledger
 // makes of it later differs where fair use leaves a request free (GAP-54): computed does not know that, the client
 // of such a request is not told an amount, and the ledger's word is what counts.
 //
-// Settle does not depend on ctx's end and waits for Patience at most. A settlement that the ledger refuses is a failure of the
-// service: the request is settled as free, and the error says why. ledger.ErrUnavailable says that the spool did not take it
-// either; the hold stays until the next start then.
+// Settle does not depend on ctx's end and waits for Options.Patience at most. A settlement that the ledger refuses is a
+// failure of the service: the request is settled as free, and the error says why. ledger.ErrUnavailable says that the spool
+// did not take it either; the hold stays until the next start then.
 func (e *Engine) Settle(ctx context.Context, s ledger.Settlement, computed ledger.Charge) (ledger.Charge, error) {
 	return e.settler.settle(ctx, s, computed)
 }
@@ -108,7 +114,7 @@ func (t *settler) settle(ctx context.Context, s ledger.Settlement, computed ledg
 	if t.away.Load() {
 		return t.keep(s, computed, nil)
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.patience)
 	defer cancel()
 	charge, err := t.ledger.Settle(bounded, s)
 	switch {
@@ -180,7 +186,7 @@ func (t *settler) apply(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
 	defer cancel()
 	errs := make([]error, len(batch.Settlements))
 	var asking sync.WaitGroup

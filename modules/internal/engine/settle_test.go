@@ -84,11 +84,13 @@ func (s *safe) count(text string) int {
 	return strings.Count(s.b.String(), text)
 }
 
+var timing = &Options{After: time.After, Patience: defaultPatience}
+
 // settlerOn opens a settler in a folder, as a process does that starts there.
 func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
 	t.Helper()
 	log := new(safe)
-	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.NewTextHandler(log, nil)), time.After)
+	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.NewTextHandler(log, nil)), timing)
 	require.NoError(t, err)
 	require.NoError(t, s.takeUp(t.Context()))
 	s.start()
@@ -96,7 +98,9 @@ func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
 }
 
 // spooled is what the metric says of the spool.
-func spooled(t *testing.T, s *settler) float64 { return s.metrics.values(t)["fareway_spooled_settlements{}"] }
+func spooled(t *testing.T, s *settler) float64 {
+	return s.metrics.values(t)["fareway_spooled_settlements{}"]
+}
 
 func endOf(request string) ledger.Settlement {
 	return ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
@@ -118,17 +122,17 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 		got, err = s.settle(t.Context(), endOf("b"), computed)
 		require.NoError(t, err)
 		require.Equal(t, computed, got)
-		require.Equal(t, Patience, time.Since(begin))
+		require.Equal(t, defaultPatience, time.Since(begin))
 		got, err = s.settle(t.Context(), endOf("c"), computed)
 		require.NoError(t, err)
 		require.Equal(t, computed, got)
-		require.Equal(t, Patience, time.Since(begin), "nobody waits for a ledger that is known to be away")
+		require.Equal(t, defaultPatience, time.Since(begin), "nobody waits for a ledger that is known to be away")
 		require.InDelta(t, 2, spooled(t, s), 0)
 
 		<-time.After(time.Minute)
 		require.Less(t, l.asked, 40, "it is asked in growing intervals")
 		l.set(false)
-		<-time.After(maxApplyPause + Patience)
+		<-time.After(maxApplyPause + defaultPatience)
 		for _, request := range []string{"a", "b", "c"} {
 			require.Equal(t, endOf(request), l.settled[request])
 		}
@@ -195,9 +199,9 @@ func TestSpoolOfADeadProcess(t *testing.T) {
 	}
 	require.NoError(t, first.close())
 
-	_, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), time.After)
+	_, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
-	away, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), time.After)
+	away, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
 	require.ErrorIs(t, away.takeUp(t.Context()), ledger.ErrUnavailable, "it does not start without them")
 	require.InDelta(t, n, spooled(t, away), 0)
