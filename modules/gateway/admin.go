@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -17,28 +20,49 @@ func init() {
 	caddy.RegisterModule(new(AdminAPI))
 }
 
-// AdminAPI serves the gateway's part of Caddy's admin endpoint, for operators and for the command line:
+// AdminAPI serves the gateway's part of Caddy's admin endpoint, for operators and for the command line. What only
+// reads:
 //
 //	GET    /fareway/status                  what runs
-//	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
-//	GET    /fareway/accounts                all accounts
+//	GET    /fareway/accounts                all accounts *
 //	GET    /fareway/accounts/{name}         one account, by name or id
+//	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
+//	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
+//	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
+//	GET    /fareway/ledger/entries          the journal, oldest first *
+//	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
+//	GET    /fareway/ledger/audit            what operators did, oldest first *
+//	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger
+//
+// and what changes something:
+//
+//	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
+//	POST   /fareway/accounts/{name}/name    {"name"} renames it
+//	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
-//	POST   /fareway/keys                    {"account", "name"} makes a key and shows it, this once
-//	GET    /fareway/keys[?account=NAME]     keys, without their secrets
+//	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key and shows it, this once
+//	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
+//	POST   /fareway/keys/{id}/rotate        {"overlap_seconds"} makes a key that replaces it, and shows that, this once
 //	DELETE /fareway/keys/{id}               revokes a key
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
-//	POST   /fareway/ledger/verify           recomputes the ledger
+//	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance, up or down
+//	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a request's charge back
+//	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
+//	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
 //
-// Bodies are JSON; admin_view.go has the replies. An error is Caddy's own shape, {"error": "what is wrong and
+// Bodies are JSON; the files admin_view*.go have the replies. A list (*) is JSON lines, one object a line, in bounded
+// memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line is
+// {"error": ...} and the connection breaks. An error is otherwise Caddy's own shape, {"error": "what is wrong and
 // what to do"}, with status 400 (the request makes no sense), 401 (the token is missing or wrong), 404, 409
 // (the name is taken), 503 (no gateway, or its database is away) or 500.
 //
 // A request over TCP needs `Authorization: Bearer TOKEN` with the token in admin.token in the data folder. On
-// a unix socket the socket's permissions decide.
+// a unix socket the socket's permissions decide. Whatever changes something takes effect on the next request of a client,
+// and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
 type AdminAPI struct {
 	engine *engine.Engine // nil when this Caddy's configuration has no gateway
 	token  adminToken
+	books  booksAPI
 }
 
 // CaddyModule returns the Caddy module information.
@@ -56,37 +80,93 @@ func (a *AdminAPI) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	a.engine = app.(*App).Engine()
-	a.token, err = loadAdminToken(a.engine.DataDir())
+	return a.serve(app.(*App).Engine())
+}
+
+// serve makes the API that of an engine.
+func (a *AdminAPI) serve(e *engine.Engine) (err error) {
+	a.engine = e
+	a.books = booksAPI{books: e.Store(), plan: func(name string) (config.Plan, bool) {
+		g := e.Current()
+		if g == nil {
+			return config.Plan{}, false
+		}
+		return planOf(g.Config, name), true
+	}}
+	a.token, err = loadAdminToken(e.DataDir())
 	return err
 }
 
 // Routes returns the routes under /fareway/.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{
-		a.route("GET /fareway/status", a.status),
-		a.route("POST /fareway/accounts", a.createAccount),
-		a.route("GET /fareway/accounts", a.listAccounts),
-		a.route("GET /fareway/accounts/{name}", a.showAccount),
-		a.route("POST /fareway/accounts/{name}/state", a.setState),
-		a.route("POST /fareway/keys", a.createKey),
-		a.route("GET /fareway/keys", a.listKeys),
-		a.route("DELETE /fareway/keys/{id}", a.revokeKey),
-		a.route("POST /fareway/credits", a.addCredit),
-		a.route("POST /fareway/ledger/verify", a.verify),
-		a.route("/fareway/", a.unknown),
+	routes := []caddy.AdminRoute{
+		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
+		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
+		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
+		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},
+		{Pattern: "POST /fareway/accounts/{name}/state", Handler: a.change(a.setState)},
+		{Pattern: "POST /fareway/keys", Handler: a.change(a.createKey)},
+		{Pattern: "PATCH /fareway/keys/{id}", Handler: a.change(a.changeKey)},
+		{Pattern: "POST /fareway/keys/{id}/rotate", Handler: a.change(a.rotateKey)},
+		{Pattern: "DELETE /fareway/keys/{id}", Handler: a.change(a.revokeKey)},
+		{Pattern: "POST /fareway/credits", Handler: a.change(a.addCredit)},
+		{Pattern: "POST /fareway/adjustments", Handler: a.change(a.adjust)},
+		{Pattern: "POST /fareway/refunds", Handler: a.change(a.refund)},
+		{Pattern: "POST /fareway/ledger/checkpoints", Handler: a.change(a.makeCheckpoint)},
+		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
+		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
+	routes = append(routes, a.books.routes()...)
+	for i, r := range routes {
+		routes[i].Handler = a.guard(r.Handler)
+	}
+	return routes
 }
 
-// route wraps what all routes share: the token, and JSON for results and errors.
-func (a *AdminAPI) route(pattern string, handle func(*http.Request) (any, error)) caddy.AdminRoute {
-	serve := func(w http.ResponseWriter, r *http.Request) error {
+// guard lets nobody in but those who may, and lets a request take its time once it has arrived.
+func (a *AdminAPI) guard(next caddy.AdminHandler) caddy.AdminHandler {
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if a.engine == nil {
 			return problem(http.StatusServiceUnavailable, "this Caddy runs no gateway: its configuration has no fareway app")
 		}
 		if err := a.token.authorize(r); err != nil {
 			return err
 		}
+		if err := arrive(w, r); err != nil {
+			return err
+		}
+		return next.ServeHTTP(w, r)
+	})
+}
+
+// arrive reads the body, and then takes off the 10 seconds that Caddy gives a request to be read: net/http would
+// take the client for gone when they are over, in the middle of a long answer.
+func arrive(w http.ResponseWriter, r *http.Request) error {
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxAdminBody))
+	if err != nil {
+		return problem(http.StatusBadRequest, "reading the request body: %w", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	if len(b) == maxAdminBody {
+		return nil // readJSON refuses it; what is left of it keeps its 10 seconds
+	}
+	// What cannot set it has none.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return nil
+}
+
+// change is for what changes accounts, keys or money: it says who did it, and makes the engine look at every key anew.
+func (a *AdminAPI) change(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+	return reply(func(r *http.Request) (any, error) {
+		// Also when it has failed: an answer that came too late may be about something that was done.
+		defer a.engine.ForgetKeys()
+		return handle(r.WithContext(ledger.WithActor(r.Context(), actorOf(r))))
+	})
+}
+
+// reply answers with one JSON value.
+func reply(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		v, err := handle(r)
 		if err != nil {
 			return asAPIError(err)
@@ -94,16 +174,11 @@ func (a *AdminAPI) route(pattern string, handle func(*http.Request) (any, error)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store") // a new key may be in it
 		return json.NewEncoder(w).Encode(v)
-	}
-	return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(serve)}
+	})
 }
 
-func (a *AdminAPI) unknown(r *http.Request) (any, error) {
+func unknownRoute(r *http.Request) (any, error) {
 	return nil, problem(http.StatusNotFound, "there is no %s %s in the admin API", r.Method, r.URL.Path)
-}
-
-func (a *AdminAPI) verify(r *http.Request) (any, error) {
-	return a.engine.Store().Verify(r.Context())
 }
 
 // problem is an error with a status of its own.
@@ -112,7 +187,7 @@ func problem(status int, format string, args ...any) error {
 }
 
 // asAPIError gives an error the status that its kind asks for.
-func asAPIError(err error) error {
+func asAPIError(err error) caddy.APIError {
 	if e, ok := errors.AsType[caddy.APIError](err); ok {
 		return e
 	}

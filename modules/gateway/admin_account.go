@@ -21,61 +21,86 @@ func (a *AdminAPI) createAccount(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return viewAccount(account), nil
+	return a.books.view(account), nil
 }
 
 // createAccount makes an account; plan is one of the running configuration, or "".
 func createAccount(ctx context.Context, e *engine.Engine, name, plan string) (ledger.Account, error) {
-	if err := checkName("account", name); err != nil {
+	if err := checkAccountName(name); err != nil {
 		return ledger.Account{}, err
 	}
-	if strings.HasPrefix(name, "acct_") {
-		return ledger.Account{}, problem(http.StatusBadRequest, "account name %q: a name that begins with acct_ could be mistaken for an account's id", name)
-	}
-	if err := checkPlan(e, plan); err != nil {
-		return ledger.Account{}, err
+	if plan != "" {
+		if err := checkPlan(e, plan); err != nil {
+			return ledger.Account{}, err
+		}
 	}
 	account, err := e.Store().CreateAccount(ctx, name, plan)
 	if errors.Is(err, ledger.ErrExists) {
-		return account, problem(http.StatusConflict, "account %q exists already: `fareway gateway account show %s` shows it", name, name)
-	}
-	if err != nil {
-		return account, err
-	}
-	e.ForgetKeys()
-	return account, nil
-}
-
-func (a *AdminAPI) listAccounts(r *http.Request) (any, error) {
-	accounts, err := a.engine.Store().Accounts(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	views := make([]accountView, len(accounts))
-	for i, account := range accounts {
-		views[i] = viewAccount(account)
-	}
-	return views, nil
-}
-
-func (a *AdminAPI) showAccount(r *http.Request) (any, error) {
-	account, err := a.account(r.Context(), r.PathValue("name"))
-	if err != nil {
-		return nil, err
-	}
-	return viewAccount(account), nil
-}
-
-// account finds an account by name or id.
-func (a *AdminAPI) account(ctx context.Context, name string) (ledger.Account, error) {
-	if name == "" {
-		return ledger.Account{}, problem(http.StatusBadRequest, "the account is missing")
-	}
-	account, err := a.engine.Store().Account(ctx, name)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return account, problem(http.StatusNotFound, "there is no account %q: `fareway gateway account list` shows all", name)
+		return account, accountExists(name)
 	}
 	return account, err
+}
+
+func checkAccountName(name string) error {
+	if err := checkName("account", name); err != nil {
+		return err
+	}
+	if strings.HasPrefix(name, "acct_") {
+		return problem(http.StatusBadRequest, "account name %q: a name that begins with acct_ could be mistaken for an account's id", name)
+	}
+	return nil
+}
+
+func accountExists(name string) error {
+	return problem(http.StatusConflict, "account %q exists already: `fareway gateway account show %s` shows it", name, name)
+}
+
+func (a *AdminAPI) renameAccount(r *http.Request) (any, error) {
+	in, err := readJSON[newName](r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAccountName(in.Name); err != nil {
+		return nil, err
+	}
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	account, err = a.engine.Store().RenameAccount(r.Context(), account.ID, in.Name)
+	if errors.Is(err, ledger.ErrExists) {
+		return nil, accountExists(in.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("renaming the account: %w", err)
+	}
+	return a.books.view(account), nil
+}
+
+// noPlan takes an account off its plan, unless the configuration has a plan of that name.
+const noPlan = "none"
+
+func (a *AdminAPI) setPlan(r *http.Request) (any, error) {
+	in, err := readJSON[newPlan](r)
+	if err != nil {
+		return nil, err
+	}
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	plan := in.Plan
+	if err := checkPlan(a.engine, plan); err != nil {
+		if plan != noPlan {
+			return nil, err
+		}
+		plan = ""
+	}
+	account, err = a.engine.Store().SetPlan(r.Context(), account.ID, plan)
+	if err != nil {
+		return nil, fmt.Errorf("changing the plan: %w", err)
+	}
+	return a.books.view(account), nil
 }
 
 func (a *AdminAPI) setState(r *http.Request) (any, error) {
@@ -87,7 +112,7 @@ func (a *AdminAPI) setState(r *http.Request) (any, error) {
 	if !slices.Contains(states, in.State) {
 		return nil, problem(http.StatusBadRequest, "state %q: a state is one of %v", in.State, states)
 	}
-	account, err := a.account(r.Context(), r.PathValue("name"))
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +120,5 @@ func (a *AdminAPI) setState(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("changing the state: %w", err)
 	}
-	a.engine.ForgetKeys()
-	return viewAccount(account), nil
+	return a.books.view(account), nil
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -8,6 +9,13 @@ import (
 
 // maxText bounds a reference or a reason, in bytes: both are for people.
 const maxText = 200
+
+func checkTexts(reference, reason string) error {
+	if len(reference) > maxText || len(reason) > maxText {
+		return problem(http.StatusBadRequest, "a reference and a reason have at most %d bytes", maxText)
+	}
+	return nil
+}
 
 func (a *AdminAPI) addCredit(r *http.Request) (any, error) {
 	in, err := readJSON[newCredit](r)
@@ -17,10 +25,10 @@ func (a *AdminAPI) addCredit(r *http.Request) (any, error) {
 	if in.Credits < 1 || in.Credits > ledger.MaxTopUp {
 		return nil, problem(http.StatusBadRequest, "credits %d: a top-up is 1 to %d whole credits", in.Credits, int64(ledger.MaxTopUp))
 	}
-	if len(in.Reference) > maxText || len(in.Reason) > maxText {
-		return nil, problem(http.StatusBadRequest, "a reference and a reason have at most %d bytes", maxText)
+	if err := checkTexts(in.Reference, in.Reason); err != nil {
+		return nil, err
 	}
-	account, err := a.account(r.Context(), in.Account)
+	account, err := a.books.account(r.Context(), in.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +40,85 @@ func (a *AdminAPI) addCredit(r *http.Request) (any, error) {
 	}
 	return creditView{
 		Account: account.Name, Credits: in.Credits, Reference: in.Reference, Applied: applied,
-		BalanceCredits: balance.Credits, AvailableCredits: balance.Available(),
+		BalanceCredits: balance.Credits, AvailableCredits: balance.Available(), AccruedMicrocents: balance.Accrued,
 	}, nil
+}
+
+// maxAdjustment bounds an adjustment on both sides, in microcents.
+const maxAdjustment = ledger.MaxTopUp * ledger.MicrocentsPerCredit
+
+func (a *AdminAPI) adjust(r *http.Request) (any, error) {
+	in, err := readJSON[newAdjustment](r)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Microcents == 0 || in.Microcents < -maxAdjustment || in.Microcents > maxAdjustment:
+		return nil, problem(http.StatusBadRequest, "microcents %d: an adjustment is at most %d credits, up or down, and not 0", in.Microcents, int64(ledger.MaxTopUp))
+	case in.Reason == "":
+		return nil, problem(http.StatusBadRequest, "the reason is missing: an adjustment says why it was made")
+	}
+	if err := checkTexts(in.Reference, in.Reason); err != nil {
+		return nil, err
+	}
+	account, err := a.books.account(r.Context(), in.Account)
+	if err != nil {
+		return nil, err
+	}
+	balance, applied, err := a.engine.Store().Correct(r.Context(), ledger.Correction{
+		Account: account.ID, Microcents: in.Microcents, Reference: in.Reference, Reason: in.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return viewCorrection(account.Name, "", in.Microcents, in.Reference, applied, balance), nil
+}
+
+func (a *AdminAPI) refund(r *http.Request) (any, error) {
+	in, err := readJSON[newRefund](r)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Request == "":
+		return nil, problem(http.StatusBadRequest, "the request is missing: name the one whose charge is given back")
+	case in.Reason == "":
+		return nil, problem(http.StatusBadRequest, "the reason is missing: a refund says why it was made")
+	}
+	if err := checkTexts(in.Reference, in.Reason); err != nil {
+		return nil, err
+	}
+	record, err := a.books.record(r, in.Request)
+	if err != nil {
+		return nil, err
+	}
+	balance, applied, err := a.engine.Store().Correct(r.Context(), ledger.Correction{
+		Account: record.Account, Request: in.Request, Microcents: in.Microcents, Reference: in.Reference, Reason: in.Reason,
+	})
+	if errors.Is(err, ledger.ErrInvalid) {
+		return nil, problem(http.StatusBadRequest, "request %s was charged %d microcents, of which %d are refunded already: a refund is at least 1 and at most what is left",
+			record.ID, record.Microcents, record.Refunded)
+	}
+	if err != nil {
+		return nil, err
+	}
+	account, err := a.books.account(r.Context(), record.Account)
+	if err != nil {
+		return nil, err
+	}
+	if record, err = a.books.record(r, in.Request); err != nil {
+		return nil, err
+	}
+	return viewCorrection(account.Name, record.ID, lastRefund(record, in.Reference), in.Reference, applied, balance), nil
+}
+
+// lastRefund is what the newest refund with this reference gave back, in microcents.
+func lastRefund(record ledger.RequestRecord, reference string) int64 {
+	var microcents int64
+	for _, e := range record.Entries {
+		if e.Kind == ledger.Refund && e.Reference == reference {
+			microcents = e.Microcents
+		}
+	}
+	return microcents
 }

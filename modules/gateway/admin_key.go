@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -16,11 +17,15 @@ func (a *AdminAPI) createKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	account, err := a.account(r.Context(), in.Account)
+	change, err := in.change()
 	if err != nil {
 		return nil, err
 	}
-	key, text, err := createKey(r.Context(), a.engine, account, in.Name)
+	account, err := a.books.account(r.Context(), in.Account)
+	if err != nil {
+		return nil, err
+	}
+	key, text, err := createKey(r.Context(), a.engine, account, in.Name, change)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +35,7 @@ func (a *AdminAPI) createKey(r *http.Request) (any, error) {
 }
 
 // createKey makes a key of an account. Its text is returned here and stored nowhere.
-func createKey(ctx context.Context, e *engine.Engine, account ledger.Account, name string) (ledger.Key, string, error) {
+func createKey(ctx context.Context, e *engine.Engine, account ledger.Account, name string, change ledger.KeyChange) (ledger.Key, string, error) {
 	if err := checkName("key", name); err != nil {
 		return ledger.Key{}, "", err
 	}
@@ -38,58 +43,130 @@ func createKey(ctx context.Context, e *engine.Engine, account ledger.Account, na
 	if err != nil {
 		return ledger.Key{}, "", err
 	}
-	key, err := e.Store().CreateKey(ctx, account.ID, name, hash, ledger.Last4(text))
+	key, err := e.Store().CreateKey(ctx, account.ID, name, hash, ledger.Last4(text), change)
 	if errors.Is(err, ledger.ErrExists) {
 		return key, "", problem(http.StatusConflict, "account %q has a key %q already: choose another name; a revoked key keeps its name", account.Name, name)
 	}
 	if err != nil {
 		return key, "", err
 	}
-	e.ForgetKeys()
 	return key, text, nil
 }
 
-func (a *AdminAPI) listKeys(r *http.Request) (any, error) {
-	var id string
-	if name := r.URL.Query().Get("account"); name != "" {
-		account, err := a.account(r.Context(), name)
+// keyLimits is what can be set of a key, in requests; nil leaves it.
+type keyLimits struct {
+	Expires         *string `json:"expires,omitempty"`           // RFC 3339, or "never"
+	SpendCapCredits *int64  `json:"spend_cap_credits,omitempty"` // a period; 0: no cap
+}
+
+const never = "never"
+
+// change reads the limits.
+func (l keyLimits) change() (ledger.KeyChange, error) {
+	var change ledger.KeyChange
+	if l.Expires != nil && *l.Expires == never {
+		change.Expires = new(time.Time)
+	} else if l.Expires != nil {
+		t, err := time.Parse(time.RFC3339Nano, *l.Expires)
 		if err != nil {
+			return change, problem(http.StatusBadRequest, "expires %q: write a time as RFC 3339 has it, as in 2026-11-20T18:00:00Z, or %q", *l.Expires, never)
+		}
+		if !t.After(time.Now()) {
+			return change, problem(http.StatusBadRequest, "expires %s: that is in the past; to end a key now, revoke it", *l.Expires)
+		}
+		change.Expires = new(t.UTC())
+	}
+	if l.SpendCapCredits != nil {
+		if *l.SpendCapCredits < 0 || *l.SpendCapCredits > ledger.MaxBalance {
+			return change, problem(http.StatusBadRequest, "spend_cap_credits %d: a cap is 1 to %d whole credits, and 0 is none", *l.SpendCapCredits, int64(ledger.MaxBalance))
+		}
+		change.SpendCap = new(*l.SpendCapCredits * ledger.MicrocentsPerCredit)
+	}
+	return change, nil
+}
+
+func (a *AdminAPI) changeKey(r *http.Request) (any, error) {
+	in, err := readJSON[keyChange](r)
+	if err != nil {
+		return nil, err
+	}
+	change, err := in.change()
+	if err != nil {
+		return nil, err
+	}
+	if change.Name = in.Name; change == (ledger.KeyChange{}) {
+		return nil, problem(http.StatusBadRequest, "nothing is to change: give a name, expires or spend_cap_credits")
+	}
+	if in.Name != nil {
+		if err := checkName("key", *in.Name); err != nil {
 			return nil, err
 		}
-		id = account.ID
 	}
-	keys, err := a.engine.Store().Keys(r.Context(), id)
+	id := r.PathValue("id")
+	key, err := a.engine.Store().ChangeKey(r.Context(), id, change)
+	if errors.Is(err, ledger.ErrExists) {
+		return nil, problem(http.StatusConflict, "the account has a key %q already: choose another name; a revoked key keeps its name", *in.Name)
+	}
 	if err != nil {
-		return nil, err
+		return nil, keyError("changing the key", id, err)
 	}
-	accounts, err := a.engine.Store().Accounts(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[string]string, len(accounts))
-	for _, account := range accounts {
-		names[account.ID] = account.Name
-	}
-	views := make([]keyView, len(keys))
-	for i, key := range keys {
-		views[i] = viewKey(key, names[key.Account])
-	}
-	return views, nil
+	return a.viewKey(r.Context(), key)
 }
+
+func (a *AdminAPI) rotateKey(r *http.Request) (any, error) {
+	in, err := readJSON[rotation](r)
+	if err != nil {
+		return nil, err
+	}
+	overlap := time.Duration(in.OverlapSeconds) * time.Second
+	if in.OverlapSeconds < 0 || in.OverlapSeconds > int64(maxOverlap/time.Second) {
+		return nil, problem(http.StatusBadRequest, "overlap_seconds %d: the overlap is 0 to %d seconds (%s)", in.OverlapSeconds, int64(maxOverlap/time.Second), span(maxOverlap))
+	}
+	text, hash, err := ledger.NewKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	fresh, old, err := a.engine.Store().RotateKey(r.Context(), id, hash, ledger.Last4(text), overlap)
+	if errors.Is(err, ledger.ErrInvalid) {
+		return nil, problem(http.StatusBadRequest, "key %s has ended: only a key that works can be rotated; make a new one with `fareway gateway key create`", id)
+	}
+	if err != nil {
+		return nil, keyError("rotating the key", id, err)
+	}
+	v, err := a.viewKey(r.Context(), fresh)
+	if err != nil {
+		return nil, err
+	}
+	v.Key = text
+	return rotatedView{keyView: v, Old: viewKey(old, v.Account)}, nil
+}
+
+// maxOverlap bounds how long a key goes on beside the one that replaces it.
+const maxOverlap = 365 * 24 * time.Hour
 
 func (a *AdminAPI) revokeKey(r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	key, err := a.engine.Store().RevokeKey(r.Context(), id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, problem(http.StatusNotFound, "there is no key %q: `fareway gateway key list` shows all with their ids", id)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("revoking the key: %w", err)
+		return nil, keyError("revoking the key", id, err)
 	}
-	a.engine.ForgetKeys()
-	account, err := a.engine.Store().Account(r.Context(), key.Account)
+	return a.viewKey(r.Context(), key)
+}
+
+// viewKey is a key with the name of its account.
+func (a *AdminAPI) viewKey(ctx context.Context, key ledger.Key) (keyView, error) {
+	account, err := a.engine.Store().Account(ctx, key.Account)
 	if err != nil {
-		return nil, err
+		return keyView{}, err
 	}
 	return viewKey(key, account.Name), nil
+}
+
+// keyError says how to find the ids when there is no such key.
+func keyError(doing, id string, err error) error {
+	if errors.Is(err, ledger.ErrNotFound) {
+		return problem(http.StatusNotFound, "there is no key %q: `fareway gateway key list` shows all with their ids", id)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -21,10 +21,8 @@ func checkName(kind, name string) error {
 	return nil
 }
 
+// checkPlan sees whether the running configuration has the plan.
 func checkPlan(e *engine.Engine, plan string) error {
-	if plan == "" {
-		return nil
-	}
 	g := e.Current()
 	if g == nil {
 		return problem(http.StatusServiceUnavailable, "no configuration is active yet: try again in a moment")

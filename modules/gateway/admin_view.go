@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -12,15 +13,34 @@ import (
 // accountView is an account with its money. Credits are whole (1 credit = US$0.01), microcents are millionths
 // of a credit.
 type accountView struct {
-	ID                string    `json:"id"`
-	Name              string    `json:"name"`
-	Plan              string    `json:"plan"` // "" for none
-	State             string    `json:"state"`
-	Created           time.Time `json:"created"`
-	BalanceCredits    int64     `json:"balance_credits"`
-	ReservedCredits   int64     `json:"reserved_credits"`
-	AvailableCredits  int64     `json:"available_credits"`
-	AccruedMicrocents int64     `json:"accrued_usage_microcents"`
+	ID                string      `json:"id"`
+	Name              string      `json:"name"`
+	Plan              string      `json:"plan"` // "" for none
+	State             string      `json:"state"`
+	Created           time.Time   `json:"created"`
+	BalanceCredits    int64       `json:"balance_credits"`
+	ReservedCredits   int64       `json:"reserved_credits"` // the holds, rounded up
+	AvailableCredits  int64       `json:"available_credits"`
+	AccruedMicrocents int64       `json:"accrued_usage_microcents"`
+	HeldMicrocents    int64       `json:"held_microcents"`
+	Period            periodView  `json:"period"`
+	Limits            *limitsView `json:"limits,omitempty"` // what the plan says; absent when no configuration is known
+}
+
+// periodView is what was settled in the account's current period, or ever when it has no periods.
+type periodView struct {
+	End              *time.Time `json:"end"` // null: no periods
+	SpentMicrocents  int64      `json:"spent_microcents"`
+	Tokens           int64      `json:"tokens"`
+	WaivedMicrocents int64      `json:"waived_microcents"` // left free by fair use
+}
+
+// limitsView is what an account's plan gives and allows it in a period; 0 is no limit, but for fair use.
+type limitsView struct {
+	MonthlyCredits    int64 `json:"monthly_credits"` // added at the period's end
+	SpendCapCredits   int64 `json:"spend_cap_credits"`
+	TokenBudget       int64 `json:"token_budget"`
+	FairUseMicrocents int64 `json:"fair_use_microcents"`
 }
 
 func viewAccount(a ledger.Account) accountView {
@@ -30,7 +50,26 @@ func viewAccount(a ledger.Account) accountView {
 		ReservedCredits:   a.Balance.Reserved(),
 		AvailableCredits:  a.Balance.Available(),
 		AccruedMicrocents: a.Balance.Accrued,
+		HeldMicrocents:    a.Balance.Held,
+		Period: periodView{
+			End: optionalTime(a.Period.End), SpentMicrocents: a.Period.Spent, Tokens: a.Period.Tokens, WaivedMicrocents: a.Period.Waived,
+		},
 	}
+}
+
+func viewLimits(p config.Plan) *limitsView {
+	return &limitsView{
+		MonthlyCredits: p.MonthlyCredits, SpendCapCredits: p.SpendCapCredits,
+		TokenBudget: p.TokenBudget, FairUseMicrocents: p.FairUseMicrocents,
+	}
+}
+
+// optionalTime is nil for the zero time.
+func optionalTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
 }
 
 // keyView is a key. Key is its text, in the reply that made it and nowhere else.
@@ -42,21 +81,41 @@ type keyView struct {
 	Revoked bool      `json:"revoked"`
 	Created time.Time `json:"created"`
 	Key     string    `json:"key,omitempty"`
+
+	State   keyState   `json:"state"`
+	Expires *time.Time `json:"expires"` // null: never
+	// SpendCapMicrocents bounds what the key, with those that it replaced, spends in its account's period; 0: no cap.
+	SpendCapMicrocents int64 `json:"spend_cap_microcents"`
+	SpentMicrocents    int64 `json:"spent_microcents"`
 }
+
+// keyState is whether a key opens its account.
+type keyState string
+
+const (
+	keyActive  keyState = "active"
+	keyExpired keyState = "expired"
+	keyRevoked keyState = "revoked"
+)
 
 func viewKey(k ledger.Key, account string) keyView {
-	return keyView{ID: k.ID, Name: k.Name, Account: account, Last4: k.Last4, Revoked: k.Revoked, Created: k.Created.UTC()}
+	v := keyView{
+		ID: k.ID, Name: k.Name, Account: account, Last4: k.Last4, Revoked: k.Revoked, Created: k.Created.UTC(),
+		State: keyActive, Expires: optionalTime(k.Expires), SpendCapMicrocents: k.SpendCap, SpentMicrocents: k.Spent,
+	}
+	switch {
+	case k.Revoked:
+		v.State = keyRevoked
+	case !k.Usable(time.Now()):
+		v.State = keyExpired
+	}
+	return v
 }
 
-// creditView is the result of a top-up. Applied is false when the account had seen the reference before: then
-// nothing was changed.
-type creditView struct {
-	Account          string `json:"account"`
-	Credits          int64  `json:"credits"`
-	Reference        string `json:"reference,omitempty"`
-	Applied          bool   `json:"applied"`
-	BalanceCredits   int64  `json:"balance_credits"`
-	AvailableCredits int64  `json:"available_credits"`
+// rotatedView is a new key and the one that it replaces, which ends when its expires says.
+type rotatedView struct {
+	keyView
+	Old keyView `json:"old"`
 }
 
 // statusView is what runs.
@@ -91,6 +150,14 @@ type newAccount struct {
 	Plan string `json:"plan,omitempty"`
 }
 
+type newName struct {
+	Name string `json:"name"`
+}
+
+type newPlan struct {
+	Plan string `json:"plan"` // of the configuration, or "none"
+}
+
 type newState struct {
 	State ledger.State `json:"state"`
 }
@@ -98,11 +165,14 @@ type newState struct {
 type newKey struct {
 	Account string `json:"account"` // name or id
 	Name    string `json:"name"`
+	keyLimits
 }
 
-type newCredit struct {
-	Account   string `json:"account"` // name or id
-	Credits   int64  `json:"credits"`
-	Reference string `json:"reference,omitempty"`
-	Reason    string `json:"reason,omitempty"`
+type keyChange struct {
+	Name *string `json:"name,omitempty"`
+	keyLimits
+}
+
+type rotation struct {
+	OverlapSeconds int64 `json:"overlap_seconds"` // how long the old key goes on; 0: it ends now
 }

@@ -21,6 +21,8 @@ import (
 type client struct {
 	data    string // the data folder, "" when it is not known
 	address string // as a person would write it
+	source  string // what read asks, for people
+	offline bool   // it reads the database itself, for no gateway runs
 	network string
 	dial    string
 	token   string
@@ -77,11 +79,24 @@ func newClient(data, admin string) (*client, error) {
 // call sends in as JSON, unless it is nil, and decodes the reply into out. An error reply is an *adminError; an
 // address where nobody listens is errNoGateway.
 func (c *client) call(ctx context.Context, method, path string, in, out any) error {
+	resp, err := c.send(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("reading the gateway's answer at %s: %w", c.address, err)
+	}
+	return nil
+}
+
+// send sends a request and returns the reply to one that succeeded, with its body to be read and closed.
+func (c *client) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
 		if err != nil {
-			return fmt.Errorf("writing the request: %w", err)
+			return nil, fmt.Errorf("writing the request: %w", err)
 		}
 		body = bytes.NewReader(b)
 	}
@@ -91,35 +106,34 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, body)
 	if err != nil {
-		return fmt.Errorf("making the request: %w", err)
+		return nil, fmt.Errorf("making the request: %w", err)
 	}
+	req.Header.Set(actorHeader, localActor())
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.explain(err)
+		return nil, c.explain(err)
 	}
-	defer resp.Body.Close()
-	return c.read(resp, out)
+	if resp.StatusCode >= 400 {
+		defer resp.Body.Close()
+		return nil, c.refused(resp)
+	}
+	return resp, nil
 }
 
-func (c *client) read(resp *http.Response, out any) error {
-	if resp.StatusCode >= 400 {
-		e := &adminError{Status: resp.StatusCode}
-		b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAdminBody))
-		if json.Unmarshal(b, e) != nil || e.Message == "" {
-			e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.address, resp.Status)
-		}
-		if e.Status == http.StatusUnauthorized && c.token == "" {
-			e.Message += fmt.Sprintf("; there is none in %s: name that folder with --data", c.data)
-		}
-		return e
+// refused is the error of an error reply.
+func (c *client) refused(resp *http.Response) error {
+	e := &adminError{Status: resp.StatusCode}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAdminBody))
+	if json.Unmarshal(b, e) != nil || e.Message == "" {
+		e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.address, resp.Status)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("reading the gateway's answer at %s: %w", c.address, err)
+	if e.Status == http.StatusUnauthorized && c.token == "" {
+		e.Message += fmt.Sprintf("; there is none in %s: name that folder with --data", c.data)
 	}
-	return nil
+	return e
 }
 
 // explain turns a failed connection into what to do about it.
@@ -149,7 +163,7 @@ func NewAdmin(data string) (*Admin, error) {
 }
 
 // Call sends in as JSON, unless it is nil, and decodes the reply into out. Paths and bodies are those of
-// admin_view.go.
+// AdminAPI.
 func (a *Admin) Call(ctx context.Context, method, path string, in, out any) error {
 	return a.client.call(ctx, method, path, in, out)
 }

@@ -55,7 +55,7 @@ func TestClientErrors(t *testing.T) {
 	})
 	t.Run("no token", func(t *testing.T) {
 		t.Parallel()
-		srv := httptest.NewServer(adminMux(&AdminAPI{engine: newEngine(t)}))
+		srv := httptest.NewServer(adminMux(adminOf(t, newEngine(t))))
 		t.Cleanup(srv.Close)
 		data := t.TempDir()
 		err := call(t, data, strings.TrimPrefix(srv.URL, "http://"))

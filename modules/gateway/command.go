@@ -10,8 +10,6 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
-
-	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 func init() {
@@ -34,7 +32,8 @@ func RegisterCommand(newCommand func() *cobra.Command) {
 // setUpCommand makes `fareway gateway` with all its subcommands.
 //
 // Every command exits with 0, or prints one line on stderr and exits with 1. With --json it prints one JSON
-// object, or an array for a list, on stdout; admin_view.go has the shapes.
+// object on stdout, an array for a list of accounts or keys, or JSON lines for what grows for ever (usage, the journal,
+// the audit trail); admin_view*.go have the shapes.
 func setUpCommand(gateway *cobra.Command) {
 	gateway.Use = "gateway"
 	gateway.Long = `Runs and operates the prepaid gateway for language models.
@@ -49,7 +48,7 @@ admin address (--admin).`
 		return fmt.Errorf("%w (`%s --help` shows what there is)", err, cmd.CommandPath())
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
-		ledgerCommand(), connectCommand(), providerCommand())
+		usageCommand(), ledgerCommand(), connectCommand(), providerCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}
@@ -139,14 +138,6 @@ func (o *output) print(cmd *cobra.Command, v any, people func(w io.Writer)) erro
 	return nil
 }
 
-// count writes a number of things.
-func count[N int | int64](n N, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%s %s", thousands(int64(n)), what)
-}
-
 // table writes aligned columns.
 func table(w io.Writer, rows func(w io.Writer)) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -158,34 +149,4 @@ func table(w io.Writer, rows func(w io.Writer)) {
 func silent(cmd *cobra.Command) error {
 	cmd.SilenceErrors = true
 	return errors.New("the command has failed")
-}
-
-// credits writes an amount of whole credits and what it is worth, as in "1,000 credits (US$10.00)".
-func credits(n int64) string {
-	return fmt.Sprintf("%s (%s)", count(n, "credit"), dollars(n))
-}
-
-// dollars writes whole credits, which are US cents, as US dollars.
-func dollars(n int64) string {
-	sign := ""
-	if n < 0 {
-		sign, n = "-", -n
-	}
-	return fmt.Sprintf("%sUS$%s.%02d", sign, thousands(n/100), n%100)
-}
-
-// thousands writes a number with commas.
-func thousands(n int64) string {
-	if n < 0 {
-		return "-" + thousands(-n)
-	}
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
-}
-
-// cents writes microcents as a fraction of a US cent, which is a credit.
-func cents(microcents int64) string {
-	return fmt.Sprintf("%d.%06d cents", microcents/ledger.MicrocentsPerCredit, microcents%ledger.MicrocentsPerCredit)
 }

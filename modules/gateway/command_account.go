@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +13,10 @@ import (
 func accountCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "account",
-		Short: "Makes, shows and suspends accounts",
-		Long:  "Makes, shows and suspends prepaid accounts. An account has a balance in credits\n(1 credit is one US cent), an optional plan, and API keys.",
+		Short: "Makes, shows, changes and suspends accounts",
+		Long:  "Makes, shows, changes and suspends prepaid accounts. An account has a balance in\ncredits (1 credit is one US cent), an optional plan, and API keys.",
 	})
-	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(),
+	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(), accountPlanCommand(),
 		accountStateCommand("suspend", ledger.Suspended, "Refuses an account's requests from the next one on (403); running ones finish"),
 		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),
 		accountStateCommand("activate", ledger.Active, "Lets a suspended or deactivated account work again"))
@@ -64,22 +63,21 @@ func accountListCommand() *cobra.Command {
 		Example: "  fareway gateway account list --json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var v []accountView
-			if err := to.call(cmd, "GET", "/fareway/accounts", nil, &v); err != nil {
+			c, err := to.client()
+			if err != nil {
 				return err
 			}
-			return out.print(cmd, v, func(w io.Writer) {
-				if len(v) == 0 {
-					fmt.Fprintln(w, "There are no accounts: make one with `fareway gateway account create NAME`.")
-					return
-				}
-				table(w, func(w io.Writer) {
-					fmt.Fprintln(w, "NAME\tSTATE\tPLAN\tBALANCE\tAVAILABLE")
-					for _, a := range v {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, orDash(a.Plan), credits(a.BalanceCredits), credits(a.AvailableCredits))
-					}
+			w := cmd.OutOrStdout()
+			if out.json {
+				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, w)
+			}
+			return printRows(w, "There are no accounts: make one with `fareway gateway account create NAME`.",
+				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"}, column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
+				func(add func(...string) error) error {
+					return readList(cmd.Context(), c, "/fareway/accounts", nil, func(a accountView) error {
+						return add(a.Name, a.State, orDash(a.Plan), credits(a.BalanceCredits), credits(a.AvailableCredits))
+					})
 				})
-			})
 		},
 	}
 	to.addFlags(cmd)
@@ -94,12 +92,12 @@ func accountShowCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Shows one account, by name or id",
+		Short:   "Shows one account, by name or id: its money, its period, its limits",
 		Example: "  fareway gateway account show ann",
 		Args:    exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var v accountView
-			if err := to.call(cmd, "GET", "/fareway/accounts/"+url.PathEscape(args[0]), nil, &v); err != nil {
+			if err := to.call(cmd, "GET", accountPath(args[0]), nil, &v); err != nil {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) { printAccount(w, v) })
@@ -110,28 +108,7 @@ func accountShowCommand() *cobra.Command {
 	return cmd
 }
 
-func accountStateCommand(verb string, state ledger.State, short string) *cobra.Command {
-	var (
-		to  target
-		out output
-	)
-	cmd := &cobra.Command{
-		Use:     verb + " NAME",
-		Short:   short,
-		Example: "  fareway gateway account " + verb + " ann",
-		Args:    exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var v accountView
-			if err := to.call(cmd, "POST", "/fareway/accounts/"+url.PathEscape(args[0])+"/state", newState{state}, &v); err != nil {
-				return err
-			}
-			return out.print(cmd, v, func(w io.Writer) { fmt.Fprintf(w, "Account %s is %s.\n", v.Name, v.State) })
-		},
-	}
-	to.addFlags(cmd)
-	out.addFlag(cmd)
-	return cmd
-}
+func accountPath(name string) string { return "/fareway/accounts/" + url.PathEscape(name) }
 
 func printAccount(w io.Writer, v accountView) {
 	table(w, func(w io.Writer) {
@@ -139,12 +116,43 @@ func printAccount(w io.Writer, v accountView) {
 		fmt.Fprintf(w, "id\t%s\n", v.ID)
 		fmt.Fprintf(w, "state\t%s\n", v.State)
 		fmt.Fprintf(w, "plan\t%s\n", orDash(v.Plan))
-		fmt.Fprintf(w, "created\t%s\n", v.Created.Format(time.DateTime+" MST"))
+		fmt.Fprintf(w, "created\t%s\n", moment(v.Created))
 		fmt.Fprintf(w, "balance\t%s\n", credits(v.BalanceCredits))
 		fmt.Fprintf(w, "on hold\t%s\n", credits(v.ReservedCredits))
 		fmt.Fprintf(w, "available\t%s\n", credits(v.AvailableCredits))
 		fmt.Fprintf(w, "used, not yet debited\t%s\n", cents(v.AccruedMicrocents))
+		printPeriod(w, v.Period, v.Limits)
 	})
+}
+
+// printPeriod writes what was used in the period, and of what.
+func printPeriod(w io.Writer, p periodView, limits *limitsView) {
+	when := "in the period"
+	if p.End == nil {
+		when = "ever"
+		fmt.Fprintln(w, "period\tnone: its plan adds no credits, and its limits are for good")
+	} else if limits == nil {
+		fmt.Fprintf(w, "period\tends %s\n", moment(*p.End))
+	} else {
+		fmt.Fprintf(w, "period\tends %s, with %s added\n", moment(*p.End), credits(limits.MonthlyCredits))
+	}
+	var spendCap, budget, fairUse string
+	if limits != nil {
+		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return count(n, "credit") })
+		budget = atMost(limits.TokenBudget, thousands)
+		fairUse = fmt.Sprintf(" of %s credits", exact(limits.FairUseMicrocents))
+	}
+	fmt.Fprintf(w, "spent %s\t%s credits%s\n", when, exact(p.SpentMicrocents), spendCap)
+	fmt.Fprintf(w, "tokens %s\t%s%s\n", when, thousands(p.Tokens), budget)
+	fmt.Fprintf(w, "fair use %s\t%s%s\n", when, exact(p.WaivedMicrocents), fairUse)
+}
+
+// atMost writes a limit, 0 being none.
+func atMost(limit int64, write func(int64) string) string {
+	if limit == 0 {
+		return ", without a limit"
+	}
+	return " of at most " + write(limit)
 }
 
 func orDash(s string) string {

@@ -11,10 +11,10 @@ import (
 func creditCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "credit",
-		Short: "Tops up accounts",
-		Long:  "Tops up prepaid accounts. 1 credit is one US cent.",
+		Short: "Tops up, adjusts and refunds accounts",
+		Long:  "Tops up, adjusts and refunds prepaid accounts. 1 credit is one US cent, or 1,000,000\nmicrocents. Each is an entry of the journal; none is ever changed or removed.",
 	})
-	cmd.AddCommand(creditAddCommand())
+	cmd.AddCommand(creditAddCommand(), creditAdjustCommand(), creditRefundCommand())
 	return cmd
 }
 
@@ -46,9 +46,9 @@ safely: an account takes each reference once.`,
 				if v.Applied {
 					fmt.Fprintf(w, "Added %s to account %s.\n", credits(v.Credits), v.Account)
 				} else {
-					fmt.Fprintf(w, "Nothing was changed: account %s has reference %s already.\n", v.Account, v.Reference)
+					printUnchanged(w, v.Account, v.Reference)
 				}
-				fmt.Fprintf(w, "Its balance is %s.\n", credits(v.BalanceCredits))
+				printBalance(w, v.BalanceCredits, v.AccruedMicrocents)
 			})
 		},
 	}
@@ -59,4 +59,16 @@ safely: an account takes each reference once.`,
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
+}
+
+func printUnchanged(w io.Writer, account, reference string) {
+	fmt.Fprintf(w, "Nothing was changed: account %s has reference %s already.\n", account, reference)
+}
+
+func printBalance(w io.Writer, balance, accrued int64) {
+	fmt.Fprintf(w, "Its balance is %s", credits(balance))
+	if accrued > 0 {
+		fmt.Fprintf(w, ", less %s for usage that is not debited yet", cents(accrued))
+	}
+	fmt.Fprintln(w, ".")
 }

@@ -12,31 +12,37 @@ import (
 func keyCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "key",
-		Short: "Makes, lists and revokes API keys",
-		Long:  "Makes, lists and revokes API keys. A key is shown once, when it is made: the\ngateway keeps only a hash of it.",
+		Short: "Makes, lists, changes, rotates and revokes API keys",
+		Long:  "Makes, lists, changes, rotates and revokes API keys. A key is shown once, when it\nis made: the gateway keeps only a hash of it.",
 	})
-	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keyRevokeCommand())
+	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keySetCommand(), keyRenameCommand(), keyRotateCommand(), keyRevokeCommand())
 	return cmd
 }
 
 func keyCreateCommand() *cobra.Command {
 	var (
-		to  target
-		out output
-		in  newKey
+		to     target
+		out    output
+		in     newKey
+		limits keyFlags
 	)
 	cmd := &cobra.Command{
-		Use:     "create --account NAME --name NAME",
-		Short:   "Makes a key and shows it, this once",
-		Example: "  fareway gateway key create --account ann --name laptop\n  fareway gateway key create --account ann --name ci --json | jq -r .key",
-		Args:    exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "create --account NAME --name NAME",
+		Short: "Makes a key and shows it, this once",
+		Example: "  fareway gateway key create --account ann --name laptop\n  fareway gateway key create --account ann --name intern --expires 90d --spend-cap 500\n" +
+			"  fareway gateway key create --account ann --name ci --json | jq -r .key",
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if in.keyLimits, err = limits.read(cmd); err != nil {
+				return err
+			}
 			var v keyView
 			if err := to.call(cmd, "POST", "/fareway/keys", in, &v); err != nil {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
 				fmt.Fprintf(w, "%s\n\nThis is key %s (%s) of account %s. It is not shown again.\n", v.Key, v.Name, v.ID, v.Account)
+				printKeyLimits(w, v)
 			})
 		},
 	}
@@ -44,9 +50,20 @@ func keyCreateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&in.Name, "name", "", "a `NAME` for the key, unique in its account")
 	must(cmd.MarkFlagRequired("account"))
 	must(cmd.MarkFlagRequired("name"))
+	limits.addFlags(cmd)
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
+}
+
+// printKeyLimits says what bounds a key; nothing for one without bounds.
+func printKeyLimits(w io.Writer, v keyView) {
+	if v.Expires != nil {
+		fmt.Fprintf(w, "It expires %s.\n", moment(*v.Expires))
+	}
+	if v.SpendCapMicrocents > 0 {
+		fmt.Fprintf(w, "It spends at most %s credits in a period of the account.\n", exact(v.SpendCapMicrocents))
+	}
 }
 
 func keyListCommand() *cobra.Command {
@@ -61,32 +78,48 @@ func keyListCommand() *cobra.Command {
 		Example: "  fareway gateway key list --account ann",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := "/fareway/keys"
-			if account != "" {
-				path += "?account=" + url.QueryEscape(account)
-			}
-			var v []keyView
-			if err := to.call(cmd, "GET", path, nil, &v); err != nil {
+			c, err := to.client()
+			if err != nil {
 				return err
 			}
-			return out.print(cmd, v, func(w io.Writer) {
-				if len(v) == 0 {
-					fmt.Fprintln(w, "There are no keys: make one with `fareway gateway key create --account NAME --name NAME`.")
-					return
-				}
-				table(w, func(w io.Writer) {
-					fmt.Fprintln(w, "ID\tACCOUNT\tNAME\tKEY\tSTATE\tCREATED")
-					for _, k := range v {
-						fmt.Fprintf(w, "%s\t%s\t%s\t...%s\t%s\t%s\n", k.ID, k.Account, k.Name, k.Last4, keyState(k), k.Created.Format(time.DateOnly))
-					}
+			query := url.Values{}
+			if account != "" {
+				query.Set("account", account)
+			}
+			w := cmd.OutOrStdout()
+			if out.json {
+				return copyArray(cmd.Context(), c, "/fareway/keys", query, w)
+			}
+			now := time.Now()
+			return printRows(w, "There are no keys: make one with `fareway gateway key create --account NAME --name NAME`.",
+				newListing(w, column{title: "ID"}, column{title: "ACCOUNT"}, column{title: "NAME"}, column{title: "KEY"}, column{title: "STATE"},
+					column{title: "CREATED"}, column{title: "SPENT", align: right}, column{title: "OF", align: right}),
+				func(add func(...string) error) error {
+					return readList(cmd.Context(), c, "/fareway/keys", query, func(k keyView) error {
+						return add(k.ID, k.Account, k.Name, "..."+k.Last4, stateOf(k, now), k.Created.Format(time.DateOnly), exact(k.SpentMicrocents), spendCapOf(k))
+					})
 				})
-			})
 		},
 	}
 	cmd.Flags().StringVar(&account, "account", "", "only the keys of the account `NAME`")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
+}
+
+// stateOf writes a key's state, and how long it has.
+func stateOf(k keyView, now time.Time) string {
+	if k.State != keyActive || k.Expires == nil {
+		return string(k.State)
+	}
+	return "active, expires in " + span(k.Expires.Sub(now))
+}
+
+func spendCapOf(k keyView) string {
+	if k.SpendCapMicrocents == 0 {
+		return "no cap"
+	}
+	return exact(k.SpendCapMicrocents)
 }
 
 func keyRevokeCommand() *cobra.Command {
@@ -101,7 +134,7 @@ func keyRevokeCommand() *cobra.Command {
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var v keyView
-			if err := to.call(cmd, "DELETE", "/fareway/keys/"+url.PathEscape(args[0]), nil, &v); err != nil {
+			if err := to.call(cmd, "DELETE", keyPath(args[0]), nil, &v); err != nil {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
@@ -114,12 +147,7 @@ func keyRevokeCommand() *cobra.Command {
 	return cmd
 }
 
-func keyState(k keyView) string {
-	if k.Revoked {
-		return "revoked"
-	}
-	return "valid"
-}
+func keyPath(id string) string { return "/fareway/keys/" + url.PathEscape(id) }
 
 // must stops the program at its start for a mistake in its own text.
 func must(err error) {

@@ -1,18 +1,12 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
 // verifyView is the result of `gateway ledger verify`.
@@ -24,17 +18,19 @@ type verifyView struct {
 func ledgerCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Verifies the ledger",
-		Long:  "Looks after the ledger: the append-only journal of all money.",
+		Short: "Verifies, exports and prunes the ledger",
+		Long: `Looks after the ledger: the append-only journal of all money, and the audit
+trail of what operators did.`,
 	})
-	cmd.AddCommand(ledgerVerifyCommand())
+	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(), ledgerPruneCommand())
 	return cmd
 }
 
 func ledgerVerifyCommand() *cobra.Command {
 	var (
-		to  target
-		out output
+		to   target
+		out  output
+		kept []string
 	)
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -43,71 +39,59 @@ func ledgerVerifyCommand() *cobra.Command {
 the hash chain of every account. It exits with 0 when all agree, and with 1 and
 the first entry that does not otherwise.
 
+With a checkpoint that was kept elsewhere (see ` + "`ledger checkpoint`" + `) it also sees
+that nothing before that was rewritten: somebody who can write the database can
+make its hashes agree again, but not with a hash that they cannot change.
+
 It asks the gateway that runs, and reads the files in the data folder when none
 does. It changes nothing.`,
-		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --data /var/lib/fareway --json",
+		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --checkpoint /mnt/elsewhere/checkpoint.json\n  fareway gateway ledger verify --data /var/lib/fareway --json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := to.verify(cmd)
+			var in verification
+			for _, path := range kept {
+				checkpoints, err := readCheckpoints(path)
+				if err != nil {
+					return err
+				}
+				in.Checkpoints = append(in.Checkpoints, checkpoints...)
+			}
+			var v verifyView
+			err := to.read(cmd, func(c *client) error {
+				v.Source = c.source
+				return c.call(cmd.Context(), "POST", "/fareway/ledger/verify", in, &v.Report)
+			})
 			if err != nil {
 				return err
 			}
-			err = out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, "Looked at %s: %s, %s of money, %s, %s.\n", v.Source, count(v.Accounts, "account"),
-					count(v.Entries, "movement"), count(v.Requests, "request"), count(v.Holds, "live hold"))
-				if v.OK {
-					fmt.Fprintln(w, "The ledger is clean.")
-				}
-			})
-			switch {
-			case err != nil:
-				return err
-			case v.OK:
-				return nil
-			case out.json:
-				return silent(cmd)
-			}
-			return fmt.Errorf("the ledger does not agree at %s: %s", v.Entry, v.Problem)
+			return printVerified(cmd, out, v, len(in.Checkpoints))
 		},
 	}
+	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil, "a `FILE` with a checkpoint, or an export that ends with one; may be repeated")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
 }
 
-// verify asks the running gateway or, with none and no address to insist on, reads the files.
-func (t *target) verify(cmd *cobra.Command) (verifyView, error) {
-	c, err := t.client()
-	if err != nil {
-		return verifyView{}, err
+func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error {
+	err := out.print(cmd, v, func(w io.Writer) {
+		fmt.Fprintf(w, "Looked at %s: %s, %s of money, %s, %s.\n", v.Source, count(v.Accounts, "account"),
+			count(v.Entries, "movement"), count(v.Requests, "request"), count(v.Holds, "live hold"))
+		if !v.OK {
+			return
+		}
+		if kept > 0 {
+			fmt.Fprintf(w, "It still has what %s fixed.\n", count(kept, "kept checkpoint"))
+		}
+		fmt.Fprintln(w, "The ledger is clean.")
+	})
+	switch {
+	case err != nil:
+		return err
+	case v.OK:
+		return nil
+	case out.json:
+		return silent(cmd)
 	}
-	v := verifyView{Source: "the gateway at " + c.address}
-	err = c.call(cmd.Context(), "POST", "/fareway/ledger/verify", nil, &v.Report)
-	if t.admin != "" || !errors.Is(err, errNoGateway) {
-		return v, err
-	}
-	data, err := t.dir()
-	if err != nil {
-		return v, err
-	}
-	v.Source = databasePath(cmd, data)
-	if _, err := os.Stat(v.Source); err != nil {
-		return v, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; name the data folder with --data", data, err)
-	}
-	v.Report, err = sqlite.VerifyFile(cmd.Context(), v.Source)
-	return v, err
-}
-
-// databasePath is where the data folder's ledger is: where its gateway.hcl says or, when that cannot be read
-// (here and now, without the service's environment), where it is by default.
-func databasePath(cmd *cobra.Command, data string) string {
-	name := "fareway.db"
-	cfg, diags := engine.CheckConfig(cmd.Context(), filepath.Join(data, "gateway.hcl"), slog.New(slog.DiscardHandler))
-	if !diags.HasErrors() {
-		name = cfg.Store.Path
-	}
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(data, name)
+	return fmt.Errorf("the ledger does not agree at %s: %s", v.Entry, v.Problem)
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -43,4 +44,19 @@ func placeFile(path string, content []byte, mode fs.FileMode, name func(from, to
 		return fmt.Errorf("creating %s: %w", path, err)
 	}
 	return nil
+}
+
+// openPrivate opens a file that the user named, to be written from its beginning. It need not be a regular one: /dev/stdout
+// works, too. A new one is for its owner only.
+func openPrivate(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+}
+
+func writePrivate(path string, content []byte) error {
+	f, err := openPrivate(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
 }

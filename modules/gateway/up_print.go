@@ -66,12 +66,12 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 		printResult(w, s, result, err)
 		failed = failed || err != nil
 	}
-	balance, err := r.engine.Store().Balance(ctx, r.trial.account.ID)
+	account, err := r.engine.Store().Account(ctx, r.trial.account.ID)
 	if err != nil {
 		return fmt.Errorf("reading the trial balance: %w", err)
 	}
 	fmt.Fprintf(w, "\nAccount %s has %s, less %s for usage\nthat is not debited yet.\n",
-		r.trial.account.Name, credits(balance.Credits), cents(balance.Accrued))
+		account.Name, credits(account.Balance.Credits), cents(account.Balance.Accrued))
 	if failed {
 		printFailure(w, r)
 	}

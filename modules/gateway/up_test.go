@@ -183,9 +183,9 @@ func TestTrial(t *testing.T) {
 	second, err := prepareTrial(ctx, e, e.DataDir())
 	require.NoError(t, err)
 	require.Equal(t, first.key, second.key, "a second up finds everything in place")
-	b, err := e.Store().Balance(ctx, first.account.ID)
+	account, err := e.Store().Account(ctx, first.account.ID)
 	require.NoError(t, err)
-	require.EqualValues(t, trialCredits, b.Credits, "and adds no credits")
+	require.EqualValues(t, trialCredits, account.Balance.Credits, "and adds no credits")
 
 	require.NoError(t, os.Remove(file))
 	third, err := prepareTrial(ctx, e, e.DataDir())

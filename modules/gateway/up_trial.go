@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -29,6 +30,7 @@ type trial struct {
 // prepareTrial makes what is missing of the trial account, its credits and its key. What an operator has
 // changed about it stays.
 func prepareTrial(ctx context.Context, e *engine.Engine, data string) (trial, error) {
+	ctx = ledger.WithActor(ctx, localActor()+" via up")
 	account, err := e.Store().Account(ctx, trialName)
 	if errors.Is(err, ledger.ErrNotFound) {
 		var plan string
@@ -62,18 +64,18 @@ func trialKey(ctx context.Context, e *engine.Engine, account ledger.Account, pat
 	text := strings.TrimSpace(string(b))
 	if hash, ok := ledger.ParseKey(text); ok {
 		p, err := e.Store().Lookup(ctx, hash)
-		if err == nil && p.Account.ID == account.ID && !p.Key.Revoked {
+		if err == nil && p.Account.ID == account.ID && p.Key.Usable(time.Now()) {
 			return text, nil
 		}
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return "", err
 		}
 	}
-	keys, err := e.Store().Keys(ctx, account.ID)
+	name, err := freeKeyName(ctx, e.Store(), account.ID)
 	if err != nil {
 		return "", err
 	}
-	_, text, err = createKey(ctx, e, account, freeKeyName(keys))
+	_, text, err = createKey(ctx, e, account, name, ledger.KeyChange{})
 	if err != nil {
 		return "", err
 	}
@@ -81,10 +83,15 @@ func trialKey(ctx context.Context, e *engine.Engine, account ledger.Account, pat
 }
 
 // freeKeyName is "trial", or with a number when the account has had that key before.
-func freeKeyName(keys []ledger.Key) string {
+func freeKeyName(ctx context.Context, books ledger.Books, account string) (string, error) {
+	taken := make(map[string]bool)
+	err := books.Keys(ctx, account, func(k ledger.Key) error {
+		taken[k.Name] = true
+		return nil
+	})
 	name := trialName
-	for n := 2; slices.ContainsFunc(keys, func(k ledger.Key) bool { return k.Name == name }); n++ {
+	for n := 2; taken[name]; n++ {
 		name = fmt.Sprintf("%s-%d", trialName, n)
 	}
-	return name
+	return name, err
 }

@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// verify recomputes the ledger. The body may be empty.
+func (b *booksAPI) verify(r *http.Request) (any, error) {
+	var in verification
+	if r.ContentLength != 0 {
+		var err error
+		if in, err = readJSON[verification](r); err != nil {
+			return nil, err
+		}
+	}
+	return b.books.Verify(r.Context(), in.Checkpoints...)
+}
+
+func (b *booksAPI) entries(r *http.Request, emit func(any) error) error {
+	q, err := b.query(r)
+	if err != nil {
+		return err
+	}
+	return b.books.Entries(r.Context(), q, func(e ledger.Entry) error { return emit(entryView{e, e.Hash()}) })
+}
+
+func (b *booksAPI) checkpoints(r *http.Request, emit func(any) error) error {
+	return b.books.Checkpoints(r.Context(), func(c ledger.Checkpoint) error { return emit(c) })
+}
+
+func (b *booksAPI) audit(r *http.Request, emit func(any) error) error {
+	q, err := b.query(r)
+	if err != nil {
+		return err
+	}
+	return b.books.Audit(r.Context(), q, func(a ledger.Act) error { return emit(viewAct(a)) })
+}
+
+func (a *AdminAPI) makeCheckpoint(r *http.Request) (any, error) {
+	return a.engine.Store().MakeCheckpoint(r.Context())
+}
+
+func (a *AdminAPI) prune(r *http.Request) (any, error) {
+	in, err := readJSON[pruning](r)
+	if err != nil {
+		return nil, err
+	}
+	if in.Before.IsZero() || in.Before.After(time.Now()) {
+		return nil, problem(http.StatusBadRequest, "before %s: name a time in the past", in.Before.Format(time.RFC3339))
+	}
+	requests, err := a.engine.Store().Prune(r.Context(), in.Before)
+	if err != nil {
+		return nil, err
+	}
+	return prunedView{Before: in.Before.UTC(), Requests: requests}, nil
+}

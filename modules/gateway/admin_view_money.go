@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// creditView is the result of a top-up. Applied is false when the account had seen the reference before: then
+// nothing was changed.
+type creditView struct {
+	Account           string `json:"account"`
+	Credits           int64  `json:"credits"`
+	Reference         string `json:"reference,omitempty"`
+	Applied           bool   `json:"applied"`
+	BalanceCredits    int64  `json:"balance_credits"`
+	AvailableCredits  int64  `json:"available_credits"`
+	AccruedMicrocents int64  `json:"accrued_usage_microcents"`
+}
+
+// correctionView is the result of an adjustment or a refund. Applied is as in creditView.
+type correctionView struct {
+	Account           string `json:"account"`
+	Request           string `json:"request,omitempty"` // of a refund
+	Microcents        int64  `json:"microcents"`        // what it added to the account's worth
+	Reference         string `json:"reference,omitempty"`
+	Applied           bool   `json:"applied"`
+	BalanceCredits    int64  `json:"balance_credits"`
+	AvailableCredits  int64  `json:"available_credits"`
+	AccruedMicrocents int64  `json:"accrued_usage_microcents"`
+}
+
+func viewCorrection(account, request string, microcents int64, reference string, applied bool, b ledger.Balance) correctionView {
+	return correctionView{
+		Account: account, Request: request, Microcents: microcents, Reference: reference, Applied: applied,
+		BalanceCredits: b.Credits, AvailableCredits: b.Available(), AccruedMicrocents: b.Accrued,
+	}
+}
+
+// entryView is an entry of the journal with the hash of its content, which is the next one's prev in its account.
+type entryView struct {
+	ledger.Entry
+	Hash ledger.Digest `json:"hash"`
+}
+
+// actView is an administrative act.
+type actView struct {
+	N         int64     `json:"n"`
+	Time      time.Time `json:"time"`
+	Actor     string    `json:"actor"`
+	Action    string    `json:"action"`
+	Account   string    `json:"account,omitempty"` // the account's name today
+	AccountID string    `json:"account_id,omitempty"`
+	Subject   string    `json:"subject"`
+	// Before and After are objects with what changed; null for what was not there before, or is not there after.
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+func viewAct(a ledger.Act) actView {
+	return actView{
+		N: a.N, Time: a.Created.UTC(), Actor: a.Actor, Action: a.Action, Account: a.AccountName, AccountID: a.Account,
+		Subject: a.Subject, Before: object(a.Before), After: object(a.After),
+	}
+}
+
+// object is JSON text as it is, or null when there is none.
+func object(text string) json.RawMessage {
+	if !json.Valid([]byte(text)) {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+// prunedView is what went.
+type prunedView struct {
+	Before   time.Time `json:"before"`
+	Requests int64     `json:"requests"`
+}
+
+// keptCheckpoint is a checkpoint as it is kept elsewhere: the line says what it is.
+type keptCheckpoint struct {
+	Checkpoint ledger.Checkpoint `json:"checkpoint"`
+}
+
+type newCredit struct {
+	Account   string `json:"account"` // name or id
+	Credits   int64  `json:"credits"`
+	Reference string `json:"reference,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+type newAdjustment struct {
+	Account    string `json:"account"`    // name or id
+	Microcents int64  `json:"microcents"` // negative takes away
+	Reference  string `json:"reference,omitempty"`
+	Reason     string `json:"reason"`
+}
+
+type newRefund struct {
+	Request    string `json:"request"`
+	Microcents int64  `json:"microcents,omitempty"` // 0: all that is left of the charge
+	Reference  string `json:"reference,omitempty"`
+	Reason     string `json:"reason"`
+}
+
+type verification struct {
+	Checkpoints []ledger.Checkpoint `json:"checkpoints,omitempty"` // kept elsewhere, each to be compared
+}
+
+type pruning struct {
+	Before time.Time `json:"before"`
+}

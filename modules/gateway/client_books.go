@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+)
+
+// read does what only reads the ledger, with the gateway that runs or, with none and no address to insist on, with
+// the database in the data folder: then the reading half of the admin API is served in this process. So there is one
+// way to ask, and the answers are the same.
+func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
+	c, err := t.client()
+	if err != nil {
+		return err
+	}
+	c.source = "the gateway at " + c.address
+	err = ask(c)
+	if t.admin != "" || !errors.Is(err, errNoGateway) {
+		return err
+	}
+	data, err := t.dir()
+	if err != nil {
+		return err
+	}
+	cfg := readConfig(cmd.Context(), data)
+	path := databasePath(cfg, data)
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; name the data folder with --data", data, err)
+	}
+	books, err := sqlite.OpenBooks(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	api := booksAPI{books: books, plan: func(name string) (config.Plan, bool) {
+		if cfg == nil {
+			return config.Plan{}, false
+		}
+		return planOf(cfg, name), true
+	}}
+	return errors.Join(serveHere(&api, path, ask), books.Close())
+}
+
+// readConfig reads the data folder's gateway.hcl; nil when it cannot be read (here and now, without the service's
+// environment).
+func readConfig(ctx context.Context, data string) *config.Config {
+	cfg, diags := engine.CheckConfig(ctx, filepath.Join(data, "gateway.hcl"), slog.New(slog.DiscardHandler))
+	if diags.HasErrors() {
+		return nil
+	}
+	return cfg
+}
+
+// databasePath is where the data folder's ledger is: where its configuration says, or where it is by default.
+func databasePath(cfg *config.Config, data string) string {
+	name := "fareway.db"
+	if cfg != nil {
+		name = cfg.Store.Path
+	}
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(data, name)
+}
+
+// serveHere serves the API to a client in this process, for as long as ask takes.
+func serveHere(api *booksAPI, path string, ask func(c *client) error) error {
+	mux := http.NewServeMux()
+	for _, route := range api.routes() {
+		mux.HandleFunc(route.Pattern, plain(route.Handler))
+	}
+	ln := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	srv := &http.Server{Handler: mux}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ln) }()
+	c := &client{address: path, source: path, offline: true, network: "unix", http: &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial},
+	}}
+	err := ask(c)
+	if closing := srv.Close(); err == nil {
+		err = closing
+	}
+	<-ended
+	return err
+}
+
+// plain answers errors as Caddy's admin endpoint does.
+func plain(h caddy.AdminHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := h.ServeHTTP(w, r)
+		if err == nil {
+			return
+		}
+		e := asAPIError(err)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(e.HTTPStatus)
+		// The client may be gone; there is nobody left to tell.
+		_ = json.NewEncoder(w).Encode(adminError{Message: e.Err.Error()})
+	}
+}
+
+// pipeListener accepts connections that are dialled in this process.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Accept implements net.Listener.
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. The server calls it once.
+func (l *pipeListener) Close() error {
+	close(l.done)
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "this process", Net: "unix"} }
+
+var _ net.Listener = (*pipeListener)(nil)

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// printRequest writes the record of a request with every step of its arithmetic, for somebody who wants to do it again
+// by hand.
+func printRequest(w io.Writer, v requestView) error {
+	var b bytes.Buffer
+	printRequestHead(&b, v)
+	for i, a := range v.Attempts {
+		printAttempt(&b, i+1, a)
+	}
+	if v.Running {
+		fmt.Fprintf(&b, "\nIt is running: what it is charged is known when it is settled.\n")
+	} else {
+		printCharge(&b, v)
+		printEntries(&b, v.Entries)
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+func printRequestHead(b *bytes.Buffer, v requestView) {
+	table(b, func(w io.Writer) {
+		fmt.Fprintf(w, "request\t%s\n", v.ID)
+		fmt.Fprintf(w, "account\t%s (%s)\n", v.Account, v.AccountID)
+		fmt.Fprintf(w, "key\t%s (%s)\n", v.Key, v.KeyID)
+		fmt.Fprintf(w, "endpoint\t%s, profile %s\n", v.Endpoint, orDash(v.Profile))
+		fmt.Fprintf(w, "admitted\t%s\n", moment(v.Created))
+		if v.Running || v.Settled == nil {
+			fmt.Fprintf(w, "held\t%s\n", amount(v.Held))
+			return
+		}
+		fmt.Fprintf(w, "settled\t%s, status %d, %s\n", moment(*v.Settled), v.Status, orDash(v.Reason))
+		fmt.Fprintf(w, "held\t%s, until it was settled\n", amount(v.Held))
+	})
+}
+
+// printAttempt writes what an attempt used and what each class of it comes to.
+func printAttempt(b *bytes.Buffer, n int, a attemptView) {
+	fmt.Fprintf(b, "\nAttempt %d: route %s at its price version %d, provider %s, upstream model %s, %s.\n",
+		n, a.Route, a.PriceVersion, a.Provider, a.Model, moment(a.Created))
+	fmt.Fprintf(b, "%s\n\n", outcomeText(a))
+	l := newListing(b, column{title: "  CLASS"}, column{"TOKENS", right}, column{"MICROCENTS PER MILLION", right}, column{"PRODUCT", right})
+	for _, c := range [...]struct {
+		name   string
+		tokens *int64
+		price  int64
+	}{
+		{"input", a.Tokens.Input, a.Price.Input}, {"cache read", a.Tokens.CacheRead, a.Price.CacheRead},
+		{"cache write", a.Tokens.CacheWrite, a.Price.CacheWrite}, {"output", a.Tokens.Output, a.Price.Output},
+	} {
+		row(l, "  "+c.name, tokens(c.tokens), thousands(c.price), grouped(classProduct(c.tokens, c.price).String()))
+	}
+	row(l, "  sum", "", "", grouped(a.Product))
+	finish(l)
+	if a.Tokens.Reasoning != nil {
+		fmt.Fprintf(b, "  Of the output %s were reasoning; they are not counted again.\n", count(*a.Tokens.Reasoning, "token"))
+	}
+	if a.Tokens.Estimated {
+		fmt.Fprintf(b, "  The provider counted the tokens itself: its upstream reports none.\n")
+	}
+}
+
+// outcomeText says how an attempt ended.
+func outcomeText(a attemptView) string {
+	if a.Receipt != nil {
+		return fmt.Sprintf("It ended without usage, which a receipt of %s proved.", moment(*a.Receipt))
+	}
+	switch ledger.Outcome(a.Outcome) {
+	case "":
+		return "It is running."
+	case ledger.Finished:
+		return "It finished."
+	case ledger.Failed:
+		return "It failed; what it had used is charged."
+	case ledger.Unproven:
+		return "It ended without usage: a later receipt may prove it."
+	case ledger.NotMade:
+		return "The call was not made."
+	case ledger.Closed:
+		return "It ended without usage, and no receipt came in time: it is closed at 0."
+	}
+	return "It ended as " + a.Outcome + "."
+}
+
+// printCharge writes what the attempts come to together, down to the margin.
+func printCharge(b *bytes.Buffer, v requestView) {
+	fmt.Fprintln(b)
+	l := newListing(b, column{title: "CHARGE"}, column{"MICROCENTS", right}, column{"CREDITS", right})
+	money := func(what string, microcents int64) { row(l, what, thousands(microcents), exact(microcents)) }
+	row(l, "sum of the attempts", grouped(v.Sum), "")
+	money("divided by 1,000,000, rounded down", v.Divided)
+	money("surcharge", v.Surcharge)
+	charged := v.Divided + v.Surcharge - v.Waived
+	switch {
+	case v.Free:
+		money("free: a failure of the service", -charged)
+		charged = 0
+	case v.ServiceLimit:
+		money("left free by fair use: a limit of the service", -v.Waived)
+	}
+	money("charged", charged)
+	money("refunded", -v.Refunded)
+	money("cost to the operator", -v.Cost)
+	money("margin", v.Margin)
+	finish(l)
+	if charged != v.Microcents {
+		fmt.Fprintf(b, "\nThe ledger says that %s were charged, which is something else: `fareway gateway ledger verify` tells more.\n", count(v.Microcents, "microcent"))
+	}
+	if v.Pending {
+		fmt.Fprintf(b, "\nA receipt is awaited, and may add to the charge.\n")
+	}
+}
+
+// row and finish write a table into a buffer, which cannot fail.
+func row(l *listing, cells ...string) { _ = l.add(cells...) }
+func finish(l *listing)               { _ = l.end() }
+
+// tokens writes a count that may not have been reported.
+func tokens(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return thousands(*n)
+}
+
+// grouped puts commas into a number's digits.
+func grouped(digits string) string {
+	if len(digits) <= 3 {
+		return digits
+	}
+	return grouped(digits[:len(digits)-3]) + "," + digits[len(digits)-3:]
+}
+
+func printEntries(b *bytes.Buffer, entries []entryView) {
+	if len(entries) == 0 {
+		fmt.Fprintf(b, "\nIt moved no money.\n")
+		return
+	}
+	fmt.Fprintln(b)
+	l := newListing(b, column{"MOVEMENT", right}, column{title: "TIME"}, column{title: "KIND"}, column{"MICROCENTS", right}, column{"WORTH AFTER", right}, column{title: "PRICES OR REASON"})
+	for _, e := range entries {
+		worth := ledger.Balance{Credits: e.Credits, Accrued: e.Accrued}.Net()
+		row(l, thousands(e.N), moment(e.Created), string(e.Kind), thousands(e.Microcents), exact(worth), strings.TrimSpace(e.Prices+" "+e.Reason))
+	}
+	finish(l)
+}

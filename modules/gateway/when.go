@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// daysPattern takes weeks and days off a duration; what is left is Go's notation.
+var daysPattern = regexp.MustCompile(`^(?:(\d{1,4})w)?(?:(\d{1,5})d)?(.*)$`)
+
+// parseSpan reads a length of time: "90d", "2w", "12h", "1d12h30m". It is positive.
+func parseSpan(text string) (time.Duration, error) {
+	m := daysPattern.FindStringSubmatch(text)
+	weeks, _ := strconv.Atoi(m[1]) // the pattern leaves digits only, or nothing
+	days, _ := strconv.Atoi(m[2])
+	d := time.Duration(7*weeks+days) * 24 * time.Hour
+	if m[3] != "" || text == "" {
+		rest, err := time.ParseDuration(m[3])
+		if err != nil {
+			return 0, fmt.Errorf("%q is no length of time: write a number with a unit, as in 90d, 12h or 30m", text)
+		}
+		d += rest
+	}
+	if d <= 0 {
+		return 0, fmt.Errorf("%q is no length of time: it has to be above 0", text)
+	}
+	return d, nil
+}
+
+// parseMoment reads a moment that is written out: RFC 3339, or a date, which begins at midnight UTC.
+func parseMoment(text string) (time.Time, bool) {
+	for _, layout := range [...]string{time.RFC3339Nano, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// parsePast reads what --since, --until and --before take: a moment, or how long ago it was.
+func parsePast(text string, now time.Time) (time.Time, error) {
+	if t, ok := parseMoment(text); ok {
+		return t, nil
+	}
+	d, err := parseSpan(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-20), a time (2026-11-20T18:00:00Z), or how long ago (24h, 90d)", text)
+	}
+	return now.Add(-d).UTC(), nil
+}
+
+// parseFuture reads what --expires takes: a moment, or how long from now.
+func parseFuture(text string, now time.Time) (time.Time, error) {
+	if t, ok := parseMoment(text); ok {
+		return t, nil
+	}
+	d, err := parseSpan(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-20), a time (2026-11-20T18:00:00Z), or how long from now (24h, 90d)", text)
+	}
+	return now.Add(d).UTC().Truncate(time.Second), nil
+}
+
+// moment writes a time for people.
+func moment(t time.Time) string { return t.UTC().Format(time.DateTime + " MST") }
+
+// span writes a length of time in its largest unit, for people: "89 days", "23 hours", "4 minutes".
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return count(int64(d/day), "day")
+	case d >= 2*time.Hour:
+		return count(int64(d/time.Hour), "hour")
+	case d >= time.Minute:
+		return count(int64(d/time.Minute), "minute")
+	default:
+		return "less than a minute"
+	}
+}
