@@ -75,6 +75,7 @@ type Engine struct {
 	keys    *keyCache
 	bodies  *budget
 
+	patience time.Duration // of requests with the ledger
 	rates    ratelimit.Limiter
 	requests *slots // charged requests, by account id
 	attempts *slots // by route
@@ -108,6 +109,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		keys:    newKeyCache(time.Second, o.Now),
 		bodies:  &budget{},
 
+		patience: o.Patience,
 		rates:    o.Limiter,
 		requests: newSlots(nil),
 	}

@@ -95,7 +95,7 @@ func (t *settler) close() error {
 
 // WithPatience bounds how long a request waits for an answer of the ledger.
 func (e *Engine) WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, e.settler.patience)
+	return context.WithTimeout(ctx, e.patience)
 }
 
 // Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
