@@ -159,7 +159,7 @@ const (
 
 // Result is how an attempt ended and what it proved. Proven usage is charged whatever the outcome; an
 // attempt that Finished without usage is recorded as Unproven, and so is one whose usage cannot be priced
-// (ErrUsage), without that usage.
+// (ErrUsage), without that usage. One that is Unproven and has usage is recorded as Failed: it is proven.
 type Result struct {
 	Attempt string     `json:"attempt"`
 	Outcome Outcome    `json:"outcome"`

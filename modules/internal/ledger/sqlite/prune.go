@@ -11,10 +11,8 @@ import (
 const (
 	// pruneBatch is how many requests one transaction removes: those of others wait for it.
 	pruneBatch = 256
-	// prunable is a condition on requests AS r. A receipt that came later counts as a settlement: the entry that it made shows
-	// that the request could be removed.
-	prunable = `NOT r.pending AND r.settled < ?1
-		AND NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = r.id AND t.receipt >= ?1)`
+	// prunable is a condition on requests AS r.
+	prunable = `NOT r.pending AND r.settled < ?1`
 )
 
 // Prune implements ledger.Store. What the requests of a key came to is kept, so that Verify can still recompute the
@@ -61,7 +59,7 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 		return 0, err
 	}
 	for _, id := range ids {
-		// A look at the request as it is now: nothing makes it pending again, and yet its receipt may just have come.
+		// As the request is now: a refund may have come since it was found.
 		err := t.exec(`INSERT INTO pruned (key, requests, tokens, charge, waived, refunded)
 			SELECT r.key, 1, r.tokens, r.charge, r.waived, r.refunded FROM requests AS r WHERE r.id = ?2 AND `+prunable+`
 			ON CONFLICT DO UPDATE SET requests = requests + 1, tokens = tokens + excluded.tokens, charge = charge + excluded.charge,

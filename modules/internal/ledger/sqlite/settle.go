@@ -136,8 +136,11 @@ func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 		}
 		a.usage = *r.Usage
 	}
-	if a.outcome == ledger.Finished && !a.usage.Known() {
+	switch known := a.usage.Known(); {
+	case a.outcome == ledger.Finished && !known:
 		a.outcome = ledger.Unproven
+	case a.outcome == ledger.Unproven && known:
+		a.outcome = ledger.Failed // no receipt may replace what is charged already
 	}
 }
 

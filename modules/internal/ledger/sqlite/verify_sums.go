@@ -8,11 +8,12 @@ import (
 
 // verifyPairs compares how many entries are about requests with how many of them the requests accounted for. Each request
 // accounts for its own only, so that equal numbers mean the same entries. Requests that were settled before the
-// last pruning may be without detail; what they came to is compared account by account, in verifyAccounts.
+// last pruning may be without detail: of their settlements the moment shows it, and what they came to is compared account by
+// account, in verifyAccounts.
 func (v *verification) verifyPairs() error {
 	for _, kind := range []ledger.EntryKind{ledger.Charged, ledger.Receipt, ledger.Refund} {
 		all, found := v.counted[kind], v.found[kind]
-		if v.pruned == 0 && all.all != found.all || all.young != found.young && kind != ledger.Refund {
+		if v.pruned == 0 && all.all != found.all || kind == ledger.Charged && all.young != found.young {
 			return v.unpaired(kind, all.all-found.all)
 		}
 	}
@@ -24,7 +25,7 @@ func (v *verification) unpaired(kind ledger.EntryKind, n int64) error {
 	err := run(v.conn, `SELECT e.n, a.id || '/' || e.seq, e.kind, e.request, r.id IS NULL
 		FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account LEFT JOIN requests AS r ON r.id = e.request
 		WHERE e.request IS NOT NULL AND CASE
-			WHEN r.id IS NULL THEN ?1 = 0 OR e.created >= ?1 AND e.kind <> 'refund'
+			WHEN r.id IS NULL THEN ?1 = 0 OR e.created >= ?1 AND e.kind = 'charge'
 			WHEN e.kind = 'charge' THEN r.entry IS NOT e.n
 			WHEN e.kind = 'refund' THEN r.refunded = 0
 			ELSE NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.receipt = e.created)
