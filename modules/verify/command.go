@@ -49,9 +49,10 @@ run compares its balance before and after requests. The key comes from a file,
 from the environment (` + keyVariable + `) or from --key, and is never printed.
 
 What no client can see, such as what a route gets, takes --ops: gateways of this
-build, on this machine, over an upstream that is part of the command. They use
-none of the deployment's credits, and say nothing about it when its build is
-another.
+build, on this machine, over an upstream that is part of the command. What could
+not be seen at the deployment, for its model called no tool, say, is tried there
+again. They use none of the deployment's credits, and say nothing about it when
+its build is another.
 
 Exit status: 0, or 1 when a clause failed.`,
 		Example: "  " + keyVariable + "=fwk_... fareway gateway verify --base-url http://127.0.0.1:8484\n" +

@@ -23,7 +23,8 @@
 // Checks of kind ops (ops_*.go) run on gateways that the run starts: this executable as a child process over
 // plugins/providertest/upstream, one for each configuration that they need (gateKind), one check at a time. A
 // check has a customer of its own, says what the upstream answers, and is the operator through the admin API.
-// Checks of what happens when something is away end the gateway's provider, and put a fault into its ledger.
+// Checks of what happens when something is away end the gateway's provider, and put a fault into its ledger. What
+// the deployment gave no way to see, for its models answer as they like, is looked at there again (performRest).
 //
 // Only the gateway's build imports this package.
 package verify

@@ -43,6 +43,9 @@ func Run(ctx context.Context, target *Target, o Options) ([]Result, error) {
 	idle := make(map[string]string)
 	findings := perform(ctx, target, o.selected(apiChecks()))
 	if o.Ops {
+		if err := performRest(ctx, findings); err != nil {
+			return nil, err
+		}
 		more, err := performOps(ctx, slices.DeleteFunc(opsChecks(), func(c opsCheck) bool {
 			return !slices.ContainsFunc(strings.Fields(c.ids), o.chosen)
 		}))

@@ -72,6 +72,35 @@ func TestContract(t *testing.T) {
 	require.LessOrEqual(t, target.requests.Load(), DefaultLimits.Requests/2, "the bound leaves room for retries")
 }
 
+// TestUnseen: where a deployment's model calls no tool, --ops shows on a gateway of the run's own what calls are.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	g, err := startGate(t.Context(), standardGate)
+	require.NoError(t, err)
+	t.Cleanup(g.close)
+	deaf, err := g.customer(t.Context(), 1000)
+	require.NoError(t, err)
+	deaf.answers(hello)
+	status := func(o Options) map[string]Result {
+		o.Areas = []string{"TOOL", "BILL"}
+		results, err := Run(t.Context(), deaf.Target, o)
+		require.NoError(t, err)
+		byID := map[string]Result{}
+		for _, r := range results {
+			byID[r.ID] = r
+		}
+		return byID
+	}
+	without, with := status(Options{}), status(Options{Ops: true})
+	for _, id := range []string{"TOOL-01", "TOOL-02", "TOOL-03", "TOOL-04", "BILL-02"} {
+		require.Equal(t, Pending, without[id].Status, id)
+		require.Equal(t, Pass, with[id].Status, "%s: %s", id, with[id].Detail)
+		require.Contains(t, with[id].Detail, "seen on a gateway of the run's own, for at the deployment "+without[id].Detail)
+	}
+	require.Equal(t, Pass, with["BILL-04"].Status)
+	require.Empty(t, with["BILL-04"].Detail, "seen at the deployment")
+}
+
 // checkedIDs are the clauses that some check proves.
 func checkedIDs() []string {
 	var ids []string
