@@ -102,6 +102,28 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+func TestBorrowedGenerationStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, drained := draining(t)
+		g, giveBack := e.borrow()
+		require.Same(t, e.Current(), g)
+		e.Retire(g)
+		require.Equal(t, 1, g.refs, "its providers stay for whoever has it")
+		require.Nil(t, e.Current())
+
+		go e.drainInto(drained)
+		<-drained
+		require.NoError(t, e.stop.Err(), "a drain waits for requests only")
+		giveBack()
+		require.Zero(t, g.refs)
+
+		none, giveBack := e.borrow()
+		require.Nil(t, none)
+		giveBack()
+	})
+}
+
 // draining is an engine without store and providers, for tests of time.
 func draining(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()

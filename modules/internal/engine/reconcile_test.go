@@ -13,6 +13,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -28,7 +29,7 @@ type office struct {
 func openOffice(t *testing.T) *office {
 	t.Helper()
 	o := &office{turned: newTurned(), data: t.TempDir(), receipts: t.TempDir()}
-	o.reopen(t)
+	o.reopen(t, o.config())
 	a, err := o.store.CreateAccount(t.Context(), "acme", "")
 	require.NoError(t, err)
 	k, err := o.store.CreateKey(t.Context(), a.ID, "laptop", sha256.Sum256(nil), "abcd", ledger.KeyChange{})
@@ -39,16 +40,16 @@ func openOffice(t *testing.T) *office {
 	return o
 }
 
-// reopen opens the engine with the provider.
-func (o *office) reopen(t *testing.T) {
+// reopen opens the engine, on a ledger that may be there already.
+func (o *office) reopen(t *testing.T, cfg *config.Config) {
 	t.Helper()
 	var err error
 	o.Engine, err = Open(Options{
 		DataDir: o.data, Logger: slog.New(slog.DiscardHandler), Builtin: builtinArchivist, Now: o.read, After: o.after,
-	}, o.config())
+	}, cfg)
 	require.NoError(t, err)
-	o.turned.waiting = nil
-	o.load(t, o.config())
+	o.turned.waiting = nil // the last engine's
+	o.load(t, cfg)
 	o.settle(t, o.Engine)
 }
 
@@ -135,6 +136,10 @@ func TestReceiptsOfARealProvider(t *testing.T) {
 		require.Equal(t, int64(receiptWorth), o.spent(t))
 		o.turn(t, o.Engine, time.Hour)
 		require.Equal(t, int64(receiptWorth), o.spent(t), "the provider still has the receipt")
+		_, applied, err := o.store.AddReceipt(t.Context(), attempt, llm.Usage{Input: llm.Count(30_000), Output: llm.Count(10_000)})
+		require.NoError(t, err)
+		require.False(t, applied, "nor does it count when it is delivered again")
+		require.Equal(t, int64(receiptWorth), o.spent(t))
 		values := o.metrics.values(t)
 		require.Equal(t, 1.0, values[`fareway_receipts_total{provider="upstream" result="charged"}`])
 		require.Zero(t, values[`fareway_unproven_attempts{provider="upstream"}`])
@@ -147,7 +152,7 @@ func TestReceiptsOfARealProvider(t *testing.T) {
 		o.close(t)
 		o.arrive(t, attempt)
 		o.jump(48 * time.Hour)
-		o.reopen(t)
+		o.reopen(t, o.config())
 		require.Equal(t, int64(receiptWorth), o.spent(t), "before what is too old is closed")
 		o.close(t)
 	})
@@ -214,12 +219,7 @@ func TestPeriodsEndByThemselves(t *testing.T) {
 
 	o.close(t)
 	o.jump(31 * 24 * time.Hour)
-	var err2 error
-	o.Engine, err2 = Open(Options{DataDir: o.data, Logger: slog.New(slog.DiscardHandler), Builtin: builtinArchivist, Now: o.read, After: o.after}, cfg)
-	require.NoError(t, err2)
-	o.turned.waiting = nil
-	o.load(t, cfg)
-	o.settle(t, o.Engine)
+	o.reopen(t, cfg)
 	require.Equal(t, int64(2000), credits(), "a period that ended while the gateway did not run")
 	require.Positive(t, o.checkpoints(t))
 	o.close(t)
