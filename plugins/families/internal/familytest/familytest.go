@@ -1,7 +1,6 @@
 // Package familytest is what the tests of all families share: the laws that hold for each of them, as suites
-// (RoundTrips, Streams, Captures, FuzzDecode, FuzzDecoder,
-// FuzzEncoder, FuzzEncodeRequest), and the helpers with which a family's own tests are written.
-// It is for the tests of families.
+// (RoundTrips, Streams, Captures, FuzzDecode, FuzzDecoder, FuzzEncoder, FuzzEncodeRequest), and the helpers with which
+// a family's own tests are written. It is for the tests of families.
 //
 // A family's tests describe it once as a Family and run the suites; what is written in their own files is what
 // only that family does.
