@@ -1,168 +1,274 @@
 package ledgertest
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"math/big"
 	"slices"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
+	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-func isInsufficient(err error) bool { return errors.Is(err, ledger.ErrInsufficient) }
-
-// model is an account as the rules describe it: worth, holds, and what each settled request cost. It counts
-// in microcents only and knows neither credits nor accruals; those must follow.
+// model is the ledger as its rules describe it. It remembers what happened, fact by fact, and computes whatever is
+// asked by summing facts: worth, counters, caps. It counts in microcents and fractions only, knows neither credits
+// nor accruals, and shares no arithmetic with the stores.
 type model struct {
-	net        int64
-	holds      map[string]int64
-	attempts   map[string][]string // of running requests
-	settled    map[string]ledger.Charge
-	references map[string]bool
+	now      func() time.Time
+	terms    func(plan string) ledger.Terms
+	owners   []*owner
+	facts    []fact // in their order
+	requests []*request
+	pruned   int
 }
 
-func (m *model) held() (sum int64) {
-	for _, h := range m.holds {
-		sum += h
+// fact is something that moved an account's money or counters.
+type fact struct {
+	owner      *owner
+	kind       ledger.EntryKind
+	request    string
+	reference  string
+	microcents int64 // what the account gained; facts that moved nothing have no entry
+	spent      int64
+	tokens     int64
+	waived     int64
+	line       *line
+}
+
+// owner is an account.
+type owner struct {
+	ledger.Account // Balance and Period are not kept
+	end            time.Time
+	from           int // the first fact of the current period
+	seen           map[string]bool
+	given          map[time.Time]bool // the ends of periods whose credits were added
+	keys           []*key
+}
+
+type key struct {
+	ledger.Key
+	owner *owner
+	line  *line
+}
+
+// line is what a key shares with those that replaced it.
+type line struct{ spendCap int64 }
+
+// request is what is to be on record of a request. Its entries are not kept.
+type request struct {
+	ledger.RequestRecord
+	owner *owner
+	key   *key
+}
+
+// sum adds up one column of an account's facts, from one on.
+func (m *model) sum(o *owner, from int, column func(fact) int64) (sum int64) {
+	for _, f := range m.facts[from:] {
+		if f.owner == o {
+			sum += column(f)
+		}
 	}
 	return sum
 }
 
-// credits is the worth in whole credits, and what is missing to them.
-func (m *model) credits() (credits, accrued int64) {
-	for credits = m.net/1_000_000 - 1; credits*1_000_000 < m.net; credits++ {
-	}
-	return credits, credits*1_000_000 - m.net
-}
+func (m *model) net(o *owner) int64 { return m.sum(o, 0, func(f fact) int64 { return f.microcents }) }
 
-func (m *model) admits(microcents int64) bool {
-	credits, accrued := m.credits()
-	available := credits*1_000_000 - (m.held()+999_999)/1_000_000*1_000_000
-	if accrued > 0 {
-		available -= 1_000_000
-	}
-	return available >= 1_000_000 && microcents <= available
-}
-
-// testModel drives a store and the model with the same random operations and compares them after each.
-// The ledger of all runs together is verified when the fixture ends. Charges stay within holds, so the worth less the holds never falls below zero (GAP-50).
-func testModel(t *testing.T, open Open) {
-	f := newFixture(t, open, 0)
-	ctx := context.Background()
-	rapid.Check(t, func(t *rapid.T) {
-		f.newAccount(0)
-		m := &model{holds: map[string]int64{}, attempts: map[string][]string{}, settled: map[string]ledger.Charge{}, references: map[string]bool{}}
-		amounts := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 1_000_000), rapid.Int64Range(999_998, 1_000_002), rapid.Int64Range(0, 9_000_000))
-		running := func(t *rapid.T) string {
-			if len(m.holds) == 0 {
-				t.Skip("nothing runs")
-			}
-			return rapid.SampledFrom(sortedKeys(m.holds)).Draw(t, "request")
+func (m *model) lineSpent(o *owner, l *line) int64 {
+	return m.sum(o, o.from, func(f fact) int64 {
+		if f.line != l {
+			return 0
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"credit": func(t *rapid.T) {
-				n := rapid.Int64Range(1, 12).Draw(t, "credits")
-				ref := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "reference")
-				_, applied, err := f.store.AddCredit(ctx, ledger.Credit{Account: f.account.ID, Credits: n, Reference: ref})
-				require.NoError(t, err)
-				require.Equal(t, !m.references[ref], applied)
-				if applied {
-					m.net += n * 1_000_000
-					m.references[ref] = ref != ""
-				}
-			},
-			"hold": func(t *rapid.T) {
-				h := f.newHold("unit", amounts.Draw(t, "microcents"))
-				_, err := f.store.Hold(ctx, h)
-				if !m.admits(h.Microcents) {
-					require.ErrorIs(t, err, ledger.ErrInsufficient)
-					return
-				}
-				require.NoError(t, err)
-				m.holds[h.Request], m.attempts[h.Request] = h.Microcents, []string{h.Attempt.ID}
-			},
-			"begin": func(t *rapid.T) {
-				id := running(t)
-				total := amounts.Draw(t, "total")
-				a := f.attempt("fraction")
-				err := f.store.Begin(ctx, id, a, total)
-				if more := total - m.holds[id]; more > 0 && !m.admits(more) {
-					require.ErrorIs(t, err, ledger.ErrInsufficient)
-					return
-				}
-				require.NoError(t, err)
-				m.holds[id], m.attempts[id] = max(total, m.holds[id]), append(m.attempts[id], a.ID)
-			},
-			"settle": func(t *rapid.T) {
-				id := running(t)
-				s, want := m.settlement(t, id)
-				c, err := f.store.Settle(ctx, s)
-				require.NoError(t, err)
-				require.Equal(t, want.Microcents, c.Microcents)
-				require.Equal(t, want.Pending, c.Pending)
-				m.net -= want.Microcents
-				m.settled[id] = want
-				delete(m.holds, id)
-			},
-			"settle again": func(t *rapid.T) {
-				if len(m.settled) == 0 {
-					t.Skip("nothing is settled")
-				}
-				id := rapid.SampledFrom(sortedKeys(m.settled)).Draw(t, "request")
-				c, err := f.store.Settle(ctx, ledger.Settlement{Request: id, Surcharge: 5})
-				require.NoError(t, err)
-				require.Equal(t, m.settled[id].Microcents, c.Microcents)
-				require.Equal(t, m.settled[id].Pending, c.Pending)
-			},
-			"crash": func(t *rapid.T) {
-				if rapid.IntRange(0, 9).Draw(t, "rarely") > 0 {
-					t.Skip("not now")
-				}
-				f.restart()
-				for id := range m.holds {
-					m.settled[id] = ledger.Charge{Pending: true}
-				}
-				clear(m.holds)
-			},
-			"": func(t *rapid.T) {
-				credits, accrued := m.credits()
-				require.Equal(t, ledger.Balance{Credits: credits, Accrued: accrued, Held: m.held()}, f.balance())
-				require.GreaterOrEqual(t, m.net, m.held())
-			},
-		})
+		return f.spent
 	})
 }
 
-// settlement draws how a request ends, and says what that has to cost: nothing above its hold.
-func (m *model) settlement(t *rapid.T, id string) (ledger.Settlement, ledger.Charge) {
-	left := m.holds[id]
-	s := ledger.Settlement{Request: id, Free: rapid.IntRange(0, 4).Draw(t, "free") == 0}
-	s.Surcharge = rapid.Int64Range(0, min(left, 1_350)).Draw(t, "surcharge")
-	left -= s.Surcharge
-	var exact int64 // microcents x 1,000,000
-	pending := false
-	for i, a := range m.attempts[id] {
-		r := ledger.Result{Attempt: a, Outcome: rapid.SampledFrom([]ledger.Outcome{ledger.Finished, ledger.Failed, ledger.Unproven}).Draw(t, "outcome")}
-		price := prices["fraction"].Output
-		if i == 0 {
-			price = prices["unit"].Output
-		}
-		if rapid.Bool().Draw(t, "proven") {
-			n := rapid.Int64Range(0, (left*1_000_000-exact)/price).Draw(t, "tokens")
-			r.Usage = usage(0, n)
-			exact += n * price
-		}
-		pending = pending || r.Outcome == ledger.Unproven || r.Outcome == ledger.Finished && r.Usage == nil
-		s.Results = append(s.Results, r)
+func (m *model) period(o *owner) ledger.Period {
+	return ledger.Period{
+		End:    o.end,
+		Spent:  m.sum(o, o.from, func(f fact) int64 { return f.spent }),
+		Tokens: m.sum(o, o.from, func(f fact) int64 { return f.tokens }),
+		Waived: m.sum(o, o.from, func(f fact) int64 { return f.waived }),
 	}
-	if s.Free {
-		return s, ledger.Charge{}
+}
+
+func (m *model) held(o *owner) (sum int64) {
+	for _, r := range m.requests {
+		if r.owner == o && r.Running {
+			sum += r.Held
+		}
 	}
-	return s, ledger.Charge{Microcents: s.Surcharge + exact/1_000_000, Pending: pending}
+	return sum
+}
+
+// balance writes an account's worth as the smallest number of whole credits that is not below it, and what is missing.
+func (m *model) balance(o *owner) ledger.Balance {
+	net := m.net(o)
+	credits := net/1_000_000 - 1
+	for credits*1_000_000 < net {
+		credits++
+	}
+	return ledger.Balance{Credits: credits, Held: m.held(o), Accrued: credits*1_000_000 - net}
+}
+
+// available is what a new request may hold, in microcents.
+func (m *model) available(o *owner) int64 {
+	b := m.balance(o)
+	available := b.Credits*1_000_000 - (b.Held+999_999)/1_000_000*1_000_000
+	if b.Accrued > 0 {
+		available -= 1_000_000
+	}
+	return available
+}
+
+// limits are the limits that a request would cross, at its worst so dear and long, or that are reached already.
+func (m *model) limits(k *key, microcents, tokens int64) (crossed []error) {
+	terms, period := m.terms(k.owner.Plan), m.period(k.owner)
+	for _, l := range []struct {
+		settled, worst, limit int64
+		crossed               error
+	}{
+		{period.Spent, microcents, terms.SpendCap, ledger.ErrSpendCap},
+		{period.Tokens, tokens, terms.TokenBudget, ledger.ErrTokenBudget},
+		{m.lineSpent(k.owner, k.line), microcents, k.line.spendCap, ledger.ErrKeySpendCap},
+	} {
+		if l.limit > 0 && (l.settled+l.worst > l.limit || l.settled >= l.limit) {
+			crossed = append(crossed, l.crossed)
+		}
+	}
+	return crossed
+}
+
+// refusals are the reasons not to hold so much more for a request.
+func (m *model) refusals(k *key, more, microcents, tokens int64) []error {
+	why := m.limits(k, microcents, tokens)
+	if available := m.available(k.owner); available < 1_000_000 || more > available {
+		why = append(why, ledger.ErrInsufficient)
+	}
+	return why
+}
+
+// monthEnd is the moment so many months after another, in the last day of a month that is too short for it.
+func monthEnd(t time.Time, months int) time.Time {
+	t = t.UTC()
+	day := func(month time.Month, day int) time.Time {
+		return time.Date(t.Year(), month, day, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	}
+	end := day(t.Month()+time.Month(months), t.Day())
+	if end.Day() != t.Day() {
+		end = day(t.Month()+time.Month(months)+1, 0)
+	}
+	return end
+}
+
+// endAfter is the end of the period that holds a moment, the first period's for what was before the account.
+func (o *owner) endAfter(moment time.Time) time.Time {
+	months := 1
+	for !monthEnd(o.Created, months).After(moment) {
+		months++
+	}
+	return monthEnd(o.Created, months)
+}
+
+// look ends the periods of an account that are over.
+func (m *model) look(o *owner) {
+	credits := m.terms(o.Plan).MonthlyCredits
+	switch {
+	case credits == 0:
+		if !o.end.IsZero() {
+			o.end, o.from = time.Time{}, 0
+		}
+		return
+	case o.end.IsZero():
+		o.end, o.from = o.endAfter(m.now()), len(m.facts)
+	}
+	for !m.now().Before(o.end) {
+		if !o.given[o.end] {
+			o.given[o.end] = true
+			m.facts = append(m.facts, fact{owner: o, kind: ledger.Allotment, microcents: credits * 1_000_000})
+		}
+		o.end, o.from = o.endAfter(o.end), len(m.facts)
+	}
+}
+
+// total is what a request comes to, by all that is proven.
+func (r *request) total() int64 {
+	sum := new(big.Rat)
+	for _, a := range r.Attempts {
+		sum.Add(sum, exactly(a.Usage, a.Price))
+	}
+	return floor(sum) + r.Surcharge
+}
+
+// charge adds to a request's charge what its total has grown by, or leaves that free.
+func (m *model) charge(r *request, kind ledger.EntryKind, tokens int64) {
+	more := r.total() - r.Microcents - r.Waived
+	left := m.terms(r.owner.Plan).FairUse - m.period(r.owner).Waived
+	f := fact{owner: r.owner, kind: kind, request: r.ID, line: r.key.line}
+	switch {
+	case r.Free:
+		return
+	case r.ServiceLimit && more > 0 && more <= left:
+		f.waived = more
+	default:
+		f.microcents, f.spent, f.tokens = -more, more, tokens
+	}
+	r.Microcents += f.spent
+	r.Waived += f.waived
+	m.facts = append(m.facts, f)
+}
+
+// waits reports whether any attempt of a settled request waits for a receipt.
+func (r *request) waits() bool { return slices.ContainsFunc(r.Attempts, waits) }
+
+func waits(a ledger.AttemptRecord) bool { return a.Outcome == ledger.Unproven && a.Receipt.IsZero() }
+
+// settle ends a request: results are in the order of its attempts.
+func (m *model) settle(r *request, s ledger.Settlement) {
+	r.Running, r.Settled = false, m.now().UTC()
+	r.Status, r.Reason, r.Free, r.ServiceLimit, r.Surcharge = s.Status, s.Reason, s.Free, s.ServiceLimit, s.Surcharge
+	var tokens int64
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		a.Outcome = ledger.Unproven
+		for _, result := range s.Results {
+			if result.Attempt != a.ID {
+				continue
+			}
+			a.Outcome = result.Outcome
+			switch u := result.Usage; {
+			case u != nil && *u.Output >= 0:
+				a.Usage = *u
+				tokens += *u.Input + *u.Output
+				if a.Outcome == ledger.Unproven {
+					a.Outcome = ledger.Failed
+				}
+			case u != nil || a.Outcome == ledger.Finished:
+				a.Outcome = ledger.Unproven
+			}
+		}
+	}
+	r.Pending = r.waits() && !s.Free
+	m.charge(r, ledger.Charged, tokens)
+}
+
+// key finds a name among an account's keys.
+func (o *owner) named(name string) bool {
+	return slices.ContainsFunc(o.keys, func(k *key) bool { return k.Name == name })
+}
+
+// aside is the name of a key that another takes the place of.
+func (o *owner) aside(name string) string {
+	n := 1
+	for o.named(fmt.Sprintf("%s~%d", name, n)) {
+		n++
+	}
+	return fmt.Sprintf("%s~%d", name, n)
+}
+
+// anyOf reports whether an error is one of those that are right.
+func anyOf(err error, want []error) bool {
+	return slices.ContainsFunc(want, func(w error) bool { return errors.Is(err, w) })
 }
 
 // sortedKeys gives random draws an order to draw from.

@@ -55,11 +55,12 @@ func work(path string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := s.Keys(ctx, account.ID)
+	var keys []ledger.Key
+	err = s.Keys(ctx, account.ID, func(k ledger.Key) error { keys = append(keys, k); return nil })
 	if err != nil {
 		return err
 	}
-	version, err := s.PriceVersion(ctx, "route", prices(1))
+	version, err := s.PriceVersion(ctx, "route", prices(1), prices(1))
 	if err != nil {
 		return err
 	}
@@ -87,14 +88,14 @@ func round(s *Store, account, key string, version int64, id string) error {
 	}
 	_, err := s.Hold(ctx, ledger.Hold{
 		Request: id, Account: account, Key: key, Endpoint: "chat", Profile: "max", Microcents: 3_000_000,
-		Attempt: ledger.Attempt{ID: "a-" + id, Route: "route", Provider: "p", Model: "m", PriceVersion: version},
+		Attempt: ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m", PriceVersion: version},
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Println("hold", id)
 	c, err := s.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
-		{Attempt: "a-" + id, Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(1 + rand.Int64N(2_999_999))}},
+		{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(1 + rand.Int64N(2_999_999))}},
 	}})
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	s := openStore(t, func(o *Options) { o.Path = path })
 	account, err := s.CreateAccount(t.Context(), "main", "")
 	require.NoError(t, err)
-	_, err = s.CreateKey(t.Context(), account.ID, "laptop", [32]byte{1}, "abcd")
+	_, err = s.CreateKey(t.Context(), account.ID, "laptop", [32]byte{1}, "abcd", ledger.KeyChange{})
 	require.NoError(t, err)
 	const start = 100_000
 	_, _, err = s.AddCredit(t.Context(), ledger.Credit{Account: account.ID, Credits: start})
@@ -143,11 +144,16 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	for cycle := range cycles {
 		runAndKill(t, path, 50+rand.IntN(400), &told)
 
-		r, err := VerifyFile(t.Context(), path)
+		b, err := OpenBooks(t.Context(), path)
 		require.NoError(t, err)
+		r, err := b.Verify(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
 		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
 		require.LessOrEqual(t, r.Holds, int64(workers))
 		s := openStore(t, func(o *Options) { o.Path = path })
+		_, err = s.Recover(t.Context())
+		require.NoError(t, err)
 		r, err = s.Verify(t.Context())
 		require.NoError(t, err)
 		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
@@ -217,8 +223,9 @@ func balanced(t *testing.T, path, account string, start int64, told *acknowledge
 		require.NoError(t, err)
 		require.False(t, applied, "a top-up that was acknowledged is there")
 	}
-	b, err := s.Balance(t.Context(), account)
+	a, err := s.Account(t.Context(), account)
 	require.NoError(t, err)
+	b := a.Balance
 	require.Zero(t, b.Held)
 	// A settlement follows a hold that was told, so all charges are known. Top-ups whose word did not get
 	// out are at most one a worker and cycle.

@@ -14,13 +14,18 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(t testing.TB, o ledgertest.Options) ledger.Store {
-		s, err := sqlite.Open(sqlite.Options{
-			Path:   filepath.Join(o.Dir, "fareway.db"),
-			BootID: o.BootID,
-			Logger: slog.New(slog.DiscardHandler),
-		})
-		require.NoError(t, err)
-		return s
+	ledgertest.Run(t, openSuite)
+}
+
+// openSuite opens a store for the suite.
+func openSuite(t testing.TB, o ledgertest.Options) ledger.Store {
+	s, err := sqlite.Open(sqlite.Options{
+		Path:   filepath.Join(o.Dir, "fareway.db"),
+		BootID: o.BootID,
+		Now:    o.Now,
+		Terms:  o.Terms,
+		Logger: slog.New(slog.DiscardHandler),
 	})
+	require.NoError(t, err)
+	return s
 }

@@ -1,0 +1,95 @@
+package ledgertest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func testAdmission(t *testing.T, open Open) {
+	for _, row := range []struct {
+		credits, reserved, accrued, available, hold int64
+		admitted                                    bool
+	}{
+		{6, 0, 1, 5, 5_000_000, true},
+		{5, 0, 0, 5, 5_000_000, true},
+		{5, 0, 1, 4, 5_000_000, false},
+		{9, 4, 0, 5, 5_000_000, true},
+		{9, 4, 1, 4, 5_000_000, false},
+		{1, 0, 1, 0, 1, false},
+		{1, 0, 1, 0, 0, false},
+		{1, 0, 0, 1, 1_000_000, true},
+		{0, 0, 0, 0, 1, false},
+		{0, 0, 0, 0, 0, false},
+		{5, 0, 0, 5, 5_000_001, false},
+	} {
+		name := fmt.Sprintf("E03 BILL-12 BILL-13 BILL-14 balance %d reserved %d accrued %d hold %d",
+			row.credits, row.reserved, row.accrued, row.hold)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, open, row.credits, ledger.Terms{})
+			if row.accrued > 0 {
+				f.charge(row.accrued)
+			}
+			if row.reserved > 0 {
+				f.hold("unit", row.reserved*ledger.MicrocentsPerCredit)
+			}
+			b := f.balance()
+			require.Equal(t, row.credits, b.Credits)
+			require.Equal(t, row.reserved, b.Reserved())
+			require.Equal(t, row.accrued, b.Accrued)
+			require.Equal(t, row.available, b.Available())
+			if !row.admitted {
+				f.refused(row.hold, ledger.ErrInsufficient)
+				return
+			}
+			require.NoError(t, f.store.Check(soon(t), f.account.ID, f.key.ID, row.hold, 1<<40))
+			require.Equal(t, b, f.balance(), "Check holds nothing")
+			f.hold("unit", row.hold)
+			require.Equal(t, b.Held+row.hold, f.balance().Held)
+		})
+	}
+
+	t.Run("GAP-49 a hold grows for the next attempt", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 5, ledger.Terms{})
+		ctx := soon(t)
+		h := f.hold("unit", 1_500_000)
+		begin := func(seq, total int64) error {
+			return f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, seq, "unit"), Microcents: total})
+		}
+		require.NoError(t, begin(2, 1_000_000))
+		require.EqualValues(t, 1_500_000, f.balance().Held, "a smaller total changes no hold")
+		require.NoError(t, begin(3, 4_500_000))
+		require.EqualValues(t, 4_500_000, f.balance().Held)
+		require.ErrorIs(t, begin(4, 4_500_001), ledger.ErrInsufficient)
+		require.EqualValues(t, 4_500_000, f.balance().Held)
+		require.Len(t, f.record(h.Request).Attempts, 3, "what was refused is no attempt")
+		require.NoError(t, begin(4, 4_500_000), "what is held already needs nothing")
+		require.EqualValues(t, 4_500_000, f.record(h.Request).Held)
+	})
+
+	t.Run("GAP-51 available may fall below zero while requests run", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 2, ledger.Terms{})
+		first := f.hold("unit", 500_000)
+		f.hold("unit", 500_000)
+		f.hold("unit", 1_000_000)
+		c := f.settle(ok(first, usage(0, 500_000)))
+		require.EqualValues(t, -1, c.Balance.Available())
+		require.Zero(t, c.Balance.Net()-c.Balance.Held)
+	})
+
+	t.Run("Check refuses what it does not know", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 2, ledger.Terms{})
+		ctx := soon(t)
+		require.ErrorIs(t, f.store.Check(ctx, "acct_0", f.key.ID, 0, 0), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Check(ctx, f.account.ID, "key_0", 0, 0), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Check(ctx, f.account.ID, f.key.ID, -1, 0), ledger.ErrInvalid)
+		require.ErrorIs(t, f.store.Check(ctx, f.account.ID, f.key.ID, 0, -1), ledger.ErrInvalid)
+	})
+}

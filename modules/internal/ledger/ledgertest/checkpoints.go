@@ -1,0 +1,88 @@
+package ledgertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func testCheckpoints(t *testing.T, open Open) {
+	f := newFixture(t, open, 0, ledger.Terms{})
+	ctx := soon(t)
+	require.Empty(t, f.checkpoints())
+	f.topUp(5)
+	first := f.account
+	f.newAccount(7)
+	second := f.account
+
+	one, err := f.store.MakeCheckpoint(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, one.N)
+	require.EqualValues(t, 2, one.Entries)
+	require.True(t, one.Created.Equal(f.clock.now()))
+	require.Zero(t, one.Prev)
+
+	t.Run("nothing new makes no checkpoint", func(t *testing.T) {
+		f.clock.add(time.Hour)
+		f.settle(ok(f.hold("unit", 5), usage(0, 0)))
+		again, err := f.store.MakeCheckpoint(ctx)
+		require.NoError(t, err)
+		require.Equal(t, one, again)
+		require.Equal(t, []ledger.Checkpoint{one}, f.checkpoints())
+	})
+
+	f.charge(10)
+	f.charge(20)
+	two, err := f.store.MakeCheckpoint(ctx)
+	require.NoError(t, err)
+	f.account, f.key = first, f.keys(first.ID)[0]
+	f.charge(30)
+	f.account, f.key = second, f.keys(second.ID)[0]
+	f.charge(40)
+	f.restart()
+	three, err := f.store.MakeCheckpoint(ctx)
+	require.NoError(t, err)
+	f.charge(50)
+	every := f.entries(ledger.Query{})
+
+	t.Run("a checkpoint is made of the heads that moved", func(t *testing.T) {
+		prev, from := ledger.Checkpoint{}, int64(0)
+		for _, c := range []ledger.Checkpoint{one, two, three} {
+			heads := map[string]ledger.Entry{}
+			for _, e := range every[from:c.Entries] {
+				heads[e.Account] = e
+			}
+			var h ledger.Heads
+			for _, account := range sortedKeys(heads) {
+				h.Add(account, heads[account].Seq, heads[account].Hash())
+			}
+			want := h.Seal(ledger.Checkpoint{N: prev.N + 1, Entries: c.Entries, Created: c.Created, Prev: prev.Hash})
+			require.Equal(t, want, c)
+			prev, from = c, c.Entries
+		}
+		require.Equal(t, []int64{2, 4, 6}, []int64{one.Entries, two.Entries, three.Entries})
+		require.Equal(t, []ledger.Checkpoint{one, two, three}, f.checkpoints())
+	})
+
+	t.Run("checkpoints that were kept elsewhere are looked for", func(t *testing.T) {
+		require.EqualValues(t, 3, f.verify(one, two, three).Checkpoints)
+		require.EqualValues(t, 3, f.verify(two).Checkpoints)
+		for name, change := range map[string]func(*ledger.Checkpoint){
+			"hash":            func(c *ledger.Checkpoint) { c.Hash[5]++ },
+			"entries":         func(c *ledger.Checkpoint) { c.Entries++ },
+			"number":          func(c *ledger.Checkpoint) { c.N++ },
+			"future":          func(c *ledger.Checkpoint) { c.N, c.Entries = 9, 90 },
+			"before anything": func(c *ledger.Checkpoint) { c.N, c.Entries = 0, 0 },
+		} {
+			kept := two
+			change(&kept)
+			r, err := f.store.Verify(ctx, one, kept)
+			require.NoError(t, err)
+			require.False(t, r.OK, name)
+			require.NotEmpty(t, r.Problem, name)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package ledgertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func testKeys(t *testing.T, open Open) {
+	f := newFixture(t, open, 0, ledger.Terms{})
+	ctx := soon(t)
+	hash := hashOf(f.account.ID + "laptop")
+
+	require.Regexp(t, `^key_[0-9a-f]{24}$`, f.key.ID)
+	p, err := f.store.Lookup(ctx, hash)
+	require.NoError(t, err)
+	require.Equal(t, f.account.ID, p.Account.ID)
+	require.Equal(t, f.account.Name, p.Account.Name)
+	require.Equal(t, "starter", p.Account.Plan)
+	require.Equal(t, f.key.ID, p.Key.ID)
+	require.Equal(t, "laptop", p.Key.Name)
+	require.Equal(t, "abcd", p.Key.Last4)
+	require.False(t, p.Key.Revoked)
+	require.True(t, p.Key.Expires.IsZero())
+	require.True(t, p.Key.Usable(f.clock.now()))
+
+	_, err = f.store.Lookup(ctx, hashOf("another"))
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	var none ledger.KeyChange
+	_, err = f.store.CreateKey(ctx, f.account.ID, "laptop", [32]byte{1}, "1234", none)
+	require.ErrorIs(t, err, ledger.ErrExists, "a name is unique within its account")
+	_, err = f.store.CreateKey(ctx, f.account.ID, "other", hash, "1234", none)
+	require.ErrorIs(t, err, ledger.ErrExists, "a hash is unique")
+	_, err = f.store.CreateKey(ctx, "acct_0", "laptop", [32]byte{1}, "1234", none)
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, err = f.store.CreateKey(ctx, f.account.ID, "whole", [32]byte{1}, "fwk_secret", none)
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	negative := int64(-1)
+	_, err = f.store.CreateKey(ctx, f.account.ID, "negative", [32]byte{1}, "1234", ledger.KeyChange{SpendCap: &negative})
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+
+	t.Run("STATE-05 AUTH-12 a revoked key is found, and revoked for good", func(t *testing.T) {
+		running := f.newHold("unit", 0)
+		f.topUp(1)
+		f.admit(running)
+		revoked, err := f.store.RevokeKey(ctx, f.key.ID)
+		require.NoError(t, err)
+		require.True(t, revoked.Revoked)
+		again, err := f.store.RevokeKey(ctx, f.key.ID)
+		require.NoError(t, err)
+		require.Equal(t, revoked, again)
+		p, err := f.store.Lookup(ctx, hash)
+		require.NoError(t, err)
+		require.True(t, p.Key.Revoked)
+		require.False(t, p.Key.Usable(f.clock.now()))
+		require.EqualValues(t, 3, f.settle(ok(running, usage(0, 3))).Microcents, "what runs finishes (GAP-14)")
+		_, err = f.store.RevokeKey(ctx, "key_0")
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+	})
+
+	t.Run("keys change", func(t *testing.T) {
+		expires, spendCap, name := f.clock.now().Add(time.Hour).UTC(), int64(500), "renamed"
+		k := f.newKey("server", ledger.KeyChange{Expires: &expires, SpendCap: &spendCap})
+		require.True(t, k.Expires.Equal(expires))
+		require.EqualValues(t, 500, k.SpendCap)
+		require.True(t, k.Usable(expires.Add(-1)))
+		require.False(t, k.Usable(expires))
+
+		k, err := f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Name: &name})
+		require.NoError(t, err)
+		require.Equal(t, "renamed", k.Name)
+		require.True(t, k.Expires.Equal(expires), "what is nil stays")
+		require.EqualValues(t, 500, k.SpendCap)
+		var never time.Time
+		var uncapped int64
+		k, err = f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Expires: &never, SpendCap: &uncapped})
+		require.NoError(t, err)
+		require.True(t, k.Expires.IsZero())
+		require.Zero(t, k.SpendCap)
+		p, err := f.store.Lookup(ctx, hashOf(f.account.ID+"server"))
+		require.NoError(t, err)
+		require.Equal(t, "renamed", p.Key.Name)
+		require.True(t, p.Key.Expires.IsZero())
+
+		laptop, empty := "laptop", ""
+		_, err = f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Name: &laptop})
+		require.ErrorIs(t, err, ledger.ErrExists)
+		_, err = f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Name: &empty})
+		require.ErrorIs(t, err, ledger.ErrInvalid)
+		_, err = f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{SpendCap: &negative})
+		require.ErrorIs(t, err, ledger.ErrInvalid)
+		_, err = f.store.ChangeKey(ctx, "key_0", ledger.KeyChange{SpendCap: &uncapped})
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+		require.Equal(t, k.Name, f.keyNow(k.ID).Name)
+	})
+
+	t.Run("keys are listed with their account's name", func(t *testing.T) {
+		first := f.account
+		f.newAccount(0)
+		every := f.keys("")
+		require.Len(t, every, 3)
+		mine := f.keys(first.ID)
+		require.Equal(t, every[:2], mine)
+		for _, k := range mine {
+			require.Equal(t, first.ID, k.Account)
+			require.Equal(t, first.Name, k.AccountName)
+		}
+		require.Equal(t, f.account.Name, every[2].AccountName)
+		err := f.store.Keys(ctx, "acct_0", func(ledger.Key) error { return nil })
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+	})
+}
+
+func testRotation(t *testing.T, open Open) {
+	f := newFixture(t, open, 10, ledger.Terms{})
+	ctx := soon(t)
+	expires, spendCap := f.clock.now().AddDate(0, 0, 30).UTC(), int64(1_000)
+	first := f.newKey("server", ledger.KeyChange{Expires: &expires, SpendCap: &spendCap})
+	spend := func(k ledger.Key, microcents int64) error {
+		h := f.newHold("unit", microcents)
+		h.Key = k.ID
+		if _, err := f.store.Hold(ctx, h); err != nil {
+			return err
+		}
+		require.Equal(t, microcents, f.settle(ok(h, usage(0, microcents))).Microcents)
+		return nil
+	}
+	require.NoError(t, spend(first, 300))
+
+	second, old, err := f.store.RotateKey(ctx, first.ID, hashOf("second"), "wxyz", time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, "server", second.Name)
+	require.Equal(t, "server~1", old.Name)
+	require.Equal(t, first.ID, old.ID)
+	require.NotEqual(t, first.ID, second.ID)
+	require.True(t, second.Expires.Equal(expires), "the fresh key takes the expiry")
+	require.True(t, old.Expires.Equal(f.clock.now().Add(time.Hour)), "the old key goes on for the overlap")
+	require.Equal(t, "wxyz", second.Last4)
+	require.Equal(t, "abcd", old.Last4)
+	for hash, id := range map[[32]byte]string{hashOf("second"): second.ID, hashOf(f.account.ID + "server"): first.ID} {
+		p, err := f.store.Lookup(ctx, hash)
+		require.NoError(t, err)
+		require.Equal(t, id, p.Key.ID)
+		require.True(t, p.Key.Usable(f.clock.now()), "both are open during the overlap")
+	}
+
+	// The line of keys has one cap and one sum, whichever of them spends.
+	require.NoError(t, spend(second, 400))
+	require.NoError(t, spend(old, 200))
+	for _, id := range []string{first.ID, second.ID} {
+		require.EqualValues(t, 900, f.keyNow(id).Spent)
+		require.EqualValues(t, 1_000, f.keyNow(id).SpendCap)
+	}
+	require.ErrorIs(t, spend(old, 101), ledger.ErrKeySpendCap)
+	require.ErrorIs(t, spend(second, 101), ledger.ErrKeySpendCap)
+	require.NoError(t, spend(second, 100))
+	higher := int64(2_000)
+	_, err = f.store.ChangeKey(ctx, second.ID, ledger.KeyChange{SpendCap: &higher})
+	require.NoError(t, err)
+	require.EqualValues(t, 2_000, f.keyNow(first.ID).SpendCap, "a cap is the line's")
+	require.NoError(t, spend(old, 500))
+	require.EqualValues(t, 1_500, f.keyNow(second.ID).Spent)
+
+	third, old2, err := f.store.RotateKey(ctx, second.ID, hashOf("third"), "", 0)
+	require.NoError(t, err)
+	require.Equal(t, "server", third.Name)
+	require.Equal(t, "server~2", old2.Name)
+	require.False(t, f.keyNow(second.ID).Usable(f.clock.now()), "no overlap ends the old key now")
+	require.True(t, f.keyNow(third.ID).Usable(f.clock.now()))
+	require.EqualValues(t, 1_500, f.keyNow(third.ID).Spent)
+	require.ErrorIs(t, spend(third, 501), ledger.ErrKeySpendCap)
+
+	_, _, err = f.store.RotateKey(ctx, second.ID, hashOf("fourth"), "", time.Hour)
+	require.ErrorIs(t, err, ledger.ErrInvalid, "a key that has ended is not rotated")
+	_, err = f.store.RevokeKey(ctx, third.ID)
+	require.NoError(t, err)
+	_, _, err = f.store.RotateKey(ctx, third.ID, hashOf("fourth"), "", time.Hour)
+	require.ErrorIs(t, err, ledger.ErrInvalid, "nor is a revoked one")
+	_, _, err = f.store.RotateKey(ctx, "key_0", hashOf("fourth"), "", time.Hour)
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	_, _, err = f.store.RotateKey(ctx, f.key.ID, hashOf("third"), "", time.Hour)
+	require.ErrorIs(t, err, ledger.ErrExists, "a hash is unique")
+	_, _, err = f.store.RotateKey(ctx, f.key.ID, hashOf("fourth"), "", -time.Hour)
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.Equal(t, "laptop", f.keyNow(f.key.ID).Name, "a refusal renames nothing")
+
+	t.Run("an overlap does not prolong a key", func(t *testing.T) {
+		soon := f.clock.now().Add(time.Minute).UTC()
+		short := f.newKey("short", ledger.KeyChange{Expires: &soon})
+		_, old, err := f.store.RotateKey(ctx, short.ID, hashOf("long"), "", time.Hour)
+		require.NoError(t, err)
+		require.True(t, old.Expires.Equal(soon), "%s", old.Expires)
+	})
+	t.Run("the old key ends by the clock", func(t *testing.T) {
+		require.True(t, f.keyNow(first.ID).Usable(f.clock.now()))
+		f.clock.add(time.Hour)
+		require.False(t, f.keyNow(first.ID).Usable(f.clock.now()))
+	})
+}

@@ -1,0 +1,274 @@
+package ledgertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// testModel drives a store and the model with the same random operations and compares them after each. One store
+// serves many runs, each of which cleans up after itself, for opening one takes longer than a run; after a run that
+// failed the next one gets a store of its own.
+func testModel(t *testing.T, open Open) {
+	var f *fixture
+	clean, runs := false, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if runs++; !clean || runs%50 == 0 {
+			if f != nil {
+				require.NoError(rt, f.store.Close())
+			}
+			f = newFixture(t, open, 0, ledger.Terms{})
+			f.setPlan("")
+		}
+		clean = false
+		r := newRun(rt, f)
+		for range 3 {
+			rt.Repeat(r.steps())
+		}
+		r.finish()
+		clean = true
+	})
+}
+
+// run is a model beside the store that it describes.
+type run struct {
+	*rapid.T // of the step at hand
+	*model
+	f        *fixture
+	ctx      context.Context
+	before   ledger.Report // what the ledger had when the run began
+	unlooked bool          // the clock was moved, and nobody looked at the accounts since
+	kept     []ledger.Checkpoint
+	latest   time.Time // that the clock has shown
+}
+
+// plansOfTheModel give and limit little, so that runs come to their limits.
+var plansOfTheModel = []ledger.Terms{
+	{},
+	{SpendCap: 5_000_000, TokenBudget: 4_000_000, FairUse: 1_000_000},
+	{MonthlyCredits: 3, FairUse: 500_000},
+	{MonthlyCredits: 2, SpendCap: 3_000_000, TokenBudget: 2_000_000, FairUse: 300_000},
+}
+
+func newRun(t *rapid.T, f *fixture) *run {
+	f.t = t
+	r := &run{T: t, f: f, ctx: context.Background(), before: f.verify()}
+	r.model = &model{now: f.clock.now, terms: f.plans.of}
+	for i, terms := range plansOfTheModel {
+		f.plans.set(fmt.Sprint("plan", i), terms)
+	}
+	// The account of one run was created at the last nanosecond of a 31st, that of another in the middle of a month.
+	f.clock.set(rapid.SampledFrom([]time.Time{
+		f.clock.now(), time.Date(f.clock.now().Year()+1, 1, 31, 23, 59, 59, 999_999_999, time.UTC),
+	}).Draw(t, "start"))
+	r.latest = f.clock.now()
+	for range 2 {
+		r.newOwner()
+	}
+	return r
+}
+
+// step makes an action of one that works on the run.
+func (r *run) step(do func()) func(*rapid.T) {
+	return func(t *rapid.T) {
+		r.T, r.f.t = t, t
+		do()
+	}
+}
+
+func (r *run) steps() map[string]func(*rapid.T) {
+	steps := map[string]func(*rapid.T){"": r.step(r.compare)}
+	for name, do := range map[string]func(){
+		"hold": r.hold, "hold 2": r.hold, "hold again": r.holdAgain, "begin": r.begin, "begin again": r.beginAgain,
+		"settle": r.settleOne, "settle 2": r.settleOne, "settle 3": r.settleOne, "settle again": r.settleAgain,
+		"receipt": r.receipt, "receipt 2": r.receipt, "receipt for anything": r.receiptForAnything, "close": r.closeUnproven,
+		"top-up": r.topUp, "top-up 2": r.topUp, "adjust": r.adjust, "refund": r.refund, "check": r.check,
+		"plan": r.setPlan, "reload": r.reload, "state": r.setState, "rename": r.rename,
+		"new key": r.newKey, "change key": r.changeKey, "rotate key": r.rotateKey, "revoke key": r.revokeKey,
+		"price": r.changePrice, "clock": r.moveClock, "clock 2": r.moveClock, "end periods": r.endPeriods,
+		"restart": r.restart, "checkpoint": r.checkpoint, "prune": r.prune,
+		"audit everything": r.compareEverything,
+	} {
+		steps[name] = r.step(do)
+	}
+	return steps
+}
+
+// compare compares what is quick to read, for every account.
+func (r *run) compare() {
+	if r.unlooked {
+		return // the next operation is the first to look at the accounts
+	}
+	for _, o := range r.owners {
+		r.look(o)
+		a, err := r.f.store.Account(r.ctx, o.ID)
+		require.NoError(r, err)
+		want := o.Account
+		want.Balance, want.Period = r.balance(o), r.period(o)
+		require.Equal(r, want, a)
+	}
+}
+
+// compareEverything compares all that the books say.
+func (r *run) compareEverything() {
+	r.unlooked = false
+	r.compare()
+	report := r.f.verify(r.kept...)
+	var holds, pending, settled, entries int64
+	byID := map[string]string{}
+	var records []ledger.RequestRecord
+	for _, want := range r.requests {
+		got := r.f.record(want.ID)
+		moved := int64(0)
+		for _, e := range got.Entries {
+			moved += e.Microcents
+		}
+		require.Equal(r, want.Refunded-want.Microcents, moved)
+		got.Entries = nil
+		require.Equal(r, want.RequestRecord, got)
+		records = append(records, got)
+		if want.Running {
+			holds++
+			continue
+		}
+		settled++
+		for _, a := range want.Attempts {
+			if !want.Free && waits(a) {
+				pending++
+			}
+		}
+	}
+	for _, o := range r.owners {
+		byID[o.ID] = o.Name
+		var want []fact
+		for _, f := range r.facts {
+			if f.owner == o && f.microcents != 0 {
+				want = append(want, fact{kind: f.kind, request: f.request, reference: f.reference, microcents: f.microcents})
+			}
+		}
+		entries += int64(len(want))
+		var got []fact
+		for _, e := range r.f.entries(ledger.Query{Account: o.ID}) {
+			g := fact{kind: e.Kind, request: e.Request, reference: e.Reference, microcents: e.Microcents}
+			if e.Kind == ledger.Allotment {
+				g.reference = "" // names the period's end in a way of the store's
+			}
+			got = append(got, g)
+		}
+		require.Equal(r, want, got)
+		keys := map[string]ledger.Key{}
+		for _, k := range o.keys {
+			byID[k.ID] = k.Name
+			k.Spent, k.SpendCap, k.AccountName = r.lineSpent(o, k.line), k.line.spendCap, o.Name
+			keys[k.ID] = k.Key
+		}
+		for _, k := range r.f.keys(o.ID) {
+			require.Equal(r, keys[k.ID], k)
+			delete(keys, k.ID)
+		}
+		require.Empty(r, keys)
+	}
+	require.Equal(r, r.before.Holds+holds, report.Holds)
+	require.Equal(r, r.before.Pending+pending, report.Pending)
+	require.Equal(r, r.before.Entries+entries, report.Entries)
+	require.Equal(r, r.before.Requests+settled, report.Requests)
+	require.Equal(r, r.before.Accounts+int64(len(r.owners)), report.Accounts)
+	for _, q := range []ledger.UsageQuery{
+		{By: []ledger.Dimension{ledger.ByAccount, ledger.ByDay}}, {By: []ledger.Dimension{ledger.ByKey}},
+	} {
+		require.ElementsMatch(r, usageOf(records, byID, q), r.f.usage(q))
+	}
+}
+
+// finish settles what runs, closes what waits and removes what is on record, so that the next run finds nothing of this one.
+func (r *run) finish() {
+	r.compareEverything()
+	for _, q := range r.requests {
+		if q.Running {
+			s := ledger.Settlement{Request: q.ID, Free: true, Reason: "run_over"}
+			_, err := r.f.store.Settle(r.ctx, s)
+			require.NoError(r, err)
+			r.look(q.owner)
+			r.settle(q, s)
+		}
+	}
+	_, err := r.f.store.CloseUnproven(r.ctx, r.latest.AddDate(1, 0, 0))
+	require.NoError(r, err)
+	for _, q := range r.requests {
+		q.close(r.latest.AddDate(1, 0, 0))
+	}
+	for _, o := range r.owners {
+		_, err := r.f.store.SetPlan(r.ctx, o.ID, "")
+		require.NoError(r, err)
+		r.look(o)
+		o.Plan = ""
+	}
+	r.f.clock.set(r.latest.Add(time.Second)) // as late as anything in it, for the next run
+	r.compareEverything()
+	n, err := r.f.store.Prune(r.ctx, r.f.clock.now())
+	require.NoError(r, err)
+	require.EqualValues(r, len(r.requests), n)
+	r.requests = nil
+	r.compareEverything()
+}
+
+// pick draws one of some, and skips the step when there are none.
+func pick[T any](r *run, what string, from []T) T {
+	if len(from) == 0 {
+		r.Skip("no " + what)
+	}
+	return from[rapid.IntRange(0, len(from)-1).Draw(r.T, what)]
+}
+
+func (r *run) owner() *owner { return pick(r, "account", r.owners) }
+func (r *run) key() *key     { return pick(r, "key", r.owner().keys) }
+
+// those are the requests that are running, or that are not.
+func (r *run) those(running bool) (some []*request) {
+	for _, q := range r.requests {
+		if q.Running == running {
+			some = append(some, q)
+		}
+	}
+	return some
+}
+
+func (r *run) sometimes(what string, onceIn int) bool {
+	return rapid.IntRange(1, onceIn).Draw(r.T, what) == onceIn
+}
+
+// near draws an amount, often one of those given or next to it.
+func (r *run) near(what string, borders ...int64) int64 {
+	amounts := rapid.OneOf(
+		rapid.Int64Range(0, 3), rapid.Int64Range(0, 1_000_000), rapid.Int64Range(999_998, 1_000_002), rapid.Int64Range(0, 9_000_000),
+		rapid.Custom(func(t *rapid.T) int64 {
+			return rapid.SampledFrom(append(borders, 1)).Draw(t, "border") + rapid.Int64Range(-1, 1).Draw(t, "off")
+		}),
+	)
+	return max(0, amounts.Draw(r.T, what))
+}
+
+// left are the borders of what an account may use: credits, caps and budget.
+func (r *run) left(k *key) []int64 {
+	p, terms := r.period(k.owner), r.terms(k.owner.Plan)
+	return []int64{
+		r.available(k.owner), terms.SpendCap - p.Spent, terms.TokenBudget - p.Tokens, terms.FairUse - p.Waived,
+		k.line.spendCap - r.lineSpent(k.owner, k.line),
+	}
+}
+
+// refusedOr checks an operation that is refused exactly when there is a reason.
+func (r *run) refusedOr(err error, why []error) (admitted bool) {
+	if len(why) == 0 {
+		require.NoError(r, err)
+		return true
+	}
+	require.True(r, anyOf(err, why), "%v, and not %v", why, err)
+	return false
+}

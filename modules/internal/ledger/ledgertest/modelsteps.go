@@ -1,0 +1,220 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// attempt draws a route of different prices, and what is to be on record of an attempt on it.
+func (r *run) attempt(request string, seq int64) ledger.AttemptRecord {
+	route := rapid.SampledFrom([]string{"unit", "unit", "fraction", "cached"}).Draw(r.T, "route")
+	a := r.f.attempt(request, seq, route)
+	price := prices[route]
+	if a.PriceVersion%2 == 0 {
+		price = dearer(route)
+	}
+	return ledger.AttemptRecord{Attempt: a, Price: price, Cost: half(prices[route]), Created: r.now().UTC()}
+}
+
+func (r *run) hold() {
+	k := r.key()
+	r.look(k.owner)
+	r.unlooked = false
+	// Ids are not always in the order of their making.
+	id := fmt.Sprintf("%s-%d", rapid.SampledFrom([]string{"req_4", "req_5", "req_6"}).Draw(r.T, "id"), r.f.n.Add(1))
+	a := r.attempt(id, 1)
+	h := ledger.Hold{
+		Request: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Attempt: a.Attempt,
+		Microcents: r.near("microcents", r.left(k)...), Tokens: r.near("tokens", r.left(k)...),
+	}
+	if r.sometimes("check first", 4) {
+		r.refusedOr(r.f.store.Check(r.ctx, h.Account, h.Key, h.Microcents, h.Tokens), r.refusals(k, h.Microcents, h.Microcents, h.Tokens))
+	}
+	b, err := r.f.store.Hold(r.ctx, h)
+	if !r.refusedOr(err, r.refusals(k, h.Microcents, h.Microcents, h.Tokens)) {
+		return
+	}
+	r.requests = append(r.requests, &request{owner: k.owner, key: k, RequestRecord: ledger.RequestRecord{
+		ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
+		Held: h.Microcents, Created: a.Created, Attempts: []ledger.AttemptRecord{a},
+	}})
+	require.Equal(r, r.balance(k.owner), b)
+}
+
+// holdAgain repeats a hold: of a request that runs it changes nothing, one that is settled does not run again.
+func (r *run) holdAgain() {
+	q := pick(r, "request", r.requests)
+	r.look(q.owner)
+	r.unlooked = false
+	b, err := r.f.store.Hold(r.ctx, ledger.Hold{
+		Request: q.ID, Account: q.Account, Key: q.Key, Microcents: r.near("microcents"), Attempt: q.Attempts[0].Attempt,
+	})
+	if !q.Running {
+		require.ErrorIs(r, err, ledger.ErrExists)
+		return
+	}
+	require.NoError(r, err)
+	require.Equal(r, r.balance(q.owner), b)
+}
+
+func (r *run) begin() {
+	q := pick(r, "running request", r.those(true))
+	r.look(q.owner)
+	r.unlooked = false
+	a := r.attempt(q.ID, int64(len(q.Attempts))+1)
+	n := ledger.Next{
+		Request: q.ID, Attempt: a.Attempt,
+		Microcents: r.near("microcents", append(r.left(q.key), q.Held, q.Held+r.available(q.owner))...), Tokens: r.near("tokens", r.left(q.key)...),
+	}
+	why := r.limits(q.key, n.Microcents, n.Tokens)
+	if more := n.Microcents - q.Held; more > 0 {
+		why = r.refusals(q.key, more, n.Microcents, n.Tokens)
+	}
+	if r.refusedOr(r.f.store.Begin(r.ctx, n), why) {
+		q.Attempts = append(q.Attempts, a)
+		q.Held = max(q.Held, n.Microcents)
+	}
+}
+
+func (r *run) beginAgain() {
+	q := pick(r, "request", r.requests)
+	r.look(q.owner)
+	r.unlooked = false
+	a := pick(r, "attempt", q.Attempts)
+	err := r.f.store.Begin(r.ctx, ledger.Next{Request: q.ID, Attempt: a.Attempt, Microcents: r.near("microcents"), Tokens: 1 << 40})
+	if q.Running {
+		require.NoError(r, err)
+	} else {
+		require.ErrorIs(r, err, ledger.ErrNotFound)
+	}
+}
+
+// settlement draws how a request ends.
+func (r *run) settlement(q *request) ledger.Settlement {
+	s := ledger.Settlement{Request: q.ID, Status: 200, Reason: "ok"}
+	switch rapid.IntRange(0, 6).Draw(r.T, "ending") {
+	case 0:
+		s.Status, s.Reason, s.Free = 500, "panic", true
+	case 1, 2:
+		s.Status, s.Reason, s.ServiceLimit = 504, "time_limit", true
+	}
+	if r.sometimes("screened", 3) {
+		s.Surcharge = rapid.Int64Range(0, 1_350).Draw(r.T, "surcharge")
+	}
+	for _, a := range q.Attempts {
+		result := ledger.Result{Attempt: a.ID, Outcome: rapid.SampledFrom([]ledger.Outcome{
+			ledger.Finished, ledger.Finished, ledger.Failed, ledger.Unproven, ledger.NotMade,
+		}).Draw(r.T, "outcome")}
+		switch rapid.IntRange(0, 7).Draw(r.T, "usage") {
+		case 0: // nothing is proven
+		case 1:
+			result.Usage = usage(3, -1)
+		case 2:
+			continue // nobody reported
+		default:
+			result.Usage = r.usage(q)
+		}
+		s.Results = append(s.Results, result)
+	}
+	return s
+}
+
+// usage draws tokens that come to about what the account has left, in some respect, or to what is held.
+func (r *run) usage(q *request) *llm.Usage {
+	u := usage(rapid.Int64Range(0, 5).Draw(r.T, "input"), r.near("output", append(r.left(q.key), q.Held)...))
+	if r.sometimes("cached", 4) {
+		u.CacheRead, u.Reasoning = llm.Count(0), llm.Count(*u.Output)
+	}
+	return u
+}
+
+func (r *run) settleOne() {
+	q := pick(r, "running request", r.those(true))
+	r.unlooked = false
+	r.look(q.owner)
+	s := r.settlement(q)
+	c, err := r.f.store.Settle(r.ctx, s)
+	require.NoError(r, err)
+	r.settle(q, s)
+	r.charged(q, c)
+}
+
+// charged compares what the store says about a settled request.
+func (r *run) charged(q *request, c ledger.Charge) {
+	require.Equal(r, ledger.Charge{Microcents: q.Microcents, Waived: q.Waived, Pending: q.Pending, Balance: r.balance(q.owner)}, c)
+}
+
+func (r *run) settleAgain() {
+	q := pick(r, "settled request", r.those(false))
+	r.unlooked = false
+	r.look(q.owner)
+	c, err := r.f.store.Settle(r.ctx, r.settlement(q))
+	require.NoError(r, err)
+	r.charged(q, c)
+}
+
+func (r *run) receipt() {
+	var pending []*request
+	for _, q := range r.requests {
+		if q.Pending {
+			pending = append(pending, q)
+		}
+	}
+	q := pick(r, "request that waits", pending)
+	var seqs []int
+	for i, a := range q.Attempts {
+		if waits(a) {
+			seqs = append(seqs, i)
+		}
+	}
+	r.addReceipt(q, &q.Attempts[pick(r, "attempt", seqs)])
+}
+
+func (r *run) receiptForAnything() {
+	q := pick(r, "request", r.requests)
+	r.addReceipt(q, &q.Attempts[pick(r, "attempt", indexes(q.Attempts))])
+}
+
+func indexes[T any](some []T) (all []int) {
+	for i := range some {
+		all = append(all, i)
+	}
+	return all
+}
+
+func (r *run) addReceipt(q *request, a *ledger.AttemptRecord) {
+	r.unlooked = false
+	r.look(q.owner)
+	u := r.usage(q)
+	bad := r.sometimes("bad", 8)
+	if bad {
+		u.Input = llm.Count(-1)
+	}
+	c, applied, err := r.f.store.AddReceipt(r.ctx, a.ID, *u)
+	switch {
+	case !q.Pending || !waits(*a):
+		if err != nil {
+			require.True(r, bad && errors.Is(err, ledger.ErrUsage), "%v", err)
+		}
+		require.False(r, applied)
+		if err == nil && !q.Running {
+			r.charged(q, c)
+		}
+		return
+	case bad:
+		require.ErrorIs(r, err, ledger.ErrUsage)
+		return
+	}
+	require.NoError(r, err)
+	require.True(r, applied)
+	a.Usage, a.Receipt = *u, r.now().UTC()
+	q.Pending = q.waits()
+	r.charge(q, ledger.Receipt, *u.Input+*u.Output)
+	r.charged(q, c)
+}

@@ -1,0 +1,210 @@
+package ledgertest
+
+import (
+	"maps"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func testUsage(t *testing.T, open Open) {
+	f := newFixture(t, open, 100, ledger.Terms{FairUse: 1_000})
+	ctx := soon(t)
+	first, laptop := f.account, f.key
+	server := f.newKey("server", ledger.KeyChange{})
+	f.clock.add(time.Second)
+	f.newAccount(100)
+	second, other := f.account, f.key
+	var records []ledger.RequestRecord
+	for day := range 4 {
+		f.clock.set(time.Date(2026, 12, 1+day, 0, 0, 0, 0, time.UTC).Add(-time.Duration(day%2) * time.Nanosecond))
+		for i, k := range []ledger.Key{laptop, server, other} {
+			f.account, f.key = first, k
+			if k.ID == other.ID {
+				f.account = second
+			}
+			tried := f.hold("fraction", 1_000_000)
+			f.begin(tried, 2, "cached")
+			f.begin(tried, 3, "fraction")
+			s := ok(tried, usage(10, 11))
+			s.Results = append(s.Results,
+				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 2), Outcome: ledger.Failed, Usage: &llm.Usage{
+					CacheRead: llm.Count(5), Output: llm.Count(3), Reasoning: llm.Count(2), Estimated: day == 0,
+				}},
+				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 3), Outcome: ledger.Finished, Usage: usage(int64(i), int64(day))})
+			f.settle(s)
+			free := ok(f.hold("unit", 1), usage(7, 7))
+			free.Free = true
+			f.settle(free)
+			limited := f.atLimit(usage(0, 20))
+			f.settle(limited)
+			waiting := f.unproven("unit", func(s *ledger.Settlement) { s.Surcharge = 9 })
+			proven := f.unproven("unit", nil)
+			f.receipt(proven.Attempt.ID, usage(1, 2))
+			_, _, err := f.store.Correct(ctx, ledger.Correction{Request: tried.Request, Microcents: 3, Reason: "r"})
+			require.NoError(t, err)
+			f.waiting++
+			for _, id := range []string{tried.Request, free.Request, limited.Request, waiting.Request, proven.Request} {
+				records = append(records, f.record(id))
+			}
+		}
+	}
+	f.hold("unit", 100) // what runs is no usage yet
+	names := map[string]string{
+		first.ID: first.Name, second.ID: second.Name, laptop.ID: "laptop", server.ID: "server", other.ID: "laptop",
+	}
+
+	a, k, r, d := ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay
+	narrow := map[string]ledger.UsageQuery{
+		"everything":   {},
+		"an account":   {Query: ledger.Query{Account: first.ID}},
+		"a key":        {Key: server.ID},
+		"a route":      {Route: "cached"},
+		"a time":       {Query: ledger.Query{Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)}},
+		"all of these": {Query: ledger.Query{Account: first.ID, Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)}, Key: server.ID, Route: "unit"},
+		"nothing":      {Query: ledger.Query{Since: time.Date(2036, 12, 2, 0, 0, 0, 0, time.UTC)}},
+	}
+	for name, q := range narrow {
+		for _, q.By = range [][]ledger.Dimension{nil, {a}, {k}, {r}, {d}, {a, d}, {d, a}, {r, d}, {k, r}, {a, k, r, d}} {
+			t.Run("USE-01 BILL-33 usage of "+name, func(t *testing.T) {
+				rows := f.usage(q)
+				if len(q.By) == 0 && len(rows) == 1 && rows[0].Attempts == 0 {
+					rows = nil // an empty sum may be a row of zeros
+				}
+				require.ElementsMatch(t, usageOf(records, names, q), rows, "by %v", q.By)
+			})
+		}
+	}
+	t.Run("rows are in the order of what they are grouped by", func(t *testing.T) {
+		rows := f.usage(ledger.UsageQuery{By: []ledger.Dimension{d, r}})
+		require.True(t, slices.IsSortedFunc(rows, func(x, y ledger.UsageRow) int {
+			return slices.Compare([]string{x.Day, x.Route}, []string{y.Day, y.Route})
+		}))
+	})
+	t.Run("usage, journal and balances say the same", func(t *testing.T) { f.reconciled() })
+	t.Run("what makes no sense is refused", func(t *testing.T) {
+		each := func(ledger.UsageRow) error { return nil }
+		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{By: []ledger.Dimension{"moon"}}, each), ledger.ErrInvalid)
+		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Query: ledger.Query{Account: "acct_0"}}, each), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Key: "key_0"}, each), ledger.ErrNotFound)
+	})
+}
+
+// reconciled checks that what usage says was charged and refunded is what the journal moved, for every account, and
+// that the journal makes the balances. Nothing may have been pruned.
+func (f *fixture) reconciled() {
+	revenue, net := map[string]int64{}, map[string]int64{}
+	for _, e := range f.entries(ledger.Query{}) {
+		net[e.Account] += e.Microcents
+		if e.Book == ledger.Revenue {
+			revenue[e.Account] -= e.Microcents
+		}
+	}
+	for _, row := range f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}}) {
+		require.Equal(f.t, revenue[row.Account], row.Microcents-row.Refunded, "%s", row.AccountName)
+		delete(revenue, row.Account)
+	}
+	for account, left := range revenue {
+		require.Zero(f.t, left, "usage knows nothing of %s", account)
+	}
+	for _, a := range f.accounts() {
+		require.Equal(f.t, net[a.ID], a.Balance.Net(), "%s", a.Name)
+	}
+}
+
+// exactly is what usage costs at a price, in microcents, as a fraction.
+func exactly(u llm.Usage, p config.Price) *big.Rat {
+	sum := new(big.Rat)
+	for _, c := range []struct {
+		tokens *int64
+		price  int64
+	}{{u.Input, p.Input}, {u.CacheRead, p.CacheRead}, {u.CacheWrite, p.CacheWrite}, {u.Output, p.Output}} {
+		if c.tokens != nil {
+			sum.Add(sum, new(big.Rat).Mul(big.NewRat(*c.tokens, 1_000_000), big.NewRat(c.price, 1)))
+		}
+	}
+	return sum
+}
+
+// floor is the whole microcents in a fraction.
+func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
+
+// usageOf groups settled requests. names are those of accounts and keys by their ids.
+func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.UsageQuery) []ledger.UsageRow {
+	type group struct{ account, key, route, day string }
+	groups := map[group]*ledger.UsageRow{}
+	by := func(d ledger.Dimension) bool { return slices.Contains(q.By, d) }
+	routed := by(ledger.ByRoute) || q.Route != ""
+	for _, r := range records {
+		if r.Running || q.Account != "" && r.Account != q.Account || q.Key != "" && r.Key != q.Key ||
+			!q.Since.IsZero() && r.Settled.Before(q.Since) || !q.Until.IsZero() && !r.Settled.Before(q.Until) {
+			continue
+		}
+		seen := map[group]bool{}
+		for _, a := range r.Attempts {
+			if q.Route != "" && a.Route != q.Route {
+				continue
+			}
+			var g group
+			if by(ledger.ByAccount) || by(ledger.ByKey) {
+				g.account = r.Account
+			}
+			if by(ledger.ByKey) {
+				g.key = r.Key
+			}
+			if by(ledger.ByRoute) {
+				g.route = a.Route
+			}
+			if by(ledger.ByDay) {
+				g.day = r.Settled.UTC().Format(time.DateOnly)
+			}
+			row := groups[g]
+			if row == nil {
+				row = &ledger.UsageRow{
+					Account: g.account, AccountName: names[g.account], Key: g.key, KeyName: names[g.key], Route: g.route, Day: g.day,
+				}
+				groups[g] = row
+			}
+			if !seen[g] {
+				seen[g] = true
+				row.Requests++
+				if r.Pending {
+					row.Pending++
+				}
+				if !routed {
+					row.Microcents += r.Microcents
+					row.Waived += r.Waived
+					row.Refunded += r.Refunded
+				}
+			}
+			row.Attempts++
+			row.Cost += floor(exactly(a.Usage, a.Cost))
+			if routed && !r.Free && r.Waived == 0 {
+				row.Microcents += floor(exactly(a.Usage, a.Price))
+			}
+			for _, c := range []struct{ sum, n **int64 }{
+				{&row.Tokens.Input, &a.Usage.Input}, {&row.Tokens.CacheRead, &a.Usage.CacheRead},
+				{&row.Tokens.CacheWrite, &a.Usage.CacheWrite}, {&row.Tokens.Output, &a.Usage.Output},
+				{&row.Tokens.Reasoning, &a.Usage.Reasoning},
+			} {
+				if *c.n != nil {
+					sum := llm.Tokens(*c.sum) + **c.n
+					*c.sum = &sum
+				}
+			}
+			row.Tokens.Estimated = row.Tokens.Estimated || a.Usage.Estimated
+		}
+	}
+	var rows []ledger.UsageRow
+	for row := range maps.Values(groups) {
+		rows = append(rows, *row)
+	}
+	return rows
+}
