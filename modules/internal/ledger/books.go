@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -128,7 +129,7 @@ type Report struct {
 	Entry   string           `json:"entry,omitempty"` // the first entry, hold or request that disagrees
 }
 
-// Act is one administrative act.
+// Act is one administrative act, and a link of the audit trail's hash chain.
 type Act struct {
 	N       int64     `json:"n"`
 	Created time.Time `json:"time"`
@@ -140,6 +141,14 @@ type Act struct {
 	Subject     string `json:"subject"` // id of the account, key, request that it changed
 	Before      string `json:"before"`  // JSON object of what changed; "" for what was made
 	After       string `json:"after"`
+	Prev        Digest `json:"prev"` // Hash of the act before it, zero for the first
+}
+
+// Hash covers every field but AccountName, like Entry.Hash.
+func (a Act) Hash() Digest {
+	b := append(make([]byte, 0, 512), "fareway ledger act 1\n"...)
+	b = hashed(b, a.Prev, []string{a.Actor, a.Action, a.Account, a.Subject, a.Before, a.After}, []int64{a.N, a.Created.UnixNano()})
+	return sha256.Sum256(b)
 }
 
 type actorKey struct{}

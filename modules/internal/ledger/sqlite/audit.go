@@ -21,25 +21,29 @@ func (b *books) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 			account = n
 		}
 		since, until := between(q)
-		return run(conn, `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after
-			FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account
-			WHERE (?1 IS NULL OR u.account = ?1) AND u.created >= ?2 AND u.created < ?3 ORDER BY u.n`,
-			func(row *sqlite.Stmt) error {
-				return give(each, ledger.Act{
-					N:           row.ColumnInt64(0),
-					Created:     columnTime(row, 1),
-					Actor:       row.ColumnText(2),
-					Action:      row.ColumnText(3),
-					Account:     row.ColumnText(4),
-					AccountName: row.ColumnText(5),
-					Subject:     row.ColumnText(6),
-					Before:      row.ColumnText(7),
-					After:       row.ColumnText(8),
-				})
-			}, account, since, until)
+		return run(conn, selectAct+`WHERE (?1 IS NULL OR u.account = ?1) AND u.created >= ?2 AND u.created < ?3 ORDER BY u.n`,
+			func(row *sqlite.Stmt) error { return give(each, scanAct(row)) }, account, since, until)
 	})
 	if err != nil {
 		return fmt.Errorf("listing the audit trail: %w", err)
 	}
 	return nil
+}
+
+const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, u.hash, u.account
+	FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account `
+
+func scanAct(row *sqlite.Stmt) ledger.Act {
+	return ledger.Act{
+		N:           row.ColumnInt64(0),
+		Created:     columnTime(row, 1),
+		Actor:       row.ColumnText(2),
+		Action:      row.ColumnText(3),
+		Account:     row.ColumnText(4),
+		AccountName: row.ColumnText(5),
+		Subject:     row.ColumnText(6),
+		Before:      row.ColumnText(7),
+		After:       row.ColumnText(8),
+		Prev:        columnHash(row, 9),
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -33,10 +35,22 @@ func (t *tx) act(ctx context.Context, action string, a *account, subject string,
 	if err != nil {
 		return err
 	}
-	var n any
-	if a != nil {
-		n = a.n
+	act := ledger.Act{
+		Created: t.now(), Actor: ledger.ActorOf(ctx), Action: action, Subject: subject, Before: was, After: is,
 	}
-	return t.exec(`INSERT INTO audit (created, actor, action, account, subject, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		t.now(), ledger.ActorOf(ctx), action, n, subject, was, is)
+	var account any
+	if a != nil {
+		account, act.Account = a.n, a.id
+	}
+	err = t.query(`SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1`, func(row *sqlite.Stmt) error {
+		act.N, act.Prev = row.ColumnInt64(0), columnHash(row, 1)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	act.N++
+	return t.exec(`INSERT INTO audit (n, created, actor, action, account, subject, before, after, prev, hash)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		act.N, act.Created, act.Actor, act.Action, account, act.Subject, act.Before, act.After, act.Prev, act.Hash())
 }

@@ -242,7 +242,7 @@ CREATE TABLE checkpoints (
   hash    BLOB NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
 
--- What operators did; before and after are JSON objects of what changed.
+-- What operators did, chained by hash; before and after are JSON objects of what changed.
 CREATE TABLE audit (
   n       INTEGER PRIMARY KEY,
   created INTEGER NOT NULL,
@@ -251,7 +251,9 @@ CREATE TABLE audit (
   account INTEGER,
   subject TEXT NOT NULL,
   before  TEXT NOT NULL,
-  after   TEXT NOT NULL
+  after   TEXT NOT NULL,
+  prev    BLOB NOT NULL CHECK (length(prev) = 32),
+  hash    BLOB NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
 
 CREATE TRIGGER entries_keep BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'entries are append-only'); END;
