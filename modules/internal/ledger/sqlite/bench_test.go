@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -14,60 +17,101 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// customer pays for a request of the benchmark.
+type customer struct{ account, key string }
+
 // BenchmarkHoldSettle is a request's way through the ledger: a durable hold and a durable settlement. Beside
 // the time it reports the pairs a second and the CPU time (user and system) of a pair.
 func BenchmarkHoldSettle(b *testing.B) {
-	for _, callers := range []int{1, 64, 512} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			s := openStore(b, nil)
-			ctx := context.Background()
-			v, err := s.PriceVersion(ctx, "route", prices(1))
-			require.NoError(b, err)
-			a, err := s.CreateAccount(ctx, "a", "")
-			require.NoError(b, err)
-			k, err := s.CreateKey(ctx, a.ID, "k", [32]byte{}, "")
-			require.NoError(b, err)
-			_, _, err = s.AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: ledger.MaxTopUp})
-			require.NoError(b, err)
-
-			var next atomic.Int64
-			var failed atomic.Value
-			before := cpu(b)
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for range callers {
-				wg.Go(func() {
-					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-						if err := pair(ctx, s, a.ID, k.ID, v, n); err != nil {
-							failed.Store(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			b.StopTimer()
-			require.Nil(b, failed.Load())
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
-			b.ReportMetric((cpu(b)-before)*1e6/float64(b.N), "cpu-us/pair")
-		})
+	for _, accounts := range []int{1, 1_000} {
+		for _, callers := range []int{1, 64, 512} {
+			b.Run(fmt.Sprintf("accounts=%d/callers=%d", accounts, callers), func(b *testing.B) {
+				s := openStore(b, nil)
+				customers := make([]customer, accounts)
+				for i := range customers {
+					customers[i] = newCustomer(b, s, i)
+				}
+				holdAndSettle(b, s, customers, callers)
+			})
+		}
 	}
 }
 
-func pair(ctx context.Context, s *Store, account, key string, version, n int64) error {
-	id := fmt.Sprintf("req_%024x", n)
+func newCustomer(b *testing.B, s *Store, i int) customer {
+	ctx := context.Background()
+	a, err := s.CreateAccount(ctx, fmt.Sprintf("account %d", i), "")
+	require.NoError(b, err)
+	k, err := s.CreateKey(ctx, a.ID, "k", [32]byte{byte(i), byte(i >> 8), byte(i >> 16)}, "", ledger.KeyChange{})
+	require.NoError(b, err)
+	_, _, err = s.AddCredit(ctx, ledger.Credit{Account: a.ID, Credits: ledger.MaxTopUp})
+	require.NoError(b, err)
+	return customer{a.ID, k.ID}
+}
+
+func holdAndSettle(b *testing.B, s *Store, customers []customer, callers int) {
+	ctx := context.Background()
+	v, err := s.PriceVersion(ctx, "route", prices(1), prices(1))
+	require.NoError(b, err)
+	var next atomic.Int64
+	var failed atomic.Value
+	before := cpu(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+				if err := pair(ctx, s, customers[n*7919%int64(len(customers))], v, n); err != nil {
+					failed.Store(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	require.Nil(b, failed.Load())
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
+	b.ReportMetric((cpu(b)-before)*1e6/float64(b.N), "cpu-us/pair")
+}
+
+func pair(ctx context.Context, s *Store, p customer, version, n int64) error {
+	id := fmt.Sprintf("req_%012x%012x", time.Now().UnixMilli(), n)
+	attempt := ledger.AttemptID(id, 1)
 	_, err := s.Hold(ctx, ledger.Hold{
-		Request: id, Account: account, Key: key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000,
-		Attempt: ledger.Attempt{ID: id + "-1", Route: "route", Provider: "p", Model: "m", PriceVersion: version},
+		Request: id, Account: p.account, Key: p.key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000,
+		Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version},
 	})
 	if err != nil {
 		return err
 	}
 	_, err = s.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{{
-		Attempt: id + "-1", Outcome: ledger.Finished, Usage: &llm.Usage{Input: llm.Count(950), Output: llm.Count(700)},
+		Attempt: attempt, Outcome: ledger.Finished, Usage: &llm.Usage{Input: llm.Count(950), Output: llm.Count(700)},
 	}}})
 	return err
+}
+
+var (
+	fillAccounts = flag.Int64("fill.accounts", 100_000, "accounts of BenchmarkFilled")
+	fillCharges  = flag.Int64("fill.charges", 1_000_000, "charges of BenchmarkFilled")
+)
+
+// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much, all of whose accounts take part.
+func BenchmarkFilled(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "fareway.db")
+	prefill(b, path, *fillAccounts, *fillCharges)
+	customers := make([]customer, *fillAccounts)
+	for i := range customers {
+		customers[i] = customer{fmt.Sprintf("acct_%024x", i+1), fmt.Sprintf("key_%024x", i+1)}
+	}
+	for _, few := range []int64{1_000, *fillAccounts} {
+		b.Run(fmt.Sprintf("accounts=%d", few), func(b *testing.B) {
+			start := time.Now()
+			s := openStore(b, func(o *Options) { o.Path = path })
+			b.ReportMetric(time.Since(start).Seconds(), "s/open")
+			holdAndSettle(b, s, customers[:few], 512)
+		})
+	}
 }
 
 // cpu is the time that this process has used, in seconds.

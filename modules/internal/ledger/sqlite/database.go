@@ -81,7 +81,7 @@ func (d *database) transact(batch []*operation) (culprit int) {
 		op.err = failure(op.run(&d.tx))
 		switch {
 		case op.err == nil || !d.wrote && !d.conn.AutocommitEnabled():
-		case errors.Is(op.err, ledger.ErrUnavailable):
+		case storeFailed(op.err):
 			// SQLite ends the transaction itself after some errors, such as a full disk.
 			return fail(op.err)
 		default:
@@ -89,7 +89,7 @@ func (d *database) transact(batch []*operation) (culprit int) {
 		}
 	}
 	if err := d.flush(); err != nil {
-		if err = failure(err); errors.Is(err, ledger.ErrUnavailable) {
+		if err = failure(err); storeFailed(err) {
 			return fail(err)
 		}
 		// Some row cannot be written, and it is not known whose: the operations are run without the last ones.
@@ -156,9 +156,9 @@ func (d *database) rollback(why error) {
 		_ = run(d.conn, `ROLLBACK`, nil)
 	}
 	switch sqlite.ErrCode(why).ToPrimary() {
-	case sqlite.ResultOK, sqlite.ResultBusy, sqlite.ResultFull, sqlite.ResultError:
+	case sqlite.ResultBusy, sqlite.ResultFull: // the connection is as good as before
 	default:
-		d.broken = true
+		d.broken = storeFailed(why)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestOpenRefuses(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
 			script(t, path, `UPDATE meta SET version = 99`)
-		}, "schema version 99 and this fareway knows up to 1; run the newer fareway", ErrVersion},
+		}, "schema version 99 and this fareway knows up to 2; run the newer fareway", ErrVersion},
 		"another program's database": {func(t *testing.T, path string) {
 			script(t, path, `CREATE TABLE recipes (id INTEGER)`)
 		}, "another program's database", ErrVersion},
@@ -123,16 +123,16 @@ func TestBootIDIsUsedOnce(t *testing.T) {
 func sample(t testing.TB, s *Store) (account string) {
 	t.Helper()
 	ctx := t.Context()
-	v, err := s.PriceVersion(ctx, "route", prices(1))
+	v, err := s.PriceVersion(ctx, "route", prices(1), prices(1))
 	require.NoError(t, err)
-	_, err = s.PriceVersion(ctx, "other", prices(2))
+	_, err = s.PriceVersion(ctx, "other", prices(2), prices(1))
 	require.NoError(t, err)
 	for _, name := range []string{"empty", "main"} {
 		a, err := s.CreateAccount(ctx, name, "")
 		require.NoError(t, err)
 		account = a.ID
 	}
-	k, err := s.CreateKey(ctx, account, "laptop", [32]byte{1}, "abcd")
+	k, err := s.CreateKey(ctx, account, "laptop", [32]byte{1}, "abcd", ledger.KeyChange{})
 	require.NoError(t, err)
 	credit := func(reference string) {
 		_, _, err := s.AddCredit(ctx, ledger.Credit{Account: account, Credits: 10, Reference: reference, Reason: "paid"})
@@ -141,7 +141,7 @@ func sample(t testing.TB, s *Store) (account string) {
 	hold := func(id string) {
 		_, err := s.Hold(ctx, ledger.Hold{
 			Request: id, Account: account, Key: k.ID, Endpoint: "chat", Profile: "max", Microcents: 1_000_000,
-			Attempt: ledger.Attempt{ID: "attempt-" + id, Route: "route", Provider: "p", Model: "m", PriceVersion: v},
+			Attempt: ledger.Attempt{ID: id + ".1", Route: "route", Provider: "p", Model: "m", PriceVersion: v},
 		})
 		require.NoError(t, err)
 	}
@@ -149,7 +149,7 @@ func sample(t testing.TB, s *Store) (account string) {
 		hold(id)
 		_, err := s.Settle(ctx, ledger.Settlement{
 			Request: id, Status: 200, Reason: "ok", Free: free,
-			Results: []ledger.Result{{Attempt: "attempt-" + id, Outcome: outcome, Usage: usage}},
+			Results: []ledger.Result{{Attempt: id + ".1", Outcome: outcome, Usage: usage}},
 		})
 		require.NoError(t, err)
 	}

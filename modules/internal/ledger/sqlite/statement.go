@@ -155,6 +155,15 @@ func failure(err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
+// storeFailed reports whether err is the store's and not the operation's: every other operation would meet it, too.
+func storeFailed(err error) bool {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultOK, sqlite.ResultError, sqlite.ResultConstraint, sqlite.ResultMismatch, sqlite.ResultTooBig:
+		return false
+	}
+	return true
+}
+
 // domain reports whether the ledger itself decided on err.
 func domain(err error) bool {
 	for _, e := range [...]error{

@@ -32,7 +32,7 @@ func gate(t *testing.T, s *Store) (open func()) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, err := s.writer.do(context.Background(), func(*tx) error {
+		_, err := s.writer.do(context.Background(), "", "", func(*tx) error {
 			close(entered)
 			<-leave
 			return nil
@@ -55,7 +55,7 @@ func queue(t *testing.T, s *Store, fns ...func(*tx) error) (batches []int, errs 
 	var wg sync.WaitGroup
 	for i, fn := range fns {
 		before := len(s.writer.queue)
-		wg.Go(func() { batches[i], errs[i] = s.writer.do(context.Background(), fn) })
+		wg.Go(func() { batches[i], errs[i] = s.writer.do(context.Background(), "", "", fn) })
 		require.Eventually(t, func() bool { return len(s.writer.queue) > before }, 10*time.Second, time.Millisecond)
 	}
 	open()
@@ -107,15 +107,16 @@ func TestGroupCommit(t *testing.T) {
 func TestFailedCommitIsToldToAll(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, nil)
+	require.NoError(t, run(s.db.conn, `PRAGMA foreign_keys = on`, nil))
 	_, errs := queue(t, s,
 		insertOwner("a"),
 		func(*tx) error { return ledger.ErrInsufficient },
 		func(t *tx) error {
 			// A reference to nothing that is only noticed at the commit.
-			if err := t.exec(`PRAGMA defer_foreign_keys = on`); err != nil {
+			if err := t.exec(`CREATE TABLE child (n INTEGER REFERENCES accounts (n) DEFERRABLE INITIALLY DEFERRED)`); err != nil {
 				return err
 			}
-			return t.exec(`INSERT INTO keys (id, account, name, hash, last4, created) VALUES ('key_1', 'none', 'n', ?, '', 0)`, [32]byte{})
+			return t.exec(`INSERT INTO child (n) VALUES (4711)`)
 		},
 	)
 	for _, err := range errs {
@@ -123,7 +124,7 @@ func TestFailedCommitIsToldToAll(t *testing.T) {
 	}
 	require.NotErrorIs(t, errs[1], ledger.ErrInsufficient)
 	require.Empty(t, owners(t, s))
-	_, err := s.writer.do(t.Context(), insertOwner("b"))
+	_, err := s.writer.do(t.Context(), "", "", insertOwner("b"))
 	require.NoError(t, err, "the next transaction works")
 }
 
@@ -137,14 +138,14 @@ func TestContext(t *testing.T) {
 		cause := errors.New("the client left")
 		var err error
 		var wg sync.WaitGroup
-		wg.Go(func() { _, err = s.writer.do(ctx, insertOwner("a")) })
+		wg.Go(func() { _, err = s.writer.do(ctx, "", "", insertOwner("a")) })
 		require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, 10*time.Second, time.Millisecond)
 		cancel(cause)
 		wg.Wait()
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
 		require.ErrorIs(t, err, cause)
 		open()
-		_, err = s.writer.do(t.Context(), insertOwner("b"))
+		_, err = s.writer.do(t.Context(), "", "", insertOwner("b"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"b"}, owners(t, s))
 	})
@@ -152,7 +153,7 @@ func TestContext(t *testing.T) {
 		t.Parallel()
 		s := openStore(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := s.writer.do(ctx, func(t *tx) error {
+		_, err := s.writer.do(ctx, "", "", func(t *tx) error {
 			cancel()
 			return insertOwner("a")(t)
 		})
@@ -166,7 +167,7 @@ func TestContext(t *testing.T) {
 		cancel()
 		_, err := s.CreateAccount(ctx, "a", "")
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = s.Accounts(ctx)
+		_, err = s.Account(ctx, "a")
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
 		require.ErrorIs(t, err, context.Canceled)
 	})
@@ -179,7 +180,7 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 	open := gate(t, s)
 	var err error
 	var wg sync.WaitGroup
-	wg.Go(func() { _, err = s.writer.do(context.Background(), insertOwner("a")) })
+	wg.Go(func() { _, err = s.writer.do(context.Background(), "", "", insertOwner("a")) })
 	require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, 10*time.Second, time.Millisecond)
 	wg.Go(func() { _ = s.Close() })
 	open()
@@ -200,23 +201,25 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	t.Run("another program writes", func(t *testing.T) {
 		t.Parallel()
-		s := openStore(t, func(o *Options) { o.BusyTimeout = 20 * time.Millisecond })
+		s := openStore(t, func(o *Options) { o.Patience = 200 * time.Millisecond })
 		other, err := sqlite.OpenConn(s.opts.Path, sqlite.OpenReadWrite)
 		require.NoError(t, err)
 		require.NoError(t, run(other, `BEGIN IMMEDIATE`, nil))
 		_, err = s.CreateAccount(t.Context(), "a", "")
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
-		_, err = s.Accounts(t.Context())
-		require.NoError(t, err, "reading goes on")
+		_, err = s.Account(t.Context(), "a")
+		require.ErrorIs(t, err, ledger.ErrNotFound, "reading goes on")
 		require.NoError(t, other.Close())
-		_, err = s.CreateAccount(t.Context(), "a", "")
-		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			_, err := s.CreateAccount(t.Context(), "a", "")
+			return err == nil
+		}, 10*time.Second, time.Millisecond)
 	})
 	t.Run("the disk is full", func(t *testing.T) {
 		t.Parallel()
 		s := openStore(t, nil)
 		limit := func(pragma string) {
-			_, err := s.writer.do(t.Context(), func(t *tx) error { return t.query(pragma, nil) })
+			_, err := s.writer.do(t.Context(), "", "", func(t *tx) error { return t.query(pragma, nil) })
 			require.NoError(t, err)
 		}
 		limit(`PRAGMA max_page_count = 1`) // as many as there are
@@ -247,9 +250,9 @@ func TestObserve(t *testing.T) {
 		o.Now = func() time.Time { now = now.Add(time.Second); return now }
 		o.Observe = func(operation string, d time.Duration, batch int) { all = append(all, seen{operation, d, batch}) }
 	})
-	_, err := s.PriceVersion(t.Context(), "route", prices(1))
+	_, err := s.PriceVersion(t.Context(), "route", prices(1), prices(1))
 	require.NoError(t, err)
-	_, err = s.Accounts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []seen{{"price_version", 2 * time.Second, 1}, {"accounts", time.Second, 0}}, all)
+	_, err = s.Account(t.Context(), "a")
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	require.Equal(t, []seen{{"price_version", 2 * time.Second, 1}, {"account", time.Second, 0}}, all)
 }
