@@ -181,10 +181,10 @@ func testRepetition(t *testing.T, open Open) {
 	require.Equal(t, second.Balance, f.balance())
 
 	t.Run("what was admitted once is not refused when it is repeated", func(t *testing.T) {
-		h := f.hold("unit", 9_000_000)
+		h := f.hold("unit", 8_000_000)
 		b, err := f.store.Hold(ctx, h)
 		require.NoError(t, err)
-		require.EqualValues(t, 9_000_000, b.Held)
+		require.EqualValues(t, 8_000_000, b.Held)
 	})
 	t.Run("nor is it forgotten over a restart", func(t *testing.T) {
 		waiting := f.unproven("unit", func(s *ledger.Settlement) { s.Surcharge = 7 })

@@ -148,12 +148,12 @@ func testCorrections(t *testing.T, open Open) {
 		f.settle(ok(h, usage(0, 10)))
 		_, applied := correct(ledger.Correction{Account: f.account.ID, Request: h.Request, Microcents: 4, Reason: "r"})
 		require.True(t, applied)
-		mine := f.account
+		mine, key := f.account, f.key
 		f.newAccount(1)
 		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Request: h.Request, Microcents: 1, Reason: "r"})
 		require.Error(t, err, "another account's request")
 		require.Equal(t, ledger.Balance{Credits: 1}, f.balance())
-		f.account = mine
+		f.account, f.key = mine, key
 	})
 	t.Run("a receipt that comes after a refund can be refunded too", func(t *testing.T) {
 		h := f.unproven("unit", func(s *ledger.Settlement) { s.Surcharge = 100 })

@@ -47,16 +47,16 @@ func testEverythingAtOnce(t *testing.T, open Open) {
 	t.Run("GAP-99 BILL-04 ACCT-08 what everyone saw is what the journal says", func(t *testing.T) {
 		t.Parallel()
 		c := &crowd{
-			fixture: newFixture(t, open, 500, ledger.Terms{MonthlyCredits: 2, FairUse: 40_000}),
+			fixture: newFixture(t, open, 100_000, ledger.Terms{MonthlyCredits: 2, FairUse: 40_000}),
 			net:     map[string]int64{}, settled: map[string]ledger.Settlement{}, payer: map[string]string{},
 			unproven: map[string]bool{}, receipts: map[string]llm.Usage{},
 		}
 		for i := range 3 {
 			if i > 0 {
-				c.newAccount(500)
+				c.newAccount(100_000)
 			}
 			c.payers = append(c.payers, payer{c.account, c.key})
-			c.net[c.account.ID] = 500_000_000
+			c.net[c.account.ID] = 100_000_000_000
 		}
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

@@ -137,11 +137,12 @@ func (f *fixture) finish() {
 
 // balanced checks that every account is the sum of its entries.
 func (f *fixture) balanced() {
+	accounts := f.accounts() // first, for it may end periods
 	net := map[string]int64{}
 	for _, e := range f.entries(ledger.Query{}) {
 		net[e.Account] += e.Microcents
 	}
-	for _, a := range f.accounts() {
+	for _, a := range accounts {
 		require.Equal(f.t, net[a.ID], a.Balance.Net(), "%s is the sum of its entries", a.Name)
 		require.Zero(f.t, a.Balance.Held, "%s holds nothing", a.Name)
 	}

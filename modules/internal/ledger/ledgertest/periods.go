@@ -97,30 +97,30 @@ func testPeriods(t *testing.T, open Open) {
 				require.NoError(f.t, f.store.Check(context.Background(), f.account.ID, f.key.ID, 10, 10))
 			},
 			"top-up": func(f *fixture) {
-				require.EqualValues(f.t, 52, f.topUp(1).Credits)
+				require.EqualValues(f.t, 54, f.topUp(1).Credits)
 			},
 			"correction": func(f *fixture) {
 				b, _, err := f.store.Correct(context.Background(), ledger.Correction{Account: f.account.ID, Microcents: 1_000_000, Reason: "r"})
 				require.NoError(f.t, err)
-				require.EqualValues(f.t, 52, b.Credits)
+				require.EqualValues(f.t, 54, b.Credits)
 			},
 			"state": func(f *fixture) {
 				a, err := f.store.SetState(context.Background(), f.account.ID, ledger.Suspended)
 				require.NoError(f.t, err)
-				require.EqualValues(f.t, 51, a.Balance.Credits)
+				require.EqualValues(f.t, 53, a.Balance.Credits)
 				require.Zero(f.t, a.Period.Spent)
 			},
 			"rename": func(f *fixture) {
 				a, err := f.store.RenameAccount(context.Background(), f.account.ID, "x")
 				require.NoError(f.t, err)
-				require.EqualValues(f.t, 51, a.Balance.Credits)
+				require.EqualValues(f.t, 53, a.Balance.Credits)
 			},
 			"plan": func(f *fixture) {
 				a := f.setPlan("")
-				require.EqualValues(f.t, 51, a.Balance.Credits, "what was due under the old plan is given")
+				require.EqualValues(f.t, 53, a.Balance.Credits, "what was due under the old plan is given")
 			},
 		} {
-			f := newFixture(t, open, 1, ledger.Terms{MonthlyCredits: 50, FairUse: 10})
+			f := newFixture(t, open, 3, ledger.Terms{MonthlyCredits: 50, FairUse: 10})
 			f.settle(f.atLimit(usage(0, 10)))
 			f.charge(10)
 			f.plans.set("starter", terms)

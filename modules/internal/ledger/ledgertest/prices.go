@@ -10,7 +10,7 @@ import (
 )
 
 func testPrices(t *testing.T, open Open) {
-	f := newFixture(t, open, 1, ledger.Terms{})
+	f := newFixture(t, open, 10, ledger.Terms{})
 	ctx := soon(t)
 	a := config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}
 	b := config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 5}

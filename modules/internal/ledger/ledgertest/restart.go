@@ -76,7 +76,7 @@ func testRestart(t *testing.T, open Open) {
 		t.Parallel()
 		f := newFixture(t, open, 10, ledger.Terms{MonthlyCredits: 5, FairUse: 100})
 		ctx := soon(t)
-		spendCap := int64(77)
+		spendCap := int64(77_000)
 		_, err := f.store.ChangeKey(ctx, f.key.ID, ledger.KeyChange{SpendCap: &spendCap})
 		require.NoError(t, err)
 		_, _, err = f.store.RotateKey(ctx, f.key.ID, hashOf("fresh"), "", 0)

@@ -100,6 +100,7 @@ func testUsage(t *testing.T, open Open) {
 // reconciled checks that what usage says was charged and refunded is what the journal moved, for every account, and
 // that the journal makes the balances. Nothing may have been pruned.
 func (f *fixture) reconciled() {
+	accounts := f.accounts() // first, for it may end periods
 	revenue, net := map[string]int64{}, map[string]int64{}
 	for _, e := range f.entries(ledger.Query{}) {
 		net[e.Account] += e.Microcents
@@ -114,7 +115,7 @@ func (f *fixture) reconciled() {
 	for account, left := range revenue {
 		require.Zero(f.t, left, "usage knows nothing of %s", account)
 	}
-	for _, a := range f.accounts() {
+	for _, a := range accounts {
 		require.Equal(f.t, net[a.ID], a.Balance.Net(), "%s", a.Name)
 	}
 }

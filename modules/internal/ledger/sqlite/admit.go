@@ -7,10 +7,16 @@ import (
 // admit decides whether the account can pay for a request's worst case: hold is what has to be set aside for
 // it now, microcents and tokens what it comes to in all.
 func admit(a *account, l *line, terms ledger.Terms, hold, microcents, tokens int64) error {
+	if !a.Covers(hold) {
+		return ledger.ErrInsufficient
+	}
+	return within(a, l, terms, microcents, tokens)
+}
+
+// within is admit for a request that holds enough already.
+func within(a *account, l *line, terms ledger.Terms, microcents, tokens int64) error {
 	now := a.now()
 	switch {
-	case !a.Covers(hold):
-		return ledger.ErrInsufficient
 	case crosses(now.spent, microcents, terms.SpendCap):
 		return ledger.ErrSpendCap
 	case crosses(now.tokens, tokens, terms.TokenBudget):

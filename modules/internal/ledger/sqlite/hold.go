@@ -122,8 +122,13 @@ func (t *tx) next(n *ledger.Next) error {
 	if err != nil {
 		return err
 	}
-	more := max(n.Microcents-r.hold, 0)
-	if err := admit(a, line, t.opts.terms(a.plan), more, n.Microcents, n.Tokens); err != nil {
+	terms, more := t.opts.terms(a.plan), n.Microcents-r.hold
+	if more > 0 {
+		err = admit(a, line, terms, more, n.Microcents, n.Tokens)
+	} else { // what is held already needs nothing of what is available
+		err = within(a, line, terms, n.Microcents, n.Tokens)
+	}
+	if err != nil {
 		return err
 	}
 	if more > 0 {
@@ -139,6 +144,9 @@ func (t *tx) next(n *ledger.Next) error {
 
 // Check implements ledger.Store. It asks the writer only when a period has to be ended first.
 func (s *Store) Check(ctx context.Context, account, key string, microcents, tokens int64) error {
+	if microcents < 0 || tokens < 0 {
+		return fmt.Errorf("checking an account: %w: an amount that is negative", ledger.ErrInvalid)
+	}
 	overdue := false
 	err := s.read(ctx, "check", func(conn *sqlite.Conn) error {
 		a, l, err := findPayer(conn, account, key)
