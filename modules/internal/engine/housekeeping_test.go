@@ -47,8 +47,10 @@ func TestHousekeeping(t *testing.T) {
 			begin := time.Now()
 			end := tidy(t, newHousekeeper(room, g, slog.New(slog.DiscardHandler)))
 			synctest.Wait()
+			room.mu.Lock()
 			require.Equal(t, 1, room.ended, "periods that ended while nothing ran")
 			require.Empty(t, room.closed, "providers are asked for receipts first")
+			room.mu.Unlock()
 
 			<-time.After(time.Hour + time.Second)
 			synctest.Wait()
