@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
@@ -42,7 +43,7 @@ func (s *Store) CreateKey(ctx context.Context, account, name string, hash [32]by
 		if err := t.insertKey(a, &k, hash, nil); err != nil {
 			return err
 		}
-		return t.act(ctx, "key.create", a, k.ID, nil, keyFields(k))
+		return t.act(ctx, "key.create", a, k.ID, nil, madeFields(k, hash))
 	})
 	if err != nil {
 		return ledger.Key{}, fmt.Errorf("creating key %q: %w", name, err)
@@ -176,7 +177,7 @@ func (s *Store) RotateKey(
 		if err := t.act(ctx, "key.rotate", a, k.ID, before, after); err != nil {
 			return err
 		}
-		return t.act(ctx, "key.create", a, fresh.ID, nil, keyFields(fresh))
+		return t.act(ctx, "key.create", a, fresh.ID, nil, madeFields(fresh, hash))
 	})
 	if err != nil {
 		return ledger.Key{}, ledger.Key{}, fmt.Errorf("rotating a key: %w", err)
@@ -276,6 +277,14 @@ func checkCap(microcents int64) error {
 // keyFields are a key for the audit trail.
 func keyFields(k ledger.Key) fields {
 	return fields{"name": k.Name, "last4": k.Last4, "expires": expiry(k), "spend_cap_microcents": k.SpendCap}
+}
+
+// madeFields are a new key for the audit trail. The beginning of its hash shows later whether another key was put in
+// its place, and tells nothing of the key.
+func madeFields(k ledger.Key, hash [32]byte) fields {
+	f := keyFields(k)
+	f["fingerprint"] = hex.EncodeToString(hash[:8])
+	return f
 }
 
 // keyChanges are what differs between two states of a key.

@@ -99,7 +99,7 @@ func (v *verification) run() error {
 	}
 	for _, step := range []func() error{
 		v.verifyPairs, v.verifyCheckpoints, v.verifyAccounts, v.verifyKeys, v.verifyRunning, v.verifyWaiting,
-		v.verifyPrices, v.verifyAudit, v.verifyStructure,
+		v.verifyPrices, v.verifyTrail, v.verifySaid, v.verifyStructure,
 	} {
 		if v.first != nil {
 			return nil
@@ -132,16 +132,14 @@ func (v *verification) prepare() error {
 	}
 	v.journal = newSpill(func(account int64, m *moved) error { return m.add(v.conn, account) })
 	v.requests = newSpill(func(p payer, w *workedOff) error { return w.add(v.conn, p) })
-	metas := 0
-	err := run(v.conn, `SELECT pruned_before FROM meta`, func(row *sqlite.Stmt) error {
-		metas++
+	return run(v.conn, `SELECT pruned_before, version, count(*) FROM meta`, func(row *sqlite.Stmt) error {
 		v.pruned = row.ColumnInt64(0)
+		if row.ColumnInt(1) != len(migrations) || row.ColumnInt(2) != 1 {
+			return disagree("meta", "it has %d rows and says version %d; one row with version %d is what it should have",
+				row.ColumnInt(2), row.ColumnInt(1), len(migrations))
+		}
 		return nil
 	})
-	if err == nil && metas != 1 {
-		err = disagree("meta", "it has %d rows, and one is what it should have", metas)
-	}
-	return err
 }
 
 // count adds an entry to those of its kind.

@@ -109,8 +109,8 @@ func (v *verification) verifyFacts(d *detail) error {
 			return disagree(d.id, "attempt %d of the request is missing before its attempt %d", i+1, t.seq)
 		case t.outcome == ledger.Finished && !t.usage.Known():
 			return disagree(d.id, "attempt %d finished without usage; it should be unproven", t.seq)
-		case t.outcome == ledger.Closed && t.usage.Known():
-			return disagree(d.id, "attempt %d is closed as unproven and has usage", t.seq)
+		case t.usage.Known() && t.receipt == nil && (t.outcome == ledger.Unproven || t.outcome == ledger.Closed):
+			return disagree(d.id, "attempt %d is %s and has usage", t.seq, t.outcome)
 		case t.receipt != nil && (t.outcome != ledger.Unproven || d.free || !t.usage.Known()):
 			return disagree(d.id, "attempt %d has a receipt, which only an unproven one of a request that is not free can get", t.seq)
 		}

@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -101,26 +104,18 @@ func (v *verification) verifyPrices() error {
 	})
 }
 
-// verifyAudit checks that no act is missing in the audit trail but the last ones.
-func (v *verification) verifyAudit() error {
-	var n int64
-	return run(v.conn, `SELECT u.n, u.account IS NOT NULL AND a.n IS NULL FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account ORDER BY u.n`,
-		func(row *sqlite.Stmt) error {
-			n++
-			where := fmt.Sprintf("act/%d", row.ColumnInt64(0))
-			switch {
-			case row.ColumnInt64(0) != n:
-				return disagree(where, "act %d of the audit trail is missing before it", n)
-			case row.ColumnBool(1):
-				return disagree(where, "it is about an account that does not exist")
-			}
-			return nil
-		})
-}
-
-// verifyStructure compares the schema with the one that this fareway makes, for the journal's triggers and unique indexes keep
-// what the other steps rely on, and lets SQLite look for damage in the file itself.
+// verifyStructure lets SQLite look for damage in the file and for rows that break what the schema demands, and compares the schema
+// with the one that this fareway makes: the journal's triggers and unique indexes keep what the other steps rely on.
 func (v *verification) verifyStructure() error {
+	err := run(v.conn, `PRAGMA integrity_check(1)`, func(row *sqlite.Stmt) error {
+		if text := row.ColumnText(0); text != "ok" {
+			return disagree("database", "%s", text)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	want, err := newestSchema()
 	if err != nil {
 		return err
@@ -129,26 +124,21 @@ func (v *verification) verifyStructure() error {
 	if err != nil {
 		return err
 	}
-	for name, sql := range want {
-		if is[name] != sql {
-			return disagree("database", "%s is missing or not as this fareway makes it", name)
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if is[name] != want[name] {
+			return disagree("database", "%s is missing, or not as this fareway makes it", name)
 		}
 	}
-	for name := range is {
+	for _, name := range slices.Sorted(maps.Keys(is)) {
 		if _, ok := want[name]; !ok {
 			return disagree("database", "%s is not of this fareway", name)
 		}
 	}
-	return run(v.conn, `PRAGMA integrity_check(1)`, func(row *sqlite.Stmt) error {
-		if text := row.ColumnText(0); text != "ok" {
-			return disagree("database", "%s", text)
-		}
-		return nil
-	})
+	return nil
 }
 
 // newestSchema is the schema of a ledger that is made now.
-func newestSchema() (map[string]string, error) {
+var newestSchema = sync.OnceValues(func() (map[string]string, error) {
 	conn, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
 		return nil, err
@@ -158,7 +148,7 @@ func newestSchema() (map[string]string, error) {
 		return nil, err
 	}
 	return schemaOf(conn)
-}
+})
 
 // schemaOf is what makes each table, index, trigger and view of a database, by kind and name. Statistics and the like, which
 // SQLite keeps for itself, begin with sqlite_.

@@ -129,7 +129,7 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	case a.ever.waived != waived:
 		return disagree(a.id, "the account counts %d microcents as left free, its requests make %d", a.ever.waived, waived)
 	}
-	if err := v.lastEntry(a, row.ColumnIsNull(accountWidth+13)); err != nil {
+	if err := v.lastEntry(a, row.ColumnBool(accountWidth+13)); err != nil {
 		return err
 	}
 	return verifyPeriod(a, row.ColumnBool(accountWidth+11), row.ColumnBool(accountWidth+12), column(4))

@@ -1,0 +1,162 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// verifyTrail checks that the audit trail is a chain.
+func (v *verification) verifyTrail() error {
+	var last ledger.Act
+	var head ledger.Digest
+	return run(v.conn, selectAct+`ORDER BY u.n`, func(row *sqlite.Stmt) error {
+		a := scanAct(row)
+		where := fmt.Sprintf("act/%d", a.N)
+		switch {
+		case a.N != last.N+1:
+			return disagree(where, "act %d of the audit trail is missing before it", last.N+1)
+		case a.Account == "" && !row.ColumnIsNull(11):
+			return disagree(where, "it is about an account that does not exist, number %d", row.ColumnInt64(11))
+		case a.Prev != head:
+			return disagree(where, "its link to the act before it is broken")
+		case a.Hash() != columnHash(row, 10):
+			return disagree(where, "it is not what its hash was made of")
+		}
+		last, head = a, columnHash(row, 10)
+		return nil
+	})
+}
+
+// said is what the trail said last of the fields of an account or a key: values as JSON.
+type said struct {
+	subject string
+	values  map[string]string
+	at      map[string]int64 // the act that said it
+}
+
+// lines are those that have several keys: a cap that was changed through one of them is all of theirs.
+const createLines = `CREATE TEMP TABLE verify_lines (root INTEGER PRIMARY KEY, act INTEGER NOT NULL, spend_cap TEXT NOT NULL) STRICT`
+
+// verifySaid compares what accounts and keys are with what the audit trail said last of them. Those of a ledger that had
+// no trail yet are compared in what was changed since.
+func (v *verification) verifySaid() error {
+	if err := run(v.conn, createLines, nil); err != nil {
+		return err
+	}
+	s := said{}
+	// Of a group the value is that of the row with the largest number (SQLite, "bare columns in an aggregate query").
+	err := run(v.conn, `SELECT u.subject, j.key, json_quote(j.value), max(u.n) FROM audit AS u CROSS JOIN json_each(u.after) AS j
+		WHERE u.after <> '' AND (u.action LIKE 'account.%' OR u.action LIKE 'key.%') GROUP BY u.subject, j.key`,
+		func(row *sqlite.Stmt) error {
+			if subject := row.ColumnText(0); subject != s.subject {
+				if err := v.compareSaid(&s); err != nil {
+					return err
+				}
+				s = said{subject: subject, values: map[string]string{}, at: map[string]int64{}}
+			}
+			field := row.ColumnText(1)
+			s.values[field], s.at[field] = row.ColumnText(2), row.ColumnInt64(3)
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	if err := v.compareSaid(&s); err != nil {
+		return err
+	}
+	err = run(v.conn, `SELECT k.id, k.spend_cap, l.act, l.spend_cap FROM temp.verify_lines AS l JOIN keys AS k ON k.n = l.root
+		WHERE l.spend_cap <> json_quote(k.spend_cap)`, func(row *sqlite.Stmt) error {
+		return disagree(row.ColumnText(0), "the key has a cap of %d microcents, act %d of the audit trail says %s",
+			row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnText(3))
+	})
+	if err != nil {
+		return err
+	}
+	return v.verifyPruned()
+}
+
+// compareSaid compares one account or key.
+func (v *verification) compareSaid(s *said) error {
+	if len(s.values) == 0 {
+		return nil
+	}
+	found := false
+	compare := func(row *sqlite.Stmt) error {
+		found = true
+		for i := range row.ColumnCount() {
+			name := row.ColumnName(i)
+			if says, ok := s.values[name]; ok && says != row.ColumnText(i) {
+				return disagree(s.subject, "its %s is %s, the audit trail says %s", name, row.ColumnText(i), says)
+			}
+		}
+		return nil
+	}
+	err := run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state FROM accounts WHERE id = ?`,
+		compare, s.subject)
+	if err != nil || found {
+		return err
+	}
+	if _, made := s.values["fingerprint"]; made && s.values["revoked"] == "" {
+		s.values["revoked"] = "0"
+	}
+	err = run(v.conn, `SELECT json_quote(name) AS name, json_quote(last4) AS last4, json_quote(revoked) AS revoked,
+		json_quote(lower(hex(substr(hash, 1, 8)))) AS fingerprint FROM keys WHERE id = ?`, compare, s.subject)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return disagree(s.subject, "it is missing, act %d of the audit trail says that it was made", s.at["name"])
+	}
+	return v.compareKey(s)
+}
+
+// compareKey compares what the trail writes in another way than the table: times, and the caps of lines.
+func (v *verification) compareKey(s *said) error {
+	return run(v.conn, `SELECT expires, root, n <> root, spend_cap FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
+		expires, ok := s.values["expires"]
+		if is := quoted(expiry(ledger.Key{Expires: columnOptionalTime(row, 0)})); ok && expires != is {
+			return disagree(s.subject, "it expires %s, act %d of the audit trail says %s", is, s.at["expires"], expires)
+		}
+		says, ok := s.values["spend_cap_microcents"]
+		if _, rotated := s.values["replaced_by"]; !ok || rotated || row.ColumnBool(2) {
+			if !ok {
+				return nil
+			}
+			return run(v.conn, `INSERT INTO temp.verify_lines (root, act, spend_cap) VALUES (?, ?, ?)
+				ON CONFLICT DO UPDATE SET act = excluded.act, spend_cap = excluded.spend_cap WHERE excluded.act > act`, nil,
+				row.ColumnInt64(1), s.at["spend_cap_microcents"], says)
+		}
+		if is := fmt.Sprint(row.ColumnInt64(3)); says != is {
+			return disagree(s.subject, "it has a cap of %s microcents, act %d of the audit trail says %s", is, s.at["spend_cap_microcents"], says)
+		}
+		return nil
+	}, s.subject)
+}
+
+func quoted(text string) string {
+	b, _ := json.Marshal(text) // a string always can be
+	return string(b)
+}
+
+// verifyPruned compares since when every request has to be there with what the trail said last of it.
+func (v *verification) verifyPruned() error {
+	is := ""
+	if v.pruned != 0 {
+		is = moment(v.pruned).Format(time.RFC3339Nano)
+	}
+	says := ""
+	err := run(v.conn, `SELECT after ->> 'settled_before' FROM audit WHERE action = 'ledger.prune' ORDER BY n DESC LIMIT 1`,
+		func(row *sqlite.Stmt) error {
+			says = row.ColumnText(0)
+			return nil
+		})
+	if err == nil && says != is {
+		err = disagree("meta", "the detail of requests is to be there since %q, the audit trail says %q", is, says)
+	}
+	return err
+}
