@@ -68,12 +68,14 @@ func (x *exchange) prove() *failure {
 	return f
 }
 
-// encode writes the end of the reply: into the frames at hand of a stream, otherwise as the body.
+// encode writes the end of the reply: into the frames at hand of a stream, otherwise as the body. Text that a stream
+// still owes is sent at once, for the frames at hand go when the settlement fails.
 func (x *exchange) encode(end ending, e families.End) (body []byte) {
 	d, rest := x.delivery, llm.Event{Kind: llm.EventText, Text: end.rest}
 	if d.stream {
 		if end.rest != "" {
 			d.event(rest)
+			d.flush()
 		}
 		d.add(func(b []byte) []byte { return d.encoder.AppendEnd(b, e) })
 		return nil

@@ -103,7 +103,8 @@ type Encoder interface {
 	AppendEvent(b []byte, ev llm.Event) []byte
 	// AppendEnd appends everything up to and including the end marker.
 	AppendEnd(b []byte, end End) []byte
-	// AppendError appends the error frame. It may be called before AppendStart (GAP-68).
+	// AppendError appends the error frame. It may be called before AppendStart (GAP-68), and after an AppendEnd
+	// whose frames were not sent.
 	AppendError(b []byte, e *Error) []byte
 	// AppendKeepAlive appends a keep-alive. It may be called before AppendStart (GAP-64).
 	AppendKeepAlive(b []byte) []byte

@@ -15,6 +15,7 @@ type encoder struct {
 	echo echo
 
 	sequence int // number of the next event
+	ending   int // number of the first event of the end, 0 before AppendEnd
 	output   []item
 	openText int // place of the open message item, -1 for none
 }
@@ -61,6 +62,7 @@ func (e *encoder) AppendEvent(b []byte, ev llm.Event) []byte {
 // (SSE-11 to SSE-15). A reply of nothing, which only a stop sequence at its very beginning gives, has one
 // empty text part (GAP-72).
 func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
+	e.ending = e.sequence
 	s := ending(&end)
 	if len(e.output) == 0 {
 		b = e.beginText(b)
@@ -88,6 +90,9 @@ func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
 // AppendError appends the error event and response.failed (SSE-32, SSE-33). What is open stays open, and
 // before the start nothing is made up for it (GAP-68).
 func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
+	if e.ending > 0 {
+		e.sequence = e.ending // nobody got the end
+	}
 	b = e.appendEvent(b, "error")
 	b = append(b, `,"code":`...)
 	b = jsonview.AppendString(b, string(err.FrameCode()))

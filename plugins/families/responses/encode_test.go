@@ -100,6 +100,14 @@ func TestStreamGolden(t *testing.T) {
 		e.AppendEvent(e.AppendStart(nil), say("Hel")[0])
 		require.Equal(t, frame("5", "6"), string(e.AppendError(nil, upstream)))
 	})
+	t.Run("SSE-32 in place of an end that was not sent", func(t *testing.T) {
+		t.Parallel()
+		e := family.NewEncoder()
+		e.AppendStart(nil)
+		e.AppendEvent(nil, llm.Event{Kind: llm.EventText, Text: "Hel"})
+		e.AppendEnd(nil, families.End{Finish: llm.FinishStop})
+		require.Equal(t, frame("5", "6"), string(e.AppendError(nil, upstream)))
+	})
 	t.Run("GAP-68 SSE-33 an error before the start", func(t *testing.T) {
 		t.Parallel()
 		got := string(family.NewEncoder().AppendError(nil, upstream))
