@@ -78,6 +78,9 @@ func (d *database) transact(batch []*operation) (culprit int) {
 	}
 	for i, op := range batch {
 		d.wrote = false
+		if op.err = errGivenUp; !op.begin() {
+			continue
+		}
 		op.err = failure(op.run(&d.tx))
 		switch {
 		case op.err == nil || !d.wrote && !d.conn.AutocommitEnabled():

@@ -122,54 +122,65 @@ func (s *Store) EndPeriods(ctx context.Context) (accounts int64, err error) {
 		return 0, fmt.Errorf("ending periods: %w", err)
 	}
 	for _, plan := range append(plans, "") {
-		for more := true; more; {
-			var ended int64
-			err := s.write(ctx, "end_periods", func(t *tx) (err error) {
-				ended, err = t.endPeriodsOf(plan)
-				return err
-			})
+		for {
+			ended, err := s.endPeriodsOf(ctx, plan)
 			if err != nil {
 				return accounts, fmt.Errorf("ending periods: %w", err)
 			}
+			if ended == 0 {
+				break
+			}
 			accounts += ended
-			more = ended > 0
 		}
 	}
 	return accounts, nil
 }
 
-// endPeriodsOf brings the periods of a plan's next accounts up to date and returns how many there were.
-func (t *tx) endPeriodsOf(plan string) (ended int64, err error) {
+// endPeriodsOf brings the periods of a plan's next accounts up to date and returns how many there were. The
+// writer is asked only when there are some.
+func (s *Store) endPeriodsOf(ctx context.Context, plan string) (ended int64, err error) {
 	var ids []string
+	err = s.read(ctx, "find_periods", func(conn *sqlite.Conn) (err error) {
+		ids, err = s.opts.overdueAccounts(conn, plan)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	err = s.write(ctx, "end_periods", func(t *tx) error {
+		ended = 0
+		for _, id := range ids {
+			a, ok := t.accounts.get(id)
+			if !ok {
+				if a, err = readAccount(t.conn, id); err != nil { // and not kept: nobody uses it
+					return err
+				}
+			}
+			if !t.opts.overdue(a) {
+				continue
+			}
+			if err := t.endPeriods(a); err != nil {
+				return err
+			}
+			ended++
+		}
+		return nil
+	})
+	return ended, err
+}
+
+func (o *Options) overdueAccounts(conn *sqlite.Conn, plan string) (ids []string, err error) {
 	row := func(row *sqlite.Stmt) error {
 		ids = append(ids, row.ColumnText(0))
 		return nil
 	}
-	if t.opts.terms(plan).MonthlyCredits > 0 {
-		err = t.query(`SELECT id FROM accounts WHERE plan = ? AND period_end IS NULL LIMIT ?`, row, plan, periodBatch)
-		if err == nil {
-			err = t.query(`SELECT id FROM accounts WHERE plan = ? AND period_end <= ? LIMIT ?`, row, plan, t.now(), periodBatch)
-		}
-	} else {
-		err = t.query(`SELECT id FROM accounts WHERE plan = ? AND period_end IS NOT NULL LIMIT ?`, row, plan, periodBatch)
+	if o.terms(plan).MonthlyCredits == 0 {
+		err = run(conn, `SELECT id FROM accounts WHERE plan = ? AND period_end IS NOT NULL LIMIT ?`, row, plan, periodBatch)
+		return ids, err
 	}
-	if err != nil {
-		return 0, err
+	err = run(conn, `SELECT id FROM accounts WHERE plan = ? AND period_end IS NULL LIMIT ?`, row, plan, periodBatch)
+	if err == nil {
+		err = run(conn, `SELECT id FROM accounts WHERE plan = ? AND period_end <= ? LIMIT ?`, row, plan, o.Now(), periodBatch)
 	}
-	for _, id := range ids {
-		a, ok := t.accounts.get(id)
-		if !ok {
-			if a, err = readAccount(t.conn, id); err != nil { // and not kept: nobody uses it
-				return 0, err
-			}
-		}
-		if !t.opts.overdue(a) {
-			continue
-		}
-		if err := t.endPeriods(a); err != nil {
-			return 0, err
-		}
-		ended++
-	}
-	return ended, nil
+	return ids, err
 }

@@ -21,14 +21,17 @@ const (
 )
 
 // Of an operation's life: whoever moves it out of queued decides whether it runs, and whoever moves it out of
-// taken whether its caller hears of it.
+// taken whether its caller hears of it. It is taken inside the transaction: one that waits for another program's
+// lock with its batch can still be cancelled.
 const (
 	queued    int32 = iota
 	cancelled       // its caller gave up before it ran
 	taken
-	abandoned // its caller gave up while it ran
+	abandoned // its caller gave up after it ran, before the commit was known to be durable
 	answered
 )
+
+var errGivenUp = errors.New("its caller has given up")
 
 type operation struct {
 	// run may be called again, when the transaction was rolled back because of a neighbour. So it sets its
@@ -50,6 +53,11 @@ var operations = sync.Pool{New: func() any {
 	timer.Stop()
 	return &operation{done: make(chan struct{}, 1), timer: timer}
 }}
+
+// begin reports whether the operation is to run, perhaps again.
+func (op *operation) begin() bool {
+	return op.state.CompareAndSwap(queued, taken) || op.state.Load() == taken
+}
 
 // release gives back an operation that the writer does not have.
 func (op *operation) release() {
@@ -209,7 +217,7 @@ func (w *writer) next() (op *operation, open bool) {
 // take collects what waits behind op.
 func (w *writer) take(batch []*operation, op *operation) []*operation {
 	for {
-		if op.state.CompareAndSwap(queued, taken) {
+		if op.state.Load() == queued {
 			batch = append(batch, op)
 		}
 		if len(batch) == maxBatch {
@@ -250,7 +258,7 @@ func (w *writer) commit(batch []*operation) {
 
 func (w *writer) answer(op *operation, batch int) {
 	op.batch = batch
-	if op.state.CompareAndSwap(taken, answered) {
+	if op.state.CompareAndSwap(taken, answered) || op.state.CompareAndSwap(queued, answered) {
 		if op.err == nil {
 			w.claim(op)
 		}
