@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,10 +122,14 @@ func (c *caller) SetState(to ledger.State) {
 // Revoke revokes the caller's key, as an operator does.
 func (c *caller) Revoke() {
 	c.t.Helper()
-	keys, err := c.Engine.Store().Keys(context.Background(), c.Account.ID)
-	require.NoError(c.t, err)
-	first := slices.IndexFunc(keys, func(k ledger.Key) bool { return k.Name == "first" })
-	_, err = c.Engine.Store().RevokeKey(context.Background(), keys[first].ID)
+	ctx := context.Background()
+	err := c.Engine.Store().Keys(ctx, c.Account.ID, func(k ledger.Key) error {
+		if k.Name != "first" {
+			return nil
+		}
+		_, err := c.Engine.Store().RevokeKey(ctx, k.ID)
+		return err
+	})
 	require.NoError(c.t, err)
 	c.Engine.ForgetKeys()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -75,11 +76,10 @@ func TestDrain(t *testing.T) {
 			require.Equal(t, "shutdown", line["reason"])
 		}
 		requireError(t, shapes[0], waiting.Answer(), 502, "upstream_error")
-		accounts, err := g.Engine.Store().Accounts(within(t))
-		require.NoError(t, err)
-		for _, a := range accounts {
+		require.NoError(t, g.Engine.Store().Accounts(within(t), func(a ledger.Account) error {
 			require.Zero(t, a.Balance.Held)
 			require.Equal(t, int64(1_000_000_000_000), a.Balance.Net(), "a shutdown is free")
-		}
+			return nil
+		}))
 	})
 }

@@ -2,6 +2,7 @@ package modules_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,7 +52,7 @@ import (
 // providerArgument makes this test binary a provider process, as the gateway's own binary is one.
 const providerArgument = "-fareway-provider="
 
-var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New}
+var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -69,7 +70,7 @@ func builtin(plugin string) ([]string, bool) {
 }
 
 // schemas asks each plugin once for its settings, for all tests.
-var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai")}
+var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"), "later": askSchema("later")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -162,6 +163,12 @@ type setup struct {
 	Plan      string            // of all accounts that are made
 	Families  []families.Server // nil: all three
 	Limiter   ratelimit.Limiter // nil: nobody is refused
+	Plugin    string            // of the provider "up"; "" for openai
+	Settings  string            // more of them, as HCL
+	Clock     *clock            // nil: the wall's
+	Patience  time.Duration     // with the ledger; 0: the engine's own
+	// Data is a data folder that another gateway left, with the account "acme"; "" for an empty one.
+	Data string
 }
 
 // boundless is the limiter of tests that are about something else: all their requests come from one address.
@@ -183,8 +190,12 @@ func start(t testing.TB, s setup) *service {
 	}
 	var hcl strings.Builder
 	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
-	for _, name := range append([]string{"up"}, s.Providers...) {
-		fmt.Fprintf(&hcl, "provider %q {\n  plugin = \"openai\"\n  config {\n    base_url = %q\n  }\n}\n", name, up.BaseURL())
+	for i, name := range append([]string{"up"}, s.Providers...) {
+		plugin, settings := "openai", ""
+		if i == 0 {
+			plugin, settings = cmp.Or(s.Plugin, plugin), s.Settings
+		}
+		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  config {\n    base_url = %q\n    %s\n  }\n}\n", name, plugin, up.BaseURL(), settings)
 	}
 	for _, r := range s.Routes {
 		hcl.WriteString(r.hcl())
@@ -199,7 +210,12 @@ func start(t testing.TB, s setup) *service {
 	ctx := context.Background()
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: logger, Builtin: builtin, Limiter: s.Limiter}, cfg)
+	options := engine.Options{DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")), Logger: logger, Builtin: builtin,
+		Limiter: s.Limiter, Patience: s.Patience}
+	if s.Clock != nil {
+		options.Now, options.After = s.Clock.Now, s.Clock.After
+	}
+	e, err := engine.Open(options, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(ctx, cfg)
 	require.NoError(t, err)
@@ -227,7 +243,13 @@ func start(t testing.TB, s setup) *service {
 	if credits == 0 {
 		credits = 1_000_000
 	}
-	sv.Account, sv.Key = sv.NewAccount("acme", s.Plan, credits)
+	if s.Data == "" {
+		sv.Account, sv.Key = sv.NewAccount("acme", s.Plan, credits)
+	} else {
+		sv.Account, err = e.Store().Account(ctx, "acme")
+		require.NoError(t, err)
+		sv.Key = sv.NewKey(sv.Account, "another")
+	}
 
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -235,6 +257,7 @@ func start(t testing.TB, s setup) *service {
 		e.Drain()
 		// Not require: a FailNow after parallel subtests would hide what failed.
 		sv.checkLedger(t)
+		sv.checkSlots(t)
 		sv.checkGoroutines(t)
 		e.Retire(e.Current())
 		if err := e.Close(); err != nil {
@@ -307,6 +330,32 @@ func (s *service) checkLedger(t testing.TB) {
 	case report.Holds != 0:
 		t.Errorf("%d holds are left", report.Holds)
 	}
+	// Verify is the ledger's own word. The entries of each account add up to what it is worth, too.
+	worth := make(map[string]int64)
+	err = s.Engine.Store().Entries(context.Background(), ledger.Query{}, func(e ledger.Entry) error {
+		worth[e.Account] += e.Microcents
+		return nil
+	})
+	if err != nil {
+		t.Errorf("listing the journal: %v", err)
+	}
+	err = s.Engine.Store().Accounts(context.Background(), func(a ledger.Account) error {
+		if got := a.Balance.Net(); got != worth[a.ID] || a.Balance.Held != 0 {
+			t.Errorf("account %q has %d microcents, its entries come to %d, and %d are held", a.Name, got, worth[a.ID], a.Balance.Held)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("listing the accounts: %v", err)
+	}
+}
+
+// checkSlots fails the test when a place in a limit is taken though nothing runs.
+func (s *service) checkSlots(t testing.TB) {
+	t.Helper()
+	if requests, attempts := s.Engine.InProgress(); requests != 0 || attempts != 0 {
+		t.Errorf("the slots of %d requests and %d attempts are taken", requests, attempts)
+	}
 }
 
 // chain is the service as the site directive builds it.
@@ -345,7 +394,7 @@ func (s *service) NewKey(a ledger.Account, name string) string {
 	s.t.Helper()
 	text, hash, err := ledger.NewKey(rand.Reader)
 	require.NoError(s.t, err)
-	_, err = s.Engine.Store().CreateKey(context.Background(), a.ID, name, hash, ledger.Last4(text))
+	_, err = s.Engine.Store().CreateKey(context.Background(), a.ID, name, hash, ledger.Last4(text), ledger.KeyChange{})
 	require.NoError(s.t, err)
 	return text
 }
@@ -360,9 +409,9 @@ func (s *service) TopUp(a ledger.Account, credits int64) {
 // Balance is the balance of the service's account.
 func (s *service) Balance() ledger.Balance {
 	s.t.Helper()
-	b, err := s.Engine.Store().Balance(context.Background(), s.Account.ID)
+	a, err := s.Engine.Store().Account(context.Background(), s.Account.ID)
 	require.NoError(s.t, err)
-	return b
+	return a.Balance
 }
 
 // Net is NET of examples.md: the account's money in microcents, but for its holds.

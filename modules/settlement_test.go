@@ -9,26 +9,41 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
+// tamper opens the ledger's file beside the gateway, as another program does.
+func (s *service) tamper(t testing.TB) *sqlite.Conn {
+	t.Helper()
+	db, err := sqlite.OpenConn(filepath.Join(s.Engine.DataDir(), "fareway.db"), sqlite.OpenReadWrite)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
 // TestSettlementRefused has a ledger that does not take the settlement of a whole reply. That is a failure of
 // the service: it is free, and the hold does not stay.
 func TestSettlementRefused(t *testing.T) {
 	t.Parallel()
-	g := start(t, setup{})
-	db, err := sqlite.OpenConn(filepath.Join(g.Engine.DataDir(), "fareway.db"), sqlite.OpenReadWrite)
-	require.NoError(t, err)
-	require.NoError(t, sqlitex.ExecuteTransient(db, `CREATE TRIGGER refuse BEFORE UPDATE ON attempts
-		WHEN NEW.outcome = 'finished' BEGIN SELECT RAISE(ABORT, 'refused by the test'); END`, nil))
-	require.NoError(t, db.Close())
-
+	g := startScripted(t, setup{})
+	db := g.tamper(t)
+	require.NoError(t, sqlitex.ExecuteTransient(db, `CREATE TRIGGER refuse BEFORE INSERT ON requests
+		WHEN NOT NEW.free BEGIN SELECT RAISE(ABORT, 'refused by the test'); END`, nil))
 	for _, sh := range shapes {
-		t.Run("BILL-25 ERR-24 "+sh.Name, func(t *testing.T) {
-			before := g.Net()
-			a := g.Post(sh.Path, sh.Body("hi"))
-			require.Equal(t, 500, a.StatusCode, "%s", a.Raw)
-			require.Equal(t, "internal_server_error", sh.Code(a, t))
-			require.NotContains(t, string(a.Raw), "refused by the test")
-			require.Zero(t, g.Balance().Held)
-			require.Equal(t, before, g.Net())
-		})
+		for _, mode := range modes {
+			t.Run("BILL-25 ERR-24 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				c := g.rich(t)
+				a := c.Ask(sh, mode.Field)
+				var e wireError
+				if mode.Name == "json" {
+					requireError(t, sh, a, 500, "internal_server_error")
+					e = errorOf(t, sh, a)
+				} else {
+					e = *c.Stream(t, sh).Error
+				}
+				require.Equal(t, "internal_server_error", e.Code)
+				require.NotContains(t, e.Message, "refused by the test")
+				require.Zero(t, c.Balance().Held)
+				require.Equal(t, c.Credits*1_000_000, c.Net())
+			})
+		}
 	}
+	require.NoError(t, sqlitex.ExecuteTransient(db, `DROP TRIGGER refuse`, nil))
 }

@@ -38,6 +38,17 @@ func (s *slots) give(name string) {
 	s.set(name, s.running[name]-1)
 }
 
+// all counts what runs under all names.
+func (s *slots) all() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int64
+	for _, running := range s.running {
+		n += running
+	}
+	return n
+}
+
 func (s *slots) set(name string, n int64) {
 	s.running[name] = n
 	if n == 0 {
@@ -56,3 +67,7 @@ func (e *Engine) TakeSlot(route *config.Route) bool {
 
 // GiveSlot gives back what TakeSlot took.
 func (e *Engine) GiveSlot(route *config.Route) { e.attempts.give(route.Name) }
+
+// InProgress counts what holds a place in a limit at the moment: charged requests of all accounts, and attempts on
+// all routes.
+func (e *Engine) InProgress() (requests, attempts int64) { return e.requests.all(), e.attempts.all() }
