@@ -53,6 +53,19 @@ func (l *till) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, 
 	return ledger.Charge{Microcents: 7}, nil
 }
 
+// of is the settlement of a request, the zero one when there is none.
+func (l *till) of(request string) ledger.Settlement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settled[request]
+}
+
+func (l *till) questions() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
+}
+
 func (l *till) set(away bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,11 +143,11 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 		require.InDelta(t, 2, spooled(t, s), 0)
 
 		<-time.After(time.Minute)
-		require.Less(t, l.asked, 40, "it is asked in growing intervals")
+		require.Less(t, l.questions(), 40, "it is asked in growing intervals")
 		l.set(false)
 		<-time.After(maxApplyPause + defaultPatience)
 		for _, request := range []string{"a", "b", "c"} {
-			require.Equal(t, endOf(request), l.settled[request])
+			require.Equal(t, endOf(request), l.of(request))
 		}
 		require.Zero(t, spooled(t, s))
 		got, err = s.settle(t.Context(), endOf("d"), computed)
@@ -169,7 +182,7 @@ func TestSettleRefused(t *testing.T) {
 		_, err := s.settle(t.Context(), endOf("a"), computed)
 		require.ErrorIs(t, err, refusal)
 		require.NotErrorIs(t, err, ledger.ErrUnavailable)
-		require.Equal(t, asFree(endOf("a")), l.settled["a"], "BILL-25: a failure of the service is free")
+		require.Equal(t, asFree(endOf("a")), l.of("a"), "BILL-25: a failure of the service is free")
 
 		l.set(true)
 		_, err = s.settle(t.Context(), endOf("b"), computed)
@@ -178,8 +191,8 @@ func TestSettleRefused(t *testing.T) {
 		require.NoError(t, err)
 		l.set(false)
 		<-time.After(2 * maxApplyPause)
-		require.Equal(t, asFree(endOf("b")), l.settled["b"])
-		require.Equal(t, endOf("d"), l.settled["d"], "it does not keep others from theirs")
+		require.Equal(t, asFree(endOf("b")), l.of("b"))
+		require.Equal(t, endOf("d"), l.of("d"), "it does not keep others from theirs")
 		require.Equal(t, 1, log.count("the ledger refuses a settlement of the spool"))
 		require.Zero(t, s.spool.Len())
 		require.NoError(t, s.close())
