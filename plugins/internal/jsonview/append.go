@@ -33,7 +33,7 @@ func AppendEscaped(b []byte, s string) []byte {
 			b = append(b, s[start:i]...)
 			b = utf8.AppendRune(b, utf8.RuneError)
 			start = i + n
-		case r == '\u0085', r == '\u2028', r == '\u2029':
+		case isLineEnd(r):
 			b = append(b, s[start:i]...)
 			b = appendUnicode(b, r)
 			start = i + n
@@ -63,14 +63,17 @@ func appendUnicode(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', digits[r>>12], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// AppendCompact appends valid JSON text without the blanks between its tokens, and so on one line, as an
-// event stream needs it.
+// isLineEnd reports whether r is one of Unicode's line ends that JSON does not ask to escape.
+func isLineEnd(r rune) bool { return r == '\u0085' || r == '\u2028' || r == '\u2029' }
+
+// AppendCompact appends valid JSON text without the blanks between its tokens and with Unicode's line ends escaped,
+// and so on one line as AppendString does, as an event stream needs it.
 func AppendCompact(b, valid []byte) []byte {
 	for i := 0; i < len(valid); {
 		switch c := valid[i]; {
 		case c == '"':
 			end := stringEnd(valid, i)
-			b = append(b, valid[i:end]...)
+			b = appendOneLine(b, valid[i:end])
 			i = end
 		case isBlank(c):
 			i++
@@ -80,4 +83,20 @@ func AppendCompact(b, valid []byte) []byte {
 		}
 	}
 	return b
+}
+
+// appendOneLine appends a string as it stands in JSON text.
+func appendOneLine(b, quoted []byte) []byte {
+	start := 0
+	for i, c := range quoted {
+		if c != '\xC2' && c != '\xE2' { // with which the line ends begin
+			continue
+		}
+		if r, n := utf8.DecodeRune(quoted[i:]); isLineEnd(r) {
+			b = append(b, quoted[start:i]...)
+			b = appendUnicode(b, r)
+			start = i + n
+		}
+	}
+	return append(b, quoted[start:]...)
 }

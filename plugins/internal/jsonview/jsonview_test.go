@@ -281,6 +281,12 @@ func TestAppendString(t *testing.T) {
 	})
 }
 
+func TestAppendCompact(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, `{"a b":["`+`\u0085é\u2028–\u2029`+`\" x",1]}`,
+		string(jsonview.AppendCompact(nil, []byte("{\"a b\" :\n[ \"\u0085é\u2028–\u2029\\\" x\",\t1 ] }"))))
+}
+
 // FuzzParse compares the verdict, and what a walk finds, with encoding/json.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
