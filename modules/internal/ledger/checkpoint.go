@@ -54,8 +54,13 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Digest) UnmarshalText(text []byte) error {
-	if n, err := hex.Decode(d[:], text); err != nil || len(text) != 2*len(d) {
-		return fmt.Errorf("reading a digest: %d characters, %d bytes of hexadecimal; it has 64 characters 0-9 and a-f", len(text), n)
+	var read Digest
+	if len(text) != hex.EncodedLen(len(read)) {
+		return fmt.Errorf("reading a digest: %d characters; it has %d, 0-9 and a-f", len(text), hex.EncodedLen(len(read)))
 	}
+	if _, err := hex.Decode(read[:], text); err != nil {
+		return fmt.Errorf("reading a digest: %w", err)
+	}
+	*d = read
 	return nil
 }

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"encoding/hex"
 	"testing"
 	"time"
 
@@ -10,33 +9,69 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
+var anEntry = ledger.Entry{
+	N: 9, Account: "acct_1", Seq: 2, Kind: ledger.TopUp, Book: ledger.Payments, Request: "r", Reference: "ref", Reason: "why", Prices: "small@3",
+	Microcents: 3, Credits: 4, Accrued: 5, Created: time.Unix(6, 7), Prev: [32]byte{8},
+}
+
+// changes are of one field each.
+var changes = map[string]func(*ledger.Entry){
+	"account":    func(e *ledger.Entry) { e.Account = "acct_2" },
+	"seq":        func(e *ledger.Entry) { e.Seq++ },
+	"kind":       func(e *ledger.Entry) { e.Kind = ledger.Charged },
+	"request":    func(e *ledger.Entry) { e.Request = "" },
+	"reference":  func(e *ledger.Entry) { e.Reference = "re" },
+	"reason":     func(e *ledger.Entry) { e.Reason = "Why" },
+	"microcents": func(e *ledger.Entry) { e.Microcents = -3 },
+	"credits":    func(e *ledger.Entry) { e.Credits-- },
+	"accrued":    func(e *ledger.Entry) { e.Accrued = 0 },
+	"created":    func(e *ledger.Entry) { e.Created = e.Created.Add(1) },
+	"prev":       func(e *ledger.Entry) { e.Prev[31] = 1 },
+	"boundary":   func(e *ledger.Entry) { e.Reference, e.Reason = "refw", "hy" },
+}
+
+// later are the fields that format 1 does not know.
+var later = map[string]func(*ledger.Entry){
+	"n":        func(e *ledger.Entry) { e.N++ },
+	"book":     func(e *ledger.Entry) { e.Book = ledger.Revenue },
+	"prices":   func(e *ledger.Entry) { e.Prices = "small@4" },
+	"boundary": func(e *ledger.Entry) { e.Book, e.Prices = e.Book+"s", e.Prices[1:] },
+}
+
 func TestEntryHash(t *testing.T) {
 	t.Parallel()
-	e := ledger.Entry{
-		Account: "acct_1", Seq: 2, Kind: ledger.TopUp, Request: "r", Reference: "ref", Reason: "why",
-		Microcents: 3, Credits: 4, Accrued: 5, Created: time.Unix(6, 7), Prev: [32]byte{8},
-	}
-	first := e.Hash()
-	for name, change := range map[string]func(*ledger.Entry){
-		"account":    func(e *ledger.Entry) { e.Account = "acct_2" },
-		"seq":        func(e *ledger.Entry) { e.Seq++ },
-		"kind":       func(e *ledger.Entry) { e.Kind = ledger.Charged },
-		"request":    func(e *ledger.Entry) { e.Request = "" },
-		"reference":  func(e *ledger.Entry) { e.Reference = "re" },
-		"reason":     func(e *ledger.Entry) { e.Reason = "Why" },
-		"microcents": func(e *ledger.Entry) { e.Microcents = -3 },
-		"credits":    func(e *ledger.Entry) { e.Credits-- },
-		"accrued":    func(e *ledger.Entry) { e.Accrued = 0 },
-		"created":    func(e *ledger.Entry) { e.Created = e.Created.Add(1) },
-		"prev":       func(e *ledger.Entry) { e.Prev[31] = 1 },
-		"boundary":   func(e *ledger.Entry) { e.Reference, e.Reason = "refw", "hy" },
+	for format, golden := range map[int64]string{
+		1: "0ed8a877c3ece1e42ccd96f93dc79dd3ef7248ee44285bc00942be5ca6c18e56",
+		2: "ffc8997c4e1ddb3ef6c8bf6102c77cddd557df9060dc6393e95b69b6d2eae815",
 	} {
-		changed := e
-		change(&changed)
-		require.NotEqual(t, first, changed.Hash(), name)
+		e := anEntry
+		e.Format = format
+		first := e.Hash()
+		for name, change := range changes {
+			changed := e
+			change(&changed)
+			require.NotEqual(t, first, changed.Hash(), "format %d: %s", format, name)
+		}
+		for name, change := range later {
+			changed := e
+			change(&changed)
+			require.Equal(t, format == 1, first == changed.Hash(), "format %d: %s", format, name)
+		}
+		e.Created = e.Created.In(time.FixedZone("elsewhere", 3600))
+		require.Equal(t, first, e.Hash(), "a time zone is no part of the moment")
+		require.Equal(t, golden, e.Hash().String(), "the encoding is for ever: old ledgers are verified with it")
 	}
-	e.Created = e.Created.In(time.FixedZone("elsewhere", 3600))
-	require.Equal(t, first, e.Hash(), "a time zone is no part of the moment")
-	sum := e.Hash()
-	require.Equal(t, "0ed8a877c3ece1e42ccd96f93dc79dd3ef7248ee44285bc00942be5ca6c18e56", hex.EncodeToString(sum[:]), "the encoding is for ever: old ledgers are verified with it")
+	one, two := anEntry, anEntry
+	one.Format, two.Format = 1, 2
+	require.NotEqual(t, one.Hash(), two.Hash())
+}
+
+func TestEveryKindHasItsBook(t *testing.T) {
+	t.Parallel()
+	for kind, book := range map[ledger.EntryKind]ledger.Book{
+		ledger.TopUp: ledger.Payments, ledger.Charged: ledger.Revenue, ledger.Receipt: ledger.Revenue, ledger.Refund: ledger.Revenue,
+		ledger.Adjustment: ledger.Adjustments, ledger.Allotment: ledger.Allotments,
+	} {
+		require.Equal(t, book, kind.Book(), "%s", kind)
+	}
 }
