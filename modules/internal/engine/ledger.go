@@ -33,11 +33,15 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 			err = errors.Join(err, e.closeLedger())
 		}
 	}()
+	ctx := context.Background()
+	// Before anything touches an account: without its plan it would lose its period.
+	if err := e.keepPlans(ctx, cfg); err != nil {
+		return err
+	}
 	// The name of the database's own: whoever holds its lock has the spool, too.
 	if e.settler, err = openSettler(path+".spool", store, e.metrics, log, o); err != nil {
 		return err
 	}
-	ctx := context.Background()
 	if err := e.settler.takeUp(ctx); err != nil {
 		return err
 	}

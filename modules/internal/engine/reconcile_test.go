@@ -246,15 +246,20 @@ func TestPlansInUseStay(t *testing.T) {
 	smaller := o.config()
 	smaller.Plans = []config.Plan{{Name: "starter"}}
 	_, err = o.Prepare(t.Context(), smaller)
-	require.ErrorContains(t, err, `plan "team" is gone`)
-	require.ErrorContains(t, err, "put its plan block back")
+	require.ErrorContains(t, err, `accounts are on plans that the configuration lacks ("team")`)
+	require.ErrorContains(t, err, "put their plan blocks back")
 	smaller.Plans = nil
 	_, err = o.Prepare(t.Context(), smaller)
-	require.ErrorContains(t, err, `the plans "starter", "team" are gone`)
+	require.ErrorContains(t, err, `("starter", "team")`)
 	require.Same(t, cfg, o.Current().Config, "the old one serves")
 
 	smaller.Plans = []config.Plan{{Name: "starter"}, {Name: "team"}}
 	o.load(t, smaller)
+	o.close(t)
+
+	_, err = Open(Options{DataDir: o.data, Logger: slog.New(slog.DiscardHandler)}, o.config())
+	require.ErrorContains(t, err, `("starter", "team")`, "nor does a gateway start without them")
+	o.reopen(t, cfg)
 	o.close(t)
 }
 

@@ -36,8 +36,8 @@ func (p *plans) use(list []config.Plan) {
 	p.terms, p.reported = terms, make(map[string]bool)
 }
 
-// of is the terms of a plan, which is "" for an account on none. Prepare refuses a configuration that lacks a plan
-// in use; an account that came onto the plan in that very moment has the default plan, and the log says so.
+// of is the terms of a plan, which is "" for an account on none. Open and Prepare refuse a configuration that lacks
+// a plan in use; an account that came onto the plan in that very moment has the default plan, and the log says so.
 func (p *plans) of(name string) ledger.Terms {
 	p.mu.RLock()
 	terms, ok := p.terms[name]
@@ -77,13 +77,9 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 			gone = append(gone, fmt.Sprintf("%q", name))
 		}
 	}
-	switch len(gone) {
-	case 0:
+	if len(gone) == 0 {
 		return nil
-	case 1:
-		return fmt.Errorf("plan %s is gone from the configuration, and accounts are on it: put its plan block back, or give these accounts another plan first",
-			gone[0])
 	}
-	return fmt.Errorf("the plans %s are gone from the configuration, and accounts are on them: put their plan blocks back, or give these accounts other plans first",
+	return fmt.Errorf("accounts are on plans that the configuration lacks (%s): put their plan blocks back, or move these accounts first, with `fareway gateway account set-plan NAME PLAN`",
 		strings.Join(gone, ", "))
 }
