@@ -21,7 +21,8 @@ func testModel(t *testing.T, open Open) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if runs++; !clean || runs%50 == 0 {
 			if f != nil {
-				require.NoError(rt, f.store.Close())
+				f.t = rt
+				f.close()
 			}
 			f = newFixture(t, open, 0, ledger.Terms{})
 			f.setPlan("")

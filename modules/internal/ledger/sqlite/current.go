@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// The Store shows accounts and keys in their current period, which the file alone cannot: it knows no plans.
+
+// Account implements ledger.Store: an account whose period is over is shown in the next one.
+func (s *Store) Account(ctx context.Context, idOrName string) (a ledger.Account, err error) {
+	overdue := false
+	err = s.read(ctx, "account", func(conn *sqlite.Conn) error {
+		row, err := findRow(conn, idOrName)
+		if err == nil {
+			a, overdue = row.view(), s.opts.overdue(row)
+		}
+		return err
+	})
+	if err == nil && overdue {
+		a, err = s.changeAccount(ctx, "account", a.ID, func(*tx, *account) error { return nil })
+	}
+	if err != nil {
+		return ledger.Account{}, fmt.Errorf("finding an account: %w", err)
+	}
+	return a, nil
+}
+
+// Accounts implements ledger.Store, in the same way.
+func (s *Store) Accounts(ctx context.Context, each func(ledger.Account) error) error {
+	if _, err := s.EndPeriods(ctx); err != nil {
+		return fmt.Errorf("listing accounts: %w", err)
+	}
+	return s.books.Accounts(ctx, each)
+}
+
+// Keys implements ledger.Store, in the same way: what a key spent is counted by its account's period.
+func (s *Store) Keys(ctx context.Context, account string, each func(ledger.Key) error) error {
+	if _, err := s.EndPeriods(ctx); err != nil {
+		return fmt.Errorf("listing keys: %w", err)
+	}
+	return s.books.Keys(ctx, account, each)
+}
