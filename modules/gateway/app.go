@@ -111,7 +111,9 @@ func (a *App) Cleanup() error {
 	if a.engine == nil {
 		return nil
 	}
-	a.health.stop()
+	if a.health != nil {
+		a.health.stop()
+	}
 	if a.gen != nil {
 		a.engine.Retire(a.gen)
 	}
