@@ -1,7 +1,7 @@
 package sqlite
 
 // spilling is how many rows a spill keeps in memory.
-const spilling = 1 << 14
+const spilling = 1 << 13
 
 // spill sums rows by their keys in bounded memory: when it has as many as it may keep, it has them added to a table that
 // SQLite keeps on the disk.

@@ -98,7 +98,7 @@ func (v *verification) run() error {
 		}
 	}
 	for _, step := range []func() error{
-		v.verifyPairs, v.verifyCheckpoints, v.verifyAccounts, v.verifyKeys, v.verifyRunning, v.verifyWaiting,
+		v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.verifyAccounts, v.verifyKeys, v.verifyRunning, v.verifyWaiting,
 		v.verifyPrices, v.verifyTrail, v.verifySaid, v.verifyStructure,
 	} {
 		if v.first != nil {

@@ -56,8 +56,15 @@ type journalPass struct {
 // its account's last before it, so that by induction all of an account's entries form one tree; verifyAccounts finds that it is a chain, for the
 // account's last entry has as many before it as there are.
 func (v *verification) verifyJournal() error {
-	p := journalPass{verification: v, recent: make([]link, recentLinks)}
-	err := run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
+	p := journalPass{verification: v}
+	err := run(v.conn, `SELECT coalesce(max(n), 0) + 1 FROM accounts`, func(row *sqlite.Stmt) error {
+		p.recent = make([]link, min(row.ColumnInt64(0), recentLinks))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
 		e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.before, e.hash, e.account, a.created
 		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account ORDER BY e.n`, p.entry)
 	if err != nil {
@@ -100,7 +107,7 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 		return entryDisagrees(e.N, where, "%s", what)
 	}
 	p.n, p.format = e.N, e.Format
-	p.recent[account%recentLinks] = link{n: e.N, account: account, seq: e.Seq, hash: hash, credits: e.Credits, accrued: e.Accrued}
+	*p.slot(account) = link{n: e.N, account: account, seq: e.Seq, hash: hash, credits: e.Credits, accrued: e.Accrued}
 	return p.sum(account, e)
 }
 
@@ -109,7 +116,7 @@ func (p *journalPass) before(n, account, next int64) (link, error) {
 	if n == 0 {
 		return link{account: account}, nil
 	}
-	if l := p.recent[account%recentLinks]; l.n == n {
+	if l := *p.slot(account); l.n == n {
 		return l, nil
 	}
 	var l link
@@ -122,6 +129,9 @@ func (p *journalPass) before(n, account, next int64) (link, error) {
 	}, n)
 	return l, err
 }
+
+// slot is where the account's last entry is remembered, if it is not another account's.
+func (p *journalPass) slot(account int64) *link { return &p.recent[uint64(account)%uint64(len(p.recent))] }
 
 // scanLink reads the columns n, account, seq, hash, credits and accrued of entries.
 func scanLink(row *sqlite.Stmt) link {

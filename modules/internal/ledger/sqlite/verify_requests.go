@@ -224,7 +224,9 @@ func (v *verification) entriesFor(d *detail) (charge *ledger.Entry, later []ledg
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case charge == nil || charge.Kind != ledger.Charged || charge.Request != d.id:
+		case charge == nil:
+			return nil, nil, disagree(d.id, "the journal has no entry %d, which the request names as its charge", *d.entry)
+		case charge.Kind != ledger.Charged || charge.Request != d.id:
 			return nil, nil, disagree(d.id, "entry %d of the journal, which the request names as its charge, is not that", *d.entry)
 		}
 		v.count(v.found, charge.Kind, charge.Created.UnixNano())

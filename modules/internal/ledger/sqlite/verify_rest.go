@@ -43,7 +43,7 @@ func (v *verification) verifyRunning() error {
 }
 
 // verifyWaiting compares the list of attempts that wait for a receipt with the attempts. Each row has to be one of them, so that
-// equal numbers mean the same attempts. The number of attempts shows whether there are any of no request.
+// equal numbers mean the same attempts.
 func (v *verification) verifyWaiting() error {
 	err := run(v.conn, `SELECT w.request, w.seq, t.request IS NOT NULL
 		FROM waiting AS w LEFT JOIN requests AS r ON r.id = w.request AND r.pending LEFT JOIN attempts AS t
@@ -55,22 +55,21 @@ func (v *verification) verifyWaiting() error {
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil || v.report.Pending == v.waiting {
 		return err
 	}
-	if v.report.Pending != v.waiting {
-		err := run(v.conn, `SELECT t.request, t.seq FROM requests AS r JOIN attempts AS t ON t.request = r.id
-			LEFT JOIN waiting AS w ON w.provider = t.provider AND w.created = t.created AND w.request = t.request AND w.seq = t.seq
-			WHERE r.pending AND t.outcome = 'unproven' AND t.receipt IS NULL AND w.seq IS NULL ORDER BY r.id LIMIT 1`,
-			func(row *sqlite.Stmt) error {
-				return disagree(row.ColumnText(0), "attempt %d waits for a receipt, and is not listed", row.ColumnInt64(1))
-			})
-		if err != nil {
-			return err
-		}
-	}
+	return run(v.conn, `SELECT t.request, t.seq FROM requests AS r JOIN attempts AS t ON t.request = r.id
+		LEFT JOIN waiting AS w ON w.provider = t.provider AND w.created = t.created AND w.request = t.request AND w.seq = t.seq
+		WHERE r.pending AND t.outcome = 'unproven' AND t.receipt IS NULL AND w.seq IS NULL ORDER BY r.id LIMIT 1`,
+		func(row *sqlite.Stmt) error {
+			return disagree(row.ColumnText(0), "attempt %d waits for a receipt, and is not listed", row.ColumnInt64(1))
+		})
+}
+
+// verifyAttempts looks for attempts of no request, if there are more than the requests have.
+func (v *verification) verifyAttempts() error {
 	var attempts int64
-	err = run(v.conn, `SELECT count(*) FROM attempts`, func(row *sqlite.Stmt) error {
+	err := run(v.conn, `SELECT count(*) FROM attempts`, func(row *sqlite.Stmt) error {
 		attempts = row.ColumnInt64(0)
 		return nil
 	})

@@ -1,10 +1,18 @@
 package sqlite
 
 import (
+	"crypto/sha256"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 func TestVerifyClean(t *testing.T) {
@@ -13,14 +21,185 @@ func TestVerifyClean(t *testing.T) {
 	kept := s.everything()
 	r, err := s.store.Verify(t.Context(), kept...)
 	require.NoError(t, err)
-	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
-	t.Logf("%+v", r)
-	path := filepath.Join(t.TempDir(), "p.db")
-	prefill(t, path, 100, 2000)
-	b, err := OpenBooks(t.Context(), path)
+	require.Equal(t, ledger.Report{
+		OK: true, Accounts: 3, Entries: 19, Requests: 14, Holds: 2, Pending: 1, Checkpoints: 2,
+		Sums: map[string]int64{
+			"accounts": r.Sums["accounts"], "payments": -15_000_000, "allotments": -10_000_000, "adjustments": 1_234, "revenue": r.Sums["revenue"],
+		},
+	}, r)
+	require.Equal(t, 25_000_000-1_234-r.Sums["revenue"], r.Sums["accounts"], "the trial balance is zero")
+}
+
+// What an auditor reads: the first entry, request or account that disagrees, and why.
+func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
+	t.Parallel()
+	v := newVandal(t)
+	main := v.texts(`SELECT id FROM accounts WHERE n = 1`)[0]
+	for _, c := range []struct{ sql, problem string }{
+		{`UPDATE entries SET reason = 'gift' WHERE n IN (5, 9)`, main + `/5: it is not what its hash was made of`},
+		{`UPDATE entries SET prev = zeroblob(32) WHERE n = 7`, main + `/7: its link to the entry before it is broken`},
+		{`UPDATE entries SET before = 4 WHERE n = 6`, main + `/6: entry 4 of the journal, which it names as the one before it, is not entry 5 of its account`},
+		{`DELETE FROM entries WHERE n = 4`, main + `/5: entry 4 of the journal is missing before it, which is entry 5`},
+		{`DELETE FROM entries WHERE n = 19`, `r17-second: the journal has no entry 19, which the request names as its charge`},
+		{`DELETE FROM entries`, `r03-charged: the journal has no entry 4, which the request names as its charge`},
+		{`UPDATE requests SET entry = 5 WHERE id = 'r03-charged'`, `r03-charged: entry 5 of the journal, which the request names as its charge, is not that`},
+		{`UPDATE attempts SET output = output + 1000 WHERE request = 'r04-plain'`, main + `/5: it charges `},
+		{`UPDATE prices SET output = output * 2 WHERE route = 'small'`, main + `/4: it charges `},
+		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 5`, main + `/4: it charges `},
+		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 3`, main + `/3: it is not what`},
+		{`UPDATE requests SET charge = charge + 1 WHERE id = 'r05-rotated'`, `r05-rotated: the request was charged `},
+		{`UPDATE accounts SET credits = credits + 1 WHERE n = 1`, main + `: the account has `},
+		{`UPDATE accounts SET held = held + 1 WHERE n = 1`, main + `: the account has 20001 microcents on hold, its running requests hold 20000`},
+		{`UPDATE accounts SET tokens = 0 WHERE n = 1`, main + `: the account counts 0 tokens, its requests make `},
+		{`UPDATE keys SET spent = spent + 1 WHERE n = 1`, v.texts(`SELECT id FROM keys WHERE n = 1`)[0] + `: the key and those that replaced it count `},
+		{`UPDATE accounts SET state = 'suspended' WHERE n = 1`, main + `: its state is "suspended", the audit trail says "active"`},
+		{`DELETE FROM requests WHERE id = 'r04-plain'; DELETE FROM attempts WHERE request = 'r04-plain'`,
+			main + `/5: it is a charge for request "r04-plain", whose detail is missing`},
+		{`DELETE FROM requests WHERE id = 'r07-free'; DELETE FROM attempts WHERE request = 'r07-free'`,
+			main + `: the account counts 15 settled requests, and with those that were pruned there are 14`},
+		{`DELETE FROM requests WHERE id = 'r07-free'`, `r07-free: there are attempts of it, and no request`},
+		{`DELETE FROM requests WHERE id = 'r04-plain'; DELETE FROM attempts WHERE request = 'r04-plain';
+			UPDATE pruned SET requests = requests + 1, tokens = tokens + 3135, charge = charge + 3688 WHERE key = 1`,
+			main + `/5: it is a charge for request "r04-plain", whose detail is missing`},
+		{`DELETE FROM waiting`, `r14-waiting: attempt 2 waits for a receipt, and is not listed`},
+		{`DELETE FROM checkpoints WHERE n = 2`, `checkpoint/2: it was kept elsewhere and the ledger does not have it`},
+		{`UPDATE checkpoints SET entries = entries - 1 WHERE n = 2`, `checkpoint/2: it is not what the heads of the accounts make after entry `},
+		{`UPDATE audit SET actor = 'nobody' WHERE n = 3`, `act/3: it is not what its hash was made of`},
+		{`UPDATE prices SET version = 2 WHERE route = 'gratis'`, `r06-gratis: attempt 1 is to be charged at a price that does not exist, gratis@1`},
+	} {
+		p := v.problem(func() error {
+			for _, sql := range strings.Split(c.sql, ";") {
+				if err := run(v.conn, strings.TrimSpace(sql), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		require.Contains(t, p, c.problem, c.sql)
+	}
+}
+
+// forge is a ledger in which the same happened, but that one charge was another; every hash is right.
+func forge(t *testing.T, output int64) (*scene, []ledger.Checkpoint) {
+	s := newScene(t, "")
+	s.store.opts.Rand = rand.NewChaCha8([32]byte{})
+	s.account("main", "")
+	s.topUp(10, "")
+	s.hold("one", "small")
+	s.settle("one", nil, used(1_000, output))
+	kept := []ledger.Checkpoint{s.checkpoint()}
+	s.hold("two", "small")
+	s.settle("two", nil, used(1_000, 1_000))
+	return s, append(kept, s.checkpoint())
+}
+
+// A ledger that was written anew shows only by what was kept elsewhere.
+func TestVerifyComparesKeptCheckpoints(t *testing.T) {
+	t.Parallel()
+	honest, kept := forge(t, 1_000)
+	forged, _ := forge(t, 900)
+	for _, s := range []*scene{honest, forged} {
+		r, err := s.store.Verify(t.Context())
+		require.NoError(t, err)
+		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	}
+	r, err := honest.store.Verify(t.Context(), kept[1], kept[0])
 	require.NoError(t, err)
-	r, err = b.Verify(t.Context())
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	for _, k := range kept {
+		r, err := forged.store.Verify(t.Context(), k)
+		require.NoError(t, err)
+		require.False(t, r.OK)
+		require.Equal(t, checkpointName(k.N), r.Entry)
+		require.Contains(t, r.Problem, "it is not the one that was kept")
+	}
+}
+
+// A ledger whose end was cut off is a ledger that was right some time ago.
+func TestVerifySeesATruncatedLedger(t *testing.T) {
+	t.Parallel()
+	s, kept := forge(t, 1_000)
+	dir := t.TempDir()
+	copyLedger(t, s.store.opts.Path, dir)
+	s.hold("three", "small")
+	s.settle("three", nil, used(1, 1_000))
+	kept = append(kept, s.checkpoint())
+
+	b, err := OpenBooks(t.Context(), filepath.Join(dir, "fareway.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	r, err := b.Verify(t.Context(), kept[:2]...)
 	require.NoError(t, err)
 	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
-	require.NoError(t, b.Close())
+	r, err = b.Verify(t.Context(), kept...)
+	require.NoError(t, err)
+	require.Equal(t, "checkpoint/3", r.Entry)
+	require.Contains(t, r.Problem, "cut off")
+}
+
+// copyLedger copies the files of a ledger, which may be open, as a killed process would leave them.
+func copyLedger(t *testing.T, path, dir string) map[string][32]byte {
+	sums := map[string][32]byte{}
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		require.NoError(t, err)
+		name := filepath.Join(dir, "fareway.db"+suffix)
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+		sums[name] = sha256.Sum256(data)
+	}
+	return sums
+}
+
+func TestVerifyFindsDamage(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.everything()
+	require.NoError(t, s.store.Close())
+	conn := openForWriting(t, s.store.opts.Path)
+	require.NoError(t, run(conn, `VACUUM`, nil)) // a page that nobody uses may be damaged
+	require.NoError(t, run(conn, `PRAGMA wal_checkpoint(truncate)`, nil))
+	database, err := os.ReadFile(s.store.opts.Path)
+	require.NoError(t, err)
+	const page = 4096
+	pages := len(database) / page
+	require.Greater(t, pages, 20)
+	found := 0
+	for n := 1; n < pages; n++ {
+		path := filepath.Join(t.TempDir(), "fareway.db")
+		damaged := append([]byte(nil), database...)
+		copy(damaged[n*page:], "not a page of a database")
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		conn, err := openReader(path, time.Second)
+		if err != nil {
+			require.ErrorIs(t, err, ledger.ErrUnavailable, "a page of the schema")
+			continue
+		}
+		r, err := verify(conn, nil)
+		require.NoError(t, conn.Close())
+		require.NoError(t, err)
+		require.False(t, r.OK, "page %d", n+1)
+		require.NotEmpty(t, r.Problem)
+		if r.Entry == "database" {
+			found++
+		}
+	}
+	require.NotZero(t, found)
+}
+
+func TestVerifyKeepsNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fareway.db")
+	prefill(t, path, spilling+500, 2*spilling)
+	conn := openForWriting(t, path)
+	require.NoError(t, run(conn, `BEGIN`, nil))
+	r, err := verify(conn, nil)
+	require.NoError(t, err)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.EqualValues(t, 2*spilling, r.Requests)
+	for _, table := range []string{"verify_moved", "verify_worked_off"} {
+		require.NoError(t, run(conn, `SELECT count(*) FROM temp.`+table, func(row *sqlite.Stmt) error {
+			require.EqualValues(t, spilling+500, row.ColumnInt64(0))
+			return nil
+		}))
+	}
 }
