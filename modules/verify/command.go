@@ -31,6 +31,7 @@ type flags struct {
 	baseURL, key, keyFile string
 	areas                 []string
 	json, markdown, ops   bool
+	quick                 bool
 	limits                Limits
 }
 
@@ -45,7 +46,8 @@ treated as the contract says) or Pending (it could not be seen, and why).
 
 It sends real requests and spends credits of the key's account; --budget bounds
 what it may spend. The account should be used by nothing else meanwhile, for the
-run compares its balance before and after requests. The key comes from a file,
+run compares its balance before and after requests. It sends about 800 requests,
+and waits where a rate limit says so. The key comes from a file,
 from the environment (` + keyVariable + `) or from --key, and is never printed.
 
 What no client can see, such as what a route gets, takes --ops: gateways of this
@@ -67,6 +69,7 @@ Exit status: 0, or 1 when a clause failed.`,
 	set.StringVar(&f.keyFile, "key-file", "", "a `FILE` that holds the API key")
 	set.StringSliceVar(&f.areas, "area", nil, "only these `AREAS` of the contract, such as STOP,SSE")
 	set.BoolVar(&f.ops, "ops", false, "also start gateways of this build over a scripted upstream, for what no client can see")
+	set.BoolVar(&f.quick, "quick", false, "leave out the checks that take a minute, of --ops")
 	set.BoolVar(&f.json, "json", false, "print JSON: an array of objects with id, status, clause, detail and checked")
 	set.BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	set.Int64Var(&f.limits.Credits, "budget", f.limits.Credits, "spend at most about so many `CREDITS` (1 credit is one US cent)")
@@ -130,7 +133,7 @@ func (f *flags) print(w io.Writer, b Board) error {
 }
 
 func (f *flags) options() (Options, error) {
-	o := Options{Ops: f.ops}
+	o := Options{Ops: f.ops, Quick: f.quick}
 	known := areas()
 	for _, a := range f.areas {
 		a = strings.ToUpper(strings.TrimSpace(a))

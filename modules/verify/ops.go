@@ -292,7 +292,7 @@ func (o *ops) forget() {
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
-		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsAwayChecks())
+		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsLimitChecks(), opsPatientChecks(), opsAwayChecks())
 }
 
 // performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by

@@ -12,7 +12,6 @@ import (
 
 // opsAwayChecks take away what the gateway needs: its route's capacity, its provider, its ledger.
 func opsAwayChecks() []opsCheck {
-	modes := []string{`"stream":false`, `"stream":true`}
 	once := func(o *ops, s shape, mode string) *answer { return o.send(call{Path: s.Path, Body: o.body(s, mode)}) }
 	return []opsCheck{
 		onEach("LIM-12", "the route is at capacity", singleGate, func(o *ops, s shape) {
@@ -56,7 +55,7 @@ func opsAwayChecks() []opsCheck {
 		onEach("ERR-24", "the ledger cannot note the call to the route", singleGate, func(o *ops, s shape) {
 			before := o.balance()
 			var failed []*answer
-			o.withFault(`BEFORE INSERT ON attempts`, func() {
+			o.withFault(`BEFORE INSERT ON holds`, func() {
 				for _, mode := range modes {
 					failed = append(failed, once(o, s, mode))
 				}
@@ -66,7 +65,7 @@ func opsAwayChecks() []opsCheck {
 				o.errorForm(s, a, "internal_server_error")
 				o.True(a.Header.Get("X-Request-Id") != "", "the error has no X-Request-Id")
 				o.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry")
-				for _, detail := range []string{"fault", "attempts", "sqlite", "ledger"} {
+				for _, detail := range []string{"fault", "holds", "sqlite", "ledger"} {
 					o.True(!strings.Contains(strings.ToLower(string(a.Raw)), detail), "the error tells a detail: %s", brief(string(a.Raw)))
 				}
 				o.Equal(any(500.0), o.record(a)["status"], "the status of the record")

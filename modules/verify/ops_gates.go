@@ -14,6 +14,8 @@ const (
 	specialGate  gateKind = "special"  // routes for graphics and for long requests beside a small one; the default profile is max
 	windowGate   gateKind = "windows"  // a narrow route, and a wide one that is the second choice
 	singleGate   gateKind = "single"   // frequent keep-alives, and a route that takes one request at a time
+	limitsGate   gateKind = "limits"   // plans with one limit each, and few failed authentications
+	patientGate  gateKind = "patient"  // the same
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
@@ -22,6 +24,17 @@ const (
 	standardWindow, standardLimit = 200_000, 64_000
 	narrowWindow, wideWindow      = 10_000, 40_000
 )
+
+// unlimited is the plan of the run's own accounts: a run sends more in a minute than people do.
+const unlimited = `
+plan "trial" {
+  requests_per_minute {
+    key     = 0
+    account = 0
+    address = 0
+  }
+}
+`
 
 // gateRoute is a route block; the zero values are the standard route's.
 type gateRoute struct {
@@ -95,7 +108,11 @@ func (k gateKind) hcl(base string) string {
 			{name: "long", window: 100_000, limit: 8192, offers: tools, more: `specialty = ["long_context"]`},
 		}
 	}
-	text := fmt.Sprintf("gateway {\n %s\n}\nprovider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\nplan \"trial\" {\n monthly_credits = 0\n}\n", settings, base)
+	text := fmt.Sprintf("gateway {\n %s\n}\nprovider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\n", settings, base)
+	text += unlimited
+	if k == limitsGate || k == patientGate {
+		text += limitsHCL
+	}
 	for _, r := range routes {
 		text += r.hcl()
 	}

@@ -96,11 +96,11 @@ func (o *own) close() {
 // account is a customer of a gateway of one's own.
 type account struct{ Name, ID, Key, KeyID string }
 
-// newAccount makes an active account with credits and one key.
+// newAccount makes an active account with credits and one key, on the plan "trial".
 func (o *own) newAccount(ctx context.Context, name string, credits int64) (account, error) {
 	a := account{Name: name}
 	var made struct{ ID, Key string }
-	if err := o.admin.Call(ctx, "POST", "/fareway/accounts", map[string]any{"name": name}, &made); err != nil {
+	if err := o.admin.Call(ctx, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": "trial"}, &made); err != nil {
 		return a, fmt.Errorf("making an account: %w", err)
 	}
 	a.ID = made.ID
