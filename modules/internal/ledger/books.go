@@ -27,7 +27,7 @@ type Books interface {
 	// Entries lists the journal, oldest first.
 	Entries(ctx context.Context, q Query, each func(Entry) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
-	// Usage sums the settled requests in groups of q.By, ordered by them.
+	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)

@@ -257,12 +257,12 @@ func addUsage(conn *sqlite.Conn, g group, u *ledger.UsageRow) error {
 		t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated)
 }
 
-// list gives the groups in the order of what they are grouped by: accounts and keys by their ids.
+// list gives the groups in the order of what they are grouped by: accounts by name, keys by account and name.
 func (u *usage) list(conn *sqlite.Conn, each func(ledger.UsageRow) error) error {
 	order := make([]string, 0, len(u.query.By)+1)
 	for _, d := range u.query.By {
 		order = append(order, map[ledger.Dimension]string{
-			ledger.ByAccount: "a.id", ledger.ByKey: "k.id", ledger.ByRoute: "u.route", ledger.ByDay: "u.day",
+			ledger.ByAccount: "a.name", ledger.ByKey: "a.name, k.name", ledger.ByRoute: "u.route", ledger.ByDay: "u.day",
 		}[d])
 	}
 	order = append(order, "u.account") // one row at most when there is no dimension
