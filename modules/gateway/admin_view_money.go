@@ -44,7 +44,7 @@ type entryView struct {
 	Hash ledger.Digest `json:"hash"`
 }
 
-// actView is an administrative act.
+// actView is an administrative act with the hash of its content, which is the next one's prev.
 type actView struct {
 	N         int64     `json:"n"`
 	Time      time.Time `json:"time"`
@@ -56,12 +56,14 @@ type actView struct {
 	// Before and After are objects with what changed; null for what was not there before, or is not there after.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
+	Prev   ledger.Digest   `json:"prev"`
+	Hash   ledger.Digest   `json:"hash"`
 }
 
 func viewAct(a ledger.Act) actView {
 	return actView{
 		N: a.N, Time: a.Created.UTC(), Actor: a.Actor, Action: a.Action, Account: a.AccountName, AccountID: a.Account,
-		Subject: a.Subject, Before: object(a.Before), After: object(a.After),
+		Subject: a.Subject, Before: object(a.Before), After: object(a.After), Prev: a.Prev, Hash: a.Hash(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -28,7 +29,11 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 		Example: "  fareway gateway credit adjust --account ann --credits -250 --reason 'invoice 17 was booked twice' --reference fix-17",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("credits") {
+			byCredits := cmd.Flags().Changed("credits")
+			if byCredits == cmd.Flags().Changed("microcents") {
+				return errors.New("say by how much: give --credits or --microcents, one of the two")
+			}
+			if byCredits {
 				if amount > math.MaxInt64/ledger.MicrocentsPerCredit || amount < math.MinInt64/ledger.MicrocentsPerCredit {
 					return fmt.Errorf("--credits %d: that is more than any balance", amount)
 				}
@@ -55,8 +60,6 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
 	must(cmd.MarkFlagRequired("account"))
 	must(cmd.MarkFlagRequired("reason"))
-	cmd.MarkFlagsOneRequired("credits", "microcents")
-	cmd.MarkFlagsMutuallyExclusive("credits", "microcents")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

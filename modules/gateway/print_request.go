@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // printRequest writes the record of a request with every step of its arithmetic, for somebody who wants to do it again
@@ -61,8 +62,8 @@ func printAttempt(b *bytes.Buffer, n int, a attemptView) {
 	}
 	row(l, "  sum", "", "", grouped(a.Product))
 	finish(l)
-	if a.Tokens.Reasoning != nil {
-		fmt.Fprintf(b, "  Of the output %s were reasoning; they are not counted again.\n", count(*a.Tokens.Reasoning, "token"))
+	if n := llm.Tokens(a.Tokens.Reasoning); n > 0 {
+		fmt.Fprintf(b, "  Of the output %s were reasoning; they are not counted again.\n", count(n, "token"))
 	}
 	if a.Tokens.Estimated {
 		fmt.Fprintf(b, "  The provider counted the tokens itself: its upstream reports none.\n")
@@ -80,13 +81,13 @@ func outcomeText(a attemptView) string {
 	case ledger.Finished:
 		return "It finished."
 	case ledger.Failed:
-		return "It failed; what it had used is charged."
+		return "It failed; what it is proven to have used counts."
 	case ledger.Unproven:
 		return "It ended without usage: a later receipt may prove it."
 	case ledger.NotMade:
 		return "The call was not made."
 	case ledger.Closed:
-		return "It ended without usage, and no receipt came in time: it is closed at 0."
+		return "It ended without usage, and is closed at 0: no receipt is taken any more."
 	}
 	return "It ended as " + a.Outcome + "."
 }

@@ -1,0 +1,267 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// customer is an account with a key, as the admin API made them.
+type customer struct {
+	account accountView
+	key     keyView
+}
+
+func newCustomer(t *testing.T, c *client, name string) customer {
+	t.Helper()
+	var made customer
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts", newAccount{Name: name}, &made.account))
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/keys", newKey{Account: name, Name: "first"}, &made.key))
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/credits", newCredit{Account: name, Credits: 1000}, new(creditView)))
+	return made
+}
+
+// examplePrice and exampleUsage are those of the contract's example (BILL-03): 950 tokens in and 700 out at $3 and
+// $15 for a million come to 1,335,000 microcents.
+var (
+	examplePrice = config.Price{Input: 300_000_000, CacheRead: 30_000_000, CacheWrite: 375_000_000, Output: 1_500_000_000}
+	exampleCost  = config.Price{Input: 100_000_000, CacheRead: 10_000_000, CacheWrite: 125_000_000, Output: 500_000_000}
+	exampleUsage = llm.Usage{Input: llm.Count(950), Output: llm.Count(700), Reasoning: llm.Count(64)}
+)
+
+const exampleCharge = 1_335_000
+
+// settle runs a request of the customer on the route "deep" through the ledger.
+func (c customer) settle(t *testing.T, e *engine.Engine, request string, s ledger.Settlement, results ...ledger.Result) {
+	t.Helper()
+	store := e.Store()
+	version, err := store.PriceVersion(t.Context(), "deep", examplePrice, exampleCost)
+	require.NoError(t, err)
+	for i := range results {
+		results[i].Attempt = ledger.AttemptID(request, int64(i)+1)
+		attempt := ledger.Attempt{ID: results[i].Attempt, Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version}
+		if i == 0 {
+			_, err = store.Hold(t.Context(), ledger.Hold{Request: request, Account: c.account.ID, Key: c.key.ID,
+				Endpoint: "chat", Profile: "max", Microcents: 5_000_000, Attempt: attempt})
+		} else {
+			err = store.Begin(t.Context(), ledger.Next{Request: request, Attempt: attempt, Microcents: 5_000_000})
+		}
+		require.NoError(t, err)
+	}
+	s.Request, s.Results = request, results
+	_, err = store.Settle(t.Context(), s)
+	require.NoError(t, err)
+}
+
+func ok() ledger.Settlement { return ledger.Settlement{Status: 200, Reason: "ok"} }
+
+func proven() ledger.Result {
+	return ledger.Result{Outcome: ledger.Finished, Usage: new(exampleUsage)}
+}
+
+func TestAdminAccountChanges(t *testing.T) {
+	t.Parallel()
+	c, _ := admin(t)
+	made := newCustomer(t, c, "ann")
+	var v accountView
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann/name", newName{"ann.smith"}, &v))
+	require.Equal(t, "ann.smith", v.Name)
+	require.Equal(t, made.account.ID, v.ID)
+	for plan, want := range map[string]string{"starter": "starter", "none": ""} {
+		require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann.smith/plan", newPlan{plan}, &v))
+		require.Equal(t, want, v.Plan)
+	}
+	require.EqualValues(t, 1000, v.BalanceCredits)
+	require.Equal(t, &limitsView{FairUseMicrocents: 10_000_000}, v.Limits, "those of accounts without a plan")
+}
+
+func TestAdminKeyLimits(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	made := newCustomer(t, c, "ann")
+	path := "/fareway/keys/" + made.key.ID
+	require.Nil(t, made.key.Expires)
+	require.Zero(t, made.key.SpendCapMicrocents)
+	require.Equal(t, keyActive, made.key.State)
+
+	later := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
+	var v keyView
+	change := keyChange{keyLimits: keyLimits{Expires: new(later.Format(time.RFC3339)), SpendCapCredits: new(int64(5))}}
+	require.NoError(t, c.call(t.Context(), "PATCH", path, change, &v))
+	require.Equal(t, later, *v.Expires)
+	require.EqualValues(t, 5_000_000, v.SpendCapMicrocents)
+	require.Equal(t, "ann", v.Account)
+
+	made.settle(t, e, "req_1", ok(), proven())
+	require.NoError(t, c.call(t.Context(), "PATCH", path, keyChange{Name: new("laptop")}, &v))
+	require.Equal(t, "laptop", v.Name)
+	require.Equal(t, later, *v.Expires, "what is not named stays")
+	require.EqualValues(t, 5_000_000, v.SpendCapMicrocents)
+	require.EqualValues(t, exampleCharge, v.SpentMicrocents)
+
+	var rotated rotatedView
+	require.NoError(t, c.call(t.Context(), "POST", path+"/rotate", rotation{3600}, &rotated))
+	require.Equal(t, "laptop", rotated.Name)
+	require.NotEqual(t, made.key.ID, rotated.ID)
+	require.Equal(t, rotated.Last4, ledger.Last4(rotated.Key))
+	require.EqualValues(t, exampleCharge, rotated.SpentMicrocents, "the line goes on")
+	require.Equal(t, "laptop~1", rotated.Old.Name)
+	require.Equal(t, keyActive, rotated.Old.State)
+	require.Empty(t, rotated.Old.Key)
+	require.WithinDuration(t, time.Now().Add(time.Hour), *rotated.Old.Expires, time.Minute)
+
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/keys/"+rotated.ID+"/rotate", rotation{0}, &rotated))
+	require.NotEqual(t, keyActive, rotated.Old.State, "without an overlap it has ended")
+
+	change = keyChange{keyLimits: keyLimits{Expires: new("never"), SpendCapCredits: new(int64(0))}}
+	require.NoError(t, c.call(t.Context(), "PATCH", "/fareway/keys/"+rotated.ID, change, &v))
+	require.Nil(t, v.Expires)
+	require.Zero(t, v.SpendCapMicrocents)
+}
+
+func TestAdminCorrections(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	made := newCustomer(t, c, "ann")
+	made.settle(t, e, "req_1", ok(), proven())
+	ctx := t.Context()
+
+	var v correctionView
+	adjustment := newAdjustment{Account: "ann", Microcents: -1_665_000, Reason: "counted twice", Reference: "a1"}
+	for _, applied := range []bool{true, false} {
+		require.NoError(t, c.call(ctx, "POST", "/fareway/adjustments", adjustment, &v))
+		require.Equal(t, correctionView{Account: "ann", Microcents: -1_665_000, Reference: "a1", Applied: applied, BalanceCredits: 997, AvailableCredits: 997}, v)
+	}
+	require.NoError(t, c.call(ctx, "POST", "/fareway/refunds", newRefund{Request: "req_1", Microcents: 35_000, Reason: "sorry"}, &v))
+	require.EqualValues(t, 35_000, v.Microcents)
+	require.Equal(t, "ann", v.Account)
+	for _, applied := range []bool{true, false} {
+		v = correctionView{}
+		require.NoError(t, c.call(ctx, "POST", "/fareway/refunds", newRefund{Request: "req_1", Reason: "sorry", Reference: "r1"}, &v))
+		require.Equal(t, applied, v.Applied)
+		require.EqualValues(t, 1_300_000, v.Microcents, "all that was left")
+		require.EqualValues(t, 999, v.BalanceCredits)
+	}
+	var report ledger.Report
+	require.NoError(t, c.call(ctx, "POST", "/fareway/ledger/verify", nil, &report))
+	require.True(t, report.OK, report.Problem)
+}
+
+func TestAdminMoneyRefusals(t *testing.T) {
+	t.Parallel()
+	c, e := admin(t)
+	made := newCustomer(t, c, "ann")
+	newCustomer(t, c, "bob")
+	made.settle(t, e, "req_1", ok(), proven())
+	key := "/fareway/keys/" + made.key.ID
+	for name, tc := range map[string]struct {
+		method, path string
+		in           any
+		status       int
+		message      string
+	}{
+		"rename to a taken name":     {"POST", "/fareway/accounts/ann/name", newName{"bob"}, 409, `"bob" exists already`},
+		"rename to an id":            {"POST", "/fareway/accounts/ann/name", newName{"acct_1"}, 400, "mistaken"},
+		"rename nobody":              {"POST", "/fareway/accounts/nobody/name", newName{"x"}, 404, `no account "nobody"`},
+		"plan unknown":               {"POST", "/fareway/accounts/ann/plan", newPlan{"platinum"}, 400, "it has trial, starter"},
+		"plan misspelled":            {"POST", "/fareway/accounts/ann/plan", newPlan{"startre"}, 400, `did you mean "starter"?`},
+		"plan missing":               {"POST", "/fareway/accounts/ann/plan", newPlan{}, 400, `plan "" is not in`},
+		"plan of nobody":             {"POST", "/fareway/accounts/nobody/plan", newPlan{"trial"}, 404, `no account "nobody"`},
+		"expiry in the past":         {"PATCH", key, map[string]any{"expires": "2020-01-01T00:00:00Z"}, 400, "revoke it"},
+		"expiry that is none":        {"PATCH", key, map[string]any{"expires": "90d"}, 400, "RFC 3339"},
+		"cap below 0":                {"PATCH", key, map[string]any{"spend_cap_credits": -1}, 400, "0 is none"},
+		"cap above any balance":      {"POST", "/fareway/keys", map[string]any{"account": "ann", "name": "x", "spend_cap_credits": ledger.MaxBalance + 1}, 400, "0 is none"},
+		"nothing to change":          {"PATCH", key, map[string]any{}, 400, "nothing is to change"},
+		"key name bad":               {"PATCH", key, map[string]any{"name": "a~1"}, 400, "key name"},
+		"key unknown":                {"PATCH", "/fareway/keys/key_0", map[string]any{"name": "x"}, 404, "fareway gateway key list"},
+		"rotation of nothing":        {"POST", "/fareway/keys/key_0/rotate", rotation{1}, 404, "fareway gateway key list"},
+		"overlap below 0":            {"POST", key + "/rotate", rotation{-1}, 400, "overlap"},
+		"overlap of two years":       {"POST", key + "/rotate", rotation{2 * 365 * 86400}, 400, "365 days"},
+		"adjustment of 0":            {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Reason: "x"}, 400, "not 0"},
+		"adjustment without reason":  {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Microcents: 1}, 400, "reason is missing"},
+		"adjustment of too much":     {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Microcents: maxAdjustment + 1, Reason: "x"}, 400, "at most"},
+		"adjustment of nobody":       {"POST", "/fareway/adjustments", newAdjustment{Account: "nobody", Microcents: 1, Reason: "x"}, 404, "no account"},
+		"reason too long":            {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Microcents: 1, Reason: strings.Repeat("x", 201)}, 400, "200 bytes"},
+		"refund without reason":      {"POST", "/fareway/refunds", newRefund{Request: "req_1"}, 400, "reason is missing"},
+		"refund of no request":       {"POST", "/fareway/refunds", newRefund{Reason: "x"}, 400, "request is missing"},
+		"refund of another":          {"POST", "/fareway/refunds", newRefund{Request: "req_2", Reason: "x"}, 404, `no request "req_2"`},
+		"refund of too much":         {"POST", "/fareway/refunds", newRefund{Request: "req_1", Microcents: exampleCharge + 1, Reason: "x"}, 400, "charged 1335000 microcents, of which 0"},
+		"refund below 0":             {"POST", "/fareway/refunds", newRefund{Request: "req_1", Microcents: -1, Reason: "x"}, 400, "at least 1"},
+		"request unknown":            {"GET", "/fareway/usage/req_2", nil, 404, "X-Request-Id"},
+		"usage by something":         {"GET", "/fareway/usage?by=colour", nil, 400, "account, key, route or day"},
+		"usage by day twice":         {"GET", "/fareway/usage?by=day,day", nil, 400, "twice"},
+		"usage of nobody":            {"GET", "/fareway/usage?account=nobody", nil, 404, "no account"},
+		"usage of no key":            {"GET", "/fareway/usage?key=key_0", nil, 404, "fareway gateway key list"},
+		"usage of another's key":     {"GET", "/fareway/usage?account=bob&key=" + made.key.ID, nil, 404, "the account has no key"},
+		"since that is none":         {"GET", "/fareway/ledger/entries?since=today", nil, 400, "RFC 3339"},
+		"since after until":          {"GET", "/fareway/ledger/audit?since=2026-11-20T00:00:00Z&until=2026-11-19T00:00:00Z", nil, 400, "not before"},
+		"pruning the future":         {"POST", "/fareway/ledger/prune", pruning{time.Now().Add(time.Hour)}, 400, "in the past"},
+		"pruning without a time":     {"POST", "/fareway/ledger/prune", map[string]any{}, 400, "in the past"},
+		"checkpoint that is no hash": {"POST", "/fareway/ledger/verify", map[string]any{"checkpoints": []any{map[string]any{"hash": "x"}}}, 400, "reading a digest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.call(t.Context(), tc.method, tc.path, tc.in, new(any))
+			var e *adminError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, tc.status, e.Status)
+			require.Contains(t, e.Message, tc.message)
+		})
+	}
+}
+
+func TestAdminAudit(t *testing.T) {
+	t.Parallel()
+	c, _ := admin(t)
+	made := newCustomer(t, c, "ann")
+	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann/state", newState{ledger.Suspended}, new(accountView)))
+	require.NoError(t, c.call(t.Context(), "DELETE", "/fareway/keys/"+made.key.ID, nil, new(keyView)))
+
+	acts := listOf[actView](t, c, "/fareway/ledger/audit?account=ann")
+	var did []string
+	for i, a := range acts {
+		did = append(did, a.Action)
+		require.Equal(t, localActor()+" via socket", a.Actor)
+		require.Equal(t, "ann", a.Account)
+		require.Equal(t, made.account.ID, a.AccountID)
+		if i > 0 {
+			require.Equal(t, acts[i-1].Hash, a.Prev, "the trail is a chain")
+		}
+	}
+	require.Equal(t, []string{"account.create", "key.create", "credit.add", "account.set_state", "key.revoke"}, did)
+	require.JSONEq(t, `{"state": "active"}`, string(acts[3].Before))
+	require.JSONEq(t, `{"state": "suspended"}`, string(acts[3].After))
+	require.Equal(t, "null", string(acts[0].Before))
+	for _, a := range acts {
+		b, err := json.Marshal(a)
+		require.NoError(t, err)
+		require.NotContains(t, string(b), made.key.Key)
+	}
+}
+
+func TestActor(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{
+		"ann@desk":                  "ann@desk via token",
+		"":                          "unknown via token",
+		"ann via socket":            "ann?via?socket via token",
+		"ann\x00\n\x1b[31m":         "ann???[31m via token",
+		"änn":                       "??nn via token",
+		strings.Repeat("a", 10_000): strings.Repeat("a", maxActor) + " via token",
+	} {
+		r := httptest.NewRequest("POST", "/fareway/accounts", http.NoBody)
+		r.Header[actorHeader] = []string{header}
+		require.Equal(t, want, actorOf(r))
+	}
+	require.Regexp(t, `^[!-~]+@[!-~]+$`, localActor())
+}
