@@ -330,7 +330,11 @@ func (s *service) checkLedger(t testing.TB) {
 	case report.Holds != 0:
 		t.Errorf("%d holds are left", report.Holds)
 	}
-	// Verify is the ledger's own word. The entries of each account add up to what it is worth, too.
+	// Verify is the ledger's own word. The entries of each account add up to what it is worth, too, when those are
+	// written that its clock asks for.
+	if _, err := s.Engine.Store().EndPeriods(context.Background()); err != nil {
+		t.Errorf("ending periods: %v", err)
+	}
 	worth := make(map[string]int64)
 	err = s.Engine.Store().Entries(context.Background(), ledger.Query{}, func(e ledger.Entry) error {
 		worth[e.Account] += e.Microcents
