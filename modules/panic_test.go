@@ -21,6 +21,7 @@ type faulty struct{ families.Server }
 const (
 	faultAtOnce = "fail at once"
 	faultLater  = "fail in mid-reply"
+	faultAtEnd  = "fail at the end"
 )
 
 func (f faulty) NewEncoder(req *families.Request, head families.Head) families.Encoder {
@@ -30,6 +31,8 @@ func (f faulty) NewEncoder(req *families.Request, head families.Head) families.E
 		panic("a fault with " + prompt) // a hold is placed by now
 	case strings.Contains(prompt, faultLater):
 		return faultyEncoder{f.Server.NewEncoder(req, head)}
+	case strings.Contains(prompt, faultAtEnd):
+		return faultyEnd{f.Server.NewEncoder(req, head)}
 	}
 	return f.Server.NewEncoder(req, head)
 }
@@ -42,6 +45,13 @@ func (f faultyEncoder) AppendEvent(b []byte, ev llm.Event) []byte {
 	}
 	return f.Encoder.AppendEvent(b, ev)
 }
+
+// faultyEnd cannot write that a reply has ended.
+type faultyEnd struct{ families.Encoder }
+
+func (faultyEnd) AppendEnd([]byte, families.End) []byte { panic("a fault at the end") }
+
+func (faultyEnd) AppendReply([]byte, *llm.Reply, families.End) []byte { panic("a fault with the reply") }
 
 // TestServiceFailure proves what a fault of the service itself does.
 func TestServiceFailure(t *testing.T) {
@@ -60,6 +70,24 @@ func TestServiceFailure(t *testing.T) {
 				require.InDelta(t, 500, line["status"], 0)
 			}
 			c.RequireUntouched(t)
+		})
+		t.Run("ERR-24 BILL-25 with the whole reply at hand "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			a := c.Post(sh.Path, sh.Body("PROMPT"+faultAtEnd))
+			requireError(t, sh, a, 500, "internal_server_error")
+			l := newLive(t, c.service.Send(within(t), "POST", sh.Path, sh.Body(c.Mark+faultAtEnd, streamField)))
+			l.Start(sh)
+			require.Equal(t, "Hel", l.Text(sh))
+			require.Equal(t, "lo", l.Text(sh))
+			_, err := l.next()
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			for _, request := range []string{a.Header.Get("X-Request-Id"), l.Header.Get("X-Request-Id")} {
+				require.Equal(t, "panic", c.Access(request)["reason"])
+			}
+			require.Len(t, c.Seen(), 2)
+			require.Zero(t, c.Balance().Held)
+			require.Equal(t, c.Credits*1_000_000, c.Net(), "a reply that nobody got is not charged")
 		})
 		t.Run("SSE-37 BILL-25 in the middle of a stream "+sh.Name, func(t *testing.T) {
 			t.Parallel()
