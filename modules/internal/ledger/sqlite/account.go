@@ -28,6 +28,11 @@ type account struct {
 	ever   counters
 	before counters // ever, when the period began; zero without periods
 
+	// payer is the root of the line of keys that paid last, and owed what it spent and its own row does not say yet:
+	// so a request of an account that uses one key writes one row. Both are 0 or none is.
+	payer int64
+	owed  int64
+
 	lines map[int64]*line // by root
 	dirty bool
 }
@@ -46,6 +51,8 @@ type line struct {
 	cap    int64 // microcents a period; 0: none
 	spent  int64 // ever
 	before int64 // spent, when the account's period began
+	of     *account
+	row    int64 // spent, as its row has it
 	dirty  bool
 }
 
@@ -71,11 +78,13 @@ func (a *account) view() ledger.Account {
 	return v
 }
 
-const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.credits, a.held, a.accrued, a.head, a.last, a.entries, a.requests,
-	a.period, a.period_end, a.spent, a.tokens, a.waived, a.spent_before, a.tokens_before, a.waived_before`
+const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.credits,
+	(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.account = a.n), a.accrued, a.head, a.last, a.entries, a.requests,
+	a.period, a.period_end, a.spent, a.tokens, a.waived, a.spent_before, a.tokens_before, a.waived_before,
+	a.line, a.line_spent`
 
 // accountWidth is how many columns accountColumns names.
-const accountWidth = 21
+const accountWidth = 23
 
 func scanRow(row *sqlite.Stmt) *account {
 	a := &account{
@@ -93,6 +102,7 @@ func scanRow(row *sqlite.Stmt) *account {
 		ever:     counters{row.ColumnInt64(15), row.ColumnInt64(16), row.ColumnInt64(17)},
 		before:   counters{row.ColumnInt64(18), row.ColumnInt64(19), row.ColumnInt64(20)},
 	}
+	a.payer, a.owed = row.ColumnInt64(21), row.ColumnInt64(22)
 	if !row.ColumnIsNull(13) {
 		a.period = &period{number: row.ColumnInt64(13), end: columnTime(row, 14)}
 	}
@@ -117,6 +127,7 @@ func scanLine(row *sqlite.Stmt, col int) *line {
 		root:   row.ColumnInt64(col),
 		cap:    row.ColumnInt64(col + 1),
 		spent:  row.ColumnInt64(col + 2),
+		row:    row.ColumnInt64(col + 2),
 		before: row.ColumnInt64(col + 3),
 	}
 }
@@ -140,30 +151,31 @@ func (a *account) line(conn *sqlite.Conn, root int64) (*line, error) {
 	if a.lines == nil {
 		a.lines = make(map[int64]*line)
 	}
+	l.of = a
+	if root == a.payer {
+		l.spent += a.owed
+	}
 	a.lines[root] = l
 	return l, nil
 }
 
-const updateAccount = `UPDATE accounts SET credits = ?, held = ?, accrued = ?, head = ?, last = ?, entries = ?, requests = ?,
-	spent = ?, tokens = ?, waived = ? WHERE n = ?`
+const updateAccount = `UPDATE accounts SET credits = ?, accrued = ?, head = ?, last = ?, entries = ?, requests = ?,
+	spent = ?, tokens = ?, waived = ?, line = ?, line_spent = ? WHERE n = ?`
 
 // save writes what requests and credits change of the row. The rest, which is indexed, is written where it changes.
 func (a *account) save(stmt *sqlite.Stmt) error {
 	stmt.BindInt64(1, a.Credits)
-	stmt.BindInt64(2, a.Held)
-	stmt.BindInt64(3, a.Accrued)
-	stmt.BindBytes(4, a.head[:])
-	if a.last == 0 {
-		stmt.BindNull(5)
-	} else {
-		stmt.BindInt64(5, a.last)
-	}
-	stmt.BindInt64(6, a.entries)
-	stmt.BindInt64(7, a.requests)
-	stmt.BindInt64(8, a.ever.spent)
-	stmt.BindInt64(9, a.ever.tokens)
-	stmt.BindInt64(10, a.ever.waived)
-	stmt.BindInt64(11, a.n)
+	stmt.BindInt64(2, a.Accrued)
+	stmt.BindBytes(3, a.head[:])
+	bindNumber(stmt, 4, a.last)
+	stmt.BindInt64(5, a.entries)
+	stmt.BindInt64(6, a.requests)
+	stmt.BindInt64(7, a.ever.spent)
+	stmt.BindInt64(8, a.ever.tokens)
+	stmt.BindInt64(9, a.ever.waived)
+	bindNumber(stmt, 10, a.payer)
+	stmt.BindInt64(11, a.owed)
+	stmt.BindInt64(12, a.n)
 	if err := done(stmt); err != nil {
 		return fmt.Errorf("writing account %q: %w", a.id, err)
 	}
@@ -179,6 +191,6 @@ func (l *line) save(stmt *sqlite.Stmt) error {
 	if err := done(stmt); err != nil {
 		return fmt.Errorf("writing what a key spent: %w", err)
 	}
-	l.dirty = false
+	l.row = l.spent
 	return nil
 }

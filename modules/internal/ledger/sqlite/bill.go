@@ -74,17 +74,31 @@ func (t *tx) judge(a *account, serviceLimit bool, microcents, tokens int64) part
 // without one.
 func (t *tx) charge(a *account, l *line, p part, e ledger.Entry) (entry int64, err error) {
 	if p.charge > 0 {
+		if a.payer != 0 {
+			if _, err := a.line(t.conn, a.payer); err != nil {
+				return 0, err
+			}
+		}
 		e.Microcents = -p.charge
 		if err := t.post(a, e); err != nil {
 			return 0, err
 		}
 		entry = a.last
-		t.changeLine(l)
-		l.spent += p.charge
+		t.pay(a, l, p.charge)
 	}
 	t.change(a)
 	a.ever.spent += p.charge
 	a.ever.tokens += p.tokens
 	a.ever.waived += p.waived
 	return entry, nil
+}
+
+// pay counts what a line of keys spent. Both it and the one that paid before are in memory.
+func (t *tx) pay(a *account, l *line, microcents int64) {
+	if before, ok := a.lines[a.payer]; ok && before != l {
+		t.changeLine(before)
+	}
+	t.changeLine(l)
+	l.spent += microcents
+	a.payer, a.owed = l.root, l.spent-l.row
 }

@@ -58,7 +58,6 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 		id: h.Request, account: a.id, accountN: a.n, key: key, owner: t.opts.BootID,
 		endpoint: h.Endpoint, profile: h.Profile, hold: h.Microcents,
 	}
-	t.change(a)
 	a.Held += h.Microcents
 	t.live[r.id] = r
 	return a.Balance, t.begin(r, next, h.Microcents)
@@ -132,10 +131,10 @@ func (t *tx) next(n *ledger.Next) error {
 		return err
 	}
 	if more > 0 {
-		t.change(a)
 		a.Held += more
 		r.hold += more
-		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.hold, r.attempts[0].n); err != nil {
+		t.holds.microcents += more
+		if err := t.exec(`UPDATE holds SET hold = ? WHERE account = ? AND n = ?`, r.hold, r.accountN, r.attempts[0].n); err != nil {
 			return err
 		}
 	}
@@ -179,7 +178,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 
 // findPayer reads an account and the line of one of its keys, at one moment.
 func findPayer(conn *sqlite.Conn, accountID, key string) (a *account, l *line, err error) {
-	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent, r.spent_before
+	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(a.line = r.n, a.line_spent, 0), r.spent_before
 		FROM accounts AS a JOIN keys AS k ON k.account = a.n JOIN keys AS r ON r.n = k.root WHERE a.id = ? AND k.id = ?`,
 		func(row *sqlite.Stmt) error {
 			a, l = scanRow(row), scanLine(row, accountWidth)

@@ -13,7 +13,8 @@ import (
 )
 
 // selectKey reads keys AS k with their account AS a and the first key of their line AS r.
-const selectKey = `SELECT k.id, a.id, a.name, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, r.spent - r.spent_before
+const selectKey = `SELECT k.id, a.id, a.name, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap,
+	r.spent + iif(a.line = r.n, a.line_spent, 0) - r.spent_before
 	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root `
 
 func scanKey(row *sqlite.Stmt) ledger.Key {

@@ -29,8 +29,10 @@ type memory struct {
 	prices   map[priceID]config.Price
 	live     map[string]*running // the running requests, by id
 
-	lastHold  int64 // the largest number in holds
-	lastEntry int64 // the largest number in the journal
+	holds     holdSums
+	saved     holdSums // holds, as meta has it
+	lastHold  int64    // the largest number in holds
+	lastEntry int64    // the largest number in the journal
 	settled   settledIDs
 }
 
@@ -76,12 +78,14 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	if err := m.loadLive(conn); err != nil {
 		return err
 	}
-	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM holds), (SELECT coalesce(max(n), 0) FROM entries),
-		(SELECT coalesce(max(id), '') FROM requests)`, func(row *sqlite.Stmt) error {
-		m.lastHold, m.lastEntry = row.ColumnInt64(0), row.ColumnInt64(1)
-		m.settled.reset(row.ColumnText(2))
+	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests), holds, held
+		FROM meta`, func(row *sqlite.Stmt) error {
+		m.lastEntry = row.ColumnInt64(0)
+		m.settled.reset(row.ColumnText(1))
+		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3)}
 		return nil
 	})
+	m.holds = m.saved
 	m.loaded = err == nil
 	return err
 }

@@ -88,6 +88,9 @@ func (t *tx) allot(a *account, credits int64, now time.Time) error {
 // beginCounters lets the counters of the account and of its keys begin anew; without periods they count for
 // ever.
 func (t *tx) beginCounters(a *account) error {
+	if err := t.payOff(a); err != nil {
+		return err
+	}
 	var number, end any
 	a.before = counters{}
 	query := `UPDATE keys SET spent_before = 0 WHERE account = ? AND spent_before <> 0`
@@ -107,6 +110,21 @@ func (t *tx) beginCounters(a *account) error {
 		}
 	}
 	return t.exec(query, a.n)
+}
+
+// payOff writes what the account's row says of a line of keys into that line's own row.
+func (t *tx) payOff(a *account) error {
+	if a.payer == 0 {
+		return nil
+	}
+	l, err := a.line(t.conn, a.payer)
+	if err != nil {
+		return err
+	}
+	t.change(a)
+	a.payer, a.owed = 0, 0
+	t.changeLine(l)
+	return t.flush()
 }
 
 // periodBatch is how many accounts one transaction of EndPeriods looks at.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -34,6 +35,26 @@ type attempt struct {
 	receipt time.Time // when a later one came
 }
 
+// holdSums are how many rows holds has, and what they hold. Like an account's counters they show that no row
+// was lost.
+type holdSums struct{ rows, microcents int64 }
+
+const updateHolds = `UPDATE meta SET holds = ?, held = ?`
+
+func (t *tx) flushHolds() error {
+	if t.holds == t.saved {
+		return nil
+	}
+	s := t.stmts.updateHolds
+	s.BindInt64(1, t.holds.rows)
+	s.BindInt64(2, t.holds.microcents)
+	if err := done(s); err != nil {
+		return fmt.Errorf("writing the sum of holds: %w", err)
+	}
+	t.saved = t.holds
+	return nil
+}
+
 const insertHold = `INSERT INTO holds
 	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -48,6 +69,8 @@ func (t *tx) begun(a ledger.Attempt) (attempt, error) {
 func (t *tx) begin(r *running, a attempt, hold int64) error {
 	t.wrote = true
 	t.lastHold++
+	t.holds.rows++
+	t.holds.microcents += hold
 	a.n = t.lastHold
 	r.attempts = append(r.attempts, a)
 
@@ -69,15 +92,18 @@ func (t *tx) begin(r *running, a attempt, hold int64) error {
 	return done(s)
 }
 
-const deleteHold = `DELETE FROM holds WHERE n = ?`
+const deleteHold = `DELETE FROM holds WHERE account = ? AND n = ?`
 
 // end removes a request from those that run.
 func (t *tx) end(r *running) error {
 	t.wrote = true
 	delete(t.live, r.id)
+	t.holds.rows -= int64(len(r.attempts))
+	t.holds.microcents -= r.hold
 	s := t.stmts.deleteHold
 	for i := range r.attempts {
-		s.BindInt64(1, r.attempts[i].n)
+		s.BindInt64(1, r.accountN)
+		s.BindInt64(2, r.attempts[i].n)
 		if err := done(s); err != nil {
 			return err
 		}
@@ -106,6 +132,7 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 				m.live[id] = r
 			}
 			r.hold += row.ColumnInt64(9)
+			m.lastHold = row.ColumnInt64(0)
 			a := attempt{
 				Attempt: ledger.Attempt{
 					ID:           ledger.AttemptID(id, row.ColumnInt64(10)),

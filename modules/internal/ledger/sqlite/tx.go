@@ -16,6 +16,7 @@ type statements struct {
 	insertRequest, insertAttempt *sqlite.Stmt
 	insertEntry                  *sqlite.Stmt
 	updateAccount, updateLine    *sqlite.Stmt
+	updateHolds                  *sqlite.Stmt
 }
 
 func prepare(conn *sqlite.Conn) (*statements, error) {
@@ -34,6 +35,7 @@ func prepare(conn *sqlite.Conn) (*statements, error) {
 		{&s.insertEntry, insertEntry},
 		{&s.updateAccount, updateAccount},
 		{&s.updateLine, updateLine},
+		{&s.updateHolds, updateHolds},
 	} {
 		var err error
 		if *p.stmt, err = conn.Prepare(p.query); err != nil {
@@ -128,12 +130,15 @@ func (t *tx) flush() error {
 	}
 	t.changedAccounts = t.changedAccounts[:0]
 	for _, l := range t.changedLines {
+		if l.dirty = false; l.root == l.of.payer {
+			continue // the account's row says it
+		}
 		if err := l.save(t.stmts.updateLine); err != nil {
 			return err
 		}
 	}
 	t.changedLines = t.changedLines[:0]
-	return nil
+	return t.flushHolds()
 }
 
 func (t *tx) now() time.Time { return t.opts.Now().UTC() }

@@ -9,9 +9,21 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// verifyRunning checks the requests that run: that the rows of one agree, and that what they name exists. verifyAccounts has
-// summed what they hold.
+// verifyRunning checks the requests that run: that the rows of one agree, that what they name exists, and that there are as
+// many as meta says, which hold as much.
 func (v *verification) verifyRunning() error {
+	err := run(v.conn, `SELECT m.holds, m.held, count(h.n), coalesce(sum(h.hold), 0) FROM meta AS m LEFT JOIN holds AS h`,
+		func(row *sqlite.Stmt) error {
+			rows, held := row.ColumnInt64(0), row.ColumnInt64(1)
+			if rows != row.ColumnInt64(2) || held != row.ColumnInt64(3) {
+				return disagree("holds", "there are %d attempts of running requests that hold %d microcents, and there should be %d that hold %d",
+					row.ColumnInt64(2), row.ColumnInt64(3), rows, held)
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
 	var request, head string // of the row before
 	var seq int64
 	return run(v.conn, `SELECT h.request, h.seq, h.hold, k.account IS h.account, p.version IS NULL, s.id IS NOT NULL, h.owner,

@@ -13,15 +13,12 @@ import (
 // checkpoint; the last act or checkpoint of another could go.
 func TestVerifySeesMissingRows(t *testing.T) {
 	t.Parallel()
-	dispensable := map[string]string{
-		"holds WHERE n = 23": "the last attempt of a request that runs: it moves nothing, and nothing counts it yet",
-	}
 	v := newVandal(t)
 	for _, table := range v.tables() {
 		for _, place := range v.rows(table) {
 			row := table + ` WHERE ` + place
 			p := v.problem(func() error { return run(v.conn, `DELETE FROM `+row, nil) })
-			require.Equal(t, dispensable[row] != "", p == "", "%s: %q", row, p)
+			require.NotEmpty(t, p, row)
 		}
 	}
 }

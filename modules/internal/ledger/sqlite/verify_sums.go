@@ -90,17 +90,16 @@ func (v *verification) verifyCheckpoints() error {
 	return nil
 }
 
-// verifyAccounts compares each account's row with its last entry, and its counters with what its entries, requests and
-// holds come to.
+// verifyAccounts compares each account's row with its last entry, and its counters with what its entries and requests
+// come to.
 func (v *verification) verifyAccounts() error {
 	return run(v.conn, `SELECT `+accountColumns+`,
 		coalesce(m.entries, 0), coalesce(m.spent, 0), coalesce(m.refunded, 0), coalesce(m.allotted, 0), coalesce(m.before, 0),
 		coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
-		coalesce(h.hold, 0), a.period IS NULL, a.period_end IS NULL, a.last IS NULL
+		a.period IS NULL, a.period_end IS NULL, a.last IS NULL, (a.line IS NULL) = (a.line_spent = 0)
 		FROM accounts AS a LEFT JOIN temp.verify_moved AS m ON m.account = a.n
 		LEFT JOIN (SELECT account, sum(requests) AS requests, sum(tokens) AS tokens, sum(charge) AS charge, sum(waived) AS waived,
 			sum(refunded) AS refunded FROM temp.verify_worked_off GROUP BY account) AS w ON w.account = a.n
-		LEFT JOIN (SELECT account, sum(hold) AS hold FROM holds GROUP BY account) AS h ON h.account = a.n
 		ORDER BY a.n`, v.account)
 }
 
@@ -114,8 +113,6 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	switch {
 	case a.entries != entries:
 		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
-	case a.Held != column(10):
-		return disagree(a.id, "the account has %d microcents on hold, its running requests hold %d", a.Held, column(10))
 	case a.requests != requests:
 		return disagree(a.id, "the account counts %d settled requests, and with those that were pruned there are %d", a.requests, requests)
 	case charge != spent:
@@ -128,11 +125,13 @@ func (v *verification) account(row *sqlite.Stmt) error {
 		return disagree(a.id, "the account counts %d tokens, its requests make %d", a.ever.tokens, tokens)
 	case a.ever.waived != waived:
 		return disagree(a.id, "the account counts %d microcents as left free, its requests make %d", a.ever.waived, waived)
+	case !row.ColumnBool(accountWidth + 13):
+		return disagree(a.id, "the account names a key that paid last without what that spent, or the other way round")
 	}
-	if err := v.lastEntry(a, row.ColumnBool(accountWidth+13)); err != nil {
+	if err := v.lastEntry(a, row.ColumnBool(accountWidth+12)); err != nil {
 		return err
 	}
-	return verifyPeriod(a, row.ColumnBool(accountWidth+11), row.ColumnBool(accountWidth+12), column(4))
+	return verifyPeriod(a, row.ColumnBool(accountWidth+10), row.ColumnBool(accountWidth+11), column(4))
 }
 
 // lastEntry compares an account with the entry that it names as its last.
@@ -192,7 +191,7 @@ func (v *verification) verifyKeys() error {
 	if err != nil {
 		return err
 	}
-	return run(v.conn, `SELECT k.id, k.n = k.root, k.spend_cap, k.spent, k.spent_before, a.n IS NULL, a.period IS NULL,
+	return run(v.conn, `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(a.line = k.n, a.line_spent, 0), k.spent_before, a.n IS NULL, a.period IS NULL,
 		r.root IS k.root AND r.account IS k.account, coalesce(s.charge, 0)
 		FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN keys AS r ON r.n = k.root
 		LEFT JOIN (SELECT k.root, sum(w.charge) AS charge FROM temp.verify_worked_off AS w JOIN keys AS k ON k.n = w.key GROUP BY k.root) AS s

@@ -49,7 +49,7 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 3`, main + `/3: it is not what`},
 		{`UPDATE requests SET charge = charge + 1 WHERE id = 'r05-rotated'`, `r05-rotated: the request was charged `},
 		{`UPDATE accounts SET credits = credits + 1 WHERE n = 1`, main + `: the account has `},
-		{`UPDATE accounts SET held = held + 1 WHERE n = 1`, main + `: the account has 20001 microcents on hold, its running requests hold 20000`},
+		{`UPDATE holds SET hold = hold + 1 WHERE n = 25`, `holds: there are 3 attempts of running requests that hold `},
 		{`UPDATE accounts SET tokens = 0 WHERE n = 1`, main + `: the account counts 0 tokens, its requests make `},
 		{`UPDATE keys SET spent = spent + 1 WHERE n = 1`, v.texts(`SELECT id FROM keys WHERE n = 1`)[0] + `: the key and those that replaced it count `},
 		{`UPDATE accounts SET state = 'suspended' WHERE n = 1`, main + `: its state is "suspended", the audit trail says "active"`},

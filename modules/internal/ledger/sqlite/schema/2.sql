@@ -20,6 +20,8 @@ DROP INDEX one_top_up;
 
 -- Requests that were settled before this moment may be without their detail.
 ALTER TABLE meta ADD COLUMN pruned_before INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE meta ADD COLUMN holds INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE meta ADD COLUMN held  INTEGER NOT NULL DEFAULT 0;
 
 CREATE TABLE accounts (
   n       INTEGER PRIMARY KEY, -- how the other tables name it; never shown
@@ -32,7 +34,6 @@ CREATE TABLE accounts (
   period     INTEGER CHECK (period >= 0),
   period_end INTEGER,
   credits INTEGER NOT NULL DEFAULT 0,
-  held    INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0),
   accrued INTEGER NOT NULL DEFAULT 0 CHECK (accrued BETWEEN 0 AND 999999),
   -- The head of the account's hash chain, its entry's number, and how many entries it has.
   head    BLOB NOT NULL CHECK (length(head) = 32),
@@ -46,12 +47,15 @@ CREATE TABLE accounts (
   waived        INTEGER NOT NULL DEFAULT 0,
   spent_before  INTEGER NOT NULL DEFAULT 0,
   tokens_before INTEGER NOT NULL DEFAULT 0,
-  waived_before INTEGER NOT NULL DEFAULT 0
+  waived_before INTEGER NOT NULL DEFAULT 0,
+  -- The line of keys (see keys.root) that paid last, and what it spent and its row does not say yet; NULL and 0 together.
+  line       INTEGER,
+  line_spent INTEGER NOT NULL DEFAULT 0 CHECK (line_spent >= 0)
 ) STRICT;
 CREATE INDEX periods ON accounts (plan, period_end);
 
-INSERT INTO accounts (id, name, plan, state, created, credits, held, accrued, head, entries)
-  SELECT id, name, plan, state, created, credits, 0, accrued, head, entries FROM accounts_1 ORDER BY created, id;
+INSERT INTO accounts (id, name, plan, state, created, credits, accrued, head, entries)
+  SELECT id, name, plan, state, created, credits, accrued, head, entries FROM accounts_1 ORDER BY created, id;
 
 CREATE TABLE keys (
   n       INTEGER PRIMARY KEY,
@@ -84,9 +88,10 @@ ALTER TABLE prices ADD COLUMN cost_output      INTEGER NOT NULL DEFAULT 0 CHECK 
 UPDATE prices SET cost_input = input, cost_cache_read = cache_read, cost_cache_write = cache_write, cost_output = output;
 
 -- The attempts of running requests. The first one's row has what is known of the request, and its hold; those of the others
--- repeat it, with a hold of 0. There are only as many as requests run, so nothing but their place names them.
+-- repeat it, with a hold of 0. There are only as many as requests run. What an account holds is the sum of its rows here, so that
+-- a hold writes nothing else; meta has how many rows there are and what they hold together.
 CREATE TABLE holds (
-  n             INTEGER PRIMARY KEY,
+  n             INTEGER NOT NULL,
   request       TEXT NOT NULL,
   seq           INTEGER NOT NULL,
   account       INTEGER NOT NULL,
@@ -99,8 +104,9 @@ CREATE TABLE holds (
   provider      TEXT NOT NULL,
   model         TEXT NOT NULL,
   price_version INTEGER NOT NULL,
-  created       INTEGER NOT NULL
-) STRICT;
+  created       INTEGER NOT NULL,
+  PRIMARY KEY (account, n)
+) STRICT, WITHOUT ROWID;
 
 -- Settled requests.
 CREATE TABLE requests (
@@ -218,11 +224,11 @@ INSERT INTO attempts (request, seq, route, provider, model, price_version, outco
 INSERT INTO waiting (provider, created, request, seq, route)
   SELECT t.provider, t.created, t.request, t.seq, t.route FROM attempts AS t JOIN requests AS r ON r.id = t.request
   WHERE t.outcome = 'unproven' AND r.pending;
-INSERT INTO holds (request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created)
-  SELECT t.request, t.seq, a.n, k.n, r.owner, r.endpoint, r.profile, iif(t.seq = 1, r.hold, 0), t.route, t.provider, t.model, t.price_version, t.created
+INSERT INTO holds (n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created)
+  SELECT row_number() OVER (ORDER BY t.created, t.request, t.seq), t.request, t.seq, a.n, k.n, r.owner, r.endpoint, r.profile, iif(t.seq = 1, r.hold, 0), t.route, t.provider, t.model, t.price_version, t.created
   FROM attempts_1 AS t JOIN requests_1 AS r ON r.id = t.request JOIN accounts AS a ON a.id = r.account JOIN keys AS k ON k.id = r.key
   WHERE r.state = 'held';
-UPDATE accounts SET held = h.hold FROM (SELECT account, sum(hold) AS hold FROM holds GROUP BY account) AS h WHERE h.account = accounts.n;
+UPDATE meta SET holds = h.n, held = h.hold FROM (SELECT count(*) AS n, coalesce(sum(hold), 0) AS hold FROM holds) AS h;
 -- Counters begin with what the journal and the requests say.
 UPDATE accounts SET spent = e.spent FROM (SELECT account, -sum(microcents) AS spent FROM entries WHERE kind = 'charge' GROUP BY account) AS e
   WHERE e.account = accounts.n;
