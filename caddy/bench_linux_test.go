@@ -29,6 +29,14 @@ func benchKinds() []benchKind {
 
 // The routes cost next to nothing, so that the trial credits last for any number of requests.
 const benchHCL = `
+plan "trial" {
+  requests_per_minute {
+    key     = 0
+    account = 0
+    address = 0
+  }
+}
+
 provider "upstream" {
   plugin = "openai"
   config {

@@ -201,11 +201,17 @@ func (g *gateway) call(t testing.TB, method, path string, in, out any) {
 	}
 }
 
-// account makes an account with credits and returns its key.
+// account makes an account with credits, on the plan that hcl has, and returns its key.
 func (g *gateway) account(t testing.TB, credits int64) string {
 	t.Helper()
+	return g.accountOn(t, "trial", credits)
+}
+
+// accountOn makes an account on a plan.
+func (g *gateway) accountOn(t testing.TB, plan string, credits int64) string {
+	t.Helper()
 	name := rand.Text()
-	g.call(t, "POST", "/fareway/accounts", map[string]any{"name": name}, nil)
+	g.call(t, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": plan}, nil)
 	g.call(t, "POST", "/fareway/credits", map[string]any{"account": name, "credits": credits}, nil)
 	var key struct{ Key string }
 	g.call(t, "POST", "/fareway/keys", map[string]any{"account": name, "name": name}, &key)
@@ -309,9 +315,18 @@ func tail(path string, lines int) string {
 }
 
 // hcl is a configuration with one provider of the fake service and one route. It costs 300 microcents a token
-// of input and 1,500 a token of output (the examples' $3 and $15 for a million).
+// of input and 1,500 a token of output (the examples' $3 and $15 for a million). Its plan, which the account
+// "trial" is on, too, is as fast as the machine.
 func hcl(up *upstream.Server) string {
 	return fmt.Sprintf(`
+plan "trial" {
+  requests_per_minute {
+    key     = 0
+    account = 0
+    address = 0
+  }
+}
+
 provider "up" {
   plugin = "openai"
   config {

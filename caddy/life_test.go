@@ -77,7 +77,7 @@ func TestReload(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(g.Dir, "gateway.hcl"), []byte(hcl(up)+"\nrout \"small\" {}\n"), 0o600))
 	out, err = reload("--force")
 	require.Error(t, err)
-	require.Contains(t, out, "gateway.hcl:22:1", "%s", out)
+	require.Contains(t, out, "gateway.hcl:30:1", "%s", out)
 	require.Contains(t, out, "Did you mean")
 	g.call(t, "GET", "/fareway/status", nil, &status)
 	require.EqualValues(t, 2, status.Generation)

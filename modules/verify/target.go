@@ -25,7 +25,7 @@ type Limits struct {
 	Parallel  int           // requests at a time, after the checks of money
 }
 
-// DefaultLimits are generous for an ordinary deployment: a run needs about 800 requests, of which about 250
+// DefaultLimits are generous for an ordinary deployment: a run needs about 800 requests, of which about 170
 // are charged.
 var DefaultLimits = Limits{Requests: 2000, Credits: 100, Allowance: 512, Timeout: 2 * time.Minute, Parallel: 4}
 
