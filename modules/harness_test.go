@@ -167,8 +167,8 @@ type setup struct {
 	Settings  string            // more of them, as HCL
 	Clock     *clock            // nil: the wall's
 	Patience  time.Duration     // with the ledger; 0: the engine's own
-	// Data is a data folder that another gateway left, with the account "acme"; "" for an empty one.
-	Data string
+	// Data is a data folder that another gateway left, with the account "acme", whose key is Key; "" for an empty one.
+	Data, Key string
 }
 
 // boundless is the limiter of tests that are about something else: all their requests come from one address.
@@ -248,7 +248,7 @@ func start(t testing.TB, s setup) *service {
 	} else {
 		sv.Account, err = e.Store().Account(ctx, "acme")
 		require.NoError(t, err)
-		sv.Key = sv.NewKey(sv.Account, "another")
+		sv.Key = s.Key
 	}
 
 	t.Cleanup(func() {

@@ -51,7 +51,9 @@ type faultyEnd struct{ families.Encoder }
 
 func (faultyEnd) AppendEnd([]byte, families.End) []byte { panic("a fault at the end") }
 
-func (faultyEnd) AppendReply([]byte, *llm.Reply, families.End) []byte { panic("a fault with the reply") }
+func (faultyEnd) AppendReply([]byte, *llm.Reply, families.End) []byte {
+	panic("a fault with the reply")
+}
 
 // TestServiceFailure proves what a fault of the service itself does.
 func TestServiceFailure(t *testing.T) {
