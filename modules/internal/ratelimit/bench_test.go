@@ -92,15 +92,21 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkAddresses counts one request of each of a million addresses, and says what an address takes.
+// BenchmarkAddresses counts one request of each of a million addresses, and of more than there is room for, and says
+// what an address takes, and all.
 func BenchmarkAddresses(b *testing.B) {
-	const million = 1_000_000
+	for _, millions := range []uint32{1, 4} {
+		b.Run(strconv.Itoa(int(millions))+" million", func(b *testing.B) { addresses(b, millions*1_000_000) })
+	}
+}
+
+func addresses(b *testing.B, count uint32) {
 	for range b.N {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		m := ratelimit.NewMemory(ratelimit.Options{})
-		for n := range uint32(million) {
+		for n := range count {
 			_, _ = m.Take(context.Background(), []ratelimit.Ask{numbered(n)})
 		}
 		runtime.GC()
@@ -108,7 +114,9 @@ func BenchmarkAddresses(b *testing.B) {
 		u := m.Usage()
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(u.Addresses), "B/address")
 		b.ReportMetric(float64(u.Bytes)/float64(u.Addresses), "reckoned-B/address")
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
 		b.ReportMetric(float64(u.Evicted), "evicted")
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/million, "ns/address")
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/address")
+		runtime.KeepAlive(m)
 	}
 }
