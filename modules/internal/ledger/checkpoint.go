@@ -50,6 +50,7 @@ func (h *Heads) Seal(c Checkpoint) Checkpoint {
 type Digest [32]byte
 
 func (d Digest) String() string               { return hex.EncodeToString(d[:]) }
+// MarshalText implements encoding.TextMarshaler.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

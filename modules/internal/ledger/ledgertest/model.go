@@ -20,7 +20,6 @@ type model struct {
 	owners   []*owner
 	facts    []fact // in their order
 	requests []*request
-	pruned   int
 }
 
 // fact is something that moved an account's money or counters.

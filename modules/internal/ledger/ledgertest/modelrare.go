@@ -272,17 +272,17 @@ func (r *run) closeUnproven() {
 }
 
 // close closes the attempts that wait and began before then, and says how many.
-func (q *request) close(before time.Time) (closed int) {
-	if !q.Pending {
+func (r *request) close(before time.Time) (closed int) {
+	if !r.Pending {
 		return 0
 	}
-	for i := range q.Attempts {
-		if a := &q.Attempts[i]; waits(*a) && a.Created.Before(before) {
+	for i := range r.Attempts {
+		if a := &r.Attempts[i]; waits(*a) && a.Created.Before(before) {
 			a.Outcome = ledger.Closed
 			closed++
 		}
 	}
-	q.Pending = q.waits()
+	r.Pending = r.waits()
 	return closed
 }
 

@@ -12,24 +12,32 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
-// childLedger names the ledger that this executable, started again, works on until it is killed.
-const childLedger = "FAREWAY_TEST_LEDGER"
+// childLedger names the ledger that this executable, started again, works on until it is killed. childClock is where
+// its clock begins.
+const (
+	childLedger = "FAREWAY_TEST_LEDGER"
+	childClock  = "FAREWAY_TEST_CLOCK"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childLedger); path != "" {
-		if err := work(path); err != nil {
+		if err := work(path, os.Getenv(childClock)); err != nil {
 			fmt.Println("error", err)
 			os.Exit(1)
 		}
 		return
+	}
+	if err := installVFS(); err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -39,36 +47,34 @@ const (
 	cycles  = 6 // children killed
 )
 
-// work holds, settles and tops up without end, and prints each thing once the ledger has acknowledged it. It
-// ends when its standard input does, so that it does not outlive the test.
-func work(path string) error {
+// work does the workload without end, and prints each thing once the ledger has answered it. It ends when its standard
+// input does, so that it does not outlive the test.
+func work(path, begin string) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	ctx := context.Background()
-	s, err := Open(Options{Path: path, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
+	var clock atomic.Int64
+	var start int64
+	if _, err := fmt.Sscan(begin, &start); err != nil {
 		return err
 	}
-	account, err := s.Account(ctx, "main")
-	if err != nil {
-		return err
-	}
-	var keys []ledger.Key
-	err = s.Keys(ctx, account.ID, func(k ledger.Key) error { keys = append(keys, k); return nil })
-	if err != nil {
-		return err
-	}
-	version, err := s.PriceVersion(ctx, "route", prices(1), prices(1))
+	clock.Store(start)
+	var mu sync.Mutex
+	boot := fmt.Sprintf("boot%d", os.Getpid())
+	w, err := newWorkload(path, boot, &clock, func(f fact) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Println(f)
+	})
 	if err != nil {
 		return err
 	}
 	errs := make(chan error)
-	for w := range workers {
+	for worker := range workers {
 		go func() {
-			for i := 0; ; i++ {
-				if err := round(s, account.ID, keys[0].ID, version, fmt.Sprintf("%s-%d-%d", s.opts.BootID, w, i)); err != nil {
+			for n := 0; ; n++ {
+				if err := w.round(context.Background(), worker, n, requestID(boot, worker, n)); err != nil {
 					errs <- err
 					return
 				}
@@ -78,100 +84,90 @@ func work(path string) error {
 	return <-errs
 }
 
-func round(s *Store, account, key string, version int64, id string) error {
-	ctx := context.Background()
-	if rand.IntN(4) == 0 {
-		if _, _, err := s.AddCredit(ctx, ledger.Credit{Account: account, Credits: 1, Reference: id}); err != nil {
-			return err
-		}
-		fmt.Println("credit", id)
-	}
-	_, err := s.Hold(ctx, ledger.Hold{
-		Request: id, Account: account, Key: key, Endpoint: "chat", Profile: "max", Microcents: 3_000_000,
-		Attempt: ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m", PriceVersion: version},
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Println("hold", id)
-	c, err := s.Settle(ctx, ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
-		{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(1 + rand.Int64N(2_999_999))}},
-	}})
-	if err != nil {
-		return err
-	}
-	fmt.Println("settle", id, c.Microcents)
-	return nil
-}
-
-// acknowledged is what all children together were told.
-type acknowledged struct {
-	credits map[string]bool
-	holds   map[string]bool
-	charges map[string]int64
-}
-
-func (a *acknowledged) read(t *testing.T, line string) {
-	var kind, id string
-	var microcents int64
-	n, _ := fmt.Sscan(line, &kind, &id, &microcents)
-	switch {
-	case kind == "credit" && n == 2:
-		a.credits[id] = true
-	case kind == "hold" && n == 2:
-		a.holds[id] = true
-	case kind == "settle" && n == 3:
-		a.charges[id] = microcents
-	default:
-		require.Fail(t, "the child said", line)
-	}
-}
-
+// TestKilledAtAnyMoment kills the process in the middle of everything that a ledger does, again and again on the same
+// ledger, and looks for what it had answered.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fareway.db")
-	s := openStore(t, func(o *Options) { o.Path = path })
-	account, err := s.CreateAccount(t.Context(), "main", "")
+	var clock atomic.Int64
+	clock.Store(workStart.UnixNano())
+	w, err := newWorkload(path, "parent", &clock, func(fact) {})
 	require.NoError(t, err)
-	_, err = s.CreateKey(t.Context(), account.ID, "laptop", [32]byte{1}, "abcd", ledger.KeyChange{})
-	require.NoError(t, err)
-	const start = 100_000
-	_, _, err = s.AddCredit(t.Context(), ledger.Credit{Account: account.ID, Credits: start})
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
+	require.NoError(t, w.store.Close())
 
-	told := acknowledged{credits: map[string]bool{}, holds: map[string]bool{}, charges: map[string]int64{}}
+	var told []fact
 	for cycle := range cycles {
-		runAndKill(t, path, 50+rand.IntN(400), &told)
+		lines := runAndKill(t, path, clock.Load(), 50+rand.IntN(600))
+		told = append(told, lines...)
+		for _, f := range lines {
+			if f.what == "period" { // the next child's clock goes on from there
+				clock.Store(max(clock.Load(), f.number))
+			}
+		}
 
 		b, err := OpenBooks(t.Context(), path)
 		require.NoError(t, err)
 		r, err := b.Verify(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, b.Close())
-		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+		require.True(t, r.OK, "before anyone opens it to write: %s: %s", r.Entry, r.Problem)
 		require.LessOrEqual(t, r.Holds, int64(workers))
-		s := openStore(t, func(o *Options) { o.Path = path })
-		_, err = s.Recover(t.Context())
-		require.NoError(t, err)
-		r, err = s.Verify(t.Context())
-		require.NoError(t, err)
-		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
-		require.Zero(t, r.Holds, "the holds of the dead are released")
+		require.NoError(t, b.Close())
 
-		// Whatever was done without its word having got out is at most one thing a worker and cycle.
-		silent := int64(workers * (cycle + 1))
-		require.InDelta(t, int64(len(told.holds)), r.Requests, float64(silent))
+		s := openStore(t, func(o *Options) { o.Path, o.BootID, o.Terms = path, fmt.Sprint("after", cycle), nil })
+		spooled := spool(t, s, told, cycle%2 == 0)
+		n, err := s.Recover(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, r.Holds-spooled, n)
+		left, err := look(t.Context(), s)
+		require.NoError(t, err)
+		require.Empty(t, left.held, "the holds of the dead are released")
+		for _, f := range told {
+			require.NoError(t, left.has(f))
+		}
+		require.NoError(t, left.consistent())
+		require.InDelta(t, count(told, "hold"), len(left.requests), float64(workers*(cycle+1)), "what was done without a word is at most one thing a worker")
 		require.NoError(t, s.Close())
 	}
-	balanced(t, path, account.ID, start, &told)
 }
 
-// runAndKill starts a child on the ledger, reads so many lines, and kills it in the middle of its work. What
-// it had written by then is read to the end.
-func runAndKill(t *testing.T, path string, lines int, told *acknowledged) {
+func count(told []fact, what string) (n int) {
+	for _, f := range told {
+		if f.what == what {
+			n++
+		}
+	}
+	return n
+}
+
+// spool repeats the settlements of all requests, as a process does with those that its predecessor left in the spool,
+// or of those only that were answered. It returns how many of them were running.
+func spool(t *testing.T, s *Store, told []fact, everything bool) (running int64) {
+	before, err := look(t.Context(), s)
+	require.NoError(t, err)
+	for _, f := range told {
+		if f.what != "hold" && f.what != "settle" || f.what == "hold" && !everything {
+			continue
+		}
+		if before.held[f.id] {
+			running++
+			delete(before.held, f.id)
+		}
+		c, err := s.Settle(t.Context(), settlement(f.id))
+		require.NoError(t, err, "a hold that was answered is there")
+		if r := before.requests[f.id]; r == nil || r.reason == "ok" {
+			require.GreaterOrEqual(t, c.Microcents+c.Waived, amount(f.id, 1))
+		} else {
+			require.Equal(t, r.charged, c.Microcents+c.Waived, "what was recovered is charged by receipts only")
+		}
+	}
+	return running
+}
+
+// runAndKill starts a child on the ledger, reads so many lines, and kills it in the middle of its work. What it had
+// written by then is read to the end.
+func runAndKill(t *testing.T, path string, clock int64, lines int) (told []fact) {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childLedger+"="+path)
+	child.Env = append(os.Environ(), childLedger+"="+path, fmt.Sprintf("%s=%d", childClock, clock))
 	stdin, err := child.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := child.StdoutPipe()
@@ -192,7 +188,9 @@ func runAndKill(t *testing.T, path string, lines int, told *acknowledged) {
 		if err != nil {
 			break // a line that is not whole was not told
 		}
-		told.read(t, strings.TrimSpace(line))
+		f, err := readFact(strings.TrimSpace(line))
+		require.NoError(t, err, "the child said %s", line)
+		told = append(told, f)
 		switch n {
 		case lines / 2:
 			_, err := Open(Options{Path: path})
@@ -203,34 +201,5 @@ func runAndKill(t *testing.T, path string, lines int, told *acknowledged) {
 		}
 	}
 	require.ErrorContains(t, child.Wait(), "killed")
-}
-
-// balanced checks that everything acknowledged is there once, and that the account is the sum of it.
-func balanced(t *testing.T, path, account string, start int64, told *acknowledged) {
-	s := openStore(t, func(o *Options) { o.Path = path })
-	var charged int64
-	for id := range told.holds {
-		c, err := s.Settle(t.Context(), ledger.Settlement{Request: id})
-		require.NoError(t, err, "a hold that was acknowledged is there")
-		charged += c.Microcents
-		if want, ok := told.charges[id]; ok {
-			require.Equal(t, want, c.Microcents, "a settlement that was acknowledged is there")
-			require.False(t, c.Pending)
-		}
-	}
-	for id := range told.credits {
-		_, applied, err := s.AddCredit(t.Context(), ledger.Credit{Account: account, Credits: 1, Reference: id})
-		require.NoError(t, err)
-		require.False(t, applied, "a top-up that was acknowledged is there")
-	}
-	a, err := s.Account(t.Context(), account)
-	require.NoError(t, err)
-	b := a.Balance
-	require.Zero(t, b.Held)
-	// A settlement follows a hold that was told, so all charges are known. Top-ups whose word did not get
-	// out are at most one a worker and cycle.
-	silent := b.Net() - (start+int64(len(told.credits)))*ledger.MicrocentsPerCredit + charged
-	require.Zero(t, silent%ledger.MicrocentsPerCredit, "charges are exact")
-	require.GreaterOrEqual(t, silent, int64(0))
-	require.LessOrEqual(t, silent, int64(cycles*workers*ledger.MicrocentsPerCredit))
+	return told
 }
