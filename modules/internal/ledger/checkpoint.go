@@ -49,7 +49,8 @@ func (h *Heads) Seal(c Checkpoint) Checkpoint {
 // Digest is a SHA-256 that reads as hexadecimal.
 type Digest [32]byte
 
-func (d Digest) String() string               { return hex.EncodeToString(d[:]) }
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
 // MarshalText implements encoding.TextMarshaler.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
