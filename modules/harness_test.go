@@ -101,6 +101,9 @@ type service struct {
 
 	Account ledger.Account
 	Key     string // of Account, which has 1,000,000 credits unless the test says otherwise
+
+	// Unfinished: the test leaves the ledger as the next gateway is to find it.
+	Unfinished bool
 }
 
 // route is a route block of the configuration; the zero values are E-notation's standard route of
@@ -256,7 +259,9 @@ func start(t testing.TB, s setup) *service {
 		server.Close()
 		e.Drain()
 		// Not require: a FailNow after parallel subtests would hide what failed.
-		sv.checkLedger(t)
+		if !sv.Unfinished {
+			sv.checkLedger(t)
+		}
 		sv.checkSlots(t)
 		sv.checkGoroutines(t)
 		e.Retire(e.Current())
