@@ -114,6 +114,9 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		requests: newSlots(nil),
 	}
 	e.attempts = newSlots(e.metrics.running)
+	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
+		e.metrics.watchLimiter(m.Usage)
+	}
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	logger := slog.New(e.log)
 	e.plans = newPlans(logger)

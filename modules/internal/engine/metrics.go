@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 // Metrics are the gateway's collectors. They live as long as the engine and are registered anew at each
@@ -26,6 +28,7 @@ type Metrics struct {
 	unproven      *prometheus.GaugeVec
 	receipts      *prometheus.CounterVec
 	limited       *prometheus.CounterVec
+	limiter       []prometheus.Collector // of a limiter that tells what it holds
 	spooled       prometheus.Gauge
 }
 
@@ -83,9 +86,9 @@ func newMetrics() *Metrics {
 
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
+	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
 		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts, m.limited, m.spooled}
+		m.unproven, m.receipts, m.limited, m.spooled}, m.limiter...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -119,6 +122,18 @@ func (m *Metrics) UpstreamError(route, kind string) {
 
 func (m *Metrics) running(route string, attempts int64) {
 	m.attempts.WithLabelValues(route).Set(float64(attempts))
+}
+
+// watchLimiter makes collectors of what a limiter in memory holds.
+func (m *Metrics) watchLimiter(usage func() ratelimit.Usage) {
+	m.limiter = []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fareway_limiter_addresses", Help: "Addresses whose requests of the last minute are counted."},
+			func() float64 { return float64(usage().Addresses) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fareway_limiter_evicted_total", Help: "Addresses whose requests were forgotten before their minute was over, for there were too many."},
+			func() float64 { return float64(usage().Evicted) }),
+	}
 }
 
 func (m *Metrics) limitReached(reason string) { m.limited.WithLabelValues(reason).Inc() }
