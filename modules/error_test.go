@@ -37,6 +37,7 @@ func failBoth(t testing.TB, c *caller, sh shape, status int, fields ...string) w
 func TestNoVisibleAnswer(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
+	special := startScripted(t, setup{Routes: specialRoutes})
 	reasoned := func(output int64, finish string) upstream.Reply {
 		return script(used(10, output), finish, upstream.Reasoning("hm, hm"))
 	}
@@ -66,6 +67,15 @@ func TestNoVisibleAnswer(t *testing.T) {
 			e := failBoth(t, c, sh, 502, allowanceField(sh, 50))
 			require.Equal(t, "no_visible_answer", e.Code)
 			require.Contains(t, e.Message, "the max_tokens budget (50)")
+		})
+		t.Run("ERR-27 GAP-40 an allowance that was raised is not the client's own "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := special.rich(t)
+			c.Answers(reasoned(4096, "stop"))
+			a := c.Post(sh.Path, sh.Body(drawing, allowanceField(sh, 50)))
+			requireError(t, sh, a, 502, "no_visible_answer")
+			require.EqualValues(t, 4096, c.Sent(t)["max_tokens"])
+			require.NotContains(t, errorOf(t, sh, a).Message, "max_tokens")
 		})
 		t.Run("ERR-27 no limit of the client's "+sh.Name, func(t *testing.T) {
 			t.Parallel()

@@ -119,6 +119,16 @@ func TestFallback(t *testing.T) {
 			c.AnswersBy(byRoute(upstream.Reply{Steps: []upstream.Step{upstream.Text("Not this. "), upstream.Cut()}}, answered))
 			require.Equal(t, "Hello", outcomeOf(t, sh, c.Ask(sh, askForCalls(sh))).Text)
 		})
+		t.Run("STOP-26 STOP-32 no other route once a stop sequence has matched "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.AnswersBy(byRoute(upstream.Reply{Steps: []upstream.Step{upstream.Text("END b"), upstream.Cut()}}, answered))
+			requireError(t, sh, c.Ask(sh, stopField(sh, "END"), askForCalls(sh)), 502, "upstream_error")
+			require.Equal(t, "stream_error", c.Stream(t, sh, stopField(sh, "END")).Error.Code)
+			for _, req := range c.Seen() {
+				require.Equal(t, "first", req.Model)
+			}
+		})
 		t.Run("GAP-39 all at capacity "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
@@ -145,6 +155,28 @@ func TestFallbackBudget(t *testing.T) {
 			require.Equal(t, int64(1_000_000-900_000), c.Net())
 			require.Len(t, c.Seen(), 1)
 			require.Zero(t, c.Balance().Held)
+		})
+	}
+}
+
+// TestFallbackOfLongPrompts: what was too long for a route is only tried on one with a larger window.
+func TestFallbackOfLongPrompts(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Routes: []route{
+		{Name: "first", Window: 50_000, Quality: 0.9}, {Name: "equal", Window: 50_000, Quality: 0.8},
+		{Name: "smaller", Window: 40_000, Quality: 0.7}, {Name: "larger", Window: 100_000, Quality: 0.1},
+	}})
+	for _, sh := range shapes {
+		t.Run("GAP-96 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.AnswersBy(byRoute(upstream.Refuse(upstream.ContextLength()), hello))
+			outcomeOf(t, sh, c.Ask(sh))
+			var models []string
+			for _, req := range c.Seen() {
+				models = append(models, req.Model)
+			}
+			require.Equal(t, []string{"first", "larger"}, models)
 		})
 	}
 }
