@@ -75,7 +75,7 @@ func (b *books) Keys(ctx context.Context, account string, each func(ledger.Key) 
 
 // Plans implements ledger.Books, in alphabetical order.
 func (b *books) Plans(ctx context.Context) (plans []string, err error) {
-	err = b.list(ctx, "plans", func(conn *sqlite.Conn) error {
+	err = b.brief(ctx, "plans", func(conn *sqlite.Conn) error {
 		// Of the index on plans only the first of each is read: there are a million accounts and a few plans.
 		return run(conn, `WITH RECURSIVE used(plan) AS (
 			SELECT min(plan) FROM accounts WHERE plan > ''

@@ -46,7 +46,7 @@ func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 // so what is true of the first so many stays true. Only the checkpoint's row goes through the writer.
 func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 	var last, next ledger.Checkpoint
-	err := s.list(ctx, "read_heads", func(conn *sqlite.Conn) (err error) {
+	err := s.chore(ctx, "read_heads", func(conn *sqlite.Conn) (err error) {
 		if last, err = newestCheckpoint(conn); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -30,14 +31,19 @@ type books struct {
 	// own: an export to somebody who reads slowly takes none from those who admit requests.
 	brief source
 
-	lists  chan struct{} // one for each list that runs
-	ctx    context.Context
-	cancel context.CancelFunc
+	lists   chan struct{} // one for each list that runs
+	chores  chan struct{} // the same for the gateway's own
+	ctx     context.Context
+	cancel  context.CancelFunc
+	closing sync.Once
 }
 
 // newBooks reads the ledger at path, which exists. brief may be nil: then brief reads are lists, too.
 func newBooks(path string, busy time.Duration, observe func(string, time.Duration, int), brief source) *books {
-	b := &books{path: path, busy: busy, observe: observe, brief: brief, lists: make(chan struct{}, maxLists)}
+	b := &books{
+		path: path, busy: busy, observe: observe, brief: brief,
+		lists: make(chan struct{}, maxLists), chores: make(chan struct{}, 1),
+	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	if brief == nil {
 		b.brief = b.list
@@ -48,13 +54,27 @@ func newBooks(path string, busy time.Duration, observe func(string, time.Duratio
 // close ends the lists that run, with ErrUnavailable, and lets no more begin.
 func (b *books) close() {
 	b.cancel()
-	for range maxLists {
-		b.lists <- struct{}{}
-	}
+	b.closing.Do(func() {
+		for _, places := range []chan struct{}{b.lists, b.chores} {
+			for range cap(places) {
+				places <- struct{}{}
+			}
+		}
+	})
 }
 
-// list runs an operation on a connection of its own, in one snapshot.
-func (b *books) list(ctx context.Context, operation string, fn func(*sqlite.Conn) error) (err error) {
+// list runs an operation for somebody who may read slowly.
+func (b *books) list(ctx context.Context, operation string, fn func(*sqlite.Conn) error) error {
+	return b.apart(ctx, b.lists, operation, fn)
+}
+
+// chore runs an operation of the gateway's own, which waits for no list.
+func (b *books) chore(ctx context.Context, operation string, fn func(*sqlite.Conn) error) error {
+	return b.apart(ctx, b.chores, operation, fn)
+}
+
+// apart runs an operation on a connection of its own, in one snapshot.
+func (b *books) apart(ctx context.Context, places chan struct{}, operation string, fn func(*sqlite.Conn) error) (err error) {
 	start := time.Now()
 	defer func() { b.observe(operation, time.Since(start), 0) }()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -64,11 +84,11 @@ func (b *books) list(ctx context.Context, operation string, fn func(*sqlite.Conn
 		return gaveUp(ctx)
 	}
 	select {
-	case b.lists <- struct{}{}:
+	case places <- struct{}{}:
 	case <-ctx.Done():
 		return gaveUp(ctx)
 	}
-	defer func() { <-b.lists }()
+	defer func() { <-places }()
 
 	conn, err := openReader(b.path, b.busy)
 	if err != nil {
@@ -80,7 +100,10 @@ func (b *books) list(ctx context.Context, operation string, fn func(*sqlite.Conn
 		}
 	}()
 	conn.SetInterrupt(ctx.Done())
-	err = snapshot(conn, fn)
+	err = run(conn, `BEGIN`, nil) // never committed: there is nothing to commit but temporary tables
+	if err == nil {
+		err = fn(conn)
+	}
 	var own *passed
 	switch {
 	case errors.As(err, &own):
@@ -92,14 +115,6 @@ func (b *books) list(ctx context.Context, operation string, fn func(*sqlite.Conn
 }
 
 var errClosed = errors.New("it is closed")
-
-// snapshot runs fn in a transaction that is never committed: there is nothing to commit but temporary tables.
-func snapshot(conn *sqlite.Conn, fn func(*sqlite.Conn) error) (err error) {
-	if err := run(conn, `BEGIN`, nil); err != nil {
-		return err
-	}
-	return fn(conn) // the connection is closed next, and that ends the transaction
-}
 
 func openReader(path string, busy time.Duration) (*sqlite.Conn, error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
@@ -156,6 +171,9 @@ func OpenBooks(ctx context.Context, path string) (*BooksFile, error) {
 		}
 		return nil
 	})
+	if sqlite.ErrCode(err) == sqlite.ResultNotADB {
+		err = fmt.Errorf("%w: the file is not an SQLite database", ErrVersion)
+	}
 	if err != nil {
 		return fail(err)
 	}

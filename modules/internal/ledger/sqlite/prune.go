@@ -44,7 +44,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 // prunable are the ids of the next requests after one that can be removed. Ids begin with the time, and yet nobody
 // promises it, so each call reads on to where it finds as many as it looks for.
 func (s *Store) prunable(ctx context.Context, before int64, after string) (ids []string, err error) {
-	err = s.list(ctx, "find_prunable", func(conn *sqlite.Conn) error {
+	err = s.chore(ctx, "find_prunable", func(conn *sqlite.Conn) error {
 		return run(conn, `SELECT r.id FROM requests AS r WHERE r.id > ?2 AND `+prunable+` ORDER BY r.id LIMIT ?3`,
 			func(row *sqlite.Stmt) error {
 				ids = append(ids, row.ColumnText(0))
