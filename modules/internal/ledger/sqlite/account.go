@@ -121,15 +121,26 @@ func readAccount(conn *sqlite.Conn, id string) (a *account, err error) {
 	return a, err
 }
 
-// scanLine reads four columns from col on.
+// scanLine reads four columns from col on: the root, the cap, and what was spent ever and before the period.
 func scanLine(row *sqlite.Stmt, col int) *line {
 	return &line{
 		root:   row.ColumnInt64(col),
 		cap:    row.ColumnInt64(col + 1),
 		spent:  row.ColumnInt64(col + 2),
-		row:    row.ColumnInt64(col + 2),
 		before: row.ColumnInt64(col + 3),
 	}
+}
+
+// keep remembers a line of the account, which has just been read.
+func (a *account) keep(l *line) {
+	if a.lines == nil {
+		a.lines = make(map[int64]*line)
+	}
+	l.of, l.row = a, l.spent
+	if l.root == a.payer {
+		l.row -= a.owed
+	}
+	a.lines[l.root] = l
 }
 
 // line finds a line of keys of the account.
@@ -138,7 +149,8 @@ func (a *account) line(conn *sqlite.Conn, root int64) (*line, error) {
 		return l, nil
 	}
 	var l *line
-	err := run(conn, `SELECT n, spend_cap, spent, spent_before FROM keys WHERE n = ?`, func(row *sqlite.Stmt) error {
+	err := run(conn, `SELECT r.n, r.spend_cap, r.spent + iif(a.line = r.n, a.line_spent, 0), r.spent_before
+		FROM keys AS r JOIN accounts AS a ON a.n = r.account WHERE r.n = ?`, func(row *sqlite.Stmt) error {
 		l = scanLine(row, 0)
 		return nil
 	}, root)
@@ -148,14 +160,7 @@ func (a *account) line(conn *sqlite.Conn, root int64) (*line, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: the first key of a line, number %d", ledger.ErrNotFound, root)
 	}
-	if a.lines == nil {
-		a.lines = make(map[int64]*line)
-	}
-	l.of = a
-	if root == a.payer {
-		l.spent += a.owed
-	}
-	a.lines[root] = l
+	a.keep(l)
 	return l, nil
 }
 

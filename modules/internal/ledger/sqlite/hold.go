@@ -27,7 +27,7 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err := checkHold(h); err != nil {
 		return none, err
 	}
-	a, err := t.account(h.Account)
+	a, err := t.payer(h.Account, h.Key)
 	if err != nil {
 		return none, err
 	}
@@ -148,7 +148,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 	}
 	overdue := false
 	err := s.read(ctx, "check", func(conn *sqlite.Conn) error {
-		a, l, err := findPayer(conn, account, key)
+		a, _, l, err := findPayer(conn, account, key)
 		if err != nil {
 			return err
 		}
@@ -176,16 +176,18 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 	return nil
 }
 
-// findPayer reads an account and the line of one of its keys, at one moment.
-func findPayer(conn *sqlite.Conn, accountID, key string) (a *account, l *line, err error) {
-	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(a.line = r.n, a.line_spent, 0), r.spent_before
-		FROM accounts AS a JOIN keys AS k ON k.account = a.n JOIN keys AS r ON r.n = k.root WHERE a.id = ? AND k.id = ?`,
+// findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the only
+// one to be looked for by its text.
+func findPayer(conn *sqlite.Conn, accountID, keyID string) (a *account, k keyRef, l *line, err error) {
+	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(a.line = r.n, a.line_spent, 0), r.spent_before, k.n
+		FROM keys AS k CROSS JOIN accounts AS a ON a.n = k.account CROSS JOIN keys AS r ON r.n = k.root WHERE k.id = ? AND +a.id = ?`,
 		func(row *sqlite.Stmt) error {
 			a, l = scanRow(row), scanLine(row, accountWidth)
+			k = keyRef{n: row.ColumnInt64(accountWidth + 4), account: a.n, root: l.root}
 			return nil
-		}, accountID, key)
+		}, keyID, accountID)
 	if err == nil && a == nil {
-		err = fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, key, accountID)
+		err = fmt.Errorf("%w: key %q of account %q", ledger.ErrNotFound, keyID, accountID)
 	}
-	return a, l, err
+	return a, k, l, err
 }

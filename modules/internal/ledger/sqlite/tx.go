@@ -2,11 +2,14 @@ package sqlite
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // statements are those of every request, prepared once for the writer's connection.
@@ -91,6 +94,22 @@ func (t *tx) account(id string) (*account, error) {
 		t.accounts.put(id, a)
 	}
 	return a, t.endPeriods(a)
+}
+
+// payer is account for a request: it reads the account's key and the key's line with it, which the request needs, too.
+func (t *tx) payer(id, key string) (*account, error) {
+	if _, ok := t.accounts.get(id); !ok {
+		a, k, l, err := findPayer(t.conn, id, key)
+		switch {
+		case err == nil:
+			a.keep(l)
+			t.accounts.put(id, a)
+			t.keys.put(key, k)
+		case !errors.Is(err, ledger.ErrNotFound):
+			return nil, err
+		}
+	}
+	return t.account(id)
 }
 
 // line finds the line of keys of a key.
