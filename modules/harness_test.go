@@ -42,6 +42,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm/settings"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest/later"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -62,6 +63,15 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// newLater makes a provider openai that proves later what it used.
+func newLater() provider.Provider {
+	return later.New(func(baseURL string) provider.Provider {
+		inner := new(openai.OpenAI)
+		inner.Settings().(*openai.Settings).BaseURL = baseURL
+		return inner
+	})
 }
 
 func builtin(plugin string) ([]string, bool) {

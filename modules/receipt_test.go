@@ -2,6 +2,7 @@ package modules_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/providertest/later"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -16,17 +18,19 @@ import (
 // so fast that the gateway asks for receipts all the time.
 type provenLater struct {
 	*scripted
-	*desk
+	*later.Desk
 }
 
 func startLater(t testing.TB, s setup) provenLater {
 	t.Helper()
-	d := newDesk(t)
-	s.Plugin, s.Settings = "later", fmt.Sprintf("desk = %q", d.server.URL)
+	desk := later.NewDesk()
+	server := httptest.NewServer(desk)
+	t.Cleanup(server.Close)
+	s.Plugin, s.Settings = "later", fmt.Sprintf("desk = %q", server.URL)
 	if s.Clock == nil {
 		s.Clock = newClock(500)
 	}
-	return provenLater{startScripted(t, s), d}
+	return provenLater{startScripted(t, s), desk}
 }
 
 // record waits for what the ledger has of a request to be as wanted.
@@ -62,7 +66,7 @@ func TestReceipts(t *testing.T) {
 
 			request := o.Header.Get("X-Request-Id")
 			attempt := ledger.AttemptID(request, 1)
-			g.Asked(t, attempt, 2) // in vain
+			require.NoError(t, g.Asked(within(t), attempt, 2)) // in vain
 			g.HandOut(attempt)
 			r := g.record(t, request, proven)
 			require.EqualValues(t, helloCost, r.Microcents)
