@@ -46,15 +46,17 @@ type tried struct {
 	receipt         *int64 // when it came
 }
 
+const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
+	t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
+	r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
+	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry
+	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
+
 // eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it is
 // given. where narrows requests AS r.
 func eachDetail(conn *sqlite.Conn, where string, each func(*detail) error, args ...any) error {
 	var d detail
-	err := run(conn, `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
-		t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
-		r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
-		r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry
-		FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `+where+` ORDER BY r.id, t.seq`,
+	err := run(conn, selectDetails+where+` ORDER BY r.id, t.seq`,
 		func(row *sqlite.Stmt) error {
 			id := row.ColumnText(0)
 			if id != d.id {

@@ -12,7 +12,8 @@ const (
 	// pruneBatch is how many requests one transaction removes: those of others wait for it.
 	pruneBatch = 256
 	// prunable is a condition on requests AS r.
-	prunable = `NOT r.pending AND r.settled < ?1`
+	prunable       = `NOT r.pending AND r.settled < ?1`
+	selectPrunable = `SELECT r.id FROM requests AS r WHERE r.id > ?2 AND ` + prunable + ` ORDER BY r.id LIMIT ?3`
 )
 
 // Prune implements ledger.Store. What the requests of a key came to is kept, so that Verify can still recompute the
@@ -45,7 +46,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (requests int64, er
 // promises it, so each call reads on to where it finds as many as it looks for.
 func (s *Store) prunable(ctx context.Context, before int64, after string) (ids []string, err error) {
 	err = s.chore(ctx, "find_prunable", func(conn *sqlite.Conn) error {
-		return run(conn, `SELECT r.id FROM requests AS r WHERE r.id > ?2 AND `+prunable+` ORDER BY r.id LIMIT ?3`,
+		return run(conn, selectPrunable,
 			func(row *sqlite.Stmt) error {
 				ids = append(ids, row.ColumnText(0))
 				return nil

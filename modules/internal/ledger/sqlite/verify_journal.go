@@ -131,7 +131,9 @@ func (p *journalPass) before(n, account, next int64) (link, error) {
 }
 
 // slot is where the account's last entry is remembered, if it is not another account's.
-func (p *journalPass) slot(account int64) *link { return &p.recent[uint64(account)%uint64(len(p.recent))] }
+func (p *journalPass) slot(account int64) *link {
+	return &p.recent[uint64(account)%uint64(len(p.recent))]
+}
 
 // scanLink reads the columns n, account, seq, hash, credits and accrued of entries.
 func scanLink(row *sqlite.Stmt) link {
