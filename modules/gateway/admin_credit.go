@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -36,7 +37,7 @@ func (a *AdminAPI) addCredit(r *http.Request) (any, error) {
 		Account: account.ID, Credits: in.Credits, Reference: in.Reference, Reason: in.Reason,
 	})
 	if err != nil {
-		return nil, err
+		return nil, uncertain(err, account.Name, in.Reference)
 	}
 	return creditView{
 		Account: account.Name, Credits: in.Credits, Reference: in.Reference, Applied: applied,
@@ -69,7 +70,7 @@ func (a *AdminAPI) adjust(r *http.Request) (any, error) {
 		Account: account.ID, Microcents: in.Microcents, Reference: in.Reference, Reason: in.Reason,
 	})
 	if err != nil {
-		return nil, err
+		return nil, uncertain(err, account.Name, in.Reference)
 	}
 	return viewCorrection(account.Name, "", in.Microcents, in.Reference, applied, balance), nil
 }
@@ -100,7 +101,7 @@ func (a *AdminAPI) refund(r *http.Request) (any, error) {
 			record.ID, record.Microcents, record.Refunded)
 	}
 	if err != nil {
-		return nil, err
+		return nil, uncertain(err, record.Account, in.Reference)
 	}
 	account, err := a.books.account(r.Context(), record.Account)
 	if err != nil {
@@ -110,6 +111,18 @@ func (a *AdminAPI) refund(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return viewCorrection(account.Name, record.ID, lastRefund(record, in.Reference), in.Reference, applied, balance), nil
+}
+
+// uncertain says what to do when the ledger's disk failed under a movement of money: it may come back with it all the
+// same (ledger.ErrUnavailable).
+func uncertain(err error, account, reference string) error {
+	switch {
+	case !errors.Is(err, ledger.ErrUnavailable):
+		return err
+	case reference != "":
+		return fmt.Errorf("%w; with its reference it can be repeated as it is", err)
+	}
+	return fmt.Errorf("%w; it has no reference, so see in `fareway gateway ledger audit --account %s` that it was not booked before you repeat it", err, account)
 }
 
 // lastRefund is what the newest refund with this reference gave back, in microcents.

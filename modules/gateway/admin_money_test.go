@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -264,4 +265,13 @@ func TestActor(t *testing.T) {
 		require.Equal(t, want, actorOf(r))
 	}
 	require.Regexp(t, `^[!-~]+@[!-~]+$`, localActor())
+}
+
+func TestMovementThatMayHaveBeenBooked(t *testing.T) {
+	t.Parallel()
+	away := fmt.Errorf("adding credits: %w", ledger.ErrUnavailable)
+	require.ErrorIs(t, uncertain(away, "ann", ""), ledger.ErrUnavailable)
+	require.ErrorContains(t, uncertain(away, "ann", ""), "`fareway gateway ledger audit --account ann`")
+	require.ErrorContains(t, uncertain(away, "ann", "r1"), "it can be repeated as it is")
+	require.Equal(t, ledger.ErrInvalid, uncertain(ledger.ErrInvalid, "ann", ""))
 }
