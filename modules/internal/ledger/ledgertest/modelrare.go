@@ -15,13 +15,14 @@ import (
 // The steps that operators and the gateway's own housekeeping take.
 
 func (r *run) newOwner() {
-	a, err := r.f.store.CreateAccount(r.ctx, r.f.next("account"), "plan0")
+	a, err := r.f.store.CreateAccount(r.ctx, r.f.next("account"), fmt.Sprint("plan", rapid.IntRange(0, 3).Draw(r.T, "plan")))
 	require.NoError(r, err)
 	o := &owner{Account: a, seen: map[string]bool{}, given: map[time.Time]bool{}}
 	o.Balance, o.Period = ledger.Balance{}, ledger.Period{}
 	r.owners = append(r.owners, o)
+	r.look(o)
 	r.addKey(o)
-	r.credit(o, 5, "")
+	r.credit(o, rapid.Int64Range(1, 20).Draw(r.T, "credits"), "")
 }
 
 func (r *run) credit(o *owner, credits int64, reference string) {
@@ -143,7 +144,7 @@ func (r *run) addKey(o *owner) {
 	l := &line{}
 	change := ledger.KeyChange{}
 	if rapid.Bool().Draw(r.T, "capped") {
-		l.spendCap = r.near("cap")
+		l.spendCap = rapid.Int64Range(0, 400_000).Draw(r.T, "cap")
 		change.SpendCap = &l.spendCap
 	}
 	name := r.f.next("key")
@@ -163,7 +164,7 @@ func (r *run) changeKey() {
 	r.look(k.owner)
 	var change ledger.KeyChange
 	if rapid.Bool().Draw(r.T, "cap it") {
-		spendCap := r.near("cap", r.lineSpent(k.owner, k.line), 0)
+		spendCap := r.near("cap", r.lineSpent(k.owner, k.line), 0, 400_000)
 		change.SpendCap, k.line.spendCap = &spendCap, spendCap
 	}
 	if rapid.Bool().Draw(r.T, "let it expire") {
