@@ -303,6 +303,8 @@ func TestEncodeConversation(t *testing.T) {
 			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}]`},
 		{"a beginning of the reply loses the blanks at its end", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n")},
 			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
+		{"so it does where nothing but blanks comes after", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n", " "), text(llm.RoleUser, ""), text(llm.RoleSystem, "s")},
+			`"system":[{"type":"text","text":"s"}],"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
 		{"turns of nothing are left out", []llm.Message{text(llm.RoleAssistant, " "), text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "")}, `"messages":[` + user + `]`},
 		{"turns between which nothing is said are one", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, ""), text(llm.RoleUser, "ho")},
 			`"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"ho"}]}]`},

@@ -24,6 +24,7 @@ type turn struct {
 func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 	var system [][]byte
 	var turns []*turn
+	lastMessage, lastText := lastSaid(messages)
 	for i := range messages {
 		m := &messages[i]
 		switch m.Role {
@@ -39,7 +40,11 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 			turns = append(turns, &turn{assistant: assistant})
 		}
 		t := turns[len(turns)-1]
-		t.add(m, i == len(messages)-1)
+		cut := -1
+		if i == lastMessage {
+			cut = lastText
+		}
+		t.add(m, cut)
 		if len(t.results)+len(t.blocks) == 0 { // who says nothing does not part what stands around it
 			turns = turns[:len(turns)-1]
 		}
@@ -81,8 +86,31 @@ func appendBlocks(b []byte, blocks [][]byte) []byte {
 	return b
 }
 
-// add adds a message to the turn. A reply that is the last message of all is one to go on with.
-func (t *turn) add(m *llm.Message, last bool) {
+// lastSaid finds the text with which the conversation ends: its message, and its part there. Where it ends in a
+// call or a result, the part is -1.
+func lastSaid(messages []llm.Message) (message, part int) {
+	for i := len(messages) - 1; i >= 0; i-- {
+		switch m := &messages[i]; m.Role {
+		case llm.RoleSystem: // stands apart
+		case llm.RoleTool:
+			return i, -1
+		default:
+			for j := len(m.Parts) - 1; j >= 0; j-- {
+				if m.Parts[j].Call != nil {
+					return i, -1
+				}
+				if !isBlank(m.Parts[j].Text) {
+					return i, j
+				}
+			}
+		}
+	}
+	return -1, -1
+}
+
+// add adds a message to the turn. cut is the part of a reply to go on with that loses the blanks at its end, -1 for
+// none.
+func (t *turn) add(m *llm.Message, cut int) {
 	switch m.Role {
 	case llm.RoleTool:
 		t.results = append(t.results, appendResult(nil, m))
@@ -92,7 +120,7 @@ func (t *turn) add(m *llm.Message, last bool) {
 			case part.Call != nil:
 				t.blocks = append(t.blocks, appendCall(nil, part.Call))
 			case isBlank(part.Text):
-			case last && i == len(m.Parts)-1:
+			case i == cut:
 				t.blocks = append(t.blocks, appendText(nil, strings.TrimRight(part.Text, " \t\r\n")))
 			default:
 				t.blocks = append(t.blocks, appendText(nil, part.Text))

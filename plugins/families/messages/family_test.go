@@ -24,7 +24,7 @@ var family = familytest.Family{
 
 // anObject is what this family has for a call's arguments: an object, and nothing where they are none.
 func anObject(arguments string) string {
-	if object := strings.TrimSpace(arguments); strings.HasPrefix(object, "{") && json.Valid([]byte(object)) {
+	if object := strings.Trim(arguments, " \t\r\n"); strings.HasPrefix(object, "{") && json.Valid([]byte(object)) {
 		return object
 	}
 	return "{}"
