@@ -201,10 +201,14 @@ func TestConcurrentRequestsAreGivenBack(t *testing.T) {
 			c := g.rich(t)
 			conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL, "http://"))
 			require.NoError(t, err)
-			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{\"model\":", sh.Path, c.Key)
+			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n", sh.Path, c.Key)
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return c.Ask(sh).StatusCode == 429 }, 10*time.Second, time.Millisecond, "it counts before its body is read")
+			asked, err := bufio.NewReader(conn).ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "HTTP/1.1 100 Continue\r\n", asked, "the body is being read")
 			requireBusy(t, sh, c.Ask(sh))
+			_, err = io.WriteString(conn, `{"model":`)
+			require.NoError(t, err)
 			require.NoError(t, conn.Close())
 			c.Log.Await(t, func(line map[string]any) bool {
 				return line["msg"] == "request" && line["account"] == c.Account.Name && line["status"] == 400.0
