@@ -79,6 +79,7 @@ Exit status: 0, or 1 when a clause failed.`,
 	set.DurationVar(&f.limits.Timeout, "timeout", f.limits.Timeout, "wait so long for one reply, as a `DURATION` such as 90s")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	cmd.MarkFlagsMutuallyExclusive("key", "key-file")
+	cmd.AddCommand(laterCommand())
 	return cmd
 }
 

@@ -19,8 +19,9 @@ import (
 type gate struct {
 	*own
 	up        *upstream.Server
-	customers int // accounts that were made
-	waits     int // gates of the upstream that were used
+	desk      *desk // of laterGate, nil for all others
+	customers int   // accounts that were made
+	waits     int   // gates of the upstream that were used
 
 	mu    sync.Mutex
 	reply func(*upstream.Request) upstream.Reply
@@ -33,16 +34,30 @@ func startGate(ctx context.Context, kind gateKind) (*gate, error) {
 	if g.up, err = upstream.Listen("127.0.0.1:0", upstream.Options{Script: g.answer, Keep: 1}); err != nil {
 		return nil, err
 	}
-	if g.own, err = startOwn(ctx, []byte(kind.hcl(g.up.BaseURL()))); err != nil {
-		g.up.Close()
+	provider, files := upProvider(g.up.BaseURL()), map[string]string(nil)
+	if kind == laterGate {
+		if g.desk, err = openDesk(); err == nil {
+			provider, files, err = g.desk.provider(g.up.BaseURL())
+		}
+	}
+	if err == nil {
+		g.own, err = startOwn(ctx, []byte(kind.hcl(provider)), files)
+	}
+	if err != nil {
+		g.close()
 		return nil, err
 	}
 	return g, nil
 }
 
 func (g *gate) close() {
+	if g.own != nil {
+		g.own.close()
+	}
+	if g.desk != nil {
+		g.desk.close()
+	}
 	g.up.Close()
-	g.own.close()
 }
 
 func (g *gate) answer(r *upstream.Request) upstream.Reply {
@@ -292,7 +307,8 @@ func (o *ops) forget() {
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
-		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsLimitChecks(), opsPatientChecks(), opsAwayChecks())
+		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(), opsPatientChecks(),
+		opsAwayChecks())
 }
 
 // performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by

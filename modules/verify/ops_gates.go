@@ -16,6 +16,9 @@ const (
 	singleGate   gateKind = "single"   // frequent keep-alives, and a route that takes one request at a time
 	limitsGate   gateKind = "limits"   // plans with one limit each, and few failed authentications
 	patientGate  gateKind = "patient"  // the same
+	capsGate     gateKind = "caps"     // plans with one limit of money each, and two routes on which a token out costs a microcent
+	pastGate     gateKind = "past"     // the standard route, which can bill past the allowance
+	laterGate    gateKind = "later"    // the standard route of a provider that proves later what it used
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
@@ -71,8 +74,13 @@ route %[1]q {
 		or(r.input, 3), or(r.output, 15))
 }
 
-// hcl is the kind's configuration over an upstream.
-func (k gateKind) hcl(base string) string {
+// upProvider is the provider block of nearly all gates.
+func upProvider(base string) string {
+	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\n", base)
+}
+
+// hcl is the kind's configuration over this provider block.
+func (k gateKind) hcl(provider string) string {
 	const tools = `"tools"`
 	settings := ""
 	routes := []gateRoute{{name: "standard", offers: tools}}
@@ -97,6 +105,16 @@ func (k gateKind) hcl(base string) string {
 			{name: "narrow", window: narrowWindow, limit: 8192, quality: 0.9, offers: tools},
 			{name: "wide", window: wideWindow, quality: 0.3, offers: tools},
 		}
+	case capsGate:
+		exact := gateRoute{window: 100_000_000, limit: 50_000_000, input: 1e-6, output: 0.01, offers: tools}
+		first, second := exact, exact
+		first.name, first.quality = "first", 0.9
+		second.name, second.quality = "second", 0.1
+		routes = []gateRoute{first, second}
+	case pastGate:
+		routes[0].more = "bills_past_allowance = true"
+	case laterGate:
+		settings = "keepalive = \"100ms\"\n plugin_dir = \"plugins\""
 	case singleGate:
 		settings = `keepalive = "100ms"`
 		routes[0].more = "max_concurrent = 1"
@@ -108,10 +126,12 @@ func (k gateKind) hcl(base string) string {
 			{name: "long", window: 100_000, limit: 8192, offers: tools, more: `specialty = ["long_context"]`},
 		}
 	}
-	text := fmt.Sprintf("gateway {\n %s\n}\nprovider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\n", settings, base)
-	text += unlimited
-	if k == limitsGate || k == patientGate {
+	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited
+	switch k {
+	case limitsGate, patientGate:
 		text += limitsHCL
+	case capsGate:
+		text += capsHCL
 	}
 	for _, r := range routes {
 		text += r.hcl()

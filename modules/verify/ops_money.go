@@ -150,9 +150,13 @@ type blocked struct {
 // liveBlocked sends a request and returns when it waits at the route: admitted, and with its hold. It is answered
 // with hello when release is called.
 func (o *ops) liveBlocked(s shape, body string) (call, *blocked) {
+	return o.blockedWith(hello, s, body)
+}
+
+// blockedWith is liveBlocked with another reply.
+func (o *ops) blockedWith(r upstream.Reply, s shape, body string) (call, *blocked) {
 	name := o.newWait()
-	r := hello
-	r.Steps = append([]upstream.Step{upstream.Headers(), upstream.Wait(name)}, hello.Steps...)
+	r.Steps = append([]upstream.Step{upstream.Headers(), upstream.Wait(name)}, r.Steps...)
 	o.answers(r)
 	c := call{Path: s.Path, Body: body}
 	b := &blocked{gate: name, done: make(chan *answer, 1)}

@@ -25,23 +25,33 @@ type own struct {
 	stderr tail
 }
 
-// startOwn starts a gateway with this configuration, as `fareway gateway up` does; nil is the starter's. Close
-// ends it.
-func startOwn(ctx context.Context, hcl []byte) (o *own, err error) {
+// startOwn starts a gateway with this configuration, as `fareway gateway up` does; nil is the starter's. Programs are
+// files beside the configuration, by their paths. Close ends it.
+func startOwn(ctx context.Context, hcl []byte, programs map[string]string) (o *own, err error) {
 	// A short name: a unix socket's path has little room.
 	dir, err := os.MkdirTemp("", "fwv")
 	if err != nil {
 		return nil, fmt.Errorf("making a data folder for a gateway: %w", err)
 	}
-	o = &own{dir: dir, ended: make(chan struct{})}
+	started := &own{dir: dir, ended: make(chan struct{})}
+	o = started
 	defer func() {
 		if err != nil {
-			o.close()
+			started.close()
 		}
 	}()
 	if hcl != nil {
 		if err := os.WriteFile(filepath.Join(dir, "gateway.hcl"), hcl, 0o600); err != nil {
 			return nil, fmt.Errorf("writing the configuration of a gateway: %w", err)
+		}
+	}
+	for path, content := range programs {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("making a folder for a program of a gateway: %w", err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+			return nil, fmt.Errorf("writing a program of a gateway: %w", err)
 		}
 	}
 	exe, err := os.Executable()

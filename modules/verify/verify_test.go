@@ -40,7 +40,7 @@ route "echo" {
 // TestContract runs the checks for any deployment against a real gateway: the whole of it, in its own process.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	o, err := startOwn(t.Context(), []byte(deploymentHCL))
+	o, err := startOwn(t.Context(), []byte(deploymentHCL), nil)
 	require.NoError(t, err)
 	t.Cleanup(o.close)
 	a, err := o.newAccount(t.Context(), "verified", 100_000)
