@@ -14,11 +14,18 @@ type database struct {
 	tx
 	dataVersion int64 // moves when another connection has written
 	broken      bool  // to be opened anew
+	guard       *guard
+	// renew closes the connections that read, before a broken one is opened anew with everything that they share.
+	renew func()
 }
 
 // openDatabase opens the file for writing and brings its schema up to date.
 func openDatabase(opts *Options) (*database, error) {
-	d := &database{tx: tx{memory: newMemory(), opts: opts, unmade: make(map[string]bool)}}
+	d := &database{tx: tx{memory: newMemory(), opts: opts, unmade: make(map[string]bool)}, renew: func() {}}
+	var err error
+	if d.guard, err = newGuard(opts.Path); err != nil {
+		return nil, err
+	}
 	if err := d.connect(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -49,8 +56,42 @@ func (d *database) connect() (err error) {
 	if err := migrate(d.conn, version); err != nil {
 		return err
 	}
-	d.stmts, err = prepare(d.conn)
-	return failure(err)
+	if d.stmts, err = prepare(d.conn); err != nil {
+		return failure(err)
+	}
+	return d.guard.connected()
+}
+
+// reconnect opens everything anew.
+func (d *database) reconnect() error {
+	d.renew()
+	if err := errors.Join(d.close(), d.connect()); err != nil {
+		return err
+	}
+	d.broken = false
+	return nil
+}
+
+// inPlace looks whether the files are where they were. When those beside the database are gone, what the log had is
+// brought into the database first, for this connection is the last that can.
+func (d *database) inPlace() error {
+	err := d.guard.check()
+	if !errors.Is(err, errAside) {
+		return err
+	}
+	left := false
+	rescue := run(d.conn, `PRAGMA wal_checkpoint(TRUNCATE)`, func(row *sqlite.Stmt) error {
+		left = row.ColumnBool(0)
+		return nil
+	})
+	if rescue != nil || left {
+		return errors.Join(err, rescue)
+	}
+	if err := d.reconnect(); err != nil {
+		return err
+	}
+	d.opts.Logger.Warn("files beside the ledger were missing; everything in them has been kept", "error", err)
+	return nil
 }
 
 func (d *database) close() error {
@@ -117,10 +158,12 @@ func (d *database) blame(batch []*operation, culprit int) int {
 
 func (d *database) begin() error {
 	if d.broken {
-		if err := errors.Join(d.close(), d.connect()); err != nil {
+		if err := d.reconnect(); err != nil {
 			return err
 		}
-		d.broken = false
+	}
+	if err := d.inPlace(); err != nil {
+		return err
 	}
 	d.age()
 	if err := done(d.stmts.begin); err != nil {

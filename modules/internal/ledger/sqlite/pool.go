@@ -15,29 +15,36 @@ import (
 // pool are connections that cannot write, for questions that are answered in a moment: nothing interrupts
 // them, which would cost more than most of them do.
 type pool struct {
-	free     chan *sqlite.Conn
-	size     int
+	path     string
+	free     chan *sqlite.Conn // nil is one to be opened
 	patience time.Duration
 
 	once   sync.Once
 	closed chan struct{}
 }
 
-func newPool(path string, size int, patience time.Duration) (*pool, error) {
-	p := &pool{free: make(chan *sqlite.Conn, size), patience: patience, closed: make(chan struct{})}
+func newPool(path string, size int, patience time.Duration) *pool {
+	p := &pool{path: path, free: make(chan *sqlite.Conn, size), patience: patience, closed: make(chan struct{})}
 	for range size {
-		conn, err := openReader(path, patience)
-		if err != nil {
-			return nil, errors.Join(err, p.close())
-		}
-		p.free <- conn
-		p.size++
+		p.free <- nil
 	}
-	return p, nil
+	return p
 }
 
 // take waits for a connection, at most the pool's patience.
 func (p *pool) take(ctx context.Context) (*sqlite.Conn, error) {
+	conn, err := p.wait(ctx)
+	if err != nil || conn != nil {
+		return conn, err
+	}
+	if conn, err = openReader(p.path, p.patience); err != nil {
+		p.free <- nil
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (p *pool) wait(ctx context.Context) (*sqlite.Conn, error) {
 	switch {
 	case p.isClosed():
 		return nil, fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
@@ -59,11 +66,30 @@ func (p *pool) take(ctx context.Context) (*sqlite.Conn, error) {
 	case <-ctx.Done():
 		return nil, gaveUp(ctx)
 	case <-timer.C:
-		return nil, fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, p.patience)
+		return nil, tooSlow(p.patience)
 	}
 }
 
-func (p *pool) put(conn *sqlite.Conn) { p.free <- conn }
+// put gives a connection back, with what became of the question. One that failed is opened anew for the next.
+func (p *pool) put(conn *sqlite.Conn, err error) {
+	if storeFailed(err) {
+		_ = conn.Close() // whatever it says, the question has failed already
+		conn = nil
+	}
+	p.free <- conn
+}
+
+// renew closes all connections, each once it is free. The next questions open them anew.
+func (p *pool) renew() {
+	for range cap(p.free) {
+		if conn := <-p.free; conn != nil {
+			_ = conn.Close() // it only read
+		}
+	}
+	for range cap(p.free) {
+		p.free <- nil
+	}
+}
 
 func (p *pool) isClosed() bool {
 	select {
@@ -79,8 +105,10 @@ func (p *pool) close() error {
 	var errs []error
 	p.once.Do(func() {
 		close(p.closed)
-		for range p.size {
-			errs = append(errs, (<-p.free).Close())
+		for range cap(p.free) {
+			if conn := <-p.free; conn != nil {
+				errs = append(errs, conn.Close())
+			}
 		}
 	})
 	return errors.Join(errs...)

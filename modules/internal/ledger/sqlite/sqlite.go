@@ -117,9 +117,8 @@ func (s *Store) open() error {
 	if err := s.db.signIn(); err != nil {
 		return err
 	}
-	if s.readers, err = newPool(s.opts.Path, readers, s.opts.Patience); err != nil {
-		return err
-	}
+	s.readers = newPool(s.opts.Path, readers, s.opts.Patience)
+	s.db.renew = s.readers.renew
 	s.books = newBooks(s.opts.Path, s.opts.Patience, s.opts.Observe, s.read)
 	s.writer = startWriter(s.db, s.opts.Patience)
 	return nil
@@ -191,14 +190,14 @@ func (s *Store) perform(ctx context.Context, name, holds, begins string, fn func
 }
 
 // read runs a short operation on a connection that cannot write; it sees what was committed before it began.
-func (s *Store) read(ctx context.Context, operation string, fn func(*sqlite.Conn) error) error {
+func (s *Store) read(ctx context.Context, operation string, fn func(*sqlite.Conn) error) (err error) {
 	start := s.opts.Now()
 	defer func() { s.opts.Observe(operation, s.opts.Now().Sub(start), 0) }()
 	conn, err := s.readers.take(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.readers.put(conn)
+	defer func() { s.readers.put(conn, err) }()
 	return failure(fn(conn))
 }
 

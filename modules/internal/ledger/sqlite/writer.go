@@ -118,7 +118,7 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 	case <-op.timer.C:
 	}
 	if op.state.CompareAndSwap(queued, cancelled) || op.state.CompareAndSwap(taken, abandoned) {
-		return 0, w.tooSlow()
+		return 0, tooSlow(w.patience)
 	}
 	<-op.done
 	return op.result()
@@ -150,7 +150,7 @@ func (w *writer) send(ctx context.Context, op *operation) error {
 	case <-ctx.Done():
 		return gaveUp(ctx)
 	case <-op.timer.C:
-		return w.tooSlow()
+		return tooSlow(w.patience)
 	}
 }
 
@@ -158,8 +158,8 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))
 }
 
-func (w *writer) tooSlow() error {
-	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, w.patience)
+func tooSlow(patience time.Duration) error {
+	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, patience)
 }
 
 // close runs what is queued and ends the writer.
