@@ -17,7 +17,9 @@ const DefaultBytes = 128 << 20
 // Options are what a Memory is made with; the zero value is what a gateway takes.
 type Options struct {
 	// Bytes bounds the memory for addresses. When it is full, the address that nothing was heard of for the
-	// longest time gives way, and what it had used is forgotten; keys and accounts never give way. 0: DefaultBytes.
+	// longest time gives way, and what it had used is forgotten; keys and accounts never give way. Only addresses
+	// that send hundreds of thousands of requests in a minute can take more, for they don't give way to themselves.
+	// 0: DefaultBytes.
 	Bytes int
 	// Elapsed is the time since some fixed moment, by a clock that nobody can set: when the wall clock is set,
 	// nobody is freed and nobody is blocked. Nil: since NewMemory.
