@@ -188,7 +188,7 @@ func TestCapLowered(t *testing.T) {
 	second.Name, second.Quality = "second", 0.1
 	for _, limit := range []struct{ name, before, after, says string }{
 		{"spend cap", "spend_cap_credits = 100", "spend_cap_credits = 1", "spend cap"},
-		{"token budget", "token_budget = 100000000", "token_budget = 1000000", "token budget"},
+		{"token budget", "token_budget = 100000000", "token_budget = 2000500", "token budget"}, // what the next call could cross
 	} {
 		for _, sh := range shapes {
 			for _, mode := range modes {

@@ -41,12 +41,13 @@ func settlements(n int) []ledger.Settlement {
 	return list
 }
 
-// memory is a disk that remembers what was synced, and fails when it is told to.
+// memory is a disk that remembers what was synced, and fails when it is told to: at the sync, or at once.
 type memory struct {
 	*bytes.Reader
 	b      []byte
 	synced []byte
 	broken error
+	stuck  bool
 }
 
 func newMemory(b []byte) *memory {
@@ -56,6 +57,9 @@ func newMemory(b []byte) *memory {
 func (m *memory) WriteAt(b []byte, at int64) (int, error) {
 	if at+int64(len(b)) > int64(len(m.b)) {
 		return 0, errors.New("the file must not grow")
+	}
+	if m.stuck {
+		return 0, m.broken
 	}
 	return copy(m.b[at:], b), nil
 }
@@ -218,11 +222,11 @@ func TestModel(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, bytes.TrimRight(m.synced[firstRecord:], "\x00"))
 			},
-			"break and repair": func(*rapid.T) {
+			"break and repair": func(t *rapid.T) {
 				if m.broken == nil {
-					m.broken = errors.New("broken by the test")
+					m.broken, m.stuck = errors.New("broken by the test"), rapid.Bool().Draw(t, "at once")
 				} else {
-					m.broken = nil
+					m.broken, m.stuck = nil, false
 				}
 			},
 			"lose power": func(t *rapid.T) {
