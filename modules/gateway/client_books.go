@@ -84,8 +84,11 @@ func serveHere(api *booksAPI, path string, ask func(c *client) error) error {
 	}
 	ln := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	srv := &http.Server{Handler: mux}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ln) }()
+	ended := make(chan struct{})
+	go func() {
+		_ = srv.Serve(ln) // its only end is Close
+		close(ended)
+	}()
 	c := &client{address: path, source: path, offline: true, network: "unix", http: &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial},
 	}}
