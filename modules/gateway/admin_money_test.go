@@ -78,9 +78,9 @@ func TestAdminAccountChanges(t *testing.T) {
 	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann/name", newName{"ann.smith"}, &v))
 	require.Equal(t, "ann.smith", v.Name)
 	require.Equal(t, made.account.ID, v.ID)
-	for plan, want := range map[string]string{"starter": "starter", "none": ""} {
-		require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann.smith/plan", newPlan{plan}, &v))
-		require.Equal(t, want, v.Plan)
+	for _, tc := range []struct{ plan, want string }{{"starter", "starter"}, {"none", ""}} {
+		require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann.smith/plan", newPlan{tc.plan}, &v))
+		require.Equal(t, tc.want, v.Plan)
 	}
 	require.EqualValues(t, 1000, v.BalanceCredits)
 	require.Equal(t, &limitsView{FairUseMicrocents: 10_000_000}, v.Limits, "those of accounts without a plan")
