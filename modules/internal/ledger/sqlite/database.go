@@ -64,6 +64,7 @@ func (d *database) connect() (err error) {
 
 // reconnect opens everything anew.
 func (d *database) reconnect() error {
+	d.broken = true
 	d.renew()
 	if err := errors.Join(d.close(), d.connect()); err != nil {
 		return err
@@ -108,20 +109,24 @@ func (d *database) close() error {
 // failure of the store is everybody's.
 func (d *database) transact(batch []*operation) (culprit int) {
 	fail := func(err error) int {
-		d.rollback(err)
+		d.rollback()
 		for _, op := range batch {
 			op.err = err
 		}
 		return -1
 	}
 	if err := d.begin(); err != nil {
+		if storeFailed(err) && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
+			d.broken = true
+		}
 		return fail(fmt.Errorf("beginning a transaction: %w", failure(err)))
 	}
 	for i, op := range batch {
 		d.wrote = false
-		if op.err = errGivenUp; !op.begin() {
+		if op.err, op.made = errGivenUp, false; !op.begin() {
 			continue
 		}
+		d.op = op
 		op.err = failure(op.run(&d.tx))
 		switch {
 		case op.err == nil || !d.wrote && !d.conn.AutocommitEnabled():
@@ -142,14 +147,14 @@ func (d *database) transact(batch []*operation) (culprit int) {
 	}
 	if err := done(d.stmts.commit); err != nil {
 		// Also the answers that changed nothing go: they may rest on what was rolled back.
-		return fail(fmt.Errorf("committing: %w: %w", ledger.ErrUnavailable, err))
+		return fail(fmt.Errorf("committing: %w: %w: %w", ledger.ErrUnavailable, errInDoubt, err))
 	}
 	return -1
 }
 
 // blame takes everything back because of one operation, which keeps its error when it was alone.
 func (d *database) blame(batch []*operation, culprit int) int {
-	d.rollback(nil)
+	d.rollback()
 	if len(batch) == 1 {
 		return -1
 	}
@@ -189,27 +194,25 @@ func (d *database) readDataVersion() (version int64, err error) {
 	return version, errors.Join(err, s.Reset())
 }
 
-// rollback takes a transaction back, and what memory knows with it. why is the store's failure, or nil.
-func (d *database) rollback(why error) {
+// rollback takes a transaction back, and what memory knows with it. A connection on which no transaction can begin any
+// more is opened anew by the next one; after a commit that failed it is not, which might bring the commit back.
+func (d *database) rollback() {
 	d.forget()
 	d.changedAccounts, d.changedLines = nil, nil
-	if d.conn == nil {
-		d.broken = true
-		return
-	}
-	if !d.conn.AutocommitEnabled() {
+	if d.conn != nil && !d.conn.AutocommitEnabled() {
 		// Should it fail, the next BEGIN fails and says so.
 		_ = run(d.conn, `ROLLBACK`, nil)
 	}
-	switch sqlite.ErrCode(why).ToPrimary() {
-	case sqlite.ResultBusy, sqlite.ResultFull: // the connection is as good as before
-	default:
-		d.broken = storeFailed(why)
-	}
 }
+
+// errInDoubt: the commit failed, and yet its end may be in the log, where the next to open the file finds it.
+var errInDoubt = errors.New("it is in doubt whether a restart would find it")
 
 // forgetUnmade drops the attempts of requests that have ended.
 func (d *database) forgetUnmade() {
+	if !d.loaded {
+		return // nobody knows which
+	}
 	for id := range d.unmade {
 		request, _, _ := ledger.ParseAttemptID(id)
 		if _, running := d.live[request]; !running {

@@ -10,12 +10,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // disk records what SQLite does to the files of a folder, in the order of its doing.
 type disk struct {
 	// volatile disks record nothing and sync nothing: for ledgers whose durability is not in question.
 	volatile bool
+	// fault is asked before each write and sync, and may take its time; what it returns, when it is not 0, is SQLite's
+	// error. Nothing fails without it.
+	fault atomic.Pointer[func(kind eventKind, file string) int32]
 
 	mu     sync.Mutex
 	events []event

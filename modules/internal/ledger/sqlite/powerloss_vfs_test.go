@@ -157,6 +157,14 @@ func deleteFile(tls *libc.TLS, _, path uintptr, syncDir int32) int32 {
 	return rc
 }
 
+func (d *disk) fail(kind eventKind, file string) int32 {
+	fault := d.fault.Load()
+	if fault == nil {
+		return lib.SQLITE_OK
+	}
+	return (*fault)(kind, file)
+}
+
 func find(file uintptr) *openFile {
 	watched.Lock()
 	defer watched.Unlock()
@@ -173,6 +181,9 @@ func closeFile(tls *libc.TLS, file uintptr) int32 {
 
 func writeFile(tls *libc.TLS, file, from uintptr, n int32, offset int64) int32 {
 	f := find(file)
+	if rc := f.disk.fail(written, f.name); rc != lib.SQLITE_OK {
+		return rc
+	}
 	rc := call[writeCall](f.methods.FxWrite)(tls, file, from, n, offset)
 	if rc == lib.SQLITE_OK {
 		f.disk.record(event{kind: written, file: f.name, offset: offset, data: bytes.Clone(libc.GoBytes(from, int(n)))})
@@ -191,6 +202,9 @@ func truncateFile(tls *libc.TLS, file uintptr, size int64) int32 {
 
 func syncFile(tls *libc.TLS, file uintptr, flags int32) int32 {
 	f := find(file)
+	if rc := f.disk.fail(synced, f.name); rc != lib.SQLITE_OK {
+		return rc
+	}
 	if f.disk.volatile {
 		return lib.SQLITE_OK
 	}

@@ -67,7 +67,7 @@ func (t *tx) begun(a ledger.Attempt) (attempt, error) {
 
 // begin adds an attempt to a running request. hold is what its row says: all of it for the first one.
 func (t *tx) begin(r *running, a attempt, hold int64) error {
-	t.wrote = true
+	t.wrote, t.op.made = true, true
 	t.lastHold++
 	t.holds.rows++
 	t.holds.microcents += hold

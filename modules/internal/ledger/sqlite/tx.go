@@ -57,7 +57,8 @@ type tx struct {
 	opts  *Options
 	conn  *sqlite.Conn
 	stmts *statements
-	wrote bool // by the running operation
+	op    *operation // that runs
+	wrote bool       // by it
 	// unmade are attempts that were recorded after their caller had given up: they were never made.
 	unmade map[string]bool
 

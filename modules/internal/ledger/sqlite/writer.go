@@ -40,6 +40,7 @@ type operation struct {
 	// holds is the request that it makes a hold for, begins the attempt that it records. When its caller has
 	// given up, nobody else would give the hold back or say that the attempt was never made.
 	holds, begins string
+	made          bool // it made that hold or recorded that attempt, rather than found it
 
 	state atomic.Int32
 	done  chan struct{} // gets one value when err and batch are set
@@ -78,14 +79,15 @@ type writer struct {
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
 
-	// The writer's own: requests whose hold was committed after its caller had given up.
-	orphans map[string]struct{}
+	// The writer's own: requests whose caller was told that there is no hold, and there may be one: its commit came
+	// after the caller had given up, or failed in a way that can bring it back. Those of the last batch are fresh.
+	orphans, fresh map[string]struct{}
 }
 
 func startWriter(db *database, patience time.Duration) *writer {
 	w := &writer{
 		db: db, patience: patience, queue: make(chan *operation, queueLen), ended: make(chan struct{}),
-		orphans: make(map[string]struct{}),
+		orphans: make(map[string]struct{}), fresh: make(map[string]struct{}),
 	}
 	go w.loop()
 	return w
@@ -185,14 +187,9 @@ func (w *writer) loop() {
 			w.commit(batch)
 			clear(batch)
 		}
-		// A hold that is repeated in the commit that has just been is somebody's again.
-		if len(w.orphans) > 0 {
-			w.releaseOrphans()
-		}
-		if len(w.db.unmade) > 0 {
-			w.db.forgetUnmade()
-		}
+		w.tidy()
 		if !open {
+			w.tidy()
 			return
 		}
 	}
@@ -200,7 +197,7 @@ func (w *writer) loop() {
 
 // next waits for an operation; nil when the time has come to look after orphans.
 func (w *writer) next() (op *operation, open bool) {
-	if len(w.orphans) == 0 {
+	if len(w.orphans) == 0 && len(w.fresh) == 0 {
 		op, open = <-w.queue
 		return op, open
 	}
@@ -211,6 +208,21 @@ func (w *writer) next() (op *operation, open bool) {
 		return op, open
 	case <-timer.C:
 		return nil, true
+	}
+}
+
+// tidy releases orphans and forgets attempts that have ended. Orphans get the time of one more batch, for a hold that
+// is repeated there is somebody's again.
+func (w *writer) tidy() {
+	if len(w.orphans) > 0 {
+		w.releaseOrphans()
+	}
+	for id := range w.fresh {
+		w.orphans[id] = struct{}{}
+	}
+	clear(w.fresh)
+	if len(w.db.unmade) > 0 {
+		w.db.forgetUnmade()
 	}
 }
 
@@ -258,24 +270,35 @@ func (w *writer) commit(batch []*operation) {
 
 func (w *writer) answer(op *operation, batch int) {
 	op.batch = batch
-	if op.state.CompareAndSwap(taken, answered) || op.state.CompareAndSwap(queued, answered) {
-		if op.err == nil {
-			w.claim(op)
-		}
+	heard := op.state.CompareAndSwap(taken, answered) || op.state.CompareAndSwap(queued, answered)
+	switch {
+	case heard && op.err == nil:
+		w.claim(op)
+	case op.err == nil || errors.Is(op.err, errInDoubt):
+		w.disown(op)
+	}
+	if heard {
 		op.done <- struct{}{}
-		return
 	}
-	if op.err == nil && op.holds != "" {
-		w.orphans[op.holds] = struct{}{}
+}
+
+// disown is for a hold or an attempt that nobody knows of.
+func (w *writer) disown(op *operation) {
+	if !op.made {
+		return // whoever made it knows
 	}
-	if op.err == nil && op.begins != "" {
+	if op.holds != "" {
+		w.fresh[op.holds] = struct{}{}
+	}
+	if op.begins != "" {
 		w.db.unmade[op.begins] = true
 	}
 }
 
-// claim is for a hold or an attempt that somebody knows of: it is no orphan, whoever gave up on it before.
+// claim is for a hold or an attempt that somebody knows of, whoever gave up on it before.
 func (w *writer) claim(op *operation) {
-	if op.holds != "" && len(w.orphans) > 0 {
+	if op.holds != "" {
+		delete(w.fresh, op.holds)
 		delete(w.orphans, op.holds)
 	}
 	if op.begins != "" {
@@ -283,24 +306,30 @@ func (w *writer) claim(op *operation) {
 	}
 }
 
-// releaseOrphans settles the requests that nobody knows are running. As long as it fails they are kept, and while it fails
-// nothing is committed that could become one, so that there are never more than a batch or two of them.
+// releaseOrphans settles the orphans that are running. As long as it fails they are kept, and while it fails nothing is
+// committed that could become one, so that there are never more than a batch or two of them.
 func (w *writer) releaseOrphans() {
+	released := 0
 	op := &operation{run: func(t *tx) error {
+		released = 0
 		for id := range w.orphans {
 			if _, running := t.live[id]; !running {
 				continue
 			}
-			if _, err := t.settle(unanswered(id)); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			if _, err := t.settle(unanswered(id)); err != nil {
 				return err
 			}
+			released++
 		}
-		return nil
+		// Written in any case: a commit that is in doubt cannot come back once the log goes on without it.
+		return t.exec(`UPDATE meta SET holds = ?, held = ?`, t.holds.rows, t.holds.microcents)
 	}}
 	w.db.transact([]*operation{op})
 	if op.err != nil {
 		return
 	}
-	w.db.opts.Logger.Warn("holds were released whose callers had given up waiting for the disk", "requests", len(w.orphans))
 	clear(w.orphans)
+	if released > 0 {
+		w.db.opts.Logger.Warn("holds were released whose callers had given up waiting for the disk", "requests", released)
+	}
 }
