@@ -1,16 +1,16 @@
 package modules_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
 const preAuthReason = "pre_auth_ip_requests_per_minute"
@@ -31,6 +31,11 @@ func badKeys(c *caller) [][]string {
 		{"Authorization", "Basic " + c.Key, "X-Api-Key", c.Key},
 	}
 }
+
+// early is a limiter that is asked before others have been counted.
+type early struct{ *ratelimit.Memory }
+
+func (early) Check(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) { return nil, nil }
 
 // TestFailedAuthentications proves that nobody can go on trying keys out (GAP-90).
 func TestFailedAuthentications(t *testing.T) {
@@ -114,24 +119,18 @@ func TestFailedAuthentications(t *testing.T) {
 	})
 	t.Run("LIM-10 GAP-90 whoever guesses with many requests at the same time", func(t *testing.T) {
 		t.Parallel()
-		g := pace(t, failuresTo(7), setup{})
-		c := g.rich(t)
-		var failed, limited, other atomic.Int64
-		var workers sync.WaitGroup
-		for range 64 {
-			workers.Go(func() {
-				switch c.Get("/v1/models", "Authorization", "Bearer nonsense").StatusCode {
-				case 401:
-					failed.Add(1)
-				case 429:
-					limited.Add(1)
-				default:
-					other.Add(1)
-				}
-			})
+		// Each of them was looked at before the others had failed.
+		g := startScripted(t, setup{Extra: failuresTo(2), Plan: "limited", Limiter: early{ratelimit.NewMemory(ratelimit.Options{})}})
+		c, sh := g.rich(t), shapeOf("chat")
+		for n := range 5 {
+			a := c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "Bearer nonsense")
+			if n < 2 {
+				requireError(t, sh, a, 401, "authentication_error")
+				continue
+			}
+			requireLimited(t, sh, a, preAuthReason)
 		}
-		workers.Wait()
-		require.Equal(t, []int64{7, 57, 0}, []int64{failed.Load(), limited.Load(), other.Load()})
+		outcomeOf(t, sh, c.Ask(sh))
 	})
 	t.Run("GAP-90 without the limit", func(t *testing.T) {
 		t.Parallel()
