@@ -129,7 +129,7 @@ func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
 	return k, nil
 }
 
-// cache keeps at least the last max/2 entries that were used, and at most max.
+// cache keeps at least the last max/2 entries that were used, and at most max and those of one transaction.
 type cache[K comparable, V any] struct {
 	max        int
 	young, old map[K]V
@@ -164,6 +164,7 @@ const maxSettled = 1 << 15
 // its id: ids begin with the time, and those of the last settled requests are remembered. To know too many
 // does no harm.
 type settledIDs struct {
+	max   int
 	floor string // no id above it is settled but those in ids
 	ids   map[string]struct{}
 	order []string // a ring of ids, in the order of their settlement
@@ -171,7 +172,7 @@ type settledIDs struct {
 }
 
 func (s *settledIDs) reset(highest string) {
-	*s = settledIDs{floor: highest, ids: make(map[string]struct{})}
+	*s = settledIDs{max: maxSettled, floor: highest, ids: make(map[string]struct{})}
 }
 
 func (s *settledIDs) add(id string) {
@@ -182,7 +183,7 @@ func (s *settledIDs) add(id string) {
 		return
 	}
 	s.ids[id] = struct{}{}
-	if len(s.order) < maxSettled {
+	if len(s.order) < s.max {
 		s.order = append(s.order, id)
 		return
 	}
@@ -190,7 +191,7 @@ func (s *settledIDs) add(id string) {
 	delete(s.ids, gone)
 	s.floor = max(s.floor, gone)
 	s.order[s.next] = id
-	s.next = (s.next + 1) % maxSettled
+	s.next = (s.next + 1) % s.max
 }
 
 // unknown reports that no request with this id can be settled; false means that the database has to be asked.

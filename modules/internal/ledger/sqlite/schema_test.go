@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Accounts of testdata/schema1.db.gz, a ledger that the fareway of commit 62ea020 wrote: ann and bob, three keys, top-ups,
+// charges with fractions (req_01, req_02, req_05), a request that was free (req_03), attempts that wait for receipts (of req_02,
+// req_04, and req_06, whose process died), requests that run (req_07, req_08), and a clock that was put back.
+const (
+	oldAnn = "acct_0d0e0f101112131415161718"
+	oldBob = "acct_191a1b1c1d1e1f2021222324"
+)
+
+// oldLedger unpacks a ledger of schema 1.
+func oldLedger(t testing.TB) (path string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "schema1.db.gz"))
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	data, err := io.ReadAll(z)
+	require.NoError(t, err)
+	path = filepath.Join(t.TempDir(), "fareway.db")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+func TestMigration(t *testing.T) {
+	t.Parallel()
+	path := oldLedger(t)
+	ctx := t.Context()
+	_, err := OpenBooks(ctx, path)
+	require.ErrorIs(t, err, ErrVersion)
+
+	s := openStore(t, func(o *Options) { o.Path = path })
+	report, err := s.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	require.EqualValues(t, 6, report.Entries)
+	require.EqualValues(t, 6, report.Requests)
+	require.EqualValues(t, 2, report.Holds)
+	require.EqualValues(t, 5, report.Pending)
+
+	account := func(id string) ledger.Account {
+		a, err := s.Account(ctx, id)
+		require.NoError(t, err)
+		return a
+	}
+	ann := account(oldAnn)
+	require.Equal(t, "ann", ann.Name)
+	require.Equal(t, "pro", ann.Plan)
+	require.Equal(t, ledger.Balance{Credits: 15, Held: 1_500_000, Accrued: 16_305}, ann.Balance)
+	require.EqualValues(t, 16_305, ann.Period.Spent)
+	require.EqualValues(t, 1_000+2_000+300+400+7+8+3*(90+45), ann.Period.Tokens)
+	bob := account(oldBob)
+	require.Equal(t, ledger.Suspended, bob.State)
+	require.Equal(t, ledger.Balance{Credits: 7, Held: 1_000_000}, bob.Balance)
+	require.Zero(t, bob.Period.Tokens, "its request was free")
+
+	spent := map[string]int64{}
+	require.NoError(t, s.Keys(ctx, "", func(k ledger.Key) error {
+		spent[k.AccountName+" "+k.Name] = k.Spent
+		require.Equal(t, k.Name == "phone", k.Revoked)
+		return nil
+	}))
+	require.Equal(t, map[string]int64{"ann laptop": 16_255, "ann phone": 50, "bob laptop": 0}, spent)
+
+	var kinds []string
+	require.NoError(t, s.Entries(ctx, ledger.Query{}, func(e ledger.Entry) error {
+		kinds = append(kinds, string(e.Kind)+" "+e.Request)
+		require.EqualValues(t, 1, e.Format)
+		require.Equal(t, e.Kind.Book(), e.Book)
+		return nil
+	}))
+	require.Equal(t, []string{"top_up ", "top_up ", "top_up ", "charge req_01", "charge req_02", "charge req_05"}, kinds)
+
+	_, applied, err := s.AddCredit(ctx, ledger.Credit{Account: oldAnn, Credits: 10, Reference: "invoice 1"})
+	require.NoError(t, err)
+	require.False(t, applied, "the reference is known")
+	version, err := s.PriceVersion(ctx, "large", prices(1), prices(1))
+	require.NoError(t, err)
+	require.EqualValues(t, 2, version)
+
+	// What ran goes on: one is settled as if its process still lived, the other released.
+	c, err := s.Settle(ctx, ledger.Settlement{Request: "req_07", Status: 200, Reason: "ok", Results: []ledger.Result{
+		{Attempt: "req_07.1", Outcome: ledger.Failed},
+		{Attempt: "req_07.2", Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(1_000)}},
+	}})
+	require.NoError(t, err)
+	require.EqualValues(t, 16_666, c.Microcents)
+	n, err := s.Recover(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+
+	waiting, err := s.Waiting(ctx, "q", "", 10)
+	require.NoError(t, err)
+	var ids []string
+	for _, w := range waiting {
+		ids = append(ids, w.Attempt)
+	}
+	slices.Sort(ids)
+	require.Equal(t, []string{"req_02.2", "req_04.2", "req_06.2"}, ids)
+	c, applied, err = s.AddReceipt(ctx, "req_02.2", llm.Usage{Output: llm.Count(10)})
+	require.NoError(t, err)
+	require.True(t, applied)
+	require.EqualValues(t, 9_234+166, c.Microcents, "9,234 and a fraction, and 166.67")
+	require.False(t, c.Pending)
+	closed, err := s.CloseUnproven(ctx, time.Now())
+	require.NoError(t, err)
+	require.EqualValues(t, 5, closed)
+	require.Zero(t, account(oldBob).Balance.Held)
+
+	_, err = s.MakeCheckpoint(ctx)
+	require.NoError(t, err)
+	report, err = s.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	require.Zero(t, report.Holds+report.Pending)
+}
+
+// A migration is one transaction: a database that cannot be brought up to date stays as it is.
+func TestMigrationFails(t *testing.T) {
+	t.Parallel()
+	path := oldLedger(t)
+	script(t, path, `CREATE TABLE holds (n INTEGER)`) // somebody's own, in the way
+	_, err := Open(Options{Path: path})
+	require.ErrorContains(t, err, "migrating the ledger to schema version 2")
+	script(t, path, `DROP TABLE holds`)
+	s := openStore(t, func(o *Options) { o.Path = path })
+	report, err := s.Verify(t.Context())
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+}
