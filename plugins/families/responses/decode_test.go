@@ -151,6 +151,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"RESP-02 input a number", `{"input":5}`, families.InvalidRequest, "input must be"},
 		{"GAP-26 input empty", `{"input":""}`, families.InvalidRequest, "input must not be empty"},
 		{"GAP-26 input without items", items(``), families.InvalidRequest, "input must not be empty"},
+		{"GAP-26 input of reasoning and tools only", items(`{"type":"reasoning"},{"type":"additional_tools"}`), families.InvalidRequest, "input must have a message"},
 		{"GEN-02 a chat request", `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`, families.InvalidRequest, "input is required"},
 		{"GAP-26 unknown role", items(`{"role":"tool","content":"x"}`), families.InvalidRequest, "input[0].role"},
 		{"an item that is nothing", items(`{}`), families.InvalidRequest, "input[0]"},

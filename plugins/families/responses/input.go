@@ -39,8 +39,11 @@ func (c *conversation) input(v decode.Value) {
 				c.item(&item)
 			}
 		}
-		if items == 0 {
+		switch {
+		case items == 0:
 			v.Invalid("must not be empty")
+		case len(c.messages) == 0: // reasoning and declarations only
+			v.Invalid("must have a message, a function call or its output")
 		}
 	case jsonview.Absent, jsonview.Null:
 		v.Invalid("is required")
