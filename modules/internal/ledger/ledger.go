@@ -28,9 +28,10 @@ var (
 	ErrSpendCap    = errors.New("spend cap reached")
 	ErrTokenBudget = errors.New("token budget reached")
 	ErrKeySpendCap = errors.New("spend cap of the key reached")
-	// ErrUnavailable: the store cannot be written or read at the moment. Nothing was changed. A hold or a
-	// settlement may be repeated as it is; a top-up without a reference should be looked for first, for a
-	// disk that fails in the middle of a commit can bring it back after a restart.
+	// ErrUnavailable: the store cannot be written or read at the moment, or is too slow. Nothing was changed, or
+	// what was will be taken back: a hold may be repeated as it is, at once, and later it may be ErrExists. A
+	// settlement may always be repeated. A top-up without a reference should be looked for first, for a disk that
+	// fails in the middle of a commit can bring it back.
 	ErrUnavailable = errors.New("ledger unavailable")
 )
 

@@ -1,40 +1,60 @@
-// Package sqlite keeps the ledger in one SQLite file, for one gateway process. It is for the engine, and for
-// the command that verifies a ledger while no gateway runs.
+// Package sqlite keeps the ledger in one SQLite file, for one gateway process. It is for the engine, and for the
+// commands that read a ledger while no gateway runs (OpenBooks).
 //
 // # Writing
 //
-// One goroutine writes, on one connection. It takes every operation that waits, runs them in one transaction
-// and commits once, in WAL mode with synchronous=FULL; then it answers them. So an answer means that the
-// operation is on the disk, and a busy gateway pays for one sync where it has many callers. Operations decide
-// before they write: one that is refused leaves its neighbours alone, and one that fails while writing makes
-// the whole batch run again, each operation in a transaction of its own. When a commit fails, everyone in it
-// is told ErrUnavailable, also those that changed nothing, because what they saw was taken back.
+// One goroutine writes, on one connection. It takes every operation that waits, runs them in one transaction and commits
+// once, in WAL mode with synchronous=FULL; then it answers them. So an answer means that the operation is on the disk,
+// and a busy gateway pays for one sync where it has many callers. Operations decide before they change anything: one that is
+// refused leaves its neighbours alone, and one that fails half way is taken out and runs alone, after the others have run again
+// without it. When a commit fails, everyone in it is told ErrUnavailable, also those that changed nothing, because what
+// they saw was taken back.
+//
+// # Memory
+//
+// This process is the only one that admits requests and the writer its only one that writes, so the writer keeps, exactly as
+// committed: accounts and keys that were used lately, the running requests, and prices. Rows of accounts and keys that
+// the operations of a commit change are written once, before it. A transaction that is rolled back takes all of that memory with
+// it, and so does another program that has written to the file (PRAGMA data_version, looked at inside every
+// transaction): a repair by hand is seen, and never overwritten.
+//
+// What a request writes is small and in order (schema/2.sql): its hold one row in a table that has only what runs; its settlement
+// a row at the end of requests, attempts and entries each, and its account's row. What an account holds is the sum of its
+// running requests, and what the key that paid last has spent is in the account's row, too: a hold changes no account,
+// a settlement no key. Ids of requests begin with the time; others work, and cost a look into the table of settled requests.
 //
 // # Why no money is lost or doubled
 //
-// A hold (request, first attempt, account), a raised hold and a settlement (attempts, request, entry, account)
-// are each one transaction: a crash leaves all of it or nothing. Before the commit of a settlement the request
-// is held; after it, it is settled, and there is nothing between. A caller that was not answered may repeat:
+// A hold, a further attempt with its raised hold, a settlement, a receipt and the end of a period are each one transaction: a
+// crash leaves all of it or nothing. Before the commit of a settlement the request runs; after it, it is settled, and
+// there is nothing between. A caller that was not answered may repeat:
 //
 //   - a settlement finds the request settled and returns what was charged the first time;
 //   - a hold finds the request running and changes nothing; once it is settled, ErrExists;
-//   - a top-up with a reference finds its entry. One without a reference is the only operation that must not
-//     be repeated blindly.
+//   - a receipt finds that its attempt does not wait any more;
+//   - a top-up or a correction with a reference finds its entry. One without a reference is the only operation that must
+//     not be repeated blindly.
 //
-// The schema says it once more: one charge entry for a request, one entry for an account's reference, no
-// entry is updated or deleted.
+// A crash between hold and settlement leaves a running request. The next process has PATH.lock, which the system takes
+// from a process only when that process is gone, so Recover may settle every request of another owner: at nothing, as pending,
+// its attempts unproven. Money that no settlement recorded is not charged, and a receipt may add it later. A settlement
+// that comes after recovery (the lock file was removed by hand, say, and the old process was only slow) finds the request settled
+// and charges nothing.
 //
-// A crash between hold and settlement leaves a held request. The next Open has PATH.lock, which the system
-// takes from a process only when that process is gone, so it may settle every request of another owner: at
-// nothing, as pending, its attempts unproven. Money that no settlement recorded is not charged, and a receipt
-// may add it later. A settlement that comes after recovery (the lock file was removed by hand, say, and the
-// old process was only slow) finds the request settled and charges nothing; the account's row is read and
-// written inside a transaction that excludes every other writer, so two processes cannot overwrite each other.
+// # When the disk does not do its part
+//
+// No caller waits longer than Options.Patience. Who gives up before the transaction has come to his operation is never run; that
+// includes all the time that another program has the file locked. Who gives up later may have been committed after all:
+// a hold that nobody knows of is then settled as free, its call not made, and an attempt counts as not made, unless it is
+// repeated in time. A commit that fails is treated in the same way, for its end may be in the log, where whoever opens the file
+// next takes it for a commit. Nothing else is needed when a disk is full, read-only or fails: the transaction is taken
+// back, and the next one tries again. A connection on which none can begin is opened anew, and so is one whose log was
+// removed, after what it had is in the database. A database that was moved or replaced is refused until it is back.
 //
 // # What makes an entry
 //
-// Movements of money only: top-ups and charges above zero. A settlement at zero ends its request in the
-// requests table and leaves the journal alone. Entries are chained by hash for each account, and the account's
-// row keeps the last hash, so an entry that was changed, removed or put in shows, unless everything after it
-// and the account's row were rewritten too.
+// Movements of money only: top-ups, charges above zero, receipts, refunds, adjustments, allotments. A settlement at zero ends its
+// request and leaves the journal alone. Entries are chained by hash for each account, and the account's row keeps the
+// last hash, so an entry that was changed, removed or put in shows, unless everything after it and the account's row were
+// rewritten too; a checkpoint that is kept elsewhere shows that as well.
 package sqlite
