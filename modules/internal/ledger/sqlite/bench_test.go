@@ -48,7 +48,8 @@ func newCustomer(b *testing.B, s *Store, i int) customer {
 	return customer{a.ID, k.ID}
 }
 
-func holdAndSettle(b *testing.B, s *Store, customers []customer, callers int) {
+// holdAndSettle returns the microseconds of CPU time of a pair.
+func holdAndSettle(b *testing.B, s *Store, customers []customer, callers int) float64 {
 	ctx := context.Background()
 	v, err := s.PriceVersion(ctx, "route", prices(1), prices(1))
 	require.NoError(b, err)
@@ -72,7 +73,9 @@ func holdAndSettle(b *testing.B, s *Store, customers []customer, callers int) {
 	b.StopTimer()
 	require.Nil(b, failed.Load())
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
-	b.ReportMetric((cpu(b)-before)*1e6/float64(b.N), "cpu-us/pair")
+	each := (cpu(b) - before) * 1e6 / float64(b.N)
+	b.ReportMetric(each, "cpu-us/pair")
+	return each
 }
 
 func pair(ctx context.Context, s *Store, p customer, version, n int64) error {
@@ -96,26 +99,42 @@ var (
 	fillCharges  = flag.Int64("fill.charges", 1_000_000, "charges of BenchmarkFilled")
 )
 
-// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much, all of whose accounts take part.
+// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much: with one of its accounts, with 1,000, and with all.
+// Beside it stands a ledger of 1,000 accounts that has seen nothing, and how much dearer a pair is than there.
 func BenchmarkFilled(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "fareway.db")
-	prefill(b, path, *fillAccounts, *fillCharges)
-	customers := make([]customer, *fillAccounts)
-	for i := range customers {
-		customers[i] = customer{fmt.Sprintf("acct_%024x", i+1), fmt.Sprintf("key_%024x", i+1)}
-	}
-	for _, few := range []int64{1_000, *fillAccounts} {
-		b.Run(fmt.Sprintf("accounts=%d", few), func(b *testing.B) {
-			start := time.Now()
-			s := openStore(b, func(o *Options) { o.Path = path })
-			b.ReportMetric(time.Since(start).Seconds(), "s/open")
-			holdAndSettle(b, s, customers[:few], 512)
-		})
+	var empty float64
+	for _, scale := range []struct {
+		name              string
+		accounts, charges int64
+		taking            []int64
+	}{
+		{"empty", 1_000, 0, []int64{1_000}},
+		{"filled", *fillAccounts, *fillCharges, []int64{1, 1_000, *fillAccounts}},
+	} {
+		path := filepath.Join(b.TempDir(), scale.name+".db")
+		prefill(b, path, scale.accounts, scale.charges)
+		for _, n := range scale.taking {
+			b.Run(fmt.Sprintf("%s/accounts=%d", scale.name, n), func(b *testing.B) {
+				customers := make([]customer, n)
+				for i := range customers {
+					customers[i] = customer{fmt.Sprintf("acct_%024x", i+1), fmt.Sprintf("key_%024x", i+1)}
+				}
+				start := time.Now()
+				s := openStore(b, func(o *Options) { o.Path = path })
+				open := time.Since(start)
+				each := holdAndSettle(b, s, customers, 512)
+				if scale.charges == 0 {
+					empty = each
+				}
+				b.ReportMetric(open.Seconds(), "s/open")
+				b.ReportMetric(each/empty, "x-of-empty")
+			})
+		}
 	}
 }
 
 // cpu is the time that this process has used, in seconds.
-func cpu(b *testing.B) float64 {
+func cpu(b testing.TB) float64 {
 	var u unix.Rusage
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9

@@ -54,6 +54,7 @@ func TestBothWaysLeadToTheSameEntries(t *testing.T) {
 func TestLargeTablesAreNotSorted(t *testing.T) {
 	t.Parallel()
 	conn := openForWriting(t, newScene(t, "").store.opts.Path)
+	require.NoError(t, (&verification{conn: conn}).sum())
 	for query, want := range map[string]string{
 		wholeJournal:                            "SCAN e; SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
 		scanForAccount:                          "SCAN e; SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
@@ -62,6 +63,8 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 		selectDetails + ` ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		selectDetails + `WHERE r.account = ? ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		selectDetails + `WHERE r.id = ? ORDER BY r.id, t.seq`:      "SEARCH r USING PRIMARY KEY (id=?); SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
+		accountsWithSums:               "SCAN a; SEARCH e USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; CORRELATED SCALAR SUBQUERY 1; SEARCH h USING PRIMARY KEY (account=?)",
+		keysWithSums:                   "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectPrunable:                 "SEARCH r USING PRIMARY KEY (id>?)",
 		selectAct + `ORDER BY u.n`:     "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectAccount + `ORDER BY a.n`: "SCAN a; CORRELATED SCALAR SUBQUERY 1; SEARCH h USING PRIMARY KEY (account=?)",

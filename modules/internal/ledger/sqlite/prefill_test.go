@@ -86,10 +86,15 @@ func (f *filler) post(a *account, e ledger.Entry) (err error) {
 		e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, a.head)
 }
 
+// filledID is the id of the i-th request.
+func filledID(i int64) string {
+	return fmt.Sprintf("req_%012x%012x", fillStart.UnixMilli()+100*i, i)
+}
+
 func (f *filler) charge(i int64) error {
 	a := &f.accounts[i*7_919%int64(len(f.accounts))]
 	created := fillStart.Add(time.Duration(i) * 100 * time.Millisecond)
-	id := fmt.Sprintf("req_%012x%012x", created.UnixMilli(), i)
+	id := filledID(i)
 	routes, prices := []string{"small"}, "small@1"
 	if i%10 == 0 {
 		routes, prices = []string{"large", "small"}, "large@1 small@1"

@@ -22,10 +22,11 @@ type group struct {
 
 // usage groups settled requests.
 type usage struct {
+	conn   *sqlite.Conn
 	query  ledger.UsageQuery
 	by     map[ledger.Dimension]bool
 	prices *tariffs
-	groups *spill[group, ledger.UsageRow]
+	groups map[group]*ledger.UsageRow
 	routes []string // of the request at hand, to count it once for each
 }
 
@@ -43,10 +44,10 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 		if err := eachDetail(conn, where, u.count, args...); err != nil {
 			return err
 		}
-		if err := u.groups.flush(); err != nil {
+		if err := u.flush(); err != nil {
 			return err
 		}
-		return u.list(conn, each)
+		return u.list(each)
 	})
 	if err != nil {
 		return fmt.Errorf("summing usage: %w", err)
@@ -55,7 +56,9 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 }
 
 func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
-	u := &usage{query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn)}
+	u := &usage{
+		conn: conn, query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn), groups: map[group]*ledger.UsageRow{},
+	}
 	for _, d := range q.By {
 		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
 			return nil, fmt.Errorf("%w: grouping by %q; there are account, key, route and day", ledger.ErrInvalid, d)
@@ -65,11 +68,8 @@ func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 	if err := run(conn, createUsageRows, nil); err != nil {
 		return nil, err
 	}
-	u.groups = newSpill(func(g group, row *ledger.UsageRow) error { return addUsage(conn, g, row) })
 	if len(q.By) == 0 {
-		if _, err := u.groups.at(group{}); err != nil {
-			return nil, err
-		}
+		u.groups[group{}] = &ledger.UsageRow{}
 	}
 	return u, nil
 }
@@ -122,7 +122,7 @@ func (u *usage) count(d *detail) error {
 	if u.by[ledger.ByRoute] || u.query.Route != "" {
 		return u.countRoutes(d, g)
 	}
-	row, err := u.groups.at(g)
+	row, err := u.at(g)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (u *usage) countRoutes(d *detail, g group) error {
 		if u.by[ledger.ByRoute] {
 			g.route = t.route
 		}
-		row, err := u.groups.at(g)
+		row, err := u.at(g)
 		if err != nil {
 			return err
 		}
@@ -229,36 +229,61 @@ func floorDiv(n, by int64) int64 {
 	return q
 }
 
-// usage_rows is where groups go that memory has no room for.
+// maxGroups is how many groups memory keeps, about 250 bytes each. When there are more, what they have come to so far
+// goes to a temporary table, and SQLite sums it.
+const maxGroups = 1 << 14
+
+// at is the row of a group, to be added to at once.
+func (u *usage) at(g group) (*ledger.UsageRow, error) {
+	if row, ok := u.groups[g]; ok {
+		return row, nil
+	}
+	if len(u.groups) >= maxGroups {
+		if err := u.flush(); err != nil {
+			return nil, err
+		}
+	}
+	row := &ledger.UsageRow{}
+	u.groups[g] = row
+	return row, nil
+}
+
 const (
 	createUsageRows = `CREATE TEMP TABLE usage_rows (
 		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL,
 		requests INTEGER NOT NULL, attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL,
 		refunded INTEGER NOT NULL, cost INTEGER NOT NULL, pending INTEGER NOT NULL,
-		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL,
-		PRIMARY KEY (account, key, route, day)
-	) STRICT, WITHOUT ROWID`
-	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, attempts = attempts + excluded.attempts,
-		microcents = microcents + excluded.microcents, waived = waived + excluded.waived, refunded = refunded + excluded.refunded,
-		cost = cost + excluded.cost, pending = pending + excluded.pending,
-		input = coalesce(input + excluded.input, input, excluded.input),
-		cache_read = coalesce(cache_read + excluded.cache_read, cache_read, excluded.cache_read),
-		cache_write = coalesce(cache_write + excluded.cache_write, cache_write, excluded.cache_write),
-		output = coalesce(output + excluded.output, output, excluded.output),
-		reasoning = coalesce(reasoning + excluded.reasoning, reasoning, excluded.reasoning),
-		estimated = estimated OR excluded.estimated`
+		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL
+	) STRICT`
+	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// sum() of nothing but NULL is NULL: what was never reported stays so.
+	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.requests, u.attempts, u.microcents, u.waived, u.refunded,
+		u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated
+		FROM (SELECT account, key, route, day, sum(requests) AS requests, sum(attempts) AS attempts, sum(microcents) AS microcents,
+			sum(waived) AS waived, sum(refunded) AS refunded, sum(cost) AS cost, sum(pending) AS pending, sum(input) AS input,
+			sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output, sum(reasoning) AS reasoning,
+			max(estimated) AS estimated
+			FROM temp.usage_rows GROUP BY account, key, route, day) AS u
+		LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key ORDER BY `
 )
 
-func addUsage(conn *sqlite.Conn, g group, u *ledger.UsageRow) error {
-	t := u.Tokens
-	return run(conn, insertUsageRow, nil, g.account, g.key, g.route, g.day,
-		u.Requests, u.Attempts, u.Microcents, u.Waived, u.Refunded, u.Cost, u.Pending,
-		t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated)
+// flush moves all groups to the table.
+func (u *usage) flush() error {
+	for g, row := range u.groups {
+		t := row.Tokens
+		err := run(u.conn, insertUsageRow, nil, g.account, g.key, g.route, g.day,
+			row.Requests, row.Attempts, row.Microcents, row.Waived, row.Refunded, row.Cost, row.Pending,
+			t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated)
+		if err != nil {
+			return err
+		}
+	}
+	clear(u.groups)
+	return nil
 }
 
 // list gives the groups in the order of what they are grouped by: accounts by name, keys by account and name.
-func (u *usage) list(conn *sqlite.Conn, each func(ledger.UsageRow) error) error {
+func (u *usage) list(each func(ledger.UsageRow) error) error {
 	order := make([]string, 0, len(u.query.By)+1)
 	for _, d := range u.query.By {
 		order = append(order, map[ledger.Dimension]string{
@@ -266,11 +291,7 @@ func (u *usage) list(conn *sqlite.Conn, each func(ledger.UsageRow) error) error 
 		}[d])
 	}
 	order = append(order, "u.account") // one row at most when there is no dimension
-	return run(conn, `SELECT a.id, a.name, k.id, k.name, u.route, u.day,
-		u.requests, u.attempts, u.microcents, u.waived, u.refunded, u.cost, u.pending,
-		u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated
-		FROM temp.usage_rows AS u LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key
-		ORDER BY `+strings.Join(order, ", "), func(row *sqlite.Stmt) error {
+	return run(u.conn, sumUsageRows+strings.Join(order, ", "), func(row *sqlite.Stmt) error {
 		r := ledger.UsageRow{
 			Account:     row.ColumnText(0),
 			AccountName: row.ColumnText(1),

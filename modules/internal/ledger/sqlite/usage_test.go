@@ -15,7 +15,7 @@ import (
 // A ledger with more accounts than memory keeps rows of: what does not fit goes to temporary tables and comes back.
 func TestMoreGroupsThanMemoryKeeps(t *testing.T) {
 	t.Parallel()
-	const accounts, charges = spilling + 500, 2 * spilling
+	const accounts, charges = maxGroups + 500, maxGroups + 5_000
 	path := filepath.Join(t.TempDir(), "fareway.db")
 	prefill(t, path, accounts, charges)
 	conn := openForWriting(t, path)
@@ -49,7 +49,7 @@ func TestMoreGroupsThanMemoryKeeps(t *testing.T) {
 			return nil
 		}))
 		require.Len(t, rows, i)
-		require.Greater(t, i, spilling)
+		require.Greater(t, i, maxGroups)
 	})
 
 	t.Run("verification", func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestMoreGroupsThanMemoryKeeps(t *testing.T) {
 		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
 		require.EqualValues(t, charges, r.Requests)
 		require.EqualValues(t, accounts+charges, r.Entries)
-		require.NoError(t, run(conn, `SELECT count(*) FROM temp.verify_moved`, func(row *sqlite.Stmt) error {
+		require.NoError(t, run(conn, `SELECT count(*) FROM temp.verify_entries`, func(row *sqlite.Stmt) error {
 			require.EqualValues(t, accounts, row.ColumnInt64(0))
 			return nil
 		}))

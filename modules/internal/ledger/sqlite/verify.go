@@ -13,8 +13,8 @@ import (
 // Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes in this order:
 // the journal by itself, every settled request with its entries, the checkpoints, the accounts and keys as the sums of
 // those, the running requests, what waits for receipts, prices and the audit trail, and the database's own
-// structure. Two passes read the large tables from end to end; what they sum by account and key is kept in temporary tables
-// once it is more than some thousand rows.
+// structure. Each large table is read from end to end twice, once of these times for sums by account and key, which SQLite
+// sorts on the disk.
 func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
 	var r ledger.Report
 	err := b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
@@ -53,8 +53,6 @@ type verification struct {
 	prices *tariffs
 	pruned int64 // requests that were settled before this moment may be missing
 
-	journal  *spill[int64, moved]       // what the entries come to, by account
-	requests *spill[payer, workedOff]   // what the settled requests come to, by account and key
 	counted  map[ledger.EntryKind]tally // entries that are about requests
 	found    map[ledger.EntryKind]tally // those of them that a request accounts for
 	waiting  int64                      // attempts that should wait for a receipt
@@ -98,7 +96,7 @@ func (v *verification) run() error {
 		}
 	}
 	for _, step := range []func() error{
-		v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.verifyAccounts, v.verifyKeys, v.verifyRunning, v.verifyWaiting,
+		v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys, v.verifyRunning, v.verifyWaiting,
 		v.verifyPrices, v.verifyTrail, v.verifySaid, v.verifyStructure,
 	} {
 		if v.first != nil {
@@ -125,13 +123,6 @@ func (v *verification) note(err error) error {
 }
 
 func (v *verification) prepare() error {
-	for _, table := range []string{createMoved, createWorkedOff} {
-		if err := run(v.conn, table, nil); err != nil {
-			return err
-		}
-	}
-	v.journal = newSpill(func(account int64, m *moved) error { return m.add(v.conn, account) })
-	v.requests = newSpill(func(p payer, w *workedOff) error { return w.add(v.conn, p) })
 	return run(v.conn, `SELECT pruned_before, version, count(*) FROM meta`, func(row *sqlite.Stmt) error {
 		v.pruned = row.ColumnInt64(0)
 		if row.ColumnInt(1) != len(migrations) || row.ColumnInt(2) != 1 {

@@ -21,29 +21,6 @@ type link struct {
 // recentLinks is how many accounts' last entries are remembered, about 100 bytes each. Those of others are read again.
 const recentLinks = 1 << 15
 
-// moved is what an account's entries come to.
-type moved struct {
-	entries  int64
-	spent    int64 // by charges and receipts
-	refunded int64
-	allotted bool  // there is an allotment,
-	before   int64 // and what was spent before the last one
-}
-
-const createMoved = `CREATE TEMP TABLE verify_moved (
-	account INTEGER PRIMARY KEY, entries INTEGER NOT NULL, spent INTEGER NOT NULL, refunded INTEGER NOT NULL,
-	allotted INTEGER NOT NULL, before INTEGER NOT NULL
-) STRICT`
-
-// add continues what the table has of the account.
-func (m *moved) add(conn *sqlite.Conn, account int64) error {
-	return run(conn, `INSERT INTO temp.verify_moved (account, entries, spent, refunded, allotted, before) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET entries = entries + excluded.entries, refunded = refunded + excluded.refunded,
-		before = iif(excluded.allotted, spent + excluded.before, before), allotted = allotted OR excluded.allotted,
-		spent = spent + excluded.spent`, nil,
-		account, m.entries, m.spent, m.refunded, m.allotted, m.before)
-}
-
 // journalPass is what verifyJournal remembers from one entry to the next.
 type journalPass struct {
 	*verification
@@ -64,13 +41,9 @@ func (v *verification) verifyJournal() error {
 	if err != nil {
 		return err
 	}
-	err = run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
+	return run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
 		e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.before, e.hash, e.account, a.created
 		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account ORDER BY e.n`, p.entry)
-	if err != nil {
-		return err
-	}
-	return v.journal.flush()
 }
 
 func (p *journalPass) entry(row *sqlite.Stmt) error {
@@ -108,7 +81,12 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 	}
 	p.n, p.format = e.N, e.Format
 	*p.slot(account) = link{n: e.N, account: account, seq: e.Seq, hash: hash, credits: e.Credits, accrued: e.Accrued}
-	return p.sum(account, e)
+	p.report.Entries++
+	p.report.Sums[string(e.Book)] -= e.Microcents
+	if e.Request != "" {
+		p.count(p.counted, e.Kind, e.Created.UnixNano())
+	}
+	return nil
 }
 
 // before is the entry n, which the entry `next` of the account names; the zero entry of the account when n is 0.
@@ -204,27 +182,4 @@ func endsPeriod(created time.Time, reference string) bool {
 		}
 	}
 	return false
-}
-
-// sum adds an entry to what its account and its book come to.
-func (p *journalPass) sum(account int64, e ledger.Entry) error {
-	p.report.Entries++
-	p.report.Sums[string(e.Book)] -= e.Microcents
-	m, err := p.journal.at(account)
-	if err != nil {
-		return err
-	}
-	m.entries++
-	switch e.Kind {
-	case ledger.Charged, ledger.Receipt:
-		m.spent -= e.Microcents
-	case ledger.Refund:
-		m.refunded += e.Microcents
-	case ledger.Allotment:
-		m.allotted, m.before = true, m.spent
-	}
-	if e.Request != "" {
-		p.count(p.counted, e.Kind, e.Created.UnixNano())
-	}
-	return nil
 }

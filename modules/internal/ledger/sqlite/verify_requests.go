@@ -11,67 +11,17 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// payer is a key of an account, as requests name them.
-type payer struct{ account, key int64 }
-
-// workedOff is what the settled requests of a payer come to.
-type workedOff struct{ requests, tokens, charge, waived, refunded int64 }
-
-const createWorkedOff = `CREATE TEMP TABLE verify_worked_off (
-	account INTEGER NOT NULL, key INTEGER NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL,
-	charge INTEGER NOT NULL, waived INTEGER NOT NULL, refunded INTEGER NOT NULL, PRIMARY KEY (account, key)
-) STRICT, WITHOUT ROWID`
-
-const insertWorkedOff = `INSERT INTO temp.verify_worked_off (account, key, requests, tokens, charge, waived, refunded)
-	VALUES (?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT DO UPDATE SET requests = requests + excluded.requests, tokens = tokens + excluded.tokens,
-	charge = charge + excluded.charge, waived = waived + excluded.waived, refunded = refunded + excluded.refunded`
-
-func (w *workedOff) add(conn *sqlite.Conn, p payer) error {
-	return run(conn, insertWorkedOff, nil, p.account, p.key, w.requests, w.tokens, w.charge, w.waived, w.refunded)
-}
+// recentOwners is how many processes that admitted requests are remembered.
+const recentOwners = 1 << 10
 
 // verifyRequests recomputes every charge from usage and price, and looks for its entries. It goes on after a finding, for
 // requests are in the order of their ids and not in that of the journal.
 func (v *verification) verifyRequests() error {
-	err := eachDetail(v.conn, ``, func(d *detail) error {
+	return eachDetail(v.conn, ``, func(d *detail) error {
 		v.report.Requests++
 		v.attempts += int64(len(d.attempts))
-		if err := v.note(v.verifyRequest(d)); err != nil {
-			return err
-		}
-		w, err := v.requests.at(payer{d.account, d.key})
-		if err != nil {
-			return err
-		}
-		w.requests++
-		w.tokens += d.tokens
-		w.charge += d.charge
-		w.waived += d.waived
-		w.refunded += d.refunded
-		return nil
+		return v.note(v.verifyRequest(d))
 	})
-	if err != nil {
-		return err
-	}
-	// Requests without detail are in the sums as those that pruned them wrote them down.
-	err = run(v.conn, `SELECT coalesce(k.account, 0), p.key, p.requests, p.tokens, p.charge, p.waived, p.refunded
-		FROM pruned AS p LEFT JOIN keys AS k ON k.n = p.key`, func(row *sqlite.Stmt) error {
-		w, err := v.requests.at(payer{row.ColumnInt64(0), row.ColumnInt64(1)})
-		if err != nil {
-			return err
-		}
-		w.requests += row.ColumnInt64(2)
-		w.tokens += row.ColumnInt64(3)
-		w.charge += row.ColumnInt64(4)
-		w.waived += row.ColumnInt64(5)
-		w.refunded += row.ColumnInt64(6)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return v.requests.flush()
 }
 
 // verifyRequest checks one request against its attempts, their prices and its entries.
@@ -134,7 +84,7 @@ func (v *verification) verifyOwner(request, owner string) error {
 	if err == nil && !known {
 		return disagree(request, "it was admitted by the process %q, which never opened this ledger", owner)
 	}
-	if len(v.owners) >= spilling {
+	if len(v.owners) >= recentOwners {
 		clear(v.owners)
 	}
 	v.owners[owner] = true

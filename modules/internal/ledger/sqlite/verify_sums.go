@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"strings"
+
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -90,17 +92,51 @@ func (v *verification) verifyCheckpoints() error {
 	return nil
 }
 
+// The sums, in temporary tables: of the entries by account, and of the settled requests by key, by account and by line of keys.
+// Of requests whose detail was pruned they have what was written down of them.
+var createSums = []string{
+	`CREATE TEMP TABLE verify_entries (account INTEGER PRIMARY KEY, entries, spent, refunded)`,
+	`CREATE TEMP TABLE verify_keys (account, key, requests, tokens, charge, waived, refunded, PRIMARY KEY (account, key)) WITHOUT ROWID`,
+	`CREATE TEMP TABLE verify_requests (account INTEGER PRIMARY KEY, requests, tokens, charge, waived, refunded)`,
+	`CREATE TEMP TABLE verify_lines (root INTEGER PRIMARY KEY, charge)`,
+	`INSERT INTO verify_entries SELECT account, count(*),
+		-sum(iif(kind IN ('charge', 'receipt'), microcents, 0)), sum(iif(kind = 'refund', microcents, 0))
+		FROM entries GROUP BY account`,
+	`INSERT INTO verify_keys SELECT account, key, sum(n), sum(tokens), sum(charge), sum(waived), sum(refunded)
+		FROM (SELECT account, key, 1 AS n, tokens, charge, waived, refunded FROM requests
+			UNION ALL SELECT coalesce(k.account, 0), p.key, p.requests, p.tokens, p.charge, p.waived, p.refunded
+			FROM pruned AS p LEFT JOIN keys AS k ON k.n = p.key)
+		GROUP BY account, key`,
+	`INSERT INTO verify_requests SELECT account, sum(requests), sum(tokens), sum(charge), sum(waived), sum(refunded)
+		FROM verify_keys GROUP BY account`,
+	`INSERT INTO verify_lines SELECT k.root, sum(w.charge) FROM verify_keys AS w JOIN keys AS k ON k.n = w.key GROUP BY k.root`,
+}
+
+// sum fills the temporary tables.
+func (v *verification) sum() error {
+	for _, query := range createSums {
+		err := run(v.conn, query, nil)
+		if err != nil && strings.Contains(err.Error(), "integer overflow") {
+			// Entries and requests were looked at one by one, and none is as large as that.
+			return disagree("pruned", "what pruned requests came to is more than any ledger can hold")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const accountsWithSums = `SELECT ` + accountColumns + `, coalesce(e.entries, 0), coalesce(e.spent, 0), coalesce(e.refunded, 0),
+	coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
+	a.period IS NULL, a.period_end IS NULL, a.last IS NULL, (a.line IS NULL) = (a.line_spent = 0)
+	FROM accounts AS a LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT JOIN temp.verify_requests AS w ON w.account = a.n
+	ORDER BY a.n`
+
 // verifyAccounts compares each account's row with its last entry, and its counters with what its entries and requests
 // come to.
 func (v *verification) verifyAccounts() error {
-	return run(v.conn, `SELECT `+accountColumns+`,
-		coalesce(m.entries, 0), coalesce(m.spent, 0), coalesce(m.refunded, 0), coalesce(m.allotted, 0), coalesce(m.before, 0),
-		coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
-		a.period IS NULL, a.period_end IS NULL, a.last IS NULL, (a.line IS NULL) = (a.line_spent = 0)
-		FROM accounts AS a LEFT JOIN temp.verify_moved AS m ON m.account = a.n
-		LEFT JOIN (SELECT account, sum(requests) AS requests, sum(tokens) AS tokens, sum(charge) AS charge, sum(waived) AS waived,
-			sum(refunded) AS refunded FROM temp.verify_worked_off GROUP BY account) AS w ON w.account = a.n
-		ORDER BY a.n`, v.account)
+	return run(v.conn, accountsWithSums, v.account)
 }
 
 func (v *verification) account(row *sqlite.Stmt) error {
@@ -109,7 +145,7 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	v.report.Sums["accounts"] += a.Net()
 	column := func(i int) int64 { return row.ColumnInt64(accountWidth + i) }
 	entries, spent, refunded := column(0), column(1), column(2)
-	requests, tokens, charge, waived, givenBack := column(5), column(6), column(7), column(8), column(9)
+	requests, tokens, charge, waived, givenBack := column(3), column(4), column(5), column(6), column(7)
 	switch {
 	case a.entries != entries:
 		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
@@ -125,13 +161,13 @@ func (v *verification) account(row *sqlite.Stmt) error {
 		return disagree(a.id, "the account counts %d tokens, its requests make %d", a.ever.tokens, tokens)
 	case a.ever.waived != waived:
 		return disagree(a.id, "the account counts %d microcents as left free, its requests make %d", a.ever.waived, waived)
-	case !row.ColumnBool(accountWidth + 13):
+	case !row.ColumnBool(accountWidth + 11):
 		return disagree(a.id, "the account names a key that paid last without what that spent, or the other way round")
 	}
-	if err := v.lastEntry(a, row.ColumnBool(accountWidth+12)); err != nil {
+	if err := v.lastEntry(a, row.ColumnBool(accountWidth+10)); err != nil {
 		return err
 	}
-	return verifyPeriod(a, row.ColumnBool(accountWidth+10), row.ColumnBool(accountWidth+11), column(4))
+	return verifyPeriod(a, row.ColumnBool(accountWidth+8), row.ColumnBool(accountWidth+9))
 }
 
 // lastEntry compares an account with the entry that it names as its last.
@@ -158,9 +194,8 @@ func (v *verification) lastEntry(a *account, none bool) error {
 }
 
 // verifyPeriod checks an account's period and the counters of its beginning. Why a period began when it did (a plan that gains
-// credits, which is in the configuration) is not recorded, so what was spent before it has bounds only: what was spent
-// before the last allotment, which ended a period, and what was spent ever.
-func verifyPeriod(a *account, noNumber, noEnd bool, allotted int64) error {
+// credits, which is in the configuration) is not recorded, so what was counted before it is known to be no more than what was ever.
+func verifyPeriod(a *account, noNumber, noEnd bool) error {
 	if noNumber != noEnd {
 		return disagree(a.id, "the account has a period without an end, or an end without a period")
 	}
@@ -174,28 +209,28 @@ func verifyPeriod(a *account, noNumber, noEnd bool, allotted int64) error {
 	switch end := ledger.PeriodEnd(a.created, a.period.number); {
 	case !end.Equal(a.period.end):
 		return disagree(a.id, "period %d of the account ends at %s, and not at %s", a.period.number, end, a.period.end)
-	case before.spent < allotted || before.spent > ever.spent:
-		return disagree(a.id, "the account's period began at %d microcents spent; there were %d at the last allotment and there are %d now",
-			before.spent, allotted, ever.spent)
-	case before.tokens < 0 || before.tokens > ever.tokens || before.waived < 0 || before.waived > ever.waived:
-		return disagree(a.id, "the account's period began at %d tokens and %d microcents left free; there are %d and %d now",
-			before.tokens, before.waived, ever.tokens, ever.waived)
+	case outside(before.spent, ever.spent) || outside(before.tokens, ever.tokens) || outside(before.waived, ever.waived):
+		return disagree(a.id, "the account's period began at %d microcents spent, %d tokens and %d microcents left free; there are %d, %d and %d now",
+			before.spent, before.tokens, before.waived, ever.spent, ever.tokens, ever.waived)
 	}
 	return nil
 }
 
+func outside(n, limit int64) bool { return n < 0 || n > limit }
+
+const keysWithSums = `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(a.line = k.n, a.line_spent, 0), k.spent_before,
+	a.n IS NULL, a.period IS NULL, r.root IS k.root AND r.account IS k.account, coalesce(s.charge, 0)
+	FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN keys AS r ON r.n = k.root
+	LEFT JOIN temp.verify_lines AS s ON s.root = k.n ORDER BY k.n`
+
 // verifyKeys compares what lines of keys spent with the requests of all their keys. Only the first key of a line counts.
 func (v *verification) verifyKeys() error {
-	err := run(v.conn, `SELECT w.account, w.key FROM temp.verify_worked_off AS w LEFT JOIN keys AS k ON k.n = w.key
+	err := run(v.conn, `SELECT w.account, w.key FROM temp.verify_keys AS w LEFT JOIN keys AS k ON k.n = w.key
 		WHERE k.account IS NOT w.account LIMIT 1`, func(row *sqlite.Stmt) error { return v.strangers(row.ColumnInt64(0), row.ColumnInt64(1)) })
 	if err != nil {
 		return err
 	}
-	return run(v.conn, `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(a.line = k.n, a.line_spent, 0), k.spent_before, a.n IS NULL, a.period IS NULL,
-		r.root IS k.root AND r.account IS k.account, coalesce(s.charge, 0)
-		FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN keys AS r ON r.n = k.root
-		LEFT JOIN (SELECT k.root, sum(w.charge) AS charge FROM temp.verify_worked_off AS w JOIN keys AS k ON k.n = w.key GROUP BY k.root) AS s
-		ON s.root = k.n ORDER BY k.n`, func(row *sqlite.Stmt) error {
+	return run(v.conn, keysWithSums, func(row *sqlite.Stmt) error {
 		id, first := row.ColumnText(0), row.ColumnBool(1)
 		limit, spent, before := row.ColumnInt64(2), row.ColumnInt64(3), row.ColumnInt64(4)
 		switch {

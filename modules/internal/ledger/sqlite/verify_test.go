@@ -60,6 +60,7 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 		{`DELETE FROM requests WHERE id = 'r04-plain'; DELETE FROM attempts WHERE request = 'r04-plain';
 			UPDATE pruned SET requests = requests + 1, tokens = tokens + 3135, charge = charge + 3688 WHERE key = 1`,
 			main + `/5: it is a charge for request "r04-plain", whose detail is missing`},
+		{`UPDATE pruned SET charge = 9223372036854775807`, `pruned: what pruned requests came to is more than any ledger can hold`},
 		{`DELETE FROM waiting`, `r14-waiting: attempt 2 waits for a receipt, and is not listed`},
 		{`DELETE FROM checkpoints WHERE n = 2`, `checkpoint/2: it was kept elsewhere and the ledger does not have it`},
 		{`UPDATE checkpoints SET entries = entries - 1 WHERE n = 2`, `checkpoint/2: it is not what the heads of the accounts make after entry `},

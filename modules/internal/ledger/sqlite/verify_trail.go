@@ -39,13 +39,13 @@ type said struct {
 	at      map[string]int64 // the act that said it
 }
 
-// lines are those that have several keys: a cap that was changed through one of them is all of theirs.
-const createLines = `CREATE TEMP TABLE verify_lines (root INTEGER PRIMARY KEY, act INTEGER NOT NULL, spend_cap TEXT NOT NULL) STRICT`
+// verify_caps has the caps of lines with several keys: a cap that was changed through one of them is all of theirs.
+const createCaps = `CREATE TEMP TABLE verify_caps (root INTEGER PRIMARY KEY, act INTEGER NOT NULL, spend_cap TEXT NOT NULL) STRICT`
 
 // verifySaid compares what accounts and keys are with what the audit trail said last of them. Those of a ledger that had
 // no trail yet are compared in what was changed since.
 func (v *verification) verifySaid() error {
-	if err := run(v.conn, createLines, nil); err != nil {
+	if err := run(v.conn, createCaps, nil); err != nil {
 		return err
 	}
 	s := said{}
@@ -69,7 +69,7 @@ func (v *verification) verifySaid() error {
 	if err := v.compareSaid(&s); err != nil {
 		return err
 	}
-	err = run(v.conn, `SELECT k.id, k.spend_cap, l.act, l.spend_cap FROM temp.verify_lines AS l JOIN keys AS k ON k.n = l.root
+	err = run(v.conn, `SELECT k.id, k.spend_cap, l.act, l.spend_cap FROM temp.verify_caps AS l JOIN keys AS k ON k.n = l.root
 		WHERE l.spend_cap <> json_quote(k.spend_cap)`, func(row *sqlite.Stmt) error {
 		return disagree(row.ColumnText(0), "the key has a cap of %d microcents, act %d of the audit trail says %s",
 			row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnText(3))
@@ -127,7 +127,7 @@ func (v *verification) compareKey(s *said) error {
 			if !ok {
 				return nil
 			}
-			return run(v.conn, `INSERT INTO temp.verify_lines (root, act, spend_cap) VALUES (?, ?, ?)
+			return run(v.conn, `INSERT INTO temp.verify_caps (root, act, spend_cap) VALUES (?, ?, ?)
 				ON CONFLICT DO UPDATE SET act = excluded.act, spend_cap = excluded.spend_cap WHERE excluded.act > act`, nil,
 				row.ColumnInt64(1), s.at["spend_cap_microcents"], says)
 		}
