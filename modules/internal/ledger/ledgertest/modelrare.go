@@ -116,10 +116,8 @@ func (r *run) setPlan() {
 
 // reload changes what a plan means. Accounts whose periods are over are looked at before.
 func (r *run) reload() {
-	if r.unlooked {
-		r.unlooked = false
-		r.compare()
-	}
+	r.unlooked = false
+	r.compare()
 	terms := rapid.SampledFrom(plansOfTheModel).Draw(r.T, "terms")
 	r.f.plans.set(fmt.Sprint("plan", rapid.IntRange(0, 3).Draw(r.T, "plan")), terms)
 }
@@ -241,9 +239,6 @@ func (r *run) moveClock() {
 		to = pick(r, "end", ends)
 	}
 	r.f.clock.set(to)
-	if to.After(r.latest) {
-		r.latest = to
-	}
 	r.unlooked = true
 }
 
@@ -262,7 +257,13 @@ func (r *run) endPeriods() {
 }
 
 func (r *run) closeUnproven() {
-	before := r.now().Add(time.Duration(rapid.Int64Range(-40, 1).Draw(r.T, "days")) * 24 * time.Hour)
+	var begun []time.Time
+	for _, q := range r.requests {
+		for _, a := range q.Attempts {
+			begun = append(begun, a.Created)
+		}
+	}
+	before := pick(r, "attempt", begun).Add(time.Duration(rapid.IntRange(0, 1).Draw(r.T, "after")))
 	n, err := r.f.store.CloseUnproven(r.ctx, before)
 	require.NoError(r, err)
 	closed := 0
@@ -303,10 +304,13 @@ func (r *run) restart() {
 			r.charged(q, c)
 		}
 	}
+	if r.sometimes("hold before the rest is recovered", 2) {
+		r.hold()
+	}
+	lost := slices.DeleteFunc(r.those(true), func(q *request) bool { return q.Owner == r.f.options.BootID })
 	n, err := r.f.store.Recover(r.ctx)
 	require.NoError(r, err)
-	lost := r.those(true)
-	require.EqualValues(r, len(lost), n)
+	require.EqualValues(r, len(lost), n, "a process leaves its own requests")
 	for _, q := range lost {
 		r.look(q.owner)
 		r.settle(q, ledger.Settlement{Request: q.ID, Reason: r.f.record(q.ID).Reason})
@@ -321,7 +325,11 @@ func (r *run) checkpoint() {
 }
 
 func (r *run) prune() {
-	before := r.now().Add(time.Duration(rapid.Int64Range(-40, 0).Draw(r.T, "days")) * 24 * time.Hour)
+	var settled []time.Time
+	for _, q := range r.those(false) {
+		settled = append(settled, q.Settled)
+	}
+	before := pick(r, "request", settled).Add(time.Duration(rapid.IntRange(0, 1).Draw(r.T, "after")))
 	n, err := r.f.store.Prune(r.ctx, before)
 	require.NoError(r, err)
 	kept := slices.DeleteFunc(slices.Clone(r.requests), func(q *request) bool {

@@ -77,16 +77,25 @@ func newRun(t *rapid.T, f *fixture, before ledger.Report) *run {
 	return r
 }
 
-// step makes an action of one that works on the run.
+// step makes an action of one that works on the run. Each takes a second.
 func (r *run) step(do func()) func(*rapid.T) {
 	return func(t *rapid.T) {
 		r.T, r.f.t = t, t
+		r.f.clock.add(time.Second)
+		defer func() {
+			if now := r.now(); now.After(r.latest) {
+				r.latest = now
+			}
+		}()
 		do()
 	}
 }
 
 func (r *run) steps() map[string]func(*rapid.T) {
-	steps := map[string]func(*rapid.T){"": r.step(r.compare)}
+	steps := map[string]func(*rapid.T){"": func(t *rapid.T) {
+		r.T, r.f.t = t, t
+		r.compare()
+	}}
 	for name, do := range map[string]func(){
 		"hold": r.hold, "hold 2": r.hold, "hold 3": r.hold, "begin": r.begin, "check": r.check,
 		"settle": r.settleOne, "settle 2": r.settleOne, "settle 3": r.settleOne, "receipt": r.receipt, "receipt 2": r.receipt,

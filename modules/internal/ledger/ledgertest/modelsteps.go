@@ -104,7 +104,7 @@ func (r *run) settlement(q *request) ledger.Settlement {
 	case 1, 2:
 		s.Status, s.Reason, s.ServiceLimit = 504, "time_limit", true
 	}
-	if r.sometimes("screened", 3) {
+	if r.sometimes("screened", 4) {
 		s.Surcharge = rapid.Int64Range(0, 1_350).Draw(r.T, "surcharge")
 	}
 	for _, a := range q.Attempts {
@@ -118,16 +118,20 @@ func (r *run) settlement(q *request) ledger.Settlement {
 		case 2:
 			continue // nobody reported
 		default:
-			result.Usage = r.usage(q)
+			result.Usage = r.usage(q, a)
 		}
 		s.Results = append(s.Results, result)
 	}
 	return s
 }
 
-// usage draws tokens that come to about what the account has left, in some respect, or to what is held.
-func (r *run) usage(q *request) *llm.Usage {
-	u := usage(rapid.Int64Range(0, 5).Draw(r.T, "input"), r.near("output", append(r.left(q.key), q.Held)...))
+// usage draws tokens that come to what the account has left, in some respect, or to what is held, or to about that.
+func (r *run) usage(q *request, a ledger.AttemptRecord) *llm.Usage {
+	microcents := r.near("microcents", append(r.left(q.key), q.Held)...)
+	u := usage(0, microcents*1_000_000/a.Price.Output)
+	if r.sometimes("with input", 3) {
+		u.Input = llm.Count(rapid.Int64Range(0, 5).Draw(r.T, "input"))
+	}
 	if r.sometimes("cached", 4) {
 		u.CacheRead, u.Reasoning = llm.Count(0), llm.Count(*u.Output)
 	}
@@ -191,7 +195,7 @@ func indexes[T any](some []T) (all []int) {
 func (r *run) addReceipt(q *request, a *ledger.AttemptRecord) {
 	r.unlooked = false
 	r.look(q.owner)
-	u := r.usage(q)
+	u := r.usage(q, *a)
 	bad := r.sometimes("bad", 8)
 	if bad {
 		u.Input = llm.Count(-1)

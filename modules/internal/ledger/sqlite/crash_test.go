@@ -42,10 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const (
-	workers = 8 // of a child
-	cycles  = 6 // children killed
-)
+const workers = 8 // of a child
 
 // work does the workload without end, and prints each thing once the ledger has answered it. It ends when its standard
 // input does, so that it does not outlive the test.
@@ -88,6 +85,10 @@ func work(path, begin string) error {
 // ledger, and looks for what it had answered.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
+	killed(t, 6)
+}
+
+func killed(t *testing.T, cycles int) {
 	path := filepath.Join(t.TempDir(), "fareway.db")
 	var clock atomic.Int64
 	clock.Store(workStart.UnixNano())

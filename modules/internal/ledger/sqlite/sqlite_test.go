@@ -1,7 +1,6 @@
-package sqlite_test
+package sqlite
 
 import (
-	"log/slog"
 	"path/filepath"
 	"testing"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/ledgertest"
-	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
 func TestStore(t *testing.T) {
@@ -19,13 +17,7 @@ func TestStore(t *testing.T) {
 
 // openSuite opens a store for the suite.
 func openSuite(t testing.TB, o ledgertest.Options) ledger.Store {
-	s, err := sqlite.Open(sqlite.Options{
-		Path:   filepath.Join(o.Dir, "fareway.db"),
-		BootID: o.BootID,
-		Now:    o.Now,
-		Terms:  o.Terms,
-		Logger: slog.New(slog.DiscardHandler),
-	})
+	s, err := Open(Options{Path: filepath.Join(o.Dir, "fareway.db"), BootID: o.BootID, Now: o.Now, Terms: o.Terms, Logger: quiet})
 	require.NoError(t, err)
 	return s
 }
