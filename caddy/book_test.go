@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,29 +17,42 @@ import (
 // book is the content of a ledger, read from its file.
 type book struct {
 	requests map[string]booked // by id
-	accounts map[string]purse
+	accounts map[string]purse  // by name
+	waiting  map[string]bool   // attempts that wait for a receipt
 }
 
-// booked is a request in the ledger.
+// booked is a request in the ledger. One that runs has nothing but attempts.
 type booked struct {
-	state    string
-	charge   int64 // microcents
+	running  bool
+	free     bool
 	pending  bool
-	entries  []int64 // what each of its journal entries adds to the account, in microcents
+	charge   int64   // microcents, later receipts included
+	entries  []int64 // what each of its journal entries adds to the account, in microcents, oldest first
 	attempts []tried
 }
 
 // tried is an attempt of a request.
 type tried struct {
-	id, model, outcome string
-	input, output      *int64 // tokens, nil when the upstream reported none
-	priceIn, priceOut  int64  // microcents for a million tokens
+	id, route, model, outcome string
+	input, output             *int64 // tokens, nil when nothing is proven
+	priceIn, priceOut         int64  // microcents for a million tokens
 }
 
-// purse is an account's money and the sum of its journal.
+// due is what the attempts come to by what is proven of them, in microcents.
+func (r booked) due() int64 {
+	var due int64
+	for _, a := range r.attempts {
+		if a.input != nil {
+			due += *a.input*a.priceIn + *a.output*a.priceOut
+		}
+	}
+	return due / 1_000_000
+}
+
+// purse is an account's money and the sums of its journal.
 type purse struct {
 	credits, accrued int64
-	topUps, charges  int64 // microcents
+	topUps, spent    int64 // microcents
 }
 
 // net is the account's worth in microcents.
@@ -54,36 +68,53 @@ func readBook(t testing.TB, dir string) book {
 	}
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
+	defer func() {
+		require.NoError(t, conn.Close())
+		require.NoError(t, os.RemoveAll(filepath.Dir(path)))
+	}()
 
-	b := book{requests: map[string]booked{}, accounts: map[string]purse{}}
-	rows(t, conn, `SELECT id, state, charge, pending FROM requests`, func(row *sqlite.Stmt) {
-		b.requests[row.ColumnText(0)] = booked{state: row.ColumnText(1), charge: row.ColumnInt64(2), pending: row.ColumnBool(3)}
+	b := book{requests: map[string]booked{}, accounts: map[string]purse{}, waiting: map[string]bool{}}
+	rows(t, conn, `SELECT id, free, pending, charge FROM requests`, func(row *sqlite.Stmt) {
+		b.requests[row.ColumnText(0)] = booked{free: row.ColumnBool(1), pending: row.ColumnBool(2), charge: row.ColumnInt64(3)}
 	})
-	rows(t, conn, `SELECT request, microcents FROM entries WHERE kind = 'charge'`, func(row *sqlite.Stmt) {
+	rows(t, conn, `SELECT DISTINCT request FROM holds`, func(row *sqlite.Stmt) {
+		require.NotContains(t, b.requests, row.ColumnText(0), "it is settled, and runs")
+		b.requests[row.ColumnText(0)] = booked{running: true}
+	})
+	rows(t, conn, `SELECT request, microcents FROM entries WHERE request IS NOT NULL ORDER BY n`, func(row *sqlite.Stmt) {
 		r, ok := b.requests[row.ColumnText(0)]
-		require.True(t, ok, "a charge belongs to a request")
+		require.True(t, ok && !r.running, "an entry belongs to a settled request")
 		r.entries = append(r.entries, row.ColumnInt64(1))
 		b.requests[row.ColumnText(0)] = r
 	})
-	rows(t, conn, `SELECT a.request, a.id, a.model, coalesce(a.outcome, ''), a.input, a.output, p.input, p.output
+	rows(t, conn, `SELECT a.request, a.request || '.' || a.seq, a.route, a.model, a.outcome, a.input, a.output, p.input, p.output
 		FROM attempts AS a JOIN prices AS p ON p.route = a.route AND p.version = a.price_version ORDER BY a.request, a.seq`,
 		func(row *sqlite.Stmt) {
 			r := b.requests[row.ColumnText(0)]
 			r.attempts = append(r.attempts, tried{
-				id: row.ColumnText(1), model: row.ColumnText(2), outcome: row.ColumnText(3),
-				input: column(row, 4), output: column(row, 5),
-				priceIn: row.ColumnInt64(6), priceOut: row.ColumnInt64(7),
+				id: row.ColumnText(1), route: row.ColumnText(2), model: row.ColumnText(3), outcome: row.ColumnText(4),
+				input: column(row, 5), output: column(row, 6),
+				priceIn: row.ColumnInt64(7), priceOut: row.ColumnInt64(8),
 			})
 			b.requests[row.ColumnText(0)] = r
 		})
-	rows(t, conn, `SELECT a.id, a.credits, a.accrued,
-		(SELECT coalesce(sum(microcents), 0) FROM entries AS e WHERE e.account = a.id AND kind = 'top_up'),
-		(SELECT coalesce(-sum(microcents), 0) FROM entries AS e WHERE e.account = a.id AND kind = 'charge')
+	rows(t, conn, `SELECT request || '.' || seq FROM waiting`, func(row *sqlite.Stmt) { b.waiting[row.ColumnText(0)] = true })
+	rows(t, conn, `SELECT name, credits, accrued,
+		(SELECT coalesce(sum(microcents), 0) FROM entries AS e WHERE e.account = a.n AND request IS NULL),
+		(SELECT coalesce(-sum(microcents), 0) FROM entries AS e WHERE e.account = a.n AND request IS NOT NULL)
 		FROM accounts AS a`, func(row *sqlite.Stmt) {
 		b.accounts[row.ColumnText(0)] = purse{row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnInt64(3), row.ColumnInt64(4)}
 	})
 	return b
+}
+
+// spooled is how many bytes of settlements are in the spool of a gateway that has ended.
+func spooled(t testing.TB, dir string) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "fareway.db.spool"))
+	require.NoError(t, err)
+	const head = 4096 // what every spool begins with
+	return len(bytes.TrimRight(b[head:], "\x00"))
 }
 
 func rows(t testing.TB, conn *sqlite.Conn, query string, each func(*sqlite.Stmt)) {

@@ -102,10 +102,11 @@ func launchGateway(t testing.TB, dir string) *gateway {
 		close(g.ended)
 	}()
 	t.Cleanup(func() {
-		if !g.hasEnded() {
+		alive := !g.hasEnded()
+		if alive {
 			g.kill()
 		}
-		if t.Failed() {
+		if t.Failed() && (alive || g.err != nil && g.cmd.ProcessState.ExitCode() >= 0) { // not when the test has killed it
 			t.Logf("stderr:\n%s\nend of the log:\n%s", g.stderr.String(), tail(filepath.Join(dir, "fareway.log"), 20))
 		}
 	})
@@ -213,8 +214,14 @@ func (g *gateway) accountOn(t testing.TB, plan string, credits int64) string {
 	name := rand.Text()
 	g.call(t, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": plan}, nil)
 	g.call(t, "POST", "/fareway/credits", map[string]any{"account": name, "credits": credits}, nil)
+	return g.key(t, name)
+}
+
+// key makes a key of an account.
+func (g *gateway) key(t testing.TB, account string) string {
+	t.Helper()
 	var key struct{ Key string }
-	g.call(t, "POST", "/fareway/keys", map[string]any{"account": name, "name": name}, &key)
+	g.call(t, "POST", "/fareway/keys", map[string]any{"account": account, "name": rand.Text()}, &key)
 	return key.Key
 }
 

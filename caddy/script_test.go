@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	testscript.Main(m, map[string]func(){"fareway": main, "bench-upstream": benchUpstream})
+	testscript.Main(m, map[string]func(){"fareway": main, "bench-upstream": benchUpstream,
+		"fareway-provider-later": laterProvider})
 }
 
 // TestScripts runs testdata/script/*.txtar with the real executable. Beside testscript's own commands there are

@@ -1,0 +1,160 @@
+//go:build linux
+
+package main_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// check compares the ledger that a gateway has left with what is known.
+func (c *crash) check(t testing.TB) {
+	t.Helper()
+	b := readBook(t, c.dir)
+	if !c.spooled {
+		require.Zero(t, spooled(t, c.dir))
+		for id, amount := range c.seen {
+			r := b.requests[id]
+			require.False(t, r.running || r.pending, id)
+			require.Equal(t, amount, r.charge, id)
+			require.Equal(t, []int64{-amount}, r.entries, id)
+		}
+	}
+	for id, before := range c.last.requests {
+		now, ok := b.requests[id]
+		require.True(t, ok, "%s is gone", id)
+		if before.running {
+			continue
+		}
+		require.False(t, now.running, id)
+		if before.pending {
+			require.GreaterOrEqual(t, len(now.entries), len(before.entries), id)
+			require.True(t, slices.Equal(before.entries, now.entries[:len(before.entries)]), id)
+		} else {
+			require.Equal(t, before.charge, now.charge, id)
+			require.Equal(t, before.entries, now.entries, id)
+		}
+	}
+	for id, r := range b.requests {
+		var posted int64
+		for _, e := range r.entries {
+			posted -= e
+		}
+		require.Equal(t, r.charge, posted, id)
+		if r.free {
+			require.Zero(t, r.charge, id)
+		} else {
+			require.Equal(t, r.due(), r.charge, id)
+		}
+	}
+	for _, p := range b.accounts {
+		require.Equal(t, p.topUps-p.spent, p.net())
+	}
+	c.last = b
+	// Not always: it may leave the files in another state than a crash does.
+	if c.rng.IntN(4) == 0 {
+		report := verifyOffline(t, c.dir)
+		require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	}
+}
+
+// collect waits until every receipt has come that the service has.
+func (c *crash) collect(t testing.TB) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(filepath.Join(c.dir, "fareway.db"), sqlite.OpenReadOnly)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	eventually(t, func() (bool, string) {
+		served, missing := c.office.all(), ""
+		rows(t, conn, `SELECT request || '.' || seq FROM waiting`, func(row *sqlite.Stmt) {
+			if _, ok := served[row.ColumnText(0)]; ok {
+				missing = row.ColumnText(0)
+			}
+		})
+		return missing == "", missing + " waits for a receipt that is there"
+	})
+}
+
+// trace finds the reply behind every charge, and the charge for
+//
+//   - every reply that the service served whole after the first so many, for those gateways have ended well (what a
+//     killed one did not settle stays unbilled: that may be a reply that was served whole);
+//   - everything that it served of the route whose receipts come later, whole or not, whatever became of the gateway.
+//
+// An attempt that waits is one whose end nobody saw.
+func (c *crash) trace(t testing.TB, first int) {
+	t.Helper()
+	report := verifyOffline(t, c.dir)
+	require.True(t, report.OK, report.Problem)
+	require.Zero(t, report.Holds)
+	require.NoError(t, c.up.Idle(patient(t)))
+	records := map[int64]upstream.Record{}
+	for _, rec := range c.up.Records() {
+		records[rec.N] = rec
+	}
+	served := c.office.all()
+	charged := map[int64]string{}
+	for id, r := range c.last.requests {
+		require.False(t, r.running, id)
+		for i, a := range r.attempts {
+			later, answered := served[a.id]
+			if a.input == nil {
+				require.NotEqual(t, "finished", a.outcome, a.id)
+				if answered { // it failed, and what its client got in its place was final
+					require.Equal(t, "failed", a.outcome, a.id)
+					require.True(t, slices.ContainsFunc(r.attempts[i+1:], func(a tried) bool { return a.outcome == "finished" }), a.id)
+				}
+				continue
+			}
+			n := *a.input
+			rec, ok := records[n]
+			require.True(t, ok, "%s used %d tokens of input that nobody reported", a.id, n)
+			require.Empty(t, charged[n], "%s and %s are charged for the same reply", charged[n], a.id)
+			charged[n] = a.id
+			model, attempt := attemptOf(rec)
+			require.Equal(t, model, a.model, a.id)
+			used := upstream.Usage{Prompt: n, Completion: *a.output}
+			if attempt != "" {
+				require.Equal(t, attempt, a.id)
+				require.Equal(t, later, used, a.id)
+				continue
+			}
+			require.Equal(t, upstream.OutcomeWhole, rec.Outcome, a.id)
+			require.Equal(t, &used, rec.Reported, a.id)
+		}
+	}
+	whole, receipts := 0, 0
+	for n, rec := range records {
+		model, attempt := attemptOf(rec)
+		switch {
+		case attempt == "" && int(n) > first && rec.Outcome == upstream.OutcomeWhole:
+			require.NotEmpty(t, charged[n], "reply %d of %s was served whole, and its gateway ended well", n, model)
+			whole++
+		case charged[n] != "" && attempt != "":
+			receipts++
+		}
+	}
+	for attempt := range served {
+		require.False(t, c.last.waiting[attempt], "%s waits, and the service has told what it used", attempt)
+	}
+	for _, name := range c.accounts {
+		due := int64(crashCredits)
+		for _, account := range c.topUps {
+			if account == name {
+				due += crashTopUp
+			}
+		}
+		require.Equal(t, due*1_000_000, c.last.accounts[name].topUps, "each top-up counts once")
+	}
+	t.Logf("%d requests, %d replies served and %d charged (%d of them by receipts or their like), %d seen as final, %d attempts wait; %d top-ups",
+		len(c.last.requests), len(records), len(charged), receipts, len(c.seen), len(c.last.waiting), len(c.topUps))
+	require.Positive(t, whole)
+	require.Positive(t, receipts)
+	require.NotEmpty(t, c.last.waiting, "some requests were caught in the middle")
+}
