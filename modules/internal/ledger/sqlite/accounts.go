@@ -21,19 +21,6 @@ const selectAccount = `SELECT ` + accountColumns + ` FROM accounts AS a `
 
 func scanAccount(row *sqlite.Stmt) ledger.Account { return scanRow(row).view() }
 
-// findAccount reads one account; where is a condition on a unique column, with one parameter.
-func findAccount(conn *sqlite.Conn, where, value string) (a ledger.Account, err error) {
-	found := false
-	err = run(conn, selectAccount+where, func(row *sqlite.Stmt) error {
-		a, found = scanAccount(row), true
-		return nil
-	}, value)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, value)
-	}
-	return a, err
-}
-
 // CreateAccount implements ledger.Store.
 func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
 	var v ledger.Account

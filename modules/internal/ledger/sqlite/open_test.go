@@ -13,7 +13,6 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 func prices(n int64) config.Price {
@@ -117,50 +116,4 @@ func TestBootIDIsUsedOnce(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err := Open(Options{Path: path, BootID: "boot"})
 	require.ErrorIs(t, err, ledger.ErrExists, "with it, recovery could not tell the dead from the living")
-}
-
-// sample fills a ledger: two accounts, top-ups, charges, a free, a pending and a running request.
-func sample(t testing.TB, s *Store) (account string) {
-	t.Helper()
-	ctx := t.Context()
-	v, err := s.PriceVersion(ctx, "route", prices(1), prices(1))
-	require.NoError(t, err)
-	_, err = s.PriceVersion(ctx, "other", prices(2), prices(1))
-	require.NoError(t, err)
-	for _, name := range []string{"empty", "main"} {
-		a, err := s.CreateAccount(ctx, name, "")
-		require.NoError(t, err)
-		account = a.ID
-	}
-	k, err := s.CreateKey(ctx, account, "laptop", [32]byte{1}, "abcd", ledger.KeyChange{})
-	require.NoError(t, err)
-	credit := func(reference string) {
-		_, _, err := s.AddCredit(ctx, ledger.Credit{Account: account, Credits: 10, Reference: reference, Reason: "paid"})
-		require.NoError(t, err)
-	}
-	hold := func(id string) {
-		_, err := s.Hold(ctx, ledger.Hold{
-			Request: id, Account: account, Key: k.ID, Endpoint: "chat", Profile: "max", Microcents: 1_000_000,
-			Attempt: ledger.Attempt{ID: id + ".1", Route: "route", Provider: "p", Model: "m", PriceVersion: v},
-		})
-		require.NoError(t, err)
-	}
-	settle := func(id string, free bool, outcome ledger.Outcome, usage *llm.Usage) {
-		hold(id)
-		_, err := s.Settle(ctx, ledger.Settlement{
-			Request: id, Status: 200, Reason: "ok", Free: free,
-			Results: []ledger.Result{{Attempt: id + ".1", Outcome: outcome, Usage: usage}},
-		})
-		require.NoError(t, err)
-	}
-	tokens := &llm.Usage{Input: llm.Count(100_000), CacheRead: llm.Count(5), Output: llm.Count(500_000)}
-	credit("invoice")                                                       // entry 1
-	settle("one", false, ledger.Finished, tokens)                           // entry 2: 600,005
-	settle("two", false, ledger.Finished, tokens)                           // entry 3: 600,005
-	credit("")                                                              // entry 4
-	settle("free", true, ledger.Finished, tokens)                           // no entry
-	settle("pending", false, ledger.Unproven, nil)                          // no entry
-	settle("zero", false, ledger.Finished, &llm.Usage{Input: llm.Count(0)}) // no entry
-	hold("running")
-	return account
 }

@@ -49,23 +49,15 @@ type operation struct {
 	batch int
 }
 
-var operations = sync.Pool{New: func() any {
+func newOperation() any {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	return &operation{done: make(chan struct{}, 1), timer: timer}
-}}
+}
 
 // begin reports whether the operation is to run, perhaps again.
 func (op *operation) begin() bool {
 	return op.state.CompareAndSwap(queued, taken) || op.state.Load() == taken
-}
-
-// release gives back an operation that the writer does not have.
-func (op *operation) release() {
-	op.timer.Stop()
-	op.run, op.holds, op.begins, op.err = nil, "", "", nil
-	op.state.Store(queued)
-	operations.Put(op)
 }
 
 // writer owns the database's one connection that writes. It takes all the operations that wait, runs them in one
@@ -75,6 +67,7 @@ type writer struct {
 	patience time.Duration
 	queue    chan *operation
 	ended    chan struct{}
+	spare    sync.Pool // of operations
 
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
@@ -88,6 +81,7 @@ func startWriter(db *database, patience time.Duration) *writer {
 	w := &writer{
 		db: db, patience: patience, queue: make(chan *operation, queueLen), ended: make(chan struct{}),
 		orphans: make(map[string]struct{}), fresh: make(map[string]struct{}),
+		spare: sync.Pool{New: newOperation},
 	}
 	go w.loop()
 	return w
@@ -98,23 +92,23 @@ func startWriter(db *database, patience time.Duration) *writer {
 // When ctx ends while the operation waits, it never runs; once it is in a transaction, its true outcome is
 // waited for. Neither takes longer than the writer's patience.
 func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) error) (batch int, err error) {
-	op, _ := operations.Get().(*operation)
+	op, _ := w.spare.Get().(*operation)
 	op.run, op.holds, op.begins = run, holds, begins
 	op.timer.Reset(w.patience)
 	if err := w.send(ctx, op); err != nil {
-		op.release()
+		w.release(op)
 		return 0, err
 	}
 	select {
 	case <-op.done:
-		return op.result()
+		return w.result(op)
 	case <-ctx.Done():
 		if op.state.CompareAndSwap(queued, cancelled) {
 			return 0, gaveUp(ctx)
 		}
 		select {
 		case <-op.done:
-			return op.result()
+			return w.result(op)
 		case <-op.timer.C:
 		}
 	case <-op.timer.C:
@@ -123,13 +117,21 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 		return 0, tooSlow(w.patience)
 	}
 	<-op.done
-	return op.result()
+	return w.result(op)
 }
 
-func (op *operation) result() (batch int, err error) {
+func (w *writer) result(op *operation) (batch int, err error) {
 	batch, err = op.batch, op.err
-	op.release()
+	w.release(op)
 	return batch, err
+}
+
+// release keeps an operation for another caller, when the writer has it no more.
+func (w *writer) release(op *operation) {
+	op.timer.Stop()
+	op.run, op.holds, op.begins, op.err = nil, "", "", nil
+	op.state.Store(queued)
+	w.spare.Put(op)
 }
 
 func (w *writer) send(ctx context.Context, op *operation) error {
