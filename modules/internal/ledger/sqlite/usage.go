@@ -229,9 +229,9 @@ func floorDiv(n, by int64) int64 {
 	return q
 }
 
-// maxGroups is how many groups memory keeps, about 250 bytes each. When there are more, what they have come to so far
+// maxGroups is how many groups memory keeps, about 400 bytes each. When there are more, what they have come to so far
 // goes to a temporary table, and SQLite sums it.
-const maxGroups = 1 << 14
+const maxGroups = 1 << 13
 
 // at is the row of a group, to be added to at once.
 func (u *usage) at(g group) (*ledger.UsageRow, error) {
