@@ -70,8 +70,8 @@ func readings(accounts, charges int64) []reading {
 	}
 }
 
-// BenchmarkBooks reads a ledger of 100,000 requests from end to end. Beside the time it reports the rows a second and the CPU time of
-// a row. `make soak SOAK=Books` does it with ten million.
+// BenchmarkBooks reads a ledger of 100,000 requests from end to end. Beside the time it reports the rows a second
+// and the CPU time of a row. `make soak SOAK=Books` does it with ten million.
 func BenchmarkBooks(b *testing.B) {
 	const accounts, charges = 1_000, 100_000
 	path := filepath.Join(b.TempDir(), "fareway.db")

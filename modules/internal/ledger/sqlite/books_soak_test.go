@@ -17,8 +17,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// TestSoakBooks reads a ledger of a million accounts and ten million requests, and says how long that takes and how much memory. It
-// needs 8 GB on the disk, and most of its time for writing them.
+// TestSoakBooks reads a ledger of a million accounts and ten million requests, and says how long that takes and how
+// much memory. It needs 8 GB on the disk, and most of its time for writing them.
 func TestSoakBooks(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const (
 		accounts, charges = 1_000_000, 10_000_000

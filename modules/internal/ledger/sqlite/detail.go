@@ -52,8 +52,8 @@ const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price
 	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry
 	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
 
-// eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it is
-// given. where narrows requests AS r.
+// eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it
+// is given. where narrows requests AS r.
 func eachDetail(conn *sqlite.Conn, where string, each func(*detail) error, args ...any) error {
 	var d detail
 	err := run(conn, selectDetails+where+` ORDER BY r.id, t.seq`,

@@ -140,8 +140,8 @@ func give[T any](each func(T) error, row T) error {
 }
 
 // BooksFile reads a ledger's file without admitting requests: no lock, beside a gateway that runs or after one that
-// was killed. It changes nothing that is recorded, ends no periods, and holds of dead processes count as live until the
-// gateway starts again.
+// was killed. It changes nothing that is recorded, ends no periods, and holds of dead processes count as live until
+// the gateway starts again.
 type BooksFile struct{ *books }
 
 // OpenBooks opens the ledger at path for reading, with what a killed process left in the write-ahead log. It

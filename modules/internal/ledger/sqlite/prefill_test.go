@@ -13,9 +13,10 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// prefill makes a ledger of so many accounts, each with a key and a top-up, and so many settled requests of theirs, the
-// same each time and right in every column: what the store would have written, without waiting for a million commits. Every tenth
-// request was tried on two routes. Accounts take turns in no order. The requests are ten a second, from the year 2026 on.
+// prefill makes a ledger of so many accounts, each with a key and a top-up, and so many settled requests of theirs,
+// the same each time and right in every column: what the store would have written, without waiting for a million
+// commits. Every tenth request was tried on two routes. Accounts take turns in no order. The requests are ten a
+// second, from the year 2026 on.
 func prefill(t testing.TB, path string, accounts, charges int64) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)

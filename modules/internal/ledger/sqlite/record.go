@@ -10,7 +10,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// Request implements ledger.Books. ErrNotFound also for a request whose detail was pruned; its entries are still listed by Entries.
+// Request implements ledger.Books. ErrNotFound also for a request whose detail was pruned; its entries are still
+// listed by Entries.
 func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, error) {
 	var r ledger.RequestRecord
 	err := b.list(ctx, "request", func(conn *sqlite.Conn) (err error) {

@@ -30,7 +30,8 @@ type usage struct {
 	routes []string // of the request at hand, to count it once for each
 }
 
-// Usage implements ledger.Books. Without a dimension there is one row, of everything. Requests whose detail was pruned are not in it.
+// Usage implements ledger.Books. Without a dimension there is one row, of everything. Requests whose detail was
+// pruned are not in it.
 func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	err := b.list(ctx, "usage", func(conn *sqlite.Conn) error {
 		u, err := newUsage(conn, q)

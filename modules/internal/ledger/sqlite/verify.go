@@ -10,11 +10,11 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes in this order:
-// the journal by itself, every settled request with its entries, the checkpoints, the accounts and keys as the sums of
-// those, the running requests, what waits for receipts, prices and the audit trail, and the database's own
-// structure. Each large table is read from end to end twice, once of these times for sums by account and key, which SQLite
-// sorts on the disk.
+// Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes in this
+// order: the journal by itself, every settled request with its entries, the checkpoints, the accounts and keys as
+// the sums of those, the running requests, what waits for receipts, prices and the audit trail, and the database's
+// own structure. Each large table is read from end to end twice, once of these times for sums by account and key,
+// which SQLite sorts on the disk.
 func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
 	var r ledger.Report
 	err := b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
@@ -109,8 +109,8 @@ func (v *verification) run() error {
 	return nil
 }
 
-// note keeps a finding when it is the first: of entries the earliest in the journal, of everything else what was met first,
-// and entries before everything else. It returns every other error.
+// note keeps a finding when it is the first: of entries the earliest in the journal, of everything else what was
+// met first, and entries before everything else. It returns every other error.
 func (v *verification) note(err error) error {
 	var f *finding
 	if !errors.As(err, &f) {

@@ -148,8 +148,8 @@ var words = map[string][]string{
 	"entries.book":     {"payments", "revenue", "adjustments", "allotments"},
 }
 
-// excuses are why a column can be changed and Verify does not see it: everywhere, or in rows that contain one of these texts. What
-// is not here is seen in every row, in every change that the schema does not refuse.
+// excuses are why a column can be changed and Verify does not see it: everywhere, or in rows that contain one of
+// these texts. What is not here is seen in every row, in every change that the schema does not refuse.
 var excuses = map[string]struct {
 	why string
 	in  []string

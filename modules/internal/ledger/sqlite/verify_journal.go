@@ -18,7 +18,8 @@ type link struct {
 	accrued    int64
 }
 
-// recentLinks is how many accounts' last entries are remembered, about 100 bytes each. Those of others are read again.
+// recentLinks is how many accounts' last entries are remembered, about 100 bytes each. Those of others are read
+// again.
 const recentLinks = 1 << 15
 
 // journalPass is what verifyJournal remembers from one entry to the next.
@@ -29,9 +30,9 @@ type journalPass struct {
 	recent []link
 }
 
-// verifyJournal reads the journal from its first entry to its last. Each entry has to continue the one that it names as
-// its account's last before it, so that by induction all of an account's entries form one tree; verifyAccounts finds that it is a chain, for the
-// account's last entry has as many before it as there are.
+// verifyJournal reads the journal from its first entry to its last. Each entry has to continue the one that it
+// names as its account's last before it, so that by induction all of an account's entries form one tree;
+// verifyAccounts finds that it is a chain, for the account's last entry has as many before it as there are.
 func (v *verification) verifyJournal() error {
 	p := journalPass{verification: v}
 	err := run(v.conn, `SELECT coalesce(max(n), 0) + 1 FROM accounts`, func(row *sqlite.Stmt) error {
@@ -49,12 +50,12 @@ func (v *verification) verifyJournal() error {
 func (p *journalPass) entry(row *sqlite.Stmt) error {
 	e := scanEntry(row)
 	account, hash := row.ColumnInt64(17), columnHash(row, 16)
-	where := fmt.Sprintf("%s/%d", e.Account, e.Seq)
+	wrong := func(format string, args ...any) error { return entryDisagrees(e.N, whereOf(e), format, args...) }
 	switch {
 	case e.N != p.n+1:
-		return entryDisagrees(p.n+1, where, "entry %d of the journal is missing before it, which is entry %d", p.n+1, e.N)
+		return entryDisagrees(p.n+1, whereOf(e), "entry %d of the journal is missing before it, which is entry %d", p.n+1, e.N)
 	case e.Account == "":
-		return entryDisagrees(e.N, where, "it belongs to an account that does not exist, number %d", account)
+		return wrong("it belongs to an account that does not exist, number %d", account)
 	}
 	before, err := p.before(row.ColumnInt64(15), account, e.N)
 	if err != nil {
@@ -63,21 +64,20 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 	after, err := ledger.Balance{Credits: before.credits, Accrued: before.accrued}.Add(e.Microcents)
 	switch {
 	case row.ColumnIsNull(15) != (e.Seq == 1):
-		return entryDisagrees(e.N, where, "it is entry %d of its account and names entry %d of the journal as the one before it",
-			e.Seq, row.ColumnInt64(15))
+		return wrong("it is entry %d of its account and names entry %d of the journal as the one before it", e.Seq, row.ColumnInt64(15))
 	case before.account != account || before.seq != e.Seq-1:
-		return entryDisagrees(e.N, where, "entry %d of the journal, which it names as the one before it, is not entry %d of its account",
+		return wrong("entry %d of the journal, which it names as the one before it, is not entry %d of its account",
 			row.ColumnInt64(15), e.Seq-1)
 	case e.Prev != before.hash:
-		return entryDisagrees(e.N, where, "its link to the entry before it is broken")
+		return wrong("its link to the entry before it is broken")
 	case e.Hash() != hash:
-		return entryDisagrees(e.N, where, "it is not what its hash was made of")
+		return wrong("it is not what its hash was made of")
 	case err != nil || after.Credits != e.Credits || after.Accrued != e.Accrued:
-		return entryDisagrees(e.N, where, "it leaves %d credits and %d microcents accrued, %d and %d follow from the entry before it",
+		return wrong("it leaves %d credits and %d microcents accrued, %d and %d follow from the entry before it",
 			e.Credits, e.Accrued, after.Credits, after.Accrued)
 	}
 	if what := p.nonsense(e, columnTime(row, 18)); what != "" {
-		return entryDisagrees(e.N, where, "%s", what)
+		return wrong("%s", what)
 	}
 	p.n, p.format = e.N, e.Format
 	*p.slot(account) = link{n: e.N, account: account, seq: e.Seq, hash: hash, credits: e.Credits, accrued: e.Accrued}

@@ -14,8 +14,8 @@ import (
 // recentOwners is how many processes that admitted requests are remembered.
 const recentOwners = 1 << 10
 
-// verifyRequests recomputes every charge from usage and price, and looks for its entries. It goes on after a finding, for
-// requests are in the order of their ids and not in that of the journal.
+// verifyRequests recomputes every charge from usage and price, and looks for its entries. It goes on after a
+// finding, for requests are in the order of their ids and not in that of the journal.
 func (v *verification) verifyRequests() error {
 	return eachDetail(v.conn, ``, func(d *detail) error {
 		v.report.Requests++
@@ -228,9 +228,9 @@ func (c *claim) settlement(d *detail, e *ledger.Entry) error {
 	return nil
 }
 
-// later compares receipts and refunds with their entries. A receipt adds what the whole request comes to with it, divided once,
-// less what it came to before. In which order receipts came is not recorded, so each is compared with its own
-// cost, within the microcent that rounding may move, and compare has their sum to the microcent.
+// later compares receipts and refunds with their entries. A receipt adds what the whole request comes to with it,
+// divided once, less what it came to before. In which order receipts came is not recorded, so each is compared with
+// its own cost, within the microcent that rounding may move, and compare has their sum to the microcent.
 func (c *claim) later(d *detail, entries []ledger.Entry) error {
 	var refunded int64
 	for _, e := range entries {

@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// verifyRunning checks the requests that run: that the rows of one agree, that what they name exists, and that there are as
-// many as meta says, which hold as much.
+// verifyRunning checks the requests that run: that the rows of one agree, that what they name exists, and that
+// there are as many as meta says, which hold as much.
 func (v *verification) verifyRunning() error {
 	err := run(v.conn, `SELECT m.holds, m.held, count(h.n), coalesce(sum(h.hold), 0) FROM meta AS m LEFT JOIN holds AS h`,
 		func(row *sqlite.Stmt) error {
@@ -54,8 +54,8 @@ func (v *verification) verifyRunning() error {
 	})
 }
 
-// verifyWaiting compares the list of attempts that wait for a receipt with the attempts. Each row has to be one of them, so that
-// equal numbers mean the same attempts.
+// verifyWaiting compares the list of attempts that wait for a receipt with the attempts. Each row has to be one of
+// them, so that equal numbers mean the same attempts.
 func (v *verification) verifyWaiting() error {
 	err := run(v.conn, `SELECT w.request, w.seq, t.request IS NOT NULL
 		FROM waiting AS w LEFT JOIN requests AS r ON r.id = w.request AND r.pending LEFT JOIN attempts AS t
@@ -115,8 +115,9 @@ func (v *verification) verifyPrices() error {
 	})
 }
 
-// verifyStructure lets SQLite look for damage in the file and for rows that break what the schema demands, and compares the schema
-// with the one that this fareway makes: the journal's triggers and unique indexes keep what the other steps rely on.
+// verifyStructure lets SQLite look for damage in the file and for rows that break what the schema demands, and
+// compares the schema with the one that this fareway makes: the journal's triggers and unique indexes keep what the
+// other steps rely on.
 func (v *verification) verifyStructure() error {
 	err := run(v.conn, `PRAGMA integrity_check(1)`, func(row *sqlite.Stmt) error {
 		if text := row.ColumnText(0); text != "ok" {
@@ -161,8 +162,8 @@ var newestSchema = sync.OnceValues(func() (map[string]string, error) {
 	return schemaOf(conn)
 })
 
-// schemaOf is what makes each table, index, trigger and view of a database, by kind and name. Statistics and the like, which
-// SQLite keeps for itself, begin with sqlite_.
+// schemaOf is what makes each table, index, trigger and view of a database, by kind and name. Statistics and the
+// like, which SQLite keeps for itself, begin with sqlite_.
 func schemaOf(conn *sqlite.Conn) (map[string]string, error) {
 	objects := map[string]string{}
 	err := run(conn, `SELECT type, name, coalesce(sql, '') FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`,

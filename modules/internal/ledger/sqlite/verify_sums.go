@@ -8,10 +8,10 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// verifyPairs compares how many entries are about requests with how many of them the requests accounted for. Each request
-// accounts for its own only, so that equal numbers mean the same entries. Requests that were settled before the
-// last pruning may be without detail: of their settlements the moment shows it, and what they came to is compared account by
-// account, in verifyAccounts.
+// verifyPairs compares how many entries are about requests with how many of them the requests accounted for. Each
+// request accounts for its own only, so that equal numbers mean the same entries. Requests that were settled before
+// the last pruning may be without detail: of their settlements the moment shows it, and what they came to is
+// compared account by account, in verifyAccounts.
 func (v *verification) verifyPairs() error {
 	for _, kind := range []ledger.EntryKind{ledger.Charged, ledger.Receipt, ledger.Refund} {
 		all, found := v.counted[kind], v.found[kind]
@@ -92,8 +92,8 @@ func (v *verification) verifyCheckpoints() error {
 	return nil
 }
 
-// The sums, in temporary tables: of the entries by account, and of the settled requests by key, by account and by line of keys.
-// Of requests whose detail was pruned they have what was written down of them.
+// The sums, in temporary tables: of the entries by account, and of the settled requests by key, by account and by
+// line of keys. Of requests whose detail was pruned they have what was written down of them.
 var createSums = []string{
 	`CREATE TEMP TABLE verify_entries (account INTEGER PRIMARY KEY, entries, spent, refunded)`,
 	`CREATE TEMP TABLE verify_keys (account, key, requests, tokens, charge, waived, refunded, PRIMARY KEY (account, key)) WITHOUT ROWID`,
@@ -193,8 +193,9 @@ func (v *verification) lastEntry(a *account, none bool) error {
 	return nil
 }
 
-// verifyPeriod checks an account's period and the counters of its beginning. Why a period began when it did (a plan that gains
-// credits, which is in the configuration) is not recorded, so what was counted before it is known to be no more than what was ever.
+// verifyPeriod checks an account's period and the counters of its beginning. Why a period began when it did (a plan
+// that gains credits, which is in the configuration) is not recorded, so what was counted before it is known to be
+// no more than what was ever.
 func verifyPeriod(a *account, noNumber, noEnd bool) error {
 	if noNumber != noEnd {
 		return disagree(a.id, "the account has a period without an end, or an end without a period")
@@ -223,7 +224,8 @@ const keysWithSums = `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(a.li
 	FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN keys AS r ON r.n = k.root
 	LEFT JOIN temp.verify_lines AS s ON s.root = k.n ORDER BY k.n`
 
-// verifyKeys compares what lines of keys spent with the requests of all their keys. Only the first key of a line counts.
+// verifyKeys compares what lines of keys spent with the requests of all their keys. Only the first key of a line
+// counts.
 func (v *verification) verifyKeys() error {
 	err := run(v.conn, `SELECT w.account, w.key FROM temp.verify_keys AS w LEFT JOIN keys AS k ON k.n = w.key
 		WHERE k.account IS NOT w.account LIMIT 1`, func(row *sqlite.Stmt) error { return v.strangers(row.ColumnInt64(0), row.ColumnInt64(1)) })

@@ -42,8 +42,8 @@ type said struct {
 // verify_caps has the caps of lines with several keys: a cap that was changed through one of them is all of theirs.
 const createCaps = `CREATE TEMP TABLE verify_caps (root INTEGER PRIMARY KEY, act INTEGER NOT NULL, spend_cap TEXT NOT NULL) STRICT`
 
-// verifySaid compares what accounts and keys are with what the audit trail said last of them. Those of a ledger that had
-// no trail yet are compared in what was changed since.
+// verifySaid compares what accounts and keys are with what the audit trail said last of them. Those of a ledger
+// that had no trail yet are compared in what was changed since.
 func (v *verification) verifySaid() error {
 	if err := run(v.conn, createCaps, nil); err != nil {
 		return err
