@@ -28,6 +28,7 @@ type Books interface {
 	Entries(ctx context.Context, q Query, each func(Entry) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
+	// Without groups there is one row. Requests whose detail was pruned are not in it.
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)
@@ -74,8 +75,8 @@ type UsageRow struct {
 	// themselves, each rounded down, with nothing for requests that were free: charges are divided by a million once a request, so that the
 	// rows of the routes may be a few microcents below the whole.
 	Microcents int64
-	Waived     int64 // left free by fair use; 0 when grouped by route
-	Refunded   int64 // 0 when grouped by route
+	Waived     int64 // left free by fair use; 0 when grouped or narrowed by route
+	Refunded   int64 // 0 when grouped or narrowed by route
 	Cost       int64 // what the attempts cost the operator, microcents, each attempt rounded down
 	Pending    int64 // requests that wait for a receipt
 }

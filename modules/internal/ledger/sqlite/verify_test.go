@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"crypto/sha256"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,4 +187,77 @@ func TestVerifyFindsDamage(t *testing.T) {
 		}
 	}
 	require.NotZero(t, found)
+}
+
+// Verification sees one moment, whatever happens meanwhile.
+func TestVerifyBesideEverythingElse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fareway.db")
+	prefill(t, path, 4, 300)
+	s, err := Open(Options{Path: path, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	work := func(do func(i int) error) {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := do(i); err != nil {
+					t.Errorf("working: %v", err)
+					return
+				}
+			}
+		})
+	}
+	ctx := t.Context()
+	for n := range int64(4) {
+		work(func(i int) error {
+			id := fmt.Sprintf("req_9%d%08d", n, i)
+			attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "small", Provider: "p", Model: "m", PriceVersion: 1}
+			_, err := s.Hold(ctx, ledger.Hold{
+				Request: id, Account: fmt.Sprintf("acct_%024x", n+1), Key: fmt.Sprintf("key_%024x", n+1), Microcents: 1_000_000, Attempt: attempt,
+			})
+			if err != nil {
+				return err
+			}
+			result := ledger.Result{Attempt: attempt.ID, Outcome: ledger.Finished}
+			if i%2 == 0 {
+				result.Usage = used(100, int64(i))
+			}
+			if _, err := s.Settle(ctx, ledger.Settlement{Request: id, Reason: "ok", Results: []ledger.Result{result}}); err != nil {
+				return err
+			}
+			_, _, err = s.AddReceipt(ctx, attempt.ID, *used(1, 2))
+			return err
+		})
+	}
+	work(func(i int) error {
+		_, err := s.Prune(ctx, fillStart.Add(time.Duration(i)*100*time.Millisecond))
+		return err
+	})
+	work(func(int) error {
+		_, err := s.MakeCheckpoint(ctx)
+		return err
+	})
+	for range 10 {
+		r, err := s.Verify(ctx)
+		require.NoError(t, err)
+		if !r.OK {
+			t.Errorf("%s: %s", r.Entry, r.Problem)
+			break
+		}
+	}
+	close(stop)
+	wg.Wait()
+	r, err := s.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.Zero(t, r.Holds)
+	require.Zero(t, r.Pending)
+	require.NotZero(t, r.Checkpoints)
 }
