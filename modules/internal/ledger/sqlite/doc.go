@@ -57,4 +57,17 @@
 // request and leaves the journal alone. Entries are chained by hash for each account, and the account's row keeps the
 // last hash, so an entry that was changed, removed or put in shows, unless everything after it and the account's row were
 // rewritten too; a checkpoint that is kept elsewhere shows that as well.
+//
+// # Reading
+//
+// Everything that operators and auditors read (books) is the same code for the Store and for a file without a gateway. Each
+// list has a connection of its own and sees one moment; while it is read, the write-ahead log grows by all that is
+// written, for nothing that it may still need is overwritten. What is large is read in the order in which it lies and never
+// collected: groups, sums and sorts beyond some megabytes go to temporary files of SQLite's (SQLITE_TMPDIR).
+// No index serves a list alone, for each would cost every request: the entries of an account are found through their links, those
+// of a request through its row, and usage reads all requests.
+//
+// Verification relies on nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does not see
+// when it is changed is listed, with the reasons, in verify_columns_test.go. Pruned requests leave behind what they came to,
+// so that the counters can still be recomputed.
 package sqlite
