@@ -155,3 +155,10 @@ func openAll(t testing.TB, g *gateway, up *upstream.Server, key string) map[stri
 	require.NoError(t, up.AtGate(patient(t), "go", len(shapes)))
 	return streams
 }
+
+// later runs f and gives what it returns.
+func later[T any](f func() T) <-chan T {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	return done
+}

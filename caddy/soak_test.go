@@ -87,13 +87,6 @@ func TestSoakSilence(t *testing.T) {
 	}
 }
 
-// later runs f and gives what it returns.
-func later[T any](f func() T) <-chan T {
-	done := make(chan T, 1)
-	go func() { done <- f() }()
-	return done
-}
-
 // timed is a reply with the times between its keep-alives, the first since it began.
 type timed struct {
 	proto, reply string
