@@ -20,7 +20,9 @@ func (c *clock) Now() time.Time {
 }
 
 // After is time.After by the clock's speed; turning the clock does not shorten it.
-func (c *clock) After(d time.Duration) <-chan time.Time { return time.After(d / time.Duration(c.speed)) }
+func (c *clock) After(d time.Duration) <-chan time.Time {
+	return time.After(d / time.Duration(c.speed))
+}
 
 // Turn sets the clock forward, or back.
 func (c *clock) Turn(d time.Duration) { c.ahead.Add(int64(d)) }
