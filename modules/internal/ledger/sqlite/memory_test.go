@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -163,4 +167,112 @@ func nonZero(m map[string]int64) map[string]int64 {
 		}
 	}
 	return kept
+}
+
+// While everything happens at once, memory is again and again compared with the database, made to forget, and spoiled by operations
+// that fail half way.
+func TestMemoryIsTheDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	t.Cleanup(watch(dir, &disk{volatile: true}))
+	var clock atomic.Int64
+	clock.Store(workStart.UnixNano())
+	w, err := newWorkload(filepath.Join(dir, "fareway.db"), "boot", &clock, func(fact) {})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.store.Close()) }()
+
+	const goroutines, rounds = 6, 20
+	ctx := context.Background()
+	errs := make([]error, goroutines+1)
+	var working, checking sync.WaitGroup
+	for worker := range goroutines {
+		working.Go(func() {
+			for n := 0; n < rounds && errs[worker] == nil; n++ {
+				errs[worker] = w.round(ctx, worker, n, requestID("boot", worker, n))
+			}
+		})
+	}
+	done := make(chan struct{})
+	half := errors.New("half way")
+	checking.Go(func() {
+		for n := 0; errs[goroutines] == nil; n++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			err := w.store.write(ctx, "test", func(t *tx) error {
+				if err := t.compare(); err != nil {
+					return err
+				}
+				switch n % 4 {
+				case 0:
+					w.store.db.dataVersion = -1
+				case 2:
+					for _, r := range t.live {
+						t.wrote = true
+						delete(t.live, r.id)
+						return half
+					}
+				}
+				return nil
+			})
+			if !errors.Is(err, half) {
+				errs[goroutines] = err
+			}
+		}
+	})
+	working.Wait()
+	close(done)
+	checking.Wait()
+	require.NoError(t, errors.Join(errs...))
+	r, err := w.store.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.Zero(t, r.Holds)
+}
+
+// compare reads what memory knows, and returns what differs.
+func (t *tx) compare() error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	var errs []error
+	differ := func(what string, is, want any) {
+		if !reflect.DeepEqual(want, is) {
+			errs = append(errs, fmt.Errorf("memory has %s %+v, the database %+v", what, is, want))
+		}
+	}
+	for _, generation := range []map[string]*account{t.accounts.young, t.accounts.old} {
+		for id, a := range generation {
+			row, err := readAccount(t.conn, id)
+			if err != nil {
+				return err
+			}
+			for root, l := range a.lines {
+				fresh, err := row.line(t.conn, root)
+				if err != nil {
+					return err
+				}
+				differ("line", [...]int64{l.cap, l.spent, l.before, l.row}, [...]int64{fresh.cap, fresh.spent, fresh.before, fresh.row})
+			}
+			is := *a
+			is.lines, row.lines = nil, nil
+			differ("account", is, *row)
+		}
+	}
+	m := newMemory()
+	if err := m.load(t.conn); err != nil {
+		return err
+	}
+	differ("running requests", t.live, m.live)
+	differ("sums of holds", t.holds, m.holds)
+	differ("last entry", t.lastEntry, m.lastEntry)
+	err := run(t.conn, `SELECT id FROM requests`, func(row *sqlite.Stmt) error {
+		if id := row.ColumnText(0); t.settled.unknown(id) {
+			differ("settled request", "", id)
+		}
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
 }
