@@ -96,7 +96,7 @@ func Open(opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if err := s.open(); err != nil {
-		return nil, fmt.Errorf("opening the ledger %s: %w", opts.Path, err)
+		return nil, fmt.Errorf("opening the ledger %s: %w%s", opts.Path, err, advice(err))
 	}
 	return s, nil
 }
