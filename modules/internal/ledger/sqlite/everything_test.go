@@ -22,7 +22,6 @@ type scene struct {
 	store *Store
 	owner string // account id
 	key   string // key id
-	n     int
 }
 
 const sceneStep = time.Second // of its clock, at each operation

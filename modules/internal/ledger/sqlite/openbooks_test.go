@@ -95,7 +95,7 @@ func TestOpenBooksRefuses(t *testing.T) {
 		_, err := OpenBooks(t.Context(), in(name))
 		require.ErrorIs(t, err, want.kind, name)
 		require.ErrorContains(t, err, want.text, name)
-		if want.kind == ErrVersion {
+		if errors.Is(want.kind, ErrVersion) {
 			require.NotErrorIs(t, err, ledger.ErrUnavailable, "to wait does not help")
 		}
 	}
