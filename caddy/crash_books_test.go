@@ -143,14 +143,14 @@ func (c *crash) trace(t testing.TB, first int) {
 	for attempt := range served {
 		require.False(t, c.last.waiting[attempt], "%s waits, and the service has told what it used", attempt)
 	}
-	for _, name := range c.accounts {
-		due := int64(crashCredits)
+	for _, p := range c.payers {
+		due := p.credits
 		for _, account := range c.topUps {
-			if account == name {
+			if account == p.name {
 				due += crashTopUp
 			}
 		}
-		require.Equal(t, due*1_000_000, c.last.accounts[name].topUps, "each top-up counts once")
+		require.Equal(t, due*1_000_000, c.last.accounts[p.name].topUps, "each top-up counts once")
 	}
 	t.Logf("%d requests, %d replies served and %d charged (%d of them by receipts or their like), %d seen as final, %d attempts wait; %d top-ups",
 		len(c.last.requests), len(records), len(charged), receipts, len(c.seen), len(c.last.waiting), len(c.topUps))

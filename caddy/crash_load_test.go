@@ -80,19 +80,18 @@ func (c *crash) ask(ctx context.Context, client *http.Client, url string, rng *r
 	return err == nil
 }
 
-// answered notes statuses that nothing explains: all routes fail now and then, and the ledger may be away.
+// answered notes the status, and what the header says of a refusal.
 func (c *crash) answered(resp *http.Response) {
+	said := []string{strconv.Itoa(resp.StatusCode)}
 	switch resp.StatusCode {
-	case http.StatusOK, http.StatusBadGateway:
-		return
+	case http.StatusTooManyRequests:
+		said = append(said, resp.Header.Get("X-RateLimit-Reason"))
 	case http.StatusServiceUnavailable:
-		if resp.Header.Get("Retry-After") == "5" {
-			return
-		}
+		said = append(said, resp.Header.Get("Retry-After"))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.odd[resp.Status]++
+	c.told[strings.Join(said, " ")]++
 }
 
 // topUp adds credits to an account, and notes whether that is certain. It returns false when nobody answers any more.
@@ -104,7 +103,7 @@ func (c *crash) topUp(ctx context.Context, g *gateway, rng *rand.Rand) bool {
 	case <-ctx.Done():
 		return false
 	}
-	account := c.accounts[rng.IntN(len(c.accounts))]
+	account := c.payers[rng.IntN(len(c.payers))].name
 	c.mu.Lock()
 	reference := "top-up " + strconv.Itoa(len(c.topUps))
 	c.topUps[reference], c.unsure[reference] = account, account
