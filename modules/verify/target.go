@@ -108,23 +108,35 @@ type answer struct {
 	Cut    error // why the body ended before its end, nil when it did not
 }
 
-// do sends a request and reads its whole reply. A rate limit is waited for, once.
+// patience is how often a rate limit is waited for: when it frees, other checks are there, too.
+const patience = 3
+
+// do sends a request and reads its whole reply. A rate limit is waited for.
 func (t *T) do(c call) *answer {
 	a := t.send(c)
-	if a.Status == http.StatusTooManyRequests {
-		wait := 5 * time.Second // capacity: "back off a few seconds" (contract, Rate limits)
-		if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && seconds >= 0 && seconds <= 60 {
-			wait = time.Duration(seconds) * time.Second
+	for range patience {
+		if a.Status != http.StatusTooManyRequests || !t.backOff(a) {
+			break
 		}
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			a = t.send(c)
-		case <-t.ctx.Done():
-		}
+		a = t.send(c)
 	}
 	return a
+}
+
+// backOff waits as long as a 429 says; false when the check is over before that.
+func (t *T) backOff(a *answer) bool {
+	wait := 5 * time.Second // capacity: "back off a few seconds" (contract, Rate limits)
+	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil && seconds >= 0 && seconds <= 60 {
+		wait = time.Duration(seconds) * time.Second
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
 }
 
 func (t *T) send(c call) *answer {
