@@ -94,6 +94,7 @@ func pair(ctx context.Context, s *Store, p customer, version, n int64) error {
 	return err
 }
 
+// With -fill.accounts 1000000 -fill.charges 10000000 filling takes some minutes and 5 GB.
 var (
 	fillAccounts = flag.Int64("fill.accounts", 100_000, "accounts of BenchmarkFilled")
 	fillCharges  = flag.Int64("fill.charges", 1_000_000, "charges of BenchmarkFilled")
