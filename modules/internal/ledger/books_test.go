@@ -30,7 +30,7 @@ func TestKeyUsable(t *testing.T) {
 		"revoked":                {ledger.Key{Revoked: true}, false},
 		"revoked before its end": {ledger.Key{Revoked: true, Expires: now.Add(1)}, false},
 	} {
-		t.Run("STATE-05 "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, c.want, c.key.Usable(now))
 		})

@@ -47,7 +47,7 @@ func testAccounts(t *testing.T, open Open) {
 	require.Equal(t, []string{f.account.ID, second.ID}, []string{all[0].ID, all[1].ID}, "in the order of their creation")
 	require.Equal(t, ledger.Balance{Credits: 7}, all[0].Balance)
 
-	t.Run("GAP-14 STATE-06 a state acts on the next request and not on running ones", func(t *testing.T) {
+	t.Run("GAP-14 a state acts on the next request and not on running ones", func(t *testing.T) {
 		for _, state := range []ledger.State{ledger.Suspended, ledger.Inactive, ledger.Active} {
 			running := f.hold("unit", 10)
 			a, err := f.store.SetState(ctx, f.account.ID, state)

@@ -19,7 +19,6 @@ func testAudit(t *testing.T, open Open) {
 	charged := f.hold("unit", 100)
 	f.settle(ok(charged, usage(0, 100)))
 	old := f.account.Name
-	f.acts(ledger.Query{})
 
 	// Each act says what it changed: the values that it had before, and those that it has after.
 	for _, act := range []struct {

@@ -60,7 +60,7 @@ func testCharges(t *testing.T, open Open) {
 		require.Equal(t, before, f.balance())
 		require.Equal(t, *usage(100, 100), f.record(h.Request).Attempts[0].Usage, "what was used is on record")
 	})
-	t.Run("BILL-21 BILL-22 GAP-47 GAP-97 proven usage is charged, however the attempt ended", func(t *testing.T) {
+	t.Run("BILL-21 GAP-97 proven usage is charged, however the attempt ended", func(t *testing.T) {
 		for _, outcome := range []ledger.Outcome{ledger.Finished, ledger.Failed} {
 			s := ok(f.hold("unit", 100), usage(30, 12))
 			s.Results[0].Outcome, s.Reason, s.Status = outcome, "client_left", 499
@@ -91,7 +91,7 @@ func testCharges(t *testing.T, open Open) {
 		f.settle(ok(f.hold("unit", 5), usage(0, 0)))
 		require.Len(t, f.entries(ledger.Query{}), entries)
 	})
-	t.Run("BILL-35 nothing but a settlement charges", func(t *testing.T) {
+	t.Run("nothing but a settlement charges", func(t *testing.T) {
 		before := f.balance().Net()
 		h := f.hold("unit", 1_000)
 		f.begin(h, 2, "unit")

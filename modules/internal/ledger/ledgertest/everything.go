@@ -44,7 +44,7 @@ type payer struct {
 // testEverythingAtOnce lets goroutines do random operations on shared accounts, and then compares what each of them was
 // told with the journal, the balances and the records.
 func testEverythingAtOnce(t *testing.T, open Open) {
-	t.Run("GAP-99 BILL-04 ACCT-08 what everyone saw is what the journal says", func(t *testing.T) {
+	t.Run("what everyone saw is what the journal says", func(t *testing.T) {
 		t.Parallel()
 		c := &crowd{
 			fixture: newFixture(t, open, 100_000, ledger.Terms{MonthlyCredits: 2, FairUse: 40_000}),

@@ -42,7 +42,7 @@ func testKeys(t *testing.T, open Open) {
 	_, err = f.store.CreateKey(ctx, f.account.ID, "negative", [32]byte{1}, "1234", ledger.KeyChange{SpendCap: &negative})
 	require.ErrorIs(t, err, ledger.ErrInvalid)
 
-	t.Run("STATE-05 AUTH-12 a revoked key is found, and revoked for good", func(t *testing.T) {
+	t.Run("GAP-14 a revoked key is found, and revoked for good", func(t *testing.T) {
 		running := f.newHold("unit", 0)
 		f.topUp(1)
 		f.admit(running)

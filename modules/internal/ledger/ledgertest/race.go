@@ -13,7 +13,7 @@ import (
 )
 
 func testRace(t *testing.T, open Open) {
-	t.Run("BILL-13 GAP-49 GAP-99 1,000 requests race for the last 50 credits", func(t *testing.T) {
+	t.Run("BILL-13 GAP-49 1,000 requests race for the last 50 credits", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 50, ledger.Terms{})
 		ctx := soon(t)

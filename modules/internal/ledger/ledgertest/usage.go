@@ -73,7 +73,7 @@ func testUsage(t *testing.T, open Open) {
 	}
 	for name, q := range narrow {
 		for _, q.By = range [][]ledger.Dimension{nil, {a}, {k}, {r}, {d}, {a, d}, {d, a}, {r, d}, {k, r}, {a, k, r, d}} {
-			t.Run("USE-01 BILL-33 usage of "+name, func(t *testing.T) {
+			t.Run("usage of "+name, func(t *testing.T) {
 				rows := f.usage(q)
 				if len(q.By) == 0 && len(rows) == 1 && rows[0].Attempts == 0 {
 					rows = nil // an empty sum may be a row of zeros
