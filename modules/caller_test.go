@@ -36,8 +36,19 @@ func startScripted(t testing.TB, s setup) *scripted {
 	g := &scripted{replies: make(map[string]func(*upstream.Request) upstream.Reply), calls: make(map[string][]*upstream.Request)}
 	s.Script.Script = g.answer
 	g.service = start(t, s)
+	t.Cleanup(func() { // whatever failed, nothing of it goes on upstream
+		g.mu.Lock()
+		callers := g.callers
+		g.mu.Unlock()
+		for n := range callers + 1 {
+			g.Upstream.Open(markOf(n))
+		}
+	})
 	return g
 }
+
+// markOf is the mark of the n-th caller. 0 is nobody's: tests make that one by themselves.
+func markOf(n int) string { return fmt.Sprintf("caller-%d-", n) }
 
 var markPattern = regexp.MustCompile(`caller-[0-9]+-`)
 
@@ -76,7 +87,7 @@ func (g *scripted) caller(t testing.TB, credits int64) *caller {
 	t.Helper()
 	g.mu.Lock()
 	g.callers++
-	mark := fmt.Sprintf("caller-%d-", g.callers)
+	mark := markOf(g.callers)
 	g.mu.Unlock()
 	own := *g.service
 	own.t = t

@@ -18,8 +18,12 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// crowd is how many clients come at the same time.
-const crowd = 1000
+const (
+	// crowd is how many clients come at the same time.
+	crowd = 1000
+	// crowdTime is enough for them on a busy machine.
+	crowdTime = 3 * time.Minute
+)
 
 // crowdClient is a client with a connection for everybody of a crowd.
 func crowdClient(t testing.TB) *http.Client {
@@ -79,20 +83,21 @@ func TestLastCredit(t *testing.T) {
 				}
 			}
 			c.Blocked(charges(hold))
+			ctx, cancel := context.WithTimeout(t.Context(), crowdTime)
+			defer cancel()
 			client := crowdClient(t)
-			statuses := make(chan int, crowd)
-			var asking, refused sync.WaitGroup
-			refused.Add(crowd - admitted)
+			statuses, refused := make(chan int, crowd), make(chan struct{}, crowd)
+			var asking sync.WaitGroup
 			for n := range crowd {
 				asking.Go(func() {
-					resp, _, err := c.ask(within(t), client, n, func(sh shape) string { return allowance(sh, hold) })
+					resp, _, err := c.ask(ctx, client, n, func(sh shape) string { return allowance(sh, hold) })
 					if err != nil {
 						t.Errorf("request %d: %v", n, err)
 						return
 					}
 					defer resp.Body.Close()
 					if resp.StatusCode == http.StatusPaymentRequired {
-						refused.Done()
+						refused <- struct{}{}
 					}
 					_, err = io.Copy(io.Discard, resp.Body)
 					if err != nil {
@@ -101,8 +106,14 @@ func TestLastCredit(t *testing.T) {
 					statuses <- resp.StatusCode
 				})
 			}
-			refused.Wait()
-			require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, admitted))
+			for n := range crowd - admitted {
+				select {
+				case <-refused:
+				case <-ctx.Done():
+					require.Fail(t, "too few are refused", "%d", n)
+				}
+			}
+			require.NoError(t, c.Upstream.AtGate(ctx, c.Mark, admitted))
 			require.EqualValues(t, admitted*hold, c.Balance().Held)
 			requireCredits(t, c.service, credits, credits, 0, 0)
 			c.Upstream.Open(c.Mark)
@@ -127,7 +138,7 @@ func TestCrowdLeaves(t *testing.T) {
 	c.Answers(script(used(10, 20), "stop", upstream.Text("Hel"), upstream.Text("lo"), upstream.Wait(c.Mark),
 		upstream.Step{Do: upstream.StepText, Text: " and so on", Times: 20}))
 	client := crowdClient(t)
-	ctx, leave := context.WithCancel(within(t))
+	ctx, leave := context.WithTimeout(t.Context(), crowdTime)
 	var reading, gone sync.WaitGroup
 	reading.Add(crowd)
 	for n := range crowd {
@@ -163,7 +174,7 @@ func TestCrowdLeaves(t *testing.T) {
 	require.Eventually(t, func() bool {
 		requests, attempts := g.Engine.InProgress()
 		return requests == 0 && attempts == 0
-	}, 30*time.Second, 5*time.Millisecond)
+	}, crowdTime, 5*time.Millisecond)
 	t.Run("BILL-22 GAP-47 LIM-11", func(t *testing.T) {
 		t.Parallel()
 		require.Zero(t, c.Balance().Held)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,6 +16,24 @@ func (s *service) Access(requestID string) map[string]any {
 	return s.Log.Await(s.t, func(line map[string]any) bool {
 		return line["msg"] == "request" && line["request_id"] == requestID
 	})
+}
+
+// gauge is the value of a metric without labels.
+func (s *service) gauge(t testing.TB, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.Engine.Metrics().Collectors()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Errorf("reading metrics: %v", err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Errorf("there is no metric %s", name)
+	return 0
 }
 
 // logBuffer keeps everything that was logged, one JSON object a line.

@@ -179,7 +179,7 @@ type setup struct {
 	Plugin    string            // of the provider "up"; "" for openai
 	Settings  string            // more of them, as HCL
 	Clock     *clock            // nil: the wall's
-	Patience  time.Duration     // with the ledger; 0: the engine's own
+	Patience  time.Duration     // with the ledger; 0: more than any test of something else takes
 	// Data is a data folder that another gateway left, with the account "acme", whose key is Key; "" for an empty one.
 	Data, Key string
 }
@@ -224,7 +224,7 @@ func start(t testing.TB, s setup) *service {
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	options := engine.Options{DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")), Logger: logger, Builtin: builtin,
-		Limiter: s.Limiter, Patience: s.Patience}
+		Limiter: s.Limiter, Patience: cmp.Or(s.Patience, time.Minute)}
 	if s.Clock != nil {
 		options.Now, options.After = s.Clock.Now, s.Clock.After
 	}
@@ -270,6 +270,7 @@ func start(t testing.TB, s setup) *service {
 		e.Drain()
 		// Not require: a FailNow after parallel subtests would hide what failed.
 		if !sv.Unfinished {
+			sv.awaitSpool(t)
 			sv.checkLedger(t)
 		}
 		sv.checkSlots(t)
@@ -328,6 +329,21 @@ func (s *service) checkGoroutines(t testing.TB) {
 		case <-tick.C:
 		case <-deadline:
 			t.Errorf("goroutines of requests are left:\n%s", strings.Join(left, "\n\n"))
+			return
+		}
+	}
+}
+
+// awaitSpool waits until no settlement waits for the ledger.
+func (s *service) awaitSpool(t testing.TB) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(30 * time.Second); s.gauge(t, "fareway_spooled_settlements") > 0; {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Errorf("settlements are left in the spool")
 			return
 		}
 	}
