@@ -40,6 +40,7 @@ type crash struct {
 	keys    []string  // of all payers
 	config  [2]string // gateway.hcl, with two sets of prices
 	reloads int
+	locks   int
 	last    book // after the latest gateway
 	// spooled: the latest gateway may have left settlements in the spool.
 	spooled bool
@@ -54,11 +55,11 @@ type crash struct {
 }
 
 // crashes kills a gateway with SIGKILL that many times, at any moment of its start and of its work, under clients
-// of all shapes on several accounts and keys, and starts the next one on the same data. Prices change on the way, and
-// sometimes another process keeps the database locked, so that settlements go to the spool. The fake service goes on
-// all the time and writes down what it served; no two of its replies report the same usage, so that each charge is
-// traced to its one reply. Of two of the three routes it says what was used in the reply; of the third one it tells
-// later, when it is asked. After every end:
+// of all shapes on several accounts and keys, and starts the next one on the same data. Prices change on the way,
+// plugins are killed before their gateway, and sometimes another process keeps the database locked, so that settlements
+// go to the spool. The fake service goes on all the time and writes down what it served; no two of its replies report the
+// same usage, so that each charge is traced to its one reply. Of two of the three routes it says what was used in the
+// reply; of the third one it tells later, when it is asked. After every end:
 //
 //   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the spool;
 //   - what an earlier gateway settled is as it was, but for what receipts have added;
@@ -76,16 +77,27 @@ func crashes(t *testing.T, cycles int) {
 	c := newCrash(t, seed)
 	g := c.open(t, payer{"anna", "trial", 1_000_000}, payer{"berta", "trial", 1_000_000}, payer{"clara", "trial", 1_000_000})
 	for cycle := range cycles {
-		if g == nil {
+		lock := cycle%15 == 7
+		switch {
+		case g != nil:
+		case lock:
+			g = c.start(t)
+		default:
 			g = c.next(t)
 		}
 		switch {
 		case g == nil: // it was killed as it started
-		case cycle%15 == 7:
+		case lock:
 			c.work(t, g, func() { c.lockOut(t, g) })
 		case c.rng.IntN(4) == 0:
 			c.work(t, g, func() {
 				c.reload(t, g)
+				c.kill(t, g)
+			})
+		case c.rng.IntN(6) == 0:
+			c.work(t, g, func() {
+				plugins := g.children(t)
+				plugins[c.rng.IntN(len(plugins))].kill(t)
 				c.kill(t, g)
 			})
 		default:
@@ -100,7 +112,7 @@ func crashes(t *testing.T, cycles int) {
 	require.NoError(t, c.up.Idle(patient(t)))
 	served := len(c.up.Records())
 	require.NotEmpty(t, c.seen, "gateways that were killed have answered too")
-	require.Subset(t, []string{"200", "502", "503 5"}, slices.Collect(maps.Keys(c.told)), "%v", c.told)
+	require.Subset(t, []string{"200", "502", "503 ", "503 5"}, slices.Collect(maps.Keys(c.told)), "%v", c.told)
 	g = c.start(t)
 	c.work(t, g, func() { g.stop(t) })
 	c.check(t)
@@ -214,14 +226,15 @@ func (c *crash) reload(t testing.TB, g *gateway) {
 	require.NoError(t, g.cmd.Process.Signal(syscall.SIGUSR1))
 }
 
-// lockOut kills a gateway whose ledger is locked, as soon as there are settlements in its spool: before the lock is
-// free, or soon after that.
+// lockOut kills a gateway whose ledger is locked, as soon as there are settlements in its spool: by turns before the
+// lock is free, and soon after that.
 func (c *crash) lockOut(t testing.TB, g *gateway) {
 	t.Helper()
 	lock := lockLedger(t, c.dir)
 	eventually(t, func() (bool, string) { return g.metrics(t)["fareway_spooled_settlements"] > 0, "the spool is empty" })
 	c.spooled = true
-	if c.rng.IntN(2) == 0 {
+	c.locks++
+	if c.locks%2 == 1 {
 		c.kill(t, g)
 		lock.release(t)
 		return
