@@ -84,8 +84,8 @@ bench: ## print what a request and a settlement cost (BENCH=. for everything, PK
 	go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) $(PKG) | sed '/no test files/d; /^PASS$$/d; /^ok /d'
 
 .PHONY: soak
-soak: ## run the long tests, those behind the tag `soak` (SOAK=pattern PKG=packages)
-	go test -tags soak -count 1 -timeout 0 -v -run '$(SOAK)' $(PKG)
+soak: ## run the long tests, those behind the tag `soak`, half an hour or so (SOAK=pattern PKG=packages)
+	go test -tags soak -count 1 -p 1 -timeout 0 -v -run '$(SOAK)' $(PKG)
 
 .PHONY: clients
 clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway (RUN=pattern; needs npm, as root on Debian it installs that)
