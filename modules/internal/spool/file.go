@@ -140,5 +140,6 @@ func load(file disk, size int64) (*Spool, error) {
 			return nil, fmt.Errorf("removing a torn record: %w", err)
 		}
 	}
+	s.used = s.end
 	return s, nil
 }

@@ -41,6 +41,7 @@ type Spool struct {
 	limit int64  // size of the file
 	next  int64  // where the oldest record begins that is not known to be applied
 	end   int64  // behind the last record
+	used  int64  // where what has not been emptied ends: end, or behind it when the disk failed
 	sum   uint32 // checksum of the last record
 	torn  int64
 }
@@ -119,6 +120,7 @@ func (s *Spool) write(batch []*appending) {
 	if len(written) == 0 {
 		return
 	}
+	s.used = max(s.used, s.end+int64(len(b)))
 	if err := s.put(b, s.end); err != nil {
 		// What is on the disk now is not known. Their callers are told that nothing is kept, so it must not be
 		// found after a restart; a disk that refuses this, too, cannot be told.
@@ -180,13 +182,14 @@ func (s *Spool) Applied(batch Batch) error {
 	if s.next < s.end || s.end == firstRecord {
 		return nil
 	}
-	err := s.put(make([]byte, s.end-firstRecord), firstRecord)
+	err := s.put(make([]byte, s.used-firstRecord), firstRecord)
 	// Also when that failed, the next record is the first: what is left of the old ones is not known, and nothing
 	// that counts may stand behind them.
 	s.next, s.end, s.sum = firstRecord, firstRecord, 0
 	if err != nil {
 		return fmt.Errorf("emptying the spool: %w", err)
 	}
+	s.used = firstRecord
 	return nil
 }
 
