@@ -104,7 +104,7 @@ func opsPatientChecks() []opsCheck {
 			key.plan(keyPlan)
 			key.fill(s, key)
 			address.guess(s)
-			waits := []time.Duration{key.limited(s, "key_requests_per_minute"), address.limited(s, "pre_auth_ip_requests_per_minute")}
+			waits := []time.Duration{key.overLimit(s, "key_requests_per_minute"), address.overLimit(s, "pre_auth_ip_requests_per_minute")}
 			select {
 			case <-time.After(slices.Max(waits)):
 			case <-o.ctx.Done():
@@ -181,9 +181,18 @@ func (o *ops) guess(s shape) {
 	}
 }
 
-// limited checks that the next requests are refused by a limit, and cost nothing, and returns how long to wait.
+// limited checks that the next requests are refused by a limit before the route is called, and returns how long to
+// wait. No other shape may be checked meanwhile: its calls would count.
 func (o *ops) limited(s shape, reason string) (wait time.Duration) {
-	before, called := o.worth(), len(o.calls())
+	called := len(o.calls())
+	wait = o.overLimit(s, reason)
+	o.Equal(called, len(o.calls()), "the number of calls to the route")
+	return wait
+}
+
+// overLimit checks that the next requests are refused by a limit, and cost nothing, and returns how long to wait.
+func (o *ops) overLimit(s shape, reason string) (wait time.Duration) {
+	before := o.worth()
 	for _, mode := range modes {
 		a := o.say(s, mode)
 		o.Equal(429, a.Status, "the status over the limit")
@@ -195,7 +204,6 @@ func (o *ops) limited(s shape, reason string) (wait time.Duration) {
 		o.True(err == nil && seconds >= 1 && seconds <= 60, "Retry-After is %q", a.Header.Get("Retry-After"))
 		wait = time.Duration(seconds) * time.Second
 	}
-	o.Equal(called, len(o.calls()), "the number of calls to the route")
 	o.Equal(before, o.worth(), "the account's money")
 	return wait
 }
