@@ -47,32 +47,56 @@ func TestSoakBooks(t *testing.T) { //nolint:paralleltest // it measures the memo
 		readings(accounts, charges)[0],
 	)
 	for _, r := range all {
-		before := peak(t)
+		debug.FreeOSMemory()
+		before := anonymous(t)
+		watch := watchMemory(t)
 		start, used := time.Now(), cpu(t)
 		rows, err := r.read(t.Context(), s)
 		require.NoError(t, err)
 		took, busy := time.Since(start), cpu(t)-used
-		more := peakSince(t) - before
+		more := watch() - before
 		t.Logf("%-24s %9d rows in %7s: %8.0f rows/s, %6.2f us of CPU each, %d MB more",
 			r.name, rows, took.Round(time.Millisecond), float64(rows)/took.Seconds(), busy*1e6/float64(rows), more>>20)
 		require.Less(t, more, int64(most), r.name)
 	}
 }
 
-// peak resets the largest resident set of the process to the present one, and returns that.
-func peak(t *testing.T) int64 {
-	debug.FreeOSMemory()
-	require.NoError(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600))
-	return peakSince(t)
+// watchMemory looks at the memory of the process ten times a second, and returns what was the most.
+func watchMemory(t *testing.T) (stop func() (most int64)) {
+	ended, result := make(chan struct{}), make(chan int64)
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		most := anonymous(t)
+		for {
+			select {
+			case <-tick.C:
+				most = max(most, anonymous(t))
+			case <-ended:
+				result <- max(most, anonymous(t))
+				return
+			}
+		}
+	}()
+	return func() int64 {
+		close(ended)
+		return <-result
+	}
 }
 
-// peakSince is the largest resident set since then, in bytes.
-func peakSince(t *testing.T) int64 {
+// anonymous is what the process has that is not in a file, in bytes: SQLite maps the temporary files of a sort, which the
+// system takes back when it needs the room.
+func anonymous(t *testing.T) int64 {
 	status, err := os.ReadFile("/proc/self/status")
-	require.NoError(t, err)
-	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	require.NotNil(t, found)
-	n, err := strconv.ParseInt(string(found[1]), 10, 64)
-	require.NoError(t, err)
+	if err != nil {
+		t.Errorf("reading the memory of the process: %v", err)
+		return 0
+	}
+	found := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		t.Error("the memory of the process is unknown")
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(found[1]), 10, 64) // digits
 	return n << 10
 }
