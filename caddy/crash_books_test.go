@@ -107,7 +107,7 @@ func (c *crash) trace(t testing.TB, first int) {
 			if a.input == nil {
 				require.NotEqual(t, "finished", a.outcome, a.id)
 				if answered && !r.free { // it failed, and what its client got in its place was final
-					require.Equal(t, "failed", a.outcome, a.id)
+					require.Equal(t, "failed", a.outcome, "%s of %+v", a.id, r)
 					require.True(t, slices.ContainsFunc(r.attempts[i+1:], func(a tried) bool { return a.outcome == "finished" }), a.id)
 				}
 				continue

@@ -106,7 +106,12 @@ func launchGateway(t testing.TB, dir string) *gateway {
 		if alive {
 			g.kill()
 		}
-		if t.Failed() && (alive || g.err != nil && g.cmd.ProcessState.ExitCode() >= 0) { // not when the test has killed it
+		status := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		killed := status.Signaled() && status.Signal() == syscall.SIGKILL
+		if !killed && g.err != nil || strings.Contains(g.stderr.String(), "DATA RACE") {
+			t.Errorf("the gateway has ended by itself (%v), or there was a data race", g.err)
+		}
+		if t.Failed() && (alive || !killed) {
 			t.Logf("stderr:\n%s\nend of the log:\n%s", g.stderr.String(), tail(filepath.Join(dir, "fareway.log"), 20))
 		}
 	})
