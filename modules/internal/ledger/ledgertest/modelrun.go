@@ -20,6 +20,9 @@ func testModel(t *testing.T, open Open) {
 	var before ledger.Report // what the runs that f has served left behind
 	clean, runs := false, 0
 	rapid.Check(t, func(rt *rapid.T) {
+		if runs >= modelRuns {
+			return
+		}
 		if runs++; !clean || runs%50 == 0 {
 			if f != nil {
 				f.t = rt
