@@ -94,18 +94,44 @@ func (c *crash) trace(t testing.TB, first int) {
 	require.True(t, report.OK, report.Problem)
 	require.Zero(t, report.Holds)
 	require.NoError(t, c.up.Idle(patient(t)))
+	charged := c.traceCharges(t)
+	whole, receipts := 0, 0
+	for _, rec := range c.up.Records() {
+		model, attempt := attemptOf(rec)
+		switch {
+		case attempt == "" && int(rec.N) > first && rec.Outcome == upstream.OutcomeWhole:
+			require.NotEmpty(t, charged[rec.N], "reply %d of %s was served whole, and its gateway ended well", rec.N, model)
+			whole++
+		case attempt != "" && charged[rec.N] != "":
+			receipts++
+		}
+	}
+	c.traceTopUps(t)
+	t.Logf("%d requests, %d replies served and %d charged (%d of them by receipts or their like), %d seen as final, %d attempts wait; %d top-ups",
+		len(c.last.requests), len(c.up.Records()), len(charged), receipts, len(c.seen), len(c.last.waiting), len(c.topUps))
+	require.Positive(t, whole)
+	require.Positive(t, receipts)
+	require.NotEmpty(t, c.last.waiting, "some requests were caught in the middle")
+}
+
+// traceCharges goes through the attempts in the ledger. It returns who is charged for each of the service's replies.
+func (c *crash) traceCharges(t testing.TB) (charged map[int64]string) {
+	t.Helper()
 	records := map[int64]upstream.Record{}
 	for _, rec := range c.up.Records() {
 		records[rec.N] = rec
 	}
 	served := c.office.all()
-	charged := map[int64]string{}
+	charged = map[int64]string{}
 	for id, r := range c.last.requests {
 		require.False(t, r.running, id)
 		for i, a := range r.attempts {
+			require.Contains(t, crashPrices[a.route], [2]int64{a.priceIn, a.priceOut}, a.id)
 			later, answered := served[a.id]
+			delete(served, a.id)
 			if a.input == nil {
 				require.NotEqual(t, "finished", a.outcome, a.id)
+				require.False(t, answered && c.last.waiting[a.id], "%s waits, and the service has told what it used", a.id)
 				if answered && !r.free { // it failed, and what its client got in its place was final
 					require.Equal(t, "failed", a.outcome, "%s of %+v", a.id, r)
 					require.True(t, slices.ContainsFunc(r.attempts[i+1:], func(a tried) bool { return a.outcome == "finished" }), a.id)
@@ -129,20 +155,13 @@ func (c *crash) trace(t testing.TB, first int) {
 			require.Equal(t, &used, rec.Reported, a.id)
 		}
 	}
-	whole, receipts := 0, 0
-	for n, rec := range records {
-		model, attempt := attemptOf(rec)
-		switch {
-		case attempt == "" && int(n) > first && rec.Outcome == upstream.OutcomeWhole:
-			require.NotEmpty(t, charged[n], "reply %d of %s was served whole, and its gateway ended well", n, model)
-			whole++
-		case charged[n] != "" && attempt != "":
-			receipts++
-		}
-	}
-	for attempt := range served {
-		require.False(t, c.last.waiting[attempt], "%s waits, and the service has told what it used", attempt)
-	}
+	require.Empty(t, served, "calls that the ledger does not know of")
+	return charged
+}
+
+// traceTopUps: each top-up counts once, however often it was tried.
+func (c *crash) traceTopUps(t testing.TB) {
+	t.Helper()
 	for _, p := range c.payers {
 		due := p.credits
 		for _, account := range c.topUps {
@@ -150,11 +169,6 @@ func (c *crash) trace(t testing.TB, first int) {
 				due += crashTopUp
 			}
 		}
-		require.Equal(t, due*1_000_000, c.last.accounts[p.name].topUps, "each top-up counts once")
+		require.Equal(t, due*1_000_000, c.last.accounts[p.name].topUps, p.name)
 	}
-	t.Logf("%d requests, %d replies served and %d charged (%d of them by receipts or their like), %d seen as final, %d attempts wait; %d top-ups",
-		len(c.last.requests), len(records), len(charged), receipts, len(c.seen), len(c.last.waiting), len(c.topUps))
-	require.Positive(t, whole)
-	require.Positive(t, receipts)
-	require.NotEmpty(t, c.last.waiting, "some requests were caught in the middle")
 }

@@ -245,8 +245,16 @@ func (c *crash) lockOut(t testing.TB, g *gateway) {
 	c.kill(t, g)
 }
 
-// crashHCL has three routes, two of them on a provider that gives receipts later and one that others fall back to. It
-// has two sets of prices.
+// crashPrices are what the routes of crashHCL cost with one set of prices and the other, in microcents for a million
+// tokens of input and of output.
+var crashPrices = map[string][][2]int64{
+	"first":  {{300_000_000, 1_500_000_000}, {300_000_000, 1_400_000_000}},
+	"second": {{400_000_000, 1_700_000_000}, {400_000_000, 1_800_000_000}},
+	"third":  {{2_000_000_000, 4_000_000_000}, {2_000_000_000, 5_000_000_000}},
+}
+
+// crashHCL has three routes: two of a provider that says at once what it used, the second of them never fails before it
+// has said something, and the third of a provider that gives receipts later. It has two sets of prices.
 func crashHCL(t testing.TB, up *upstream.Server, o *office) (config [2]string) {
 	t.Helper()
 	one := strings.ReplaceAll(hcl(up), `"standard"`, `"first"`)
