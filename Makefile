@@ -38,8 +38,8 @@ test: ## run all tests, and those of the examples that are modules of their own
 	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test ./...); done
 
 .PHONY: race
-race: ## run all tests under the race detector
-	CGO_ENABLED=1 go test -race -vet=off -timeout 20m ./...
+race: ## run all tests (or those of PKG) under the race detector
+	CGO_ENABLED=1 go test -race -vet=off -timeout 20m $(PKG)
 
 .PHONY: check
 check: check-fmt check-vet check-lint check-generate check-tidy check-deps ## check everything that can be known without running it
