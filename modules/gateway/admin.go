@@ -86,7 +86,7 @@ func (a *AdminAPI) Provision(ctx caddy.Context) error {
 // serve makes the API that of an engine.
 func (a *AdminAPI) serve(e *engine.Engine) (err error) {
 	a.engine = e
-	a.books = booksAPI{books: e.Store(), plan: func(name string) (config.Plan, bool) {
+	a.books = booksAPI{books: e.Store(), now: e.Now, plan: func(name string) (config.Plan, bool) {
 		g := e.Current()
 		if g == nil {
 			return config.Plan{}, false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -16,6 +17,7 @@ import (
 // itself from the database file when no gateway runs.
 type booksAPI struct {
 	books ledger.Books
+	now   func() time.Time
 	// plan is what an account's plan allows it; false when no configuration is known.
 	plan func(name string) (config.Plan, bool)
 }
@@ -85,7 +87,7 @@ func (b *booksAPI) listKeys(r *http.Request, emit func(any) error) error {
 		}
 		id = account.ID
 	}
-	return b.books.Keys(r.Context(), id, func(k ledger.Key) error { return emit(viewKey(k, k.AccountName)) })
+	return b.books.Keys(r.Context(), id, func(k ledger.Key) error { return emit(viewKey(k, k.AccountName, b.now())) })
 }
 
 // errFound ends a list when what was looked for has come.

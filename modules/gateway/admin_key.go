@@ -17,7 +17,7 @@ func (a *AdminAPI) createKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	change, err := in.change()
+	change, err := in.change(a.engine.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (a *AdminAPI) createKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := viewKey(key, account.Name)
+	v := viewKey(key, account.Name, a.engine.Now())
 	v.Key = text
 	return v, nil
 }
@@ -62,7 +62,7 @@ type keyLimits struct {
 const never = "never"
 
 // change reads the limits.
-func (l keyLimits) change() (ledger.KeyChange, error) {
+func (l keyLimits) change(now time.Time) (ledger.KeyChange, error) {
 	var change ledger.KeyChange
 	if l.Expires != nil && *l.Expires == never {
 		change.Expires = new(time.Time)
@@ -71,7 +71,7 @@ func (l keyLimits) change() (ledger.KeyChange, error) {
 		if err != nil {
 			return change, problem(http.StatusBadRequest, "expires %q: write a time as RFC 3339 has it, as in 2026-11-20T18:00:00Z, or %q", *l.Expires, never)
 		}
-		if !t.After(time.Now()) {
+		if !t.After(now) {
 			return change, problem(http.StatusBadRequest, "expires %s: that is in the past; to end a key now, revoke it", *l.Expires)
 		}
 		change.Expires = new(t.UTC())
@@ -90,7 +90,7 @@ func (a *AdminAPI) changeKey(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	change, err := in.change()
+	change, err := in.change(a.engine.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (a *AdminAPI) rotateKey(r *http.Request) (any, error) {
 		return nil, err
 	}
 	v.Key = text
-	return rotatedView{keyView: v, Old: viewKey(old, v.Account)}, nil
+	return rotatedView{keyView: v, Old: viewKey(old, v.Account, a.engine.Now())}, nil
 }
 
 // maxOverlap bounds how long a key goes on beside the one that replaces it.
@@ -160,7 +160,7 @@ func (a *AdminAPI) viewKey(ctx context.Context, key ledger.Key) (keyView, error)
 	if err != nil {
 		return keyView{}, err
 	}
-	return viewKey(key, account.Name), nil
+	return viewKey(key, account.Name, a.engine.Now()), nil
 }
 
 // keyError says how to find the ids when there is no such key.

@@ -48,7 +48,7 @@ func (a *AdminAPI) prune(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.Before.IsZero() || in.Before.After(time.Now()) {
+	if in.Before.IsZero() || in.Before.After(a.engine.Now()) {
 		return nil, problem(http.StatusBadRequest, "before %s: name a time in the past", in.Before.Format(time.RFC3339))
 	}
 	requests, err := a.engine.Store().Prune(r.Context(), in.Before)

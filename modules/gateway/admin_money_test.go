@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +129,37 @@ func TestAdminKeyLimits(t *testing.T) {
 	require.NoError(t, c.call(t.Context(), "PATCH", "/fareway/keys/"+rotated.ID, change, &v))
 	require.Nil(t, v.Expires)
 	require.Zero(t, v.SpendCapMicrocents)
+}
+
+// What has expired and what is past, the gateway's clock says, which is the ledger's.
+func TestAdminClock(t *testing.T) {
+	t.Parallel()
+	var days atomic.Int64 // since the beginning of 2030
+	c, _ := adminAt(t, func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, int(days.Load())) })
+	newCustomer(t, c, "ann")
+	create := func(name, expires string) (v keyView, err error) {
+		err = c.call(t.Context(), "POST", "/fareway/keys", newKey{Account: "ann", Name: name, keyLimits: keyLimits{Expires: &expires}}, &v)
+		return v, err
+	}
+	_, err := create("late", "2029-12-31T00:00:00Z")
+	require.ErrorContains(t, err, "in the past")
+	made, err := create("short", "2030-01-03T00:00:00Z")
+	require.NoError(t, err)
+	require.Equal(t, keyActive, made.State)
+	prune := func() error {
+		before := pruning{time.Date(2029, 12, 31, 0, 0, 0, 0, time.UTC)}
+		return c.call(t.Context(), "POST", "/fareway/ledger/prune", before, new(prunedView))
+	}
+	require.NoError(t, prune())
+
+	days.Store(2)
+	states := map[string]keyState{}
+	for _, k := range listOf[keyView](t, c, "/fareway/keys") {
+		states[k.Name] = k.State
+	}
+	require.Equal(t, map[string]keyState{"first": keyActive, "short": keyExpired}, states)
+	days.Store(-300)
+	require.ErrorContains(t, prune(), "in the past")
 }
 
 func TestAdminCorrections(t *testing.T) {

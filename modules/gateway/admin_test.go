@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,13 @@ func serveUnix(t *testing.T, e *engine.Engine) {
 // admin returns a client of a running gateway's admin API, and its engine.
 func admin(t *testing.T) (*client, *engine.Engine) {
 	t.Helper()
-	e := newEngine(t)
+	return adminAt(t, nil)
+}
+
+// adminAt is admin with a clock; nil for the real one.
+func adminAt(t *testing.T, now func() time.Time) (*client, *engine.Engine) {
+	t.Helper()
+	e := newEngineAt(t, now)
 	serveUnix(t, e)
 	c, err := newClient(e.DataDir(), "")
 	require.NoError(t, err)

@@ -12,7 +12,9 @@ import (
 
 func TestAdminUsage(t *testing.T) {
 	t.Parallel()
-	c, e := admin(t)
+	const today = "2026-11-20"
+	now := time.Date(2026, 11, 20, 23, 59, 59, 999_999_999, time.UTC)
+	c, e := adminAt(t, func() time.Time { return now })
 	ann, bob := newCustomer(t, c, "ann"), newCustomer(t, c, "bob")
 	ann.settle(t, e, "req_1", ok(), proven())
 	ann.settle(t, e, "req_2", ok(), proven(), proven())
@@ -32,7 +34,6 @@ func TestAdminUsage(t *testing.T) {
 	require.EqualValues(t, 4*cost, all[0].Cost)
 	require.EqualValues(t, 4*(exampleCharge-cost)-35_000, all[0].Margin)
 
-	today := time.Now().UTC().Format(time.DateOnly)
 	by := listOf[usageView](t, c, "/fareway/usage?by=account,key,route,day")
 	require.Len(t, by, 2)
 	for _, u := range by {

@@ -98,7 +98,7 @@ const (
 	keyRevoked keyState = "revoked"
 )
 
-func viewKey(k ledger.Key, account string) keyView {
+func viewKey(k ledger.Key, account string, now time.Time) keyView {
 	v := keyView{
 		ID: k.ID, Name: k.Name, Account: account, Last4: k.Last4, Revoked: k.Revoked, Created: k.Created.UTC(),
 		State: keyActive, Expires: optionalTime(k.Expires), SpendCapMicrocents: k.SpendCap, SpentMicrocents: k.Spent,
@@ -106,7 +106,7 @@ func viewKey(k ledger.Key, account string) keyView {
 	switch {
 	case k.Revoked:
 		v.State = keyRevoked
-	case !k.Usable(time.Now()):
+	case !k.Usable(now):
 		v.State = keyExpired
 	}
 	return v

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
 	if err != nil {
 		return err
 	}
-	api := booksAPI{books: books, plan: func(name string) (config.Plan, bool) {
+	api := booksAPI{books: books, now: time.Now, plan: func(name string) (config.Plan, bool) {
 		if cfg == nil {
 			return config.Plan{}, false
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+	"time"
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/spf13/cobra"
@@ -34,12 +35,18 @@ func TestMain(m *testing.M) {
 // newEngine runs an engine on an empty ledger, with the plans "trial" and "starter" and no providers.
 func newEngine(t *testing.T) *engine.Engine {
 	t.Helper()
+	return newEngineAt(t, nil)
+}
+
+// newEngineAt is newEngine with a clock; nil for the real one.
+func newEngineAt(t *testing.T, now func() time.Time) *engine.Engine {
+	t.Helper()
 	data := t.TempDir()
 	cfg := &config.Config{
 		Store: config.Store{Kind: "sqlite", Path: "fareway.db"}, Path: data + "/gateway.hcl",
 		Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},
 	}
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, cfg)
+	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler), Now: now}, cfg)
 	require.NoError(t, err)
 	g, err := e.Prepare(t.Context(), cfg)
 	require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -64,7 +63,7 @@ func trialKey(ctx context.Context, e *engine.Engine, account ledger.Account, pat
 	text := strings.TrimSpace(string(b))
 	if hash, ok := ledger.ParseKey(text); ok {
 		p, err := e.Store().Lookup(ctx, hash)
-		if err == nil && p.Account.ID == account.ID && p.Key.Usable(time.Now()) {
+		if err == nil && p.Account.ID == account.ID && p.Key.Usable(e.Now()) {
 			return text, nil
 		}
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {

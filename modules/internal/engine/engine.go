@@ -152,6 +152,9 @@ func (e *Engine) Store() ledger.Store { return e.store }
 // Metrics are the engine's collectors; their values outlive reloads.
 func (e *Engine) Metrics() *Metrics { return e.metrics }
 
+// Now is the clock that the ledger goes by, which tells whether a key has expired.
+func (e *Engine) Now() time.Time { return e.keys.now() }
+
 // DataDir is the engine's data folder.
 func (e *Engine) DataDir() string { return e.dataDir }
 
