@@ -212,7 +212,7 @@ func (c *crash) compare(t *testing.T, g *gateway) {
 			}
 		}
 		for what, pair := range map[string][2]float64{
-			"charges": {charged, booked(`SELECT -sum(microcents) FROM entries WHERE kind = 'charge'`)},
+			"charges": {charged, booked(`SELECT -sum(microcents) FROM entries WHERE kind IN ('charge', 'receipt')`)},
 			"input":   {input, booked(`SELECT sum(input) FROM attempts`)},
 			"output":  {output, booked(`SELECT sum(output) FROM attempts`)},
 		} {

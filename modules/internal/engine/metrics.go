@@ -48,7 +48,7 @@ func newMetrics() *Metrics {
 			Name: "fareway_tokens_total", Help: "Tokens that upstreams reported, by route and price class."},
 			[]string{"route", "class"}),
 		charged: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered."},
+			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered, or that a later receipt is about. Refunds do not lower it."},
 			[]string{"route"}),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_held_microcents", Help: "Microcents on hold for running requests."}),

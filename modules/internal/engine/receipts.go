@@ -150,7 +150,7 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 	cancel()
 	for i := range receipts {
 		receipt := &receipts[i]
-		result, err := r.record(ctx, provider, receipt, w)
+		result, added, err := r.record(ctx, provider, receipt, w)
 		if err != nil {
 			return proved, failure, err
 		}
@@ -162,6 +162,7 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 			r.metrics.Tokens(route, "cache_read", llm.Tokens(u.CacheRead))
 			r.metrics.Tokens(route, "cache_write", llm.Tokens(u.CacheWrite))
 			r.metrics.Tokens(route, "output", llm.Tokens(u.Output))
+			r.metrics.Charged(route, added)
 		}
 	}
 	return proved, failure, nil
@@ -175,19 +176,19 @@ const (
 	receiptRefused  = "refused"  // its numbers make no sense: the ledger cannot price them
 )
 
-// record adds a receipt to the ledger, which sees to it that an attempt is charged once.
-func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (result string, err error) {
+// record adds a receipt to the ledger, which sees to it that an attempt is charged once; added is that charge.
+func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (result string, added int64, err error) {
 	if !receipt.Usage.Known() {
-		return receiptEmpty, nil
+		return receiptEmpty, 0, nil
 	}
-	_, applied, err := r.ledger.AddReceipt(ctx, receipt.Attempt, receipt.Usage)
+	c, applied, err := r.ledger.AddReceipt(ctx, receipt.Attempt, receipt.Usage)
 	switch {
 	case err == nil && applied:
-		return receiptCharged, nil
+		return receiptCharged, c.Added, nil
 	case err == nil, errors.Is(err, ledger.ErrNotFound): // or closed and its detail removed while the provider was asked
-		return receiptRepeated, nil
+		return receiptRepeated, 0, nil
 	case errors.Is(err, ledger.ErrUnavailable), ctx.Err() != nil:
-		return "", err
+		return "", 0, err
 	}
 	if !w.useless[receipt.Attempt] {
 		if len(w.useless) >= maxRemembered {
@@ -196,7 +197,7 @@ func (r *reconciler) record(ctx context.Context, provider string, receipt *host.
 		w.useless[receipt.Attempt] = true
 		r.log.Error("a receipt cannot be charged; the attempt goes on waiting", "provider", provider, "attempt", receipt.Attempt, "error", err)
 	}
-	return receiptRefused, nil
+	return receiptRefused, 0, nil
 }
 
 // end is for when the newest attempt has been asked about, or none waits.

@@ -142,6 +142,7 @@ func TestReceiptsOfARealProvider(t *testing.T) {
 		require.Equal(t, int64(receiptWorth), o.spent(t))
 		values := o.metrics.values(t)
 		require.Equal(t, 1.0, values[`fareway_receipts_total{provider="upstream" result="charged"}`])
+		require.Equal(t, float64(receiptWorth), values[`fareway_charged_microcents_total{route="small"}`])
 		require.Zero(t, values[`fareway_unproven_attempts{provider="upstream"}`])
 		o.close(t)
 	})

@@ -187,6 +187,7 @@ type Settlement struct {
 // Charge is what a settlement or a receipt did.
 type Charge struct {
 	Microcents int64   // what the request is charged in all
+	Added      int64   // of that, what this receipt added; 0 for a settlement
 	Waived     int64   // what fair use left free
 	Pending    bool    // an attempt is unproven: a later receipt may add to it
 	Balance    Balance // the account's, now

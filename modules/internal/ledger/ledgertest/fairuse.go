@@ -117,7 +117,7 @@ func testFairUse(t *testing.T, open Open) {
 		second := pending(10)
 		require.EqualValues(t, 10, f.settle(second).Waived)
 		c = f.receipt(second.Results[0].Attempt, usage(0, 41))
-		require.Equal(t, ledger.Charge{Microcents: 41, Waived: 10, Balance: f.balance()}, c, "what it adds does not fit, the rest stays free")
+		require.Equal(t, ledger.Charge{Microcents: 41, Added: 41, Waived: 10, Balance: f.balance()}, c, "what it adds does not fit, the rest stays free")
 		require.Equal(t, ledger.Period{Spent: 41, Tokens: 41, Waived: 60}, f.period())
 
 		third := pending(50)

@@ -219,6 +219,9 @@ func (r *run) addReceipt(q *request, a *ledger.AttemptRecord) {
 	require.True(r, applied)
 	a.Usage, a.Receipt = *u, r.now().UTC()
 	q.Pending = q.waits()
+	before := q.Microcents
 	r.charge(q, ledger.Receipt, *u.Input+*u.Output)
+	require.Equal(r, q.Microcents-before, c.Added)
+	c.Added = 0
 	r.charged(q, c)
 }

@@ -18,7 +18,7 @@ func testReceipts(t *testing.T, open Open) {
 		f.clock.add(time.Hour)
 		before := f.balance().Net()
 		c := f.receipt(h.Attempt.ID, usage(3, 4))
-		require.Equal(t, ledger.Charge{Microcents: 7, Balance: f.balance()}, c)
+		require.Equal(t, ledger.Charge{Microcents: 7, Added: 7, Balance: f.balance()}, c)
 		require.Equal(t, before-7, f.balance().Net())
 		e := f.lastEntry()
 		require.Equal(t, ledger.Receipt, e.Kind)
@@ -38,6 +38,7 @@ func testReceipts(t *testing.T, open Open) {
 			require.NoError(t, err)
 			require.False(t, applied)
 			require.EqualValues(t, 7, c.Microcents)
+			require.Zero(t, c.Added)
 			require.Equal(t, before-7, f.balance().Net())
 			f.restart()
 		}

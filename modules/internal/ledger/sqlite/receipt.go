@@ -120,7 +120,9 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 	if err != nil {
 		return c, false, err
 	}
-	return r.result(a), true, t.stopWaiting(this.Provider, this.created, request, seq)
+	c = r.result(a)
+	c.Added = p.charge
+	return c, true, t.stopWaiting(this.Provider, this.created, request, seq)
 }
 
 // lineOf finds the line of a key by the key's number.
