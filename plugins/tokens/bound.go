@@ -12,6 +12,7 @@ import (
 const (
 	boundBase    = 64  // begin of text, date and default system lines, the beginning of the reply
 	boundMessage = 16  // a message, with its role
+	boundJoint   = 3   // where two parts of a message meet; see the package's page
 	boundCall    = 48  // a tool call: its markers and the names of its fields
 	boundResult  = 32  // a tool result, beside its message's
 	boundTools   = 640 // the hidden prompt of a request with tools, once
@@ -31,6 +32,9 @@ func Bound(req *llm.Request) int64 {
 			n += boundResult + boundText(m.CallID)
 		}
 		for j := range m.Parts {
+			if j > 0 {
+				n += boundJoint
+			}
 			n += boundText(m.Parts[j].Text)
 			if c := m.Parts[j].Call; c != nil {
 				n += boundCall + boundText(c.ID) + boundText(c.Name) + boundJSON(c.Arguments)

@@ -1,11 +1,14 @@
 package tokens
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // requireBounded fails where a bound is too low for one of the real tokenizers, or higher than the bytes.
@@ -68,6 +71,25 @@ func TestBoundTextIsNeverUnderTheTokenizers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(hostilePiece, 0, 30).Draw(t, "pieces")
 		requireBounded(t, strings.Join(pieces, ""))
+	})
+}
+
+func TestBoundHoldsForPartsInOnePiece(t *testing.T) {
+	t.Parallel()
+	requireJoined := func(t require.TestingT, texts []string) {
+		m := llm.Message{Role: llm.RoleUser}
+		frame := Bound(&llm.Request{Messages: []llm.Message{m}})
+		for _, text := range texts {
+			m.Parts = append(m.Parts, llm.Text(text))
+		}
+		o, cl := real(t, m.Text())
+		require.GreaterOrEqual(t, Bound(&llm.Request{Messages: []llm.Message{m}})-frame, max(o, cl), "GAP-49: %q", texts)
+	}
+	for _, texts := range [][]string{{"uko"}, {"dx", "gy"}, {" qt", "kk"}, {"don'", "tx"}, {"a", "b", "c"}} {
+		requireJoined(t, slices.Repeat(texts, 300))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		requireJoined(t, rapid.SliceOfN(hostilePiece, 0, 30).Draw(t, "texts"))
 	})
 }
 

@@ -33,6 +33,11 @@
 // token for each byte: digits in a row, ends of lines, and everything beyond ASCII. English comes to about
 // 0.57 of its bytes, code to 0.6; never less than half of them, and more than twice what o200k makes of either.
 //
+// The parts of a message may reach the tokenizer as one text, which may be cut otherwise than each of them: "uko" is
+// one token, and "ukouko" three. A joint costs at most three more. Either a token reaches over it: that one, and one
+// on either side when what the token leaves there is joined to its neighbours until it has three bytes, which may
+// stand beside anything. Or none does, and only the first three bytes behind the joint may be cut otherwise.
+//
 // Taken for granted, not proved:
 //
 //   - Other upstreams' vocabularies are secret. The distance just named is what covers them.
