@@ -24,7 +24,7 @@ type upkeep interface {
 	EndPeriods(ctx context.Context) (accounts int64, err error)
 	CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error)
 	MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error)
-	Waiting(ctx context.Context, provider, after string, limit int) ([]ledger.Waiting, error)
+	CountWaiting(ctx context.Context) (map[string]int64, error)
 }
 
 // housekeeper keeps the ledger in order over time.
@@ -35,7 +35,7 @@ type housekeeper struct {
 	log     *slog.Logger
 	now     func() time.Time
 
-	counted map[string]bool // providers whose attempts the metric has
+	counted map[string]int64 // providers whose attempts the metric has
 }
 
 func (h *housekeeper) chores() []*chore {
@@ -72,41 +72,29 @@ func (h *housekeeper) makeCheckpoint(ctx context.Context) error {
 	return err
 }
 
-const (
-	countPage = 1000
-	// maxCounted bounds the work of counting; that many unproven attempts of a provider need a person in any case.
-	maxCounted = 10 * countPage
-)
-
-// countUnproven shows how many attempts of each provider wait for a receipt.
+// countUnproven shows how many attempts of each provider wait for a receipt: of those of the configuration, and of
+// others for which some still do.
 func (h *housekeeper) countUnproven(ctx context.Context) error {
 	g, giveBack := h.borrow()
 	defer giveBack()
 	if g == nil {
 		return nil
 	}
-	counted := make(map[string]bool, len(g.Config.Providers))
+	waiting, err := h.ledger.CountWaiting(ctx)
+	if err != nil {
+		return err
+	}
 	for _, p := range g.Config.Providers {
-		after, n := "", 0
-		for n < maxCounted {
-			page, err := h.ledger.Waiting(ctx, p.Name, after, countPage)
-			if err != nil {
-				return err
-			}
-			n += len(page)
-			if len(page) < countPage {
-				break
-			}
-			after = page[len(page)-1].Attempt
-		}
-		h.metrics.setUnproven(p.Name, n)
-		counted[p.Name] = true
+		waiting[p.Name] += 0
+	}
+	for name, attempts := range waiting {
+		h.metrics.setUnproven(name, attempts)
 	}
 	for name := range h.counted {
-		if !counted[name] {
+		if _, ok := waiting[name]; !ok {
 			h.metrics.forgetUnproven(name)
 		}
 	}
-	h.counted = counted
+	h.counted = waiting
 	return nil
 }

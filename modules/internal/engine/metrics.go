@@ -71,7 +71,7 @@ func newMetrics() *Metrics {
 		generation: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_config_generation", Help: "Number of the configuration that serves."}),
 		unproven: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "fareway_unproven_attempts", Help: "Attempts that wait for a receipt, by provider, counted up to 10000."},
+			Name: "fareway_unproven_attempts", Help: "Attempts that wait for a receipt, by provider."},
 			[]string{"provider"}),
 		receipts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_receipts_total", Help: "Receipts that providers gave for earlier attempts, by what came of them."},
@@ -156,11 +156,11 @@ func (m *Metrics) setProviderState(provider, state string) {
 func (m *Metrics) setGeneration(n uint64) { m.generation.Set(float64(n)) }
 
 // setUnproven shows how many attempts wait, by provider.
-func (m *Metrics) setUnproven(provider string, attempts int) {
+func (m *Metrics) setUnproven(provider string, attempts int64) {
 	m.unproven.WithLabelValues(provider).Set(float64(attempts))
 }
 
-// forgetUnproven is for a provider that is gone from the configuration.
+// forgetUnproven is for a provider that is gone from the configuration, and for which nothing waits.
 func (m *Metrics) forgetUnproven(provider string) { m.unproven.DeleteLabelValues(provider) }
 
 func (m *Metrics) receipt(provider, result string) {

@@ -59,6 +59,18 @@ func (r *waitingRoom) Waiting(_ context.Context, provider, after string, limit i
 	return page, nil
 }
 
+func (r *waitingRoom) CountWaiting(context.Context) (map[string]int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := make(map[string]int64)
+	for provider, ids := range r.waiting {
+		if len(ids) > 0 {
+			n[provider] = int64(len(ids))
+		}
+	}
+	return n, r.down
+}
+
 func (r *waitingRoom) AddReceipt(_ context.Context, attempt string, _ llm.Usage) (ledger.Charge, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

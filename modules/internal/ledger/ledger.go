@@ -256,6 +256,8 @@ type Store interface {
 	// Waiting lists attempts of a provider that wait for a receipt, those that began first before the others,
 	// after the attempt with the id after ("": from the first), at most limit.
 	Waiting(ctx context.Context, provider, after string, limit int) ([]Waiting, error)
+	// CountWaiting counts all attempts that wait for a receipt, by provider; who has none is not in it.
+	CountWaiting(ctx context.Context) (map[string]int64, error)
 	// AddReceipt charges what an attempt is proven to have used, once: applied is false when it does not wait
 	// (any more). ErrUsage when the usage cannot be priced; the attempt goes on waiting.
 	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c Charge, applied bool, err error)

@@ -219,7 +219,13 @@ func testWaiting(t *testing.T, open Open) {
 		}
 		return ids
 	}
+	count := func() map[string]int64 {
+		n, err := f.store.CountWaiting(ctx)
+		require.NoError(t, err)
+		return n
+	}
 	require.Empty(t, waiting("local", "", 10))
+	require.Empty(t, count())
 
 	var want []string
 	for i := range 7 {
@@ -241,6 +247,7 @@ func testWaiting(t *testing.T, open Open) {
 	require.Equal(t, want, waiting("local", "", 100))
 	require.Equal(t, []string{other.Attempt.ID}, waiting("other", "", 100))
 	require.Empty(t, waiting("nobody", "", 100))
+	require.Equal(t, map[string]int64{"local": 7, "other": 1}, count())
 	require.Equal(t, want[:3], waiting("local", "", 3))
 	require.Equal(t, want[3:6], waiting("local", want[2], 3))
 	require.Equal(t, want[6:], waiting("local", want[5], 3))
@@ -257,6 +264,8 @@ func testWaiting(t *testing.T, open Open) {
 	require.EqualValues(t, 7, f.verify().Pending)
 	f.restart()
 	require.Len(t, waiting("local", "", 100), 6)
+	require.Equal(t, map[string]int64{"local": 6, "other": 1}, count())
 	f.closeWaiting(7)
 	require.Empty(t, waiting("local", "", 100))
+	require.Empty(t, count())
 }

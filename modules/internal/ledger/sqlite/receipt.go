@@ -42,6 +42,21 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 	return all, nil
 }
 
+// CountWaiting implements ledger.Store. It reads the whole table, which has only what waits.
+func (s *Store) CountWaiting(ctx context.Context) (map[string]int64, error) {
+	waiting := make(map[string]int64)
+	err := s.chore(ctx, "count_waiting", func(conn *sqlite.Conn) error {
+		return run(conn, `SELECT provider, count(*) FROM waiting GROUP BY provider`, func(row *sqlite.Stmt) error {
+			waiting[row.ColumnText(0)] = row.ColumnInt64(1)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("counting attempts that wait for a receipt: %w", err)
+	}
+	return waiting, nil
+}
+
 // waits reports whether a receipt may add to the attempt.
 func (a *attempt) waits() bool { return a.outcome == ledger.Unproven && a.receipt.IsZero() }
 
