@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 )
 
@@ -22,6 +24,24 @@ func DefaultPlan() Plan {
 		RequestsPerMinute: RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
 		FairUseMicrocents: 10 * microcentsPerCredit,
 	}
+}
+
+// Plan is the plan of that name; false when the configuration has none.
+func (c *Config) Plan(name string) (Plan, bool) {
+	i := slices.IndexFunc(c.Plans, func(p Plan) bool { return p.Name == name })
+	if i < 0 {
+		return Plan{}, false
+	}
+	return c.Plans[i], true
+}
+
+// PlanOf is the plan of an account on the plan of that name. One that is on none, or on one that the configuration
+// no longer has, is on the default plan.
+func (c *Config) PlanOf(name string) Plan {
+	if p, ok := c.Plan(name); ok {
+		return p
+	}
+	return DefaultPlan()
 }
 
 func (l *loader) plans(file *section) {

@@ -87,9 +87,7 @@ func summary(now ledger.Account, call *gateway.Call) account {
 	b := now.Balance
 	a.Credits.Balance, a.Credits.Reserved = b.Credits, b.Reserved()
 	a.Credits.Available, a.Credits.Accrued = b.Available(), b.Accrued
-	if plan, ok := call.Work.Generation().Plan(now.Plan); ok {
-		a.Credits.MonthlyAllotment = plan.MonthlyCredits
-	}
+	a.Credits.MonthlyAllotment = call.Work.Generation().Config.PlanOf(now.Plan).MonthlyCredits
 	if end := now.Period.End; !end.IsZero() {
 		whole := wholeSecond(end)
 		a.Credits.PeriodEnd = &whole

@@ -91,7 +91,7 @@ func (a *AdminAPI) serve(e *engine.Engine) (err error) {
 		if g == nil {
 			return config.Plan{}, false
 		}
-		return planOf(g.Config, name), true
+		return g.Config.PlanOf(name), true
 	}}
 	a.token, err = loadAdminToken(e.DataDir())
 	return err

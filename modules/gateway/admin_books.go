@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -34,15 +33,6 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
 		{Pattern: "POST /fareway/ledger/verify", Handler: reply(b.verify)},
 	}
-}
-
-// planOf is the plan of an account: one of the configuration's or, on none, the default plan.
-func planOf(c *config.Config, name string) config.Plan {
-	i := slices.IndexFunc(c.Plans, func(p config.Plan) bool { return p.Name == name })
-	if i < 0 {
-		return config.DefaultPlan()
-	}
-	return c.Plans[i]
 }
 
 func (b *booksAPI) listAccounts(r *http.Request, emit func(any) error) error {

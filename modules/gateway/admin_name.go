@@ -27,7 +27,7 @@ func checkPlan(e *engine.Engine, plan string) error {
 	if g == nil {
 		return problem(http.StatusServiceUnavailable, "no configuration is active yet: try again in a moment")
 	}
-	if _, ok := g.Plan(plan); ok {
+	if _, ok := g.Config.Plan(plan); ok {
 		return nil
 	}
 	names := planNames(g)

@@ -50,7 +50,7 @@ func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
 		if cfg == nil {
 			return config.Plan{}, false
 		}
-		return planOf(cfg, name), true
+		return cfg.PlanOf(name), true
 	}}
 	return errors.Join(serveHere(&api, path, ask), books.Close())
 }

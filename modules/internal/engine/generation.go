@@ -163,12 +163,3 @@ func (g *Generation) ContextLength() int64 {
 	}
 	return n
 }
-
-// Plan finds a plan of the configuration.
-func (g *Generation) Plan(name string) (config.Plan, bool) {
-	i := slices.IndexFunc(g.Config.Plans, func(p config.Plan) bool { return p.Name == name })
-	if i < 0 {
-		return config.Plan{}, false
-	}
-	return g.Config.Plans[i], true
-}

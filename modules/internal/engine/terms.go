@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -73,7 +72,7 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 	}
 	var gone []string
 	for _, name := range inUse {
-		if !slices.ContainsFunc(cfg.Plans, func(p config.Plan) bool { return p.Name == name }) {
+		if _, ok := cfg.Plan(name); !ok {
 			gone = append(gone, fmt.Sprintf("%q", name))
 		}
 	}
