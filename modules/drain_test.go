@@ -82,4 +82,27 @@ func TestDrain(t *testing.T) {
 			return nil
 		}))
 	})
+	t.Run("GAP-98 BILL-25 GAP-57 the drain timeout is over while an end waits for its receipt", func(t *testing.T) {
+		t.Parallel()
+		g := startLater(t, setup{Gateway: `drain_timeout = "20ms"`})
+		streams := make(map[string]*live)
+		for _, sh := range shapes {
+			l := g.rich(t).Open(t, sh)
+			l.Start(sh)
+			require.NoError(t, g.Asked(within(t), ledger.AttemptID(l.Header.Get("X-Request-Id"), 1), 1))
+			streams[sh.Name] = l
+		}
+		g.Engine.Drain()
+		for _, sh := range shapes {
+			l := streams[sh.Name]
+			l.End()
+			require.Equal(t, "stream_error", judge(t, sh, l).Error.Code)
+			request := l.Header.Get("X-Request-Id")
+			require.Equal(t, "shutdown", g.Access(request)["reason"])
+			r, err := g.Engine.Store().Request(within(t), request)
+			require.NoError(t, err)
+			require.True(t, r.Free)
+			require.False(t, r.Pending, "no receipt is charged later")
+		}
+	})
 }

@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
@@ -59,6 +61,8 @@ func (x *exchange) prove() *failure {
 	case a.usage.Known():
 		_, err = ledger.Cost(*a.usage, a.route.Price)
 		f = &failure{kind: llm.ErrProtocol, err: err}
+	case errors.Is(err, engine.ErrShutdown):
+		f = interrupted(x.ctx)
 	case x.delivery.stream && !x.left():
 		f = &failure{kind: noUsage, err: err}
 	default:
