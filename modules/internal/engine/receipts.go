@@ -85,7 +85,8 @@ func (r *reconciler) look(ctx context.Context) error {
 			w = &walk{size: receiptBatch, useless: make(map[string]bool)}
 		}
 		walks[name] = w
-		if !backend.Ready() || r.now().Before(w.next) {
+		// A longer pause than there is means that the clock has been turned back.
+		if wait := w.next.Sub(r.now()); !backend.Ready() || wait > 0 && wait <= maxFailedPause {
 			continue
 		}
 		asking.Go(func() {

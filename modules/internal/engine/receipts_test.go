@@ -148,6 +148,18 @@ func TestQuestionsBecomeRare(t *testing.T) {
 	})
 }
 
+func TestReceiptsAfterTheClockWentBack(t *testing.T) {
+	t.Parallel()
+	a := &archive{answer: nothing}
+	d := newDesk(map[string]Backend{"p": a})
+	ids := d.room.enter("p", 1)
+	require.NoError(t, d.pass(t, time.Minute))
+	a.answer = proof
+	d.clock.now = d.clock.now.AddDate(-1, 0, 0)
+	require.NoError(t, d.look(t.Context()))
+	require.Equal(t, 1, d.room.charged[ids[0]])
+}
+
 // One attempt that a provider cannot answer for, with an error for the whole question, must not keep the others.
 func TestReceiptsBesideAnAttemptThatFails(t *testing.T) {
 	t.Parallel()
