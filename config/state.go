@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -14,8 +15,14 @@ const (
 	limiterExample = "limiter \"memory\" {}"
 )
 
+// DefaultStore is where the ledger is unless the file says otherwise.
+func DefaultStore() Store { return Store{Kind: "sqlite", Path: "fareway.db"} }
+
+// File is the path of the database in a data folder.
+func (s Store) File(data string) string { return filepath.Join(data, s.Path) }
+
 func (l *loader) store(file *section) Store {
-	st := Store{Kind: "sqlite", Path: "fareway.db"}
+	st := DefaultStore()
 	for _, block := range file.blocks["store"] {
 		if !l.kind(block, st.Kind, storeExample) {
 			continue
@@ -27,6 +34,8 @@ func (l *loader) store(file *section) Store {
 		case !ok:
 		case strings.HasSuffix(path, "/"):
 			s.refuse(v, "must name a file, not a folder")
+		case filepath.IsAbs(path):
+			s.refuse(v, "must be relative to the data folder, such as \"fareway.db\"")
 		default:
 			st.Path = path
 		}

@@ -38,7 +38,11 @@ func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
 		return err
 	}
 	cfg := readConfig(cmd.Context(), data)
-	path := databasePath(cfg, data)
+	store := config.DefaultStore()
+	if cfg != nil {
+		store = cfg.Store
+	}
+	path := store.File(data)
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; name the data folder with --data", data, err)
 	}
@@ -63,18 +67,6 @@ func readConfig(ctx context.Context, data string) *config.Config {
 		return nil
 	}
 	return cfg
-}
-
-// databasePath is where the data folder's ledger is: where its configuration says, or where it is by default.
-func databasePath(cfg *config.Config, data string) string {
-	name := "fareway.db"
-	if cfg != nil {
-		name = cfg.Store.Path
-	}
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(data, name)
 }
 
 // serveHere serves the API to a client in this process, for as long as ask takes.

@@ -43,7 +43,7 @@ func newEngineAt(t *testing.T, now func() time.Time) *engine.Engine {
 	t.Helper()
 	data := t.TempDir()
 	cfg := &config.Config{
-		Store: config.Store{Kind: "sqlite", Path: "fareway.db"}, Path: data + "/gateway.hcl",
+		Store: config.DefaultStore(), Path: data + "/gateway.hcl",
 		Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},
 	}
 	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler), Now: now}, cfg)

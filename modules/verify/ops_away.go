@@ -2,12 +2,13 @@ package verify
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/fareway/fareway/config"
 )
 
 // opsAwayChecks take away what the gateway needs: its route's capacity, its provider, its ledger.
@@ -105,14 +106,20 @@ func (o *ops) awaitProvider() {
 // withFault makes what the gateway does to its ledger fail, with an error that it cannot have foreseen, for as
 // long as during runs. When is that of an SQLite trigger.
 func (o *ops) withFault(when string, during func()) {
-	conn, err := sqlite.OpenConn(filepath.Join(o.gate.dir, "fareway.db"), sqlite.OpenReadWrite)
+	o.withLedger(func(run func(sql string, args ...any)) {
+		run(`CREATE TRIGGER fault ` + when + ` BEGIN SELECT RAISE(ABORT, 'a fault of the suite'); END`)
+		defer run(`DROP TRIGGER fault`)
+		during()
+	})
+}
+
+// withLedger opens the gateway's database beside the gateway, to do what no request can.
+func (o *ops) withLedger(do func(run func(sql string, args ...any))) {
+	conn, err := sqlite.OpenConn(config.DefaultStore().File(o.gate.dir), sqlite.OpenReadWrite)
 	o.True(err == nil, "opening the ledger: %v", err)
 	defer func() { _ = conn.Close() }() // all that it wrote is committed
-	run := func(sql string) {
-		err := sqlitex.ExecuteTransient(conn, sql, nil)
+	do(func(sql string, args ...any) {
+		err := sqlitex.ExecuteTransient(conn, sql, &sqlitex.ExecOptions{Args: args})
 		o.True(err == nil, "changing the ledger: %v", err)
-	}
-	run(`CREATE TRIGGER fault ` + when + ` BEGIN SELECT RAISE(ABORT, 'a fault of the suite'); END`)
-	defer run(`DROP TRIGGER fault`)
-	during()
+	})
 }

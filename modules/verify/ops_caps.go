@@ -2,12 +2,8 @@ package verify
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -159,12 +155,9 @@ func opsCapsChecks() []opsCheck {
 
 // endPeriod ends the account's period. No clock can be turned here, so its end is moved to this moment.
 func (o *ops) endPeriod() {
-	conn, err := sqlite.OpenConn(filepath.Join(o.gate.dir, "fareway.db"), sqlite.OpenReadWrite)
-	o.True(err == nil, "opening the ledger: %v", err)
-	defer func() { _ = conn.Close() }() // all that it wrote is committed
-	err = sqlitex.ExecuteTransient(conn, `UPDATE accounts SET period_end = ? WHERE id = ?`,
-		&sqlitex.ExecOptions{Args: []any{time.Now().UnixNano(), o.account.ID}})
-	o.True(err == nil, "changing the ledger: %v", err)
+	o.withLedger(func(run func(sql string, args ...any)) {
+		run(`UPDATE accounts SET period_end = ? WHERE id = ?`, time.Now().UnixNano(), o.account.ID)
+	})
 }
 
 // periodEnd is the account's current_period_end.

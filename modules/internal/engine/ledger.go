@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
@@ -15,7 +14,7 @@ import (
 // the spool come first, then the holds without a settlement are released.
 func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
-	path := filepath.Join(o.DataDir, cfg.Store.Path)
+	path := cfg.Store.File(o.DataDir)
 	store, err := sqlite.Open(sqlite.Options{
 		Path:     path,
 		Now:      o.Now,
