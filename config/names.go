@@ -21,19 +21,21 @@ const nameRule = "letters, digits, \"_\", \"-\" and \".\", at most 64 of them"
 // minBeginning is from how many letters on the beginning of a name says which is meant.
 const minBeginning = 4
 
-// nearest returns the known name that the given one was most likely meant to be: misspelled, or its beginning. Or "".
-func nearest(given string, known []string) string {
+// Nearest returns the known name that the given one was most likely meant to be: misspelled, or its beginning. Or "".
+func Nearest(given string, known []string) string {
 	if len(given) > 64 {
 		return ""
 	}
-	best, distance := "", max(1, len(given)/3)+1
+	given = strings.ToLower(given)
+	// Two letters in each other's place are a distance of 2.
+	best, distance := "", min(max(2, len(given)/3), len(given)-1)+1
 	for _, name := range known {
-		if d := levenshtein.Distance(strings.ToLower(given), name, nil); d < distance {
+		if d := levenshtein.Distance(given, strings.ToLower(name), nil); d < distance {
 			best, distance = name, d
 		}
 	}
 	if best == "" && len(given) >= minBeginning {
-		longer := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !strings.HasPrefix(name, strings.ToLower(given)) })
+		longer := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), given) })
 		if len(longer) == 1 {
 			return longer[0]
 		}
@@ -43,7 +45,7 @@ func nearest(given string, known []string) string {
 
 // suggestion is a sentence with the nearest name, or else with all of them. The noun is what they are the names of.
 func suggestion(given string, known []string, noun string) string {
-	if name := nearest(given, known); name != "" {
+	if name := Nearest(given, known); name != "" {
 		return "Did you mean \"" + name + "\"?"
 	}
 	switch len(known) {

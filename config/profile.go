@@ -49,14 +49,9 @@ func (l *loader) profiles(file *section) {
 
 // weight reads a number from 0 on.
 func (s *section) weight(name string, target *float64) bool {
-	v, ok := s.read(name)
-	if !ok {
-		return false
-	}
-	n, ok := v.number()
+	v, n, ok := s.number(name, "a number without quotes")
 	switch {
 	case !ok:
-		s.refuseType(v, "a number without quotes")
 	case n.Sign() < 0:
 		s.refuse(v, "must not be negative")
 	case n.Cmp(big.NewFloat(maxWeight)) > 0:

@@ -93,6 +93,9 @@ func TestNearest(t *testing.T) {
 		"requst_timeout": "request_timeout", "MAX_BODY": "max_body", "max_bodymemory": "max_body_memory",
 		"keep_alive": "keepalive", "structured": "structured_output", "max_": "", "str": "", "colour": "", "": "",
 	} {
-		require.Equal(t, want, nearest(given, known), given)
+		require.Equal(t, want, Nearest(given, known), given)
+	}
+	for given, want := range map[string]string{"ulr": "URL", "to": "", "u": "", "toke": "token", "tokens": "token"} {
+		require.Equal(t, want, Nearest(given, []string{"URL", "token"}), given)
 	}
 }

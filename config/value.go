@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -154,16 +155,14 @@ func (s *section) oneOf(name string, choices []string, target *string) {
 
 // choose checks a text against the few that are known.
 func (s *section) choose(v value, given string, choices []string) bool {
-	for _, choice := range choices {
-		if choice == given {
-			return true
-		}
+	if slices.Contains(choices, given) {
+		return true
 	}
 	problem := "must be one of " + enumerate(choices)
 	if len(choices) == 1 {
 		problem = "must be " + choices[0]
 	}
-	if near := nearest(given, choices); near != "" && !v.outside {
+	if near := Nearest(given, choices); near != "" && !v.outside {
 		problem += fmt.Sprintf(". Did you mean %q?", near)
 		s.fail(v.at, "Invalid "+v.name, v.name+" "+problem)
 		return false
@@ -224,16 +223,24 @@ func (s *section) size(name string, target *int64) {
 	*target = bytes
 }
 
-// integer reads a whole number within bounds.
-func (s *section) integer(name string, least, most int64, target *int64) (value, bool) {
+// number reads any number; want says which is right.
+func (s *section) number(name, want string) (value, *big.Float, bool) {
 	v, ok := s.read(name)
 	if !ok {
-		return v, false
+		return v, nil, false
 	}
 	n, ok := v.number()
+	if !ok {
+		s.refuseType(v, want)
+	}
+	return v, n, ok
+}
+
+// integer reads a whole number within bounds.
+func (s *section) integer(name string, least, most int64, target *int64) (value, bool) {
+	v, n, ok := s.number(name, "a whole number without quotes")
 	switch {
 	case !ok:
-		s.refuseType(v, "a whole number without quotes")
 	case n.Cmp(new(big.Float).SetInt64(least)) < 0:
 		s.refuse(v, fmt.Sprintf("must be at least %d", least))
 	case n.Cmp(new(big.Float).SetInt64(most)) > 0:
@@ -262,42 +269,29 @@ func (s *section) flag(name string, target *bool) {
 }
 
 // fraction reads a number from 0 to 1.
-func (s *section) fraction(name string, target *float64) bool {
-	v, ok := s.read(name)
-	if !ok {
-		return false
-	}
-	n, ok := v.number()
+func (s *section) fraction(name string, target *float64) {
+	v, n, ok := s.number(name, "a number from 0 to 1, without quotes")
 	switch {
 	case !ok:
-		s.refuseType(v, "a number from 0 to 1, without quotes")
 	case n.Sign() < 0 || n.Cmp(big.NewFloat(1)) > 0:
 		s.refuse(v, "must be from 0 to 1")
 	default:
 		*target, _ = n.Float64()
-		return true
 	}
-	return false
 }
 
 // price reads US dollars per million tokens into microcents per million tokens.
-func (s *section) price(name string, target *int64) bool {
-	v, ok := s.read(name)
+func (s *section) price(name string, target *int64) {
+	v, n, ok := s.number(name, "a number of US dollars per million tokens, without quotes")
 	if !ok {
-		return false
-	}
-	n, ok := v.number()
-	if !ok {
-		s.refuseType(v, "a number of US dollars per million tokens, without quotes")
-		return false
+		return
 	}
 	amount, problem := microcents(n)
 	if problem != "" {
 		s.refuse(v, problem)
-		return false
+		return
 	}
 	*target = amount
-	return true
 }
 
 // list reads a list of values, each of which is not null, and hands them to each.

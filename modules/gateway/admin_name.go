@@ -3,11 +3,9 @@ package gateway
 import (
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
-
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 )
 
@@ -34,7 +32,7 @@ func checkPlan(e *engine.Engine, plan string) error {
 	if len(names) == 0 {
 		return problem(http.StatusBadRequest, "plan %q is not in %s: it has no plans; add a block `plan %q {}` or leave the plan out", plan, g.Config.Path, plan)
 	}
-	if name := nearest(plan, names); name != "" {
+	if name := config.Nearest(plan, names); name != "" {
 		return problem(http.StatusBadRequest, "plan %q is not in %s: did you mean %q?", plan, g.Config.Path, name)
 	}
 	return problem(http.StatusBadRequest, "plan %q is not in %s: it has %s", plan, g.Config.Path, strings.Join(names, ", "))
@@ -46,19 +44,4 @@ func planNames(g *engine.Generation) []string {
 		names[i] = p.Name
 	}
 	return names
-}
-
-// nearest is the known name that given was most likely meant to be, or "".
-func nearest(given string, known []string) string {
-	if len(known) == 0 {
-		return ""
-	}
-	best := slices.MinFunc(known, func(a, b string) int {
-		return levenshtein.Distance(given, a, nil) - levenshtein.Distance(given, b, nil)
-	})
-	// Two letters in each other's place are a distance of 2.
-	if d := levenshtein.Distance(given, best, nil); d > max(2, len(given)/3) || d >= len(given) {
-		return ""
-	}
-	return best
 }

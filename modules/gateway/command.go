@@ -10,6 +10,8 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/config"
 )
 
 func init() {
@@ -72,7 +74,7 @@ func group(cmd *cobra.Command) *cobra.Command {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		if name := nearest(args[0], names); name != "" {
+		if name := config.Nearest(args[0], names); name != "" {
 			return fmt.Errorf("there is no command %q: did you mean `%s %s`?", args[0], cmd.CommandPath(), name)
 		}
 		return fmt.Errorf("there is no command %q: `%s --help` shows what there is", args[0], cmd.CommandPath())

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/fareway/fareway/config"
 )
 
 // connection is what a client is pointed at.
@@ -153,7 +155,7 @@ func findConnector(name string) (connector, error) {
 		}
 		names = append(names, c.name)
 	}
-	if near := nearest(name, names); near != "" {
+	if near := config.Nearest(name, names); near != "" {
 		return connector{}, fmt.Errorf("there is no client %q: did you mean %s?", name, near)
 	}
 	return connector{}, fmt.Errorf("there is no client %q: choose one of %s, or set the OpenAI or Anthropic library in yours as `connect openai` and `connect anthropic` say", name, strings.Join(names, ", "))
