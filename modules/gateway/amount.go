@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -30,13 +32,19 @@ func dollars(n int64) string {
 
 // thousands writes a number with commas.
 func thousands(n int64) string {
-	if n < 0 {
-		return "-" + thousands(-n)
+	digits, negative := strings.CutPrefix(strconv.FormatInt(n, 10), "-")
+	if negative {
+		return "-" + grouped(digits)
 	}
-	if n < 1000 {
-		return fmt.Sprint(n)
+	return grouped(digits)
+}
+
+// grouped puts commas into a number's digits.
+func grouped(digits string) string {
+	if len(digits) <= 3 {
+		return digits
 	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	return grouped(digits[:len(digits)-3]) + "," + digits[len(digits)-3:]
 }
 
 // exact writes microcents as credits with six decimals, which loses nothing: "1,234.567890".

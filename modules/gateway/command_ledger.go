@@ -75,8 +75,8 @@ does. It changes nothing.`,
 
 func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error {
 	err := out.print(cmd, v, func(w io.Writer) {
-		fmt.Fprintf(w, "Looked at %s: %s, %s of money, %s, %s.\n", v.Source, count(v.Accounts, "account"),
-			count(v.Entries, "movement"), count(v.Requests, "request"), count(v.Holds, "live hold"))
+		fmt.Fprintf(w, "Looked at %s: %s, %s, %s, %s.\n", v.Source, count(v.Accounts, "account"),
+			movements(v.Entries), count(v.Requests, "request"), count(v.Holds, "live hold"))
 		if !v.OK {
 			return
 		}

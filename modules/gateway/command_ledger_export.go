@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -164,7 +165,7 @@ func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Chec
 	switch {
 	case err != nil:
 	case x.checkpointFile != "":
-		err = writePrivate(x.checkpointFile, line)
+		err = os.WriteFile(x.checkpointFile, line, 0o600)
 		where = x.checkpointFile
 	case x.format == "csv":
 		_, err = cmd.ErrOrStderr().Write(line)

@@ -63,7 +63,7 @@ func (f connectFile) write(path string) (backup string, err error) {
 	case errors.Is(err, fs.ErrNotExist): // the first time
 		note.Existed = existed
 		if existed {
-			if err := replaceFile(path+connectBackup, old, 0o600); err != nil {
+			if err := replaceFile(path+connectBackup, old); err != nil {
 				return "", fmt.Errorf("keeping a backup: %w", err)
 			}
 		}
@@ -75,10 +75,10 @@ func (f connectFile) write(path string) (backup string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("writing down how to undo it: %w", err)
 	}
-	if err := replaceFile(path+connectNote, b, 0o600); err != nil {
+	if err := replaceFile(path+connectNote, b); err != nil {
 		return "", fmt.Errorf("writing down how to undo it: %w", err)
 	}
-	if err := replaceFile(path, content, 0o600); err != nil {
+	if err := replaceFile(path, content); err != nil {
 		return "", fmt.Errorf("writing the settings: %w", err)
 	}
 	if note.Existed {

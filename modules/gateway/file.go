@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,9 +13,9 @@ func createFile(path string, content []byte, mode fs.FileMode) error {
 	return placeFile(path, content, mode, os.Link)
 }
 
-// replaceFile writes a file, whole or not at all.
-func replaceFile(path string, content []byte, mode fs.FileMode) error {
-	return placeFile(path, content, mode, os.Rename)
+// replaceFile writes a file for its owner only, whole or not at all.
+func replaceFile(path string, content []byte) error {
+	return placeFile(path, content, 0o600, os.Rename)
 }
 
 // placeFile writes a file of another name in the same folder and then gives it its own name.
@@ -50,13 +49,4 @@ func placeFile(path string, content []byte, mode fs.FileMode, name func(from, to
 // works, too. A new one is for its owner only.
 func openPrivate(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-}
-
-func writePrivate(path string, content []byte) error {
-	f, err := openPrivate(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
 }

@@ -133,14 +133,6 @@ func tokens(n *int64) string {
 	return thousands(*n)
 }
 
-// grouped puts commas into a number's digits.
-func grouped(digits string) string {
-	if len(digits) <= 3 {
-		return digits
-	}
-	return grouped(digits[:len(digits)-3]) + "," + digits[len(digits)-3:]
-}
-
 func printEntries(b *bytes.Buffer, entries []entryView) {
 	if len(entries) == 0 {
 		fmt.Fprintf(b, "\nIt moved no money.\n")

@@ -120,7 +120,7 @@ func TestCreateFileNeverReplaces(t *testing.T) {
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "one", string(got))
-	require.NoError(t, replaceFile(path, []byte("three"), 0o600))
+	require.NoError(t, replaceFile(path, []byte("three")))
 	got, err = os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "three", string(got))

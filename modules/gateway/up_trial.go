@@ -78,7 +78,7 @@ func trialKey(ctx context.Context, e *engine.Engine, account ledger.Account, pat
 	if err != nil {
 		return "", err
 	}
-	return text, replaceFile(path, []byte(text+"\n"), 0o600)
+	return text, replaceFile(path, []byte(text+"\n"))
 }
 
 // freeKeyName is "trial", or with a number when the account has had that key before.
