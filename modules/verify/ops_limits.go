@@ -181,13 +181,12 @@ func (o *ops) guess(s shape) {
 	}
 }
 
-// limited checks that the next requests are refused by a limit before the route is called, and returns how long to
-// wait. No other shape may be checked meanwhile: its calls would count.
-func (o *ops) limited(s shape, reason string) (wait time.Duration) {
+// limited checks that the next requests are refused by a limit before the route is called. No other shape may be
+// checked meanwhile: its calls would count.
+func (o *ops) limited(s shape, reason string) {
 	called := len(o.calls())
-	wait = o.overLimit(s, reason)
+	o.overLimit(s, reason)
 	o.Equal(called, len(o.calls()), "the number of calls to the route")
-	return wait
 }
 
 // overLimit checks that the next requests are refused by a limit, and cost nothing, and returns how long to wait.
