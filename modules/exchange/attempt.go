@@ -33,7 +33,6 @@ func (x *exchange) begin(c routing.Candidate) {
 		slot:      true,
 		outcome:   ledger.NotMade,
 	})
-	x.call.Record.Route, x.call.Record.Attempts = c.Route.Name, len(x.attempts)
 }
 
 // attempt is the current attempt.

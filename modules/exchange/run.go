@@ -160,6 +160,7 @@ type batch struct {
 func (x *exchange) try() *failure {
 	a := x.attempt()
 	defer x.leave(a)
+	x.call.Record.Route, x.call.Record.Attempts = a.route.Name, len(x.attempts)
 	x.reply = &reply{matcher: x.stops.Matcher()}
 	a.outcome = ledger.Failed
 
