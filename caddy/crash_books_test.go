@@ -26,6 +26,7 @@ func (c *crash) check(t testing.TB) {
 			require.Equal(t, []int64{-amount}, r.entries, id)
 		}
 	}
+	c.note(b, spooled(t, c.dir))
 	for id, before := range c.last.requests {
 		now, ok := b.requests[id]
 		require.True(t, ok, "%s is gone", id)
@@ -61,6 +62,29 @@ func (c *crash) check(t testing.TB) {
 	if c.rng.IntN(4) == 0 {
 		report := verifyOffline(t, c.dir)
 		require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	}
+}
+
+// note counts the end of a gateway, and what shows that it came in the middle of something.
+func (c *crash) note(b book, spooled int) {
+	c.ends[c.end]++
+	if spooled > 0 {
+		c.ends[c.end+", with a spool in use"]++
+	}
+	running, released, receipts, told := false, false, false, false
+	for id, r := range b.requests {
+		before := c.last.requests[id]
+		_, final := c.seen[id]
+		running = running || r.running
+		released = released || before.running && !r.running
+		receipts = receipts || before.pending && len(r.entries) > len(before.entries)
+		told = told || r.running && final
+	}
+	for what, found := range map[string]bool{"with requests that run": running, "after recovery": released,
+		"after receipts": receipts, "with a client that was told what is in the spool": told} {
+		if found {
+			c.ends[c.end+", "+what]++
+		}
 	}
 }
 
@@ -123,9 +147,11 @@ func (c *crash) traceCharges(t testing.TB) (charged map[int64]string) {
 	}
 	served := c.office.all()
 	charged = map[int64]string{}
+	attempts := map[string]int{} // by model
 	for id, r := range c.last.requests {
 		require.False(t, r.running, id)
 		for i, a := range r.attempts {
+			attempts[a.model]++
 			require.Contains(t, crashPrices[a.route], [2]int64{a.priceIn, a.priceOut}, a.id)
 			later, answered := served[a.id]
 			delete(served, a.id)
@@ -156,6 +182,11 @@ func (c *crash) traceCharges(t testing.TB) (charged map[int64]string) {
 		}
 	}
 	require.Empty(t, served, "calls that the ledger does not know of")
+	for _, rec := range records {
+		model, _ := attemptOf(rec)
+		attempts[model]--
+		require.GreaterOrEqual(t, attempts[model], 0, "more calls of %s than attempts that were recorded before", model)
+	}
 	return charged
 }
 

@@ -4,9 +4,13 @@ package main_test
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,7 +45,10 @@ type crash struct {
 	config  [2]string // gateway.hcl, with two sets of prices
 	reloads int
 	locks   int
-	last    book // after the latest gateway
+	last    book           // after the latest gateway
+	end     string         // of the latest gateway: in the middle of what it was
+	ends    map[string]int // how often there was each, and what it was found to have left
+	watched int            // plugins of gateways that were killed
 	// spooled: the latest gateway may have left settlements in the spool.
 	spooled bool
 
@@ -54,7 +61,7 @@ type crash struct {
 	left    []int // plugins that were there three seconds after their gateway
 }
 
-// crashes kills a gateway with SIGKILL that many times, at any moment of its start and of its work, under clients
+// crashes kills a gateway with SIGKILL that many times, at any moment of its start, its work and its end, under clients
 // of all shapes on several accounts and keys, and starts the next one on the same data. Prices change on the way,
 // plugins are killed before their gateway, and sometimes another process keeps the database locked, so that settlements
 // go to the spool. The fake service goes on all the time and writes down what it served; no two of its replies report the
@@ -68,7 +75,8 @@ type crash struct {
 //   - no plugin is left after three seconds.
 //
 // In the end a gateway ends in the ordinary way, and another one asks for the receipts that are missing. Then see trace.
-func crashes(t *testing.T, cycles int) {
+// It returns crash.ends.
+func crashes(t *testing.T, cycles int) map[string]int {
 	seed := *crashSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -92,26 +100,34 @@ func crashes(t *testing.T, cycles int) {
 		case c.rng.IntN(4) == 0:
 			c.work(t, g, func() {
 				c.reload(t, g)
-				c.kill(t, g)
+				c.kill(t, g, "reload", 400*time.Millisecond)
 			})
 		case c.rng.IntN(6) == 0:
 			c.work(t, g, func() {
 				plugins := g.children(t)
 				plugins[c.rng.IntN(len(plugins))].kill(t)
-				c.kill(t, g)
+				c.kill(t, g, "work", 400*time.Millisecond)
+			})
+		case c.rng.IntN(6) == 0:
+			c.work(t, g, func() {
+				g.terminate(t)
+				c.kill(t, g, "drain", 150*time.Millisecond)
 			})
 		default:
-			c.work(t, g, func() { c.kill(t, g) })
+			c.work(t, g, func() { c.kill(t, g, "work", 400*time.Millisecond) })
 		}
 		c.check(t)
 		g = nil
 	}
 
 	c.orphans.Wait()
+	t.Logf("%v", c.ends)
 	require.Empty(t, c.left, "plugins that were left after three seconds")
+	require.Positive(t, c.watched)
 	require.NoError(t, c.up.Idle(patient(t)))
 	served := len(c.up.Records())
 	require.NotEmpty(t, c.seen, "gateways that were killed have answered too")
+	require.Positive(t, c.ends["lock, with a spool in use"])
 	require.Subset(t, []string{"200", "502", "503 ", "503 5"}, slices.Collect(maps.Keys(c.told)), "%v", c.told)
 	g = c.start(t)
 	c.work(t, g, func() { g.stop(t) })
@@ -121,11 +137,12 @@ func crashes(t *testing.T, cycles int) {
 	g.stop(t)
 	c.check(t)
 	c.trace(t, served)
+	return c.ends
 }
 
 func newCrash(t testing.TB, seed uint64) *crash {
-	c := &crash{dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 0)), office: openOffice(t), seen: map[string]int64{}, told: map[string]int{},
-		topUps: map[string]string{}, unsure: map[string]string{}}
+	c := &crash{dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 0)), office: openOffice(t), ends: map[string]int{}, seen: map[string]int64{},
+		told: map[string]int{}, topUps: map[string]string{}, unsure: map[string]string{}}
 	c.up = upstream.Start(t, upstream.Options{
 		Script: func(req *upstream.Request) upstream.Reply { return moody(seed, req) },
 		OnEnd:  c.office.file,
@@ -161,14 +178,27 @@ func (c *crash) open(t testing.TB, payers ...payer) *gateway {
 	return g
 }
 
-// next starts a gateway, or kills it while it starts and returns nil.
+// next starts a gateway, or kills it while it starts and returns nil: at any moment, or while it puts right what the one
+// before has left.
 func (c *crash) next(t testing.TB) *gateway {
 	t.Helper()
-	if c.rng.IntN(6) > 0 {
+	odds := 6
+	if c.spooled {
+		odds = 2
+	}
+	if c.rng.IntN(odds) > 0 {
 		return c.start(t)
 	}
 	g := launchGateway(t, c.dir)
-	c.kill(t, g)
+	if c.rng.IntN(3) == 0 {
+		c.kill(t, g, "start", 400*time.Millisecond)
+		return nil
+	}
+	eventually(t, func() (bool, string) {
+		b, err := os.ReadFile(filepath.Join(c.dir, "fareway.db.lock"))
+		return strings.HasPrefix(string(b), strconv.Itoa(g.cmd.Process.Pid)+" "), fmt.Sprintf("%s %v", b, err)
+	})
+	c.kill(t, g, "recovery", time.Duration(1+c.rng.IntN(100))*time.Millisecond)
 	return nil
 }
 
@@ -180,7 +210,7 @@ func (c *crash) start(t testing.TB) *gateway {
 	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
 	require.Zero(t, report.Holds, "the holds of the dead are released")
 	require.Zero(t, g.metrics(t)["fareway_spooled_settlements"], "the settlements of the dead are applied")
-	c.spooled = false
+	c.spooled, c.end = false, "stop"
 	for _, key := range c.keys {
 		require.Zero(t, summary(t, g, key).Credits.Reserved)
 	}
@@ -192,12 +222,13 @@ func (c *crash) start(t testing.TB) *gateway {
 	return g
 }
 
-// kill ends a gateway at some moment soon.
-func (c *crash) kill(t testing.TB, g *gateway) {
+// kill ends a gateway within that time, in the middle of what it does.
+func (c *crash) kill(t testing.TB, g *gateway, during string, most time.Duration) {
 	t.Helper()
-	c.pause(400 * time.Millisecond)
+	c.pause(most)
 	c.watch(t, g)
 	g.kill()
+	c.end = during
 }
 
 // pause lets some time pass, at most that much.
@@ -207,6 +238,7 @@ func (c *crash) pause(most time.Duration) { <-time.After(time.Duration(c.rng.Int
 func (c *crash) watch(t testing.TB, g *gateway) {
 	t.Helper()
 	for _, p := range g.children(t) {
+		c.watched++
 		c.orphans.Go(func() {
 			<-g.ended
 			if !p.hasEnded(3 * time.Second) {
@@ -235,14 +267,14 @@ func (c *crash) lockOut(t testing.TB, g *gateway) {
 	c.spooled = true
 	c.locks++
 	if c.locks%2 == 1 {
-		c.kill(t, g)
+		c.kill(t, g, "lock", 400*time.Millisecond)
 		lock.release(t)
 		return
 	}
 	c.pause(400 * time.Millisecond)
 	lock.release(t)
 	c.pause(2 * time.Second) // it tries again in growing intervals
-	c.kill(t, g)
+	c.kill(t, g, "unlock", 400*time.Millisecond)
 }
 
 // crashPrices are what the routes of crashHCL cost with one set of prices and the other, in microcents for a million

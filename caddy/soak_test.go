@@ -27,7 +27,11 @@ import (
 // TestSoakCrash is TestCrash for as long as it takes to find what is rare.
 func TestSoakCrash(t *testing.T) {
 	t.Parallel()
-	crashes(t, 200)
+	ends := crashes(t, 200)
+	for _, rare := range []string{"work, with requests that run", "work, after receipts", "start, with requests that run", "recovery, after recovery",
+		"reload, with requests that run", "drain, with requests that run", "lock, with a client that was told what is in the spool", "unlock"} {
+		require.Positive(t, ends[rare], "%s: %v", rare, ends)
+	}
 }
 
 // TestSoakSilence is two minutes of a route that says nothing: longer than any timeout of Caddy's. Streams live
