@@ -153,8 +153,15 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 		got, err = s.settle(t.Context(), endOf("d"), computed)
 		require.NoError(t, err)
 		require.EqualValues(t, 7, got.Microcents)
-		require.Equal(t, 1, log.count("the ledger is away"), "%s", &log.b)
-		require.Equal(t, 1, log.count("the ledger is back"), "%s", &log.b)
+
+		l.set(true)
+		_, err = s.settle(t.Context(), endOf("e"), computed)
+		require.NoError(t, err)
+		l.set(false)
+		<-time.After(maxApplyPause + defaultPatience)
+		require.Equal(t, endOf("e"), l.of("e"), "one alone is applied, too")
+		require.Equal(t, 2, log.count("the ledger is away"), "%s", &log.b)
+		require.Equal(t, 2, log.count("the ledger is back"), "%s", &log.b)
 		require.NoError(t, s.close())
 	})
 }
