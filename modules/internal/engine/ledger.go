@@ -44,12 +44,8 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err := e.settler.takeUp(ctx); err != nil {
 		return err
 	}
-	released, err := store.Recover(ctx)
-	if err != nil {
-		return fmt.Errorf("recovering the ledger: %w", err)
-	}
-	if released > 0 {
-		log.Warn("the holds of requests that a dead process left are released; what they used waits for receipts", "requests", released)
+	if _, err := store.Recover(ctx); err != nil {
+		return err
 	}
 	e.settler.start()
 	return nil
