@@ -77,13 +77,9 @@ func (f *filler) post(a *account, e ledger.Entry) (err error) {
 	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.id, a.entries, e.Kind.Book(), 2, a.head
 	e.Credits, e.Accrued = a.Credits, a.Accrued
 	a.head, a.last = e.Hash(), e.N
-	var previous any
-	if before > 0 {
-		previous = before
-	}
 	return run(f.conn, `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
-		microcents, credits, accrued, created, format, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nil,
-		e.N, a.n, e.Seq, previous, string(e.Kind), string(e.Book), optional(e.Request), e.Reason, e.Prices,
+		microcents, credits, accrued, created, format, prev, hash) VALUES (?, ?, ?, NULLIF(?, 0), ?, ?, NULLIF(?, ''), NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nil,
+		e.N, a.n, e.Seq, before, string(e.Kind), string(e.Book), e.Request, e.Reason, e.Prices,
 		e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, a.head)
 }
 

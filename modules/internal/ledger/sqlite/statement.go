@@ -64,14 +64,6 @@ func bind(stmt *sqlite.Stmt, i int, a any) error {
 	return nil
 }
 
-// optional stores "" as NULL, which partial indexes pass over.
-func optional(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
 // optionalTime stores the zero time as NULL.
 func optionalTime(t time.Time) any {
 	if t.IsZero() {
@@ -80,6 +72,7 @@ func optionalTime(t time.Time) any {
 	return t
 }
 
+// bindOptional stores "" as NULL, which partial indexes pass over.
 func bindOptional(stmt *sqlite.Stmt, i int, s string) {
 	if s == "" {
 		stmt.BindNull(i)

@@ -173,5 +173,3 @@ func schemaOf(conn *sqlite.Conn) (map[string]string, error) {
 		})
 	return objects, err
 }
-
-func checkpointName(n int64) string { return fmt.Sprintf("checkpoint/%d", n) }

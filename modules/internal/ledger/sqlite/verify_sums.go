@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
@@ -91,6 +92,8 @@ func (v *verification) verifyCheckpoints() error {
 	}
 	return nil
 }
+
+func checkpointName(n int64) string { return fmt.Sprintf("checkpoint/%d", n) }
 
 // The sums, in temporary tables: of the entries by account, and of the settled requests by key, by account and by
 // line of keys. Of requests whose detail was pruned they have what was written down of them.
