@@ -53,7 +53,7 @@ import (
 // providerArgument makes this test binary a provider process, as the gateway's own binary is one.
 const providerArgument = "-fareway-provider="
 
-var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater}
+var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater, "prover": newProver}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -80,7 +80,7 @@ func builtin(plugin string) ([]string, bool) {
 }
 
 // schemas asks each plugin once for its settings, for all tests.
-var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"), "later": askSchema("later")}
+var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"), "later": askSchema("later"), "prover": askSchema("prover")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {

@@ -67,15 +67,38 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	return &up
 }
 
+// note keeps what an event says of the attempt itself.
+func (a *attempt) note(ev llm.Event) {
+	switch ev.Kind {
+	case llm.EventAccepted:
+		a.accepted = true
+	case llm.EventUsage:
+		a.usage = ev.Usage
+	}
+}
+
 // proven is the usage that counts: nil where none was reported, and for numbers that cannot be priced.
 func (a *attempt) proven() *llm.Usage {
 	if !a.usage.Known() {
 		return nil
 	}
-	if _, err := ledger.Cost(*a.usage, a.route.Price); err != nil {
+	u := *a.usage
+	if u.Estimated {
+		// Counted in other tokens than the upstream's own, the reply can seem longer than it was allowed to be.
+		most := longest(a.route, a.allowance)
+		u.Output, u.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
+	}
+	if _, err := ledger.Cost(u, a.route.Price); err != nil {
 		return nil
 	}
-	return a.usage
+	return &u
+}
+
+func atMost(n *int64, most int64) *int64 {
+	if llm.Tokens(n) > most {
+		return &most
+	}
+	return n
 }
 
 // result is what the settlement is told of the attempt. An attempt that was accepted and proved nothing waits

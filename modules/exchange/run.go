@@ -167,11 +167,19 @@ func (x *exchange) try() *failure {
 	ctx, cancel := context.WithTimeoutCause(x.ctx, a.route.Timeout, errAttemptTimeout)
 	defer cancel()
 	backend := x.gen.Backend(a.route.Provider)
-	stream, err := backend.Generate(ctx, a.upstream(x.req))
+	// A stream that can prove what it used outlives the attempt's time, see awaitProof.
+	calling, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	unbind := context.AfterFunc(ctx, hangUp)
+	defer unbind()
+	stream, err := backend.Generate(calling, a.upstream(x.req))
 	if err != nil {
 		return x.failed(ctx, err)
 	}
 	defer stream.Close()
+	if backend.ProvesCancel() {
+		unbind()
+	}
 
 	// The reader has at most one batch in hand: a slow client slows the stream, and so its upstream.
 	batches := make(chan batch)
@@ -180,7 +188,7 @@ func (x *exchange) try() *failure {
 			events, err := stream.Recv()
 			select {
 			case batches <- batch{events, err}:
-			case <-ctx.Done():
+			case <-calling.Done():
 				return
 			}
 			if err != nil {
@@ -206,12 +214,14 @@ func (x *exchange) try() *failure {
 			left = nil
 			x.delivery.gone = true
 			if backend.ProvesCancel() {
-				if err := stream.Cancel(ctx); err != nil {
-					x.engine.Logger().Warn("cancelling an attempt", "request_id", x.call.ID, "error", err)
-				}
+				x.cancel(ctx, stream)
 			}
 		case <-ctx.Done():
-			return interrupted(ctx)
+			f := interrupted(ctx)
+			if backend.ProvesCancel() && !f.free() {
+				x.awaitProof(a, stream, batches)
+			}
+			return f
 		}
 	}
 }
@@ -229,12 +239,9 @@ func (x *exchange) failed(ctx context.Context, err error) *failure {
 func (x *exchange) deliver(a *attempt, events []llm.Event) {
 	d := x.delivery
 	for _, ev := range events {
-		switch ev.Kind {
-		case llm.EventAccepted:
-			a.accepted = true
+		a.note(ev)
+		if ev.Kind == llm.EventAccepted {
 			d.start()
-		case llm.EventUsage:
-			a.usage = ev.Usage
 		}
 		x.reply.event(ev, x.show)
 	}

@@ -69,7 +69,8 @@ type (
 	}
 
 	// CancelProver is a provider that can stop an attempt at its upstream and prove what it used (GAP-47).
-	// The gateway then cancels such an attempt when its client leaves; any other it reads to the end.
+	// The gateway then cancels such an attempt when its client leaves, and reads any other to the end; and when its
+	// time is over, it waits a few seconds for the proof.
 	CancelProver interface {
 		// CancelUsage is called after the context of the attempt's Generate has ended and Generate has
 		// returned without EventFinish. It returns nil when the usage cannot be proven.

@@ -1,0 +1,118 @@
+package modules_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/openai"
+	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// prover is a provider openai that proves what a cancelled attempt used: always the same, and on the route "mute"
+// never.
+type prover struct {
+	openai.OpenAI
+	models sync.Map // by attempt
+}
+
+func newProver() provider.Provider { return new(prover) }
+
+func (p *prover) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	p.models.Store(req.Attempt, req.Model)
+	return p.OpenAI.Generate(ctx, req, send)
+}
+
+func (p *prover) CancelUsage(ctx context.Context, attempt string) (*llm.Usage, error) {
+	if model, _ := p.models.Load(attempt); model == "mute" {
+		<-ctx.Done()
+		return nil, errors.New("mute")
+	}
+	return &llm.Usage{Input: llm.Count(10), Output: llm.Count(7)}, nil
+}
+
+const provenCost = 10*300 + 7*1500
+
+var _ provider.CancelProver = (*prover)(nil)
+
+// TestCancel proves GAP-47 for a provider that can prove usage after a cancel: whoever ends the attempt, client or
+// gateway, it is stopped, and what it used is charged at once.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	const slowly = `
+request_timeout = "500ms"
+keepalive       = "100ms"
+`
+	stuck := upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Text("Hel"), upstream.Silence()}}
+	patient := startScripted(t, setup{Plugin: "prover"})
+	slow := startScripted(t, setup{Plugin: "prover", Gateway: slowly})
+	mute := startScripted(t, setup{Plugin: "prover", Gateway: slowly, Routes: []route{{Name: "mute"}}})
+	two := startScripted(t, setup{Plugin: "prover", Routes: []route{
+		{Name: "first", Quality: 0.9, Timeout: "300ms"}, {Name: "second", Quality: 0.1},
+	}})
+	stopped := func(t *testing.T, c *caller) {
+		t.Helper()
+		record, err := c.Upstream.Ended(within(t), c.Seen()[0].N)
+		require.NoError(t, err)
+		require.NotEqual(t, upstream.OutcomeWhole, record.Outcome)
+	}
+	for _, sh := range shapes {
+		t.Run("BILL-22 GAP-47 a client leaves "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := patient.rich(t)
+			c.Answers(stuck)
+			ctx, leave := context.WithCancel(within(t))
+			l := c.Send(t, ctx, sh, streamField).Live()
+			l.Start(sh)
+			require.Equal(t, "Hel", l.Text(sh))
+			leave()
+			line := c.Access(l.Header.Get("X-Request-Id"))
+			require.Equal(t, "client_left", line["reason"])
+			require.InDelta(t, provenCost, line["microcents"], 0)
+			require.Equal(t, false, line["pending"])
+			require.Equal(t, c.Credits*ledger.MicrocentsPerCredit-provenCost, c.Net())
+			stopped(t, c)
+		})
+		for _, mode := range modes {
+			t.Run("GAP-47 GAP-18 BILL-26 the time is over "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := slow.rich(t)
+				c.Answers(stuck)
+				r := c.Record(t, c.Ask(sh, mode.Field))
+				require.Equal(t, 504, r.Status)
+				require.False(t, r.Pending)
+				require.EqualValues(t, provenCost, r.Waived)
+				require.Equal(t, ledger.Failed, r.Attempts[0].Outcome)
+				stopped(t, c)
+			})
+			t.Run("BILL-28 GAP-47 the proof does not come "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := mute.rich(t)
+				c.Answers(stuck)
+				a := c.Ask(sh, mode.Field)
+				if mode.Name == "json" {
+					requireError(t, sh, a, 504, "upstream_error")
+				}
+				r := c.Record(t, a)
+				require.Equal(t, 504, r.Status)
+				require.True(t, r.Pending, "a receipt may add it")
+				stopped(t, c)
+			})
+			t.Run("BILL-23 GAP-47 the route's time is over "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := two.rich(t)
+				c.AnswersBy(byRoute(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}}, hello))
+				a := c.Ask(sh, mode.Field)
+				require.EqualValues(t, provenCost+helloCost, outcomeOf(t, sh, a).Billed(t))
+				require.False(t, c.Record(t, a).Pending)
+				stopped(t, c)
+			})
+		}
+	}
+}
