@@ -38,7 +38,7 @@ func stopChecks() []*Check {
 				t.requireStopped(s, s.text(v), s.finish(v))
 			}))
 		limit := func(ids, what string, list []string, code string) {
-			for _, mode := range []string{`"stream":false`, `"stream":true`} {
+			for _, mode := range modes {
 				checks = append(checks, check(ids, what+" on "+s.Name+" with "+mode, func(t *T) {
 					a := t.ask(s, quote(s.stop)+":"+array(list), mode)
 					switch {

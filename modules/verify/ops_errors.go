@@ -14,7 +14,7 @@ func opsErrorChecks() []opsCheck {
 		onEach("ERR-25 SSE-44 SSE-45 BILL-28", "the route fails", standardGate, func(o *ops, s shape) {
 			before := o.balance()
 			o.answers(upstream.Refuse(upstream.ServerError()))
-			for _, mode := range []string{`"stream":false`, `"stream":true`} {
+			for _, mode := range modes {
 				a := o.ask(s, mode)
 				o.Equal(502, a.Status, "the status")
 				o.errorForm(s, a, "upstream_error")

@@ -107,7 +107,7 @@ func opsFieldChecks() []opsCheck {
 		}),
 		onEach("POL-02 ERR-12", "the route declines", standardGate, func(o *ops, s shape) {
 			o.answers(upstream.Refuse(upstream.ContentFilter()))
-			for _, mode := range []string{`"stream":false`, `"stream":true`} {
+			for _, mode := range modes {
 				a := o.ask(s, mode)
 				o.refused(s, a, 400, invalid)
 				o.True(!strings.Contains(string(a.Raw), "blocked by a content filter"), "the message is the screening's")

@@ -27,7 +27,7 @@ func opsFitChecks() []opsCheck {
 		if given > 0 {
 			body = o.body(s, members, fmt.Sprintf("%q:%d", s.allowance, given))
 		}
-		for _, mode := range []string{`"stream":false`, `"stream":true`} {
+		for _, mode := range modes {
 			a := o.do(call{Path: s.Path, Body: object(strings.TrimSuffix(strings.TrimPrefix(body, "{"), "}"), mode)})
 			if a.Status != 200 {
 				o.unserved(s, a)

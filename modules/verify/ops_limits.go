@@ -47,9 +47,6 @@ pre_auth {
 }
 `
 
-// modes are a member of a request's body for each way to be answered.
-var modes = []string{`"stream":false`, `"stream":true`}
-
 // opsLimitChecks are about requests a minute and requests at once. Each shape comes from an address of its own.
 func opsLimitChecks() []opsCheck {
 	return []opsCheck{

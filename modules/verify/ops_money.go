@@ -13,7 +13,7 @@ func opsMoneyChecks() []opsCheck {
 		onEach("GEN-04 BILL-16 ERR-16 BILL-15", "credit comes first", standardGate, func(o *ops, s shape) {
 			c := o.customer(0)
 			before := c.balance()
-			for _, mode := range []string{`"stream":false`, `"stream":true`} {
+			for _, mode := range modes {
 				a := c.ask(s, allowance(s, 10), mode)
 				c.Equal(402, a.Status, "the status at a balance of 0")
 				c.errorForm(s, a, "budget_exceeded")

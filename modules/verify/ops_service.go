@@ -154,20 +154,17 @@ func opsServiceChecks() []opsCheck {
 			o.ok(s, o.ask(s))
 		}),
 		{"AUTH-12 STATE-05", "a revoked key", standardGate, func(o *ops) {
-			var other struct{ ID, Key string }
-			if err := o.gate.admin.Call(o.ctx, "POST", "/fareway/keys", map[string]any{"account": o.account.Name, "name": "second"}, &other); err != nil {
-				o.Failf("making a key: %v", err)
-			}
+			other := o.newKey("second")
 			o.as("DELETE", "/fareway/keys/"+o.account.KeyID, nil)
 			for _, p := range places {
 				o.refused(p.shape, o.do(p.call(o.T, nil)), 401, authentication)
 			}
-			o.ok(lookups, o.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {"Bearer " + other.Key}}}))
+			o.ok(lookups, o.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {"Bearer " + other}}}))
 		}},
 		onEach("MEDIA-01", "media never reach the route", standardGate, func(o *ops, s shape) {
 			before := o.balance()
 			for _, m := range s.media() {
-				for _, mode := range []string{`"stream":false`, `"stream":true`} {
+				for _, mode := range modes {
 					o.refused(s, o.ask(s, m.members, mode), 400, unsupportedContent)
 				}
 			}

@@ -92,6 +92,9 @@ func quote(s string) string {
 	return string(b)
 }
 
+// modes are a member of a request's body for each way to be answered.
+var modes = []string{`"stream":false`, `"stream":true`}
+
 // ask sends the shape's smallest request with more members.
 func (t *T) ask(s shape, members ...string) *answer {
 	return t.do(call{Path: s.Path, Body: t.body(s, members...)})
