@@ -74,6 +74,9 @@ func (l keyLimits) change(now time.Time) (ledger.KeyChange, error) {
 		if !t.After(now) {
 			return change, problem(http.StatusBadRequest, "expires %s: that is in the past; to end a key now, revoke it", *l.Expires)
 		}
+		if !t.Before(ledger.MaxExpiry) {
+			return change, problem(http.StatusBadRequest, "expires %s: a key expires before %s, or %q", *l.Expires, ledger.MaxExpiry.Format(time.DateOnly), never)
+		}
 		change.Expires = new(t.UTC())
 	}
 	if l.SpendCapCredits != nil {

@@ -143,6 +143,8 @@ func TestAdminClock(t *testing.T) {
 	}
 	_, err := create("late", "2029-12-31T00:00:00Z")
 	require.ErrorContains(t, err, "in the past")
+	_, err = create("endless", "9999-12-31T00:00:00Z")
+	require.ErrorContains(t, err, `a key expires before 2200-01-01, or "never"`)
 	made, err := create("short", "2030-01-03T00:00:00Z")
 	require.NoError(t, err)
 	require.Equal(t, keyActive, made.State)

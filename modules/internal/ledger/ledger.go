@@ -79,9 +79,12 @@ func (k Key) Usable(now time.Time) bool {
 // KeyChange says what is to change of a key; nil leaves it.
 type KeyChange struct {
 	Name     *string
-	Expires  *time.Time // the zero time: never
+	Expires  *time.Time // the zero time: never; otherwise before MaxExpiry
 	SpendCap *int64     // microcents; 0: no cap
 }
+
+// MaxExpiry is later than any key's expiry: times are kept in nanoseconds, which an int64 counts until 2262.
+var MaxExpiry = time.Date(2200, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Principal is the account and key that a request acts for.
 type Principal struct {

@@ -97,18 +97,36 @@ func testKeys(t *testing.T, open Open) {
 		require.Equal(t, k.Name, f.keyNow(k.ID).Name)
 	})
 
+	t.Run("a key expires at a time that the ledger can keep, or never", func(t *testing.T) {
+		last := ledger.MaxExpiry.Add(-1)
+		k := f.newKey("lasting", ledger.KeyChange{Expires: &last})
+		require.True(t, f.keyNow(k.ID).Expires.Equal(last))
+		for _, at := range []time.Time{ledger.MaxExpiry, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1026, 1, 1, 0, 0, 0, 0, time.UTC)} {
+			_, err := f.store.CreateKey(ctx, f.account.ID, "endless", [32]byte{1}, "1234", ledger.KeyChange{Expires: &at})
+			require.ErrorIs(t, err, ledger.ErrInvalid, "%s", at)
+			_, err = f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Expires: &at})
+			require.ErrorIs(t, err, ledger.ErrInvalid, "%s", at)
+		}
+		var never time.Time
+		_, err := f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Expires: &never})
+		require.NoError(t, err)
+		_, _, err = f.store.RotateKey(ctx, k.ID, [32]byte{1}, "1234", 250*365*24*time.Hour)
+		require.ErrorIs(t, err, ledger.ErrInvalid)
+		require.True(t, f.keyNow(k.ID).Expires.IsZero())
+	})
+
 	t.Run("keys are listed with their account's name", func(t *testing.T) {
 		first := f.account
 		f.newAccount(0)
 		every := f.keys("")
-		require.Len(t, every, 3)
+		require.Len(t, every, 4)
 		mine := f.keys(first.ID)
-		require.Equal(t, every[:2], mine)
+		require.Equal(t, every[:3], mine)
 		for _, k := range mine {
 			require.Equal(t, first.ID, k.Account)
 			require.Equal(t, first.Name, k.AccountName)
 		}
-		require.Equal(t, f.account.Name, every[2].AccountName)
+		require.Equal(t, f.account.Name, every[3].AccountName)
 		err := f.store.Keys(ctx, "acct_0", func(ledger.Key) error { return nil })
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 	})

@@ -60,7 +60,7 @@ func (t *tx) insertKey(a *account, k *ledger.Key, hash [32]byte, root *int64) er
 	if len(k.Last4) > 4 {
 		return fmt.Errorf("%w: more than four characters of a key", ledger.ErrInvalid)
 	}
-	if err := checkCap(k.SpendCap); err != nil {
+	if err := checkLimits(*k); err != nil {
 		return err
 	}
 	if err := t.absent(`SELECT 1 FROM keys WHERE hash = ?`, hash); err != nil {
@@ -103,7 +103,7 @@ func (s *Store) ChangeKey(ctx context.Context, id string, change ledger.KeyChang
 				return err
 			}
 		}
-		if err := checkCap(k.SpendCap); err != nil {
+		if err := checkLimits(*k); err != nil {
 			return err
 		}
 		if err := t.saveKey(a, k); err != nil {
@@ -159,6 +159,9 @@ func (s *Store) RotateKey(
 		k.Name = name
 		if end := now.Add(overlap); k.Expires.IsZero() || end.Before(k.Expires) {
 			k.Expires = end
+		}
+		if err := checkLimits(*k); err != nil {
+			return err
 		}
 		ref, err := t.key(t.conn, a, k.ID)
 		if err != nil {
@@ -268,9 +271,12 @@ func (t *tx) checkKeyName(a *account, name string) error {
 	return t.absent(`SELECT 1 FROM keys WHERE account = ? AND name = ?`, a.n, name)
 }
 
-func checkCap(microcents int64) error {
-	if microcents < 0 {
-		return fmt.Errorf("%w: a spend cap of %d microcents", ledger.ErrInvalid, microcents)
+func checkLimits(k ledger.Key) error {
+	switch {
+	case k.SpendCap < 0:
+		return fmt.Errorf("%w: a spend cap of %d microcents", ledger.ErrInvalid, k.SpendCap)
+	case !k.Expires.IsZero() && (k.Expires.Before(time.Unix(0, 0)) || !k.Expires.Before(ledger.MaxExpiry)):
+		return fmt.Errorf("%w: a key that expires %s", ledger.ErrInvalid, expiry(k))
 	}
 	return nil
 }
