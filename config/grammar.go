@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// The language, block by block. What each attribute means is in README.md; the reference file of the design names
-// everything that is to come, and what is not here yet is unknown.
+// The language, block by block. What each attribute means is in README.md. What is not here is unknown, and refused.
 
 const (
 	providerExample = `provider "local" {

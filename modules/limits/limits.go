@@ -22,9 +22,9 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler refuses what is over a limit of the account's plan, and reads the request body, up to the HCL file's max_body, while all bodies together, and what will be
-// made of them, stay within max_body_memory. A body has request_timeout to arrive. The handler comes after
-// fareway_auth.
+// Handler refuses what is over a limit of the account's plan, and reads the request body, up to the HCL file's
+// max_body, while all bodies together, and what will be made of them, stay within max_body_memory. A body has
+// request_timeout to arrive. The handler comes after fareway_auth.
 type Handler struct{}
 
 // CaddyModule returns the Caddy module information.

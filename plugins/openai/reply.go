@@ -105,7 +105,7 @@ func (e *ending) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readWhole takes a reply that came in one piece though a stream was asked for.
+// readWhole takes a reply in one piece, whether it was asked for or a stream was.
 func (r *reply) readWhole(body io.Reader) error {
 	b, err := io.ReadAll(io.LimitReader(body, maxReply+1))
 	switch {

@@ -1,6 +1,6 @@
 // Package providertest is the suite that the author of a provider plugin runs: it speaks to the provider as
 // the gateway does, through real gRPC, and checks what the gateway relies on. Package upstream below it is a
-// scriptable chat-completions service to run a provider against.
+// scriptable model service, in any of the three request shapes, to run a provider against.
 package providertest
 
 import (

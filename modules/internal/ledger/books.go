@@ -72,8 +72,8 @@ type UsageRow struct {
 	Attempts int64
 	Tokens   llm.Usage // summed classes; a class that was never reported is nil
 	// Microcents is what was charged. Grouped or narrowed by route, it is what the route's attempts came to by
-	// themselves, each rounded down, with nothing for requests that were free: charges are divided by a million once a request, so that the
-	// rows of the routes may be a few microcents below the whole.
+	// themselves, each rounded down, with nothing for requests that were free: charges are divided by a million once
+	// a request, so that the rows of the routes may be a few microcents below the whole.
 	Microcents int64
 	Waived     int64 // left free by fair use; 0 when grouped or narrowed by route
 	Refunded   int64 // 0 when grouped or narrowed by route

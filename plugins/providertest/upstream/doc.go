@@ -9,7 +9,7 @@
 // ledger can be compared with it.
 //
 // Use it from tests of providers and of the gateway: Start in Go, the command cmd/fake-upstream from another
-// process. It is not for production, and no package but a test or that command imports it.
+// process, and `fareway gateway verify --ops` for the gateways that it starts itself. It is not for production.
 //
 // # What is answered
 //
