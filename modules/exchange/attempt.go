@@ -74,24 +74,13 @@ func (a *attempt) note(ev llm.Event) {
 		a.accepted = true
 	case llm.EventUsage:
 		a.usage = ev.Usage
+		if u := ev.Usage; u != nil && u.Estimated {
+			// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be.
+			most := longest(a.route, a.allowance)
+			a.usage = &llm.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+				Output: atMost(u.Output, most), Reasoning: atMost(u.Reasoning, most), Estimated: true}
+		}
 	}
-}
-
-// proven is the usage that counts: nil where none was reported, and for numbers that cannot be priced.
-func (a *attempt) proven() *llm.Usage {
-	if !a.usage.Known() {
-		return nil
-	}
-	u := *a.usage
-	if u.Estimated {
-		// Counted in other tokens than the upstream's own, the reply can seem longer than it was allowed to be.
-		most := longest(a.route, a.allowance)
-		u.Output, u.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
-	}
-	if _, err := ledger.Cost(u, a.route.Price); err != nil {
-		return nil
-	}
-	return &u
 }
 
 func atMost(n *int64, most int64) *int64 {
@@ -99,6 +88,17 @@ func atMost(n *int64, most int64) *int64 {
 		return &most
 	}
 	return n
+}
+
+// proven is the usage that counts: nil where none was reported, and for numbers that cannot be priced.
+func (a *attempt) proven() *llm.Usage {
+	if !a.usage.Known() {
+		return nil
+	}
+	if _, err := ledger.Cost(*a.usage, a.route.Price); err != nil {
+		return nil
+	}
+	return a.usage
 }
 
 // result is what the settlement is told of the attempt. An attempt that was accepted and proved nothing waits

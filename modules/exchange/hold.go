@@ -3,6 +3,7 @@ package exchange
 import (
 	"math"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
@@ -15,13 +16,19 @@ type worst struct {
 }
 
 // worstOf is the most that one call can come to, for a prompt of at most bound tokens: all of it in its dearest
-// class, and the output allowance, or on a route that can bill past it the longest reply there is (GAP-49, BILL-11).
+// class, and the longest reply (GAP-49).
 func worstOf(bound int64, c routing.Candidate) worst {
-	output := c.Allowance
-	if c.Route.BillsPastAllowance {
-		output = max(output, c.Route.MaxOutput)
-	}
+	output := longest(c.Route, c.Allowance)
 	return worst{microcents: ledger.HoldFor(bound, output, c.Route.Price), tokens: sum(bound, output)}
+}
+
+// longest is how many tokens a reply can have: the output allowance, or on a route that can bill past it the longest
+// reply there is (BILL-11).
+func longest(r *config.Route, allowance int64) int64 {
+	if r.BillsPastAllowance {
+		return max(allowance, r.MaxOutput)
+	}
+	return allowance
 }
 
 // or is the most that one of two calls can come to, of which one is made.
