@@ -65,10 +65,12 @@ func WithCall(r *http.Request, c *Call) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 }
 
-// CallOf returns the call that entry put on the request's context; nil when no entry handler came before.
-func CallOf(r *http.Request) *Call {
-	c, _ := r.Context().Value(callKey{}).(*Call)
-	return c
+// NeedCall returns the call that entry put on the request's context. Without one the site's configuration is wrong.
+func NeedCall(r *http.Request) (*Call, error) {
+	if c, ok := r.Context().Value(callKey{}).(*Call); ok {
+		return c, nil
+	}
+	return nil, errors.New("the handler fareway must come before fareway_auth, fareway_limits and fareway_exchange")
 }
 
 // Refuse writes an error reply in the family's shape (contract, "Errors").
@@ -99,12 +101,4 @@ func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 	// The client may be gone; there is nobody left to tell.
 	_, _ = w.Write(c.Family.AppendError(nil, e))
 	return nil
-}
-
-// NeedCall is CallOf for the handlers after entry: without a call, the site's configuration is wrong.
-func NeedCall(r *http.Request) (*Call, error) {
-	if c := CallOf(r); c != nil {
-		return c, nil
-	}
-	return nil, errors.New("the handler fareway must come before fareway_auth, fareway_limits and fareway_exchange")
 }

@@ -227,8 +227,7 @@ func probe(ctx context.Context, c connection) (*probeView, error) {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[c.family]
-	i := slices.IndexFunc(shapes, func(s shape) bool { return s.path == path })
+	i := slices.IndexFunc(shapes, func(s shape) bool { return s.family == c.family })
 	r, err := selftest(ctx, endpoint{url: c.url, dial: net.JoinHostPort(u.Hostname(), port)}, c.key, shapes[i])
 	if err != nil {
 		return nil, err

@@ -17,14 +17,15 @@ const selftestTimeout = time.Minute
 // shape is one of the three request shapes, as the self test speaks it. The allowance leaves room for models that
 // think before they answer.
 type shape struct {
-	path string
-	body string
+	family string // as a connection's
+	path   string
+	body   string
 }
 
 var shapes = []shape{
-	{"/v1/chat/completions", `{"model":"service/auto","max_tokens":512,"messages":[{"role":"user","content":"Say hello in one short sentence."}]}`},
-	{"/v1/responses", `{"model":"service/auto","max_output_tokens":512,"input":"Say hello in one short sentence."}`},
-	{"/v1/messages", `{"model":"service/auto","max_tokens":512,"messages":[{"role":"user","content":"Say hello in one short sentence."}]}`},
+	{"chat", "/v1/chat/completions", `{"model":"service/auto","max_tokens":512,"messages":[{"role":"user","content":"Say hello in one short sentence."}]}`},
+	{"responses", "/v1/responses", `{"model":"service/auto","max_output_tokens":512,"input":"Say hello in one short sentence."}`},
+	{"messages", "/v1/messages", `{"model":"service/auto","max_tokens":512,"messages":[{"role":"user","content":"Say hello in one short sentence."}]}`},
 }
 
 // selfReply is what the self test reads of a reply of any shape.
