@@ -25,6 +25,7 @@ type client struct {
 	offline bool   // it reads the database itself, for no gateway runs
 	network string
 	dial    string
+	named   bool // by --admin: it is not the data folder's socket
 	token   string
 	http    *http.Client
 }
@@ -43,7 +44,7 @@ func (e *adminError) Error() string { return e.Message }
 // newClient speaks to the gateway on the data folder, or at the admin address when one is given. Nothing is
 // dialled yet.
 func newClient(data, admin string) (*client, error) {
-	c := &client{data: data, address: admin, network: "unix"}
+	c := &client{data: data, address: admin, network: "unix", named: admin != ""}
 	if admin == "" {
 		c.dial = findSocketPath(data, adminSocket)
 		c.address = "unix/" + c.dial
@@ -138,14 +139,14 @@ func (c *client) refused(resp *http.Response) error {
 
 // explain turns a failed connection into what to do about it.
 func (c *client) explain(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || errors.Is(err, fs.ErrPermission) {
+	op, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case !ok || op.Op != "dial" || errors.Is(err, fs.ErrPermission) && c.network != "unix":
 		return fmt.Errorf("asking the gateway at %s: %w", c.address, err)
-	}
-	if c.network != "unix" {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("this user may not use the admin socket %s: be the user that runs the gateway, or root", c.dial)
+	case c.named:
 		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", errNoGateway, c.address, c.address)
-	}
-	if c.data == "" {
-		return fmt.Errorf("%w at %s: nobody listens there", errNoGateway, c.address)
 	}
 	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", errNoGateway, c.data, c.dial, c.data)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,20 @@ func TestClientErrors(t *testing.T) {
 		err = call(t, t.TempDir(), "127.0.0.1:"+port)
 		require.ErrorIs(t, err, errNoGateway)
 		require.ErrorContains(t, err, "--admin 127.0.0.1:"+port)
+	})
+	t.Run("nobody at a socket that was named", func(t *testing.T) {
+		t.Parallel()
+		admin := "unix/" + filepath.Join(t.TempDir(), "x.sock")
+		err := call(t, t.TempDir(), admin)
+		require.ErrorIs(t, err, errNoGateway)
+		require.ErrorContains(t, err, "--admin "+admin)
+	})
+	t.Run("a socket of another user", func(t *testing.T) {
+		t.Parallel()
+		c, err := newClient(t.TempDir(), "")
+		require.NoError(t, err)
+		denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+		require.EqualError(t, c.explain(denied), "this user may not use the admin socket "+c.dial+": be the user that runs the gateway, or root")
 	})
 	t.Run("another program", func(t *testing.T) {
 		t.Parallel()
