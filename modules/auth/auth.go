@@ -92,7 +92,7 @@ func credential(h http.Header, apiKeyHeader bool) string {
 
 func unauthenticated() *families.Error {
 	return &families.Error{Status: http.StatusUnauthorized, Code: families.Authentication,
-		Message: "The API key is missing, mistyped or revoked, or was sent in a header that this endpoint does not read."}
+		Message: "The API key is missing, mistyped, expired or revoked, or was sent in a header that this endpoint does not read."}
 }
 
 var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)
