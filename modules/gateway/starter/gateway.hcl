@@ -76,7 +76,7 @@ plan "trial" {
   #   account = 2400
   #   address = 6000                    # of clients, over all accounts
   # }
-  # spend_cap_credits   = 0             # a month
-  # token_budget        = 0             # a month
+  # spend_cap_credits   = 0             # a month; for good where monthly_credits is 0
+  # token_budget        = 0             # the same
   # concurrent_requests = 0
 }
