@@ -24,7 +24,8 @@ func (a *AdminAPI) addCredit(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.Credits < 1 || in.Credits > ledger.MaxTopUp {
-		return nil, problem(http.StatusBadRequest, "credits %d: a top-up is 1 to %d whole credits", in.Credits, int64(ledger.MaxTopUp))
+		return nil, problem(http.StatusBadRequest, "credits %s: a top-up is 1 to %s whole credits; `fareway gateway credit adjust` takes credits away",
+			thousands(in.Credits), thousands(ledger.MaxTopUp))
 	}
 	if err := checkTexts(in.Reference, in.Reason); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (a *AdminAPI) adjust(r *http.Request) (any, error) {
 	}
 	switch {
 	case in.Microcents == 0 || in.Microcents < -maxAdjustment || in.Microcents > maxAdjustment:
-		return nil, problem(http.StatusBadRequest, "microcents %d: an adjustment is at most %d credits, up or down, and not 0", in.Microcents, int64(ledger.MaxTopUp))
+		return nil, problem(http.StatusBadRequest, "an adjustment of %s: it is at most %s, up or down, and not 0", amount(in.Microcents), count(int64(ledger.MaxTopUp), "credit"))
 	case in.Reason == "":
 		return nil, problem(http.StatusBadRequest, "the reason is missing: an adjustment says why it was made")
 	}

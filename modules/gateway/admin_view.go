@@ -35,12 +35,23 @@ type periodView struct {
 	WaivedMicrocents int64      `json:"waived_microcents"` // left free by fair use
 }
 
-// limitsView is what an account's plan gives and allows it in a period; 0 is no limit, but for fair use.
+// limitsView is what an account's plan gives and allows it, in a period where it does not say otherwise; 0 is no limit,
+// but for fair use.
 type limitsView struct {
 	MonthlyCredits    int64 `json:"monthly_credits"` // added at the period's end
 	SpendCapCredits   int64 `json:"spend_cap_credits"`
 	TokenBudget       int64 `json:"token_budget"`
 	FairUseMicrocents int64 `json:"fair_use_microcents"`
+
+	RequestsPerMinute  ratesView `json:"requests_per_minute"`
+	ConcurrentRequests int64     `json:"concurrent_requests"`
+}
+
+// ratesView is the most requests in any 60 seconds.
+type ratesView struct {
+	Key     int64 `json:"key"`
+	Account int64 `json:"account"`
+	Address int64 `json:"address"`
 }
 
 func viewAccount(a ledger.Account) accountView {
@@ -61,6 +72,7 @@ func viewLimits(p config.Plan) *limitsView {
 	return &limitsView{
 		MonthlyCredits: p.MonthlyCredits, SpendCapCredits: p.SpendCapCredits,
 		TokenBudget: p.TokenBudget, FairUseMicrocents: p.FairUseMicrocents,
+		RequestsPerMinute: ratesView(p.RequestsPerMinute), ConcurrentRequests: p.ConcurrentRequests,
 	}
 }
 

@@ -47,6 +47,9 @@ commands speak to the gateway that runs on a data folder (--data), or at an
 admin address (--admin).`
 	gateway.SetHelpTemplate(helpTemplate)
 	gateway.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+			return noCommand(cmd, cmd.Flags().Arg(0)) // the flag would be right if the command were
+		}
 		return fmt.Errorf("%w (`%s --help` shows what there is)", err, cmd.CommandPath())
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
@@ -70,16 +73,20 @@ func group(cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		names := make([]string, 0, len(cmd.Commands()))
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		if name := config.Nearest(args[0], names); name != "" {
-			return fmt.Errorf("there is no command %q: did you mean `%s %s`?", args[0], cmd.CommandPath(), name)
-		}
-		return fmt.Errorf("there is no command %q: `%s --help` shows what there is", args[0], cmd.CommandPath())
+		return noCommand(cmd, args[0])
 	}
 	return cmd
+}
+
+func noCommand(group *cobra.Command, given string) error {
+	names := make([]string, 0, len(group.Commands()))
+	for _, c := range group.Commands() {
+		names = append(names, c.Name())
+	}
+	if name := config.Nearest(given, names); name != "" {
+		return fmt.Errorf("there is no command %q: did you mean `%s %s`?", given, group.CommandPath(), name)
+	}
+	return fmt.Errorf("there is no command %q: `%s --help` shows what there is", given, group.CommandPath())
 }
 
 // target is where a command finds its gateway.
@@ -118,6 +125,17 @@ func (t *target) call(cmd *cobra.Command, method, path string, in, out any) erro
 		return err
 	}
 	return c.call(cmd.Context(), method, path, in, out)
+}
+
+// flags lead a command that people are told of to the same gateway.
+func (t *target) flags(cmd *cobra.Command) string {
+	var flags string
+	for _, name := range [...]string{"data", "admin"} {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			flags += " --" + name + " " + f.Value.String()
+		}
+	}
+	return flags
 }
 
 // output is how a command prints its result.

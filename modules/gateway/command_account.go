@@ -41,8 +41,8 @@ func accountCreateCommand() *cobra.Command {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, "Account %s is made (%s).\n\nGive it credits:  fareway gateway credit add --account %s 1000\nand a key:        fareway gateway key create --account %s --name first\n",
-					v.Name, v.ID, v.Name, v.Name)
+				fmt.Fprintf(w, "Account %[1]s is made (%[2]s).\n\nGive it credits:  fareway gateway credit add --account %[1]s 1000%[3]s\nand a key:        fareway gateway key create --account %[1]s --name first%[3]s\n",
+					v.Name, v.ID, to.flags(cmd))
 			})
 		},
 	}
@@ -122,7 +122,19 @@ func printAccount(w io.Writer, v accountView) {
 		fmt.Fprintf(w, "available\t%s\n", credits(v.AvailableCredits))
 		fmt.Fprintf(w, "used, not yet debited\t%s\n", cents(v.AccruedMicrocents))
 		printPeriod(w, v.Period, v.Limits)
+		if l := v.Limits; l != nil {
+			r := l.RequestsPerMinute
+			fmt.Fprintf(w, "requests a minute\tkey %s, account %s, address %s\n", orNoLimit(r.Key), orNoLimit(r.Account), orNoLimit(r.Address))
+			fmt.Fprintf(w, "requests at a time\t%s\n", orNoLimit(l.ConcurrentRequests))
+		}
 	})
+}
+
+func orNoLimit(limit int64) string {
+	if limit == 0 {
+		return "no limit"
+	}
+	return thousands(limit)
 }
 
 // printPeriod writes what was used in the period, and of what.
@@ -160,6 +172,18 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// needs asks for these flags, and names what is missing.
+func needs(cmd *cobra.Command, flags ...string) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range flags {
+			if !cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s is missing, as in `%s`", name, cmd.UseLine())
+			}
+		}
+		return nil
+	}
 }
 
 // exactly asks for these arguments, and names what is missing.

@@ -30,7 +30,8 @@ func creditAddCommand() *cobra.Command {
 		Long: `Adds whole credits to an account.
 
 With a reference, such as the number of a payment, the command can be repeated
-safely: an account takes each reference once.`,
+safely: an account takes each reference once, whatever the amount. To take credits
+away, use ` + "`credit adjust`" + `.`,
 		Example: "  fareway gateway credit add --account ann 1000 --reference invoice-17",
 		Args:    exactly("CREDITS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +56,7 @@ safely: an account takes each reference once.`,
 	cmd.Flags().StringVar(&in.Account, "account", "", "the `NAME` of the account")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` for whoever reads the ledger")
-	must(cmd.MarkFlagRequired("account"))
+	needs(cmd, "account")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

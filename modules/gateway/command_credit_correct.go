@@ -58,8 +58,7 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 	cmd.Flags().Int64Var(&in.Microcents, "microcents", 0, "`N` microcents; negative takes away")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
-	must(cmd.MarkFlagRequired("account"))
-	must(cmd.MarkFlagRequired("reason"))
+	needs(cmd, "account", "reason")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
@@ -100,7 +99,7 @@ was charged. The charge stays in the journal, the refund is an entry of its own.
 	cmd.Flags().Int64Var(&in.Microcents, "microcents", 0, "give only `N` microcents back (default: all that is left of the charge)")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
-	must(cmd.MarkFlagRequired("reason"))
+	needs(cmd, "reason")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

@@ -48,8 +48,7 @@ func keyCreateCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&in.Account, "account", "", "the `NAME` of the account that pays")
 	cmd.Flags().StringVar(&in.Name, "name", "", "a `NAME` for the key, unique in its account")
-	must(cmd.MarkFlagRequired("account"))
-	must(cmd.MarkFlagRequired("name"))
+	needs(cmd, "account", "name")
 	limits.addFlags(cmd)
 	to.addFlags(cmd)
 	out.addFlag(cmd)
@@ -148,10 +147,3 @@ func keyRevokeCommand() *cobra.Command {
 }
 
 func keyPath(id string) string { return "/fareway/keys/" + url.PathEscape(id) }
-
-// must stops the program at its start for a mistake in its own text.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
-}

@@ -84,8 +84,8 @@ func printKey(w io.Writer, v keyView) {
 	if v.SpendCapMicrocents > 0 {
 		spendCap = exact(v.SpendCapMicrocents) + " credits"
 	}
-	fmt.Fprintf(w, "Key %s (%s) of account %s: expires %s, spend cap %s, spent %s credits.\n",
-		v.Name, v.ID, v.Account, expires, spendCap, exact(v.SpentMicrocents))
+	fmt.Fprintf(w, "Key %s (%s) of account %s is %s: expires %s, spend cap %s, spent %s credits.\n",
+		v.Name, v.ID, v.Account, v.State, expires, spendCap, exact(v.SpentMicrocents))
 }
 
 func keyRenameCommand() *cobra.Command {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +51,9 @@ func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file string, out ou
 		_, err = cmd.OutOrStdout().Write(line)
 	} else {
 		err = createFile(file, line, 0o600)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("writing the checkpoint into %s: %w: name a new one, or leave -o out and append it with >>", file, fs.ErrExist)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the checkpoint: %w", err)

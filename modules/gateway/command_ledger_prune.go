@@ -58,7 +58,7 @@ Without --yes it only says how many requests it would be.`,
 	}
 	cmd.Flags().StringVar(&before, "before", "", "a `TIME`: a date, RFC 3339, or an age, as in 400d")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	must(cmd.MarkFlagRequired("before"))
+	needs(cmd, "before")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

@@ -30,7 +30,7 @@ func TestCommandKeys(t *testing.T) {
 	data, _, ann := books(t)
 	out, err := run(t, "key", "set", ann.key.ID, "--expires", "90d", "--spend-cap", "500", "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `^Key first \(key_[0-9a-f]+\) of account ann: expires 20.* UTC, spend cap 500.000000 credits, spent 2.670000 credits.\n$`, out)
+	require.Regexp(t, `^Key first \(key_[0-9a-f]+\) of account ann is active: expires 20.* UTC, spend cap 500.000000 credits, spent 2.670000 credits.\n$`, out)
 	out, err = run(t, "key", "list", "--data", data)
 	require.NoError(t, err)
 	require.Regexp(t, `first +\.\.\..... +active, expires in 89 days .* 2\.670000 +500\.000000\n`, out)
@@ -47,6 +47,22 @@ func TestCommandKeys(t *testing.T) {
 	out, err = run(t, "key", "set", ann.key.ID, "--expires", "never", "--spend-cap", "none", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "expires never, spend cap none")
+	_, err = run(t, "key", "revoke", ann.key.ID, "--data", data)
+	require.NoError(t, err)
+	out, err = run(t, "key", "set", ann.key.ID, "--expires", "1d", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "is revoked: expires 20", "a time does not bring it back")
+}
+
+func TestCommandAccountShowsItsLimits(t *testing.T) {
+	t.Parallel()
+	data, _, _ := books(t)
+	out, err := run(t, "account", "show", "ann", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `requests a minute +key 600, account 2,400, address 6,000\n`, out)
+	require.Regexp(t, `requests at a time +no limit\n`, out)
+	limits := runJSON[accountView](t, "account", "show", "ann", "--data", data).Limits
+	require.Equal(t, ratesView{Key: 600, Account: 2400, Address: 6000}, limits.RequestsPerMinute)
 }
 
 func TestCommandUsage(t *testing.T) {
@@ -105,7 +121,7 @@ func TestCommandCorrections(t *testing.T) {
 	for want, args := range map[string][]string{
 		"give --credits or --microcents":  {"adjust", "--account", "ann", "--reason", "x"},
 		"one of the two":                  {"adjust", "--account", "ann", "--reason", "x", "--credits", "1", "--microcents", "1"},
-		`required flag(s) "reason"`:       {"adjust", "--account", "ann", "--credits", "1"},
+		"--reason is missing, as in":      {"adjust", "--account", "ann", "--credits", "1"},
 		"more than any balance":           {"adjust", "--account", "ann", "--credits", "10000000000000", "--reason", "x"},
 		"a refund is at least 1; leave":   {"refund", "req_1", "--microcents", "0", "--reason", "x"},
 		"charged 1335000 microcents, of ": {"refund", "req_1", "--microcents", "1000001", "--reason", "x"},

@@ -50,6 +50,9 @@ func TestCommandSession(t *testing.T) {
 	t.Parallel()
 	data, _ := running(t)
 
+	out, err := run(t, "account", "create", "bob", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "fareway gateway credit add --account bob 1000 --data "+data+"\n", "what it tells works as pasted")
 	account := runJSON[map[string]any](t, "account", "create", "ann", "--plan", "starter", "--data", data)
 	require.Equal(t, "ann", account["name"])
 	require.Equal(t, "starter", account["plan"])
@@ -65,7 +68,7 @@ func TestCommandSession(t *testing.T) {
 	require.NotContains(t, keys[0], "key")
 
 	credit := []string{"credit", "add", "--account", "ann", "1000", "--reference", "r1", "--data", data}
-	out, err := run(t, credit...)
+	out, err = run(t, credit...)
 	require.NoError(t, err)
 	require.Equal(t, "Added 1,000 credits (US$10.00) to account ann.\nIts balance is 1,000 credits (US$10.00).\n", out)
 	out, err = run(t, credit...)
@@ -86,7 +89,7 @@ func TestCommandSession(t *testing.T) {
 	out, err = run(t, "account", "show", "ann", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "1,000 credits (US$10.00)")
-	require.Len(t, runJSON[[]any](t, "account", "list", "--data", data), 1)
+	require.Len(t, runJSON[[]any](t, "account", "list", "--data", data), 2)
 	require.Contains(t, runJSON[map[string]any](t, "status", "--data", data), "ready")
 
 	verified := runJSON[map[string]any](t, "ledger", "verify", "--data", data)
@@ -111,17 +114,21 @@ func TestCommandMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"command":         {[]string{"acount"}, "did you mean `fareway gateway account`?"},
-		"subcommand":      {[]string{"account", "remove", "ann"}, `no command "remove"`},
-		"flag":            {[]string{"status", "--jsno"}, "`fareway gateway status --help`"},
-		"no name":         {[]string{"account", "create"}, "NAME is missing"},
-		"two names":       {[]string{"account", "create", "a", "b"}, `"b" is one argument too many`},
-		"credits":         {[]string{"credit", "add", "--account", "ann", "ten", "--data", data}, "whole number"},
-		"fraction":        {[]string{"credit", "add", "--account", "ann", "1.5", "--data", data}, "whole number"},
-		"key without":     {[]string{"key", "create"}, `required flag(s) "account", "name"`},
-		"unknown account": {[]string{"account", "show", "nobody", "--data", data}, "`fareway gateway account list` shows all"},
-		"odd account":     {[]string{"account", "show", "a/b?c", "--data", data}, `no account "a/b?c"`},
-		"provider":        {[]string{"provider", "nope"}, "there are echo and openai"},
+		"command":           {[]string{"acount"}, "did you mean `fareway gateway account`?"},
+		"subcommand":        {[]string{"account", "remove", "ann"}, `no command "remove"`},
+		"flag":              {[]string{"status", "--jsno"}, "`fareway gateway status --help`"},
+		"no name":           {[]string{"account", "create"}, "NAME is missing"},
+		"two names":         {[]string{"account", "create", "a", "b"}, `"b" is one argument too many`},
+		"credits":           {[]string{"credit", "add", "--account", "ann", "ten", "--data", data}, "whole number"},
+		"fraction":          {[]string{"credit", "add", "--account", "ann", "1.5", "--data", data}, "whole number"},
+		"key without":       {[]string{"key", "create"}, "--account is missing, as in `fareway gateway key create --account NAME --name NAME"},
+		"key without name":  {[]string{"key", "create", "--account", "ann"}, "--name is missing"},
+		"subcommand's flag": {[]string{"account", "shwo", "ann", "--data", data}, "did you mean `fareway gateway account show`?"},
+		"too many credits":  {[]string{"credit", "add", "--account", "ann", "2000000000", "--data", data}, "credits 2,000,000,000: a top-up is 1 to 1,000,000,000 whole credits;"},
+		"no adjustment":     {[]string{"credit", "adjust", "--account", "ann", "--credits", "0", "--reason", "x", "--data", data}, "an adjustment of 0 microcents (0.000000 credits): it is at most"},
+		"unknown account":   {[]string{"account", "show", "nobody", "--data", data}, "`fareway gateway account list` shows all"},
+		"odd account":       {[]string{"account", "show", "a/b?c", "--data", data}, `no account "a/b?c"`},
+		"provider":          {[]string{"provider", "nope"}, "there are echo and openai"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
