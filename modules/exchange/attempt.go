@@ -74,11 +74,11 @@ func (a *attempt) note(ev llm.Event) {
 		a.accepted = true
 	case llm.EventUsage:
 		a.usage = ev.Usage
-		if u := ev.Usage; u != nil && u.Estimated {
+		if a.usage.Estimated {
 			// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be.
-			most := longest(a.route, a.allowance)
-			a.usage = &llm.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-				Output: atMost(u.Output, most), Reasoning: atMost(u.Reasoning, most), Estimated: true}
+			u, most := *ev.Usage, longest(a.route, a.allowance)
+			u.Output, u.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
+			a.usage = &u
 		}
 	}
 }
