@@ -30,10 +30,5 @@ func readUsage(v jsonview.View) *llm.Usage {
 			reasoning = reply.Count(member.Get("reasoning_tokens"))
 		}
 	}
-	if prompt == nil && completion == nil {
-		return nil
-	}
-	usage := &llm.Usage{Output: completion, Reasoning: reasoning}
-	usage.Input, usage.CacheRead, usage.CacheWrite = reply.Split(prompt, read, written)
-	return usage
+	return reply.Usage(prompt, read, written, completion, reasoning)
 }

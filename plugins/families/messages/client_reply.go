@@ -44,23 +44,16 @@ func (d *Decoder) message(root jsonview.View) error {
 	return nil
 }
 
+// block takes a whole block.
 func (d *Decoder) block(block jsonview.View) error {
-	switch kind, _ := block.Get("type").Str(); kind {
-	case "text":
-		return d.out.Text(block.Get("text"))
-	case "thinking":
-		return d.out.Reasoning(block.Get("thinking"))
-	case "tool_use":
-		call, err := d.call(block)
-		if err != nil {
-			return err
-		}
-		if err := call.Piece(clone(block.Get("input"))); err != nil {
-			return err
-		}
-		return call.End()
+	call, err := d.begin(block)
+	if err != nil || call == nil {
+		return err
 	}
-	return nil
+	if err := call.Piece(clone(block.Get("input"))); err != nil {
+		return err
+	}
+	return call.End()
 }
 
 // DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After

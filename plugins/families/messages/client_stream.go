@@ -109,29 +109,30 @@ func (d *Decoder) event(root jsonview.View) error {
 }
 
 func (d *Decoder) start(index int64, block jsonview.View) error {
-	switch kind, _ := block.Get("type").Str(); kind {
-	case "text":
-		return d.out.Text(block.Get("text"))
-	case "thinking":
-		return d.out.Reasoning(block.Get("thinking"))
-	case "tool_use":
-		call, err := d.call(block)
-		if err != nil {
-			return err
-		}
-		if d.blocks == nil {
-			d.blocks = make(map[int64]*toolUse)
-		}
-		d.blocks[index] = &toolUse{call: call, input: clone(block.Get("input"))}
+	call, err := d.begin(block)
+	if err != nil || call == nil {
+		return err
 	}
+	if d.blocks == nil {
+		d.blocks = make(map[int64]*toolUse)
+	}
+	d.blocks[index] = &toolUse{call: call, input: clone(block.Get("input"))}
 	return nil
 }
 
-// call begins the call of a tool_use block.
-func (d *Decoder) call(block jsonview.View) (*reply.Call, error) {
-	id, _ := block.Get("id").Str()
-	name, _ := block.Get("name").Str()
-	return d.out.Call(id, name)
+// begin takes what a block begins with; nil when it is no call.
+func (d *Decoder) begin(block jsonview.View) (*reply.Call, error) {
+	switch kind, _ := block.Get("type").Str(); kind {
+	case "text":
+		return nil, d.out.Text(block.Get("text"))
+	case "thinking":
+		return nil, d.out.Reasoning(block.Get("thinking"))
+	case "tool_use":
+		id, _ := block.Get("id").Str()
+		name, _ := block.Get("name").Str()
+		return d.out.Call(id, name)
+	}
+	return nil, nil
 }
 
 // clone returns an object that outlives the event it stands in; one without members, which only holds the

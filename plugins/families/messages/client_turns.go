@@ -118,7 +118,7 @@ func (t *turn) add(m *llm.Message, cut int) {
 		for i, part := range m.Parts {
 			switch {
 			case part.Call != nil:
-				t.blocks = append(t.blocks, appendCall(nil, part.Call))
+				t.blocks = append(t.blocks, appendToolUse(nil, callID(part.Call.ID), part.Call))
 			case isBlank(part.Text):
 			case i == cut:
 				t.blocks = append(t.blocks, appendText(nil, strings.TrimRight(part.Text, " \t\r\n")))
@@ -144,16 +144,6 @@ func appendTexts(blocks [][]byte, m *llm.Message) [][]byte {
 func appendText(b []byte, text string) []byte {
 	b = append(b, `{"type":"text","text":`...)
 	b = jsonview.AppendString(b, text)
-	return append(b, '}')
-}
-
-func appendCall(b []byte, call *llm.ToolCall) []byte {
-	b = append(b, `{"type":"tool_use","id":`...)
-	b = jsonview.AppendString(b, callID(call.ID))
-	b = append(b, `,"name":`...)
-	b = jsonview.AppendString(b, call.Name)
-	b = append(b, `,"input":`...)
-	b = appendInput(b, call.Arguments)
 	return append(b, '}')
 }
 

@@ -72,8 +72,7 @@ func (c *conversation) user(content decode.Value) {
 			results++
 			continue
 		case "text":
-			text := block.Get("text")
-			parts = append(parts, llm.Text(text.Required()))
+			parts = append(parts, llm.Text(block.Get("text").Required()))
 		default:
 			refuse(&block, kind)
 		}
@@ -97,8 +96,7 @@ func (c *conversation) assistant(content decode.Value) {
 		block := content.Elem(i, e)
 		switch kind := blockType(&block); kind {
 		case "text":
-			text := block.Get("text")
-			parts = append(parts, llm.Text(text.Required()))
+			parts = append(parts, llm.Text(block.Get("text").Required()))
 		case "tool_use":
 			parts = append(parts, llm.Part{Call: c.call(&block)})
 		case "thinking", "redacted_thinking":
@@ -134,11 +132,9 @@ func (c *conversation) result(block *decode.Value) {
 			inner := content.Elem(i, e)
 			switch kind := blockType(&inner); kind {
 			case "text":
-				text := inner.Get("text")
-				m.Parts = append(m.Parts, llm.Text(text.Required()))
+				m.Parts = append(m.Parts, llm.Text(inner.Get("text").Required()))
 			case "tool_reference": // what a search among deferred tools has found (GAP-101)
-				tool := inner.Get("tool_name")
-				m.Parts = append(m.Parts, llm.Text("Tool: "+tool.Required()+"\n"))
+				m.Parts = append(m.Parts, llm.Text("Tool: "+inner.Get("tool_name").Required()+"\n"))
 			default:
 				refuse(&inner, kind)
 			}
@@ -161,8 +157,7 @@ func textOf(v decode.Value) []llm.Part {
 			refuse(&block, kind)
 			continue
 		}
-		text := block.Get("text")
-		parts = append(parts, llm.Text(text.Required()))
+		parts = append(parts, llm.Text(block.Get("text").Required()))
 	}
 	return parts
 }
@@ -172,8 +167,7 @@ func blockType(block *decode.Value) string {
 	if !block.Is(jsonview.Object) {
 		return ""
 	}
-	kind := block.Get("type")
-	return kind.Required()
+	return block.Get("type").Required()
 }
 
 // refuse reports a block that cannot stand where it does.

@@ -58,10 +58,6 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 	readTools(&tools, check.Field("tools", f.tools))
 	choice := readChoice(&tools, check.Field("tool_choice", f.toolChoice))
 
-	maxTokens := check.Field("max_tokens", f.maxTokens)
-	temperature := check.Field("temperature", f.temperature)
-	stop := check.Field("stop_sequences", f.stop)
-	stream := check.Field("stream", f.stream)
 	var format *llm.Format
 	if rules.StructuredOutput {
 		format = readFormat(&check, &f)
@@ -71,12 +67,12 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 			Messages:    c.messages,
 			Tools:       tools.List,
 			ToolChoice:  choice,
-			MaxTokens:   maxTokens.Allowance(),
-			Temperature: temperature.UnitTemperature(),
-			Stop:        stop.StopList("must be an array of strings"),
+			MaxTokens:   check.Field("max_tokens", f.maxTokens).Allowance(),
+			Temperature: check.Field("temperature", f.temperature).UnitTemperature(),
+			Stop:        check.Field("stop_sequences", f.stop).StopList("must be an array of strings"),
 			Format:      format,
 		},
-		Stream: stream.Flag(),
+		Stream: check.Field("stream", f.stream).Flag(),
 	}
 	if err := check.Err(); err != nil {
 		return nil, err

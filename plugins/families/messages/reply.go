@@ -23,7 +23,7 @@ func (e *encoder) AppendReply(b []byte, reply *llm.Reply, end families.End) []by
 		blocks++
 		if item.Call != nil {
 			calls++
-			b = appendToolUse(b, item.Call)
+			b = appendToolUse(b, item.Call.ID, item.Call)
 			continue
 		}
 		b = append(b, `{"type":"text","text":`...)
@@ -43,9 +43,10 @@ func (e *encoder) AppendReply(b []byte, reply *llm.Reply, end families.End) []by
 // maxArgumentDepth bounds how deep a call's arguments may be nested to be shown as JSON.
 const maxArgumentDepth = 1000
 
-func appendToolUse(b []byte, c *llm.ToolCall) []byte {
+// appendToolUse appends a tool_use block, in which the call has this id.
+func appendToolUse(b []byte, id string, c *llm.ToolCall) []byte {
 	b = append(b, `{"type":"tool_use","id":`...)
-	b = jsonview.AppendString(b, c.ID)
+	b = jsonview.AppendString(b, id)
 	b = append(b, `,"name":`...)
 	b = jsonview.AppendString(b, c.Name)
 	b = append(b, `,"input":`...)

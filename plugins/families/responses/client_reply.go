@@ -129,10 +129,5 @@ func readUsage(v jsonview.View) *llm.Usage {
 			reasoning = reply.Count(member.Get("reasoning_tokens"))
 		}
 	}
-	if input == nil && output == nil {
-		return nil
-	}
-	usage := &llm.Usage{Output: output, Reasoning: reasoning}
-	usage.Input, usage.CacheRead, usage.CacheWrite = reply.Split(input, read, written)
-	return usage
+	return reply.Usage(input, read, written, output, reasoning)
 }

@@ -102,23 +102,18 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 	c.input(check.Field("input", f.input))
 	choice := c.declared.Choice(check.Field("tool_choice", f.toolChoice))
 
-	maxTokens := check.Field("max_output_tokens", f.maxTokens)
-	temperature := check.Field("temperature", f.temperature)
-	stop := check.Field("stop", f.stop)
-	stream := check.Field("stream", f.stream)
-	effort := check.Field("reasoning_effort", f.effort)
 	req := &families.Request{
 		LLM: &llm.Request{
 			Messages:    c.messages,
 			Tools:       c.declared.List,
 			ToolChoice:  choice,
-			MaxTokens:   maxTokens.Allowance(),
-			Temperature: temperature.Temperature(),
-			Stop:        stop.Stop(),
+			MaxTokens:   check.Field("max_output_tokens", f.maxTokens).Allowance(),
+			Temperature: check.Field("temperature", f.temperature).Temperature(),
+			Stop:        check.Field("stop", f.stop).Stop(),
 			Format:      format,
 		},
-		Stream: stream.Flag(),
-		Effort: effort.Effort(),
+		Stream: check.Field("stream", f.stream).Flag(),
+		Effort: check.Field("reasoning_effort", f.effort).Effort(),
 	}
 	if err := check.Err(); err != nil {
 		return nil, err

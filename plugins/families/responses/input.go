@@ -129,11 +129,9 @@ func textOf(v decode.Value) []llm.Part {
 		kind := part.Get("type")
 		switch kind.Required() {
 		case "input_text", "output_text", "text":
-			text := part.Get("text")
-			parts = append(parts, llm.Text(text.Required()))
+			parts = append(parts, llm.Text(part.Get("text").Required()))
 		case "refusal":
-			text := part.Get("refusal")
-			parts = append(parts, llm.Text(text.Required()))
+			parts = append(parts, llm.Text(part.Get("refusal").Required()))
 		case "input_file", "file", "document", "input_video", "video_url":
 			part.Unsupported("is a file, document or video, which are not supported: send its text")
 		default:

@@ -18,29 +18,34 @@ func view(t require.TestingT, text string) jsonview.View {
 	return v
 }
 
-func TestSplitCountsNothingTwice(t *testing.T) {
+func TestUsageCountsNothingTwice(t *testing.T) {
 	t.Parallel()
 	t.Run("GAP-109 the classes add up to the prompt", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			count := rapid.Ptr(rapid.Int64Range(0, 100), true)
 			prompt, read, write := count.Draw(t, "prompt"), count.Draw(t, "read"), count.Draw(t, "write")
-			input, cacheRead, cacheWrite := reply.Split(prompt, read, write)
-			if prompt == nil {
-				require.Nil(t, input)
-				require.Nil(t, cacheRead)
-				require.Nil(t, cacheWrite)
+			output, reasoning := count.Draw(t, "output"), count.Draw(t, "reasoning")
+			usage := reply.Usage(prompt, read, write, output, reasoning)
+			if prompt == nil && output == nil {
+				require.Nil(t, usage)
 				return
 			}
-			require.Equal(t, read == nil, cacheRead == nil, "absent is absent")
-			require.Equal(t, write == nil, cacheWrite == nil)
-			for _, n := range []*int64{input, cacheRead, cacheWrite} {
+			require.Equal(t, output, usage.Output)
+			require.Equal(t, reasoning, usage.Reasoning)
+			if prompt == nil {
+				require.Equal(t, llm.Usage{Output: output, Reasoning: reasoning}, *usage)
+				return
+			}
+			require.Equal(t, read == nil, usage.CacheRead == nil, "absent is absent")
+			require.Equal(t, write == nil, usage.CacheWrite == nil)
+			for _, n := range []*int64{usage.Input, usage.CacheRead, usage.CacheWrite} {
 				require.GreaterOrEqual(t, llm.Tokens(n), int64(0))
 			}
-			require.Equal(t, *prompt, llm.Usage{Input: input, CacheRead: cacheRead, CacheWrite: cacheWrite}.Prompt())
+			require.Equal(t, *prompt, usage.Prompt())
 			if llm.Tokens(read)+llm.Tokens(write) <= *prompt {
-				require.Equal(t, llm.Tokens(read), llm.Tokens(cacheRead))
-				require.Equal(t, llm.Tokens(write), llm.Tokens(cacheWrite))
+				require.Equal(t, llm.Tokens(read), llm.Tokens(usage.CacheRead))
+				require.Equal(t, llm.Tokens(write), llm.Tokens(usage.CacheWrite))
 			}
 		})
 	})

@@ -14,12 +14,16 @@ func Count(v jsonview.View) *int64 {
 	return &n
 }
 
-// Split makes disjoint classes of a prompt in which, on the wire, what was read from a cache and what was
-// written to one is contained (GAP-109). Counts beyond the prompt's are cut to it. Without the prompt's count
-// there are no classes.
-func Split(prompt, read, write *int64) (input, cacheRead, cacheWrite *int64) {
+// Usage makes disjoint classes of counts in which, on the wire, what was read from a cache and what was written to
+// one is contained in the prompt (GAP-109). Counts beyond the prompt's are cut to it. Without the prompt's count there
+// are no classes of it; without that and the output's there is no usage, nil.
+func Usage(prompt, read, write, output, reasoning *int64) *llm.Usage {
+	if prompt == nil && output == nil {
+		return nil
+	}
+	usage := &llm.Usage{Output: output, Reasoning: reasoning}
 	if prompt == nil {
-		return nil, nil, nil
+		return usage
 	}
 	left := *prompt
 	take := func(part *int64) *int64 {
@@ -30,6 +34,7 @@ func Split(prompt, read, write *int64) (input, cacheRead, cacheWrite *int64) {
 		left -= n
 		return &n
 	}
-	cacheRead, cacheWrite = take(read), take(write)
-	return llm.Count(left), cacheRead, cacheWrite
+	usage.CacheRead, usage.CacheWrite = take(read), take(write)
+	usage.Input = llm.Count(left)
+	return usage
 }
