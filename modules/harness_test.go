@@ -451,8 +451,8 @@ func (s *service) Balance() ledger.Balance {
 
 // Net is NET of examples.md: the account's money in microcents, but for its holds.
 func (s *service) Net() int64 {
-	b := s.Balance()
-	return b.Credits*ledger.MicrocentsPerCredit - b.Accrued
+	s.t.Helper()
+	return s.Balance().Net()
 }
 
 // answer is a whole HTTP reply.
@@ -499,12 +499,6 @@ func (s *service) Do(method, path, body string, header ...string) answer {
 	raw, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
 	return answer{resp, raw}
-}
-
-// Post is Do for POST.
-func (s *service) Post(path, body string, header ...string) answer {
-	s.t.Helper()
-	return s.Do(http.MethodPost, path, body, header...)
 }
 
 // Get is Do for GET.
