@@ -210,6 +210,12 @@ func TestNegativeBalance(t *testing.T) {
 				t.Parallel()
 				c := g.caller(t, 1)
 				c.Spend(t, sh, mode.Field, 1_000_000, 3_400_000)
+				request := c.Log.Await(t, func(line map[string]any) bool {
+					return line["msg"] == "request" && line["account"] == c.Account.Name
+				})["request_id"]
+				c.Log.Await(t, func(line map[string]any) bool {
+					return line["request_id"] == request && line["held"] == 1e6 && line["charged"] == 3.4e6
+				})
 				ask := func() answer { return c.Ask(sh, allowance(sh, 1_000_000), mode.Field) }
 				for _, step := range []struct{ topUp, balance, available int64 }{{0, -2, -3}, {2, 0, -1}, {1, 1, 0}} {
 					if step.topUp > 0 {

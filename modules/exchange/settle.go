@@ -173,6 +173,10 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	if err != nil {
 		return charge, err
 	}
+	if charge.Microcents > x.hold {
+		x.engine.Logger().Warn("a request cost more than was held for it; a route that can bill past the allowance needs bills_past_allowance",
+			"request_id", x.call.ID, "route", x.attempt().route.Name, "held", x.hold, "charged", charge.Microcents)
+	}
 	x.account(charge, s.Reason)
 	return charge, nil
 }
