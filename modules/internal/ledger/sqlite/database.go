@@ -105,15 +105,15 @@ func (d *database) close() error {
 }
 
 // transact runs operations in one transaction and sets what each is answered. When one of them has failed
-// half way, everything is taken back, nobody has an answer and its place is returned; -1 otherwise. A
-// failure of the store is everybody's.
-func (d *database) transact(batch []*operation) (culprit int) {
-	fail := func(err error) int {
+// half way, everything is taken back and nobody has an answer: batch[from:to] are those that may have been it, none when
+// all is well. A failure of the store is everybody's.
+func (d *database) transact(batch []*operation) (from, to int) {
+	fail := func(err error) (int, int) {
 		d.rollback()
 		for _, op := range batch {
 			op.err = err
 		}
-		return -1
+		return 0, 0
 	}
 	if err := d.begin(); err != nil {
 		if storeFailed(err) && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy {
@@ -129,7 +129,7 @@ func (d *database) transact(batch []*operation) (culprit int) {
 		d.op = op
 		op.err = failure(op.run(&d.tx))
 		switch {
-		case op.err == nil || !d.wrote && !d.conn.AutocommitEnabled():
+		case op.err == nil || !d.wrote && d.unwritten.err == nil && !d.conn.AutocommitEnabled():
 		case storeFailed(op.err):
 			// SQLite ends the transaction itself after some errors, such as a full disk.
 			return fail(op.err)
@@ -141,24 +141,28 @@ func (d *database) transact(batch []*operation) (culprit int) {
 		if err = failure(err); storeFailed(err) {
 			return fail(err)
 		}
-		// Some row cannot be written, and it is not known whose: the operations are run without the last ones.
-		batch[len(batch)-1].err = err
-		return d.blame(batch, len(batch)-1)
+		batch[0].err = err
+		return d.blame(batch, 0)
 	}
 	if err := done(d.stmts.commit); err != nil {
 		// Also the answers that changed nothing go: they may rest on what was rolled back.
 		return fail(fmt.Errorf("committing: %w: %w: %w", ledger.ErrUnavailable, errInDoubt, err))
 	}
-	return -1
+	return 0, 0
 }
 
-// blame takes everything back because of one operation, which keeps its error when it was alone.
-func (d *database) blame(batch []*operation, culprit int) int {
+// blame takes everything back because of one operation, or because of a row, which may be anyone's. Who was alone keeps
+// its error.
+func (d *database) blame(batch []*operation, culprit int) (from, to int) {
+	row := d.unwritten.err != nil
 	d.rollback()
-	if len(batch) == 1 {
-		return -1
+	switch {
+	case len(batch) == 1:
+		return 0, 0
+	case row:
+		return 0, len(batch)
 	}
-	return culprit
+	return culprit, culprit + 1
 }
 
 func (d *database) begin() error {
@@ -198,7 +202,7 @@ func (d *database) readDataVersion() (version int64, err error) {
 // more is opened anew by the next one; after a commit that failed it is not, which might bring the commit back.
 func (d *database) rollback() {
 	d.forget()
-	d.changedAccounts, d.changedLines = nil, nil
+	d.unwritten = unwritten{}
 	if d.conn != nil && !d.conn.AutocommitEnabled() {
 		// Should it fail, the next BEGIN fails and says so.
 		_ = run(d.conn, `ROLLBACK`, nil)

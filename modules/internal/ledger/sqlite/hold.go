@@ -47,7 +47,7 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err != nil {
 		return none, err
 	}
-	next, err := t.begun(h.Attempt)
+	next, err := t.priced(h.Attempt)
 	if err != nil {
 		return none, err
 	}
@@ -60,7 +60,8 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	}
 	a.Held += h.Microcents
 	t.live[r.id] = r
-	return a.Balance, t.begin(r, next, h.Microcents)
+	t.begin(r, next, h.Microcents)
+	return a.Balance, nil
 }
 
 func checkHold(h *ledger.Hold) error {
@@ -113,7 +114,7 @@ func (t *tx) next(n *ledger.Next) error {
 		return fmt.Errorf("%w: attempt %q; the next attempt of this request is %q",
 			ledger.ErrInvalid, n.Attempt.ID, ledger.AttemptID(r.id, seq))
 	}
-	next, err := t.begun(n.Attempt)
+	next, err := t.priced(n.Attempt)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,8 @@ func (t *tx) next(n *ledger.Next) error {
 			return err
 		}
 	}
-	return t.begin(r, next, 0)
+	t.begin(r, next, 0)
+	return nil
 }
 
 // Check implements ledger.Store. It asks the writer only when a period has to be ended first.

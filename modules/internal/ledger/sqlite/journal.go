@@ -12,7 +12,15 @@ import (
 // entryFormat is the format of the entries that are made today.
 const entryFormat = 2
 
-const insertEntry = `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
+// posted is an entry that is not in the journal's table yet.
+type posted struct {
+	ledger.Entry
+	account int64
+	before  int64 // number of the account's entry before it, 0 without one
+	hash    ledger.Digest
+}
+
+const insertEntry = `INSERT OR FAIL INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
 	microcents, credits, accrued, created, format, prev, hash)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
@@ -32,29 +40,28 @@ func (t *tx) post(a *account, e ledger.Entry) error {
 	e.Credits, e.Accrued = after.Credits, after.Accrued
 	a.head, a.last = e.Hash(), e.N
 
-	s := t.stmts.insertEntry
-	s.BindInt64(1, e.N)
-	s.BindInt64(2, a.n)
-	s.BindInt64(3, e.Seq)
-	if before == 0 {
-		s.BindNull(4)
-	} else {
-		s.BindInt64(4, before)
-	}
-	s.BindText(5, string(e.Kind))
-	s.BindText(6, string(e.Book))
-	bindOptional(s, 7, e.Request)
-	bindOptional(s, 8, e.Reference)
-	s.BindText(9, e.Reason)
-	s.BindText(10, e.Prices)
-	s.BindInt64(11, e.Microcents)
-	s.BindInt64(12, e.Credits)
-	s.BindInt64(13, e.Accrued)
-	s.BindInt64(14, e.Created.UnixNano())
-	s.BindInt64(15, e.Format)
-	s.BindBytes(16, e.Prev[:])
-	s.BindBytes(17, a.head[:])
-	return done(s)
+	t.posts = append(t.posts, posted{e, a.n, before, a.head})
+	return nil
+}
+
+func bindEntry(row *rows, e *posted) {
+	row.number(e.N)
+	row.number(e.account)
+	row.number(e.Seq)
+	row.optionalNumber(e.before)
+	row.text(string(e.Kind))
+	row.text(string(e.Book))
+	row.optional(e.Request)
+	row.optional(e.Reference)
+	row.text(e.Reason)
+	row.text(e.Prices)
+	row.number(e.Microcents)
+	row.number(e.Credits)
+	row.number(e.Accrued)
+	row.number(e.Created.UnixNano())
+	row.number(e.Format)
+	row.bytes(e.Prev[:])
+	row.bytes(e.hash[:])
 }
 
 // seen reports whether the account has an entry with this reference, of people's or of allotments.
@@ -62,7 +69,7 @@ func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen boo
 	if reference == "" {
 		return false, nil
 	}
-	err = run(t.conn, `SELECT 1 FROM entries
+	err = t.query(`SELECT 1 FROM entries
 		WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`,
 		func(*sqlite.Stmt) error { seen = true; return nil }, a.n, kind == ledger.Allotment, reference)
 	return seen, err

@@ -20,8 +20,7 @@ const (
 // file, so that this is safe; when another program did all the same, or when a transaction was rolled back,
 // everything is forgotten and read again.
 //
-// Rows of accounts and of lines of keys that operations change are marked and written once, before the
-// commit. Whatever else is remembered is written to the database at once.
+// What requests change is unwritten until the commit. Whatever else is remembered is written to the database at once.
 type memory struct {
 	loaded   bool // live, lastHold, lastEntry and settled are as in the database
 	accounts cache[string, *account]

@@ -156,7 +156,7 @@ func (t *tx) lineOf(a *account, key int64) (*line, error) {
 // attemptsOf reads the attempts of a settled request, in their order.
 func (t *tx) attemptsOf(request string) ([]attempt, error) {
 	var all []attempt
-	err := run(t.conn, `SELECT seq, route, provider, model, price_version, outcome,
+	err := t.query(`SELECT seq, route, provider, model, price_version, outcome,
 		input, cache_read, cache_write, output, reasoning, estimated, created, receipt
 		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
 		a := attempt{

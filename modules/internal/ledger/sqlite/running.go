@@ -55,52 +55,64 @@ func (t *tx) flushHolds() error {
 	return nil
 }
 
-const insertHold = `INSERT INTO holds
+// begun is an attempt that has no row in holds yet.
+type begun struct {
+	r    *running
+	seq  int
+	hold int64 // that its row says
+}
+
+const insertHold = `INSERT OR FAIL INTO holds
 	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// begun is an attempt that begins now. Its price is known, or it cannot begin.
-func (t *tx) begun(a ledger.Attempt) (attempt, error) {
+// priced is an attempt that begins now. Its price is known, or it cannot begin.
+func (t *tx) priced(a ledger.Attempt) (attempt, error) {
 	price, err := t.price(t.conn, a.Route, a.PriceVersion)
 	return attempt{Attempt: a, created: t.now(), price: price}, err
 }
 
 // begin adds an attempt to a running request. hold is what its row says: all of it for the first one.
-func (t *tx) begin(r *running, a attempt, hold int64) error {
+func (t *tx) begin(r *running, a attempt, hold int64) {
 	t.wrote, t.op.made = true, true
 	t.lastHold++
 	t.holds.rows++
 	t.holds.microcents += hold
 	a.n = t.lastHold
 	r.attempts = append(r.attempts, a)
+	t.begins = append(t.begins, begun{r, len(r.attempts), hold})
+}
 
-	s := t.stmts.insertHold
-	s.BindInt64(1, a.n)
-	s.BindText(2, r.id)
-	s.BindInt64(3, int64(len(r.attempts)))
-	s.BindInt64(4, r.accountN)
-	s.BindInt64(5, r.key.n)
-	s.BindText(6, r.owner)
-	s.BindText(7, r.endpoint)
-	s.BindText(8, r.profile)
-	s.BindInt64(9, hold)
-	s.BindText(10, a.Route)
-	s.BindText(11, a.Provider)
-	s.BindText(12, a.Model)
-	s.BindInt64(13, a.PriceVersion)
-	s.BindInt64(14, a.created.UnixNano())
-	return done(s)
+func bindHold(row *rows, b *begun) {
+	r, a := b.r, &b.r.attempts[b.seq-1]
+	row.number(a.n)
+	row.text(r.id)
+	row.number(int64(b.seq))
+	row.number(r.accountN)
+	row.number(r.key.n)
+	row.text(r.owner)
+	row.text(r.endpoint)
+	row.text(r.profile)
+	row.number(b.hold)
+	row.text(a.Route)
+	row.text(a.Provider)
+	row.text(a.Model)
+	row.number(a.PriceVersion)
+	row.number(a.created.UnixNano())
 }
 
 const deleteHold = `DELETE FROM holds WHERE account = ? AND n = ?`
 
 // end removes a request from those that run.
-func (t *tx) end(r *running) error {
+func (t *tx) end(r *running) {
 	t.wrote = true
 	delete(t.live, r.id)
 	t.holds.rows -= int64(len(r.attempts))
 	t.holds.microcents -= r.hold
-	s := t.stmts.deleteHold
+}
+
+// deleteHolds removes its rows of holds.
+func (r *running) deleteHolds(s *sqlite.Stmt) error {
 	for i := range r.attempts {
 		s.BindInt64(1, r.accountN)
 		s.BindInt64(2, r.attempts[i].n)

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -62,13 +64,10 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	t.change(a)
 	a.Held -= r.hold
 	a.requests++
-	if err := t.end(r); err != nil {
-		return none, err
-	}
+	t.end(r)
 	pending := due.unproven && !st.Free
-	if err := t.record(r, st, p, pending, now, entry); err != nil {
-		return none, err
-	}
+	t.settled.add(r.id)
+	t.ends = append(t.ends, ended{r, st, p, pending, now, entry})
 	return ledger.Charge{Microcents: p.charge, Waived: p.waived, Pending: pending, Balance: a.Balance}, nil
 }
 
@@ -144,77 +143,107 @@ func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 	}
 }
 
-const insertRequest = `INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
-	surcharge, charge, waived, tokens, pending, created, settled, entry)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// ended is a request that was settled, whose row still is in holds and not yet in requests.
+type ended struct {
+	*running
+	st *ledger.Settlement
+	part
+	pending bool
+	settled time.Time
+	entry   int64 // number of its charge, 0 without one
+}
 
-// record writes a request that ended, with its attempts. entry is the number of its charge, 0 without one.
-func (t *tx) record(r *running, st *ledger.Settlement, p part, pending bool, now time.Time, entry int64) error {
-	s := t.stmts.insertRequest
-	s.BindText(1, r.id)
-	s.BindInt64(2, r.accountN)
-	s.BindInt64(3, r.key.n)
-	s.BindText(4, r.owner)
-	s.BindText(5, r.endpoint)
-	s.BindText(6, r.profile)
-	s.BindInt64(7, r.hold)
-	s.BindInt64(8, int64(st.Status))
-	s.BindText(9, st.Reason)
-	s.BindBool(10, st.Free)
-	s.BindBool(11, st.ServiceLimit)
-	s.BindInt64(12, st.Surcharge)
-	s.BindInt64(13, p.charge)
-	s.BindInt64(14, p.waived)
-	s.BindInt64(15, p.tokens)
-	s.BindBool(16, pending)
-	s.BindInt64(17, r.attempts[0].created.UnixNano())
-	s.BindInt64(18, now.UnixNano())
-	if entry == 0 {
-		s.BindNull(19)
-	} else {
-		s.BindInt64(19, entry)
-	}
-	if err := done(s); err != nil {
-		return err
-	}
-	t.settled.add(r.id)
-	for i := range r.attempts {
-		a := &r.attempts[i]
-		if err := t.recordAttempt(r.id, int64(i)+1, a); err != nil {
+const insertRequest = `INSERT OR FAIL INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
+	surcharge, charge, waived, tokens, refunded, pending, created, settled, entry)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)`
+
+func bindRequest(row *rows, e *ended) {
+	row.text(e.id)
+	row.number(e.accountN)
+	row.number(e.key.n)
+	row.text(e.owner)
+	row.text(e.endpoint)
+	row.text(e.profile)
+	row.number(e.hold)
+	row.number(int64(e.st.Status))
+	row.text(e.st.Reason)
+	row.truth(e.st.Free)
+	row.truth(e.st.ServiceLimit)
+	row.number(e.st.Surcharge)
+	row.number(e.charge)
+	row.number(e.waived)
+	row.number(e.tokens)
+	row.truth(e.pending)
+	row.number(e.attempts[0].created.UnixNano())
+	row.number(e.settled.UnixNano())
+	row.optionalNumber(e.entry)
+}
+
+// made is an attempt of a request that was settled.
+type made struct {
+	*attempt
+	request string
+	seq     int64
+}
+
+const insertAttempt = `INSERT OR FAIL INTO attempts (request, seq, route, provider, model, price_version, outcome,
+	input, cache_read, cache_write, output, reasoning, estimated, created, receipt)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)`
+
+func bindAttempt(row *rows, a *made) {
+	row.text(a.request)
+	row.number(a.seq)
+	row.text(a.Route)
+	row.text(a.Provider)
+	row.text(a.Model)
+	row.number(a.PriceVersion)
+	row.text(string(a.outcome))
+	row.count(a.usage.Input)
+	row.count(a.usage.CacheRead)
+	row.count(a.usage.CacheWrite)
+	row.count(a.usage.Output)
+	row.count(a.usage.Reasoning)
+	row.truth(a.usage.Estimated)
+	row.number(a.created.UnixNano())
+}
+
+// flushEnds moves the requests that were settled from holds to requests and attempts, in the order of their ids:
+// that is where they lie.
+func (t *tx) flushEnds() error {
+	slices.SortFunc(t.ends, func(a, b ended) int { return strings.Compare(a.id, b.id) })
+	var attempts []made
+	for i := range t.ends {
+		r := t.ends[i].running
+		if err := r.deleteHolds(t.stmts.deleteHold); err != nil {
 			return err
 		}
-		if pending && a.outcome == ledger.Unproven {
-			err := t.exec(`INSERT INTO waiting (provider, created, request, seq, route) VALUES (?, ?, ?, ?, ?)`,
-				a.Provider, a.created, r.id, i+1, a.Route)
-			if err != nil {
-				return err
-			}
+		for j := range r.attempts {
+			attempts = append(attempts, made{&r.attempts[j], r.id, int64(j) + 1})
+		}
+		if err := t.ends[i].wait(t.conn); err != nil {
+			return err
+		}
+	}
+	if err := insert(t.stmts.insertRequest, t.ends, bindRequest); err != nil {
+		return err
+	}
+	return insert(t.stmts.insertAttempt, attempts, bindAttempt)
+}
+
+// wait records the attempts that wait for a receipt.
+func (e *ended) wait(conn *sqlite.Conn) error {
+	for i := range e.attempts {
+		a := &e.attempts[i]
+		if !e.pending || !a.waits() {
+			continue
+		}
+		err := run(conn, `INSERT INTO waiting (provider, created, request, seq, route) VALUES (?, ?, ?, ?, ?)`, nil,
+			a.Provider, a.created, e.id, i+1, a.Route)
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-const insertAttempt = `INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome,
-	input, cache_read, cache_write, output, reasoning, estimated, created)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-
-func (t *tx) recordAttempt(request string, seq int64, a *attempt) error {
-	s := t.stmts.insertAttempt
-	s.BindText(1, request)
-	s.BindInt64(2, seq)
-	s.BindText(3, a.Route)
-	s.BindText(4, a.Provider)
-	s.BindText(5, a.Model)
-	s.BindInt64(6, a.PriceVersion)
-	s.BindText(7, string(a.outcome))
-	bindCount(s, 8, a.usage.Input)
-	bindCount(s, 9, a.usage.CacheRead)
-	bindCount(s, 10, a.usage.CacheWrite)
-	bindCount(s, 11, a.usage.Output)
-	bindCount(s, 12, a.usage.Reasoning)
-	s.BindBool(13, a.usage.Estimated)
-	s.BindInt64(14, a.created.UnixNano())
-	return done(s)
 }
 
 // settledBefore is the answer to a settlement of a request that does not run.
@@ -254,7 +283,7 @@ func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error)
 	if t.settled.unknown(id) {
 		return s, false, nil
 	}
-	err = run(t.conn, `SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending
+	err = t.query(`SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending
 		FROM requests AS r JOIN accounts AS a ON a.n = r.account WHERE r.id = ?`, func(row *sqlite.Stmt) error {
 		found = true
 		s = settledRequest{

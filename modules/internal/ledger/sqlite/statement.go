@@ -72,15 +72,6 @@ func optionalTime(t time.Time) any {
 	return t
 }
 
-// bindOptional stores "" as NULL, which partial indexes pass over.
-func bindOptional(stmt *sqlite.Stmt, i int, s string) {
-	if s == "" {
-		stmt.BindNull(i)
-		return
-	}
-	stmt.BindText(i, s)
-}
-
 // bindNumber stores 0, which numbers nothing, as NULL.
 func bindNumber(stmt *sqlite.Stmt, i int, n int64) {
 	if n == 0 {

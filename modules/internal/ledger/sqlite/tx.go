@@ -14,12 +14,11 @@ import (
 
 // statements are those of every request, prepared once for the writer's connection.
 type statements struct {
-	begin, commit, version       *sqlite.Stmt
-	insertHold, deleteHold       *sqlite.Stmt
-	insertRequest, insertAttempt *sqlite.Stmt
-	insertEntry                  *sqlite.Stmt
-	updateAccount, updateLine    *sqlite.Stmt
-	updateHolds                  *sqlite.Stmt
+	begin, commit, version    *sqlite.Stmt
+	deleteHold, updateHolds   *sqlite.Stmt
+	updateAccount, updateLine *sqlite.Stmt
+
+	insertHold, insertRequest, insertAttempt, insertEntry *inserter
 }
 
 func prepare(conn *sqlite.Conn) (*statements, error) {
@@ -31,17 +30,27 @@ func prepare(conn *sqlite.Conn) (*statements, error) {
 		{&s.begin, `BEGIN IMMEDIATE`},
 		{&s.commit, `COMMIT`},
 		{&s.version, `PRAGMA data_version`},
-		{&s.insertHold, insertHold},
 		{&s.deleteHold, deleteHold},
-		{&s.insertRequest, insertRequest},
-		{&s.insertAttempt, insertAttempt},
-		{&s.insertEntry, insertEntry},
 		{&s.updateAccount, updateAccount},
 		{&s.updateLine, updateLine},
 		{&s.updateHolds, updateHolds},
 	} {
 		var err error
 		if *p.stmt, err = conn.Prepare(p.query); err != nil {
+			return nil, fmt.Errorf("preparing a statement: %w", err)
+		}
+	}
+	for _, p := range []struct {
+		in    **inserter
+		query string
+	}{
+		{&s.insertHold, insertHold},
+		{&s.insertRequest, insertRequest},
+		{&s.insertAttempt, insertAttempt},
+		{&s.insertEntry, insertEntry},
+	} {
+		var err error
+		if *p.in, err = newInserter(conn, p.query); err != nil {
 			return nil, fmt.Errorf("preparing a statement: %w", err)
 		}
 	}
@@ -61,12 +70,20 @@ type tx struct {
 	wrote bool       // by it
 	// unmade are attempts that were recorded after their caller had given up: they were never made.
 	unmade map[string]bool
-
-	changedAccounts []*account
-	changedLines    []*line
+	unwritten
 }
 
-// query reads. What memory has not written yet is written before.
+// unwritten is what operations have done in memory only, until it is flushed.
+type unwritten struct {
+	begins          []begun
+	ends            []ended
+	posts           []posted
+	changedAccounts []*account
+	changedLines    []*line
+	err             error // of a row that cannot be written; nobody knows whose
+}
+
+// query reads. What is unwritten yet is written before.
 func (t *tx) query(query string, row func(*sqlite.Stmt) error, args ...any) error {
 	if err := t.flush(); err != nil {
 		return err
@@ -141,8 +158,27 @@ func (t *tx) changeLine(l *line) {
 	}
 }
 
-// flush writes what changed in memory only.
+// flush writes what is unwritten. When that fails, the transaction is of no use any more.
 func (t *tx) flush() error {
+	if t.err == nil {
+		t.err = t.write()
+	}
+	return t.err
+}
+
+func (t *tx) write() error {
+	if err := insert(t.stmts.insertHold, t.begins, bindHold); err != nil {
+		return err
+	}
+	t.begins = t.begins[:0]
+	if err := t.flushEnds(); err != nil {
+		return err
+	}
+	t.ends = t.ends[:0]
+	if err := insert(t.stmts.insertEntry, t.posts, bindEntry); err != nil {
+		return err
+	}
+	t.posts = t.posts[:0]
 	for _, a := range t.changedAccounts {
 		if err := a.save(t.stmts.updateAccount); err != nil {
 			return err

@@ -250,17 +250,17 @@ func (w *writer) take(batch []*operation, op *operation) []*operation {
 }
 
 // commit runs a batch and answers it. An operation that fails after it has changed something takes the
-// transaction with it; then it runs alone, and the others without it.
+// transaction with it; then it runs alone, and the others without it. When nobody knows which it was, each runs alone.
 func (w *writer) commit(batch []*operation) {
 	together := slices.Clone(batch)
 	var alone []*operation
 	for len(together) > 0 {
-		culprit := w.db.transact(together)
-		if culprit < 0 {
+		from, to := w.db.transact(together)
+		if from == to {
 			break
 		}
-		alone = append(alone, together[culprit])
-		together = slices.Delete(together, culprit, culprit+1)
+		alone = append(alone, together[from:to]...)
+		together = slices.Delete(together, from, to)
 	}
 	for i := range alone {
 		w.db.transact(alone[i : i+1])

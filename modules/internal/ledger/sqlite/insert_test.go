@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// What is written with many rows in one statement is the same as what is written alone, and where the ids lead is no matter.
+func TestManyInOneCommit(t *testing.T) {
+	t.Parallel()
+	p := newTill(t, func(o *Options) { o.BootID = "boot" })
+	const n = 3*rowsAtOnce + 5
+	id := func(i int) string { return fmt.Sprintf("r%03d", i*37%n) }
+	attempts := func(i int) int { return 1 + i%3 }
+
+	var holds, settlements []func(*tx) error
+	for i := range n {
+		holds = append(holds, func(t *tx) error {
+			_, err := t.hold(&ledger.Hold{
+				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i), Attempt: p.attempt(id(i), 1),
+			})
+			for seq := 2; seq <= attempts(i) && err == nil; seq++ {
+				err = t.next(&ledger.Next{Request: id(i), Attempt: p.attempt(id(i), int64(seq))})
+			}
+			return err
+		})
+		settlements = append(settlements, func(t *tx) error {
+			_, err := t.settle(&ledger.Settlement{Request: id(i), Status: 200, Reason: fmt.Sprint("reason", i), Results: []ledger.Result{
+				{Attempt: ledger.AttemptID(id(i), 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(int64(i))}},
+			}})
+			return err
+		})
+	}
+	for _, fns := range [][]func(*tx) error{holds, settlements} {
+		batches, errs := queue(t, p.Store, fns...)
+		for i := range n {
+			require.NoError(t, errs[i])
+			require.Equal(t, n, batches[i])
+		}
+	}
+	for i := range n {
+		r, err := p.Request(t.Context(), id(i))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint("profile", i), r.Profile)
+		require.Equal(t, fmt.Sprint("reason", i), r.Reason)
+		require.EqualValues(t, i, r.Microcents)
+		require.Equal(t, attempts(i) > 1, r.Pending)
+		require.Len(t, r.Attempts, attempts(i))
+		for seq, a := range r.Attempts {
+			if seq == 0 {
+				require.Equal(t, ledger.Finished, a.Outcome)
+				require.EqualValues(t, i, *a.Usage.Output)
+				continue
+			}
+			require.Equal(t, ledger.Unproven, a.Outcome)
+			_, applied, err := p.AddReceipt(t.Context(), a.ID, llm.Usage{Output: llm.Count(1)})
+			require.NoError(t, err)
+			require.True(t, applied)
+		}
+	}
+	p.verified()
+}
+
+// An operation sees what those before it in the same transaction have done, although nothing of that is written yet.
+func TestOperationsSeeEachOther(t *testing.T) {
+	t.Parallel()
+	p := newTill(t, nil)
+	ctx := context.Background()
+	settlement := &ledger.Settlement{Request: "r1", Reason: "ok", Results: []ledger.Result{
+		{Attempt: "r1.1", Outcome: ledger.Unproven},
+	}}
+	hold := &ledger.Hold{Request: "r1", Account: p.account, Key: p.key, Microcents: 5, Attempt: p.attempt("r1", 1)}
+	posted := func(t *tx) error {
+		a, err := t.account(p.account)
+		if err != nil {
+			return err
+		}
+		return t.post(a, ledger.Entry{Kind: ledger.TopUp, Reference: "invoice", Microcents: ledger.MicrocentsPerCredit})
+	}
+	var seen, applied bool
+	_, errs := queue(t, p.Store,
+		func(t *tx) error { _, err := t.hold(hold); return err },
+		func(t *tx) error { _, err := t.settle(settlement); return err },
+		func(t *tx) error { _, err := t.hold(hold); return err },
+		func(t *tx) error { _, err := t.settle(settlement); return err },
+		func(t *tx) (err error) {
+			_, applied, err = t.addReceipt("r1.1", llm.Usage{Output: llm.Count(7)})
+			return err
+		},
+		func(t *tx) error {
+			_, _, err := t.refund(ctx, ledger.Correction{Request: "r1", Reason: "sorry", Microcents: 3})
+			return err
+		},
+		posted,
+		func(t *tx) error {
+			a, err := t.account(p.account)
+			if err != nil {
+				return err
+			}
+			seen, err = t.seen(a, "invoice", ledger.TopUp)
+			return err
+		},
+	)
+	for i, err := range errs {
+		if i == 2 {
+			require.ErrorIs(t, err, ledger.ErrExists)
+			continue
+		}
+		require.NoError(t, err)
+	}
+	require.True(t, applied)
+	require.True(t, seen)
+	require.Zero(t, p.balance().Held)
+	p.verified()
+}
+
+// A row that cannot be written is the failure of its operation alone, whenever it is noticed.
+func TestRowThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newTill(t, nil)
+	for _, id := range []string{"r1", "r2", "r3"} {
+		require.NoError(t, p.hold(id))
+	}
+	exec := func(query string, args ...any) func(*tx) error {
+		return func(t *tx) error { return t.exec(query, args...) }
+	}
+	settle := func(id string) func(*tx) error {
+		return func(t *tx) error { _, err := t.settle(&ledger.Settlement{Request: id}); return err }
+	}
+	// Somebody's row, which memory knows nothing of.
+	require.NoError(t, p.write(t.Context(), "test", exec(`INSERT INTO requests
+		VALUES ('r2', 1, 1, '', '', '', 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL)`)))
+
+	_, errs := queue(t, p.Store, settle("r1"), settle("r2"), insertOwner("a"))
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], ledger.ErrExists)
+	require.NoError(t, errs[2])
+	_, errs = queue(t, p.Store, settle("r2"), settle("r3"), func(t *tx) error { return t.checkAccountName("free") })
+	require.ErrorIs(t, errs[0], ledger.ErrExists)
+	require.NoError(t, errs[1])
+	require.NoError(t, errs[2], "it only asked")
+	_, errs = queue(t, p.Store, settle("r2"), settle("r1"))
+	require.ErrorIs(t, errs[0], ledger.ErrExists)
+	require.NoError(t, errs[1], "who looks at the table writes it first")
+
+	require.Equal(t, []string{"a"}, owners(t, p.Store))
+	require.EqualValues(t, 1_000_000, p.balance().Held, "r2 runs on")
+	require.NoError(t, p.write(t.Context(), "test", exec(`DELETE FROM requests WHERE id = 'r2'`)))
+	_, err := p.settle("r2", 7)
+	require.NoError(t, err)
+	p.verified()
+}
