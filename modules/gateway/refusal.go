@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -20,7 +21,9 @@ const storeRetryAfter = 5
 // LedgerError logs why the ledger failed, and is the refusal for it: when the ledger is away, the one 503 that
 // says when to come back (GAP-45).
 func (c *Call) LedgerError(doing string, err error) *families.Error {
-	c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
+	if !errors.Is(err, context.Canceled) { // the client has left: no failure of the ledger
+		c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
+	}
 	if errors.Is(err, ledger.ErrUnavailable) {
 		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError, RetryAfter: storeRetryAfter,
 			Message: "The service cannot reach its ledger at the moment. Try again."}
