@@ -45,8 +45,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "fareway", New: func() caddy.Module { return new(App) }}
 }
 
-// DefaultDataDir is where a gateway keeps its data unless told otherwise.
-func DefaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway") }
+// defaultDataDir is where a gateway keeps its data unless told otherwise.
+func defaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway") }
 
 // Provision leases the engine, loads the HCL file and starts its providers.
 func (a *App) Provision(ctx caddy.Context) error {
@@ -54,7 +54,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.Config == "" {
 		return errors.New("fareway: config is missing: name the HCL file, as in `fareway { config gateway.hcl }`")
 	}
-	data, err := filepath.Abs(cmp.Or(a.Data, DefaultDataDir()))
+	data, err := filepath.Abs(cmp.Or(a.Data, defaultDataDir()))
 	if err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}

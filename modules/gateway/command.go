@@ -98,7 +98,7 @@ func (t *target) addFlags(cmd *cobra.Command) {
 }
 
 func (t *target) addDataFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.data, "data", DefaultDataDir(), "the gateway's data folder `DIR`")
+	cmd.Flags().StringVar(&t.data, "data", defaultDataDir(), "the gateway's data folder `DIR`")
 }
 
 // dir is the data folder, absolute.

@@ -67,7 +67,7 @@ func readSite(file string) (*site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the configuration file: %w", err)
 	}
-	s.data, err = filepath.Abs(cmp.Or(parts.Apps.Fareway.Data, DefaultDataDir()))
+	s.data, err = filepath.Abs(cmp.Or(parts.Apps.Fareway.Data, defaultDataDir()))
 	if err != nil {
 		return nil, fmt.Errorf("finding the data folder: %w", err)
 	}

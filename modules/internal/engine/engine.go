@@ -187,12 +187,7 @@ func (e *Engine) Logger() *slog.Logger { return slog.New(e.log) }
 // CheckConfig reads the HCL file at path. It starts each plugin that the file names for a moment, to ask it
 // for its settings, and needs no engine.
 func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
-	return CheckConfigWith(ctx, path, logger, selfCommand)
-}
-
-// CheckConfigWith is CheckConfig for a program whose built-in providers start in another way.
-func CheckConfigWith(ctx context.Context, path string, logger *slog.Logger, builtin func(string) ([]string, bool)) (*config.Config, *config.Diagnostics) {
-	h := host.New(host.Options{Builtin: builtin, Logger: logger})
+	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	return config.Load(ctx, path, config.Options{Schema: schemaOf(h)})
 }
