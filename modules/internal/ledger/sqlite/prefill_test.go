@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -59,7 +60,10 @@ func (f *filler) begin() error {
 	}
 	for i := range f.accounts {
 		f.accounts[i] = account{n: int64(i) + 1, id: fmt.Sprintf("acct_%024x", i+1), created: fillStart}
-		err := f.post(&f.accounts[i], ledger.Entry{Kind: ledger.TopUp, Microcents: ledger.MaxTopUp * ledger.MicrocentsPerCredit, Created: fillStart})
+		err := f.post(&f.accounts[i], ledger.Entry{
+			Kind: ledger.TopUp, Microcents: ledger.MaxTopUp * ledger.MicrocentsPerCredit, Created: fillStart,
+			Format: 1, // from before there was an audit trail
+		})
 		if err != nil {
 			return err
 		}
@@ -74,7 +78,7 @@ func (f *filler) post(a *account, e ledger.Entry) (err error) {
 	}
 	f.entries++
 	a.entries++
-	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.id, a.entries, e.Kind.Book(), 2, a.head
+	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.id, a.entries, e.Kind.Book(), cmp.Or(e.Format, 2), a.head
 	e.Credits, e.Accrued = a.Credits, a.Accrued
 	a.head, a.last = e.Hash(), e.N
 	return run(f.conn, `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -80,6 +81,45 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 		})
 		require.Contains(t, p, c.problem, c.sql)
 	}
+}
+
+// Who can write the file can make entries with the right hashes, but then nobody has made them.
+func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
+	t.Parallel()
+	v := newVandal(t)
+	a := account{n: 2}
+	e := ledger.Entry{Kind: ledger.TopUp, Book: ledger.Payments, Microcents: ledger.MicrocentsPerCredit, Format: 2}
+	require.NoError(t, run(v.conn, `SELECT id, credits, accrued, entries, head, last FROM accounts WHERE n = ?`, func(row *sqlite.Stmt) error {
+		a.id, a.Credits, a.Accrued = row.ColumnText(0), row.ColumnInt64(1), row.ColumnInt64(2)
+		a.entries, a.head, a.last = row.ColumnInt64(3), columnHash(row, 4), row.ColumnInt64(5)
+		return nil
+	}, a.n))
+	require.NoError(t, run(v.conn, `SELECT max(n) + 1, max(created) FROM entries`, func(row *sqlite.Stmt) error {
+		e.N, e.Created = row.ColumnInt64(0), columnTime(row, 1)
+		return nil
+	}))
+	e.Account, e.Seq, e.Prev, e.Credits, e.Accrued = a.id, a.entries+1, a.head, a.Credits+1, a.Accrued
+	p := v.problem(func() error {
+		err := run(v.conn, `INSERT INTO entries (n, account, seq, before, kind, book, reason, prices, microcents, credits, accrued, created, format, prev, hash)
+			VALUES (?, ?, ?, ?, ?, ?, '', '', ?, ?, ?, ?, ?, ?, ?)`, nil,
+			e.N, a.n, e.Seq, a.last, string(e.Kind), string(e.Book), e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, e.Hash())
+		if err != nil {
+			return err
+		}
+		return run(v.conn, `UPDATE accounts SET credits = ?, entries = ?, head = ?, last = ? WHERE n = ?`, nil, e.Credits, e.Seq, e.Hash(), e.N, a.n)
+	})
+	require.Equal(t, fmt.Sprintf("%s/%d: the audit trail does not say who made it", a.id, e.Seq), p)
+
+	act := ledger.Act{Created: e.Created, Action: "credit.add", Account: a.id, Subject: a.id, After: `{"credits":1,"reference":"","reason":""}`}
+	require.NoError(t, run(v.conn, `SELECT n + 1, hash FROM audit ORDER BY n DESC LIMIT 1`, func(row *sqlite.Stmt) error {
+		act.N, act.Prev = row.ColumnInt64(0), columnHash(row, 1)
+		return nil
+	}))
+	p = v.problem(func() error {
+		return run(v.conn, `INSERT INTO audit (n, created, actor, action, account, subject, before, after, prev, hash) VALUES (?, ?, '', ?, ?, ?, '', ?, ?, ?)`,
+			nil, act.N, act.Created, act.Action, a.n, act.Subject, act.After, act.Prev, act.Hash())
+	})
+	require.Equal(t, fmt.Sprintf("act/%d: the journal does not have what it says was moved", act.N), p)
 }
 
 // forge is a ledger in which the same happened, but that one charge was another; every hash is right.
