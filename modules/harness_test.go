@@ -116,8 +116,8 @@ type service struct {
 	Unfinished bool
 }
 
-// route is a route block of the configuration; the zero values are E-notation's standard route of
-// examples.md: window 200,000, output limit 64,000, $3 in and $15 out per million tokens.
+// route is a route block of the configuration; the zero values are the standard route of the worked examples (E01 and
+// on): window 200,000, output limit 64,000, $3 in and $15 out per million tokens.
 type route struct {
 	Name             string // also the upstream's model
 	Window, Max      int64
@@ -449,7 +449,7 @@ func (s *service) Balance() ledger.Balance {
 	return a.Balance
 }
 
-// Net is NET of examples.md: the account's money in microcents, but for its holds.
+// Net is the account's money in microcents, before its holds.
 func (s *service) Net() int64 {
 	s.t.Helper()
 	return s.Balance().Net()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// agentNames are what coding agents and client libraries of both families send on their own (clients.md).
+// agentNames are what coding agents and client libraries of both families send on their own.
 var agentNames = []string{
 	"claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2", "claude-opus-4-7", "claude-sonnet-4-5",
 	"claude-haiku-4-5-20251001", "claude-sonnet-4-5-20250929",

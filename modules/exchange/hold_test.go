@@ -12,7 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// standard is the route of examples.md: $3 in and $15 out per million tokens.
+// standard is the route of the worked examples: $3 in and $15 out per million tokens.
 var standard = config.Route{Name: "standard", MaxOutput: 64_000,
 	Price: config.Price{Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 1_500_000_000}}
 

@@ -36,7 +36,7 @@ type Event struct {
 	Text   string // EventText, EventReasoning, EventToolArguments: valid UTF-8
 	Usage  *Usage // EventUsage
 	Finish FinishReason
-	Model  string // EventAccepted, EventFinish: what the upstream said it was (ReportedModel); may be ""
+	Model  string // EventAccepted, EventFinish: what the upstream said it was; may be ""
 }
 
 // FinishReason says why a reply ended.
