@@ -1,9 +1,12 @@
 package modules_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -105,6 +108,43 @@ func TestClientLeaves(t *testing.T) {
 			require.Len(t, c.Seen(), 1, "no other route is tried")
 			require.Equal(t, c.Credits*1_000_000, c.Net())
 		})
+	}
+}
+
+// TestClientStopsSending has clients that close their half of the connection, which the gateway cannot tell from leaving,
+// and go on reading: what they get must not look like a whole reply.
+func TestClientStopsSending(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{})
+	for _, sh := range shapes {
+		for end, rest := range map[string]upstream.Step{
+			"the reply is whole": upstream.Text("lo"), "the route fails": upstream.Fail(upstream.ServerError()),
+		} {
+			t.Run("GAP-47 SSE-30 "+end+" "+sh.Name, func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), rest))
+				left := c.Departure()
+				conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL, "http://"))
+				require.NoError(t, err)
+				defer conn.Close()
+				body := sh.Body(c.Mark, streamField)
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+					sh.Path, c.Key, len(body), body)
+				require.NoError(t, err)
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				defer resp.Body.Close()
+				l := newLive(t, resp)
+				l.Start(sh)
+				require.Equal(t, "Hel", l.Text(sh))
+				require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+				requireClosed(t, left)
+				c.Upstream.Open(c.Mark)
+				_, err = l.next()
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			})
+		}
 	}
 }
 

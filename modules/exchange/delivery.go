@@ -21,8 +21,7 @@ type delivery struct {
 	opened  bool // the 200 of a stream was written
 	started bool // the first events were written
 	shown   bool // something of the reply itself reached the client
-	gone    bool // a write failed: nobody reads any more
-	aborted bool // the connection must not end as if the reply were complete
+	gone    bool // the client left, or a write failed
 
 	interval time.Duration
 	quiet    *time.Timer // fires when nothing was written for one interval; nil without a stream
@@ -134,11 +133,18 @@ func (d *delivery) drop() {
 	d.frames = nil
 }
 
-// fail ends an open stream with its error frame, and nothing after it (SSE-30). Where not even the frame
-// can be written, the connection is aborted.
+// end writes the last frames of a stream, those at hand. Where they cannot be written, the connection breaks: to
+// somebody who reads after all, the reply must not look as if it were complete.
+func (d *delivery) end() {
+	d.flush()
+	if d.gone {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// fail ends an open stream with its error frame, and nothing after it (SSE-30).
 func (d *delivery) fail(e *families.Error) {
 	d.drop()
 	d.add(func(b []byte) []byte { return d.encoder.AppendError(b, e) })
-	d.flush()
-	d.aborted = d.gone
+	d.end()
 }

@@ -265,9 +265,6 @@ func (x *exchange) write(e *families.Error) *families.Error {
 		return e
 	}
 	x.delivery.fail(e)
-	if x.delivery.aborted {
-		panic(http.ErrAbortHandler)
-	}
 	return nil
 }
 

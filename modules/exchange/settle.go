@@ -39,7 +39,7 @@ func (x *exchange) finish() *families.Error {
 			"charged", charge.Microcents, "said", due.Microcents)
 	}
 	if d.stream {
-		d.flush()
+		d.end()
 	} else {
 		writeBody(d.w, body)
 	}
