@@ -97,6 +97,7 @@ func killed(t *testing.T, cycles int) {
 	require.NoError(t, w.store.Close())
 
 	var told []fact
+	caught := int64(0) // requests that ran when they were killed
 	for cycle := range cycles {
 		lines := runAndKill(t, path, clock.Load(), 50+rand.IntN(600))
 		told = append(told, lines...)
@@ -112,6 +113,7 @@ func killed(t *testing.T, cycles int) {
 		require.NoError(t, err)
 		require.True(t, r.OK, "before anyone opens it to write: %s: %s", r.Entry, r.Problem)
 		require.LessOrEqual(t, r.Holds, int64(workers))
+		caught += r.Holds
 		require.NoError(t, b.Close())
 
 		s := openStore(t, func(o *Options) { o.Path, o.BootID, o.Terms = path, fmt.Sprint("after", cycle), nil })
@@ -129,6 +131,7 @@ func killed(t *testing.T, cycles int) {
 		require.InDelta(t, count(told, "hold"), len(left.requests), float64(workers*(cycle+1)), "what was done without a word is at most one thing a worker")
 		require.NoError(t, s.Close())
 	}
+	require.Positive(t, caught)
 }
 
 func count(told []fact, what string) (n int) {
