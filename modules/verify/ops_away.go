@@ -2,13 +2,12 @@ package verify
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
-
-	"github.com/fareway/fareway/config"
 )
 
 // opsAwayChecks take away what the gateway needs: its route's capacity, its provider, its ledger.
@@ -113,9 +112,9 @@ func (o *ops) withFault(when string, during func()) {
 	})
 }
 
-// withLedger opens the gateway's database beside the gateway, to do what no request can.
+// withLedger opens the gateway's database, where it is by default, beside the gateway, to do what no request can.
 func (o *ops) withLedger(do func(run func(sql string, args ...any))) {
-	conn, err := sqlite.OpenConn(config.DefaultStore().File(o.gate.dir), sqlite.OpenReadWrite)
+	conn, err := sqlite.OpenConn(filepath.Join(o.gate.dir, "fareway.db"), sqlite.OpenReadWrite)
 	o.True(err == nil, "opening the ledger: %v", err)
 	defer func() { _ = conn.Close() }() // all that it wrote is committed
 	do(func(sql string, args ...any) {
