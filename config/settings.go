@@ -177,19 +177,16 @@ func whollyOutside(v cty.Value) bool {
 
 // settingValue converts a value for JSON. The second result says what is wrong with it.
 func settingValue(v value, t settings.Type) (any, string) {
-	wrong := func(want string) (any, string) {
-		return nil, fmt.Sprintf("must be %s, and this is %s", want, describe(v.Type()))
-	}
 	switch t {
 	case settings.String:
 		if v.Type() != cty.String {
-			return wrong("text in quotes")
+			return nil, v.mistyped("text in quotes")
 		}
 		return v.AsString(), ""
 	case settings.Number:
 		n, ok := v.number()
 		if !ok {
-			return wrong("a number without quotes")
+			return nil, v.mistyped("a number without quotes")
 		}
 		if tooExtreme(n) {
 			return nil, "must be a number of a usual size"
@@ -198,12 +195,12 @@ func settingValue(v value, t settings.Type) (any, string) {
 	case settings.Bool:
 		b, ok := v.boolean()
 		if !ok {
-			return wrong("true or false, without quotes")
+			return nil, v.mistyped("true or false, without quotes")
 		}
 		return b, ""
 	case settings.ListString:
 		if !v.Type().IsTupleType() {
-			return wrong("a list of texts, as in [\"a\", \"b\"]")
+			return nil, v.mistyped("a list of texts, as in [\"a\", \"b\"]")
 		}
 		list := make([]string, 0, v.LengthInt())
 		for _, element := range v.elements() {
@@ -215,7 +212,7 @@ func settingValue(v value, t settings.Type) (any, string) {
 		return list, ""
 	case settings.MapString:
 		if !v.Type().IsObjectType() {
-			return wrong("a map of texts, as in { name = \"value\" }")
+			return nil, v.mistyped("a map of texts, as in { name = \"value\" }")
 		}
 		texts := make(map[string]string, v.LengthInt())
 		for name, element := range v.AsValueMap() {

@@ -55,7 +55,12 @@ func (s *section) refuse(v value, problem string) {
 
 // refuseType is refuse for a value of a wrong type; want says which is right, with an example.
 func (s *section) refuseType(v value, want string) {
-	s.refuse(v, fmt.Sprintf("must be %s, and this is %s", want, describe(v.Type())))
+	s.refuse(v, v.mistyped(want))
+}
+
+// mistyped says what is wrong with a value of a wrong type.
+func (v value) mistyped(want string) string {
+	return fmt.Sprintf("must be %s, and this is %s", want, describe(v.Type()))
 }
 
 // describe names a type for people.
