@@ -67,6 +67,21 @@ func boundJSON(s string) int64 {
 		}
 		n += boundText(s[begin:begin+end]) + 2
 		begin += end + 1
+		if numberMeets(s, begin-1) {
+			n++
+		}
 	}
 	return n
+}
+
+// numberMeets reports whether the bracket or comma at s[i] has a number, or true, false or null, on the side where a
+// printer begins a line. That takes neither the end of the line nor the last blank before it along, as marks do.
+func numberMeets(s string, i int) bool {
+	switch s[i] {
+	case '{', '[', ',':
+		return i+1 < len(s) && kindOf[s[i+1]] == kindDigit
+	case '}', ']':
+		return i > 0 && kindOf[s[i-1]] >= kindDigit
+	}
+	return false
 }

@@ -1,6 +1,8 @@
 package tokens
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,15 @@ func TestBoundHoldsForPartsInOnePiece(t *testing.T) {
 	})
 }
 
+// jsonValue makes values with many lines in print and little on each.
+var jsonValue = rapid.OneOf(
+	rapid.SampledFrom([]string{`0`, `-1`, `1.5`, `true`, `""`, `"a"`, `[]`, `{}`, `[1]`, `[[1]]`, `[true,0]`, `{"a":1}`, `{"a":{"b":null}}`}),
+	rapid.Map(hostilePiece, func(s string) string {
+		text, _ := json.Marshal(s) // a string is always JSON
+		return string(text)
+	}),
+)
+
 func TestBoundJSONHoldsForAnyPrinter(t *testing.T) {
 	t.Parallel()
 	const compact = `{"type":"object","properties":{"path":{"type":"string"},"tags":{"type":"array","items":{"enum":["a","b"]}}},"required":["path"]}`
@@ -102,6 +113,14 @@ func TestBoundJSONHoldsForAnyPrinter(t *testing.T) {
 		o, cl := real(t, printed)
 		require.GreaterOrEqual(t, boundJSON(compact), max(o, cl), "%s", printed)
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(jsonValue, 1, 4).Draw(t, "values")
+		compact := []byte("[" + strings.Repeat(strings.Join(values, ",")+",", 20) + "0]")
+		var indented bytes.Buffer
+		require.NoError(t, json.Indent(&indented, compact, "", rapid.SampledFrom([]string{" ", "  ", "    "}).Draw(t, "indent")))
+		o, cl := real(t, indented.String())
+		require.GreaterOrEqual(t, boundJSON(string(compact)), max(o, cl))
+	})
 	require.EqualValues(t, boundText("x")+2, boundJSON("x:"))
 	require.Zero(t, boundJSON(""))
 }

@@ -43,8 +43,8 @@
 //   - Other upstreams' vocabularies are secret. The distance just named is what covers them.
 //   - JSON (schemas, arguments) may be printed anew by a chat template, with blanks after its separators or on
 //     lines of its own. A template adds at most one piece of white space beside each of `{ } [ ] , :`, and
-//     white space of one indentation is taken to be one token, so each such byte costs two. The bound
-//     holds for templates that print JSON so; one that escapes every character beyond ASCII is not covered.
+//     an indentation of blanks is taken to be one token, so each such byte costs two, and three beside a number. The
+//     bound holds for templates that print JSON so; one that escapes every character beyond ASCII is not covered.
 //   - Framing is special tokens, role and names of fields. It is not text of the request; the constants in
 //     bound.go are above what any published chat template or API adds.
 //   - Special tokens written out in a text are either text or fewer tokens than that.
