@@ -36,8 +36,8 @@ type usageView struct {
 	Tokens   tokensView `json:"tokens"`
 	Pending  int64      `json:"pending"` // requests that wait for a receipt
 
-	// Microcents is what was charged; by route, what the route's attempts came to. Margin is that less what was
-	// refunded and less what it cost the operator.
+	// Microcents is what was charged. Margin is that less what was refunded and less what it cost the operator. By
+	// route, the amounts of a request that was tried on several are divided, see ledger.UsageRow.
 	Microcents int64 `json:"microcents"`
 	Waived     int64 `json:"waived_microcents"`
 	Refunded   int64 `json:"refunded_microcents"`

@@ -30,8 +30,10 @@ what was charged, what that cost the operator (a route's cost in the configurati
 and the margin, which is what was charged less refunds and cost. Amounts are in
 credits with six decimals, which are microcents.
 
-Grouped by route, an amount is what the route's attempts came to by themselves, and
-a request counts on each route that it was tried on.
+Grouped by route, a request counts on each route that it was tried on, and what it
+was charged is divided over its attempts in proportion to what each comes to by
+itself, so that the routes come to exactly the whole; so are its refunds and what
+fair use left free.
 
 With the id of a request it shows that one, running or settled, with every step of
 its charge, so that it can be done again by hand.

@@ -71,12 +71,13 @@ type UsageRow struct {
 	Requests int64
 	Attempts int64
 	Tokens   llm.Usage // summed classes; a class that was never reported is nil
-	// Microcents is what was charged. Grouped or narrowed by route, it is what the route's attempts came to by
-	// themselves, each rounded down, with nothing for requests that were free: charges are divided by a million once
-	// a request, so that the rows of the routes may be a few microcents below the whole.
+	// Microcents is what was charged. Grouped or narrowed by route, this and the two below are the shares of the
+	// route's attempts: each amount of a request is divided over its attempts in proportion to what they come to by
+	// themselves in whole microcents (all of it falls to the last where that is nothing), so that the rows of the
+	// routes come to exactly the whole.
 	Microcents int64
-	Waived     int64 // left free by fair use; 0 when grouped or narrowed by route
-	Refunded   int64 // 0 when grouped or narrowed by route
+	Waived     int64 // left free by fair use
+	Refunded   int64
 	Cost       int64 // what the attempts cost the operator, microcents, each attempt rounded down
 	Pending    int64 // requests that wait for a receipt
 }

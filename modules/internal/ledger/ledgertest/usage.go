@@ -97,8 +97,8 @@ func testUsage(t *testing.T, open Open) {
 	})
 }
 
-// reconciled checks that what usage says was charged and refunded is what the journal moved, for every account, and
-// that the journal makes the balances. Nothing may have been pruned.
+// reconciled checks that what usage says was charged and refunded is what the journal moved, for every account, by
+// itself and as the sum of its routes, and that the journal makes the balances. Nothing may have been pruned.
 func (f *fixture) reconciled() {
 	accounts := f.accounts() // first, for it may end periods
 	revenue, net := map[string]int64{}, map[string]int64{}
@@ -108,10 +108,18 @@ func (f *fixture) reconciled() {
 			revenue[e.Account] -= e.Microcents
 		}
 	}
+	type amounts struct{ charged, waived, refunded, cost int64 }
+	whole, routes := map[string]amounts{}, map[string]amounts{}
 	for _, row := range f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}}) {
 		require.Equal(f.t, revenue[row.Account], row.Microcents-row.Refunded, "%s", row.AccountName)
 		delete(revenue, row.Account)
+		whole[row.Account] = amounts{row.Microcents, row.Waived, row.Refunded, row.Cost}
 	}
+	for _, row := range f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount, ledger.ByRoute}}) {
+		sum := routes[row.Account]
+		routes[row.Account] = amounts{sum.charged + row.Microcents, sum.waived + row.Waived, sum.refunded + row.Refunded, sum.cost + row.Cost}
+	}
+	require.Equal(f.t, whole, routes, "the routes come to the whole")
 	for account, left := range revenue {
 		require.Zero(f.t, left, "usage knows nothing of %s", account)
 	}
@@ -149,7 +157,25 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 			continue
 		}
 		seen := map[group]bool{}
+		worth, before := int64(0), int64(0)
 		for _, a := range r.Attempts {
+			worth += floor(exactly(a.Usage, a.Price))
+		}
+		for i, a := range r.Attempts {
+			begin := before
+			before += floor(exactly(a.Usage, a.Price))
+			share := func(amount int64) int64 {
+				upTo := func(part int64, last bool) int64 {
+					switch {
+					case last:
+						return amount
+					case worth == 0:
+						return 0
+					}
+					return floor(new(big.Rat).Mul(big.NewRat(amount, 1), big.NewRat(part, worth)))
+				}
+				return upTo(before, i == len(r.Attempts)-1) - upTo(begin, false)
+			}
 			if q.Route != "" && a.Route != q.Route {
 				continue
 			}
@@ -187,8 +213,10 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 			}
 			row.Attempts++
 			row.Cost += floor(exactly(a.Usage, a.Cost))
-			if routed && !r.Free && r.Waived == 0 {
-				row.Microcents += floor(exactly(a.Usage, a.Price))
+			if routed {
+				row.Microcents += share(r.Microcents)
+				row.Waived += share(r.Waived)
+				row.Refunded += share(r.Refunded)
 			}
 			for _, c := range []struct{ sum, n **int64 }{
 				{&row.Tokens.Input, &a.Usage.Input}, {&row.Tokens.CacheRead, &a.Usage.CacheRead},

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type usage struct {
 	prices *tariffs
 	groups map[group]*ledger.UsageRow
 	routes []string // of the request at hand, to count it once for each
+	worth  []int64  // of the request at hand, see weigh
 }
 
 // Usage implements ledger.Books. Without a dimension there is one row, of everything. Requests whose detail was
@@ -142,8 +144,12 @@ func (u *usage) count(d *detail) error {
 	return nil
 }
 
-// countRoutes adds the attempts of a request to the groups of their routes, and the request once to each.
+// countRoutes adds the attempts of a request to the groups of their routes, each with its share of what the request came
+// to, and the request once to each.
 func (u *usage) countRoutes(d *detail, g group) error {
+	if err := u.weigh(d); err != nil {
+		return err
+	}
 	u.routes = u.routes[:0]
 	for i := range d.attempts {
 		t := &d.attempts[i]
@@ -167,30 +173,46 @@ func (u *usage) countRoutes(d *detail, g group) error {
 		if err := u.countAttempt(row, t); err != nil {
 			return err
 		}
-		if d.paidFor(t) {
-			p, err := u.prices.of(t.route, t.version)
-			if err != nil {
-				return err
-			}
-			m, _ := ledger.Cost(t.usage, p.price) // usage that cannot be priced was charged nothing
-			row.Microcents += m
-		}
+		row.Microcents += u.share(d.charge, i)
+		row.Waived += u.share(d.waived, i)
+		row.Refunded += u.share(d.refunded, i)
 	}
 	return nil
 }
 
-// paidFor reports whether an attempt's usage was charged: it was neither free nor left free by fair use, which judges
-// the attempts that were settled together, and each that a receipt proved later.
-func (d *detail) paidFor(t *tried) bool {
-	switch {
-	case d.charge == 0:
-		return false
-	case d.waived == 0:
-		return true
-	case t.receipt == nil:
-		return d.entry != nil
+// weigh notes what the first attempts of a request come to by themselves: worth[n] is that of the first n.
+func (u *usage) weigh(d *detail) error {
+	u.worth = append(u.worth[:0], 0)
+	for i := range d.attempts {
+		p, err := u.prices.of(d.attempts[i].route, d.attempts[i].version)
+		if err != nil {
+			return err
+		}
+		m, _ := ledger.Cost(d.attempts[i].usage, p.price) // usage that cannot be priced was charged nothing
+		u.worth = append(u.worth, u.worth[i]+m)
 	}
-	return d.entry == nil // then what was charged came by receipts; otherwise it is the settlement's
+	return nil
+}
+
+// share is what falls to an attempt, the first is 0, of an amount of the request that was weighed: in proportion to
+// what the attempts come to by themselves. All shares together are the amount, for each is the difference of two sums.
+func (u *usage) share(amount int64, attempt int) int64 {
+	return u.upTo(amount, attempt+1) - u.upTo(amount, attempt)
+}
+
+// upTo is the share of the first n attempts, rounded down. What no attempt accounts for falls to the last one, which
+// is the one that answered.
+func (u *usage) upTo(amount int64, n int) int64 {
+	all := u.worth[len(u.worth)-1]
+	switch {
+	case n == len(u.worth)-1:
+		return amount
+	case all == 0:
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(amount), uint64(u.worth[n]))
+	q, _ := bits.Div64(hi, lo, uint64(all)) // at most the amount
+	return int64(q)
 }
 
 // countAttempt adds what an attempt used and what it cost the operator.
