@@ -11,7 +11,7 @@ import (
 type ErrorKind string
 
 const (
-	// ErrUpstream: the upstream failed: 5xx, connection refused, broken off, timed out, nonsense.
+	// ErrUpstream: the upstream failed: 5xx, connection refused or broken off before the reply, timed out.
 	ErrUpstream ErrorKind = "upstream"
 	// ErrRejected: the upstream refused this request for its form (a 400 that is neither policy nor
 	// length). Says nothing about the upstream's health.
