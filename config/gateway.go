@@ -17,7 +17,7 @@ const maxReceiptAge = 90 * 24 * time.Hour
 func defaultGateway() Gateway {
 	return Gateway{
 		Namespace:      "service",
-		DefaultProfile: "balanced",
+		DefaultProfile: ProfileBalanced,
 		RequestTimeout: 10 * time.Minute,
 		MaxBody:        32 << 20,
 		MaxBodyMemory:  1 << 30,
@@ -50,7 +50,7 @@ func (l *loader) gateway(file *section) Gateway {
 	for _, block := range file.blocks["gateway"] {
 		s := l.open(block, &gatewayGrammar)
 		s.namespace(&g.Namespace)
-		s.oneOf("default_profile", profileNames, &g.DefaultProfile)
+		s.oneOf("default_profile", ProfileNames(), &g.DefaultProfile)
 		s.duration("request_timeout", &g.RequestTimeout)
 		s.size("max_body", &g.MaxBody)
 		s.size("max_body_memory", &g.MaxBodyMemory)

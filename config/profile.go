@@ -8,15 +8,22 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// profileNames are all there is: clients choose among them by header, model id and reasoning effort (PROF-06).
-var profileNames = []string{"budget", "balanced", "max"}
+// The profiles that there are: clients choose among them by header, model id and reasoning effort (PROF-06).
+const (
+	ProfileBudget   = "budget"
+	ProfileBalanced = "balanced"
+	ProfileMax      = "max"
+)
+
+// ProfileNames are the names of all profiles.
+func ProfileNames() []string { return []string{ProfileBudget, ProfileBalanced, ProfileMax} }
 
 // defaultProfiles weigh for those that the file leaves out.
 func defaultProfiles() []Profile {
 	return []Profile{
-		{Name: "budget", Cost: 0.8, Quality: 0.2},
-		{Name: "balanced", Cost: 0.5, Quality: 0.5},
-		{Name: "max", Cost: 0.1, Quality: 0.9},
+		{Name: ProfileBudget, Cost: 0.8, Quality: 0.2},
+		{Name: ProfileBalanced, Cost: 0.5, Quality: 0.5},
+		{Name: ProfileMax, Cost: 0.1, Quality: 0.9},
 	}
 }
 
@@ -29,8 +36,8 @@ func (l *loader) profiles(file *section) {
 	for _, block := range file.blocks["profile"] {
 		var p Profile
 		var ok bool
-		if p.Name, ok = file.label(block, taken); ok && !slices.Contains(profileNames, p.Name) {
-			detail := suggestion(p.Name, profileNames, "profile")
+		if p.Name, ok = file.label(block, taken); ok && !slices.Contains(ProfileNames(), p.Name) {
+			detail := suggestion(p.Name, ProfileNames(), "profile")
 			l.fail(block.LabelRanges[0], fmt.Sprintf("Unknown profile %q", p.Name), detail)
 		}
 		s := l.open(block, &profileGrammar)

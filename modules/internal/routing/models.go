@@ -2,6 +2,7 @@ package routing
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,10 +40,10 @@ func entries(text string) []string {
 // no trimming and no folding of case (GAP-08).
 func Accept(namespace string, own config.ModelNames, model string) (profile string, ok bool) {
 	if name, found := strings.CutPrefix(model, namespace+"/"); found {
-		switch name {
-		case "auto":
+		if name == "auto" {
 			return "", true
-		case Budget, Balanced, Max:
+		}
+		if slices.Contains(config.ProfileNames(), name) {
 			return name, true
 		}
 		return "", false

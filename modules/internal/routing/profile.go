@@ -3,13 +3,8 @@ package routing
 import (
 	"errors"
 	"strings"
-)
 
-// The three profiles that clients can ask for (contract, "Routing profile").
-const (
-	Budget   = "budget"
-	Balanced = "balanced"
-	Max      = "max"
+	"github.com/fareway/fareway/config"
 )
 
 // ErrProfileHeader: the profile header is there and is not exactly one of the three profiles. The request is
@@ -39,11 +34,11 @@ func Profile(ask Ask, fallback string) (string, error) {
 	}
 	switch ask.Effort {
 	case "low":
-		return Budget, nil
+		return config.ProfileBudget, nil
 	case "medium":
-		return Balanced, nil
+		return config.ProfileBalanced, nil
 	case "high":
-		return Max, nil
+		return config.ProfileMax, nil
 	}
 	return fallback, nil
 }
@@ -52,7 +47,7 @@ func Profile(ask Ask, fallback string) (string, error) {
 // value joined with commas, which is none of the three (GAP-32).
 func fromHeader(lines []string) (string, error) {
 	value := strings.Trim(strings.Join(lines, ","), " \t")
-	for _, profile := range []string{Budget, Balanced, Max} {
+	for _, profile := range config.ProfileNames() {
 		if strings.EqualFold(value, profile) {
 			return profile, nil
 		}
