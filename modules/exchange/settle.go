@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
@@ -25,7 +26,7 @@ func (x *exchange) finish() *families.Error {
 	}
 	s := ledger.Settlement{Status: http.StatusOK, Reason: "ok"}
 	if x.left() {
-		s.Reason = reasonLeft
+		s.Reason = gateway.ReasonLeft
 	}
 	s.Results = x.results(d.stream && !x.left())
 	due := x.due(&s)
@@ -114,17 +115,14 @@ func (x *exchange) serviceLimit(f *failure) bool {
 	return false
 }
 
-// What a settlement says of a client that left.
-const (
-	reasonLeft = "client_left"
-	statusLeft = 499 // nginx's number for it; nobody gets it
-)
+// statusLeft is what a settlement says of a client that left: nginx's number for it, which nobody gets.
+const statusLeft = 499
 
 // abandon settles an exchange whose client left before the next call upstream, or whose last call was
 // cancelled for that and proved what it had used (GAP-47).
 func (x *exchange) abandon() *families.Error {
 	x.delivery.gone = true
-	s := ledger.Settlement{Status: statusLeft, Reason: reasonLeft, Results: x.results(false)}
+	s := ledger.Settlement{Status: statusLeft, Reason: gateway.ReasonLeft, Results: x.results(false)}
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling an abandoned request", "request_id", x.call.ID, "error", err)
 	}

@@ -15,15 +15,21 @@ func InternalError() *families.Error {
 		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
 }
 
+// ReasonLeft is the reason of a request whose client did not wait for its end.
+const ReasonLeft = "client_left"
+
 // storeRetryAfter is what the one 503 with Retry-After says, in seconds (GAP-45).
 const storeRetryAfter = 5
 
 // LedgerError logs why the ledger failed, and is the refusal for it: when the ledger is away, the one 503 that
 // says when to come back (GAP-45).
 func (c *Call) LedgerError(doing string, err error) *families.Error {
-	if !errors.Is(err, context.Canceled) { // the client has left: no failure of the ledger
-		c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
+	if errors.Is(err, context.Canceled) {
+		// The client has left while it waited: that is no failure, and there is nobody to tell.
+		c.Record.Reason = ReasonLeft
+		panic(http.ErrAbortHandler)
 	}
+	c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
 	if errors.Is(err, ledger.ErrUnavailable) {
 		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError, RetryAfter: storeRetryAfter,
 			Message: "The service cannot reach its ledger at the moment. Try again."}

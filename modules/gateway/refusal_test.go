@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,18 +13,20 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// Whoever opens many requests and leaves must not fill the log with failures of the ledger.
-func TestLedgerErrorIsLoggedUnlessTheClientLeft(t *testing.T) {
+func TestLedgerError(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	var log bytes.Buffer
 	e.SetLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	call := &Call{ID: "req_1", Work: e.Begin()}
 	defer call.Work.Done()
-	for cause, logged := range map[error]bool{context.Canceled: false, context.DeadlineExceeded: true} {
-		log.Reset()
-		refusal := call.LedgerError("placing a hold", fmt.Errorf("waiting: %w: %w", ledger.ErrUnavailable, cause))
-		require.Equal(t, 503, refusal.Status)
-		require.Equal(t, logged, bytes.Contains(log.Bytes(), []byte("placing a hold")), "%s", cause)
-	}
+	waiting := func(cause error) error { return fmt.Errorf("waiting: %w: %w", ledger.ErrUnavailable, cause) }
+
+	// Whoever opens many requests and leaves must not fill the log with failures of the ledger.
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { call.LedgerError("placing a hold", waiting(context.Canceled)) })
+	require.Equal(t, ReasonLeft, call.Record.Reason)
+	require.Empty(t, log.String())
+
+	require.Equal(t, 503, call.LedgerError("placing a hold", waiting(context.DeadlineExceeded)).Status)
+	require.Contains(t, log.String(), "placing a hold")
 }
