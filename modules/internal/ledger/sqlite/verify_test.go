@@ -83,7 +83,7 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 	}
 }
 
-// Who can write the file can make entries with the right hashes, but then nobody has made them.
+// Who can write the file can put in what is right in itself, but then nobody has made it.
 func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t)
@@ -120,6 +120,17 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 			nil, act.N, act.Created, act.Action, a.n, act.Subject, act.After, act.Prev, act.Hash())
 	})
 	require.Equal(t, fmt.Sprintf("act/%d: the journal does not have what it says was moved", act.N), p)
+
+	for _, n := range []int{-1, 100} {
+		p = v.problem(func() error {
+			return run(v.conn, `INSERT INTO keys (n, id, account, name, hash, last4, created, root) VALUES (?1, 'key_forged', 2, 'forged', randomblob(32), '', 0, ?1)`, nil, n)
+		})
+		require.Equal(t, "key_forged: the audit trail does not say that it was made", p)
+		p = v.problem(func() error {
+			return run(v.conn, `INSERT INTO accounts (n, id, name, plan, state, created, head) VALUES (?, 'acct_forged', 'forged', '', 'active', 0, zeroblob(32))`, nil, n)
+		})
+		require.Equal(t, "acct_forged: the audit trail does not say that it was made", p)
+	}
 }
 
 // forge is a ledger in which the same happened, but that one charge was another; every hash is right.

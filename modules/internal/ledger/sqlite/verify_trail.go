@@ -32,6 +32,22 @@ func (v *verification) verifyTrail() error {
 	})
 }
 
+// verifyMade checks that the trail says of each account and key that it was made. Those of a ledger that had no trail
+// yet have the smallest numbers.
+func (v *verification) verifyMade() error {
+	for _, made := range []struct{ table, action string }{{"accounts", "account.create"}, {"keys", "key.create"}} {
+		err := run(v.conn, `WITH made AS MATERIALIZED (SELECT t.n FROM audit AS u JOIN `+made.table+` AS t ON t.id = u.subject WHERE u.action = ?)
+			SELECT id FROM `+made.table+` WHERE n NOT BETWEEN 1 AND (SELECT min(n) FROM made) AND n NOT IN (SELECT n FROM made) ORDER BY n LIMIT 1`,
+			func(row *sqlite.Stmt) error {
+				return disagree(row.ColumnText(0), "the audit trail does not say that it was made")
+			}, made.action)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // said is what the trail said last of the fields of an account or a key: values as JSON.
 type said struct {
 	subject string
