@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,10 +12,13 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// patient gives the tests of a queue the time that a busy machine needs to fill it.
+func patient(o *Options) { o.Patience = time.Minute }
+
 // What is written with many rows in one statement is the same as what is written alone, and where the ids lead is no matter.
 func TestManyInOneCommit(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, func(o *Options) { o.BootID = "boot" })
+	p := newTill(t, patient)
 	const n = 3*rowsAtOnce + 5
 	id := func(i int) string { return fmt.Sprintf("r%03d", i*37%n) }
 	attempts := func(i int) int { return 1 + i%3 }
@@ -23,7 +27,7 @@ func TestManyInOneCommit(t *testing.T) {
 	for i := range n {
 		holds = append(holds, func(t *tx) error {
 			_, err := t.hold(&ledger.Hold{
-				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i), Attempt: p.attempt(id(i), 1),
+				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i/7), Attempt: p.attempt(id(i), 1),
 			})
 			for seq := 2; seq <= attempts(i) && err == nil; seq++ {
 				err = t.next(&ledger.Next{Request: id(i), Attempt: p.attempt(id(i), int64(seq))})
@@ -31,7 +35,7 @@ func TestManyInOneCommit(t *testing.T) {
 			return err
 		})
 		settlements = append(settlements, func(t *tx) error {
-			_, err := t.settle(&ledger.Settlement{Request: id(i), Status: 200, Reason: fmt.Sprint("reason", i), Results: []ledger.Result{
+			_, err := t.settle(&ledger.Settlement{Request: id(i), Status: 200, Reason: fmt.Sprint("reason", i/7), Results: []ledger.Result{
 				{Attempt: ledger.AttemptID(id(i), 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(int64(i))}},
 			}})
 			return err
@@ -47,8 +51,8 @@ func TestManyInOneCommit(t *testing.T) {
 	for i := range n {
 		r, err := p.Request(t.Context(), id(i))
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint("profile", i), r.Profile)
-		require.Equal(t, fmt.Sprint("reason", i), r.Reason)
+		require.Equal(t, fmt.Sprint("profile", i/7), r.Profile)
+		require.Equal(t, fmt.Sprint("reason", i/7), r.Reason)
 		require.EqualValues(t, i, r.Microcents)
 		require.Equal(t, attempts(i) > 1, r.Pending)
 		require.Len(t, r.Attempts, attempts(i))
@@ -70,7 +74,7 @@ func TestManyInOneCommit(t *testing.T) {
 // An operation sees what those before it in the same transaction have done, although nothing of that is written yet.
 func TestOperationsSeeEachOther(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, nil)
+	p := newTill(t, patient)
 	ctx := context.Background()
 	settlement := &ledger.Settlement{Request: "r1", Reason: "ok", Results: []ledger.Result{
 		{Attempt: "r1.1", Outcome: ledger.Unproven},
@@ -123,7 +127,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 // A row that cannot be written is the failure of its operation alone, whenever it is noticed.
 func TestRowThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, nil)
+	p := newTill(t, patient)
 	for _, id := range []string{"r1", "r2", "r3"} {
 		require.NoError(t, p.hold(id))
 	}

@@ -116,16 +116,17 @@ func (t *tx) account(id string) (*account, error) {
 
 // payer is account for a request: it reads the account's key and the key's line with it, which the request needs, too.
 func (t *tx) payer(id, key string) (*account, error) {
-	if _, ok := t.accounts.get(id); !ok {
-		a, k, l, err := findPayer(t.conn, id, key)
-		switch {
-		case err == nil:
-			a.keep(l)
-			t.accounts.put(id, a)
-			t.keys.put(key, k)
-		case !errors.Is(err, ledger.ErrNotFound):
-			return nil, err
-		}
+	if a, ok := t.accounts.get(id); ok {
+		return a, t.endPeriods(a)
+	}
+	a, k, l, err := findPayer(t.conn, id, key)
+	switch {
+	case err == nil:
+		a.keep(l)
+		t.accounts.put(id, a)
+		t.keys.put(key, k)
+	case !errors.Is(err, ledger.ErrNotFound):
+		return nil, err
 	}
 	return t.account(id)
 }
