@@ -18,11 +18,12 @@ func ledgerCheckpointCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "Makes a checkpoint over the whole journal and prints it",
-		Long: `Makes a checkpoint, a hash over the journal of all accounts, and prints it as one
-line of JSON. ` + "`ledger verify --checkpoint FILE`" + ` proves with it later that nothing
-before it was rewritten. For that it has to be kept elsewhere, where nobody who
-can write the ledger can change it: with an auditor, in a mailbox, on paper.
+		Short: "Makes a checkpoint over the whole ledger and prints it",
+		Long: `Makes a checkpoint, a hash over the journal of all accounts and the audit trail,
+and prints it as one line of JSON. ` + "`ledger verify --checkpoint FILE`" + ` proves with it
+later that nothing before it was rewritten or removed. For that it has to be kept
+elsewhere, where nobody who can write the ledger can change it: with an auditor, in
+a mailbox, on paper.
 
 The gateway makes checkpoints by itself, too; they are in its database only.`,
 		Example: "  fareway gateway ledger checkpoint >> /mnt/elsewhere/checkpoints.json",
@@ -59,9 +60,17 @@ func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file string, out ou
 		return fmt.Errorf("writing the checkpoint: %w", err)
 	}
 	if !out.json {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d covers %s, up to %s.\n%s\n", c.N, movements(c.Entries), moment(c.Created), keepElsewhere)
+		fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d covers %s, up to %s.\n%s\n", c.N, coverage(c), moment(c.Created), keepElsewhere)
 	}
 	return nil
+}
+
+// coverage is what a checkpoint is over.
+func coverage(c ledger.Checkpoint) string {
+	if c.Format < 2 {
+		return movements(c.Entries)
+	}
+	return movements(c.Entries) + " and " + count(c.Acts, "act") + " of operators"
 }
 
 // movements counts entries of the journal.

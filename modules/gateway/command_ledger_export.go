@@ -174,7 +174,7 @@ func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Chec
 	if err != nil {
 		return fmt.Errorf("writing the checkpoint: %w", err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d (%s) covers the first %s.\n%s\n", checkpoint.N, where, movements(checkpoint.Entries), keepElsewhere)
+	fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d (%s) covers the first %s.\n%s\n", checkpoint.N, where, coverage(*checkpoint), keepElsewhere)
 	return nil
 }
 

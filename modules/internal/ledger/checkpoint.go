@@ -8,14 +8,21 @@ import (
 	"time"
 )
 
-// Checkpoint fixes the heads of all accounts' chains at one moment. One that is kept elsewhere shows later that
-// nothing before it was rewritten (Books.Verify).
+// CheckpointFormat is that of the checkpoints that are made now.
+const CheckpointFormat = 2
+
+// Checkpoint fixes the heads of all accounts' chains and of the audit trail at one moment. One that is kept elsewhere
+// shows later that nothing before it was rewritten or removed (Books.Verify).
 type Checkpoint struct {
 	N       int64     `json:"n"`       // 1 for the first, without gaps
 	Entries int64     `json:"entries"` // how many entries the journal had
+	Acts    int64     `json:"acts"`    // how many acts the audit trail had
+	Trail   Digest    `json:"trail"`   // Hash of the last of them, zero for none
 	Created time.Time `json:"time"`
 	Prev    Digest    `json:"prev"` // Hash of the checkpoint before it, zero for the first
 	Hash    Digest    `json:"hash"`
+	// Format is that of Hash. 1 is without the audit trail; so is 0, of one that was kept before there were two.
+	Format int64 `json:"format"`
 }
 
 // Heads makes a checkpoint's hash from the heads that moved since the one before it. Heads that did not move are
@@ -35,12 +42,20 @@ func (h *Heads) Add(account string, seq int64, head [32]byte) {
 	h.text = append(h.text[:0], sum[:]...)
 }
 
-// Seal fills in the checkpoint's Hash.
+// Seal fills in the checkpoint's Hash, as its format asks for.
 func (h *Heads) Seal(c Checkpoint) Checkpoint {
+	covers := c.Format >= 2
 	b := []byte("fareway ledger checkpoint 1\n")
+	if covers {
+		b = []byte("fareway ledger checkpoint 2\n")
+	}
 	b = append(b, c.Prev[:]...)
 	for _, n := range [...]int64{c.N, c.Entries, c.Created.UnixNano()} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	if covers {
+		b = binary.BigEndian.AppendUint64(b, uint64(c.Acts))
+		b = append(b, c.Trail[:]...)
 	}
 	c.Hash = sha256.Sum256(append(b, h.text...))
 	return c

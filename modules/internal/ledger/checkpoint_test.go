@@ -54,6 +54,16 @@ func TestCheckpointHash(t *testing.T) {
 	} {
 		require.NotEqual(t, first, hash, name)
 	}
+	covers := c
+	covers.Format, covers.Acts, covers.Trail = 2, 12, [32]byte{13}
+	second := sealed(covers, heads...)
+	require.NotEqual(t, first, second)
+	covers.Acts++
+	require.NotEqual(t, second, sealed(covers, heads...), "acts")
+	covers.Acts, covers.Trail = 12, [32]byte{14}
+	require.NotEqual(t, second, sealed(covers, heads...), "the trail")
+	require.Equal(t, "d746964a106a1446797e1277a5a1e3afbb07129c1479e3fa301a6ec050c11fe6", second.String(), "this one, too")
+
 	c.Created = c.Created.In(time.FixedZone("elsewhere", 3600))
 	require.Equal(t, first, sealed(c, heads...), "a time zone is no part of the moment")
 	require.Equal(t, "aa0b446d1ba923bcf5a07eeecc735b5beec7113fe5a96b207a029ac926501743", first.String(), "the encoding is for ever: checkpoints that were kept are compared with it")

@@ -27,6 +27,7 @@ func testCheckpoints(t *testing.T, open Open) {
 	require.EqualValues(t, 7, one.Entries)
 	require.True(t, one.Created.Equal(f.clock.now()))
 	require.Zero(t, one.Prev)
+	require.EqualValues(t, len(f.acts(ledger.Query{})), one.Acts)
 
 	t.Run("nothing new makes no checkpoint", func(t *testing.T) {
 		f.clock.add(time.Hour)
@@ -48,12 +49,17 @@ func testCheckpoints(t *testing.T, open Open) {
 	f.restart()
 	three, err := f.store.MakeCheckpoint(ctx)
 	require.NoError(t, err)
+	_, err = f.store.RenameAccount(ctx, first.ID, "renamed")
+	require.NoError(t, err)
+	four, err := f.store.MakeCheckpoint(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int64{4, three.Entries, three.Acts + 1}, []int64{four.N, four.Entries, four.Acts}, "an act alone makes one, too")
 	f.charge(50)
-	every := f.entries(ledger.Query{})
+	every, acts := f.entries(ledger.Query{}), f.acts(ledger.Query{})
 
 	t.Run("a checkpoint is made of the heads that moved", func(t *testing.T) {
 		prev, from := ledger.Checkpoint{}, int64(0)
-		for _, c := range []ledger.Checkpoint{one, two, three} {
+		for _, c := range []ledger.Checkpoint{one, two, three, four} {
 			heads := map[string]ledger.Entry{}
 			for _, e := range every[from:c.Entries] {
 				heads[e.Account] = e
@@ -62,20 +68,23 @@ func testCheckpoints(t *testing.T, open Open) {
 			for _, account := range sortedKeys(heads) {
 				h.Add(account, heads[account].Seq, heads[account].Hash())
 			}
-			want := h.Seal(ledger.Checkpoint{N: prev.N + 1, Entries: c.Entries, Created: c.Created, Prev: prev.Hash})
+			want := h.Seal(ledger.Checkpoint{Format: 2, N: prev.N + 1, Entries: c.Entries, Acts: c.Acts, Trail: acts[c.Acts-1].Hash(),
+				Created: c.Created, Prev: prev.Hash})
 			require.Equal(t, want, c)
 			prev, from = c, c.Entries
 		}
 		require.Equal(t, []int64{7, 9, 11}, []int64{one.Entries, two.Entries, three.Entries})
-		require.Equal(t, []ledger.Checkpoint{one, two, three}, f.checkpoints())
+		require.Equal(t, []ledger.Checkpoint{one, two, three, four}, f.checkpoints())
 	})
 
 	t.Run("checkpoints that were kept elsewhere are looked for", func(t *testing.T) {
-		require.EqualValues(t, 3, f.verify(one, two, three).Checkpoints)
-		require.EqualValues(t, 3, f.verify(two).Checkpoints)
+		require.EqualValues(t, 4, f.verify(one, two, three, four).Checkpoints)
+		require.EqualValues(t, 4, f.verify(two).Checkpoints)
 		for name, change := range map[string]func(*ledger.Checkpoint){
 			"hash":            func(c *ledger.Checkpoint) { c.Hash[5]++ },
 			"entries":         func(c *ledger.Checkpoint) { c.Entries++ },
+			"acts":            func(c *ledger.Checkpoint) { c.Acts++ },
+			"trail":           func(c *ledger.Checkpoint) { c.Trail[5]++ },
 			"number":          func(c *ledger.Checkpoint) { c.N++ },
 			"future":          func(c *ledger.Checkpoint) { c.N, c.Entries = 9, 90 },
 			"before anything": func(c *ledger.Checkpoint) { c.N, c.Entries = 0, 0 },

@@ -10,7 +10,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-const selectCheckpoint = `SELECT n, entries, created, prev, hash FROM checkpoints `
+const selectCheckpoint = `SELECT n, entries, created, prev, hash, format, acts, trail FROM checkpoints `
 
 func scanCheckpoint(row *sqlite.Stmt) ledger.Checkpoint {
 	return ledger.Checkpoint{
@@ -19,6 +19,9 @@ func scanCheckpoint(row *sqlite.Stmt) ledger.Checkpoint {
 		Created: columnTime(row, 2),
 		Prev:    columnHash(row, 3),
 		Hash:    columnHash(row, 4),
+		Format:  row.ColumnInt64(5),
+		Acts:    row.ColumnInt64(6),
+		Trail:   columnHash(row, 7),
 	}
 }
 
@@ -42,8 +45,8 @@ func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) er
 	return nil
 }
 
-// MakeCheckpoint implements ledger.Store. The heads are read beside the running operations: entries never change,
-// so what is true of the first so many stays true. Only the checkpoint's row goes through the writer.
+// MakeCheckpoint implements ledger.Store. The heads are read beside the running operations: entries and acts never
+// change, so what is true of the first so many stays true. Only the checkpoint's row goes through the writer.
 func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 	var last, next ledger.Checkpoint
 	err := s.chore(ctx, "read_heads", func(conn *sqlite.Conn) (err error) {
@@ -60,8 +63,8 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 				next = newest
 				return err
 			}
-			return t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash) VALUES (?, ?, ?, ?, ?)`,
-				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash))
+			return t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash, format, acts, trail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash), next.Format, next.Acts, [32]byte(next.Trail))
 		})
 	}
 	if err != nil {
@@ -70,23 +73,31 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 	return next, nil
 }
 
-// following is the checkpoint after last over all entries that there are, or last when it has them all.
+// following is the checkpoint after last over all entries and acts that there are, or last when it has them all.
 func following(conn *sqlite.Conn, last ledger.Checkpoint, now time.Time) (ledger.Checkpoint, error) {
-	next := ledger.Checkpoint{N: last.N + 1, Created: now, Prev: last.Hash}
-	err := run(conn, `SELECT coalesce(max(n), 0) FROM entries`, func(row *sqlite.Stmt) error {
-		next.Entries = row.ColumnInt64(0)
+	next := ledger.Checkpoint{Format: ledger.CheckpointFormat, N: last.N + 1, Created: now, Prev: last.Hash}
+	err := run(conn, `SELECT coalesce((SELECT max(n) FROM entries), 0), coalesce((SELECT max(n) FROM audit), 0)`, func(row *sqlite.Stmt) error {
+		next.Entries, next.Acts = row.ColumnInt64(0), row.ColumnInt64(1)
 		return nil
 	})
-	if err != nil || next.Entries <= last.Entries {
+	if err != nil || next.Entries <= last.Entries && next.Acts <= last.Acts {
 		return last, err
 	}
 	return sealed(conn, next, last.Entries)
 }
 
-// sealed hashes the heads of the accounts whose chains grew after the first so many entries.
+// sealed hashes the heads of the accounts whose chains grew after the first so many entries, and that of the audit trail.
 func sealed(conn *sqlite.Conn, c ledger.Checkpoint, after int64) (ledger.Checkpoint, error) {
+	c.Trail = ledger.Digest{}
+	err := run(conn, `SELECT hash FROM audit WHERE n = ?`, func(row *sqlite.Stmt) error {
+		c.Trail = columnHash(row, 0)
+		return nil
+	}, c.Acts)
+	if err != nil {
+		return c, err
+	}
 	var heads ledger.Heads
-	err := run(conn, `SELECT a.id, e.seq, e.hash
+	err = run(conn, `SELECT a.id, e.seq, e.hash
 		FROM (SELECT max(n) AS n FROM entries WHERE n > ? AND n <= ? GROUP BY account) AS moved
 		CROSS JOIN entries AS e ON e.n = moved.n CROSS JOIN accounts AS a ON a.n = e.account ORDER BY a.id`,
 		func(row *sqlite.Stmt) error {

@@ -57,7 +57,7 @@
 // Movements of money only: top-ups, charges above zero, receipts, refunds, adjustments, allotments. A settlement at zero ends its
 // request and leaves the journal alone. Entries are chained by hash for each account, and the account's row keeps the
 // last hash, so an entry that was changed, removed or put in shows, unless everything after it and the account's row were
-// rewritten too; a checkpoint that is kept elsewhere shows that as well.
+// rewritten too; a checkpoint that is kept elsewhere shows that as well, of entries and of the audit trail.
 //
 // # Reading
 //

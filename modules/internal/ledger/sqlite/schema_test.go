@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,10 +24,10 @@ const (
 	oldBob = "acct_191a1b1c1d1e1f2021222324"
 )
 
-// oldLedger unpacks a ledger of schema 1.
-func oldLedger(t testing.TB) (path string) {
+// oldLedger unpacks a ledger of testdata.
+func oldLedger(t testing.TB, name string) (path string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "schema1.db.gz"))
+	f, err := os.Open(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
@@ -40,7 +41,7 @@ func oldLedger(t testing.TB) (path string) {
 
 func TestMigration(t *testing.T) {
 	t.Parallel()
-	path := oldLedger(t)
+	path := oldLedger(t, "schema1.db.gz")
 	ctx := t.Context()
 	_, err := OpenBooks(ctx, path)
 	require.ErrorIs(t, err, ErrVersion)
@@ -134,7 +135,7 @@ func TestMigration(t *testing.T) {
 // A migration is one transaction: a database that cannot be brought up to date stays as it is.
 func TestMigrationFails(t *testing.T) {
 	t.Parallel()
-	path := oldLedger(t)
+	path := oldLedger(t, "schema1.db.gz")
 	script(t, path, `CREATE TABLE holds (n INTEGER)`) // somebody's own, in the way
 	_, err := Open(Options{Path: path})
 	require.ErrorContains(t, err, "migrating the ledger to schema version 2")
@@ -143,4 +144,33 @@ func TestMigrationFails(t *testing.T) {
 	report, err := s.Verify(t.Context())
 	require.NoError(t, err)
 	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+}
+
+// testdata/schema2.db.gz is what the fareway of commit fb73260 wrote, with two checkpoints that were kept and do not know
+// the audit trail.
+func TestMigrationOfCheckpoints(t *testing.T) {
+	t.Parallel()
+	var kept []ledger.Checkpoint
+	require.NoError(t, json.Unmarshal([]byte(`[{"n":1,"entries":2,"time":"2026-01-31T12:00:06.000000123Z",
+		"prev":"0000000000000000000000000000000000000000000000000000000000000000",
+		"hash":"05ee608e8b371fadff22e1312206f73717058a3a46fb26ea9e35d7bb5a98ea5b"},
+		{"n":2,"entries":3,"time":"2026-01-31T12:00:09.000000123Z",
+		"prev":"05ee608e8b371fadff22e1312206f73717058a3a46fb26ea9e35d7bb5a98ea5b",
+		"hash":"293eeb24607351d8024f71b23f1de7a75fcb6726f1475bd350b97970f3909218"}]`), &kept))
+	s := openStore(t, func(o *Options) { o.Path = oldLedger(t, "schema2.db.gz") })
+	verify := func(kept ...ledger.Checkpoint) ledger.Report {
+		r, err := s.Verify(t.Context(), kept...)
+		require.NoError(t, err)
+		return r
+	}
+	require.Empty(t, verify(kept...).Problem)
+	made, err := s.MakeCheckpoint(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 3, 4}, []int64{made.Format, made.N, made.Entries})
+	require.NotZero(t, made.Acts)
+	r := verify(append(kept, made)...)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.EqualValues(t, 3, r.Checkpoints)
+	kept[0].Hash[0]++
+	require.Equal(t, "checkpoint/1", verify(kept...).Entry)
 }

@@ -59,8 +59,12 @@ func (v *verification) verifyCheckpoints() error {
 		switch {
 		case c.N != last.N+1:
 			return disagree(where, "checkpoint %d is missing before it", last.N+1)
-		case c.Entries <= last.Entries || c.Entries > v.report.Entries:
+		case c.Entries < last.Entries || c.Entries > v.report.Entries:
 			return disagree(where, "it is over %d entries, the one before it over %d, and the journal has %d", c.Entries, last.Entries, v.report.Entries)
+		case c.Format < last.Format || c.Acts < last.Acts:
+			return disagree(where, "it is over %d acts in format %d, the one before it over %d in format %d", c.Acts, c.Format, last.Acts, last.Format)
+		case c.Entries == last.Entries && c.Acts == last.Acts:
+			return disagree(where, "it is over nothing that the one before it is not over")
 		case c.Prev != last.Hash:
 			return disagree(where, "its link to the checkpoint before it is broken")
 		}
@@ -70,12 +74,14 @@ func (v *verification) verifyCheckpoints() error {
 		switch {
 		case err != nil:
 			return err
+		case again.Trail != c.Trail:
+			return disagree(where, "act %d of the audit trail is not the one that it was made over", c.Acts)
 		case again.Hash != c.Hash:
 			return disagree(where, "it is not what the heads of the accounts make after entry %d", c.Entries)
 		}
 		for _, k := range kept[c.N] {
-			if k.Hash != c.Hash || k.Prev != c.Prev || k.Entries != c.Entries || !k.Created.Equal(c.Created) {
-				return disagree(where, "it is not the one that was kept: entries up to %d were rewritten after it was made", k.Entries)
+			if k.Hash != c.Hash || k.Prev != c.Prev || k.Entries != c.Entries || k.Acts != c.Acts || k.Trail != c.Trail || !k.Created.Equal(c.Created) {
+				return disagree(where, "it is not the one that was kept: entries up to %d or acts up to %d were rewritten after it was made", k.Entries, k.Acts)
 			}
 		}
 		delete(kept, c.N)

@@ -68,6 +68,9 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 		{`DELETE FROM waiting`, `r14-waiting: attempt 2 waits for a receipt, and is not listed`},
 		{`DELETE FROM checkpoints WHERE n = 2`, `checkpoint/2: it was kept elsewhere and the ledger does not have it`},
 		{`UPDATE checkpoints SET entries = entries - 1 WHERE n = 2`, `checkpoint/2: it is not what the heads of the accounts make after entry `},
+		{`DELETE FROM audit WHERE n = (SELECT acts FROM checkpoints WHERE n = 1)`, `checkpoint/1: act `},
+		{`UPDATE checkpoints SET acts = acts - 1 WHERE n = 2`, `checkpoint/2: act `},
+		{`UPDATE checkpoints SET format = 1 WHERE n = 2`, `checkpoint/2: it is over `},
 		{`UPDATE audit SET actor = 'nobody' WHERE n = 3`, `act/3: it is not what its hash was made of`},
 		{`UPDATE prices SET version = 2 WHERE route = 'gratis'`, `r06-gratis: attempt 1 is to be charged at a price that does not exist, gratis@1`},
 	} {
@@ -133,11 +136,12 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	}
 }
 
-// forge is a ledger in which the same happened, but that one charge was another; every hash is right.
-func forge(t *testing.T, output int64) (*scene, []ledger.Checkpoint) {
+// forge is a ledger in which the same happened, but that one charge was another, or the name that an operator gave; every
+// hash is right.
+func forge(t *testing.T, name string, output int64) (*scene, []ledger.Checkpoint) {
 	s := newScene(t, "")
 	s.store.opts.Rand = rand.NewChaCha8([32]byte{})
-	s.account("main", "")
+	s.account(name, "")
 	s.topUp(10, "")
 	s.hold("one", "small")
 	s.settle("one", nil, used(1_000, output))
@@ -150,9 +154,10 @@ func forge(t *testing.T, output int64) (*scene, []ledger.Checkpoint) {
 // A ledger that was written anew shows only by what was kept elsewhere.
 func TestVerifyComparesKeptCheckpoints(t *testing.T) {
 	t.Parallel()
-	honest, kept := forge(t, 1_000)
-	forged, _ := forge(t, 900)
-	for _, s := range []*scene{honest, forged} {
+	honest, kept := forge(t, "main", 1_000)
+	charged, _ := forge(t, "main", 900)
+	named, _ := forge(t, "mine", 1_000)
+	for _, s := range []*scene{honest, charged, named} {
 		r, err := s.store.Verify(t.Context())
 		require.NoError(t, err)
 		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
@@ -160,19 +165,21 @@ func TestVerifyComparesKeptCheckpoints(t *testing.T) {
 	r, err := honest.store.Verify(t.Context(), kept[1], kept[0])
 	require.NoError(t, err)
 	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
-	for _, k := range kept {
-		r, err := forged.store.Verify(t.Context(), k)
-		require.NoError(t, err)
-		require.False(t, r.OK)
-		require.Equal(t, checkpointName(k.N), r.Entry)
-		require.Contains(t, r.Problem, "it is not the one that was kept")
+	for _, forged := range []*scene{charged, named} {
+		for _, k := range kept {
+			r, err := forged.store.Verify(t.Context(), k)
+			require.NoError(t, err)
+			require.False(t, r.OK)
+			require.Equal(t, checkpointName(k.N), r.Entry)
+			require.Contains(t, r.Problem, "it is not the one that was kept")
+		}
 	}
 }
 
 // A ledger whose end was cut off is a ledger that was right some time ago.
 func TestVerifySeesATruncatedLedger(t *testing.T) {
 	t.Parallel()
-	s, kept := forge(t, 1_000)
+	s, kept := forge(t, "main", 1_000)
 	dir := t.TempDir()
 	copyLedger(t, s.store.opts.Path, dir)
 	s.hold("three", "small")
