@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"unicode"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -12,8 +14,10 @@ import (
 const maxText = 200
 
 func checkTexts(reference, reason string) error {
-	if len(reference) > maxText || len(reason) > maxText {
-		return problem(http.StatusBadRequest, "a reference and a reason have at most %d bytes", maxText)
+	for _, text := range [...]string{reference, reason} {
+		if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
+			return problem(http.StatusBadRequest, "a reference and a reason are each one line of at most %d bytes, without tabs and the like", maxText)
+		}
 	}
 	return nil
 }
@@ -57,7 +61,7 @@ func (a *AdminAPI) adjust(r *http.Request) (any, error) {
 	switch {
 	case in.Microcents == 0 || in.Microcents < -maxAdjustment || in.Microcents > maxAdjustment:
 		return nil, problem(http.StatusBadRequest, "an adjustment of %s: it is at most %s, up or down, and not 0", amount(in.Microcents), count(int64(ledger.MaxTopUp), "credit"))
-	case in.Reason == "":
+	case strings.TrimSpace(in.Reason) == "":
 		return nil, problem(http.StatusBadRequest, "the reason is missing: an adjustment says why it was made")
 	}
 	if err := checkTexts(in.Reference, in.Reason); err != nil {
@@ -84,7 +88,7 @@ func (a *AdminAPI) refund(r *http.Request) (any, error) {
 	switch {
 	case in.Request == "":
 		return nil, problem(http.StatusBadRequest, "the request is missing: name the one whose charge is given back")
-	case in.Reason == "":
+	case strings.TrimSpace(in.Reason) == "":
 		return nil, problem(http.StatusBadRequest, "the reason is missing: a refund says why it was made")
 	}
 	if err := checkTexts(in.Reference, in.Reason); err != nil {
@@ -93,6 +97,9 @@ func (a *AdminAPI) refund(r *http.Request) (any, error) {
 	record, err := a.books.record(r, in.Request)
 	if err != nil {
 		return nil, err
+	}
+	if record.Running {
+		return nil, problem(http.StatusConflict, "request %s is running: refund it when it has ended", record.ID)
 	}
 	balance, applied, err := a.engine.Store().Correct(r.Context(), ledger.Correction{
 		Account: record.Account, Request: in.Request, Microcents: in.Microcents, Reference: in.Reference, Reason: in.Reason,

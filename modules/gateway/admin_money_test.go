@@ -198,6 +198,11 @@ func TestAdminMoneyRefusals(t *testing.T) {
 	made := newCustomer(t, c, "ann")
 	newCustomer(t, c, "bob")
 	made.settle(t, e, "req_1", ok(), proven())
+	version, err := e.Store().PriceVersion(t.Context(), "deep", examplePrice, exampleCost)
+	require.NoError(t, err)
+	_, err = e.Store().Hold(t.Context(), ledger.Hold{Request: "req_3", Account: made.account.ID, Key: made.key.ID,
+		Endpoint: "chat", Profile: "max", Attempt: ledger.Attempt{ID: ledger.AttemptID("req_3", 1), Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version}})
+	require.NoError(t, err)
 	key := "/fareway/keys/" + made.key.ID
 	for name, tc := range map[string]struct {
 		method, path string
@@ -227,6 +232,9 @@ func TestAdminMoneyRefusals(t *testing.T) {
 		"adjustment of too much":     {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Microcents: maxAdjustment + 1, Reason: "x"}, 400, "at most"},
 		"adjustment of nobody":       {"POST", "/fareway/adjustments", newAdjustment{Account: "nobody", Microcents: 1, Reason: "x"}, 404, "no account"},
 		"reason too long":            {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Microcents: 1, Reason: strings.Repeat("x", 201)}, 400, "200 bytes"},
+		"reason of blanks":           {"POST", "/fareway/adjustments", newAdjustment{Account: "ann", Microcents: 1, Reason: "  "}, 400, "reason is missing"},
+		"reason of two lines":        {"POST", "/fareway/refunds", newRefund{Request: "req_1", Reason: "x\ny"}, 400, "one line"},
+		"refund of what runs":        {"POST", "/fareway/refunds", newRefund{Request: "req_3", Reason: "x"}, 409, "when it has ended"},
 		"refund without reason":      {"POST", "/fareway/refunds", newRefund{Request: "req_1"}, 400, "reason is missing"},
 		"refund of no request":       {"POST", "/fareway/refunds", newRefund{Reason: "x"}, 400, "request is missing"},
 		"refund of another":          {"POST", "/fareway/refunds", newRefund{Request: "req_2", Reason: "x"}, 404, `no request "req_2"`},
