@@ -374,8 +374,11 @@ type report struct {
 // verifyOffline runs `fareway gateway ledger verify` on a data folder that no gateway has.
 func verifyOffline(t testing.TB, dir string) (r report) {
 	t.Helper()
-	out, err := fareway(dir, "gateway", "ledger", "verify", "--data", dir, "--json").Output()
-	require.NoError(t, err, "%s", out)
+	cmd := fareway(dir, "gateway", "ledger", "verify", "--data", dir, "--json")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "stdout: %s\nstderr: %s", out, &stderr)
 	require.NoError(t, json.Unmarshal(out, &r), "%s", out)
 	return r
 }
