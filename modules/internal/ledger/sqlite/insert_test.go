@@ -110,6 +110,13 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			seen, err = t.seen(a, "invoice", ledger.TopUp)
 			return err
 		},
+		func(t *tx) error { // what made the entry; only now, for this writes everything before it reads the trail
+			a, err := t.account(p.account)
+			if err != nil {
+				return err
+			}
+			return t.act(ctx, "credit.add", a, a.id, nil, fields{"credits": 1, "reference": "invoice", "reason": "", "balance_credits": a.Credits})
+		},
 	)
 	for i, err := range errs {
 		if i == 2 {
