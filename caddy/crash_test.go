@@ -111,7 +111,7 @@ func crashes(t *testing.T, cycles int) map[string]int {
 		case c.rng.IntN(6) == 0:
 			c.work(t, g, func() {
 				g.terminate(t)
-				c.kill(t, g, "drain", 150*time.Millisecond)
+				c.kill(t, g, "drain", 50*time.Millisecond)
 			})
 		default:
 			c.work(t, g, func() { c.kill(t, g, "work", 400*time.Millisecond) })
