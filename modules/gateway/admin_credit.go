@@ -118,7 +118,9 @@ func (a *AdminAPI) refund(r *http.Request) (any, error) {
 	if record, err = a.books.record(r, in.Request); err != nil {
 		return nil, err
 	}
-	return viewCorrection(account.Name, record.ID, lastRefund(record, in.Reference), in.Reference, applied, balance), nil
+	v := viewCorrection(account.Name, record.ID, lastRefund(record, in.Reference), in.Reference, applied, balance)
+	v.Pending = record.Pending
+	return v, nil
 }
 
 // uncertain says what to do when the ledger's disk failed under a movement of money: it may come back with it all the

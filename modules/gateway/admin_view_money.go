@@ -24,6 +24,7 @@ type correctionView struct {
 	Account           string `json:"account"`
 	Request           string `json:"request,omitempty"` // of a refund
 	Microcents        int64  `json:"microcents"`        // what it added to the account's worth
+	Pending           bool   `json:"pending,omitempty"` // the request waits for a receipt, which may charge it again
 	Reference         string `json:"reference,omitempty"`
 	Applied           bool   `json:"applied"`
 	BalanceCredits    int64  `json:"balance_credits"`

@@ -92,6 +92,9 @@ was charged. The charge stays in the journal, the refund is an entry of its own.
 				} else {
 					printUnchanged(w, v.Account, v.Reference)
 				}
+				if v.Pending {
+					fmt.Fprintln(w, "Part of the request is not proven yet: a receipt may charge it later, and can be refunded then.")
+				}
 				printBalance(w, v.BalanceCredits, v.AccruedMicrocents)
 			})
 		},

@@ -107,7 +107,7 @@ together         3   2,850   2,100  4.005000  0.000000  0.000000  1.335000  2.67
 
 func TestCommandCorrections(t *testing.T) {
 	t.Parallel()
-	data, _, _ := books(t)
+	data, e, ann := books(t)
 	out, err := run(t, "credit", "adjust", "--account", "ann", "--credits", "-7", "--reason", "twice", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, "Adjusted account ann by -7.000000 credits.\nIts balance is 991 credits (US$9.91), less 0.670000 cents for usage that is not debited yet.\n", out)
@@ -117,6 +117,11 @@ func TestCommandCorrections(t *testing.T) {
 	out, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--reference", "t1", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "Nothing was changed: account ann has reference t1 already.")
+	require.NotContains(t, out, "receipt")
+	ann.settle(t, e, "req_part", ok(), proven(), ledger.Result{Outcome: ledger.Unproven})
+	out, err = run(t, "credit", "refund", "req_part", "--reason", "sorry", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "for request req_part.\nPart of the request is not proven yet: a receipt may charge it later, and can be refunded then.\n")
 
 	for want, args := range map[string][]string{
 		"give --credits or --microcents":  {"adjust", "--account", "ann", "--reason", "x"},
