@@ -58,27 +58,28 @@ func startOwn(ctx context.Context, hcl []byte, programs map[string]string) (o *o
 	if err != nil {
 		return nil, fmt.Errorf("finding this executable: %w", err)
 	}
-	o.cmd = exec.CommandContext(ctx, exe, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
-	o.cmd.Cancel = func() error { return o.cmd.Process.Signal(syscall.SIGTERM) }
-	o.cmd.WaitDelay = 10 * time.Second
-	o.cmd.Stderr = &o.stderr
-	out, err := o.cmd.StdoutPipe()
+	cmd := exec.CommandContext(ctx, exe, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Stderr = &o.stderr
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting a gateway: %w", err)
 	}
-	if err := o.cmd.Start(); err != nil {
-		o.cmd = nil
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a gateway: %w", err)
 	}
+	o.cmd = cmd
 	line, err := bufio.NewReader(out).ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if err != nil || !ok {
+		o.close() // then all that it says on stderr is there
 		return nil, fmt.Errorf("starting a gateway: it said %q and %q", strings.TrimSpace(line), o.stderr.String())
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, out) // it may print more, and must not wait for a reader
-		_ = o.cmd.Wait()                // how it ends is no part of what is verified
-		close(o.ended)
+		_ = cmd.Wait()                  // how it ends is no part of what is verified
+		close(started.ended)
 	}()
 	o.url = url
 	o.admin, err = gateway.NewAdmin(dir)
