@@ -43,6 +43,14 @@ func TestWorst(t *testing.T) {
 		require.Equal(t, worst{8, 12}, a.and(b))
 		require.Equal(t, a, a.and(worst{}))
 	})
+	t.Run("GAP-49 whichever candidate answers", func(t *testing.T) {
+		t.Parallel()
+		cheap, dear := routing.Candidate{Route: &standard, Allowance: 10}, routing.Candidate{Route: &past, Allowance: 10}
+		for _, candidates := range [][]routing.Candidate{{cheap, dear}, {dear, cheap}} {
+			x := &exchange{bound: 1_000, candidates: candidates}
+			require.Equal(t, worstOf(1_000, dear), x.worst())
+		}
+	})
 	t.Run("GAP-49 what no balance covers stays so", func(t *testing.T) {
 		t.Parallel()
 		endless := worstOf(math.MaxInt64, routing.Candidate{Route: &standard, Allowance: math.MaxInt64})
