@@ -191,10 +191,7 @@ func (x *exchange) account(charge ledger.Charge, reason string) {
 		}
 		rec.Input += u.Prompt()
 		rec.Output += llm.Tokens(u.Output)
-		m.Tokens(a.route.Name, "input", llm.Tokens(u.Input))
-		m.Tokens(a.route.Name, "cache_read", llm.Tokens(u.CacheRead))
-		m.Tokens(a.route.Name, "cache_write", llm.Tokens(u.CacheWrite))
-		m.Tokens(a.route.Name, "output", llm.Tokens(u.Output))
+		m.Tokens(a.route.Name, u)
 	}
 	m.Charged(x.attempt().route.Name, charge.Microcents)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Metrics are the gateway's collectors. They live as long as the engine and are registered anew at each
@@ -100,10 +101,15 @@ func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Du
 	}
 }
 
-// Tokens counts what an attempt on route reported, by class: "input", "cache_read", "cache_write", "output".
-func (m *Metrics) Tokens(route, class string, n int64) {
-	if n > 0 {
-		m.tokens.WithLabelValues(route, class).Add(float64(n))
+// Tokens counts what an attempt on route is proven to have used, by price class.
+func (m *Metrics) Tokens(route string, u *llm.Usage) {
+	for _, c := range [...]struct {
+		class  string
+		tokens *int64
+	}{{"input", u.Input}, {"cache_read", u.CacheRead}, {"cache_write", u.CacheWrite}, {"output", u.Output}} {
+		if n := llm.Tokens(c.tokens); n > 0 {
+			m.tokens.WithLabelValues(route, c.class).Add(float64(n))
+		}
 	}
 }
 

@@ -158,11 +158,8 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 		r.metrics.receipt(provider, result)
 		if result == receiptCharged {
 			proved++
-			route, u := routes[receipt.Attempt], &receipt.Usage
-			r.metrics.Tokens(route, "input", llm.Tokens(u.Input))
-			r.metrics.Tokens(route, "cache_read", llm.Tokens(u.CacheRead))
-			r.metrics.Tokens(route, "cache_write", llm.Tokens(u.CacheWrite))
-			r.metrics.Tokens(route, "output", llm.Tokens(u.Output))
+			route := routes[receipt.Attempt]
+			r.metrics.Tokens(route, &receipt.Usage)
 			r.metrics.Charged(route, added)
 		}
 	}
