@@ -7,17 +7,17 @@
 // once, in WAL mode with synchronous=FULL; then it answers them. So an answer means that the operation is on the disk,
 // and a busy gateway pays for one sync where it has many callers. Operations decide before they change anything: one that is
 // refused leaves its neighbours alone, and one that fails half way is taken out and runs alone, after the others have run again
-// without it. When a row cannot be written, nobody knows whose it is, and each of them runs alone. When a commit fails, everyone in it is told ErrUnavailable, also those that changed nothing, because what
-// they saw was taken back.
+// without it. When a row cannot be written, nobody knows whose it is, and each of them runs alone. When a commit fails,
+// everyone in it is told ErrUnavailable, also those that changed nothing, because what they saw was taken back.
 //
 // # Memory
 //
 // This process is the only one that admits requests and the writer its only one that writes, so the writer keeps, exactly as
 // committed: accounts and keys that were used lately, the running requests, and prices. What requests write is collected until
 // the commit, or until an operation reads from the database: accounts and keys are then written once, and holds, requests,
-// attempts and entries many with one statement, in the order in which they lie. A transaction that is rolled back takes all of that memory with
-// it, and so does another program that has written to the file (PRAGMA data_version, looked at inside every
-// transaction): a repair by hand is seen, and never overwritten.
+// attempts and entries many with one statement, in the order in which they lie. A transaction that is rolled back takes all
+// of that memory with it, and so does another program that has written to the file (PRAGMA data_version, looked at inside
+// every transaction): a repair by hand is seen, and never overwritten.
 //
 // What a request writes is small and in order (schema/2.sql): its hold one row in a table that has only what runs; its settlement
 // a row at the end of requests, attempts and entries each, and its account's row. What an account holds is the sum of its
