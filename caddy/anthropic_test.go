@@ -199,7 +199,7 @@ func TestAnthropic(t *testing.T) {
 		_, err := c.Messages.New(patient(t), p)
 		isAnthropicError(t, err, http.StatusNotFound, "not_found_error")
 		p.Model = "service/auto"
-		wrong := newAnthropic(g.URL, option.WithAPIKey(key[:len(key)-1]+"x"))
+		wrong := newAnthropic(g.URL, option.WithAPIKey(mistyped(key)))
 		_, err = wrong.Messages.New(patient(t), p)
 		isAnthropicError(t, err, http.StatusUnauthorized, "authentication_error")
 	})

@@ -145,6 +145,15 @@ func (g *gateway) listening(ctx context.Context) error {
 	}
 }
 
+// mistyped is a key that nobody has: this one with its last character changed.
+func mistyped(key string) string {
+	last := "A"
+	if strings.HasSuffix(key, last) {
+		last = "B"
+	}
+	return key[:len(key)-1] + last
+}
+
 func (g *gateway) hasEnded() bool {
 	select {
 	case <-g.ended:

@@ -184,7 +184,7 @@ func TestOpenAIChat(t *testing.T) {
 			status int
 			code   string
 		}{
-			"key":   {newOpenAI(g.URL, g.Key[:len(g.Key)-1]+"x"), "service/auto", http.StatusUnauthorized, "authentication_error"},
+			"key":   {newOpenAI(g.URL, mistyped(g.Key)), "service/auto", http.StatusUnauthorized, "authentication_error"},
 			"model": {c, "service/turbo", http.StatusNotFound, "model_not_found"},
 		} {
 			t.Run(name, func(t *testing.T) {
