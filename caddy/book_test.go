@@ -102,7 +102,7 @@ func readBook(t testing.TB, dir string) book {
 	rows(t, conn, `SELECT name, credits, accrued,
 		(SELECT coalesce(sum(microcents), 0) FROM entries AS e WHERE e.account = a.n AND request IS NULL),
 		(SELECT coalesce(-sum(microcents), 0) FROM entries AS e WHERE e.account = a.n AND request IS NOT NULL)
-		FROM accounts AS a`, func(row *sqlite.Stmt) {
+		FROM accounts AS a JOIN balances AS b ON b.n = a.n`, func(row *sqlite.Stmt) {
 		b.accounts[row.ColumnText(0)] = purse{row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnInt64(3), row.ColumnInt64(4)}
 	})
 	return b

@@ -78,14 +78,18 @@ func (a *account) view() ledger.Account {
 	return v
 }
 
-const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.credits,
-	(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.account = a.n), a.accrued, a.head, a.last, a.entries, a.requests,
-	a.period, a.period_end, a.spent, a.tokens, a.waived, a.spent_before, a.tokens_before, a.waived_before,
-	a.line, a.line_spent`
+// accountColumns are of accounts AS a and balances AS b.
+const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.period, a.period_end,
+	a.spent_before, a.tokens_before, a.waived_before, b.credits, b.accrued, b.head, b.last, b.entries, b.requests,
+	b.spent, b.tokens, b.waived, b.line, b.line_spent`
+
+// accountHeld is what accounts AS a hold. It reads all running requests, so it is for one account.
+const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.account = a.n)`
 
 // accountWidth is how many columns accountColumns names.
-const accountWidth = 23
+const accountWidth = 22
 
+// scanRow reads an account without what it holds, which its rows do not say.
 func scanRow(row *sqlite.Stmt) *account {
 	a := &account{
 		n:        row.ColumnInt64(0),
@@ -94,25 +98,27 @@ func scanRow(row *sqlite.Stmt) *account {
 		plan:     row.ColumnText(3),
 		state:    ledger.State(row.ColumnText(4)),
 		created:  columnTime(row, 5),
-		Balance:  ledger.Balance{Credits: row.ColumnInt64(6), Held: row.ColumnInt64(7), Accrued: row.ColumnInt64(8)},
-		head:     columnHash(row, 9),
-		last:     row.ColumnInt64(10),
-		entries:  row.ColumnInt64(11),
-		requests: row.ColumnInt64(12),
-		ever:     counters{row.ColumnInt64(15), row.ColumnInt64(16), row.ColumnInt64(17)},
-		before:   counters{row.ColumnInt64(18), row.ColumnInt64(19), row.ColumnInt64(20)},
+		before:   counters{row.ColumnInt64(8), row.ColumnInt64(9), row.ColumnInt64(10)},
+		Balance:  ledger.Balance{Credits: row.ColumnInt64(11), Accrued: row.ColumnInt64(12)},
+		head:     columnHash(row, 13),
+		last:     row.ColumnInt64(14),
+		entries:  row.ColumnInt64(15),
+		requests: row.ColumnInt64(16),
+		ever:     counters{row.ColumnInt64(17), row.ColumnInt64(18), row.ColumnInt64(19)},
+		payer:    row.ColumnInt64(20),
+		owed:     row.ColumnInt64(21),
 	}
-	a.payer, a.owed = row.ColumnInt64(21), row.ColumnInt64(22)
-	if !row.ColumnIsNull(13) {
-		a.period = &period{number: row.ColumnInt64(13), end: columnTime(row, 14)}
+	if !row.ColumnIsNull(6) {
+		a.period = &period{number: row.ColumnInt64(6), end: columnTime(row, 7)}
 	}
 	return a
 }
 
-// readAccount reads one account.
-func readAccount(conn *sqlite.Conn, id string) (a *account, err error) {
-	err = run(conn, `SELECT `+accountColumns+` FROM accounts AS a WHERE a.id = ?`, func(row *sqlite.Stmt) error {
+// read reads one account, with what it holds.
+func (m *memory) read(conn *sqlite.Conn, id string) (a *account, err error) {
+	err = run(conn, `SELECT `+accountColumns+` FROM accounts AS a JOIN balances AS b ON b.n = a.n WHERE a.id = ?`, func(row *sqlite.Stmt) error {
 		a = scanRow(row)
+		a.Held = m.held[a.n]
 		return nil
 	}, id)
 	if err == nil && a == nil {
@@ -149,8 +155,8 @@ func (a *account) line(conn *sqlite.Conn, root int64) (*line, error) {
 		return l, nil
 	}
 	var l *line
-	err := run(conn, `SELECT r.n, r.spend_cap, r.spent + iif(a.line = r.n, a.line_spent, 0), r.spent_before
-		FROM keys AS r JOIN accounts AS a ON a.n = r.account WHERE r.n = ?`, func(row *sqlite.Stmt) error {
+	err := run(conn, `SELECT r.n, r.spend_cap, r.spent + iif(b.line = r.n, b.line_spent, 0), r.spent_before
+		FROM keys AS r JOIN balances AS b ON b.n = r.account WHERE r.n = ?`, func(row *sqlite.Stmt) error {
 		l = scanLine(row, 0)
 		return nil
 	}, root)
@@ -164,28 +170,26 @@ func (a *account) line(conn *sqlite.Conn, root int64) (*line, error) {
 	return l, nil
 }
 
-const updateAccount = `UPDATE accounts SET credits = ?, accrued = ?, head = ?, last = ?, entries = ?, requests = ?,
-	spent = ?, tokens = ?, waived = ?, line = ?, line_spent = ? WHERE n = ?`
+const saveBalance = `INSERT OR REPLACE INTO balances
+	(n, credits, accrued, head, last, entries, requests, spent, tokens, waived, line, line_spent)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// save writes what requests and credits change of the row. The rest, which is indexed, is written where it changes.
-func (a *account) save(stmt *sqlite.Stmt) error {
-	stmt.BindInt64(1, a.Credits)
-	stmt.BindInt64(2, a.Accrued)
-	stmt.BindBytes(3, a.head[:])
-	bindNumber(stmt, 4, a.last)
-	stmt.BindInt64(5, a.entries)
-	stmt.BindInt64(6, a.requests)
-	stmt.BindInt64(7, a.ever.spent)
-	stmt.BindInt64(8, a.ever.tokens)
-	stmt.BindInt64(9, a.ever.waived)
-	bindNumber(stmt, 10, a.payer)
-	stmt.BindInt64(11, a.owed)
-	stmt.BindInt64(12, a.n)
-	if err := done(stmt); err != nil {
-		return fmt.Errorf("writing account %q: %w", a.id, err)
-	}
+// bindBalance is what requests and credits change of an account. The rest, which is indexed, is written where it changes.
+func bindBalance(row *rows, changed **account) {
+	a := *changed
+	row.number(a.n)
+	row.number(a.Credits)
+	row.number(a.Accrued)
+	row.bytes(a.head[:])
+	row.optionalNumber(a.last)
+	row.number(a.entries)
+	row.number(a.requests)
+	row.number(a.ever.spent)
+	row.number(a.ever.tokens)
+	row.number(a.ever.waived)
+	row.optionalNumber(a.payer)
+	row.number(a.owed)
 	a.dirty = false
-	return nil
 }
 
 const updateLine = `UPDATE keys SET spent = ? WHERE n = ?`

@@ -17,10 +17,6 @@ const (
 	maxName = 256
 )
 
-const selectAccount = `SELECT ` + accountColumns + ` FROM accounts AS a `
-
-func scanAccount(row *sqlite.Stmt) ledger.Account { return scanRow(row).view() }
-
 // CreateAccount implements ledger.Store.
 func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Account, error) {
 	var v ledger.Account
@@ -35,9 +31,12 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 		if err != nil {
 			return err
 		}
-		err = t.exec(`INSERT INTO accounts (id, name, plan, state, created, head) VALUES (?, ?, ?, ?, ?, ?)`,
-			id, name, plan, string(ledger.Active), t.now(), ledger.Digest{})
+		err = t.exec(`INSERT INTO accounts (id, name, plan, state, created) VALUES (?, ?, ?, ?, ?)`,
+			id, name, plan, string(ledger.Active), t.now())
 		if err != nil {
+			return err
+		}
+		if err := t.exec(`INSERT INTO balances (n, head) VALUES (last_insert_rowid(), ?)`, ledger.Digest{}); err != nil {
 			return err
 		}
 		a, err := t.account(id)

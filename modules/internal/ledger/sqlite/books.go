@@ -33,8 +33,9 @@ func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 	if strings.HasPrefix(idOrName, accountPrefix) {
 		where = `WHERE a.id = ?`
 	}
-	err = run(conn, selectAccount+where, func(row *sqlite.Stmt) error {
+	err = run(conn, `SELECT `+accountColumns+`, `+accountHeld+` FROM accounts AS a JOIN balances AS b ON b.n = a.n `+where, func(row *sqlite.Stmt) error {
 		a = scanRow(row)
+		a.Held = row.ColumnInt64(accountWidth)
 		return nil
 	}, idOrName)
 	if err == nil && a == nil {
@@ -43,10 +44,24 @@ func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 	return a, err
 }
 
+const allAccounts = `SELECT ` + accountColumns + ` FROM accounts AS a JOIN balances AS b ON b.n = a.n ORDER BY a.n`
+
 // Accounts implements ledger.Books; they are in the order of their creation.
 func (b *books) Accounts(ctx context.Context, each func(ledger.Account) error) error {
 	err := b.list(ctx, "accounts", func(conn *sqlite.Conn) error {
-		return run(conn, selectAccount+`ORDER BY a.n`, func(row *sqlite.Stmt) error { return give(each, scanAccount(row)) })
+		held := make(map[int64]int64) // by those that hold something
+		err := run(conn, `SELECT account, sum(hold) FROM holds GROUP BY account`, func(row *sqlite.Stmt) error {
+			held[row.ColumnInt64(0)] = row.ColumnInt64(1)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return run(conn, allAccounts, func(row *sqlite.Stmt) error {
+			a := scanRow(row)
+			a.Held = held[a.n]
+			return give(each, a.view())
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("listing accounts: %w", err)

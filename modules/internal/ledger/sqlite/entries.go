@@ -38,7 +38,7 @@ func scanEntry(row *sqlite.Stmt) ledger.Entry {
 // account that has many of them is found faster by reading the journal.
 const (
 	chainOfAccount = `WITH RECURSIVE chain(n, before) AS (
-			SELECT e.n, e.before FROM accounts AS a JOIN entries AS e ON e.n = a.last WHERE a.n = ?1
+			SELECT e.n, e.before FROM balances AS b JOIN entries AS e ON e.n = b.last WHERE b.n = ?1
 			UNION ALL SELECT e.n, e.before FROM chain AS c CROSS JOIN entries AS e ON e.n = c.before WHERE c.before < c.n
 		) SELECT ` + entryColumns + ` FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n CROSS JOIN accounts AS a ON a.n = ?1
 		WHERE e.created >= ?2 AND e.created < ?3 ORDER BY c.n`
@@ -77,7 +77,7 @@ func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 
 // wayTo chooses how the entries of an account are found.
 func wayTo(conn *sqlite.Conn, account int64) (query string, err error) {
-	err = run(conn, `SELECT entries > (SELECT max(n) FROM entries) / ? FROM accounts WHERE n = ?`, func(row *sqlite.Stmt) error {
+	err = run(conn, `SELECT entries > (SELECT max(n) FROM entries) / ? FROM balances WHERE n = ?`, func(row *sqlite.Stmt) error {
 		if query = chainOfAccount; row.ColumnBool(0) {
 			query = scanForAccount
 		}

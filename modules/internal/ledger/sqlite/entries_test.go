@@ -40,13 +40,13 @@ func TestBothWaysLeadToTheSameEntries(t *testing.T) {
 	query, err := wayTo(conn, 1)
 	require.NoError(t, err)
 	require.Equal(t, chainOfAccount, query, "one of twenty")
-	require.NoError(t, run(conn, `UPDATE accounts SET entries = 100 WHERE n = 1`, nil))
+	require.NoError(t, run(conn, `UPDATE balances SET entries = 100 WHERE n = 1`, nil))
 	query, err = wayTo(conn, 1)
 	require.NoError(t, err)
 	require.Equal(t, scanForAccount, query, "one of five")
 
 	require.NoError(t, run(conn, `DROP TRIGGER entries_stay`, nil))
-	require.NoError(t, run(conn, `UPDATE entries SET before = n + 40 WHERE n = (SELECT last FROM accounts WHERE n = 2)`, nil))
+	require.NoError(t, run(conn, `UPDATE entries SET before = n + 40 WHERE n = (SELECT last FROM balances WHERE n = 2)`, nil))
 	require.Len(t, entriesBy(t, conn, chainOfAccount, 2, since, until), 1, "links that lead on for ever are not followed")
 }
 
@@ -63,12 +63,12 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 		selectDetails + ` ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		selectDetails + `WHERE r.account = ? ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		selectDetails + `WHERE r.id = ? ORDER BY r.id, t.seq`:      "SEARCH r USING PRIMARY KEY (id=?); SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
-		accountsWithSums:               "SCAN a; SEARCH e USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; CORRELATED SCALAR SUBQUERY 1; SEARCH h USING PRIMARY KEY (account=?)",
-		keysWithSums:                   "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		selectPrunable:                 "SEARCH r USING PRIMARY KEY (id>?)",
-		selectAct + `ORDER BY u.n`:     "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		selectAccount + `ORDER BY a.n`: "SCAN a; CORRELATED SCALAR SUBQUERY 1; SEARCH h USING PRIMARY KEY (account=?)",
-		selectKey + `ORDER BY k.n`:     "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?); SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
+		accountsWithSums:           "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH e USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		keysWithSums:               "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		selectPrunable:             "SEARCH r USING PRIMARY KEY (id>?)",
+		selectAct + `ORDER BY u.n`: "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		allAccounts:                "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
+		selectKey + `ORDER BY k.n`: "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?); SEARCH b USING INTEGER PRIMARY KEY (rowid=?); SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
 	} {
 		var plan []string
 		require.NoError(t, run(conn, `EXPLAIN QUERY PLAN `+query, func(row *sqlite.Stmt) error {

@@ -340,7 +340,7 @@ func TestAnotherProgramWrites(t *testing.T) {
 	p := newTill(t, nil)
 	require.NoError(t, p.hold("r1"))
 	require.NoError(t, p.hold("r2"))
-	script(t, p.opts.Path, `UPDATE accounts SET credits = 3; UPDATE accounts SET spent = 1000`)
+	script(t, p.opts.Path, `UPDATE balances SET credits = 3, spent = 1000`)
 	c, err := p.settle("r1", 7)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Balance{Credits: 3, Held: 1_000_000, Accrued: 7}, c.Balance)

@@ -134,8 +134,8 @@ func (t *tx) next(n *ledger.Next) error {
 	if more > 0 {
 		a.Held += more
 		r.hold += more
-		t.holds.microcents += more
-		if err := t.exec(`UPDATE holds SET hold = ? WHERE account = ? AND n = ?`, r.hold, r.accountN, r.attempts[0].n); err != nil {
+		t.raise(r.accountN, more)
+		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.hold, r.attempts[0].n); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 	}
 	overdue := false
 	err := s.read(ctx, "check", func(conn *sqlite.Conn) error {
-		a, _, l, err := findPayer(conn, account, key)
+		a, _, l, err := findPayer(conn, accountHeld, account, key)
 		if err != nil {
 			return err
 		}
@@ -179,13 +179,15 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 }
 
 // findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the only
-// one to be looked for by its text.
-func findPayer(conn *sqlite.Conn, accountID, keyID string) (a *account, k keyRef, l *line, err error) {
-	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(a.line = r.n, a.line_spent, 0), r.spent_before, k.n
-		FROM keys AS k CROSS JOIN accounts AS a ON a.n = k.account CROSS JOIN keys AS r ON r.n = k.root WHERE k.id = ? AND +a.id = ?`,
+// one to be looked for by its text. held is the SQL for what the account holds.
+func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k keyRef, l *line, err error) {
+	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(b.line = r.n, b.line_spent, 0), r.spent_before, k.n, `+held+`
+		FROM keys AS k CROSS JOIN accounts AS a ON a.n = k.account CROSS JOIN balances AS b ON b.n = k.account
+		CROSS JOIN keys AS r ON r.n = k.root WHERE k.id = ? AND +a.id = ?`,
 		func(row *sqlite.Stmt) error {
 			a, l = scanRow(row), scanLine(row, accountWidth)
 			k = keyRef{n: row.ColumnInt64(accountWidth + 4), account: a.n, root: l.root}
+			a.Held = row.ColumnInt64(accountWidth + 5)
 			return nil
 		}, keyID, accountID)
 	if err == nil && a == nil {

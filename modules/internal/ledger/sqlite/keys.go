@@ -12,10 +12,10 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// selectKey reads keys AS k with their account AS a and the first key of their line AS r.
+// selectKey reads keys AS k with their account, which is a and b, and the first key of their line AS r.
 const selectKey = `SELECT k.id, a.id, a.name, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap,
-	r.spent + iif(a.line = r.n, a.line_spent, 0) - r.spent_before
-	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root `
+	r.spent + iif(b.line = r.n, b.line_spent, 0) - r.spent_before
+	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN balances AS b ON b.n = k.account JOIN keys AS r ON r.n = k.root `
 
 func scanKey(row *sqlite.Stmt) ledger.Key {
 	return ledger.Key{

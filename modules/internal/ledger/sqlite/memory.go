@@ -27,6 +27,7 @@ type memory struct {
 	keys     cache[string, keyRef]
 	prices   map[priceID]config.Price
 	live     map[string]*running // the running requests, by id
+	held     map[int64]int64     // what an account holds, by its number; none that holds nothing
 
 	holds     holdSums
 	saved     holdSums // holds, as meta has it
@@ -59,6 +60,7 @@ func (m *memory) forget() {
 		keys:     newCache[string, keyRef](maxKeys),
 		prices:   make(map[priceID]config.Price),
 		live:     make(map[string]*running),
+		held:     make(map[int64]int64),
 	}
 }
 

@@ -245,7 +245,7 @@ func (t *tx) compare() error {
 	}
 	for _, generation := range []map[string]*account{t.accounts.young, t.accounts.old} {
 		for id, a := range generation {
-			row, err := readAccount(t.conn, id)
+			row, err := findRow(t.conn, id) // with what it holds by its rows
 			if err != nil {
 				return err
 			}
@@ -266,6 +266,7 @@ func (t *tx) compare() error {
 		return err
 	}
 	differ("running requests", t.live, m.live)
+	differ("what accounts hold", t.held, m.held)
 	differ("sums of holds", t.holds, m.holds)
 	differ("last entry", t.lastEntry, m.lastEntry)
 	err := run(t.conn, `SELECT id FROM requests`, func(row *sqlite.Stmt) error {

@@ -170,7 +170,7 @@ func (s *Store) endPeriodsOf(ctx context.Context, plan string) (ended int64, err
 		for _, id := range ids {
 			a, ok := t.accounts.get(id)
 			if !ok {
-				if a, err = readAccount(t.conn, id); err != nil { // and not kept: nobody uses it
+				if a, err = t.read(t.conn, id); err != nil { // and not kept: nobody uses it
 					return err
 				}
 			}

@@ -137,9 +137,13 @@ func (f *filler) charge(i int64) error {
 func (f *filler) end() error {
 	for i := range f.accounts {
 		a := &f.accounts[i]
-		err := run(f.conn, `INSERT INTO accounts (n, id, name, plan, state, created, credits, accrued, head, last, entries, requests, spent, tokens)
-			VALUES (?, ?, ?, '', 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nil,
-			a.n, a.id, fmt.Sprintf("account %d", a.n), a.created, a.Credits, a.Accrued, a.head, a.last, a.entries, a.requests, a.ever.spent, a.ever.tokens)
+		err := run(f.conn, `INSERT INTO accounts (n, id, name, plan, state, created) VALUES (?, ?, ?, '', 'active', ?)`, nil,
+			a.n, a.id, fmt.Sprintf("account %d", a.n), a.created)
+		if err != nil {
+			return err
+		}
+		err = run(f.conn, `INSERT INTO balances (n, credits, accrued, head, last, entries, requests, spent, tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, nil,
+			a.n, a.Credits, a.Accrued, a.head, a.last, a.entries, a.requests, a.ever.spent, a.ever.tokens)
 		if err != nil {
 			return err
 		}

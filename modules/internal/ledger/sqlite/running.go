@@ -39,6 +39,14 @@ type attempt struct {
 // was lost.
 type holdSums struct{ rows, microcents int64 }
 
+// raise counts what an account holds more, or less.
+func (m *memory) raise(account, microcents int64) {
+	m.holds.microcents += microcents
+	if m.held[account] += microcents; m.held[account] == 0 {
+		delete(m.held, account)
+	}
+}
+
 const updateHolds = `UPDATE meta SET holds = ?, held = ?`
 
 func (t *tx) flushHolds() error {
@@ -77,7 +85,7 @@ func (t *tx) begin(r *running, a attempt, hold int64) {
 	t.wrote, t.op.made = true, true
 	t.lastHold++
 	t.holds.rows++
-	t.holds.microcents += hold
+	t.raise(r.accountN, hold)
 	a.n = t.lastHold
 	r.attempts = append(r.attempts, a)
 	t.begins = append(t.begins, begun{r, len(r.attempts), hold})
@@ -101,21 +109,20 @@ func bindHold(row *rows, b *begun) {
 	row.number(a.created.UnixNano())
 }
 
-const deleteHold = `DELETE FROM holds WHERE account = ? AND n = ?`
+const deleteHold = `DELETE FROM holds WHERE n = ?`
 
 // end removes a request from those that run.
 func (t *tx) end(r *running) {
 	t.wrote = true
 	delete(t.live, r.id)
 	t.holds.rows -= int64(len(r.attempts))
-	t.holds.microcents -= r.hold
+	t.raise(r.accountN, -r.hold)
 }
 
 // deleteHolds removes its rows of holds.
 func (r *running) deleteHolds(s *sqlite.Stmt) error {
 	for i := range r.attempts {
-		s.BindInt64(1, r.accountN)
-		s.BindInt64(2, r.attempts[i].n)
+		s.BindInt64(1, r.attempts[i].n)
 		if err := done(s); err != nil {
 			return err
 		}
@@ -144,6 +151,7 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 				m.live[id] = r
 			}
 			r.hold += row.ColumnInt64(9)
+			m.raise(r.accountN, row.ColumnInt64(9))
 			m.lastHold = row.ColumnInt64(0)
 			a := attempt{
 				Attempt: ledger.Attempt{

@@ -16,11 +16,13 @@ var (
 	schema2 string
 	//go:embed schema/3.sql
 	schema3 string
+	//go:embed schema/4.sql
+	schema4 string
 )
 
 // migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
 // never edited; each of the later ones is written for a database that the one before it left.
-var migrations = []string{schema1, schema2, schema3}
+var migrations = []string{schema1, schema2, schema3, schema4}
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")

@@ -174,3 +174,49 @@ func TestMigrationOfCheckpoints(t *testing.T) {
 	kept[0].Hash[0]++
 	require.Equal(t, "checkpoint/1", verify(kept...).Entry)
 }
+
+// testdata/schema3.db.gz is what the fareway of commit b619b61 wrote when everything had happened (see scene.everything).
+func TestMigrationOfBalances(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	now := newScene(t, "")
+	now.everything()
+	terms := now.store.opts.Terms
+	s := openStore(t, func(o *Options) {
+		o.Path, o.Terms, o.Now = oldLedger(t, "schema3.db.gz"), terms, now.store.opts.Now
+	})
+	report, err := s.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	want, err := now.store.Verify(ctx)
+	require.NoError(t, err)
+	require.Equal(t, want, report)
+
+	listed := func(s *Store) (all []ledger.Account) {
+		require.NoError(t, s.Accounts(ctx, func(a ledger.Account) error {
+			a.ID = ""
+			all = append(all, a)
+			return nil
+		}))
+		return all
+	}
+	require.Equal(t, listed(now.store), listed(s))
+	spent := func(s *Store) (all []int64) {
+		require.NoError(t, s.Keys(ctx, "", func(k ledger.Key) error {
+			all = append(all, k.Spent)
+			return nil
+		}))
+		return all
+	}
+	require.Equal(t, spent(now.store), spent(s))
+
+	n, err := s.Recover(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n, "what ran is released")
+	report, err = s.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	for _, a := range listed(s) {
+		require.Zero(t, a.Balance.Held)
+	}
+}

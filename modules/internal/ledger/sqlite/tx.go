@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -14,11 +16,11 @@ import (
 
 // statements are those of every request, prepared once for the writer's connection.
 type statements struct {
-	begin, commit, version    *sqlite.Stmt
-	deleteHold, updateHolds   *sqlite.Stmt
-	updateAccount, updateLine *sqlite.Stmt
+	begin, commit, version  *sqlite.Stmt
+	deleteHold, updateHolds *sqlite.Stmt
+	updateLine              *sqlite.Stmt
 
-	insertHold, insertRequest, insertAttempt, insertEntry *inserter
+	insertHold, insertRequest, insertAttempt, insertEntry, saveBalance *inserter
 }
 
 func prepare(conn *sqlite.Conn) (*statements, error) {
@@ -31,7 +33,6 @@ func prepare(conn *sqlite.Conn) (*statements, error) {
 		{&s.commit, `COMMIT`},
 		{&s.version, `PRAGMA data_version`},
 		{&s.deleteHold, deleteHold},
-		{&s.updateAccount, updateAccount},
 		{&s.updateLine, updateLine},
 		{&s.updateHolds, updateHolds},
 	} {
@@ -48,6 +49,7 @@ func prepare(conn *sqlite.Conn) (*statements, error) {
 		{&s.insertRequest, insertRequest},
 		{&s.insertAttempt, insertAttempt},
 		{&s.insertEntry, insertEntry},
+		{&s.saveBalance, saveBalance},
 	} {
 		var err error
 		if *p.in, err = newInserter(conn, p.query); err != nil {
@@ -106,7 +108,7 @@ func (t *tx) account(id string) (*account, error) {
 	a, ok := t.accounts.get(id)
 	if !ok {
 		var err error
-		if a, err = readAccount(t.conn, id); err != nil {
+		if a, err = t.read(t.conn, id); err != nil {
 			return nil, err
 		}
 		t.accounts.put(id, a)
@@ -119,9 +121,10 @@ func (t *tx) payer(id, key string) (*account, error) {
 	if a, ok := t.accounts.get(id); ok {
 		return a, t.endPeriods(a)
 	}
-	a, k, l, err := findPayer(t.conn, id, key)
+	a, k, l, err := findPayer(t.conn, `0`, id, key)
 	switch {
 	case err == nil:
+		a.Held = t.held[a.n]
 		a.keep(l)
 		t.accounts.put(id, a)
 		t.keys.put(key, k)
@@ -180,10 +183,9 @@ func (t *tx) write() error {
 		return err
 	}
 	t.posts = t.posts[:0]
-	for _, a := range t.changedAccounts {
-		if err := a.save(t.stmts.updateAccount); err != nil {
-			return err
-		}
+	slices.SortFunc(t.changedAccounts, func(a, b *account) int { return cmp.Compare(a.n, b.n) })
+	if err := insert(t.stmts.saveBalance, t.changedAccounts, bindBalance); err != nil {
+		return err
 	}
 	t.changedAccounts = t.changedAccounts[:0]
 	for _, l := range t.changedLines {

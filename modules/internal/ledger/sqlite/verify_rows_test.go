@@ -85,7 +85,7 @@ func TestVerifySeesExchangedRows(t *testing.T) {
 		"who pays":                        exchange("requests", "account", "id = 'r17-second'", "id = 'r04-plain'"),
 		"acts":                            exchange("audit", "n", "n = 3", "n = 4"),
 		"checkpoints":                     exchange("checkpoints", "n", "n = 1", "n = 2"),
-		"the accounts' money":             exchange("accounts", "credits", "n = 1", "n = 2"),
+		"the accounts' money":             exchange("balances", "credits", "n = 1", "n = 2"),
 		"keys":                            exchange("keys", "id", "n = 1", "n = 3"),
 	} {
 		require.NotEmpty(t, v.problem(change), "%s are exchanged", name)
@@ -103,7 +103,7 @@ func TestVerifyComparesTheSchema(t *testing.T) {
 		`DROP TRIGGER entries_keep`: "trigger entries_keep is missing, or not as this fareway makes it",
 		`DROP INDEX later; CREATE INDEX later ON entries (request) WHERE kind = 'refund'`: "index later is missing, or not as this fareway makes it",
 		`CREATE TRIGGER thief AFTER INSERT ON entries BEGIN DELETE FROM holds; END`:       "trigger thief is not of this fareway",
-		`CREATE VIEW balances AS SELECT credits FROM accounts`:                            "view balances is not of this fareway",
+		`CREATE VIEW worth AS SELECT credits FROM balances`:                               "view worth is not of this fareway",
 		`ANALYZE`: "",
 	} {
 		require.NoError(t, run(conn, `SAVEPOINT change`, nil))

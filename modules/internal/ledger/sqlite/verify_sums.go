@@ -138,14 +138,22 @@ func (v *verification) sum() error {
 
 const accountsWithSums = `SELECT ` + accountColumns + `, coalesce(e.entries, 0), coalesce(e.spent, 0), coalesce(e.refunded, 0),
 	coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
-	a.period IS NULL, a.period_end IS NULL, a.last IS NULL, (a.line IS NULL) = (a.line_spent = 0)
-	FROM accounts AS a LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT JOIN temp.verify_requests AS w ON w.account = a.n
+	a.period IS NULL, a.period_end IS NULL, b.last IS NULL, (b.line IS NULL) = (b.line_spent = 0)
+	FROM accounts AS a LEFT JOIN balances AS b ON b.n = a.n LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT JOIN temp.verify_requests AS w ON w.account = a.n
 	ORDER BY a.n`
 
 // verifyAccounts compares each account's row with its last entry, and its counters with what its entries and requests
 // come to.
 func (v *verification) verifyAccounts() error {
-	return run(v.conn, accountsWithSums, v.account)
+	if err := run(v.conn, accountsWithSums, v.account); err != nil {
+		return err
+	}
+	return run(v.conn, `SELECT count(*) FROM balances`, func(row *sqlite.Stmt) error {
+		if n := row.ColumnInt64(0); n != v.report.Accounts {
+			return disagree("balances", "there are %d of them, and %d accounts", n, v.report.Accounts)
+		}
+		return nil
+	})
 }
 
 func (v *verification) account(row *sqlite.Stmt) error {
@@ -156,6 +164,8 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	entries, spent, refunded := column(0), column(1), column(2)
 	requests, tokens, charge, waived, givenBack := column(3), column(4), column(5), column(6), column(7)
 	switch {
+	case row.ColumnIsNull(accountWidth - 1):
+		return disagree(a.id, "the account has no balance")
 	case a.entries != entries:
 		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
 	case a.requests != requests:
@@ -228,9 +238,9 @@ func verifyPeriod(a *account, noNumber, noEnd bool) error {
 
 func outside(n, limit int64) bool { return n < 0 || n > limit }
 
-const keysWithSums = `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(a.line = k.n, a.line_spent, 0), k.spent_before,
+const keysWithSums = `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(b.line = k.n, b.line_spent, 0), k.spent_before,
 	a.n IS NULL, a.period IS NULL, r.root IS k.root AND r.account IS k.account, coalesce(s.charge, 0)
-	FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN keys AS r ON r.n = k.root
+	FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN balances AS b ON b.n = k.account LEFT JOIN keys AS r ON r.n = k.root
 	LEFT JOIN temp.verify_lines AS s ON s.root = k.n ORDER BY k.n`
 
 // verifyKeys compares what lines of keys spent with the requests of all their keys. Only the first key of a line

@@ -51,9 +51,9 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 5`, main + `/4: it charges `},
 		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 3`, main + `/3: it is not what`},
 		{`UPDATE requests SET charge = charge + 1 WHERE id = 'r05-rotated'`, `r05-rotated: the request was charged `},
-		{`UPDATE accounts SET credits = credits + 1 WHERE n = 1`, main + `: the account has `},
+		{`UPDATE balances SET credits = credits + 1 WHERE n = 1`, main + `: the account has `},
 		{`UPDATE holds SET hold = hold + 1 WHERE n = 25`, `holds: there are 3 attempts of running requests that hold `},
-		{`UPDATE accounts SET tokens = 0 WHERE n = 1`, main + `: the account counts 0 tokens, its requests make `},
+		{`UPDATE balances SET tokens = 0 WHERE n = 1`, main + `: the account counts 0 tokens, its requests make `},
 		{`UPDATE keys SET spent = spent + 1 WHERE n = 1`, v.texts(`SELECT id FROM keys WHERE n = 1`)[0] + `: the key and those that replaced it count `},
 		{`UPDATE accounts SET state = 'suspended' WHERE n = 1`, main + `: its state is "suspended", the audit trail says "active"`},
 		{`DELETE FROM requests WHERE id = 'r04-plain'; DELETE FROM attempts WHERE request = 'r04-plain'`,
@@ -92,7 +92,7 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	v := newVandal(t)
 	a := account{n: 2}
 	e := ledger.Entry{Kind: ledger.TopUp, Book: ledger.Payments, Microcents: ledger.MicrocentsPerCredit, Format: 2}
-	require.NoError(t, run(v.conn, `SELECT id, credits, accrued, entries, head, last FROM accounts WHERE n = ?`, func(row *sqlite.Stmt) error {
+	require.NoError(t, run(v.conn, `SELECT (SELECT id FROM accounts WHERE n = b.n), credits, accrued, entries, head, last FROM balances AS b WHERE n = ?`, func(row *sqlite.Stmt) error {
 		a.id, a.Credits, a.Accrued = row.ColumnText(0), row.ColumnInt64(1), row.ColumnInt64(2)
 		a.entries, a.head, a.last = row.ColumnInt64(3), columnHash(row, 4), row.ColumnInt64(5)
 		return nil
@@ -109,7 +109,7 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return run(v.conn, `UPDATE accounts SET credits = ?, entries = ?, head = ?, last = ? WHERE n = ?`, nil, e.Credits, e.Seq, e.Hash(), e.N, a.n)
+		return run(v.conn, `UPDATE balances SET credits = ?, entries = ?, head = ?, last = ? WHERE n = ?`, nil, e.Credits, e.Seq, e.Hash(), e.N, a.n)
 	})
 	require.Equal(t, fmt.Sprintf("%s/%d: the audit trail does not say who made it", a.id, e.Seq), p)
 
@@ -130,7 +130,10 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 		})
 		require.Equal(t, "key_forged: the audit trail does not say that it was made", p)
 		p = v.problem(func() error {
-			return run(v.conn, `INSERT INTO accounts (n, id, name, plan, state, created, head) VALUES (?, 'acct_forged', 'forged', '', 'active', 0, zeroblob(32))`, nil, n)
+			if err := run(v.conn, `INSERT INTO balances (n, head) VALUES (?, zeroblob(32))`, nil, n); err != nil {
+				return err
+			}
+			return run(v.conn, `INSERT INTO accounts (n, id, name, plan, state, created) VALUES (?, 'acct_forged', 'forged', '', 'active', 0)`, nil, n)
 		})
 		require.Equal(t, "acct_forged: the audit trail does not say that it was made", p)
 	}
