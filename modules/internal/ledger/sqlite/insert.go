@@ -39,7 +39,7 @@ func insert[T any](in *inserter, all []T, bind func(*rows, *T)) error {
 			bind(r, &all[i])
 		}
 		if err := done(r.stmt); err != nil {
-			clear(r.usuals)
+			clear(r.bound)
 			return fmt.Errorf("inserting %d rows: %w", n, err)
 		}
 		all = all[n:]
@@ -47,17 +47,33 @@ func insert[T any](in *inserter, all []T, bind func(*rows, *T)) error {
 	return nil
 }
 
-// rows are the parameters of a statement, one or more rows of them.
+// rows are the parameters of a statement, one or more rows of them. Most are as they were in the rows before, and SQLite, which
+// keeps what is bound, has them already.
 type rows struct {
-	stmt *sqlite.Stmt
-	last int // that was bound
-	// usuals are the texts that are bound, by parameter, where usual bound them.
-	usuals []string
+	stmt  *sqlite.Stmt
+	last  int     // that was bound
+	bound []value // by parameter
 }
+
+// value is what a parameter has: a number, a text that usual bound, or NULL. The zero value is any other, or none.
+type value struct {
+	kind   valueKind
+	number int64
+	text   string
+}
+
+type valueKind uint8
+
+const (
+	isOther valueKind = iota
+	isNumber
+	isText
+	isNull
+)
 
 func newRows(conn *sqlite.Conn, query string) (r rows, err error) {
 	if r.stmt, err = conn.Prepare(query); err == nil {
-		r.usuals = make([]string, r.stmt.BindParamCount()+1)
+		r.bound = make([]value, r.stmt.BindParamCount()+1)
 	}
 	return r, err
 }
@@ -67,28 +83,70 @@ func (r *rows) next() int {
 	return r.last
 }
 
-func (r *rows) text(s string) { r.stmt.BindText(r.next(), s) }
+// text is for what no two rows share.
+func (r *rows) text(s string) {
+	i := r.next()
+	r.bound[i].kind = isOther
+	r.stmt.BindText(i, s)
+}
 
-// usual is text for what is mostly the same as in the rows before: SQLite then has it already.
+func (r *rows) bytes(b []byte) { r.stmt.BindBytes(r.next(), b) }
+
+// usual is text for what is mostly the same as in the rows before.
 func (r *rows) usual(s string) {
 	i := r.next()
-	if s == "" || r.usuals[i] != s {
-		r.usuals[i] = s
+	if v := &r.bound[i]; v.kind != isText || v.text != s {
+		v.kind, v.text = isText, s
 		r.stmt.BindText(i, s)
 	}
 }
 
-func (r *rows) bytes(b []byte)         { r.stmt.BindBytes(r.next(), b) }
-func (r *rows) number(n int64)         { r.stmt.BindInt64(r.next(), n) }
-func (r *rows) optionalNumber(n int64) { bindNumber(r.stmt, r.next(), n) }
-func (r *rows) count(n *int64)         { bindCount(r.stmt, r.next(), n) }
-func (r *rows) truth(b bool)           { r.stmt.BindBool(r.next(), b) }
+func (r *rows) number(n int64) {
+	i := r.next()
+	if v := &r.bound[i]; v.kind != isNumber || v.number != n {
+		v.kind, v.number = isNumber, n
+		r.stmt.BindInt64(i, n)
+	}
+}
+
+func (r *rows) null() {
+	i := r.next()
+	if v := &r.bound[i]; v.kind != isNull {
+		v.kind = isNull
+		r.stmt.BindNull(i)
+	}
+}
+
+func (r *rows) truth(b bool) {
+	if b {
+		r.number(1)
+	} else {
+		r.number(0)
+	}
+}
+
+// optionalNumber stores 0, which numbers nothing, as NULL.
+func (r *rows) optionalNumber(n int64) {
+	if n == 0 {
+		r.null()
+	} else {
+		r.number(n)
+	}
+}
+
+func (r *rows) count(n *int64) {
+	if n == nil {
+		r.null()
+	} else {
+		r.number(*n)
+	}
+}
 
 // optional stores "" as NULL, which partial indexes pass over.
 func (r *rows) optional(s string) {
 	if s == "" {
-		r.stmt.BindNull(r.next())
-		return
+		r.null()
+	} else {
+		r.text(s)
 	}
-	r.text(s)
 }

@@ -159,7 +159,7 @@ func (c *cache[K, V]) age() {
 }
 
 // maxSettled is how many ids of settled requests are remembered.
-const maxSettled = 1 << 15
+const maxSettled = 1 << 13
 
 // settledIDs tells of nearly every new request, without a look into the database, that no settled one has
 // its id: ids begin with the time, and those of the last settled requests are remembered. To know too many

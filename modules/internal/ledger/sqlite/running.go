@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -109,7 +110,7 @@ func bindHold(row *rows, b *begun) {
 	row.number(a.created.UnixNano())
 }
 
-const deleteHold = `DELETE FROM holds WHERE n = ?`
+const deleteHolds = `DELETE FROM holds WHERE n BETWEEN ? AND ?`
 
 // end removes a request from those that run.
 func (t *tx) end(r *running) {
@@ -119,13 +120,26 @@ func (t *tx) end(r *running) {
 	t.raise(r.accountN, -r.hold)
 }
 
-// deleteHolds removes its rows of holds.
-func (r *running) deleteHolds(s *sqlite.Stmt) error {
-	for i := range r.attempts {
-		s.BindInt64(1, r.attempts[i].n)
-		if err := done(s); err != nil {
-			return err
+// deleteHolds removes the rows of attempts that have ended. Numbers that follow one another, as those of requests that began
+// together do, are removed together.
+func (t *tx) deleteHolds(ended []made) error {
+	numbers := make([]int64, len(ended))
+	for i := range ended {
+		numbers[i] = ended[i].n
+	}
+	slices.Sort(numbers)
+	s := t.stmts.deleteHolds
+	for first := 0; first < len(numbers); {
+		next := first + 1
+		for next < len(numbers) && numbers[next] == numbers[next-1]+1 {
+			next++
 		}
+		s.BindInt64(1, numbers[first])
+		s.BindInt64(2, numbers[next-1])
+		if err := done(s); err != nil {
+			return fmt.Errorf("deleting holds: %w", err)
+		}
+		first = next
 	}
 	return nil
 }

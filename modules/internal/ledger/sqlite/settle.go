@@ -211,18 +211,18 @@ func bindAttempt(row *rows, a *made) {
 // that is where they lie.
 func (t *tx) flushEnds() error {
 	slices.SortFunc(t.ends, func(a, b ended) int { return strings.Compare(a.id, b.id) })
-	var attempts []made
+	attempts := make([]made, 0, len(t.ends))
 	for i := range t.ends {
 		r := t.ends[i].running
-		if err := r.deleteHolds(t.stmts.deleteHold); err != nil {
-			return err
-		}
 		for j := range r.attempts {
 			attempts = append(attempts, made{&r.attempts[j], r.id, int64(j) + 1})
 		}
 		if err := t.ends[i].wait(t.conn); err != nil {
 			return err
 		}
+	}
+	if err := t.deleteHolds(attempts); err != nil {
+		return err
 	}
 	if err := insert(t.stmts.insertRequest, t.ends, bindRequest); err != nil {
 		return err

@@ -72,15 +72,6 @@ func optionalTime(t time.Time) any {
 	return t
 }
 
-// bindNumber stores 0, which numbers nothing, as NULL.
-func bindNumber(stmt *sqlite.Stmt, i int, n int64) {
-	if n == 0 {
-		stmt.BindNull(i)
-		return
-	}
-	stmt.BindInt64(i, n)
-}
-
 func bindCount(stmt *sqlite.Stmt, i int, n *int64) {
 	if n == nil {
 		stmt.BindNull(i)

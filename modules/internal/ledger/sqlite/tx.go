@@ -16,9 +16,9 @@ import (
 
 // statements are those of every request, prepared once for the writer's connection.
 type statements struct {
-	begin, commit, version  *sqlite.Stmt
-	deleteHold, updateHolds *sqlite.Stmt
-	updateLine              *sqlite.Stmt
+	begin, commit, version   *sqlite.Stmt
+	deleteHolds, updateHolds *sqlite.Stmt
+	updateLine               *sqlite.Stmt
 
 	insertHold, insertRequest, insertAttempt, insertEntry, saveBalance *inserter
 }
@@ -32,7 +32,7 @@ func prepare(conn *sqlite.Conn) (*statements, error) {
 		{&s.begin, `BEGIN IMMEDIATE`},
 		{&s.commit, `COMMIT`},
 		{&s.version, `PRAGMA data_version`},
-		{&s.deleteHold, deleteHold},
+		{&s.deleteHolds, deleteHolds},
 		{&s.updateLine, updateLine},
 		{&s.updateHolds, updateHolds},
 	} {
