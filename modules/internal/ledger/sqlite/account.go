@@ -114,8 +114,8 @@ func scanRow(row *sqlite.Stmt) *account {
 	return a
 }
 
-// read reads one account, with what it holds.
-func (m *memory) read(conn *sqlite.Conn, id string) (a *account, err error) {
+// readAccount reads one account, with what it holds.
+func (m *memory) readAccount(conn *sqlite.Conn, id string) (a *account, err error) {
 	err = run(conn, `SELECT `+accountColumns+` FROM accounts AS a JOIN balances AS b ON b.n = a.n WHERE a.id = ?`, func(row *sqlite.Stmt) error {
 		a = scanRow(row)
 		a.Held = m.held[a.n]

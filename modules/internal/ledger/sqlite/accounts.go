@@ -36,7 +36,7 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 		if err != nil {
 			return err
 		}
-		if err := t.exec(`INSERT INTO balances (n, head) VALUES (last_insert_rowid(), ?)`, ledger.Digest{}); err != nil {
+		if err := t.exec(`INSERT INTO balances (n, head) SELECT n, ? FROM accounts WHERE id = ?`, ledger.Digest{}, id); err != nil {
 			return err
 		}
 		a, err := t.account(id)

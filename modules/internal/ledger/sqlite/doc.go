@@ -19,10 +19,10 @@
 // of that memory with it, and so does another program that has written to the file (PRAGMA data_version, looked at inside
 // every transaction): a repair by hand is seen, and never overwritten.
 //
-// What a request writes is small and in order (schema/2.sql): its hold one row in a table that has only what runs; its settlement
-// a row at the end of requests, attempts and entries each, and its account's row. What an account holds is the sum of its
-// running requests, and what the key that paid last has spent is in the account's row, too: a hold changes no account,
-// a settlement no key. Ids of requests begin with the time; others work, and cost a look into the table of settled requests.
+// What a request writes is small and in order (schema/2.sql, schema/4.sql): its hold one row in a table that has only what runs; its
+// settlement a row at the end of requests, attempts and entries each, and its account's row of balances. What an account
+// holds is the sum of its running requests, and what the key that paid last has spent is in balances, too: a hold changes
+// no account, a settlement no key. Ids of requests begin with the time; others work, and cost a look into the table of settled requests.
 //
 // # Why no money is lost or doubled
 //
@@ -55,9 +55,9 @@
 // # What makes an entry
 //
 // Movements of money only: top-ups, charges above zero, receipts, refunds, adjustments, allotments. A settlement at zero ends its
-// request and leaves the journal alone. Entries are chained by hash for each account, and the account's row keeps the
-// last hash, so an entry that was changed, removed or put in shows, unless everything after it and the account's row were
-// rewritten too; a checkpoint that is kept elsewhere shows that as well, of entries and of the audit trail.
+// request and leaves the journal alone. Entries are chained by hash for each account, and its balance keeps the last hash, so an
+// entry that was changed, removed or put in shows, unless everything after it and the balance were rewritten too; a checkpoint
+// that is kept elsewhere shows that as well, of entries and of the audit trail.
 //
 // # Reading
 //

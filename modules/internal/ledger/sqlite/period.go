@@ -112,7 +112,7 @@ func (t *tx) beginCounters(a *account) error {
 	return t.exec(query, a.n)
 }
 
-// payOff writes what the account's row says of a line of keys into that line's own row.
+// payOff writes what the account's balance says of a line of keys into that line's own row.
 func (t *tx) payOff(a *account) error {
 	if a.payer == 0 {
 		return nil
@@ -170,7 +170,7 @@ func (s *Store) endPeriodsOf(ctx context.Context, plan string) (ended int64, err
 		for _, id := range ids {
 			a, ok := t.accounts.get(id)
 			if !ok {
-				if a, err = t.read(t.conn, id); err != nil { // and not kept: nobody uses it
+				if a, err = t.readAccount(t.conn, id); err != nil { // and not kept: nobody uses it
 					return err
 				}
 			}

@@ -108,7 +108,7 @@ func (t *tx) account(id string) (*account, error) {
 	a, ok := t.accounts.get(id)
 	if !ok {
 		var err error
-		if a, err = t.read(t.conn, id); err != nil {
+		if a, err = t.readAccount(t.conn, id); err != nil {
 			return nil, err
 		}
 		t.accounts.put(id, a)
@@ -190,7 +190,7 @@ func (t *tx) write() error {
 	t.changedAccounts = t.changedAccounts[:0]
 	for _, l := range t.changedLines {
 		if l.dirty = false; l.root == l.of.payer {
-			continue // the account's row says it
+			continue // the account's balance says it
 		}
 		if err := l.save(t.stmts.updateLine); err != nil {
 			return err

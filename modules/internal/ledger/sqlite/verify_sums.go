@@ -142,7 +142,7 @@ const accountsWithSums = `SELECT ` + accountColumns + `, coalesce(e.entries, 0),
 	FROM accounts AS a LEFT JOIN balances AS b ON b.n = a.n LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT JOIN temp.verify_requests AS w ON w.account = a.n
 	ORDER BY a.n`
 
-// verifyAccounts compares each account's row with its last entry, and its counters with what its entries and requests
+// verifyAccounts compares each account's balance with its last entry, and its counters with what its entries and requests
 // come to.
 func (v *verification) verifyAccounts() error {
 	if err := run(v.conn, accountsWithSums, v.account); err != nil {
