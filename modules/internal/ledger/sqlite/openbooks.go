@@ -114,8 +114,6 @@ func (b *books) apart(ctx context.Context, places chan struct{}, operation strin
 	return failure(err)
 }
 
-var errClosed = errors.New("it is closed")
-
 func openReader(path string, busy time.Duration) (*sqlite.Conn, error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {

@@ -3,13 +3,10 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
-
-	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // pool are connections that cannot write, for questions that are answered in a moment: nothing interrupts
@@ -47,7 +44,7 @@ func (p *pool) take(ctx context.Context) (*sqlite.Conn, error) {
 func (p *pool) wait(ctx context.Context) (*sqlite.Conn, error) {
 	switch {
 	case p.isClosed():
-		return nil, fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
+		return nil, closed()
 	case ctx.Err() != nil:
 		return nil, gaveUp(ctx)
 	}
@@ -62,7 +59,7 @@ func (p *pool) wait(ctx context.Context) (*sqlite.Conn, error) {
 	case conn := <-p.free:
 		return conn, nil
 	case <-p.closed:
-		return nil, fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
+		return nil, closed()
 	case <-ctx.Done():
 		return nil, gaveUp(ctx)
 	case <-timer.C:

@@ -138,7 +138,7 @@ func (w *writer) send(ctx context.Context, op *operation) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
-		return fmt.Errorf("%w: it is closed", ledger.ErrUnavailable)
+		return closed()
 	}
 	if ctx.Err() != nil {
 		return gaveUp(ctx)
@@ -157,6 +157,11 @@ func (w *writer) send(ctx context.Context, op *operation) error {
 		return tooSlow(w.patience)
 	}
 }
+
+var errClosed = errors.New("it is closed")
+
+// closed is the answer of a store that was closed.
+func closed() error { return fmt.Errorf("%w: %w", ledger.ErrUnavailable, errClosed) }
 
 func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))
