@@ -64,6 +64,7 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 		selectDetails + `WHERE r.account = ? ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		selectDetails + `WHERE r.id = ? ORDER BY r.id, t.seq`:      "SEARCH r USING PRIMARY KEY (id=?); SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
 		accountsWithSums:           "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH e USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		strayBalances:              "SCAN b; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		keysWithSums:               "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectPrunable:             "SEARCH r USING PRIMARY KEY (id>?)",
 		selectAct + `ORDER BY u.n`: "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
