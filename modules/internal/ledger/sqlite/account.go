@@ -86,6 +86,9 @@ const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.period,
 // accountHeld is what accounts AS a hold. It reads all running requests, so it is for one account.
 const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.account = a.n)`
 
+// heldInMemory stands for accountHeld where the writer reads, which knows it.
+const heldInMemory = `0`
+
 // accountWidth is how many columns accountColumns names.
 const accountWidth = 22
 

@@ -21,8 +21,9 @@
 //
 // What a request writes is small and in order (schema/2.sql, schema/4.sql): its hold one row in a table that has only what runs; its
 // settlement a row at the end of requests, attempts and entries each, and its account's row of balances. What an account
-// holds is the sum of its running requests, and what the key that paid last has spent is in balances, too: a hold changes
-// no account, a settlement no key. Ids of requests begin with the time; others work, and cost a look into the table of settled requests.
+// holds is the sum of its running requests, which the writer remembers and others read; what the key that paid last has spent
+// is in balances, too: a hold changes no account, a settlement no key. Ids of requests begin with the time; others work, and
+// cost a look into the table of settled requests.
 //
 // # Why no money is lost or doubled
 //

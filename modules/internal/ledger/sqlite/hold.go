@@ -179,7 +179,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 }
 
 // findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the only
-// one to be looked for by its text. held is the SQL for what the account holds.
+// one to be looked for by its text. held is accountHeld or heldInMemory.
 func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k keyRef, l *line, err error) {
 	err = run(conn, `SELECT `+accountColumns+`, r.n, r.spend_cap, r.spent + iif(b.line = r.n, b.line_spent, 0), r.spent_before, k.n, `+held+`
 		FROM keys AS k CROSS JOIN accounts AS a ON a.n = k.account CROSS JOIN balances AS b ON b.n = k.account

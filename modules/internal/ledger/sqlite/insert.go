@@ -84,13 +84,16 @@ func (r *rows) next() int {
 }
 
 // text is for what no two rows share.
-func (r *rows) text(s string) {
+func (r *rows) text(s string) { r.stmt.BindText(r.other(), s) }
+
+func (r *rows) bytes(b []byte) { r.stmt.BindBytes(r.other(), b) }
+
+// other is the next parameter, which is always bound.
+func (r *rows) other() int {
 	i := r.next()
 	r.bound[i].kind = isOther
-	r.stmt.BindText(i, s)
+	return i
 }
-
-func (r *rows) bytes(b []byte) { r.stmt.BindBytes(r.next(), b) }
 
 // usual is text for what is mostly the same as in the rows before.
 func (r *rows) usual(s string) {

@@ -122,10 +122,10 @@ func (t *tx) end(r *running) {
 
 // deleteHolds removes the rows of attempts that have ended. Numbers that follow one another, as those of requests that began
 // together do, are removed together.
-func (t *tx) deleteHolds(ended []made) error {
-	numbers := make([]int64, len(ended))
-	for i := range ended {
-		numbers[i] = ended[i].n
+func (t *tx) deleteHolds(attempts []made) error {
+	numbers := make([]int64, len(attempts))
+	for i := range attempts {
+		numbers[i] = attempts[i].n
 	}
 	slices.Sort(numbers)
 	s := t.stmts.deleteHolds

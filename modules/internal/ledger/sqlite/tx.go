@@ -121,7 +121,7 @@ func (t *tx) payer(id, key string) (*account, error) {
 	if a, ok := t.accounts.get(id); ok {
 		return a, t.endPeriods(a)
 	}
-	a, k, l, err := findPayer(t.conn, `0`, id, key)
+	a, k, l, err := findPayer(t.conn, heldInMemory, id, key)
 	switch {
 	case err == nil:
 		a.Held = t.held[a.n]
