@@ -16,6 +16,7 @@ type attempt struct {
 	id        string
 	route     *config.Route
 	allowance int64 // tokens sent as the output limit
+	worst     int64 // the most that it can cost, in microcents
 
 	slot     bool // counts towards the route's max_concurrent
 	accepted bool
@@ -30,6 +31,7 @@ func (x *exchange) begin(c routing.Candidate) {
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
+		worst:     worstOf(x.bound, c).microcents,
 		slot:      true,
 		outcome:   ledger.NotMade,
 	})
@@ -49,7 +51,7 @@ func (x *exchange) leave(a *attempt) {
 // ledger is the attempt as the ledger records it.
 func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {
 	return ledger.Attempt{ID: a.id, Route: a.route.Name, Provider: a.route.Provider, Model: a.route.Model,
-		PriceVersion: gen.PriceVersion(a.route.Name)}
+		PriceVersion: gen.PriceVersion(a.route.Name), Worst: a.worst}
 }
 
 // upstream is the request as the route gets it. What the contract does not say is forwarded is not in it.

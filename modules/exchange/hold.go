@@ -58,15 +58,19 @@ func (x *exchange) worst() worst {
 	return w
 }
 
-// spent is what the attempts so far are proven to have come to.
+// spent is what the attempts so far are proven to have come to, and at most what those may that a later proof can still
+// add to (GAP-110).
 func (x *exchange) spent() worst {
 	var (
-		tally ledger.Tally
-		w     worst
+		tally   ledger.Tally
+		w, open worst
 	)
 	for _, a := range x.attempts {
 		u := a.proven()
 		if u == nil || tally.Add(*u, a.route.Price) != nil {
+			if a.accepted {
+				open = open.and(worst{a.worst, sum(x.bound, longest(a.route, a.allowance))})
+			}
 			continue
 		}
 		w.tokens = sum(w.tokens, u.Prompt()+llm.Tokens(u.Output))
@@ -75,5 +79,5 @@ func (x *exchange) spent() worst {
 	if w.microcents, err = tally.Microcents(); err != nil {
 		w.microcents = math.MaxInt64
 	}
-	return w
+	return w.and(open)
 }

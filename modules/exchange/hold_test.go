@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
@@ -80,6 +82,21 @@ func TestWorstCovers(t *testing.T) {
 		require.LessOrEqual(t, most.microcents, total+1)
 		require.EqualValues(t, 10*(len(x.attempts)+1), most.tokens)
 	}
+}
+
+// TestSpent: before a fallback, an attempt that is not proven yet counts at its worst (GAP-110).
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	known := &llm.Usage{Input: llm.Count(2), Output: llm.Count(1)}
+	x := &exchange{call: &gateway.Call{}, bound: 7, attempts: []*attempt{
+		{route: &standard, usage: known, accepted: true, allowance: 100, worst: 1 << 40},
+		{route: &standard, accepted: true, allowance: 5, worst: 9_000}, // a receipt may prove it
+		{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero
+	}}
+	require.Equal(t, worst{microcents: 2*300 + 1_500 + 9_000, tokens: 3 + 12}, x.spent())
+	x.begin(routing.Candidate{Route: &standard, Allowance: 3})
+	require.EqualValues(t, 7*300+3*1_500, x.attempt().worst)
+	require.EqualValues(t, 7*300+3*1_500, x.attempt().ledger(&engine.Generation{}).Worst)
 }
 
 // TestDue is the arithmetic of a settlement; that the ledger comes to the same, every contract test of money shows.

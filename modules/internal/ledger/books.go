@@ -77,6 +77,7 @@ type UsageRow struct {
 	// routes come to exactly the whole.
 	Microcents int64
 	Waived     int64 // left free by fair use
+	Over       int64 // beyond what was held, and not charged (GAP-110)
 	Refunded   int64
 	Cost       int64 // what the attempts cost the operator, microcents, each attempt rounded down
 	Pending    int64 // requests that wait for a receipt
@@ -98,6 +99,7 @@ type RequestRecord struct {
 	Surcharge         int64 // microcents, as are the following
 	Microcents        int64 // charged, later receipts included
 	Waived            int64
+	Over              int64 // beyond what was held, and not charged (GAP-110)
 	Refunded          int64
 	Pending           bool
 	Attempts          []AttemptRecord
@@ -114,6 +116,8 @@ type AttemptRecord struct {
 	Cost    config.Price // what the operator pays, the same way
 	Created time.Time
 	Receipt time.Time // when a later receipt came; zero: none did
+	// Estimate is what it is charged for if no receipt comes; nil: nothing. It stays when one has.
+	Estimate *llm.Usage
 }
 
 // Report is the result of Verify.

@@ -136,6 +136,9 @@ type Attempt struct {
 	Provider     string
 	Model        string // upstream model
 	PriceVersion int64  // the version in force when it begins
+	// Worst is the most that the attempt may cost, in microcents. It bounds what a receipt or its Estimate may add
+	// once the hold is gone (GAP-110). Below zero: not known, of a ledger from before; the request's hold bounds it then.
+	Worst int64
 }
 
 // Next is a further attempt of a running request.
@@ -157,7 +160,8 @@ const (
 	// AttemptRecord.Receipt tells.
 	Unproven Outcome = "unproven"
 	NotMade  Outcome = "not_made" // the call was never sent upstream
-	// Closed: no receipt came within receipt_age, and none is taken any more. Only the ledger sets it.
+	// Closed: no receipt came within receipt_age, and none is taken any more. Only the ledger sets it. Usage is then
+	// what the attempt was taken to have used, if it had an Estimate.
 	Closed Outcome = "closed"
 )
 
@@ -168,10 +172,14 @@ type Result struct {
 	Attempt string     `json:"attempt"`
 	Outcome Outcome    `json:"outcome"`
 	Usage   *llm.Usage `json:"usage,omitempty"` // nil when nothing is proven
+	// Estimate is what an attempt that ends Unproven is taken to have used if no receipt comes (GAP-113): CloseUnproven
+	// charges it then, marked as estimated, at most the attempt's Worst. Of its classes Input and Output count, and
+	// without both it is none. It is left out of any other attempt, and where it cannot be priced.
+	Estimate *llm.Usage `json:"estimate,omitempty"`
 }
 
-// Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once. A
-// settlement of a request that is settled already changes nothing and returns the first one's Charge.
+// Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once, at most the hold
+// (GAP-110). A settlement of a request that is settled already changes nothing and returns the first one's Charge.
 type Settlement struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"` // HTTP status that the client got, or would have got
@@ -189,11 +197,14 @@ type Settlement struct {
 
 // Charge is what a settlement or a receipt did.
 type Charge struct {
-	Microcents int64   // what the request is charged in all
-	Added      int64   // of that, what this receipt added; 0 for a settlement
-	Waived     int64   // what fair use left free
-	Pending    bool    // an attempt is unproven: a later receipt may add to it
-	Balance    Balance // the account's, now
+	Microcents int64 // what the request is charged in all
+	Added      int64 // of that, what this receipt added; 0 for a settlement
+	Waived     int64 // what fair use left free
+	// Over is what the usage comes to beyond what was held: recorded, not charged, and the operator's (GAP-110). Of a
+	// receipt OverAdded is what this one added to it.
+	Over, OverAdded int64
+	Pending         bool    // an attempt is unproven: a later receipt may add to it
+	Balance         Balance // the account's, now
 }
 
 // Waiting is an attempt that waits for a receipt.
@@ -264,7 +275,8 @@ type Store interface {
 	// AddReceipt charges what an attempt is proven to have used, once: applied is false when it does not wait
 	// (any more). ErrUsage when the usage cannot be priced; the attempt goes on waiting.
 	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c Charge, applied bool, err error)
-	// CloseUnproven closes at zero the attempts that wait and began before then.
+	// CloseUnproven closes the attempts that wait and began before then: at their Estimate, or at zero without one. The
+	// request's fair use (Settlement.ServiceLimit) holds for that, too.
 	CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error)
 
 	// EndPeriods ends the periods that are over, of the accounts that nothing else has looked at.
