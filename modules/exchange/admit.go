@@ -123,6 +123,9 @@ func overLimit(err error) *families.Error {
 		err     error
 		message string
 	}{
+		{ledger.ErrNothingLeft, "The account has no credits left. Trying again does not help: add credits."},
+		{ledger.ErrHeld, "The account's credits are held by requests that run, and what is free does not cover this request's largest possible cost. " +
+			"Try again when they have ended, ask for a smaller output allowance, or add credits."},
 		{ledger.ErrInsufficient, "The available credits do not cover the request's largest possible cost. Add credits, or ask for a smaller output allowance."},
 		{ledger.ErrSpendCap, "The account's spend cap is reached, or the request could cross it. Have the cap raised, or ask for a smaller output allowance."},
 		{ledger.ErrTokenBudget, "The account's token budget is used up, or the request could cross it. Have the budget raised, or ask for a smaller output allowance."},

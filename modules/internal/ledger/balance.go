@@ -39,6 +39,22 @@ func (b Balance) Covers(microcents int64) bool {
 	return microcents >= 0 && a >= 1 && microcents <= a*MicrocentsPerCredit
 }
 
+// Refuse is why a further hold is not covered: ErrNothingLeft, ErrHeld or ErrInsufficient; nil when it is. own is what of
+// Held is the request's own.
+func (b Balance) Refuse(microcents, own int64) error {
+	unheld, alone := b, b
+	unheld.Held, alone.Held = 0, own
+	switch {
+	case b.Covers(microcents):
+		return nil
+	case unheld.Available() < 1:
+		return ErrNothingLeft
+	case alone.Covers(microcents):
+		return ErrHeld
+	}
+	return ErrInsufficient
+}
+
 // Add moves the account's worth: up for a top-up, down for a charge, which debits whole credits as the
 // accrued remainder fills them (contract, Credits 2). ErrInvalid when the result leaves MaxBalance.
 func (b Balance) Add(microcents int64) (Balance, error) {

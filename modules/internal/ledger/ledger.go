@@ -10,6 +10,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -23,6 +24,10 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrInsufficient: the available credits do not cover a hold. Nothing was held.
 	ErrInsufficient = errors.New("insufficient credits")
+	// ErrNothingLeft and ErrHeld are ErrInsufficient: of an account that has not a credit left, whatever runs, and of one
+	// whose credits would cover the hold if other running requests did not hold them.
+	ErrNothingLeft = fmt.Errorf("%w: nothing is left", ErrInsufficient)
+	ErrHeld        = fmt.Errorf("%w: running requests hold them", ErrInsufficient)
 	// ErrSpendCap, ErrTokenBudget, ErrKeySpendCap: what was settled in the account's period has reached the
 	// limit, or this request at its worst would cross it (GAP-53). Nothing was held.
 	ErrSpendCap    = errors.New("spend cap reached")
@@ -259,7 +264,7 @@ type Store interface {
 	// Check returns what Hold would refuse with, and holds nothing. With amounts of 0 it tells whether the
 	// account is exhausted already (GAP-01 step 15).
 	Check(ctx context.Context, account, key string, microcents, tokens int64) error
-	// Hold admits a request or returns ErrInsufficient, ErrSpendCap, ErrTokenBudget or ErrKeySpendCap.
+	// Hold admits a request or returns ErrInsufficient (ErrNothingLeft, ErrHeld), ErrSpendCap, ErrTokenBudget or ErrKeySpendCap.
 	Hold(ctx context.Context, h Hold) (Balance, error)
 	// Begin records a further attempt of a running request, or returns what Hold does. ErrNotFound when the
 	// request does not run (any more). An attempt that is repeated changes nothing.

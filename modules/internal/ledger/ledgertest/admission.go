@@ -12,19 +12,22 @@ import (
 func testAdmission(t *testing.T, open Open) {
 	for _, row := range []struct {
 		credits, reserved, accrued, available, hold int64
-		admitted                                    bool
+		refused                                     error
 	}{
-		{6, 0, 1, 5, 5_000_000, true},
-		{5, 0, 0, 5, 5_000_000, true},
-		{5, 0, 1, 4, 5_000_000, false},
-		{9, 4, 0, 5, 5_000_000, true},
-		{9, 4, 1, 4, 5_000_000, false},
-		{1, 0, 1, 0, 1, false},
-		{1, 0, 1, 0, 0, false},
-		{1, 0, 0, 1, 1_000_000, true},
-		{0, 0, 0, 0, 1, false},
-		{0, 0, 0, 0, 0, false},
-		{5, 0, 0, 5, 5_000_001, false},
+		{6, 0, 1, 5, 5_000_000, nil},
+		{5, 0, 0, 5, 5_000_000, nil},
+		{5, 0, 1, 4, 5_000_000, ledger.ErrInsufficient},
+		{9, 4, 0, 5, 5_000_000, nil},
+		{9, 4, 1, 4, 5_000_000, ledger.ErrHeld},
+		{9, 4, 1, 4, 8_000_000, ledger.ErrHeld},
+		{9, 4, 1, 4, 8_000_001, ledger.ErrInsufficient},
+		{2, 1, 1, 0, 0, ledger.ErrHeld},
+		{1, 0, 1, 0, 1, ledger.ErrNothingLeft},
+		{1, 0, 1, 0, 0, ledger.ErrNothingLeft},
+		{1, 0, 0, 1, 1_000_000, nil},
+		{0, 0, 0, 0, 1, ledger.ErrNothingLeft},
+		{0, 0, 0, 0, 0, ledger.ErrNothingLeft},
+		{5, 0, 0, 5, 5_000_001, ledger.ErrInsufficient},
 	} {
 		name := fmt.Sprintf("E03 BILL-12 BILL-13 BILL-14 balance %d reserved %d accrued %d hold %d",
 			row.credits, row.reserved, row.accrued, row.hold)
@@ -42,8 +45,8 @@ func testAdmission(t *testing.T, open Open) {
 			require.Equal(t, row.reserved, b.Reserved())
 			require.Equal(t, row.accrued, b.Accrued)
 			require.Equal(t, row.available, b.Available())
-			if !row.admitted {
-				f.refused(row.hold, ledger.ErrInsufficient)
+			if row.refused != nil {
+				f.refused(row.hold, row.refused)
 				return
 			}
 			require.NoError(t, f.store.Check(soon(t), f.account.ID, f.key.ID, row.hold, 1<<40))
@@ -63,9 +66,14 @@ func testAdmission(t *testing.T, open Open) {
 		}
 		require.NoError(t, begin(2, 1_000_000))
 		require.EqualValues(t, 1_500_000, f.balance().Held, "a smaller total changes no hold")
+		other := f.hold("unit", 1_000_000)
+		require.ErrorIs(t, begin(3, 4_500_000), ledger.ErrHeld)
+		f.settle(ok(other, usage(0, 0)))
 		require.NoError(t, begin(3, 4_500_000))
 		require.EqualValues(t, 4_500_000, f.balance().Held)
 		require.ErrorIs(t, begin(4, 4_500_001), ledger.ErrInsufficient)
+		require.NotErrorIs(t, begin(4, 4_500_001), ledger.ErrHeld, "nobody but itself holds anything")
+		require.NotErrorIs(t, begin(4, 4_500_001), ledger.ErrNothingLeft)
 		require.EqualValues(t, 4_500_000, f.balance().Held)
 		require.Len(t, f.record(h.Request).Attempts, 3, "what was refused is no attempt")
 		require.NoError(t, begin(4, 4_500_000), "what is held already needs nothing")

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,12 +67,12 @@ func testExamples(t *testing.T, open Open) {
 		require.Equal(t, ledger.Balance{Credits: -2, Accrued: 400_000}, c.Balance)
 		require.EqualValues(t, -3, c.Balance.Available())
 		for _, step := range []struct{ credits, balance, available int64 }{{2, 0, -1}, {1, 1, 0}} {
-			f.refused(1, ledger.ErrInsufficient)
+			f.refused(1, ledger.ErrNothingLeft)
 			b := f.topUp(step.credits)
 			require.Equal(t, step.balance, b.Credits)
 			require.Equal(t, step.available, b.Available())
 		}
-		f.refused(1, ledger.ErrInsufficient)
+		f.refused(1, ledger.ErrNothingLeft)
 		require.EqualValues(t, 1, f.topUp(1).Available())
 		f.refused(1_000_001, ledger.ErrInsufficient)
 		f.hold("unit", 1_000_000)
@@ -190,6 +191,9 @@ func (f *fixture) refusedHold(h ledger.Hold, want error) {
 	before := f.now()
 	_, err := f.store.Hold(context.Background(), h)
 	require.ErrorIs(f.t, err, want)
+	for _, kind := range []error{ledger.ErrHeld, ledger.ErrNothingLeft} {
+		require.Equal(f.t, errors.Is(want, kind), errors.Is(err, kind), "%v, and not %v", want, err)
+	}
 	require.ErrorIs(f.t, f.store.Check(context.Background(), h.Account, h.Key, h.Microcents, h.Tokens), want, "Check says what Hold does")
 	require.Equal(f.t, before, f.now())
 	_, err = f.store.Request(context.Background(), h.Request)

@@ -111,9 +111,12 @@ func (m *model) balance(o *owner) ledger.Balance {
 }
 
 // available is what a new request may hold, in microcents.
-func (m *model) available(o *owner) int64 {
+func (m *model) available(o *owner) int64 { return m.free(o, m.held(o)) }
+
+// free is what would be available if so much were held.
+func (m *model) free(o *owner, held int64) int64 {
 	b := m.balance(o)
-	available := b.Credits*1_000_000 - (b.Held+999_999)/1_000_000*1_000_000
+	available := b.Credits*1_000_000 - (held+999_999)/1_000_000*1_000_000
 	if b.Accrued > 0 {
 		available -= 1_000_000
 	}
@@ -141,7 +144,16 @@ func (m *model) limits(k *key, microcents, tokens int64) (crossed []error) {
 // refusals are the reasons not to hold so much more for a request.
 func (m *model) refusals(k *key, more, microcents, tokens int64) []error {
 	why := m.limits(k, microcents, tokens)
-	if available := m.available(k.owner); available < 1_000_000 || more > available {
+	own := microcents - more
+	free := func(held int64) int64 { return m.free(k.owner, held) }
+	covers := func(available int64) bool { return available >= 1_000_000 && more <= available }
+	switch held := m.held(k.owner); {
+	case covers(free(held)):
+	case free(0) < 1_000_000:
+		why = append(why, ledger.ErrNothingLeft)
+	case covers(free(own)):
+		why = append(why, ledger.ErrHeld)
+	default:
 		why = append(why, ledger.ErrInsufficient)
 	}
 	return why

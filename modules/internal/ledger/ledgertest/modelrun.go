@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -292,5 +293,8 @@ func (r *run) refusedOr(err error, why []error) (admitted bool) {
 		return true
 	}
 	require.True(r, anyOf(err, why), "%v, and not %v", why, err)
+	for _, kind := range []error{ledger.ErrHeld, ledger.ErrNothingLeft} {
+		require.False(r, errors.Is(err, kind) && !anyOf(kind, why), "%v, and not %v", why, err)
+	}
 	return false
 }

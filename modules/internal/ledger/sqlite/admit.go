@@ -4,11 +4,11 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// admit decides whether the account can pay for a request's worst case: hold is what has to be set aside for
-// it now, microcents and tokens what it comes to in all.
-func admit(a *account, l *line, terms ledger.Terms, hold, microcents, tokens int64) error {
-	if !a.Covers(hold) {
-		return ledger.ErrInsufficient
+// admit decides whether the account can pay for a request's worst case: microcents and tokens are what it comes to in
+// all, of which held microcents are set aside already.
+func admit(a *account, l *line, terms ledger.Terms, held, microcents, tokens int64) error {
+	if err := a.Refuse(microcents-held, held); err != nil {
+		return err
 	}
 	return within(a, l, terms, microcents, tokens)
 }

@@ -51,7 +51,7 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err != nil {
 		return none, err
 	}
-	if err := admit(a, line, t.opts.terms(a.plan), h.Microcents, h.Microcents, h.Tokens); err != nil {
+	if err := admit(a, line, t.opts.terms(a.plan), 0, h.Microcents, h.Tokens); err != nil {
 		return none, err
 	}
 	r := &running{
@@ -124,7 +124,7 @@ func (t *tx) next(n *ledger.Next) error {
 	}
 	terms, more := t.opts.terms(a.plan), n.Microcents-r.hold
 	if more > 0 {
-		err = admit(a, line, terms, more, n.Microcents, n.Tokens)
+		err = admit(a, line, terms, r.hold, n.Microcents, n.Tokens)
 	} else { // what is held already needs nothing of what is available
 		err = within(a, line, terms, n.Microcents, n.Tokens)
 	}
@@ -157,7 +157,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 		if overdue = s.opts.overdue(a); overdue {
 			return nil
 		}
-		return admit(a, l, s.opts.terms(a.plan), microcents, microcents, tokens)
+		return admit(a, l, s.opts.terms(a.plan), 0, microcents, tokens)
 	})
 	if err == nil && overdue {
 		err = s.write(ctx, "check", func(t *tx) error {
@@ -169,7 +169,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			if err != nil {
 				return err
 			}
-			return admit(a, l, s.opts.terms(a.plan), microcents, microcents, tokens)
+			return admit(a, l, s.opts.terms(a.plan), 0, microcents, tokens)
 		})
 	}
 	if err != nil {
