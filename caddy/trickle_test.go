@@ -42,6 +42,7 @@ func TestTrickle(t *testing.T) {
 				reply := do(t, client, req)
 				require.Equal(t, proto, reply.Proto)
 				require.Equal(t, http.StatusBadRequest, reply.StatusCode)
+				require.Empty(t, reply.Header.Values("X-Should-Retry"), "GAP-119")
 				require.Contains(t, reply.all(t), "did not arrive in time")
 				require.NoError(t, reply.Body.Close())
 				<-ended

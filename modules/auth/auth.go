@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 )
@@ -58,6 +59,10 @@ func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *famil
 	}
 	p, err := call.Work.Engine().Lookup(r.Context(), hash)
 	switch {
+	case errors.Is(err, engine.ErrKeyEnded):
+		ended := unauthenticated()
+		ended.Passing = true // its owner may be given more time (GAP-119)
+		return p, ended
 	case errors.Is(err, ledger.ErrNotFound):
 		return ledger.Principal{}, unauthenticated()
 	case err != nil:

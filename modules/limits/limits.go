@@ -117,7 +117,9 @@ func (b *body) read(r *http.Request) *families.Error {
 		case errors.As(err, &tooLarge): // a limit of the site's own
 			return b.tooLarge()
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return families.Invalid("The request body did not arrive in time. Send it faster, or send less.")
+			late := families.Invalid("The request body did not arrive in time. Send it faster, or send less.")
+			late.Passing = true
+			return late
 		case err != nil:
 			return families.Invalid("The request body could not be read to its end.")
 		}

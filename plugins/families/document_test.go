@@ -127,6 +127,7 @@ func TestErrorShape(t *testing.T) {
 			require.Equal(t, want, (&families.Error{Status: status, Code: families.UpstreamError}).Final(), status)
 		}
 		require.True(t, (&families.Error{Status: 503, Code: families.FeatureUnavailable}).Final())
+		require.False(t, (&families.Error{Status: 400, Passing: true}).Final(), "GAP-119")
 	})
 	require.Equal(t, "invalid_request_error: m", families.Invalid("m").Error())
 	require.Equal(t, families.StreamError, (&families.Error{Code: families.UpstreamError, Frame: families.StreamError}).FrameCode())

@@ -41,6 +41,8 @@ type Error struct {
 	Allow string
 	// Frame is the code that a stream's error frame carries where it differs from Code (GAP-42).
 	Frame Code
+	// Passing: the same request may succeed later, though its Status says that it cannot (GAP-119).
+	Passing bool
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
@@ -54,8 +56,11 @@ func (e *Error) FrameCode() Code {
 }
 
 // Final reports whether the reply carries `x-should-retry: false`: the same request cannot succeed
-// unchanged (GAP-44).
+// unchanged (GAP-44, GAP-119).
 func (e *Error) Final() bool {
+	if e.Passing {
+		return false
+	}
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusRequestEntityTooLarge, http.StatusUpgradeRequired:

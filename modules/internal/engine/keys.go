@@ -62,11 +62,12 @@ func (c *keyCache) forget() {
 	clear(c.entries)
 }
 
-// errUnusable: the key is revoked, or its time is over.
-var errUnusable = fmt.Errorf("the key opens no account any more: %w", ledger.ErrNotFound)
+// ErrKeyEnded: the key exists and opens its account no more; it is revoked, or its time is over. It is a
+// ledger.ErrNotFound.
+var ErrKeyEnded = fmt.Errorf("the key opens no account any more: %w", ledger.ErrNotFound)
 
-// Lookup finds who a key belongs to, by the SHA-256 of its text. A key that is revoked or expired is
-// ledger.ErrNotFound like one that never was, and takes as long to find out: neither is remembered.
+// Lookup finds who a key belongs to, by the SHA-256 of its text. A key that is revoked or expired is ErrKeyEnded, with
+// who it belonged to. It takes as long to find out as that there is none: neither is remembered.
 func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	p, epoch, ok := e.keys.get(hash)
 	if !ok {
@@ -78,7 +79,7 @@ func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, e
 		}
 	}
 	if !p.Key.Usable(e.keys.now()) {
-		return ledger.Principal{}, errUnusable
+		return p, ErrKeyEnded
 	}
 	if !ok {
 		e.keys.put(hash, p, epoch)

@@ -118,8 +118,10 @@ func TestLookupOfUnusableKeys(t *testing.T) {
 		t.Parallel()
 		e, store, _ := fresh(ledger.Key{Revoked: true})
 		for n := range 3 {
-			_, err := e.Lookup(ctx, [32]byte{})
+			p, err := e.Lookup(ctx, [32]byte{})
+			require.ErrorIs(t, err, ErrKeyEnded)
 			require.ErrorIs(t, err, ledger.ErrNotFound)
+			require.True(t, p.Key.Revoked, "whose it was is known")
 			require.Equal(t, n+1, store.lookups, "it is not remembered")
 		}
 	})
