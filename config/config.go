@@ -5,6 +5,7 @@ package config
 import (
 	"time"
 
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -98,7 +99,9 @@ type Route struct {
 	JSONSchema    bool
 	Specialty     []Specialty // the requests that it is kept for; empty: all
 	Unsupported   []string    // request settings that the upstream refuses: "stop", "temperature"
-	MaxConcurrent int64       // attempts at the same time over all accounts; 0: no limit
+	// FinishReasons are words with which this upstream ends replies, in lower case, beside those that the gateway knows.
+	FinishReasons map[string]llm.FinishReason
+	MaxConcurrent int64 // attempts at the same time over all accounts; 0: no limit
 	Metering      Metering
 	Timeout       time.Duration // one attempt
 	// BillsPastAllowance: the upstream may bill more output than the request allows, so that holds are sized by

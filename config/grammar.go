@@ -97,6 +97,7 @@ var routeGrammar = grammar{
 		{name: "offers", example: `["tools", "json_object"]`},
 		{name: "specialty", example: `["graphics"]`},
 		{name: "unsupported", example: `["stop", "temperature"]`},
+		{name: "finish_reasons", example: `{ eod = "stop" }`},
 		{name: "max_concurrent", example: "8"},
 		{name: "metering", example: `"reported"`},
 		{name: "timeout", example: `"5m"`},

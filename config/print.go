@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // String is the configuration as indented JSON, without secrets.
@@ -83,15 +85,19 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		Offers        []string    `json:"offers"`
 		Specialty     []Specialty `json:"specialty"`
 		Unsupported   []string    `json:"unsupported"`
-		MaxConcurrent int64       `json:"max_concurrent"`
-		Metering      Metering    `json:"metering"`
-		Timeout       string      `json:"timeout"`
-		BillsPast     bool        `json:"bills_past_allowance"`
-		Price         Price       `json:"price"`
-		Cost          Price       `json:"cost"`
+
+		FinishReasons map[string]llm.FinishReason `json:"finish_reasons"`
+
+		MaxConcurrent int64    `json:"max_concurrent"`
+		Metering      Metering `json:"metering"`
+		Timeout       string   `json:"timeout"`
+		BillsPast     bool     `json:"bills_past_allowance"`
+		Price         Price    `json:"price"`
+		Cost          Price    `json:"cost"`
 	}{
 		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers,
-		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...), r.MaxConcurrent, r.Metering,
+		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...),
+		r.FinishReasons, r.MaxConcurrent, r.Metering,
 		r.Timeout.String(), r.BillsPastAllowance, r.Price, r.Cost,
 	})
 }

@@ -44,6 +44,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		s.offers(&r)
 		s.choices("specialty", `["graphics"]`, specialtyNames, func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
 		s.choices("unsupported", `["stop"]`, unsupportedNames, func(name string) { r.Unsupported = append(r.Unsupported, name) })
+		r.FinishReasons = s.finishReasons()
 		s.integer("max_concurrent", 0, maxConcurrent, &r.MaxConcurrent)
 		metering := string(r.Metering)
 		s.oneOf("metering", []string{string(MeteringReported), string(MeteringEstimate)}, &metering)

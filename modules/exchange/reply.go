@@ -2,8 +2,10 @@ package exchange
 
 import (
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/stop"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -13,7 +15,9 @@ import (
 // nothing itself; streamed and not streamed replies are cut by the same code, and so at the same place.
 type reply struct {
 	matcher stop.Matcher
-	fold    llm.Reply // what is visible, whole; for a stream its tool calls only
+	// words are the route's own words for the end of a reply, in lower case.
+	words map[string]llm.FinishReason
+	fold  llm.Reply // what is visible, whole; for a stream its tool calls only
 
 	produced bool // the route wrote text, shown or not
 	visible  bool // text or a tool call passed (GAP-41)
@@ -49,6 +53,9 @@ func (r *reply) event(ev llm.Event, pass func(llm.Event)) {
 		}
 	case llm.EventFinish:
 		r.finish = ev.Finish
+		if own, ok := r.words[strings.ToLower(string(ev.Finish))]; ok && !ev.Finish.Known() {
+			r.finish = own
+		}
 	case llm.EventAccepted, llm.EventReasoning, llm.EventUsage:
 	}
 }
@@ -62,6 +69,21 @@ func (r *reply) text(text string, pass func(llm.Event)) {
 }
 
 func (r *reply) matched() bool { return r.matcher.Matched() != "" }
+
+// unfinished is the failure of a reply whose upstream ended it for a reason that nobody knows: it may have failed, and
+// a reply that failed must never look complete (GAP-114). Call it when the route has finished.
+func (r *reply) unfinished() *failure {
+	if r.finish.Known() {
+		return nil
+	}
+	reason := string(r.finish)
+	if !config.IsFinishWord(reason) { // it may be a text, which is not for a log
+		return &failure{kind: llm.ErrUpstream, err: llm.Errorf(llm.ErrUpstream, "the upstream ended its reply for a reason that is no word")}
+	}
+	return &failure{kind: llm.ErrUpstream, err: llm.Errorf(llm.ErrUpstream, "the upstream ended its reply for the reason %q, "+
+		"which is not known; if replies that end so are whole, say what it means in the route's finish_reasons, "+
+		"as in { %q = \"stop\" }", reason, reason)}
+}
 
 // policyText stands in for a reply that a content policy ended before any text (POL-06, GAP-95). It is the
 // service's own text and never matched against stop sequences (GAP-75).

@@ -161,7 +161,7 @@ func (x *exchange) try() *failure {
 	a := x.attempt()
 	defer x.leave(a)
 	x.call.Record.Route, x.call.Record.Attempts = a.route.Name, len(x.attempts)
-	x.reply = &reply{matcher: x.stops.Matcher()}
+	x.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
 	a.outcome = ledger.Failed
 
 	ctx, cancel := context.WithTimeoutCause(x.ctx, a.route.Timeout, errAttemptTimeout)
@@ -203,6 +203,9 @@ func (x *exchange) try() *failure {
 			x.deliver(a, b.events)
 			switch {
 			case errors.Is(b.err, io.EOF):
+				if f := x.reply.unfinished(); f != nil {
+					return f
+				}
 				a.outcome = ledger.Finished
 				return nil
 			case b.err != nil:

@@ -1,5 +1,7 @@
 package llm
 
+import "slices"
+
 // EventKind says which fields of an Event count.
 type EventKind uint8
 
@@ -39,7 +41,9 @@ type Event struct {
 	Model  string // EventAccepted, EventFinish: what the upstream said it was; may be ""
 }
 
-// FinishReason says why a reply ended.
+// FinishReason says why a reply ended: one of the reasons below, or another word, which is the upstream's own. The
+// gateway looks such a word up in the route's `finish_reasons`; one that is not there is a failure of the upstream, for
+// a reply that failed must never look complete (GAP-114).
 type FinishReason string
 
 const (
@@ -49,6 +53,17 @@ const (
 	FinishToolCalls FinishReason = "tool_calls"     // the reply ends in tool calls
 	FinishPolicy    FinishReason = "content_filter" // a content policy ended the reply
 )
+
+// MaxFinishReason is the length in bytes of the longest word for the end of a reply. A codec cuts longer ones.
+const MaxFinishReason = 64
+
+// FinishReasons are the reasons that the gateway knows, but for FinishUnknown.
+func FinishReasons() []FinishReason {
+	return []FinishReason{FinishStop, FinishLength, FinishToolCalls, FinishPolicy}
+}
+
+// Known reports whether the gateway knows the reason; FinishUnknown is known, too.
+func (f FinishReason) Known() bool { return f == FinishUnknown || slices.Contains(FinishReasons(), f) }
 
 // Usage is what an attempt used, in tokens. Input, CacheRead and CacheWrite are disjoint: together they
 // are the prompt. Output counts everything generated; Reasoning is the part of Output that was hidden.

@@ -35,6 +35,7 @@ route "small" {
   specialty      = ["long_context", "graphics"]
   unsupported    = ["temperature", "stop", "stop"]
   max_concurrent = 1000000
+  finish_reasons = { EOD = "stop", "end.of/turn-x:1" = "content_filter", cut_short = "length", calls = "tool_calls" }
   bills_past_allowance = true
   price {
     input      = 0

@@ -46,6 +46,7 @@ route "small" {
   metering       = "reported"
   max_concurrent = 0
   timeout        = "5m"
+  finish_reasons = {}
   price {
     input       = 0.05
     output      = 0.20

@@ -155,7 +155,8 @@ func (d *Decoder) choice(v jsonview.View) error {
 		return err
 	}
 	if reason, ok := finish.Str(); ok && reason != "" {
-		d.finished, d.out.Finish = true, readFinish(reason)
+		d.finished = true
+		d.out.Finished(reply.Finish(reason))
 	}
 	return nil
 }
@@ -230,18 +231,4 @@ func DecodeReply(body []byte, send func(llm.Event) error) error {
 	}
 	d.done = true // it is whole, with or without a finish_reason
 	return d.Close()
-}
-
-func readFinish(reason string) llm.FinishReason {
-	switch reason {
-	case "stop":
-		return llm.FinishStop
-	case "length":
-		return llm.FinishLength
-	case "tool_calls", "function_call":
-		return llm.FinishToolCalls
-	case "content_filter":
-		return llm.FinishPolicy
-	}
-	return llm.FinishUnknown
 }

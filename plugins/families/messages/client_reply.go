@@ -24,7 +24,7 @@ func (d *Decoder) message(root jsonview.View) error {
 			content = member
 		case "stop_reason":
 			reason, _ := member.Str()
-			d.out.Finish = readStop(reason)
+			d.out.Finished(reply.Finish(reason))
 		case "usage":
 			d.usage(member)
 		case "error":
@@ -92,20 +92,4 @@ func (d *Decoder) usage(v jsonview.View) {
 	if read {
 		d.out.Usage = &known
 	}
-}
-
-// readStop reads a stop_reason. A turn that the upstream paused ended by its own will; one that met the end of
-// the context window was cut short as one that used up its allowance.
-func readStop(reason string) llm.FinishReason {
-	switch reason {
-	case "end_turn", "stop_sequence", "pause_turn":
-		return llm.FinishStop
-	case "max_tokens", "model_context_window_exceeded":
-		return llm.FinishLength
-	case "tool_use":
-		return llm.FinishToolCalls
-	case "refusal":
-		return llm.FinishPolicy
-	}
-	return llm.FinishUnknown
 }

@@ -97,7 +97,7 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "message_delta":
 		d.usage(usage)
 		if reason, ok := delta.Get("stop_reason").Str(); ok {
-			d.out.Finish = readStop(reason)
+			d.out.Finished(reply.Finish(reason))
 		}
 	case "message_stop":
 		if !d.begun {

@@ -82,7 +82,8 @@ func TestDecoder(t *testing.T) {
 		{"the allowance", []string{ended("max_tokens")}, []llm.Event{spent, finished(llm.FinishLength)}},
 		{"the context window", []string{ended("model_context_window_exceeded")}, []llm.Event{spent, finished(llm.FinishLength)}},
 		{"the content policy", []string{ended("refusal")}, []llm.Event{spent, finished(llm.FinishPolicy)}},
-		{"an unknown reason", []string{ended("tired")}, []llm.Event{spent, finished(llm.FinishUnknown)}},
+		{"GAP-114 an unknown reason", []string{ended("tired")}, []llm.Event{spent, finished("tired")}},
+		{"GAP-114 no reason", []string{}, []llm.Event{usage(*used(10, 1)), finished(llm.FinishUnknown)}},
 
 		{"GAP-109 later counts replace earlier ones, class by class", []string{
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":7,"cache_read_input_tokens":3,"cache_creation_input_tokens":0,"output_tokens":5,"output_tokens_details":{"thinking_tokens":4}}}`,

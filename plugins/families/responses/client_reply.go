@@ -21,7 +21,7 @@ func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
 
 // response takes a whole response object.
 func (d *Decoder) response(root jsonview.View) error {
-	if status, _ := root.Get("status").Str(); root.Get("error").Set() || status == string(failed) || status == "cancelled" {
+	if hasFailed(root) {
 		return d.failure(root)
 	}
 	output := root.Get("output")
@@ -34,6 +34,11 @@ func (d *Decoder) response(root jsonview.View) error {
 		}
 	}
 	return d.ending(root)
+}
+
+func hasFailed(root jsonview.View) bool {
+	status, _ := root.Get("status").Str()
+	return root.Get("error").Set() || status == string(failed) || status == "cancelled"
 }
 
 // whole takes a whole output item. Items of tools that the upstream runs itself are passed over.
@@ -93,19 +98,23 @@ func (d *Decoder) ending(root jsonview.View) error {
 		return llm.Errorf(llm.ErrProtocol, "the upstream sent a response that has not ended")
 	}
 	reason, _ := root.Get("incomplete_details").Get("reason").Str()
-	d.done, d.out.Finish = true, readFinish(status, reason, d.out.Calls() > 0)
+	d.done = true
+	d.out.Finished(readFinish(status, reason, d.out.Calls() > 0))
 	return nil
 }
 
-// readFinish reads why a response ended. One that is complete and made calls ends in them (GAP-82).
+// readFinish reads why a response ended. One that is complete and made calls ends in them (GAP-82); one that is not
+// says what kept it from that, and otherwise only that it is not.
 func readFinish(status, reason string, calls bool) llm.FinishReason {
 	switch {
-	case reason == "max_output_tokens":
-		return llm.FinishLength
-	case reason == "content_filter":
-		return llm.FinishPolicy
-	case status == string(incomplete):
-		return llm.FinishUnknown
+	case status == string(incomplete) || reason != "":
+		finish := reply.Finish(reason)
+		if finish == llm.FinishLength || finish == llm.FinishPolicy || !finish.Known() {
+			return finish
+		}
+		return llm.FinishReason(incomplete)
+	case status != "" && status != string(completed):
+		return llm.FinishReason(status)
 	case calls:
 		return llm.FinishToolCalls
 	}

@@ -176,8 +176,8 @@ func (d *Decoder) end(at int64, v jsonview.View) error {
 
 // last takes the whole response with which the stream ends. Its output counts where the stream had none.
 func (d *Decoder) last(response jsonview.View) error {
-	if len(d.items) > 0 {
-		return d.ending(response)
+	if len(d.items) == 0 || hasFailed(response) {
+		return d.response(response)
 	}
-	return d.response(response)
+	return d.ending(response)
 }

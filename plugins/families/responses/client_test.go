@@ -102,7 +102,12 @@ func TestDecoderEnds(t *testing.T) {
 	}{
 		{"GAP-23 the allowance", last("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`), []llm.Event{finished(llm.FinishLength)}},
 		{"the content policy", last("incomplete", `"incomplete_details":{"reason":"content_filter"}`), []llm.Event{finished(llm.FinishPolicy)}},
-		{"an unknown reason", last("incomplete", `"incomplete_details":{"reason":"tired"}`), []llm.Event{finished(llm.FinishUnknown)}},
+		{"GAP-114 an unknown reason", last("incomplete", `"incomplete_details":{"reason":"tired"}`), []llm.Event{finished("tired")}},
+		{"GAP-114 incomplete without a reason", last("incomplete", `"incomplete_details":null`), []llm.Event{finished("incomplete")}},
+		{"GAP-114 incomplete for the reason of a whole one", last("incomplete", `"incomplete_details":{"reason":"stop"}`), []llm.Event{finished("incomplete")}},
+		{"GAP-114 another word for the allowance", last("incomplete", `"incomplete_details":{"reason":"max_tokens"}`), []llm.Event{finished(llm.FinishLength)}},
+		{"GAP-114 complete, and not", last("completed", `"incomplete_details":{"reason":"error"}`), []llm.Event{finished("error")}},
+		{"GAP-114 an unknown status", `{"type":"response.completed","response":{"status":"aborted","incomplete_details":null,"output":[]}}`, []llm.Event{finished("aborted")}},
 		{"no usage", last("completed", `"usage":null`), []llm.Event{finished(llm.FinishStop)}},
 		{"GAP-109 cached tokens are taken out of the input", last("completed", `"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":1},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1}}`),
 			[]llm.Event{spending(llm.Usage{Input: n(5), CacheRead: n(4), CacheWrite: n(1), Output: n(2), Reasoning: n(1)}), finished(llm.FinishStop)}},

@@ -1797,7 +1797,9 @@ func (x *Usage) GetEstimated() bool {
 
 type Finish struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "stop", "length", "tool_calls", "content_filter", or "" when the upstream did not say.
+	// "stop", "length", "tool_calls", "content_filter", or "" when the upstream did not say. Any other word, of at most
+	// 64 bytes, is the upstream's own: the host looks it up in the route's finish_reasons, and one that is not there
+	// means that the upstream failed. So pass on what you do not know, and never turn it into "stop".
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Model         string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -2,6 +2,8 @@ package reply_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +50,49 @@ func TestUsageCountsNothingTwice(t *testing.T) {
 				require.Equal(t, llm.Tokens(write), llm.Tokens(usage.CacheWrite))
 			}
 		})
+	})
+}
+
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]llm.FinishReason{
+		"stop": llm.FinishStop, "STOP": llm.FinishStop, "eos": llm.FinishStop, "eos_token": llm.FinishStop, "end_turn": llm.FinishStop,
+		"stop_sequence": llm.FinishStop, "pause_turn": llm.FinishStop, "COMPLETE": llm.FinishStop,
+		"length": llm.FinishLength, "model_length": llm.FinishLength, "max_tokens": llm.FinishLength, "MAX_TOKENS": llm.FinishLength,
+		"tool_calls": llm.FinishToolCalls, "tool_use": llm.FinishToolCalls, "function_call": llm.FinishToolCalls,
+		"content_filter": llm.FinishPolicy, "refusal": llm.FinishPolicy, "SAFETY": llm.FinishPolicy,
+		"": llm.FinishUnknown,
+		// What is no proper end stays as it is.
+		"error": "error", "abort": "abort", "cancelled": "cancelled", "canceled": "canceled", "Tired": "Tired",
+		"insufficient_system_resource": "insufficient_system_resource",
+	} {
+		t.Run("GAP-114 "+word, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, want, reply.Finish(word))
+			require.Equal(t, want == "" || slices.Contains(llm.FinishReasons(), want), want.Known())
+		})
+	}
+	t.Run("GAP-114 a long word is cut between characters", func(t *testing.T) {
+		t.Parallel()
+		got := string(reply.Finish(strings.Repeat("é", 40) + "x"))
+		require.Equal(t, strings.Repeat("é", 32), got)
+		got = string(reply.Finish("x" + strings.Repeat("é", 40)))
+		require.Equal(t, "x"+strings.Repeat("é", 31), got)
+		require.Len(t, string(reply.Finish(strings.Repeat("y", llm.MaxFinishReason))), llm.MaxFinishReason)
+	})
+	t.Run("GAP-114 a word that is not known stays", func(t *testing.T) {
+		t.Parallel()
+		for _, tt := range []struct{ words, want string }{
+			{"stop length", "length"}, {"error stop", "error"}, {"stop error", "error"}, {"tired error", "tired"},
+		} {
+			var last llm.Event
+			s := reply.New(func(ev llm.Event) error { last = ev; return nil })
+			for word := range strings.FieldsSeq(tt.words) {
+				s.Finished(reply.Finish(word))
+			}
+			require.NoError(t, s.End())
+			require.Equal(t, llm.FinishReason(tt.want), last.Finish)
+		}
 	})
 }
 

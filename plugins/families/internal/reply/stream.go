@@ -18,13 +18,13 @@ const maxDepth = 1100
 // Stream sends the events of one reply, from its first text to its finish or its error. What it is told of the
 // reply as a whole, in its fields, goes out at the end. It does not send EventAccepted.
 type Stream struct {
-	Model  string           // what the upstream said it was, "" while it has not
-	Finish llm.FinishReason // why the reply ended
+	Model string // what the upstream said it was, "" while it has not
 	// Usage is what the attempt has used as far as it is known; sent once, before the end or the error, for
 	// work done before a failure counts.
 	Usage *llm.Usage
 
 	send   func(llm.Event) error
+	finish llm.FinishReason
 	failed error
 	ended  bool
 
@@ -122,7 +122,7 @@ func (s *Stream) end() error {
 		return err
 	}
 	s.ended = true
-	return s.send(llm.Event{Kind: llm.EventFinish, Finish: s.Finish, Model: s.Model})
+	return s.send(llm.Event{Kind: llm.EventFinish, Finish: s.finish, Model: s.Model})
 }
 
 func (s *Stream) sendUsage() error {

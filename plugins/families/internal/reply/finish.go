@@ -1,0 +1,62 @@
+package reply
+
+import (
+	"strings"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// finishes are the words that services are known to end a reply with, whatever family they speak, in lower case.
+// What is not here is no proper end: "error", "abort", "cancelled" and "insufficient_system_resource" least of all
+// (GAP-114).
+var finishes = map[string]llm.FinishReason{
+	"stop":          llm.FinishStop,
+	"end_turn":      llm.FinishStop,
+	"stop_sequence": llm.FinishStop,
+	"pause_turn":    llm.FinishStop, // the upstream paused by its own will
+	"complete":      llm.FinishStop,
+	"completed":     llm.FinishStop,
+	"eos":           llm.FinishStop,
+	"eos_token":     llm.FinishStop,
+
+	"length":                        llm.FinishLength,
+	"max_tokens":                    llm.FinishLength,
+	"max_output_tokens":             llm.FinishLength,
+	"max_completion_tokens":         llm.FinishLength,
+	"max_length":                    llm.FinishLength,
+	"model_length":                  llm.FinishLength,
+	"model_context_window_exceeded": llm.FinishLength, // cut short as at the allowance
+
+	"tool_calls":    llm.FinishToolCalls,
+	"tool_call":     llm.FinishToolCalls,
+	"tool_use":      llm.FinishToolCalls,
+	"function_call": llm.FinishToolCalls,
+
+	"content_filter":       llm.FinishPolicy,
+	"content_filtered":     llm.FinishPolicy,
+	"guardrail_intervened": llm.FinishPolicy,
+	"prohibited_content":   llm.FinishPolicy,
+	"refusal":              llm.FinishPolicy,
+	"safety":               llm.FinishPolicy,
+	"sensitive":            llm.FinishPolicy,
+}
+
+// Finish reads the word with which an upstream ends a reply; one that is not known comes back as it is, cut to what
+// an event may carry.
+func Finish(word string) llm.FinishReason {
+	if reason, ok := finishes[strings.ToLower(word)]; ok {
+		return reason
+	}
+	if len(word) > llm.MaxFinishReason {
+		word = strings.ToValidUTF8(word[:llm.MaxFinishReason], "")
+	}
+	return llm.FinishReason(word)
+}
+
+// Finished notes why the reply ended. A word that is not known stays, whatever follows: it may say that the reply
+// failed.
+func (s *Stream) Finished(reason llm.FinishReason) {
+	if s.finish.Known() {
+		s.finish = reason
+	}
+}
