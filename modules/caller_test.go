@@ -304,4 +304,5 @@ func requireErrorBody(t testing.TB, sh shape, a answer, status int, code string)
 		inner["type"], inner["param"] = "invalid_request_error", "model"
 	}
 	require.Equal(t, want, a.JSON(t))
+	requireAdvice(t, message, a.Header.Get("X-Should-Retry") == "false")
 }

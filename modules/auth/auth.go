@@ -69,7 +69,8 @@ func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *famil
 		return ledger.Principal{}, call.LedgerError("looking up a key", err)
 	case p.Account.State != ledger.Active:
 		return p, &families.Error{Status: http.StatusForbidden, Code: families.PermissionDenied,
-			Message: "The account is " + string(p.Account.State) + ". Contact support with the request id " + call.ID + "."}
+			Message: "The account is " + string(p.Account.State) + ". Trying again helps only once it is active. " +
+				"Contact support with the request id " + call.ID + "."}
 	}
 	return p, nil
 }
@@ -97,7 +98,9 @@ func credential(h http.Header, apiKeyHeader bool) string {
 
 func unauthenticated() *families.Error {
 	return &families.Error{Status: http.StatusUnauthorized, Code: families.Authentication,
-		Message: "The API key is missing, mistyped, expired or revoked, or was sent in a header that this endpoint does not read."}
+		Message: "The API key is missing, mistyped, expired or revoked, " +
+			"or was sent in a header that this endpoint does not read. " +
+			"Trying again helps only with a valid key: send it in the header Authorization, after the word Bearer."}
 }
 
 var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)

@@ -99,7 +99,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return call.Refuse(rec, refusal)
 	case call.Work == nil:
 		return call.Refuse(rec, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
-			Message: "The service is starting. Try again in a few seconds."})
+			Message: "The service is starting. Try again in a few seconds." + families.Support})
 	}
 	if err := next.ServeHTTP(rec, gateway.WithCall(r, call)); err != nil {
 		// A handler placed by hand after ours may do what ours never do.

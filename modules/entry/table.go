@@ -95,14 +95,14 @@ func (t *table) find(r *http.Request, call *gateway.Call) *families.Error {
 	}
 	if isWebSocket(r) && e.kind == gateway.Generate && e.name == "responses" {
 		return &families.Error{Status: http.StatusUpgradeRequired, Code: families.InvalidRequest,
-			Message: "WebSocket is not offered here: send the request by POST."}
+			Message: "WebSocket is not offered here. Trying again does not help: send the request by POST."}
 	}
 	allow := e.method
 	if allow == http.MethodGet {
 		allow = "GET, HEAD"
 	}
 	return &families.Error{Status: http.StatusMethodNotAllowed, Code: families.InvalidRequest, Allow: allow,
-		Message: fmt.Sprintf("%s is not allowed on %s: use %s.", r.Method, path, e.method)}
+		Message: fmt.Sprintf("%s is not allowed on %s. Trying again does not help: use %s.", r.Method, path, e.method)}
 }
 
 // modelID takes the id out of /v1/models/{id}. A trailing or double slash is no id (GAP-04).
@@ -131,7 +131,9 @@ func notFound(r *http.Request, f families.Server) *families.Error {
 		code = families.NotFound
 	}
 	return &families.Error{Status: http.StatusNotFound, Code: code,
-		Message: fmt.Sprintf("There is no %s %s here.", r.Method, r.URL.Path)}
+		Message: fmt.Sprintf("There is no %s %s here. "+
+			"Trying again does not help: check the base URL, which has /v1 at its end "+
+			"for clients of OpenAI's kind, and not for Anthropic's.", r.Method, r.URL.Path)}
 }
 
 func isWebSocket(r *http.Request) bool {

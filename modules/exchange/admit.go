@@ -78,11 +78,13 @@ func (x *exchange) unroutable(why error) *families.Error {
 	case errors.Is(why, routing.ErrNotReady):
 		return noneReady()
 	case errors.Is(why, routing.ErrNoJSON):
-		return families.Unsupported("No route that offers JSON output can take the request. Send it without a format.")
+		return families.Unsupported("No route that offers JSON output can take the request: send it without a format.")
 	case errors.Is(why, routing.ErrTooLarge):
-		return featureUnavailable("The request's input and output allowance fit no route's context window. Send less, or ask for a smaller allowance.")
+		return featureUnavailable("The request's input and output allowance fit no route's context window. " +
+			"Trying again does not help: send less, begin a new conversation, or ask for a smaller allowance.")
 	default:
-		return featureUnavailable("No route offers what the request needs, such as tools. Send it without.")
+		return featureUnavailable("No route offers what the request needs, such as tools. " +
+			"Trying again does not help: send it without.")
 	}
 }
 
@@ -123,13 +125,20 @@ func overLimit(err error) *families.Error {
 		err     error
 		message string
 	}{
-		{ledger.ErrNothingLeft, "The account has no credits left. Trying again does not help: add credits."},
-		{ledger.ErrHeld, "The account's credits are held by requests that run, and what is free does not cover this request's largest possible cost. " +
+		{ledger.ErrNothingLeft, "The account has no credits left. Trying again helps once credits are added."},
+		{ledger.ErrHeld, "The account's credits are held by requests that run, " +
+			"and what is free does not cover this request's largest possible cost. " +
 			"Try again when they have ended, ask for a smaller output allowance, or add credits."},
-		{ledger.ErrInsufficient, "The available credits do not cover the request's largest possible cost. Add credits, or ask for a smaller output allowance."},
-		{ledger.ErrSpendCap, "The account's spend cap is reached, or the request could cross it. Have the cap raised, or ask for a smaller output allowance."},
-		{ledger.ErrTokenBudget, "The account's token budget is used up, or the request could cross it. Have the budget raised, or ask for a smaller output allowance."},
-		{ledger.ErrKeySpendCap, "The API key's spend cap is reached, or the request could cross it. Have the cap raised, or ask for a smaller output allowance."},
+		{ledger.ErrInsufficient, "The available credits do not cover the request's largest possible cost. " +
+			"Trying again helps once credits are added; a smaller output allowance may fit now."},
+		{ledger.ErrSpendCap, "The account's spend cap is reached, or the request could cross it. " +
+			"Trying again helps once the cap is raised or a new period begins; a smaller output allowance may fit now."},
+		{ledger.ErrTokenBudget, "The account's token budget is used up, or the request could cross it. " +
+			"Trying again helps once the budget is raised or a new period begins; a smaller output allowance may fit now."},
+		{ledger.ErrKeySpendCap, "The API key's spend cap is reached, " +
+			"or the request could cross it together with those in progress. " +
+			"Trying again helps once these have ended, " +
+			"the cap is raised or a new period begins; a smaller output allowance may fit now."},
 	} {
 		if errors.Is(err, limit.err) {
 			return &families.Error{Status: http.StatusPaymentRequired, Code: families.BudgetExceeded, Message: limit.message}
@@ -141,7 +150,7 @@ func overLimit(err error) *families.Error {
 // routesFull is the 429 without headers: the client backs off and tries again (LIM-12).
 func routesFull() *families.Error {
 	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: "The routes are at capacity. Back off a few seconds and try again."}
+		Message: "All routes that can take the request are busy. Trying again in a few seconds helps." + families.Support}
 }
 
 func featureUnavailable(message string) *families.Error {
@@ -150,5 +159,6 @@ func featureUnavailable(message string) *families.Error {
 
 func noneReady() *families.Error {
 	return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
-		Message: "No route could take the request at the moment. Try again later."}
+		Message: "No route that can take the request is working at the moment. " +
+			"Trying again in a minute may help." + families.Support}
 }

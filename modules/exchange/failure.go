@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,33 +69,54 @@ func (f *failure) free() bool {
 	return false
 }
 
-// routeFailed is what clients are told of most failures; an upstream's own words are never shown (GAP-96).
-const routeFailed = "The model route failed."
+// failureTexts are what clients are told of failures of the route: what happened, and what helps. An upstream's own
+// words are never shown (GAP-96).
+var failureTexts = map[failureKind]string{
+	// An error in the middle of a reply has no status that would tell these two apart.
+	llm.ErrRejected:    routeRefused,
+	llm.ErrCredentials: routeRefused,
+	llm.ErrBroken:      "The connection to the model route broke, so the reply is not whole. Trying again may help.",
+	llm.ErrDied:        "The model route stopped working in the middle of the request. Trying again may help.",
+	llm.ErrProtocol:    "The model route's output was not valid. Trying again may help, for replies differ each time.",
+	invalidArguments: "The model route called a tool with arguments that are not JSON. " +
+		"Trying again may help, for replies differ each time.",
+	noUsage: "The model route did not report what the reply used, so the reply counts as failed. " +
+		"Trying again may help.",
+	attemptTimeout: "The model route took longer than it may. " +
+		"Trying again may help; a smaller output allowance or a shorter request is faster.",
+	shutdown: "The service is shutting down and cannot finish the reply. Try again in a few seconds.",
+}
+
+const (
+	// routeFailed is the text where there is nothing more to say.
+	routeFailed = "The model route failed. Trying again may help."
+
+	routeRefused = "The model route refused the request: it objects to something in it, or this service's own access " +
+		"to it is set up wrongly. Your API key is fine. Trying again unchanged will hardly help; " +
+		"leaving out what is unusual, such as a large schema of a tool, may."
+)
 
 // refusal is the failure as the client sees it (contract, "Codes"; GAP-39, GAP-40, GAP-42, GAP-96).
 func (x *exchange) refusal(f *failure) *families.Error {
-	e := &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError, Message: routeFailed}
+	e := &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError,
+		Message: cmp.Or(failureTexts[f.kind], routeFailed) + families.Support}
 	switch f.kind {
 	case llm.ErrPolicy:
-		return families.Invalid("The request was declined by the model route's content policy.")
+		return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest,
+			Message: "The request was declined by the model route's content policy."} // as it is (GAP-95)
 	case llm.ErrContext:
-		return featureUnavailable("The request is too long for every route that could take it. Send less.")
+		return featureUnavailable("The request is too long for every route that could take it. " +
+			"Trying again does not help: send less, or begin a new conversation.")
 	case llm.ErrCapacity:
 		return routesFull()
-	case llm.ErrBroken, llm.ErrDied:
+	case llm.ErrBroken, llm.ErrDied, noUsage, shutdown:
 		e.Frame = families.StreamError
-	case noUsage:
-		e.Frame = families.StreamError
-		e.Message = "The model route did not report what the reply used."
-	case shutdown:
-		e.Frame = families.StreamError
-		e.Message = "The service is shutting down. Try again."
 	case llm.ErrProtocol, invalidArguments:
 		e.Frame = families.ValidatorFailed
-		e.Message = "The model route's output was not valid."
 	case timeLimit:
 		return &families.Error{Status: http.StatusGatewayTimeout, Code: families.UpstreamError,
-			Message: "The request ran past its time limit. Try again, with a smaller output allowance if possible."}
+			Message: "The request ran past its time limit. " +
+				"Trying again helps if the reply is done sooner: ask for a smaller output allowance, or send less."}
 	case noVisibleText:
 		return x.noAnswer()
 	case overBudget:
@@ -109,13 +131,17 @@ func (x *exchange) refusal(f *failure) *families.Error {
 func (x *exchange) noAnswer() *families.Error {
 	if x.reply.finish == llm.FinishLength {
 		return &families.Error{Status: http.StatusUnprocessableEntity, Code: families.InvalidRequest,
-			Message: "The output allowance was used up before any visible text. Raise the allowance."}
+			Message: "The output allowance was used up before any visible text. " +
+				"Trying again unchanged will hardly help: raise the allowance."}
 	}
 	e := &families.Error{Status: http.StatusBadGateway, Code: families.NoVisibleAnswer,
-		Message: "The model route finished without a visible answer."}
+		Message: "The model route finished without a visible answer. " +
+			"Trying again may help; so may asking in other words." + families.Support}
 	own, a := x.req.LLM.MaxTokens, x.attempt()
 	if own > 0 && a.allowance == own && a.usage != nil && llm.Tokens(a.usage.Output) >= own {
-		e.Message = fmt.Sprintf("The model route finished without a visible answer: the max_tokens budget (%d) was used up before any visible text.", own)
+		e.Message = fmt.Sprintf("The model route finished without a visible answer: "+
+			"the max_tokens budget (%d) was used up before any visible text. "+
+			"Trying again unchanged will hardly help: raise it.", own)
 	}
 	return e
 }

@@ -46,7 +46,8 @@ func serveModel(w http.ResponseWriter, call *gateway.Call) *families.Error {
 
 func modelNotFound(auto string) *families.Error {
 	return &families.Error{Status: http.StatusNotFound, Code: families.ModelNotFound,
-		Message: "This model does not exist here. Use " + strconv.Quote(auto) + "."}
+		Message: "This model does not exist here. " +
+			"Trying again does not help: set the model to " + strconv.Quote(auto) + "."}
 }
 
 // account is the account summary (contract, "Account summary").

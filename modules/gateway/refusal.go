@@ -12,7 +12,7 @@ import (
 // InternalError is the refusal when the service itself failed (ERR-24).
 func InternalError() *families.Error {
 	return &families.Error{Status: http.StatusInternalServerError, Code: families.InternalError,
-		Message: "The service failed. Try again; if it goes on, contact support with the request id."}
+		Message: "The service failed. Trying again may help." + families.Support}
 }
 
 // ReasonLeft is the reason of a request whose client did not wait for its end.
@@ -31,8 +31,9 @@ func (c *Call) LedgerError(doing string, err error) *families.Error {
 	}
 	c.Work.Engine().Logger().Error(doing, "request_id", c.ID, "error", err)
 	if errors.Is(err, ledger.ErrUnavailable) {
-		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError, RetryAfter: storeRetryAfter,
-			Message: "The service cannot reach its ledger at the moment. Try again."}
+		return &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
+			RetryAfter: storeRetryAfter,
+			Message:    "The service cannot reach its ledger at the moment. Try again in a few seconds." + families.Support}
 	}
 	return InternalError()
 }

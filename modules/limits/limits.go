@@ -117,11 +117,13 @@ func (b *body) read(r *http.Request) *families.Error {
 		case errors.As(err, &tooLarge): // a limit of the site's own
 			return b.tooLarge()
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			late := families.Invalid("The request body did not arrive in time. Send it faster, or send less.")
-			late.Passing = true
-			return late
+			return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest, Passing: true,
+				Message: "The request body did not arrive in time. " +
+					"Trying again helps if it comes faster: send less, or over a better connection."}
 		case err != nil:
-			return families.Invalid("The request body could not be read to its end.")
+			return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest,
+				Message: "The request body could not be read to its end. " +
+					"Trying again helps if all of it is sent, in the encoding that its headers say."}
 		}
 		if len(b.bytes) == cap(b.bytes) && !b.grow(min(growth*int64(cap(b.bytes)), most)) {
 			return overloaded()
@@ -158,13 +160,14 @@ func (b *body) release() { b.engine.GiveBody(b.taken) }
 
 func (b *body) tooLarge() *families.Error {
 	return &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
-		Message: "The request body is larger than this service takes. Send less."}
+		Message: "The request body is larger than this service takes. " +
+			"Trying again does not help: send less, or begin a new conversation."}
 }
 
 // overloaded is a 429 without headers: room was briefly exhausted.
 func overloaded() *families.Error {
 	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: "Too many large requests are in progress. Back off a few seconds and try again."}
+		Message: "Too many large requests are in progress. Trying again in a few seconds helps; so does a smaller request."}
 }
 
 var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)

@@ -30,9 +30,10 @@ func Parse(body []byte) (*Document, *Error) {
 	case len(bytes.TrimSpace(body)) == 0:
 		return nil, Invalid("The request body is empty: send a JSON object.")
 	case err != nil:
-		return nil, Invalid("The request body is not valid JSON: " + reason(err) + ".")
+		return nil, Invalid("The request body is not valid JSON: " + reason(err) + ". Correct it.")
 	case root.Kind() != jsonview.Object:
-		return nil, Invalid("The request body must be a JSON object, not of type " + root.Kind().String() + ".")
+		return nil, Invalid("The request body must be a JSON object, " +
+			"not of type " + root.Kind().String() + ": send an object.")
 	}
 	doc := &Document{Root: root}
 	for name, member := range root.Members() {
@@ -94,7 +95,7 @@ func (d *Document) Model() (string, *Error) {
 	}
 	model, ok := d.model.Str()
 	if !ok {
-		return "", Invalid("model must be a string.")
+		return "", Invalid("model must be a string: send \"service/auto\".")
 	}
 	if model == "" {
 		return "", Invalid("model must not be empty: send \"service/auto\".")

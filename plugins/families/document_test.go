@@ -15,9 +15,9 @@ func TestParseRefuses(t *testing.T) {
 		"HTTP-02 empty":                {"", "The request body is empty: send a JSON object."},
 		"HTTP-02 blank":                {" \n", "The request body is empty: send a JSON object."},
 		"HTTP-02 cut off":              {`{"model":`, "The request body is not valid JSON: the text ends too early at byte 9."},
-		"HTTP-02 array":                {"[]", "The request body must be a JSON object, not of type array."},
+		"HTTP-02 array":                {"[]", "The request body must be a JSON object, not of type array: send an object."},
 		"HTTP-02 trailing data":        {`{"model":"a"} x`, "The request body is not valid JSON: there is something after the end of the JSON text at byte 14."},
-		"GAP-33 string":                {`"x"`, "The request body must be a JSON object, not of type string."},
+		"GAP-33 string":                {`"x"`, "The request body must be a JSON object, not of type string: send an object."},
 		"GAP-33 invalid UTF-8":         {"{\"a\":\"\xff\"}", "The request body is not valid JSON: the text is not valid UTF-8 at byte 6."},
 		"GAP-33 nested 1,001 deep":     {`{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "}", "nested more than 1000 deep at byte 1004."},
 		"AUTH-16 api_key":              {`{"api_key":"hush-hush"}`, `The field "api_key" is named like a credential.`},
@@ -129,7 +129,7 @@ func TestErrorShape(t *testing.T) {
 		require.True(t, (&families.Error{Status: 503, Code: families.FeatureUnavailable}).Final())
 		require.False(t, (&families.Error{Status: 400, Passing: true}).Final(), "GAP-119")
 	})
-	require.Equal(t, "invalid_request_error: m", families.Invalid("m").Error())
+	require.Equal(t, "invalid_request_error: m. The same request fails again.", families.Invalid("m.").Error())
 	require.Equal(t, families.StreamError, (&families.Error{Code: families.UpstreamError, Frame: families.StreamError}).FrameCode())
 	require.Equal(t, families.UpstreamError, (&families.Error{Code: families.UpstreamError}).FrameCode())
 }

@@ -30,8 +30,10 @@ const (
 // Error is an error as a client sees it: an HTTP status, a code and a message that is safe to show. Every
 // family writes it in its own shape.
 type Error struct {
-	Status  int
-	Code    Code
+	Status int
+	Code   Code
+	// Message says what happened, whether trying again helps, and what else there is to do: it is what people see. It
+	// is the same for the same failure, in a reply of its own and in a stream (SSE-35), so it names no request.
 	Message string
 
 	// RetryAfter, in seconds, and Reason become the headers Retry-After and X-RateLimit-Reason when set.
@@ -79,14 +81,20 @@ func (e *Error) Type() Code {
 	return e.Code
 }
 
-// Invalid makes a 400 invalid_request_error.
+// Support ends the messages of failures of the service: where to go when trying again has not helped.
+const Support = " If it goes on, contact support with the request id."
+
+// sameFails ends the messages of mistakes in the request itself.
+const sameFails = " The same request fails again."
+
+// Invalid makes a 400 invalid_request_error of a message that says what is wrong and what would be right.
 func Invalid(message string) *Error {
-	return &Error{Status: http.StatusBadRequest, Code: InvalidRequest, Message: message}
+	return &Error{Status: http.StatusBadRequest, Code: InvalidRequest, Message: message + sameFails}
 }
 
-// Unsupported makes a 400 unsupported_field.
+// Unsupported makes a 400 unsupported_field of a message that says what is not offered and what is.
 func Unsupported(message string) *Error {
-	return &Error{Status: http.StatusBadRequest, Code: UnsupportedField, Message: message}
+	return &Error{Status: http.StatusBadRequest, Code: UnsupportedField, Message: message + sameFails}
 }
 
 // Media is the refusal of image and audio parts (MEDIA-11, GAP-95).

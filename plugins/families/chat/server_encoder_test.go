@@ -208,7 +208,7 @@ func TestErrorBody(t *testing.T) {
 		"ERR-07 unknown model": {&families.Error{Status: 404, Code: families.ModelNotFound, Message: "m"},
 			`{"error":{"code":"model_not_found","message":"m","type":"invalid_request_error","param":"model"}}`},
 		"ERR-13 unsupported": {families.Unsupported("a \"b\""),
-			`{"error":{"code":"unsupported_field","message":"a \"b\"","type":"unsupported_field"}}`},
+			`{"error":{"code":"unsupported_field","message":"a \"b\" The same request fails again.","type":"unsupported_field"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -51,7 +51,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"ERR-11 part a string", messages(`{"role":"user","content":["x"]}`), invalid, "messages[0].content[0] must be an object."},
 		{"ERR-11 part's text a number", messages(`{"role":"user","content":[{"type":"text","text":1}]}`), invalid, "messages[0].content[0].text must be a string."},
 		{"ERR-10 part's type missing", messages(`{"role":"user","content":[{"text":"x"}]}`), invalid, "messages[0].content[0].type is required."},
-		{"GAP-27 unknown part", messages(`{"role":"user","content":[{"type":"poem"}]}`), invalid, "messages[0].content[0] is content of an unknown type."},
+		{"GAP-27 unknown part", messages(`{"role":"user","content":[{"type":"poem"}]}`), invalid, "messages[0].content[0] is content of an unknown type: send text."},
 		{"GAP-27 file", messages(`{"role":"user","content":[{"type":"text","text":"x"},{"type":"file","file":{"file_id":"f"}}]}`), unsupported, "messages[0].content[1] is a file"},
 		{"GAP-27 video", messages(`{"role":"user","content":[{"type":"video_url","video_url":{"url":"u"}}]}`), unsupported, ""},
 		{"CHAT-04 result without an id", messages(call + `,{"role":"tool","content":"x"}`), invalid, "messages[1].tool_call_id is required."},

@@ -178,6 +178,6 @@ func refuse(block *decode.Value, kind string) {
 	case "document", "file", "input_file", "video_url", "input_video":
 		block.Unsupported("is a file, document or video, which are not supported: send its text")
 	default:
-		block.Invalid("has a content type that is not accepted there")
+		block.Invalid("has a content type that is not accepted there: send text")
 	}
 }

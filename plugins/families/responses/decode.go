@@ -176,7 +176,7 @@ func (c *conversation) tools(v decode.Value) {
 		}
 		kind := tool.Get("type")
 		if name, ok := kind.Str(); ok && name != "function" {
-			tool.Unsupported(`is not of type "function": hosted and other tools are not supported`)
+			tool.Unsupported(`is not of type "function": hosted and other tools are not supported, so leave it out`)
 			continue
 		}
 		kind.Required()

@@ -96,7 +96,7 @@ func (c *conversation) item(v *decode.Value) {
 	case "item_reference":
 		v.Unsupported("refers to a stored item: nothing is stored, so send the item itself")
 	default:
-		kind.Invalid("is not an item type that is accepted")
+		kind.Invalid("is not an item type that is accepted: send messages, function calls and their outputs")
 	}
 }
 
@@ -135,7 +135,7 @@ func textOf(v decode.Value) []llm.Part {
 		case "input_file", "file", "document", "input_video", "video_url":
 			part.Unsupported("is a file, document or video, which are not supported: send its text")
 		default:
-			kind.Invalid("is not a content type that is accepted there")
+			kind.Invalid("is not a content type that is accepted there: send text")
 		}
 	}
 	return parts

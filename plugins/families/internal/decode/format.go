@@ -54,7 +54,7 @@ func (v *Value) formatKind(kinds ...llm.FormatKind) llm.FormatKind {
 		}
 	}
 	if kind.Kind() == jsonview.String {
-		kind.Unsupported("is a type of structured output that is not supported here")
+		kind.Unsupported("is a type of structured output that is not supported here: leave it out")
 	}
 	return ""
 }

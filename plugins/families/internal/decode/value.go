@@ -141,6 +141,6 @@ func (v Value) NotText(kind string) {
 		v.Unsupported("is a file, document or video, which is not supported: send text only")
 	case "reasoning", "thinking", "redacted_thinking":
 	default:
-		v.Invalid("is content of an unknown type")
+		v.Invalid("is content of an unknown type: send text")
 	}
 }

@@ -1,0 +1,32 @@
+package exchange
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// What people read says whether trying again helps, in words that agree with what their client is told.
+func TestEveryFailureSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	texts := map[string]failureKind{}
+	for _, kind := range []failureKind{
+		llm.ErrUpstream, llm.ErrRejected, llm.ErrContext, llm.ErrCapacity, llm.ErrProtocol,
+		llm.ErrBroken, llm.ErrDied, timeLimit, attemptTimeout, shutdown, invalidArguments, noUsage,
+	} {
+		e := new(exchange).refusal(&failure{kind: kind, err: errors.New("the upstream's own words")})
+		require.NotContains(t, e.Message, "own words", kind)
+		if e.Final() {
+			require.Contains(t, e.Message, "Trying again does not help: ", kind)
+		} else {
+			require.Regexp(t, `Trying again (may help|helps|unchanged will hardly help)|(Try|Trying) again in`, e.Message, kind)
+		}
+		require.Empty(t, texts[e.Message], "%s has a text of its own", kind)
+		texts[e.Message] = kind
+	}
+	require.Equal(t, "The request was declined by the model route's content policy.",
+		new(exchange).refusal(&failure{kind: llm.ErrPolicy}).Message, "GAP-95")
+}
