@@ -31,7 +31,7 @@ func init() {
 // Handler gives requests their id and their endpoint. It must come before the gateway's other handlers, and
 // what comes after it never returns an error to Caddy: Caddy would log the request's headers, keys included.
 type Handler struct {
-	engine *engine.Engine
+	engine func() *engine.Engine // nil while the gateway is not open
 	table  *table
 	log    *slog.Logger
 }
@@ -43,6 +43,10 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // New makes the handler outside of a Caddy configuration, for tests and for embedding.
 func New(e *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, error) {
+	return newHandler(func() *engine.Engine { return e }, all, log)
+}
+
+func newHandler(e func() *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, error) {
 	h := &Handler{engine: e, log: log}
 	var err error
 	h.table, err = newTable(all)
@@ -59,7 +63,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := New(app.Engine(), all, ctx.Slogger())
+	made, err := newHandler(app.Engine, all, ctx.Slogger())
 	if err != nil {
 		return err
 	}
@@ -75,7 +79,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	call := &gateway.Call{ID: newID(now), Start: now,
 		AwaitsContinue: r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue")}
 	refusal := h.table.find(r, call)
-	call.Work = h.engine.Begin()
+	if e := h.engine(); e != nil {
+		call.Work = e.Begin()
+	}
 	if call.Work != nil {
 		defer call.Work.Done()
 	}

@@ -47,7 +47,9 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if !rec.first.IsZero() {
 		first = rec.first.Sub(call.Start)
 	}
-	h.engine.Metrics().Request(call.Endpoint, rec.status, first, now.Sub(call.Start))
+	if e := h.engine(); e != nil {
+		e.Metrics().Request(call.Endpoint, rec.status, first, now.Sub(call.Start))
+	}
 
 	attrs := []slog.Attr{
 		slog.String("request_id", call.ID),

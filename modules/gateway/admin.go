@@ -56,9 +56,10 @@ func init() {
 // what to do"}, with status 400 (the request makes no sense), 401 (the token is missing or wrong), 404, 409
 // (the name is taken), 503 (no gateway, or its database is away) or 500.
 //
-// A request over TCP needs `Authorization: Bearer TOKEN` with the token in admin.token in the data folder. On
-// a unix socket the socket's permissions decide. Whatever changes something takes effect on the next request of a client,
-// and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
+// On a unix socket the socket's permissions decide who may. A request over TLS (AdminListener) needs
+// `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for remote
+// administration, the client certificate that this asks for. Whatever changes something takes effect on the next request
+// of a client, and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
 type AdminAPI struct {
 	engine *engine.Engine // nil when this Caddy's configuration has no gateway
 	token  adminToken
@@ -70,17 +71,28 @@ func (*AdminAPI) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.fareway", New: func() caddy.Module { return new(AdminAPI) }}
 }
 
-// Provision finds the gateway of the configuration. Caddy does this before it starts the apps and before it
-// takes the admin address, so that a gateway that cannot start leaves a running one's admin socket alone.
+// Provision finds the gateway of the configuration, and opens it. Caddy does this before it starts the apps and before
+// it takes the admin address, so that a gateway that cannot start leaves a running one's admin socket alone.
 func (a *AdminAPI) Provision(ctx caddy.Context) error {
-	app, err := ctx.AppIfConfigured("fareway")
-	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil
-	}
-	if err != nil {
+	v, err := ctx.AppIfConfigured("fareway")
+	if err != nil && !errors.Is(err, caddy.ErrNotConfigured) {
 		return err
 	}
-	return a.serve(app.(*App).Engine())
+	address, addressErr := adminAddress(ctx)
+	if addressErr != nil {
+		return addressErr
+	}
+	if err := makeAdminFolder(address); err != nil {
+		return err
+	}
+	if err != nil {
+		return nil // there is no gateway
+	}
+	app := v.(*App)
+	if err := app.open(); err != nil {
+		return err
+	}
+	return a.serve(app.Engine())
 }
 
 // serve makes the API that of an engine.

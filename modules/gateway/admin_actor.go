@@ -19,8 +19,11 @@ const maxActor = 100
 // they can state what they like. Characters that could be mistaken for something else in a log are question marks.
 func actorOf(r *http.Request) string {
 	way := "token"
-	if overSocket(r) {
+	switch {
+	case overSocket(r):
 		way = "socket"
+	case byCertificate(r):
+		way = "certificate"
 	}
 	who := []byte(r.Header.Get(actorHeader))
 	who = who[:min(len(who), maxActor)]
@@ -40,6 +43,10 @@ func overSocket(r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return local != nil && local.Network() == "unix"
 }
+
+// byCertificate reports whether the client has shown a certificate that the endpoint has verified. Only Caddy's own
+// endpoint for remote administration asks for one, and has by now seen that this client may do this.
+func byCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
 // localActor is what commands say of themselves: the user and the host that they run as.
 func localActor() string {

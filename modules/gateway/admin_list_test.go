@@ -123,11 +123,10 @@ func TestListThatFails(t *testing.T) {
 	})
 	t.Run("in the network", func(t *testing.T) {
 		t.Parallel()
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		data, address := serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"n":1}` + "\n" + `{"n":`))
 		}))
-		t.Cleanup(srv.Close)
-		c, err := newClient(t.TempDir(), strings.TrimPrefix(srv.URL, "http://"))
+		c, err := newClient(data, address)
 		require.NoError(t, err)
 		err = readList(t.Context(), c, entriesPath, nil, func(entryView) error { return nil })
 		require.ErrorContains(t, err, "it broke off", "half a line is no line")

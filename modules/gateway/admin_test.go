@@ -19,15 +19,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// adminMux serves the routes as Caddy's admin endpoint does.
-func adminMux(api *AdminAPI) http.Handler {
-	mux := http.NewServeMux()
-	for _, route := range api.Routes() {
-		mux.HandleFunc(route.Pattern, plain(route.Handler))
-	}
-	return mux
-}
-
 // adminOf is the admin API of an engine.
 func adminOf(t *testing.T, e *engine.Engine) *AdminAPI {
 	t.Helper()
@@ -43,7 +34,7 @@ func serveUnix(t *testing.T, e *engine.Engine) {
 	require.NoError(t, err)
 	ln, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	srv := &httptest.Server{Listener: ln, Config: &http.Server{Handler: adminMux(adminOf(t, e))}}
+	srv := &httptest.Server{Listener: ln, Config: &http.Server{Handler: adminOf(t, e).handler()}}
 	srv.Start()
 	t.Cleanup(srv.Close)
 }
@@ -254,7 +245,7 @@ func TestAdminToken(t *testing.T) {
 	e := newEngine(t)
 	token, err := loadAdminToken(e.DataDir())
 	require.NoError(t, err)
-	srv := httptest.NewServer(adminMux(adminOf(t, e)))
+	srv := httptest.NewServer(adminOf(t, e).handler())
 	t.Cleanup(srv.Close)
 
 	path := filepath.Join(e.DataDir(), adminTokenFile)
@@ -306,9 +297,7 @@ func TestAdminTokenEmptyFile(t *testing.T) {
 
 func TestAdminWithoutGateway(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(adminMux(new(AdminAPI)))
-	t.Cleanup(srv.Close)
-	c, err := newClient(t.TempDir(), strings.TrimPrefix(srv.URL, "http://"))
+	c, err := newClient(serveTLS(t, new(AdminAPI).handler()))
 	require.NoError(t, err)
 	err = c.call(t.Context(), "GET", "/fareway/status", nil, new(statusView))
 	require.ErrorContains(t, err, "runs no gateway")

@@ -17,7 +17,7 @@ import (
 // adminTokenFile is the file in the data folder with the admin API's token.
 const adminTokenFile = "admin.token"
 
-// adminToken is the SHA-256 of the token that requests over TCP must show.
+// adminToken is the SHA-256 of the token that requests over a network must show.
 type adminToken [sha256.Size]byte
 
 // loadAdminToken reads the data folder's token, and makes one of 256 random bits when there is none.
@@ -51,9 +51,9 @@ func readAdminToken(data string) (string, error) {
 	return text, nil
 }
 
-// authorize lets requests from a unix socket pass and asks all others for the token.
+// authorize lets pass who came by a unix socket, or was asked for a certificate, and asks all others for the token.
 func (t adminToken) authorize(r *http.Request) error {
-	if overSocket(r) {
+	if overSocket(r) || byCertificate(r) {
 		return nil
 	}
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")

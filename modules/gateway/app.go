@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 )
 
@@ -34,7 +36,14 @@ type App struct {
 	// GET /healthz and /readyz and belongs on a private address. Default: health.sock in the data folder.
 	Health string `json:"health,omitempty"`
 
-	engine *engine.Engine
+	// Admin is one more address for the gateway's part of the admin API, beside Caddy's own endpoint: for
+	// administration from elsewhere.
+	Admin *AdminListener `json:"admin,omitempty"`
+
+	ctx    caddy.Context
+	cfg    *config.Config
+	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off
+	engine atomic.Pointer[engine.Engine] // nil until open
 	gen    *engine.Generation
 	health *healthServer
 	log    *slog.Logger
@@ -48,57 +57,89 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // defaultDataDir is where a gateway keeps its data unless told otherwise.
 func defaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway") }
 
-// Provision leases the engine, loads the HCL file and starts its providers.
-func (a *App) Provision(ctx caddy.Context) error {
-	a.log = ctx.Slogger()
+// Provision reads the HCL file and sees whether it can be used. It takes the data folder only when this process has
+// it already, as in a reload: `validate` works beside a gateway that runs, and leaves no trace where none does.
+func (a *App) Provision(ctx caddy.Context) (err error) {
+	a.ctx, a.log = ctx, ctx.Slogger()
 	if a.Config == "" {
 		return errors.New("fareway: config is missing: name the HCL file, as in `fareway { config gateway.hcl }`")
 	}
-	data, err := filepath.Abs(cmp.Or(a.Data, defaultDataDir()))
-	if err != nil {
+	if a.caddys, err = adminAddress(ctx); err != nil {
+		return err
+	}
+	if err := checkAdminEndpoint(a.caddys); err != nil {
+		return err
+	}
+	if err := a.Admin.validate(); err != nil {
+		return err
+	}
+	if a.Data, err = filepath.Abs(cmp.Or(a.Data, defaultDataDir())); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
 	path, err := filepath.Abs(a.Config)
 	if err != nil {
 		return fmt.Errorf("finding the configuration file: %w", err)
 	}
-
 	cfg, diags := engine.CheckConfig(ctx, path, a.log)
 	if diags.HasErrors() {
 		return fmt.Errorf("loading %s:\n%w", path, diags)
 	}
-	e, err := leaseEngine(data, cfg, a.log)
-	if err != nil {
-		return fmt.Errorf("starting the gateway on %s: %w", data, err)
+	a.cfg = cfg
+	if _, running := engines.References(a.Data); running {
+		return a.open()
 	}
-	a.Data, a.engine = data, e
-	if a.gen, err = e.Prepare(ctx, cfg); err != nil {
-		return fmt.Errorf("loading %s: %w", path, err)
+	return nil
+}
+
+// open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
+// before Caddy takes the admin address, so that a gateway that cannot start leaves a running one's socket alone, and
+// Start does where there is no admin API.
+func (a *App) open() error {
+	if a.engine.Load() != nil {
+		return nil
+	}
+	e, err := leaseEngine(a.Data, a.cfg, a.log)
+	if err != nil {
+		return fmt.Errorf("starting the gateway on %s: %w", a.Data, err)
+	}
+	a.engine.Store(e)
+	if a.gen, err = e.Prepare(a.ctx, a.cfg); err != nil {
+		return fmt.Errorf("loading %s: %w", a.cfg.Path, err)
 	}
 	for _, c := range e.Metrics().Collectors() {
-		if err := ctx.GetMetricsRegistry().Register(c); err != nil {
+		if err := a.ctx.GetMetricsRegistry().Register(c); err != nil {
 			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
+	return nil
+}
+
+// Start makes this configuration the one that serves.
+func (a *App) Start() error {
+	if err := a.open(); err != nil {
+		return err
+	}
+	e := a.Engine()
 	address := a.Health
 	if address == "" {
-		socket, err := makeSocketPath(data, "health.sock")
+		socket, err := makeSocketPath(a.Data, "health.sock")
 		if err != nil {
 			return err
 		}
 		address = "unix/" + socket
 	}
 	a.health = &healthServer{engine: e, address: address}
-	return nil
-}
-
-// Start makes this configuration the one that serves.
-func (a *App) Start() error {
 	if err := a.health.start(a.log); err != nil {
 		return err
 	}
-	a.engine.SetLogger(a.log)
-	a.engine.Activate(a.gen)
+	if err := a.Admin.start(a.Data, e, a.log); err != nil {
+		return err
+	}
+	if err := writeAddresses(a.Data, a.caddys, a.Admin.address()); err != nil {
+		return err
+	}
+	e.SetLogger(a.log)
+	e.Activate(a.gen)
 	return nil
 }
 
@@ -108,21 +149,23 @@ func (a *App) Stop() error { return nil }
 
 // Cleanup gives back what Provision acquired. It also runs after a Provision that failed.
 func (a *App) Cleanup() error {
-	if a.engine == nil {
+	if a.Engine() == nil {
 		return nil
 	}
 	if a.health != nil {
 		a.health.stop()
 	}
+	a.Admin.stop()
 	if a.gen != nil {
-		a.engine.Retire(a.gen)
+		a.Engine().Retire(a.gen)
 	}
 	_, err := engines.Delete(a.Data)
 	return err
 }
 
-// Engine is the engine that this configuration runs on.
-func (a *App) Engine() *engine.Engine { return a.engine }
+// Engine is the engine that this configuration runs on, nil while it is not open: for a moment at the start of a
+// gateway whose admin endpoint is off, and always in a configuration that is only validated.
+func (a *App) Engine() *engine.Engine { return a.engine.Load() }
 
 var (
 	_ caddy.App          = (*App)(nil)

@@ -1,6 +1,10 @@
 package gateway
 
 import (
+	"cmp"
+	"os"
+	"path/filepath"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -19,7 +23,10 @@ func init() {
 //	    config <file>
 //	    data   <dir>
 //	    health <address>
+//	    admin  <address> [<certificate> <key>]
 //	}
+//
+// Relative paths are relative to the file that the option is in.
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	if existing != nil {
 		d.Next() // so that the error has a line
@@ -48,8 +55,13 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			into = &a.Data
 		case "health":
 			into = &a.Health
+		case "admin":
+			if err := a.unmarshalAdmin(d); err != nil {
+				return err
+			}
+			continue
 		default:
-			return d.Errf("unknown option %q of fareway: it has config, data and health", name)
+			return d.Errf("unknown option %q of fareway: it has config, data, health and admin", name)
 		}
 		if *into != "" {
 			return d.Errf("the option %s is given twice", name)
@@ -57,11 +69,55 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		if !d.AllArgs(into) {
 			return d.ArgErr()
 		}
+		if name != "health" {
+			*into = beside(d.File(), *into)
+		}
 	}
 	if a.Config == "" {
 		return d.Err("fareway needs the option config: the path of its HCL file")
 	}
+	data, err := filepath.Abs(cmp.Or(a.Data, defaultDataDir()))
+	if err != nil {
+		return d.WrapErr(err)
+	}
+	firstData.Do(func() { setDefaultAdmin(data) })
 	return nil
+}
+
+// unmarshalAdmin sets the address of our own for administration.
+func (a *App) unmarshalAdmin(d *caddyfile.Dispenser) error {
+	if a.Admin != nil {
+		return d.Err("the option admin is given twice")
+	}
+	a.Admin = new(AdminListener)
+	switch args := d.RemainingArgs(); len(args) {
+	case 1:
+		a.Admin.Listen = args[0]
+	case 3:
+		a.Admin.Listen, a.Admin.Certificate, a.Admin.Key = args[0], beside(d.File(), args[1]), beside(d.File(), args[2])
+	default:
+		return d.ArgErr()
+	}
+	if err := a.Admin.validate(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+// beside is a path that stands in a file: a relative one is relative to that file, so that a folder can be copied or
+// moved with all that is in it, and absolute in the end, for the gateway that gets it may run elsewhere.
+func beside(file, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	path = filepath.Join(filepath.Dir(file), path)
+	if _, err := os.Stat(file); err != nil {
+		return path // it came over the admin API: it is relative to where that gateway runs
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // parseDirective parses the site directive, which gives the whole service to what its matcher matches:

@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -26,6 +26,7 @@ type client struct {
 	network string
 	dial    string
 	named   bool // by --admin: it is not the data folder's socket
+	off     bool // the gateway on the data folder had no admin API when it ran last
 	token   string
 	http    *http.Client
 }
@@ -46,19 +47,18 @@ func (e *adminError) Error() string { return e.Message }
 func newClient(data, admin string) (*client, error) {
 	c := &client{data: data, address: admin, network: "unix", named: admin != ""}
 	if admin == "" {
-		c.dial = findSocketPath(data, adminSocket)
-		c.address = "unix/" + c.dial
-	} else {
-		addr, err := caddy.ParseNetworkAddress(admin)
-		if err != nil || addr.PortRangeSize() > 1 {
-			return nil, fmt.Errorf("reading the admin address %q: write unix//path/to/admin.sock or host:port", admin)
+		if err := c.find(); err != nil {
+			return nil, err
 		}
-		c.network = addr.Network
-		if addr.IsUnixNetwork() {
-			c.dial, _, _ = strings.Cut(addr.Host, "|") // permissions may follow
-		} else {
-			c.dial = addr.JoinHostPort(0)
-		}
+	} else if err := c.point(admin); err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			d := net.Dialer{Timeout: 5 * time.Second}
+			return d.DialContext(ctx, c.network, c.dial)
+		},
 	}
 	if c.network != "unix" {
 		token, err := readAdminToken(data)
@@ -66,15 +66,48 @@ func newClient(data, admin string) (*client, error) {
 			return nil, err
 		}
 		c.token = token // without one the gateway says what is missing
+		host, _, _ := net.SplitHostPort(c.dial)
+		if transport.TLSClientConfig, err = trust(data, host); err != nil {
+			return nil, err
+		}
 	}
-	c.http = &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			d := net.Dialer{Timeout: 5 * time.Second}
-			return d.DialContext(ctx, c.network, c.dial)
-		},
-	}}
+	c.http = &http.Client{Transport: transport}
 	return c, nil
+}
+
+// find looks for the gateway on the data folder: at its socket, or where it has said that it is.
+func (c *client) find() error {
+	socket := findSocketPath(c.data, adminSocket)
+	addresses, known, err := readAddresses(c.data)
+	if err != nil {
+		return err
+	}
+	address := "unix/" + socket
+	switch {
+	case known && len(addresses) == 0:
+		c.off = true
+	case known && !slices.Contains(addresses, address):
+		address = addresses[0]
+	}
+	return c.point(address)
+}
+
+// point makes the address the one that is dialled.
+func (c *client) point(address string) error {
+	addr, err := caddy.ParseNetworkAddress(address)
+	if err != nil || addr.PortRangeSize() > 1 {
+		return fmt.Errorf("reading the admin address %q: write unix//path/to/admin.sock or host:port", address)
+	}
+	c.address, c.network = address, addr.Network
+	if addr.IsUnixNetwork() {
+		c.dial = withoutMode(addr.Host) // permissions may follow
+		return nil
+	}
+	c.dial = addr.JoinHostPort(0)
+	if host, port, _ := net.SplitHostPort(c.dial); host == "" {
+		c.dial = net.JoinHostPort("localhost", port) // it listens on all interfaces
+	}
+	return nil
 }
 
 // call sends in as JSON, unless it is nil, and decodes the reply into out. An error reply is an *adminError; an
@@ -101,11 +134,11 @@ func (c *client) send(ctx context.Context, method, path string, in any) (*http.R
 		}
 		body = bytes.NewReader(b)
 	}
-	host := c.dial
+	to := "https://" + c.dial
 	if c.network == "unix" {
-		host = "localhost" // Caddy does not look at it on a unix socket
+		to = "http://localhost" // Caddy does not look at it on a unix socket
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, to+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("making the request: %w", err)
 	}
@@ -145,6 +178,8 @@ func (c *client) explain(err error) error {
 		return fmt.Errorf("asking the gateway at %s: %w", c.address, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("this user may not use the admin socket %s: be the user that runs the gateway, or root", c.dial)
+	case c.off:
+		return fmt.Errorf("%w on %s, or it has no admin API: its Caddyfile says `admin off`; remove that, or add `admin unix//path/to/admin.sock` to its option fareway", errNoGateway, c.data)
 	case c.named:
 		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", errNoGateway, c.address, c.address)
 	}

@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"encoding/pem"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -62,24 +65,49 @@ func TestClientErrors(t *testing.T) {
 	})
 	t.Run("another program", func(t *testing.T) {
 		t.Parallel()
-		srv := httptest.NewServer(http.NotFoundHandler())
-		t.Cleanup(srv.Close)
-		err := call(t, t.TempDir(), strings.TrimPrefix(srv.URL, "http://"))
+		data, address := serveTLS(t, http.NotFoundHandler())
+		err := call(t, data, address)
 		require.ErrorContains(t, err, "is no fareway gateway")
 	})
 	t.Run("no token", func(t *testing.T) {
 		t.Parallel()
-		srv := httptest.NewServer(adminMux(adminOf(t, newEngine(t))))
-		t.Cleanup(srv.Close)
-		data := t.TempDir()
-		err := call(t, data, strings.TrimPrefix(srv.URL, "http://"))
+		data, address := serveTLS(t, adminOf(t, newEngine(t)).handler())
+		err := call(t, data, address)
 		require.ErrorContains(t, err, "there is none in "+data)
+	})
+	t.Run("a stranger", func(t *testing.T) {
+		t.Parallel()
+		asked := false
+		_, address := serveTLS(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+		data := t.TempDir()
+		err := call(t, data, address)
+		require.ErrorContains(t, err, "its certificate is not the one in "+filepath.Join(data, adminCertificateFile))
+		require.False(t, asked, "it has not seen the token")
+	})
+	t.Run("no TLS", func(t *testing.T) {
+		t.Parallel()
+		srv := httptest.NewServer(http.NotFoundHandler())
+		t.Cleanup(srv.Close)
+		require.Error(t, call(t, t.TempDir(), strings.TrimPrefix(srv.URL, "http://")))
 	})
 	t.Run("address that is none", func(t *testing.T) {
 		t.Parallel()
 		_, err := newClient(t.TempDir(), "127.0.0.1:many")
 		require.ErrorContains(t, err, "unix//path/to/admin.sock or host:port")
 	})
+}
+
+// serveTLS serves h as a gateway's admin address; the folder has its certificate.
+func serveTLS(t *testing.T, h http.Handler) (data, address string) {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	data = t.TempDir()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	require.NoError(t, os.WriteFile(filepath.Join(data, adminCertificateFile), certificate, 0o600))
+	return data, strings.TrimPrefix(srv.URL, "https://")
 }
 
 func TestSocketPath(t *testing.T) {

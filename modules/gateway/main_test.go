@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestMain makes the test binary a gateway's executable, too: the engine starts it again as a provider.
 func TestMain(m *testing.M) {
+	caddy.CustomBinaryName = "fareway" // as in package caddy
 	if len(os.Args) > 2 && os.Args[1] == "gateway" && os.Args[2] == "provider" {
 		cmd := &cobra.Command{Use: "fareway"}
 		gateway := &cobra.Command{}

@@ -27,6 +27,18 @@ func makeSocketPath(data, name string) (string, error) {
 	return "", fmt.Errorf("the data folder's path is too long for a socket, and there is no folder for it elsewhere: %w", last)
 }
 
+// planSocketPath is the path that makeSocketPath will choose on a machine where nothing is in the way of it. It makes
+// nothing.
+func planSocketPath(data, name string) string {
+	paths := socketPaths(data, name)
+	for _, path := range paths[:len(paths)-1] {
+		if _, err := os.Stat(filepath.Dir(filepath.Dir(path))); err == nil {
+			return path
+		}
+	}
+	return paths[len(paths)-1]
+}
+
 // findSocketPath is where a client looks for the socket: the first place where there is one, or else the first.
 func findSocketPath(data, name string) string {
 	paths := socketPaths(data, name)

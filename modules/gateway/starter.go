@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,43 +15,55 @@ import (
 var (
 	//go:embed starter/gateway.hcl
 	starterHCL []byte
-	//go:embed starter/Caddyfile.tmpl
-	starterCaddyfile string
+	//go:embed starter/*.tmpl
+	starterFiles embed.FS
 
-	starterTemplate = template.Must(template.New("Caddyfile").Parse(starterCaddyfile))
+	starterTemplates = template.Must(template.ParseFS(starterFiles, "starter/*.tmpl"))
 )
 
-// starter is what the starter files are made from, and what `up` says to a Caddyfile that was made from them.
+// The files that `up` makes in a data folder. The first two are the operator's from then on; `up` writes the others again
+// when it is told something else.
+const (
+	hclFile    = "gateway.hcl"
+	caddyFile  = "Caddyfile"
+	listenFile = "listen.caddy"
+	adminFile  = "admin.caddy"
+)
+
+// starter is what the starter files are made from.
 type starter struct {
 	Data  string // absolute
 	Bind  string // the host of --listen, "" for all interfaces
 	Port  string
-	Admin string // with the permissions of a unix socket
+	Admin string // what --admin says, "" for nothing
+
+	Socket    string // Caddy's own admin endpoint, for Caddyfiles that have {$FAREWAY_ADMIN}
+	SetListen bool   // --listen was given
+	SetAdmin  bool
 }
 
-// DataVar is the placeholder that stands for the data folder.
-func (s starter) DataVar() string { return "{$FAREWAY_DATA:" + s.Data + "}" }
-
-// caddyfile is the text of a starter Caddyfile.
-func (s starter) caddyfile() ([]byte, error) {
-	for _, v := range [...]struct{ what, text string }{
-		{"data folder", s.Data}, {"admin address", s.Admin}, {"listen address", s.Bind},
-	} {
-		if strings.ContainsAny(v.text, "\"{}\n\r") {
-			return nil, fmt.Errorf("the %s %q has a character that a Caddyfile cannot hold (a quote, a brace or a line break): choose another", v.what, v.text)
+// content is the text of one of the files.
+func (s starter) content(name string) ([]byte, error) {
+	if name == hclFile {
+		return ownHints(starterHCL), nil
+	}
+	for _, v := range [...]struct{ what, text string }{{"admin address", s.Admin}, {"listen address", s.Bind}} {
+		if strings.ContainsAny(v.text, "\"`{} \t\n\r") {
+			return nil, fmt.Errorf("the %s %q has a character that a Caddyfile cannot hold (a quote, a brace or a blank): choose another", v.what, v.text)
 		}
 	}
 	var b bytes.Buffer
-	if err := starterTemplate.Execute(&b, s); err != nil {
-		return nil, fmt.Errorf("writing the starter Caddyfile: %w", err)
+	if err := starterTemplates.ExecuteTemplate(&b, name+".tmpl", s); err != nil {
+		return nil, fmt.Errorf("writing the starter file %s: %w", name, err)
 	}
-	return b.Bytes(), nil
+	return ownHints(b.Bytes()), nil
 }
 
-// setEnv gives the Caddyfile its variables: they reach it through the environment only.
+// setEnv gives Caddyfiles that were not made from the starter their variables: they reach them through the environment
+// only.
 func (s starter) setEnv() error {
 	for name, value := range map[string]string{
-		"FAREWAY_DATA": s.Data, "FAREWAY_BIND": s.Bind, "FAREWAY_PORT": s.Port, "FAREWAY_ADMIN": s.Admin,
+		"FAREWAY_DATA": s.Data, "FAREWAY_BIND": s.Bind, "FAREWAY_PORT": s.Port, "FAREWAY_ADMIN": s.Socket,
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)
@@ -60,34 +72,40 @@ func (s starter) setEnv() error {
 	return nil
 }
 
-// write makes the files that are missing in the data folder and leaves the others as they are. It returns the
-// names of those that it made.
+// write makes the files that are missing in the data folder. The operator's it leaves as they are; it returns the names
+// of those of them that it made.
 func (s starter) write() ([]string, error) {
-	caddyfile, err := s.caddyfile()
-	if err != nil {
-		return nil, err
-	}
 	var made []string
 	for _, f := range []struct {
 		name    string
-		content []byte
+		again   bool // it is replaced
+		operate bool // it is the operator's
 	}{
-		{"gateway.hcl", starterHCL},
-		{"Caddyfile", caddyfile},
+		{hclFile, false, true},
+		{caddyFile, false, true},
+		{listenFile, s.SetListen, false},
+		{adminFile, s.SetAdmin, false},
 	} {
-		path := filepath.Join(s.Data, f.name)
-		if _, err := os.Lstat(path); err == nil {
-			continue
-		}
-		// 0600: people will put more in them than they mean to.
-		err := createFile(path, f.content, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
+		content, err := s.content(f.name)
 		if err != nil {
-			return made, fmt.Errorf("writing the starter files: %w", err)
+			return made, err
 		}
-		made = append(made, f.name)
+		path := filepath.Join(s.Data, f.name)
+		if f.again {
+			err = replaceFile(path, content)
+		} else if _, err = os.Lstat(path); err == nil {
+			continue
+		} else {
+			// 0600: people will put more in them than they mean to.
+			err = createFile(path, content, 0o600)
+		}
+		switch {
+		case errors.Is(err, fs.ErrExist):
+		case err != nil:
+			return made, fmt.Errorf("writing the starter files: %w", err)
+		case f.operate:
+			made = append(made, f.name)
+		}
 	}
 	return made, nil
 }

@@ -15,17 +15,23 @@ import (
 )
 
 func testStarter(data string) starter {
-	return starter{Data: data, Bind: "127.0.0.1", Port: "8484", Admin: "unix/" + data + "/admin.sock|0600"}
+	return starter{Data: data, Bind: "127.0.0.1", Port: "8484"}
 }
 
 func TestStarterCaddyfile(t *testing.T) {
 	t.Parallel()
-	got, err := testStarter("/var/lib/fareway").caddyfile()
-	require.NoError(t, err)
-	golden(t, "testdata/starter.Caddyfile", got)
-	require.Equal(t, string(caddyfile.Format(got)), string(got), "as `fareway fmt` writes it")
-	for line := range strings.Lines(string(got)) {
-		require.LessOrEqual(t, len(line), 120)
+	for name, file := range map[string]string{
+		caddyFile: "testdata/starter.Caddyfile", listenFile: "testdata/starter.listen", adminFile: "testdata/starter.admin",
+	} {
+		s := testStarter("/var/lib/fareway")
+		s.Admin = "10.0.0.1:2443"
+		got, err := s.content(name)
+		require.NoError(t, err)
+		golden(t, file, got)
+		require.Equal(t, string(caddyfile.Format(got)), string(got), "as `fareway fmt` writes it")
+		for line := range strings.Lines(string(got)) {
+			require.LessOrEqual(t, len(line), 120)
+		}
 	}
 }
 
@@ -59,8 +65,40 @@ func TestStarterFilesWork(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, data, site.data)
 	require.Equal(t, filepath.Join(data, "gateway.hcl"), site.config)
-	require.Equal(t, "unix/"+data+"/admin.sock|0600", site.admin)
+	require.Empty(t, site.admin)
 	require.Equal(t, []endpoint{{url: "http://127.0.0.1:8484", dial: "127.0.0.1:8484"}}, site.public)
+}
+
+// A copy of a data folder is a gateway of its own: nothing in it points back.
+func TestStarterFilesCanBeCopied(t *testing.T) {
+	t.Parallel()
+	data, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	_, err := testStarter(data).write()
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(copied, os.DirFS(data)))
+	site, err := readSite(filepath.Join(copied, "Caddyfile"))
+	require.NoError(t, err)
+	require.Equal(t, copied, site.data)
+	require.Equal(t, filepath.Join(copied, "gateway.hcl"), site.config)
+	require.NotContains(t, string(site.json), data)
+}
+
+func TestStarterKeepsWhatItWasTold(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	public := func(s starter) string {
+		t.Helper()
+		s.Data = data
+		_, err := s.write()
+		require.NoError(t, err)
+		site, err := readSite(filepath.Join(data, "Caddyfile"))
+		require.NoError(t, err)
+		return site.public[0].dial + " " + site.admin
+	}
+	require.Equal(t, "127.0.0.1:8484 ", public(starter{Bind: "127.0.0.1", Port: "8484"}))
+	require.Equal(t, "127.0.0.1:9000 ", public(starter{Port: "9000", SetListen: true}))
+	require.Equal(t, "127.0.0.1:9000 127.0.0.1:9001", public(starter{Bind: "127.0.0.1", Port: "8484", Admin: "127.0.0.1:9001", SetAdmin: true}))
+	require.Equal(t, "127.0.0.1:9000 127.0.0.1:9001", public(starter{Bind: "127.0.0.1", Port: "8484"}))
 }
 
 // The commented examples in the starter file are what people take the # from: they have to work.
@@ -101,14 +139,16 @@ func TestStarterKeepsWhatExists(t *testing.T) {
 	require.Empty(t, made)
 	entries, err := os.ReadDir(data)
 	require.NoError(t, err)
-	require.Len(t, entries, 2, "no temporary file is left")
+	require.Len(t, entries, 4, "no temporary file is left")
 }
 
 func TestStarterRefusesWhatACaddyfileCannotHold(t *testing.T) {
 	t.Parallel()
-	for _, data := range []string{`/a"b`, "/a{b", "/a}b", "/a\nb"} {
-		_, err := testStarter(data).write()
-		require.ErrorContains(t, err, "data folder")
+	for _, bind := range []string{`a"b`, "a{b", "a}b", "a\nb", "a b", "a`b"} {
+		_, err := starter{Data: t.TempDir(), Bind: bind, Port: "1"}.write()
+		require.ErrorContains(t, err, "listen address")
+		_, err = starter{Data: t.TempDir(), Admin: bind}.write()
+		require.ErrorContains(t, err, "admin address")
 	}
 }
 

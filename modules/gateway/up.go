@@ -39,7 +39,8 @@ func upCommand() *cobra.Command {
 		Long: `Starts a gateway in the foreground, with all it needs to try it.
 
 In the data folder it writes a commented Caddyfile and gateway.hcl where there
-are none; files that exist are never changed. It makes the account "trial" with
+are none, and never changes them; --listen and --admin are kept in files of
+their own beside them, until it is told something else. It makes the account "trial" with
 1,000 credits and a key, which it keeps in trial.key, sends itself one request
 in each of the three shapes, and shows how to use it. Done again, it finds all
 that and goes on with it.
@@ -57,9 +58,10 @@ requests finish and are charged first.`,
 			select {} // until Caddy ends the process at a signal
 		},
 	}
-	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public address `HOST:PORT`; port 0 takes a free one")
+	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public address `HOST:PORT`; port 0 takes a free one, and without it the last one counts")
 	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
-	u.addFlags(cmd)
+	u.addDataFlag(cmd)
+	cmd.Flags().StringVar(&u.admin, "admin", "", "one more `ADDRESS` for the admin API: host:port, with TLS and a token, or unix//path")
 	return cmd
 }
 
@@ -79,7 +81,7 @@ func (u *upRun) start(ctx context.Context) error {
 	if err := s.setEnv(); err != nil {
 		return err
 	}
-	site, err := readSite(filepath.Join(s.Data, "Caddyfile"))
+	site, err := readSite(filepath.Join(s.Data, caddyFile))
 	if err != nil {
 		return err
 	}
@@ -122,20 +124,16 @@ func (u *upRun) starter() (starter, error) {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	s := starter{Data: data, Bind: host, Port: port, Admin: u.admin}
-	if s.Admin == "" {
-		path, err := makeSocketPath(data, adminSocket)
-		if err != nil {
-			return starter{}, err
-		}
-		s.Admin = "unix/" + path
-	}
-	addr, err := caddy.ParseNetworkAddress(s.Admin)
+	s := starter{Data: data, Bind: host, Port: port, Admin: u.admin, SetListen: u.listenSet, SetAdmin: u.admin != ""}
+	path, err := makeSocketPath(data, adminSocket)
 	if err != nil {
-		return starter{}, fmt.Errorf("--admin %q: write host:port or unix//path/to/admin.sock: %w", s.Admin, err)
+		return starter{}, err
 	}
-	if addr.IsUnixNetwork() && !strings.Contains(s.Admin, "|") {
-		s.Admin += "|0600"
+	s.Socket = ownerOnly(path)
+	if u.admin != "" {
+		if err := (&AdminListener{Listen: u.admin}).validate(); err != nil {
+			return starter{}, fmt.Errorf("--admin: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -183,8 +181,10 @@ func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
 
 // ownWords leaves out what Caddy says around an error of our app: it makes a text of it, several layers deep.
 func ownWords(err error) error {
-	if _, own, ok := strings.Cut(err.Error(), "provision fareway: "); ok {
-		return errors.New(own)
+	for _, around := range [...]string{"provision fareway: ", "provisioning admin router module admin.api.fareway: ", "fareway app module: start: "} {
+		if _, own, ok := strings.Cut(err.Error(), around); ok {
+			return errors.New(own)
+		}
 	}
 	return fmt.Errorf("starting Caddy: %w", err)
 }

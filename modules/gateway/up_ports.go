@@ -40,7 +40,7 @@ func (u *upRun) checkPorts(ctx context.Context, s *site) error {
 
 // runningHere tells whether another fareway runs on the same data folder.
 func (u *upRun) runningHere(ctx context.Context, s *site) string {
-	c, err := newClient(s.data, u.admin)
+	c, err := newClient(s.data, "")
 	if err != nil {
 		return ""
 	}

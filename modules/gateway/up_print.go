@@ -33,8 +33,11 @@ func (u *upRun) printListening(s *site) error {
 	return nil
 }
 
-// warnListen says so when the Caddyfile was changed so that --listen has no effect.
+// warnListen says so when the Caddyfile was changed so that --listen or --admin has no effect.
 func (u *upRun) warnListen(s *site) {
+	if u.admin != "" && u.admin != s.admin {
+		fmt.Fprintf(u.err, "--admin %s has no effect: %s does not import %s in its option fareway.\n", u.admin, s.file, adminFile)
+	}
 	_, port, _ := net.SplitHostPort(u.listen)
 	if !u.listenSet || port == "0" {
 		return

@@ -24,7 +24,7 @@ type site struct {
 	json   []byte // Caddy's configuration
 	config string // the HCL file, absolute
 	data   string // the data folder, absolute
-	admin  string // the admin address, "" when it is off
+	admin  string // the gateway's own admin address, "" when there is none
 	public []endpoint
 	listen []string // every TCP address that it takes, host:port
 }
@@ -71,20 +71,26 @@ func readSite(file string) (*site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the data folder: %w", err)
 	}
-	if err := s.readAdmin(parts.Admin); err != nil {
+	if err := s.readAdmin(parts.Admin, parts.Apps.Fareway.Admin); err != nil {
 		return nil, err
 	}
 	return s, s.readServers(parts.Apps.HTTP)
 }
 
-func (s *site) readAdmin(admin *caddy.AdminConfig) error {
-	if admin == nil {
-		admin = new(caddy.AdminConfig)
+// readAdmin refuses an admin endpoint that is not guarded before anything is started.
+func (s *site) readAdmin(caddys *caddy.AdminConfig, own *AdminListener) error {
+	if caddys == nil || !caddys.Disabled {
+		address := caddy.DefaultAdminListen
+		if caddys != nil {
+			address = cmp.Or(caddys.Listen, address)
+		}
+		if err := checkAdminEndpoint(address); err != nil {
+			return err
+		}
 	}
-	if admin.Disabled {
+	if s.admin = own.address(); s.admin == "" {
 		return nil
 	}
-	s.admin = cmp.Or(admin.Listen, caddy.DefaultAdminListen)
 	return s.addListen(s.admin)
 }
 

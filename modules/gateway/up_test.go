@@ -30,7 +30,7 @@ func TestUpAddresses(t *testing.T) {
 		u := upRun{target: target{data: "/data"}, listen: flag}
 		got, err := u.starter()
 		require.NoError(t, err, flag)
-		want.Data, want.Admin = "/data", "unix//data/admin.sock|0600"
+		want.Data, want.Socket = "/data", "unix//data/admin.sock|0600"
 		require.Equal(t, want, got, flag)
 	}
 	for _, flag := range []string{"", "8484", "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", "127.0.0.1:-1"} {
@@ -47,15 +47,23 @@ func TestUpAddresses(t *testing.T) {
 	})
 	t.Run("admin address", func(t *testing.T) {
 		t.Parallel()
-		for admin, want := range map[string]string{
-			"127.0.0.1:2020":        "127.0.0.1:2020",
-			"unix//run/fw.sock":     "unix//run/fw.sock|0600",
-			"unix//run/fw.sock|660": "unix//run/fw.sock|660",
-		} {
+		for _, admin := range []string{"127.0.0.1:2020", "unix//run/fw.sock", "unix//run/fw.sock|0660"} {
 			u := upRun{target: target{data: "/data", admin: admin}, listen: ":1"}
 			got, err := u.starter()
 			require.NoError(t, err)
-			require.Equal(t, want, got.Admin)
+			require.Equal(t, admin, got.Admin)
+			require.True(t, got.SetAdmin)
+		}
+		for admin, want := range map[string]string{
+			"127.0.0.1":              "write host:port",
+			"127.0.0.1:1-9":          "write host:port",
+			"udp/127.0.0.1:1":        "write host:port",
+			"unix//run/fw.sock|0666": "is not guarded",
+			"unix/@fareway":          "is not guarded",
+		} {
+			u := upRun{target: target{data: "/data", admin: admin}, listen: ":1"}
+			_, err := u.starter()
+			require.ErrorContains(t, err, want, admin)
 		}
 	})
 }
