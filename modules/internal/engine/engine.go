@@ -86,8 +86,9 @@ type Engine struct {
 	generations []*Generation // activated and not yet retired, oldest first
 	number      uint64
 	running     int
-	idle        chan struct{} // closed when nothing runs and draining has begun
+	idle        chan struct{} // what a drain waits for: closed when nothing runs any more; nil while none waits
 	draining    bool
+	closed      bool
 	stop        context.Context // done when live work must end
 	stopNow     context.CancelCauseFunc
 }
@@ -205,13 +206,14 @@ type Work struct {
 	charged string // the account that the request counts for among its concurrent_requests, or ""
 }
 
-// Begin registers a request on the current generation. It returns nil when no configuration is active.
+// Begin registers a request on the current generation. It returns nil when no configuration is active, or the engine
+// is closed.
 // Call Done when the request and its settlement are over.
 func (e *Engine) Begin() *Work {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := len(e.generations)
-	if n == 0 {
+	if n == 0 || e.closed {
 		return nil
 	}
 	g := e.generations[n-1]
@@ -234,8 +236,9 @@ func (w *Work) Done() {
 	e := w.engine
 	e.mu.Lock()
 	e.running--
-	if e.running == 0 && e.draining {
+	if e.running == 0 && e.idle != nil {
 		close(e.idle)
+		e.idle = nil
 	}
 	release := w.gen.unref()
 	e.mu.Unlock()
@@ -243,17 +246,11 @@ func (w *Work) Done() {
 }
 
 // Drain waits for the running requests, at most the current generation's drain timeout; then it tells those
-// that are left to end (each writes its error frame and settles). It may be called more than once.
+// that are left to end (each writes its error frame and settles). It may be called more than once. A request that
+// begins while it waits is waited for, too.
 func (e *Engine) Drain() {
 	e.mu.Lock()
-	if !e.draining {
-		e.draining = true
-		e.idle = make(chan struct{})
-		if e.running == 0 {
-			close(e.idle)
-		}
-	}
-	idle := e.idle
+	e.draining = true
 	timeout := time.Minute
 	if n := len(e.generations); n > 0 {
 		timeout = e.generations[n-1].Config.Gateway.DrainTimeout
@@ -262,18 +259,42 @@ func (e *Engine) Drain() {
 
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
-		e.Logger().Warn("drain timeout is over: ending the requests that are left", "drain_timeout", timeout)
-		e.stopNow(ErrShutdown)
-		<-idle
+	for idle := e.untilIdle(); idle != nil; idle = e.untilIdle() {
+		select {
+		case <-idle:
+		case <-timer.C:
+			e.Logger().Warn("drain timeout is over: ending the requests that are left", "drain_timeout", timeout)
+			e.stopNow(ErrShutdown)
+		}
 	}
+}
+
+// untilIdle is closed when nothing runs any more; nil when nothing does.
+func (e *Engine) untilIdle() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running == 0 {
+		return nil
+	}
+	if e.idle == nil {
+		e.idle = make(chan struct{})
+	}
+	return e.idle
+}
+
+// shut lets no more requests begin; false when one has in the meantime.
+func (e *Engine) shut() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = e.running == 0
+	return e.closed
 }
 
 // Close drains, ends the provider processes and closes the ledger.
 func (e *Engine) Close() error {
-	e.Drain()
+	for e.Drain(); !e.shut(); {
+		e.Drain()
+	}
 	e.stopNow(ErrShutdown)
 	e.background.wait()
 	e.host.Close()

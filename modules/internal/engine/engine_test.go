@@ -102,6 +102,33 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// TestBeginAfterADrain: the listeners close after the drain has begun, so requests still come.
+func TestBeginAfterADrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, drained := draining(t)
+		e.Drain()
+		w := e.Begin()
+		require.NotNil(t, w, "it is served")
+		require.False(t, e.shut())
+		go e.drainInto(drained)
+		synctest.Wait()
+		second := e.Begin()
+		w.Done()
+		synctest.Wait()
+		select {
+		case <-drained:
+			require.Fail(t, "it is waited for")
+		default:
+		}
+		second.Done()
+		<-drained
+		require.NoError(t, e.stop.Err())
+		require.True(t, e.shut())
+		require.Nil(t, e.Begin(), "nothing begins on what is closed")
+	})
+}
+
 func TestBorrowedGenerationStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
