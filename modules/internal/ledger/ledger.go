@@ -257,6 +257,10 @@ type Store interface {
 	// of more than the request was charged.
 	Correct(ctx context.Context, c Correction) (b Balance, applied bool, err error)
 
+	// RecordAct adds an act to the audit trail about something outside the store: of an account's (its id, "" for none; one that is
+	// not known counts as none), with what it says for people.
+	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
+
 	// PriceVersion returns the version number of a route's price and of what it costs the operator, a new one
 	// when either has changed.
 	PriceVersion(ctx context.Context, route string, price, cost config.Price) (int64, error)

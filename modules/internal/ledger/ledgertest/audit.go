@@ -62,6 +62,9 @@ func testAudit(t *testing.T, open Open) {
 			_, _, err := f.store.Correct(ctx, ledger.Correction{Request: charged.Request, Microcents: 40, Reason: "sorry"})
 			return charged.Request, err
 		}, []any{0.0}, []any{40.0, "sorry"}},
+		{"spool.discard", func() (string, error) {
+			return "aside_1", f.store.RecordAct(ctx, "spool.discard", f.account.ID, "aside_1", map[string]any{"reason": "seen"})
+		}, nil, []any{"seen"}},
 		{"", func() (string, error) {
 			a, err := f.store.CreateAccount(ctx, "second", "starter")
 			f.account = a
@@ -90,6 +93,14 @@ func testAudit(t *testing.T, open Open) {
 		contains(t, last.Action+" before", last.Before, act.before)
 		contains(t, last.Action+" after", last.After, act.after)
 	}
+
+	t.Run("an act can be of no account, or of one that is gone", func(t *testing.T) {
+		for _, account := range []string{"", "acct_0"} {
+			require.NoError(t, f.store.RecordAct(ctx, "spool.apply", account, "aside_2", nil))
+			acts := f.acts(ledger.Query{})
+			require.Empty(t, acts[len(acts)-1].Account)
+		}
+	})
 
 	t.Run("a rotation is on the trail", func(t *testing.T) {
 		k, err := f.store.CreateKey(ctx, f.account.ID, "old", hashOf("old"), "wxyz", ledger.KeyChange{})
