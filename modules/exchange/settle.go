@@ -165,7 +165,7 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	x.settled = true
 	s.Request = x.call.ID
-	charge, err := x.engine.Settle(x.request.Context(), s, due)
+	charge, err := x.engine.Settle(x.request.Context(), x.ending(s, due))
 	x.engine.Metrics().Held(-x.hold)
 	x.call.Work.Leave() // before the last byte leaves, which may bring the account's next request
 	if err != nil {
@@ -177,6 +177,16 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	}
 	x.account(charge, s.Reason)
 	return charge, nil
+}
+
+// ending is a settlement with what its request was.
+func (x *exchange) ending(s ledger.Settlement, due ledger.Charge) engine.Ending {
+	p := x.call.Principal
+	end := engine.Ending{Settlement: s, Account: p.Account.ID, Key: p.Key.ID, Charge: due}
+	for _, a := range x.attempts {
+		end.Attempts = append(end.Attempts, engine.Tried{Attempt: a.ledger(x.gen), Price: a.route.Price})
+	}
+	return end
 }
 
 // account counts a settlement in the metrics and on the access line.

@@ -69,6 +69,7 @@ type Engine struct {
 	log     *swapLogger
 	store   ledger.Store
 	settler *settler
+	aside   *Aside
 	plans   *plans
 	host    *host.Host
 	metrics *Metrics

@@ -37,10 +37,10 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if err := e.keepPlans(ctx, cfg); err != nil {
 		return err
 	}
-	// The name of the database's own: whoever holds its lock has the spool, too.
-	if e.settler, err = openSettler(path+".spool", store, e.metrics, log, o); err != nil {
+	if e.settler, err = openSettler(spoolPath(path), store, e.metrics, log, o); err != nil {
 		return err
 	}
+	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: o.Now, changed: e.settler.countAside}
 	if err := e.settler.takeUp(ctx); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Metrics struct {
 	limited       *prometheus.CounterVec
 	limiter       []prometheus.Collector // of a limiter that tells what it holds
 	spooled       prometheus.Gauge
+	aside         prometheus.Gauge
 }
 
 func newMetrics() *Metrics {
@@ -82,6 +83,8 @@ func newMetrics() *Metrics {
 			[]string{"reason"}),
 		spooled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_spooled_settlements", Help: "Settlements that wait in the spool because the ledger is away."}),
+		aside: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an operator's decision."}),
 	}
 }
 
@@ -89,7 +92,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
 		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts, m.limited, m.spooled}, m.limiter...)
+		m.unproven, m.receipts, m.limited, m.spooled, m.aside}, m.limiter...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -146,6 +149,9 @@ func (m *Metrics) limitReached(reason string) { m.limited.WithLabelValues(reason
 
 // spool moves the number of settlements in the spool.
 func (m *Metrics) spool(delta int64) { m.spooled.Add(float64(delta)) }
+
+// setAside shows how much of the spool waits for an operator.
+func (m *Metrics) setAside(undecided int64) { m.aside.Set(float64(undecided)) }
 
 func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
 	m.ledger.WithLabelValues(op).Observe(d.Seconds())

@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/spool"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 const (
@@ -28,6 +30,23 @@ const (
 // settling is the part of the ledger that ends requests.
 type settling interface {
 	Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error)
+	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c ledger.Charge, applied bool, err error)
+}
+
+// Ending is the settlement of a request, with what it takes to charge it when the ledger has lost the request: it goes into
+// the spool with it.
+type Ending struct {
+	ledger.Settlement
+	Account, Key string // ids
+	Attempts     []Tried
+	// Charge is what the settlement comes to by its usage and prices, as its client is told.
+	Charge ledger.Charge
+}
+
+// Tried is an attempt with its price.
+type Tried struct {
+	ledger.Attempt
+	Price config.Price
 }
 
 // settler ends requests in the ledger, or in the spool while the ledger is away. What is in the spool comes into the
@@ -38,6 +57,7 @@ type settler struct {
 	patience time.Duration
 	metrics  *Metrics
 	log      *slog.Logger
+	now      func() time.Time
 	after    func(time.Duration) <-chan time.Time
 
 	// away: the ledger did not take a settlement, and has taken none of the spool since. While it is set, nobody
@@ -59,22 +79,13 @@ func openSettler(path string, l settling, m *Metrics, log *slog.Logger, o *Optio
 		log.Warn("the spool ends in a settlement that was not written to its end; its hold is released", "path", path, "bytes", n)
 	}
 	m.spool(s.Len())
-	return &settler{ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, after: o.After, wake: make(chan struct{}, 1)}, nil
-}
-
-// takeUp gives the ledger what an earlier process left in the spool. That has to happen before the ledger recovers,
-// which settles those requests at nothing.
-func (t *settler) takeUp(ctx context.Context) error {
-	found := t.spool.Len()
-	for t.spool.Len() > 0 {
-		if _, err := t.apply(ctx); err != nil {
-			return fmt.Errorf("applying the settlements of the spool: %w", err)
-		}
+	t := &settler{ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, now: o.Now, after: o.After, wake: make(chan struct{}, 1)}
+	t.countAside()
+	if n := s.Aside().Undecided(); n > 0 {
+		log.Error("what was in the spool could not be applied or read and is kept aside; an operator has to decide: "+
+			"`fareway gateway ledger spool list`", "undecided", n, "file", s.Aside().Path())
 	}
-	if found > 0 {
-		t.log.Info("the settlements of the spool are applied", "settlements", found)
-	}
-	return nil
+	return t, nil
 }
 
 // start begins to apply what comes into the spool.
@@ -99,33 +110,33 @@ func (e *Engine) WithPatience(ctx context.Context) (context.Context, context.Can
 }
 
 // Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
-// spool, and the charge is computed, which is what the settlement comes to by its usage and prices. What the ledger
-// makes of it later differs where fair use leaves a request free (GAP-54): computed does not know that, the client
+// spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What the ledger
+// makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know that, the client
 // of such a request is not told an amount, and the ledger's word is what counts.
 //
 // Settle does not depend on ctx's end and waits for Options.Patience at most. A settlement that the ledger refuses is a
 // failure of the service: the request is settled as free, and the error says why. ledger.ErrUnavailable says that the spool
 // did not take it either; the hold stays until the next start then.
-func (e *Engine) Settle(ctx context.Context, s ledger.Settlement, computed ledger.Charge) (ledger.Charge, error) {
-	return e.settler.settle(ctx, s, computed)
+func (e *Engine) Settle(ctx context.Context, end Ending) (ledger.Charge, error) {
+	return e.settler.settle(ctx, end)
 }
 
-func (t *settler) settle(ctx context.Context, s ledger.Settlement, computed ledger.Charge) (ledger.Charge, error) {
+func (t *settler) settle(ctx context.Context, end Ending) (ledger.Charge, error) {
 	if t.away.Load() {
-		return t.keep(s, computed, nil)
+		return t.keep(end, nil)
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.patience)
 	defer cancel()
-	charge, err := t.ledger.Settle(bounded, s)
+	charge, err := t.ledger.Settle(bounded, end.Settlement)
 	switch {
 	case err == nil:
 		return charge, nil
 	case errors.Is(err, ledger.ErrUnavailable):
-		return t.keep(s, computed, err)
-	case s.Free:
+		return t.keep(end, err)
+	case end.Free:
 		return ledger.Charge{}, err
 	}
-	_, freeErr := t.settle(ctx, asFree(s), ledger.Charge{})
+	_, freeErr := t.settle(ctx, Ending{Settlement: asFree(end.Settlement), Account: end.Account, Key: end.Key, Attempts: end.Attempts})
 	return ledger.Charge{}, errors.Join(err, freeErr)
 }
 
@@ -135,8 +146,8 @@ func asFree(s ledger.Settlement) ledger.Settlement {
 }
 
 // keep puts a settlement into the spool; why is what the ledger said, nil when it was not asked.
-func (t *settler) keep(s ledger.Settlement, computed ledger.Charge, why error) (ledger.Charge, error) {
-	if err := t.spool.Append(s); err != nil {
+func (t *settler) keep(end Ending, why error) (ledger.Charge, error) {
+	if err := t.spool.Append(t.record(end)); err != nil {
 		return ledger.Charge{}, errors.Join(fmt.Errorf("%w: %w", ledger.ErrUnavailable, err), why)
 	}
 	t.metrics.spool(1)
@@ -147,76 +158,16 @@ func (t *settler) keep(s ledger.Settlement, computed ledger.Charge, why error) (
 	case t.wake <- struct{}{}:
 	default:
 	}
-	return computed, nil
+	return end.Charge, nil
 }
 
-// run applies what comes into the spool, until ctx ends.
-func (t *settler) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.wake:
-		}
-		var applied int64
-		for pause := firstApplyPause; t.spool.Len() > 0; {
-			n, err := t.apply(ctx)
-			if applied += n; err == nil {
-				pause = firstApplyPause
-				continue
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.after(pause):
-			}
-			pause = min(2*pause, maxApplyPause)
-		}
-		t.away.Store(false)
-		if applied > 0 {
-			t.log.Info("the ledger is back; the settlements of the spool are applied", "settlements", applied)
-		}
+// record is what the spool keeps of an ending.
+func (t *settler) record(end Ending) spool.Record {
+	r := spool.Record{Settlement: end.Settlement, Account: end.Account, Key: end.Key,
+		Charge: &end.Charge.Microcents, Pending: end.Charge.Pending, Time: t.now().UTC()}
+	for _, a := range end.Attempts {
+		r.Attempts = append(r.Attempts, spool.Attempt{ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model,
+			PriceVersion: a.PriceVersion, Price: spool.Price(a.Price)})
 	}
-}
-
-// apply gives the ledger the oldest settlements of the spool, and returns how many those are. When it does not take
-// all of them at the moment, they all stay: a repetition changes nothing.
-func (t *settler) apply(ctx context.Context) (int64, error) {
-	batch, err := t.spool.Oldest(applyAtOnce)
-	if err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.patience)
-	defer cancel()
-	errs := make([]error, len(batch.Settlements))
-	var asking sync.WaitGroup
-	for i, s := range batch.Settlements {
-		asking.Go(func() { errs[i] = t.applyOne(ctx, s) })
-	}
-	asking.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return 0, err
-	}
-	n := int64(len(batch.Settlements))
-	t.metrics.spool(-n)
-	if err := t.spool.Applied(batch); err != nil {
-		t.log.Error("the settlements of the spool are applied, and will be again", "error", err)
-	}
-	return n, nil
-}
-
-// applyOne returns an error when the ledger is away. A settlement that it refuses is in the log: nothing else can be
-// done with it.
-func (t *settler) applyOne(ctx context.Context, s ledger.Settlement) error {
-	_, err := t.ledger.Settle(ctx, s)
-	if err != nil && !errors.Is(err, ledger.ErrUnavailable) {
-		t.log.Error("the ledger refuses a settlement of the spool; the request is free", "request_id", s.Request, "error", err)
-		if _, err = t.ledger.Settle(ctx, asFree(s)); !errors.Is(err, ledger.ErrUnavailable) {
-			err = nil
-		}
-	}
-	if err == nil {
-		t.away.Store(false) // it takes settlements again
-	}
-	return err
+	return r
 }

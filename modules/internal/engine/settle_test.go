@@ -15,7 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // till is a ledger that only settles.
@@ -25,11 +27,15 @@ type till struct {
 	hangs   bool // while it is away
 	refuses map[string]error
 	settled map[string]ledger.Settlement
+	charges map[string]ledger.Charge // of those that are not 7 microcents
+	unknown map[string]bool          // requests
+	used    map[string]llm.Usage     // by attempt: the receipts that were taken
 	asked   int
 }
 
 func newTill() *till {
-	return &till{refuses: make(map[string]error), settled: make(map[string]ledger.Settlement)}
+	return &till{refuses: make(map[string]error), settled: make(map[string]ledger.Settlement), charges: make(map[string]ledger.Charge),
+		unknown: make(map[string]bool), used: make(map[string]llm.Usage)}
 }
 
 func (l *till) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error) {
@@ -44,13 +50,40 @@ func (l *till) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, 
 	if l.away {
 		return ledger.Charge{}, fmt.Errorf("asked in vain: %w", ledger.ErrUnavailable)
 	}
+	if l.unknown[s.Request] {
+		return ledger.Charge{}, fmt.Errorf("%w: a request with this id", ledger.ErrNotFound)
+	}
 	if err := l.refuses[s.Request]; err != nil && !s.Free {
 		return ledger.Charge{}, err
 	}
 	if _, repeated := l.settled[s.Request]; !repeated {
 		l.settled[s.Request] = s
 	}
+	if c, ok := l.charges[s.Request]; ok {
+		return c, nil
+	}
 	return ledger.Charge{Microcents: 7}, nil
+}
+
+// AddReceipt takes each attempt's receipt once, at 5 microcents.
+func (l *till) AddReceipt(_ context.Context, attempt string, usage llm.Usage) (ledger.Charge, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.away {
+		return ledger.Charge{}, false, ledger.ErrUnavailable
+	}
+	request, _, _ := ledger.ParseAttemptID(attempt)
+	c := l.charges[request]
+	if err := l.refuses[attempt]; err != nil {
+		return c, false, err
+	}
+	if _, repeated := l.used[attempt]; repeated || !c.Pending {
+		return c, false, nil
+	}
+	l.used[attempt] = usage
+	c.Microcents, c.Pending = c.Microcents+5, false
+	l.charges[request] = c
+	return c, true, nil
 }
 
 // of is the settlement of a request, the zero one when there is none.
@@ -97,7 +130,7 @@ func (s *safe) count(text string) int {
 	return strings.Count(s.b.String(), text)
 }
 
-var timing = &Options{After: time.After, Patience: defaultPatience}
+var timing = &Options{Now: time.Now, After: time.After, Patience: defaultPatience}
 
 // settlerOn opens a settler in a folder, as a process does that starts there.
 func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
@@ -115,28 +148,33 @@ func spooled(t *testing.T, s *settler) float64 {
 	return s.metrics.values(t)["fareway_spooled_settlements{}"]
 }
 
-func endOf(request string) ledger.Settlement {
-	return ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
-}
-
+// computed is what the tests' settlements come to.
 var computed = ledger.Charge{Microcents: 5, Pending: true}
+
+func endOf(request string) Ending {
+	s := ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
+	return Ending{Settlement: s, Account: "acct_1", Key: "key_1", Charge: computed, Attempts: []Tried{
+		{Attempt: ledger.Attempt{ID: request + ".1", Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: 2},
+			Price: config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}},
+	}}
+}
 
 func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newTill()
 		s, log := settlerOn(t, t.TempDir(), l)
-		got, err := s.settle(t.Context(), endOf("a"), computed)
+		got, err := s.settle(t.Context(), endOf("a"))
 		require.NoError(t, err)
 		require.EqualValues(t, 7, got.Microcents, "the ledger's own word")
 
 		l.away, l.hangs = true, true
 		begin := time.Now()
-		got, err = s.settle(t.Context(), endOf("b"), computed)
+		got, err = s.settle(t.Context(), endOf("b"))
 		require.NoError(t, err)
 		require.Equal(t, computed, got)
 		require.Equal(t, defaultPatience, time.Since(begin))
-		got, err = s.settle(t.Context(), endOf("c"), computed)
+		got, err = s.settle(t.Context(), endOf("c"))
 		require.NoError(t, err)
 		require.Equal(t, computed, got)
 		require.Equal(t, defaultPatience, time.Since(begin), "nobody waits for a ledger that is known to be away")
@@ -147,19 +185,19 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 		l.set(false)
 		<-time.After(maxApplyPause + defaultPatience)
 		for _, request := range []string{"a", "b", "c"} {
-			require.Equal(t, endOf(request), l.of(request))
+			require.Equal(t, endOf(request).Settlement, l.of(request))
 		}
 		require.Zero(t, spooled(t, s))
-		got, err = s.settle(t.Context(), endOf("d"), computed)
+		got, err = s.settle(t.Context(), endOf("d"))
 		require.NoError(t, err)
 		require.EqualValues(t, 7, got.Microcents)
 
 		l.set(true)
-		_, err = s.settle(t.Context(), endOf("e"), computed)
+		_, err = s.settle(t.Context(), endOf("e"))
 		require.NoError(t, err)
 		l.set(false)
 		<-time.After(maxApplyPause + defaultPatience)
-		require.Equal(t, endOf("e"), l.of("e"), "one alone is applied, too")
+		require.Equal(t, endOf("e").Settlement, l.of("e"), "one alone is applied, too")
 		require.Equal(t, 2, log.count("the ledger is away"), "%s", &log.b)
 		require.Equal(t, 2, log.count("the ledger is back"), "%s", &log.b)
 		require.NoError(t, s.close())
@@ -173,7 +211,7 @@ func TestSettleAfterTheClientLeft(t *testing.T) {
 	s, _ := settlerOn(t, t.TempDir(), l)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	_, err := s.settle(ctx, endOf("a"), computed)
+	_, err := s.settle(ctx, endOf("a"))
 	require.NoError(t, err)
 	require.Contains(t, l.settled, "a")
 	require.NoError(t, s.close())
@@ -186,21 +224,21 @@ func TestSettleRefused(t *testing.T) {
 		l := newTill()
 		l.refuses["a"], l.refuses["b"], l.refuses["c"] = refusal, refusal, refusal
 		s, log := settlerOn(t, t.TempDir(), l)
-		_, err := s.settle(t.Context(), endOf("a"), computed)
+		_, err := s.settle(t.Context(), endOf("a"))
 		require.ErrorIs(t, err, refusal)
 		require.NotErrorIs(t, err, ledger.ErrUnavailable)
-		require.Equal(t, asFree(endOf("a")), l.of("a"), "BILL-25: a failure of the service is free")
+		require.Equal(t, asFree(endOf("a").Settlement), l.of("a"), "BILL-25: a failure of the service is free")
 
 		l.set(true)
-		_, err = s.settle(t.Context(), endOf("b"), computed)
+		_, err = s.settle(t.Context(), endOf("b"))
 		require.NoError(t, err)
-		_, err = s.settle(t.Context(), endOf("d"), computed)
+		_, err = s.settle(t.Context(), endOf("d"))
 		require.NoError(t, err)
 		l.set(false)
 		<-time.After(2 * maxApplyPause)
-		require.Equal(t, asFree(endOf("b")), l.of("b"))
-		require.Equal(t, endOf("d"), l.of("d"), "it does not keep others from theirs")
-		require.Equal(t, 1, log.count("the ledger refuses a settlement of the spool"))
+		require.Equal(t, asFree(endOf("b").Settlement), l.of("b"))
+		require.Equal(t, endOf("d").Settlement, l.of("d"), "it does not keep others from theirs")
+		require.Equal(t, 1, log.count("a settlement of the spool cannot be applied and is kept aside"))
 		require.Zero(t, s.spool.Len())
 		require.NoError(t, s.close())
 	})
@@ -214,7 +252,7 @@ func TestSpoolOfADeadProcess(t *testing.T) {
 	first, _ := settlerOn(t, dir, l)
 	const n = 3*applyAtOnce + 1
 	for i := range n {
-		_, err := first.settle(t.Context(), endOf(fmt.Sprint(i)), computed)
+		_, err := first.settle(t.Context(), endOf(fmt.Sprint(i)))
 		require.NoError(t, err)
 	}
 	require.NoError(t, first.close())
@@ -242,8 +280,8 @@ func TestSpoolFull(t *testing.T) {
 	s, _ := settlerOn(t, t.TempDir(), l)
 	l.set(true)
 	big := endOf("a")
-	big.Reason = strings.Repeat("x", 9<<20)
-	_, err := s.settle(t.Context(), big, computed)
+	big.Reason = strings.Repeat("x", 17<<20)
+	_, err := s.settle(t.Context(), big)
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
 	require.Zero(t, spooled(t, s))
 	require.NoError(t, s.close())
@@ -263,7 +301,7 @@ func TestSettleConcurrently(t *testing.T) {
 				if i%8 == 0 {
 					l.set(c%2 == 0)
 				}
-				_, err := s.settle(context.Background(), endOf(fmt.Sprint(c*each+i)), computed)
+				_, err := s.settle(context.Background(), endOf(fmt.Sprint(c*each+i)))
 				require.NoError(t, err)
 			}
 		})

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// takeUp gives the ledger what an earlier process left in the spool. That has to happen before the ledger recovers,
+// which settles those requests at nothing.
+func (t *settler) takeUp(ctx context.Context) error {
+	if err := t.retryAside(ctx); err != nil {
+		return fmt.Errorf("applying what was kept aside: %w", err)
+	}
+	found := t.spool.Len()
+	for t.spool.Len() > 0 {
+		if _, err := t.apply(ctx); err != nil {
+			return fmt.Errorf("applying the settlements of the spool: %w", err)
+		}
+	}
+	if found > 0 {
+		t.log.Info("the settlements of the spool are taken up", "settlements", found)
+	}
+	return nil
+}
+
+// retryAside gives the ledger again what it did not know before: perhaps its newer copy is back.
+func (t *settler) retryAside(ctx context.Context) error {
+	for _, item := range t.spool.Aside().Items() {
+		if item.Kind != spool.UnknownRequest || item.Decision != nil {
+			continue
+		}
+		v := repeat(ctx, t.ledger, item.Record)
+		if v.away != nil {
+			return v.away
+		}
+		if v.kind != "" {
+			continue
+		}
+		err := t.spool.Aside().Decide(spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(), Actor: ledger.ActorOf(ctx),
+			Reason: "the ledger knows its request now"})
+		if err != nil {
+			return err
+		}
+		t.log.Info("a settlement that was kept aside is applied: the ledger knows its request now",
+			"request_id", item.Record.Settlement.Request, "id", item.ID)
+	}
+	t.countAside()
+	return nil
+}
+
+// run applies what comes into the spool, until ctx ends.
+func (t *settler) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+		}
+		var applied int64
+		for pause := firstApplyPause; t.spool.Len() > 0; {
+			n, err := t.apply(ctx)
+			if applied += n; err == nil {
+				pause = firstApplyPause
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.after(pause):
+			}
+			pause = min(2*pause, maxApplyPause)
+		}
+		t.away.Store(false)
+		if applied > 0 {
+			t.log.Info("the ledger is back; the settlements of the spool are applied", "settlements", applied)
+		}
+	}
+}
+
+// apply gives the ledger the oldest settlements of the spool, and returns how many those are. When it does not take
+// all of them at the moment, they all stay: a repetition changes nothing.
+func (t *settler) apply(ctx context.Context) (int64, error) {
+	batch := t.spool.Oldest(applyAtOnce)
+	ctx, cancel := context.WithTimeout(ctx, t.patience)
+	defer cancel()
+	verdicts := make([]verdict, len(batch.Records))
+	var asking sync.WaitGroup
+	for i := range batch.Records {
+		asking.Go(func() { verdicts[i] = repeat(ctx, t.ledger, &batch.Records[i]) })
+	}
+	asking.Wait()
+	var away []error
+	for i, v := range verdicts { // in their order, which is how an operator sees them
+		if v.away == nil {
+			t.away.Store(false) // it takes settlements again
+			v.away = t.accept(ctx, &batch.Records[i], v)
+		}
+		away = append(away, v.away)
+	}
+	if err := errors.Join(away...); err != nil {
+		return 0, err
+	}
+	n := int64(len(batch.Records))
+	t.metrics.spool(-n)
+	if err := t.spool.Applied(batch); err != nil {
+		t.log.Error("the settlements of the spool are applied, and will be again", "error", err)
+	}
+	return n, nil
+}
+
+// verdict is what the ledger says of a settlement of the spool.
+type verdict struct {
+	kind spool.Kind // "": it has it
+	why  error      // what hinders it
+	away error      // it says nothing: it is away
+}
+
+// accept keeps aside what cannot be applied. An error is that this is not done.
+func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error {
+	if v.kind == "" {
+		return nil
+	}
+	item, fresh, err := t.spool.Aside().Keep(v.kind, v.why.Error(), *r, t.now())
+	if err != nil {
+		return err
+	}
+	if fresh {
+		t.countAside()
+		t.log.Error("a settlement of the spool cannot be applied and is kept aside; an operator has to decide: `fareway gateway ledger spool list`",
+			"request_id", r.Settlement.Request, "id", item.ID, "file", t.spool.Aside().Path(), "error", v.why)
+	}
+	if v.kind != spool.Refused {
+		return nil
+	}
+	// The hold must not stay.
+	if _, err := t.ledger.Settle(ctx, asFree(r.Settlement)); errors.Is(err, ledger.ErrUnavailable) {
+		return err
+	}
+	return nil
+}
+
+// repeat gives the ledger a settlement of the spool.
+func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
+	c, err := l.Settle(ctx, r.Settlement)
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return verdict{away: err}
+	case errors.Is(err, ledger.ErrNotFound):
+		// The request, or an attempt of it. What it does not know it does not settle as free either.
+		_, freeErr := l.Settle(ctx, asFree(r.Settlement))
+		switch {
+		case errors.Is(freeErr, ledger.ErrUnavailable):
+			return verdict{away: freeErr}
+		case errors.Is(freeErr, ledger.ErrNotFound):
+			return verdict{kind: spool.UnknownRequest, why: err}
+		}
+		return verdict{kind: spool.Refused, why: err}
+	case err != nil:
+		return verdict{kind: spool.Refused, why: err}
+	}
+	if c, err = receipts(ctx, l, r, c); err != nil {
+		return verdict{away: err}
+	}
+	if short(r, c) {
+		return verdict{kind: spool.Differs, why: fmt.Errorf(
+			"the request was settled before, at %d microcents (%d of them waived); this settlement comes to %d",
+			c.Microcents+c.Waived, c.Waived, *r.Charge)}
+	}
+	return verdict{}
+}
+
+// short reports whether the ledger has charged less than the settlement comes to.
+func short(r *spool.Record, c ledger.Charge) bool {
+	return r.Charge != nil && c.Microcents+c.Waived < *r.Charge
+}
+
+// receipts gives the ledger the proven usage of a settlement's attempts when it settled their request at less before and
+// waits for receipts, as after a crash. It returns the charge then; an error is that the ledger is away. What ended at a limit
+// of the service is the operator's: no receipt knows of that.
+func receipts(ctx context.Context, l settling, r *spool.Record, c ledger.Charge) (ledger.Charge, error) {
+	if !short(r, c) || !c.Pending || r.Settlement.ServiceLimit {
+		return c, nil
+	}
+	for _, result := range r.Settlement.Results {
+		if result.Usage == nil {
+			continue
+		}
+		after, _, err := l.AddReceipt(ctx, result.Attempt, *result.Usage)
+		switch {
+		case errors.Is(err, ledger.ErrUnavailable):
+			return c, err
+		case err == nil:
+			c = after
+		}
+	}
+	return c, nil
+}
+
+func (t *settler) countAside() { t.metrics.setAside(t.spool.Aside().Undecided()) }

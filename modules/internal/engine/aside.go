@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// spoolPath is where the spool of a ledger is: whoever holds the database's lock has the spool, too.
+func spoolPath(database string) string { return database + ".spool" }
+
+// SpoolState is what there is to know of a spool.
+type SpoolState struct {
+	Waiting   int64 // settlements that the ledger has not taken yet
+	Undecided int64 // items of Aside that wait for an operator
+	// Damaged is what is damaged in a spool that nobody has open, and not yet kept aside.
+	Damaged []spool.Item
+	Aside   string // the path of the file with what was kept aside
+}
+
+// Spool is the state of the engine's spool.
+func (e *Engine) Spool() SpoolState {
+	s := e.settler.spool
+	return SpoolState{Waiting: s.Len(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
+}
+
+// ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside. It changes nothing.
+func ReadSpool(database string) (SpoolState, []spool.Item, error) {
+	path := spoolPath(database)
+	state := SpoolState{Aside: spool.AsidePath(path)}
+	items, err := spool.ReadAside(state.Aside)
+	if err != nil {
+		return state, nil, err
+	}
+	for _, item := range items {
+		if item.Decision == nil {
+			state.Undecided++
+		}
+	}
+	state.Waiting, state.Damaged, err = spool.Inspect(path)
+	return state, items, err
+}
+
+// deciding is the part of the ledger that an operator's decision needs.
+type deciding interface {
+	settling
+	Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error)
+	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
+}
+
+// Aside is what the spool had and the ledger does not have, for operators to decide about, each item once. Its methods
+// may be called concurrently.
+type Aside struct {
+	file    *spool.Aside
+	ledger  deciding
+	now     func() time.Time
+	changed func()
+
+	mu sync.Mutex // one decision at a time
+}
+
+// Aside is the engine's.
+func (e *Engine) Aside() *Aside { return e.aside }
+
+// OpenAside opens the aside beside a database that no gateway has open, for decisions; close ends that. sqlite.ErrLocked when
+// a gateway has it.
+func OpenAside(database string, log *slog.Logger) (a *Aside, closeAside func() error, err error) {
+	store, err := sqlite.Open(sqlite.Options{Path: database, Logger: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := spool.OpenAside(spool.AsidePath(spoolPath(database)))
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	a = &Aside{file: file, ledger: store, now: time.Now, changed: func() {}}
+	return a, func() error { return errors.Join(file.Close(), store.Close()) }, nil
+}
+
+// Items are all items, oldest first, those that are decided too.
+func (a *Aside) Items() []spool.Item { return a.file.Items() }
+
+// Apply charges what a settlement comes to and its request was not charged: through the ledger's own settlement and receipts where
+// it knows the request, and otherwise as a correction of the account's balance, with the reason and the request as its reference,
+// which the account takes once. It returns the item with its decision. ledger.ErrInvalid for what cannot be applied;
+// spool.ErrUnknown, spool.ErrDecided.
+func (a *Aside) Apply(ctx context.Context, id, reason string) (spool.Item, error) {
+	return a.decide(ctx, id, reason, spool.Applied)
+}
+
+// Discard lets an item be: nobody is charged for it.
+func (a *Aside) Discard(ctx context.Context, id, reason string) (spool.Item, error) {
+	return a.decide(ctx, id, reason, spool.Discarded)
+}
+
+func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Outcome) (spool.Item, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	item, err := a.file.Find(id)
+	if err != nil {
+		return item, err
+	}
+	d := spool.Decision{ID: id, Outcome: outcome, Time: a.now(), Actor: ledger.ActorOf(ctx), Reason: reason}
+	if outcome == spool.Applied {
+		if d.Microcents, err = a.charge(ctx, &item, reason); err != nil {
+			return item, err
+		}
+	}
+	// The audit trail before the file: a crash between them leaves an act twice, and none is missing.
+	after := map[string]any{"kind": item.Kind, "reason": reason, "microcents": d.Microcents}
+	var account string
+	if item.Record != nil {
+		account = item.Record.Account
+		after["request"] = item.Record.Settlement.Request
+	}
+	action := "spool.apply"
+	if outcome == spool.Discarded {
+		action = "spool.discard"
+	}
+	if err := a.ledger.RecordAct(ctx, action, account, id, after); err != nil {
+		return item, err
+	}
+	if err := a.file.Decide(d); err != nil {
+		return item, err
+	}
+	a.changed()
+	item.Decision = &d
+	return item, nil
+}
+
+// charge charges what an item's request was not charged, and returns how much that is.
+func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (microcents int64, err error) {
+	r := item.Record
+	if r == nil {
+		return 0, fmt.Errorf("%w: what is damaged cannot be applied; see what its requests were charged (`fareway gateway usage REQUEST`), "+
+			"put that right with `fareway gateway credit adjust`, and discard it", ledger.ErrInvalid)
+	}
+	c, err := a.charged(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case r.Charge == nil && c == nil:
+		return 0, fmt.Errorf("%w: an older fareway kept it, without what it came to; charge its account with `fareway gateway credit adjust` "+
+			"and discard it", ledger.ErrInvalid)
+	case r.Charge == nil:
+		return 0, nil // the ledger has settled it itself
+	}
+	missing := *r.Charge
+	if c != nil {
+		missing -= c.Microcents + c.Waived
+	}
+	if missing <= 0 {
+		return 0, nil
+	}
+	_, _, err = a.ledger.Correct(ctx, ledger.Correction{
+		Account: r.Account, Microcents: -missing, Reference: "spool " + r.Settlement.Request, Reason: reason,
+	})
+	if errors.Is(err, ledger.ErrNotFound) {
+		return 0, fmt.Errorf("%w: the ledger has no account %s; bring the newer copy of the database back, or discard it", ledger.ErrInvalid, r.Account)
+	}
+	return missing, err
+}
+
+// charged is what the ledger has charged for a settlement's request, now that it was asked once more; nil when it knows nothing
+// of the request.
+func (a *Aside) charged(ctx context.Context, r *spool.Record) (*ledger.Charge, error) {
+	c, err := a.ledger.Settle(ctx, r.Settlement)
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return nil, err
+	case err != nil:
+		return nil, nil // it refuses it as before
+	}
+	c, err = receipts(ctx, a.ledger, r, c)
+	return &c, err
+}

@@ -1,0 +1,264 @@
+package spool
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// places are where the records of a spool are: the byte at which each begins, and the end.
+func places(all []Record) []int64 {
+	list := []int64{firstRecord}
+	for i := range all {
+		payload, _ := all[i].encode()
+		list = append(list, list[i]+sectorsFor(payload)*sectorSize)
+	}
+	return list
+}
+
+// requireFound opens a damaged spool: of its records those that are untouched are there in their order, each once, and
+// the damage is reported once, also after another start.
+func requireFound(t require.TestingT, all []Record, touched func(from, to int64) bool, content []byte, about string) {
+	at := places(all)
+	var want []Record
+	for i := range all {
+		if !touched(at[i], at[i+1]) {
+			want = append(want, all[i])
+		}
+	}
+	c := holding(map[string][]byte{where: content})
+	s := begin(t, c)
+	requireSame(t, want, waiting(t, s), about)
+	items := s.Aside().Items()
+	require.NotEmpty(t, items, about)
+	var lost int64
+	for _, i := range items {
+		require.Equal(t, Damaged, i.Kind)
+		require.Equal(t, where, i.Damage.File)
+		require.NotEmpty(t, i.Why)
+		lost += i.Damage.Lost
+	}
+	require.EqualValues(t, len(all)-len(want), lost, about)
+	require.NoError(t, s.Append(recordOf(99)), about)
+	again := begin(t, c)
+	requireSame(t, append(want, recordOf(99)), waiting(t, again), about)
+	require.Equal(t, items, again.Aside().Items(), about)
+}
+
+// TestAnyBit turns a bit in the bytes of a spool's used part, one at a time.
+func TestAnyBit(t *testing.T) {
+	t.Parallel()
+	all := records(5)
+	_, c := with(t, all)
+	whole := c.files[where].now
+	used := places(all)[len(all)]
+	random := rand.New(rand.NewPCG(1, 2))
+	for at := int64(0); at < used+sectorSize; at++ {
+		if at%sectorSize > 64 && at%13 != 0 {
+			continue // the heads of sectors bit for bit, of the rest some
+		}
+		b := bytes.Clone(whole)
+		b[at] ^= 1 << random.IntN(8)
+		requireFound(t, all, func(from, to int64) bool { return from <= at && at < to }, b, fmt.Sprint("byte ", at))
+	}
+}
+
+// TestAnySector overwrites every sector with zeros, with chance, with ones, and with each of the others.
+func TestAnySector(t *testing.T) {
+	t.Parallel()
+	all := records(5)
+	_, c := with(t, all)
+	whole := c.files[where].now
+	used := places(all)[len(all)]
+	chance := make([]byte, sectorSize)
+	for i := range chance {
+		chance[i] = byte(rand.Uint32())
+	}
+	with := map[string][]byte{"zeros": make([]byte, sectorSize), "chance": chance, "ones": bytes.Repeat([]byte{255}, sectorSize)}
+	for at := int64(0); at < used; at += sectorSize {
+		with[fmt.Sprint("the sector at ", at)] = whole[at : at+sectorSize]
+	}
+	for at := int64(0); at < used+sectorSize; at += sectorSize {
+		for name, sector := range with {
+			if bytes.Equal(sector, whole[at:at+sectorSize]) {
+				continue
+			}
+			b := bytes.Clone(whole)
+			copy(b[at:], sector)
+			requireFound(t, all, func(from, to int64) bool { return from <= at && at < to }, b, fmt.Sprint(name, " at ", at))
+		}
+	}
+}
+
+// TestAnyCut cuts the file anywhere. Without a header nobody can know whether it is a spool.
+func TestAnyCut(t *testing.T) {
+	t.Parallel()
+	all := records(5)
+	_, c := with(t, all)
+	whole := c.files[where].now
+	for length := int64(0); length < small; length++ {
+		b := whole[:length]
+		if length < 44 { // where the header's numbers end
+			_, err := open(holding(map[string][]byte{where: b}), where, small)
+			require.ErrorIs(t, err, ErrForeign)
+			continue
+		}
+		if length > 100 && length%41 > 0 && length%sectorSize > 0 {
+			continue
+		}
+		requireFound(t, all, func(from, to int64) bool {
+			text := bytes.TrimRight(whole[from:to], "\x00") // zeros behind it are as good as they were
+			return from+int64(len(text)) > length
+		}, b, fmt.Sprint("cut at ", length))
+	}
+}
+
+// TestAnyDamage damages several places at once, headers too. Whatever is left is found, and nothing is made up.
+func TestAnyDamage(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		all := records(rapid.IntRange(1, 8).Draw(t, "records"))
+		_, c := with(t, all)
+		b := bytes.Clone(c.files[where].now)
+		var hit []int64
+		for range rapid.IntRange(1, 4).Draw(t, "damages") {
+			at := rapid.Int64Range(0, small/sectorSize-1).Draw(t, "sector") * sectorSize
+			for range rapid.IntRange(1, 20).Draw(t, "bytes") {
+				b[at+rapid.Int64Range(0, sectorSize-1).Draw(t, "byte")] ^= byte(rapid.IntRange(1, 255).Draw(t, "by"))
+			}
+			if !bytes.Equal(b[at:at+sectorSize], c.files[where].now[at:at+sectorSize]) {
+				hit = append(hit, at)
+			}
+		}
+		if len(hit) == 0 {
+			t.Skip("it is as it was")
+		}
+		places := places(all)
+		var want []Record
+		for i := range all {
+			if !slices.ContainsFunc(hit, func(at int64) bool { return places[i] <= at && at < places[i+1] }) {
+				want = append(want, all[i])
+			}
+		}
+		s, err := open(holding(map[string][]byte{where: b}), where, small)
+		if err != nil {
+			require.ErrorIs(t, err, ErrForeign)
+			require.Empty(t, want)
+			require.Subset(t, hit, []int64{headerA, headerB})
+			return
+		}
+		requireSame(t, want, waiting(t, s))
+		require.NotZero(t, s.Aside().Undecided())
+	})
+}
+
+// TestStaleRecords: what is left of earlier epochs is nothing, and no damage.
+func TestStaleRecords(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, c := with(t, nil)
+		for range rapid.IntRange(1, 5).Draw(t, "epochs") {
+			for n := range rapid.IntRange(1, 8).Draw(t, "records") {
+				require.NoError(t, s.Append(recordOf(n)))
+			}
+			require.NoError(t, s.Applied(s.Oldest(100)))
+		}
+		last := records(rapid.IntRange(0, 4).Draw(t, "last"))
+		for _, r := range last {
+			require.NoError(t, s.Append(r))
+		}
+		again := begin(t, c)
+		requireSame(t, last, waiting(t, again))
+		require.Zero(t, again.Aside().Undecided())
+		require.Zero(t, again.Torn())
+	})
+}
+
+// TestPowerLoss takes the power away before each operation of a run, with any part of what was not sure on the disk:
+// what Append has returned for is there, or was applied. Damage is of what was being written, and nothing else.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	old := unzipped(t, "testdata/spool1-torn.gz")[:firstRecord+2*sectorSize]
+	for name, start := range map[string]map[string][]byte{"none": nil, "old": {where: old}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				c := holding(start)
+				c.left = rapid.IntRange(0, 40).Draw(t, "operations")
+				var sure, tried []Record
+				var before []Item
+				applied := 0
+				if start != nil {
+					sure = fixtures()[:2]
+				}
+				s, err := open(c, where, small)
+				for n := 0; err == nil && c.left != 0; n++ {
+					before = s.Aside().Items()
+					if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
+						batch := s.Oldest(3)
+						applied += len(batch.Records)
+						err = s.Applied(batch)
+						continue
+					}
+					r := recordOf(n)
+					tried = append(tried, r)
+					if s.Append(r) == nil {
+						sure = append(sure, r)
+					}
+				}
+				after := c.after(t)
+				s = begin(t, after)
+				got := waiting(t, s)
+				for _, r := range got {
+					require.True(t, slices.ContainsFunc(append(fixtures(), tried...), func(o Record) bool {
+						return o.Settlement.Request == r.Settlement.Request
+					}))
+				}
+				for _, r := range sure[min(applied, len(sure)):] {
+					require.Contains(t, got, r, "it was acknowledged and not applied")
+				}
+				fresh := s.Aside().Undecided() - int64(len(before))
+				if start == nil && len(tried) == len(sure) {
+					require.Zero(t, fresh, "nothing was being written")
+				}
+				if start != nil {
+					require.NotZero(t, s.Aside().Undecided(), "what was torn is reported by whoever comes next")
+				}
+				want := slices.Clone(got)
+				if err := s.Append(recordOf(77)); err == nil {
+					want = append(want, recordOf(77))
+				} else {
+					require.ErrorIs(t, err, ErrFull)
+				}
+				requireSame(t, want, waiting(t, begin(t, after)))
+			})
+		})
+	}
+}
+
+// TestTornTail: a process that dies while it writes leaves what was not acknowledged. That is no damage.
+func TestTornTail(t *testing.T) {
+	t.Parallel()
+	s, c := with(t, records(2))
+	payload, err := func() ([]byte, error) { r := recordOf(2); return r.encode() }()
+	require.NoError(t, err)
+	b := appendSectors(nil, s.end, 1, 3, payload)
+	require.Len(t, b, 3*sectorSize)
+	copy(c.files[where].now[s.end:], b[:2*sectorSize])
+	torn := begin(t, c)
+	requireSame(t, records(2), waiting(t, torn))
+	require.EqualValues(t, 2*sectorSize, torn.Torn())
+	require.Zero(t, torn.Aside().Undecided())
+	require.NoError(t, torn.Append(recordOf(3)), "of one sector")
+	again := begin(t, c)
+	requireSame(t, append(records(2), recordOf(3)), waiting(t, again))
+	require.Zero(t, again.Torn(), "what was torn is gone")
+
+	copy(c.files[where].now[again.end:], appendSectors(nil, again.end, 1, 4, []byte(`{}`)))
+	require.EqualValues(t, 4, begin(t, c).Len(), "one that is whole may count")
+}

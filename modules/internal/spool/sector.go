@@ -1,0 +1,121 @@
+package spool
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// The file is made of sectors, which a disk writes whole or not at all. Each says by itself what it is and whether it is
+// whole, so that a damaged one takes no other with it. All numbers are little-endian. The first page has the header twice,
+// in the sectors headerA and headerB; from firstRecord on come the records, each in sectors of its own:
+//
+//	checksum u32 | tag u32 | epoch u32 | seq u32 | part u16 | parts u16 | used u16 | 0 u16 | data
+//
+// The checksum is over what is behind it and over the sector's place: one in another place is damage. The tag is the
+// checksum of the whole record. Records are numbered in an epoch from 1 on, without gaps. Emptying the spool begins
+// the next epoch: whatever is in the file of an earlier one is no more than the zeros of an unused sector.
+const (
+	sectorSize  = 512
+	sectorHead  = 24
+	sectorData  = sectorSize - sectorHead
+	firstRecord = 4096 // in a page of its own
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is that of a sector's content behind its checksum, at a place in the file.
+func checksum(content []byte, at int64) uint32 {
+	place := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	return crc32.Update(crc32.Checksum(place, castagnoli), castagnoli, content)
+}
+
+// part is a sector of a record.
+type part struct {
+	tag, epoch, seq uint32
+	n, of           uint16
+	data            []byte
+}
+
+// sectorsFor is how many sectors a record takes.
+func sectorsFor(payload []byte) int64 {
+	return (int64(len(payload)) + sectorData - 1) / sectorData
+}
+
+// appendSectors writes a record that begins at a place in the file.
+func appendSectors(b []byte, at int64, epoch, seq uint32, payload []byte) []byte {
+	tag, parts := crc32.Checksum(payload, castagnoli), sectorsFor(payload)
+	for n := range parts {
+		data := payload[n*sectorData : min((n+1)*sectorData, int64(len(payload)))]
+		var s [sectorSize]byte
+		binary.LittleEndian.PutUint32(s[4:], tag)
+		binary.LittleEndian.PutUint32(s[8:], epoch)
+		binary.LittleEndian.PutUint32(s[12:], seq)
+		binary.LittleEndian.PutUint16(s[16:], uint16(n))
+		binary.LittleEndian.PutUint16(s[18:], uint16(parts))
+		binary.LittleEndian.PutUint16(s[20:], uint16(len(data)))
+		copy(s[sectorHead:], data)
+		binary.LittleEndian.PutUint32(s[:], checksum(s[4:], at+n*sectorSize))
+		b = append(b, s[:]...)
+	}
+	return b
+}
+
+// parseSector reads the sector at a place; false when it is not whole.
+func parseSector(s []byte, at int64) (part, bool) {
+	p := part{
+		tag:   binary.LittleEndian.Uint32(s[4:]),
+		epoch: binary.LittleEndian.Uint32(s[8:]),
+		seq:   binary.LittleEndian.Uint32(s[12:]),
+		n:     binary.LittleEndian.Uint16(s[16:]),
+		of:    binary.LittleEndian.Uint16(s[18:]),
+	}
+	used := binary.LittleEndian.Uint16(s[20:])
+	if binary.LittleEndian.Uint32(s) != checksum(s[4:], at) || used > sectorData {
+		return part{}, false
+	}
+	p.data = s[sectorHead : sectorHead+int(used)]
+	return p, true
+}
+
+// The header:
+//
+//	magic | checksum u32 | epoch u32 | count u32 | size u64 | file [8]byte
+//
+// count is how many records the epoch has at least: it is written with them. The two are written in turn, so that one is whole.
+const (
+	magic   = "fareway spool 2\n"
+	headerA = 0
+	headerB = 2048
+)
+
+type header struct {
+	epoch, count uint32
+	size         int64   // of the file
+	file         [8]byte // by chance, tells this file from the one that was here before
+}
+
+func (h header) sector(at int64) []byte {
+	s := make([]byte, sectorSize)
+	copy(s, magic)
+	binary.LittleEndian.PutUint32(s[20:], h.epoch)
+	binary.LittleEndian.PutUint32(s[24:], h.count)
+	binary.LittleEndian.PutUint64(s[28:], uint64(h.size))
+	copy(s[36:], h.file[:])
+	binary.LittleEndian.PutUint32(s[16:], checksum(s[20:], at))
+	return s
+}
+
+func parseHeader(s []byte, at int64) (header, bool) {
+	h := header{
+		epoch: binary.LittleEndian.Uint32(s[20:]),
+		count: binary.LittleEndian.Uint32(s[24:]),
+		size:  int64(binary.LittleEndian.Uint64(s[28:])),
+		file:  [8]byte(s[36:]),
+	}
+	return h, string(s[:len(magic)]) == magic && binary.LittleEndian.Uint32(s[16:]) == checksum(s[20:], at)
+}
+
+// newer reports whether h was written after o.
+func (h header) newer(o header) bool {
+	return h.epoch > o.epoch || h.epoch == o.epoch && h.count > o.count
+}
