@@ -20,7 +20,9 @@ type attempt struct {
 
 	slot     bool // counts towards the route's max_concurrent
 	accepted bool
-	usage    *llm.Usage
+	produced bool       // something came that costs output
+	told     *llm.Usage // what the provider said of the usage
+	usage    *llm.Usage // as far as it is usage, see judge
 	outcome  ledger.Outcome
 }
 
@@ -74,15 +76,39 @@ func (a *attempt) note(ev llm.Event) {
 	switch ev.Kind {
 	case llm.EventAccepted:
 		a.accepted = true
+	case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
+		a.produced = a.produced || ev.Text != "" || ev.Kind == llm.EventToolCall
 	case llm.EventUsage:
-		a.usage = ev.Usage
-		if a.usage.Estimated {
-			// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be.
-			u, most := *ev.Usage, longest(a.route, a.allowance)
-			u.Output, u.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
-			a.usage = &u
-		}
+		a.told = a.told.Merge(ev.Usage)
+	default:
+		return
 	}
+	a.usage = a.judge(a.told)
+}
+
+// judge is usage as far as it counts: half of it is none once something was produced (GAP-111).
+func (a *attempt) judge(u *llm.Usage) *llm.Usage {
+	if !u.Known() || a.produced && !u.Complete() {
+		return nil
+	}
+	if u.Estimated {
+		// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be.
+		judged, most := *u, longest(a.route, a.allowance)
+		judged.Output, judged.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
+		return &judged
+	}
+	return u
+}
+
+// flaw is what is wrong with the usage that the provider reported, "" if nothing is.
+func (a *attempt) flaw() string {
+	switch {
+	case a.told == nil || a.usage != nil:
+		return ""
+	case a.told.Flaw != "":
+		return a.told.Flaw
+	}
+	return "the count of the input or of the output is missing"
 }
 
 func atMost(n *int64, most int64) *int64 {

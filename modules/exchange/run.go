@@ -160,6 +160,7 @@ type batch struct {
 func (x *exchange) try() *failure {
 	a := x.attempt()
 	defer x.leave(a)
+	defer x.warnOfUsage(a)
 	x.call.Record.Route, x.call.Record.Attempts = a.route.Name, len(x.attempts)
 	x.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
 	a.outcome = ledger.Failed
@@ -281,4 +282,12 @@ func (x *exchange) logFailure(f *failure) {
 	}
 	log("attempt failed", "request_id", x.call.ID, "attempt", a.id, "route", a.route.Name,
 		"provider", a.route.Provider, "kind", f.kind, "error", f.err)
+}
+
+// warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111).
+func (x *exchange) warnOfUsage(a *attempt) {
+	if flaw := a.flaw(); flaw != "" {
+		x.engine.Logger().Warn("the upstream's usage is no usage", "request_id", x.call.ID, "attempt", a.id,
+			"route", a.route.Name, "provider", a.route.Provider, "flaw", flaw)
+	}
 }

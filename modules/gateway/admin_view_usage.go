@@ -20,7 +20,10 @@ type tokensView struct {
 	Estimated  bool   `json:"estimated,omitempty"` // the provider counted for its upstream
 }
 
-func viewTokens(u llm.Usage) tokensView { return tokensView(u) }
+func viewTokens(u llm.Usage) tokensView {
+	return tokensView{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
+}
 
 // usageView is the sum of a group of settled requests. What it is not grouped by is absent.
 type usageView struct {

@@ -21,7 +21,7 @@ const (
 	// EventToolEnd: the call at Index is whole. Optional: without it a call ends with the next text or with
 	// the reply.
 	EventToolEnd
-	// EventUsage: Usage is what the attempt has used so far. A later one replaces an earlier one.
+	// EventUsage: Usage is what the attempt has used so far. A later one adds to what is known, see Usage.Merge.
 	EventUsage
 	// EventFinish: the reply ended by itself; Finish says why. It comes last, once. A reply that fails
 	// ends with an error instead.
@@ -64,33 +64,3 @@ func FinishReasons() []FinishReason {
 
 // Known reports whether the gateway knows the reason; FinishUnknown is known, too.
 func (f FinishReason) Known() bool { return f == FinishUnknown || slices.Contains(FinishReasons(), f) }
-
-// Usage is what an attempt used, in tokens. Input, CacheRead and CacheWrite are disjoint: together they
-// are the prompt. Output counts everything generated; Reasoning is the part of Output that was hidden.
-// nil means that the upstream did not say; zero means that it said zero (GAP-109).
-type Usage struct {
-	Input      *int64
-	CacheRead  *int64
-	CacheWrite *int64
-	Output     *int64
-	Reasoning  *int64
-	// Estimated marks numbers that the provider counted for itself (GAP-108).
-	Estimated bool
-}
-
-// Count makes a token count that was reported.
-func Count(n int64) *int64 { return &n }
-
-// Tokens reads a count, taking one that was not reported as zero.
-func Tokens(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
-
-// Prompt is the sum of the three input classes, in tokens.
-func (u Usage) Prompt() int64 { return Tokens(u.Input) + Tokens(u.CacheRead) + Tokens(u.CacheWrite) }
-
-// Known reports whether the usage proves anything: an input or output count was reported.
-func (u *Usage) Known() bool { return u != nil && (u.Input != nil || u.Output != nil) }

@@ -46,7 +46,7 @@ func (r *Reply) Add(ev Event) {
 			c.arguments.WriteString(ev.Text)
 		}
 	case EventUsage:
-		r.Usage = ev.Usage
+		r.Usage = r.Usage.Merge(ev.Usage)
 	case EventFinish:
 		r.Finish = ev.Finish
 	case EventAccepted, EventReasoning, EventToolEnd:

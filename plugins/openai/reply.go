@@ -121,7 +121,7 @@ func (r *reply) readWhole(body io.Reader) error {
 func (r *reply) event(ev llm.Event) error {
 	switch ev.Kind {
 	case llm.EventUsage:
-		r.usage = true
+		r.usage = ev.Usage.Known()
 	case llm.EventFinish:
 		if r.broken != nil {
 			return r.broken

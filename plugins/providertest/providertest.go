@@ -118,7 +118,7 @@ func (s suite) reply(t *testing.T) {
 	require.True(t, order.Finished(), "the reply has no finish")
 	require.NotEmpty(t, reply.Text())
 	if !s.options.NoUsage {
-		require.True(t, reply.Usage.Known(), "the reply has no usage: it could not be charged")
+		require.True(t, reply.Usage.Complete(), "the reply has no usage of both input and output: it could not be charged")
 		require.Positive(t, llm.Tokens(reply.Usage.Output))
 		require.LessOrEqual(t, llm.Tokens(reply.Usage.Reasoning), llm.Tokens(reply.Usage.Output), "reasoning is a part of output")
 	}

@@ -12,8 +12,8 @@ import (
 // of the stream, and Close it when the stream ends, however it ended. It does not send EventAccepted: that
 // is due when the upstream's headers have come, before there is a chunk.
 //
-// Usage may come at the end in a chunk of its own, in every chunk, or never; the last one is sent once,
-// before the reply's end or its error. Nothing is sent after EventFinish.
+// Usage may come at the end in a chunk of its own, in every chunk, or never; what is known is sent once, before the
+// reply's end or its error. Nothing is sent after EventFinish.
 type Decoder struct {
 	out *reply.Stream
 
@@ -33,7 +33,7 @@ type Decoder struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(send)}
+	return &Decoder{out: reply.New(mainCounts, send)}
 }
 
 // Data takes the data of one event of the stream: a chunk, or the end marker. After an error the stream is
@@ -96,9 +96,7 @@ func (d *Decoder) chunk(root jsonview.View) error {
 				d.out.Model, _ = member.Str()
 			}
 		case "usage":
-			if usage := readUsage(member); usage != nil {
-				d.out.Usage = usage
-			}
+			d.out.Used(readUsage(member))
 		case "error":
 			failure = member
 		case "object":

@@ -70,7 +70,8 @@ func TestDecoder(t *testing.T) {
 			[]llm.Event{usage(llm.Usage{Input: n(3), CacheRead: n(4), CacheWrite: n(3)}), finished(llm.FinishStop)}},
 		{"GAP-109 more cached than there was", []string{finish("stop"), `{"usage":{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":10}}}`},
 			[]llm.Event{usage(llm.Usage{Input: n(0), CacheRead: n(3)}), finished(llm.FinishStop)}},
-		{"counts that are none", []string{finish("stop"), `{"usage":{"prompt_tokens":-1,"completion_tokens":"2"}}`}, []llm.Event{finished(llm.FinishStop)}},
+		{"GAP-111 counts that are none", []string{finish("stop"), `{"usage":{"prompt_tokens":-1,"completion_tokens":"2"}}`},
+			[]llm.Event{usage(llm.Usage{Flaw: "prompt_tokens is negative"}), finished(llm.FinishStop)}},
 
 		{"a call by index", []string{tool(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"function":{"arguments":"{\"q\""}}`),
 			tool(`{"index":0,"id":null,"function":{"name":null,"arguments":":1}"}}`), finish("tool_calls")},

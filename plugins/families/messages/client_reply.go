@@ -26,7 +26,7 @@ func (d *Decoder) message(root jsonview.View) error {
 			reason, _ := member.Str()
 			d.out.Finished(reply.Finish(reason))
 		case "usage":
-			d.usage(member)
+			d.out.Used(readUsage(member))
 		case "error":
 			if member.Set() {
 				return reply.Failure(0, member)
@@ -62,34 +62,29 @@ func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
 	return reply.Refusal(status, retryAfter, body)
 }
 
-// usage reads a usage object over what was known before: the classes of input are disjoint on this wire
-// (GAP-109), and a count that is missing says nothing new.
-func (d *Decoder) usage(v jsonview.View) {
-	var known llm.Usage
-	if d.out.Usage != nil {
-		known = *d.out.Usage
+var mainCounts = reply.Main{Input: "input_tokens", Output: "output_tokens"}
+
+// readUsage reads a usage object: the classes of input are disjoint on this wire (GAP-109). A count that is missing
+// stays nil; nil comes back when there is no usage at all.
+func readUsage(v jsonview.View) *llm.Usage {
+	var counts reply.Counts
+	if !counts.Object(v) {
+		return nil
 	}
-	read := false
-	set := func(to **int64, member jsonview.View) {
-		if n := reply.Count(member); n != nil {
-			*to, read = n, true
-		}
-	}
+	var u llm.Usage
 	for name, member := range v.Members() {
 		switch name {
-		case "input_tokens":
-			set(&known.Input, member)
+		case mainCounts.Input:
+			u.Input = counts.Read(name, member)
 		case "cache_read_input_tokens":
-			set(&known.CacheRead, member)
+			u.CacheRead = counts.Read(name, member)
 		case "cache_creation_input_tokens":
-			set(&known.CacheWrite, member)
-		case "output_tokens":
-			set(&known.Output, member)
+			u.CacheWrite = counts.Read(name, member)
+		case mainCounts.Output:
+			u.Output = counts.Read(name, member)
 		case "output_tokens_details":
-			set(&known.Reasoning, member.Get("thinking_tokens"))
+			u.Reasoning = counts.Read("output_tokens_details.thinking_tokens", member.Get("thinking_tokens"))
 		}
 	}
-	if read {
-		d.out.Usage = &known
-	}
+	return counts.Usage(u)
 }

@@ -33,7 +33,7 @@ type toolUse struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(send)}
+	return &Decoder{out: reply.New(mainCounts, send)}
 }
 
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,
@@ -87,7 +87,7 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "message_start":
 		d.begun = true
 		d.out.Model, _ = message.Get("model").Str()
-		d.usage(message.Get("usage"))
+		d.out.Expected(readUsage(message.Get("usage")))
 	case "content_block_start":
 		return d.start(index, block)
 	case "content_block_delta":
@@ -95,7 +95,7 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "content_block_stop":
 		return d.stop(index)
 	case "message_delta":
-		d.usage(usage)
+		d.out.Used(readUsage(usage))
 		if reason, ok := delta.Get("stop_reason").Str(); ok {
 			d.out.Finished(reply.Finish(reason))
 		}

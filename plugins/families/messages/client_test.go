@@ -89,7 +89,7 @@ func TestDecoder(t *testing.T) {
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":7,"cache_read_input_tokens":3,"cache_creation_input_tokens":0,"output_tokens":5,"output_tokens_details":{"thinking_tokens":4}}}`,
 			`{"type":"message_delta","delta":{},"usage":{"output_tokens":6}}`},
 			[]llm.Event{usage(llm.Usage{Input: llm.Count(7), CacheRead: llm.Count(3), CacheWrite: llm.Count(0), Output: llm.Count(6), Reasoning: llm.Count(4)}), finished(llm.FinishStop)}},
-		{"counts that are none say nothing", []string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":-1,"cache_read_input_tokens":null,"output_tokens":"2"}}`},
+		{"GAP-111 counts that are none, of a reply of nothing", []string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":-1,"cache_read_input_tokens":null,"output_tokens":"2"}}`},
 			[]llm.Event{usage(*used(10, 1)), finished(llm.FinishStop)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

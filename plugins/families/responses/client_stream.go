@@ -30,7 +30,7 @@ type outputItem struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(send), items: make(map[int64]*outputItem)}
+	return &Decoder{out: reply.New(mainCounts, send), items: make(map[int64]*outputItem)}
 }
 
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,

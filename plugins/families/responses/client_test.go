@@ -111,11 +111,12 @@ func TestDecoderEnds(t *testing.T) {
 		{"no usage", last("completed", `"usage":null`), []llm.Event{finished(llm.FinishStop)}},
 		{"GAP-109 cached tokens are taken out of the input", last("completed", `"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":1},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1}}`),
 			[]llm.Event{spending(llm.Usage{Input: n(5), CacheRead: n(4), CacheWrite: n(1), Output: n(2), Reasoning: n(1)}), finished(llm.FinishStop)}},
-		{"GAP-109 zero is zero, absent is absent", last("completed", `"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":null}`),
-			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(0)}), finished(llm.FinishStop)}},
-		{"GAP-109 more cached than there was", last("completed", `"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":9}}`),
-			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(2), CacheWrite: n(1)}), finished(llm.FinishStop)}},
-		{"counts that are none", last("completed", `"usage":{"input_tokens":-1,"output_tokens":"2"}`), []llm.Event{finished(llm.FinishStop)}},
+		{"GAP-109 zero is zero, absent is absent", last("completed", `"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":0}`),
+			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(0), Output: n(0)}), finished(llm.FinishStop)}},
+		{"GAP-109 more cached than there was", last("completed", `"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":9},"output_tokens":1}`),
+			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(2), CacheWrite: n(1), Output: n(1)}), finished(llm.FinishStop)}},
+		{"GAP-111 counts that are none", last("completed", `"usage":{"input_tokens":-1,"output_tokens":"2"}`),
+			[]llm.Event{spending(llm.Usage{Flaw: "input_tokens is negative"}), finished(llm.FinishStop)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

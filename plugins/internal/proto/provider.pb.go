@@ -1470,7 +1470,8 @@ type Event_ToolEnd struct {
 }
 
 type Event_Usage struct {
-	// What the attempt has used so far; a later one replaces an earlier one.
+	// What the attempt has used so far. A later one adds to what is known: what it leaves out stays, and no count goes
+	// down. A reply with text or calls is proven by input and output together, not by one of them.
 	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3,oneof"`
 }
 
@@ -1718,7 +1719,10 @@ type Usage struct {
 	// The part of output that was hidden reasoning.
 	Reasoning *int64 `protobuf:"varint,5,opt,name=reasoning,proto3,oneof" json:"reasoning,omitempty"`
 	// The provider counted for itself (see estimate_usage).
-	Estimated     bool `protobuf:"varint,6,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	Estimated bool `protobuf:"varint,6,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	// Why what the upstream sent is no usage, naming its field and never its value: "completion_tokens is negative".
+	// Then the counts are absent, and the operator is warned. Empty otherwise.
+	Flaw          string `protobuf:"bytes,7,opt,name=flaw,proto3" json:"flaw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1793,6 +1797,13 @@ func (x *Usage) GetEstimated() bool {
 		return x.Estimated
 	}
 	return false
+}
+
+func (x *Usage) GetFlaw() string {
+	if x != nil {
+		return x.Flaw
+	}
+	return ""
 }
 
 type Finish struct {
@@ -2358,7 +2369,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x1f\n" +
 	"\aToolEnd\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\x05R\x05index\"\x8c\x02\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\"\xa0\x02\n" +
 	"\x05Usage\x12\x19\n" +
 	"\x05input\x18\x01 \x01(\x03H\x00R\x05input\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -2367,7 +2378,8 @@ const file_provider_proto_rawDesc = "" +
 	"cacheWrite\x88\x01\x01\x12\x1b\n" +
 	"\x06output\x18\x04 \x01(\x03H\x03R\x06output\x88\x01\x01\x12!\n" +
 	"\treasoning\x18\x05 \x01(\x03H\x04R\treasoning\x88\x01\x01\x12\x1c\n" +
-	"\testimated\x18\x06 \x01(\bR\testimatedB\b\n" +
+	"\testimated\x18\x06 \x01(\bR\testimated\x12\x12\n" +
+	"\x04flaw\x18\a \x01(\tR\x04flawB\b\n" +
 	"\x06_inputB\r\n" +
 	"\v_cache_readB\x0e\n" +
 	"\f_cache_writeB\t\n" +

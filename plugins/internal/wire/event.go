@@ -70,7 +70,7 @@ func UsageToProto(u *llm.Usage) *proto.Usage {
 	}
 	return &proto.Usage{
 		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated,
+		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated, Flaw: clip(u.Flaw),
 	}
 }
 
@@ -81,6 +81,6 @@ func UsageFromProto(u *proto.Usage) *llm.Usage {
 	}
 	return &llm.Usage{
 		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.GetEstimated(),
+		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.GetEstimated(), Flaw: u.GetFlaw(),
 	}
 }

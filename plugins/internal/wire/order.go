@@ -72,8 +72,8 @@ func (o *Order) Check(ev llm.Event) error {
 	return nil
 }
 
-// CheckUsage refuses usage that is missing or negative, with an error of kind ErrProtocol: accounts are
-// charged by it.
+// CheckUsage refuses usage that is missing, negative or beyond any number of tokens, with an error of kind
+// ErrProtocol: accounts are charged by it.
 func CheckUsage(u *llm.Usage) error {
 	if u == nil {
 		return llm.Errorf(llm.ErrProtocol, "usage came empty")
@@ -81,6 +81,9 @@ func CheckUsage(u *llm.Usage) error {
 	for _, count := range []*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning} {
 		if llm.Tokens(count) < 0 {
 			return llm.Errorf(llm.ErrProtocol, "usage came with a negative count")
+		}
+		if llm.Tokens(count) > llm.MaxCount {
+			return llm.Errorf(llm.ErrProtocol, "usage came with a count above 2^53")
 		}
 	}
 	return nil

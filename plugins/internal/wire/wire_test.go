@@ -103,6 +103,7 @@ func drawUsage(t *rapid.T) *llm.Usage {
 		Input: maybe(t, count, "input"), CacheRead: maybe(t, count, "cache read"), CacheWrite: maybe(t, count, "cache write"),
 		Output: maybe(t, count, "output"), Reasoning: maybe(t, count, "reasoning"),
 		Estimated: rapid.Bool().Draw(t, "estimated"),
+		Flaw:      rapid.SampledFrom([]string{"", "output_tokens is negative"}).Draw(t, "flaw"),
 	}
 }
 
@@ -215,6 +216,10 @@ func TestOrder(t *testing.T) {
 		{"half a character", []llm.Event{accepted, say("\xc3")}, "UTF-8"},
 		{"usage without usage", []llm.Event{accepted, used(nil)}, "empty"},
 		{"negative usage", []llm.Event{accepted, used(&llm.Usage{Output: llm.Count(-1)})}, "negative"},
+		{"GAP-111 no such count", []llm.Event{accepted, used(&llm.Usage{CacheRead: llm.Count(llm.MaxCount + 1)})}, "above 2^53"},
+		{"GAP-111 the largest count", []llm.Event{accepted, used(&llm.Usage{CacheRead: llm.Count(llm.MaxCount)})}, ""},
+		{"GAP-111 usage that is none", []llm.Event{accepted, used(&llm.Usage{Flaw: "x"}), finish}, ""},
+		{"GAP-114 a word of the upstream's", []llm.Event{accepted, {Kind: llm.EventFinish, Finish: "tired"}}, ""},
 		{"an unknown kind", []llm.Event{{Kind: 99}}, "unknown kind"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -76,7 +76,10 @@ type chatUsage struct {
 	CompletionDetails *chatDetails `json:"completion_tokens_details,omitempty"`
 }
 
-func chatUsageOf(u Usage) *chatUsage {
+func chatUsageOf(u Usage) any {
+	if u.Raw != "" {
+		return json.RawMessage(u.Raw)
+	}
 	out := &chatUsage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Prompt + u.Completion}
 	if u.Cached != nil || u.Written != nil {
 		out.PromptDetails = &chatDetails{Cached: u.Cached, Written: u.Written}
@@ -160,7 +163,7 @@ func (c *chatStream) usageIn(kind StepKind, used Usage) any {
 	return nil
 }
 
-func (c *chatStream) tell(used Usage) *chatUsage {
+func (c *chatStream) tell(used Usage) any {
 	c.told = &used
 	return chatUsageOf(used)
 }
@@ -244,14 +247,14 @@ func (c *chatJSON) body() []byte {
 	if len(c.calls) == 0 {
 		c.text = extend(c.text, "") // null only beside tool calls
 	}
-	var usage *chatUsage
+	var usage any
 	if c.used != nil {
 		usage, c.told = chatUsageOf(*c.used), c.used
 	}
 	return mustMarshal(struct {
 		chatHead
-		Choices []choice   `json:"choices"`
-		Usage   *chatUsage `json:"usage,omitempty"`
+		Choices []choice `json:"choices"`
+		Usage   any      `json:"usage,omitempty"`
 	}{c.head, []choice{{Message: message{Role: "assistant", Content: c.text, Reasoning: c.reason,
 		ToolCalls: c.calls}, Finish: c.finish}}, usage})
 }

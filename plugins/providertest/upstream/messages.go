@@ -8,14 +8,14 @@ import (
 
 // messagesHead is what a message begins with.
 type messagesHead struct {
-	ID      string         `json:"id"`
-	Type    string         `json:"type"`
-	Role    string         `json:"role"`
-	Model   string         `json:"model"`
-	Content []any          `json:"content"`
-	Reason  *string        `json:"stop_reason"`
-	Stop    *string        `json:"stop_sequence"`
-	Usage   *messagesUsage `json:"usage,omitempty"`
+	ID      string  `json:"id"`
+	Type    string  `json:"type"`
+	Role    string  `json:"role"`
+	Model   string  `json:"model"`
+	Content []any   `json:"content"`
+	Reason  *string `json:"stop_reason"`
+	Stop    *string `json:"stop_sequence"`
+	Usage   any     `json:"usage,omitempty"`
 }
 
 // messagesBlock is a content block of any type.
@@ -42,7 +42,10 @@ type messagesThinking struct {
 }
 
 // messagesUsageOf writes the classes of input apart, as this family does.
-func messagesUsageOf(u Usage) *messagesUsage {
+func messagesUsageOf(u Usage) any {
+	if u.Raw != "" {
+		return json.RawMessage(u.Raw)
+	}
 	out := &messagesUsage{Input: u.Prompt, Written: u.Written, Read: u.Cached, Output: u.Completion}
 	for _, part := range []*int64{u.Written, u.Cached} {
 		if part != nil {
@@ -73,7 +76,7 @@ type messagesReply struct {
 }
 
 // usage is what the reply tells at its end, nil for nothing.
-func (m *messagesReply) usage() *messagesUsage {
+func (m *messagesReply) usage() any {
 	if m.used == nil {
 		return nil
 	}

@@ -93,7 +93,7 @@ func (m *messagesStream) end(b []byte) []byte {
 	return messagesEvent(b, "message_delta", struct {
 		Type  string             `json:"type"`
 		Delta map[string]*string `json:"delta"`
-		Usage *messagesUsage     `json:"usage,omitempty"`
+		Usage any                `json:"usage,omitempty"`
 	}{"message_delta", map[string]*string{"stop_reason": reason, "stop_sequence": sequence}, m.usage()})
 }
 

@@ -27,7 +27,7 @@ type responsesObject struct {
 	Tools        []string          `json:"tools"`
 	TopP         float64           `json:"top_p"`
 	Truncation   string            `json:"truncation"`
-	Usage        *responsesUsage   `json:"usage"`
+	Usage        any               `json:"usage"`
 	Metadata     map[string]string `json:"metadata"`
 }
 
@@ -58,7 +58,10 @@ type responsesUsage struct {
 }
 
 // responsesUsageOf writes what is not known as zero, as this family does.
-func responsesUsageOf(u Usage) *responsesUsage {
+func responsesUsageOf(u Usage) any {
+	if u.Raw != "" {
+		return json.RawMessage(u.Raw)
+	}
 	value := func(n *int64) int64 {
 		if n == nil {
 			return 0
@@ -99,6 +102,8 @@ func (r *responsesReply) ended() responsesObject {
 	}
 	switch finish {
 	case "", "stop", "tool_calls":
+	case "failed", "cancelled", "incomplete": // in the family's own words, without a reason
+		o.Status = finish
 	case "length":
 		o.Status, o.Incomplete = "incomplete", &responsesReason{"max_output_tokens"}
 	default: // content_filter among them

@@ -81,6 +81,9 @@ func (r Reply) check() error {
 		}
 	}
 	for i, s := range r.Steps {
+		if s.Usage != nil && s.Usage.Raw != "" && !json.Valid([]byte(s.Usage.Raw)) {
+			return fmt.Errorf("steps[%d]: raw is not JSON: %s", i, s.Usage.Raw)
+		}
 		switch s.Do {
 		case StepText, StepReasoning, StepToolCall, StepArguments, StepFinish, StepUsage, StepDone, StepComment,
 			StepRaw, StepHeaders, StepSleep, StepSilence, StepCut, StepReset:

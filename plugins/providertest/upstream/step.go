@@ -59,6 +59,9 @@ type Usage struct {
 	Cached     *int64 `json:"cached,omitempty"`
 	Written    *int64 `json:"written,omitempty"`
 	Reasoning  *int64 `json:"reasoning,omitempty"`
+	// Raw stands in the place of the usage object, as JSON text in the family's own words: what a service sends that
+	// cannot count. The counts then say what is written down as reported.
+	Raw string `json:"raw,omitempty"`
 }
 
 // Text makes a piece of the visible reply.
@@ -83,6 +86,9 @@ func ReportUsage() Step { return Step{Do: StepUsage} }
 
 // ReportTokens reports this usage, whatever the reply is.
 func ReportTokens(u Usage) Step { return Step{Do: StepUsage, Usage: &u} }
+
+// ReportRaw reports this usage object, whatever it is: JSON text in the words of the request's family.
+func ReportRaw(object string) Step { return ReportTokens(Usage{Raw: object}) }
 
 // Done ends the reply as a whole one.
 func Done() Step { return Step{Do: StepDone} }

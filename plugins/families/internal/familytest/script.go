@@ -110,13 +110,13 @@ func (s *script) end() families.End {
 	return end
 }
 
-// count is a count of tokens that may be missing, up to one of which four still have a sum.
+// count is a count of tokens that may be missing, up to one of which four have a sum that is a count.
 func (s *script) count() *int64 {
 	n := s.number()
 	if n == 0 {
 		return nil
 	}
-	return llm.Count(int64(n-1) << (s.number() % 54))
+	return llm.Count(int64(n-1) << (s.number() % 44))
 }
 
 // failure is an error as the gateway makes one for a stream.

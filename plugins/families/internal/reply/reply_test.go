@@ -28,15 +28,11 @@ func TestUsageCountsNothingTwice(t *testing.T) {
 			count := rapid.Ptr(rapid.Int64Range(0, 100), true)
 			prompt, read, write := count.Draw(t, "prompt"), count.Draw(t, "read"), count.Draw(t, "write")
 			output, reasoning := count.Draw(t, "output"), count.Draw(t, "reasoning")
-			usage := reply.Usage(prompt, read, write, output, reasoning)
-			if prompt == nil && output == nil {
-				require.Nil(t, usage)
-				return
-			}
+			usage := reply.Classes(prompt, read, write, output, reasoning)
 			require.Equal(t, output, usage.Output)
 			require.Equal(t, reasoning, usage.Reasoning)
 			if prompt == nil {
-				require.Equal(t, llm.Usage{Output: output, Reasoning: reasoning}, *usage)
+				require.Equal(t, llm.Usage{Output: output, Reasoning: reasoning}, usage)
 				return
 			}
 			require.Equal(t, read == nil, usage.CacheRead == nil, "absent is absent")
@@ -86,7 +82,7 @@ func TestFinish(t *testing.T) {
 			{"stop length", "length"}, {"error stop", "error"}, {"stop error", "error"}, {"tired error", "tired"},
 		} {
 			var last llm.Event
-			s := reply.New(func(ev llm.Event) error { last = ev; return nil })
+			s := reply.New(reply.Main{Input: "in", Output: "out"}, func(ev llm.Event) error { last = ev; return nil })
 			for word := range strings.FieldsSeq(tt.words) {
 				s.Finished(reply.Finish(word))
 			}
@@ -99,7 +95,7 @@ func TestFinish(t *testing.T) {
 func TestCallsOfAStream(t *testing.T) {
 	t.Parallel()
 	var events []llm.Event
-	s := reply.New(func(ev llm.Event) error { events = append(events, ev); return nil })
+	s := reply.New(reply.Main{Input: "in", Output: "out"}, func(ev llm.Event) error { events = append(events, ev); return nil })
 	require.NoError(t, s.Text(view(t, `"a\ud83d"`)))
 	first, err := s.Call("c1", "f")
 	require.NoError(t, err)
@@ -138,8 +134,8 @@ func TestEndsOfAStream(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var kinds []llm.EventKind
-			s := reply.New(func(ev llm.Event) error { kinds = append(kinds, ev.Kind); return nil })
-			s.Usage = &llm.Usage{Input: llm.Count(1)}
+			s := reply.New(reply.Main{Input: "in", Output: "out"}, func(ev llm.Event) error { kinds = append(kinds, ev.Kind); return nil })
+			s.Used(&llm.Usage{Input: llm.Count(1), Output: llm.Count(1)})
 			err := tt.end(s)
 			require.Equal(t, err, s.Err())
 			require.Equal(t, tt.want, kinds)
@@ -149,7 +145,7 @@ func TestEndsOfAStream(t *testing.T) {
 	}
 	t.Run("nil is no failure", func(t *testing.T) {
 		t.Parallel()
-		s := reply.New(func(llm.Event) error { return left })
+		s := reply.New(reply.Main{Input: "in", Output: "out"}, func(llm.Event) error { return left })
 		require.NoError(t, s.Fail(nil))
 		require.NoError(t, s.Err())
 		require.ErrorIs(t, s.Fail(s.Text(view(t, `"a"`))), left)

@@ -19,22 +19,35 @@ const maxDepth = 1100
 // reply as a whole, in its fields, goes out at the end. It does not send EventAccepted.
 type Stream struct {
 	Model string // what the upstream said it was, "" while it has not
-	// Usage is what the attempt has used as far as it is known; sent once, before the end or the error, for
-	// work done before a failure counts.
-	Usage *llm.Usage
 
+	main   Main
 	send   func(llm.Event) error
 	finish llm.FinishReason
 	failed error
 	ended  bool
+
+	usage    *llm.Usage // as far as it is known
+	expected bool       // it was said before the reply
+	produced bool       // something was sent that costs output
+	unbilled bool       // so it was after the last complete usage
 
 	text, reasoning Joiner
 	calls           []*Call
 	open            int // the first call that text has not ended
 }
 
-// New makes a Stream that hands its events to send.
-func New(send func(llm.Event) error) *Stream { return &Stream{send: send} }
+// New makes a Stream that hands its events to send. main names the main counts of the family's usage.
+func New(main Main, send func(llm.Event) error) *Stream {
+	s := &Stream{main: main}
+	s.send = func(ev llm.Event) error {
+		switch ev.Kind {
+		case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
+			s.produced, s.unbilled = true, true
+		}
+		return send(ev)
+	}
+	return s
+}
 
 // Parse reads what an upstream sent as one piece: an object of JSON. The error is of kind llm.ErrProtocol.
 func Parse(data []byte) (jsonview.View, error) {
@@ -123,15 +136,6 @@ func (s *Stream) end() error {
 	}
 	s.ended = true
 	return s.send(llm.Event{Kind: llm.EventFinish, Finish: s.finish, Model: s.Model})
-}
-
-func (s *Stream) sendUsage() error {
-	if s.Usage == nil {
-		return nil
-	}
-	usage := s.Usage
-	s.Usage = nil
-	return s.send(llm.Event{Kind: llm.EventUsage, Usage: usage})
 }
 
 // Text sends a piece of visible text; a value that is no string is none.

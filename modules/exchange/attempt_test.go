@@ -1,0 +1,53 @@
+package exchange
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// What a provider says of usage is judged here, whatever language it is written in.
+func TestUsageOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	n := llm.Count
+	used := func(u llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage: &u} }
+	input, output := used(llm.Usage{Input: n(10)}), used(llm.Usage{Output: n(5)})
+	whole := &llm.Usage{Input: n(10), Output: n(5)}
+	const missing = "the count of the input or of the output is missing"
+	said := llm.Event{Kind: llm.EventText, Text: "a"}
+	for _, tt := range []struct {
+		name   string
+		events []llm.Event
+		want   *llm.Usage
+		flaw   string
+	}{
+		{"none", []llm.Event{said}, nil, ""},
+		{"whole", []llm.Event{said, used(*whole)}, whole, ""},
+		{"the input, of a reply of nothing", []llm.Event{input, {Kind: llm.EventText}}, input.Usage, ""},
+		{"the input before text", []llm.Event{input, said}, nil, missing},
+		{"the output alone", []llm.Event{said, output}, nil, missing},
+		{"the input of a thought", []llm.Event{{Kind: llm.EventReasoning, Text: "hm"}, input}, nil, missing},
+		{"the input of a call", []llm.Event{{Kind: llm.EventToolCall, ID: "c", Name: "f"}, input}, nil, missing},
+		{"the input of arguments", []llm.Event{{Kind: llm.EventToolArguments, Text: "{}"}, input}, nil, missing},
+		{"both halves", []llm.Event{input, said, output}, whole, ""},
+		{"less later", []llm.Event{said, used(*whole), used(llm.Usage{Input: n(7), Output: n(1)})}, whole, ""},
+		{"a flaw", []llm.Event{said, used(llm.Usage{Flaw: "x is negative"})}, nil, "x is negative"},
+		{"better after a flaw", []llm.Event{said, used(llm.Usage{Flaw: "x is negative"}), used(*whole)}, whole, ""},
+		{"an estimate beyond the allowance", []llm.Event{said, used(llm.Usage{Input: n(1), Output: n(50), Reasoning: n(40), Estimated: true})},
+			&llm.Usage{Input: n(1), Output: n(20), Reasoning: n(20), Estimated: true}, ""},
+	} {
+		t.Run("GAP-111 "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := &attempt{route: &config.Route{MaxOutput: 100}, allowance: 20}
+			for _, ev := range append([]llm.Event{{Kind: llm.EventAccepted}}, tt.events...) {
+				a.note(ev)
+			}
+			require.True(t, a.accepted)
+			require.Equal(t, tt.want, a.usage)
+			require.Equal(t, tt.flaw, a.flaw())
+		})
+	}
+}
