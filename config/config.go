@@ -38,6 +38,7 @@ type Gateway struct {
 	RequestTimeout   time.Duration
 	MaxBody          int64 // bytes
 	MaxBodyMemory    int64 // bytes, all request bodies together
+	MaxStreams       int64 // charged requests in progress, streamed or not
 	Keepalive        time.Duration
 	DrainTimeout     time.Duration
 	PluginDir        string     // absolute, or "" for built-in providers only
@@ -45,6 +46,8 @@ type Gateway struct {
 	ClientModels     ModelNames // accepted beside the built-in list
 	// ReceiptAge is how long an unproven attempt waits for its provider's receipt. Then it is closed at zero (GAP-56).
 	ReceiptAge time.Duration
+	// ClientStall is how long a client may take nothing of what is ready for it. Then it has left (GAP-112).
+	ClientStall time.Duration
 }
 
 // Store says where the ledger is.

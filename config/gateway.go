@@ -21,9 +21,11 @@ func defaultGateway() Gateway {
 		RequestTimeout: 10 * time.Minute,
 		MaxBody:        32 << 20,
 		MaxBodyMemory:  1 << 30,
+		MaxStreams:     10_000,
 		Keepalive:      15 * time.Second,
 		DrainTimeout:   5 * time.Minute,
 		ReceiptAge:     24 * time.Hour,
+		ClientStall:    time.Minute,
 	}
 }
 
@@ -54,12 +56,14 @@ func (l *loader) gateway(file *section) Gateway {
 		s.duration("request_timeout", &g.RequestTimeout)
 		s.size("max_body", &g.MaxBody)
 		s.size("max_body_memory", &g.MaxBodyMemory)
+		s.integer("max_streams", 1, maxConcurrent, &g.MaxStreams)
 		s.duration("keepalive", &g.Keepalive)
 		s.duration("drain_timeout", &g.DrainTimeout)
 		s.pluginDir(&g.PluginDir)
 		s.flag("structured_output", &g.StructuredOutput)
 		s.clientModels(&g.ClientModels)
 		s.durationUpTo("receipt_age", maxReceiptAge, &g.ReceiptAge)
+		s.duration("client_stall", &g.ClientStall)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
 				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower max_body.")

@@ -60,12 +60,14 @@ var gatewayGrammar = grammar{
 		{name: "request_timeout", example: `"10m"`},
 		{name: "max_body", example: `"32MiB"`},
 		{name: "max_body_memory", example: `"1GiB"`},
+		{name: "max_streams", example: "10000"},
 		{name: "keepalive", example: `"15s"`},
 		{name: "drain_timeout", example: `"5m"`},
 		{name: "plugin_dir", example: `"plugins"`},
 		{name: "structured_output", example: "true"},
 		{name: "client_models", example: `["my-agent"]`},
 		{name: "receipt_age", example: `"24h"`},
+		{name: "client_stall", example: `"60s"`},
 	},
 }
 

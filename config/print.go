@@ -26,16 +26,18 @@ func (g Gateway) MarshalJSON() ([]byte, error) {
 		RequestTimeout   string     `json:"request_timeout"`
 		MaxBody          int64      `json:"max_body"`
 		MaxBodyMemory    int64      `json:"max_body_memory"`
+		MaxStreams       int64      `json:"max_streams"`
 		Keepalive        string     `json:"keepalive"`
 		DrainTimeout     string     `json:"drain_timeout"`
 		PluginDir        string     `json:"plugin_dir"`
 		StructuredOutput bool       `json:"structured_output"`
 		ClientModels     ModelNames `json:"client_models"`
 		ReceiptAge       string     `json:"receipt_age"`
+		ClientStall      string     `json:"client_stall"`
 	}{
-		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory,
+		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory, g.MaxStreams,
 		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir, g.StructuredOutput, g.ClientModels,
-		g.ReceiptAge.String(),
+		g.ReceiptAge.String(), g.ClientStall.String(),
 	})
 }
 

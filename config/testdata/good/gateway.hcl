@@ -4,12 +4,14 @@ gateway {
   request_timeout = "90s"
   max_body        = 65536
   max_body_memory = "512KiB"
+  max_streams     = 1000000
   keepalive       = "1s"
   drain_timeout   = "1m"
   plugin_dir      = "../plugins"
   structured_output = true
   client_models   = ["my-agent", "claude[1m]", "^acme-(red|blue)-\\d{1,2}$"]
   receipt_age     = "2160h"
+  client_stall    = "1500ms"
 }
 
 store "sqlite" {

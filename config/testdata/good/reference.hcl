@@ -6,12 +6,14 @@ gateway {
   request_timeout = "10m"
   max_body        = "32MiB"
   max_body_memory = "1GiB"
+  max_streams     = 10000
   keepalive       = "15s"
   drain_timeout   = "5m"
   plugin_dir      = ""
   structured_output = false
   client_models   = []
   receipt_age     = "24h"
+  client_stall    = "60s"
 }
 
 store "sqlite" {
