@@ -9,6 +9,7 @@ import (
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
+	"github.com/fareway/fareway/plugins/tokens"
 )
 
 // maxEvent bounds one event of a stream, in bytes.
@@ -27,7 +28,7 @@ type reply struct {
 	left error
 
 	usage    bool // usage was sent
-	produced output
+	produced tokens.Output
 }
 
 // read takes a 2xx reply to its end. Errors are *llm.Error, or what send returned.
@@ -50,7 +51,7 @@ func (r *reply) read(resp *http.Response) error {
 		return err
 	}
 	// What was produced before a failure was work too.
-	if r.produced.any() {
+	if r.produced.Any() {
 		if estimateErr := r.estimate(); estimateErr != nil {
 			return estimateErr
 		}
@@ -131,7 +132,7 @@ func (r *reply) event(ev llm.Event) error {
 		}
 	}
 	if r.req.EstimateUsage {
-		r.produced.add(ev)
+		r.produced.Add(ev)
 	}
 	return r.pass(ev)
 }
