@@ -59,6 +59,9 @@ func launch(ctx context.Context, exe executable, log *slog.Logger) (*process, er
 			grpc.WithDefaultCallOptions(
 				grpc.MaxCallRecvMsgSize(wire.MaxResponse),
 				grpc.MaxCallSendMsgSize(wire.MaxRequest),
+				// A request is not kept until its reply begins in order to be sent once more by gRPC: its copy
+				// would take 1 MiB for as long as the upstream is silent. The gateway tries another route.
+				grpc.MaxRetryRPCBufferSize(0),
 			),
 		},
 	})
