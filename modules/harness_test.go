@@ -105,6 +105,7 @@ type service struct {
 	Engine   *engine.Engine
 	Upstream *upstream.Server
 	Log      *logBuffer
+	handler  http.Handler
 	label    string
 	plan     string
 	left     *sync.Map // by Authorization header: a chan struct{}, closed when that client leaves a request
@@ -240,7 +241,7 @@ func start(t testing.TB, s setup) *service {
 	handler := chain(t, e, s.Families, logger)
 	label := strconv.FormatInt(services.Add(1), 10)
 	left := new(sync.Map)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ch, ok := left.Load(r.Header.Get("Authorization")); ok {
 			defer context.AfterFunc(r.Context(), func() { close(ch.(chan struct{})) })()
 		}
@@ -248,10 +249,11 @@ func start(t testing.TB, s setup) *service {
 		pprof.Do(r.Context(), pprof.Labels(serviceLabel, label), func(ctx context.Context) {
 			handler.ServeHTTP(w, r.WithContext(ctx))
 		})
-	}))
+	})
+	server := httptest.NewUnstartedServer(serve)
 	server.EnableHTTP2 = false
 	server.Start()
-	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, label: label, plan: s.Plan, left: left}
+	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, handler: serve, label: label, plan: s.Plan, left: left}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000

@@ -76,8 +76,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 
 	now := time.Now()
-	call := &gateway.Call{ID: newID(now), Start: now,
-		AwaitsContinue: r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue")}
+	call := &gateway.Call{ID: newID(now), Start: now, DropBody: r.ProtoMajor == 1 && dropped(r)}
 	refusal := h.table.find(r, call)
 	if e := h.engine(); e != nil {
 		call.Work = e.Begin()
@@ -151,3 +150,13 @@ var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )
+
+// worthReading is how much of an unread body is read so that the connection can be used again, in bytes. It is
+// net/http's own measure.
+const worthReading = 256 << 10
+
+// dropped reports whether a body that nobody has read is better left unread: one that the client sends only when it is
+// asked to (RFC 9110, 10.1.1), and a long one.
+func dropped(r *http.Request) bool {
+	return r.ContentLength > worthReading || strings.EqualFold(r.Header.Get("Expect"), "100-continue")
+}

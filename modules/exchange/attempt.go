@@ -6,6 +6,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/tokens"
 )
 
 // maxStops is how many stop sequences are also sent to the route (STOP-22).
@@ -24,6 +25,7 @@ type attempt struct {
 	told     *llm.Usage // what the provider said of the usage
 	usage    *llm.Usage // as far as it is usage, see judge
 	outcome  ledger.Outcome
+	output   tokens.Output // of a stream: what the client got, and after it left what would have come
 }
 
 // begin makes the next attempt the current one, on a route whose slot was taken for it. It is recorded with the

@@ -23,6 +23,12 @@ type delivery struct {
 	shown   bool // something of the reply itself reached the client
 	gone    bool // the client left, or a write failed
 
+	stall   time.Duration // for which a client may take nothing (GAP-112)
+	watch   *time.Timer   // runs while a write does
+	mu      sync.Mutex
+	writing bool // a write runs; the lock is held to change it
+	stalled bool // the client took nothing for too long, and its connection is broken; likewise
+
 	interval time.Duration
 	quiet    *time.Timer // fires when nothing was written for one interval; nil without a stream
 	frames   *frames     // of the events at hand, written and flushed together; nil when there are none
@@ -45,8 +51,10 @@ func (d *delivery) add(encode func([]byte) []byte) {
 	d.frames.b = encode(d.frames.b)
 }
 
-func newDelivery(w http.ResponseWriter, stream bool, interval time.Duration) *delivery {
-	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval}
+func newDelivery(w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
+	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall}
+	d.watch = time.AfterFunc(stall, d.giveUp)
+	d.watch.Stop()
 	if stream {
 		d.quiet = time.NewTimer(interval)
 	}
@@ -95,7 +103,7 @@ func (d *delivery) start() {
 // event adds the frames of a visible event of a stream.
 func (d *delivery) event(ev llm.Event) {
 	d.add(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
-	d.shown = true
+	d.shown = d.shown || !d.gone
 }
 
 // flush writes the frames at hand, opening the stream if need be.
@@ -116,12 +124,66 @@ func (d *delivery) flush() {
 		h.Set("X-Accel-Buffering", "no")
 		d.w.WriteHeader(http.StatusOK)
 	}
-	_, err := d.w.Write(d.frames.b)
-	if err == nil {
-		err = d.control.Flush()
-	}
-	d.gone = err != nil
+	d.gone = d.write(d.frames.b) != nil
 	d.quiet.Reset(d.interval)
+}
+
+// atOnce is the most that one write takes, in bytes: a client that takes that much is not stalled, however much there is.
+const atOnce = 16 << 10
+
+// full reports whether the frames at hand are as much as one write takes.
+func (d *delivery) full() bool { return d.frames != nil && len(d.frames.b) >= atOnce }
+
+// write hands bytes to the connection, and gives up when the client takes none for too long.
+func (d *delivery) write(b []byte) error {
+	d.setWriting(true)
+	defer d.setWriting(false)
+	for len(b) > 0 {
+		d.watch.Reset(d.stall)
+		n := min(len(b), atOnce)
+		if _, err := d.w.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return d.control.Flush()
+}
+
+func (d *delivery) setWriting(writing bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writing = writing
+	if !writing {
+		d.watch.Stop()
+	}
+}
+
+// giveUp breaks the connection of a client that has taken nothing for too long, if a write waits for it: the write
+// returns, and the client has left. Any goroutine may call it.
+func (d *delivery) giveUp() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.writing {
+		d.stalled = true
+		// It ends a connection of HTTP/1 and a stream of HTTP/2 or 3. Not every writer has deadlines; those of
+		// real connections do.
+		_ = d.control.SetWriteDeadline(time.Now())
+	}
+}
+
+// stuck reports whether the client was given up.
+func (d *delivery) stuck() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stalled
+}
+
+// body writes a whole reply in JSON.
+func (d *delivery) body(b []byte) {
+	describeBody(d.w.Header(), b)
+	if err := d.write(b); err != nil && d.stuck() {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // drop forgets the frames at hand.

@@ -16,7 +16,7 @@ import (
 func testDelivery(t *testing.T, interval time.Duration) (*delivery, *httptest.ResponseRecorder) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	d := newDelivery(w, true, interval)
+	d := newDelivery(w, true, interval, time.Minute)
 	d.encoder = chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{})
 	return d, w
 }

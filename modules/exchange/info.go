@@ -124,8 +124,13 @@ func writeJSON(w http.ResponseWriter, v any) *families.Error {
 }
 
 func writeBody(w http.ResponseWriter, b []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	describeBody(w.Header(), b)
 	// The client may be gone; there is nobody left to tell.
 	_, _ = w.Write(b)
+}
+
+// describeBody sets the headers of a whole reply in JSON.
+func describeBody(h http.Header, b []byte) {
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
 }

@@ -20,17 +20,18 @@ func (x *exchange) cancel(ctx context.Context, stream engine.Stream) {
 
 // awaitProof cancels an attempt whose time is over, and reads its stream to the end for what it used. Nothing else of
 // that counts any more. Where the proof does not come, a later receipt may.
-func (x *exchange) awaitProof(a *attempt, stream engine.Stream, batches <-chan batch) {
+func (x *exchange) awaitProof(a *attempt, stream engine.Stream, q *queue) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), proofWait)
 	defer cancel()
 	x.cancel(ctx, stream)
 	for {
 		select {
-		case b := <-batches:
+		case <-q.ready:
+			b, _, _ := q.pop()
 			for _, ev := range b.events {
 				a.note(ev)
 			}
-			if b.err != nil {
+			if b.end != nil {
 				return
 			}
 		case <-ctx.Done():

@@ -2,8 +2,6 @@ package exchange
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
 
 	"github.com/fareway/fareway/modules/gateway"
@@ -37,6 +35,7 @@ type exchange struct {
 
 	attempts []*attempt
 	reply    *reply
+	reader   *reader // of the current attempt
 	delivery *delivery
 }
 
@@ -47,7 +46,7 @@ func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req
 		call: call, request: r, req: req,
 		engine: work.Engine(), gen: work.Generation(),
 		stops:    stop.New(req.LLM.Stop),
-		delivery: newDelivery(w, req.Stream, settings.Keepalive),
+		delivery: newDelivery(w, req.Stream, settings.Keepalive, settings.ClientStall),
 	}
 	call.Record.Stream, call.Record.Profile = req.Stream, req.profile
 
@@ -149,12 +148,6 @@ func (x *exchange) fallback(c routing.Candidate) *failure {
 	return &failure{kind: ledgerAway, err: err}
 }
 
-// batch is what one Recv returned.
-type batch struct {
-	events []llm.Event
-	err    error
-}
-
 // try makes the current attempt and delivers its events as they come. It returns nil when the route finished
 // its reply, which is then in x.reply.
 func (x *exchange) try() *failure {
@@ -165,8 +158,9 @@ func (x *exchange) try() *failure {
 	x.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
 	a.outcome = ledger.Failed
 
-	ctx, cancel := context.WithTimeoutCause(x.ctx, a.route.Timeout, errAttemptTimeout)
-	defer cancel()
+	ctx, over := context.WithCancelCause(x.ctx)
+	defer over(nil)
+	limit := newRouteTime(a.route.Timeout, func() { over(errAttemptTimeout) })
 	backend := x.gen.Backend(a.route.Provider)
 	// A stream that can prove what it used outlives the attempt's time, see awaitProof.
 	calling, hangUp := context.WithCancel(context.WithoutCancel(ctx))
@@ -175,57 +169,53 @@ func (x *exchange) try() *failure {
 	defer unbind()
 	stream, err := backend.Generate(calling, a.upstream(x.req))
 	if err != nil {
+		limit.end()
 		return x.failed(ctx, err)
 	}
 	defer stream.Close()
 	if backend.ProvesCancel() {
 		unbind()
 	}
-
-	// The reader has at most one batch in hand: a slow client slows the stream, and so its upstream.
-	batches := make(chan batch)
-	go func() {
-		for {
-			events, err := stream.Recv()
-			select {
-			case batches <- batch{events, err}:
-			case <-calling.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
+	q := newQueue(x.engine)
+	defer q.close()
+	x.reader = &reader{
+		stream: stream, queue: q, delivery: x.delivery, time: limit, hungUp: calling.Done(),
+		flood:  newFlood(longest(a.route, a.allowance)),
+		failed: func(err error) *failure { return x.failed(ctx, err) },
+	}
+	go x.reader.run()
 	left := x.request.Context().Done()
-	for {
+	for told := false; ; {
 		select {
-		case b := <-batches:
-			x.deliver(a, b.events)
-			switch {
-			case errors.Is(b.err, io.EOF):
-				if f := x.reply.unfinished(); f != nil {
-					return f
-				}
-				a.outcome = ledger.Finished
-				return nil
-			case b.err != nil:
-				return x.failed(ctx, b.err)
+		case <-q.ready:
+			if end := x.next(a, q); end != nil {
+				return end.failure
 			}
 		case <-x.delivery.silence():
 			x.delivery.keepAlive()
 		case <-left:
 			left = nil
 			x.delivery.gone = true
+		case <-ctx.Done():
+			// What came in time counts, however long the client let it wait.
+			for range q.len() {
+				if end := x.next(a, q); end != nil {
+					return end.failure
+				}
+			}
+			x.delivery.flush()
+			f := interrupted(ctx)
+			if backend.ProvesCancel() && !f.free() {
+				x.awaitProof(a, stream, q)
+			}
+			return f
+		}
+		if x.delivery.gone && !told {
+			told = true
+			x.noteStall()
 			if backend.ProvesCancel() {
 				x.cancel(ctx, stream)
 			}
-		case <-ctx.Done():
-			f := interrupted(ctx)
-			if backend.ProvesCancel() && !f.free() {
-				x.awaitProof(a, stream, batches)
-			}
-			return f
 		}
 	}
 }
@@ -239,7 +229,27 @@ func (x *exchange) failed(ctx context.Context, err error) *failure {
 	return &failure{kind: llm.KindOf(err), err: err}
 }
 
-// deliver takes a batch of events: one write for all of them.
+// next delivers the next batch of the queue, and returns the stream's end if that is in it.
+func (x *exchange) next(a *attempt, q *queue) *ended {
+	b, more, ok := q.pop()
+	if !ok {
+		return nil
+	}
+	x.deliver(a, b.events)
+	if !more || x.delivery.full() {
+		x.delivery.flush()
+	}
+	if b.end == nil || b.end.failure != nil {
+		return b.end
+	}
+	if f := x.reply.unfinished(); f != nil {
+		return &ended{f}
+	}
+	a.outcome = ledger.Finished
+	return b.end
+}
+
+// deliver takes a batch of events.
 func (x *exchange) deliver(a *attempt, events []llm.Event) {
 	d := x.delivery
 	for _, ev := range events {
@@ -247,20 +257,37 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		if ev.Kind == llm.EventAccepted {
 			d.start()
 		}
+		if d.stream && d.gone {
+			a.output.Add(ev) // nobody reads it, and it is work
+		}
 		x.reply.event(ev, x.show)
 	}
-	d.flush()
 }
 
 // show passes a visible event on to the client, now or in the folded reply.
 func (x *exchange) show(ev llm.Event) {
-	if x.delivery.stream {
-		x.delivery.event(ev)
+	if d := x.delivery; d.stream {
+		if !d.gone {
+			x.attempt().output.Add(ev)
+		}
+		if d.event(ev); d.shown {
+			x.forget()
+		}
 		if ev.Kind == llm.EventText {
 			return // what was streamed need not be kept
 		}
 	}
 	x.reply.fold.Add(ev)
+}
+
+// forget lets go of the request, once: when something of the reply was shown, no other route is tried. What a stream
+// costs does not depend on its prompt then.
+func (x *exchange) forget() {
+	if x.call.Forget != nil {
+		x.call.Forget()
+		x.call.Forget = nil
+		x.req.LLM, x.req.told = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil
+	}
 }
 
 // write tells the client of an error: as a frame where the stream is open, otherwise as the reply.

@@ -42,7 +42,7 @@ func (x *exchange) finish() *families.Error {
 	if d.stream {
 		d.end()
 	} else {
-		writeBody(d.w, body)
+		d.body(body)
 	}
 	return nil
 }
@@ -95,19 +95,24 @@ func (x *exchange) encode(end ending, e families.End) (body []byte) {
 // fail settles an exchange that did not become a reply, and tells the client.
 func (x *exchange) fail(f *failure) *families.Error {
 	e := x.refusal(f)
+	estimate := x.unproven(f)
 	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f), Results: x.results(false)}
+	s.Results[len(s.Results)-1].Estimate = estimate
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
 	}
 	return x.write(e)
 }
 
-// serviceLimit reports whether a limit of the service's own ended the request: the total time limit, or an output
-// limit that was not the client's (GAP-54). Below it the client's own counts, raised or not.
+// serviceLimit reports whether a limit of the service's own ended the request: the total time limit, the route's after
+// text was delivered (GAP-113), or an output limit that was not the client's (GAP-54). Below it the client's own
+// counts, raised or not. A client that kept its reply waiting has itself to thank for the end of the time (GAP-112).
 func (x *exchange) serviceLimit(f *failure) bool {
 	switch f.kind {
 	case timeLimit:
-		return true
+		return !x.heldUp()
+	case attemptTimeout:
+		return x.delivery.shown && !x.heldUp()
 	case noVisibleText:
 		own := x.req.LLM.MaxTokens
 		return x.reply.finish == llm.FinishLength && (own == 0 || x.attempt().allowance < own)

@@ -37,8 +37,11 @@ type Call struct {
 	Work      *engine.Work
 	Principal ledger.Principal // after auth
 	Body      []byte           // after limits, for POST
-	// AwaitsContinue is true when an HTTP/1.1 client sends its body only when it is asked to (RFC 9110, 10.1.1).
-	AwaitsContinue bool
+	// DropBody is true where a refusal does not wait for a body that nobody has read, but ends the connection. Only
+	// HTTP/1 has to choose.
+	DropBody bool
+	// Forget is called by whoever needs Body no more before the reply ends: its memory can go. nil without a body.
+	Forget func()
 	// BodyRead is when the body had been read: the total time limit counts from it (GAP-18).
 	BodyRead time.Time
 
@@ -89,9 +92,9 @@ func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
 	}
-	if c.AwaitsContinue && c.Body == nil {
-		// Nobody asked for the body. The server would wait for it all the same before it sends this reply, for
-		// Caddy wraps the body, and net/http knows an unasked one by its type only.
+	if c.DropBody && c.Body == nil {
+		// The server would read on before it sends this reply, for Caddy wraps the body, and net/http knows by its type
+		// that it was not asked for or is too long to be read for nothing.
 		h.Set("Connection", "close")
 	}
 	if c.Record.Reason == "" {

@@ -46,6 +46,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if refusal := call.Limited(admit(r.Context(), call.Principal, gateway.ClientAddress(r))); refusal != nil {
 		return call.Refuse(w, refusal)
 	}
+	if call.Kind == gateway.Generate && !call.Work.Enter() {
+		return call.Refuse(w, tooMany())
+	}
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
 		return next.ServeHTTP(w, r) // a body sent with a GET is ignored (GAP-33)
 	}
@@ -57,13 +60,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(call.Start.Add(settings.RequestTimeout))
 	if refusal := body.read(r); refusal != nil {
-		// The deadline stays: without it a client that goes on trickling would keep the reply from being sent,
-		// for HTTP/1 looks for the end of the body first.
+		// The answer does not wait for the rest of the body, nor for a client that goes on trickling.
+		call.DropBody = r.ProtoMajor == 1
 		return call.Refuse(w, refusal)
 	}
 	// Left set it would end the reply: net/http goes on reading, in order to see the client leave.
 	_ = control.SetReadDeadline(time.Time{})
 	call.Body, call.BodyRead = body.bytes, time.Now()
+	body.bytes = nil
+	call.Forget = func() {
+		call.Body = nil
+		body.release()
+	}
 	return next.ServeHTTP(w, r)
 }
 
@@ -156,12 +164,22 @@ func (b *body) takeObjects() *families.Error {
 	return nil
 }
 
-func (b *body) release() { b.engine.GiveBody(b.taken) }
+// release gives the memory back, once.
+func (b *body) release() {
+	b.engine.GiveBody(b.taken)
+	b.taken = 0
+}
 
 func (b *body) tooLarge() *families.Error {
 	return &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
 		Message: "The request body is larger than this service takes. " +
 			"Trying again does not help: send less, or begin a new conversation."}
+}
+
+// tooMany is a 429 without headers: as many replies are in progress as max_streams allows.
+func tooMany() *families.Error {
+	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+		Message: "Too many requests are in progress. Back off a few seconds and try again."}
 }
 
 // overloaded is a 429 without headers: room was briefly exhausted.

@@ -2,22 +2,37 @@ package engine
 
 import "sync/atomic"
 
-// budget bounds the memory of all request bodies together (max_body_memory).
+// budget bounds something of which all requests together have a share: memory in bytes, or their own number.
 type budget struct {
 	max, used atomic.Int64
 }
 
 func (b *budget) limit(n int64) { b.max.Store(n) }
 
-// TakeBody sets n bytes aside for a request body; false when all bodies together would pass
-// max_body_memory. What was taken is given back with GiveBody.
-func (e *Engine) TakeBody(n int64) bool {
-	if e.bodies.used.Add(n) > e.bodies.max.Load() {
-		e.bodies.used.Add(-n)
+// take sets n aside; false when that would pass the limit.
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) > b.max.Load() {
+		b.used.Add(-n)
 		return false
 	}
 	return true
 }
 
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// maxAhead is what all upstreams together may be read ahead of their clients, in bytes (GAP-112).
+const maxAhead = 256 << 20
+
+// TakeBody sets n bytes aside for a request body; false when all bodies together would pass
+// max_body_memory. What was taken is given back with GiveBody.
+func (e *Engine) TakeBody(n int64) bool { return e.bodies.take(n) }
+
 // GiveBody gives back n bytes.
-func (e *Engine) GiveBody(n int64) { e.bodies.used.Add(-n) }
+func (e *Engine) GiveBody(n int64) { e.bodies.give(n) }
+
+// TakeAhead sets n bytes aside for events that wait for a client; false when those of all requests together would pass
+// 256 MiB. What was taken is given back with GiveAhead.
+func (e *Engine) TakeAhead(n int64) bool { return e.ahead.take(n) }
+
+// GiveAhead gives back n bytes.
+func (e *Engine) GiveAhead(n int64) { e.ahead.give(n) }

@@ -74,7 +74,9 @@ type Engine struct {
 	host    *host.Host
 	metrics *Metrics
 	keys    *keyCache
-	bodies  *budget
+	bodies  budget // bytes of request bodies and of what is made of them
+	ahead   budget // events that wait for clients, in bytes
+	streams budget // charged requests in progress
 
 	patience time.Duration // of requests with the ledger
 	rates    ratelimit.Limiter
@@ -109,12 +111,13 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		log:     newSwapLogger(o.Logger),
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, o.Now),
-		bodies:  &budget{},
 
 		patience: o.Patience,
 		rates:    o.Limiter,
 		requests: newSlots(nil),
 	}
+	e.ahead.limit(maxAhead)
+	e.metrics.watchBudgets(&e.streams, &e.ahead)
 	e.attempts = newSlots(e.metrics.running)
 	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
 		e.metrics.watchLimiter(m.Usage)
@@ -205,6 +208,7 @@ type Work struct {
 	engine  *Engine
 	gen     *Generation
 	charged string // the account that the request counts for among its concurrent_requests, or ""
+	entered bool   // counts towards max_streams
 }
 
 // Begin registers a request on the current generation. It returns nil when no configuration is active, or the engine

@@ -154,7 +154,7 @@ func TestBorrowedGenerationStays(t *testing.T) {
 // draining is an engine without store and providers, for tests of time.
 func draining(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
-	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(), bodies: new(budget)}
+	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics()}
 	e.plans = newPlans(e.Logger())
 	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})

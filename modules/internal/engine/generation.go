@@ -79,6 +79,7 @@ func (e *Engine) Activate(g *Generation) {
 	g.Number = e.number
 	e.generations = append(e.generations, g)
 	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
+	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
 	e.metrics.setGeneration(g.Number)
 	e.background.start(e.stop)
@@ -91,6 +92,7 @@ func (e *Engine) Retire(g *Generation) {
 	e.generations = slices.DeleteFunc(e.generations, func(x *Generation) bool { return x == g })
 	if n := len(e.generations); n > 0 {
 		e.bodies.limit(e.generations[n-1].Config.Gateway.MaxBodyMemory)
+		e.streams.limit(e.generations[n-1].Config.Gateway.MaxStreams)
 		e.plans.use(e.generations[n-1].Config.Plans)
 		e.metrics.setGeneration(e.generations[n-1].Number)
 	}

@@ -79,13 +79,24 @@ func (w *Work) AdmitCharged(ctx context.Context, who ledger.Principal, from neti
 	return l, err
 }
 
-// Leave ends a charged request as far as its account's concurrent_requests go: when nothing of it runs upstream any
-// more, and before its client can have seen its end and sent the next one. Only the first call of a request counts,
+// Enter counts a charged request among those in progress, of all accounts; false when max_streams of them are. Leave
+// gives that back.
+func (w *Work) Enter() bool {
+	w.entered = w.engine.streams.take(1)
+	return w.entered
+}
+
+// Leave ends a charged request as far as max_streams and its account's concurrent_requests go: when nothing of it runs
+// upstream any more, and before its client can have seen its end and sent the next one. Only the first call of a request counts,
 // so that it can be made where all the ways of a request end, too.
 func (w *Work) Leave() {
 	if w.charged != "" {
 		w.engine.requests.give(w.charged)
 		w.charged = ""
+	}
+	if w.entered {
+		w.engine.streams.give(1)
+		w.entered = false
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +33,8 @@ type Metrics struct {
 	limiter       []prometheus.Collector // of a limiter that tells what it holds
 	spooled       prometheus.Gauge
 	aside         prometheus.Gauge
+	stalled       prometheus.Counter
+	budgets       []prometheus.Collector // what of the engine's budgets is used
 }
 
 func newMetrics() *Metrics {
@@ -85,6 +88,8 @@ func newMetrics() *Metrics {
 			Name: "fareway_spooled_settlements", Help: "Settlements that wait in the spool because the ledger is away."}),
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an operator's decision."}),
+		stalled: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fareway_stalled_clients_total", Help: "Clients that took nothing for too long and were taken to have left."}),
 	}
 }
 
@@ -92,7 +97,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
 		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts, m.limited, m.spooled, m.aside}, m.limiter...)
+		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled}, slices.Concat(m.limiter, m.budgets)...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -144,6 +149,21 @@ func (m *Metrics) watchLimiter(usage func() ratelimit.Usage) {
 			func() float64 { return float64(usage().Evicted) }),
 	}
 }
+
+// watchBudgets makes collectors of what runs and of what waits for clients.
+func (m *Metrics) watchBudgets(streams, ahead *budget) {
+	m.budgets = []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fareway_running_requests", Help: "Charged requests in progress; max_streams bounds them."},
+			func() float64 { return float64(streams.used.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fareway_read_ahead_bytes", Help: "What upstreams have sent and clients have not taken yet."},
+			func() float64 { return float64(ahead.used.Load()) }),
+	}
+}
+
+// ClientStalled counts a client that took nothing for too long (GAP-112).
+func (m *Metrics) ClientStalled() { m.stalled.Inc() }
 
 func (m *Metrics) limitReached(reason string) { m.limited.WithLabelValues(reason).Inc() }
 

@@ -1,0 +1,96 @@
+package modules_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// OpenNarrow is Open over a protocol with small buffers.
+func (c *caller) OpenNarrow(t testing.TB, protocol string, sh shape, fields ...string) *live {
+	t.Helper()
+	url, narrow := c.Narrow(t, protocol)
+	ctx, cancel := context.WithCancel(within(t))
+	t.Cleanup(cancel)
+	body := sh.Body(c.Mark, append([]string{streamField}, fields...)...)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+sh.Path, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+c.Key)
+	resp, err := narrow.Do(req)
+	require.NoError(t, err)
+	return newLive(t, resp)
+}
+
+// long is a reply of so many pieces of 16 KiB; before the last one it waits at the caller's gate.
+func (c *caller) long(pieces int, u upstream.Usage) upstream.Reply {
+	text := strings.Repeat("0123456789abcdef", 1<<10)
+	return script(u, "stop", upstream.Text("Hel"),
+		upstream.Step{Do: upstream.StepText, Text: text, Times: pieces}, upstream.Wait(c.Mark), upstream.Text("the end"))
+}
+
+// TestClientStalls has clients that read the beginning of a reply and then nothing. What they got is charged: nobody gets
+// a reply for nothing by not reading it (GAP-112).
+func TestClientStalls(t *testing.T) {
+	t.Parallel()
+	const (
+		quick = `client_stall = "200ms"`
+		cost  = 10*300 + 500*1500
+		ample = 64_000 // tokens
+	)
+	g := startScripted(t, setup{Gateway: quick})
+	brief := startScripted(t, setup{Gateway: quick + "\nrequest_timeout = \"1s\"", Plan: "fair", Extra: capped("fair", "fair_use_microcents = 1000000000")})
+	for i, protocol := range protocols {
+		sh := shapes[i]
+		for name, pieces := range map[string]int{
+			"with little ahead of it": 30, // fills the buffers on the way
+			"with more than is kept":  150,
+		} {
+			t.Run("GAP-112 BILL-22 "+name+" "+protocol, func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				c.Answers(c.long(pieces, used(10, 500)))
+				l := c.OpenNarrow(t, protocol, sh, allowance(sh, ample))
+				l.Start(sh)
+				require.Equal(t, "Hel", l.Text(sh))
+				if pieces < 100 { // the upstream goes on once the client is gone
+					c.Log.Await(t, func(line map[string]any) bool {
+						return line["request_id"] == l.Header.Get("X-Request-Id") && line["msg"] == "a client took nothing for too long; its connection is broken"
+					})
+				}
+				c.Upstream.Open(c.Mark)
+				line := c.Access(l.Header.Get("X-Request-Id"))
+				require.Equal(t, "client_left", line["reason"])
+				require.InDelta(t, cost, line["microcents"], 0)
+				require.Equal(t, false, line["pending"])
+				record, err := c.Upstream.Ended(within(t), c.Seen()[0].N)
+				require.NoError(t, err)
+				require.Equal(t, upstream.OutcomeWhole, record.Outcome, "the upstream is read to its end")
+				require.Zero(t, c.Balance().Held)
+				// Read on, the reply breaks off.
+				_, err = io.Copy(io.Discard, l.in)
+				require.Error(t, err)
+			})
+		}
+		t.Run("GAP-112 GAP-113 an upstream that proves nothing by the end of the time "+protocol, func(t *testing.T) {
+			t.Parallel()
+			c := brief.rich(t)
+			c.Answers(c.long(30, used(10, 500))) // and waits
+			l := c.OpenNarrow(t, protocol, sh, allowance(sh, ample))
+			l.Start(sh)
+			require.Equal(t, "Hel", l.Text(sh))
+			r := c.Record(t, answer{Response: l.Response})
+			require.Equal(t, 504, r.Status)
+			require.False(t, r.Pending)
+			require.False(t, r.ServiceLimit, "without fair use")
+			require.True(t, r.Attempts[0].Usage.Estimated)
+			require.Greater(t, r.Microcents, int64(ample*1500), "all that the upstream sent was work, at most what it was allowed to")
+			require.Zero(t, r.Waived)
+		})
+	}
+}
