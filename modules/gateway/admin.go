@@ -14,6 +14,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 func init() {
@@ -32,7 +33,8 @@ func init() {
 //	GET    /fareway/ledger/entries          the journal, oldest first *
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
-//	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger
+//	GET    /fareway/ledger/spool            what the spool had and could not be applied *; ?all=true: also what is decided
+//	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger, and looks at the spool
 //
 // and what changes something:
 //
@@ -49,6 +51,8 @@ func init() {
 //	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a request's charge back
 //	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
 //	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
+//	POST   /fareway/ledger/spool/{id}/apply    {"reason"} charges what could not be applied
+//	POST   /fareway/ledger/spool/{id}/discard  {"reason"} lets it be
 //
 // Bodies are JSON; the files admin_view*.go have the replies. A list (*) is JSON lines, one object a line, in bounded
 // memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line is
@@ -104,7 +108,7 @@ func (a *AdminAPI) serve(e *engine.Engine) (err error) {
 			return config.Plan{}, false
 		}
 		return g.Config.PlanOf(name), true
-	}}
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil }}
 	a.token, err = loadAdminToken(e.DataDir())
 	return err
 }
@@ -129,6 +133,8 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
 	routes = append(routes, a.books.routes()...)
+	aside := asideAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books}
+	routes = append(routes, aside.routes(a.change)...)
 	for i, r := range routes {
 		routes[i].Handler = a.guard(r.Handler)
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // booksAPI is the half of the admin API that only reads the ledger. It needs no engine: a command serves it to
@@ -19,6 +21,8 @@ type booksAPI struct {
 	now   func() time.Time
 	// plan is what an account's plan allows it; false when no configuration is known.
 	plan func(name string) (config.Plan, bool)
+	// spool is the state of the spool beside the ledger, and what was kept aside of it.
+	spool func() (engine.SpoolState, []spool.Item, error)
 }
 
 func (b *booksAPI) routes() []caddy.AdminRoute {
@@ -31,6 +35,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/ledger/entries", Handler: list(b.entries)},
 		{Pattern: "GET /fareway/ledger/checkpoints", Handler: list(b.checkpoints)},
 		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
+		{Pattern: "GET /fareway/ledger/spool", Handler: list(b.listAside)},
 		{Pattern: "POST /fareway/ledger/verify", Handler: reply(b.verify)},
 	}
 }

@@ -7,18 +7,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// verify recomputes the ledger. The body may be empty.
-func (b *booksAPI) verify(r *http.Request) (any, error) {
-	var in verification
-	if r.ContentLength != 0 {
-		var err error
-		if in, err = readJSON[verification](r); err != nil {
-			return nil, err
-		}
-	}
-	return b.books.Verify(r.Context(), in.Checkpoints...)
-}
-
 func (b *booksAPI) entries(r *http.Request, emit func(any) error) error {
 	q, err := b.query(r)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestListEndsWithItsClient(t *testing.T) {
 		ended <- err
 		return err
 	}}.api()
-	require.NoError(t, serveHere(api, "the test", func(c *client) error {
+	require.NoError(t, serveHere(api.routes(), "the test", func(c *client) error {
 		enough := errors.New("enough")
 		n := 0
 		err := readList(t.Context(), c, entriesPath, nil, func(entryView) error {
@@ -83,7 +83,7 @@ func TestListThatFails(t *testing.T) {
 	}
 	read := func(t *testing.T, api *booksAPI) (rows int, err error) {
 		t.Helper()
-		require.NoError(t, serveHere(api, "the test", func(c *client) error {
+		require.NoError(t, serveHere(api.routes(), "the test", func(c *client) error {
 			err = readList(t.Context(), c, entriesPath, nil, func(e entryView) error {
 				rows++
 				require.EqualValues(t, rows, e.N)
@@ -154,7 +154,7 @@ func TestListsAreBounded(t *testing.T) {
 	}
 	before := heap()
 	rows := 0
-	err := serveHere(api, "the test", func(c *client) error {
+	err := serveHere(api.routes(), "the test", func(c *client) error {
 		return c.lines(t.Context(), entriesPath, nil, func([]byte) error {
 			if rows++; rows%100_000 == 0 {
 				require.Less(t, heap()-before, int64(16<<20), "after %d rows", rows)

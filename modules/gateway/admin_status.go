@@ -13,6 +13,7 @@ func (a *AdminAPI) status(*http.Request) (any, error) {
 		v.Reason = err.Error()
 	}
 	v.Ready = v.Reason == ""
+	v.Spool = viewSpool(a.engine.Spool())
 	g := a.engine.Current()
 	if g == nil {
 		return v, nil

@@ -143,6 +143,7 @@ type statusView struct {
 	Providers  []providerView `json:"providers"`
 	Routes     []routeView    `json:"routes"`
 	Plans      []string       `json:"plans"`
+	Spool      spoolView      `json:"spool"`
 }
 
 type providerView struct {

@@ -17,7 +17,9 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/spool"
 )
 
 // read does what only reads the ledger, with the gateway that runs or, with none and no address to insist on, with
@@ -37,14 +39,9 @@ func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
 	if err != nil {
 		return err
 	}
-	cfg := readConfig(cmd.Context(), data)
-	store := config.DefaultStore()
-	if cfg != nil {
-		store = cfg.Store
-	}
-	path := store.File(data)
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; name the data folder with --data", data, err)
+	path, cfg, err := ledgerFile(cmd.Context(), data)
+	if err != nil {
+		return err
 	}
 	books, err := sqlite.OpenBooks(cmd.Context(), path)
 	if err != nil {
@@ -55,8 +52,57 @@ func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
 			return config.Plan{}, false
 		}
 		return cfg.PlanOf(name), true
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(path) }}
+	return errors.Join(serveHere(api.routes(), path, ask), books.Close())
+}
+
+// decide is for what changes the ledger and is possible without a gateway, too: then it is done in this process,
+// which takes the ledger's lock for it. Beside a gateway that starts or ends that is refused.
+func (t *target) decide(cmd *cobra.Command, ask func(c *client) error) error {
+	c, err := t.client()
+	if err != nil {
+		return err
+	}
+	if err := ask(c); t.admin != "" || !errors.Is(err, errNoGateway) {
+		return err
+	}
+	data, err := t.dir()
+	if err != nil {
+		return err
+	}
+	path, _, err := ledgerFile(cmd.Context(), data)
+	if err != nil {
+		return err
+	}
+	aside, books, closeAside, err := engine.OpenAside(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	api := booksAPI{books: books, now: time.Now, spool: func() (engine.SpoolState, []spool.Item, error) {
+		return engine.SpoolState{Aside: aside.Path()}, aside.Items(), nil
 	}}
-	return errors.Join(serveHere(&api, path, ask), books.Close())
+	decisions := asideAPI{aside: func() *engine.Aside { return aside }, books: &api}
+	routes := append(decisions.routes(func(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+		return reply(func(r *http.Request) (any, error) {
+			return handle(r.WithContext(ledger.WithActor(r.Context(), localActor()+" via file")))
+		})
+	}), caddy.AdminRoute{Pattern: "GET /fareway/ledger/spool", Handler: list(api.listAside)})
+	return errors.Join(serveHere(routes, path, ask), closeAside())
+}
+
+// ledgerFile is where a data folder's ledger is, and the folder's configuration, nil when it cannot be read.
+func ledgerFile(ctx context.Context, data string) (path string, cfg *config.Config, err error) {
+	cfg = readConfig(ctx, data)
+	store := config.DefaultStore()
+	if cfg != nil {
+		store = cfg.Store
+	}
+	path = store.File(data)
+	if _, err := os.Stat(path); err != nil {
+		return path, cfg, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+
+			"name the data folder with --data", data, err)
+	}
+	return path, cfg, nil
 }
 
 // readConfig reads the data folder's gateway.hcl; nil when it cannot be read (here and now, without the service's
@@ -69,10 +115,10 @@ func readConfig(ctx context.Context, data string) *config.Config {
 	return cfg
 }
 
-// serveHere serves the API to a client in this process, for as long as ask takes.
-func serveHere(api *booksAPI, path string, ask func(c *client) error) error {
+// serveHere serves the admin API's routes to a client in this process, for as long as ask takes.
+func serveHere(routes []caddy.AdminRoute, path string, ask func(c *client) error) error {
 	mux := http.NewServeMux()
-	for _, route := range api.routes() {
+	for _, route := range routes {
 		mux.HandleFunc(route.Pattern, plain(route.Handler))
 	}
 	ln := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}

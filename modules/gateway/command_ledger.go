@@ -5,13 +5,11 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // verifyView is the result of `gateway ledger verify`.
 type verifyView struct {
-	ledger.Report
+	verifiedView
 	Source string `json:"source"` // the admin address that was asked, or the path of the database
 }
 
@@ -22,7 +20,8 @@ func ledgerCommand() *cobra.Command {
 		Long: `Looks after the ledger: the append-only journal of all money, and the audit
 trail of what operators did.`,
 	})
-	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(), ledgerPruneCommand())
+	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(), ledgerPruneCommand(),
+		ledgerSpoolCommand())
 	return cmd
 }
 
@@ -43,6 +42,9 @@ With a checkpoint that was kept elsewhere (see ` + "`ledger checkpoint`" + `) it
 that nothing before that was rewritten: somebody who can write the database can
 make its hashes agree again, but not with a hash that they cannot change.
 
+It fails, too, while something of the spool waits for an operator's decision: see
+` + "`ledger spool`" + `.
+
 It asks the gateway that runs, and reads the files in the data folder when none
 does. It changes nothing.`,
 		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --checkpoint /mnt/elsewhere/checkpoint.json\n  fareway gateway ledger verify --data /var/lib/fareway --json",
@@ -59,7 +61,7 @@ does. It changes nothing.`,
 			var v verifyView
 			err := to.read(cmd, func(c *client) error {
 				v.Source = c.source
-				return c.call(cmd.Context(), "POST", "/fareway/ledger/verify", in, &v.Report)
+				return c.call(cmd.Context(), "POST", "/fareway/ledger/verify", in, &v.verifiedView)
 			})
 			if err != nil {
 				return err
@@ -77,6 +79,9 @@ func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error
 	err := out.print(cmd, v, func(w io.Writer) {
 		fmt.Fprintf(w, "Looked at %s: %s, %s, %s, %s.\n", v.Source, count(v.Accounts, "account"),
 			movements(v.Entries), count(v.Requests, "request"), count(v.Holds, "live hold"))
+		if v.Spool.Waiting > 0 {
+			fmt.Fprintf(w, "%s in the spool until the ledger takes them.\n", waitingIn(v.Spool.Waiting))
+		}
 		if !v.OK {
 			return
 		}
@@ -94,4 +99,12 @@ func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error
 		return silent(cmd)
 	}
 	return fmt.Errorf("the ledger does not agree at %s: %s", v.Entry, v.Problem)
+}
+
+// waitingIn counts settlements that wait.
+func waitingIn(n int64) string {
+	if n == 1 {
+		return "1 settlement waits"
+	}
+	return count(n, "settlement") + " wait"
 }

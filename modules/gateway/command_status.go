@@ -51,6 +51,13 @@ func printStatus(w io.Writer, v statusView) {
 		for _, r := range v.Routes {
 			fmt.Fprintf(w, "route %s\t%s of %s\n", r.Name, r.Model, r.Provider)
 		}
+		if v.Spool.Waiting > 0 {
+			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))
+		}
+		if v.Spool.Undecided > 0 {
+			fmt.Fprintf(w, "spool\t%s in %s, to be decided: `fareway gateway ledger spool list`\n",
+				count(v.Spool.Undecided, "item"), v.Spool.Aside)
+		}
 		fmt.Fprintf(w, "plans\t%s\n", orDash(strings.Join(v.Plans, ", ")))
 	})
 }

@@ -43,7 +43,12 @@ func newEngine(t *testing.T) *engine.Engine {
 // newEngineAt is newEngine with a clock; nil for the real one.
 func newEngineAt(t *testing.T, now func() time.Time) *engine.Engine {
 	t.Helper()
-	data := t.TempDir()
+	return newEngineOn(t, t.TempDir(), now)
+}
+
+// newEngineOn is newEngineAt on a data folder that is there.
+func newEngineOn(t *testing.T, data string, now func() time.Time) *engine.Engine {
+	t.Helper()
 	cfg := &config.Config{
 		Store: config.DefaultStore(), Path: data + "/gateway.hcl",
 		Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},

@@ -41,8 +41,8 @@ func (t *settler) retryAside(ctx context.Context) error {
 		if v.kind != "" {
 			continue
 		}
-		err := t.spool.Aside().Decide(spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(), Actor: ledger.ActorOf(ctx),
-			Reason: "the ledger knows its request now"})
+		err := t.spool.Aside().Decide(spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(),
+			Actor: ledger.ActorOf(ctx), Reason: "the ledger knows its request now"})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error 
 	}
 	if fresh {
 		t.countAside()
-		t.log.Error("a settlement of the spool cannot be applied and is kept aside; an operator has to decide: `fareway gateway ledger spool list`",
+		t.log.Error("a settlement of the spool cannot be applied and is kept aside; an operator has to decide: "+toDecide,
 			"request_id", r.Settlement.Request, "id", item.ID, "file", t.spool.Aside().Path(), "error", v.why)
 	}
 	if v.kind != spool.Refused {
@@ -157,7 +157,7 @@ func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
 		case errors.Is(freeErr, ledger.ErrUnavailable):
 			return verdict{away: freeErr}
 		case errors.Is(freeErr, ledger.ErrNotFound):
-			return verdict{kind: spool.UnknownRequest, why: err}
+			return verdict{kind: spool.UnknownRequest, why: errUnknownRequest}
 		}
 		return verdict{kind: spool.Refused, why: err}
 	case err != nil:
@@ -174,14 +174,17 @@ func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
 	return verdict{}
 }
 
+// errUnknownRequest is why such a settlement cannot be applied.
+var errUnknownRequest = errors.New("the ledger does not know the request: its database is an older copy, perhaps")
+
 // short reports whether the ledger has charged less than the settlement comes to.
 func short(r *spool.Record, c ledger.Charge) bool {
 	return r.Charge != nil && c.Microcents+c.Waived < *r.Charge
 }
 
-// receipts gives the ledger the proven usage of a settlement's attempts when it settled their request at less before and
-// waits for receipts, as after a crash. It returns the charge then; an error is that the ledger is away. What ended at a limit
-// of the service is the operator's: no receipt knows of that.
+// receipts gives the ledger the proven usage of a settlement's attempts when it settled their request at less
+// before and waits for receipts, as after a crash. It returns the charge then; an error is that the ledger is away.
+// What ended at a limit of the service is the operator's: no receipt knows of that.
 func receipts(ctx context.Context, l settling, r *spool.Record, c ledger.Charge) (ledger.Charge, error) {
 	if !short(r, c) || !c.Pending || r.Settlement.ServiceLimit {
 		return c, nil
@@ -200,5 +203,8 @@ func receipts(ctx context.Context, l settling, r *spool.Record, c ledger.Charge)
 	}
 	return c, nil
 }
+
+// toDecide is the command that shows what is to be decided.
+const toDecide = "`fareway gateway ledger spool list`"
 
 func (t *settler) countAside() { t.metrics.setAside(t.spool.Aside().Undecided()) }

@@ -31,7 +31,8 @@ func (e *Engine) Spool() SpoolState {
 	return SpoolState{Waiting: s.Len(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
 }
 
-// ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside. It changes nothing.
+// ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside. It
+// changes nothing.
 func ReadSpool(database string) (SpoolState, []spool.Item, error) {
 	path := spoolPath(database)
 	state := SpoolState{Aside: spool.AsidePath(path)}
@@ -55,8 +56,8 @@ type deciding interface {
 	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
 }
 
-// Aside is what the spool had and the ledger does not have, for operators to decide about, each item once. Its methods
-// may be called concurrently.
+// Aside is what the spool had and the ledger does not have, for operators to decide about, each item once. Its
+// methods may be called concurrently.
 type Aside struct {
 	file    *spool.Aside
 	ledger  deciding
@@ -69,28 +70,32 @@ type Aside struct {
 // Aside is the engine's.
 func (e *Engine) Aside() *Aside { return e.aside }
 
-// OpenAside opens the aside beside a database that no gateway has open, for decisions; close ends that. sqlite.ErrLocked when
-// a gateway has it.
-func OpenAside(database string, log *slog.Logger) (a *Aside, closeAside func() error, err error) {
+// OpenAside opens the aside beside a database that no gateway has open, for decisions; what is damaged in the spool
+// is kept aside first, as a gateway does. books read that database; close ends all. sqlite.ErrLocked when a gateway
+// has it.
+func OpenAside(database string, log *slog.Logger) (a *Aside, books ledger.Books, closeAll func() error, err error) {
 	store, err := sqlite.Open(sqlite.Options{Path: database, Logger: log})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	file, err := spool.OpenAside(spool.AsidePath(spoolPath(database)))
+	s, err := spool.Open(spoolPath(database))
 	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
+		return nil, nil, nil, errors.Join(err, store.Close())
 	}
-	a = &Aside{file: file, ledger: store, now: time.Now, changed: func() {}}
-	return a, func() error { return errors.Join(file.Close(), store.Close()) }, nil
+	a = &Aside{file: s.Aside(), ledger: store, now: time.Now, changed: func() {}}
+	return a, store, func() error { return errors.Join(s.Close(), store.Close()) }, nil
 }
+
+// Path is the file's.
+func (a *Aside) Path() string { return a.file.Path() }
 
 // Items are all items, oldest first, those that are decided too.
 func (a *Aside) Items() []spool.Item { return a.file.Items() }
 
-// Apply charges what a settlement comes to and its request was not charged: through the ledger's own settlement and receipts where
-// it knows the request, and otherwise as a correction of the account's balance, with the reason and the request as its reference,
-// which the account takes once. It returns the item with its decision. ledger.ErrInvalid for what cannot be applied;
-// spool.ErrUnknown, spool.ErrDecided.
+// Apply charges what a settlement comes to and its request was not charged: through the ledger's own settlement and
+// receipts where it knows the request, and otherwise as a correction of the account's balance, with the reason and
+// the request as its reference, which the account takes once. It returns the item with its decision.
+// ledger.ErrInvalid for what cannot be applied; spool.ErrUnknown, spool.ErrDecided.
 func (a *Aside) Apply(ctx context.Context, id, reason string) (spool.Item, error) {
 	return a.decide(ctx, id, reason, spool.Applied)
 }
@@ -139,8 +144,9 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (microcents int64, err error) {
 	r := item.Record
 	if r == nil {
-		return 0, fmt.Errorf("%w: what is damaged cannot be applied; see what its requests were charged (`fareway gateway usage REQUEST`), "+
-			"put that right with `fareway gateway credit adjust`, and discard it", ledger.ErrInvalid)
+		return 0, fmt.Errorf("%w: what is damaged cannot be applied; see what its requests were charged "+
+			"(`fareway gateway usage REQUEST`), put that right with `fareway gateway credit adjust`, and discard it",
+			ledger.ErrInvalid)
 	}
 	c, err := a.charged(ctx, r)
 	if err != nil {
@@ -148,8 +154,8 @@ func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (mi
 	}
 	switch {
 	case r.Charge == nil && c == nil:
-		return 0, fmt.Errorf("%w: an older fareway kept it, without what it came to; charge its account with `fareway gateway credit adjust` "+
-			"and discard it", ledger.ErrInvalid)
+		return 0, fmt.Errorf("%w: an older fareway kept it, without what it came to; charge its account with "+
+			"`fareway gateway credit adjust` and discard it", ledger.ErrInvalid)
 	case r.Charge == nil:
 		return 0, nil // the ledger has settled it itself
 	}
@@ -164,13 +170,14 @@ func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (mi
 		Account: r.Account, Microcents: -missing, Reference: "spool " + r.Settlement.Request, Reason: reason,
 	})
 	if errors.Is(err, ledger.ErrNotFound) {
-		return 0, fmt.Errorf("%w: the ledger has no account %s; bring the newer copy of the database back, or discard it", ledger.ErrInvalid, r.Account)
+		return 0, fmt.Errorf("%w: the ledger has no account %s; bring the newer copy of the database back, or discard it",
+			ledger.ErrInvalid, r.Account)
 	}
 	return missing, err
 }
 
-// charged is what the ledger has charged for a settlement's request, now that it was asked once more; nil when it knows nothing
-// of the request.
+// charged is what the ledger has charged for a settlement's request, now that it was asked once more; nil when it
+// knows nothing of the request.
 func (a *Aside) charged(ctx context.Context, r *spool.Record) (*ledger.Charge, error) {
 	c, err := a.ledger.Settle(ctx, r.Settlement)
 	switch {

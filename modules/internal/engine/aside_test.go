@@ -140,7 +140,8 @@ func acts(t *testing.T, b ledger.Books) (list []string) {
 	return list
 }
 
-// TestOlderDatabase: acknowledged charges whose requests the ledger does not know are charged when an operator says so, once.
+// TestOlderDatabase: acknowledged charges whose requests the ledger does not know are charged when an operator says
+// so, once.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 4)
@@ -156,7 +157,7 @@ func TestOlderDatabase(t *testing.T) {
 	items := e.Aside().Items()
 	for n, item := range items {
 		require.Equal(t, spool.UnknownRequest, item.Kind)
-		require.Contains(t, item.Why, "not found")
+		require.Contains(t, item.Why, "the ledger does not know the request")
 		r := item.Record
 		require.Equal(t, request(n), r.Settlement.Request)
 		require.Equal(t, []any{f.account.ID, f.key.ID, int64(each)}, []any{r.Account, r.Key, *r.Charge})
@@ -272,9 +273,9 @@ func TestDamagedSpool(t *testing.T) {
 	require.Len(t, items, 1)
 
 	// The same without a gateway.
-	a, closeAside, err := OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	a, _, closeAside, err := OpenAside(f.db(), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	_, _, err = OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	_, _, _, err = OpenAside(f.db(), slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, sqlite.ErrLocked)
 	_, err = a.Discard(ledger.WithActor(t.Context(), "mary"), item.ID, "seen")
 	require.NoError(t, err)
@@ -291,7 +292,8 @@ func TestDamagedSpool(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// TestSpoolThatWasAway: somebody moved the spool away, the gateway recovered its requests at nothing, and it comes back.
+// TestSpoolThatWasAway: somebody moved the spool away, the gateway recovered its requests at nothing, and it comes
+// back.
 func TestSpoolThatWasAway(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 2)
@@ -331,8 +333,8 @@ func fixture(t *testing.T, name, to string) {
 	require.NoError(t, os.WriteFile(to, content, 0o600))
 }
 
-// TestOldSpoolWithRunningRequests: what the fareway before left, with four requests running and the settlements of three in its
-// spool, is applied by this one.
+// TestOldSpoolWithRunningRequests: what the fareway before left, with four requests running and the settlements of
+// three in its spool, is applied by this one.
 func TestOldSpoolWithRunningRequests(t *testing.T) {
 	t.Parallel()
 	f := &folder{t: t, dir: t.TempDir()}

@@ -33,8 +33,8 @@ type settling interface {
 	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c ledger.Charge, applied bool, err error)
 }
 
-// Ending is the settlement of a request, with what it takes to charge it when the ledger has lost the request: it goes into
-// the spool with it.
+// Ending is the settlement of a request, with what it takes to charge it when the ledger has lost the request: it
+// goes into the spool with it.
 type Ending struct {
 	ledger.Settlement
 	Account, Key string // ids
@@ -76,14 +76,18 @@ func openSettler(path string, l settling, m *Metrics, log *slog.Logger, o *Optio
 		return nil, err
 	}
 	if n := s.Torn(); n > 0 {
-		log.Warn("the spool ends in a settlement that was not written to its end; its hold is released", "path", path, "bytes", n)
+		log.Warn("the spool ends in a settlement that was not written to its end; its hold is released",
+			"path", path, "bytes", n)
 	}
 	m.spool(s.Len())
-	t := &settler{ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, now: o.Now, after: o.After, wake: make(chan struct{}, 1)}
+	t := &settler{
+		ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, now: o.Now, after: o.After,
+		wake: make(chan struct{}, 1),
+	}
 	t.countAside()
 	if n := s.Aside().Undecided(); n > 0 {
 		log.Error("what was in the spool could not be applied or read and is kept aside; an operator has to decide: "+
-			"`fareway gateway ledger spool list`", "undecided", n, "file", s.Aside().Path())
+			toDecide, "undecided", n, "file", s.Aside().Path())
 	}
 	return t, nil
 }
@@ -110,13 +114,13 @@ func (e *Engine) WithPatience(ctx context.Context) (context.Context, context.Can
 }
 
 // Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
-// spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What the ledger
-// makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know that, the client
-// of such a request is not told an amount, and the ledger's word is what counts.
+// spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What
+// the ledger makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know
+// that, the client of such a request is not told an amount, and the ledger's word is what counts.
 //
-// Settle does not depend on ctx's end and waits for Options.Patience at most. A settlement that the ledger refuses is a
-// failure of the service: the request is settled as free, and the error says why. ledger.ErrUnavailable says that the spool
-// did not take it either; the hold stays until the next start then.
+// Settle does not depend on ctx's end and waits for Options.Patience at most. A settlement that the ledger refuses
+// is a failure of the service: the request is settled as free, and the error says why. ledger.ErrUnavailable says
+// that the spool did not take it either; the hold stays until the next start then.
 func (e *Engine) Settle(ctx context.Context, end Ending) (ledger.Charge, error) {
 	return e.settler.settle(ctx, end)
 }
@@ -136,7 +140,8 @@ func (t *settler) settle(ctx context.Context, end Ending) (ledger.Charge, error)
 	case end.Free:
 		return ledger.Charge{}, err
 	}
-	_, freeErr := t.settle(ctx, Ending{Settlement: asFree(end.Settlement), Account: end.Account, Key: end.Key, Attempts: end.Attempts})
+	free := Ending{Settlement: asFree(end.Settlement), Account: end.Account, Key: end.Key, Attempts: end.Attempts}
+	_, freeErr := t.settle(ctx, free)
 	return ledger.Charge{}, errors.Join(err, freeErr)
 }
 

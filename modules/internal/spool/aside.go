@@ -68,8 +68,8 @@ const (
 )
 
 // Aside is the file of what the spool had and nobody could apply: lines that only get more, each the CRC-32C of its
-// JSON in hexadecimal, a space, and {"item": Item} or {"decision": Decision}. There is no file until there is an item. Its
-// methods may be called concurrently.
+// JSON in hexadecimal, a space, and {"item": Item} or {"decision": Decision}. There is no file until there is an
+// item. Its methods may be called concurrently.
 type Aside struct {
 	sys  system
 	path string
@@ -88,7 +88,8 @@ type line struct {
 	Decision *Decision `json:"decision,omitempty"`
 }
 
-// ReadAside reads the aside at a path without a change, beside a gateway or without one. Without a file there are no items.
+// ReadAside reads the aside at a path without a change, beside a gateway or without one. Without a file there are
+// no items.
 func ReadAside(path string) ([]Item, error) {
 	a, err := openAside(machine{}, path)
 	if err != nil {
@@ -97,8 +98,8 @@ func ReadAside(path string) ([]Item, error) {
 	return a.Items(), nil
 }
 
-// Inspect looks at the spool at a path, which nobody has open, without a change: how many settlements wait in it, and what is
-// damaged in it and not yet kept aside. Without a file there is nothing.
+// Inspect looks at the spool at a path, which nobody has open, without a change: how many settlements wait in it,
+// and what is damaged in it and not yet kept aside. Without a file there is nothing.
 func Inspect(path string) (waiting int64, damaged []Item, err error) {
 	content, err := readIfAny(machine{}, path)
 	if content == nil || err != nil {
@@ -120,9 +121,6 @@ func Inspect(path string) (waiting int64, damaged []Item, err error) {
 	}
 	return int64(len(f.records)), damaged, nil
 }
-
-// OpenAside opens the aside at a path for decisions. Who does holds the ledger's lock.
-func OpenAside(path string) (*Aside, error) { return openAside(machine{}, path) }
 
 func openAside(sys system, path string) (*Aside, error) {
 	content, err := readIfAny(sys, path)
@@ -150,7 +148,8 @@ func (a *Aside) take(text []byte, offset int64) {
 			a.items[i].Decision = l.Decision
 		}
 	case len(text) > 0:
-		d := Damage{Offset: offset, Bytes: bytes.Clone(text), Requests: requestsIn(text), what: "a line of the aside is damaged"}
+		d := Damage{Offset: offset, Bytes: bytes.Clone(text), Requests: requestsIn(text)}
+		d.what = "a line of the aside is damaged"
 		a.add(damageItem(a.path, d))
 	}
 }
@@ -209,13 +208,14 @@ func (a *Aside) find(id string) (Item, error) {
 	}
 	item := a.items[i]
 	if d := item.Decision; d != nil {
-		return item, fmt.Errorf("%w: %s was %s by %s on %s", ErrDecided, id, d.Outcome, d.Actor, d.Time.UTC().Format(time.DateTime))
+		return item, fmt.Errorf("%w: %s was %s by %s on %s", ErrDecided, id, d.Outcome, d.Actor,
+			d.Time.UTC().Format(time.DateTime))
 	}
 	return item, nil
 }
 
-// Keep keeps a record aside. It is on the disk when Keep returns nil; one that is there already stays as it is. fresh is
-// false for that.
+// Keep keeps a record aside. It is on the disk when Keep returns nil; one that is there already stays as it is.
+// fresh is false for that.
 func (a *Aside) Keep(kind Kind, why string, r Record, now time.Time) (item Item, fresh bool, err error) {
 	payload, err := r.encode()
 	if err != nil {

@@ -74,7 +74,7 @@ func TestAsideOfThisMachine(t *testing.T) {
 	items, err := ReadAside(path)
 	require.NoError(t, err)
 	require.Empty(t, items)
-	a, err := OpenAside(path)
+	a, err := openAside(machine{}, path)
 	require.NoError(t, err)
 	require.Equal(t, path, a.Path())
 	item := keep(t, a, 1)

@@ -21,8 +21,8 @@ func places(all []Record) []int64 {
 	return list
 }
 
-// requireFound opens a damaged spool: of its records those that are untouched are there in their order, each once, and
-// the damage is reported once, also after another start.
+// requireFound opens a damaged spool: of its records those that are untouched are there in their order, each once,
+// and the damage is reported once, also after another start.
 func requireFound(t require.TestingT, all []Record, touched func(from, to int64) bool, content []byte, about string) {
 	at := places(all)
 	var want []Record

@@ -15,7 +15,8 @@ type disk interface {
 	Close() error
 }
 
-// system is what the spool needs of the file system. A name that was made or moved is sure after SyncDir of its folder.
+// system is what the spool needs of the file system. A name that was made or moved is sure after SyncDir of its
+// folder.
 type system interface {
 	// Read gives a file's whole content; fs.ErrNotExist when there is none.
 	Read(path string) ([]byte, error)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzOpen writes any bytes anywhere into a spool of this format or of the one before, and cuts it anywhere. It opens or is
-// foreign; what comes out was put in, in its order and once; and what was opened once is sound.
+// FuzzOpen writes any bytes anywhere into a spool of this format or of the one before, and cuts it anywhere. It
+// opens or is foreign; what comes out was put in, in its order and once; and what was opened once is sound.
 func FuzzOpen(f *testing.F) {
 	_, c := with(f, records(5))
 	today, old := c.files[where].now, unzipped(f, "testdata/spool1.gz")[:small]

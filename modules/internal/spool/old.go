@@ -10,9 +10,9 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// Format 1, which is read and no longer written: after the first page come the records, each four bytes of length, four
-// of checksum (little-endian) and a settlement as JSON. A checksum covers the one before it. After the last record there
-// are zeros to the file's end.
+// Format 1, which is read and no longer written: after the first page come the records, each four bytes of length,
+// four of checksum (little-endian) and a settlement as JSON. A checksum covers the one before it. After the last
+// record there are zeros to the file's end.
 const (
 	oldMagic = "fareway spool 1\n"
 	oldHead  = 8
@@ -39,8 +39,9 @@ func scanOld(content []byte) (*found, error) {
 	if !zero(content[len(oldMagic):firstRecord]) {
 		s.damage(int64(len(oldMagic)), firstRecord, "the first page is damaged")
 	}
+	end := int64(len(bytes.TrimRight(content, "\x00")))
 	at, sum := int64(firstRecord), uint32(0)
-	for at < int64(len(content)) && !zero(content[at:]) {
+	for at < end {
 		payload, next, ok := s.record(at, sum)
 		if !ok {
 			at, sum = s.skip(at)
@@ -48,7 +49,8 @@ func scanOld(content []byte) (*found, error) {
 		}
 		var settlement ledger.Settlement
 		if err := json.Unmarshal(payload, &settlement); err != nil {
-			return nil, fmt.Errorf("%w: decoding a settlement: %w; run the newer fareway that wrote it", ErrForeign, err)
+			return nil, fmt.Errorf("%w: decoding a settlement: %w; run the newer fareway that wrote it",
+				ErrForeign, err)
 		}
 		s.records = append(s.records, Record{Settlement: settlement})
 		at, sum = next, oldChecksum(sum, payload)
@@ -80,8 +82,9 @@ func (s *oldSpool) record(at int64, before uint32) (payload []byte, next int64, 
 	return payload, next, sum == oldChecksum(before, payload)
 }
 
-// skip reports the damage at a place and returns where a record begins that is whole, with the checksum before it: that is
-// told by the head of the record before, which is damaged itself or cannot be proven. The end when there is none.
+// skip reports the damage at a place and returns where a record begins that is whole, with the checksum before it:
+// that is told by the head of the record before, which is damaged itself or cannot be proven. The end when there is
+// none.
 func (s *oldSpool) skip(at int64) (next int64, before uint32) {
 	next = int64(len(s.content))
 	for from := at; ; {

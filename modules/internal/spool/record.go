@@ -8,15 +8,15 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// Record is a settlement, with what it takes to charge its account when the ledger does not know its request: an older
-// copy of the database was put back, say. Records of a spool of before (format 1) have the settlement only.
+// Record is a settlement, with what it takes to charge its account when the ledger does not know its request: an
+// older copy of the database was put back, say. Records of a spool of before (format 1) have the settlement only.
 type Record struct {
 	Settlement ledger.Settlement `json:"settlement"`
 	Account    string            `json:"account,omitempty"` // id
 	Key        string            `json:"key,omitempty"`     // id
 	Attempts   []Attempt         `json:"attempts,omitempty"`
-	// Charge is what the settlement comes to, in microcents, and what its client was told, unless the settlement is at a
-	// limit of the service; nil when nobody knows any more.
+	// Charge is what the settlement comes to, in microcents, and what its client was told, unless the settlement is
+	// at a limit of the service; nil when nobody knows any more.
 	Charge *int64 `json:"charge,omitempty"`
 	// Pending: Charge may grow by a later receipt.
 	Pending bool      `json:"pending,omitempty"`

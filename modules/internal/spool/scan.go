@@ -42,7 +42,8 @@ func scan(content []byte) (*found, error) {
 	}
 	s := &scanner{found: found{headerAt: -1}, length: int64(len(content))}
 	if rest := len(content) % sectorSize; rest > 0 {
-		content = append(bytes.Clone(content), make([]byte, sectorSize-rest)...) // what is left of a sector is a damaged one
+		// What is left of a sector is a damaged one.
+		content = append(bytes.Clone(content), make([]byte, sectorSize-rest)...)
 	}
 	s.content = content
 	s.readHeaders()
@@ -167,8 +168,8 @@ func (s *scanner) assemble() error {
 	return nil
 }
 
-// torn is how many sectors behind the last record are of records that were being written when the process or the machine
-// died: those that Append has returned for are counted in the header. 0 when it can be anything else.
+// torn is how many sectors behind the last record are of records that were being written when the process or the
+// machine died: those that Append has returned for are counted in the header. 0 when it can be anything else.
 func (s *scanner) torn(end int, seq uint32) (sectors int) {
 	if len(s.damages) > 0 || s.length < s.size || seq < s.count {
 		return 0

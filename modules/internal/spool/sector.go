@@ -5,9 +5,10 @@ import (
 	"hash/crc32"
 )
 
-// The file is made of sectors, which a disk writes whole or not at all. Each says by itself what it is and whether it is
-// whole, so that a damaged one takes no other with it. All numbers are little-endian. The first page has the header twice,
-// in the sectors headerA and headerB; from firstRecord on come the records, each in sectors of its own:
+// The file is made of sectors, which a disk writes whole or not at all. Each says by itself what it is and whether
+// it is whole, so that a damaged one takes no other with it. All numbers are little-endian. The first page has the
+// header twice, in the sectors headerA and headerB; from firstRecord on come the records, each in sectors of its
+// own:
 //
 //	checksum u32 | tag u32 | epoch u32 | seq u32 | part u16 | parts u16 | used u16 | 0 u16 | data
 //
@@ -81,7 +82,8 @@ func parseSector(s []byte, at int64) (part, bool) {
 //
 //	magic | checksum u32 | epoch u32 | count u32 | size u64 | file [8]byte
 //
-// count is how many records the epoch has at least: it is written with them. The two are written in turn, so that one is whole.
+// count is how many records the epoch has at least: it is written with them. The two are written in turn, so that
+// one is whole.
 const (
 	magic   = "fareway spool 2\n"
 	headerA = 0

@@ -57,8 +57,8 @@ type appending struct {
 	err     error
 }
 
-// Open opens the spool at path, and makes it when there is none. What it cannot read it keeps aside (Spool.Aside), and
-// goes on with the rest. One process has a spool at a time: the one that has the ledger's lock.
+// Open opens the spool at path, and makes it when there is none. What it cannot read it keeps aside (Spool.Aside),
+// and goes on with the rest. One process has a spool at a time: the one that has the ledger's lock.
 func Open(path string) (*Spool, error) { return open(machine{}, path, Size) }
 
 func open(sys system, path string, size int64) (*Spool, error) {
@@ -275,8 +275,8 @@ func (s *Spool) Oldest(n int) Batch {
 	return Batch{s.records[:min(n, len(s.records)):min(n, len(s.records))]}
 }
 
-// Applied says that nothing more is to be done with the settlements of a batch, which Oldest gave last. When none waits
-// any more the file is emptied. Until then, and after an error, a restart finds also those that are applied.
+// Applied says that nothing more is to be done with the settlements of a batch, which Oldest gave last. When none
+// waits any more the file is emptied. Until then, and after an error, a restart finds also those that are applied.
 func (s *Spool) Applied(batch Batch) error {
 	s.io.Lock()
 	defer s.io.Unlock()
