@@ -93,8 +93,19 @@ func runGateway(t testing.TB, dir string) *gateway {
 func launchGateway(t testing.TB, dir string) *gateway {
 	t.Helper()
 	g := &gateway{Dir: dir, ended: make(chan struct{})}
+	g.launch(t, "")
+	return g
+}
+
+// launch starts the process of a program; "" is the command itself.
+func (g *gateway) launch(t testing.TB, program string) {
+	t.Helper()
+	dir := g.Dir
 	g.admin = unixClient(filepath.Join(dir, "admin.sock"))
 	g.cmd = fareway(dir, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
+	if program != "" {
+		g.cmd.Path, g.cmd.Args[0], g.cmd.Err = program, program, nil
+	}
 	g.cmd.Stdout, g.cmd.Stderr = &g.stdout, &g.stderr
 	require.NoError(t, g.cmd.Start())
 	go func() {
@@ -115,7 +126,6 @@ func launchGateway(t testing.TB, dir string) *gateway {
 			t.Logf("stderr:\n%s\nend of the log:\n%s", g.stderr.String(), tail(filepath.Join(dir, "fareway.log"), 20))
 		}
 	})
-	return g
 }
 
 // fareway is the command with an environment of its own in dir.

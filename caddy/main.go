@@ -7,8 +7,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	_ "time/tzdata" // a container image may have no time zones
-
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/fareway/fareway/modules"

@@ -62,7 +62,7 @@ func Load(ctx context.Context, path string, opts Options) (*Config, *Diagnostics
 func sourceAdvice(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "There is no such file. Check the path; `fareway gateway up` writes a starter file."
+		return "There is no such file. Check the path; `gateway up` writes a starter file."
 	case errors.Is(err, fs.ErrPermission):
 		return "The gateway's user may not read it. Change its owner or its mode."
 	case errors.Is(err, errNotRegular):

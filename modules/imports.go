@@ -3,6 +3,8 @@
 package modules
 
 import (
+	_ "time/tzdata" // a container image may have no time zones
+
 	_ "github.com/fareway/fareway/modules/auth"
 	_ "github.com/fareway/fareway/modules/entry"
 	_ "github.com/fareway/fareway/modules/exchange"

@@ -31,9 +31,9 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	call, err := gateway.NeedCall(r)
-	if err != nil {
-		return err
+	call := gateway.Take(w, r, gateway.StepAuth)
+	if call == nil {
+		return nil
 	}
 	from := gateway.ClientAddress(r)
 	if refusal := call.Limited(call.Work.CheckFailures(r.Context(), from)); refusal != nil {

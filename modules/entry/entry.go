@@ -106,8 +106,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return call.Refuse(rec, &families.Error{Status: http.StatusServiceUnavailable, Code: families.UpstreamError,
 			Message: "The service is starting. Try again in a few seconds." + families.Support})
 	}
-	if err := next.ServeHTTP(rec, gateway.WithCall(r, call)); err != nil {
-		// A handler placed by hand after ours may do what ours never do.
+	inner, err := gateway.Entered(r, call)
+	if err == nil {
+		err = next.ServeHTTP(rec, inner)
+	}
+	if err == nil && rec.status == 0 {
+		err = gateway.ErrUnanswered // Caddy would make an empty 200 of it
+	}
+	if err != nil {
+		// A handler placed by hand among ours may do what ours never do.
 		h.log.Error("handling a request", "request_id", call.ID, "error", err)
 		if rec.status == 0 {
 			return call.Refuse(rec, gateway.InternalError())

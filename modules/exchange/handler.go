@@ -55,9 +55,9 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	call, err := gateway.NeedCall(r)
-	if err != nil {
-		return err
+	call := gateway.Take(w, r, gateway.StepExchange)
+	if call == nil {
+		return nil
 	}
 	var refusal *families.Error
 	switch call.Kind {

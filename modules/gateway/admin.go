@@ -207,6 +207,9 @@ func problem(status int, format string, args ...any) error {
 // asAPIError gives an error the status that its kind asks for.
 func asAPIError(err error) caddy.APIError {
 	if e, ok := errors.AsType[caddy.APIError](err); ok {
+		if e.Err != nil {
+			e.Err = ownError{e.Err}
+		}
 		return e
 	}
 	status := http.StatusInternalServerError
@@ -220,7 +223,7 @@ func asAPIError(err error) caddy.APIError {
 	case errors.Is(err, ledger.ErrUnavailable):
 		status = http.StatusServiceUnavailable
 	}
-	return caddy.APIError{HTTPStatus: status, Err: err}
+	return caddy.APIError{HTTPStatus: status, Err: ownError{err}}
 }
 
 // maxAdminBody is far above any request of this API, in bytes.

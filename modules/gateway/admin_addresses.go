@@ -29,8 +29,8 @@ func writeAddresses(data string, addresses ...string) error {
 	return replaceFile(path, b.Bytes())
 }
 
-// readAddresses returns where the gateway on a data folder has its admin API, or had it when it ran last. known is false
-// when no gateway has said so.
+// readAddresses returns where the gateway on a data folder has its admin API, or had it when it ran last. known is
+// false when no gateway has said so.
 func readAddresses(data string) (addresses []string, known bool, err error) {
 	b, err := os.ReadFile(filepath.Join(data, adminAddressesFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// The files in the data folder of the certificate that the gateway makes for its admin address. Clients trust exactly the
-// first; the second never leaves the folder.
+// The files in the data folder of the certificate that the gateway makes for its admin address. Clients trust exactly
+// the first; the second never leaves the folder.
 const (
 	adminCertificateFile = "admin.crt"
 	adminCertificateKey  = "admin.key"
@@ -130,8 +130,8 @@ type strangerError struct {
 }
 
 func (e *strangerError) Error() string {
-	return fmt.Sprintf("its certificate is not the one in %s: copy that file, and %s, from the gateway's data folder, and name theirs with --data (%v)",
-		e.path, adminTokenFile, e.err)
+	return fmt.Sprintf("its certificate is not the one in %s: copy that file, and %s, from the gateway's data folder, "+
+		"and name theirs with --data (%v)", e.path, adminTokenFile, e.err)
 }
 
 func (e *strangerError) Unwrap() error { return e.err }

@@ -14,9 +14,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Caddy's admin endpoint replaces the whole configuration for whoever can reach it, and asks nobody who they are. Beside
-// a gateway that means: serve its data folder as files, read the token, make keys. So the endpoint is a socket of the
-// gateway's user, unless an operator says otherwise, and a gateway does not start beside one that is open to others.
+// Caddy's admin endpoint replaces the whole configuration for whoever can reach it, and asks nobody who they are.
+// Beside a gateway that means: serve its data folder as files, read the token, make keys. So the endpoint is a socket
+// of the gateway's user, unless an operator says otherwise, and a gateway does not start beside one that is open to
+// others.
 
 // caddyAdminVariable is Caddy's own variable for the default of its admin endpoint.
 const caddyAdminVariable = "CADDY_ADMIN"
@@ -44,7 +45,8 @@ func adminAddress(ctx caddy.Context) (string, error) {
 	// Caddy shows its own configuration to no app. What is looked at here is exported, behind one field that is not.
 	cfg := reflect.ValueOf(ctx).FieldByName("cfg")
 	if !cfg.IsValid() || cfg.Kind() != reflect.Pointer {
-		return "", errors.New("this version of Caddy does not show where its admin endpoint is: build with the version in xcaddy.json")
+		return "", errors.New("this version of Caddy does not show where its admin endpoint is: " +
+			"build with the version in xcaddy.json")
 	}
 	var listen string
 	if !cfg.IsNil() {
@@ -95,8 +97,8 @@ func checkAdminEndpoint(address string) error {
 	if os.Getenv(caddyAdminVariable) == address {
 		where = "the variable " + caddyAdminVariable
 	}
-	return fmt.Errorf("the admin endpoint at %s is not guarded (%s), and who reaches it can read this gateway's data and make keys: "+
-		"remove %s, and it is a socket in the data folder, or make it `unix//path/to/admin.sock`; "+
+	return fmt.Errorf("the admin endpoint at %s is not guarded (%s), "+
+		"and who reaches it can read this gateway's data and make keys: remove %s, and it is a socket in the data folder, or make it `unix//path/to/admin.sock`; "+
 		"for administration over a network, `fareway { admin HOST:PORT }` has TLS and asks for a token", address, open, where)
 }
 

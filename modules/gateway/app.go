@@ -73,6 +73,9 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if err := a.Admin.validate(); err != nil {
 		return err
 	}
+	if err := checkChains(ctx); err != nil {
+		return err
+	}
 	if a.Data, err = filepath.Abs(cmp.Or(a.Data, defaultDataDir())); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}

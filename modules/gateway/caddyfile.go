@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"encoding/json"
 	"os"
 	"path/filepath"
 
@@ -15,6 +16,11 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("fareway", parseGlobalOption)
 	httpcaddyfile.RegisterHandlerDirective("fareway", parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder("fareway", httpcaddyfile.Before, "reverse_proxy")
+	for s := StepEntry; s <= StepExchange; s++ {
+		httpcaddyfile.RegisterDirective(s.String(), parseStep(s))
+		// Each comes behind those before it: this is where they are put, and no other neighbour is allowed.
+		httpcaddyfile.RegisterDirectiveOrder(s.String(), httpcaddyfile.Before, "reverse_proxy")
+	}
 }
 
 // parseGlobalOption parses the global option:
@@ -124,19 +130,58 @@ func beside(file, path string) string {
 //
 //	fareway [<matcher>]
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	h.Next() // "fareway"
-	if h.NextArg() {
-		return nil, h.ArgErr()
-	}
-	if h.NextBlock(0) {
-		return nil, h.Errf("the directive fareway takes no block: its configuration is in the HCL file that the global option names")
+	if err := noArguments(h); err != nil {
+		return nil, err
 	}
 	var route caddyhttp.Route
-	for _, name := range []string{"fareway", "fareway_auth", "fareway_limits", "fareway_exchange"} {
-		raw := caddyconfig.JSONModuleObject(struct{}{}, "handler", name, nil)
-		route.HandlersRaw = append(route.HandlersRaw, raw)
+	for s := StepEntry; s <= StepExchange; s++ {
+		route.HandlersRaw = append(route.HandlersRaw, s.handler())
 	}
 	return &caddyhttp.Subroute{Routes: caddyhttp.RouteList{route}}, nil
+}
+
+// parseStep parses the directive of one handler, for sites that have handlers of their own between them:
+//
+//	fareway_entry    [<matcher>]
+//	fareway_auth     [<matcher>]
+//	fareway_limits   [<matcher>]
+//	fareway_exchange [<matcher>]
+func parseStep(s Step) httpcaddyfile.UnmarshalFunc {
+	return func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+		if !h.Next() {
+			return nil, h.ArgErr()
+		}
+		matcher, err := h.ExtractMatcherSet()
+		if err != nil {
+			return nil, err
+		}
+		if err := noArguments(h); err != nil {
+			return nil, err
+		}
+		route := caddyhttp.Route{HandlersRaw: []json.RawMessage{s.handler()}}
+		if len(matcher) > 0 {
+			route.MatcherSetsRaw = caddyhttp.RawMatcherSets{matcher}
+		}
+		return []httpcaddyfile.ConfigValue{{Class: "route", Value: route}}, nil
+	}
+}
+
+// handler is the step's handler in Caddy's JSON.
+func (s Step) handler() json.RawMessage {
+	return caddyconfig.JSONModuleObject(struct{}{}, "handler", steps[s].module, nil)
+}
+
+// noArguments refuses whatever stands behind a directive's name.
+func noArguments(h httpcaddyfile.Helper) error {
+	h.Next() // the name
+	name := h.Val()
+	if h.NextArg() {
+		return h.ArgErr()
+	}
+	if h.NextBlock(0) {
+		return h.Errf("the directive %s takes no block: its configuration is in the HCL file that the global option names", name)
+	}
+	return nil
 }
 
 var _ caddyfile.Unmarshaler = (*App)(nil)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -46,6 +45,8 @@ type Call struct {
 	BodyRead time.Time
 
 	Record Record
+
+	step Step // the last handler that has taken it
 }
 
 // Record is what the access line tells of a call beyond its status.
@@ -66,14 +67,6 @@ type callKey struct{}
 // WithCall returns r with c on its context.
 func WithCall(r *http.Request, c *Call) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
-}
-
-// NeedCall returns the call that entry put on the request's context. Without one the site's configuration is wrong.
-func NeedCall(r *http.Request) (*Call, error) {
-	if c, ok := r.Context().Value(callKey{}).(*Call); ok {
-		return c, nil
-	}
-	return nil, errors.New("the handler fareway must come before fareway_auth, fareway_limits and fareway_exchange")
 }
 
 // Refuse writes an error reply in the family's shape (contract, "Errors").

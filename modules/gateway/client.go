@@ -179,7 +179,8 @@ func (c *client) explain(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("this user may not use the admin socket %s: be the user that runs the gateway, or root", c.dial)
 	case c.off:
-		return fmt.Errorf("%w on %s, or it has no admin API: its Caddyfile says `admin off`; remove that, or add `admin unix//path/to/admin.sock` to its option fareway", errNoGateway, c.data)
+		return fmt.Errorf("%w on %s, or it has no admin API: its Caddyfile says `admin off`; "+
+			"remove that, or add `admin unix//path/to/admin.sock` to its option fareway", errNoGateway, c.data)
 	case c.named:
 		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", errNoGateway, c.address, c.address)
 	}

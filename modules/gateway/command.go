@@ -58,6 +58,7 @@ admin address (--admin).`
 		gateway.AddCommand(newCommand())
 	}
 	group(gateway)
+	ownCommands(gateway)
 }
 
 // helpTemplate is cobra's own, without the footer that Caddy adds to it: our commands are not in its manual.

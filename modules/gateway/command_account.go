@@ -41,7 +41,7 @@ func accountCreateCommand() *cobra.Command {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, "Account %[1]s is made (%[2]s).\n\nGive it credits:  fareway gateway credit add --account %[1]s 1000%[3]s\nand a key:        fareway gateway key create --account %[1]s --name first%[3]s\n",
+				fmt.Fprintf(w, own("Account %[1]s is made (%[2]s).\n\nGive it credits:  fareway gateway credit add --account %[1]s 1000%[3]s\nand a key:        fareway gateway key create --account %[1]s --name first%[3]s\n"),
 					v.Name, v.ID, to.flags(cmd))
 			})
 		},
@@ -71,7 +71,7 @@ func accountListCommand() *cobra.Command {
 			if out.json {
 				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, w)
 			}
-			return printRows(w, "There are no accounts: make one with `fareway gateway account create NAME`.",
+			return printRows(w, own("There are no accounts: make one with `fareway gateway account create NAME`."),
 				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"}, column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
 				func(add func(...string) error) error {
 					return readList(cmd.Context(), c, "/fareway/accounts", nil, func(a accountView) error {

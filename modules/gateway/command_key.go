@@ -90,7 +90,7 @@ func keyListCommand() *cobra.Command {
 				return copyArray(cmd.Context(), c, "/fareway/keys", query, w)
 			}
 			now := time.Now()
-			return printRows(w, "There are no keys: make one with `fareway gateway key create --account NAME --name NAME`.",
+			return printRows(w, own("There are no keys: make one with `fareway gateway key create --account NAME --name NAME`."),
 				newListing(w, column{title: "ID"}, column{title: "ACCOUNT"}, column{title: "NAME"}, column{title: "KEY"}, column{title: "STATE"},
 					column{title: "CREATED"}, column{title: "SPENT", align: right}, column{title: "OF", align: right}),
 				func(add func(...string) error) error {

@@ -60,7 +60,7 @@ func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file string, out ou
 		return fmt.Errorf("writing the checkpoint: %w", err)
 	}
 	if !out.json {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d covers %s, up to %s.\n%s\n", c.N, coverage(c), moment(c.Created), keepElsewhere)
+		fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d covers %s, up to %s.\n%s\n", c.N, coverage(c), moment(c.Created), own(keepElsewhere))
 	}
 	return nil
 }

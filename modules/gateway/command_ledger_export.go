@@ -151,7 +151,7 @@ func exportRow(e entryView) []string {
 // finish writes the checkpoint where it belongs and tells people what it is for.
 func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Checkpoint) error {
 	if checkpoint == nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "The ledger has no checkpoint yet: start the gateway, and `fareway gateway ledger checkpoint` makes one.")
+		fmt.Fprintln(cmd.ErrOrStderr(), own("The ledger has no checkpoint yet: start the gateway, and `fareway gateway ledger checkpoint` makes one."))
 		return nil
 	}
 	line, err := checkpointLine(*checkpoint)
@@ -174,7 +174,7 @@ func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Chec
 	if err != nil {
 		return fmt.Errorf("writing the checkpoint: %w", err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d (%s) covers the first %s.\n%s\n", checkpoint.N, where, coverage(*checkpoint), keepElsewhere)
+	fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d (%s) covers the first %s.\n%s\n", checkpoint.N, where, coverage(*checkpoint), own(keepElsewhere))
 	return nil
 }
 

@@ -114,7 +114,7 @@ func printCharge(b *bytes.Buffer, v requestView) {
 	money("margin", v.Margin)
 	finish(l)
 	if charged != v.Microcents {
-		fmt.Fprintf(b, "\nThe ledger says that %s were charged, which is something else: `fareway gateway ledger verify` tells more.\n", count(v.Microcents, "microcent"))
+		fmt.Fprintf(b, own("\nThe ledger says that %s were charged, which is something else: `fareway gateway ledger verify` tells more.\n"), count(v.Microcents, "microcent"))
 	}
 	if v.Pending {
 		fmt.Fprintf(b, "\nA receipt is awaited, and may add to the charge.\n")

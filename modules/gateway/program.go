@@ -7,15 +7,51 @@ import (
 	"path/filepath"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/spf13/cobra"
 )
 
-// program is what people call this executable: a build by xcaddy has the name that they gave it.
+// Texts call this program fareway, as the custom build is called. A build by xcaddy has the name that people gave it,
+// and they type what a hint says.
+
+// program is what people call this executable.
 func program() string { return cmp.Or(caddy.CustomBinaryName, filepath.Base(os.Args[0])) }
 
-// ownHints makes the commands that a text tells people to type those of this executable.
+// own makes the commands in a text, or in a format, those of this executable.
+func own(text string) string { return string(ownHints([]byte(text))) }
+
 func ownHints(text []byte) []byte {
 	for _, command := range [...]string{"gateway ", "run "} {
 		text = bytes.ReplaceAll(text, []byte("fareway "+command), []byte(program()+" "+command))
 	}
 	return text
+}
+
+// ownError is an error whose hints are own.
+type ownError struct{ error }
+
+func (e ownError) Error() string { return own(e.error.Error()) }
+func (e ownError) Unwrap() error { return e.error }
+
+// ownCommands makes the hints of a command and those below it own: what its help says, and its errors.
+func ownCommands(cmd *cobra.Command) {
+	cmd.Long, cmd.Example = own(cmd.Long), own(cmd.Example)
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := run(cmd, args); err != nil {
+				return ownError{err}
+			}
+			return nil
+		}
+	}
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(cmd *cobra.Command, given []string) error {
+			if err := args(cmd, given); err != nil {
+				return ownError{err}
+			}
+			return nil
+		}
+	}
+	for _, below := range cmd.Commands() {
+		ownCommands(below)
+	}
 }

@@ -21,8 +21,8 @@ var (
 	starterTemplates = template.Must(template.ParseFS(starterFiles, "starter/*.tmpl"))
 )
 
-// The files that `up` makes in a data folder. The first two are the operator's from then on; `up` writes the others again
-// when it is told something else.
+// The files that `up` makes in a data folder. The first two are the operator's from then on; `up` writes the others
+// again when it is told something else.
 const (
 	hclFile    = "gateway.hcl"
 	caddyFile  = "Caddyfile"

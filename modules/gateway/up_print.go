@@ -103,10 +103,10 @@ func printResult(w io.Writer, s shape, r selfResult, err error) {
 func printFailure(w io.Writer, r report) {
 	fmt.Fprintf(w, "\nThe self test has failed. The gateway goes on running; look at\n\n")
 	if r.trial.account.State != ledger.Active {
-		fmt.Fprintf(w, "  account %s: it is %s; `fareway gateway account activate %s` changes that\n",
+		fmt.Fprintf(w, own("  account %s: it is %s; `fareway gateway account activate %s` changes that\n"),
 			r.trial.account.Name, r.trial.account.State, r.trial.account.Name)
 	}
-	fmt.Fprintf(w, "  fareway gateway status --data %s\n  %s/fareway.log\n  %s\n  %s\n", r.data, r.data, r.site.config, r.site.file)
+	fmt.Fprintf(w, own("  fareway gateway status --data %s\n  %s/fareway.log\n  %s\n  %s\n"), r.data, r.data, r.site.config, r.site.file)
 }
 
 // printUse prints what works as pasted.

@@ -33,9 +33,9 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	call, err := gateway.NeedCall(r)
-	if err != nil {
-		return err
+	call := gateway.Take(w, r, gateway.StepLimits)
+	if call == nil {
+		return nil
 	}
 	admit := call.Work.Admit
 	if call.Kind == gateway.Generate {

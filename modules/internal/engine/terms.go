@@ -79,6 +79,6 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return fmt.Errorf("accounts are on plans that the configuration lacks (%s): put their plan blocks back, or move these accounts first, with `fareway gateway account set-plan NAME PLAN`",
+	return fmt.Errorf("accounts are on plans that the configuration lacks (%s): put their plan blocks back, or move these accounts first, with `gateway account set-plan NAME PLAN`",
 		strings.Join(gone, ", "))
 }

@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/plugins/families/chat"
+)
+
+// Step is a handler of the gateway. Together they are one chain: in this order, each once, for the same requests. A
+// site in which they are placed otherwise is refused when it is loaded (checkChains), as far as that can be seen
+// there; and a request that does not come through all of them in turn is not served (Take).
+type Step int
+
+// The steps. StepNone is before the first.
+const (
+	StepNone Step = iota
+	StepEntry
+	StepAuth
+	StepLimits
+	StepExchange
+)
+
+// steps are the handlers by their names in JSON, and by their directives.
+var steps = [...]struct{ module, directive string }{
+	StepEntry: {"fareway", "fareway_entry"}, StepAuth: {"fareway_auth", "fareway_auth"},
+	StepLimits: {"fareway_limits", "fareway_limits"}, StepExchange: {"fareway_exchange", "fareway_exchange"},
+}
+
+func (s Step) String() string { return steps[s].directive }
+
+// stepOf is the step that a handler with this name in JSON is, StepNone when it is none.
+func stepOf(module any) Step {
+	for s := StepEntry; s <= StepExchange; s++ {
+		if steps[s].module == module {
+			return s
+		}
+	}
+	return StepNone
+}
+
+// misplaced says what is wrong with a chain, and how it is right.
+func misplaced(what string) error {
+	return fmt.Errorf("the gateway's handlers are placed wrongly: %s; they are %s, %s, %s and %s, in this order, each once, "+
+		"side by side and with the same matcher: the directive `fareway` places all four", what, StepEntry, StepAuth, StepLimits, StepExchange)
+}
+
+// Take returns the request's call for the handler that is the step, which only comes after the one before it. Where it
+// does not, nobody has looked at the key, or counted the request: then the request is refused, and Take returns nil.
+func Take(w http.ResponseWriter, r *http.Request, step Step) *Call {
+	c, _ := r.Context().Value(callKey{}).(*Call)
+	if c != nil && c.step == step-1 {
+		c.step = step
+		return c
+	}
+	// Caddy's own access log would print the key.
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	last := StepNone
+	if c != nil {
+		last = c.step
+	}
+	caddy.Log().Named("http.handlers." + steps[step].module).Error(misplaced(step.after(last)).Error())
+	if c == nil {
+		c = &Call{Family: chat.Server{}}
+	}
+	_ = c.Refuse(w, InternalError()) // it never fails
+	return nil
+}
+
+// after says what is wrong with a step behind another.
+func (s Step) after(last Step) string {
+	switch {
+	case last == StepNone:
+		return fmt.Sprintf("%s comes without %s before it", s, s-1)
+	case last == s:
+		return fmt.Sprintf("%s is there twice", s)
+	case last > s:
+		return fmt.Sprintf("%s comes behind %s", s, last)
+	}
+	return fmt.Sprintf("%s is missing between %s and %s", last+1, last, s)
+}
+
+// Entered puts a new call on the request's context, for the steps after the first. It fails where there is one already.
+func Entered(r *http.Request, c *Call) (*http.Request, error) {
+	if _, twice := r.Context().Value(callKey{}).(*Call); twice {
+		return nil, misplaced(StepEntry.after(StepEntry))
+	}
+	c.step = StepEntry
+	return WithCall(r, c), nil
+}
+
+// ErrUnanswered: the handlers after the first have written nothing.
+var ErrUnanswered = misplaced(fmt.Sprintf("nothing answers behind %s", StepEntry))
+
+// checkChains looks at every place of the HTTP app's configuration where handlers stand, wherever it is nested.
+func checkChains(ctx caddy.Context) error {
+	cfg := reflect.ValueOf(ctx).FieldByName("cfg") // as in adminAddress
+	if !cfg.IsValid() || cfg.Kind() != reflect.Pointer || cfg.IsNil() {
+		return nil
+	}
+	raw := cfg.Elem().FieldByName("AppsRaw").MapIndex(reflect.ValueOf("http"))
+	if !raw.IsValid() || raw.Len() == 0 {
+		// Or it is loaded already: then no handler of ours is in it, for they load this app.
+		return nil
+	}
+	var http struct {
+		Servers map[string]json.RawMessage `json:"servers"`
+	}
+	if err := json.Unmarshal(raw.Bytes(), &http); err != nil {
+		return nil // Caddy says what is wrong with it
+	}
+	for _, name := range slices.Sorted(maps.Keys(http.Servers)) {
+		var server any
+		if err := json.Unmarshal(http.Servers[name], &server); err != nil {
+			return nil
+		}
+		if err := checkPlaces(server); err != nil {
+			return fmt.Errorf("server %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkPlaces checks each list of routes in v, and each route that is named.
+func checkPlaces(v any) error {
+	switch v := v.(type) {
+	case []any:
+		for _, inner := range v {
+			if err := checkPlaces(inner); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if err := checkKey(key, v[key]); err != nil {
+				return err
+			}
+			if err := checkPlaces(v[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkKey checks the routes that are right below a key.
+func checkKey(key string, v any) error {
+	switch v := v.(type) {
+	case []any:
+		if key == "routes" {
+			return checkList(v)
+		}
+	case map[string]any:
+		if key != "named_routes" {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := checkList([]any{v[name]}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkList checks the chains in a list of routes. There may be several, for different requests.
+func checkList(routes []any) error {
+	last, matcher := StepNone, []byte(nil)
+	for _, v := range routes {
+		route, _ := v.(map[string]any)
+		match, err := json.Marshal(route["match"])
+		if err != nil {
+			return err
+		}
+		handlers, _ := route["handle"].([]any)
+		for _, h := range handlers {
+			handler, _ := h.(map[string]any)
+			step := stepOf(handler["handler"])
+			switch {
+			case step == StepNone:
+				continue
+			case step != last+1:
+				return misplaced(step.after(last))
+			case step == StepEntry:
+				matcher = match
+			case !bytes.Equal(match, matcher):
+				return misplaced(fmt.Sprintf("%s has another matcher than %s", step, step-1))
+			}
+			last = step % StepExchange // behind the whole chain another may begin
+		}
+	}
+	if last != StepNone {
+		return misplaced(fmt.Sprintf("%s is missing behind %s", last+1, last))
+	}
+	return nil
+}
