@@ -74,7 +74,10 @@ o1-preview-2024-09-12 o1-mini gpt-4o gpt-4o-2024-11-20 gpt-4o-mini gpt-4o-mini-2
 gpt-4o-mini-search-preview-2025-03-11 gpt-audio-mini gpt-4-turbo gpt-4-turbo-2024-04-09 gpt-4-turbo-preview gpt-4
 gpt-4-0613 gpt-4-32k-0314 gpt-3.5-turbo-16k-0613 chatgpt-4o-latest o1-pro o1-pro-2025-03-19 o3-pro o3-pro-2025-06-10
 o3-deep-research o4-mini-deep-research-2025-06-26 computer-use-preview gpt-5.5-pro gpt-5-pro-2025-10-06
-gpt-5.6-cyber gpt-rosalind-research gpt-6-rosalind`
+gpt-5.6-cyber gpt-rosalind-research gpt-6-rosalind
+qwen3.7-max qwen3.8-max-0902 qwen3.6-plus qwen3.8-flash qwen3.8-max-preview qwen3-max-2026-01-23 qwen3-coder-plus
+qwen3-coder-next coder-model claude-opus-5-5-fast gpt-5.3-codex-spark gpt-5.6-sol-pro gpt-5.6-fast gpt-5.4-mini-fast
+gpt-6-luna-fast`
 	for _, name := range strings.Fields(names) {
 		t.Run("MODEL-11 MODEL-12 "+name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +100,8 @@ func TestOtherNames(t *testing.T) {
 			"claude-x", "claude-opus", "claude-opuss-5-5", "claude-opus-5-5-", "claude-opus-5-5-2025", "xclaude-opus-5-5",
 			"claude-opus-5-5-20251001-x", "claude-opus-5-5\n", "gpt-", "gpt-5-", "gpt-5-min", "gpt-5x", "gpt-5-mini-2025",
 			"gpt-55", "gpt-5.44", "gpt-7", "GPT-5", "gpt-6", "o", "o2", "o3-mini-", "gpt-4-0000", "claude-3-sonnet",
-			"claude-opus-5-5 gpt-5",
+			"claude-opus-5-5 gpt-5", "qwen/qwen3.7-max", "qwen3.7", "qwen3.7-maxx", "qwen", "qwen3.77-max", "qwen-max",
+			"gpt-5-pro-pro", "gpt-5-mini-mini", "claude-opus-5-5-fast-fast",
 		},
 	} {
 		for _, name := range names {
