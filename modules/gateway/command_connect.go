@@ -25,6 +25,7 @@ type connectRun struct {
 	out                output
 	url, key           string
 	family, home       string
+	window             int64
 	write, undo, probe bool
 }
 
@@ -36,8 +37,12 @@ type connectView struct {
 	Env   map[string]string `json:"env,omitempty"`
 	Start string            `json:"start,omitempty"`
 	Note  string            `json:"note,omitempty"`
-	File  *connectFileView  `json:"file,omitempty"`
-	Probe *probeView        `json:"probe,omitempty"`
+	// ContextWindow is what the client is told, in tokens.
+	ContextWindow int64 `json:"context_window,omitempty"`
+	// Warnings are what would spoil the connection.
+	Warnings []string         `json:"warnings,omitempty"`
+	File     *connectFileView `json:"file,omitempty"`
+	Probe    *probeView       `json:"probe,omitempty"`
 }
 
 type connectFileView struct {
@@ -46,7 +51,9 @@ type connectFileView struct {
 	Content  string `json:"content,omitempty"`
 	Written  bool   `json:"written"`
 	Restored bool   `json:"restored"`
-	Backup   string `json:"backup,omitempty"`
+	// Kept are settings that --undo has left, for somebody has changed them since.
+	Kept   []string `json:"kept,omitempty"`
+	Backup string   `json:"backup,omitempty"`
 }
 
 // probeView is the reply to a probe.
@@ -69,9 +76,14 @@ func connectCommand() *cobra.Command {
 		Short: "Prints, or writes, what points a client at the gateway",
 		Long: `Prints what points a client at the gateway. Without CLIENT it lists those that
 are known. --write sets it in the client's own settings file and keeps a backup
-beside it; --undo puts back what was there before.`,
+beside it; --undo takes exactly that out again and puts back what it replaced,
+also when the client has written to the file since.
+
+Where the gateway is, it asks the one that runs on the data folder; the client's
+context window is what the gateway says of its model.`,
 		Example: `  fareway gateway connect
   fareway gateway connect codex --write --probe
+  fareway gateway connect claude --data ./data --write
   fareway gateway connect codex --undo
   fareway gateway connect opencode --family messages --url https://models.example.com --key fwk_...`,
 		Args: cobra.MaximumNArgs(1),
@@ -83,12 +95,13 @@ beside it; --undo puts back what was there before.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&run.url, "url", "http://"+defaultListen, "the gateway's public `URL`")
+	flags.StringVar(&run.url, "url", "", "the gateway's public `URL` (default: what the gateway on the data folder says)")
 	flags.StringVar(&run.key, "key", "", "the `KEY` that pays (default: the one in the data folder's "+trialKeyFile+")")
 	flags.StringVar(&run.family, "family", "", "the request shape `NAME`, for clients that speak several: chat, responses or messages")
 	flags.StringVar(&run.home, "home", "", "the home folder `DIR` of the client's settings (default: yours)")
+	flags.Int64Var(&run.window, "context-window", 0, "the client's context window in `TOKENS` (default: what the gateway says)")
 	flags.BoolVar(&run.write, "write", false, "write the client's settings file")
-	flags.BoolVar(&run.undo, "undo", false, "put back the settings file as it was before --write")
+	flags.BoolVar(&run.undo, "undo", false, "take out of the settings file what --write has put there")
 	flags.BoolVar(&run.probe, "probe", false, "send one real request, which is charged")
 	cmd.MarkFlagsMutuallyExclusive("write", "undo")
 	cmd.MarkFlagsMutuallyExclusive("probe", "undo")
@@ -130,32 +143,63 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 	if run.undo {
 		return run.restore(cmd, client, v)
 	}
-	c, err := run.connection(v.Family)
+	c, err := run.connection(cmd.Context(), v.Family)
 	if err != nil {
 		return err
 	}
 	if client.env != nil {
 		v.Env = client.env(c)
+		v.Warnings = client.warnings(c, os.Getenv, connectFile{}, nil)
+	} else {
+		c.window, v.Warnings = run.contextWindow(cmd.Context(), c)
+		v.ContextWindow = c.window
 	}
+	var p plan
 	if client.file != nil {
-		if v.File, err = run.settings(client.file(c)); err != nil {
+		f := client.file(c)
+		if v.File, p, err = run.settings(f); err != nil {
 			return fmt.Errorf("connecting %s: %w", client.title, err)
 		}
+		v.Warnings = append(v.Warnings, client.warnings(c, run.getenv, f, p.content)...)
 	}
-	if run.probe {
+	if run.probe { // before anything is written: a connection that does not work changes nothing
 		if v.Probe, err = probe(cmd.Context(), c); err != nil {
-			return fmt.Errorf("sending a request to %s: %w", c.url, err)
+			unchanged := ""
+			if run.write {
+				unchanged = ": " + v.File.Path + " is as it was"
+			}
+			return fmt.Errorf("sending a request to %s: %w%s", c.url, err, unchanged)
+		}
+	}
+	if run.write {
+		if v.File.Backup, err = p.write(); err != nil {
+			return fmt.Errorf("connecting %s: %w", client.title, err)
 		}
 	}
 	return run.out.print(cmd, v, func(w io.Writer) { printConnect(w, client, v) })
 }
 
 // connection puts together what the client is pointed at.
-func (run *connectRun) connection(family string) (connection, error) {
+func (run *connectRun) connection(ctx context.Context, family string) (connection, error) {
 	c := connection{url: strings.TrimRight(run.url, "/"), key: run.key, family: family}
+	if run.url == "" {
+		data, err := run.to.dir()
+		if err != nil {
+			return c, err
+		}
+		e := publicAddress(ctx, data)
+		c.url, c.dial = e.url, e.dial
+	}
 	u, err := url.Parse(c.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
 		return c, fmt.Errorf("--url %q: write scheme and host only, as in https://models.example.com", run.url)
+	}
+	if c.dial == "" {
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		c.dial = net.JoinHostPort(u.Hostname(), port)
 	}
 	if c.key == "" {
 		data, err := run.to.dir()
@@ -181,28 +225,41 @@ func (run *connectRun) connection(family string) (connection, error) {
 // locate is where a client's file lies.
 func (run *connectRun) locate(f connectFile) (string, error) {
 	if run.home != "" {
-		return f.locate(run.home, func(string) string { return "" }), nil
+		return f.locate(run.home, run.getenv), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return "", fmt.Errorf("finding your home folder: %w: name it with --home", err)
 	}
-	return f.locate(home, os.Getenv), nil
+	return f.locate(home, run.getenv), nil
 }
 
-func (run *connectRun) settings(f connectFile) (*connectFileView, error) {
+// getenv is the client's environment, which is yours where the home folder is.
+func (run *connectRun) getenv(name string) string {
+	if run.home != "" {
+		return ""
+	}
+	return os.Getenv(name)
+}
+
+// settings is the client's file, and what a write would make of it.
+func (run *connectRun) settings(f connectFile) (*connectFileView, plan, error) {
 	path, err := run.locate(f)
 	if err != nil {
-		return nil, err
+		return nil, plan{}, err
 	}
 	v := &connectFileView{Path: path, Written: run.write}
 	if run.write {
-		v.Backup, err = f.write(path)
-		return v, err
+		p, err := f.plan(path)
+		return v, p, err
 	}
 	content, err := f.content()
 	v.Content = string(content)
-	return v, err
+	p := plan{content: content}
+	if now, err := os.ReadFile(path); err == nil {
+		p.content = now // for what is wrong in it
+	}
+	return v, p, err
 }
 
 func (run *connectRun) restore(cmd *cobra.Command, client connector, v connectView) error {
@@ -210,25 +267,30 @@ func (run *connectRun) restore(cmd *cobra.Command, client connector, v connectVi
 	if err != nil {
 		return err
 	}
-	if err := undo(path); err != nil {
+	u, err := undo(path)
+	if err != nil {
 		return err
 	}
 	v.Start, v.Note, v.File = "", "", &connectFileView{Path: path, Restored: true}
-	return run.out.print(cmd, v, func(w io.Writer) { fmt.Fprintf(w, "%s is as it was before.\n", path) })
+	for _, path := range u.kept {
+		v.File.Kept = append(v.File.Kept, strings.Join(path, "."))
+	}
+	return run.out.print(cmd, v, func(w io.Writer) {
+		if u.same {
+			fmt.Fprintf(w, "%s is as it was before.\n", path)
+			return
+		}
+		fmt.Fprintf(w, "What connect had set is out of %s; what others have written there since is still there.\n", path)
+		for _, name := range v.File.Kept {
+			fmt.Fprintf(w, "%s stays: it is not what connect had set.\n", name)
+		}
+	})
 }
 
 // probe sends one real request in the client's shape.
 func probe(ctx context.Context, c connection) (*probeView, error) {
-	u, err := url.Parse(c.url)
-	if err != nil {
-		return nil, err
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
 	i := slices.IndexFunc(shapes, func(s shape) bool { return s.family == c.family })
-	r, err := selftest(ctx, endpoint{url: c.url, dial: net.JoinHostPort(u.Hostname(), port)}, c.key, shapes[i])
+	r, err := selftest(ctx, endpoint{url: c.url, dial: c.dial}, c.key, shapes[i])
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +316,9 @@ func printConnect(w io.Writer, client connector, v connectView) {
 	}
 	if v.Note != "" {
 		fmt.Fprintf(w, "%s\n", v.Note)
+	}
+	for _, warning := range v.Warnings {
+		fmt.Fprintf(w, "Warning: %s\n", warning)
 	}
 	if v.Probe != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(v.Probe.Text), "\n")

@@ -1,20 +1,22 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/settings"
 )
 
 // connection is what a client is pointed at.
 type connection struct {
 	url    string // "http://127.0.0.1:8484", without a slash at the end
+	dial   string // host:port to connect to from this machine
 	key    string
 	family string // chat, responses or messages
+	window int64  // tokens that a request and its reply may have together, 0 when it is not known
 }
 
 // api is what clients of OpenAI's kind, and some others, want as their base URL.
@@ -32,9 +34,20 @@ type connector struct {
 	env func(c connection) map[string]string
 	// file is the client's settings file.
 	file func(c connection) connectFile
+	// foreign are variables that would spoil the connection, if they are set to something else.
+	foreign []foreign
 	// start is the command that starts the client with them.
 	start string
 	note  string // what else there is to know, "" for nothing
+}
+
+// foreign is a variable of a client's that the connection does not set.
+type foreign struct {
+	name string
+	// families are those that it concerns, all when there are none.
+	families []string
+	// does is what the client does with it, said of "The client ...".
+	does string
 }
 
 // connectFile is a file of a client's settings.
@@ -42,9 +55,8 @@ type connectFile struct {
 	path string // below the home folder
 	// folderVar is the variable that names another folder for it, and folder what that replaces of path.
 	folderVar, folder string
-	// merge are settings to set in a JSON file that may hold others; nil when the file is the gateway's own.
-	merge map[string]any
-	whole string
+	format            settings.Format
+	members           []settings.Member
 }
 
 // connectors is in step with examples/clients, which runs each of these clients with the file that is written
@@ -55,27 +67,20 @@ var connectors = []connector{
 		env: func(c connection) map[string]string {
 			return map[string]string{"ANTHROPIC_BASE_URL": c.url, "ANTHROPIC_AUTH_TOKEN": c.key}
 		},
-		note: "The model is " + connectModel + ".",
+		foreign: []foreign{{name: "ANTHROPIC_API_KEY", does: sendsBoth}},
+		note:    "The model is " + connectModel + ".",
 	},
 	{
-		name: "claude", title: "Claude Code", families: []string{"messages"}, start: "claude",
-		file: func(c connection) connectFile {
-			return connectFile{path: ".claude/settings.json", folderVar: "CLAUDE_CONFIG_DIR", folder: ".claude",
-				merge: map[string]any{"env": map[string]any{
-					"ANTHROPIC_BASE_URL": c.url, "ANTHROPIC_AUTH_TOKEN": c.key, "ANTHROPIC_MODEL": connectModel,
-					"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-				}}}
-		},
-		note: "Its web search runs at the model's own service, which the gateway does not offer.",
+		name: "claude", title: "Claude Code", families: []string{"messages"}, start: "claude", file: claudeFile,
+		foreign: []foreign{{name: "ANTHROPIC_API_KEY", does: sendsBoth}},
+		note:    "Its web search runs at the model's own service, which the gateway does not offer.",
 	},
 	{
-		name: "cline", title: "Cline", families: []string{"chat", "messages"}, start: "cline",
-		file: clineFile,
+		name: "cline", title: "Cline", families: []string{"chat", "messages"}, start: "cline", file: clineFile,
 		note: "Its OpenAI provider (responses) always offers an image tool of OpenAI's own, which the gateway refuses.",
 	},
 	{
-		name: "codex", title: "Codex", families: []string{"responses"}, start: "codex --profile fareway",
-		file: codexFile,
+		name: "codex", title: "Codex", families: []string{"responses"}, start: "codex --profile fareway", file: codexFile,
 		note: "Web search and sub-agents are off, for they are tools that run elsewhere, which the gateway refuses.",
 	},
 	{
@@ -90,17 +95,44 @@ var connectors = []connector{
 		start: "opencode --model fareway/" + connectModel, file: openCodeFile,
 	},
 	{
-		name: "qwen", title: "Qwen Code", families: []string{"chat", "messages"}, start: "qwen",
-		file: qwenFile,
+		name: "qwen", title: "Qwen Code", families: []string{"chat", "messages"}, start: "qwen", file: qwenFile,
+		foreign: []foreign{
+			{"OPENAI_BASE_URL", []string{"chat"}, outranks}, {"OPENAI_API_KEY", []string{"chat"}, outranks},
+			{"OPENAI_MODEL", []string{"chat"}, outranks}, {"ANTHROPIC_BASE_URL", []string{"messages"}, outranks},
+			{"ANTHROPIC_API_KEY", []string{"messages"}, outranks}, {"ANTHROPIC_MODEL", []string{"messages"}, outranks},
+		},
 	},
+}
+
+const (
+	sendsBoth = "would send it to the gateway, beside the gateway's own key"
+	outranks  = "would use it in place of what is in its settings file"
+)
+
+func claudeFile(c connection) connectFile {
+	env := []settings.Member{
+		{Value: c.url, Path: []string{"env", "ANTHROPIC_BASE_URL"}},
+		{Value: c.key, Path: []string{"env", "ANTHROPIC_AUTH_TOKEN"}},
+		{Value: connectModel, Path: []string{"env", "ANTHROPIC_MODEL"}},
+		{Value: "1", Path: []string{"env", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"}},
+	}
+	if c.window > 0 {
+		env = append(env, settings.Member{Value: strconv.FormatInt(c.window, 10), Path: []string{"env", "CLAUDE_CODE_MAX_CONTEXT_TOKENS"}})
+	}
+	return connectFile{path: ".claude/settings.json", folderVar: "CLAUDE_CONFIG_DIR", folder: ".claude", format: settings.JSON, members: env}
 }
 
 func clineFile(c connection) connectFile {
 	provider := map[string]string{"chat": "openai-compatible", "messages": "anthropic"}[c.family]
-	return connectFile{path: ".cline/data/settings/providers.json", merge: map[string]any{
-		"version": 1, "lastUsedProvider": provider,
-		"providers": map[string]any{provider: map[string]any{
-			"settings":  map[string]any{"provider": provider, "apiKey": c.key, "model": connectModel, "baseUrl": c.api()},
+	entry := map[string]any{"provider": provider, "apiKey": c.key, "model": connectModel, "baseUrl": c.api()}
+	if c.window > 0 {
+		entry["contextWindow"] = c.window
+	}
+	return connectFile{path: ".cline/data/settings/providers.json", format: settings.JSON, members: []settings.Member{
+		{Path: []string{"version"}, Value: int64(1), Default: true},
+		{Path: []string{"lastUsedProvider"}, Value: provider},
+		{Path: []string{"providers", provider}, Whole: true, Value: map[string]any{
+			"settings":  entry,
 			"updatedAt": "2026-11-20T00:00:00Z", "tokenSource": "manual", // it drops an entry without them
 		}},
 	}}
@@ -108,42 +140,56 @@ func clineFile(c connection) connectFile {
 
 // codexFile is a profile, a file of its own that Codex lays over its configuration.
 func codexFile(c connection) connectFile {
-	return connectFile{path: ".codex/fareway.config.toml", folderVar: "CODEX_HOME", folder: ".codex",
-		whole: fmt.Sprintf(`model = %q
-model_provider = "fareway"
-web_search = "disabled"
-
-[agents]
-enabled = false
-
-[model_providers.fareway]
-name = "Fareway"
-base_url = %q
-wire_api = "responses"
-experimental_bearer_token = %q
-`, connectModel, c.api(), c.key)}
+	members := []settings.Member{
+		{Path: []string{"model"}, Value: connectModel},
+		{Path: []string{"model_provider"}, Value: "fareway"},
+		{Path: []string{"web_search"}, Value: "disabled"},
+	}
+	if c.window > 0 {
+		members = append(members, settings.Member{Path: []string{"model_context_window"}, Value: c.window})
+	}
+	return connectFile{path: ".codex/fareway.config.toml", folderVar: "CODEX_HOME", folder: ".codex", format: settings.TOML,
+		members: append(members,
+			settings.Member{Path: []string{"agents", "enabled"}, Value: false},
+			settings.Member{Path: []string{"model_providers", "fareway"}, Whole: true, Value: map[string]any{
+				"name": "Fareway", "base_url": c.api(), "wire_api": "responses", "experimental_bearer_token": c.key,
+			}})}
 }
 
 func openCodeFile(c connection) connectFile {
 	library := map[string]string{"chat": "@ai-sdk/openai-compatible", "responses": "@ai-sdk/openai", "messages": "@ai-sdk/anthropic"}[c.family]
-	return connectFile{path: ".config/opencode/opencode.json", folderVar: "XDG_CONFIG_HOME", folder: ".config",
-		merge: map[string]any{"provider": map[string]any{"fareway": map[string]any{
+	model := map[string]any{"name": "auto"}
+	if c.window > 0 {
+		model["limit"] = map[string]any{"context": c.window, "output": openCodeOutput(c.window)}
+	}
+	return connectFile{path: ".config/opencode/opencode.json", folderVar: "XDG_CONFIG_HOME", folder: ".config", format: settings.JSON,
+		members: []settings.Member{{Path: []string{"provider", "fareway"}, Whole: true, Value: map[string]any{
 			"name": "Fareway", "npm": library,
 			"options": map[string]any{"baseURL": c.api(), "apiKey": c.key},
-			"models":  map[string]any{connectModel: map[string]any{"name": "auto"}},
+			"models":  map[string]any{connectModel: model},
 		}}}}
 }
+
+// openCodeOutput is the allowance that OpenCode is to ask for, which it wants beside the window. Without one it asks
+// for 32,000 tokens; in a small window that would leave no room for the request.
+func openCodeOutput(window int64) int64 { return min(32_000, window/4) }
 
 func qwenFile(c connection) connectFile {
 	kind, prefix, base := "openai", "OPENAI", c.api()
 	if c.family == "messages" {
 		kind, prefix, base = "anthropic", "ANTHROPIC", c.url
 	}
-	return connectFile{path: ".qwen/settings.json", merge: map[string]any{
-		"env":      map[string]any{prefix + "_BASE_URL": base, prefix + "_API_KEY": c.key, prefix + "_MODEL": connectModel},
-		"security": map[string]any{"auth": map[string]any{"selectedType": kind}},
-		"model":    map[string]any{"name": connectModel},
-	}}
+	members := []settings.Member{
+		{Path: []string{"env", prefix + "_BASE_URL"}, Value: base},
+		{Path: []string{"env", prefix + "_API_KEY"}, Value: c.key},
+		{Path: []string{"env", prefix + "_MODEL"}, Value: connectModel},
+		{Path: []string{"security", "auth", "selectedType"}, Value: kind},
+		{Path: []string{"model", "name"}, Value: connectModel},
+	}
+	if c.window > 0 {
+		members = append(members, settings.Member{Path: []string{"model", "generationConfig", "contextWindowSize"}, Value: c.window})
+	}
+	return connectFile{path: ".qwen/settings.json", format: settings.JSON, members: members}
 }
 
 // findConnector finds a client by its name.
@@ -173,41 +219,27 @@ func (c connector) family(asked string) (string, error) {
 }
 
 // content is what the file holds where there is none yet.
-func (f connectFile) content() ([]byte, error) { return f.over(nil) }
-
-// over is what the file becomes over its old content.
-func (f connectFile) over(old []byte) ([]byte, error) {
-	if f.merge == nil {
-		return []byte(f.whole), nil
-	}
-	settings, err := readObject(old)
-	if err != nil {
-		return nil, err
-	}
-	mergeInto(settings, f.merge)
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(settings); err != nil {
-		return nil, err
-	}
-	return []byte(b.String()), nil
+func (f connectFile) content() ([]byte, error) {
+	content, _, err := settings.Apply(f.format, nil, f.members)
+	return content, err
 }
 
-// mergeInto sets all of from in to, object by object.
-func mergeInto(to, from map[string]any) {
-	for _, name := range slices.Sorted(maps.Keys(from)) {
-		inner, ok := from[name].(map[string]any)
-		if !ok {
-			to[name] = from[name]
+// warnings are about variables that others have set, in the environment or in the client's file.
+func (c connector) warnings(to connection, getenv func(string) string, f connectFile, content []byte) (warnings []string) {
+	for _, v := range c.foreign {
+		if len(v.families) > 0 && !slices.Contains(v.families, to.family) {
 			continue
 		}
-		old, ok := to[name].(map[string]any)
-		if !ok {
-			old = map[string]any{}
+		set := slices.ContainsFunc(f.members, func(m settings.Member) bool { return m.Value == getenv(v.name) && m.Path[len(m.Path)-1] == v.name })
+		if value := getenv(v.name); value != "" && value != to.key && !set {
+			warnings = append(warnings, fmt.Sprintf("%s is set in your environment, and %s %s: unset it (`unset %s`), also where your shell sets it.",
+				v.name, c.title, v.does, v.name))
 		}
-		mergeInto(old, inner)
-		to[name] = old
+		ours := slices.ContainsFunc(f.members, func(m settings.Member) bool { return m.Path[len(m.Path)-1] == v.name })
+		if value := settings.Lookup(f.format, content, "env", v.name); value != "" && value != to.key && !ours {
+			warnings = append(warnings, fmt.Sprintf("%s is set in the client's settings file, and %s %s: take it out of the object env there.",
+				v.name, c.title, v.does))
+		}
 	}
+	return warnings
 }

@@ -76,7 +76,7 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Contains(t, string(b), `"big": 12345678901234567890`)
-	require.Contains(t, string(b), `"html": "<b>"`)
+	require.Contains(t, string(b), `"html":"<b>"`, "the form stays")
 	var settings struct{ Env map[string]string }
 	require.NoError(t, json.Unmarshal(b, &settings))
 	require.Equal(t, map[string]string{"EDITOR": "vi", "ANTHROPIC_MODEL": "service/auto", "ANTHROPIC_AUTH_TOKEN": key,
@@ -116,15 +116,245 @@ func TestConnectUndoRemovesANewFile(t *testing.T) {
 	}
 }
 
-func TestConnectUndoLeavesAChangedFile(t *testing.T) {
+// Clients write to their files, too: what they wrote stays, and what is not to be read stays whole.
+func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	v := runJSON[connectView](t, "connect", "codex", "--key", connectKey(t), "--home", home, "--write")
-	require.NoError(t, os.WriteFile(v.File.Path, []byte("mine"), 0o600))
-	_, err := run(t, "connect", "codex", "--home", home, "--undo")
-	require.ErrorContains(t, err, "has been changed since it was written")
-	requireText(t, v.File.Path, "mine")
+	key := connectKey(t)
+	for name, tt := range map[string]struct {
+		client, path        string
+		before, now, undone string // %s is the key; "" for no file
+		kept                []string
+	}{
+		"claude writes in its own form": {"claude", ".claude/settings.json",
+			`{"env":{"ANTHROPIC_MODEL":"mine"}}`,
+			"{\n  \"theme\": \"dark\",\n  \"env\": {\n    \"ANTHROPIC_AUTH_TOKEN\": \"%s\",\n    \"ANTHROPIC_BASE_URL\": \"http://gw\",\n    \"ANTHROPIC_MODEL\": \"service/auto\",\n    \"MINE\": \"1\"\n  }\n}\n",
+			"{\n  \"theme\": \"dark\",\n  \"env\": {\n    \"ANTHROPIC_MODEL\": \"mine\",\n    \"MINE\": \"1\"\n  }\n}\n", nil},
+		"claude adds to a new file": {"claude", ".claude/settings.json", "",
+			`{"env":{"ANTHROPIC_AUTH_TOKEN":"%s"},"theme":"dark"}`, `{"theme":"dark"}`, nil},
+		"claude writes the same": {"claude", ".claude/settings.json", "",
+			`{"env":{"ANTHROPIC_MODEL":"service/auto","ANTHROPIC_AUTH_TOKEN":"%s"}}`, "", nil},
+		"comments": {"qwen", ".qwen/settings.json", "{\n  // mine\n  \"ui\": {},\n}\n",
+			"{\n  // mine\n  \"ui\": {\"theme\": \"x\"}, // new\n  \"model\": {\"name\": \"service/auto\"}, /* %s */\n}\n",
+			"{\n  // mine\n  \"ui\": {\"theme\": \"x\"}, // new\n /* %s */\n}\n", nil},
+		"a model that somebody has chosen since": {"qwen", ".qwen/settings.json", "",
+			`{"model":{"name":"other"},"env":{"OPENAI_API_KEY":"%s"}}`, `{"model":{"name":"other"}}`, []string{"model.name"}},
+		"codex adds a table": {"codex", ".codex/fareway.config.toml", "",
+			"model = \"service/auto\" # mine\nmodel_provider = \"fareway\"\n\n[projects.\"/x\"]\ntrust_level = \"trusted\"\n\n[model_providers.fareway]\nname = \"Fareway\"\nexperimental_bearer_token = \"%s\"\n",
+			"[projects.\"/x\"]\ntrust_level = \"trusted\"\n", nil},
+		"cline writes its entry again": {"cline", ".cline/data/settings/providers.json",
+			`{"version":1,"lastUsedProvider":"cline","providers":{"cline":{"a":1}}}`,
+			`{"version":1,"lastUsedProvider":"openai-compatible","providers":{"cline":{"a":2},"openai-compatible":{"settings":{"apiKey":"%s","x":1},"updatedAt":"now"}}}`,
+			`{"version":1,"lastUsedProvider":"cline","providers":{"cline":{"a":2}}}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			path := filepath.Join(home, filepath.FromSlash(tt.path))
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			if tt.before != "" {
+				require.NoError(t, os.WriteFile(path, []byte(tt.before), 0o640))
+			}
+			write := []string{"connect", tt.client, "--key", key, "--url", "http://gw", "--home", home, "--context-window", "9000", "--write"}
+			runJSON[connectView](t, write...)
+			runJSON[connectView](t, write...) // a second time changes nothing about what is undone
+			require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(tt.now, "%s", key)), 0o600))
+			v := runJSON[connectView](t, "connect", tt.client, "--home", home, "--undo")
+			require.Equal(t, tt.kept, v.File.Kept)
+			if tt.undone == "" {
+				require.Empty(t, folder(t, filepath.Dir(path)))
+				return
+			}
+			requireText(t, path, strings.ReplaceAll(tt.undone, "%s", key))
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			if tt.before != "" {
+				require.EqualValues(t, 0o640, info.Mode().Perm(), "the mode that it had")
+			}
+			require.Len(t, folder(t, filepath.Dir(path)), 1, "the backup and the note are gone")
+		})
+	}
+	t.Run("a mode that somebody has set since", func(t *testing.T) {
+		t.Parallel()
+		home := t.TempDir()
+		path := filepath.Join(home, ".claude", "settings.json")
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte("{}"), 0o640))
+		runJSON[connectView](t, "connect", "claude", "--key", key, "--home", home, "--write")
+		require.NoError(t, os.WriteFile(path, []byte(`{"x":1}`), 0o600))
+		require.NoError(t, os.Chmod(path, 0o604))
+		out, err := run(t, "connect", "claude", "--home", home, "--undo")
+		require.NoError(t, err)
+		require.Contains(t, out, "what others have written there since is still there")
+		requireText(t, path, `{"x":1}`)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.EqualValues(t, 0o604, info.Mode().Perm())
+	})
+	t.Run("another family the second time", func(t *testing.T) {
+		t.Parallel()
+		home := t.TempDir()
+		write := []string{"connect", "qwen", "--key", key, "--home", home, "--write"}
+		v := runJSON[connectView](t, write...)
+		runJSON[connectView](t, append(write, "--family", "messages")...)
+		b, err := os.ReadFile(v.File.Path)
+		require.NoError(t, err)
+		require.NotContains(t, string(b), "OPENAI_")
+		require.NoError(t, os.WriteFile(v.File.Path, append(b, '\n'), 0o600))
+		runJSON[connectView](t, "connect", "qwen", "--home", home, "--undo")
+		require.Empty(t, folder(t, filepath.Dir(v.File.Path)))
+	})
+	t.Run("what cannot be read stays", func(t *testing.T) {
+		t.Parallel()
+		home := t.TempDir()
+		v := runJSON[connectView](t, "connect", "codex", "--key", key, "--home", home, "--write")
+		require.NoError(t, os.WriteFile(v.File.Path, []byte("mine"), 0o600))
+		_, err := run(t, "connect", "codex", "--home", home, "--undo")
+		require.ErrorContains(t, err, "it is not TOML: take the settings out by hand, then remove")
+		requireText(t, v.File.Path, "mine")
+	})
+	t.Run("the note of an earlier version", func(t *testing.T) {
+		t.Parallel()
+		home := t.TempDir()
+		v := runJSON[connectView](t, "connect", "codex", "--key", key, "--home", home, "--write")
+		b, err := os.ReadFile(v.File.Path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(v.File.Path+connectNote, []byte(`{"existed":false,"written":"`+digest(b)+`"}`), 0o600))
+		require.NoError(t, os.WriteFile(v.File.Path, append(b, '\n'), 0o600))
+		_, err = run(t, "connect", "codex", "--home", home, "--undo")
+		require.ErrorContains(t, err, "has been changed since an earlier version wrote it")
+		require.NoError(t, os.WriteFile(v.File.Path, b, 0o600))
+		runJSON[connectView](t, "connect", "codex", "--home", home, "--undo")
+		require.Empty(t, folder(t, filepath.Dir(v.File.Path)))
+	})
 }
+
+// A connection that does not work changes nothing.
+func TestConnectProbeFails(t *testing.T) {
+	t.Parallel()
+	key := connectKey(t)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusPaymentRequired)
+		_, _ = w.Write([]byte(`{"error":{"message":"no credit"}}`))
+	}))
+	t.Cleanup(s.Close)
+	home := t.TempDir()
+	path := filepath.Join(home, ".qwen", "settings.json")
+	write := []string{"connect", "qwen", "--key", key, "--url", s.URL, "--home", home, "--write", "--probe"}
+	_, err := run(t, write...)
+	require.ErrorContains(t, err, "no credit: "+path+" is as it was")
+	require.NoDirExists(t, filepath.Dir(path))
+
+	runJSON[connectView](t, "connect", "qwen", "--key", key, "--url", "http://first", "--home", home, "--write")
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = run(t, write...)
+	require.ErrorContains(t, err, "no credit")
+	requireText(t, path, string(before))
+	runJSON[connectView](t, "connect", "qwen", "--home", home, "--undo")
+	require.Empty(t, folder(t, filepath.Dir(path)))
+}
+
+// What a client is told of its context window is what the gateway says.
+func TestConnectContextWindow(t *testing.T) {
+	t.Parallel()
+	key := connectKey(t)
+	reply := `{"data":[{"id":"other","context_length":5},{"id":"service/auto","context_length":123456}]}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method+r.URL.Path != "GET/v1/models" || r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = w.Write([]byte(reply))
+	}))
+	t.Cleanup(s.Close)
+	for client, want := range map[string]string{
+		"claude":   `"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "123456"`,
+		"codex":    "model_context_window = 123456\n",
+		"opencode": `"context": 123456`,
+		"qwen":     `"contextWindowSize": 123456`,
+		"cline":    `"contextWindow": 123456`,
+	} {
+		v := runJSON[connectView](t, "connect", client, "--key", key, "--url", s.URL, "--home", t.TempDir())
+		require.EqualValues(t, 123456, v.ContextWindow)
+		require.Contains(t, v.File.Content, want, client)
+		require.Empty(t, v.Warnings)
+	}
+	require.EqualValues(t, 30_864, openCodeOutput(123456))
+	require.EqualValues(t, 32_000, openCodeOutput(200_000))
+	for name, tt := range map[string]struct{ url, reply, says string }{
+		"nobody":        {"http://127.0.0.1:1", "", "connection refused"},
+		"another model": {s.URL, `{"data":[{"id":"other","context_length":5}]}`, "GET /v1/models has no service/auto"},
+		"no list":       {s.URL, "hello", "GET /v1/models got no list of models"},
+	} {
+		reply = tt.reply
+		v := runJSON[connectView](t, "connect", "claude", "--key", key, "--url", tt.url, "--home", t.TempDir())
+		require.Zero(t, v.ContextWindow, name)
+		require.NotContains(t, v.File.Content, "CONTEXT")
+		require.Len(t, v.Warnings, 1)
+		require.Contains(t, v.Warnings[0], tt.says)
+		require.Contains(t, v.Warnings[0], "--context-window TOKENS")
+	}
+	out, err := run(t, "connect", "claude", "--key", connectKey(t), "--url", s.URL, "--home", t.TempDir())
+	require.NoError(t, err)
+	require.Contains(t, out, "Warning: the client will guess its context window")
+	require.Contains(t, out, "401")
+}
+
+func TestConnectTellsOfForeignKeys(t *testing.T) {
+	t.Parallel()
+	key := connectKey(t)
+	to := connection{url: "http://gw", key: key, family: "messages"}
+	foreign := func(name string) string {
+		return map[string]string{"ANTHROPIC_API_KEY": "sk-secret", "OPENAI_API_KEY": "sk-secret"}[name]
+	}
+	warnings := func(client, family string, getenv func(string) string, content string) []string {
+		c, err := findConnector(client)
+		require.NoError(t, err)
+		to.family = family
+		f := connectFile{}
+		if c.file != nil {
+			f = c.file(to)
+		}
+		all := c.warnings(to, getenv, f, []byte(content))
+		for _, w := range all {
+			require.NotContains(t, w, "sk-secret")
+		}
+		return all
+	}
+	none := func(string) string { return "" }
+	for _, client := range []string{"claude", "anthropic"} {
+		got := warnings(client, "messages", foreign, "")
+		require.Len(t, got, 1, client)
+		require.Contains(t, got[0], "ANTHROPIC_API_KEY is set in your environment")
+		require.Contains(t, got[0], "would send it to the gateway")
+		require.Contains(t, got[0], "`unset ANTHROPIC_API_KEY`")
+	}
+	got := warnings("claude", "messages", none, `{"env":{"ANTHROPIC_API_KEY":"sk-secret"}}`)
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "ANTHROPIC_API_KEY is set in the client's settings file")
+	require.Contains(t, warnings("qwen", "chat", foreign, "")[0], "OPENAI_API_KEY is set in your environment, and Qwen Code would use it in place")
+	require.Contains(t, warnings("qwen", "messages", foreign, "")[0], "ANTHROPIC_API_KEY is set in your environment")
+	require.Empty(t, warnings("claude", "messages", func(string) string { return key }, `{"env":{"ANTHROPIC_API_KEY":"`+key+`"}}`), "it is this gateway's")
+	require.Empty(t, warnings("qwen", "chat", none, string(must(connectFileOf(t, "qwen", to).content()))))
+	require.Empty(t, warnings("codex", "responses", foreign, ""))
+
+	home := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".claude", "settings.json"), []byte(`{"env":{"ANTHROPIC_API_KEY":"sk-secret"}}`), 0o600))
+	for _, write := range [][]string{nil, {"--write"}} {
+		out, err := run(t, append([]string{"connect", "claude", "--key", key, "--home", home, "--context-window", "5"}, write...)...)
+		require.NoError(t, err)
+		require.Contains(t, out, "Warning: ANTHROPIC_API_KEY is set in the client's settings file")
+	}
+}
+
+func connectFileOf(t *testing.T, client string, to connection) connectFile {
+	t.Helper()
+	c, err := findConnector(client)
+	require.NoError(t, err)
+	return c.file(to)
+}
+
+func must[T any](v T, _ error) T { return v }
 
 func TestConnectFollowsLinks(t *testing.T) {
 	t.Parallel()
@@ -164,9 +394,9 @@ func TestConnectRefuses(t *testing.T) {
 	key := connectKey(t)
 	bad := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(bad, ".qwen"), 0o700))
-	comments := "{ // sk-secret\n}"
-	require.NoError(t, os.WriteFile(filepath.Join(bad, ".qwen", "settings.json"), []byte(comments), 0o600))
-	t.Cleanup(func() { requireText(t, filepath.Join(bad, ".qwen", "settings.json"), comments) })
+	list := "[\"sk-secret\"]"
+	require.NoError(t, os.WriteFile(filepath.Join(bad, ".qwen", "settings.json"), []byte(list), 0o600))
+	t.Cleanup(func() { requireText(t, filepath.Join(bad, ".qwen", "settings.json"), list) })
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -180,7 +410,7 @@ func TestConnectRefuses(t *testing.T) {
 		"url without host":  {[]string{"codex", "--url", "gw.example"}, "write scheme and host only"},
 		"write and undo":    {[]string{"codex", "--write", "--undo"}, "write undo"},
 		"no client":         {[]string{"--write"}, "CLIENT is missing"},
-		"file not readable": {[]string{"qwen", "--key", key, "--home", bad, "--write"}, "it is not one plain JSON object (comments are not read): put the settings in by hand"},
+		"file not readable": {[]string{"qwen", "--key", key, "--home", bad, "--write"}, "it is not a JSON object: put the settings in by hand"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

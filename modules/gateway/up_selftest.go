@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -83,14 +82,7 @@ func selftest(ctx context.Context, to endpoint, key string, s shape) (selfResult
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		// The public name may lead elsewhere from here, for example to a load balancer.
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, to.dial)
-		},
-	}}
-	resp, err := client.Do(req)
+	resp, err := clientTo(to.dial).Do(req)
 	if err != nil {
 		return selfResult{}, err
 	}

@@ -130,17 +130,15 @@ func Undo(format Format, file []byte, changes []Change) (content []byte, kept []
 		now, _, ok := doc.find(c.Path)
 		switch {
 		case !ok: // gone already; so may be what was there before
-			continue
 		case !c.Whole && digest(now) != c.Wrote:
 			kept = append(kept, c.Path)
-			continue
 		case c.Was != nil:
 			err = doc.restore(c.Path, *c.Was)
 		default:
 			err = doc.remove(c.Path)
-			for n := len(c.Path) - 1; err == nil && n > c.Made && doc.bare(c.Path[:n]); n-- {
-				err = doc.remove(c.Path[:n])
-			}
+		}
+		for n := len(c.Path) - 1; err == nil && n > c.Made && doc.bare(c.Path[:n]); n-- {
+			err = doc.remove(c.Path[:n])
 		}
 		if err != nil {
 			return nil, nil, wrap(err, c.Path)

@@ -148,6 +148,9 @@ func (f *tomlFile) restore(path []string, text string) error {
 
 func (f *tomlFile) remove(path []string) error {
 	if l := f.line(path, false); l != nil {
+		if l.start == 0 && strings.HasPrefix(f.text[l.end:], "\n") {
+			l.end++ // the empty line before what follows
+		}
 		return f.replace(l.start, l.end, "")
 	}
 	// A table: its header and what is below it, from the end, so that the places before stay right.
