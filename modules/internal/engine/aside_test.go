@@ -244,6 +244,114 @@ func TestAccountIsGone(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
+// balky is a ledger that does not do everything.
+type balky struct {
+	deciding
+	settle, receipt, correct error
+}
+
+func (b *balky) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error) {
+	if b.settle != nil {
+		return ledger.Charge{}, b.settle
+	}
+	return b.deciding.Settle(ctx, s)
+}
+
+func (b *balky) AddReceipt(ctx context.Context, at string, u llm.Usage) (ledger.Charge, bool, error) {
+	if b.receipt != nil {
+		return ledger.Charge{}, false, b.receipt
+	}
+	return b.deciding.AddReceipt(ctx, at, u)
+}
+
+func (b *balky) Correct(ctx context.Context, c ledger.Correction) (ledger.Balance, bool, error) {
+	if b.correct != nil {
+		return ledger.Balance{}, false, b.correct
+	}
+	return b.deciding.Correct(ctx, c)
+}
+
+// TestApplyWhileTheLedgerIsAway: an item is decided when its account is charged, not before, and then once.
+func TestApplyWhileTheLedgerIsAway(t *testing.T) {
+	t.Parallel()
+	f := leave(t, 1)
+	newer := f.restore(f.older)
+	e, _ := f.start()
+	item := e.Aside().Items()[0]
+	store := e.aside.ledger
+	refused := func(b *balky) {
+		t.Helper()
+		b.deciding = store
+		e.aside.ledger = b
+		_, err := e.Aside().Apply(t.Context(), item.ID, "right")
+		require.ErrorIs(t, err, ledger.ErrUnavailable)
+		require.Equal(t, 1, undecided(t, e))
+	}
+	refused(&balky{settle: ledger.ErrUnavailable})
+	refused(&balky{correct: ledger.ErrUnavailable})
+	f.requireOwed(e, 0)
+	require.NoError(t, e.Close())
+
+	// Its request was settled at nothing in the meantime: the receipt charges it.
+	f.restore(newer)
+	require.NoError(t, os.Rename(spool.AsidePath(spoolPath(f.db())), f.db()+".kept"))
+	e, _ = f.start()
+	require.NoError(t, e.Close())
+	require.NoError(t, os.Rename(f.db()+".kept", spool.AsidePath(spoolPath(f.db()))))
+	store2, err := sqlite.Open(sqlite.Options{Path: f.db(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	file, err := spool.Open(spoolPath(f.db()))
+	require.NoError(t, err)
+	a := &Aside{file: file.Aside(), ledger: &balky{deciding: store2, receipt: ledger.ErrUnavailable}, now: timing.Now, changed: func() {}}
+	_, err = a.Apply(t.Context(), item.ID, "right")
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	_, err = a.file.Find(item.ID)
+	require.NoError(t, err, "it waits as before")
+	a.ledger = store2
+	done, err := a.Apply(t.Context(), item.ID, "right")
+	require.NoError(t, err)
+	require.Zero(t, done.Decision.Microcents, "its request is charged, not its balance corrected")
+	require.NoError(t, file.Close())
+	require.NoError(t, store2.Close())
+	e, _ = f.start()
+	f.requireOwed(e, each)
+	require.NoError(t, e.Close())
+}
+
+// TestOpenWithoutItsSpool: an engine that cannot take up its spool does not start, for recovery would settle what is in it
+// at nothing.
+func TestOpenWithoutItsSpool(t *testing.T) {
+	t.Parallel()
+	f := leave(t, 2)
+	s, err := spool.Open(spoolPath(f.db()))
+	require.NoError(t, err)
+	unknown := s.Oldest(1).Records[0]
+	unknown.Settlement.Request = request(9)
+	require.NoError(t, s.Append(unknown))
+	require.NoError(t, s.Close())
+	blocked := spool.AsidePath(spoolPath(f.db())) + ".new"
+	require.NoError(t, os.Mkdir(blocked, 0o700))
+	_, err = Open(Options{DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	require.ErrorContains(t, err, "applying the settlements of the spool")
+	require.NoError(t, os.Remove(blocked))
+	e, _ := f.start()
+	f.requireOwed(e, 2*each)
+	require.Equal(t, 1, undecided(t, e))
+	require.NoError(t, e.Close())
+
+	require.NoError(t, os.WriteFile(spoolPath(f.db()), []byte("something else"), 0o600))
+	_, err = Open(Options{DataDir: f.dir, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	require.ErrorIs(t, err, spool.ErrForeign)
+	_, _, _, err = OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, spool.ErrForeign)
+	_, _, err = ReadSpool(f.db())
+	require.ErrorIs(t, err, spool.ErrForeign)
+	require.NoError(t, os.Remove(spoolPath(f.db())))
+	_, _, closeAll, err := OpenAside(f.db(), slog.New(slog.DiscardHandler))
+	require.NoError(t, err, "what failed before left nothing locked")
+	require.NoError(t, closeAll())
+}
+
 // TestDamagedSpool: one turned bit takes one settlement, and every other is charged.
 func TestDamagedSpool(t *testing.T) {
 	t.Parallel()

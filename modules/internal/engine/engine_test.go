@@ -92,9 +92,13 @@ func TestDrain(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			e, drained := draining(t)
+			log := new(safe)
+			e.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
 			w := e.Begin()
 			go e.drainInto(drained)
 			<-w.Stopping().Done()
+			synctest.Wait()
+			require.Equal(t, 1, log.count("drain timeout is over"))
 			require.ErrorIs(t, context.Cause(w.Stopping()), ErrShutdown)
 			w.Done()
 			<-drained

@@ -85,6 +85,29 @@ func TestHousekeeping(t *testing.T) {
 	})
 }
 
+// TestChoresGiveBack: a configuration that was replaced goes when the last chore has done with it, also one that failed.
+func TestChoresGiveBack(t *testing.T) {
+	t.Parallel()
+	for _, down := range []error{nil, errors.New("the disk is full")} {
+		log := new(safe)
+		room := newWaitingRoom()
+		room.down = down
+		g := &Generation{Config: &config.Config{Gateway: config.Gateway{ReceiptAge: time.Hour}}}
+		h := newHousekeeper(room, g, slog.New(slog.NewTextHandler(log, nil)))
+		borrowed, given := 0, 0
+		h.borrow = func() (*Generation, func()) {
+			borrowed++
+			return g, func() { given++ }
+		}
+		for _, c := range h.chores() {
+			_ = c.do(t.Context())
+		}
+		require.Equal(t, 2, borrowed)
+		require.Equal(t, borrowed, given)
+		require.Equal(t, 1, log.count("attempts are closed at zero"), "the operator loses money there")
+	}
+}
+
 func TestChoreThatCloseInterrupts(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer

@@ -204,6 +204,35 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 	})
 }
 
+// TestOneThatIsNotTaken: as soon as the ledger takes something of the spool, what ends then does not wait for the rest.
+func TestOneThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newTill()
+		s, _ := settlerOn(t, t.TempDir(), l)
+		l.set(true)
+		for _, request := range []string{"a", "b"} {
+			_, err := s.settle(t.Context(), endOf(request))
+			require.NoError(t, err)
+		}
+		l.mu.Lock()
+		l.away, l.refuses["b"] = false, ledger.ErrUnavailable
+		l.mu.Unlock()
+		<-time.After(time.Second)
+		require.EqualValues(t, 2, s.spool.Len(), "they stay together")
+		got, err := s.settle(t.Context(), endOf("c"))
+		require.NoError(t, err)
+		require.EqualValues(t, 7, got.Microcents, "the ledger's own word")
+		l.mu.Lock()
+		delete(l.refuses, "b")
+		l.mu.Unlock()
+		<-time.After(2 * maxApplyPause)
+		require.Zero(t, s.spool.Len())
+		require.Equal(t, endOf("b").Settlement, l.of("b"))
+		require.NoError(t, s.close())
+	})
+}
+
 // TestSettleAfterTheClientLeft: a settlement does not end with its request.
 func TestSettleAfterTheClientLeft(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package spool
 
 import (
 	"bytes"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,6 +120,9 @@ func TestDamagedAside(t *testing.T) {
 		}
 	}
 
+	foreign := fmt.Appendf(bytes.Clone(whole), "%08x {}\n", crc32.Checksum([]byte("{}"), castagnoli))
+	require.EqualValues(t, 2, asideOf(t, holding(map[string][]byte{aside: foreign})).Undecided(), "a line of a newer fareway")
+
 	torn := holding(map[string][]byte{aside: whole[:len(whole)-10]})
 	a = asideOf(t, torn)
 	require.EqualValues(t, 3, a.Undecided())
@@ -220,6 +225,60 @@ func TestInspect(t *testing.T) {
 	_, damaged, err = Inspect(path)
 	require.NoError(t, err)
 	require.Empty(t, damaged)
+}
+
+// TestInspectKnowsWhatIsKept: what was kept aside is not told a second time.
+func TestInspectKnowsWhatIsKept(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "spool")
+	_, c := with(t, records(5))
+	at := places(records(5))
+	whole := c.files[where].now
+	first := bytes.Clone(whole)
+	first[at[1]+100] ^= 1
+	require.NoError(t, os.WriteFile(path, first, 0o600))
+	s, err := Open(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	both := bytes.Clone(first)
+	both[at[3]+100] ^= 1
+	require.NoError(t, os.WriteFile(path, both, 0o600)) // of the file before: its first damage is the same
+	_, damaged, err := Inspect(path)
+	require.NoError(t, err)
+	require.Len(t, damaged, 1)
+	require.Equal(t, at[3], damaged[0].Damage.Offset)
+}
+
+// TestOpenFails: what cannot be read or written is an error that names the spool.
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	for _, blocked := range []string{"spool", "spool.aside"} {
+		path := filepath.Join(t.TempDir(), "spool")
+		require.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(path), blocked), 0o700))
+		_, err := Open(path)
+		require.ErrorContains(t, err, "opening the spool "+path)
+		_, _, err = Inspect(path)
+		require.Equal(t, blocked == "spool", err != nil)
+	}
+	_, c := with(t, records(2))
+	c.files[where].now[firstRecord] ^= 1
+	c.broken = true
+	_, err := open(c, where, small)
+	require.ErrorIs(t, err, errBroken, "what is damaged is kept aside before it is removed")
+	require.NotContains(t, c.files, aside)
+	require.False(t, zero(c.files[where].now[firstRecord:firstRecord+sectorSize]))
+}
+
+// TestAsideIsGone: somebody removed it while it was read.
+func TestAsideIsGone(t *testing.T) {
+	t.Parallel()
+	c := newComputer()
+	keep(t, asideOf(t, c), 1)
+	a := asideOf(t, c)
+	delete(c.files, aside)
+	_, _, err := a.Keep(Refused, "", recordOf(2), noon)
+	require.ErrorContains(t, err, "keeping the settlement of request")
+	require.EqualValues(t, 1, a.Undecided())
 }
 
 // TestKeptAndNotYetRemoved: a gateway that died between the two reports a damage once.

@@ -241,6 +241,27 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
+// TestTornFirst: the same of the first record after the spool was emptied and its header could not be written.
+func TestTornFirst(t *testing.T) {
+	t.Parallel()
+	s, c := with(t, records(3))
+	c.broken, c.stuck = true, true
+	require.Error(t, s.Applied(s.Oldest(3)))
+	r := recordOf(2)
+	payload, err := r.encode()
+	require.NoError(t, err)
+	b := appendSectors(nil, firstRecord, 2, 1, payload)
+	require.Greater(t, len(b), 2*sectorSize)
+	copy(c.files[where].now[firstRecord:], b[:2*sectorSize])
+	c.broken, c.stuck = false, false
+	torn := begin(t, c)
+	require.Zero(t, torn.Len(), "what is of the epoch before was applied")
+	require.Zero(t, torn.Aside().Undecided())
+	require.Positive(t, torn.Torn())
+	require.NoError(t, torn.Append(recordOf(4)))
+	requireSame(t, []Record{recordOf(4)}, waiting(t, begin(t, c)))
+}
+
 // TestTornTail: a process that dies while it writes leaves what was not acknowledged. That is no damage.
 func TestTornTail(t *testing.T) {
 	t.Parallel()

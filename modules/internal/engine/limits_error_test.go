@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
+)
+
+// failing is a limiter that cannot say.
+type failing struct {
+	ratelimit.Limiter
+	check, take error
+}
+
+func (f failing) Check(ctx context.Context, asks []ratelimit.Ask) (*ratelimit.Refusal, error) {
+	if f.check != nil {
+		return nil, f.check
+	}
+	return f.Limiter.Check(ctx, asks)
+}
+
+func (f failing) Take(ctx context.Context, asks []ratelimit.Ask) (*ratelimit.Refusal, error) {
+	if f.take != nil {
+		return nil, f.take
+	}
+	return f.Limiter.Take(ctx, asks)
+}
+
+// TestLimiterFails: what nobody has counted is not admitted, and takes no place of another.
+func TestLimiterFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken by the test")
+	for name, f := range map[string]failing{"at the first look": {check: broken}, "when it counts": {take: broken}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begin, _ := limits(&config.Config{Plans: []config.Plan{{Name: "alone", ConcurrentRequests: 1}}})
+			w := begin()
+			f.Limiter = w.engine.rates
+			w.engine.rates = f
+			who, here := client("k", "a", "alone"), netip.MustParseAddr("192.0.2.1")
+			_, err := w.AdmitCharged(t.Context(), who, here)
+			require.ErrorIs(t, err, broken)
+			w.engine.rates = f.Limiter
+			l, err := w.AdmitCharged(t.Context(), who, here)
+			require.NoError(t, err)
+			require.Nil(t, l, "the one place is free")
+			w.Leave()
+		})
+	}
+}
