@@ -155,8 +155,8 @@ plan "starter" {
 	t.Run("ACCT-06 ACCT-10 ACCT-11 a hundred requests at once", func(t *testing.T) {
 		t.Parallel()
 		c := g.caller(t, 1000)
-		c.Answers(script(upstream.Usage{Prompt: 333, Completion: 61}, "stop", upstream.Text("x")))
-		const requests, cost = 100, 333*300 + 61*1500
+		c.Answers(script(upstream.Usage{Prompt: 3, Completion: 61}, "stop", upstream.Text("x")))
+		const requests, cost = 100, 3*300 + 61*1500
 		var wait sync.WaitGroup
 		for range requests {
 			wait.Go(func() {
@@ -165,7 +165,7 @@ plan "starter" {
 			})
 		}
 		wait.Wait()
-		const spent = requests * cost // 19,140,000 microcents
+		const spent = requests * cost // 9,240,000 microcents
 		requireCredits(t, c.service, 1000-spent/1_000_000, 0, spent%1_000_000, 1000-spent/1_000_000-1)
 		require.EqualValues(t, 1000*1_000_000-spent, c.Net())
 	})

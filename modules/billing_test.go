@@ -200,7 +200,54 @@ func TestAdmissionBoundaries(t *testing.T) {
 	}
 }
 
-// TestNegativeBalance is E04.
+// TestCeiling: whatever an upstream says it used, a request costs what was held for it at most (GAP-110).
+func TestCeiling(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Routes: []route{exact}})
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("BILL-16 GAP-110 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := g.caller(t, 1)
+				c.Answers(charges(99_999_999))
+				a := c.Ask(sh, allowance(sh, 1_000_000), mode.Field)
+				require.EqualValues(t, 1_000_000, outcomeOf(t, sh, a).Billed(t), "the reply says what the ledger charges")
+				require.Zero(t, c.Net())
+				r := c.Record(t, a)
+				require.Equal(t, []int64{1_000_000, 98_999_999}, []int64{r.Microcents, r.Over})
+				require.EqualValues(t, 99_999_999, *r.Attempts[0].Usage.Output, "what the upstream said is on record")
+				request := a.Header.Get("X-Request-Id")
+				c.Log.Await(t, func(line map[string]any) bool {
+					return line["request_id"] == request && line["route"] == exact.Name && line["setting"] == "max_output" &&
+						line["over_microcents"] == 98_999_999.0
+				})
+			})
+		}
+	}
+	for name, tc := range map[string]struct {
+		setting string
+		used    upstream.Usage
+	}{
+		"output past the allowance": {"bills_past_allowance", upstream.Usage{Prompt: 5, Completion: 20_000}},
+		"input past its bound": {"none: the upstream counts more input than a prompt of this size can have",
+			upstream.Usage{Prompt: 99_999, Completion: 100}},
+	} {
+		t.Run("GAP-110 "+name, func(t *testing.T) {
+			t.Parallel()
+			standard := startScripted(t, setup{})
+			c := standard.rich(t)
+			c.Answers(script(tc.used, "stop", upstream.Text("x")))
+			a := c.Ask(shapes[0], allowance(shapes[0], 100))
+			r := c.Record(t, a)
+			require.Equal(t, r.Held, r.Microcents)
+			require.EqualValues(t, tc.used.Prompt*300+tc.used.Completion*1500, r.Microcents+r.Over)
+			request := a.Header.Get("X-Request-Id")
+			c.Log.Await(t, func(line map[string]any) bool { return line["request_id"] == request && line["setting"] == tc.setting })
+		})
+	}
+}
+
+// TestNegativeBalance is E04: an account can owe something, by what an operator or a late receipt takes.
 func TestNegativeBalance(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{exact}})
@@ -209,13 +256,8 @@ func TestNegativeBalance(t *testing.T) {
 			t.Run("BILL-16 BILL-12 ERR-16 E04 "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.caller(t, 1)
-				c.Spend(t, sh, mode.Field, 1_000_000, 3_400_000)
-				request := c.Log.Await(t, func(line map[string]any) bool {
-					return line["msg"] == "request" && line["account"] == c.Account.Name
-				})["request_id"]
-				c.Log.Await(t, func(line map[string]any) bool {
-					return line["request_id"] == request && line["held"] == 1e6 && line["charged"] == 3.4e6
-				})
+				c.Spend(t, sh, mode.Field, 1_000_000, 1_000_000)
+				c.Owe(c.Account, 2_400_000)
 				ask := func() answer { return c.Ask(sh, allowance(sh, 1_000_000), mode.Field) }
 				for _, step := range []struct{ topUp, balance, available int64 }{{0, -2, -3}, {2, 0, -1}, {1, 1, 0}} {
 					if step.topUp > 0 {
@@ -249,7 +291,7 @@ func TestNegativeBalance(t *testing.T) {
 	t.Run("BILL-16 owing exactly nothing", func(t *testing.T) {
 		t.Parallel()
 		c := g.caller(t, 1)
-		c.Spend(t, shapes[0], modes[0].Field, 1_000_000, 4_000_000)
+		c.Owe(c.Account, 4_000_000)
 		c.Answers(charges(0))
 		for _, topUp := range []int64{0, 3} {
 			if topUp > 0 {

@@ -16,6 +16,8 @@ func TestFairUse(t *testing.T) {
 	first, second := exact, exact
 	first.Name, first.Max, first.Quality = "first", 1_000_000, 0.9
 	second.Name, second.Max, second.Quality = "second", 1_000_000, 0.1
+	// So that holds cover what the tests charge, whatever the allowance (GAP-110).
+	first.More, second.More = "bills_past_allowance = true", "bills_past_allowance = true"
 	const plan, slowly = "fair_use_microcents = 1000000", `
 request_timeout = "500ms"
 keepalive       = "100ms"

@@ -149,14 +149,14 @@ func TestFallbackBudget(t *testing.T) {
 		t.Run("BILL-23 SSE-35 the credits do not cover another attempt "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.caller(t, 1)
-			c.AnswersBy(byRoute(worked(used(3000, 0)), hello)) // 900,000 of 1,000,000
+			c.AnswersBy(byRoute(worked(used(0, 300)), hello)) // 450,000 of 1,000,000
 			l := c.Open(t, sh, allowanceField(sh, 300), askForCalls(sh))
 			l.End()
 			require.Equal(t, "budget_exceeded", judge(t, sh, l).Error.Code)
 			line := c.Access(l.Header.Get("X-Request-Id"))
 			require.Equal(t, "first", line["route"])
 			require.InDelta(t, 1, line["attempts"], 0)
-			require.Equal(t, int64(1_000_000-900_000), c.Net())
+			require.Equal(t, int64(1_000_000-450_000), c.Net())
 			require.Len(t, c.Seen(), 1)
 			require.Zero(t, c.Balance().Held)
 		})

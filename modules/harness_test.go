@@ -443,6 +443,13 @@ func (s *service) TopUp(a ledger.Account, credits int64) {
 	require.NoError(s.t, err)
 }
 
+// Owe takes so many microcents from an account, which may owe them then.
+func (s *service) Owe(a ledger.Account, microcents int64) {
+	s.t.Helper()
+	_, _, err := s.Engine.Store().Correct(context.Background(), ledger.Correction{Account: a.ID, Microcents: -microcents, Reason: "test"})
+	require.NoError(s.t, err)
+}
+
 // Balance is the balance of the service's account.
 func (s *service) Balance() ledger.Balance {
 	s.t.Helper()

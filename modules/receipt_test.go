@@ -83,8 +83,9 @@ func TestReceipts(t *testing.T) {
 			g.HandOut(ledger.AttemptID(pending, 1))
 			g.record(t, pending, proven) // a whole round of questions later
 			require.EqualValues(t, rest-helloCost, c.Net())
-			require.Len(t, r.Entries, 1)
-			require.Equal(t, ledger.Receipt, r.Entries[0].Kind)
+			require.Len(t, r.Entries, 2)
+			require.Zero(t, r.Entries[0].Microcents, "the settlement")
+			require.Equal(t, ledger.Receipt, r.Entries[1].Kind)
 		})
 		t.Run("USE-03 SSE-48 GAP-57 the end of a stream waits "+sh.Name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ type attempt struct {
 
 	slot     bool // counts towards the route's max_concurrent
 	accepted bool
+	lost     bool       // its provider died, and can say later what became of it
 	produced bool       // something came that costs output
 	told     *llm.Usage // what the provider said of the usage
 	usage    *llm.Usage // as far as it is usage, see judge
@@ -131,11 +132,14 @@ func (a *attempt) proven() *llm.Usage {
 	return a.usage
 }
 
-// result is what the settlement is told of the attempt. An attempt that was accepted and proved nothing waits
-// for a later receipt, unless the reply goes out as final (GAP-57).
+// open reports whether the attempt may have used something that it did not prove: it was accepted, or nobody knows whether it was.
+func (a *attempt) open() bool { return a.proven() == nil && (a.accepted || a.lost) }
+
+// result is what the settlement is told of the attempt. An attempt that was accepted, or whose provider died with it, and that
+// proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
 	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven()}
-	if r.Usage == nil && a.accepted && !final {
+	if a.open() && !final {
 		r.Outcome = ledger.Unproven
 	}
 	return r

@@ -68,7 +68,7 @@ func (x *exchange) spent() worst {
 	for _, a := range x.attempts {
 		u := a.proven()
 		if u == nil || tally.Add(*u, a.route.Price) != nil {
-			if a.accepted {
+			if a.open() {
 				open = open.and(worst{a.worst, sum(x.bound, longest(a.route, a.allowance))})
 			}
 			continue

@@ -92,11 +92,23 @@ func TestSpent(t *testing.T) {
 		{route: &standard, usage: known, accepted: true, allowance: 100, worst: 1 << 40},
 		{route: &standard, accepted: true, allowance: 5, worst: 9_000}, // a receipt may prove it
 		{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero
+		{route: &standard, lost: true, allowance: 6, worst: 10_000},
 	}}
-	require.Equal(t, worst{microcents: 2*300 + 1_500 + 9_000, tokens: 3 + 12}, x.spent())
+	require.Equal(t, worst{microcents: 2*300 + 1_500 + 9_000 + 10_000, tokens: 3 + 12 + 13}, x.spent())
 	x.begin(routing.Candidate{Route: &standard, Allowance: 3})
 	require.EqualValues(t, 7*300+3*1_500, x.attempt().worst)
 	require.EqualValues(t, 7*300+3*1_500, x.attempt().ledger(&engine.Generation{}).Worst)
+}
+
+func TestDueIsAtMostTheHold(t *testing.T) {
+	t.Parallel()
+	known := &llm.Usage{Input: llm.Count(100), Output: llm.Count(10)}
+	x := &exchange{attempts: []*attempt{{route: &standard, accepted: true, outcome: ledger.Finished, usage: known}}}
+	for hold, over := range map[int64]int64{0: 45_000, 44_999: 1, 45_000: 0, 45_001: 0} {
+		x.hold = hold
+		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over}, x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-110")
+		require.Equal(t, over+7-min(7, max(0, hold-45_000)), x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}).Over)
+	}
 }
 
 // TestDue is the arithmetic of a settlement; that the ledger comes to the same, every contract test of money shows.
@@ -119,11 +131,13 @@ func TestDue(t *testing.T) {
 		"GAP-57 and closed at 0 where the charge is final": {attempts: []*attempt{accepted(ledger.Failed, nil), accepted(ledger.Finished, known)},
 			final: true, want: ledger.Charge{Microcents: 100*300 + 10*1500}},
 		"GAP-57 an attempt that was not accepted is a proven zero": {attempts: []*attempt{{route: &standard, outcome: ledger.Failed}}},
-		"usage that cannot be priced proves nothing":               {attempts: []*attempt{accepted(ledger.Finished, absurd)}, want: ledger.Charge{Pending: true}},
+		"BILL-28 nor is one whose provider died before it said so": {attempts: []*attempt{{route: &standard, lost: true, outcome: ledger.Failed}},
+			want: ledger.Charge{Pending: true}},
+		"usage that cannot be priced proves nothing": {attempts: []*attempt{accepted(ledger.Finished, absurd)}, want: ledger.Charge{Pending: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{attempts: tc.attempts}
+			x := &exchange{attempts: tc.attempts, hold: 1_000_000}
 			require.Equal(t, tc.want, x.due(&ledger.Settlement{Results: x.results(tc.final)}))
 			require.Zero(t, x.due(&ledger.Settlement{Results: x.results(tc.final), Free: true}), "BILL-25")
 			want := tc.want

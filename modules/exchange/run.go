@@ -112,6 +112,8 @@ func (x *exchange) run() *families.Error {
 		if last.kind == llm.ErrCanceled {
 			return x.abandon()
 		}
+		// The upstream may have been at work: that its provider died before it said so proves nothing.
+		x.attempt().lost = last.kind == llm.ErrDied && x.gen.Backend(x.attempt().route.Provider).GivesReceipts()
 		x.logFailure(last)
 		if x.left() || x.delivery.shown || x.reply.matched() || !last.retriable() {
 			break

@@ -143,8 +143,8 @@ func (x *exchange) results(final bool) []ledger.Result {
 	return results
 }
 
-// due is what the settlement of all attempts comes to, by the arithmetic that the ledger does too. It does not know
-// fair use: what that leaves free, the ledger alone says.
+// due is what the settlement of all attempts comes to, by the arithmetic that the ledger does too: at most what is held
+// (GAP-110). It does not know fair use: what that leaves free, the ledger alone says.
 func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 	var (
 		tally ledger.Tally
@@ -163,6 +163,8 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 	}
 	c.Microcents, _ = tally.Microcents() // which is bounded for each attempt, and attempts are few
 	c.Microcents += s.Surcharge
+	c.Over = max(c.Microcents-x.hold, 0)
+	c.Microcents -= c.Over
 	return c
 }
 
@@ -176,12 +178,37 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	if err != nil {
 		return charge, err
 	}
-	if charge.Microcents > x.hold {
-		x.engine.Logger().Warn("a request cost more than was held for it; a route that can bill past the allowance needs bills_past_allowance",
-			"request_id", x.call.ID, "route", x.attempt().route.Name, "held", x.hold, "charged", charge.Microcents)
+	if charge.Over > 0 {
+		x.warnOver(charge)
 	}
 	x.account(charge, s.Reason)
 	return charge, nil
+}
+
+// warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set where that can be meant.
+func (x *exchange) warnOver(charge ledger.Charge) {
+	a, setting := x.attempt(), "none: the upstream counts more input than a prompt of this size can have"
+	for _, tried := range x.attempts {
+		if output := outputOf(tried); output > longest(tried.route, tried.allowance) {
+			a = tried
+			if setting = "bills_past_allowance"; tried.route.BillsPastAllowance || output > tried.route.MaxOutput {
+				setting = "max_output"
+			}
+			break
+		}
+	}
+	x.engine.Metrics().Over(a.route.Name, charge.Over)
+	x.engine.Logger().Warn("an upstream reported more than was held for a request: the rest is not charged and the operator's",
+		"request_id", x.call.ID, "route", a.route.Name, "setting", setting,
+		"held_microcents", x.hold, "charged_microcents", charge.Microcents, "over_microcents", charge.Over)
+}
+
+// outputOf is what an attempt is proven to have written, in tokens.
+func outputOf(a *attempt) int64 {
+	if u := a.proven(); u != nil {
+		return llm.Tokens(u.Output)
+	}
+	return 0
 }
 
 // ending is a settlement with what its request was.

@@ -51,7 +51,7 @@ func (c customer) settle(t *testing.T, e *engine.Engine, request string, s ledge
 	require.NoError(t, err)
 	for i := range results {
 		results[i].Attempt = ledger.AttemptID(request, int64(i)+1)
-		attempt := ledger.Attempt{ID: results[i].Attempt, Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version}
+		attempt := ledger.Attempt{ID: results[i].Attempt, Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}
 		if i == 0 {
 			_, err = store.Hold(t.Context(), ledger.Hold{Request: request, Account: c.account.ID, Key: c.key.ID,
 				Endpoint: "chat", Profile: "max", Microcents: 5_000_000, Attempt: attempt})
@@ -201,7 +201,7 @@ func TestAdminMoneyRefusals(t *testing.T) {
 	version, err := e.Store().PriceVersion(t.Context(), "deep", examplePrice, exampleCost)
 	require.NoError(t, err)
 	_, err = e.Store().Hold(t.Context(), ledger.Hold{Request: "req_3", Account: made.account.ID, Key: made.key.ID,
-		Endpoint: "chat", Profile: "max", Attempt: ledger.Attempt{ID: ledger.AttemptID("req_3", 1), Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version}})
+		Endpoint: "chat", Profile: "max", Attempt: ledger.Attempt{ID: ledger.AttemptID("req_3", 1), Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}})
 	require.NoError(t, err)
 	key := "/fareway/keys/" + made.key.ID
 	for name, tc := range map[string]struct {

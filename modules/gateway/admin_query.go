@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // query reads what narrows a list: account (a name or id), since and until (RFC 3339, from the first on and before
-// the second).
+// the second), and of entries checkpoint (a number): those that it covers.
 func (b *booksAPI) query(r *http.Request) (q ledger.Query, err error) {
 	values := r.URL.Query()
 	if name := values.Get("account"); name != "" {
@@ -25,6 +26,11 @@ func (b *booksAPI) query(r *http.Request) (q ledger.Query, err error) {
 	}
 	if q.Until, err = queryTime(r, "until"); err != nil {
 		return q, err
+	}
+	if text := r.URL.Query().Get("checkpoint"); text != "" {
+		if q.Checkpoint, err = strconv.ParseInt(text, 10, 64); err != nil || q.Checkpoint < 1 {
+			return q, problem(http.StatusBadRequest, "checkpoint %q: write a checkpoint's number, as in 3", text)
+		}
 	}
 	if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
 		return q, problem(http.StatusBadRequest, "since %s is not before until %s: nothing is in between",

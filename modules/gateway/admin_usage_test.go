@@ -107,7 +107,8 @@ func TestAdminRequest(t *testing.T) {
 		require.True(t, v.Free)
 		require.Zero(t, v.Microcents)
 		require.EqualValues(t, exampleCharge, v.Divided, "what it would have been")
-		require.Empty(t, v.Entries)
+		require.Len(t, v.Entries, 1)
+		require.Zero(t, v.Entries[0].Microcents)
 	})
 }
 
@@ -126,8 +127,8 @@ func TestPrintRequest(t *testing.T) {
 			},
 			Surcharge: 1350, Microcents: 1_366_350, Refunded: 350,
 			Entries: []ledger.Entry{
-				{N: 17, Kind: ledger.Charged, Reason: "ok", Prices: "small@3 deep@1", Microcents: -1_366_350, Credits: 999, Accrued: 366_350, Created: at(2)},
-				{N: 1018, Kind: ledger.Refund, Reason: "ticket 4711", Microcents: 350, Credits: 999, Accrued: 366_000, Created: at(59)},
+				{Seq: 17, Kind: ledger.Charged, Reason: "ok", Prices: "small@3 deep@1", Microcents: -1_366_350, Credits: 999, Accrued: 366_350, Created: at(2)},
+				{Seq: 1018, Kind: ledger.Refund, Reason: "ticket 4711", Microcents: 350, Credits: 999, Accrued: 366_000, Created: at(59)},
 			},
 		}
 	}
@@ -142,6 +143,17 @@ func TestPrintRequest(t *testing.T) {
 		},
 		"fair-use": func(r *ledger.RequestRecord) {
 			r.Status, r.Reason, r.ServiceLimit, r.Waived, r.Microcents, r.Refunded, r.Entries = 504, "timeout", true, 1_366_350, 0, 0, nil
+		},
+		"over": func(r *ledger.RequestRecord) {
+			r.Held, r.Microcents, r.Over, r.Refunded, r.Entries = 1_000_000, 1_000_000, 366_350, 0, r.Entries[:1]
+			r.Entries[0].Microcents, r.Entries[0].Over, r.Entries[0].Accrued = -1_000_000, 366_350, 0
+		},
+		"estimated": func(r *ledger.RequestRecord) {
+			guess := &llm.Usage{Input: llm.Count(950), Output: llm.Count(700), Estimated: true}
+			r.Attempts[0].Outcome, r.Attempts[0].Usage, r.Attempts[0].Estimate = ledger.Unproven, llm.Usage{}, guess
+			r.Attempts[1].Outcome, r.Attempts[1].Usage, r.Attempts[1].Estimate = ledger.Closed, *guess, guess
+			r.Surcharge, r.Microcents, r.Refunded, r.Pending, r.Entries = 0, 1_335_000, 0, true, r.Entries[:1]
+			r.Entries[0].Kind, r.Entries[0].Microcents, r.Entries[0].Accrued = ledger.Closing, -1_335_000, 335_000
 		},
 		"pending": func(r *ledger.RequestRecord) {
 			r.Attempts[0].Outcome, r.Attempts[0].Usage, r.Attempts[0].Receipt = ledger.Unproven, llm.Usage{Output: llm.Count(2), Estimated: true}, at(40)

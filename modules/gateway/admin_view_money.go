@@ -47,7 +47,8 @@ type entryView struct {
 
 // actView is an administrative act with the hash of its content, which is the next one's prev.
 type actView struct {
-	N         int64     `json:"n"`
+	N         int64     `json:"n,omitempty"` // only of old acts, see ledger.Act
+	Seq       int64     `json:"seq"`
 	Time      time.Time `json:"time"`
 	Actor     string    `json:"actor"`
 	Action    string    `json:"action"`
@@ -59,11 +60,12 @@ type actView struct {
 	After  json.RawMessage `json:"after"`
 	Prev   ledger.Digest   `json:"prev"`
 	Hash   ledger.Digest   `json:"hash"`
+	Format int64           `json:"format"`
 }
 
 func viewAct(a ledger.Act) actView {
 	return actView{
-		N: a.N, Time: a.Created.UTC(), Actor: a.Actor, Action: a.Action, Account: a.AccountName, AccountID: a.Account,
+		N: a.N, Seq: a.Seq, Format: a.Format, Time: a.Created.UTC(), Actor: a.Actor, Action: a.Action, Account: a.AccountName, AccountID: a.Account,
 		Subject: a.Subject, Before: object(a.Before), After: object(a.After), Prev: a.Prev, Hash: a.Hash(),
 	}
 }

@@ -43,6 +43,7 @@ type usageView struct {
 	// route, the amounts of a request that was tried on several are divided, see ledger.UsageRow.
 	Microcents int64 `json:"microcents"`
 	Waived     int64 `json:"waived_microcents"`
+	Over       int64 `json:"over_microcents"` // beyond what was held: not charged, the operator's
 	Refunded   int64 `json:"refunded_microcents"`
 	Cost       int64 `json:"cost_microcents"`
 	Margin     int64 `json:"margin_microcents"`
@@ -52,7 +53,8 @@ func viewUsage(u ledger.UsageRow) usageView {
 	return usageView{
 		Day: u.Day, Account: u.AccountName, AccountID: u.Account, Key: u.KeyName, KeyID: u.Key, Route: u.Route,
 		Requests: u.Requests, Attempts: u.Attempts, Tokens: viewTokens(u.Tokens), Pending: u.Pending,
-		Microcents: u.Microcents, Waived: u.Waived, Refunded: u.Refunded, Cost: u.Cost, Margin: u.Microcents - u.Refunded - u.Cost,
+		Microcents: u.Microcents, Waived: u.Waived, Over: u.Over, Refunded: u.Refunded, Cost: u.Cost,
+		Margin: u.Microcents - u.Refunded - u.Cost,
 	}
 }
 
@@ -80,7 +82,8 @@ type requestView struct {
 	Free         bool          `json:"free"`          // a failure of the service: nothing is charged
 	ServiceLimit bool          `json:"service_limit"` // it ended at a limit of the service: fair use may leave it free
 	Waived       int64         `json:"waived_microcents"`
-	Microcents   int64         `json:"microcents"` // charged: divided and surcharge, less what was waived
+	Over         int64         `json:"over_microcents"` // beyond what was held: not charged, the operator's
+	Microcents   int64         `json:"microcents"`      // charged: divided and surcharge, less what was waived and over
 	Refunded     int64         `json:"refunded_microcents"`
 	Pending      bool          `json:"pending"` // a receipt may add to it
 	Cost         int64         `json:"cost_microcents"`
@@ -99,7 +102,9 @@ type attemptView struct {
 	Outcome      string       `json:"outcome"` // "" while it runs
 	Receipt      *time.Time   `json:"receipt"` // when a later receipt proved the usage
 	Tokens       tokensView   `json:"tokens"`
-	PriceVersion int64        `json:"price_version"` // of its route, in force when it began
+	Estimate     *tokensView  `json:"estimate,omitempty"`         // what it is charged for if no receipt comes
+	Worst        *int64       `json:"worst_microcents,omitempty"` // the most that it may cost; absent of old attempts
+	PriceVersion int64        `json:"price_version"`              // of its route, in force when it began
 	Price        config.Price `json:"price"`
 	CostPrice    config.Price `json:"cost_price"` // what the operator pays
 	Product      string       `json:"product"`    // tokens x price, summed over the classes
@@ -110,18 +115,26 @@ func viewRequest(r ledger.RequestRecord) requestView {
 		ID: r.ID, AccountID: r.Account, KeyID: r.Key, Endpoint: r.Endpoint, Profile: r.Profile,
 		Running: r.Running, Created: r.Created.UTC(), Held: r.Held, Settled: optionalTime(r.Settled), Status: r.Status, Reason: r.Reason,
 		Attempts: []attemptView{}, Surcharge: r.Surcharge, Free: r.Free, ServiceLimit: r.ServiceLimit,
-		Waived: r.Waived, Microcents: r.Microcents, Refunded: r.Refunded, Pending: r.Pending, Entries: []entryView{},
+		Waived: r.Waived, Over: r.Over, Microcents: r.Microcents, Refunded: r.Refunded, Pending: r.Pending, Entries: []entryView{},
 	}
 	sum := new(big.Int)
 	for _, a := range r.Attempts {
 		part, cost := product(a.Usage, a.Price), product(a.Usage, a.Cost)
 		sum.Add(sum, part)
 		v.Cost += perMillion(cost)
-		v.Attempts = append(v.Attempts, attemptView{
+		view := attemptView{
 			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, Created: a.Created.UTC(), Outcome: string(a.Outcome),
 			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion, Price: a.Price, CostPrice: a.Cost,
 			Product: part.String(),
-		})
+		}
+		if a.Worst >= 0 {
+			view.Worst = &a.Worst
+		}
+		if a.Estimate != nil {
+			estimate := viewTokens(*a.Estimate)
+			view.Estimate = &estimate
+		}
+		v.Attempts = append(v.Attempts, view)
 	}
 	v.Sum, v.Divided = sum.String(), perMillion(sum)
 	v.Margin = v.Microcents - v.Refunded - v.Cost

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -100,51 +99,39 @@ func newestCheckpoint(cmd *cobra.Command, c *client) (*ledger.Checkpoint, error)
 	return newest, err
 }
 
-// errCovered ends an export at its checkpoint.
-var errCovered = errors.New("the checkpoint covers no more")
-
 // entries writes the journal: up to the checkpoint that was made for it, so that every line of it is proven.
 func (x *export) entries(cmd *cobra.Command, c *client, w *bufio.Writer, checkpoint *ledger.Checkpoint) error {
 	query, err := x.filter.query()
 	if err != nil {
 		return err
 	}
-	covered := func(n int64) error {
-		if !c.offline && n > checkpoint.Entries {
-			return errCovered
-		}
-		return nil
+	if !c.offline {
+		query.Set("checkpoint", strconv.FormatInt(checkpoint.N, 10))
 	}
 	if x.format == "csv" {
-		err = exportCSV(cmd, c, query, w, covered)
-	} else {
-		err = c.lines(cmd.Context(), "/fareway/ledger/entries", query, func(line []byte) error {
-			var e struct {
-				N int64 `json:"n"`
-			}
-			if err := json.Unmarshal(line, &e); err != nil {
-				return fmt.Errorf("reading an entry: %w", err)
-			}
-			if err := covered(e.N); err != nil {
-				return err
-			}
-			_, err := w.Write(line)
-			return err
-		})
+		return exportCSV(cmd, c, query, w)
 	}
-	if errors.Is(err, errCovered) {
-		return nil
-	}
-	return err
+	return c.lines(cmd.Context(), "/fareway/ledger/entries", query, func(line []byte) error {
+		_, err := w.Write(line)
+		return err
+	})
 }
 
 var exportColumns = []string{"n", "time", "account", "seq", "kind", "book", "request", "reference", "reason", "prices",
-	"microcents", "credits", "accrued", "format", "prev", "hash"}
+	"microcents", "waived_microcents", "over_microcents", "tokens", "detail", "credits", "accrued", "format", "prev", "hash"}
 
 func exportRow(e entryView) []string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{number(e.N), e.Created.UTC().Format(time.RFC3339Nano), e.Account, number(e.Seq), string(e.Kind), string(e.Book),
-		e.Request, e.Reference, e.Reason, e.Prices, number(e.Microcents), number(e.Credits), number(e.Accrued), number(e.Format),
+	n, detail := "", ""
+	if e.N > 0 {
+		n = number(e.N)
+	}
+	if e.Detail != (ledger.Digest{}) {
+		detail = e.Detail.String()
+	}
+	return []string{n, e.Created.UTC().Format(time.RFC3339Nano), e.Account, number(e.Seq), string(e.Kind), string(e.Book),
+		e.Request, e.Reference, e.Reason, e.Prices, number(e.Microcents),
+		number(e.Waived), number(e.Over), number(e.Tokens), detail, number(e.Credits), number(e.Accrued), number(e.Format),
 		e.Prev.String(), e.Hash.String()}
 }
 
@@ -178,15 +165,12 @@ func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Chec
 	return nil
 }
 
-func exportCSV(cmd *cobra.Command, c *client, query url.Values, w io.Writer, covered func(n int64) error) error {
+func exportCSV(cmd *cobra.Command, c *client, query url.Values, w io.Writer) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(exportColumns); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	err := readList(cmd.Context(), c, "/fareway/ledger/entries", query, func(e entryView) error {
-		if err := covered(e.N); err != nil {
-			return err
-		}
 		return out.Write(exportRow(e))
 	})
 	out.Flush()

@@ -70,13 +70,13 @@ func TestCommandUsage(t *testing.T) {
 	data, _, ann := books(t)
 	out, err := run(t, "usage", "--by", "key,route", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, `ACCOUNT  KEY    ROUTE  REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED  REFUNDED      COST    MARGIN  PENDING
-ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0.890000  1.780000        0
+	require.Equal(t, `ACCOUNT  KEY    ROUTE  REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
+ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0.000000  0.890000  1.780000        0
 `, out)
 	out, err = run(t, "usage", "--by", "account", "--csv", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,waived_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
-ann,`+ann.account.ID+`,2,2,1900,,,1400,128,2670000,0,0,890000,1780000,0
+	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
+ann,`+ann.account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
 `, out)
 	row := runJSON[usageView](t, "usage", "--by", "account", "--data", data)
 	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
@@ -98,10 +98,10 @@ func TestCommandUsageTogether(t *testing.T) {
 	newCustomer(t, c, "bob").settle(t, e, "req_3", ok(), proven())
 	out, err := run(t, "usage", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, `ACCOUNT   REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED  REFUNDED      COST    MARGIN  PENDING
-ann              2   1,900   1,400  2.670000  0.000000  0.000000  0.890000  1.780000        0
-bob              1     950     700  1.335000  0.000000  0.000000  0.445000  0.890000        0
-together         3   2,850   2,100  4.005000  0.000000  0.000000  1.335000  2.670000        0
+	require.Equal(t, `ACCOUNT   REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
+ann              2   1,900   1,400  2.670000  0.000000  0.000000  0.000000  0.890000  1.780000        0
+bob              1     950     700  1.335000  0.000000  0.000000  0.000000  0.445000  0.890000        0
+together         3   2,850   2,100  4.005000  0.000000  0.000000  0.000000  1.335000  2.670000        0
 `, out)
 }
 

@@ -65,7 +65,7 @@ func printAttempt(b *bytes.Buffer, n int, a attemptView) {
 	if n := llm.Tokens(a.Tokens.Reasoning); n > 0 {
 		fmt.Fprintf(b, "  Of the output %s were reasoning; they are not counted again.\n", count(n, "token"))
 	}
-	if a.Tokens.Estimated {
+	if a.Tokens.Estimated && a.Estimate == nil {
 		fmt.Fprintf(b, "  The provider counted the tokens itself: its upstream reports none.\n")
 	}
 }
@@ -83,10 +83,17 @@ func outcomeText(a attemptView) string {
 	case ledger.Failed:
 		return "It failed; what it is proven to have used counts."
 	case ledger.Unproven:
+		if a.Estimate != nil {
+			return fmt.Sprintf("It ended without usage: a later receipt may prove it. If none comes, it is charged for %s of input and %d of output.",
+				count(llm.Tokens(a.Estimate.Input), "token"), llm.Tokens(a.Estimate.Output))
+		}
 		return "It ended without usage: a later receipt may prove it."
 	case ledger.NotMade:
 		return "The call was not made."
 	case ledger.Closed:
+		if a.Estimate != nil {
+			return "It ended without usage, and is closed at what it was taken to have used: no receipt is taken any more."
+		}
 		return "It ended without usage, and is closed at 0: no receipt is taken any more."
 	}
 	return "It ended as " + a.Outcome + "."
@@ -100,13 +107,16 @@ func printCharge(b *bytes.Buffer, v requestView) {
 	row(l, "sum of the attempts", grouped(v.Sum), "")
 	money("divided by 1,000,000, rounded down", v.Divided)
 	money("surcharge", v.Surcharge)
-	charged := v.Divided + v.Surcharge - v.Waived
+	charged := v.Divided + v.Surcharge - v.Waived - v.Over
 	switch {
 	case v.Free:
 		money("free: a failure of the service", -charged)
 		charged = 0
 	case v.ServiceLimit:
 		money("left free by fair use: a limit of the service", -v.Waived)
+	}
+	if v.Over > 0 {
+		money("beyond what was held: the operator's", -v.Over)
 	}
 	money("charged", charged)
 	money("refunded", -v.Refunded)
@@ -142,7 +152,7 @@ func printEntries(b *bytes.Buffer, entries []entryView) {
 	l := newListing(b, column{"MOVEMENT", right}, column{title: "TIME"}, column{title: "KIND"}, column{"MICROCENTS", right}, column{"WORTH AFTER", right}, column{title: "PRICES OR REASON"})
 	for _, e := range entries {
 		worth := ledger.Balance{Credits: e.Credits, Accrued: e.Accrued}.Net()
-		row(l, thousands(e.N), moment(e.Created), string(e.Kind), thousands(e.Microcents), exact(worth), strings.TrimSpace(e.Prices+" "+e.Reason))
+		row(l, thousands(e.Seq), moment(e.Created), string(e.Kind), thousands(e.Microcents), exact(worth), strings.TrimSpace(e.Prices+" "+e.Reason))
 	}
 	finish(l)
 }

@@ -16,7 +16,7 @@ const (
 )
 
 var capsHCL = moneyPlan(cappedPlan, "spend_cap_credits = 100") + moneyPlan(loweredPlan, "spend_cap_credits = 1") +
-	moneyPlan(budgetPlan, "token_budget = 10000") + moneyPlan(fairPlan, "fair_use_microcents = 1000000") +
+	moneyPlan(budgetPlan, "token_budget = 10000") + moneyPlan(fairPlan, "fair_use_microcents = 30000") +
 	moneyPlan(monthlyPlan, fmt.Sprint("monthly_credits = ", monthlyCredits))
 
 // moneyPlan is a plan with one limit of money and none of requests.
@@ -119,7 +119,7 @@ func opsCapsChecks() []opsCheck {
 		onEach("BILL-26 BILL-27", "replies that the default allowance cuts off before they begin", capsGate, func(o *ops, s shape) {
 			o.plan(fairPlan)
 			worth := o.balance().net()
-			for _, step := range []struct{ used, charged int64 }{{600_000, 0}, {400_001, 400_001}, {400_000, 0}, {1, 1}} {
+			for _, step := range []struct{ used, charged int64 }{{20_000, 0}, {10_001, 10_001}, {10_000, 0}, {1, 1}} {
 				o.answers(script(upstream.Usage{Completion: step.used}, "length", upstream.Reasoning("Hm.")))
 				a := o.do(call{Path: s.Path, Body: o.without(s, s.allowance)})
 				o.Equal(422, a.Status, "the status")

@@ -20,6 +20,7 @@ type Metrics struct {
 	firstEvent    *prometheus.HistogramVec
 	tokens        *prometheus.CounterVec
 	charged       *prometheus.CounterVec
+	over          *prometheus.CounterVec
 	held          prometheus.Gauge
 	upstreamError *prometheus.CounterVec
 	attempts      *prometheus.GaugeVec
@@ -54,6 +55,9 @@ func newMetrics() *Metrics {
 			[]string{"route", "class"}),
 		charged: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered, or that a later receipt is about. Refunds do not lower it."},
+			[]string{"route"}),
+		over: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_over_microcents_total", Help: "Microcents that upstreams reported beyond what was held, which the operator pays, by route."},
 			[]string{"route"}),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_held_microcents", Help: "Microcents on hold for running requests."}),
@@ -95,7 +99,7 @@ func newMetrics() *Metrics {
 
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.held,
+	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
 		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled}, slices.Concat(m.limiter, m.budgets)...)
 }
@@ -124,6 +128,11 @@ func (m *Metrics) Tokens(route string, u *llm.Usage) {
 // Charged counts a charge, in microcents.
 func (m *Metrics) Charged(route string, microcents int64) {
 	m.charged.WithLabelValues(route).Add(float64(microcents))
+}
+
+// Over counts what an upstream reported beyond what was held for it, in microcents.
+func (m *Metrics) Over(route string, microcents int64) {
+	m.over.WithLabelValues(route).Add(float64(microcents))
 }
 
 // Held moves the sum of the holds, in microcents.

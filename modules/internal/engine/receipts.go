@@ -151,7 +151,7 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 	cancel()
 	for i := range receipts {
 		receipt := &receipts[i]
-		result, added, err := r.record(ctx, provider, receipt, w)
+		result, c, err := r.record(ctx, provider, receipt, w)
 		if err != nil {
 			return proved, failure, err
 		}
@@ -160,7 +160,12 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 			proved++
 			route := routes[receipt.Attempt]
 			r.metrics.Tokens(route, &receipt.Usage)
-			r.metrics.Charged(route, added)
+			r.metrics.Charged(route, c.Added)
+			if c.OverAdded > 0 {
+				r.metrics.Over(route, c.OverAdded)
+				r.log.Warn("a receipt reports more than was held for its attempt: the rest is not charged and the operator's",
+					"provider", provider, "attempt", receipt.Attempt, "route", route, "over_microcents", c.OverAdded)
+			}
 		}
 	}
 	return proved, failure, nil
@@ -174,19 +179,19 @@ const (
 	receiptRefused  = "refused"  // its numbers make no sense: the ledger cannot price them
 )
 
-// record adds a receipt to the ledger, which sees to it that an attempt is charged once; added is that charge.
-func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (result string, added int64, err error) {
+// record adds a receipt to the ledger, which sees to it that an attempt is charged once.
+func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (result string, c ledger.Charge, err error) {
 	if !receipt.Usage.Known() {
-		return receiptEmpty, 0, nil
+		return receiptEmpty, c, nil
 	}
 	c, applied, err := r.ledger.AddReceipt(ctx, receipt.Attempt, receipt.Usage)
 	switch {
 	case err == nil && applied:
-		return receiptCharged, c.Added, nil
+		return receiptCharged, c, nil
 	case err == nil, errors.Is(err, ledger.ErrNotFound): // or closed and its detail removed while the provider was asked
-		return receiptRepeated, 0, nil
+		return receiptRepeated, c, nil
 	case errors.Is(err, ledger.ErrUnavailable), ctx.Err() != nil:
-		return "", 0, err
+		return "", c, err
 	}
 	if !w.useless[receipt.Attempt] {
 		if len(w.useless) >= maxRemembered {
@@ -195,7 +200,7 @@ func (r *reconciler) record(ctx context.Context, provider string, receipt *host.
 		w.useless[receipt.Attempt] = true
 		r.log.Error("a receipt cannot be charged; the attempt goes on waiting", "provider", provider, "attempt", receipt.Attempt, "error", err)
 	}
-	return receiptRefused, 0, nil
+	return receiptRefused, c, nil
 }
 
 // end is for when the newest attempt has been asked about, or none waits.

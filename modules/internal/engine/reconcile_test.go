@@ -90,7 +90,7 @@ func (o *office) unproven(t *testing.T) string {
 	o.requests++
 	request := fmt.Sprintf("req_%d", o.requests)
 	attempt := ledger.Attempt{
-		ID: ledger.AttemptID(request, 1), Route: "small", Provider: "upstream", Model: "m", PriceVersion: o.Current().PriceVersion("small"),
+		ID: ledger.AttemptID(request, 1), Route: "small", Provider: "upstream", Model: "m", PriceVersion: o.Current().PriceVersion("small"), Worst: 5_000_000,
 	}
 	_, err := o.store.Hold(t.Context(), ledger.Hold{
 		Request: request, Account: o.account, Key: o.key, Endpoint: "chat", Profile: "balanced", Microcents: 5_000_000, Attempt: attempt,

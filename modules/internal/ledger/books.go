@@ -40,6 +40,7 @@ type Books interface {
 type Query struct {
 	Account      string    // account id
 	Since, Until time.Time // from Since on and before Until; zero: without a bound
+	Checkpoint   int64     // of entries: those that this checkpoint covers; 0: all
 }
 
 // Dimension is what usage can be grouped by.
@@ -136,8 +137,11 @@ type Report struct {
 }
 
 // Act is one administrative act, and a link of the audit trail's hash chain.
+//
+// Acts are numbered and chained by account, and those about none among themselves.
 type Act struct {
-	N       int64     `json:"n"`
+	N       int64     `json:"n,omitempty"` // its place among all acts, in format 1; 0 since
+	Seq     int64     `json:"seq"`         // 1 for the account's first act, without gaps
 	Created time.Time `json:"time"`
 	Actor   string    `json:"actor"`   // see WithActor
 	Action  string    `json:"action"`  // "key.create", "account.set_state", "credit.add", ...
@@ -147,14 +151,22 @@ type Act struct {
 	Subject     string `json:"subject"` // id of the account, key, request that it changed
 	Before      string `json:"before"`  // JSON object of what changed; "" for what was made
 	After       string `json:"after"`
-	Prev        Digest `json:"prev"` // Hash of the act before it, zero for the first
+	// Prev is the Hash of the account's act before it, in format 1 of the act before it in the whole trail; zero for the first.
+	Prev   Digest `json:"prev"`
+	Format int64  `json:"format"` // of the hash
 }
+
+// ActFormat is that of the acts that are made now.
+const ActFormat = 2
 
 // Hash covers every field but AccountName, like Entry.Hash.
 func (a Act) Hash() Digest {
-	b := append(make([]byte, 0, 512), "fareway ledger act 1\n"...)
-	b = hashed(b, a.Prev, []string{a.Actor, a.Action, a.Account, a.Subject, a.Before, a.After}, []int64{a.N, a.Created.UnixNano()})
-	return sha256.Sum256(b)
+	texts := []string{a.Actor, a.Action, a.Account, a.Subject, a.Before, a.After}
+	b, n := append(make([]byte, 0, 512), "fareway ledger act 2\n"...), a.Seq
+	if a.Format == 1 {
+		b, n = append(b[:0], "fareway ledger act 1\n"...), a.N
+	}
+	return sha256.Sum256(hashed(b, a.Prev, texts, []int64{n, a.Created.UnixNano()}))
 }
 
 type actorKey struct{}

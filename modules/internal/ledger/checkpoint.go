@@ -2,22 +2,23 @@ package ledger
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"time"
 )
 
 // CheckpointFormat is that of the checkpoints that are made now.
-const CheckpointFormat = 2
+const CheckpointFormat = 3
 
 // Checkpoint fixes the heads of all accounts' chains and of the audit trail at one moment. One that is kept elsewhere
 // shows later that nothing before it was rewritten or removed (Books.Verify).
 type Checkpoint struct {
-	N       int64     `json:"n"`       // 1 for the first, without gaps
-	Entries int64     `json:"entries"` // how many entries the journal had
-	Acts    int64     `json:"acts"`    // how many acts the audit trail had
-	Trail   Digest    `json:"trail"`   // Hash of the last of them, zero for none
+	N       int64 `json:"n"`       // 1 for the first, without gaps
+	Entries int64 `json:"entries"` // how many entries the journal had
+	Acts    int64 `json:"acts"`    // how many acts the audit trail had
+	// Trail is the sum of the heads of the accounts' acts that moved since the checkpoint before, and of those about no
+	// account; in format 2 the Hash of the last act. Zero for none.
+	Trail   Digest    `json:"trail"`
 	Created time.Time `json:"time"`
 	Prev    Digest    `json:"prev"` // Hash of the checkpoint before it, zero for the first
 	Hash    Digest    `json:"hash"`
@@ -25,7 +26,7 @@ type Checkpoint struct {
 	Format int64 `json:"format"`
 }
 
-// Heads makes a checkpoint's hash from the heads that moved since the one before it. Heads that did not move are
+// Heads makes a sum of the heads that moved since the one before it. Heads that did not move are
 // in it through Prev.
 type Heads struct{ text []byte }
 
@@ -34,27 +35,27 @@ func (h *Heads) Add(account string, seq int64, head [32]byte) {
 	if h.text == nil {
 		h.text = []byte("fareway ledger heads 1\n")
 	}
-	b := binary.BigEndian.AppendUint64(nil, uint64(len(account)))
-	b = append(b, account...)
-	b = binary.BigEndian.AppendUint64(b, uint64(seq))
-	b = append(b, head[:]...)
-	sum := sha256.Sum256(append(h.text, b...)) // a chain of its own, so that a million heads need no memory
+	b := appendNumbers(appendTexts(h.text, account), seq)
+	sum := sha256.Sum256(append(b, head[:]...)) // a chain of its own, so that a million heads need no memory
 	h.text = append(h.text[:0], sum[:]...)
+}
+
+// Sum is zero when no head moved.
+func (h *Heads) Sum() (sum Digest) {
+	copy(sum[:], h.text)
+	return sum
 }
 
 // Seal fills in the checkpoint's Hash, as its format asks for.
 func (h *Heads) Seal(c Checkpoint) Checkpoint {
-	covers := c.Format >= 2
 	b := []byte("fareway ledger checkpoint 1\n")
-	if covers {
-		b = []byte("fareway ledger checkpoint 2\n")
+	if c.Format >= 2 {
+		b = fmt.Appendf(b[:0], "fareway ledger checkpoint %d\n", c.Format)
 	}
 	b = append(b, c.Prev[:]...)
-	for _, n := range [...]int64{c.N, c.Entries, c.Created.UnixNano()} {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	if covers {
-		b = binary.BigEndian.AppendUint64(b, uint64(c.Acts))
+	b = appendNumbers(b, c.N, c.Entries, c.Created.UnixNano())
+	if c.Format >= 2 {
+		b = appendNumbers(b, c.Acts)
 		b = append(b, c.Trail[:]...)
 	}
 	c.Hash = sha256.Sum256(append(b, h.text...))

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"time"
 )
 
@@ -13,6 +12,7 @@ const (
 	TopUp      EntryKind = "top_up"
 	Charged    EntryKind = "charge"     // a settlement
 	Receipt    EntryKind = "receipt"    // what a later receipt added to a request's charge
+	Closing    EntryKind = "closing"    // what an attempt that nobody proved in time was taken to have used
 	Refund     EntryKind = "refund"     // of a request's charge
 	Adjustment EntryKind = "adjustment" // a correction, with its reason
 	Allotment  EntryKind = "allotment"  // the plan's credits at a period's end
@@ -24,7 +24,7 @@ type Book string
 
 const (
 	Payments    Book = "payments"    // of top-ups
-	Revenue     Book = "revenue"     // of charges, receipts and refunds
+	Revenue     Book = "revenue"     // of charges, receipts, closings and refunds
 	Adjustments Book = "adjustments" // of adjustments
 	Allotments  Book = "allotments"  // of allotments
 )
@@ -34,7 +34,7 @@ func (k EntryKind) Book() Book {
 	switch k {
 	case TopUp:
 		return Payments
-	case Charged, Receipt, Refund:
+	case Charged, Receipt, Closing, Refund:
 		return Revenue
 	case Allotment:
 		return Allotments
@@ -43,24 +43,37 @@ func (k EntryKind) Book() Book {
 	}
 }
 
+// EntryFormat is that of the entries that are made now.
+const EntryFormat = 3
+
 // Entry is one movement of money between an account and a Book, and a link of the account's hash chain. Entries are never
-// changed and never removed. Whatever moves no money (a hold, a settlement at zero) makes no entry.
+// changed and never removed. A settlement, a receipt and a closing make one also where they move nothing, for their entry
+// vouches for what is on record of the request; a hold makes none. Entries are numbered by account, and by nothing else.
 type Entry struct {
-	N          int64     `json:"n"` // its place in the journal of all accounts: 1 for the first, without gaps
+	// N was the entry's place among those of all accounts, up to format 2; 0 since.
+	N          int64     `json:"n,omitempty"`
 	Account    string    `json:"account"`
 	Seq        int64     `json:"seq"` // 1 for the account's first entry, without gaps
 	Kind       EntryKind `json:"kind"`
 	Book       Book      `json:"book"`
-	Request    string    `json:"request,omitempty"`   // of a charge, receipt or refund
+	Request    string    `json:"request,omitempty"`   // of a charge, receipt, closing or refund
 	Reference  string    `json:"reference,omitempty"` // of a top-up, refund or adjustment; of an allotment the end of its period
 	Reason     string    `json:"reason,omitempty"`
-	Prices     string    `json:"prices,omitempty"` // the price versions that made it: of a charge those of all attempts with usage, in order and each once, "small@3 deep@1"; of a receipt its attempt's
+	Prices     string    `json:"prices,omitempty"` // the price versions that made it: of a charge those of all attempts with usage, in order and each once, "small@3 deep@1"; of a receipt or closing its attempt's
 	Microcents int64     `json:"microcents"`       // what it adds to the account's worth and takes from the book: negative for a charge
-	Credits    int64     `json:"credits"`          // the balance after it
-	Accrued    int64     `json:"accrued"`          // the accrued remainder after it
-	Created    time.Time `json:"time"`
-	Format     int64     `json:"format"` // of the hash: 1 knows neither Book nor Prices nor N, 2 is made today
-	Prev       Digest    `json:"prev"`   // Hash of the account's entry before it, zero for the first
+	// Of a charge, receipt or closing since format 3: what it left free and what was used beyond the hold, both in
+	// microcents, the tokens that it counted against the token budget, and the hash of what it is about, which is
+	// RequestRecord.Detail or AttemptRecord.Detail.
+	Waived  int64     `json:"waived_microcents,omitempty"`
+	Over    int64     `json:"over_microcents,omitempty"`
+	Tokens  int64     `json:"tokens,omitempty"`
+	Detail  Digest    `json:"detail,omitzero"`
+	Credits int64     `json:"credits"` // the balance after it
+	Accrued int64     `json:"accrued"` // the accrued remainder after it
+	Created time.Time `json:"time"`
+	// Format is that of the hash: 1 knows neither Book nor Prices nor N, 2 nothing of Waived to Detail, 3 knows no N.
+	Format int64  `json:"format"`
+	Prev   Digest `json:"prev"` // Hash of the account's entry before it, zero for the first
 }
 
 // Hash covers every field, in an encoding in which no two entries look alike: a version, then numbers as
@@ -68,26 +81,22 @@ type Entry struct {
 func (e Entry) Hash() Digest {
 	b := make([]byte, 0, 512)
 	texts := [...]string{e.Account, string(e.Kind), e.Request, e.Reference, e.Reason, string(e.Book), e.Prices}
-	numbers := [...]int64{e.Seq, e.Microcents, e.Credits, e.Accrued, e.Created.UnixNano(), e.N}
+	numbers := [...]int64{e.Seq, e.Microcents, e.Credits, e.Accrued, e.Created.UnixNano()}
 	switch e.Format {
 	case 1:
 		b = append(b, "fareway ledger entry 1\n"...)
-		b = hashed(b, e.Prev, texts[:5], numbers[:5])
-	default:
+		b = hashed(b, e.Prev, texts[:5], numbers[:])
+	case 2:
 		b = append(b, "fareway ledger entry 2\n"...)
-		b = hashed(b, e.Prev, texts[:], numbers[:])
+		b = appendNumbers(hashed(b, e.Prev, texts[:], numbers[:]), e.N)
+	default:
+		b = append(b, "fareway ledger entry 3\n"...)
+		b = appendNumbers(hashed(b, e.Prev, texts[:], numbers[:]), e.Waived, e.Over, e.Tokens)
+		b = append(b, e.Detail[:]...)
 	}
 	return sha256.Sum256(b)
 }
 
 func hashed(b []byte, prev Digest, texts []string, numbers []int64) []byte {
-	b = append(b, prev[:]...)
-	for _, s := range texts {
-		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	for _, n := range numbers {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	return b
+	return appendNumbers(appendTexts(append(b, prev[:]...), texts...), numbers...)
 }

@@ -86,10 +86,54 @@ func testCharges(t *testing.T, open Open) {
 		require.True(t, f.settle(ledger.Settlement{Request: h.Request}).Pending, "nobody reported on the attempt")
 		f.closeWaiting(3)
 	})
-	t.Run("a settlement at nothing makes no entry", func(t *testing.T) {
-		entries := len(f.entries(ledger.Query{}))
+	t.Run("a settlement at nothing is on record, too", func(t *testing.T) {
+		entries, before := len(f.entries(ledger.Query{})), f.balance()
 		f.settle(ok(f.hold("unit", 5), usage(0, 0)))
-		require.Len(t, f.entries(ledger.Query{}), entries)
+		require.Len(t, f.entries(ledger.Query{}), entries+1)
+		e := f.lastEntry()
+		require.Zero(t, e.Microcents)
+		require.NotZero(t, e.Detail)
+		require.Equal(t, before, f.balance())
+	})
+	t.Run("GAP-110 a settlement charges at most what was held", func(t *testing.T) {
+		h := f.hold("unit", 70)
+		c := f.settle(ok(h, usage(40, 31)))
+		require.Equal(t, ledger.Charge{Microcents: 70, Over: 1, Balance: f.balance()}, c)
+		r := f.record(h.Request)
+		require.Equal(t, *usage(40, 31), r.Attempts[0].Usage, "what the upstream said is on record")
+		require.Equal(t, []int64{70, 70, 1}, []int64{r.Held, r.Microcents, r.Over})
+		require.EqualValues(t, 1, r.Entries[0].Over)
+		require.EqualValues(t, 71, r.Entries[0].Tokens)
+
+		h = f.hold("unit", 70)
+		s := ok(h, usage(40, 30))
+		require.Zero(t, f.settle(s).Over, "and all of it")
+		require.EqualValues(t, 70, f.settle(s).Microcents)
+
+		h = f.hold("unit", 10)
+		raised := ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 2, "unit"), Microcents: 25}
+		require.NoError(t, f.store.Begin(soon(t), raised))
+		s = ok(h, usage(0, 20))
+		s.Surcharge = 3
+		s.Results = append(s.Results, ledger.Result{Attempt: raised.Attempt.ID, Outcome: ledger.Finished, Usage: usage(0, 7)})
+		c = f.settle(s)
+		require.Equal(t, []int64{25, 5}, []int64{c.Microcents, c.Over}, "with its raise, and the surcharge in it")
+		c = f.settle(s)
+		require.Equal(t, []int64{25, 5}, []int64{c.Microcents, c.Over}, "repeated")
+
+		s = ok(f.hold("unit", 10), usage(0, 20))
+		s.Free = true
+		c = f.settle(s)
+		require.Zero(t, c.Microcents+c.Over, "what is free is not over anything")
+	})
+	t.Run("GAP-110 no settlement takes a balance below zero", func(t *testing.T) {
+		mine, key := f.account, f.key
+		f.newAccount(1)
+		h := f.hold("unit", 1_000_000)
+		c := f.settle(ok(h, usage(0, 200_000_000)))
+		require.Zero(t, c.Balance.Net())
+		require.EqualValues(t, 199_000_000, c.Over)
+		f.account, f.key = mine, key
 	})
 	t.Run("nothing but a settlement charges", func(t *testing.T) {
 		before := f.balance().Net()

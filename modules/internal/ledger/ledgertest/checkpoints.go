@@ -31,14 +31,14 @@ func testCheckpoints(t *testing.T, open Open) {
 
 	t.Run("nothing new makes no checkpoint", func(t *testing.T) {
 		f.clock.add(time.Hour)
-		f.settle(ok(f.hold("unit", 5), usage(0, 0)))
+		h := f.hold("unit", 5)
 		again, err := f.store.MakeCheckpoint(ctx)
 		require.NoError(t, err)
 		require.Equal(t, one, again)
 		require.Equal(t, []ledger.Checkpoint{one}, f.checkpoints())
+		f.settle(ok(h, usage(0, 5)))
 	})
 
-	f.charge(10)
 	f.charge(20)
 	two, err := f.store.MakeCheckpoint(ctx)
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func testCheckpoints(t *testing.T, open Open) {
 	every, acts := f.entries(ledger.Query{}), f.acts(ledger.Query{})
 
 	t.Run("a checkpoint is made of the heads that moved", func(t *testing.T) {
-		prev, from := ledger.Checkpoint{}, int64(0)
+		prev, from, since := ledger.Checkpoint{}, int64(0), int64(0)
 		for _, c := range []ledger.Checkpoint{one, two, three, four} {
 			heads := map[string]ledger.Entry{}
 			for _, e := range every[from:c.Entries] {
@@ -68,10 +68,18 @@ func testCheckpoints(t *testing.T, open Open) {
 			for _, account := range sortedKeys(heads) {
 				h.Add(account, heads[account].Seq, heads[account].Hash())
 			}
-			want := h.Seal(ledger.Checkpoint{Format: 2, N: prev.N + 1, Entries: c.Entries, Acts: c.Acts, Trail: acts[c.Acts-1].Hash(),
+			last := map[string]ledger.Act{}
+			for _, a := range acts[since:c.Acts] {
+				last[a.Account] = a
+			}
+			var trail ledger.Heads
+			for _, account := range sortedKeys(last) {
+				trail.Add(account, last[account].Seq, last[account].Hash())
+			}
+			want := h.Seal(ledger.Checkpoint{Format: 3, N: prev.N + 1, Entries: c.Entries, Acts: c.Acts, Trail: trail.Sum(),
 				Created: c.Created, Prev: prev.Hash})
 			require.Equal(t, want, c)
-			prev, from = c, c.Entries
+			prev, from, since = c, c.Entries, c.Acts
 		}
 		require.Equal(t, []int64{7, 9, 11}, []int64{one.Entries, two.Entries, three.Entries})
 		require.Equal(t, []ledger.Checkpoint{one, two, three, four}, f.checkpoints())

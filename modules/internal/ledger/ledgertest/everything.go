@@ -231,10 +231,10 @@ func (c *crowd) watch() error {
 		if !r.OK {
 			return fmt.Errorf("verifying meanwhile: %s: %s", r.Entry, r.Problem)
 		}
-		n := int64(0)
+		seqs := map[string]int64{}
 		err = c.store.Entries(ctx, ledger.Query{}, func(e ledger.Entry) error {
-			if n++; e.N != n {
-				return fmt.Errorf("entry %d in the place of %d", e.N, n)
+			if seqs[e.Account]++; e.Seq != seqs[e.Account] {
+				return fmt.Errorf("entry %d of %s in the place of %d", e.Seq, e.Account, seqs[e.Account])
 			}
 			return nil
 		})
@@ -243,6 +243,16 @@ func (c *crowd) watch() error {
 		}
 	}
 	return nil
+}
+
+// late are the attempts of a request that were proven after its hold was gone.
+func (c *crowd) late(r ledger.RequestRecord) (ids []string) {
+	for _, a := range r.Attempts {
+		if _, ok := c.receipts[a.ID]; ok {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
 }
 
 // reconcile compares the records with what the workers asked for, and the balances with what they were told.
@@ -272,7 +282,10 @@ func (c *crowd) reconcile() {
 		if s.Free {
 			want = 0
 		}
-		require.Equal(c.t, want, r.Microcents+r.Waived, "%s", id)
+		require.Equal(c.t, want, r.Microcents+r.Waived+r.Over, "%s", id)
+		if len(c.late(r)) == 0 {
+			require.LessOrEqual(c.t, r.Microcents, r.Held, "%s", id)
+		}
 		if !s.ServiceLimit {
 			require.Zero(c.t, r.Waived)
 		}

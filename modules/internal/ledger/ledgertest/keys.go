@@ -43,7 +43,7 @@ func testKeys(t *testing.T, open Open) {
 	require.ErrorIs(t, err, ledger.ErrInvalid)
 
 	t.Run("GAP-14 a revoked key is found, and revoked for good", func(t *testing.T) {
-		running := f.newHold("unit", 0)
+		running := f.newHold("unit", 3)
 		f.topUp(1)
 		f.admit(running)
 		revoked, err := f.store.RevokeKey(ctx, f.key.ID)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // model is the ledger as its rules describe it. It remembers what happened, fact by fact, and computes whatever is
@@ -28,10 +29,11 @@ type fact struct {
 	kind       ledger.EntryKind
 	request    string
 	reference  string
-	microcents int64 // what the account gained; facts that moved nothing have no entry
+	microcents int64 // what the account gained
 	spent      int64
 	tokens     int64
 	waived     int64
+	over       int64
 	line       *line
 }
 
@@ -123,8 +125,19 @@ func (m *model) free(o *owner, held int64) int64 {
 	return available
 }
 
-// limits are the limits that a request would cross, at its worst so dear and long, or that are reached already.
-func (m *model) limits(k *key, microcents, tokens int64) (crossed []error) {
+// lineHeld is what a key and those that share its cap hold.
+func (m *model) lineHeld(k *key) (sum int64) {
+	for _, r := range m.requests {
+		if r.Running && r.key.line == k.line {
+			sum += r.Held
+		}
+	}
+	return sum
+}
+
+// limits are the limits that a request would cross, at its worst so dear and long, or that are reached already. more is what it
+// does not hold yet.
+func (m *model) limits(k *key, more, microcents, tokens int64) (crossed []error) {
 	terms, period := m.terms(k.owner.Plan), m.period(k.owner)
 	for _, l := range []struct {
 		settled, worst, limit int64
@@ -132,7 +145,7 @@ func (m *model) limits(k *key, microcents, tokens int64) (crossed []error) {
 	}{
 		{period.Spent, microcents, terms.SpendCap, ledger.ErrSpendCap},
 		{period.Tokens, tokens, terms.TokenBudget, ledger.ErrTokenBudget},
-		{m.lineSpent(k.owner, k.line), microcents, k.line.spendCap, ledger.ErrKeySpendCap},
+		{m.lineSpent(k.owner, k.line), m.lineHeld(k) + more, k.line.spendCap, ledger.ErrKeySpendCap}, // strict (GAP-115)
 	} {
 		if l.limit > 0 && (l.settled+l.worst > l.limit || l.settled >= l.limit) {
 			crossed = append(crossed, l.crossed)
@@ -143,7 +156,7 @@ func (m *model) limits(k *key, microcents, tokens int64) (crossed []error) {
 
 // refusals are the reasons not to hold so much more for a request.
 func (m *model) refusals(k *key, more, microcents, tokens int64) []error {
-	why := m.limits(k, microcents, tokens)
+	why := m.limits(k, more, microcents, tokens)
 	own := microcents - more
 	free := func(held int64) int64 { return m.free(k.owner, held) }
 	covers := func(available int64) bool { return available >= 1_000_000 && more <= available }
@@ -211,21 +224,24 @@ func (r *request) total() int64 {
 	return floor(sum) + r.Surcharge
 }
 
-// charge adds to a request's charge what its total has grown by, or leaves that free.
-func (m *model) charge(r *request, kind ledger.EntryKind, tokens int64) {
-	more := r.total() - r.Microcents - r.Waived
-	left := m.terms(r.owner.Plan).FairUse - m.period(r.owner).Waived
+// charge adds to a request's charge what its total has grown by, at most what was held for it, or leaves that free.
+func (m *model) charge(r *request, kind ledger.EntryKind, held, tokens int64) {
 	f := fact{owner: r.owner, kind: kind, request: r.ID, line: r.key.line}
-	switch {
-	case r.Free:
-		return
-	case r.ServiceLimit && more > 0 && more <= left:
-		f.waived = more
-	default:
-		f.microcents, f.spent, f.tokens = -more, more, tokens
+	if !r.Free {
+		more := r.total() - r.Microcents - r.Waived - r.Over
+		if more > held {
+			more, f.over = held, more-held
+		}
+		left := m.terms(r.owner.Plan).FairUse - m.period(r.owner).Waived
+		if r.ServiceLimit && more > 0 && more <= left {
+			f.waived = more
+		} else {
+			f.microcents, f.spent, f.tokens = -more, more, tokens
+		}
 	}
 	r.Microcents += f.spent
 	r.Waived += f.waived
+	r.Over += f.over
 	m.facts = append(m.facts, f)
 }
 
@@ -257,10 +273,13 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 			case u != nil || a.Outcome == ledger.Finished:
 				a.Outcome = ledger.Unproven
 			}
+			if u := result.Estimate; a.Outcome == ledger.Unproven && u != nil && *u.Output >= 0 {
+				a.Estimate = &llm.Usage{Input: u.Input, Output: u.Output, Estimated: true}
+			}
 		}
 	}
 	r.Pending = r.waits() && !s.Free
-	m.charge(r, ledger.Charged, tokens)
+	m.charge(r, ledger.Charged, r.Held, tokens)
 }
 
 // key finds a name among an account's keys.

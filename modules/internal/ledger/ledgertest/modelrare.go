@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -266,26 +267,39 @@ func (r *run) closeUnproven() {
 	before := pick(r, "attempt", begun).Add(time.Duration(rapid.IntRange(0, 1).Draw(r.T, "after")))
 	n, err := r.f.store.CloseUnproven(r.ctx, before)
 	require.NoError(r, err)
-	closed := 0
-	for _, q := range r.requests {
-		closed += q.close(before)
-	}
-	require.EqualValues(r, closed, n)
+	require.EqualValues(r, r.close(before), n)
 }
 
-// close closes the attempts that wait and began before then, and says how many.
-func (r *request) close(before time.Time) (closed int) {
-	if !r.Pending {
-		return 0
+// close closes the attempts that wait and began before then, those that began first before the others, and says how many.
+func (r *run) close(before time.Time) (closed int) {
+	type late struct {
+		q   *request
+		seq int
 	}
-	for i := range r.Attempts {
-		if a := &r.Attempts[i]; waits(*a) && a.Created.Before(before) {
-			a.Outcome = ledger.Closed
-			closed++
+	var all []late
+	for _, q := range r.requests {
+		for i, a := range q.Attempts {
+			if q.Pending && waits(a) && a.Created.Before(before) {
+				all = append(all, late{q, i})
+			}
 		}
 	}
-	r.Pending = r.waits()
-	return closed
+	slices.SortFunc(all, func(a, b late) int {
+		return cmp.Or(a.q.Attempts[a.seq].Created.Compare(b.q.Attempts[b.seq].Created), cmp.Compare(a.q.ID, b.q.ID), cmp.Compare(a.seq, b.seq))
+	})
+	for _, l := range all {
+		a := &l.q.Attempts[l.seq]
+		a.Outcome = ledger.Closed
+		var tokens int64
+		if a.Estimate != nil {
+			a.Usage = *a.Estimate
+			tokens = *a.Usage.Input + *a.Usage.Output
+		}
+		r.look(l.q.owner)
+		r.charge(l.q, ledger.Closing, a.Worst, tokens)
+		l.q.Pending = l.q.waits()
+	}
+	return len(all)
 }
 
 // restart opens the store as another process does after a crash. Some settlements come from the spool of the dead

@@ -173,14 +173,18 @@ func (r *run) compareEverything() {
 		byID[o.ID] = o.Name
 		var want []fact
 		for _, f := range r.facts {
-			if f.owner == o && f.microcents != 0 {
-				want = append(want, fact{kind: f.kind, request: f.request, reference: f.reference, microcents: f.microcents})
+			if f.owner == o {
+				f.owner, f.line, f.spent = nil, nil, 0
+				want = append(want, f)
 			}
 		}
 		entries += int64(len(want))
 		var got []fact
 		for _, e := range r.f.entries(ledger.Query{Account: o.ID}) {
-			g := fact{kind: e.Kind, request: e.Request, reference: e.Reference, microcents: e.Microcents}
+			g := fact{
+				kind: e.Kind, request: e.Request, reference: e.Reference, microcents: e.Microcents,
+				tokens: e.Tokens, waived: e.Waived, over: e.Over,
+			}
 			if e.Kind == ledger.Allotment {
 				g.reference = "" // names the period's end in a way of the store's
 			}
@@ -225,9 +229,7 @@ func (r *run) finish() ledger.Report {
 	}
 	_, err := r.f.store.CloseUnproven(r.ctx, r.latest.AddDate(1, 0, 0))
 	require.NoError(r, err)
-	for _, q := range r.requests {
-		q.close(r.latest.AddDate(1, 0, 0))
-	}
+	r.close(r.latest.AddDate(1, 0, 0))
 	for _, o := range r.owners {
 		_, err := r.f.store.SetPlan(r.ctx, o.ID, "")
 		require.NoError(r, err)

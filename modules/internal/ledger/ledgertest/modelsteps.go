@@ -15,6 +15,9 @@ import (
 func (r *run) attempt(request string, seq int64) ledger.AttemptRecord {
 	route := rapid.SampledFrom([]string{"unit", "unit", "fraction", "cached"}).Draw(r.T, "route")
 	a := r.f.attempt(request, seq, route)
+	if r.sometimes("bound", 2) {
+		a.Worst = r.near("worst", 300_000)
+	}
 	price := prices[route]
 	if a.PriceVersion%2 == 0 {
 		price = dearer(route)
@@ -72,7 +75,7 @@ func (r *run) begin() {
 		Request: q.ID, Attempt: a.Attempt,
 		Microcents: r.near("microcents", append(r.left(q.key), q.Held, q.Held+r.available(q.owner))...), Tokens: r.near("tokens", r.left(q.key)...),
 	}
-	why := r.limits(q.key, n.Microcents, n.Tokens)
+	why := r.limits(q.key, 0, n.Microcents, n.Tokens)
 	if more := n.Microcents - q.Held; more > 0 {
 		why = r.refusals(q.key, more, n.Microcents, n.Tokens)
 	}
@@ -120,6 +123,12 @@ func (r *run) settlement(q *request) ledger.Settlement {
 		default:
 			result.Usage = r.usage(q, a)
 		}
+		switch rapid.IntRange(0, 3).Draw(r.T, "estimate") {
+		case 0:
+			result.Estimate = r.usage(q, a)
+		case 1:
+			result.Estimate = usage(3, -1)
+		}
 		s.Results = append(s.Results, result)
 	}
 	return s
@@ -151,7 +160,7 @@ func (r *run) settleOne() {
 
 // charged compares what the store says about a settled request.
 func (r *run) charged(q *request, c ledger.Charge) {
-	require.Equal(r, ledger.Charge{Microcents: q.Microcents, Waived: q.Waived, Pending: q.Pending, Balance: r.balance(q.owner)}, c)
+	require.Equal(r, ledger.Charge{Microcents: q.Microcents, Waived: q.Waived, Over: q.Over, Pending: q.Pending, Balance: r.balance(q.owner)}, c)
 }
 
 func (r *run) settleAgain() {
@@ -219,9 +228,9 @@ func (r *run) addReceipt(q *request, a *ledger.AttemptRecord) {
 	require.True(r, applied)
 	a.Usage, a.Receipt = *u, r.now().UTC()
 	q.Pending = q.waits()
-	before := q.Microcents
-	r.charge(q, ledger.Receipt, *u.Input+*u.Output)
-	require.Equal(r, q.Microcents-before, c.Added)
-	c.Added = 0
+	before, over := q.Microcents, q.Over
+	r.charge(q, ledger.Receipt, a.Worst, *u.Input+*u.Output)
+	require.Equal(r, []int64{q.Microcents - before, q.Over - over}, []int64{c.Added, c.OverAdded})
+	c.Added, c.OverAdded = 0, 0
 	r.charged(q, c)
 }

@@ -87,13 +87,14 @@ func testRecords(t *testing.T, open Open) {
 		require.Equal(t, f.entries(ledger.Query{})[1:], r.Entries)
 	})
 
-	t.Run("a request that was free has no entries", func(t *testing.T) {
+	t.Run("a request that was free has an entry of nothing", func(t *testing.T) {
 		h := f.hold("unit", 10)
 		s := ok(h, usage(1, 2))
 		s.Free = true
 		f.settle(s)
 		r := f.record(h.Request)
 		require.True(t, r.Free)
-		require.Empty(t, r.Entries)
+		require.Len(t, r.Entries, 1)
+		require.Zero(t, r.Entries[0].Microcents)
 	})
 }

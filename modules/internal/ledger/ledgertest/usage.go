@@ -208,6 +208,7 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 				if !routed {
 					row.Microcents += r.Microcents
 					row.Waived += r.Waived
+					row.Over += r.Over
 					row.Refunded += r.Refunded
 				}
 			}
@@ -216,6 +217,7 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 			if routed {
 				row.Microcents += share(r.Microcents)
 				row.Waived += share(r.Waived)
+				row.Over += share(r.Over)
 				row.Refunded += share(r.Refunded)
 			}
 			for _, c := range []struct{ sum, n **int64 }{

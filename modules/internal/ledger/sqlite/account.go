@@ -24,6 +24,9 @@ type account struct {
 	entries  int64
 	requests int64 // settled ever
 
+	acts  int64         // about it
+	trail ledger.Digest // of the last of them
+
 	period *period // nil: it has none
 	ever   counters
 	before counters // ever, when the period began; zero without periods
@@ -81,7 +84,7 @@ func (a *account) view() ledger.Account {
 // accountColumns are of accounts AS a and balances AS b.
 const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.period, a.period_end,
 	a.spent_before, a.tokens_before, a.waived_before, b.credits, b.accrued, b.head, b.last, b.entries, b.requests,
-	b.spent, b.tokens, b.waived, b.line, b.line_spent`
+	b.spent, b.tokens, b.waived, b.line, b.line_spent, a.acts, a.trail`
 
 // accountHeld is what accounts AS a hold. It reads all running requests, so it is for one account.
 const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.account = a.n)`
@@ -90,7 +93,7 @@ const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.ac
 const heldInMemory = `0`
 
 // accountWidth is how many columns accountColumns names.
-const accountWidth = 22
+const accountWidth = 24
 
 // scanRow reads an account without what it holds, which its rows do not say.
 func scanRow(row *sqlite.Stmt) *account {
@@ -110,6 +113,8 @@ func scanRow(row *sqlite.Stmt) *account {
 		ever:     counters{row.ColumnInt64(17), row.ColumnInt64(18), row.ColumnInt64(19)},
 		payer:    row.ColumnInt64(20),
 		owed:     row.ColumnInt64(21),
+		acts:     row.ColumnInt64(22),
+		trail:    columnHash(row, 23),
 	}
 	if !row.ColumnIsNull(6) {
 		a.period = &period{number: row.ColumnInt64(6), end: columnTime(row, 7)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"zombiezen.com/go/sqlite"
@@ -44,7 +45,9 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 			return err
 		}
 		v = a.view()
-		return t.act(ctx, "account.create", a, id, nil, fields{"name": name, "plan": plan, "state": a.state})
+		return t.act(ctx, "account.create", a, id, nil, fields{
+			"name": name, "plan": plan, "state": a.state, "created": a.created.Format(time.RFC3339Nano),
+		})
 	})
 	if err != nil {
 		return ledger.Account{}, fmt.Errorf("creating account %q: %w", name, err)

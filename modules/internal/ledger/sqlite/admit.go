@@ -1,27 +1,37 @@
 package sqlite
 
 import (
+	"math"
+
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// admit decides whether the account can pay for a request's worst case: microcents and tokens are what it comes to in
-// all, of which held microcents are set aside already.
-func admit(a *account, l *line, terms ledger.Terms, held, microcents, tokens int64) error {
-	if err := a.Refuse(microcents-held, held); err != nil {
-		return err
-	}
-	return within(a, l, terms, microcents, tokens)
+// need is a request's worst case.
+type need struct {
+	microcents int64 // what it comes to in all, as are tokens
+	tokens     int64
+	held       int64 // of its microcents, what is set aside already
+	key        int64 // what the key, and those that it shares its cap with, then hold with it
 }
 
-// within is admit for a request that holds enough already.
-func within(a *account, l *line, terms ledger.Terms, microcents, tokens int64) error {
+// admit decides whether the account can pay for a request's worst case.
+func admit(a *account, l *line, terms ledger.Terms, n need) error {
+	if err := a.Refuse(n.microcents-n.held, n.held); err != nil {
+		return err
+	}
+	return within(a, l, terms, n)
+}
+
+// within is admit for a request that holds enough already. Limits of the account are about what was settled (GAP-53); the
+// cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
+func within(a *account, l *line, terms ledger.Terms, n need) error {
 	now := a.now()
 	switch {
-	case crosses(now.spent, microcents, terms.SpendCap):
+	case crosses(now.spent, n.microcents, terms.SpendCap):
 		return ledger.ErrSpendCap
-	case crosses(now.tokens, tokens, terms.TokenBudget):
+	case crosses(now.tokens, n.tokens, terms.TokenBudget):
 		return ledger.ErrTokenBudget
-	case crosses(l.spent-l.before, microcents, l.cap):
+	case crosses(l.spent-l.before, n.key, l.cap):
 		return ledger.ErrKeySpendCap
 	}
 	return nil
@@ -31,4 +41,12 @@ func within(a *account, l *line, terms ledger.Terms, microcents, tokens int64) e
 // (GAP-53). A limit of 0 is none.
 func crosses(settled, more, limit int64) bool {
 	return limit > 0 && (settled >= limit || more > limit-settled)
+}
+
+// sum adds what is not negative. What no balance covers stays so.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

@@ -30,12 +30,11 @@ func (b *books) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 	return nil
 }
 
-const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, u.hash, u.account
+const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, u.hash, u.account, u.seq, u.format
 	FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account `
 
 func scanAct(row *sqlite.Stmt) ledger.Act {
-	return ledger.Act{
-		N:           row.ColumnInt64(0),
+	a := ledger.Act{
 		Created:     columnTime(row, 1),
 		Actor:       row.ColumnText(2),
 		Action:      row.ColumnText(3),
@@ -45,5 +44,11 @@ func scanAct(row *sqlite.Stmt) ledger.Act {
 		Before:      row.ColumnText(7),
 		After:       row.ColumnText(8),
 		Prev:        columnHash(row, 9),
+		Seq:         row.ColumnInt64(12),
+		Format:      row.ColumnInt64(13),
 	}
+	if a.Format == 1 {
+		a.N = row.ColumnInt64(0)
+	}
+	return a
 }

@@ -94,7 +94,7 @@ func pair(ctx context.Context, s *Store, p customer, version, n int64) error {
 	attempt := ledger.AttemptID(id, 1)
 	_, err := s.Hold(ctx, ledger.Hold{
 		Request: id, Account: p.account, Key: p.key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000,
-		Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version},
+		Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version, Worst: 1_000_000},
 	})
 	if err != nil {
 		return err

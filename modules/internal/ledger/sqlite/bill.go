@@ -58,39 +58,39 @@ func (a *attempt) priceName() string {
 // tokens are what counts against a token budget.
 func tokens(u llm.Usage) int64 { return u.Prompt() + llm.Tokens(u.Output) }
 
-// part is what a settlement or a receipt adds to a request.
-type part struct{ charge, waived, tokens int64 }
+// part is what a settlement, a receipt or a closing adds to a request: microcents that are charged, left free by fair use, or
+// beyond what was held, and tokens that count against the budget.
+type part struct{ charge, waived, over, tokens int64 }
 
-// judge decides whether the account pays. What ends at a limit of the service is free when all of it fits in
-// what remains of the fair-use allowance (GAP-54).
-func (t *tx) judge(a *account, serviceLimit bool, microcents, tokens int64) part {
-	if serviceLimit && microcents > 0 && microcents <= t.opts.terms(a.plan).FairUse-a.now().waived {
-		return part{waived: microcents}
+// judge decides what of so many microcents the account pays: what is beyond the hold is not charged (GAP-110), and what ends at
+// a limit of the service is free when all that is left fits in what remains of the fair-use allowance (GAP-54).
+func (t *tx) judge(a *account, serviceLimit bool, microcents, held, tokens int64) part {
+	due := min(microcents, held)
+	over := microcents - due
+	if serviceLimit && due > 0 && due <= t.opts.terms(a.plan).FairUse-a.now().waived {
+		return part{waived: due, over: over}
 	}
-	return part{charge: microcents, tokens: tokens}
+	return part{charge: due, over: over, tokens: tokens}
 }
 
-// charge counts a part and posts what is to be paid. e says what for. It returns the entry's number, 0
-// without one.
-func (t *tx) charge(a *account, l *line, p part, e ledger.Entry) (entry int64, err error) {
+// charge counts a part and posts it. e says what for.
+func (t *tx) charge(a *account, l *line, p part, e ledger.Entry) error {
+	if p.charge > 0 && a.payer != 0 {
+		if _, err := a.line(t.conn, a.payer); err != nil {
+			return err
+		}
+	}
+	e.Microcents, e.Waived, e.Over, e.Tokens = -p.charge, p.waived, p.over, p.tokens
+	if err := t.post(a, e); err != nil {
+		return err
+	}
 	if p.charge > 0 {
-		if a.payer != 0 {
-			if _, err := a.line(t.conn, a.payer); err != nil {
-				return 0, err
-			}
-		}
-		e.Microcents = -p.charge
-		if err := t.post(a, e); err != nil {
-			return 0, err
-		}
-		entry = a.last
 		t.pay(a, l, p.charge)
 	}
-	t.change(a)
 	a.ever.spent += p.charge
 	a.ever.tokens += p.tokens
 	a.ever.waived += p.waived
-	return entry, nil
+	return nil
 }
 
 // pay counts what a line of keys spent. Both it and the one that paid before are in memory.

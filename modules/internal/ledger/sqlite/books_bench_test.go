@@ -99,7 +99,7 @@ func BenchmarkBooks(b *testing.B) {
 		for b.Loop() {
 			conn, err := openReader(path, time.Second)
 			require.NoError(b, err)
-			_, err = sealed(conn, ledger.Checkpoint{Entries: accounts + charges}, 0)
+			_, err = sealed(conn, ledger.Checkpoint{Entries: accounts + charges}, ledger.Checkpoint{})
 			require.NoError(b, err)
 			require.NoError(b, conn.Close())
 		}

@@ -63,8 +63,12 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 				next = newest
 				return err
 			}
-			return t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash, format, acts, trail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			err = t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash, format, acts, trail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash), next.Format, next.Acts, [32]byte(next.Trail))
+			if err != nil {
+				return err
+			}
+			return t.exec(`UPDATE meta SET checkpoints = ?, checkpoint = ?`, next.N, next.Hash)
 		})
 	}
 	if err != nil {
@@ -83,26 +87,44 @@ func following(conn *sqlite.Conn, last ledger.Checkpoint, now time.Time) (ledger
 	if err != nil || next.Entries <= last.Entries && next.Acts <= last.Acts {
 		return last, err
 	}
-	return sealed(conn, next, last.Entries)
+	return sealed(conn, next, last)
 }
 
-// sealed hashes the heads of the accounts whose chains grew after the first so many entries, and that of the audit trail.
-func sealed(conn *sqlite.Conn, c ledger.Checkpoint, after int64) (ledger.Checkpoint, error) {
+// The heads of the chains that grew between two checkpoints, in the order of their accounts' ids.
+const (
+	movedEntries = `SELECT a.id, e.seq, e.hash
+		FROM (SELECT max(n) AS n FROM entries WHERE n > ? AND n <= ? GROUP BY account) AS moved
+		CROSS JOIN entries AS e ON e.n = moved.n CROSS JOIN accounts AS a ON a.n = e.account ORDER BY a.id`
+	movedActs = `SELECT coalesce(a.id, '') AS id, u.seq, u.hash
+		FROM (SELECT max(n) AS n FROM audit WHERE n > ? AND n <= ? GROUP BY account) AS moved
+		CROSS JOIN audit AS u ON u.n = moved.n LEFT JOIN accounts AS a ON a.n = u.account ORDER BY id`
+)
+
+// sealed hashes the heads of the chains that grew after the checkpoint last.
+func sealed(conn *sqlite.Conn, c, last ledger.Checkpoint) (ledger.Checkpoint, error) {
 	c.Trail = ledger.Digest{}
-	err := run(conn, `SELECT hash FROM audit WHERE n = ?`, func(row *sqlite.Stmt) error {
-		c.Trail = columnHash(row, 0)
-		return nil
-	}, c.Acts)
+	var err error
+	if c.Format < 3 {
+		err = run(conn, `SELECT hash FROM audit WHERE n = ?`, func(row *sqlite.Stmt) error {
+			c.Trail = columnHash(row, 0)
+			return nil
+		}, c.Acts)
+	} else {
+		var acts ledger.Heads
+		acts, err = headsOf(conn, movedActs, last.Acts, c.Acts)
+		c.Trail = acts.Sum()
+	}
 	if err != nil {
 		return c, err
 	}
-	var heads ledger.Heads
-	err = run(conn, `SELECT a.id, e.seq, e.hash
-		FROM (SELECT max(n) AS n FROM entries WHERE n > ? AND n <= ? GROUP BY account) AS moved
-		CROSS JOIN entries AS e ON e.n = moved.n CROSS JOIN accounts AS a ON a.n = e.account ORDER BY a.id`,
-		func(row *sqlite.Stmt) error {
-			heads.Add(row.ColumnText(0), row.ColumnInt64(1), columnHash(row, 2))
-			return nil
-		}, after, c.Entries)
+	heads, err := headsOf(conn, movedEntries, last.Entries, c.Entries)
 	return heads.Seal(c), err
+}
+
+func headsOf(conn *sqlite.Conn, moved string, after, upTo int64) (heads ledger.Heads, err error) {
+	err = run(conn, moved, func(row *sqlite.Stmt) error {
+		heads.Add(row.ColumnText(0), row.ColumnInt64(1), columnHash(row, 2))
+		return nil
+	}, after, upTo)
+	return heads, err
 }

@@ -25,6 +25,7 @@ type detail struct {
 	surcharge    int64
 	charge       int64
 	waived       int64
+	over         int64
 	tokens       int64
 	refunded     int64
 	pending      bool
@@ -44,12 +45,15 @@ type tried struct {
 	usage           llm.Usage
 	created         int64
 	receipt         *int64 // when it came
+	worst           int64  // below zero: not known
+	estimate        *llm.Usage
 }
 
 const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
 	t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
 	r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
-	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry
+	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry,
+	r.over, t.worst, t.estimate_input, t.estimate_output
 	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
 
 // eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it
@@ -100,6 +104,7 @@ func (d *detail) scan(id string, row *sqlite.Stmt) {
 		created:      row.ColumnInt64(31),
 		settled:      row.ColumnInt64(32),
 		entry:        columnCount(row, 33),
+		over:         row.ColumnInt64(34),
 		attempts:     d.attempts[:0],
 	}
 }
@@ -120,8 +125,10 @@ func scanTried(row *sqlite.Stmt) tried {
 			Reasoning:  columnCount(row, 11),
 			Estimated:  row.ColumnBool(12),
 		},
-		created: row.ColumnInt64(13),
-		receipt: columnCount(row, 14),
+		created:  row.ColumnInt64(13),
+		receipt:  columnCount(row, 14),
+		worst:    columnWorst(row, 35),
+		estimate: columnEstimate(row, 36),
 	}
 }
 
@@ -150,15 +157,21 @@ func (t *tariffs) of(route string, n int64) (tariff, error) {
 	if p, ok := t.read[v]; ok {
 		return p, nil
 	}
-	var p tariff
-	err := run(t.conn, `SELECT input, cache_read, cache_write, output, cost_input, cost_cache_read, cost_cache_write, cost_output
+	p, err := readTariff(t.conn, route, n)
+	if err == nil {
+		t.read[v] = p
+	}
+	return p, err
+}
+
+func readTariff(conn *sqlite.Conn, route string, n int64) (p tariff, err error) {
+	err = run(conn, `SELECT input, cache_read, cache_write, output, cost_input, cost_cache_read, cost_cache_write, cost_output
 		FROM prices WHERE route = ? AND version = ?`, func(row *sqlite.Stmt) error {
 		p = tariff{price: scanPrice(row, 0), cost: scanPrice(row, 4), found: true}
 		return nil
 	}, route, n)
 	if err != nil {
-		return p, fmt.Errorf("reading price %s@%d: %w", route, n, err)
+		err = fmt.Errorf("reading price %s@%d: %w", route, n, err)
 	}
-	t.read[v] = p
-	return p, nil
+	return p, err
 }

@@ -55,10 +55,13 @@
 //
 // # What makes an entry
 //
-// Movements of money only: top-ups, charges above zero, receipts, refunds, adjustments, allotments. A settlement at zero ends its
-// request and leaves the journal alone. Entries are chained by hash for each account, and its balance keeps the last hash, so an
-// entry that was changed, removed or put in shows, unless everything after it and the balance were rewritten too; a checkpoint
-// that is kept elsewhere shows that as well, of entries and of the audit trail.
+// Movements of money (top-ups, refunds, adjustments, allotments), and each settlement, receipt and closing, also one of nothing: its
+// entry has the hash of what is on record of the request or the attempt (ledger.RequestRecord.Detail, ledger.AttemptRecord.Detail).
+// Entries are numbered and chained by hash for each account, and its balance keeps the last hash, so an entry that was
+// changed, removed or put in shows, unless everything after it and the balance were rewritten too; a checkpoint that is
+// kept elsewhere shows that as well, of entries and of the audit trail. Acts are chained in the same way, by account. Nothing is numbered
+// across accounts, for several nodes could not do that without waiting for one another: where a row lies in this file (entries.n,
+// audit.n) is in no hash. Running requests come and go without an entry; meta has the sum of their rows' marks.
 //
 // # Reading
 //
@@ -70,6 +73,6 @@
 // of a request through its row, and usage reads all requests.
 //
 // Verification relies on nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does not see
-// when it is changed is listed, with the reasons, in verify_columns_test.go. Pruned requests leave behind what they came to,
+// when it is changed is listed, with the reasons, in verify_columns_test.go and in SECURITY.md. Pruned requests leave behind what they came to,
 // so that the counters can still be recomputed.
 package sqlite

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -11,8 +12,12 @@ import (
 
 // entryColumns are those of entries AS e with their account AS a, in the order of scanEntry.
 const entryColumns = `e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
-	e.microcents, e.credits, e.accrued, e.created, e.format, e.prev`
+	e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.waived, e.over, e.tokens, e.detail`
 
+// entryWidth is how many columns entryColumns names.
+const entryWidth = 19
+
+// scanEntry gives as N where the row lies, see published.
 func scanEntry(row *sqlite.Stmt) ledger.Entry {
 	return ledger.Entry{
 		N:          row.ColumnInt64(0),
@@ -30,7 +35,19 @@ func scanEntry(row *sqlite.Stmt) ledger.Entry {
 		Created:    columnTime(row, 12),
 		Format:     row.ColumnInt64(13),
 		Prev:       columnHash(row, 14),
+		Waived:     row.ColumnInt64(15),
+		Over:       row.ColumnInt64(16),
+		Tokens:     row.ColumnInt64(17),
+		Detail:     columnHash(row, 18),
 	}
+}
+
+// published is an entry as others see it: since format 3 it has no number but its account's.
+func published(e ledger.Entry) ledger.Entry {
+	if e.Format >= 3 {
+		e.N = 0
+	}
+	return e
 }
 
 // The two ways to the entries of one account. Nothing but the links from each entry to the one before it finds
@@ -41,11 +58,11 @@ const (
 			SELECT e.n, e.before FROM balances AS b JOIN entries AS e ON e.n = b.last WHERE b.n = ?1
 			UNION ALL SELECT e.n, e.before FROM chain AS c CROSS JOIN entries AS e ON e.n = c.before WHERE c.before < c.n
 		) SELECT ` + entryColumns + ` FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n CROSS JOIN accounts AS a ON a.n = ?1
-		WHERE e.created >= ?2 AND e.created < ?3 ORDER BY c.n`
+		WHERE e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY c.n`
 	scanForAccount = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account
-		WHERE e.account = ?1 AND e.created >= ?2 AND e.created < ?3 ORDER BY e.n`
+		WHERE e.account = ?1 AND e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY e.n`
 	wholeJournal = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account
-		WHERE e.created >= ?1 AND e.created < ?2 ORDER BY e.n`
+		WHERE e.created >= ?1 AND e.created < ?2 AND e.n <= ?3 ORDER BY e.n`
 
 	// linkCost is how many entries are read in the time in which one link is followed and sorted.
 	linkCost = 8
@@ -55,9 +72,13 @@ const (
 func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.Entry) error) error {
 	err := b.list(ctx, "entries", func(conn *sqlite.Conn) error {
 		since, until := between(q)
-		row := func(row *sqlite.Stmt) error { return give(each, scanEntry(row)) }
+		covered, err := coveredBy(conn, q.Checkpoint)
+		if err != nil {
+			return err
+		}
+		row := func(row *sqlite.Stmt) error { return give(each, published(scanEntry(row))) }
 		if q.Account == "" {
-			return run(conn, wholeJournal, row, since, until)
+			return run(conn, wholeJournal, row, since, until, covered)
 		}
 		n, err := accountNumber(conn, q.Account)
 		if err != nil {
@@ -67,12 +88,28 @@ func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 		if err != nil {
 			return err
 		}
-		return run(conn, query, row, n, since, until)
+		return run(conn, query, row, n, since, until, covered)
 	})
 	if err != nil {
 		return fmt.Errorf("listing entries: %w", err)
 	}
 	return nil
+}
+
+// coveredBy is how far in the journal a checkpoint reaches; to its end for 0.
+func coveredBy(conn *sqlite.Conn, checkpoint int64) (n int64, err error) {
+	if checkpoint == 0 {
+		return math.MaxInt64, nil
+	}
+	n = -1
+	err = run(conn, `SELECT entries FROM checkpoints WHERE n = ?`, func(row *sqlite.Stmt) error {
+		n = row.ColumnInt64(0)
+		return nil
+	}, checkpoint)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("%w: checkpoint %d", ledger.ErrNotFound, checkpoint)
+	}
+	return n, err
 }
 
 // wayTo chooses how the entries of an account are found.

@@ -166,9 +166,11 @@ func (f *found) consistent() error {
 		want := e.Microcents
 		switch e.Kind {
 		case ledger.Charged:
-			want = -amount(e.Request, 1)
+			if want = -amount(e.Request, 1) + e.Waived; e.Reason != "ok" {
+				want = 0
+			}
 		case ledger.Receipt:
-			want = -amount(e.Request, 2)
+			want = -amount(e.Request, 2) + e.Waived
 		case ledger.Refund:
 			want = 1
 		case ledger.Allotment:

@@ -51,11 +51,12 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err != nil {
 		return none, err
 	}
-	if err := admit(a, line, t.opts.terms(a.plan), 0, h.Microcents, h.Tokens); err != nil {
+	need := need{microcents: h.Microcents, tokens: h.Tokens, key: sum(t.heldBy[key.root], h.Microcents)}
+	if err := admit(a, line, t.opts.terms(a.plan), need); err != nil {
 		return none, err
 	}
 	r := &running{
-		id: h.Request, account: a.id, accountN: a.n, key: key, owner: t.opts.BootID,
+		id: h.Request, account: a.id, key: key, owner: t.opts.BootID,
 		endpoint: h.Endpoint, profile: h.Profile, hold: h.Microcents,
 	}
 	a.Held += h.Microcents
@@ -123,10 +124,11 @@ func (t *tx) next(n *ledger.Next) error {
 		return err
 	}
 	terms, more := t.opts.terms(a.plan), n.Microcents-r.hold
+	need := need{microcents: n.Microcents, tokens: n.Tokens, held: r.hold, key: sum(t.heldBy[r.key.root], max(more, 0))}
 	if more > 0 {
-		err = admit(a, line, terms, r.hold, n.Microcents, n.Tokens)
+		err = admit(a, line, terms, need)
 	} else { // what is held already needs nothing of what is available
-		err = within(a, line, terms, n.Microcents, n.Tokens)
+		err = within(a, line, terms, need)
 	}
 	if err != nil {
 		return err
@@ -134,7 +136,11 @@ func (t *tx) next(n *ledger.Next) error {
 	if more > 0 {
 		a.Held += more
 		r.hold += more
-		t.raise(r.accountN, more)
+		t.raise(r.key, more)
+		first := &r.attempts[0]
+		t.holds.marks -= first.mark
+		first.mark = t.mark(r, 1, r.hold)
+		t.holds.marks += first.mark
 		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.hold, r.attempts[0].n); err != nil {
 			return err
 		}
@@ -150,14 +156,22 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 	}
 	overdue := false
 	err := s.read(ctx, "check", func(conn *sqlite.Conn) error {
-		a, _, l, err := findPayer(conn, accountHeld, account, key)
+		a, k, l, err := findPayer(conn, accountHeld, account, key)
 		if err != nil {
 			return err
 		}
 		if overdue = s.opts.overdue(a); overdue {
 			return nil
 		}
-		return admit(a, l, s.opts.terms(a.plan), 0, microcents, tokens)
+		need := need{microcents: microcents, tokens: tokens, key: microcents}
+		if l.cap > 0 {
+			held, err := heldByLine(conn, k)
+			if err != nil {
+				return err
+			}
+			need.key = sum(held, microcents)
+		}
+		return admit(a, l, s.opts.terms(a.plan), need)
 	})
 	if err == nil && overdue {
 		err = s.write(ctx, "check", func(t *tx) error {
@@ -165,17 +179,29 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			if err != nil {
 				return err
 			}
-			_, l, err := t.line(a, key)
+			k, l, err := t.line(a, key)
 			if err != nil {
 				return err
 			}
-			return admit(a, l, s.opts.terms(a.plan), 0, microcents, tokens)
+			return admit(a, l, s.opts.terms(a.plan), need{
+				microcents: microcents, tokens: tokens, key: sum(t.heldBy[k.root], microcents),
+			})
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("checking an account: %w", err)
 	}
 	return nil
+}
+
+// heldByLine is what a key and those that it shares its cap with hold. Like accountHeld it reads all running requests.
+func heldByLine(conn *sqlite.Conn, k keyRef) (held int64, err error) {
+	err = run(conn, `SELECT coalesce(sum(h.hold), 0) FROM holds AS h JOIN keys AS k ON k.n = h.key WHERE h.account = ? AND k.root = ?`,
+		func(row *sqlite.Stmt) error {
+			held = row.ColumnInt64(0)
+			return nil
+		}, k.account, k.root)
+	return held, err
 }
 
 // findPayer reads an account, one of its keys and that key's line at one moment, beginning with the key: it is the only
@@ -186,7 +212,7 @@ func findPayer(conn *sqlite.Conn, held, accountID, keyID string) (a *account, k 
 		CROSS JOIN keys AS r ON r.n = k.root WHERE k.id = ? AND +a.id = ?`,
 		func(row *sqlite.Stmt) error {
 			a, l = scanRow(row), scanLine(row, accountWidth)
-			k = keyRef{n: row.ColumnInt64(accountWidth + 4), account: a.n, root: l.root}
+			k = keyRef{n: row.ColumnInt64(accountWidth + 4), id: keyID, account: a.n, root: l.root}
 			a.Held = row.ColumnInt64(accountWidth + 5)
 			return nil
 		}, keyID, accountID)

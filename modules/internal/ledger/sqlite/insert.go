@@ -145,6 +145,15 @@ func (r *rows) count(n *int64) {
 	}
 }
 
+// worst stores what is not known, which is below zero, as NULL.
+func (r *rows) worst(n int64) {
+	if n < 0 {
+		r.null()
+	} else {
+		r.number(n)
+	}
+}
+
 // optional stores "" as NULL, which partial indexes pass over.
 func (r *rows) optional(s string) {
 	if s == "" {

@@ -27,7 +27,7 @@ func TestManyInOneCommit(t *testing.T) {
 	for i := range n {
 		holds = append(holds, func(t *tx) error {
 			_, err := t.hold(&ledger.Hold{
-				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i/7), Attempt: p.attempt(id(i), 1),
+				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i/7), Microcents: n, Attempt: p.attempt(id(i), 1),
 			})
 			for seq := 2; seq <= attempts(i) && err == nil; seq++ {
 				err = t.next(&ledger.Next{Request: id(i), Attempt: p.attempt(id(i), int64(seq))})
@@ -146,7 +146,7 @@ func TestRowThatCannotBeWritten(t *testing.T) {
 	}
 	// Somebody's row, which memory knows nothing of.
 	require.NoError(t, p.write(t.Context(), "test", exec(`INSERT INTO requests
-		VALUES ('r2', 1, 1, '', '', '', 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL)`)))
+		VALUES ('r2', 1, 1, '', '', '', 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0)`)))
 
 	_, errs := queue(t, p.Store, settle("r1"), settle("r2"), insertOwner("a"))
 	require.NoError(t, errs[0])

@@ -9,9 +9,6 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// entryFormat is the format of the entries that are made today.
-const entryFormat = 2
-
 // posted is an entry that is not in the journal's table yet.
 type posted struct {
 	ledger.Entry
@@ -21,8 +18,8 @@ type posted struct {
 }
 
 const insertEntry = `INSERT OR FAIL INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
-	microcents, credits, accrued, created, format, prev, hash)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	microcents, waived, over, tokens, detail, credits, accrued, created, format, prev, hash)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // post moves money: the caller says what and why, post what follows from it. ErrInvalid, before anything has
 // changed, when the balance would leave its range.
@@ -36,7 +33,7 @@ func (t *tx) post(a *account, e ledger.Entry) error {
 	t.lastEntry++
 	a.Balance = after
 	a.entries++
-	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = t.lastEntry, a.id, a.entries, e.Kind.Book(), entryFormat, a.head
+	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = t.lastEntry, a.id, a.entries, e.Kind.Book(), ledger.EntryFormat, a.head
 	e.Credits, e.Accrued = after.Credits, after.Accrued
 	a.head, a.last = e.Hash(), e.N
 
@@ -56,6 +53,14 @@ func bindEntry(row *rows, e *posted) {
 	row.usual(e.Reason)
 	row.usual(e.Prices)
 	row.number(e.Microcents)
+	row.number(e.Waived)
+	row.number(e.Over)
+	row.number(e.Tokens)
+	if e.Detail == (ledger.Digest{}) {
+		row.null()
+	} else {
+		row.bytes(e.Detail[:])
+	}
 	row.number(e.Credits)
 	row.number(e.Accrued)
 	row.number(e.Created.UnixNano())

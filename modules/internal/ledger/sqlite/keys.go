@@ -291,6 +291,7 @@ func keyFields(k ledger.Key) fields {
 func madeFields(k ledger.Key, hash [32]byte) fields {
 	f := keyFields(k)
 	f["fingerprint"] = hex.EncodeToString(hash[:8])
+	f["created"] = k.Created.Format(time.RFC3339Nano)
 	return f
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -25,20 +24,23 @@ type memory struct {
 	loaded   bool // live, lastHold, lastEntry and settled are as in the database
 	accounts cache[string, *account]
 	keys     cache[string, keyRef]
-	prices   map[priceID]config.Price
+	prices   map[priceID]tariff
 	live     map[string]*running // the running requests, by id
 	held     map[int64]int64     // what an account holds, by its number; none that holds nothing
+	heldBy   map[int64]int64     // what a line of keys holds, by its root, in the same way
 
 	holds     holdSums
 	saved     holdSums // holds, as meta has it
 	lastHold  int64    // the largest number in holds
 	lastEntry int64    // the largest number in the journal
 	settled   settledIDs
+	scratch   []byte
 }
 
 // keyRef is the part of a key that never changes.
 type keyRef struct {
 	n       int64
+	id      string
 	account int64
 	root    int64 // the first key of its line
 }
@@ -58,9 +60,10 @@ func (m *memory) forget() {
 	*m = memory{
 		accounts: newCache[string, *account](maxAccounts),
 		keys:     newCache[string, keyRef](maxKeys),
-		prices:   make(map[priceID]config.Price),
+		prices:   make(map[priceID]tariff),
 		live:     make(map[string]*running),
 		held:     make(map[int64]int64),
+		heldBy:   make(map[int64]int64),
 	}
 }
 
@@ -79,11 +82,11 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	if err := m.loadLive(conn); err != nil {
 		return err
 	}
-	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests), holds, held
+	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests), holds, held, marks
 		FROM meta`, func(row *sqlite.Stmt) error {
 		m.lastEntry = row.ColumnInt64(0)
 		m.settled.reset(row.ColumnText(1))
-		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3)}
+		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3), marks: row.ColumnInt64(4)}
 		return nil
 	})
 	m.holds = m.saved
@@ -92,21 +95,20 @@ func (m *memory) load(conn *sqlite.Conn) error {
 }
 
 // price finds a price version.
-func (m *memory) price(conn *sqlite.Conn, route string, version int64) (config.Price, error) {
+func (m *memory) price(conn *sqlite.Conn, route string, version int64) (tariff, error) {
 	id := priceID{route, version}
 	if p, ok := m.prices[id]; ok {
 		return p, nil
 	}
-	found := false
-	err := run(conn, `SELECT input, cache_read, cache_write, output FROM prices WHERE route = ? AND version = ?`,
-		func(row *sqlite.Stmt) error {
-			m.prices[id], found = scanPrice(row, 0), true
-			return nil
-		}, route, version)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: version %d of the price of route %q", ledger.ErrNotFound, version, route)
+	p, err := readTariff(conn, route, version)
+	switch {
+	case err != nil:
+		return tariff{}, err
+	case !p.found:
+		return tariff{}, fmt.Errorf("%w: version %d of the price of route %q", ledger.ErrNotFound, version, route)
 	}
-	return m.prices[id], err
+	m.prices[id] = p
+	return p, nil
 }
 
 // key finds a key of an account.
@@ -114,7 +116,7 @@ func (m *memory) key(conn *sqlite.Conn, a *account, id string) (keyRef, error) {
 	k, ok := m.keys.get(id)
 	if !ok {
 		err := run(conn, `SELECT n, account, root FROM keys WHERE id = ?`, func(row *sqlite.Stmt) error {
-			k, ok = keyRef{n: row.ColumnInt64(0), account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
+			k, ok = keyRef{n: row.ColumnInt64(0), id: id, account: row.ColumnInt64(1), root: row.ColumnInt64(2)}, true
 			return nil
 		}, id)
 		if err != nil {

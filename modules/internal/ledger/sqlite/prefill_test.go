@@ -82,7 +82,8 @@ func (f *filler) post(a *account, e ledger.Entry) (err error) {
 	e.Credits, e.Accrued = a.Credits, a.Accrued
 	a.head, a.last = e.Hash(), e.N
 	return run(f.conn, `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
-		microcents, credits, accrued, created, format, prev, hash) VALUES (?, ?, ?, NULLIF(?, 0), ?, ?, NULLIF(?, ''), NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, nil,
+		microcents, waived, over, tokens, credits, accrued, created, format, prev, hash)
+		VALUES (?, ?, ?, NULLIF(?, 0), ?, ?, NULLIF(?, ''), NULL, ?, ?, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?)`, nil,
 		e.N, a.n, e.Seq, before, string(e.Kind), string(e.Book), e.Request, e.Reason, e.Prices,
 		e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, a.head)
 }

@@ -110,34 +110,55 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 	if !usage.Known() {
 		return c, false, fmt.Errorf("%w: the receipt says nothing", ledger.ErrUsage)
 	}
-	now := t.now()
-	this.usage, this.receipt = usage, now
-	due, err := billOf(attempts, r.surcharge)
-	if err != nil {
-		return c, false, err
-	}
-	p := t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived, tokens(usage))
-	_, err = t.charge(a, l, p, ledger.Entry{
-		Kind: ledger.Receipt, Request: request, Prices: this.priceName(), Created: now,
-	})
-	if err != nil {
-		return c, false, err
-	}
-	r.charge, r.waived, r.pending = r.charge+p.charge, r.waived+p.waived, due.unproven
-	err = t.exec(`UPDATE requests SET charge = ?, waived = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
-		r.charge, r.waived, p.tokens, r.pending, request)
-	if err != nil {
-		return c, false, err
-	}
-	err = t.exec(`UPDATE attempts SET input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, estimated = ?, receipt = ?
-		WHERE request = ? AND seq = ?`,
-		usage.Input, usage.CacheRead, usage.CacheWrite, usage.Output, usage.Reasoning, usage.Estimated, now, request, seq)
+	this.usage, this.receipt = usage, t.now()
+	p, err := t.prove(a, l, &r, attempts, this, ledger.Receipt)
 	if err != nil {
 		return c, false, err
 	}
 	c = r.result(a)
-	c.Added = p.charge
-	return c, true, t.stopWaiting(this.Provider, this.created, request, seq)
+	c.Added, c.OverAdded = p.charge, p.over
+	return c, true, nil
+}
+
+// prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it adds is at
+// most what was held for that attempt (GAP-110), or for its request where nobody knows that.
+func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, this *attempt, kind ledger.EntryKind) (p part, err error) {
+	due, err := billOf(attempts, r.surcharge)
+	if err != nil {
+		return p, err
+	}
+	held, prices := this.Worst, ""
+	if held < 0 {
+		held = r.hold
+	}
+	if this.usage.Known() {
+		p = t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived-r.over, held, tokens(this.usage))
+		prices = this.priceName()
+	}
+	now, detail := this.receipt, this.record()
+	if kind == ledger.Closing {
+		now = t.now()
+	}
+	err = t.charge(a, l, p, ledger.Entry{Kind: kind, Request: r.id, Prices: prices, Created: now, Detail: detail.Detail()})
+	if err != nil {
+		return p, err
+	}
+	r.charge, r.waived, r.over, r.pending = r.charge+p.charge, r.waived+p.waived, r.over+p.over, due.unproven
+	err = t.exec(`UPDATE requests SET charge = ?, waived = ?, over = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
+		r.charge, r.waived, r.over, p.tokens, r.pending, r.id)
+	if err != nil {
+		return p, err
+	}
+	request, seq, _ := ledger.ParseAttemptID(this.ID)
+	u := this.usage
+	err = t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, estimated = ?,
+		receipt = ? WHERE request = ? AND seq = ?`, string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning,
+		u.Estimated, optionalTime(this.receipt), request, seq)
+	if err != nil {
+		return p, err
+	}
+	return p, t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
+		this.Provider, this.created, request, seq)
 }
 
 // lineOf finds the line of a key by the key's number.
@@ -157,7 +178,8 @@ func (t *tx) lineOf(a *account, key int64) (*line, error) {
 func (t *tx) attemptsOf(request string) ([]attempt, error) {
 	var all []attempt
 	err := t.query(`SELECT seq, route, provider, model, price_version, outcome,
-		input, cache_read, cache_write, output, reasoning, estimated, created, receipt
+		input, cache_read, cache_write, output, reasoning, estimated, created, receipt,
+		worst, estimate_input, estimate_output
 		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
 		a := attempt{
 			Attempt: ledger.Attempt{
@@ -166,6 +188,7 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 				Provider:     row.ColumnText(2),
 				Model:        row.ColumnText(3),
 				PriceVersion: row.ColumnInt64(4),
+				Worst:        columnWorst(row, 14),
 			},
 			outcome: ledger.Outcome(row.ColumnText(5)),
 			usage: llm.Usage{
@@ -176,24 +199,20 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 				Reasoning:  columnCount(row, 10),
 				Estimated:  row.ColumnBool(11),
 			},
-			created: columnTime(row, 12),
-			receipt: columnOptionalTime(row, 13),
+			created:  columnTime(row, 12),
+			receipt:  columnOptionalTime(row, 13),
+			estimate: columnEstimate(row, 15),
 		}
 		var err error
-		a.price, err = t.price(t.conn, a.Route, a.PriceVersion)
+		a.tariff, err = t.price(t.conn, a.Route, a.PriceVersion)
 		all = append(all, a)
 		return err
 	}, request)
 	return all, err
 }
 
-func (t *tx) stopWaiting(provider string, created time.Time, request string, seq int64) error {
-	return t.exec(`DELETE FROM waiting WHERE provider = ? AND created = ? AND request = ? AND seq = ?`,
-		provider, created, request, seq)
-}
-
 // closeBatch is how many attempts one transaction closes.
-const closeBatch = 500
+const closeBatch = 100
 
 // CloseUnproven implements ledger.Store.
 func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error) {
@@ -214,38 +233,60 @@ func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (attempts i
 
 func (t *tx) closeUnproven(before time.Time) (int64, error) {
 	type waiting struct {
-		provider, request string
-		created           time.Time
-		seq               int64
+		request string
+		seq     int64
 	}
 	var all []waiting
 	// The providers are read from the index one by one: there are few, and of each only what is old is looked at.
 	err := t.query(`WITH RECURSIVE used(provider) AS (
 			SELECT min(provider) FROM waiting
 			UNION ALL SELECT (SELECT min(provider) FROM waiting WHERE provider > used.provider) FROM used WHERE provider IS NOT NULL
-		) SELECT w.provider, w.created, w.request, w.seq FROM used CROSS JOIN waiting AS w
+		) SELECT w.request, w.seq FROM used CROSS JOIN waiting AS w
 		ON w.provider = used.provider AND w.created < ? LIMIT ?`, func(row *sqlite.Stmt) error {
-		all = append(all, waiting{
-			provider: row.ColumnText(0), created: columnTime(row, 1), request: row.ColumnText(2), seq: row.ColumnInt64(3),
-		})
+		all = append(all, waiting{row.ColumnText(0), row.ColumnInt64(1)})
 		return nil
 	}, before, closeBatch)
 	if err != nil {
 		return 0, err
 	}
 	for _, w := range all {
-		err := t.exec(`UPDATE attempts SET outcome = 'closed' WHERE request = ? AND seq = ?`, w.request, w.seq)
-		if err != nil {
-			return 0, err
-		}
-		err = t.exec(`UPDATE requests SET pending = EXISTS
-			(SELECT 1 FROM attempts WHERE request = ?1 AND outcome = 'unproven' AND receipt IS NULL) WHERE id = ?1`, w.request)
-		if err != nil {
-			return 0, err
-		}
-		if err := t.stopWaiting(w.provider, w.created, w.request, w.seq); err != nil {
+		if err := t.closeOne(w.request, w.seq); err != nil {
 			return 0, err
 		}
 	}
 	return int64(len(all)), nil
+}
+
+// closeOne closes an attempt that waits, at its estimate.
+func (t *tx) closeOne(request string, seq int64) error {
+	r, found, err := t.settledRequest(request)
+	if err != nil {
+		return err
+	}
+	attempts, err := t.attemptsOf(request)
+	switch {
+	case err != nil:
+		return err
+	case !found || seq > int64(len(attempts)):
+		return fmt.Errorf("%w: attempt %d of request %q, which waits", ledger.ErrNotFound, seq, request)
+	}
+	a, err := t.account(r.account)
+	if err != nil {
+		return err
+	}
+	l, err := t.lineOf(a, r.key)
+	if err != nil {
+		return err
+	}
+	this := &attempts[seq-1]
+	this.outcome = ledger.Closed
+	if this.estimate != nil {
+		this.usage = *this.estimate
+	}
+	p, err := t.prove(a, l, &r, attempts, this, ledger.Closing)
+	if err == nil && p.over > 0 {
+		t.opts.Logger.Warn("an attempt was closed at less than its estimate, which is more than was held for it",
+			"attempt", this.ID, "route", this.Route, "over_microcents", p.over)
+	}
+	return err
 }

@@ -40,7 +40,21 @@ func settledRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 }
 
 func recordOf(conn *sqlite.Conn, d *detail) (ledger.RequestRecord, error) {
-	r := ledger.RequestRecord{
+	r := d.head()
+	if err := d.addAttempts(&r, newTariffs(conn)); err != nil {
+		return r, err
+	}
+	err := named(conn, &r, d.account, d.key)
+	if err != nil {
+		return r, err
+	}
+	r.Entries, err = entriesOf(conn, d)
+	return r, err
+}
+
+// head is the record without its attempts and entries, and without the ids of the account and the key.
+func (d *detail) head() ledger.RequestRecord {
+	return ledger.RequestRecord{
 		ID:           d.id,
 		Endpoint:     d.endpoint,
 		Profile:      d.profile,
@@ -55,23 +69,21 @@ func recordOf(conn *sqlite.Conn, d *detail) (ledger.RequestRecord, error) {
 		Surcharge:    d.surcharge,
 		Microcents:   d.charge,
 		Waived:       d.waived,
+		Over:         d.over,
 		Refunded:     d.refunded,
 		Pending:      d.pending,
 	}
-	prices := newTariffs(conn)
-	for _, t := range d.attempts {
-		a, err := t.record(d.id, prices)
+}
+
+func (d *detail) addAttempts(r *ledger.RequestRecord, prices *tariffs) error {
+	for i := range d.attempts {
+		a, err := d.attempts[i].record(d.id, prices)
 		if err != nil {
-			return r, err
+			return err
 		}
 		r.Attempts = append(r.Attempts, a)
 	}
-	err := named(conn, &r, d.account, d.key)
-	if err != nil {
-		return r, err
-	}
-	r.Entries, err = entriesOf(conn, d)
-	return r, err
+	return nil
 }
 
 // record is the attempt with its prices; those of a version that does not exist are zero.
@@ -84,12 +96,14 @@ func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, er
 			Provider:     t.provider,
 			Model:        t.model,
 			PriceVersion: t.version,
+			Worst:        t.worst,
 		},
-		Outcome: t.outcome,
-		Usage:   t.usage,
-		Price:   p.price,
-		Cost:    p.cost,
-		Created: moment(t.created),
+		Outcome:  t.outcome,
+		Usage:    t.usage,
+		Price:    p.price,
+		Cost:     p.cost,
+		Created:  moment(t.created),
+		Estimate: t.estimate,
 	}
 	if t.receipt != nil {
 		a.Receipt = moment(*t.receipt)
@@ -108,13 +122,13 @@ func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error
 const (
 	entryByNumber = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.n = ?`
 	laterEntries  = `SELECT ` + entryColumns + ` FROM entries AS e INDEXED BY later CROSS JOIN accounts AS a ON a.n = e.account
-		WHERE e.request = ? AND e.kind IN ('receipt', 'refund') ORDER BY e.n`
+		WHERE e.request = ? AND e.kind IN ('receipt', 'closing', 'refund') ORDER BY e.n`
 )
 
 // entriesOf are those that moved money for a request: its charge, and what came later.
 func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error) {
 	row := func(row *sqlite.Stmt) error {
-		entries = append(entries, scanEntry(row))
+		entries = append(entries, published(scanEntry(row)))
 		return nil
 	}
 	if d.entry != nil {
@@ -129,7 +143,7 @@ func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error)
 func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
 	prices := newTariffs(conn)
 	var account, key int64
-	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile, hold
+	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile, hold, worst
 		FROM holds WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
 		t := tried{
 			seq:      row.ColumnInt64(0),
@@ -138,6 +152,7 @@ func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 			model:    row.ColumnText(3),
 			version:  row.ColumnInt64(4),
 			created:  row.ColumnInt64(5),
+			worst:    columnWorst(row, 12),
 		}
 		if !found {
 			found = true

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -43,17 +45,17 @@ func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
 	return requests, nil
 }
 
-// releaseDead settles at nothing the next requests of other owners. Their attempts are unproven.
+// releaseDead settles at nothing the next requests of other owners, in the order in which they were admitted. Their attempts are
+// unproven.
 func (t *tx) releaseDead() (requests, held int64, err error) {
 	var dead []*running
 	for _, r := range t.live {
 		if r.owner != t.opts.BootID {
 			dead = append(dead, r)
 		}
-		if len(dead) == recoverBatch {
-			break
-		}
 	}
+	slices.SortFunc(dead, func(a, b *running) int { return cmp.Compare(a.attempts[0].n, b.attempts[0].n) })
+	dead = dead[:min(len(dead), recoverBatch)]
 	for _, r := range dead {
 		if _, err := t.settle(&ledger.Settlement{Request: r.id, Reason: crashed}); err != nil {
 			return 0, 0, fmt.Errorf("releasing the hold of request %q: %w", r.id, err)

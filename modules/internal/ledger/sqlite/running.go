@@ -1,13 +1,14 @@
 package sqlite
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -16,7 +17,6 @@ import (
 type running struct {
 	id       string
 	account  string // id
-	accountN int64
 	key      keyRef
 	owner    string // boot id
 	endpoint string
@@ -29,26 +29,70 @@ type running struct {
 type attempt struct {
 	ledger.Attempt
 	n       int64 // its row of holds
+	mark    int64 // of that row
 	created time.Time
-	price   config.Price
+	tariff
 	outcome ledger.Outcome
 	usage   llm.Usage
-	receipt time.Time // when a later one came
+	// estimate is what it is charged for if no receipt comes; nil: nothing.
+	estimate *llm.Usage
+	receipt  time.Time // when a later one came
+}
+
+// guess is what the attempt's row has of its estimate.
+func (a *attempt) guess() llm.Usage {
+	if a.estimate == nil {
+		return llm.Usage{}
+	}
+	return *a.estimate
+}
+
+// record is the attempt as it is hashed and shown.
+func (a *attempt) record() ledger.AttemptRecord {
+	return ledger.AttemptRecord{
+		Attempt: a.Attempt, Outcome: a.outcome, Usage: a.usage, Price: a.price, Cost: a.cost,
+		Created: a.created, Receipt: a.receipt, Estimate: a.estimate,
+	}
 }
 
 // holdSums are how many rows holds has, and what they hold. Like an account's counters they show that no row
 // was lost.
-type holdSums struct{ rows, microcents int64 }
+//
+// marks is the sum of the rows' marks.
+type holdSums struct{ rows, microcents, marks int64 }
 
-// raise counts what an account holds more, or less.
-func (m *memory) raise(account, microcents int64) {
+// raise counts what a key of an account holds more, or less.
+func (m *memory) raise(k keyRef, microcents int64) {
 	m.holds.microcents += microcents
-	if m.held[account] += microcents; m.held[account] == 0 {
-		delete(m.held, account)
+	if m.held[k.account] += microcents; m.held[k.account] == 0 {
+		delete(m.held, k.account)
+	}
+	if m.heldBy[k.root] += microcents; m.heldBy[k.root] == 0 {
+		delete(m.heldBy, k.root)
 	}
 }
 
-const updateHolds = `UPDATE meta SET holds = ?, held = ?`
+// mark is a hash of the seq-th attempt's row of holds, as a number. Rows come and go with their requests, so that no chain can
+// have them: the sum of their marks shows that none was changed, removed or put in. Those of an older ledger have none.
+func (m *memory) mark(r *running, seq int, hold int64) int64 {
+	a := &r.attempts[seq-1]
+	if a.Worst < 0 {
+		return 0
+	}
+	b := m.scratch[:0]
+	for _, s := range [...]string{r.id, r.owner, r.endpoint, r.profile, a.Route, a.Provider, a.Model} {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
+		b = append(b, s...)
+	}
+	for _, n := range [...]int64{int64(seq), r.key.account, r.key.n, hold, a.PriceVersion, a.created.UnixNano(), a.Worst} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	m.scratch = b
+	sum := sha256.Sum256(b)
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+const updateHolds = `UPDATE meta SET holds = ?, held = ?, marks = ?`
 
 func (t *tx) flushHolds() error {
 	if t.holds == t.saved {
@@ -57,6 +101,7 @@ func (t *tx) flushHolds() error {
 	s := t.stmts.updateHolds
 	s.BindInt64(1, t.holds.rows)
 	s.BindInt64(2, t.holds.microcents)
+	s.BindInt64(3, t.holds.marks)
 	if err := done(s); err != nil {
 		return fmt.Errorf("writing the sum of holds: %w", err)
 	}
@@ -72,13 +117,13 @@ type begun struct {
 }
 
 const insertHold = `INSERT OR FAIL INTO holds
-	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created, worst)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // priced is an attempt that begins now. Its price is known, or it cannot begin.
 func (t *tx) priced(a ledger.Attempt) (attempt, error) {
-	price, err := t.price(t.conn, a.Route, a.PriceVersion)
-	return attempt{Attempt: a, created: t.now(), price: price}, err
+	p, err := t.price(t.conn, a.Route, a.PriceVersion)
+	return attempt{Attempt: a, created: t.now(), tariff: p}, err
 }
 
 // begin adds an attempt to a running request. hold is what its row says: all of it for the first one.
@@ -86,10 +131,13 @@ func (t *tx) begin(r *running, a attempt, hold int64) {
 	t.wrote, t.op.made = true, true
 	t.lastHold++
 	t.holds.rows++
-	t.raise(r.accountN, hold)
+	t.raise(r.key, hold)
 	a.n = t.lastHold
 	r.attempts = append(r.attempts, a)
-	t.begins = append(t.begins, begun{r, len(r.attempts), hold})
+	seq := len(r.attempts)
+	r.attempts[seq-1].mark = t.mark(r, seq, hold)
+	t.holds.marks += r.attempts[seq-1].mark
+	t.begins = append(t.begins, begun{r, seq, hold})
 }
 
 func bindHold(row *rows, b *begun) {
@@ -97,7 +145,7 @@ func bindHold(row *rows, b *begun) {
 	row.number(a.n)
 	row.text(r.id)
 	row.number(int64(b.seq))
-	row.number(r.accountN)
+	row.number(r.key.account)
 	row.number(r.key.n)
 	row.usual(r.owner)
 	row.usual(r.endpoint)
@@ -108,6 +156,7 @@ func bindHold(row *rows, b *begun) {
 	row.usual(a.Model)
 	row.number(a.PriceVersion)
 	row.number(a.created.UnixNano())
+	row.worst(a.Worst)
 }
 
 const deleteHolds = `DELETE FROM holds WHERE n BETWEEN ? AND ?`
@@ -117,7 +166,10 @@ func (t *tx) end(r *running) {
 	t.wrote = true
 	delete(t.live, r.id)
 	t.holds.rows -= int64(len(r.attempts))
-	t.raise(r.accountN, -r.hold)
+	t.raise(r.key, -r.hold)
+	for i := range r.attempts {
+		t.holds.marks -= r.attempts[i].mark
+	}
 }
 
 // deleteHolds removes the rows of attempts that have ended. Numbers that follow one another, as those of requests that began
@@ -147,7 +199,7 @@ func (t *tx) deleteHolds(attempts []made) error {
 // loadLive reads the running requests.
 func (m *memory) loadLive(conn *sqlite.Conn) error {
 	return run(conn, `SELECT h.n, h.request, h.account, a.id, h.key, k.root, h.owner, h.endpoint, h.profile, h.hold,
-		h.seq, h.route, h.provider, h.model, h.price_version, h.created
+		h.seq, h.route, h.provider, h.model, h.price_version, h.created, h.worst, k.id
 		FROM holds AS h JOIN accounts AS a ON a.n = h.account JOIN keys AS k ON k.n = h.key ORDER BY h.n`,
 		func(row *sqlite.Stmt) error {
 			id := row.ColumnText(1)
@@ -155,9 +207,8 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 			if !ok {
 				r = &running{
 					id:       id,
-					accountN: row.ColumnInt64(2),
 					account:  row.ColumnText(3),
-					key:      keyRef{n: row.ColumnInt64(4), account: row.ColumnInt64(2), root: row.ColumnInt64(5)},
+					key:      keyRef{n: row.ColumnInt64(4), id: row.ColumnText(17), account: row.ColumnInt64(2), root: row.ColumnInt64(5)},
 					owner:    row.ColumnText(6),
 					endpoint: row.ColumnText(7),
 					profile:  row.ColumnText(8),
@@ -165,7 +216,7 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 				m.live[id] = r
 			}
 			r.hold += row.ColumnInt64(9)
-			m.raise(r.accountN, row.ColumnInt64(9))
+			m.raise(r.key, row.ColumnInt64(9))
 			m.lastHold = row.ColumnInt64(0)
 			a := attempt{
 				Attempt: ledger.Attempt{
@@ -174,13 +225,16 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 					Provider:     row.ColumnText(12),
 					Model:        row.ColumnText(13),
 					PriceVersion: row.ColumnInt64(14),
+					Worst:        columnWorst(row, 16),
 				},
 				n:       row.ColumnInt64(0),
 				created: columnTime(row, 15),
 			}
 			var err error
-			a.price, err = m.price(conn, a.Route, a.PriceVersion)
+			a.tariff, err = m.price(conn, a.Route, a.PriceVersion)
 			r.attempts = append(r.attempts, a)
+			seq := len(r.attempts)
+			r.attempts[seq-1].mark = m.mark(r, seq, row.ColumnInt64(9))
 			return err
 		})
 }

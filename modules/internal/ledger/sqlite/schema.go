@@ -18,11 +18,13 @@ var (
 	schema3 string
 	//go:embed schema/4.sql
 	schema4 string
+	//go:embed schema/5.sql
+	schema5 string
 )
 
 // migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
 // never edited; each of the later ones is written for a database that the one before it left.
-var migrations = []string{schema1, schema2, schema3, schema4}
+var migrations = []string{schema1, schema2, schema3, schema4, schema5}
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")

@@ -166,7 +166,7 @@ func TestMigrationOfCheckpoints(t *testing.T) {
 	require.Empty(t, verify(kept...).Problem)
 	made, err := s.MakeCheckpoint(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []int64{2, 3, 4}, []int64{made.Format, made.N, made.Entries})
+	require.Equal(t, []int64{3, 3, 4}, []int64{made.Format, made.N, made.Entries})
 	require.NotZero(t, made.Acts)
 	r := verify(append(kept, made)...)
 	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
@@ -180,7 +180,7 @@ func TestMigrationOfBalances(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	now := newScene(t, "")
-	now.everything()
+	now.earlier()
 	terms := now.store.opts.Terms
 	s := openStore(t, func(o *Options) {
 		o.Path, o.Terms, o.Now = oldLedger(t, "schema3.db.gz"), terms, now.store.opts.Now
@@ -190,6 +190,7 @@ func TestMigrationOfBalances(t *testing.T) {
 	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
 	want, err := now.store.Verify(ctx)
 	require.NoError(t, err)
+	want.Entries = 19 // nothing made an entry then that moved nothing
 	require.Equal(t, want, report)
 
 	listed := func(s *Store) (all []ledger.Account) {
@@ -219,4 +220,86 @@ func TestMigrationOfBalances(t *testing.T) {
 	for _, a := range listed(s) {
 		require.Zero(t, a.Balance.Held)
 	}
+}
+
+// testdata/schema4.db.gz is what the fareway of commit aa0c77d wrote when everything had happened (see scene.earlier), with two
+// checkpoints that were kept. It goes on: old entries, acts and charges are verified by their rules, and new ones continue them.
+func TestMigrationOfFormats(t *testing.T) {
+	t.Parallel()
+	var kept []ledger.Checkpoint
+	require.NoError(t, json.Unmarshal([]byte(`[{"n":1,"entries":3,"acts":5,
+		"trail":"ecbc97117240426aa8dacbdbd282a46d1aa2b2db28fe8e8618da8e5b9c1d5b1c","time":"2026-02-01T12:00:10.000000123Z",
+		"prev":"0000000000000000000000000000000000000000000000000000000000000000",
+		"hash":"3c79ddfb44dc6c572d2a9507e14ca7de37568195958594191dbcc3dee71cdbfc","format":2},
+		{"n":2,"entries":17,"acts":12,
+		"trail":"4d897f1ce62ad31f3d61c45576f446d6e52652760e83813f88173afe5bec4314","time":"2026-04-01T12:00:48.000000123Z",
+		"prev":"3c79ddfb44dc6c572d2a9507e14ca7de37568195958594191dbcc3dee71cdbfc",
+		"hash":"77602e82cc5e2d5ea167923a60e2f28602b80927c73002c05ecee725958c1a38","format":2}]`), &kept))
+	now := newScene(t, "")
+	now.earlier()
+	require.NoError(t, now.store.Close())
+	path := oldLedger(t, "schema4.db.gz")
+	s := newScene(t, path)
+	s.now = now.now
+	ctx := t.Context()
+	verify := func(kept ...ledger.Checkpoint) ledger.Report {
+		r, err := s.store.Verify(ctx, kept...)
+		require.NoError(t, err)
+		return r
+	}
+	r := verify(kept...)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.Equal(t, []int64{19, 14, 2, 1, 2}, []int64{r.Entries, r.Requests, r.Holds, r.Pending, r.Checkpoints})
+	old, err := s.store.Request(ctx, "r03-charged")
+	require.NoError(t, err)
+	require.Greater(t, old.Microcents, old.Held, "charges of before were not bounded by their hold")
+	require.Zero(t, old.Over)
+
+	// What ran and what waited then goes on.
+	main, err := s.store.Account(ctx, "main")
+	require.NoError(t, err)
+	s.owner = main.ID
+	c := s.settle("r16-runs", nil, used(10_000, 20_000), nil)
+	require.Equal(t, []any{int64(20_000), true}, []any{c.Microcents, c.Pending}, "bounded by the hold of before")
+	require.NotZero(t, c.Over)
+	c = s.receipt("r16-runs", 2, used(1_000, 2_000))
+	require.EqualValues(t, 20_000, c.Added, "an attempt that does not say what it may cost, by its request's hold")
+	n, err := s.store.Recover(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	s.receipt("r14-waiting", 2, used(7, 8))
+	s.correct(ledger.Correction{Request: "r04-plain", Microcents: 1, Reason: "sorry"})
+	s.later()
+	kept = append(kept, s.checkpoint())
+	require.EqualValues(t, 3, kept[2].Format)
+	r = verify(kept...)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+
+	var formats, acts []int64
+	numbers := map[int64]int64{}
+	require.NoError(t, s.store.Entries(ctx, ledger.Query{Account: main.ID}, func(e ledger.Entry) error {
+		require.EqualValues(t, len(formats)+1, e.Seq, "one chain, of all formats")
+		formats = append(formats, e.Format)
+		if e.N > 0 {
+			numbers[e.Format]++
+		}
+		return nil
+	}))
+	require.True(t, slices.IsSorted(formats))
+	require.EqualValues(t, 2, formats[0])
+	require.EqualValues(t, 3, formats[len(formats)-1])
+	require.Len(t, numbers, 1, "those of before have a number across accounts")
+	_, err = s.store.RenameAccount(s.tick(), main.ID, "renamed")
+	require.NoError(t, err)
+	require.NoError(t, s.store.Audit(ctx, ledger.Query{Account: main.ID}, func(a ledger.Act) error {
+		require.EqualValues(t, len(acts)+1, a.Seq)
+		acts = append(acts, a.Format)
+		return nil
+	}))
+	require.EqualValues(t, 1, acts[0])
+	require.EqualValues(t, 2, acts[len(acts)-1])
+	r = verify(kept...)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	kept[0].Trail[0]++
+	require.Equal(t, "checkpoint/1", verify(kept...).Entry)
 }

@@ -52,23 +52,36 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	}
 	var p part
 	if !st.Free {
-		p = t.judge(a, st.ServiceLimit, due.microcents, due.tokens)
+		p = t.judge(a, st.ServiceLimit, due.microcents, r.hold, due.tokens)
 	}
 	now := t.now()
-	entry, err := t.charge(a, l, p, ledger.Entry{
-		Kind: ledger.Charged, Request: r.id, Reason: st.Reason, Prices: due.prices, Created: now,
+	err = t.charge(a, l, p, ledger.Entry{
+		Kind: ledger.Charged, Request: r.id, Reason: st.Reason, Prices: due.prices, Created: now, Detail: t.detail(r, st, now),
 	})
 	if err != nil {
 		return none, err
 	}
-	t.change(a)
 	a.Held -= r.hold
 	a.requests++
 	t.end(r)
 	pending := due.unproven && !st.Free
 	t.settled.add(r.id)
-	t.ends = append(t.ends, ended{r, st, p, pending, now, entry})
-	return ledger.Charge{Microcents: p.charge, Waived: p.waived, Pending: pending, Balance: a.Balance}, nil
+	t.ends = append(t.ends, ended{r, st, p, pending, now, a.last})
+	return ledger.Charge{Microcents: p.charge, Waived: p.waived, Over: p.over, Pending: pending, Balance: a.Balance}, nil
+}
+
+// detail is what the entry of a request's settlement vouches for.
+func (t *tx) detail(r *running, st *ledger.Settlement, now time.Time) ledger.Digest {
+	attempts := t.record.Attempts[:0]
+	for i := range r.attempts {
+		attempts = append(attempts, r.attempts[i].record())
+	}
+	t.record = ledger.RequestRecord{
+		ID: r.id, Account: r.account, Key: r.key.id, Endpoint: r.endpoint, Profile: r.profile, Owner: r.owner, Held: r.hold,
+		Created: r.attempts[0].created, Settled: now, Status: st.Status, Reason: st.Reason, Free: st.Free,
+		ServiceLimit: st.ServiceLimit, Surcharge: st.Surcharge, Attempts: attempts,
+	}
+	return t.record.Detail()
 }
 
 // unanswered settles a request whose hold was committed when nobody waited for it any more: its call was
@@ -107,7 +120,7 @@ func checkSettlement(st *ledger.Settlement) error {
 func (t *tx) conclude(r *running, results []ledger.Result) error {
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		a.outcome, a.usage = ledger.Unproven, llm.Usage{}
+		a.outcome, a.usage, a.estimate = ledger.Unproven, llm.Usage{}, nil
 		if t.unmade[a.ID] {
 			a.outcome = ledger.NotMade
 		}
@@ -131,9 +144,9 @@ func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 		if _, err := ledger.Cost(*r.Usage, a.price); err != nil {
 			t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
 			a.outcome = ledger.Unproven
-			return
+		} else {
+			a.usage = *r.Usage
 		}
-		a.usage = *r.Usage
 	}
 	switch known := a.usage.Known(); {
 	case a.outcome == ledger.Finished && !known:
@@ -141,6 +154,22 @@ func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 	case a.outcome == ledger.Unproven && known:
 		a.outcome = ledger.Failed // no receipt may replace what is charged already
 	}
+	if a.outcome == ledger.Unproven {
+		a.estimate = t.usable(a, r.Estimate)
+	}
+}
+
+// usable is what can be charged of an estimate, as an attempt's row has it; nil: nothing.
+func (t *tx) usable(a *attempt, estimate *llm.Usage) *llm.Usage {
+	if !estimate.Known() {
+		return nil
+	}
+	u := &llm.Usage{Input: estimate.Input, Output: estimate.Output, Estimated: true}
+	if _, err := ledger.Cost(*u, a.price); err != nil {
+		t.opts.Logger.Error("an estimate of what an attempt used is left out", "attempt", a.ID, "error", err)
+		return nil
+	}
+	return u
 }
 
 // ended is a request that was settled, whose row still is in holds and not yet in requests.
@@ -150,16 +179,16 @@ type ended struct {
 	part
 	pending bool
 	settled time.Time
-	entry   int64 // number of its charge, 0 without one
+	entry   int64 // where its charge lies
 }
 
 const insertRequest = `INSERT OR FAIL INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
-	surcharge, charge, waived, tokens, refunded, pending, created, settled, entry)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)`
+	surcharge, charge, waived, tokens, refunded, pending, created, settled, entry, over)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`
 
 func bindRequest(row *rows, e *ended) {
 	row.text(e.id)
-	row.number(e.accountN)
+	row.number(e.key.account)
 	row.number(e.key.n)
 	row.usual(e.owner)
 	row.usual(e.endpoint)
@@ -176,7 +205,8 @@ func bindRequest(row *rows, e *ended) {
 	row.truth(e.pending)
 	row.number(e.attempts[0].created.UnixNano())
 	row.number(e.settled.UnixNano())
-	row.optionalNumber(e.entry)
+	row.number(e.entry)
+	row.number(e.over)
 }
 
 // made is an attempt of a request that was settled.
@@ -187,8 +217,8 @@ type made struct {
 }
 
 const insertAttempt = `INSERT OR FAIL INTO attempts (request, seq, route, provider, model, price_version, outcome,
-	input, cache_read, cache_write, output, reasoning, estimated, created, receipt)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)`
+	input, cache_read, cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)`
 
 func bindAttempt(row *rows, a *made) {
 	row.text(a.request)
@@ -205,6 +235,10 @@ func bindAttempt(row *rows, a *made) {
 	row.count(a.usage.Reasoning)
 	row.truth(a.usage.Estimated)
 	row.number(a.created.UnixNano())
+	row.worst(a.Worst)
+	e := a.guess()
+	row.count(e.Input)
+	row.count(e.Output)
 }
 
 // flushEnds moves the requests that were settled from holds to requests and attempts, in the order of their ids:
@@ -267,23 +301,25 @@ type settledRequest struct {
 	id           string
 	account      string // id
 	key          int64
+	hold         int64
 	serviceLimit bool
 	surcharge    int64
 	charge       int64
 	waived       int64
+	over         int64
 	refunded     int64
 	pending      bool
 }
 
 func (s *settledRequest) result(a *account) ledger.Charge {
-	return ledger.Charge{Microcents: s.charge, Waived: s.waived, Pending: s.pending, Balance: a.Balance}
+	return ledger.Charge{Microcents: s.charge, Waived: s.waived, Over: s.over, Pending: s.pending, Balance: a.Balance}
 }
 
 func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error) {
 	if t.settled.unknown(id) {
 		return s, false, nil
 	}
-	err = t.query(`SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending
+	err = t.query(`SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending, r.hold, r.over
 		FROM requests AS r JOIN accounts AS a ON a.n = r.account WHERE r.id = ?`, func(row *sqlite.Stmt) error {
 		found = true
 		s = settledRequest{
@@ -296,6 +332,8 @@ func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error)
 			waived:       row.ColumnInt64(5),
 			refunded:     row.ColumnInt64(6),
 			pending:      row.ColumnBool(7),
+			hold:         row.ColumnInt64(8),
+			over:         row.ColumnInt64(9),
 		}
 		return nil
 	}, id)

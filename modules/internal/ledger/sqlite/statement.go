@@ -9,6 +9,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // run executes one statement, which the connection keeps prepared, and gives its rows to row. Statements
@@ -107,6 +108,23 @@ func columnCount(row *sqlite.Stmt, col int) *int64 {
 	}
 	n := row.ColumnInt64(col)
 	return &n
+}
+
+// columnWorst reads NULL, which is not known, as a number below zero.
+func columnWorst(row *sqlite.Stmt, col int) int64 {
+	if row.ColumnIsNull(col) {
+		return -1
+	}
+	return row.ColumnInt64(col)
+}
+
+// columnEstimate reads two columns, input and output; nil where both are NULL.
+func columnEstimate(row *sqlite.Stmt, col int) *llm.Usage {
+	u := llm.Usage{Input: columnCount(row, col), Output: columnCount(row, col+1), Estimated: true}
+	if !u.Known() {
+		return nil
+	}
+	return &u
 }
 
 func columnHash(row *sqlite.Stmt, col int) (h ledger.Digest) {

@@ -36,21 +36,31 @@ func (t *tx) act(ctx context.Context, action string, a *account, subject string,
 		return err
 	}
 	act := ledger.Act{
-		Created: t.now(), Actor: ledger.ActorOf(ctx), Action: action, Subject: subject, Before: was, After: is,
+		Created: t.now(), Actor: ledger.ActorOf(ctx), Action: action, Subject: subject, Before: was, After: is, Format: ledger.ActFormat,
 	}
 	var account any
 	if a != nil {
-		account, act.Account = a.n, a.id
+		account, act.Account, act.Seq, act.Prev = a.n, a.id, a.acts, a.trail
+	} else {
+		err = t.query(`SELECT acts, trail FROM meta`, func(row *sqlite.Stmt) error {
+			act.Seq, act.Prev = row.ColumnInt64(0), columnHash(row, 1)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	err = t.query(`SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1`, func(row *sqlite.Stmt) error {
-		act.N, act.Prev = row.ColumnInt64(0), columnHash(row, 1)
-		return nil
-	})
-	if err != nil {
+	act.Seq++
+	hash := act.Hash()
+	err = t.exec(`INSERT INTO audit (created, actor, action, account, subject, before, after, prev, hash, seq, format)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		act.Created, act.Actor, act.Action, account, act.Subject, act.Before, act.After, act.Prev, hash, act.Seq, act.Format)
+	switch {
+	case err != nil:
 		return err
+	case a == nil:
+		return t.exec(`UPDATE meta SET acts = ?, trail = ?`, act.Seq, hash)
 	}
-	act.N++
-	return t.exec(`INSERT INTO audit (n, created, actor, action, account, subject, before, after, prev, hash)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		act.N, act.Created, act.Actor, act.Action, account, act.Subject, act.Before, act.After, act.Prev, act.Hash())
+	a.acts, a.trail = act.Seq, hash
+	return t.exec(`UPDATE accounts SET acts = ?, trail = ? WHERE n = ?`, act.Seq, hash, a.n)
 }

@@ -72,6 +72,7 @@ type tx struct {
 	wrote bool       // by it
 	// unmade are attempts that were recorded after their caller had given up: they were never made.
 	unmade map[string]bool
+	record ledger.RequestRecord // of the request that is settled, to be hashed
 	unwritten
 }
 

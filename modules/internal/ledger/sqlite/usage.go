@@ -132,6 +132,7 @@ func (u *usage) count(d *detail) error {
 	row.Requests++
 	row.Microcents += d.charge
 	row.Waived += d.waived
+	row.Over += d.over
 	row.Refunded += d.refunded
 	if d.pending {
 		row.Pending++
@@ -175,6 +176,7 @@ func (u *usage) countRoutes(d *detail, g group) error {
 		}
 		row.Microcents += u.share(d.charge, i)
 		row.Waived += u.share(d.waived, i)
+		row.Over += u.share(d.over, i)
 		row.Refunded += u.share(d.refunded, i)
 	}
 	return nil
@@ -276,16 +278,16 @@ const (
 		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL,
 		requests INTEGER NOT NULL, attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL,
 		refunded INTEGER NOT NULL, cost INTEGER NOT NULL, pending INTEGER NOT NULL,
-		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL
+		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL, over INTEGER NOT NULL
 	) STRICT`
-	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// sum() of nothing but NULL is NULL: what was never reported stays so.
 	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.requests, u.attempts, u.microcents, u.waived, u.refunded,
-		u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated
+		u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated, u.over
 		FROM (SELECT account, key, route, day, sum(requests) AS requests, sum(attempts) AS attempts, sum(microcents) AS microcents,
 			sum(waived) AS waived, sum(refunded) AS refunded, sum(cost) AS cost, sum(pending) AS pending, sum(input) AS input,
 			sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output, sum(reasoning) AS reasoning,
-			max(estimated) AS estimated
+			max(estimated) AS estimated, sum(over) AS over
 			FROM temp.usage_rows GROUP BY account, key, route, day) AS u
 		LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key ORDER BY `
 )
@@ -296,7 +298,7 @@ func (u *usage) flush() error {
 		t := row.Tokens
 		err := run(u.conn, insertUsageRow, nil, g.account, g.key, g.route, g.day,
 			row.Requests, row.Attempts, row.Microcents, row.Waived, row.Refunded, row.Cost, row.Pending,
-			t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated)
+			t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated, row.Over)
 		if err != nil {
 			return err
 		}
@@ -328,6 +330,7 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 			Refunded:    row.ColumnInt64(10),
 			Cost:        row.ColumnInt64(11),
 			Pending:     row.ColumnInt64(12),
+			Over:        row.ColumnInt64(19),
 			Tokens: llm.Usage{
 				Input:      columnCount(row, 13),
 				CacheRead:  columnCount(row, 14),

@@ -43,13 +43,14 @@ func (v *verification) verifyJournal() error {
 		return err
 	}
 	return run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
-		e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.before, e.hash, e.account, a.created
+		e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.waived, e.over, e.tokens, e.detail,
+		e.before, e.hash, e.account, a.created
 		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account ORDER BY e.n`, p.entry)
 }
 
 func (p *journalPass) entry(row *sqlite.Stmt) error {
 	e := scanEntry(row)
-	account, hash := row.ColumnInt64(17), columnHash(row, 16)
+	account, hash := row.ColumnInt64(entryWidth+2), columnHash(row, entryWidth+1)
 	wrong := func(format string, args ...any) error { return entryDisagrees(e.N, whereOf(e), format, args...) }
 	switch {
 	case e.N != p.n+1:
@@ -57,17 +58,17 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 	case e.Account == "":
 		return wrong("it belongs to an account that does not exist, number %d", account)
 	}
-	before, err := p.before(row.ColumnInt64(15), account, e.N)
+	before, err := p.before(row.ColumnInt64(entryWidth), account, e.N)
 	if err != nil {
 		return err
 	}
 	after, err := ledger.Balance{Credits: before.credits, Accrued: before.accrued}.Add(e.Microcents)
 	switch {
-	case row.ColumnIsNull(15) != (e.Seq == 1):
-		return wrong("it is entry %d of its account and names entry %d of the journal as the one before it", e.Seq, row.ColumnInt64(15))
+	case row.ColumnIsNull(entryWidth) != (e.Seq == 1):
+		return wrong("it is entry %d of its account and names entry %d of the journal as the one before it", e.Seq, row.ColumnInt64(entryWidth))
 	case before.account != account || before.seq != e.Seq-1:
 		return wrong("entry %d of the journal, which it names as the one before it, is not entry %d of its account",
-			row.ColumnInt64(15), e.Seq-1)
+			row.ColumnInt64(entryWidth), e.Seq-1)
 	case e.Prev != before.hash:
 		return wrong("its link to the entry before it is broken")
 	case e.Hash() != hash:
@@ -76,7 +77,7 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 		return wrong("it leaves %d credits and %d microcents accrued, %d and %d follow from the entry before it",
 			e.Credits, e.Accrued, after.Credits, after.Accrued)
 	}
-	if what := p.nonsense(e, columnTime(row, 18)); what != "" {
+	if what := p.nonsense(e, columnTime(row, entryWidth+3)); what != "" {
 		return wrong("%s", what)
 	}
 	p.n, p.format = e.N, e.Format
@@ -126,12 +127,16 @@ func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 	const credit = ledger.MicrocentsPerCredit
 	about := e.Request != ""
 	switch {
-	case e.Format != 1 && e.Format != 2:
-		return fmt.Sprintf("its hash has format %d; there are 1 and 2", e.Format)
+	case e.Format < 1 || e.Format > ledger.EntryFormat:
+		return fmt.Sprintf("its hash has format %d; there are 1 to %d", e.Format, ledger.EntryFormat)
 	case e.Format < p.format:
 		return fmt.Sprintf("its hash has format %d, and that of an entry before it has format %d", e.Format, p.format)
 	case e.Format == 1 && e.Prices != "":
 		return "it names prices, which no entry of format 1 does"
+	case e.Format < 3 && (e.Detail != ledger.Digest{} || e.Waived != 0 || e.Over != 0 || e.Tokens != 0 || e.Kind == ledger.Closing):
+		return "it says what no entry before format 3 does"
+	case (!about || e.Kind == ledger.Refund) && (e.Detail != ledger.Digest{} || e.Waived != 0 || e.Over != 0 || e.Tokens != 0):
+		return "it says of a request what only its charge, a receipt or a closing does"
 	case e.Book != e.Kind.Book():
 		return fmt.Sprintf("the other side of a %s is the book %s, and it says %q", e.Kind, e.Kind.Book(), e.Book)
 	}
@@ -147,8 +152,8 @@ func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 		if !endsPeriod(created, e.Reference) {
 			return fmt.Sprintf("it is an allotment for a period that ended at %q, when no period of its account does", e.Reference)
 		}
-	case ledger.Charged, ledger.Receipt:
-		if !about || e.Microcents >= 0 {
+	case ledger.Charged, ledger.Receipt, ledger.Closing:
+		if !about || e.Microcents > 0 || e.Microcents == 0 && e.Format < 3 {
 			return fmt.Sprintf("it is a %s of %d microcents for request %q; it takes something, for a request", e.Kind, e.Microcents, e.Request)
 		}
 	case ledger.Refund:

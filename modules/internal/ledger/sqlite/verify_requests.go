@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -37,7 +38,7 @@ func (v *verification) verifyRequest(d *detail) error {
 	if err != nil {
 		return err
 	}
-	if err := c.settlement(d, charge); err != nil {
+	if err := v.settlement(&c, d, charge); err != nil {
 		return err
 	}
 	if err := c.later(d, later); err != nil {
@@ -52,15 +53,21 @@ func (v *verification) verifyFacts(d *detail) error {
 		return disagree(d.id, "the request has no attempt")
 	}
 	pending := false
-	for i, t := range d.attempts {
+	for i := range d.attempts {
+		t := &d.attempts[i]
 		waits := t.outcome == ledger.Unproven && t.receipt == nil && !d.free
+		closed := t.outcome == ledger.Closed
 		switch {
 		case t.seq != int64(i)+1:
 			return disagree(d.id, "attempt %d of the request is missing before its attempt %d", i+1, t.seq)
 		case t.outcome == ledger.Finished && !t.usage.Known():
 			return disagree(d.id, "attempt %d finished without usage; it should be unproven", t.seq)
-		case t.usage.Known() && t.receipt == nil && (t.outcome == ledger.Unproven || t.outcome == ledger.Closed):
+		case t.usage.Known() && t.receipt == nil && t.outcome == ledger.Unproven:
 			return disagree(d.id, "attempt %d is %s and has usage", t.seq, t.outcome)
+		case closed && !sameUsage(t.usage, t.estimate):
+			return disagree(d.id, "attempt %d is closed at another usage than its estimate", t.seq)
+		case t.estimate != nil && t.outcome != ledger.Unproven && !closed:
+			return disagree(d.id, "attempt %d is %s and has an estimate, which only one that nobody proved has", t.seq, t.outcome)
 		case t.receipt != nil && (t.outcome != ledger.Unproven || d.free || !t.usage.Known()):
 			return disagree(d.id, "attempt %d has a receipt, which only an unproven one of a request that is not free can get", t.seq)
 		}
@@ -91,23 +98,36 @@ func (v *verification) verifyOwner(request, owner string) error {
 	return err
 }
 
-// claim is what a request should have been charged, or left free.
-type claim struct {
-	settled int64   // by its settlement
-	total   int64   // with all receipts; one division over everything (GAP-48)
-	tokens  int64   // of the settlement
-	prices  string  // of the settlement
-	proven  []proof // by receipts
-
-	charged, waived int64 // as the entries show it
-	counted         int64 // tokens
-	unsure          int64 // tokens that counted when what they cost came to nothing beside the rest, and else did not
+// sameUsage reports whether an attempt's usage is its estimate; none is nothing.
+func sameUsage(u llm.Usage, estimate *llm.Usage) bool {
+	if estimate == nil {
+		return u == llm.Usage{}
+	}
+	same := func(a, b *int64) bool { return (a == nil) == (b == nil) && llm.Tokens(a) == llm.Tokens(b) }
+	return same(u.Input, estimate.Input) && same(u.Output, estimate.Output) && u.Estimated &&
+		u.CacheRead == nil && u.CacheWrite == nil && u.Reasoning == nil
 }
 
-// proof is an attempt that a receipt proved.
+// claim is what a request should have been charged, or left free.
+type claim struct {
+	tally  ledger.Tally // of what is proven so far: one division over everything (GAP-48)
+	tokens int64        // of the settlement
+	prices string       // of the settlement
+	proven []proof      // what receipts proved, and what was closed
+
+	charged, waived, over int64 // as the entries show it
+	counted               int64 // tokens
+	unsure                int64 // tokens that counted when what they cost came to nothing beside the rest, and else did not
+	many                  bool  // old receipts that may be taken for one another
+}
+
+// proof is an attempt that was proven, or closed, after the settlement.
 type proof struct {
+	*tried
+	price  config.Price
 	prices string
-	at     int64
+	detail ledger.Digest
+	kind   ledger.EntryKind
 	cost   int64 // by itself, rounded down. What it added may be one more.
 	tokens int64
 	used   bool
@@ -115,40 +135,55 @@ type proof struct {
 
 // claimOf recomputes a request from usage and prices.
 func (v *verification) claimOf(d *detail) (claim, error) {
-	var (
-		c              claim
-		settled, total ledger.Tally
-	)
-	for _, t := range d.attempts {
+	var c claim
+	for i := range d.attempts {
+		t := &d.attempts[i]
 		p, err := v.prices.of(t.route, t.version)
 		switch {
 		case err != nil:
 			return c, err
 		case !p.found:
 			return c, disagree(d.id, "attempt %d is to be charged at a price that does not exist, %s@%d", t.seq, t.route, t.version)
-		case !t.usage.Known():
-			continue
 		}
 		name, used := t.route+"@"+strconv.FormatInt(t.version, 10), t.usage.Prompt()+llm.Tokens(t.usage.Output)
-		if err := total.Add(t.usage, p.price); err != nil {
+		cost, err := ledger.Cost(t.usage, p.price)
+		if err != nil {
 			return c, disagree(d.id, "attempt %d: %v", t.seq, err)
 		}
-		if t.receipt == nil {
-			_ = settled.Add(t.usage, p.price) // like the one before
+		kind := ledger.Receipt
+		switch {
+		case t.outcome == ledger.Closed:
+			kind = ledger.Closing
+		case t.receipt != nil:
+		case t.usage.Known():
+			_ = c.tally.Add(t.usage, p.price) // like its cost
 			c.tokens += used
 			c.prices = withPrice(c.prices, name)
 			continue
+		default:
+			continue
 		}
-		cost, _ := ledger.Cost(t.usage, p.price)
-		c.proven = append(c.proven, proof{prices: name, at: *t.receipt, cost: cost, tokens: used})
+		if !t.usage.Known() {
+			name = ""
+		}
+		record, err := t.record(d.id, v.prices)
+		if err != nil {
+			return c, err
+		}
+		c.proven = append(c.proven, proof{
+			tried: t, price: p.price, prices: name, detail: record.Detail(), kind: kind, cost: cost, tokens: used,
+		})
 	}
-	all, err := total.Microcents()
+	return c, nil
+}
+
+// worth is what is proven so far, with the surcharge.
+func (c *claim) worth(d *detail) (int64, error) {
+	m, err := c.tally.Microcents()
 	if err != nil {
-		return c, disagree(d.id, "its attempts: %v", err)
+		return 0, disagree(d.id, "its attempts: %v", err)
 	}
-	first, err := settled.Microcents()
-	c.settled, c.total = first+d.surcharge, all+d.surcharge
-	return c, err
+	return m + d.surcharge, nil
 }
 
 // withPrice adds a price version to a list that names each once.
@@ -181,8 +216,8 @@ func (v *verification) entriesFor(d *detail) (charge *ledger.Entry, later []ledg
 		}
 		v.count(v.found, charge.Kind, charge.Created.UnixNano())
 	}
-	receipts := slices.ContainsFunc(d.attempts, func(t tried) bool { return t.receipt != nil })
-	if !receipts && d.refunded == 0 {
+	late := slices.ContainsFunc(d.attempts, func(t tried) bool { return t.receipt != nil || t.outcome == ledger.Closed })
+	if !late && d.refunded == 0 {
 		return charge, nil, nil
 	}
 	err = run(v.conn, laterEntries, func(row *sqlite.Stmt) error {
@@ -197,16 +232,24 @@ func (v *verification) entriesFor(d *detail) (charge *ledger.Entry, later []ledg
 func whereOf(e ledger.Entry) string { return e.Account + "/" + strconv.FormatInt(e.Seq, 10) }
 
 // settlement compares what the settlement should have charged with the entry that did.
-func (c *claim) settlement(d *detail, e *ledger.Entry) error {
-	if e == nil {
+func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
+	settled, err := c.worth(d)
+	switch {
+	case err != nil:
+		return err
+	case e != nil && e.Format >= 3:
+		return v.settlementNow(c, d, e, settled)
+	case slices.ContainsFunc(d.attempts, func(t tried) bool { return t.worst >= 0 }):
+		return disagree(d.id, "it has no entry of its settlement, which every request has since attempts say what they may cost")
+	case e == nil:
 		switch {
 		case d.free:
-		case c.settled == 0:
+		case settled == 0:
 			c.counted += c.tokens
 		case d.serviceLimit:
-			c.waived += c.settled
+			c.waived += settled
 		default:
-			return disagree(d.id, "its usage and prices make %d microcents at its settlement, and no entry charged them", c.settled)
+			return disagree(d.id, "its usage and prices make %d microcents at its settlement, and no entry charged them", settled)
 		}
 		return nil
 	}
@@ -214,8 +257,8 @@ func (c *claim) settlement(d *detail, e *ledger.Entry) error {
 	switch {
 	case d.free:
 		return entryDisagrees(e.N, where, "it charges request %q, which was free", d.id)
-	case -e.Microcents != c.settled:
-		return entryDisagrees(e.N, where, "it charges %d microcents for request %q, whose usage and prices make %d", -e.Microcents, d.id, c.settled)
+	case -e.Microcents != settled:
+		return entryDisagrees(e.N, where, "it charges %d microcents for request %q, whose usage and prices make %d", -e.Microcents, d.id, settled)
 	case e.Format > 1 && e.Prices != c.prices:
 		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id, c.prices)
 	case e.Created.UnixNano() != d.settled:
@@ -223,35 +266,98 @@ func (c *claim) settlement(d *detail, e *ledger.Entry) error {
 	case e.Reason != d.reason:
 		return entryDisagrees(e.N, where, "it has the reason %q, request %q was settled for %q", e.Reason, d.id, d.reason)
 	}
-	c.charged += c.settled
+	c.charged += settled
 	c.counted += c.tokens
 	return nil
 }
 
-// later compares receipts and refunds with their entries. A receipt adds what the whole request comes to with it,
-// divided once, less what it came to before. In which order receipts came is not recorded, so each is compared with
-// its own cost, within the microcent that rounding may move, and compare has their sum to the microcent.
+// settlementNow is settlement since entries vouch for what is on record of a request, and charge no more than was held.
+func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settled int64) error {
+	r := d.head()
+	err := named(v.conn, &r, d.account, d.key)
+	if err == nil {
+		err = d.addAttempts(&r, v.prices)
+	}
+	if err != nil {
+		return err
+	}
+	where := whereOf(*e)
+	switch {
+	case e.Reason != d.reason:
+		return entryDisagrees(e.N, where, "it has the reason %q, request %q was settled for %q", e.Reason, d.id, d.reason)
+	case e.Created.UnixNano() != d.settled:
+		return entryDisagrees(e.N, where, "it is not of the moment when request %q was settled", d.id)
+	case e.Prices != c.prices:
+		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id, c.prices)
+	case d.free:
+		settled, c.tokens = 0, 0
+	}
+	if err := c.take(d, *e, settled, d.hold, c.tokens); err != nil {
+		return err
+	}
+	if e.Detail != r.Detail() {
+		return entryDisagrees(e.N, where, "what is on record of request %q is not what it was settled with", d.id)
+	}
+	return nil
+}
+
+// take compares an entry with what it should have moved: so many microcents, of which the account pays at most what was held for
+// them, or nothing when fair use left them free.
+func (c *claim) take(d *detail, e ledger.Entry, microcents, held, tokens int64) error {
+	due := min(microcents, held)
+	over := microcents - due
+	charge, waived, counted := due, int64(0), tokens
+	if e.Waived != 0 && d.serviceLimit {
+		charge, waived, counted = 0, due, 0
+	}
+	if -e.Microcents != charge || e.Waived != waived || e.Over != over || e.Tokens != counted {
+		return entryDisagrees(e.N, whereOf(e), "it charges %d microcents for request %q, leaves %d free and %d over the hold, and counts %d tokens; "+
+			"%d, %d, %d and %d follow from usage and prices", -e.Microcents, d.id, e.Waived, e.Over, e.Tokens, charge, waived, over, counted)
+	}
+	c.charged += charge
+	c.waived += waived
+	c.over += over
+	c.counted += counted
+	return nil
+}
+
+// later compares receipts, closings and refunds with their entries. Those of format 3 name what they are about, and are in the
+// order in which they came; receipts of before came before them, see oldReceipts.
 func (c *claim) later(d *detail, entries []ledger.Entry) error {
 	var refunded int64
+	var old, now []ledger.Entry
 	for _, e := range entries {
-		if e.Kind == ledger.Refund {
+		switch {
+		case e.Kind == ledger.Refund:
 			refunded += e.Microcents
-			continue
-		}
-		if !c.prove(e) {
-			return entryDisagrees(e.N, whereOf(e), "it is a receipt of %d microcents at %q for request %q, and no attempt has such a receipt",
-				-e.Microcents, e.Prices, d.id)
+		case e.Format < 3:
+			old = append(old, e)
+		default:
+			now = append(now, e)
 		}
 	}
-	for _, p := range c.proven {
-		switch {
-		case p.used:
-		case p.cost == 0 && d.serviceLimit:
-			c.unsure += p.tokens
-		case p.cost == 0:
-			c.counted += p.tokens
-		case !d.serviceLimit:
-			return disagree(d.id, "a receipt at %q came to %d microcents, and no entry charged them", p.prices, p.cost)
+	about := make([]*proof, len(now))
+	for i, e := range now {
+		for j := range c.proven {
+			if p := &c.proven[j]; !p.used && p.detail == e.Detail && p.kind == e.Kind && p.prices == e.Prices {
+				about[i], p.used = p, true
+				break
+			}
+		}
+		if about[i] == nil {
+			return entryDisagrees(e.N, whereOf(e), "what it is about is not on record of request %q: no attempt has such a %s", d.id, e.Kind)
+		}
+	}
+	if err := c.oldReceipts(d, old); err != nil {
+		return err
+	}
+	for i, e := range now {
+		p := about[i]
+		if p.receipt != nil && e.Created.UnixNano() != *p.receipt {
+			return entryDisagrees(e.N, whereOf(e), "it is not of the moment when the receipt of request %q came", d.id)
+		}
+		if err := c.addLater(d, e, p); err != nil {
+			return err
 		}
 	}
 	if refunded != d.refunded {
@@ -260,12 +366,71 @@ func (c *claim) later(d *detail, entries []ledger.Entry) error {
 	return nil
 }
 
-// prove finds the receipt that an entry is for: the one that costs the same before one that costs one less.
+// addLater compares one entry with what the whole request comes to with its attempt, less what it came to before.
+func (c *claim) addLater(d *detail, e ledger.Entry, p *proof) error {
+	before, err := c.worth(d)
+	if err != nil {
+		return err
+	}
+	_ = c.tally.Add(p.usage, p.price) // like its cost
+	after, err := c.worth(d)
+	if err != nil {
+		return err
+	}
+	held := p.worst
+	if held < 0 {
+		held = d.hold
+	}
+	return c.take(d, e, after-before, held, p.tokens)
+}
+
+// oldReceipts are those of before format 3. In which order they came is not recorded, so each is compared with its own cost,
+// within the microcent that rounding may move, and compare has their sum to the microcent. Those that moved nothing have no entry.
+func (c *claim) oldReceipts(d *detail, entries []ledger.Entry) error {
+	receipts := 0
+	for i := range c.proven {
+		p := &c.proven[i]
+		if p.used {
+			continue
+		}
+		if p.worst >= 0 {
+			return disagree(d.id, "no entry says that its attempt %d was %s", p.seq, map[ledger.EntryKind]string{
+				ledger.Receipt: "proven by a receipt", ledger.Closing: "closed",
+			}[p.kind])
+		}
+		if p.kind == ledger.Receipt {
+			receipts++
+			_ = c.tally.Add(p.usage, p.price) // like its cost
+		}
+	}
+	c.many = receipts > 1 && d.serviceLimit
+	for _, e := range entries {
+		if !c.prove(e) {
+			return entryDisagrees(e.N, whereOf(e), "it is a receipt of %d microcents at %q for request %q, and no attempt has such a receipt",
+				-e.Microcents, e.Prices, d.id)
+		}
+	}
+	for i := range c.proven {
+		p := &c.proven[i]
+		switch {
+		case p.used || p.kind == ledger.Closing:
+		case p.cost == 0 && d.serviceLimit:
+			c.unsure += p.tokens
+		case p.cost == 0:
+			c.counted += p.tokens
+		case !d.serviceLimit:
+			return disagree(d.id, "a receipt at %q came to %d microcents, and no entry charged them", p.prices, p.cost)
+		}
+	}
+	return nil
+}
+
+// prove finds the receipt that an old entry is for: the one that costs the same before one that costs one less.
 func (c *claim) prove(e ledger.Entry) bool {
 	for _, rounding := range [...]int64{0, 1} {
 		for i := range c.proven {
 			p := &c.proven[i]
-			if !p.used && p.prices == e.Prices && p.at == e.Created.UnixNano() && p.cost+rounding == -e.Microcents {
+			if !p.used && p.kind == ledger.Receipt && p.prices == e.Prices && *p.receipt == e.Created.UnixNano() && p.cost+rounding == -e.Microcents {
 				p.used = true
 				c.charged += -e.Microcents
 				c.counted += p.tokens
@@ -278,21 +443,25 @@ func (c *claim) prove(e ledger.Entry) bool {
 
 // compare checks the request's own sums.
 func (c *claim) compare(d *detail) error {
-	total := c.total
+	total, err := c.worth(d)
+	if err != nil {
+		return err
+	}
 	if d.free {
 		total = 0
 	}
-	many := len(c.proven) > 1 && d.serviceLimit // then two receipts may be taken for one another
 	switch {
 	case d.charge != c.charged:
 		return disagree(d.id, "the request was charged %d microcents, its entries make %d", d.charge, c.charged)
-	case d.charge+d.waived != total:
+	case d.over != c.over:
+		return disagree(d.id, "the request says that %d microcents were over its hold, its entries make %d", d.over, c.over)
+	case d.charge+d.waived+d.over != total:
 		return disagree(d.id, "the request was charged %d microcents and %d were left free, its usage and prices make %d", d.charge, d.waived, total)
 	case d.waived != 0 && !d.serviceLimit:
 		return disagree(d.id, "%d microcents of the request were left free, and it did not end at a limit of the service", d.waived)
 	case d.waived < c.waived:
 		return disagree(d.id, "%d microcents of the request were left free, its settlement came to %d that no entry charged", d.waived, c.waived)
-	case !many && (d.tokens < c.counted || d.tokens > c.counted+c.unsure):
+	case !c.many && (d.tokens < c.counted || d.tokens > c.counted+c.unsure):
 		return disagree(d.id, "the request says that %d tokens of it count, its usage makes %d", d.tokens, c.counted)
 	}
 	return nil

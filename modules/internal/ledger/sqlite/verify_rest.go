@@ -12,13 +12,15 @@ import (
 // verifyRunning checks the requests that run: that the rows of one agree, that what they name exists, and that
 // there are as many as meta says, which hold as much.
 func (v *verification) verifyRunning() error {
-	err := run(v.conn, `SELECT m.holds, m.held, count(h.n), coalesce(sum(h.hold), 0) FROM meta AS m LEFT JOIN holds AS h`,
+	var marks int64
+	err := run(v.conn, `SELECT m.holds, m.held, count(h.n), coalesce(sum(h.hold), 0), m.marks FROM meta AS m LEFT JOIN holds AS h`,
 		func(row *sqlite.Stmt) error {
 			rows, held := row.ColumnInt64(0), row.ColumnInt64(1)
 			if rows != row.ColumnInt64(2) || held != row.ColumnInt64(3) {
 				return disagree("holds", "there are %d attempts of running requests that hold %d microcents, and there should be %d that hold %d",
 					row.ColumnInt64(2), row.ColumnInt64(3), rows, held)
 			}
+			marks = row.ColumnInt64(4)
 			return nil
 		})
 	if err != nil {
@@ -26,7 +28,7 @@ func (v *verification) verifyRunning() error {
 	}
 	var request, head string // of the row before
 	var seq int64
-	return run(v.conn, `SELECT h.request, h.seq, h.hold, k.account IS h.account, p.version IS NULL, s.id IS NOT NULL, h.owner,
+	err = run(v.conn, `SELECT h.request, h.seq, h.hold, k.account IS h.account, p.version IS NULL, s.id IS NOT NULL, h.owner,
 		h.account || ' ' || h.key || ' ' || quote(h.owner) || ' ' || quote(h.endpoint) || ' ' || quote(h.profile)
 		FROM holds AS h LEFT JOIN keys AS k ON k.n = h.key LEFT JOIN prices AS p ON p.route = h.route AND p.version = h.price_version
 		LEFT JOIN requests AS s ON s.id = h.request ORDER BY h.request, h.seq, h.n`, func(row *sqlite.Stmt) error {
@@ -52,6 +54,22 @@ func (v *verification) verifyRunning() error {
 		}
 		return v.verifyOwner(id, row.ColumnText(6))
 	})
+	if err != nil {
+		return err
+	}
+	m := newMemory()
+	if err := m.loadLive(v.conn); err != nil {
+		return err
+	}
+	for _, r := range m.live {
+		for i := range r.attempts {
+			marks -= r.attempts[i].mark
+		}
+	}
+	if marks != 0 {
+		return disagree("holds", "the running requests are not those that were recorded: one of them was changed, removed or put in")
+	}
+	return nil
 }
 
 // verifyWaiting compares the list of attempts that wait for a receipt with the attempts. Each row has to be one of

@@ -14,7 +14,7 @@ import (
 // the last pruning may be without detail: of their settlements the moment shows it, and what they came to is
 // compared account by account, in verifyAccounts.
 func (v *verification) verifyPairs() error {
-	for _, kind := range []ledger.EntryKind{ledger.Charged, ledger.Receipt, ledger.Refund} {
+	for _, kind := range []ledger.EntryKind{ledger.Charged, ledger.Receipt, ledger.Closing, ledger.Refund} {
 		all, found := v.counted[kind], v.found[kind]
 		if v.pruned == 0 && all.all != found.all || kind == ledger.Charged && all.young != found.young {
 			return v.unpaired(kind, all.all-found.all)
@@ -31,6 +31,7 @@ func (v *verification) unpaired(kind ledger.EntryKind, n int64) error {
 			WHEN r.id IS NULL THEN ?1 = 0 OR e.created >= ?1 AND e.kind = 'charge'
 			WHEN e.kind = 'charge' THEN r.entry IS NOT e.n
 			WHEN e.kind = 'refund' THEN r.refunded = 0
+			WHEN e.kind = 'closing' THEN NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.outcome = 'closed')
 			ELSE NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.receipt = e.created)
 		END ORDER BY e.n LIMIT 1`, func(row *sqlite.Stmt) error {
 		why := "which knows nothing of it"
@@ -70,12 +71,12 @@ func (v *verification) verifyCheckpoints() error {
 		}
 		again := c
 		again.Hash = ledger.Digest{}
-		again, err := sealed(v.conn, again, last.Entries)
+		again, err := sealed(v.conn, again, last)
 		switch {
 		case err != nil:
 			return err
 		case again.Trail != c.Trail:
-			return disagree(where, "act %d of the audit trail is not the one that it was made over", c.Acts)
+			return disagree(where, "the audit trail, of which it is over the first %d acts, is not the one that it was made over", c.Acts)
 		case again.Hash != c.Hash:
 			return disagree(where, "it is not what the heads of the accounts make after entry %d", c.Entries)
 		}
@@ -86,6 +87,15 @@ func (v *verification) verifyCheckpoints() error {
 		}
 		delete(kept, c.N)
 		last = c
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = run(v.conn, `SELECT checkpoints, checkpoint FROM meta`, func(row *sqlite.Stmt) error {
+		if n := row.ColumnInt64(0); n != last.N || columnHash(row, 1) != last.Hash {
+			return disagree(checkpointName(max(n, last.N)), "the ledger counts %d checkpoints, and has others: some were removed or put in", n)
+		}
 		return nil
 	})
 	if err != nil {
@@ -109,7 +119,7 @@ var createSums = []string{
 	`CREATE TEMP TABLE verify_requests (account INTEGER PRIMARY KEY, requests, tokens, charge, waived, refunded)`,
 	`CREATE TEMP TABLE verify_lines (root INTEGER PRIMARY KEY, charge)`,
 	`INSERT INTO verify_entries SELECT account, count(*),
-		-sum(iif(kind IN ('charge', 'receipt'), microcents, 0)), sum(iif(kind = 'refund', microcents, 0))
+		-sum(iif(kind IN ('charge', 'receipt', 'closing'), microcents, 0)), sum(iif(kind = 'refund', microcents, 0))
 		FROM entries GROUP BY account`,
 	`INSERT INTO verify_keys SELECT account, key, sum(n), sum(tokens), sum(charge), sum(waived), sum(refunded)
 		FROM (SELECT account, key, 1 AS n, tokens, charge, waived, refunded FROM requests
@@ -163,7 +173,7 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	entries, spent, refunded := column(0), column(1), column(2)
 	requests, tokens, charge, waived, givenBack := column(3), column(4), column(5), column(6), column(7)
 	switch {
-	case row.ColumnIsNull(accountWidth - 1):
+	case row.ColumnIsNull(accountWidth - 3):
 		return disagree(a.id, "the account has no balance")
 	case a.entries != entries:
 		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)

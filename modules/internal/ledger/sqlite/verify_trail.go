@@ -10,26 +10,64 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// verifyTrail checks that the audit trail is a chain.
+// verifyTrail checks that the acts are what their hashes were made of, and each account's a chain with as many links as the account
+// counts, as are those about none. Those of format 1 are one chain of all, too.
 func (v *verification) verifyTrail() error {
-	var last ledger.Act
-	var head ledger.Digest
-	return run(v.conn, selectAct+`ORDER BY u.n`, func(row *sqlite.Stmt) error {
-		a := scanAct(row)
-		where := fmt.Sprintf("act/%d", a.N)
+	var last, before ledger.Act // in the file, and of the account
+	var old, head ledger.Digest // hashes of the last act of format 1, and of the account's last
+	var account int64
+	err := run(v.conn, selectAct+`ORDER BY u.n`, func(row *sqlite.Stmt) error {
+		a, hash := scanAct(row), columnHash(row, 10)
+		where := fmt.Sprintf("act/%d", row.ColumnInt64(0))
 		switch {
-		case a.N != last.N+1:
+		case a.Format < 1 || a.Format > ledger.ActFormat || a.Format < last.Format:
+			return disagree(where, "its hash has format %d, and that of the act before it format %d", a.Format, last.Format)
+		case a.Format == 1 && a.N != last.N+1:
 			return disagree(where, "act %d of the audit trail is missing before it", last.N+1)
 		case a.Account == "" && !row.ColumnIsNull(11):
 			return disagree(where, "it is about an account that does not exist, number %d", row.ColumnInt64(11))
-		case a.Prev != head:
+		case a.Format == 1 && a.Prev != old:
 			return disagree(where, "its link to the act before it is broken")
-		case a.Hash() != columnHash(row, 10):
+		case a.Hash() != hash:
 			return disagree(where, "it is not what its hash was made of")
 		}
-		last, head = a, columnHash(row, 10)
+		if last = a; a.Format == 1 {
+			old = hash
+		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	// A chain of its own for each account; 0 is none, for accounts begin at 1.
+	account = -1
+	err = run(v.conn, selectAct+`ORDER BY coalesce(u.account, 0), u.n`, func(row *sqlite.Stmt) error {
+		a := scanAct(row)
+		where := fmt.Sprintf("act/%d", row.ColumnInt64(0))
+		if n := row.ColumnInt64(11); n != account {
+			account, before, head = n, ledger.Act{}, ledger.Digest{}
+		}
+		switch {
+		case a.Seq != before.Seq+1:
+			return disagree(where, "act %d of its account is missing before it, which is act %d", before.Seq+1, a.Seq)
+		case a.Format > 1 && a.Prev != head:
+			return disagree(where, "its link to the act before it is broken")
+		}
+		before, head = a, columnHash(row, 10)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return run(v.conn, `WITH heads AS MATERIALIZED (SELECT coalesce(account, 0) AS account, max(n), seq, hash FROM audit GROUP BY account)
+		SELECT counts.id, counts.acts, coalesce(h.seq, 0) FROM (
+			SELECT n, id, acts, trail FROM accounts UNION ALL SELECT 0, 'meta', acts, trail FROM meta
+		) AS counts LEFT JOIN heads AS h ON h.account = counts.n
+		WHERE counts.acts <> coalesce(h.seq, 0) OR counts.trail <> coalesce(h.hash, zeroblob(32)) ORDER BY counts.n LIMIT 1`,
+		func(row *sqlite.Stmt) error {
+			return disagree(row.ColumnText(0), "it counts %d acts about it and the audit trail has %d, or the last of them is another",
+				row.ColumnInt64(1), row.ColumnInt64(2))
+		})
 }
 
 // verifyMade checks that the trail says of each account and key that it was made. Those of a ledger that had no trail
@@ -112,7 +150,11 @@ func (v *verification) compareSaid(s *said) error {
 		}
 		return nil
 	}
-	err := run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state FROM accounts WHERE id = ?`,
+	err := v.compareCreated(s)
+	if err != nil {
+		return err
+	}
+	err = run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state FROM accounts WHERE id = ?`,
 		compare, s.subject)
 	if err != nil || found {
 		return err
@@ -129,6 +171,20 @@ func (v *verification) compareSaid(s *said) error {
 		return disagree(s.subject, "it is missing, act %d of the audit trail says that it was made", s.at["name"])
 	}
 	return v.compareKey(s)
+}
+
+// compareCreated compares when an account or a key was made. Acts of an older fareway do not say it.
+func (v *verification) compareCreated(s *said) error {
+	says, ok := s.values["created"]
+	if !ok {
+		return nil
+	}
+	return run(v.conn, `SELECT created FROM accounts WHERE id = ?1 UNION ALL SELECT created FROM keys WHERE id = ?1`, func(row *sqlite.Stmt) error {
+		if is := quoted(moment(row.ColumnInt64(0)).Format(time.RFC3339Nano)); is != says {
+			return disagree(s.subject, "it was made at %s, act %d of the audit trail says %s", is, s.at["created"], says)
+		}
+		return nil
+	}, s.subject)
 }
 
 // compareKey compares what the trail writes in another way than the table: times, and the caps of lines.

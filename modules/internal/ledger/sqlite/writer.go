@@ -329,7 +329,7 @@ func (w *writer) releaseOrphans() {
 			released++
 		}
 		// Written in any case: a commit that is in doubt cannot come back once the log goes on without it.
-		return t.exec(`UPDATE meta SET holds = ?, held = ?`, t.holds.rows, t.holds.microcents)
+		return t.exec(updateHolds, t.holds.rows, t.holds.microcents, t.holds.marks)
 	}}
 	w.db.transact([]*operation{op})
 	if op.err != nil {
