@@ -80,10 +80,10 @@ func TestUsage(t *testing.T) {
 		usage       string
 	}{
 		{"USE-01 USE-02 USE-04", "chat", plain, `{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}`},
-		{"USE-01 USE-02 USE-04", "responses", plain, `{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":3}`},
+		{"USE-01 USE-02 USE-04", "responses", plain, `{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":3}`},
 		{"USE-01 USE-02 USE-04", "messages", plain, `{"input_tokens":10,"output_tokens":7`},
 		{"USE-01 cached", "chat", warm, `{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}`},
-		{"USE-01 cached", "responses", warm, `{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":4},"output_tokens_details":{"reasoning_tokens":0}`},
+		{"USE-01 cached", "responses", warm, `{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":0}`},
 		{"USE-01 cached", "messages", warm, `{"input_tokens":6,"output_tokens":7,"cache_read_input_tokens":4`},
 	} {
 		for _, mode := range modes {

@@ -238,7 +238,7 @@ func start(t testing.TB, s setup) *service {
 	if s.Families == nil {
 		s.Families = []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
 	}
-	handler := chain(t, e, s.Families, logger)
+	handler := judged(t, s.Families, chain(t, e, s.Families, logger))
 	label := strconv.FormatInt(services.Add(1), 10)
 	left := new(sync.Map)
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

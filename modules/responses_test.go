@@ -89,7 +89,7 @@ func TestResponses(t *testing.T) {
 		t.Parallel()
 		requireError(t, shapeOf("responses"), g.rich(t).Post("/v1/responses", `{"model":"auto"}`), 400, invalid)
 	})
-	t.Run("HTTP-11 every member that clients need", func(t *testing.T) {
+	t.Run("HTTP-11 GAP-116 every member that clients need", func(t *testing.T) {
 		t.Parallel()
 		a := g.rich(t).Ask(shapeOf("responses"), `"instructions":"I","temperature":0.5,"max_output_tokens":50,"tools":[`+f+`],"tool_choice":"auto"`)
 		got := a.JSON(t)
@@ -98,17 +98,25 @@ func TestResponses(t *testing.T) {
 		require.Regexp(t, `^msg_`, item["id"])
 		delete(item, "id")
 		require.Equal(t, map[string]any{"type": "message", "role": "assistant", "status": "completed",
-			"content": []any{map[string]any{"type": "output_text", "text": "Hello", "annotations": []any{}}}}, item)
+			"content": []any{map[string]any{"type": "output_text", "text": "Hello", "annotations": []any{}, "logprobs": []any{}}}}, item)
 		for name, want := range map[string]any{
 			"object": "response", "status": "completed", "error": nil, "incomplete_details": nil, "instructions": "I",
 			"max_output_tokens": json.Number("50"), "model": "service/auto", "parallel_tool_calls": true, "previous_response_id": nil,
 			"store": false, "temperature": json.Number("0.5"), "text": map[string]any{"format": map[string]any{"type": "text"}},
-			"tool_choice": "auto", "top_p": nil, "metadata": map[string]any{},
+			"tool_choice": "auto", "top_p": json.Number("1"), "metadata": map[string]any{}, "background": false,
+			"truncation": "disabled", "service_tier": "default", "top_logprobs": json.Number("0"),
+			"presence_penalty": json.Number("0"), "frequency_penalty": json.Number("0"), "max_tool_calls": nil,
+			"safety_identifier": nil, "prompt_cache_key": nil, "reasoning": map[string]any{"effort": nil, "summary": nil},
 		} {
 			require.Contains(t, got, name)
 			require.Equal(t, want, got[name], name)
 		}
 		require.Len(t, got["tools"], 1)
-		require.NotEmpty(t, got["created_at"])
+		created, err := got["created_at"].(json.Number).Int64()
+		require.NoError(t, err)
+		completed, err := got["completed_at"].(json.Number).Int64()
+		require.NoError(t, err)
+		require.Positive(t, created)
+		require.GreaterOrEqual(t, completed, created)
 	})
 }

@@ -22,7 +22,7 @@ func used(prompt, completion int64) upstream.Usage {
 // What the golden files call by other names: what is different each time.
 var (
 	idPattern       = regexp.MustCompile(`(chatcmpl-|resp_|msg_|fc_)[0-9a-f]{32}`)
-	createdPattern  = regexp.MustCompile(`"(created|created_at)":[0-9]+`)
+	createdPattern  = regexp.MustCompile(`"(created|created_at|completed_at)":[0-9]+`)
 	estimatePattern = regexp.MustCompile(`"input_tokens":[0-9]+,"output_tokens":0}}}`) // of message_start
 )
 

@@ -30,7 +30,8 @@ func (x *exchange) finish() *families.Error {
 	}
 	s.Results = x.results(d.stream && !x.left())
 	due := x.due(&s)
-	body := x.encode(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: a.usage, Billed: due.Microcents, Pending: due.Pending})
+	body := x.encode(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: a.usage,
+		Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
 	charge, err := x.settle(s, due)
 	if err != nil {
 		return x.write(x.call.LedgerError("settling", err))

@@ -90,6 +90,8 @@ type End struct {
 	// Billed is the charge in microcents; Pending says that it is not yet final (USE-01, USE-02).
 	Billed  int64
 	Pending bool
+	// At is when the reply ended, in Unix seconds.
+	At int64
 }
 
 // Encoder writes one reply, either as a stream (AppendStart, AppendEvent..., then AppendEnd or AppendError)

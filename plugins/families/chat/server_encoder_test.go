@@ -172,7 +172,7 @@ func TestReply(t *testing.T) {
 		t.Parallel()
 		usage := &llm.Usage{Input: llm.Count(10), CacheRead: llm.Count(5), CacheWrite: llm.Count(3), Output: llm.Count(7), Reasoning: llm.Count(4)}
 		require.Equal(t, `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"auto","choices":[{"index":0,`+
-			`"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop","logprobs":null}],`+
+			`"message":{"role":"assistant","content":"Hello","refusal":null},"finish_reason":"stop","logprobs":null}],`+
 			`"usage":{"prompt_tokens":18,"completion_tokens":7,"total_tokens":25,"prompt_tokens_details":{"cached_tokens":5},`+
 			`"completion_tokens_details":{"reasoning_tokens":4},"billed_microcents":6000,"billing_pending":true}}`,
 			whole(hello, families.End{Usage: usage, Billed: 6000, Pending: true}))
@@ -180,17 +180,17 @@ func TestReply(t *testing.T) {
 	t.Run("TOOL-01 only calls", func(t *testing.T) {
 		t.Parallel()
 		require.Contains(t, whole([]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, `{"q":1}`)}, families.End{}),
-			`"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},`+
+			`"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},`+
 				`{"id":"b","type":"function","function":{"name":"g","arguments":"{\"q\":1}"}}]}`)
 	})
 	t.Run("E12 text around a call is one content", func(t *testing.T) {
 		t.Parallel()
 		require.Contains(t, whole([]llm.Event{{Kind: llm.EventText, Text: "abEN"}, begin(0, "a", "f"), {Kind: llm.EventText, Text: "Dcd"}}, families.End{}),
-			`"content":"abENDcd","tool_calls":[`)
+			`"content":"abENDcd","refusal":null,"tool_calls":[`)
 	})
 	t.Run("GAP-72 nothing at all", func(t *testing.T) {
 		t.Parallel()
-		require.Contains(t, whole(nil, families.End{}), `"message":{"role":"assistant","content":""}`)
+		require.Contains(t, whole(nil, families.End{}), `"message":{"role":"assistant","content":"","refusal":null}`)
 	})
 }
 

@@ -45,6 +45,7 @@ func appendContent(b []byte, items []llm.Item) (out []byte, calls int) {
 		}
 		b = append(b, '"')
 	}
+	b = append(b, `,"refusal":null`...)
 	if calls == 0 {
 		return b, 0
 	}

@@ -1,9 +1,10 @@
 package responses
 
 import (
+	"strconv"
+
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/internal/decode"
-	"github.com/fareway/fareway/plugins/families/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -51,38 +52,77 @@ func readFields(root jsonview.View) (f fields) {
 	return f
 }
 
-// echo is what a response object repeats of its request, as JSON text on one line; empty where it was absent.
+// echo is what a response object repeats of its request, as JSON text on one line; empty where it was absent. What is
+// not read is not repeated: the family has a default for it (GAP-116).
 type echo struct {
 	instructions, maxTokens, temperature, format, tools, toolChoice []byte
 }
 
-func (f *fields) echo() echo {
-	compact := func(v jsonview.View) []byte {
-		if !v.Set() {
-			return nil
+func (f *fields) echo(req *llm.Request) echo {
+	var e echo
+	if f.instructions.Set() {
+		e.instructions = jsonview.AppendCompact(nil, f.instructions.Raw())
+	}
+	if req.MaxTokens > 0 {
+		e.maxTokens = strconv.AppendInt(nil, req.MaxTokens, 10)
+	}
+	if f.temperature.Set() {
+		e.temperature = jsonview.AppendCompact(nil, f.temperature.Raw())
+	}
+	for _, tool := range f.tools.Elems() {
+		if e.tools != nil {
+			e.tools = append(e.tools, ',')
 		}
-		return jsonview.AppendCompact(nil, v.Raw())
+		e.tools = appendEchoedTool(e.tools, tool)
 	}
-	return echo{
-		instructions: compact(f.instructions),
-		maxTokens:    compact(f.maxTokens),
-		temperature:  compact(f.temperature),
-		tools:        compact(f.tools),
-		toolChoice:   compact(f.toolChoice),
+	switch f.toolChoice.Kind() {
+	case jsonview.String:
+		e.toolChoice = jsonview.AppendCompact(nil, f.toolChoice.Raw())
+	case jsonview.Object:
+		e.toolChoice = append([]byte(`{"type":"function","name":`), jsonview.AppendString(nil, req.ToolChoice.Name)...)
+		e.toolChoice = append(e.toolChoice, '}')
 	}
+	return e
 }
 
-// echoFormat is the family's own form of a format, with the name that was not sent: clients want it there.
+// appendEchoedTool appends a function as the family declares one, with all members, whichever form it was sent in.
+func appendEchoedTool(b []byte, tool jsonview.View) []byte {
+	if nested := tool.Get("function"); nested.Kind() == jsonview.Object {
+		tool = nested
+	}
+	b = append(b, `{"type":"function"`...)
+	for _, name := range []string{"name", "description", "parameters", "strict"} {
+		b = append(b, `,"`...)
+		b = append(b, name...)
+		b = append(b, `":`...)
+		member := tool.Get(name)
+		if !member.Set() || name == "strict" && member.Kind() != jsonview.Bool { // strict is not read
+			b = append(b, "null"...)
+			continue
+		}
+		b = jsonview.AppendCompact(b, member.Raw())
+	}
+	return append(b, '}')
+}
+
+// echoFormat is the family's own form of a format, with all members, those that were not sent among them.
 func echoFormat(f *llm.Format) []byte {
 	if f == nil {
 		return nil
 	}
-	b := append([]byte(`{"type":"`), f.Kind...)
-	b = append(b, '"')
-	if f.Kind == llm.FormatJSONSchema {
-		b = append(b, ',')
-		b = encode.AppendSchemaFormat(b, f)
+	if f.Kind != llm.FormatJSONSchema {
+		return append(append([]byte(`{"type":"`), f.Kind...), `"}`...)
 	}
+	b := append([]byte(`{"type":"json_schema","name":`), jsonview.AppendString(nil, f.Name)...)
+	b = append(b, `,"description":`...)
+	if f.Description == "" {
+		b = append(b, "null"...)
+	} else {
+		b = jsonview.AppendString(b, f.Description)
+	}
+	b = append(append(b, `,"schema":`...), f.Schema...)
+	b = append(b, `,"strict":`...)
+	b = strconv.AppendBool(b, f.Strict != nil && *f.Strict)
 	return append(b, '}')
 }
 
@@ -118,7 +158,7 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	repeated := f.echo()
+	repeated := f.echo(req.LLM)
 	repeated.format = echoFormat(format)
 	req.Echo = repeated
 	return req, nil

@@ -149,7 +149,7 @@ func (e *encoder) closeText(b []byte, as status) []byte {
 	b = e.appendContentEvent(b, "response.output_text.done", i)
 	b = append(b, `,"text":`...)
 	b = jsonview.AppendString(b, string(it.content))
-	b = append(b, "}\n\n"...)
+	b = append(b, ",\"logprobs\":[]}\n\n"...)
 	b = e.appendContentEvent(b, "response.content_part.done", i)
 	b = append(b, `,"part":`...)
 	b = appendTextPart(b, it.content)
@@ -183,6 +183,9 @@ func (e *encoder) appendDelta(b []byte, name string, i int, piece string) []byte
 	}
 	b = append(b, `,"delta":`...)
 	b = jsonview.AppendString(b, piece)
+	if !it.call {
+		b = append(b, `,"logprobs":[]`...)
+	}
 	return append(b, "}\n\n"...)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/families/responses"
+	"github.com/fareway/fareway/plugins/families/schema"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -52,7 +53,7 @@ func parse(t require.TestingT, body string) sdk.Response {
 }
 
 // notOurs are members that the library calls required and the contract's family (GAP-12, E17) does not have.
-var notOurs = map[string]bool{"access_programs": true, "logprobs": true, "cache_write_tokens": true}
+var notOurs = map[string]bool{"access_programs": true}
 
 // requireMembers fails for members that the library's type requires and the JSON text does not have.
 func requireMembers(t require.TestingT, text string, v any) {
@@ -70,12 +71,19 @@ func requireMembers(t require.TestingT, text string, v any) {
 }
 
 const (
-	running = `{"id":"resp_1","object":"response","created_at":1,"status":"in_progress","error":null,"incomplete_details":null,` +
-		`"instructions":null,"max_output_tokens":null,"output":[],"parallel_tool_calls":true,"previous_response_id":null,"store":false,` +
-		`"temperature":null,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":null,"metadata":{},"model":"auto","usage":null}`
-	hello = `[{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Hello","annotations":[]}]}]`
-	usage = `{"input_tokens":10,"output_tokens":2,"total_tokens":12,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0},"billed_microcents":6000,"billing_pending":false}`
+	running = `{"id":"resp_1","object":"response","created_at":1,"status":"in_progress","completed_at":null,"background":false,"error":null,` +
+		`"incomplete_details":null,"instructions":null,"max_output_tokens":null,"output":[],"max_tool_calls":null,"parallel_tool_calls":true,` +
+		`"previous_response_id":null,"prompt_cache_key":null,"reasoning":{"effort":null,"summary":null},"safety_identifier":null,` +
+		`"service_tier":"default","store":false,"truncation":"disabled","top_logprobs":0,"top_p":1,"presence_penalty":0,"frequency_penalty":0,` +
+		`"temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"metadata":{},"model":"auto","usage":null}`
+	hello = `[{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}]}]`
+	usage = `{"input_tokens":10,"output_tokens":2,"total_tokens":12,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":0},"billed_microcents":6000,"billing_pending":false}`
 )
+
+// unread is what a response says of what is not read, whatever was sent.
+const unread = `"max_tool_calls":null,"parallel_tool_calls":true,"previous_response_id":null,"prompt_cache_key":null,` +
+	`"reasoning":{"effort":null,"summary":null},"safety_identifier":null,"service_tier":"default","store":false,` +
+	`"truncation":"disabled","top_logprobs":0,"top_p":1,"presence_penalty":0,"frequency_penalty":0,`
 
 func TestStreamGolden(t *testing.T) {
 	t.Parallel()
@@ -83,11 +91,11 @@ func TestStreamGolden(t *testing.T) {
 		t.Parallel()
 		want, err := os.ReadFile("testdata/e17.txt")
 		require.NoError(t, err)
-		done := strings.NewReplacer(`"in_progress"`, `"completed"`, `"output":[]`, `"output":`+hello, `"usage":null`, `"usage":`+usage).Replace(running)
+		done := strings.NewReplacer(`"in_progress","completed_at":null`, `"completed","completed_at":7`, `"output":[]`, `"output":`+hello, `"usage":null`, `"usage":`+usage).Replace(running)
 		expected := strings.NewReplacer("R(in_progress)", running, "R(completed)", done).Replace(string(want))
-		require.Equal(t, expected, stream(say("Hel", "lo"), families.End{Finish: llm.FinishStop, Usage: used(10, 2), Billed: 6000}))
+		require.Equal(t, expected, stream(say("Hel", "lo"), families.End{Finish: llm.FinishStop, Usage: used(10, 2), Billed: 6000, At: 7}))
 	})
-	failed := strings.NewReplacer(`"in_progress","error":null`, `"failed","error":{"code":"upstream_error","message":"The model route failed."}`,
+	failed := strings.NewReplacer(`"in_progress"`, `"failed"`, `"error":null`, `"error":{"code":"upstream_error","message":"The model route failed."}`,
 		`"usage":null`, `"usage":{"billing_pending":true}`).Replace(running)
 	frame := func(first, second string) string {
 		return "event: error\ndata: {\"type\":\"error\",\"sequence_number\":" + first + ",\"code\":\"upstream_error\",\"message\":\"The model route failed.\",\"param\":null,\"usage\":{\"billing_pending\":true}}\n\n" +
@@ -218,9 +226,40 @@ func TestReply(t *testing.T) {
 	t.Parallel()
 	t.Run("USE-01 USE-02 HTTP-10 HTTP-11 GAP-12 the whole body", func(t *testing.T) {
 		t.Parallel()
-		got := whole(say("Hel", "lo"), families.End{Finish: llm.FinishStop, Usage: used(10, 2), Billed: 6000})
-		require.Equal(t, strings.NewReplacer(`"in_progress"`, `"completed"`, `"output":[]`, `"output":`+hello, `"usage":null`, `"usage":`+usage).Replace(running), got)
+		got := whole(say("Hel", "lo"), families.End{Finish: llm.FinishStop, Usage: used(10, 2), Billed: 6000, At: 7})
+		require.Equal(t, strings.NewReplacer(`"in_progress","completed_at":null`, `"completed","completed_at":7`, `"output":[]`, `"output":`+hello, `"usage":null`, `"usage":`+usage).Replace(running), got)
 		parse(t, got)
+	})
+	t.Run("GAP-116 tools and the choice of one, in the family's own form", func(t *testing.T) {
+		t.Parallel()
+		const declared = `{"type":"function","name":"f","description":null,"parameters":null,"strict":null}`
+		for sent, want := range map[string]string{
+			`"tools":[{"type":"function","name":"f"}]`:              `"tool_choice":"auto","tools":[` + declared + `]`,
+			`"tools":[{"type":"function","function":{"name":"f"}}]`: `"tool_choice":"auto","tools":[` + declared + `]`,
+			`"tools":[{"type":"function","name":"f","strict":true,"description":"d","parameters":{"type": "object"},"cache":1},` +
+				`{"type":"function","name":"g","strict":"yes"}],"tool_choice":"required"`: `"tool_choice":"required","tools":[` +
+				`{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},` +
+				`{"type":"function","name":"g","description":null,"parameters":null,"strict":null}]`,
+			`"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","function":{"name":"f"}}`: `"tool_choice":{"type":"function","name":"f"},"tools":[` + declared + `]`,
+			`"tools":null,"tool_choice":null`:         `"tool_choice":"auto","tools":[]`,
+			`"tool_choice":"none","temperature":null`: `"temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"none"`,
+			`"max_output_tokens":5e1,"top_p":0.1,"truncation":"auto","service_tier":"flex","reasoning":{"effort":"high"}`: `"max_output_tokens":50,`,
+			`"top_p":0.1,"truncation":"auto","service_tier":"flex","reasoning":{"effort":"high"},"metadata":{"a":"b"}`:    unread,
+		} {
+			req := accepted(t, `{"input":"hi",`+sent+`}`)
+			b := responses.Server{}.NewEncoder(req, familytest.Head).AppendReply(nil, new(llm.Reply), families.End{})
+			require.NoError(t, schema.Of("responses").Body(b))
+			require.Contains(t, string(b), want, sent)
+		}
+	})
+	t.Run("GAP-116 when it was completed, and that it was not", func(t *testing.T) {
+		t.Parallel()
+		for finish, want := range map[llm.FinishReason]string{
+			llm.FinishStop: `"status":"completed","completed_at":9,`, llm.FinishToolCalls: `"status":"completed","completed_at":9,`,
+			llm.FinishLength: `"status":"incomplete","completed_at":null,`, llm.FinishPolicy: `"status":"incomplete","completed_at":null,`,
+		} {
+			require.Contains(t, whole(say("a"), families.End{Finish: finish, At: 9}), want)
+		}
 	})
 	t.Run("GAP-12 what the request said is repeated, on one line", func(t *testing.T) {
 		t.Parallel()

@@ -76,7 +76,13 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 	b = strconv.AppendInt(b, e.head.Created, 10)
 	b = append(b, `,"status":"`...)
 	b = append(b, s.status...)
-	b = append(b, `","error":`...)
+	b = append(b, `","completed_at":`...)
+	if s.status == completed && s.end != nil {
+		b = strconv.AppendInt(b, s.end.At, 10)
+	} else {
+		b = append(b, `null`...)
+	}
+	b = append(b, `,"background":false,"error":`...)
 	if s.err == nil {
 		b = append(b, `null`...)
 	} else {
@@ -103,13 +109,13 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 		}
 		b = e.appendItem(b, i, &s.output[i])
 	}
-	b = append(b, `],"parallel_tool_calls":true,"previous_response_id":null,"store":false`...)
-	b = appendEcho(b, `,"temperature":`, e.echo.temperature, `null`)
+	b = append(b, unread...)
+	b = appendEcho(b, `,"temperature":`, e.echo.temperature, `1`)
 	b = appendEcho(b, `,"text":{"format":`, e.echo.format, `{"type":"text"}`)
 	b = append(b, '}')
 	b = appendEcho(b, `,"tool_choice":`, e.echo.toolChoice, `"auto"`)
-	b = appendEcho(b, `,"tools":`, e.echo.tools, `[]`)
-	b = append(b, `,"top_p":null,"metadata":{},"model":`...)
+	b = appendEcho(b, `,"tools":[`, e.echo.tools, ``)
+	b = append(b, `],"metadata":{},"model":`...)
 	b = jsonview.AppendString(b, e.head.Model)
 	b = append(b, `,"usage":`...)
 	switch {
@@ -122,6 +128,12 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 	}
 	return append(b, '}')
 }
+
+// unread are the members of a response of which the request's are not read: each has its documented default or null,
+// whatever was sent (GAP-116).
+const unread = `],"max_tool_calls":null,"parallel_tool_calls":true,"previous_response_id":null,` +
+	`"prompt_cache_key":null,"reasoning":{"effort":null,"summary":null},"safety_identifier":null,"service_tier":"default",` +
+	`"store":false,"truncation":"disabled","top_logprobs":0,"top_p":1,"presence_penalty":0,"frequency_penalty":0`
 
 // unsettled is the usage that error frames carry (GAP-58).
 const unsettled = `{"billing_pending":true}`
@@ -180,7 +192,7 @@ func (e *encoder) appendItem(b []byte, i int, it *item) []byte {
 func appendTextPart(b, text []byte) []byte {
 	b = append(b, `{"type":"output_text","text":`...)
 	b = jsonview.AppendString(b, string(text))
-	return append(b, `,"annotations":[]}`...)
+	return append(b, `,"annotations":[],"logprobs":[]}`...)
 }
 
 // appendUsage appends the usage object (GAP-13): input_tokens is the whole prompt, of which cached_tokens were
@@ -199,6 +211,7 @@ func appendUsage(b []byte, end *families.End) []byte {
 	number(`,"output_tokens":`, output)
 	number(`,"total_tokens":`, u.Prompt()+output)
 	number(`,"input_tokens_details":{"cached_tokens":`, llm.Tokens(u.CacheRead))
+	number(`,"cache_write_tokens":`, llm.Tokens(u.CacheWrite))
 	number(`},"output_tokens_details":{"reasoning_tokens":`, llm.Tokens(u.Reasoning))
 	number(`},"billed_microcents":`, end.Billed)
 	b = append(b, `,"billing_pending":`...)

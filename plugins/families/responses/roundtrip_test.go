@@ -73,7 +73,7 @@ func TestRoundTrips(t *testing.T) {
 		Arguments: callArguments(),
 		Usage: rapid.Custom(func(t *rapid.T) *llm.Usage {
 			return &llm.Usage{Input: familytest.DrawCount(t, "input"), CacheRead: familytest.DrawCount(t, "read"),
-				Output: familytest.DrawCount(t, "output"), Reasoning: familytest.DrawCount(t, "reasoning")}
+				CacheWrite: familytest.DrawCount(t, "write"), Output: familytest.DrawCount(t, "output"), Reasoning: familytest.DrawCount(t, "reasoning")}
 		}),
 	})
 }

@@ -104,6 +104,7 @@ type writer struct {
 // wrote takes what one step of the encoder wrote.
 func (w *writer) wrote(b []byte) []string {
 	frames := requireFrames(w.t, string(b))
+	require.NoError(w.t, w.family.schema().Stream(b))
 	w.stream += string(b)
 	return frames
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/schema"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 )
@@ -71,15 +72,25 @@ func (f Family) Accepted(t require.TestingT, body string) *families.Request {
 // NewEncoder makes the encoder of a reply to a request that says nothing but Asked.
 func (f Family) NewEncoder() families.Encoder { return f.Server.NewEncoder(&f.Asked, Head) }
 
-// Stream encodes a whole stream.
+// Stream encodes a whole stream. It panics where that does not keep the family's schema (GAP-116).
 func (f Family) Stream(events []llm.Event, end families.End) string {
-	return Stream(f.NewEncoder(), events, end)
+	stream := Stream(f.NewEncoder(), events, end)
+	if err := f.schema().Stream([]byte(stream)); err != nil {
+		panic(err)
+	}
+	return stream
 }
 
-// Whole encodes the same events as one JSON body.
+// Whole encodes the same events as one JSON body. It panics where that does not keep the family's schema.
 func (f Family) Whole(events []llm.Event, end families.End) string {
-	return string(f.NewEncoder().AppendReply(nil, fold(events), end))
+	body := f.NewEncoder().AppendReply(nil, fold(events), end)
+	if err := f.schema().Body(body); err != nil {
+		panic(err)
+	}
+	return string(body)
 }
+
+func (f Family) schema() *schema.Family { return schema.Of(f.Server.Name()) }
 
 // Stream encodes a whole stream with e.
 func Stream(e families.Encoder, events []llm.Event, end families.End) string {

@@ -84,7 +84,9 @@ func FuzzDecode(fuzz *testing.F, f Family, sent Sent, seeds ...string) {
 			}
 			require.True(t, rules.StructuredOutput || req.LLM.Format == nil)
 			requireCanonical(t, req.LLM)
-			requireFrames(t, Stream(f.Server.NewEncoder(req, Head), Say("a"), families.End{})) // what is echoed, too
+			stream := Stream(f.Server.NewEncoder(req, Head), Say("a"), families.End{}) // what is echoed, too
+			requireFrames(t, stream)
+			require.NoError(t, f.schema().Stream([]byte(stream)))
 			sent(t, req)
 		}
 	})
