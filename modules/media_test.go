@@ -55,6 +55,15 @@ func TestMediaIsRefused(t *testing.T) {
 		{"MEDIA-10 last of many turns", "chat", `"messages":[` + user + `,{"role":"assistant","content":"a"},` + user + `,{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text","text":"1"},{"type":"text","text":"2"},` + imageURL + `]}]`},
 		{"MEDIA-10 first of many turns", "responses", `"input":[` + said("user", inputImage) + `,{"role":"assistant","content":"a"},` + user + `]`},
 		{"MEDIA-10 an image in a document", "messages", `"messages":[` + said("user", imageInFile) + `]`},
+		{"MEDIA-10 GAP-120 a prediction", "chat", `"prediction":{"type":"content","content":[{"type":"text","text":"x"},` + imageURL + `]}`},
+		{"MEDIA-10 GAP-120 images of an answer", "chat", `"messages":[` + user + `,{"role":"assistant","content":"x","images":[` + imageURL + `]},` + user + `]`},
+		{"MEDIA-10 GAP-120 instructions", "responses", `"instructions":[` + said("developer", inputImage) + `]`},
+		{"MEDIA-10 GAP-120 a variable of a prompt", "responses", `"prompt":{"id":"p","variables":{"a":"x","b":` + inputImage + `}}`},
+		{"MEDIA-10 GAP-120 image_generation_call", "responses", `"input":[` + user + `,{"type":"image_generation_call","id":"ig_1","status":"completed","result":"AAAA"}]`},
+		{"MEDIA-10 GAP-120 code_interpreter_call", "responses", `"input":[` + user + `,{"type":"code_interpreter_call","id":"ci_1","code":"x","outputs":[{"type":"logs","logs":"x"},{"type":"image","url":"https://x.example/a.png"}]}]`},
+		{"MEDIA-10 GAP-120 custom_tool_call_output", "responses", `"input":[` + user + `,{"type":"custom_tool_call_output","call_id":"c1","output":[` + inputImage + `]}]`},
+		{"MEDIA-10 GAP-120 an image among a document's content", "messages", `"messages":[` + said("user", `{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},`+imageBlock+`]}}`) + `]`},
+		{"MEDIA-10 GAP-120 a document with an image in a tool_result", "messages", `"messages":[` + user + `,` + toolUse + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"document","source":{"type":"content","content":[` + imageBlock + `]}}]}]}]`},
 		{"MEDIA-10 beside other faults", "chat", `"n":2,"stop":7,"messages":[` + said("user", imageURL) + `]`},
 	} {
 		sh := shapeOf(tc.shape)
@@ -79,6 +88,8 @@ func TestMediaIsRefused(t *testing.T) {
 				"responses": `"input":[{"role":"user","content":[{"type":"input_text","text":"PROMPT"}]}]`,
 				"messages":  `"messages":[{"role":"user","content":[{"type":"text","text":"PROMPT"}]}]`}[sh.Name]
 			require.Equal(t, "Hello", outcomeOf(t, sh, c.Ask(sh, turn)).Text, "the same request without the part")
+			// A prediction of text, and a template's variables, are ignored like all that is not listed.
+			outcomeOf(t, sh, c.Ask(sh, turn, `"prediction":{"type":"content","content":"an image_url"}`, `"prompt":{"id":"p","variables":{"a":"input_image"}}`))
 			// Words and tool schemas may speak of images.
 			outcomeOf(t, sh, c.Post(sh.Path, sh.Body(`PROMPT {\"type\":\"image\"}`, tools(sh, function{Name: "draw", Schema: `{"type":"object","properties":{"image":{"type":"string"}},"example":[` + imageBlock + `]}`}))))
 		}

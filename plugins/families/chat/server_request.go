@@ -14,7 +14,7 @@ type fields struct {
 	maxTokens, maxCompletionTokens          jsonview.View
 	temperature, stop, stream, streamOption jsonview.View
 	reasoningEffort, n, responseFormat      jsonview.View
-	seed, logprobs                          jsonview.View
+	seed, logprobs, prediction              jsonview.View
 	frequencyPenalty, presencePenalty       jsonview.View
 }
 
@@ -54,6 +54,8 @@ func readFields(root jsonview.View) fields {
 			f.frequencyPenalty = member
 		case "presence_penalty":
 			f.presencePenalty = member
+		case "prediction": // looked at for media only (GAP-120)
+			f.prediction = member
 		}
 	}
 	return f
@@ -62,7 +64,7 @@ func readFields(root jsonview.View) fields {
 // Decode reads a chat completions request (contract, "POST /v1/chat/completions").
 func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
-	if decode.HasMedia(f.messages) {
+	if decode.HasMedia(f.messages, f.prediction) {
 		return nil, families.Media()
 	}
 	var check decode.Check

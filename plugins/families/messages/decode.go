@@ -46,7 +46,7 @@ func readFields(root jsonview.View) (f fields) {
 // Decode reads a request of the family, for a reply or for a token count (GAP-11).
 func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
-	if decode.HasMedia(f.system) || decode.HasMedia(f.messages) {
+	if decode.HasMedia(f.system, f.messages) {
 		return nil, families.Media()
 	}
 	var check decode.Check

@@ -13,7 +13,7 @@ import (
 // and, while structured output is off, `text` (STRUCT-04) among them.
 type fields struct {
 	input, instructions, maxTokens, temperature, stop, stream, tools, toolChoice, effort jsonview.View
-	store, background, previous, format, text                                            jsonview.View
+	store, background, previous, format, text, prompt                                    jsonview.View
 }
 
 func readFields(root jsonview.View) (f fields) {
@@ -47,6 +47,8 @@ func readFields(root jsonview.View) (f fields) {
 			f.format = v
 		case "text":
 			f.text = v
+		case "prompt": // looked at for media only (GAP-120)
+			f.prompt = v
 		}
 	}
 	return f
@@ -129,7 +131,7 @@ func echoFormat(f *llm.Format) []byte {
 // Decode reads a request of the family.
 func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
-	if decode.HasMedia(f.input) {
+	if decode.HasMedia(f.input, f.instructions) || decode.VariablesHaveMedia(f.prompt) {
 		return nil, families.Media()
 	}
 	var check decode.Check

@@ -11,11 +11,29 @@ import (
 // than this is nowhere that a reader looks.
 const mediaDepth = 8
 
-// HasMedia reports whether there is an image or audio part anywhere in messages, input items or a system
-// prompt (MEDIA-01 to MEDIA-10, GAP-27). It looks through the raw text, before any of it has been checked:
-// through arrays, and in objects through what can hold content. What a tool was called with and how it was
-// declared is not content, and may hold anything.
-func HasMedia(content jsonview.View) bool { return hasMedia(content, mediaDepth) }
+// HasMedia reports whether there is an image or audio part anywhere in these places of a request: messages, input
+// items, a system prompt, whatever a family has that carries content (MEDIA-01 to MEDIA-10, GAP-27, GAP-120). It looks
+// through the raw text, before any of it has been checked: through arrays, and in objects through what can hold
+// content, what hosted calls gave back included. What a tool was called with and how it was declared is not content,
+// and may hold anything.
+func HasMedia(places ...jsonview.View) bool {
+	for _, content := range places {
+		if hasMedia(content, mediaDepth) {
+			return true
+		}
+	}
+	return false
+}
+
+// VariablesHaveMedia is HasMedia for the values of a prompt template's variables, each of which may be a part.
+func VariablesHaveMedia(prompt jsonview.View) bool {
+	for _, value := range prompt.Get("variables").Members() {
+		if HasMedia(value) {
+			return true
+		}
+	}
+	return false
+}
 
 func hasMedia(v jsonview.View, depth int) bool {
 	switch v.Kind() {
@@ -35,7 +53,7 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 	if depth == 0 {
 		return false
 	}
-	var kind, content, output, source jsonview.View
+	var kind, content, output, outputs, source, images jsonview.View
 	spoken := false
 	for name, member := range v.Members() {
 		switch name {
@@ -45,6 +63,10 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 			content = member
 		case "output":
 			output = member
+		case "outputs": // of a code interpreter
+			outputs = member
+		case "images": // of an answer that came with them
+			images = member
 		case "source":
 			source = member
 		case "audio":
@@ -57,14 +79,20 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 		return true
 	}
 	switch t, _ := kind.Str(); t {
-	case "image_url", "input_image", "image", "input_audio", "audio", "output_audio", "computer_screenshot":
+	case "image_url", "input_image", "image", "input_audio", "audio", "output_audio", "computer_screenshot",
+		"image_generation_call":
 		return true
 	case "file", "input_file", "document":
 		if fileIsMedia(v) || fileIsMedia(v.Get("file")) || fileIsMedia(source) {
 			return true
 		}
 	}
-	return hasMedia(content, depth-1) || hasMedia(output, depth-1) || hasMedia(source, depth-1)
+	for _, inner := range []jsonview.View{content, output, outputs, source, images} {
+		if hasMedia(inner, depth-1) {
+			return true
+		}
+	}
+	return false
 }
 
 // fileIsMedia reports whether what describes a file says that it is an image or sound, by its media type or
