@@ -111,6 +111,22 @@ func TestSchemaIsAskedOncePerPlugin(t *testing.T) {
 	}, asked)
 }
 
+func TestAPluginThatIsAskedHasItsStartTimeout(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	for setting, want := range map[string]time.Duration{"": 0, `start_timeout = "90s"`: 90 * time.Second} {
+		text := strings.Replace(minimal, `"echo"`, "\"echo\"\n  "+setting, 1)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		var got time.Duration
+		_, diags := Load(t.Context(), path, Options{Schema: func(_ context.Context, ref PluginRef) (settings.Schema, error) {
+			got = ref.StartTimeout
+			return settings.Schema{}, nil
+		}})
+		require.NoError(t, diags.Err())
+		require.Equal(t, want, got)
+	}
+}
+
 func TestWithoutSchemaNoPluginHasSettings(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -24,6 +25,8 @@ type PluginRef struct {
 	Plugin string // its name: "openai"
 	SHA256 string // lower-case hex of the file's digest, or "" when it is not pinned
 	Dir    string // absolute plugin_dir, or "" for built-in providers only
+	// StartTimeout bounds the start in which it is asked for its settings. 0: the provider's default.
+	StartTimeout time.Duration
 }
 
 // Options are what Load needs from its surroundings.

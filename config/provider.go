@@ -12,6 +12,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
+// defaultStartTimeout is also what a program gets that no provider block gives more.
+const defaultStartTimeout = 10 * time.Second
+
 // schemas asks each distinct plugin once.
 type schemas struct {
 	ask   func(context.Context, PluginRef) (settings.Schema, error)
@@ -43,7 +46,7 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 	taken := make(map[string]hcl.Range)
 	asked := schemas{ask: l.opts.Schema, known: make(map[PluginRef]schemaAnswer)}
 	for _, block := range file.blocks["provider"] {
-		p := Provider{StartTimeout: 10 * time.Second}
+		p := Provider{StartTimeout: defaultStartTimeout}
 		p.Name, _ = file.label(block, taken)
 		s := l.open(block, &providerGrammar)
 
@@ -91,6 +94,9 @@ func (s *section) plugin(p *Provider) bool {
 // settings decodes the provider's config block by what its plugin declares.
 func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked *schemas) {
 	ref := PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: l.config.Gateway.PluginDir}
+	if p.StartTimeout != defaultStartTimeout {
+		ref.StartTimeout = p.StartTimeout
+	}
 	schema, err := asked.of(l.ctx, ref)
 	if err != nil {
 		l.fail(s.attributes["plugin"].Expr.Range(), fmt.Sprintf("Plugin %q cannot be used", p.Plugin), sentence(err.Error()))

@@ -7,6 +7,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -52,6 +53,9 @@ type Source struct {
 	// SHA256, in hex, pins the file's content. "" pins nothing. With it the file in Dir is used even where
 	// a provider of that name is built in.
 	SHA256 string
+	// StartTimeout bounds the start in which Schema asks for the settings; Acquire goes by its Spec's. 0:
+	// DefaultStartTimeout.
+	StartTimeout time.Duration
 }
 
 // Spec is a provider as configured.
@@ -132,7 +136,7 @@ func (h *Host) Schema(ctx context.Context, source Source) (settings.Schema, erro
 	if known {
 		return schema, nil
 	}
-	bounded, cancel := withStartTimeout(h.life, DefaultStartTimeout)
+	bounded, cancel := withStartTimeout(h.life, cmp.Or(source.StartTimeout, DefaultStartTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	proc, err := launch(bounded, exe, h.log.With("plugin", source.Plugin))

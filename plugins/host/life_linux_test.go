@@ -62,3 +62,39 @@ func TestAPluginHasNoPrivileges(t *testing.T) {
 	require.Contains(t, status, "NoNewPrivs:\t1")
 	require.Contains(t, status, "CapAmb:\t0000000000000000")
 }
+
+// A child that a plugin has put into a session of its own is in no group that could be killed with the plugin's.
+func TestNothingIsLeftOfAPluginThatDied(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	p := acquire(t, h, spec("script"))
+	events, err := talk(t.Context(), p, "leave a child")
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(text(events))
+	require.NoError(t, err)
+	child, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(child)
+	other := acquire(t, h, spec("other"))
+	events, err = talk(t.Context(), other, "leave a child")
+	require.NoError(t, err)
+	neighbour, err := strconv.Atoi(text(events))
+	require.NoError(t, err)
+
+	require.NoError(t, unix.Kill(processID(t, p), unix.SIGKILL))
+	require.True(t, endsWithin(t, child, 3*time.Second), "the child still runs")
+	require.NoError(t, unix.Kill(neighbour, 0), "and that of another plugin does")
+	h.Close()
+	fd, err := unix.PidfdOpen(neighbour, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		require.True(t, endsWithin(t, fd, 3*time.Second), "it ends with its own")
+	}
+}
+
+func TestABuiltInPluginHasNoHome(t *testing.T) {
+	t.Parallel()
+	events, err := talk(t.Context(), acquire(t, newHost(t), spec("script")), "environment")
+	require.NoError(t, err)
+	require.Contains(t, strings.Split(text(events), "\n"), "HOME=/nonexistent")
+}

@@ -36,6 +36,7 @@ func readLines(r io.Reader, each func(line string)) {
 
 // stderrLog logs what a plugin writes to stderr.
 type stderrLog struct {
+	scrub    *scrubber
 	panicked bool // the rest is a stack
 }
 
@@ -50,7 +51,8 @@ func (l *stderrLog) write(log *slog.Logger, line string) string {
 			if level.UnmarshalText([]byte(name)) != nil {
 				level = slog.LevelInfo
 			}
-			log.Log(context.Background(), level, message, attributes(fields)...)
+			message = l.scrub.clean(message)
+			log.Log(context.Background(), level, message, l.attributes(fields)...)
 			return message
 		}
 	}
@@ -61,12 +63,13 @@ func (l *stderrLog) write(log *slog.Logger, line string) string {
 	if l.panicked {
 		level = slog.LevelError
 	}
+	line = l.scrub.clean(line)
 	log.Log(context.Background(), level, line, "from", "stderr")
 	return line
 }
 
 // attributes are the fields of a line of log but for hclog's own, in a steady order.
-func attributes(fields map[string]any) []any {
+func (l *stderrLog) attributes(fields map[string]any) []any {
 	var names []string
 	for name := range fields {
 		if !strings.HasPrefix(name, "@") {
@@ -76,7 +79,7 @@ func attributes(fields map[string]any) []any {
 	slices.Sort(names)
 	var out []any
 	for _, name := range names {
-		out = append(out, name, fields[name])
+		out = append(out, l.scrub.clean(name), l.scrub.cleanValue(fields[name]))
 	}
 	return out
 }

@@ -2,11 +2,14 @@ package host_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -85,6 +88,27 @@ func hostMain() {
 	forever()
 }
 
+// confess prints a secret in every way.
+func confess(key string) {
+	fmt.Println("on stdout", key)
+	fmt.Fprintln(os.Stderr, "on stderr", key)
+	slog.Warn("logged "+key, "key", key, "headers", map[string]any{"authorization": []string{"Bearer " + key}}, key, 1)
+	fmt.Fprintln(os.Stderr, "GET /v1?key="+url.QueryEscape(key))
+	fmt.Fprintln(os.Stderr, "Basic "+base64.StdEncoding.EncodeToString([]byte(key)))
+	fmt.Fprintf(os.Stderr, "%q\n", key)
+	fmt.Fprintln(os.Stderr, strings.Repeat("x", 16<<10-len(key)/2)+key)
+}
+
+// leaveChild starts a process in a session of its own, which outlives whoever started it.
+func leaveChild() int {
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return 0
+	}
+	return cmd.Process.Pid
+}
+
 func forever() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGUSR2)
@@ -122,7 +146,7 @@ func (s *scripted) Start(context.Context) error {
 	case "hangs":
 		forever()
 	case "refuses":
-		return errors.New("setting greeting must be polite")
+		return errors.New("setting greeting must be polite" + s.settings.Key)
 	case "crashes":
 		fmt.Fprintln(os.Stderr, "configuring went wrong")
 		os.Exit(4)
@@ -180,6 +204,12 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 		return nil
 	case "panic":
 		return say(req.Messages[len(req.Messages)].Text())
+	case "confess":
+		confess(s.settings.Key)
+	case "blame":
+		return llm.Errorf(llm.ErrUpstream, "the upstream says: %s is no key", s.settings.Key)
+	case "leave a child":
+		_ = say(fmt.Sprint(leaveChild()))
 	case "exit":
 		fmt.Fprintln(os.Stderr, "out of paper")
 		os.Exit(7)

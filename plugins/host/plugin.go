@@ -232,7 +232,7 @@ func (p *Plugin) checkHealth(proc *process) (answered bool, problem string) {
 	if err != nil {
 		return false, ""
 	}
-	return true, health.GetError()
+	return true, proc.child.scrub.clean(health.GetError())
 }
 
 // drain lets the streams of a released process go on, to the last one or to the drain timeout, and ends it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -146,6 +147,8 @@ func (p *process) callError(ctx context.Context, doing string, err error) error 
 		err = context.Cause(ctx)
 	} else if how := p.death(); how != "" {
 		err = errors.New(how)
+	} else {
+		err = errors.New(p.child.scrub.clean(err.Error()))
 	}
 	return fmt.Errorf("starting plugin %q: %s: %w", p.exe.plugin, doing, err)
 }
@@ -163,21 +166,31 @@ func (p *process) death() string {
 
 // configure hands over the settings and checks the health. ctx has a deadline, as for launch.
 func (p *process) configure(ctx context.Context, values settings.Values) error {
+	p.child.scrub.learn(&p.schema, values) // before it has anything to tell
 	configured, err := p.rpc.Configure(ctx, &proto.ConfigureRequest{Settings: values})
 	if err != nil {
 		return p.callError(ctx, "configuring it", err)
 	}
 	if problem := configured.GetError(); problem != "" {
-		return fmt.Errorf("configuring plugin %q: %s", p.exe.plugin, problem)
+		return fmt.Errorf("configuring plugin %q: %s", p.exe.plugin, p.child.scrub.clean(problem))
 	}
 	health, err := p.rpc.Health(ctx, &proto.HealthRequest{})
 	if err != nil {
 		return p.callError(ctx, "checking its health", err)
 	}
 	if problem := health.GetError(); problem != "" {
-		return fmt.Errorf("checking the health of plugin %q: %s", p.exe.plugin, problem)
+		return fmt.Errorf("checking the health of plugin %q: %s", p.exe.plugin, p.child.scrub.clean(problem))
 	}
 	return nil
+}
+
+// failure is how a call ended, as the plugin says; nil when it did not fail.
+func (p *process) failure(f *proto.Failure) *llm.Error {
+	err := wire.FailureFromProto(f)
+	if err != nil {
+		err.Message = p.child.scrub.clean(err.Message)
+	}
+	return err
 }
 
 // stop asks the process to end, and kills it if it does not.

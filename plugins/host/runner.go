@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,6 +23,13 @@ import (
 	"github.com/fareway/fareway/plugins/internal/wire"
 )
 
+// runKey is the variable that marks a plugin's process and all that it starts, each run by a value of its own.
+const runKey = "FAREWAY_PLUGIN_RUN"
+
+// noHome is the home of a built-in plugin, which has none: it is the gateway's executable, and Caddy's packages look for
+// one as soon as they are loaded.
+const noHome = "HOME=/nonexistent"
+
 // passed are the variables of the gateway's environment that a plugin gets. Everything else may be a secret.
 var passed = []string{"PATH", "TMPDIR", "TZ", "LANG"}
 
@@ -30,10 +38,13 @@ var passed = []string{"PATH", "TMPDIR", "TZ", "LANG"}
 // not tell when the process ended or why.
 type child struct {
 	exe executable
+	run string // the value of runKey
 	cmd *exec.Cmd
 	log *slog.Logger
 	out *io.PipeReader // the handshake line, for go-plugin
 	say *lastWords
+
+	scrub scrubber // of what it says
 
 	exited chan struct{} // closed when the process is gone and its output has been read
 
@@ -45,7 +56,7 @@ type child struct {
 }
 
 func newChild(exe executable, log *slog.Logger) *child {
-	return &child{exe: exe, log: log, say: &lastWords{}, exited: make(chan struct{})}
+	return &child{exe: exe, run: rand.Text(), log: log, say: &lastWords{}, exited: make(chan struct{})}
 }
 
 // prepare takes the environment that go-plugin's handshake needs.
@@ -57,7 +68,10 @@ func (c *child) prepare(handshake []string) {
 		}
 	}
 	c.cmd.Env = append(c.cmd.Env, handshake...)
-	c.cmd.Env = append(c.cmd.Env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()))
+	c.cmd.Env = append(c.cmd.Env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()), runKey+"="+c.run)
+	if c.exe.digest == "" {
+		c.cmd.Env = append(c.cmd.Env, noHome)
+	}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
 
@@ -136,6 +150,7 @@ func (c *child) readStdout(stdout io.ReadCloser, handshake *io.PipeWriter) {
 	first := true
 	readLines(stdout, func(line string) {
 		if !first {
+			line = c.scrub.clean(line)
 			c.say.add(line)
 			c.log.Info(line, "from", "stdout")
 			return
@@ -151,7 +166,7 @@ func (c *child) readStdout(stdout io.ReadCloser, handshake *io.PipeWriter) {
 
 func (c *child) readStderr(stderr io.ReadCloser) {
 	defer stderr.Close()
-	var lines stderrLog
+	lines := stderrLog{scrub: &c.scrub}
 	readLines(stderr, func(line string) { c.say.add(lines.write(c.log, line)) })
 }
 
@@ -166,13 +181,15 @@ func (c *child) killGroup() {
 	}
 }
 
-// reap takes the status of the process that has ended, and kills what it left behind.
+// reap takes the status of the process that has ended, and kills what it left behind, in its group or, where the system
+// tells, in a session of its own.
 func (c *child) reap() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	_ = c.cmd.Wait() // how it ended is in ProcessState
 	c.reaped = true
+	c.mu.Unlock()
+	killMarked(runKey + "=" + c.run)
 }
 
 // ended says how the process ended, "" while it runs.

@@ -218,3 +218,12 @@ func TestALogCannotHurtTheHost(t *testing.T) {
 	require.Regexp(t, `level=WARN msg=well-formed provider=test plugin=logs a=1`, log.String())
 	require.Less(t, log.Len(), 100<<10, "a line has a limit")
 }
+
+func TestStartTimeoutBoundsTheDescriptionToo(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	started := time.Now()
+	_, err := h.Schema(t.Context(), host.Source{Plugin: "silent", StartTimeout: 50 * time.Millisecond})
+	require.ErrorContains(t, err, "it was not ready within its start_timeout of 50ms")
+	require.Less(t, time.Since(started), host.DefaultStartTimeout)
+}

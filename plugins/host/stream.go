@@ -114,7 +114,7 @@ func (s *Stream) read(message *proto.Events) []llm.Event {
 
 // failure is the end that a provider gave.
 func (s *Stream) failure(f *proto.Failure) error {
-	err := wire.FailureFromProto(f)
+	err := s.proc.failure(f)
 	if err.Kind == llm.ErrCanceled && !s.canceled.Load() {
 		return llm.Errorf(llm.ErrProtocol, "provider %q says that an attempt was cancelled, which it was not", s.plugin.spec.Name)
 	}
@@ -144,19 +144,20 @@ func timedOut(ctx context.Context, err error) bool {
 // callFailure is the error of a call that the connection did not carry to its end.
 func callFailure(proc *process, name string, err error) error {
 	st := status.Convert(err)
+	message := proc.child.scrub.clean(st.Message())
 	switch st.Code() {
 	case codes.ResourceExhausted:
-		return llm.Errorf(llm.ErrRejected, "provider %q: a message is too large for the plugin protocol: %s", name, st.Message())
+		return llm.Errorf(llm.ErrRejected, "provider %q: a message is too large for the plugin protocol: %s", name, message)
 	case codes.Unimplemented:
-		return llm.Errorf(llm.ErrProtocol, "provider %q cannot do this: %s", name, st.Message())
+		return llm.Errorf(llm.ErrProtocol, "provider %q cannot do this: %s", name, message)
 	}
 	if how := proc.death(); how != "" {
 		return llm.Errorf(llm.ErrDied, "provider %q: %s", name, how)
 	}
 	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
-		return llm.Errorf(llm.ErrDied, "provider %q: the connection to its process broke: %s", name, st.Message())
+		return llm.Errorf(llm.ErrDied, "provider %q: the connection to its process broke: %s", name, message)
 	}
-	return llm.Errorf(llm.ErrProtocol, "provider %q broke the plugin protocol: %s: %s", name, st.Code(), st.Message())
+	return llm.Errorf(llm.ErrProtocol, "provider %q broke the plugin protocol: %s: %s", name, st.Code(), message)
 }
 
 // Cancel asks the provider to stop the attempt and to prove what it used; it needs the capability

@@ -26,7 +26,7 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 	if err != nil {
 		return 0, p.unaryError(ctx, proc, err)
 	}
-	if f := wire.FailureFromProto(counted.GetFailure()); f != nil {
+	if f := proc.failure(counted.GetFailure()); f != nil {
 		return 0, f
 	}
 	if counted.GetTokens() < 0 {
@@ -64,7 +64,7 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, er
 		delete(asked, r.GetAttempt())
 		receipts = append(receipts, Receipt{Attempt: r.GetAttempt(), Usage: *usage})
 	}
-	if f := wire.FailureFromProto(answer.GetFailure()); f != nil {
+	if f := proc.failure(answer.GetFailure()); f != nil {
 		return receipts, f
 	}
 	return receipts, nil

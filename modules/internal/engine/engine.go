@@ -130,11 +130,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := e.openLedger(&o, cfg); err != nil {
 		return nil, err
 	}
-	e.host = host.New(host.Options{
-		Builtin: o.Builtin,
-		Logger:  logger,
-		OnState: func(provider string, s host.State) { e.metrics.setProviderState(provider, string(s)) },
-	})
+	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger})
+	e.metrics.providerState.states = e.providerStates
 	e.setBackground(&o)
 	return e, nil
 }
@@ -199,7 +196,7 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 
 func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Schema, error) {
 	return func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
-		return h.Schema(ctx, host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256})
+		return h.Schema(ctx, host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256, StartTimeout: ref.StartTimeout})
 	}
 }
 

@@ -24,7 +24,7 @@ type Metrics struct {
 	held          prometheus.Gauge
 	upstreamError *prometheus.CounterVec
 	attempts      *prometheus.GaugeVec
-	providerState *prometheus.GaugeVec
+	providerState *stateCollector
 	ledger        *prometheus.HistogramVec
 	ledgerBatch   prometheus.Histogram
 	generation    prometheus.Gauge
@@ -67,9 +67,7 @@ func newMetrics() *Metrics {
 		attempts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_running_attempts", Help: "Attempts that run at the moment, by route; max_concurrent bounds them."},
 			[]string{"route"}),
-		providerState: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "fareway_provider_state", Help: "1 for the state that a provider process is in."},
-			[]string{"provider", "state"}),
+		providerState: newStateCollector(),
 		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fareway_ledger_duration_seconds", Help: "Time of a ledger operation, queueing and commit included.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}},
@@ -187,11 +185,6 @@ func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
 	if batch > 0 {
 		m.ledgerBatch.Observe(float64(batch))
 	}
-}
-
-func (m *Metrics) setProviderState(provider, state string) {
-	m.providerState.DeletePartialMatch(prometheus.Labels{"provider": provider})
-	m.providerState.WithLabelValues(provider, state).Set(1)
 }
 
 func (m *Metrics) setGeneration(n uint64) { m.generation.Set(float64(n)) }

@@ -1,0 +1,60 @@
+package modules_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// providerStates are the states that fareway_provider_state tells of.
+func (s *service) providerStates(t testing.TB) []string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s.Engine.Metrics().Collectors()...)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var states []string
+	for _, family := range families {
+		if family.GetName() != "fareway_provider_state" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, label.GetValue())
+			}
+			require.EqualValues(t, 1, metric.GetGauge().GetValue())
+			states = append(states, strings.Join(labels, " "))
+		}
+	}
+	return states
+}
+
+// A provider that was replaced and serves is ready, whatever its old process still does, and what is gone from the
+// configuration is in no state.
+func TestTheStateOfAReplacedProvider(t *testing.T) {
+	t.Parallel()
+	s := startScripted(t, setup{Providers: []string{"spare"}})
+	require.Equal(t, []string{"spare ready", "up ready"}, s.providerStates(t))
+	c := s.rich(t)
+	c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))
+	l := c.Open(t, shapes[0])
+	l.Start(shapes[0])
+	require.Equal(t, "Hel", l.Text(shapes[0]))
+
+	s.Reload(func(hcl string) string {
+		before, _, _ := strings.Cut(hcl, "provider \"spare\"")
+		_, after, _ := strings.Cut(hcl, "route ")
+		return strings.Replace(before, "base_url =", "always_stream = true\n    base_url =", 1) + "route " + after
+	})
+	require.Len(t, s.processes(t, "up"), 2)
+	require.Equal(t, []string{"up ready"}, s.providerStates(t), "while the old process drains")
+	s.Upstream.Open(c.Mark)
+	l.End()
+	s.Log.Await(t, func(line map[string]any) bool { return line["msg"] == "request" })
+	require.Equal(t, []string{"up ready"}, s.providerStates(t))
+}
