@@ -196,3 +196,70 @@ func FuzzReader(f *testing.F) {
 		require.Equal(t, whole, reread)
 	})
 }
+
+func TestReaderLimits(t *testing.T) {
+	t.Parallel()
+	const limit = 20
+	x := func(n int) string { return strings.Repeat("x", n) }
+	for _, tt := range []struct {
+		name, stream string
+		data         string // of the one event, "" where the stream is refused
+	}{
+		{"a line of the limit", "data:" + x(15) + "\n\n", x(15)},
+		{"a line beyond it", "data:" + x(16) + "\n\n", ""},
+		{"a comment of the limit", ":" + x(19) + "\ndata:a\n\n", "a"},
+		{"a comment beyond it", ":" + x(20) + "\ndata:a\n\n", ""},
+		{"lines that come to the limit", "data:" + x(10) + "\ndata:" + x(10) + "\n\n", x(10) + "\n" + x(10)},
+		{"lines that come to more", "data:" + x(10) + "\ndata:" + x(10) + "\ndata:x\n\n", ""},
+		{"the next event begins anew", "data:" + x(15) + "\n\ndata:" + x(15) + "\n\n", x(15)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for name, src := range map[string]io.Reader{
+				"at once": strings.NewReader(tt.stream), "bytewise": iotest.OneByteReader(strings.NewReader(tt.stream)),
+			} {
+				events, err := all(src, limit)
+				if tt.data == "" {
+					require.ErrorIs(t, err, sse.ErrTooLarge, name)
+					require.ErrorContains(t, err, "(20 bytes)")
+					require.Empty(t, events)
+					continue
+				}
+				require.ErrorIs(t, err, io.EOF, name)
+				for _, ev := range events {
+					require.Equal(t, event{"", tt.data}, ev, name)
+				}
+				require.Len(t, events, strings.Count(tt.stream, "\n\n"), name)
+			}
+		})
+	}
+}
+
+// A reader asks for as much as it has room for: neither byte by byte nor for more and more of a stream of short events.
+func TestReaderKeepsItsBufferSmall(t *testing.T) {
+	t.Parallel()
+	const event = "data: a few words of text\n\n"
+	src := &asked{repeater: repeater{text: event}}
+	r := sse.NewReader(src, limit)
+	for range 10_000 {
+		ev, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, "a few words of text", string(ev.Data))
+	}
+	require.LessOrEqual(t, src.most, 16<<10, "bytes asked for at once")
+	require.GreaterOrEqual(t, src.most, 1<<10)
+	require.LessOrEqual(t, src.reads, 10_000)
+}
+
+// asked counts what it is asked for.
+type asked struct {
+	repeater
+
+	reads, most int
+}
+
+func (a *asked) Read(p []byte) (int, error) {
+	a.reads++
+	a.most = max(a.most, len(p))
+	return a.repeater.Read(p)
+}
