@@ -46,7 +46,8 @@ func (s *section) finishReasons() map[string]llm.FinishReason {
 		key := strings.ToLower(word)
 		switch {
 		case !IsFinishWord(word):
-			s.refuse(meaning, fmt.Sprintf("must have words of 1 to %d letters, digits and the signs _ - . : / as its keys", llm.MaxFinishReason))
+			s.refuse(meaning, fmt.Sprintf("must have words of 1 to %d letters, digits and the signs _ - . : / as its keys",
+				llm.MaxFinishReason))
 		case slices.Contains(known, key):
 			s.refuse(meaning, fmt.Sprintf("must not give %q another meaning: it means the same everywhere", key))
 		case reasons[key] != "":

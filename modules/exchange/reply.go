@@ -77,12 +77,12 @@ func (r *reply) unfinished() *failure {
 		return nil
 	}
 	reason := string(r.finish)
+	err := llm.Errorf(llm.ErrUpstream, "the upstream ended its reply for the reason %q, which is not known; if replies "+
+		"that end so are whole, say what it means in the route's finish_reasons, as in { %q = \"stop\" }", reason, reason)
 	if !config.IsFinishWord(reason) { // it may be a text, which is not for a log
-		return &failure{kind: llm.ErrUpstream, err: llm.Errorf(llm.ErrUpstream, "the upstream ended its reply for a reason that is no word")}
+		err = llm.Errorf(llm.ErrUpstream, "the upstream ended its reply for a reason that is no word")
 	}
-	return &failure{kind: llm.ErrUpstream, err: llm.Errorf(llm.ErrUpstream, "the upstream ended its reply for the reason %q, "+
-		"which is not known; if replies that end so are whole, say what it means in the route's finish_reasons, "+
-		"as in { %q = \"stop\" }", reason, reason)}
+	return &failure{kind: llm.ErrUpstream, err: err}
 }
 
 // policyText stands in for a reply that a content policy ended before any text (POL-06, GAP-95). It is the

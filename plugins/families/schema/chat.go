@@ -9,18 +9,22 @@ var (
 	chatFinish = Words{"stop", "length", "tool_calls", "content_filter"}
 	chatCall   = Object{"id": Text, "type": exactly("function"), "function": Object{"name": Text, "arguments": Text}}
 
-	chatMessage = Object{"role": exactly("assistant"), "content": nullable(Text), "refusal": Null, "tool_calls?": List{chatCall}}
-	chatChoice  = Object{"index": exactly(0), "message": chatMessage, "finish_reason": chatFinish, "logprobs": Null}
-	completion  = Object{
+	chatMessage = Object{
+		"role": exactly("assistant"), "content": nullable(Text), "refusal": Null, "tool_calls?": List{chatCall},
+	}
+	chatChoice = Object{"index": exactly(0), "message": chatMessage, "finish_reason": chatFinish, "logprobs": Null}
+	completion = Object{
 		"id": Text, "object": exactly("chat.completion"), "created": Count, "model": Text,
 		"choices": List{chatChoice}, "usage": chatUsage,
 	}
 
 	// A piece of a call says what it brings.
-	chatCallDelta = Object{"index": Count, "id?": Text, "type?": exactly("function"), "function": Object{"name?": Text, "arguments": Text}}
-	chatDelta     = Object{"role?": exactly("assistant"), "content?": Text, "tool_calls?": List{chatCallDelta}}
-	chunkChoice   = Object{"index": exactly(0), "delta": chatDelta, "finish_reason": nullable(chatFinish)}
-	chunk         = Object{
+	chatCallDelta = Object{
+		"index": Count, "id?": Text, "type?": exactly("function"), "function": Object{"name?": Text, "arguments": Text},
+	}
+	chatDelta   = Object{"role?": exactly("assistant"), "content?": Text, "tool_calls?": List{chatCallDelta}}
+	chunkChoice = Object{"index": exactly(0), "delta": chatDelta, "finish_reason": nullable(chatFinish)}
+	chunk       = Object{
 		"id": Text, "object": exactly("chat.completion.chunk"), "created": Count, "model": Text,
 		"choices": List{chunkChoice}, "usage?": nullable(chatUsage),
 	}

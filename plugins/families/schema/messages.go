@@ -30,10 +30,12 @@ var (
 			Object{"type": exactly("input_json_delta"), "partial_json": Text},
 		}},
 		"content_block_stop": {"index": Count},
-		"message_delta":      {"delta": Object{"stop_reason": stopReason, "stop_sequence": nullable(Text)}, "usage": messageUsage},
-		"message_stop":       {},
-		"ping":               {},
-		"error":              {"error": messageError, "usage": unsettled},
+		"message_delta": {
+			"delta": Object{"stop_reason": stopReason, "stop_sequence": nullable(Text)}, "usage": messageUsage,
+		},
+		"message_stop": {},
+		"ping":         {},
+		"error":        {"error": messageError, "usage": unsettled},
 	})
 
 	messages = &Family{

@@ -12,7 +12,8 @@ var (
 	outputText = Object{"type": exactly("output_text"), "text": Text, "annotations": List{JSON}, "logprobs": List{JSON}}
 
 	outputMessage = Object{
-		"id": Text, "type": exactly("message"), "role": exactly("assistant"), "status": itemStatus, "content": List{outputText},
+		"id": Text, "type": exactly("message"), "role": exactly("assistant"), "status": itemStatus,
+		"content": List{outputText},
 	}
 	functionCall = Object{
 		"id": Text, "type": exactly("function_call"), "status": itemStatus, "call_id": Text, "name": Text, "arguments": Text,
@@ -20,7 +21,8 @@ var (
 	outputItem = Either{outputMessage, functionCall}
 
 	functionTool = Object{
-		"type": exactly("function"), "name": Text, "description": nullable(Text), "parameters": nullable(JSON), "strict": nullable(Flag),
+		"type": exactly("function"), "name": Text, "description": nullable(Text), "parameters": nullable(JSON),
+		"strict": nullable(Flag),
 	}
 	responseFormat = Either{
 		Object{"type": Words{"text", "json_object"}},
@@ -40,8 +42,9 @@ var (
 
 		// What is not read has its default (GAP-116).
 		"background": exactly(false), "frequency_penalty": exactly(0), "max_tool_calls": Null, "metadata": Object{},
-		"parallel_tool_calls": exactly(true), "presence_penalty": exactly(0), "previous_response_id": Null, "prompt_cache_key": Null,
-		"reasoning": Object{"effort": Null, "summary": Null}, "safety_identifier": Null, "service_tier": exactly("default"),
+		"parallel_tool_calls": exactly(true), "presence_penalty": exactly(0), "previous_response_id": Null,
+		"prompt_cache_key": Null,
+		"reasoning":        Object{"effort": Null, "summary": Null}, "safety_identifier": Null, "service_tier": exactly("default"),
 		"store": exactly(false), "top_logprobs": exactly(0), "top_p": exactly(1), "truncation": exactly("disabled"),
 	}
 
