@@ -168,8 +168,7 @@ func repeat(ctx context.Context, l settling, r *spool.Record) verdict {
 	}
 	if short(r, c) {
 		return verdict{kind: spool.Differs, why: fmt.Errorf(
-			"the request was settled before, at %d microcents (%d of them waived); this settlement comes to %d",
-			c.Microcents+c.Waived, c.Waived, *r.Charge)}
+			"the request was settled before, at %d microcents; this settlement comes to %d", taken(c), *r.Charge)}
 	}
 	return verdict{}
 }
@@ -179,8 +178,12 @@ var errUnknownRequest = errors.New("the ledger does not know the request: its da
 
 // short reports whether the ledger has charged less than the settlement comes to.
 func short(r *spool.Record, c ledger.Charge) bool {
-	return r.Charge != nil && c.Microcents+c.Waived < *r.Charge
+	return r.Charge != nil && taken(c) < *r.Charge
 }
+
+// taken is what the ledger has taken a request to come to, whoever pays for it: the account, or the operator for what
+// fair use leaves free and for what is over the hold (GAP-110).
+func taken(c ledger.Charge) int64 { return c.Microcents + c.Waived + c.Over }
 
 // receipts gives the ledger the proven usage of a settlement's attempts when it settled their request at less
 // before and waits for receipts, as after a crash. It returns the charge then; an error is that the ledger is away.

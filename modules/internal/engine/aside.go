@@ -161,7 +161,7 @@ func (a *Aside) charge(ctx context.Context, item *spool.Item, reason string) (mi
 	}
 	missing := *r.Charge
 	if c != nil {
-		missing -= c.Microcents + c.Waived
+		missing -= taken(*c)
 	}
 	if missing <= 0 {
 		return 0, nil

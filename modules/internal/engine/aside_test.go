@@ -61,14 +61,17 @@ func leave(t *testing.T, requests int) *folder {
 	require.NoError(t, err)
 	s.away.Store(true)
 	for n := range requests {
-		at := ledger.Attempt{ID: ledger.AttemptID(request(n), 1), Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: version, Worst: 10_000}
-		_, err = store.Hold(t.Context(), ledger.Hold{Request: request(n), Account: f.account.ID, Key: f.key.ID, Endpoint: "chat",
-			Profile: "balanced", Microcents: 10_000, Tokens: 500, Attempt: at})
+		at := ledger.Attempt{ID: ledger.AttemptID(request(n), 1), Route: "small", Provider: "echo", Model: "echo-1",
+			PriceVersion: version, Worst: 10_000}
+		_, err = store.Hold(t.Context(), ledger.Hold{Request: request(n), Account: f.account.ID, Key: f.key.ID,
+			Endpoint: "chat", Profile: "balanced", Microcents: 10_000, Tokens: 500, Attempt: at})
 		require.NoError(t, err)
 		_, err = s.settle(t.Context(), Ending{
 			Settlement: ledger.Settlement{Request: request(n), Status: 200, Reason: "ok", Results: []ledger.Result{{
-				Attempt: at.ID, Outcome: ledger.Finished, Usage: &llm.Usage{Input: llm.Count(60), Output: llm.Count(40)}}}},
-			Account: f.account.ID, Key: f.key.ID, Charge: ledger.Charge{Microcents: each}, Attempts: []Tried{{Attempt: at, Price: price}},
+				Attempt: at.ID, Outcome: ledger.Finished,
+				Usage: &llm.Usage{Input: llm.Count(60), Output: llm.Count(40)}}}},
+			Account: f.account.ID, Key: f.key.ID, Charge: ledger.Charge{Microcents: each},
+			Attempts: []Tried{{Attempt: at, Price: price}},
 		})
 		require.NoError(t, err)
 	}
@@ -106,7 +109,8 @@ func (f *folder) damage(at int64) {
 func (f *folder) start() (*Engine, *safe) {
 	f.t.Helper()
 	log := new(safe)
-	e, err := Open(Options{DataDir: f.dir, Logger: slog.New(slog.NewTextHandler(log, nil))}, &config.Config{Store: sqliteStore})
+	e, err := Open(Options{DataDir: f.dir, Logger: slog.New(slog.NewTextHandler(log, nil))},
+		&config.Config{Store: sqliteStore})
 	require.NoError(f.t, err)
 	return e, log
 }
@@ -161,8 +165,8 @@ func TestOlderDatabase(t *testing.T) {
 		r := item.Record
 		require.Equal(t, request(n), r.Settlement.Request)
 		require.Equal(t, []any{f.account.ID, f.key.ID, int64(each)}, []any{r.Account, r.Key, *r.Charge})
-		require.Equal(t, []spool.Attempt{{ID: request(n) + ".1", Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: 1,
-			Price: spool.Price{Input: 3_000_000, CacheRead: 3_000_000, CacheWrite: 3_000_000, Output: 3_000_000}}}, r.Attempts)
+		require.Equal(t, []spool.Attempt{{ID: request(n) + ".1", Route: "small", Provider: "echo", Model: "echo-1",
+			PriceVersion: 1, Price: spool.Price{Input: 3_000_000, CacheRead: 3_000_000, CacheWrite: 3_000_000, Output: 3_000_000}}}, r.Attempts)
 	}
 	mary := ledger.WithActor(t.Context(), "mary")
 	done, err := e.Aside().Apply(mary, items[0].ID, "restored on Monday")
@@ -176,7 +180,8 @@ func TestOlderDatabase(t *testing.T) {
 	require.Equal(t, []any{ledger.Adjustment, "spool " + request(0), "restored on Monday", int64(-each)},
 		[]any{last.Kind, last.Reference, last.Reason, last.Microcents})
 
-	for _, again := range []func(context.Context, string, string) (spool.Item, error){e.Aside().Apply, e.Aside().Discard} {
+	type decide = func(ctx context.Context, id, reason string) (spool.Item, error)
+	for _, again := range []decide{e.Aside().Apply, e.Aside().Discard} {
 		_, err = again(mary, items[0].ID, "once more")
 		require.ErrorIs(t, err, spool.ErrDecided)
 		_, err = again(mary, "aside_0", "")
@@ -187,7 +192,8 @@ func TestOlderDatabase(t *testing.T) {
 	require.Equal(t, 2, undecided(t, e))
 	f.requireOwed(e, each)
 	trail := acts(t, e.Store())
-	require.Equal(t, []string{"credit.adjust by mary of ann", "spool.apply by mary of ann", "spool.discard by mary of ann"}, trail[len(trail)-3:])
+	require.Equal(t, []string{"credit.adjust by mary of ann", "spool.apply by mary of ann", "spool.discard by mary of ann"},
+		trail[len(trail)-3:])
 
 	// A crash between the correction and the decision.
 	broken := &unrecorded{deciding: e.aside.ledger, err: errors.New("the power is gone")}
@@ -302,7 +308,8 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 	require.NoError(t, err)
 	file, err := spool.Open(spoolPath(f.db()))
 	require.NoError(t, err)
-	a := &Aside{file: file.Aside(), ledger: &balky{deciding: store2, receipt: ledger.ErrUnavailable}, now: timing.Now, changed: func() {}}
+	a := &Aside{file: file.Aside(), ledger: &balky{deciding: store2, receipt: ledger.ErrUnavailable}, now: timing.Now,
+		changed: func() {}}
 	_, err = a.Apply(t.Context(), item.ID, "right")
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
 	_, err = a.file.Find(item.ID)
@@ -318,8 +325,8 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// TestOpenWithoutItsSpool: an engine that cannot take up its spool does not start, for recovery would settle what is in it
-// at nothing.
+// TestOpenWithoutItsSpool: an engine that cannot take up its spool does not start, for recovery would settle what is in
+// it at nothing.
 func TestOpenWithoutItsSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 2)
@@ -518,30 +525,37 @@ func TestAsideCannotBeWritten(t *testing.T) {
 func TestRepeat(t *testing.T) {
 	t.Parallel()
 	usage := &llm.Usage{Input: llm.Count(1), Output: llm.Count(1)}
+	charged := func(c ledger.Charge) func(*till, *spool.Record) {
+		return func(l *till, _ *spool.Record) { l.charges["a"] = c }
+	}
+	refused := func(what string, err error) func(*till, *spool.Record) {
+		return func(l *till, _ *spool.Record) { l.charges["a"], l.refuses[what] = ledger.Charge{Pending: true}, err }
+	}
 	for name, c := range map[string]struct {
 		change func(*till, *spool.Record)
 		kind   spool.Kind
 		taken  int // receipts
 	}{
-		"it takes it":           {func(*till, *spool.Record) {}, "", 0},
-		"it took it before":     {func(l *till, _ *spool.Record) { l.charges["a"] = ledger.Charge{Microcents: 5} }, "", 0},
-		"and waived it":         {func(l *till, _ *spool.Record) { l.charges["a"] = ledger.Charge{Microcents: 1, Waived: 4} }, "", 0},
-		"and more came later":   {func(l *till, _ *spool.Record) { l.charges["a"] = ledger.Charge{Microcents: 9, Pending: true} }, "", 0},
-		"it settled it at less": {func(l *till, _ *spool.Record) { l.charges["a"] = ledger.Charge{Microcents: 4} }, spool.Differs, 0},
-		"it recovered it":       {func(l *till, _ *spool.Record) { l.charges["a"] = ledger.Charge{Pending: true} }, "", 1},
-		"and refuses the receipt": {func(l *till, _ *spool.Record) {
-			l.charges["a"], l.refuses["a.1"] = ledger.Charge{Pending: true}, ledger.ErrUsage
-		}, spool.Differs, 0},
+		"it takes it":                 {func(*till, *spool.Record) {}, "", 0},
+		"it took it before":           {charged(ledger.Charge{Microcents: 5}), "", 0},
+		"and waived it":               {charged(ledger.Charge{Microcents: 1, Waived: 4}), "", 0},
+		"and it is over its hold":     {charged(ledger.Charge{Microcents: 3, Over: 2}), "", 0},
+		"and more came later":         {charged(ledger.Charge{Microcents: 9, Pending: true}), "", 0},
+		"it settled it at less":       {charged(ledger.Charge{Microcents: 4}), spool.Differs, 0},
+		"it recovered it":             {charged(ledger.Charge{Pending: true}), "", 1},
+		"and refuses the receipt":     {refused("a.1", ledger.ErrUsage), spool.Differs, 0},
+		"it does not know an attempt": {refused("a", ledger.ErrNotFound), spool.Refused, 0},
+		"it refuses it":               {refused("a", ledger.ErrInvalid), spool.Refused, 0},
+		"it does not know it":         {func(l *till, _ *spool.Record) { l.unknown["a"] = true }, spool.UnknownRequest, 0},
 		"and nothing is proven": {func(l *till, r *spool.Record) {
 			l.charges["a"], r.Settlement.Results[0].Usage = ledger.Charge{Pending: true}, nil
 		}, spool.Differs, 0},
 		"and fair use may be over it": {func(l *till, r *spool.Record) {
 			l.charges["a"], r.Settlement.ServiceLimit = ledger.Charge{Pending: true}, true
 		}, spool.Differs, 0},
-		"nobody knows what it was":    {func(l *till, r *spool.Record) { l.charges["a"], r.Charge = ledger.Charge{}, nil }, "", 0},
-		"it does not know it":         {func(l *till, _ *spool.Record) { l.unknown["a"] = true }, spool.UnknownRequest, 0},
-		"it does not know an attempt": {func(l *till, _ *spool.Record) { l.refuses["a"] = ledger.ErrNotFound }, spool.Refused, 0},
-		"it refuses it":               {func(l *till, _ *spool.Record) { l.refuses["a"] = ledger.ErrInvalid }, spool.Refused, 0},
+		"nobody knows what it was": {func(l *till, r *spool.Record) {
+			l.charges["a"], r.Charge = ledger.Charge{}, nil
+		}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
