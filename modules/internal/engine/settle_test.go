@@ -273,6 +273,18 @@ func TestSettleRefused(t *testing.T) {
 	})
 }
 
+// TestSettleOfNothing: what the ledger does not settle as free either is an error, and it is not asked for ever.
+func TestSettleOfNothing(t *testing.T) {
+	t.Parallel()
+	l := newTill()
+	l.unknown["a"] = true
+	s, _ := settlerOn(t, t.TempDir(), l)
+	_, err := s.settle(t.Context(), endOf("a"))
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	require.Equal(t, 2, l.questions())
+	require.NoError(t, s.close())
+}
+
 // TestSpoolOfADeadProcess: what a process left is applied by the next one before anything else.
 func TestSpoolOfADeadProcess(t *testing.T) {
 	t.Parallel()

@@ -184,6 +184,29 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// TestDiskFailsForAMoment: what Append has failed for is not found after a restart, whether the disk could be told at
+// once or at the next settlement.
+func TestDiskFailsForAMoment(t *testing.T) {
+	t.Parallel()
+	for _, syncs := range []int{1, 2} {
+		s, c := with(t, records(2))
+		c.failing = syncs
+		require.ErrorIs(t, s.Append(recordOf(2)), errBroken, "of three sectors")
+		require.EqualValues(t, 2, s.Len())
+		if syncs == 2 {
+			require.NoError(t, s.Append(recordOf(3)), "of one")
+		}
+		again := begin(t, c)
+		want := records(2)
+		if syncs == 2 {
+			want = append(want, recordOf(3))
+		}
+		requireSame(t, want, waiting(t, again))
+		require.Zero(t, again.Torn())
+		require.Zero(t, again.Aside().Undecided())
+	}
+}
+
 // TestConcurrently appends from many goroutines while another applies: each settlement comes out once.
 func TestConcurrently(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ type computer struct {
 	left int
 	// broken and stuck: no sync goes well, and no write either.
 	broken, stuck bool
+	failing       int // so many syncs fail, and then they go well again
 	syncs         int
 }
 
@@ -150,6 +151,10 @@ func (o *opened) Sync() error {
 		return err
 	}
 	if o.c.broken {
+		return errBroken
+	}
+	if o.c.failing > 0 {
+		o.c.failing--
 		return errBroken
 	}
 	o.c.syncs++
