@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/engine"
 )
 
 func (a *AdminAPI) status(*http.Request) (any, error) {
@@ -14,6 +17,7 @@ func (a *AdminAPI) status(*http.Request) (any, error) {
 	}
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
+	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())
 	g := a.engine.Current()
 	if g == nil {
 		return v, nil
@@ -27,6 +31,19 @@ func (a *AdminAPI) status(*http.Request) (any, error) {
 	}
 	v.Plans = append(v.Plans, planNames(g)...)
 	return v, nil
+}
+
+func viewFailedLoad(f *engine.FailedLoad) *failedLoadView {
+	if f == nil {
+		return nil
+	}
+	v := &failedLoadView{At: f.At, Config: f.Path, Problem: f.Problem}
+	if f.Diagnostics != nil {
+		var text strings.Builder
+		_ = f.Diagnostics.Write(&text, false) // a builder takes everything
+		v.Diagnostics, v.Text = f.Diagnostics.All(), text.String()
+	}
+	return v
 }
 
 // Version is this module's version in the executable: its main module, or a dependency in a build by xcaddy. It is "unknown"

@@ -144,6 +144,17 @@ type statusView struct {
 	Routes     []routeView    `json:"routes"`
 	Plans      []string       `json:"plans"`
 	Spool      spoolView      `json:"spool"`
+
+	// FailedLoad is the last load, when that has failed: what is above serves on.
+	FailedLoad *failedLoadView `json:"failed_load,omitempty"`
+}
+
+type failedLoadView struct {
+	At          time.Time           `json:"at"`
+	Config      string              `json:"config"`
+	Problem     string              `json:"problem"`
+	Diagnostics []config.Diagnostic `json:"diagnostics,omitempty"` // as `gateway check --json` has them
+	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
 }
 
 type providerView struct {

@@ -61,6 +61,14 @@ func defaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway
 // it already, as in a reload: `validate` works beside a gateway that runs, and leaves no trace where none does.
 func (a *App) Provision(ctx caddy.Context) (err error) {
 	a.ctx, a.log = ctx, ctx.Slogger()
+	if a.Data, err = filepath.Abs(cmp.Or(a.Data, defaultDataDir())); err != nil {
+		return fmt.Errorf("finding the data folder: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			a.failed(err)
+		}
+	}()
 	if a.Config == "" {
 		return errors.New("fareway: config is missing: name the HCL file, as in `fareway { config gateway.hcl }`")
 	}
@@ -76,16 +84,13 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if err := checkChains(ctx); err != nil {
 		return err
 	}
-	if a.Data, err = filepath.Abs(cmp.Or(a.Data, defaultDataDir())); err != nil {
-		return fmt.Errorf("finding the data folder: %w", err)
-	}
 	path, err := filepath.Abs(a.Config)
 	if err != nil {
 		return fmt.Errorf("finding the configuration file: %w", err)
 	}
 	cfg, diags := engine.CheckConfig(ctx, path, a.log)
 	if diags.HasErrors() {
-		return fmt.Errorf("loading %s:\n%w", path, diags)
+		return &loadError{path: path, diags: diags}
 	}
 	a.cfg = cfg
 	if _, running := engines.References(a.Data); running {

@@ -87,6 +87,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.WrapErr(err)
 	}
 	firstData.Do(func() { setDefaultAdmin(data) })
+	a.previewLoad(data)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -55,9 +56,12 @@ func printStatus(w io.Writer, v statusView) {
 			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))
 		}
 		if v.Spool.Undecided > 0 {
-			fmt.Fprintf(w, "spool\t%s in %s, to be decided: `fareway gateway ledger spool list`\n",
+			fmt.Fprintf(w, own("spool\t%s in %s, to be decided: `fareway gateway ledger spool list`\n"),
 				count(v.Spool.Undecided, "item"), v.Spool.Aside)
 		}
 		fmt.Fprintf(w, "plans\t%s\n", orDash(strings.Join(v.Plans, ", ")))
 	})
+	if f := v.FailedLoad; f != nil {
+		fmt.Fprintf(w, "\nThe last load has failed (%s); what is above serves on:\n\n%s\n", moment(f.At), cmp.Or(f.Text, f.Problem+"\n"))
+	}
 }

@@ -88,6 +88,7 @@ type Engine struct {
 	mu          sync.Mutex
 	generations []*Generation // activated and not yet retired, oldest first
 	number      uint64
+	failed      *FailedLoad // nil when the last load has not failed
 	running     int
 	idle        chan struct{} // what a drain waits for: closed when nothing runs any more; nil while none waits
 	draining    bool

@@ -78,6 +78,7 @@ func (e *Engine) Activate(g *Generation) {
 	e.number++
 	g.Number = e.number
 	e.generations = append(e.generations, g)
+	e.failed = nil
 	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
 	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)

@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+// loadError is why a configuration was not taken: what is wrong in the HCL file.
+type loadError struct {
+	path  string
+	diags *config.Diagnostics
+}
+
+func (e *loadError) Error() string { return fmt.Sprintf("loading %s: %v", e.path, e.diags) }
+func (e *loadError) Unwrap() error { return e.diags }
+
+// failed tells of a load that has failed, where people look for it: `gateway status` of the gateway that goes on serving,
+// and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its log.
+func (a *App) failed(err error) {
+	load, inFile := errors.AsType[*loadError](err)
+	if e := runningEngine(a.Data); e != nil {
+		f := engine.FailedLoad{Path: a.Config, Problem: own(err.Error())}
+		if inFile {
+			f.Path, f.Diagnostics = load.path, load.diags
+		}
+		e.NoteFailedLoad(f)
+		if !isTerminal(os.Stderr) {
+			return // it is a log that programs read, too
+		}
+	}
+	if inFile {
+		printLoad.diagnostics(load.diags)
+	}
+}
+
+// runningEngine is the engine that this process has on a data folder, nil when it has none.
+func runningEngine(data string) (found *engine.Engine) {
+	engines.Range(func(key, value any) bool {
+		if p, ok := value.(pooledEngine); ok && key == data {
+			found = p.Engine
+		}
+		return true
+	})
+	return found
+}
+
+// printLoad prints diagnostics on the terminal, once for each text: one command may come by twice.
+var printLoad loadPrinter
+
+type loadPrinter struct {
+	mu   sync.Mutex
+	last string
+}
+
+func (p *loadPrinter) diagnostics(d *config.Diagnostics) {
+	var text strings.Builder
+	_ = d.Write(&text, isTerminal(os.Stderr)) // a builder takes everything
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last != text.String() {
+		p.last = text.String()
+		fmt.Fprintln(os.Stderr, p.last)
+	}
+}
+
+// previewLoad prints what is wrong in the HCL file of a Caddyfile whose gateway runs in another process: this is then a
+// command, such as `reload`, that hands the configuration over, and gets an error back of which Caddy makes one line.
+func (a *App) previewLoad(data string) {
+	if runningEngine(data) != nil || !answers(data) {
+		return
+	}
+	if _, diags := engine.CheckConfig(context.Background(), a.Config, slog.New(slog.DiscardHandler)); diags.HasErrors() {
+		printLoad.diagnostics(diags)
+	}
+}
+
+// answers reports whether a gateway listens on a data folder.
+func answers(data string) bool {
+	c, err := newClient(data, "")
+	if err != nil {
+		return false
+	}
+	conn, err := net.DialTimeout(c.network, c.dial, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fareway/fareway/config"
+)
+
+// FailedLoad is a configuration that was not taken while another serves.
+type FailedLoad struct {
+	At   time.Time
+	Path string // of the HCL file
+	// Problem says why, in one line or few.
+	Problem string
+	// Diagnostics are what is wrong in the file; nil when that is not the reason.
+	Diagnostics *config.Diagnostics
+}
+
+// NoteFailedLoad keeps a failed load until the next one succeeds, for operators who ask why nothing has changed.
+func (e *Engine) NoteFailedLoad(f FailedLoad) {
+	f.At = e.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.failed = &f
+}
+
+// FailedLoad is the last load when that has failed, nil otherwise.
+func (e *Engine) FailedLoad() *FailedLoad {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
+}
