@@ -79,7 +79,7 @@ func agents(t testing.TB) []agent {
 			env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"},
 		},
 		{
-			name: "qwen", families: []string{"chat", "messages"}, tools: tools{"write_file": write("file_path", "content")},
+			name: "qwen", families: []string{"chat", "messages"}, unnamed: []string{"chat", "messages"}, tools: tools{"write_file": write("file_path", "content")},
 			command: func(string) []string {
 				return []string{node(t), program(t, "@qwen-code/qwen-code/cli.js"), "--approval-mode", "yolo", task}
 			},
@@ -103,7 +103,9 @@ func TestAgents(t *testing.T) {
 			t.Run(a.name+" "+family+" "+clauses[family]+" writes a file", func(t *testing.T) {
 				t.Parallel()
 				defer agentSlot()()
+				shows(t, a.name, "tools", "tool results")
 				r := a.write(t, family, nil)
+				sawOnWire(a.name, r.seen)
 				for _, s := range r.seen {
 					if s.family() != "" {
 						require.Equal(t, "service/auto", s.Model)
@@ -122,6 +124,7 @@ func TestAgentsOwnModelNames(t *testing.T) {
 			t.Run(a.name+" "+family+" MODEL-11 with its own model name", func(t *testing.T) {
 				t.Parallel()
 				defer agentSlot()()
+				shows(t, a.name, "model ids")
 				r := a.write(t, family, withoutModel)
 				known := knownNames(t)
 				for _, s := range r.seen {
@@ -248,11 +251,27 @@ func (g *gateway) connect(t testing.TB, home, client, family string, change func
 	require.NoError(t, os.WriteFile(v.File.Path, []byte(change(string(b))), 0o600))
 }
 
-// withoutModel takes the lines that name the model out of settings.
+// withoutModel takes what names the model out of settings.
 func withoutModel(settings string) string {
+	var object map[string]any
+	if json.Unmarshal([]byte(settings), &object) == nil {
+		dropModel(object)
+		b, _ := json.Marshal(object) // as it was read
+		return string(b)
+	}
 	return strings.Join(slices.DeleteFunc(strings.SplitAfter(settings, "\n"), func(line string) bool {
 		return strings.Contains(line, "service/auto")
 	}), "")
+}
+
+func dropModel(object map[string]any) {
+	for name, value := range object {
+		if inner, ok := value.(map[string]any); ok {
+			dropModel(inner)
+		} else if value == "service/auto" {
+			delete(object, name)
+		}
+	}
 }
 
 // run runs the agent in a home of its own and returns all that it printed.

@@ -47,6 +47,12 @@ type gateway struct {
 // ask for.
 func startGateway(t testing.TB, script func(*upstream.Request) upstream.Reply) *gateway {
 	t.Helper()
+	return startGatewayWith(t, script, 1_000_000)
+}
+
+// startGatewayWith is startGateway with another context window, in tokens. The plan "slow" allows one request a minute.
+func startGatewayWith(t testing.TB, script func(*upstream.Request) upstream.Reply, window int) *gateway {
+	t.Helper()
 	up := upstream.Start(t, upstream.Options{Script: script})
 	g := &gateway{Data: t.TempDir()}
 	require.NoError(t, os.WriteFile(filepath.Join(g.Data, "gateway.hcl"), fmt.Appendf(nil, `
@@ -60,8 +66,8 @@ provider "up" {
 route "standard" {
   provider       = "up"
   model          = "standard"
-  context_window = 1000000
-  max_output     = 200000
+  context_window = %d
+  max_output     = %d
   quality        = 0.5
   offers         = ["tools"]
   price {
@@ -69,7 +75,13 @@ route "standard" {
     output = 15
   }
 }
-`, up.BaseURL()), 0o600))
+
+plan "slow" {
+  requests_per_minute {
+    key = 1
+  }
+}
+`, up.BaseURL(), window, window/5), 0o600))
 
 	cmd := exec.Command(filepath.Join(root(t), "bin/fareway"), "gateway", "up", "--no-selftest",
 		"--listen", "127.0.0.1:0", "--data", g.Data)
@@ -98,6 +110,24 @@ route "standard" {
 	g.Wire = startWire(t, url)
 	g.URL = g.Wire.URL
 	return g
+}
+
+// account makes an account that can pay for anything, and returns a key of it. flags are of `account create`.
+func (g *gateway) account(t testing.TB, name string, flags ...string) (key string) {
+	t.Helper()
+	key = g.brokeAccount(t, name, flags...)
+	g.fareway(t, "credit", "add", "--account", name, "10000000")
+	return key
+}
+
+// brokeAccount makes an account without credits, and returns a key of it.
+func (g *gateway) brokeAccount(t testing.TB, name string, flags ...string) (key string) {
+	t.Helper()
+	g.fareway(t, append([]string{"account", "create", name}, flags...)...)
+	out := g.fareway(t, "key", "create", "--account", name, "--name", "k")
+	_, key, ok := strings.Cut(out, "fwk_")
+	require.True(t, ok, out)
+	return "fwk_" + strings.Fields(key)[0]
 }
 
 // fareway runs `fareway gateway ...` on the gateway's data folder and returns what it printed.

@@ -39,6 +39,9 @@ var libraries = []library{
 // native shape of calls (TOOL-01), and the result goes back under the id of the call.
 var clauses = map[string]string{"chat": "HTTP-11 TOOL-01 TOOL-02", "responses": "HTTP-11 TOOL-01 TOOL-03", "messages": "HTTP-11 TOOL-01 TOOL-04"}
 
+// modeNames are the modes as the board calls them.
+var modeNames = map[string]string{"plain": "not streamed", "streamed": "streamed"}
+
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, forecaster)
@@ -48,6 +51,7 @@ func TestLibraries(t *testing.T) {
 			for _, mode := range []string{"plain", "streamed"} {
 				t.Run(l.name+" "+family+" "+mode+" "+clauses[family], func(t *testing.T) {
 					t.Parallel()
+					shows(t, l.name, modeNames[mode], "tools", "tool results")
 					w := startWire(t, g.URL)
 					loop(t, w, g.Key, run, family, mode, "service/auto")
 					for _, s := range w.Seen() {
@@ -58,6 +62,7 @@ func TestLibraries(t *testing.T) {
 			if l.unnamed {
 				t.Run(l.name+" "+family+" MODEL-11 with its own model name", func(t *testing.T) {
 					t.Parallel()
+					shows(t, l.name, "model ids")
 					w := startWire(t, g.URL)
 					loop(t, w, g.Key, run, family, "streamed")
 					for _, s := range w.Seen() {
@@ -122,7 +127,10 @@ func prepare(t *testing.T, l library) []string {
 	for _, name := range []string{"run.mjs", l.name + ".mjs"} {
 		code, err := os.ReadFile(filepath.Join("node", name))
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(to, name), code, 0o644), "install the packages first: make clients")
+		// Others may be running it.
+		temporary := filepath.Join(to, strings.ReplaceAll(l.name, "/", "-")+"."+name)
+		require.NoError(t, os.WriteFile(temporary, code, 0o644), "install the packages first: make clients")
+		require.NoError(t, os.Rename(temporary, filepath.Join(to, name)))
 	}
 	return []string{node(t), filepath.Join(to, l.name+".mjs")}
 }

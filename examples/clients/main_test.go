@@ -31,7 +31,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if err := writeBoard(); err != nil {
+		fmt.Fprintln(os.Stderr, "writing the board:", err)
+		status = 1
+	}
+	os.Exit(status)
 }
 
 // runInside starts this program again in new namespaces and returns its exit status.

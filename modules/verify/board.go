@@ -71,10 +71,22 @@ func cellText(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }
 
-// WriteJSON prints the results as an array. Build and client are in the text and the Markdown only.
+// row is a result as JSON has it: each names its build and client, so that rows of several runs can be put together.
+type row struct {
+	Result
+	Build  string `json:"build"`
+	Own    string `json:"own,omitempty"`
+	Client string `json:"client"`
+}
+
+// WriteJSON prints the results as an array.
 func (b Board) WriteJSON(w io.Writer) error {
+	rows := make([]row, 0, len(b.Results))
+	for _, r := range b.Results {
+		rows = append(rows, row{r, b.Build, b.Own, b.Client})
+	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(b.Results)
+	return e.Encode(rows)
 }

@@ -70,7 +70,7 @@ Exit status: 0, or 1 when a clause failed.`,
 	set.StringSliceVar(&f.areas, "area", nil, "only these `AREAS` of the contract, such as STOP,SSE")
 	set.BoolVar(&f.ops, "ops", false, "also start gateways of this build over a scripted upstream, for what no client can see")
 	set.BoolVar(&f.quick, "quick", false, "leave out the checks that take a minute, of --ops")
-	set.BoolVar(&f.json, "json", false, "print JSON: an array of objects with id, status, clause, detail and checked")
+	set.BoolVar(&f.json, "json", false, "print JSON: an array of objects with id, status, clause, detail, checked, build and client")
 	set.BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	set.Int64Var(&f.limits.Credits, "budget", f.limits.Credits, "spend at most about so many `CREDITS` (1 credit is one US cent)")
 	set.Int64Var(&f.limits.Requests, "requests", f.limits.Requests, "send at most `N` requests")

@@ -226,6 +226,8 @@ func TestCommand(t *testing.T) {
 			require.Equal(t, register[i].ID, r["id"])
 			require.Equal(t, register[i].Text, r["clause"])
 			require.Contains(t, r, "detail")
+			require.Contains(t, r["build"], server.URL)
+			require.Equal(t, userAgent(), r["client"])
 			statuses[r["status"]]++
 		}
 		require.Len(t, statuses, 4, "each of the four is there")
