@@ -71,8 +71,8 @@ func cellText(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }
 
-// row is a result as JSON has it: each names its build and client, so that rows of several runs can be put together.
-type row struct {
+// boardRow is a result as JSON has it: each names its build and client, so that rows of several runs can be put together.
+type boardRow struct {
 	Result
 	Build  string `json:"build"`
 	Own    string `json:"own,omitempty"`
@@ -81,9 +81,9 @@ type row struct {
 
 // WriteJSON prints the results as an array.
 func (b Board) WriteJSON(w io.Writer) error {
-	rows := make([]row, 0, len(b.Results))
+	rows := make([]boardRow, 0, len(b.Results))
 	for _, r := range b.Results {
-		rows = append(rows, row{r, b.Build, b.Own, b.Client})
+		rows = append(rows, boardRow{r, b.Build, b.Own, b.Client})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
