@@ -403,3 +403,26 @@ func TestFilesMoved(t *testing.T) {
 		})
 	}
 }
+
+// A hold whose commit failed may be in the log all the same, so that something is written over it, also when there is nothing to
+// release.
+func TestCommitInDoubtIsWrittenOver(t *testing.T) {
+	t.Parallel()
+	p := newTill(t, nil)
+	var broken atomic.Bool
+	var writes atomic.Int64
+	broken.Store(true)
+	p.setFault(func(kind eventKind, _ string) int32 {
+		switch {
+		case kind == synced && broken.Load():
+			return lib.SQLITE_IOERR_FSYNC
+		case kind == written && !broken.Load():
+			writes.Add(1)
+		}
+		return lib.SQLITE_OK
+	})
+	require.ErrorIs(t, p.hold("r1"), ledger.ErrUnavailable)
+	broken.Store(false)
+	require.Eventually(t, func() bool { return writes.Load() > 0 }, eventually, time.Millisecond)
+	p.verified()
+}

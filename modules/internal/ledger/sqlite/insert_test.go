@@ -167,3 +167,78 @@ func TestRowThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, err)
 	p.verified()
 }
+
+// Nor can an attempt's.
+func TestAttemptThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newTill(t, patient)
+	require.NoError(t, p.hold("r1"))
+	require.NoError(t, p.write(t.Context(), "test", func(t *tx) error {
+		return t.exec(`INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, estimated, created)
+			VALUES ('r1', 1, '', '', '', 1, 'failed', 0, 0)`)
+	}))
+	_, err := p.settle("r1", 7)
+	require.ErrorIs(t, err, ledger.ErrExists)
+	require.EqualValues(t, 1_000_000, p.balance().Held, "it runs on")
+	require.NoError(t, p.write(t.Context(), "test", func(t *tx) error { return t.exec(`DELETE FROM attempts`) }))
+	c, err := p.settle("r1", 7)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, c.Microcents)
+	p.verified()
+}
+
+// More attempts than one transaction closes are closed by several.
+func TestCloseInBatches(t *testing.T) {
+	t.Parallel()
+	p := newTill(t, patient)
+	const n = 2*closeBatch + 3
+	var holds, settlements []func(*tx) error
+	for i := range n {
+		id := fmt.Sprintf("r%03d", i)
+		holds = append(holds, func(t *tx) error {
+			_, err := t.hold(&ledger.Hold{Request: id, Account: p.account, Key: p.key, Microcents: 1, Attempt: p.attempt(id, 1)})
+			return err
+		})
+		settlements = append(settlements, func(t *tx) error {
+			_, err := t.settle(&ledger.Settlement{Request: id})
+			return err
+		})
+	}
+	for _, fns := range [][]func(*tx) error{holds, settlements} {
+		require.NoError(t, p.write(t.Context(), "test", func(t *tx) error {
+			for _, fn := range fns {
+				if err := fn(t); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	closed, err := p.CloseUnproven(t.Context(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	require.EqualValues(t, n, closed)
+	waiting, err := p.CountWaiting(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, waiting)
+	p.verified()
+}
+
+// Accounts without a plan have what the configuration gives to those: EndPeriods looks at them, too.
+func TestPeriodsWithoutAPlan(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.account("main", "")
+	s.account("other", "pro")
+	ended, err := s.store.EndPeriods(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, ended, "a period begins when the account is made")
+	before := s.store.opts.Terms
+	s.store.opts.Terms = func(string) ledger.Terms { return before("pro") }
+	ended, err = s.store.EndPeriods(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, ended)
+	s.now = s.now.AddDate(0, 1, 1)
+	ended, err = s.store.EndPeriods(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, ended)
+}

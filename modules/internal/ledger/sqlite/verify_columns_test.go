@@ -156,6 +156,7 @@ var excuses = map[string]struct {
 }{
 	"owners.pid":             {why: "for people who look for a process; requests name the boot id"},
 	"owners.started":         {why: "for people, too"},
+	"meta.releases":          {why: "how often something happened"},
 	"prices.since":           {why: "attempts name the version that was in force, not the time"},
 	"accounts.spent_before":  {why: "when a plan gains credits is nowhere recorded, so there are bounds only", in: []string{"n = 1", "n = 4"}},
 	"accounts.tokens_before": {why: "the same", in: []string{"n = 1", "n = 4"}},

@@ -14,6 +14,8 @@ ALTER TABLE requests ADD COLUMN over INTEGER NOT NULL DEFAULT 0 CHECK (over >= 0
 
 -- What the rows of holds are, as a number: that of each is in it (see holdMark). Those without `worst` are in none.
 ALTER TABLE meta ADD COLUMN marks INTEGER NOT NULL DEFAULT 0;
+-- How often holds that nobody knew of were released.
+ALTER TABLE meta ADD COLUMN releases INTEGER NOT NULL DEFAULT 0;
 -- How many acts there are that are about no account, with the hash of the last; and how many checkpoints, in the same way.
 ALTER TABLE meta ADD COLUMN acts        INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE meta ADD COLUMN trail       BLOB NOT NULL DEFAULT x'0000000000000000000000000000000000000000000000000000000000000000';
