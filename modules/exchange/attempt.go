@@ -132,11 +132,12 @@ func (a *attempt) proven() *llm.Usage {
 	return a.usage
 }
 
-// open reports whether the attempt may have used something that it did not prove: it was accepted, or nobody knows whether it was.
+// open reports whether the attempt may have used something that it did not prove: it was accepted, or nobody knows
+// whether it was.
 func (a *attempt) open() bool { return a.proven() == nil && (a.accepted || a.lost) }
 
-// result is what the settlement is told of the attempt. An attempt that was accepted, or whose provider died with it, and that
-// proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
+// result is what the settlement is told of the attempt. An attempt that was accepted, or whose provider died with it,
+// and that proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
 	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven()}
 	if a.open() && !final {

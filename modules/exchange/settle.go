@@ -144,8 +144,8 @@ func (x *exchange) results(final bool) []ledger.Result {
 	return results
 }
 
-// due is what the settlement of all attempts comes to, by the arithmetic that the ledger does too: at most what is held
-// (GAP-110). It does not know fair use: what that leaves free, the ledger alone says.
+// due is what the settlement of all attempts comes to, by the arithmetic that the ledger does too: at most what is
+// held (GAP-110). It does not know fair use: what that leaves free, the ledger alone says.
 func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 	var (
 		tally ledger.Tally
@@ -186,7 +186,8 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	return charge, nil
 }
 
-// warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set where that can be meant.
+// warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set where that can
+// be meant.
 func (x *exchange) warnOver(charge ledger.Charge) {
 	a, setting := x.attempt(), "none: the upstream counts more input than a prompt of this size can have"
 	for _, tried := range x.attempts {
@@ -199,7 +200,7 @@ func (x *exchange) warnOver(charge ledger.Charge) {
 		}
 	}
 	x.engine.Metrics().Over(a.route.Name, charge.Over)
-	x.engine.Logger().Warn("an upstream reported more than was held for a request: the rest is not charged and the operator's",
+	x.engine.Logger().Warn("an upstream reported more than was held: the rest is not charged and the operator's",
 		"request_id", x.call.ID, "route", a.route.Name, "setting", setting,
 		"held_microcents", x.hold, "charged_microcents", charge.Microcents, "over_microcents", charge.Over)
 }

@@ -65,7 +65,8 @@ type actView struct {
 
 func viewAct(a ledger.Act) actView {
 	return actView{
-		N: a.N, Seq: a.Seq, Format: a.Format, Time: a.Created.UTC(), Actor: a.Actor, Action: a.Action, Account: a.AccountName, AccountID: a.Account,
+		N: a.N, Seq: a.Seq, Format: a.Format, Time: a.Created.UTC(),
+		Actor: a.Actor, Action: a.Action, Account: a.AccountName, AccountID: a.Account,
 		Subject: a.Subject, Before: object(a.Before), After: object(a.After), Prev: a.Prev, Hash: a.Hash(),
 	}
 }

@@ -115,7 +115,8 @@ func viewRequest(r ledger.RequestRecord) requestView {
 		ID: r.ID, AccountID: r.Account, KeyID: r.Key, Endpoint: r.Endpoint, Profile: r.Profile,
 		Running: r.Running, Created: r.Created.UTC(), Held: r.Held, Settled: optionalTime(r.Settled), Status: r.Status, Reason: r.Reason,
 		Attempts: []attemptView{}, Surcharge: r.Surcharge, Free: r.Free, ServiceLimit: r.ServiceLimit,
-		Waived: r.Waived, Over: r.Over, Microcents: r.Microcents, Refunded: r.Refunded, Pending: r.Pending, Entries: []entryView{},
+		Waived: r.Waived, Over: r.Over, Microcents: r.Microcents, Refunded: r.Refunded, Pending: r.Pending,
+		Entries: []entryView{},
 	}
 	sum := new(big.Int)
 	for _, a := range r.Attempts {

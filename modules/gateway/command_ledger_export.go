@@ -118,7 +118,8 @@ func (x *export) entries(cmd *cobra.Command, c *client, w *bufio.Writer, checkpo
 }
 
 var exportColumns = []string{"n", "time", "account", "seq", "kind", "book", "request", "reference", "reason", "prices",
-	"microcents", "waived_microcents", "over_microcents", "tokens", "detail", "credits", "accrued", "format", "prev", "hash"}
+	"microcents", "waived_microcents", "over_microcents", "tokens", "detail",
+	"credits", "accrued", "format", "prev", "hash"}
 
 func exportRow(e entryView) []string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }

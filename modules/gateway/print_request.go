@@ -84,7 +84,8 @@ func outcomeText(a attemptView) string {
 		return "It failed; what it is proven to have used counts."
 	case ledger.Unproven:
 		if a.Estimate != nil {
-			return fmt.Sprintf("It ended without usage: a later receipt may prove it. If none comes, it is charged for %s of input and %d of output.",
+			return fmt.Sprintf("It ended without usage: a later receipt may prove it. "+
+				"If none comes, it is charged for %s of input and %d of output.",
 				count(llm.Tokens(a.Estimate.Input), "token"), llm.Tokens(a.Estimate.Output))
 		}
 		return "It ended without usage: a later receipt may prove it."
@@ -152,7 +153,8 @@ func printEntries(b *bytes.Buffer, entries []entryView) {
 	l := newListing(b, column{"MOVEMENT", right}, column{title: "TIME"}, column{title: "KIND"}, column{"MICROCENTS", right}, column{"WORTH AFTER", right}, column{title: "PRICES OR REASON"})
 	for _, e := range entries {
 		worth := ledger.Balance{Credits: e.Credits, Accrued: e.Accrued}.Net()
-		row(l, thousands(e.Seq), moment(e.Created), string(e.Kind), thousands(e.Microcents), exact(worth), strings.TrimSpace(e.Prices+" "+e.Reason))
+		row(l, thousands(e.Seq), moment(e.Created), string(e.Kind), thousands(e.Microcents), exact(worth),
+			strings.TrimSpace(e.Prices+" "+e.Reason))
 	}
 	finish(l)
 }

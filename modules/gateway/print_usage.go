@@ -60,7 +60,8 @@ func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool, rows func(eac
 		}
 	}
 	names := len(columns)
-	for _, title := range []string{"REQUESTS", "PROMPT", "OUTPUT", "CHARGED", "WAIVED", "OVER", "REFUNDED", "COST", "MARGIN", "PENDING"} {
+	for _, title := range []string{"REQUESTS", "PROMPT", "OUTPUT", "CHARGED", "WAIVED", "OVER",
+		"REFUNDED", "COST", "MARGIN", "PENDING"} {
 		columns = append(columns, column{title, right})
 	}
 	var total usageTotal
@@ -90,7 +91,8 @@ func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool, rows func(eac
 func usageCells(u usageView) []string {
 	return []string{
 		thousands(u.Requests), thousands(promptOf(u.Tokens)), thousands(llm.Tokens(u.Tokens.Output)),
-		exact(u.Microcents), exact(u.Waived), exact(u.Over), exact(u.Refunded), exact(u.Cost), exact(u.Margin), thousands(u.Pending),
+		exact(u.Microcents), exact(u.Waived), exact(u.Over),
+		exact(u.Refunded), exact(u.Cost), exact(u.Margin), thousands(u.Pending),
 	}
 }
 
@@ -121,7 +123,8 @@ func (t *usageTotal) add(u usageView) {
 
 // usageNumbers are the numeric columns of CSV. A token count that was never reported is empty.
 var usageNumbers = []string{"requests", "attempts", "input", "cache_read", "cache_write", "output", "reasoning",
-	"microcents", "waived_microcents", "over_microcents", "refunded_microcents", "cost_microcents", "margin_microcents", "pending"}
+	"microcents", "waived_microcents", "over_microcents",
+	"refunded_microcents", "cost_microcents", "margin_microcents", "pending"}
 
 func writeUsageCSV(w io.Writer, by []ledger.Dimension, rows func(each func(usageView) error) error) error {
 	out := csv.NewWriter(w)
@@ -140,7 +143,8 @@ func writeUsageCSV(w io.Writer, by []ledger.Dimension, rows func(each func(usage
 		}
 		return out.Write(append(row, digits(&u.Requests), digits(&u.Attempts),
 			digits(u.Tokens.Input), digits(u.Tokens.CacheRead), digits(u.Tokens.CacheWrite), digits(u.Tokens.Output), digits(u.Tokens.Reasoning),
-			digits(&u.Microcents), digits(&u.Waived), digits(&u.Over), digits(&u.Refunded), digits(&u.Cost), digits(&u.Margin), digits(&u.Pending)))
+			digits(&u.Microcents), digits(&u.Waived), digits(&u.Over),
+			digits(&u.Refunded), digits(&u.Cost), digits(&u.Margin), digits(&u.Pending)))
 	})
 	if err != nil {
 		return err

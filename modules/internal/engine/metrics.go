@@ -57,7 +57,8 @@ func newMetrics() *Metrics {
 			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered, or that a later receipt is about. Refunds do not lower it."},
 			[]string{"route"}),
 		over: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fareway_over_microcents_total", Help: "Microcents that upstreams reported beyond what was held, which the operator pays, by route."},
+			Name: "fareway_over_microcents_total",
+			Help: "Microcents that upstreams reported beyond what was held, which the operator pays, by route."},
 			[]string{"route"}),
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_held_microcents", Help: "Microcents on hold for running requests."}),

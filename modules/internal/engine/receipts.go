@@ -180,7 +180,9 @@ const (
 )
 
 // record adds a receipt to the ledger, which sees to it that an attempt is charged once.
-func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (result string, c ledger.Charge, err error) {
+func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (
+	result string, c ledger.Charge, err error,
+) {
 	if !receipt.Usage.Known() {
 		return receiptEmpty, c, nil
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Books is the ledger for reading: what operators, auditors and the admin API see of it. Lists are given row by
-// row to each, from one snapshot and in bounded memory, whatever the size of the ledger; an error of each ends the list and is
-// returned.
+// Books is the ledger for reading: what operators, auditors and the admin API see of it. Lists are given row by row
+// to each, from one snapshot and in bounded memory, whatever the size of the ledger; an error of each ends the list
+// and is returned.
 type Books interface {
 	// Account finds an account by id or by name.
 	Account(ctx context.Context, idOrName string) (Account, error)
@@ -130,7 +130,8 @@ type Report struct {
 	Holds       int64 `json:"holds"`    // live holds, those of running requests
 	Pending     int64 `json:"pending"`  // attempts that wait for a receipt
 	Checkpoints int64 `json:"checkpoints"`
-	// Sums is the trial balance: what each account of the double entry (see Entry) holds, in microcents. All together are zero.
+	// Sums is the trial balance: what each account of the double entry (see Entry) holds, in microcents. All together
+	// are zero.
 	Sums    map[string]int64 `json:"sums"`
 	Problem string           `json:"problem,omitempty"`
 	Entry   string           `json:"entry,omitempty"` // the first entry, hold or request that disagrees
@@ -151,7 +152,8 @@ type Act struct {
 	Subject     string `json:"subject"` // id of the account, key, request that it changed
 	Before      string `json:"before"`  // JSON object of what changed; "" for what was made
 	After       string `json:"after"`
-	// Prev is the Hash of the account's act before it, in format 1 of the act before it in the whole trail; zero for the first.
+	// Prev is the Hash of the account's act before it, in format 1 of the act before it in the whole trail; zero for
+	// the first.
 	Prev   Digest `json:"prev"`
 	Format int64  `json:"format"` // of the hash
 }

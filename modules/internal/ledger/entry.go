@@ -46,21 +46,24 @@ func (k EntryKind) Book() Book {
 // EntryFormat is that of the entries that are made now.
 const EntryFormat = 3
 
-// Entry is one movement of money between an account and a Book, and a link of the account's hash chain. Entries are never
-// changed and never removed. A settlement, a receipt and a closing make one also where they move nothing, for their entry
-// vouches for what is on record of the request; a hold makes none. Entries are numbered by account, and by nothing else.
+// Entry is one movement of money between an account and a Book, and a link of the account's hash chain. Entries are
+// never changed and never removed. A settlement, a receipt and a closing make one also where they move nothing, for
+// their entry vouches for what is on record of the request; a hold makes none. Entries are numbered by account, and
+// by nothing else.
 type Entry struct {
 	// N was the entry's place among those of all accounts, up to format 2; 0 since.
-	N          int64     `json:"n,omitempty"`
-	Account    string    `json:"account"`
-	Seq        int64     `json:"seq"` // 1 for the account's first entry, without gaps
-	Kind       EntryKind `json:"kind"`
-	Book       Book      `json:"book"`
-	Request    string    `json:"request,omitempty"`   // of a charge, receipt, closing or refund
-	Reference  string    `json:"reference,omitempty"` // of a top-up, refund or adjustment; of an allotment the end of its period
-	Reason     string    `json:"reason,omitempty"`
-	Prices     string    `json:"prices,omitempty"` // the price versions that made it: of a charge those of all attempts with usage, in order and each once, "small@3 deep@1"; of a receipt or closing its attempt's
-	Microcents int64     `json:"microcents"`       // what it adds to the account's worth and takes from the book: negative for a charge
+	N         int64     `json:"n,omitempty"`
+	Account   string    `json:"account"`
+	Seq       int64     `json:"seq"` // 1 for the account's first entry, without gaps
+	Kind      EntryKind `json:"kind"`
+	Book      Book      `json:"book"`
+	Request   string    `json:"request,omitempty"`   // of a charge, receipt, closing or refund
+	Reference string    `json:"reference,omitempty"` // of a top-up, refund or adjustment; of an allotment the end of its period
+	Reason    string    `json:"reason,omitempty"`
+	// Prices are the price versions that made it: of a charge those of all attempts with usage, in order and each once,
+	// "small@3 deep@1"; of a receipt or closing its attempt's.
+	Prices     string `json:"prices,omitempty"`
+	Microcents int64  `json:"microcents"` // what it adds to the account's worth and takes from the book: negative for a charge
 	// Of a charge, receipt or closing since format 3: what it left free and what was used beyond the hold, both in
 	// microcents, the tokens that it counted against the token budget, and the hash of what it is about, which is
 	// RequestRecord.Detail or AttemptRecord.Detail.

@@ -257,8 +257,8 @@ type Store interface {
 	// of more than the request was charged.
 	Correct(ctx context.Context, c Correction) (b Balance, applied bool, err error)
 
-	// RecordAct adds an act to the audit trail about something outside the store: of an account's (its id, "" for none; one that is
-	// not known counts as none), with what it says for people.
+	// RecordAct adds an act to the audit trail about something outside the store: of an account's (its id, "" for
+	// none; one that is not known counts as none), with what it says for people.
 	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
 
 	// PriceVersion returns the version number of a route's price and of what it costs the operator, a new one
@@ -268,7 +268,8 @@ type Store interface {
 	// Check returns what Hold would refuse with, and holds nothing. With amounts of 0 it tells whether the
 	// account is exhausted already (GAP-01 step 15).
 	Check(ctx context.Context, account, key string, microcents, tokens int64) error
-	// Hold admits a request or returns ErrInsufficient (ErrNothingLeft, ErrHeld), ErrSpendCap, ErrTokenBudget or ErrKeySpendCap.
+	// Hold admits a request or returns ErrInsufficient (ErrNothingLeft, ErrHeld), ErrSpendCap, ErrTokenBudget or
+	// ErrKeySpendCap.
 	Hold(ctx context.Context, h Hold) (Balance, error)
 	// Begin records a further attempt of a running request, or returns what Hold does. ErrNotFound when the
 	// request does not run (any more). An attempt that is repeated changes nothing.

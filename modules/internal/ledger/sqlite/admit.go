@@ -22,8 +22,8 @@ func admit(a *account, l *line, terms ledger.Terms, n need) error {
 	return within(a, l, terms, n)
 }
 
-// within is admit for a request that holds enough already. Limits of the account are about what was settled (GAP-53); the
-// cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
+// within is admit for a request that holds enough already. Limits of the account are about what was settled (GAP-53);
+// the cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
 func within(a *account, l *line, terms ledger.Terms, n need) error {
 	now := a.now()
 	switch {

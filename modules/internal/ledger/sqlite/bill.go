@@ -58,12 +58,13 @@ func (a *attempt) priceName() string {
 // tokens are what counts against a token budget.
 func tokens(u llm.Usage) int64 { return u.Prompt() + llm.Tokens(u.Output) }
 
-// part is what a settlement, a receipt or a closing adds to a request: microcents that are charged, left free by fair use, or
-// beyond what was held, and tokens that count against the budget.
+// part is what a settlement, a receipt or a closing adds to a request: microcents that are charged, left free by fair
+// use, or beyond what was held, and tokens that count against the budget.
 type part struct{ charge, waived, over, tokens int64 }
 
-// judge decides what of so many microcents the account pays: what is beyond the hold is not charged (GAP-110), and what ends at
-// a limit of the service is free when all that is left fits in what remains of the fair-use allowance (GAP-54).
+// judge decides what of so many microcents the account pays: what is beyond the hold is not charged (GAP-110), and
+// what ends at a limit of the service is free when all that is left fits in what remains of the fair-use allowance
+// (GAP-54).
 func (t *tx) judge(a *account, serviceLimit bool, microcents, held, tokens int64) part {
 	due := min(microcents, held)
 	over := microcents - due

@@ -63,7 +63,8 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 				next = newest
 				return err
 			}
-			err = t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash, format, acts, trail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			err = t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash, format, acts, trail)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash), next.Format, next.Acts, [32]byte(next.Trail))
 			if err != nil {
 				return err

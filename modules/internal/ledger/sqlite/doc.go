@@ -3,33 +3,35 @@
 //
 // # Writing
 //
-// One goroutine writes, on one connection. It takes every operation that waits, runs them in one transaction and commits
-// once, in WAL mode with synchronous=FULL; then it answers them. So an answer means that the operation is on the disk,
-// and a busy gateway pays for one sync where it has many callers. Operations decide before they change anything: one that is
-// refused leaves its neighbours alone, and one that fails half way is taken out and runs alone, after the others have run again
-// without it. When a row cannot be written, nobody knows whose it is, and each of them runs alone. When a commit fails,
-// everyone in it is told ErrUnavailable, also those that changed nothing, because what they saw was taken back.
+// One goroutine writes, on one connection. It takes every operation that waits, runs them in one transaction and
+// commits once, in WAL mode with synchronous=FULL; then it answers them. So an answer means that the operation is on
+// the disk, and a busy gateway pays for one sync where it has many callers. Operations decide before they change
+// anything: one that is refused leaves its neighbours alone, and one that fails half way is taken out and runs alone,
+// after the others have run again without it. When a row cannot be written, nobody knows whose it is, and each of
+// them runs alone. When a commit fails, everyone in it is told ErrUnavailable, also those that changed nothing,
+// because what they saw was taken back.
 //
 // # Memory
 //
-// This process is the only one that admits requests and the writer its only one that writes, so the writer keeps, exactly as
-// committed: accounts and keys that were used lately, the running requests, and prices. What requests write is collected until
-// the commit, or until an operation reads from the database: accounts and keys are then written once, and holds, requests,
-// attempts and entries many with one statement, in the order in which they lie. A transaction that is rolled back takes all
-// of that memory with it, and so does another program that has written to the file (PRAGMA data_version, looked at inside
-// every transaction): a repair by hand is seen, and never overwritten.
+// This process is the only one that admits requests and the writer its only one that writes, so the writer keeps,
+// exactly as committed: accounts and keys that were used lately, the running requests, and prices. What requests
+// write is collected until the commit, or until an operation reads from the database: accounts and keys are then
+// written once, and holds, requests, attempts and entries many with one statement, in the order in which they lie. A
+// transaction that is rolled back takes all of that memory with it, and so does another program that has written to
+// the file (PRAGMA data_version, looked at inside every transaction): a repair by hand is seen, and never
+// overwritten.
 //
-// What a request writes is small and in order (schema/2.sql, schema/4.sql): its hold one row in a table that has only what runs; its
-// settlement a row at the end of requests, attempts and entries each, and its account's row of balances. What an account
-// holds is the sum of its running requests, which the writer remembers and others read; what the key that paid last has spent
-// is in balances, too: a hold changes no account, a settlement no key. Ids of requests begin with the time; others work, and
-// cost a look into the table of settled requests.
+// What a request writes is small and in order (schema/2.sql, schema/4.sql): its hold one row in a table that has only
+// what runs; its settlement a row at the end of requests, attempts and entries each, and its account's row of
+// balances. What an account holds is the sum of its running requests, which the writer remembers and others read;
+// what the key that paid last has spent is in balances, too: a hold changes no account, a settlement no key. Ids of
+// requests begin with the time; others work, and cost a look into the table of settled requests.
 //
 // # Why no money is lost or doubled
 //
-// A hold, a further attempt with its raised hold, a settlement, a receipt and the end of a period are each one transaction: a
-// crash leaves all of it or nothing. Before the commit of a settlement the request runs; after it, it is settled, and
-// there is nothing between. A caller that was not answered may repeat:
+// A hold, a further attempt with its raised hold, a settlement, a receipt and the end of a period are each one
+// transaction: a crash leaves all of it or nothing. Before the commit of a settlement the request runs; after it, it
+// is settled, and there is nothing between. A caller that was not answered may repeat:
 //
 //   - a settlement finds the request settled and returns what was charged the first time;
 //   - a hold finds the request running and changes nothing; once it is settled, ErrExists;
@@ -37,42 +39,44 @@
 //   - a top-up or a correction with a reference finds its entry. One without a reference is the only operation that must
 //     not be repeated blindly.
 //
-// A crash between hold and settlement leaves a running request. The next process has PATH.lock, which the system takes
-// from a process only when that process is gone, so Recover may settle every request of another owner: at nothing, as pending,
-// its attempts unproven. Money that no settlement recorded is not charged, and a receipt may add it later. A settlement
-// that comes after recovery (the lock file was removed by hand, say, and the old process was only slow) finds the request settled
-// and charges nothing.
+// A crash between hold and settlement leaves a running request. The next process has PATH.lock, which the system
+// takes from a process only when that process is gone, so Recover may settle every request of another owner: at
+// nothing, as pending, its attempts unproven. Money that no settlement recorded is not charged, and a receipt may add
+// it later. A settlement that comes after recovery (the lock file was removed by hand, say, and the old process was
+// only slow) finds the request settled and charges nothing.
 //
 // # When the disk does not do its part
 //
-// No caller waits longer than Options.Patience. Who gives up before the transaction has come to his operation is never run; that
-// includes all the time that another program has the file locked. Who gives up later may have been committed after all:
-// a hold that nobody knows of is then settled as free, its call not made, and an attempt counts as not made, unless it is
-// repeated in time. A commit that fails is treated in the same way, for its end may be in the log, where whoever opens the file
-// next takes it for a commit. Nothing else is needed when a disk is full, read-only or fails: the transaction is taken
-// back, and the next one tries again. A connection on which none can begin is opened anew, and so is one whose log was
-// removed, after what it had is in the database. A database that was moved or replaced is refused until it is back.
+// No caller waits longer than Options.Patience. Who gives up before the transaction has come to his operation is
+// never run; that includes all the time that another program has the file locked. Who gives up later may have been
+// committed after all: a hold that nobody knows of is then settled as free, its call not made, and an attempt counts
+// as not made, unless it is repeated in time. A commit that fails is treated in the same way, for its end may be in
+// the log, where whoever opens the file next takes it for a commit. Nothing else is needed when a disk is full,
+// read-only or fails: the transaction is taken back, and the next one tries again. A connection on which none can
+// begin is opened anew, and so is one whose log was removed, after what it had is in the database. A database that
+// was moved or replaced is refused until it is back.
 //
 // # What makes an entry
 //
-// Movements of money (top-ups, refunds, adjustments, allotments), and each settlement, receipt and closing, also one of nothing: its
-// entry has the hash of what is on record of the request or the attempt (ledger.RequestRecord.Detail, ledger.AttemptRecord.Detail).
-// Entries are numbered and chained by hash for each account, and its balance keeps the last hash, so an entry that was
-// changed, removed or put in shows, unless everything after it and the balance were rewritten too; a checkpoint that is
-// kept elsewhere shows that as well, of entries and of the audit trail. Acts are chained in the same way, by account. Nothing is numbered
-// across accounts, for several nodes could not do that without waiting for one another: where a row lies in this file (entries.n,
-// audit.n) is in no hash. Running requests come and go without an entry; meta has the sum of their rows' marks.
+// Movements of money (top-ups, refunds, adjustments, allotments), and each settlement, receipt and closing, also one
+// of nothing: its entry has the hash of what is on record of the request or the attempt (ledger.RequestRecord.Detail,
+// ledger.AttemptRecord.Detail). Entries are numbered and chained by hash for each account, and its balance keeps the
+// last hash, so an entry that was changed, removed or put in shows, unless everything after it and the balance were
+// rewritten too; a checkpoint that is kept elsewhere shows that as well, of entries and of the audit trail. Acts are
+// chained in the same way, by account. Nothing is numbered across accounts, for several nodes could not do that
+// without waiting for one another: where a row lies in this file (entries.n, audit.n) is in no hash. Running requests
+// come and go without an entry; meta has the sum of their rows' marks.
 //
 // # Reading
 //
-// Everything that operators and auditors read (books) is the same code for the Store and for a file without a gateway. Each
-// list has a connection of its own and sees one moment; while it is read, the write-ahead log grows by all that is
-// written, for nothing that it may still need is overwritten. What is large is read in the order in which it lies and never
-// collected: groups, sums and sorts beyond some megabytes go to temporary files of SQLite's (SQLITE_TMPDIR).
-// No index serves a list alone, for each would cost every request: the entries of an account are found through their links, those
-// of a request through its row, and usage reads all requests.
+// Everything that operators and auditors read (books) is the same code for the Store and for a file without a
+// gateway. Each list has a connection of its own and sees one moment; while it is read, the write-ahead log grows by
+// all that is written, for nothing that it may still need is overwritten. What is large is read in the order in which
+// it lies and never collected: groups, sums and sorts beyond some megabytes go to temporary files of SQLite's
+// (SQLITE_TMPDIR). No index serves a list alone, for each would cost every request: the entries of an account are
+// found through their links, those of a request through its row, and usage reads all requests.
 //
-// Verification relies on nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does not see
-// when it is changed is listed, with the reasons, in verify_columns_test.go and in SECURITY.md. Pruned requests leave behind what they came to,
-// so that the counters can still be recomputed.
+// Verification relies on nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does
+// not see when it is changed is listed, with the reasons, in verify_columns_test.go and in SECURITY.md. Pruned
+// requests leave behind what they came to, so that the counters can still be recomputed.
 package sqlite

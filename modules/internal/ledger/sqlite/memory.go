@@ -82,8 +82,8 @@ func (m *memory) load(conn *sqlite.Conn) error {
 	if err := m.loadLive(conn); err != nil {
 		return err
 	}
-	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests), holds, held, marks
-		FROM meta`, func(row *sqlite.Stmt) error {
+	err := run(conn, `SELECT (SELECT coalesce(max(n), 0) FROM entries), (SELECT coalesce(max(id), '') FROM requests),
+		holds, held, marks FROM meta`, func(row *sqlite.Stmt) error {
 		m.lastEntry = row.ColumnInt64(0)
 		m.settled.reset(row.ColumnText(1))
 		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3), marks: row.ColumnInt64(4)}

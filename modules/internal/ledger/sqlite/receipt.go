@@ -120,9 +120,11 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 	return c, true, nil
 }
 
-// prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it adds is at
-// most what was held for that attempt (GAP-110), or for its request where nobody knows that.
-func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, this *attempt, kind ledger.EntryKind) (p part, err error) {
+// prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it
+// adds is at most what was held for that attempt (GAP-110), or for its request where nobody knows that.
+func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, this *attempt, kind ledger.EntryKind) (
+	p part, err error,
+) {
 	due, err := billOf(attempts, r.surcharge)
 	if err != nil {
 		return p, err
@@ -139,7 +141,9 @@ func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, t
 	if kind == ledger.Closing {
 		now = t.now()
 	}
-	err = t.charge(a, l, p, ledger.Entry{Kind: kind, Request: r.id, Prices: prices, Created: now, Detail: detail.Detail()})
+	err = t.charge(a, l, p, ledger.Entry{
+		Kind: kind, Request: r.id, Prices: prices, Created: now, Detail: detail.Detail(),
+	})
 	if err != nil {
 		return p, err
 	}
@@ -151,9 +155,9 @@ func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, t
 	}
 	request, seq, _ := ledger.ParseAttemptID(this.ID)
 	u := this.usage
-	err = t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, estimated = ?,
-		receipt = ? WHERE request = ? AND seq = ?`, string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning,
-		u.Estimated, optionalTime(this.receipt), request, seq)
+	err = t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?,
+		estimated = ?, receipt = ? WHERE request = ? AND seq = ?`,
+		string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated, optionalTime(this.receipt), request, seq)
 	if err != nil {
 		return p, err
 	}

@@ -143,7 +143,8 @@ func entriesOf(conn *sqlite.Conn, d *detail) (entries []ledger.Entry, err error)
 func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found bool, err error) {
 	prices := newTariffs(conn)
 	var account, key int64
-	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile, hold, worst
+	err = run(conn, `SELECT seq, route, provider, model, price_version, created, account, key, owner, endpoint, profile,
+		hold, worst
 		FROM holds WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
 		t := tried{
 			seq:      row.ColumnInt64(0),

@@ -45,8 +45,8 @@ func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
 	return requests, nil
 }
 
-// releaseDead settles at nothing the next requests of other owners, in the order in which they were admitted. Their attempts are
-// unproven.
+// releaseDead settles at nothing the next requests of other owners, in the order in which they were admitted. Their
+// attempts are unproven.
 func (t *tx) releaseDead() (requests, held int64, err error) {
 	var dead []*running
 	for _, r := range t.live {

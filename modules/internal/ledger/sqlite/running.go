@@ -72,8 +72,9 @@ func (m *memory) raise(k keyRef, microcents int64) {
 	}
 }
 
-// mark is a hash of the seq-th attempt's row of holds, as a number. Rows come and go with their requests, so that no chain can
-// have them: the sum of their marks shows that none was changed, removed or put in. Those of an older ledger have none.
+// mark is a hash of the seq-th attempt's row of holds, as a number. Rows come and go with their requests, so that no
+// chain can have them: the sum of their marks shows that none was changed, removed or put in. Those of an older
+// ledger have none.
 func (m *memory) mark(r *running, seq int, hold int64) int64 {
 	a := &r.attempts[seq-1]
 	if a.Worst < 0 {
@@ -172,8 +173,8 @@ func (t *tx) end(r *running) {
 	}
 }
 
-// deleteHolds removes the rows of attempts that have ended. Numbers that follow one another, as those of requests that began
-// together do, are removed together.
+// deleteHolds removes the rows of attempts that have ended. Numbers that follow one another, as those of requests
+// that began together do, are removed together.
 func (t *tx) deleteHolds(attempts []made) error {
 	numbers := make([]int64, len(attempts))
 	for i := range attempts {
@@ -206,9 +207,11 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 			r, ok := m.live[id]
 			if !ok {
 				r = &running{
-					id:       id,
-					account:  row.ColumnText(3),
-					key:      keyRef{n: row.ColumnInt64(4), id: row.ColumnText(17), account: row.ColumnInt64(2), root: row.ColumnInt64(5)},
+					id:      id,
+					account: row.ColumnText(3),
+					key: keyRef{
+						n: row.ColumnInt64(4), id: row.ColumnText(17), account: row.ColumnInt64(2), root: row.ColumnInt64(5),
+					},
 					owner:    row.ColumnText(6),
 					endpoint: row.ColumnText(7),
 					profile:  row.ColumnText(8),

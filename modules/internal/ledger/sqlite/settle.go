@@ -56,7 +56,8 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	}
 	now := t.now()
 	err = t.charge(a, l, p, ledger.Entry{
-		Kind: ledger.Charged, Request: r.id, Reason: st.Reason, Prices: due.prices, Created: now, Detail: t.detail(r, st, now),
+		Kind: ledger.Charged, Request: r.id, Reason: st.Reason, Prices: due.prices, Created: now,
+		Detail: t.detail(r, st, now),
 	})
 	if err != nil {
 		return none, err

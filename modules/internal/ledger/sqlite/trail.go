@@ -36,7 +36,8 @@ func (t *tx) act(ctx context.Context, action string, a *account, subject string,
 		return err
 	}
 	act := ledger.Act{
-		Created: t.now(), Actor: ledger.ActorOf(ctx), Action: action, Subject: subject, Before: was, After: is, Format: ledger.ActFormat,
+		Created: t.now(), Actor: ledger.ActorOf(ctx), Action: action, Subject: subject, Before: was, After: is,
+		Format: ledger.ActFormat,
 	}
 	var account any
 	if a != nil {

@@ -278,7 +278,8 @@ const (
 		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL,
 		requests INTEGER NOT NULL, attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL,
 		refunded INTEGER NOT NULL, cost INTEGER NOT NULL, pending INTEGER NOT NULL,
-		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL, over INTEGER NOT NULL
+		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL,
+		over INTEGER NOT NULL
 	) STRICT`
 	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// sum() of nothing but NULL is NULL: what was never reported stays so.

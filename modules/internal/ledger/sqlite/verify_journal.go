@@ -65,7 +65,8 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 	after, err := ledger.Balance{Credits: before.credits, Accrued: before.accrued}.Add(e.Microcents)
 	switch {
 	case row.ColumnIsNull(entryWidth) != (e.Seq == 1):
-		return wrong("it is entry %d of its account and names entry %d of the journal as the one before it", e.Seq, row.ColumnInt64(entryWidth))
+		return wrong("it is entry %d of its account and names entry %d of the journal as the one before it",
+			e.Seq, row.ColumnInt64(entryWidth))
 	case before.account != account || before.seq != e.Seq-1:
 		return wrong("entry %d of the journal, which it names as the one before it, is not entry %d of its account",
 			row.ColumnInt64(entryWidth), e.Seq-1)
@@ -126,6 +127,7 @@ func scanLink(row *sqlite.Stmt) link {
 func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 	const credit = ledger.MicrocentsPerCredit
 	about := e.Request != ""
+	says := e.Detail != ledger.Digest{} || e.Waived != 0 || e.Over != 0 || e.Tokens != 0
 	switch {
 	case e.Format < 1 || e.Format > ledger.EntryFormat:
 		return fmt.Sprintf("its hash has format %d; there are 1 to %d", e.Format, ledger.EntryFormat)
@@ -133,9 +135,9 @@ func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 		return fmt.Sprintf("its hash has format %d, and that of an entry before it has format %d", e.Format, p.format)
 	case e.Format == 1 && e.Prices != "":
 		return "it names prices, which no entry of format 1 does"
-	case e.Format < 3 && (e.Detail != ledger.Digest{} || e.Waived != 0 || e.Over != 0 || e.Tokens != 0 || e.Kind == ledger.Closing):
+	case e.Format < 3 && (says || e.Kind == ledger.Closing):
 		return "it says what no entry before format 3 does"
-	case (!about || e.Kind == ledger.Refund) && (e.Detail != ledger.Digest{} || e.Waived != 0 || e.Over != 0 || e.Tokens != 0):
+	case (!about || e.Kind == ledger.Refund) && says:
 		return "it says of a request what only its charge, a receipt or a closing does"
 	case e.Book != e.Kind.Book():
 		return fmt.Sprintf("the other side of a %s is the book %s, and it says %q", e.Kind, e.Kind.Book(), e.Book)

@@ -258,7 +258,8 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 	case d.free:
 		return entryDisagrees(e.N, where, "it charges request %q, which was free", d.id)
 	case -e.Microcents != settled:
-		return entryDisagrees(e.N, where, "it charges %d microcents for request %q, whose usage and prices make %d", -e.Microcents, d.id, settled)
+		return entryDisagrees(e.N, where, "it charges %d microcents for request %q, whose usage and prices make %d",
+			-e.Microcents, d.id, settled)
 	case e.Format > 1 && e.Prices != c.prices:
 		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id, c.prices)
 	case e.Created.UnixNano() != d.settled:
@@ -271,7 +272,8 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 	return nil
 }
 
-// settlementNow is settlement since entries vouch for what is on record of a request, and charge no more than was held.
+// settlementNow is settlement since entries vouch for what is on record of a request, and charge no more than was
+// held.
 func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settled int64) error {
 	r := d.head()
 	err := named(v.conn, &r, d.account, d.key)
@@ -301,8 +303,8 @@ func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settl
 	return nil
 }
 
-// take compares an entry with what it should have moved: so many microcents, of which the account pays at most what was held for
-// them, or nothing when fair use left them free.
+// take compares an entry with what it should have moved: so many microcents, of which the account pays at most what
+// was held for them, or nothing when fair use left them free.
 func (c *claim) take(d *detail, e ledger.Entry, microcents, held, tokens int64) error {
 	due := min(microcents, held)
 	over := microcents - due
@@ -311,8 +313,9 @@ func (c *claim) take(d *detail, e ledger.Entry, microcents, held, tokens int64) 
 		charge, waived, counted = 0, due, 0
 	}
 	if -e.Microcents != charge || e.Waived != waived || e.Over != over || e.Tokens != counted {
-		return entryDisagrees(e.N, whereOf(e), "it charges %d microcents for request %q, leaves %d free and %d over the hold, and counts %d tokens; "+
-			"%d, %d, %d and %d follow from usage and prices", -e.Microcents, d.id, e.Waived, e.Over, e.Tokens, charge, waived, over, counted)
+		return entryDisagrees(e.N, whereOf(e), "it charges %d microcents for request %q, leaves %d free and %d over the hold, "+
+			"and counts %d tokens; %d, %d, %d and %d follow from usage and prices",
+			-e.Microcents, d.id, e.Waived, e.Over, e.Tokens, charge, waived, over, counted)
 	}
 	c.charged += charge
 	c.waived += waived
@@ -321,8 +324,8 @@ func (c *claim) take(d *detail, e ledger.Entry, microcents, held, tokens int64) 
 	return nil
 }
 
-// later compares receipts, closings and refunds with their entries. Those of format 3 name what they are about, and are in the
-// order in which they came; receipts of before came before them, see oldReceipts.
+// later compares receipts, closings and refunds with their entries. Those of format 3 name what they are about, and
+// are in the order in which they came; receipts of before came before them, see oldReceipts.
 func (c *claim) later(d *detail, entries []ledger.Entry) error {
 	var refunded int64
 	var old, now []ledger.Entry
@@ -384,8 +387,9 @@ func (c *claim) addLater(d *detail, e ledger.Entry, p *proof) error {
 	return c.take(d, e, after-before, held, p.tokens)
 }
 
-// oldReceipts are those of before format 3. In which order they came is not recorded, so each is compared with its own cost,
-// within the microcent that rounding may move, and compare has their sum to the microcent. Those that moved nothing have no entry.
+// oldReceipts are those of before format 3. In which order they came is not recorded, so each is compared with its
+// own cost, within the microcent that rounding may move, and compare has their sum to the microcent. Those that moved
+// nothing have no entry.
 func (c *claim) oldReceipts(d *detail, entries []ledger.Entry) error {
 	receipts := 0
 	for i := range c.proven {
@@ -430,7 +434,8 @@ func (c *claim) prove(e ledger.Entry) bool {
 	for _, rounding := range [...]int64{0, 1} {
 		for i := range c.proven {
 			p := &c.proven[i]
-			if !p.used && p.kind == ledger.Receipt && p.prices == e.Prices && *p.receipt == e.Created.UnixNano() && p.cost+rounding == -e.Microcents {
+			if !p.used && p.kind == ledger.Receipt && p.prices == e.Prices &&
+				*p.receipt == e.Created.UnixNano() && p.cost+rounding == -e.Microcents {
 				p.used = true
 				c.charged += -e.Microcents
 				c.counted += p.tokens

@@ -13,7 +13,8 @@ import (
 // there are as many as meta says, which hold as much.
 func (v *verification) verifyRunning() error {
 	var marks int64
-	err := run(v.conn, `SELECT m.holds, m.held, count(h.n), coalesce(sum(h.hold), 0), m.marks FROM meta AS m LEFT JOIN holds AS h`,
+	err := run(v.conn, `SELECT m.holds, m.held, count(h.n), coalesce(sum(h.hold), 0), m.marks
+		FROM meta AS m LEFT JOIN holds AS h`,
 		func(row *sqlite.Stmt) error {
 			rows, held := row.ColumnInt64(0), row.ColumnInt64(1)
 			if rows != row.ColumnInt64(2) || held != row.ColumnInt64(3) {

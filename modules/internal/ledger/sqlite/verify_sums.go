@@ -94,7 +94,8 @@ func (v *verification) verifyCheckpoints() error {
 	}
 	err = run(v.conn, `SELECT checkpoints, checkpoint FROM meta`, func(row *sqlite.Stmt) error {
 		if n := row.ColumnInt64(0); n != last.N || columnHash(row, 1) != last.Hash {
-			return disagree(checkpointName(max(n, last.N)), "the ledger counts %d checkpoints, and has others: some were removed or put in", n)
+			return disagree(checkpointName(max(n, last.N)),
+				"the ledger counts %d checkpoints, and has others: some were removed or put in", n)
 		}
 		return nil
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// verifyTrail checks that the acts are what their hashes were made of, and each account's a chain with as many links as the account
-// counts, as are those about none. Those of format 1 are one chain of all, too.
+// verifyTrail checks that the acts are what their hashes were made of, and each account's a chain with as many links
+// as the account counts, as are those about none. Those of format 1 are one chain of all, too.
 func (v *verification) verifyTrail() error {
 	var last, before ledger.Act // in the file, and of the account
 	var old, head ledger.Digest // hashes of the last act of format 1, and of the account's last

@@ -313,8 +313,8 @@ func (w *writer) claim(op *operation) {
 	}
 }
 
-// releaseOrphans settles the orphans that are running. As long as it fails they are kept, and while it fails nothing is
-// committed that could become one, so that there are never more than a batch or two of them.
+// releaseOrphans settles the orphans that are running. As long as it fails they are kept, and while it fails nothing
+// is committed that could become one, so that there are never more than a batch or two of them.
 func (w *writer) releaseOrphans() {
 	released := 0
 	op := &operation{run: func(t *tx) error {
