@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -576,4 +577,15 @@ func TestRepeat(t *testing.T) {
 			require.ErrorIs(t, repeat(t.Context(), l, r).away, ledger.ErrUnavailable)
 		})
 	}
+}
+
+// TestSpoolOfARunningEngine: what comes into the spool is looked at as soon as the ledger is there, without a restart.
+func TestSpoolOfARunningEngine(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	_, err := e.settler.keep(endOf("a"), ledger.ErrUnavailable)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return e.Spool().Waiting == 0 }, time.Minute, time.Millisecond)
+	require.Equal(t, 1, undecided(t, e))
+	require.NoError(t, e.Close())
 }

@@ -53,9 +53,14 @@ func TestGenerations(t *testing.T) {
 	require.Equal(t, int64(2000), e.Current().ContextLength(), "MODEL-03")
 
 	failed := generation(t, e, 3000)
+	failed.Config.Gateway.MaxBodyMemory = 7
 	e.Activate(failed)
+	require.InDelta(t, 3, e.metrics.values(t)["fareway_config_generation{}"], 0)
+	require.EqualValues(t, 7, e.bodies.max.Load())
 	e.Retire(failed)
 	require.Same(t, second, e.Current(), "a reload that fails after its start leaves the old one serving")
+	require.InDelta(t, 2, e.metrics.values(t)["fareway_config_generation{}"], 0)
+	require.EqualValues(t, 100, e.bodies.max.Load(), "with its bounds")
 
 	old.Done()
 	e.Retire(second)

@@ -274,3 +274,13 @@ func TestLimiterCannotChange(t *testing.T) {
 	require.ErrorContains(t, err, "restart")
 	o.close(t)
 }
+
+// TestCloseEndsProviders: no process of a provider outlives the engine.
+func TestCloseEndsProviders(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	provider := o.Current().Backend("upstream")
+	require.True(t, provider.Ready())
+	require.NoError(t, o.Engine.Close())
+	require.False(t, provider.Ready())
+}

@@ -269,6 +269,19 @@ func TestOpenFails(t *testing.T) {
 	require.False(t, zero(c.files[where].now[firstRecord:firstRecord+sectorSize]))
 }
 
+// shut is a computer that opens no file for writing.
+type shut struct{ *computer }
+
+func (shut) Open(string) (disk, error) { return nil, errBroken }
+
+// TestSpoolIsReadOnly: a spool that cannot be written is none.
+func TestSpoolIsReadOnly(t *testing.T) {
+	t.Parallel()
+	_, c := with(t, records(1))
+	_, err := open(shut{c}, where, small)
+	require.ErrorIs(t, err, errBroken)
+}
+
 // TestAsideIsGone: somebody removed it while it was read.
 func TestAsideIsGone(t *testing.T) {
 	t.Parallel()
