@@ -34,6 +34,7 @@ type Handler struct {
 	engine func() *engine.Engine // nil while the gateway is not open
 	table  *table
 	log    *slog.Logger
+	resets *resets
 }
 
 // CaddyModule returns the Caddy module information.
@@ -47,7 +48,7 @@ func New(e *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, e
 }
 
 func newHandler(e func() *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, error) {
-	h := &Handler{engine: e, log: log}
+	h := &Handler{engine: e, log: log, resets: new(resets)}
 	var err error
 	h.table, err = newTable(all)
 	return h, err

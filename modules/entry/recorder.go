@@ -81,5 +81,14 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if rec.aborted {
 		attrs = append(attrs, slog.Bool("aborted", true))
 	}
-	h.log.LogAttrs(r.Context(), slog.LevelInfo, "request", attrs...)
+	level := slog.LevelInfo
+	if call.Body == nil && r.Context().Err() != nil {
+		silent, ok := h.resets.line(now)
+		if !ok {
+			level = slog.LevelDebug
+		} else if silent > 0 {
+			attrs = append(attrs, slog.Int("given_up_before", silent))
+		}
+	}
+	h.log.LogAttrs(r.Context(), level, "request", attrs...)
 }

@@ -259,3 +259,17 @@ func TestWhatAPluginPrintsIsLogged(t *testing.T) {
 	require.Regexp(t, `msg="printed to stderr while running".* from=stderr`, log.String())
 	require.Regexp(t, `level=WARN msg="logged while running".* answer=42`, log.String())
 }
+
+// One that does not listen when it is asked to end is killed after the grace.
+func TestAPluginThatHangsAtItsEndIsKilled(t *testing.T) {
+	t.Parallel()
+	h, _, states := observed(t)
+	p := acquire(t, h, spec("script"))
+	require.NoError(t, syscall.Kill(processID(t, p), syscall.SIGSTOP))
+	p.Release()
+	for state := range states {
+		if state == host.Stopped {
+			break
+		}
+	}
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+package host
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// newShell is a child that runs a script.
+func newShell(t *testing.T, script string) *child {
+	t.Helper()
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	c := newChild(executable{plugin: "sh", argv: []string{sh, "-c", script}}, slog.New(slog.DiscardHandler))
+	c.prepare(nil)
+	return c
+}
+
+// ends waits for the end of the child, which must come.
+func (c *child) ends(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.exited:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "it does not end")
+	}
+}
+
+func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	marker := filepath.Join(t.TempDir(), "started")
+	file := filepath.Join(t.TempDir(), "plugin")
+	start := func(digest string) error {
+		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true}, slog.New(slog.DiscardHandler))
+		c.prepare(nil)
+		err := c.Start(t.Context())
+		if err == nil {
+			c.ends(t)
+		}
+		return err
+	}
+	require.ErrorContains(t, start(strings.Repeat("00", 32)), "verifying "+file, "it is gone")
+	require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700))
+	require.ErrorContains(t, start(strings.Repeat("00", 32)), "no longer has the pinned sha256")
+	require.ErrorContains(t, start("no digest"), "reading the digest")
+	require.NoFileExists(t, marker)
+	digest, err := fileDigest(file)
+	require.NoError(t, err)
+	require.NoError(t, start(digest))
+	require.FileExists(t, marker)
+}
+
+func TestAChildThatIsDoomedBeforeItStartsEnds(t *testing.T) {
+	t.Parallel()
+	c := newShell(t, "exec sleep 1000")
+	c.killGroup()
+	require.NoError(t, c.Start(t.Context()))
+	c.ends(t)
+	require.Contains(t, c.ended(), "killed")
+}
+
+// What a child leaves in its group is killed with it, also what has cleared its environment.
+func TestTheGroupOfAChildEndsWithIt(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "pid")
+	c := newShell(t, "env -i sleep 1000 & echo $! > "+out+".tmp; mv "+out+".tmp "+out+"; read wait < "+out+".fifo")
+	require.NoError(t, unix.Mkfifo(out+".fifo", 0o600))
+	require.NoError(t, c.Start(t.Context()))
+	var pid int
+	require.Eventually(t, func() bool {
+		b, err := os.ReadFile(out)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+		return err == nil
+	}, 30*time.Second, time.Millisecond)
+	fd, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, os.WriteFile(out+".fifo", []byte("go\n"), 0o600))
+	c.ends(t)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 3000)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "its child still runs")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.True(t, c.reaped, "its id may be another's from now on")
+}
