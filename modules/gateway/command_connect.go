@@ -95,11 +95,13 @@ context window is what the gateway says of its model.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&run.url, "url", "", "the gateway's public `URL` (default: what the gateway on the data folder says)")
+	flags.StringVar(&run.url, "url", "",
+		"the gateway's public `URL` (default: what the gateway on the data folder says)")
 	flags.StringVar(&run.key, "key", "", "the `KEY` that pays (default: the one in the data folder's "+trialKeyFile+")")
 	flags.StringVar(&run.family, "family", "", "the request shape `NAME`, for clients that speak several: chat, responses or messages")
 	flags.StringVar(&run.home, "home", "", "the home folder `DIR` of the client's settings (default: yours)")
-	flags.Int64Var(&run.window, "context-window", 0, "the client's context window in `TOKENS` (default: what the gateway says)")
+	flags.Int64Var(&run.window, "context-window", 0,
+		"the client's context window in `TOKENS` (default: what the gateway says)")
 	flags.BoolVar(&run.write, "write", false, "write the client's settings file")
 	flags.BoolVar(&run.undo, "undo", false, "take out of the settings file what --write has put there")
 	flags.BoolVar(&run.probe, "probe", false, "send one real request, which is charged")
@@ -142,6 +144,9 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 	}
 	if run.undo {
 		return run.restore(cmd, client, v)
+	}
+	if run.window < 0 {
+		return fmt.Errorf("--context-window %d: write a number of tokens, as in 200000", run.window)
 	}
 	c, err := run.connection(cmd.Context(), v.Family)
 	if err != nil {

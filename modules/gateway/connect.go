@@ -110,16 +110,20 @@ const (
 )
 
 func claudeFile(c connection) connectFile {
+	variable := func(name, value string) settings.Member {
+		return settings.Member{Path: []string{"env", name}, Value: value}
+	}
 	env := []settings.Member{
-		{Value: c.url, Path: []string{"env", "ANTHROPIC_BASE_URL"}},
-		{Value: c.key, Path: []string{"env", "ANTHROPIC_AUTH_TOKEN"}},
-		{Value: connectModel, Path: []string{"env", "ANTHROPIC_MODEL"}},
-		{Value: "1", Path: []string{"env", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"}},
+		variable("ANTHROPIC_BASE_URL", c.url),
+		variable("ANTHROPIC_AUTH_TOKEN", c.key),
+		variable("ANTHROPIC_MODEL", connectModel),
+		variable("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
 	}
 	if c.window > 0 {
-		env = append(env, settings.Member{Value: strconv.FormatInt(c.window, 10), Path: []string{"env", "CLAUDE_CODE_MAX_CONTEXT_TOKENS"}})
+		env = append(env, variable("CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.FormatInt(c.window, 10)))
 	}
-	return connectFile{path: ".claude/settings.json", folderVar: "CLAUDE_CONFIG_DIR", folder: ".claude", format: settings.JSON, members: env}
+	return connectFile{path: ".claude/settings.json", folderVar: "CLAUDE_CONFIG_DIR", folder: ".claude",
+		format: settings.JSON, members: env}
 }
 
 func clineFile(c connection) connectFile {
@@ -148,8 +152,8 @@ func codexFile(c connection) connectFile {
 	if c.window > 0 {
 		members = append(members, settings.Member{Path: []string{"model_context_window"}, Value: c.window})
 	}
-	return connectFile{path: ".codex/fareway.config.toml", folderVar: "CODEX_HOME", folder: ".codex", format: settings.TOML,
-		members: append(members,
+	return connectFile{path: ".codex/fareway.config.toml", folderVar: "CODEX_HOME", folder: ".codex",
+		format: settings.TOML, members: append(members,
 			settings.Member{Path: []string{"agents", "enabled"}, Value: false},
 			settings.Member{Path: []string{"model_providers", "fareway"}, Whole: true, Value: map[string]any{
 				"name": "Fareway", "base_url": c.api(), "wire_api": "responses", "experimental_bearer_token": c.key,
@@ -157,13 +161,15 @@ func codexFile(c connection) connectFile {
 }
 
 func openCodeFile(c connection) connectFile {
-	library := map[string]string{"chat": "@ai-sdk/openai-compatible", "responses": "@ai-sdk/openai", "messages": "@ai-sdk/anthropic"}[c.family]
+	library := map[string]string{
+		"chat": "@ai-sdk/openai-compatible", "responses": "@ai-sdk/openai", "messages": "@ai-sdk/anthropic",
+	}[c.family]
 	model := map[string]any{"name": "auto"}
 	if c.window > 0 {
 		model["limit"] = map[string]any{"context": c.window, "output": openCodeOutput(c.window)}
 	}
-	return connectFile{path: ".config/opencode/opencode.json", folderVar: "XDG_CONFIG_HOME", folder: ".config", format: settings.JSON,
-		members: []settings.Member{{Path: []string{"provider", "fareway"}, Whole: true, Value: map[string]any{
+	return connectFile{path: ".config/opencode/opencode.json", folderVar: "XDG_CONFIG_HOME", folder: ".config",
+		format: settings.JSON, members: []settings.Member{{Path: []string{"provider", "fareway"}, Whole: true, Value: map[string]any{
 			"name": "Fareway", "npm": library,
 			"options": map[string]any{"baseURL": c.api(), "apiKey": c.key},
 			"models":  map[string]any{connectModel: model},
@@ -187,7 +193,8 @@ func qwenFile(c connection) connectFile {
 		{Path: []string{"model", "name"}, Value: connectModel},
 	}
 	if c.window > 0 {
-		members = append(members, settings.Member{Path: []string{"model", "generationConfig", "contextWindowSize"}, Value: c.window})
+		members = append(members,
+			settings.Member{Path: []string{"model", "generationConfig", "contextWindowSize"}, Value: c.window})
 	}
 	return connectFile{path: ".qwen/settings.json", format: settings.JSON, members: members}
 }
@@ -204,7 +211,8 @@ func findConnector(name string) (connector, error) {
 	if near := config.Nearest(name, names); near != "" {
 		return connector{}, fmt.Errorf("there is no client %q: did you mean %s?", name, near)
 	}
-	return connector{}, fmt.Errorf("there is no client %q: choose one of %s, or set the OpenAI or Anthropic library in yours as `connect openai` and `connect anthropic` say", name, strings.Join(names, ", "))
+	return connector{}, fmt.Errorf("there is no client %q: choose one of %s, or set the OpenAI or Anthropic library in yours "+
+		"as `connect openai` and `connect anthropic` say", name, strings.Join(names, ", "))
 }
 
 // family is the one that was asked for, or the client's best.
@@ -224,22 +232,35 @@ func (f connectFile) content() ([]byte, error) {
 	return content, err
 }
 
-// warnings are about variables that others have set, in the environment or in the client's file.
-func (c connector) warnings(to connection, getenv func(string) string, f connectFile, content []byte) (warnings []string) {
+// warnings are about variables that others have set, in the environment or in the client's file, whose content is
+// given as it would be.
+func (c connector) warnings(
+	to connection, getenv func(string) string, f connectFile, content []byte,
+) (warnings []string) {
 	for _, v := range c.foreign {
 		if len(v.families) > 0 && !slices.Contains(v.families, to.family) {
 			continue
 		}
-		set := slices.ContainsFunc(f.members, func(m settings.Member) bool { return m.Value == getenv(v.name) && m.Path[len(m.Path)-1] == v.name })
-		if value := getenv(v.name); value != "" && value != to.key && !set {
-			warnings = append(warnings, fmt.Sprintf("%s is set in your environment, and %s %s: unset it (`unset %s`), also where your shell sets it.",
-				v.name, c.title, v.does, v.name))
+		ours := f.variable(v.name) // "" where the connection does not set it
+		if value := getenv(v.name); value != "" && value != to.key && value != ours {
+			warnings = append(warnings, fmt.Sprintf("%s is set in your environment, and %s %s: unset it (`unset %s`), "+
+				"also where your shell sets it.", v.name, c.title, v.does, v.name))
 		}
-		ours := slices.ContainsFunc(f.members, func(m settings.Member) bool { return m.Path[len(m.Path)-1] == v.name })
-		if value := settings.Lookup(f.format, content, "env", v.name); value != "" && value != to.key && !ours {
-			warnings = append(warnings, fmt.Sprintf("%s is set in the client's settings file, and %s %s: take it out of the object env there.",
-				v.name, c.title, v.does))
+		value := settings.Lookup(f.format, content, "env", v.name)
+		if ours == "" && value != "" && value != to.key {
+			warnings = append(warnings, fmt.Sprintf("%s is set in the client's settings file, and %s %s: "+
+				"take it out of the object env there.", v.name, c.title, v.does))
 		}
 	}
 	return warnings
+}
+
+// variable is the value that the file gives a variable, "" for none.
+func (f connectFile) variable(name string) string {
+	for _, m := range f.members {
+		if value, ok := m.Value.(string); ok && slices.Equal(m.Path, []string{"env", name}) {
+			return value
+		}
+	}
+	return ""
 }

@@ -146,7 +146,8 @@ func undo(path string) (u undone, err error) {
 		if note.Existed {
 			before = "what was there before is in " + path + connectBackup
 		}
-		return u, fmt.Errorf("%s has been changed since an earlier version wrote it: take the settings out by hand (%s), then remove %s", path, before, path+connectNote)
+		return u, fmt.Errorf("%s has been changed since an earlier version wrote it: "+
+			"take the settings out by hand (%s), then remove %s", path, before, path+connectNote)
 	default:
 		u.kept, err = note.takeOut(path, now)
 	}
@@ -207,7 +208,8 @@ func readNote(path string) (n undoNote, err error) {
 		return n, fmt.Errorf("reading how to undo it: %w", err)
 	}
 	if err := json.Unmarshal(b, &n); err != nil {
-		return n, fmt.Errorf("reading how to undo it: %s: %w: remove that file if you do not want to undo anything", path+connectNote, err)
+		return n, fmt.Errorf("reading how to undo it: %s: %w: remove that file if you do not want to undo anything",
+			path+connectNote, err)
 	}
 	return n, nil
 }
