@@ -77,3 +77,64 @@ func TestBalanceProperties(t *testing.T) {
 		require.False(t, b.Covers(-1))
 	})
 }
+
+func TestBalanceAvailable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		b                   ledger.Balance
+		reserved, available int64
+	}{
+		"nothing":                           {ledger.Balance{}, 0, 0},
+		"GAP-49 a hold is rounded up":       {ledger.Balance{Credits: 10, Held: 1}, 1, 9},
+		"GAP-49 a whole credit is not":      {ledger.Balance{Credits: 10, Held: 1_000_000}, 1, 9},
+		"GAP-49 a little more than that is": {ledger.Balance{Credits: 10, Held: 1_000_001}, 2, 8},
+		"GAP-50 whatever is accrued":        {ledger.Balance{Credits: 10, Accrued: 1}, 0, 9},
+		"GAP-51 below zero":                 {ledger.Balance{Credits: -2, Accrued: 400_000}, 0, -3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, []int64{c.reserved, c.available}, []int64{c.b.Reserved(), c.b.Available()})
+		})
+	}
+}
+
+func TestBalanceRefuse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		b               ledger.Balance
+		microcents, own int64
+		want            error
+	}{
+		"all of it":                          {ledger.Balance{Credits: 3}, 3_000_000, 0, nil},
+		"a microcent more":                   {ledger.Balance{Credits: 3}, 3_000_001, 0, ledger.ErrInsufficient},
+		"nothing, of nothing":                {ledger.Balance{}, 0, 0, ledger.ErrNothingLeft},
+		"nothing left but what accrued":      {ledger.Balance{Credits: 1, Accrued: 1}, 0, 0, ledger.ErrNothingLeft},
+		"held by others":                     {ledger.Balance{Credits: 3, Held: 1_000_000}, 2_000_001, 0, ledger.ErrHeld},
+		"all held by others":                 {ledger.Balance{Credits: 3, Held: 3_000_000}, 0, 0, ledger.ErrHeld},
+		"too much whoever holds":             {ledger.Balance{Credits: 3, Held: 1_000_000}, 3_000_001, 0, ledger.ErrInsufficient},
+		"a raise, where its own hold counts": {ledger.Balance{Credits: 3, Held: 1_000_000}, 2_000_001, 1_000_000, ledger.ErrInsufficient},
+		"a negative amount":                  {ledger.Balance{Credits: 3}, -1, 0, ledger.ErrInsufficient},
+	} {
+		t.Run("GAP-49 "+name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, c.b.Refuse(c.microcents, c.own))
+		})
+	}
+}
+
+func TestBalanceAddAtItsEnds(t *testing.T) {
+	t.Parallel()
+	const limit = ledger.MaxBalance * ledger.MicrocentsPerCredit
+	for _, sign := range []int64{1, -1} {
+		b, err := ledger.Balance{}.Add(sign * limit)
+		require.NoError(t, err)
+		require.Equal(t, sign*limit, b.Net())
+		_, err = b.Add(sign)
+		require.ErrorIs(t, err, ledger.ErrInvalid)
+		b, err = b.Add(-sign * limit)
+		require.NoError(t, err)
+		require.Zero(t, b.Net())
+		_, err = b.Add(sign * (limit + 1))
+		require.ErrorIs(t, err, ledger.ErrInvalid)
+	}
+}

@@ -148,3 +148,33 @@ func TestHoldCoversEveryUsageWithinItsBound(t *testing.T) {
 		require.LessOrEqual(t, cost, hold)
 	})
 }
+
+func TestHoldForPrices(t *testing.T) {
+	t.Parallel()
+	for _, p := range []config.Price{{Input: -1, CacheRead: -1, CacheWrite: -1}, {Output: -1}} {
+		require.EqualValues(t, math.MaxInt64, ledger.HoldFor(1, 1, p), "%v", p)
+	}
+	require.EqualValues(t, 5, ledger.HoldFor(9, 5, config.Price{Output: 1_000_000}), "input may be free")
+	require.EqualValues(t, 9, ledger.HoldFor(9, 5, config.Price{Input: 1_000_000}), "and so may output")
+}
+
+// A sum beyond what can be divided is an error, wherever exactly it ends.
+func TestTallyTooLarge(t *testing.T) {
+	t.Parallel()
+	add := func(tally *ledger.Tally, tokens, price int64) error {
+		require.NoError(t, tally.Add(llm.Usage{Output: &tokens}, config.Price{Output: price}))
+		_, err := tally.Microcents()
+		return err
+	}
+	const dearest = ledger.MaxCharge // for a million tokens: the most that an attempt can come to
+	var tally ledger.Tally
+	for range 9_223 { // 9.2e18 microcents, just below what an int64 holds
+		require.NoError(t, add(&tally, 1_000_000, dearest))
+	}
+	for range 9_222 {
+		require.ErrorIs(t, add(&tally, 1_000_000, dearest), ledger.ErrUsage)
+	}
+	for range 200 { // across 2^64 microcents, in steps below 2^64 of their millionths
+		require.ErrorIs(t, add(&tally, 10_000, dearest), ledger.ErrUsage)
+	}
+}
