@@ -589,3 +589,21 @@ func TestSpoolOfARunningEngine(t *testing.T) {
 	require.Equal(t, 1, undecided(t, e))
 	require.NoError(t, e.Close())
 }
+
+// lapsing is a ledger that does not know a request, and is away when it is asked again.
+type lapsing struct{ *till }
+
+func (lapsing) Settle(_ context.Context, s ledger.Settlement) (ledger.Charge, error) {
+	if s.Free {
+		return ledger.Charge{}, ledger.ErrUnavailable
+	}
+	return ledger.Charge{}, ledger.ErrNotFound
+}
+
+// TestRepeatInterrupted: nothing is kept aside on half an answer.
+func TestRepeatInterrupted(t *testing.T) {
+	t.Parallel()
+	v := repeat(t.Context(), lapsing{newTill()}, &spool.Record{Settlement: endOf("a").Settlement})
+	require.ErrorIs(t, v.away, ledger.ErrUnavailable)
+	require.Empty(t, v.kind)
+}

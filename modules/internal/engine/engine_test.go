@@ -62,7 +62,9 @@ func TestGenerations(t *testing.T) {
 	require.InDelta(t, 2, e.metrics.values(t)["fareway_config_generation{}"], 0)
 	require.EqualValues(t, 100, e.bodies.max.Load(), "with its bounds")
 
+	require.Zero(t, failed.refs, "its providers go at once")
 	old.Done()
+	require.Zero(t, first.refs, "and these with the last request")
 	e.Retire(second)
 	require.Nil(t, e.Current())
 	require.NoError(t, e.Close())
