@@ -48,6 +48,8 @@ type Gateway struct {
 	ReceiptAge time.Duration
 	// ClientStall is how long a client may take nothing of what is ready for it. Then it has left (GAP-112).
 	ClientStall time.Duration
+	// RequestLog is how long a request that was refused is found by its id (GAP-122).
+	RequestLog time.Duration
 }
 
 // Store says where the ledger is.
@@ -132,7 +134,9 @@ type Profile struct {
 // Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.
 type Plan struct {
 	Name           string `json:"name"`
-	MonthlyCredits int64  `json:"monthly_credits"` // added to the balance at each period's end
+	DefaultProfile string `json:"default_profile"` // of accounts that have none of their own; "": the gateway's
+	MonthlyCredits int64  `json:"monthly_credits"` // added to the balance at each period's beginning
+	Periods        bool   `json:"periods"`         // the plan has periods, also without monthly credits
 
 	RequestsPerMinute  RequestsPerMinute `json:"requests_per_minute"`
 	SpendCapCredits    int64             `json:"spend_cap_credits"`   // per period

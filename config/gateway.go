@@ -13,6 +13,12 @@ import (
 // maxReceiptAge is far longer than any provider remembers what it served.
 const maxReceiptAge = 90 * 24 * time.Hour
 
+// DefaultRequestLog is request_log where the file does not say otherwise.
+const DefaultRequestLog = 7 * 24 * time.Hour
+
+// maxRequestLog: who asks about a refused request does so soon, and the log is bounded in size besides.
+const maxRequestLog = 90 * 24 * time.Hour
+
 // defaultGateway is what holds without a gateway block.
 func defaultGateway() Gateway {
 	return Gateway{
@@ -26,6 +32,7 @@ func defaultGateway() Gateway {
 		DrainTimeout:   5 * time.Minute,
 		ReceiptAge:     24 * time.Hour,
 		ClientStall:    time.Minute,
+		RequestLog:     DefaultRequestLog,
 	}
 }
 
@@ -64,6 +71,7 @@ func (l *loader) gateway(file *section) Gateway {
 		s.clientModels(&g.ClientModels)
 		s.durationUpTo("receipt_age", maxReceiptAge, &g.ReceiptAge)
 		s.duration("client_stall", &g.ClientStall)
+		s.durationUpTo("request_log", maxRequestLog, &g.RequestLog)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
 				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower max_body.")

@@ -68,6 +68,7 @@ var gatewayGrammar = grammar{
 		{name: "client_models", example: `["my-agent"]`},
 		{name: "receipt_age", example: `"24h"`},
 		{name: "client_stall", example: `"60s"`},
+		{name: "request_log", example: `"7d"`},
 	},
 }
 
@@ -152,7 +153,9 @@ var profileGrammar = grammar{
 var planGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
+		{name: "default_profile", example: "\"budget\""},
 		{name: "monthly_credits", example: "500"},
+		{name: "periods", example: "true"},
 		{name: "spend_cap_credits", example: "1000"},
 		{name: "token_budget", example: "1000000"},
 		{name: "fair_use_microcents", example: "10000000"},

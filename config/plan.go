@@ -9,13 +9,15 @@ import (
 const (
 	// maxCredits is US$10,000,000 a month: 1e15 microcents, so that years of it fit into an int64.
 	maxCredits = 1_000_000_000
-	// maxSpendCap is the largest balance that the ledger counts: a cap above it would never be reached.
-	maxSpendCap = 1_000_000_000_000
-	// maxTokenBudget is more than all upstreams together serve in a month, and its sums fit into an int64.
-	maxTokenBudget = 1_000_000_000_000_000
-	maxFairUse     = maxCredits * microcentsPerCredit
-	// maxPerMinute bounds what the limiter remembers of one subject: it keeps each request's time.
-	maxPerMinute = 1_000_000
+	// MaxSpendCapCredits is the largest balance that the ledger counts: a cap above it would never be reached.
+	MaxSpendCapCredits = 1_000_000_000_000
+	// MaxTokenBudget is more than all upstreams together serve in a month, and its sums fit into an int64.
+	MaxTokenBudget       = 1_000_000_000_000_000
+	MaxFairUseMicrocents = maxCredits * microcentsPerCredit
+	// MaxRequestsPerMinute bounds what the limiter remembers of one subject: it keeps each request's time.
+	MaxRequestsPerMinute = 1_000_000
+	// MaxConcurrentRequests is more than one process has in progress.
+	MaxConcurrentRequests = maxConcurrent
 )
 
 // DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name.
@@ -50,17 +52,24 @@ func (l *loader) plans(file *section) {
 		p := DefaultPlan()
 		p.Name, _ = file.label(block, taken)
 		s := l.open(block, &planGrammar)
+		s.oneOf("default_profile", ProfileNames(), &p.DefaultProfile)
 		s.integer("monthly_credits", 0, maxCredits, &p.MonthlyCredits)
+		p.Periods = p.MonthlyCredits > 0
+		s.flag("periods", &p.Periods)
+		if p.MonthlyCredits > 0 && !p.Periods {
+			s.fail(s.anyOf("periods"), "Monthly credits without periods",
+				"monthly_credits are added at the beginning of each period. Leave periods out, or the credits.")
+		}
 		for _, inner := range s.blocks["requests_per_minute"] {
 			r := s.inner(inner, &perMinuteGrammar)
-			r.integer("key", 0, maxPerMinute, &p.RequestsPerMinute.Key)
-			r.integer("account", 0, maxPerMinute, &p.RequestsPerMinute.Account)
-			r.integer("address", 0, maxPerMinute, &p.RequestsPerMinute.Address)
+			r.integer("key", 0, MaxRequestsPerMinute, &p.RequestsPerMinute.Key)
+			r.integer("account", 0, MaxRequestsPerMinute, &p.RequestsPerMinute.Account)
+			r.integer("address", 0, MaxRequestsPerMinute, &p.RequestsPerMinute.Address)
 		}
-		s.integer("spend_cap_credits", 0, maxSpendCap, &p.SpendCapCredits)
-		s.integer("token_budget", 0, maxTokenBudget, &p.TokenBudget)
-		s.integer("fair_use_microcents", 0, maxFairUse, &p.FairUseMicrocents)
-		s.integer("concurrent_requests", 0, maxConcurrent, &p.ConcurrentRequests)
+		s.integer("spend_cap_credits", 0, MaxSpendCapCredits, &p.SpendCapCredits)
+		s.integer("token_budget", 0, MaxTokenBudget, &p.TokenBudget)
+		s.integer("fair_use_microcents", 0, MaxFairUseMicrocents, &p.FairUseMicrocents)
+		s.integer("concurrent_requests", 0, MaxConcurrentRequests, &p.ConcurrentRequests)
 		l.config.Plans = append(l.config.Plans, p)
 	}
 }
@@ -68,7 +77,7 @@ func (l *loader) plans(file *section) {
 func (l *loader) preAuth(file *section) PreAuth {
 	p := PreAuth{FailuresPerMinute: 120}
 	for _, block := range file.blocks["pre_auth"] {
-		l.open(block, &preAuthGrammar).integer("failures_per_minute", 0, maxPerMinute, &p.FailuresPerMinute)
+		l.open(block, &preAuthGrammar).integer("failures_per_minute", 0, MaxRequestsPerMinute, &p.FailuresPerMinute)
 	}
 	return p
 }

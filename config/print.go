@@ -34,10 +34,11 @@ func (g Gateway) MarshalJSON() ([]byte, error) {
 		ClientModels     ModelNames `json:"client_models"`
 		ReceiptAge       string     `json:"receipt_age"`
 		ClientStall      string     `json:"client_stall"`
+		RequestLog       string     `json:"request_log"`
 	}{
 		g.Namespace, g.DefaultProfile, g.RequestTimeout.String(), g.MaxBody, g.MaxBodyMemory, g.MaxStreams,
 		g.Keepalive.String(), g.DrainTimeout.String(), g.PluginDir, g.StructuredOutput, g.ClientModels,
-		g.ReceiptAge.String(), g.ClientStall.String(),
+		g.ReceiptAge.String(), g.ClientStall.String(), g.RequestLog.String(),
 	})
 }
 

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -62,16 +64,46 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// duration reads Go's notation: "10m", "1m30s", "250ms"; most is in whole hours. The second result says what is wrong.
+// duration reads "10m", "1m30s", "250ms", "7d"; most is in whole hours, or in whole days above one. The second result says
+// what is wrong.
 func duration(text string, most time.Duration) (time.Duration, string) {
-	d, err := time.ParseDuration(text)
+	d, ok := ParseDuration(text)
 	switch {
-	case err != nil:
-		return 0, "must be a number with a unit: ms, s, m or h, as in \"10m\" or \"1m30s\""
-	case d < minDuration || d > most:
-		return 0, fmt.Sprintf("must be between \"1ms\" and \"%dh\"", most/time.Hour)
+	case !ok:
+		return 0, "must be a number with a unit: ms, s, m, h or d, as in \"10m\" or \"1m30s\""
+	case d >= minDuration && d <= most:
+		return d, ""
+	case most > maxDuration:
+		return 0, fmt.Sprintf("must be between \"1ms\" and \"%dd\"", most/day)
 	}
-	return d, ""
+	return 0, fmt.Sprintf("must be between \"1ms\" and \"%dh\"", most/time.Hour)
+}
+
+const day = 24 * time.Hour
+
+// daysPattern has weeks and days, and the rest.
+var daysPattern = regexp.MustCompile(`^(?:(\d{1,4})w)?(?:(\d{1,5})d)?(.*)$`)
+
+// ParseDuration reads Go's notation of a length of time, with weeks and days of 24 hours before it: "2w", "1d12h30m".
+func ParseDuration(text string) (time.Duration, bool) {
+	m := daysPattern.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false // there is a line break in it
+	}
+	weeks, _ := strconv.Atoi(m[1]) // the pattern leaves digits only, or nothing
+	days, _ := strconv.Atoi(m[2])
+	if days += 7 * weeks; days > int(math.MaxInt64/day) {
+		return 0, false
+	}
+	d := time.Duration(days) * day
+	if m[3] == "" && text != "" {
+		return d, true
+	}
+	rest, err := time.ParseDuration(m[3])
+	if err != nil || d > 0 && (rest < 0 || rest > math.MaxInt64-d) {
+		return 0, false
+	}
+	return d + rest, true
 }
 
 // byteUnits are the suffixes of sizes as powers of two.

@@ -54,13 +54,13 @@ func TestMicrocentsAreExact(t *testing.T) {
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"10m": 10 * time.Minute, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond, "24h": 24 * time.Hour, "0.5s": 500 * time.Millisecond,
+		"10m": 10 * time.Minute, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond, "24h": 24 * time.Hour, "0.5s": 500 * time.Millisecond, "1d": 24 * time.Hour,
 	} {
 		got, problem := duration(text, maxDuration)
 		require.Empty(t, problem, text)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"", "10", "10 m", "0s", "-1s", "1us", "24h1s", "1d", "9999999999h"} {
+	for _, text := range []string{"", "10", "10 m", "0s", "-1s", "1us", "24h1s", "1d1ms", "d", "1d-1h", "1h1d", "9999999999h"} {
 		_, problem := duration(text, maxDuration)
 		require.NotEmpty(t, problem, text)
 	}
@@ -68,7 +68,16 @@ func TestDuration(t *testing.T) {
 	require.Empty(t, problem, "what may last longer than a day")
 	require.Equal(t, 25*time.Hour, got)
 	_, problem = duration("2161h", maxReceiptAge)
-	require.Equal(t, `must be between "1ms" and "2160h"`, problem)
+	require.Equal(t, `must be between "1ms" and "90d"`, problem)
+	for text, want := range map[string]time.Duration{"7d": 7 * day, "2w": 14 * day, "1w1d1h30m": 8*day + 90*time.Minute, "90d": 90 * day} {
+		got, problem := duration(text, maxReceiptAge)
+		require.Empty(t, problem, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"9999d2562047h", "1\n", "-1d", "100000d", "106752d", "9999w99999d"} {
+		_, ok := ParseDuration(text)
+		require.False(t, ok, text)
+	}
 }
 
 func TestSize(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
 // recorder remembers what was written of a reply.
@@ -39,8 +40,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach Caddy's writer, to flush and to set deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// finish counts the request and writes its access line: never a key, never a prompt, never a path or a
-// header that the client chose.
+// finish counts the request, writes its access line, and remembers the request where the ledger has nothing about it: never a
+// key, never a prompt, never a path or a header that the client chose.
 func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	now := time.Now()
 	var first time.Duration
@@ -49,8 +50,10 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	}
 	if e := h.engine(); e != nil {
 		e.Metrics().Request(call.Endpoint, rec.status, first, now.Sub(call.Start))
+		if !call.Record.Held {
+			e.LogRequest(logged(call, rec.status))
+		}
 	}
-
 	attrs := []slog.Attr{
 		slog.String("request_id", call.ID),
 		slog.String("endpoint", call.Endpoint),
@@ -91,4 +94,12 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 		}
 	}
 	h.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// logged is a request for the request log.
+func logged(call *gateway.Call, status int) requestlog.Record {
+	return requestlog.Record{
+		ID: call.ID, Time: call.Start.UTC(), Endpoint: call.Endpoint, Status: status, Code: call.Record.Code, Limit: call.Record.Limit,
+		Account: call.Principal.Account.ID, Key: call.Principal.Key.ID,
+	}
 }

@@ -51,7 +51,7 @@ func (x *exchange) admit() *families.Error {
 	if err != nil {
 		return x.notCovered("placing a hold", err)
 	}
-	x.held, x.hold = true, most.microcents
+	x.held, x.hold, x.call.Record.Held = true, most.microcents, true
 	x.engine.Metrics().Held(x.hold)
 	return nil
 }

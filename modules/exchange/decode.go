@@ -5,6 +5,7 @@ import (
 	"net/textproto"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
@@ -39,7 +40,8 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 		Model:  modelProfile,
 	}
 	// The header is judged before the fields are, though effort may still outrank the default.
-	if _, err := routing.Profile(ask, settings.DefaultProfile); err != nil {
+	fallback := engine.PlanOf(call.Work.Generation().Config, call.Principal.Account).DefaultProfile
+	if _, err := routing.Profile(ask, fallback); err != nil {
 		return nil, families.Invalid(err.Error())
 	}
 	decoded, refusal := call.Family.Decode(doc, families.Rules{StructuredOutput: settings.StructuredOutput})
@@ -47,7 +49,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 		return nil, refusal
 	}
 	ask.Effort = decoded.Effort
-	profile, err := routing.Profile(ask, settings.DefaultProfile)
+	profile, err := routing.Profile(ask, fallback)
 	if err != nil {
 		return nil, families.Invalid(err.Error())
 	}

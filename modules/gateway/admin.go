@@ -41,6 +41,8 @@ func init() {
 //	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
+//	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit of its own (see accountLimits), or null: its plan's
+//	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
 //	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key and shows it, this once
 //	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
@@ -102,13 +104,12 @@ func (a *AdminAPI) Provision(ctx caddy.Context) error {
 // serve makes the API that of an engine.
 func (a *AdminAPI) serve(e *engine.Engine) (err error) {
 	a.engine = e
-	a.books = booksAPI{books: e.Store(), now: e.Now, plan: func(name string) (config.Plan, bool) {
-		g := e.Current()
-		if g == nil {
-			return config.Plan{}, false
+	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
+		if g := e.Current(); g != nil {
+			return g.Config
 		}
-		return g.Config.PlanOf(name), true
-	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil }}
+		return nil
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil }, logged: e.FindRequest}
 	a.token, err = loadAdminToken(e.DataDir())
 	return err
 }
@@ -120,6 +121,8 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},
+		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
+		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
 		{Pattern: "POST /fareway/accounts/{name}/state", Handler: a.change(a.setState)},
 		{Pattern: "POST /fareway/keys", Handler: a.change(a.createKey)},
 		{Pattern: "PATCH /fareway/keys/{id}", Handler: a.change(a.changeKey)},

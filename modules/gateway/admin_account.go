@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
@@ -99,6 +100,54 @@ func (a *AdminAPI) setPlan(r *http.Request) (any, error) {
 	account, err = a.engine.Store().SetPlan(r.Context(), account.ID, plan)
 	if err != nil {
 		return nil, fmt.Errorf("changing the plan: %w", err)
+	}
+	return a.books.view(account), nil
+}
+
+func (a *AdminAPI) setLimit(r *http.Request) (any, error) {
+	in, err := readJSON[newLimit](r)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := findLimit(in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	value, err := limit.stored(in.Value)
+	if err != nil {
+		return nil, err
+	}
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	account, err = a.engine.Store().SetLimit(r.Context(), account.ID, limit.limit, value)
+	if err != nil {
+		return nil, fmt.Errorf("setting a limit: %w", err)
+	}
+	return a.books.view(account), nil
+}
+
+func (a *AdminAPI) setProfile(r *http.Request) (any, error) {
+	in, err := readJSON[newProfile](r)
+	if err != nil {
+		return nil, err
+	}
+	profile := in.Profile
+	switch {
+	case profile == inherit:
+		profile = ""
+	case !slices.Contains(config.ProfileNames(), profile):
+		return nil, problem(http.StatusBadRequest, "profile %q: a profile is one of %s, or %q for what the account's plan says",
+			profile, strings.Join(config.ProfileNames(), ", "), inherit)
+	}
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	account, err = a.engine.Store().SetProfile(r.Context(), account.ID, profile)
+	if err != nil {
+		return nil, fmt.Errorf("setting the profile: %w", err)
 	}
 	return a.books.view(account), nil
 }

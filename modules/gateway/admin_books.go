@@ -11,6 +11,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -19,10 +20,12 @@ import (
 type booksAPI struct {
 	books ledger.Books
 	now   func() time.Time
-	// plan is what an account's plan allows it; false when no configuration is known.
-	plan func(name string) (config.Plan, bool)
+	// config is what runs, or would; nil when that is not known.
+	config func() *config.Config
 	// spool is the state of the spool beside the ledger, and what was kept aside of it.
 	spool func() (engine.SpoolState, []spool.Item, error)
+	// logged finds a request that the ledger has nothing about, or requestlog.ErrNotFound.
+	logged func(ctx context.Context, id string) (requestlog.Record, error)
 }
 
 func (b *booksAPI) routes() []caddy.AdminRoute {
@@ -52,11 +55,11 @@ func (b *booksAPI) showAccount(r *http.Request) (any, error) {
 	return b.view(account), nil
 }
 
-// view is an account with what its plan allows it.
+// view is an account with what holds for it.
 func (b *booksAPI) view(a ledger.Account) accountView {
 	v := viewAccount(a)
-	if plan, ok := b.plan(a.Plan); ok {
-		v.Limits = viewLimits(plan)
+	if cfg := b.config(); cfg != nil {
+		v.Limits = viewLimits(engine.PlanOf(cfg, a), limitSources(cfg, a))
 	}
 	return v
 }

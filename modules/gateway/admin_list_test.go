@@ -32,7 +32,7 @@ func (j journal) Entries(ctx context.Context, _ ledger.Query, each func(ledger.E
 }
 
 func (j journal) api() *booksAPI {
-	return &booksAPI{books: j, now: time.Now, plan: func(string) (config.Plan, bool) { return config.Plan{}, false }}
+	return &booksAPI{books: j, now: time.Now, config: func() *config.Config { return nil }}
 }
 
 // endless is a journal that goes on until each has enough.

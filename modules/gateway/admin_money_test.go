@@ -84,7 +84,13 @@ func TestAdminAccountChanges(t *testing.T) {
 		require.Equal(t, tc.want, v.Plan)
 	}
 	require.EqualValues(t, 1000, v.BalanceCredits)
-	require.Equal(t, &limitsView{FairUseMicrocents: 10_000_000, RequestsPerMinute: ratesView{Key: 600, Account: 2400, Address: 6000}}, v.Limits, "those of accounts without a plan")
+	from := v.Limits.From
+	require.Equal(t, &limitsView{
+		FairUseMicrocents: 10_000_000, RequestsPerMinute: ratesView{Key: 600, Account: 2400, Address: 6000},
+		DefaultProfile: "balanced", From: from,
+	}, v.Limits, "those of accounts without a plan")
+	require.Equal(t, fromDefault, from["token_budget"])
+	require.Equal(t, fromGateway, from["default_profile"])
 }
 
 func TestAdminKeyLimits(t *testing.T) {

@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
 // usage sums settled requests.
@@ -16,31 +18,53 @@ func (b *booksAPI) usage(r *http.Request, emit func(any) error) error {
 	return b.books.Usage(r.Context(), q, func(u ledger.UsageRow) error { return emit(viewUsage(u)) })
 }
 
-// request shows one request.
+// request shows one request: what the ledger has of it or, where that has nothing, the request log.
 func (b *booksAPI) request(r *http.Request) (any, error) {
-	record, err := b.record(r, r.PathValue("request"))
-	if err != nil {
-		return nil, err
-	}
+	id := r.PathValue("request")
+	record, err := b.books.Request(r.Context(), id)
 	v := viewRequest(record)
-	account, err := b.books.Account(r.Context(), record.Account)
+	if errors.Is(err, ledger.ErrNotFound) {
+		var logged requestlog.Record
+		logged, err = b.logged(r.Context(), id)
+		if v = viewLogged(logged); errors.Is(err, requestlog.ErrNotFound) {
+			return nil, noRequest(id)
+		}
+	}
+	if err == nil {
+		err = b.nameOwner(r.Context(), &v)
+	}
 	if err != nil {
 		return nil, err
 	}
-	v.Account = account.Name
-	key, err := b.key(r.Context(), record.Account, record.Key)
-	if err != nil {
-		return nil, err
-	}
-	v.Key = key.Name
 	return v, nil
+}
+
+// nameOwner adds the names of a request's account and key, if they are known.
+func (b *booksAPI) nameOwner(ctx context.Context, v *requestView) error {
+	if v.AccountID == "" {
+		return nil
+	}
+	account, err := b.books.Account(ctx, v.AccountID)
+	if err != nil {
+		return err
+	}
+	key, err := b.key(ctx, v.AccountID, v.KeyID)
+	if err != nil {
+		return err
+	}
+	v.Account, v.Key = account.Name, key.Name
+	return nil
+}
+
+func noRequest(id string) error {
+	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access line; "+
+		"requests that were refused are found for request_log; the detail of old ones may have been pruned, the journal still has their charges", id)
 }
 
 func (b *booksAPI) record(r *http.Request, id string) (ledger.RequestRecord, error) {
 	record, err := b.books.Request(r.Context(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return record, problem(http.StatusNotFound,
-			"there is no request %q: its id is in the reply's X-Request-Id and in the access line; the detail of old requests may have been pruned, the journal still has their charges", id)
+		return record, noRequest(id)
 	}
 	return record, err
 }

@@ -24,7 +24,7 @@ type accountView struct {
 	AccruedMicrocents int64       `json:"accrued_usage_microcents"`
 	HeldMicrocents    int64       `json:"held_microcents"`
 	Period            periodView  `json:"period"`
-	Limits            *limitsView `json:"limits,omitempty"` // what the plan says; absent when no configuration is known
+	Limits            *limitsView `json:"limits,omitempty"` // what holds for it; absent when no configuration is known
 }
 
 // periodView is what was settled in the account's current period, or ever when it has no periods.
@@ -35,16 +35,21 @@ type periodView struct {
 	WaivedMicrocents int64      `json:"waived_microcents"` // left free by fair use
 }
 
-// limitsView is what an account's plan gives and allows it, in a period where it does not say otherwise; 0 is no limit,
-// but for fair use.
+// limitsView is what an account is given and allowed, in a period where it does not say otherwise; 0 is no limit, but for
+// fair use.
 type limitsView struct {
-	MonthlyCredits    int64 `json:"monthly_credits"` // added at the period's end
+	MonthlyCredits    int64 `json:"monthly_credits"` // added at each period's beginning
 	SpendCapCredits   int64 `json:"spend_cap_credits"`
 	TokenBudget       int64 `json:"token_budget"`
 	FairUseMicrocents int64 `json:"fair_use_microcents"`
 
 	RequestsPerMinute  ratesView `json:"requests_per_minute"`
 	ConcurrentRequests int64     `json:"concurrent_requests"`
+
+	DefaultProfile string `json:"default_profile"` // of requests that name none
+	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no plan;
+	// of the profile "gateway", too. Rates are named as in "requests_per_minute.key".
+	From map[string]string `json:"from"`
 }
 
 // ratesView is the most requests in any 60 seconds.
@@ -68,11 +73,12 @@ func viewAccount(a ledger.Account) accountView {
 	}
 }
 
-func viewLimits(p config.Plan) *limitsView {
+func viewLimits(p config.Plan, from map[string]string) *limitsView {
 	return &limitsView{
 		MonthlyCredits: p.MonthlyCredits, SpendCapCredits: p.SpendCapCredits,
 		TokenBudget: p.TokenBudget, FairUseMicrocents: p.FairUseMicrocents,
 		RequestsPerMinute: ratesView(p.RequestsPerMinute), ConcurrentRequests: p.ConcurrentRequests,
+		DefaultProfile: p.DefaultProfile, From: from,
 	}
 }
 
@@ -180,6 +186,15 @@ type newName struct {
 
 type newPlan struct {
 	Plan string `json:"plan"` // of the configuration, or "none"
+}
+
+type newLimit struct {
+	Limit string `json:"limit"` // a name of accountLimits
+	Value *int64 `json:"value"` // 0 as in a plan; null: what the plan says
+}
+
+type newProfile struct {
+	Profile string `json:"profile"` // "budget", "balanced", "max", or "none"
 }
 
 type newState struct {

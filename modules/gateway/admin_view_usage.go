@@ -6,6 +6,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -75,6 +76,12 @@ type requestView struct {
 	Status    int        `json:"status"` // 0: nobody knows
 	Reason    string     `json:"reason"`
 
+	// Logged: the request was not admitted, or is of a kind that is not charged. It is from the request log; there are no
+	// attempts and no amounts, and Code and Limit say why it was refused. A request that authenticated nobody has no account.
+	Logged bool   `json:"logged,omitempty"`
+	Code   string `json:"code,omitempty"`  // of the error, as clients see it
+	Limit  string `json:"limit,omitempty"` // what X-RateLimit-Reason said
+
 	Attempts     []attemptView `json:"attempts"`
 	Sum          string        `json:"sum"`                // of the products: a whole number, often too large for JSON
 	Divided      int64         `json:"divided_microcents"` // the sum divided by 1,000,000
@@ -108,6 +115,13 @@ type attemptView struct {
 	Price        config.Price `json:"price"`
 	CostPrice    config.Price `json:"cost_price"` // what the operator pays
 	Product      string       `json:"product"`    // tokens x price, summed over the classes
+}
+
+func viewLogged(r requestlog.Record) requestView {
+	v := viewRequest(ledger.RequestRecord{})
+	v.Logged, v.ID, v.Endpoint, v.Created, v.Status = true, r.ID, r.Endpoint, r.Time, r.Status
+	v.Code, v.Limit, v.AccountID, v.KeyID = r.Code, r.Limit, r.Account, r.Key
+	return v
 }
 
 func viewRequest(r ledger.RequestRecord) requestView {

@@ -60,6 +60,9 @@ type Record struct {
 	Microcents int64 // charged
 	Pending    bool
 	Reason     string // the settlement's reason
+	Held       bool   // the ledger has the request: it was admitted
+	Code       string // of the error reply
+	Limit      string // what X-RateLimit-Reason said
 }
 
 type callKey struct{}
@@ -90,6 +93,7 @@ func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 		// that it was not asked for or is too long to be read for nothing.
 		h.Set("Connection", "close")
 	}
+	c.Record.Code, c.Record.Limit = string(e.Code), e.Reason
 	if c.Record.Reason == "" {
 		c.Record.Reason = string(e.Code)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -47,12 +48,9 @@ func (t *target) read(cmd *cobra.Command, ask func(c *client) error) error {
 	if err != nil {
 		return err
 	}
-	api := booksAPI{books: books, now: time.Now, plan: func(name string) (config.Plan, bool) {
-		if cfg == nil {
-			return config.Plan{}, false
-		}
-		return cfg.PlanOf(name), true
-	}, spool: func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(path) }}
+	api := booksAPI{books: books, now: time.Now, config: func() *config.Config { return cfg },
+		spool:  func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(path) },
+		logged: func(_ context.Context, id string) (requestlog.Record, error) { return findLogged(data, cfg, id) }}
 	return errors.Join(serveHere(api.routes(), path, ask), books.Close())
 }
 
@@ -103,6 +101,15 @@ func ledgerFile(ctx context.Context, data string) (path string, cfg *config.Conf
 			"name the data folder with --data", data, err)
 	}
 	return path, cfg, nil
+}
+
+// findLogged looks for a request in the log of a gateway that does not run.
+func findLogged(data string, cfg *config.Config, id string) (requestlog.Record, error) {
+	age := config.DefaultRequestLog
+	if cfg != nil {
+		age = cfg.Gateway.RequestLog
+	}
+	return requestlog.Find(engine.RequestLogDir(data), id, time.Now().Add(-age))
 }
 
 // readConfig reads the data folder's gateway.hcl; nil when it cannot be read (here and now, without the service's

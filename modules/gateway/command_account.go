@@ -17,6 +17,7 @@ func accountCommand() *cobra.Command {
 		Long:  "Makes, shows, changes and suspends prepaid accounts. An account has a balance in\ncredits (1 credit is one US cent), an optional plan, and API keys.",
 	})
 	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(), accountPlanCommand(),
+		accountLimitCommand(), accountProfileCommand(),
 		accountStateCommand("suspend", ledger.Suspended, "Refuses an account's requests from the next one on (403); running ones finish"),
 		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),
 		accountStateCommand("activate", ledger.Active, "Lets a suspended or deactivated account work again"))
@@ -121,13 +122,41 @@ func printAccount(w io.Writer, v accountView) {
 		fmt.Fprintf(w, "on hold\t%s\n", credits(v.ReservedCredits))
 		fmt.Fprintf(w, "available\t%s\n", credits(v.AvailableCredits))
 		fmt.Fprintf(w, "used, not yet debited\t%s\n", cents(v.AccruedMicrocents))
-		printPeriod(w, v.Period, v.Limits)
+		printPeriod(w, v)
 		if l := v.Limits; l != nil {
 			r := l.RequestsPerMinute
-			fmt.Fprintf(w, "requests a minute\tkey %s, account %s, address %s\n", orNoLimit(r.Key), orNoLimit(r.Account), orNoLimit(r.Address))
-			fmt.Fprintf(w, "requests at a time\t%s\n", orNoLimit(l.ConcurrentRequests))
+			for _, rate := range [...]struct {
+				of    string
+				limit int64
+			}{{"key", r.Key}, {"account", r.Account}, {"address", r.Address}} {
+				fmt.Fprintf(w, "requests a minute, %s\t%s%s\n", rate.of, orNoLimit(rate.limit), v.source("requests_per_minute."+rate.of))
+			}
+			fmt.Fprintf(w, "requests at a time\t%s%s\n", orNoLimit(l.ConcurrentRequests), v.source("concurrent_requests"))
+			fmt.Fprintf(w, "profile\t%s%s\n", l.DefaultProfile, v.source("default_profile"))
 		}
 	})
+}
+
+// limits are what holds for the account, nothing where that is not known.
+func (v accountView) limits() *limitsView {
+	if v.Limits == nil {
+		return new(limitsView)
+	}
+	return v.Limits
+}
+
+// source says where a limit comes from.
+func (v accountView) source(limit string) string {
+	switch v.limits().From[limit] {
+	case fromAccount:
+		return " (set for the account)"
+	case fromPlan:
+		return fmt.Sprintf(" (plan %s)", v.Plan)
+	case fromGateway:
+		return " (the gateway's default_profile)"
+	default:
+		return " (default, on no plan)"
+	}
 }
 
 func orNoLimit(limit int64) string {
@@ -138,21 +167,22 @@ func orNoLimit(limit int64) string {
 }
 
 // printPeriod writes what was used in the period, and of what.
-func printPeriod(w io.Writer, p periodView, limits *limitsView) {
+func printPeriod(w io.Writer, v accountView) {
+	p, limits := v.Period, v.Limits
 	when := "in the period"
 	if p.End == nil {
 		when = "ever"
-		fmt.Fprintln(w, "period\tnone: its plan adds no credits, and its limits are for good")
-	} else if limits == nil {
+		fmt.Fprintln(w, "period\tnone: its plan has none, and its limits are for good")
+	} else if limits == nil || limits.MonthlyCredits == 0 {
 		fmt.Fprintf(w, "period\tends %s\n", moment(*p.End))
 	} else {
-		fmt.Fprintf(w, "period\tends %s, with %s added\n", moment(*p.End), credits(limits.MonthlyCredits))
+		fmt.Fprintf(w, "period\tends %s; the next one begins with %s\n", moment(*p.End), credits(limits.MonthlyCredits))
 	}
 	var spendCap, budget, fairUse string
 	if limits != nil {
-		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return count(n, "credit") })
-		budget = atMost(limits.TokenBudget, thousands)
-		fairUse = fmt.Sprintf(" of %s credits", exact(limits.FairUseMicrocents))
+		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return count(n, "credit") }) + v.source("spend_cap_credits")
+		budget = atMost(limits.TokenBudget, thousands) + v.source("token_budget")
+		fairUse = fmt.Sprintf(" of %s credits", exact(limits.FairUseMicrocents)) + v.source("fair_use_microcents")
 	}
 	fmt.Fprintf(w, "spent %s\t%s credits%s\n", when, exact(p.SpentMicrocents), spendCap)
 	fmt.Fprintf(w, "tokens %s\t%s%s\n", when, thousands(p.Tokens), budget)

@@ -43,8 +43,9 @@ func accountPlanCommand() *cobra.Command {
 		Short:   "Puts an account on another plan, or on none",
 		Long: `Puts an account on another plan of the configuration; "none" takes it off its plan.
 The new plan's limits count from the next request on, also for what was used in the
-period before. A plan that adds credits starts periods, one that adds none ends
-them.`,
+period before. A plan with periods starts them, one without ends them; the first
+plan in a period that has monthly credits adds them, once. What was set for the
+account itself stays.`,
 		Example: "  fareway gateway account set-plan ann pro\n  fareway gateway account set-plan ann none",
 		Args:    exactly("NAME", "PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {

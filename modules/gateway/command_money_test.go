@@ -59,8 +59,11 @@ func TestCommandAccountShowsItsLimits(t *testing.T) {
 	data, _, _ := books(t)
 	out, err := run(t, "account", "show", "ann", "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `requests a minute +key 600, account 2,400, address 6,000\n`, out)
-	require.Regexp(t, `requests at a time +no limit\n`, out)
+	require.Regexp(t, `requests a minute, key +600 \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests a minute, account +2,400 \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests a minute, address +6,000 \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests at a time +no limit \(default, on no plan\)\n`, out)
+	require.Regexp(t, `profile +balanced \(the gateway's default_profile\)\n`, out)
 	limits := runJSON[accountView](t, "account", "show", "ann", "--data", data).Limits
 	require.Equal(t, ratesView{Key: 600, Account: 2400, Address: 6000}, limits.RequestsPerMinute)
 }

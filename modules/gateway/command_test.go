@@ -127,6 +127,10 @@ func TestCommandMistakes(t *testing.T) {
 		"too many credits":  {[]string{"credit", "add", "--account", "ann", "2000000000", "--data", data}, "credits 2,000,000,000: a top-up is 1 to 1,000,000,000 whole credits;"},
 		"no adjustment":     {[]string{"credit", "adjust", "--account", "ann", "--credits", "0", "--reason", "x", "--data", data}, "an adjustment of 0 microcents (0.000000 credits): it is at most"},
 		"unknown account":   {[]string{"account", "show", "nobody", "--data", data}, "`fareway gateway account list` shows all"},
+		"limit":             {[]string{"account", "set-limit", "ann", "spend_cap", "5.5", "--data", data}, "it is a whole number, or \"none\" for what the account's plan says"},
+		"limit unknown":     {[]string{"account", "set-limit", "ann", "credits", "5", "--data", data}, "there are spend_cap_credits, token_budget"},
+		"limit without":     {[]string{"account", "set-limit", "ann", "token_budget"}, "VALUE is missing"},
+		"profile":           {[]string{"account", "set-profile", "ann", "best", "--data", data}, "a profile is one of budget, balanced, max"},
 		"odd account":       {[]string{"account", "show", "a/b?c", "--data", data}, `no account "a/b?c"`},
 		"provider":          {[]string{"provider", "nope"}, "there are echo and openai"},
 	} {

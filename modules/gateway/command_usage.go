@@ -36,7 +36,9 @@ itself, so that the routes come to exactly the whole; so are its refunds and wha
 fair use left free.
 
 With the id of a request it shows that one, running or settled, with every step of
-its charge, so that it can be done again by hand.
+its charge, so that it can be done again by hand. Requests that were refused, or that
+cost nothing, are found for request_log (7 days where the configuration does not say
+otherwise): when they came, from whom, and what they were told.
 
 It asks the gateway that runs, and reads the files in the data folder when none
 does. With --json it prints JSON lines, or one object for a request.`,

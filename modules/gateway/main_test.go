@@ -51,7 +51,8 @@ func newEngineOn(t *testing.T, data string, now func() time.Time) *engine.Engine
 	t.Helper()
 	cfg := &config.Config{
 		Store: config.DefaultStore(), Path: data + "/gateway.hcl",
-		Plans: []config.Plan{{Name: "trial"}, {Name: "starter"}},
+		Gateway: config.Gateway{DefaultProfile: config.ProfileBalanced},
+		Plans:   []config.Plan{{Name: "trial"}, {Name: "starter"}},
 	}
 	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler), Now: now}, cfg)
 	require.NoError(t, err)

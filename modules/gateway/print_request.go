@@ -14,6 +14,11 @@ import (
 // by hand.
 func printRequest(w io.Writer, v requestView) error {
 	var b bytes.Buffer
+	if v.Logged {
+		printLogged(&b, v)
+		_, err := b.WriteTo(w)
+		return err
+	}
 	printRequestHead(&b, v)
 	for i, a := range v.Attempts {
 		printAttempt(&b, i+1, a)
@@ -26,6 +31,33 @@ func printRequest(w io.Writer, v requestView) error {
 	}
 	_, err := b.WriteTo(w)
 	return err
+}
+
+// printLogged writes what the request log has of a request.
+func printLogged(b *bytes.Buffer, v requestView) {
+	table(b, func(w io.Writer) {
+		fmt.Fprintf(w, "request\t%s\n", v.ID)
+		if v.AccountID == "" {
+			fmt.Fprintf(w, "account\tunknown: the request came without a good key, or was refused before it was looked at\n")
+		} else {
+			fmt.Fprintf(w, "account\t%s (%s)\n", v.Account, v.AccountID)
+			fmt.Fprintf(w, "key\t%s (%s)\n", v.Key, v.KeyID)
+		}
+		fmt.Fprintf(w, "endpoint\t%s\n", v.Endpoint)
+		fmt.Fprintf(w, "came\t%s\n", moment(v.Created))
+		switch {
+		case v.Status == 0:
+			fmt.Fprintf(w, "status\tnone: the client left\n")
+		case v.Code == "":
+			fmt.Fprintf(w, "status\t%d\n", v.Status)
+		default:
+			fmt.Fprintf(w, "status\t%d, %s\n", v.Status, v.Code)
+		}
+		if v.Limit != "" {
+			fmt.Fprintf(w, "limit\t%s\n", v.Limit)
+		}
+	})
+	fmt.Fprintf(b, "\nIt was not admitted, or is of a kind that costs nothing: no credits were held or charged.\n")
 }
 
 func printRequestHead(b *bytes.Buffer, v requestView) {

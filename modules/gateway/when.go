@@ -2,31 +2,21 @@ package gateway
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"time"
-)
 
-// daysPattern takes weeks and days off a duration; what is left is Go's notation.
-var daysPattern = regexp.MustCompile(`^(?:(\d{1,4})w)?(?:(\d{1,5})d)?(.*)$`)
+	"github.com/fareway/fareway/config"
+)
 
 // parseSpan reads a length of time: "90d", "2w", "12h", "1d12h30m". It is positive.
 func parseSpan(text string) (time.Duration, error) {
-	m := daysPattern.FindStringSubmatch(text)
-	weeks, _ := strconv.Atoi(m[1]) // the pattern leaves digits only, or nothing
-	days, _ := strconv.Atoi(m[2])
-	d := time.Duration(7*weeks+days) * 24 * time.Hour
-	if m[3] != "" || text == "" {
-		rest, err := time.ParseDuration(m[3])
-		if err != nil {
-			return 0, fmt.Errorf("%q is no length of time: write a number with a unit, as in 90d, 12h or 30m", text)
-		}
-		d += rest
-	}
-	if d <= 0 {
+	switch d, ok := config.ParseDuration(text); {
+	case !ok:
+		return 0, fmt.Errorf("%q is no length of time: write a number with a unit, as in 90d, 12h or 30m", text)
+	case d <= 0:
 		return 0, fmt.Errorf("%q is no length of time: it has to be above 0", text)
+	default:
+		return d, nil
 	}
-	return d, nil
 }
 
 // parseMoment reads a moment that is written out: RFC 3339, or a date, which begins at midnight UTC.

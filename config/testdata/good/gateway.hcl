@@ -64,7 +64,9 @@ profile "max" {
   quality = 3
 }
 
-plan "free" {}
+plan "free" {
+  periods = false
+}
 
 plan "team.one" {
   monthly_credits = 1000000000
@@ -79,6 +81,8 @@ plan "team.one" {
 }
 
 plan "team.two" {
+  default_profile = "budget"
+  periods         = true
   requests_per_minute {
     address = 1
   }

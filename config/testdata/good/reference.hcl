@@ -14,6 +14,7 @@ gateway {
   client_models   = []
   receipt_age     = "24h"
   client_stall    = "60s"
+  request_log     = "7d"
 }
 
 store "sqlite" {
@@ -98,6 +99,8 @@ profile "max" {
 
 plan "starter" {
   monthly_credits = 500
+  default_profile = "budget"
+  periods         = true
   requests_per_minute {
     key     = 600
     account = 2400

@@ -18,6 +18,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -63,20 +64,21 @@ func (o *Options) fill() {
 
 // Engine is open from Open to Close.
 type Engine struct {
-	dataDir string
-	where   config.Store
-	limiter config.Limiter
-	log     *swapLogger
-	store   ledger.Store
-	settler *settler
-	aside   *Aside
-	plans   *plans
-	host    *host.Host
-	metrics *Metrics
-	keys    *keyCache
-	bodies  budget // bytes of request bodies and of what is made of them
-	ahead   budget // events that wait for clients, in bytes
-	streams budget // charged requests in progress
+	dataDir    string
+	where      config.Store
+	limiter    config.Limiter
+	log        *swapLogger
+	store      ledger.Store
+	settler    *settler
+	aside      *Aside
+	plans      *plans
+	host       *host.Host
+	metrics    *Metrics
+	requestLog *requestlog.Log // requests that the ledger has nothing about
+	keys       *keyCache
+	bodies     budget // bytes of request bodies and of what is made of them
+	ahead      budget // events that wait for clients, in bytes
+	streams    budget // charged requests in progress
 
 	patience time.Duration // of requests with the ledger
 	rates    ratelimit.Limiter
@@ -130,6 +132,9 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 
 	if err := e.openLedger(&o, cfg); err != nil {
 		return nil, err
+	}
+	if err := e.openRequestLog(&o); err != nil {
+		return nil, errors.Join(err, e.closeLedger())
 	}
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger})
 	e.metrics.providerState.states = e.providerStates
@@ -301,5 +306,6 @@ func (e *Engine) Close() error {
 	e.stopNow(ErrShutdown)
 	e.background.wait()
 	e.host.Close()
+	e.requestLog.Close()
 	return e.closeLedger()
 }

@@ -52,14 +52,14 @@ func (w *Work) CountFailure(ctx context.Context, from netip.Addr) (*Limited, err
 // Admit counts a request that is not charged against the limits of its key, its account and its address, by the
 // account's plan (GAP-01 step 6). A request that is refused, which Limited says, counts nowhere.
 func (w *Work) Admit(ctx context.Context, who ledger.Principal, from netip.Addr) (*Limited, error) {
-	plan := w.gen.Config.PlanOf(who.Account.Plan)
+	plan := PlanOf(w.gen.Config, who.Account)
 	return w.engine.limited(ctx, w.engine.rates.Take, requests(&plan, who, from))
 }
 
 // AdmitCharged is Admit for a charged request, which also takes one of its account's concurrent_requests, after
 // the other limits. Leave gives that back.
 func (w *Work) AdmitCharged(ctx context.Context, who ledger.Principal, from netip.Addr) (*Limited, error) {
-	e, plan := w.engine, w.gen.Config.PlanOf(who.Account.Plan)
+	e, plan := w.engine, PlanOf(w.gen.Config, who.Account)
 	asks := requests(&plan, who, from)
 	if plan.ConcurrentRequests > 0 {
 		// What is over its rate must not take the place of another request, not even for a moment.

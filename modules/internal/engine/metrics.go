@@ -36,6 +36,7 @@ type Metrics struct {
 	aside         prometheus.Gauge
 	stalled       prometheus.Counter
 	budgets       []prometheus.Collector // what of the engine's budgets is used
+	unlogged      prometheus.Counter
 }
 
 func newMetrics() *Metrics {
@@ -93,6 +94,8 @@ func newMetrics() *Metrics {
 			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an operator's decision."}),
 		stalled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fareway_stalled_clients_total", Help: "Clients that took nothing for too long and were taken to have left."}),
+		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fareway_requests_unlogged_total", Help: "Refused requests that the request log could not take, so that nobody finds them by their ids."}),
 	}
 }
 
@@ -100,7 +103,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled}, slices.Concat(m.limiter, m.budgets)...)
+		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged}, slices.Concat(m.limiter, m.budgets)...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -180,6 +183,9 @@ func (m *Metrics) spool(delta int64) { m.spooled.Add(float64(delta)) }
 
 // setAside shows how much of the spool waits for an operator.
 func (m *Metrics) setAside(undecided int64) { m.aside.Set(float64(undecided)) }
+
+// requestsUnlogged counts what the request log has lost.
+func (m *Metrics) requestsUnlogged(n int) { m.unlogged.Add(float64(n)) }
 
 func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
 	m.ledger.WithLabelValues(op).Observe(d.Seconds())

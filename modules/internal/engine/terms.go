@@ -57,6 +57,7 @@ func (p *plans) of(name string) ledger.Terms {
 func termsOf(p *config.Plan) ledger.Terms {
 	return ledger.Terms{
 		MonthlyCredits: p.MonthlyCredits,
+		Periods:        p.Periods,
 		SpendCap:       p.SpendCapCredits * ledger.MicrocentsPerCredit,
 		TokenBudget:    p.TokenBudget,
 		FairUse:        p.FairUseMicrocents,

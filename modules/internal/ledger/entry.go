@@ -15,7 +15,7 @@ const (
 	Closing    EntryKind = "closing"    // what an attempt that nobody proved in time was taken to have used
 	Refund     EntryKind = "refund"     // of a request's charge
 	Adjustment EntryKind = "adjustment" // a correction, with its reason
-	Allotment  EntryKind = "allotment"  // the plan's credits at a period's end
+	Allotment  EntryKind = "allotment"  // the plan's credits for a period
 )
 
 // Book is the other side of an entry: what the account gains, this one loses. Together with the accounts all
@@ -52,14 +52,15 @@ const EntryFormat = 3
 // by nothing else.
 type Entry struct {
 	// N was the entry's place among those of all accounts, up to format 2; 0 since.
-	N         int64     `json:"n,omitempty"`
-	Account   string    `json:"account"`
-	Seq       int64     `json:"seq"` // 1 for the account's first entry, without gaps
-	Kind      EntryKind `json:"kind"`
-	Book      Book      `json:"book"`
-	Request   string    `json:"request,omitempty"`   // of a charge, receipt, closing or refund
-	Reference string    `json:"reference,omitempty"` // of a top-up, refund or adjustment; of an allotment the end of its period
-	Reason    string    `json:"reason,omitempty"`
+	N       int64     `json:"n,omitempty"`
+	Account string    `json:"account"`
+	Seq     int64     `json:"seq"` // 1 for the account's first entry, without gaps
+	Kind    EntryKind `json:"kind"`
+	Book    Book      `json:"book"`
+	Request string    `json:"request,omitempty"` // of a charge, receipt, closing or refund
+	// Reference is of a top-up, refund or adjustment; of an allotment the beginning of its period.
+	Reference string `json:"reference,omitempty"`
+	Reason    string `json:"reason,omitempty"`
 	// Prices are the price versions that made it: of a charge those of all attempts with usage, in order and each once,
 	// "small@3 deep@1"; of a receipt or closing its attempt's.
 	Prices     string `json:"prices,omitempty"`

@@ -56,6 +56,9 @@ type Account struct {
 	Plan    string // a plan of the configuration, or ""
 	State   State
 	Created time.Time
+	// Limits and Profile are what was set for the account itself; "" is no profile. Where nothing was, its plan decides.
+	Limits  Limits
+	Profile string
 	Balance Balance
 	Period  Period
 }
@@ -232,11 +235,15 @@ type Store interface {
 	// settlements of the spool have been repeated. It returns how many requests there were.
 	Recover(ctx context.Context) (requests int64, err error)
 
-	// CreateAccount makes an active account with a balance of 0.
+	// CreateAccount makes an active account with a balance of 0, or of its plan's credits for the first period.
 	CreateAccount(ctx context.Context, name, plan string) (Account, error)
 	RenameAccount(ctx context.Context, account, name string) (Account, error)
 	// SetPlan takes the name of a plan of the configuration, or "".
 	SetPlan(ctx context.Context, account, plan string) (Account, error)
+	// SetLimit sets a limit for one account, over its plan; nil gives it back to the plan.
+	SetLimit(ctx context.Context, account string, limit Limit, value *int64) (Account, error)
+	// SetProfile takes the routing profile of requests that name none, or "" for the plan's.
+	SetProfile(ctx context.Context, account, profile string) (Account, error)
 	// SetState acts on the next request, running ones finish (GAP-14).
 	SetState(ctx context.Context, account string, state State) (Account, error)
 
@@ -289,7 +296,8 @@ type Store interface {
 	// request's fair use (Settlement.ServiceLimit) holds for that, too.
 	CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error)
 
-	// EndPeriods ends the periods that are over, of the accounts that nothing else has looked at.
+	// EndPeriods ends and begins the periods, and adds the credits, that are due to accounts that nothing else has
+	// looked at. It returns how many accounts there were.
 	EndPeriods(ctx context.Context) (accounts int64, err error)
 	// MakeCheckpoint records a checkpoint over the entries since the last one, and returns the newest.
 	MakeCheckpoint(ctx context.Context) (Checkpoint, error)
@@ -302,8 +310,12 @@ type Store interface {
 
 // Terms are what a plan gives its accounts and allows them, now. The zero Terms give nothing and limit nothing.
 type Terms struct {
-	MonthlyCredits int64 // credits added at the end of each period; 0: its accounts have no periods
+	MonthlyCredits int64 // credits added at the beginning of each period
+	Periods        bool  // its accounts have periods also without credits
 	SpendCap       int64 // microcents a period; 0: none
 	TokenBudget    int64 // tokens a period, input and output; 0: none
 	FairUse        int64 // microcents a period that requests which end at a limit of the service may cost free
 }
+
+// HasPeriods reports whether accounts on these terms have periods.
+func (t Terms) HasPeriods() bool { return t.Periods || t.MonthlyCredits > 0 }

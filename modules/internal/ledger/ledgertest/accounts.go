@@ -23,7 +23,7 @@ func testAccounts(t *testing.T, open Open) {
 		require.Equal(t, ledger.Balance{Credits: 7}, a.Balance)
 		require.Equal(t, f.account.ID, a.ID)
 		require.True(t, f.account.Created.Equal(a.Created))
-		require.Equal(t, ledger.Period{}, a.Period, "a plan that adds no credits has no periods")
+		require.Equal(t, ledger.Period{}, a.Period, "a plan without credits has no periods unless it says so")
 	}
 
 	_, err := f.store.CreateAccount(ctx, f.account.Name, "")

@@ -38,6 +38,18 @@ func testAudit(t *testing.T, open Open) {
 			_, err := f.store.SetPlan(ctx, f.account.ID, "pro")
 			return f.account.ID, err
 		}, []any{"starter"}, []any{"pro"}},
+		{"account.set_limit", func() (string, error) {
+			_, err := f.store.SetLimit(ctx, f.account.ID, ledger.LimitTokenBudget, new(int64(77)))
+			return f.account.ID, err
+		}, []any{nil}, []any{77.0}},
+		{"account.set_limit", func() (string, error) {
+			_, err := f.store.SetLimit(ctx, f.account.ID, ledger.LimitTokenBudget, nil)
+			return f.account.ID, err
+		}, []any{77.0}, []any{nil}},
+		{"account.set_profile", func() (string, error) {
+			_, err := f.store.SetProfile(ctx, f.account.ID, "max")
+			return f.account.ID, err
+		}, []any{""}, []any{"max"}},
 		{"key.create", func() (string, error) {
 			k, err := f.store.CreateKey(ctx, f.account.ID, "ci", hashOf("ci"), "wxyz", ledger.KeyChange{SpendCap: &spendCap})
 			return k.ID, err

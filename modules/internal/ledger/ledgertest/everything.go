@@ -299,7 +299,7 @@ func (c *crowd) reconcile() {
 	}
 	for _, p := range c.payers {
 		c.account = p.account
-		require.Equal(c.t, c.net[p.account.ID]+months*2_000_000, c.now().Balance.Net(), "%s after %d periods", p.account.Name, months)
+		require.Equal(c.t, c.net[p.account.ID]+(1+months)*2_000_000, c.now().Balance.Net(), "%s after %d periods", p.account.Name, months)
 		var spent int64
 		for _, k := range c.keys(p.account.ID) {
 			spent += k.Spent

@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 		{"charges", testCharges},
 		{"unusable usage", testUnusableUsage},
 		{"fair use", testFairUse},
+		{"settings", testSettings},
 		{"repetition", testRepetition},
 		{"refusals", testRefusals},
 		{"receipts", testReceipts},

@@ -40,10 +40,10 @@ type fact struct {
 // owner is an account.
 type owner struct {
 	ledger.Account // Balance and Period are not kept
-	end            time.Time
+	begin, end     time.Time
 	from           int // the first fact of the current period
 	seen           map[string]bool
-	given          map[time.Time]bool // the ends of periods whose credits were added
+	given          map[time.Time]bool // the beginnings of periods whose credits were added
 	keys           []*key
 }
 
@@ -125,6 +125,26 @@ func (m *model) free(o *owner, held int64) int64 {
 	return available
 }
 
+// termsOf are the terms of an account: what it has of its own, and else its plan's.
+func (m *model) termsOf(o *owner) ledger.Terms {
+	terms := m.terms(o.Plan)
+	for i, own := range o.Limits {
+		if own == nil {
+			continue
+		}
+		switch ledger.AllLimits[i] {
+		case ledger.LimitSpendCap:
+			terms.SpendCap = *own
+		case ledger.LimitTokenBudget:
+			terms.TokenBudget = *own
+		case ledger.LimitFairUse:
+			terms.FairUse = *own
+		default: // not the ledger's to keep
+		}
+	}
+	return terms
+}
+
 // lineHeld is what a key and those that share its cap hold.
 func (m *model) lineHeld(k *key) (sum int64) {
 	for _, r := range m.requests {
@@ -138,7 +158,7 @@ func (m *model) lineHeld(k *key) (sum int64) {
 // limits are the limits that a request would cross, at its worst so dear and long, or that are reached already. more is what it
 // does not hold yet.
 func (m *model) limits(k *key, more, microcents, tokens int64) (crossed []error) {
-	terms, period := m.terms(k.owner.Plan), m.period(k.owner)
+	terms, period := m.termsOf(k.owner), m.period(k.owner)
 	for _, l := range []struct {
 		settled, worst, limit int64
 		crossed               error
@@ -185,33 +205,41 @@ func monthEnd(t time.Time, months int) time.Time {
 	return end
 }
 
-// endAfter is the end of the period that holds a moment, the first period's for what was before the account.
-func (o *owner) endAfter(moment time.Time) time.Time {
+// periodAt is the period that holds a moment, the first one for what was before the account.
+func (o *owner) periodAt(moment time.Time) (begin, end time.Time) {
 	months := 1
 	for !monthEnd(o.Created, months).After(moment) {
 		months++
 	}
-	return monthEnd(o.Created, months)
+	return monthEnd(o.Created, months-1), monthEnd(o.Created, months)
 }
 
-// look ends the periods of an account that are over.
+// look ends and begins the periods of an account, and gives it what is due.
 func (m *model) look(o *owner) {
-	credits := m.terms(o.Plan).MonthlyCredits
-	switch {
-	case credits == 0:
+	terms := m.terms(o.Plan)
+	if !terms.Periods && terms.MonthlyCredits == 0 {
 		if !o.end.IsZero() {
-			o.end, o.from = time.Time{}, 0
+			o.begin, o.end, o.from = time.Time{}, time.Time{}, 0
 		}
 		return
-	case o.end.IsZero():
-		o.end, o.from = o.endAfter(m.now()), len(m.facts)
+	}
+	if o.end.IsZero() {
+		o.from = len(m.facts)
+		o.begin, o.end = o.periodAt(m.now())
 	}
 	for !m.now().Before(o.end) {
-		if !o.given[o.end] {
-			o.given[o.end] = true
-			m.facts = append(m.facts, fact{owner: o, kind: ledger.Allotment, microcents: credits * 1_000_000})
-		}
-		o.end, o.from = o.endAfter(o.end), len(m.facts)
+		o.from = len(m.facts)
+		o.begin, o.end = o.periodAt(o.end)
+		m.give(o, terms.MonthlyCredits)
+	}
+	m.give(o, terms.MonthlyCredits)
+}
+
+// give adds the credits of an account's period, once.
+func (m *model) give(o *owner, credits int64) {
+	if credits > 0 && !o.given[o.begin] {
+		o.given[o.begin] = true
+		m.facts = append(m.facts, fact{owner: o, kind: ledger.Allotment, microcents: credits * 1_000_000})
 	}
 }
 
@@ -232,7 +260,7 @@ func (m *model) charge(r *request, kind ledger.EntryKind, held, tokens int64) {
 		if more > held {
 			more, f.over = held, more-held
 		}
-		left := m.terms(r.owner.Plan).FairUse - m.period(r.owner).Waived
+		left := m.termsOf(r.owner).FairUse - m.period(r.owner).Waived
 		if r.ServiceLimit && more > 0 && more <= left {
 			f.waived = more
 		} else {

@@ -2,7 +2,6 @@ package ledgertest
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,12 +15,14 @@ import (
 // The steps that operators and the gateway's own housekeeping take.
 
 func (r *run) newOwner() {
-	a, err := r.f.store.CreateAccount(r.ctx, r.f.next("account"), fmt.Sprint("plan", rapid.IntRange(0, 3).Draw(r.T, "plan")))
+	a, err := r.f.store.CreateAccount(r.ctx, r.f.next("account"), r.somePlan())
 	require.NoError(r, err)
 	o := &owner{Account: a, seen: map[string]bool{}, given: map[time.Time]bool{}}
 	o.Balance, o.Period = ledger.Balance{}, ledger.Period{}
 	r.owners = append(r.owners, o)
 	r.look(o)
+	require.Equal(r, r.balance(o), a.Balance, "with the first period's credits")
+	require.Equal(r, r.period(o), a.Period)
 	r.addKey(o)
 	r.credit(o, rapid.Int64Range(1, 20).Draw(r.T, "credits"), "")
 }
@@ -108,11 +109,37 @@ func (r *run) setPlan() {
 	o := r.owner()
 	r.unlooked = false
 	r.look(o)
-	o.Plan = rapid.SampledFrom([]string{"", "plan0", "plan1", "plan2", "plan3", "unknown"}).Draw(r.T, "plan")
+	o.Plan = rapid.SampledFrom([]string{"", "plan0", "plan1", "plan2", "plan3", "plan4", "unknown"}).Draw(r.T, "plan")
 	a, err := r.f.store.SetPlan(r.ctx, o.ID, o.Plan)
 	require.NoError(r, err)
 	r.look(o)
 	require.Equal(r, r.period(o), a.Period)
+	require.Equal(r, r.balance(o), a.Balance)
+}
+
+// setLimit sets a limit of an account to what it has used, to some other value, or gives it back to the plan.
+func (r *run) setLimit() {
+	k := r.key()
+	o := k.owner
+	r.unlooked = false
+	r.look(o)
+	i := rapid.IntRange(0, len(ledger.AllLimits)-1).Draw(r.T, "limit")
+	o.Limits[i] = nil
+	if !r.sometimes("give it back", 3) {
+		p := r.period(o)
+		o.Limits[i] = new(r.near("value", p.Spent, p.Tokens, p.Waived, 0, 700_000))
+	}
+	a, err := r.f.store.SetLimit(r.ctx, o.ID, ledger.AllLimits[i], o.Limits[i])
+	require.NoError(r, err)
+	require.Equal(r, o.Limits, a.Limits)
+}
+
+func (r *run) setProfile() {
+	o := r.owner()
+	r.unlooked = false
+	o.Profile = rapid.SampledFrom([]string{"", "budget", "max"}).Draw(r.T, "profile")
+	_, err := r.f.store.SetProfile(r.ctx, o.ID, o.Profile)
+	require.NoError(r, err)
 }
 
 // reload changes what a plan means. Accounts whose periods are over are looked at before.
@@ -120,7 +147,7 @@ func (r *run) reload() {
 	r.unlooked = false
 	r.compare()
 	terms := rapid.SampledFrom(plansOfTheModel).Draw(r.T, "terms")
-	r.f.plans.set(fmt.Sprint("plan", rapid.IntRange(0, 3).Draw(r.T, "plan")), terms)
+	r.f.plans.set(r.somePlan(), terms)
 }
 
 func (r *run) setState() {

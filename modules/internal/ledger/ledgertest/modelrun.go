@@ -62,6 +62,12 @@ var plansOfTheModel = []ledger.Terms{
 	{SpendCap: 900_000, TokenBudget: 800_000, FairUse: 300_000},
 	{MonthlyCredits: 3, FairUse: 500_000},
 	{MonthlyCredits: 2, SpendCap: 500_000, TokenBudget: 700_000, FairUse: 300_000},
+	{Periods: true, SpendCap: 600_000, FairUse: 200_000},
+}
+
+// somePlan is the name of one of them.
+func (r *run) somePlan() string {
+	return fmt.Sprint("plan", rapid.IntRange(0, len(plansOfTheModel)-1).Draw(r.T, "plan"))
 }
 
 func newRun(t *rapid.T, f *fixture, before ledger.Report) *run {
@@ -104,10 +110,10 @@ func (r *run) steps() map[string]func(*rapid.T) {
 		"hold": r.hold, "hold 2": r.hold, "hold 3": r.hold, "begin": r.begin, "check": r.check,
 		"settle": r.settleOne, "settle 2": r.settleOne, "settle 3": r.settleOne, "receipt": r.receipt, "receipt 2": r.receipt,
 		"again": r.oneOf(r.holdAgain, r.beginAgain, r.settleAgain, r.receiptForAnything),
-		"money": r.oneOf(r.topUp, r.topUp, r.adjust, r.refund), "plan": r.oneOf(r.setPlan, r.reload),
+		"money": r.oneOf(r.topUp, r.topUp, r.adjust, r.refund), "plan": r.oneOf(r.setPlan, r.setPlan, r.reload, r.setLimit),
 		"clock": r.moveClock, "keep house": r.oneOf(r.endPeriods, r.closeUnproven, r.prune, r.checkpoint, r.restart),
 		"key":  r.oneOf(r.newKey, r.changeKey, r.changeKey, r.rotateKey, r.revokeKey),
-		"rare": r.oneOf(r.setState, r.rename, r.changePrice, r.compareNowAndThen),
+		"rare": r.oneOf(r.setState, r.setProfile, r.rename, r.changePrice, r.compareNowAndThen),
 	} {
 		steps[name] = r.step(do)
 	}
@@ -180,7 +186,12 @@ func (r *run) compareEverything() {
 		}
 		entries += int64(len(want))
 		var got []fact
+		allotted := map[string]bool{}
 		for _, e := range r.f.entries(ledger.Query{Account: o.ID}) {
+			if e.Kind == ledger.Allotment {
+				require.False(r, allotted[e.Reference], "GAP-118 the credits of %s were added twice", e.Reference)
+				allotted[e.Reference] = true
+			}
 			g := fact{
 				kind: e.Kind, request: e.Request, reference: e.Reference, microcents: e.Microcents,
 				tokens: e.Tokens, waived: e.Waived, over: e.Over,
@@ -281,7 +292,7 @@ func (r *run) near(what string, borders ...int64) int64 {
 
 // left are the borders of what an account may use: credits, caps and budget.
 func (r *run) left(k *key) []int64 {
-	p, terms := r.period(k.owner), r.terms(k.owner.Plan)
+	p, terms := r.period(k.owner), r.termsOf(k.owner)
 	return []int64{
 		r.available(k.owner), terms.SpendCap - p.Spent, terms.TokenBudget - p.Tokens, terms.FairUse - p.Waived,
 		k.line.spendCap - r.lineSpent(k.owner, k.line),

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,31 +15,33 @@ import (
 var monthly = ledger.Terms{MonthlyCredits: 50}
 
 func testPeriods(t *testing.T, open Open) {
-	t.Run("ACCT-08 GAP-60 the plan's credits are added at the period's end, once", func(t *testing.T) {
+	t.Run("ACCT-08 GAP-60 GAP-118 the plan's credits are added at each period's beginning, once", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 0, monthly)
 		end := time.Date(2026, 12, 20, 10, 30, 0, 123_456_789, time.UTC)
 		require.True(t, f.period().End.Equal(end))
-		require.Equal(t, ledger.Balance{}, f.balance(), "an account starts at 0")
+		require.Equal(t, ledger.Balance{Credits: 50}, f.account.Balance, "an account starts with its first period's")
 		f.clock.set(end.Add(-1))
-		require.Equal(t, ledger.Balance{}, f.balance())
+		require.Equal(t, ledger.Balance{Credits: 50}, f.balance())
 
 		f.clock.set(end)
 		for range 2 {
-			require.Equal(t, ledger.Balance{Credits: 50}, f.balance())
+			require.Equal(t, ledger.Balance{Credits: 100}, f.balance())
 			require.True(t, f.period().End.Equal(end.AddDate(0, 1, 0)))
 			_, err := f.store.EndPeriods(soon(t))
 			require.NoError(t, err)
 			f.restart()
 		}
 		entries := f.entries(ledger.Query{})
-		require.Len(t, entries, 1)
-		require.Equal(t, ledger.Allotment, entries[0].Kind)
-		require.Equal(t, ledger.Allotments, entries[0].Book)
-		require.EqualValues(t, 50_000_000, entries[0].Microcents)
-		at, err := time.Parse(time.RFC3339Nano, entries[0].Reference)
-		require.NoError(t, err)
-		require.True(t, at.Equal(end) || at.Equal(end.Truncate(time.Second)), "%s names the period's end", entries[0].Reference)
+		require.Len(t, entries, 2)
+		for i, begin := range []time.Time{start, end} {
+			require.Equal(t, ledger.Allotment, entries[i].Kind)
+			require.Equal(t, ledger.Allotments, entries[i].Book)
+			require.EqualValues(t, 50_000_000, entries[i].Microcents)
+			at, err := time.Parse(time.RFC3339Nano, entries[i].Reference)
+			require.NoError(t, err)
+			require.True(t, at.Equal(begin) || at.Equal(begin.Truncate(time.Second)), "%s names the period's beginning", entries[i].Reference)
+		}
 	})
 
 	t.Run("GAP-60 the day is clamped to the month's length, without drift", func(t *testing.T) {
@@ -57,7 +60,7 @@ func testPeriods(t *testing.T, open Open) {
 			for i, end := range ends {
 				require.True(t, f.period().End.Equal(instant(t, end)), "period %d of %s ends %s", i, created, f.period().End)
 				f.clock.set(instant(t, end))
-				require.EqualValues(t, 50*(i+1), f.balance().Credits)
+				require.EqualValues(t, 50*(i+2), f.balance().Credits)
 			}
 		}
 	})
@@ -66,17 +69,17 @@ func testPeriods(t *testing.T, open Open) {
 		t.Parallel()
 		f := newFixture(t, open, 0, monthly)
 		f.clock.set(start.AddDate(0, 7, 0).Add(-1))
-		require.Equal(t, ledger.Balance{Credits: 300}, f.balance())
+		require.Equal(t, ledger.Balance{Credits: 350}, f.balance())
 		require.True(t, f.period().End.Equal(start.AddDate(0, 7, 0)))
 		f.clock.set(start.AddDate(-3, 0, 0))
-		require.Equal(t, ledger.Balance{Credits: 300}, f.balance())
+		require.Equal(t, ledger.Balance{Credits: 350}, f.balance())
 		require.True(t, f.period().End.Equal(start.AddDate(0, 7, 0)), "nothing ends until the current end is reached again")
 		f.charge(1_000_000)
 		f.clock.set(start.AddDate(0, 6, 0))
-		require.EqualValues(t, 299, f.balance().Credits)
+		require.EqualValues(t, 349, f.balance().Credits)
 		require.EqualValues(t, 1_000_000, f.period().Spent)
 		f.clock.set(start.AddDate(0, 7, 0))
-		require.EqualValues(t, 349, f.balance().Credits)
+		require.EqualValues(t, 399, f.balance().Credits)
 		require.Zero(t, f.period().Spent)
 		references := map[string]bool{}
 		for _, e := range f.entries(ledger.Query{}) {
@@ -85,7 +88,7 @@ func testPeriods(t *testing.T, open Open) {
 				references[e.Reference] = true
 			}
 		}
-		require.Len(t, references, 7)
+		require.Len(t, references, 8)
 	})
 
 	t.Run("ACCT-08 every operation sees the account after its period's end", func(t *testing.T) {
@@ -97,27 +100,27 @@ func testPeriods(t *testing.T, open Open) {
 				require.NoError(f.t, f.store.Check(context.Background(), f.account.ID, f.key.ID, 10, 10))
 			},
 			"top-up": func(f *fixture) {
-				require.EqualValues(f.t, 54, f.topUp(1).Credits)
+				require.EqualValues(f.t, 104, f.topUp(1).Credits)
 			},
 			"correction": func(f *fixture) {
 				b, _, err := f.store.Correct(context.Background(), ledger.Correction{Account: f.account.ID, Microcents: 1_000_000, Reason: "r"})
 				require.NoError(f.t, err)
-				require.EqualValues(f.t, 54, b.Credits)
+				require.EqualValues(f.t, 104, b.Credits)
 			},
 			"state": func(f *fixture) {
 				a, err := f.store.SetState(context.Background(), f.account.ID, ledger.Suspended)
 				require.NoError(f.t, err)
-				require.EqualValues(f.t, 53, a.Balance.Credits)
+				require.EqualValues(f.t, 103, a.Balance.Credits)
 				require.Zero(f.t, a.Period.Spent)
 			},
 			"rename": func(f *fixture) {
 				a, err := f.store.RenameAccount(context.Background(), f.account.ID, "x")
 				require.NoError(f.t, err)
-				require.EqualValues(f.t, 53, a.Balance.Credits)
+				require.EqualValues(f.t, 103, a.Balance.Credits)
 			},
 			"plan": func(f *fixture) {
 				a := f.setPlan("")
-				require.EqualValues(f.t, 53, a.Balance.Credits, "what was due under the old plan is given")
+				require.EqualValues(f.t, 103, a.Balance.Credits, "what was due under the old plan is given")
 			},
 		} {
 			f := newFixture(t, open, 3, ledger.Terms{MonthlyCredits: 50, FairUse: 10})
@@ -128,7 +131,7 @@ func testPeriods(t *testing.T, open Open) {
 			f.refused(1, ledger.ErrSpendCap)
 			f.clock.set(f.period().End)
 			look(f)
-			require.Contains(t, f.kinds(), ledger.Allotment, name)
+			require.Len(t, slices.DeleteFunc(f.kinds(), func(k ledger.EntryKind) bool { return k != ledger.Allotment }), 2, name)
 		}
 	})
 
@@ -138,11 +141,11 @@ func testPeriods(t *testing.T, open Open) {
 		a, b := f.hold("unit", 10), f.hold("unit", 10)
 		f.settle(ledger.Settlement{Request: b.Request})
 		f.clock.set(f.period().End)
-		require.EqualValues(t, 60_000_000-10, f.settle(ok(a, usage(0, 10))).Balance.Net())
+		require.EqualValues(t, 110_000_000-10, f.settle(ok(a, usage(0, 10))).Balance.Net())
 		require.EqualValues(t, 10, f.period().Spent)
 		f.clock.set(f.period().End)
 		c := f.receipt(b.Attempt.ID, usage(0, 7))
-		require.EqualValues(t, 110_000_000-17, c.Balance.Net())
+		require.EqualValues(t, 160_000_000-17, c.Balance.Net())
 		require.Equal(t, ledger.Period{End: f.period().End, Spent: 7, Tokens: 7}, f.period())
 	})
 
@@ -168,11 +171,11 @@ func testPeriods(t *testing.T, open Open) {
 		for _, a := range f.accounts() {
 			credits = append(credits, a.Balance.Credits)
 		}
-		require.Equal(t, []int64{100, 100, 100, 100, 14, 0}, credits)
+		require.Equal(t, []int64{150, 150, 150, 150, 64, 50}, credits)
 		n, err = f.store.EndPeriods(ctx)
 		require.NoError(t, err)
 		require.Zero(t, n)
-		require.Len(t, f.entries(ledger.Query{}), 10)
+		require.Len(t, f.entries(ledger.Query{}), 16)
 	})
 
 	t.Run("a reference of a person's is no allotment's", func(t *testing.T) {
@@ -185,10 +188,10 @@ func testPeriods(t *testing.T, open Open) {
 			require.True(t, applied)
 		}
 		f.clock.set(end)
-		require.EqualValues(t, 52, f.balance().Credits)
+		require.EqualValues(t, 102, f.balance().Credits)
 		next := f.period().End
 		f.clock.set(next)
-		require.EqualValues(t, 102, f.balance().Credits)
+		require.EqualValues(t, 152, f.balance().Credits)
 	})
 }
 

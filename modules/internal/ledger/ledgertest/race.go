@@ -169,6 +169,6 @@ func testReceiptRace(t *testing.T, open Open) {
 			})
 		}
 		wg.Wait()
-		require.Equal(t, ledger.Balance{Credits: 250, Held: 60}, f.balance())
+		require.Equal(t, ledger.Balance{Credits: 300, Held: 60}, f.balance())
 	})
 }

@@ -24,8 +24,10 @@ type account struct {
 	entries  int64
 	requests int64 // settled ever
 
-	acts  int64         // about it
-	trail ledger.Digest // of the last of them
+	acts    int64         // about it
+	trail   ledger.Digest // of the last of them
+	limits  ledger.Limits
+	profile string
 
 	period *period // nil: it has none
 	ever   counters
@@ -41,8 +43,9 @@ type account struct {
 }
 
 type period struct {
-	number int64
-	end    time.Time
+	number   int64
+	end      time.Time
+	allotted bool // it has its plan's credits, or could not take them
 }
 
 // counters are what was charged, used and waived.
@@ -72,7 +75,7 @@ func (a *account) now() counters {
 func (a *account) view() ledger.Account {
 	now := a.now()
 	v := ledger.Account{
-		ID: a.id, Name: a.name, Plan: a.plan, State: a.state, Created: a.created, Balance: a.Balance,
+		ID: a.id, Name: a.name, Plan: a.plan, State: a.state, Created: a.created, Limits: a.limits, Profile: a.profile, Balance: a.Balance,
 		Period: ledger.Period{Spent: now.spent, Tokens: now.tokens, Waived: now.waived},
 	}
 	if a.period != nil {
@@ -84,7 +87,7 @@ func (a *account) view() ledger.Account {
 // accountColumns are of accounts AS a and balances AS b.
 const accountColumns = `a.n, a.id, a.name, a.plan, a.state, a.created, a.period, a.period_end,
 	a.spent_before, a.tokens_before, a.waived_before, b.credits, b.accrued, b.head, b.last, b.entries, b.requests,
-	b.spent, b.tokens, b.waived, b.line, b.line_spent, a.acts, a.trail`
+	b.spent, b.tokens, b.waived, b.line, b.line_spent, a.acts, a.trail, a.allotted, ` + settingColumns
 
 // accountHeld is what accounts AS a hold. It reads all running requests, so it is for one account.
 const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.account = a.n)`
@@ -92,8 +95,11 @@ const accountHeld = `(SELECT coalesce(sum(h.hold), 0) FROM holds AS h WHERE h.ac
 // heldInMemory stands for accountHeld where the writer reads, which knows it.
 const heldInMemory = `0`
 
-// accountWidth is how many columns accountColumns names.
-const accountWidth = 24
+// accountWidth is how many columns accountColumns names, balanceColumn is one of the last of them that is of a balance.
+const (
+	accountWidth  = 25 + settingsWidth
+	balanceColumn = 21
+)
 
 // scanRow reads an account without what it holds, which its rows do not say.
 func scanRow(row *sqlite.Stmt) *account {
@@ -117,8 +123,9 @@ func scanRow(row *sqlite.Stmt) *account {
 		trail:    columnHash(row, 23),
 	}
 	if !row.ColumnIsNull(6) {
-		a.period = &period{number: row.ColumnInt64(6), end: columnTime(row, 7)}
+		a.period = &period{number: row.ColumnInt64(6), end: columnTime(row, 7), allotted: row.ColumnBool(24)}
 	}
+	a.limits, a.profile = scanSettings(row, 25)
 	return a
 }
 

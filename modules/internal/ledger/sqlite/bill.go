@@ -68,7 +68,7 @@ type part struct{ charge, waived, over, tokens int64 }
 func (t *tx) judge(a *account, serviceLimit bool, microcents, held, tokens int64) part {
 	due := min(microcents, held)
 	over := microcents - due
-	if serviceLimit && due > 0 && due <= t.opts.terms(a.plan).FairUse-a.now().waived {
+	if serviceLimit && due > 0 && due <= t.opts.terms(a).FairUse-a.now().waived {
 		return part{waived: due, over: over}
 	}
 	return part{charge: due, over: over, tokens: tokens}

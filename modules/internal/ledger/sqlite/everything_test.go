@@ -22,6 +22,8 @@ type scene struct {
 	store *Store
 	owner string // account id
 	key   string // key id
+	// credits are those of the plan at the moment: none in the first period of an account.
+	credits int64
 }
 
 const sceneStep = time.Second // of its clock, at each operation
@@ -41,7 +43,7 @@ func newScene(t testing.TB, path string) *scene {
 			if plan == "" {
 				return ledger.Terms{}
 			}
-			return ledger.Terms{MonthlyCredits: 5, FairUse: 1_000}
+			return ledger.Terms{Periods: true, MonthlyCredits: s.credits, FairUse: 1_000}
 		},
 	})
 	require.NoError(t, err)
@@ -214,8 +216,9 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	s.settle("r05-rotated", nil, used(50, 60))
 	_, err = s.store.RevokeKey(s.tick(), old.ID)
 	require.NoError(s.t, err)
-	s.now = s.now.AddDate(0, 2, 0) // two periods end
+	s.credits, s.now = 5, s.now.AddDate(0, 2, 0) // two periods end
 	s.topUp(3, "")
+	s.credits = 0
 	s.hold("r06-gratis", "gratis")
 	s.settle("r06-gratis", nil, used(50, 60))
 	s.hold("r07-free", "small")
@@ -260,4 +263,16 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	_, err = s.store.EndPeriods(ctx)
 	require.NoError(s.t, err)
 	return kept
+}
+
+// settings are what the last account has of its own.
+func (s *scene) settings() {
+	for _, limit := range ledger.AllLimits[1:] {
+		_, err := s.store.SetLimit(s.tick(), s.owner, limit, new(int64(7)))
+		require.NoError(s.t, err)
+	}
+	_, err := s.store.SetLimit(s.tick(), s.owner, ledger.LimitTokenBudget, nil)
+	require.NoError(s.t, err)
+	_, err = s.store.SetProfile(s.tick(), s.owner, "max")
+	require.NoError(s.t, err)
 }

@@ -205,12 +205,12 @@ func (f *found) consistent() error {
 			return fmt.Errorf("the audit trail has %d times %s, the ledger %d", f.acts[action], action, want)
 		}
 	}
-	periods := int64(0)
-	for end := ledger.PeriodEnd(workStart, 0); end.UnixNano() < f.periodEnd; end = ledger.PeriodEnd(workStart, periods) {
+	periods := int64(1) // the one that runs
+	for end := ledger.PeriodEnd(workStart, 0); end.UnixNano() < f.periodEnd; end = ledger.PeriodEnd(workStart, periods-1) {
 		periods++
 	}
 	if f.periodEnd > 0 && int64(kinds[ledger.Allotment]) != periods {
-		return fmt.Errorf("%d periods ended before %s, and %d allotments were made", periods, time.Unix(0, f.periodEnd).UTC(), kinds[ledger.Allotment])
+		return fmt.Errorf("%d periods began before %s, and %d allotments were made", periods, time.Unix(0, f.periodEnd).UTC(), kinds[ledger.Allotment])
 	}
 	return nil
 }

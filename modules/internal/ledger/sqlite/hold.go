@@ -52,7 +52,7 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 		return none, err
 	}
 	need := need{microcents: h.Microcents, tokens: h.Tokens, key: sum(t.heldBy[key.root], h.Microcents)}
-	if err := admit(a, line, t.opts.terms(a.plan), need); err != nil {
+	if err := admit(a, line, t.opts.terms(a), need); err != nil {
 		return none, err
 	}
 	r := &running{
@@ -123,7 +123,7 @@ func (t *tx) next(n *ledger.Next) error {
 	if err != nil {
 		return err
 	}
-	terms, more := t.opts.terms(a.plan), n.Microcents-r.hold
+	terms, more := t.opts.terms(a), n.Microcents-r.hold
 	need := need{microcents: n.Microcents, tokens: n.Tokens, held: r.hold, key: sum(t.heldBy[r.key.root], max(more, 0))}
 	if more > 0 {
 		err = admit(a, line, terms, need)
@@ -171,7 +171,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			}
 			need.key = sum(held, microcents)
 		}
-		return admit(a, l, s.opts.terms(a.plan), need)
+		return admit(a, l, s.opts.terms(a), need)
 	})
 	if err == nil && overdue {
 		err = s.write(ctx, "check", func(t *tx) error {
@@ -183,7 +183,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 			if err != nil {
 				return err
 			}
-			return admit(a, l, s.opts.terms(a.plan), need{
+			return admit(a, l, s.opts.terms(a), need{
 				microcents: microcents, tokens: tokens, key: sum(t.heldBy[k.root], microcents),
 			})
 		})

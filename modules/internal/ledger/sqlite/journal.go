@@ -69,13 +69,15 @@ func bindEntry(row *rows, e *posted) {
 	row.bytes(e.hash[:])
 }
 
+// findReference looks for an entry of an account, one of allotments or of people's, by its reference.
+const findReference = `SELECT 1 FROM entries WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`
+
 // seen reports whether the account has an entry with this reference, of people's or of allotments.
 func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen bool, err error) {
 	if reference == "" {
 		return false, nil
 	}
-	err = t.query(`SELECT 1 FROM entries
-		WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`,
+	err = t.query(findReference,
 		func(*sqlite.Stmt) error { seen = true; return nil }, a.n, kind == ledger.Allotment, reference)
 	return seen, err
 }

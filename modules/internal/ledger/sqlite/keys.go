@@ -320,7 +320,7 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 	var p ledger.Principal
 	err := s.read(ctx, "lookup", func(conn *sqlite.Conn) error {
 		found := false
-		err := run(conn, `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name, a.plan, a.state, a.created
+		err := run(conn, `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name, a.plan, a.state, a.created, `+settingColumns+`
 			FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root WHERE k.hash = ?`,
 			func(row *sqlite.Stmt) error {
 				found = true
@@ -331,6 +331,7 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 					State:   ledger.State(row.ColumnText(10)),
 					Created: columnTime(row, 11),
 				}
+				p.Account.Limits, p.Account.Profile = scanSettings(row, 12)
 				p.Key = ledger.Key{
 					ID:       row.ColumnText(0),
 					Account:  p.Account.ID,

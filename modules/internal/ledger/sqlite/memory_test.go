@@ -121,7 +121,7 @@ func TestRefusedOperationEndsThePeriod(t *testing.T) {
 	require.NoError(t, err)
 	now = now.AddDate(0, 1, 0) // March 3
 	require.ErrorIs(t, p.hold("r1"), ledger.ErrSpendCap)
-	require.Equal(t, ledger.Balance{Credits: 13}, p.balance())
+	require.Equal(t, ledger.Balance{Credits: 16}, p.balance())
 	p.verified()
 }
 

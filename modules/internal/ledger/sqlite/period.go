@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -11,24 +12,30 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// terms are those of a plan, none without Options.Terms.
-func (o *Options) terms(plan string) ledger.Terms {
+// planTerms are those of a plan, none without Options.Terms.
+func (o *Options) planTerms(plan string) ledger.Terms {
 	if o.Terms == nil {
 		return ledger.Terms{}
 	}
 	return o.Terms(plan)
 }
 
-// overdue reports whether the account's periods are not what its plan and the clock say. Who does not know
+// terms are those of an account: its plan's, but for what was set for the account itself.
+func (o *Options) terms(a *account) ledger.Terms { return a.limits.Over(o.planTerms(a.plan)) }
+
+// overdue reports whether the account's periods and credits are not what its plan and the clock say. Who does not know
 // the plans ends no periods.
 func (o *Options) overdue(a *account) bool {
-	switch {
-	case o.Terms == nil:
+	if o.Terms == nil {
 		return false
-	case o.terms(a.plan).MonthlyCredits > 0:
-		return a.period == nil || !o.Now().Before(a.period.end)
-	default:
+	}
+	switch terms := o.terms(a); {
+	case !terms.HasPeriods():
 		return a.period != nil
+	case a.period == nil || !o.Now().Before(a.period.end):
+		return true
+	default:
+		return !a.period.allotted && terms.MonthlyCredits > 0
 	}
 }
 
@@ -47,36 +54,53 @@ func (t *tx) endPeriods(a *account) error {
 }
 
 func (t *tx) movePeriods(a *account) error {
-	credits, now := t.opts.terms(a.plan).MonthlyCredits, t.now()
+	terms, now, was := t.opts.terms(a), t.now(), a.period
 	t.change(a)
 	switch {
-	case credits == 0:
+	case !terms.HasPeriods():
 		a.period = nil
 	case a.period == nil:
 		a.period = periodOf(a.created, ledger.PeriodAt(a.created, now))
-	default:
-		for ; !now.Before(a.period.end); a.period = periodOf(a.created, a.period.number+1) {
-			if err := t.allot(a, credits, now); err != nil {
-				return err
-			}
+	}
+	for a.period != nil && !now.Before(a.period.end) {
+		a.period = periodOf(a.created, a.period.number+1)
+		if err := t.allot(a, terms.MonthlyCredits, now); err != nil {
+			return err
 		}
 	}
-	return t.beginCounters(a)
+	if err := t.allot(a, terms.MonthlyCredits, now); err != nil {
+		return err
+	}
+	if a.period != was {
+		if err := t.beginCounters(a); err != nil {
+			return err
+		}
+	}
+	return t.savePeriod(a)
 }
 
 func periodOf(created time.Time, number int64) *period {
 	return &period{number: number, end: ledger.PeriodEnd(created, number)}
 }
 
-// allot adds the credits of the account's period, which is over. They are there already when the account had
-// the period before: its plan was changed and the clock put back. A balance that cannot take them goes without.
+// beginning names the account's period in its allotment.
+func (a *account) beginning() string {
+	return ledger.PeriodBegin(a.created, a.period.number).Format(time.RFC3339)
+}
+
+// allot adds the credits of the account's period, unless it has them. They may be there although the period does not know
+// it: the account had the period before, its plan was changed and the clock put back. A balance that cannot take them goes
+// without.
 func (t *tx) allot(a *account, credits int64, now time.Time) error {
-	reference := a.period.end.Format(time.RFC3339)
-	if seen, err := t.seen(a, reference, ledger.Allotment); err != nil || seen {
+	if a.period == nil || a.period.allotted || credits == 0 {
+		return nil
+	}
+	a.period.allotted = true
+	if seen, err := t.seen(a, a.beginning(), ledger.Allotment); err != nil || seen {
 		return err
 	}
 	err := t.post(a, ledger.Entry{
-		Kind: ledger.Allotment, Reference: reference, Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit, Created: now,
+		Kind: ledger.Allotment, Reference: a.beginning(), Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit, Created: now,
 	})
 	if errors.Is(err, ledger.ErrInvalid) {
 		t.opts.Logger.Error("an account goes without its plan's credits", "account", a.id, "error", err)
@@ -86,22 +110,16 @@ func (t *tx) allot(a *account, credits int64, now time.Time) error {
 }
 
 // beginCounters lets the counters of the account and of its keys begin anew; without periods they count for
-// ever.
+// ever. savePeriod writes those of the account.
 func (t *tx) beginCounters(a *account) error {
 	if err := t.payOff(a); err != nil {
 		return err
 	}
-	var number, end any
 	a.before = counters{}
 	query := `UPDATE keys SET spent_before = 0 WHERE account = ? AND spent_before <> 0`
 	if a.period != nil {
-		number, end, a.before = a.period.number, a.period.end, a.ever
+		a.before = a.ever
 		query = `UPDATE keys SET spent_before = spent WHERE account = ? AND spent_before <> spent`
-	}
-	err := t.exec(`UPDATE accounts SET period = ?, period_end = ?, spent_before = ?, tokens_before = ?, waived_before = ? WHERE n = ?`,
-		number, end, a.before.spent, a.before.tokens, a.before.waived, a.n)
-	if err != nil {
-		return err
 	}
 	for _, l := range a.lines {
 		l.before = 0
@@ -110,6 +128,16 @@ func (t *tx) beginCounters(a *account) error {
 		}
 	}
 	return t.exec(query, a.n)
+}
+
+// savePeriod writes the account's period and where its counters began.
+func (t *tx) savePeriod(a *account) error {
+	var number, end, allotted any
+	if p := a.period; p != nil {
+		number, end, allotted = p.number, p.end, p.allotted
+	}
+	return t.exec(`UPDATE accounts SET period = ?, period_end = ?, allotted = ?, spent_before = ?, tokens_before = ?, waived_before = ?
+		WHERE n = ?`, number, end, allotted, a.before.spent, a.before.tokens, a.before.waived, a.n)
 }
 
 // payOff writes what the account's balance says of a line of keys into that line's own row.
@@ -127,7 +155,7 @@ func (t *tx) payOff(a *account) error {
 	return t.flush()
 }
 
-// periodBatch is how many accounts one transaction of EndPeriods looks at.
+// periodBatch is how many accounts one search of EndPeriods finds at most.
 const periodBatch = 200
 
 // EndPeriods implements ledger.Store.
@@ -188,17 +216,26 @@ func (s *Store) endPeriodsOf(ctx context.Context, plan string) (ended int64, err
 }
 
 func (o *Options) overdueAccounts(conn *sqlite.Conn, plan string) (ids []string, err error) {
-	row := func(row *sqlite.Stmt) error {
-		ids = append(ids, row.ColumnText(0))
-		return nil
+	terms := o.planTerms(plan)
+	type search struct {
+		where string // finds its rows by an index
+		args  []any
 	}
-	if o.terms(plan).MonthlyCredits == 0 {
-		err = run(conn, `SELECT id FROM accounts WHERE plan = ? AND period_end IS NOT NULL LIMIT ?`, row, plan, periodBatch)
-		return ids, err
+	searches := []search{{where: `period_end IS NULL`}, {`period_end <= ?`, []any{o.Now()}}}
+	if terms.MonthlyCredits > 0 {
+		searches = append(searches, search{where: `allotted = 0`})
 	}
-	err = run(conn, `SELECT id FROM accounts WHERE plan = ? AND period_end IS NULL LIMIT ?`, row, plan, periodBatch)
-	if err == nil {
-		err = run(conn, `SELECT id FROM accounts WHERE plan = ? AND period_end <= ? LIMIT ?`, row, plan, o.Now(), periodBatch)
+	if !terms.HasPeriods() {
+		searches = []search{{where: `period_end IS NOT NULL`}}
 	}
-	return ids, err
+	for _, s := range searches {
+		err := run(conn, `SELECT id FROM accounts WHERE plan = ? AND `+s.where+` LIMIT ?`, func(row *sqlite.Stmt) error {
+			ids = append(ids, row.ColumnText(0))
+			return nil
+		}, slices.Concat([]any{plan}, s.args, []any{periodBatch})...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }

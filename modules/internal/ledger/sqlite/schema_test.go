@@ -211,6 +211,16 @@ func TestMigrationOfBalances(t *testing.T) {
 	}
 	require.Equal(t, spent(now.store), spent(s))
 
+	before := listed(s)
+	now.credits = 5
+	require.Equal(t, before, listed(s), "GAP-118 an upgrade moves no money: periods that had begun go on as they were")
+	now.now = now.now.AddDate(0, 1, 0)
+	for i, a := range listed(s) {
+		if a.Plan != "" {
+			require.EqualValues(t, 5_000_000, a.Balance.Net()-before[i].Balance.Net())
+		}
+	}
+
 	n, err := s.Recover(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n, "what ran is released")

@@ -151,8 +151,8 @@ func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 		if about || e.Microcents < credit || e.Microcents%credit != 0 {
 			return fmt.Sprintf("it is an allotment of %d microcents; an allotment is of whole credits and about no request", e.Microcents)
 		}
-		if !endsPeriod(created, e.Reference) {
-			return fmt.Sprintf("it is an allotment for a period that ended at %q, when no period of its account does", e.Reference)
+		if !beginsPeriod(created, e.Reference) {
+			return fmt.Sprintf("it is an allotment for a period that began at %q, when no period of its account does", e.Reference)
 		}
 	case ledger.Charged, ledger.Receipt, ledger.Closing:
 		if !about || e.Microcents > 0 || e.Microcents == 0 && e.Format < 3 {
@@ -173,20 +173,13 @@ func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 	return ""
 }
 
-// endsPeriod reports whether a period of an account that was created then ends at this moment, in RFC 3339 without
+// beginsPeriod reports whether a period of an account that was created then begins at this moment, in RFC 3339 without
 // fractions of a second.
-func endsPeriod(created time.Time, reference string) bool {
-	end, err := time.Parse(time.RFC3339, reference)
+func beginsPeriod(created time.Time, reference string) bool {
+	begin, err := time.Parse(time.RFC3339, reference)
 	if err != nil {
 		return false
 	}
-	for n := ledger.PeriodAt(created, end); n >= 0; n-- {
-		switch at := ledger.PeriodEnd(created, n); {
-		case at.Format(time.RFC3339) == reference:
-			return true
-		case at.Before(end):
-			return false
-		}
-	}
-	return false
+	n := ledger.PeriodAt(created, begin.Add(time.Second)) // the fraction that is left out
+	return ledger.PeriodBegin(created, n).Format(time.RFC3339) == reference
 }

@@ -149,7 +149,7 @@ func (v *verification) sum() error {
 
 const accountsWithSums = `SELECT ` + accountColumns + `, coalesce(e.entries, 0), coalesce(e.spent, 0), coalesce(e.refunded, 0),
 	coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
-	a.period IS NULL, a.period_end IS NULL, b.last IS NULL, (b.line IS NULL) = (b.line_spent = 0)
+	a.period IS NULL, a.period_end IS NULL, b.last IS NULL, (b.line IS NULL) = (b.line_spent = 0), a.allotted IS NULL
 	FROM accounts AS a LEFT JOIN balances AS b ON b.n = a.n LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT JOIN temp.verify_requests AS w ON w.account = a.n
 	ORDER BY a.n`
 
@@ -174,7 +174,7 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	entries, spent, refunded := column(0), column(1), column(2)
 	requests, tokens, charge, waived, givenBack := column(3), column(4), column(5), column(6), column(7)
 	switch {
-	case row.ColumnIsNull(accountWidth - 3):
+	case row.ColumnIsNull(balanceColumn):
 		return disagree(a.id, "the account has no balance")
 	case a.entries != entries:
 		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
@@ -196,7 +196,7 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	if err := v.lastEntry(a, row.ColumnBool(accountWidth+10)); err != nil {
 		return err
 	}
-	return verifyPeriod(a, row.ColumnBool(accountWidth+8), row.ColumnBool(accountWidth+9))
+	return v.verifyPeriod(a, row.ColumnBool(accountWidth+8), row.ColumnBool(accountWidth+9), row.ColumnBool(accountWidth+12))
 }
 
 // lastEntry compares an account with the entry that it names as its last.
@@ -222,12 +222,12 @@ func (v *verification) lastEntry(a *account, none bool) error {
 	return nil
 }
 
-// verifyPeriod checks an account's period and the counters of its beginning. Why a period began when it did (a plan
-// that gains credits, which is in the configuration) is not recorded, so what was counted before it is known to be
-// no more than what was ever.
-func verifyPeriod(a *account, noNumber, noEnd bool) error {
-	if noNumber != noEnd {
-		return disagree(a.id, "the account has a period without an end, or an end without a period")
+// verifyPeriod checks an account's period, its allotment and the counters of its beginning. Why a period began when it did (a
+// plan that gains periods, which is in the configuration) is not recorded, so what was counted before it is known to be
+// no more than what was ever; nor is what a plan gives, so that a period may have no allotment.
+func (v *verification) verifyPeriod(a *account, noNumber, noEnd, noAllotted bool) error {
+	if noNumber != noEnd || noNumber != noAllotted {
+		return disagree(a.id, "the account has a part of a period: its number, its end, or whether it has its credits")
 	}
 	ever, before := a.ever, a.before
 	if a.period == nil {
@@ -242,8 +242,12 @@ func verifyPeriod(a *account, noNumber, noEnd bool) error {
 	case outside(before.spent, ever.spent) || outside(before.tokens, ever.tokens) || outside(before.waived, ever.waived):
 		return disagree(a.id, "the account's period began at %d microcents spent, %d tokens and %d microcents left free; there are %d, %d and %d now",
 			before.spent, before.tokens, before.waived, ever.spent, ever.tokens, ever.waived)
+	case a.period.allotted:
+		return nil
 	}
-	return nil
+	return run(v.conn, findReference, func(*sqlite.Stmt) error {
+		return disagree(a.id, "period %d of the account does not say that it has its credits, and the journal has them", a.period.number)
+	}, a.n, true, a.beginning())
 }
 
 func outside(n, limit int64) bool { return n < 0 || n > limit }

@@ -123,6 +123,9 @@ func (v *verification) verifySaid() error {
 	if err := v.compareSaid(&s); err != nil {
 		return err
 	}
+	if err := v.verifyUnsaid(); err != nil {
+		return err
+	}
 	err = run(v.conn, `SELECT k.id, k.spend_cap, l.act, l.spend_cap FROM temp.verify_caps AS l JOIN keys AS k ON k.n = l.root
 		WHERE l.spend_cap <> json_quote(k.spend_cap)`, func(row *sqlite.Stmt) error {
 		return disagree(row.ColumnText(0), "the key has a cap of %d microcents, act %d of the audit trail says %s",
@@ -144,7 +147,11 @@ func (v *verification) compareSaid(s *said) error {
 		found = true
 		for i := range row.ColumnCount() {
 			name := row.ColumnName(i)
-			if says, ok := s.values[name]; ok && says != row.ColumnText(i) {
+			says, ok := s.values[name]
+			if unset, setting := unsetSettings[name]; setting && !ok {
+				says, ok = unset, true
+			}
+			if ok && says != row.ColumnText(i) {
 				return disagree(s.subject, "its %s is %s, the audit trail says %s", name, row.ColumnText(i), says)
 			}
 		}
@@ -154,7 +161,8 @@ func (v *verification) compareSaid(s *said) error {
 	if err != nil {
 		return err
 	}
-	err = run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state FROM accounts WHERE id = ?`,
+	err = run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state`+quotedSettings+`
+		FROM accounts AS a WHERE id = ?`,
 		compare, s.subject)
 	if err != nil || found {
 		return err

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/requestlog"
+)
+
+// RequestLogDir is where a gateway on this data folder remembers requests that the ledger has nothing about.
+func RequestLogDir(data string) string { return filepath.Join(data, "requests") }
+
+// openRequestLog is called once the ledger's lock says that no other process has the data folder.
+func (e *Engine) openRequestLog(o *Options) (err error) {
+	e.requestLog, err = requestlog.Open(requestlog.Options{
+		Dir:    RequestLogDir(o.DataDir),
+		Keep:   e.requestLogAge,
+		Now:    o.Now,
+		Logger: e.Logger(),
+		Lost:   e.metrics.requestsUnlogged,
+	})
+	if err != nil {
+		return fmt.Errorf("opening the request log: %w", err)
+	}
+	return nil
+}
+
+// requestLogAge is the configuration's request_log.
+func (e *Engine) requestLogAge() time.Duration {
+	if g := e.Current(); g != nil && g.Config.Gateway.RequestLog > 0 {
+		return g.Config.Gateway.RequestLog
+	}
+	return config.DefaultRequestLog
+}
+
+// LogRequest remembers for request_log what became of a request that the ledger has nothing about (GAP-122).
+func (e *Engine) LogRequest(r requestlog.Record) { e.requestLog.Add(r) }
+
+// FindRequest is what LogRequest was told, or requestlog.ErrNotFound.
+func (e *Engine) FindRequest(ctx context.Context, id string) (requestlog.Record, error) {
+	return e.requestLog.Find(ctx, id)
+}

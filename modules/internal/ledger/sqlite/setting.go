@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// limitColumns are those of accounts, in the order of ledger.AllLimits.
+var limitColumns = [len(ledger.AllLimits)]string{
+	"spend_cap", "token_budget", "fair_use", "concurrent_requests", "key_requests", "account_requests", "address_requests",
+}
+
+// settingColumns are what was set for accounts AS a.
+const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, a.account_requests,
+	a.address_requests, a.profile`
+
+// settingsWidth is how many columns settingColumns names.
+const settingsWidth = len(ledger.AllLimits) + 1
+
+// scanSettings reads settingColumns from col on.
+func scanSettings(row *sqlite.Stmt, col int) (limits ledger.Limits, profile string) {
+	for i := range limits {
+		if !row.ColumnIsNull(col + i) {
+			limits[i] = new(row.ColumnInt64(col + i))
+		}
+	}
+	return limits, row.ColumnText(col + len(limits))
+}
+
+// SetLimit implements ledger.Store.
+func (s *Store) SetLimit(ctx context.Context, id string, limit ledger.Limit, value *int64) (ledger.Account, error) {
+	v, err := s.changeAccount(ctx, "set_limit", id, func(t *tx, a *account) error {
+		limits, ok := a.limits.With(limit, value)
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: limit %q; there are %q", ledger.ErrInvalid, limit, ledger.AllLimits)
+		case value != nil && *value < 0:
+			return fmt.Errorf("%w: a limit of %d", ledger.ErrInvalid, *value)
+		}
+		was := a.limits.Of(limit)
+		if was == value || was != nil && value != nil && *was == *value {
+			return nil
+		}
+		column := limitColumns[slices.Index(ledger.AllLimits[:], limit)]
+		if err := t.exec(`UPDATE accounts SET `+column+` = ? WHERE n = ?`, value, a.n); err != nil {
+			return err
+		}
+		a.limits = limits
+		return t.act(ctx, "account.set_limit", a, a.id, fields{string(limit): was}, fields{string(limit): value})
+	})
+	if err != nil {
+		return v, fmt.Errorf("setting a limit of account %q: %w", id, err)
+	}
+	return v, nil
+}
+
+// SetProfile implements ledger.Store.
+func (s *Store) SetProfile(ctx context.Context, id, profile string) (ledger.Account, error) {
+	v, err := s.changeAccount(ctx, "set_profile", id, func(t *tx, a *account) error {
+		if a.profile == profile {
+			return nil
+		}
+		if profiles := config.ProfileNames(); profile != "" && !slices.Contains(profiles, profile) {
+			return fmt.Errorf("%w: profile %q; there are %q", ledger.ErrInvalid, profile, profiles)
+		}
+		if err := t.exec(`UPDATE accounts SET profile = ? WHERE n = ?`, profile, a.n); err != nil {
+			return err
+		}
+		was := a.profile
+		a.profile = profile
+		return t.act(ctx, "account.set_profile", a, a.id, fields{"profile": was}, fields{"profile": profile})
+	})
+	if err != nil {
+		return v, fmt.Errorf("setting the profile of account %q: %w", id, err)
+	}
+	return v, nil
+}
+
+// quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are where it
+// says nothing: there is none that was set without an act.
+var quotedSettings, unsetSettings = func() (columns string, unset map[string]string) {
+	unset = map[string]string{"profile": `""`}
+	columns = `, json_quote(a.profile) AS profile`
+	for i, limit := range ledger.AllLimits {
+		unset[string(limit)] = "null"
+		columns += fmt.Sprintf(`, json_quote(a.%s) AS "%s"`, limitColumns[i], limit)
+	}
+	return columns, unset
+}()
+
+// verifyUnsaid looks for settings of accounts about which the audit trail says nothing at all.
+func (v *verification) verifyUnsaid() error {
+	return run(v.conn, `SELECT a.id FROM accounts AS a WHERE (a.profile <> '' OR coalesce(`+strings.Join(limitColumns[:], ", ")+`) IS NOT NULL)
+		AND a.id NOT IN (SELECT subject FROM audit WHERE action LIKE 'account.%') LIMIT 1`, func(row *sqlite.Stmt) error {
+		return disagree(row.ColumnText(0), "it has a limit or a profile of its own, and the audit trail does not say who set it")
+	})
+}
