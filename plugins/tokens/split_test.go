@@ -1,10 +1,13 @@
 package tokens
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // The pieces are those that o200k's pattern cuts a text into, which its own documentation of the pattern tells.
@@ -98,4 +101,33 @@ func mostTokens(s string, i, before int) int64 {
 		try(length, 3)
 	}
 	return most
+}
+
+// Each part of a request costs what it is, and its frame.
+func TestPartsAddUp(t *testing.T) {
+	t.Parallel()
+	with := func(parts ...llm.Part) *llm.Request {
+		return &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: parts}}}
+	}
+	one, two, three := with(llm.Text("a")), with(llm.Text("a"), llm.Text("b")), with(llm.Text("a"), llm.Text("b"), llm.Text("c"))
+	require.Equal(t, Bound(one)+boundJoint+boundText("b"), Bound(two))
+	require.Equal(t, Bound(two)+boundJoint+boundText("c"), Bound(three))
+
+	one.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: []byte("{}")}
+	bare, bareBound := Estimate(one), Bound(one)
+	one.Format.Name, one.Format.Description = "a name", "and a description"
+	require.Equal(t, bare+Text("a name")+Text("and a description"), Estimate(one))
+	require.Equal(t, bareBound-boundText("")+boundText("a name")+boundText("and a description"), Bound(one))
+}
+
+// Runs of one byte have tokens of their own, of which the long ones come in eights.
+func TestTextOfRuns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []string{" ", "\n", "-", "=", "*", "_", "a", "0"} {
+		for _, n := range []int{1, 3, 7, 8, 9, 15, 16, 24, 31, 32, 40, 64, 80, 96, 128} {
+			text := strings.Repeat(c, n) + "x"
+			o, _ := real(t, text)
+			require.InDelta(t, o, Text(text), 2, "%d times %q", n, c)
+		}
+	}
 }
