@@ -263,3 +263,13 @@ func (a *asked) Read(p []byte) (int, error) {
 	a.most = max(a.most, len(p))
 	return a.repeater.Read(p)
 }
+
+func TestAppendCutsAtEveryEndOfALine(t *testing.T) {
+	t.Parallel()
+	for data, lines := range map[string]string{
+		"a\r\nb": "data: a\ndata: b", "a\rb": "data: a\ndata: b", "a\nb": "data: a\ndata: b", "a\r": "data: a\ndata: ",
+		"a\r\n": "data: a\ndata: ", "a\r\r\nb": "data: a\ndata: \ndata: b", "a\n\rb": "data: a\ndata: \ndata: b", "\r\n": "data: \ndata: ",
+	} {
+		require.Equal(t, lines+"\n\n", string(sse.Append(nil, "", []byte(data))), "%q", data)
+	}
+}

@@ -23,6 +23,9 @@ func TestPieces(t *testing.T) {
 		"नमस्ते दुनिया":      {"नमस्ते", " दुनिया"},
 		"สวัสดีชาวโลก":       {"สวัสดีชาวโลก"},
 		"don't WE'LL I'm 'x": {"don't", " WE'LL", " I'm", " '", "x"},
+		"it's":               {"it's"},
+		"we'll":              {"we'll"},
+		"it'":                {"it", "'"},
 		"12345 ١٢٣٤":         {"123", "45", " ", "١٢٣", "٤"},
 		"a  b":               {"a", " ", " b"},
 		"a \n\n  b":          {"a", " \n\n", " ", " b"},
@@ -114,6 +117,14 @@ func TestPartsAddUp(t *testing.T) {
 	one, two, three := with(llm.Text("a")), with(llm.Text("a"), llm.Text("b")), with(llm.Text("a"), llm.Text("b"), llm.Text("c"))
 	require.Equal(t, Bound(one)+boundJoint+boundText("b"), Bound(two))
 	require.Equal(t, Bound(two)+boundJoint+boundText("c"), Bound(three))
+
+	result := with(llm.Text("a"))
+	result.Messages[0].Role = llm.RoleTool
+	nameless, bound := Estimate(result), Bound(result)
+	require.Equal(t, Estimate(one)+resultFrame, nameless)
+	result.Messages[0].CallID = "call_1"
+	require.Equal(t, nameless+Text("call_1"), Estimate(result))
+	require.Equal(t, bound-boundText("")+boundText("call_1"), Bound(result))
 
 	one.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: []byte("{}")}
 	bare, bareBound := Estimate(one), Bound(one)
