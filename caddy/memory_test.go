@@ -38,8 +38,8 @@ func (g *gateway) memory(t testing.TB) int64 {
 	return total
 }
 
-// TestStreamMemory: a stream that has begun costs what it needs to go on, however long its prompt was; one that waits for
-// its upstream costs its prompt twice, and no buffer that was needed to send it; and all of it comes back.
+// TestStreamMemory: a stream that has begun costs what it needs to go on, however long its prompt was; one that waits
+// for its upstream costs its prompt twice, and no buffer that was needed to send it; and all of it comes back.
 func TestStreamMemory(t *testing.T) {
 	t.Parallel()
 	const leftOver = 4 << 20 // bytes in all; a multiple of what is measured, as the others are

@@ -61,8 +61,8 @@ func (g *gateway) paid(t testing.TB, client *http.Client, key string, credits in
 	return (credits-c.Balance)*1_000_000 + c.Accrued, c.Reserved != 0
 }
 
-// TestStall: a client that reads the beginning of a reply and no more pays for all of it, by every version of HTTP, with
-// all that Caddy puts around a connection.
+// TestStall: a client that reads the beginning of a reply and no more pays for all of it, by every version of HTTP,
+// with all that Caddy puts around a connection.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	const credits, tokens = 1_000_000, 500
@@ -143,8 +143,8 @@ func TestLongBodyUnsent(t *testing.T) {
 				if c.status == http.StatusNotFound {
 					path += "/x"
 				}
-				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{",
-					path, site.Host, c.key, c.length)
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\n"+
+					"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{", path, site.Host, c.key, c.length)
 				require.NoError(t, err)
 				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				require.NoError(t, err)

@@ -162,10 +162,12 @@ func TestSlowClient(t *testing.T) {
 		steps = append(steps, upstream.WaitFor(permits), upstream.Text(text))
 	}
 	steps = append(steps, upstream.Finish("stop"), upstream.ReportTokens(used(10, 20)), upstream.Done())
-	sv := start(t, setup{Routes: []route{{Name: "standard", Max: 1_000_000, Window: 2_000_000}}, Script: upstream.Options{Script: func(*upstream.Request) upstream.Reply { return upstream.Reply{Steps: steps} }}})
+	sv := start(t, setup{Routes: []route{{Name: "standard", Max: 1_000_000, Window: 2_000_000}},
+		Script: upstream.Options{Script: func(*upstream.Request) upstream.Reply { return upstream.Reply{Steps: steps} }}})
 
 	sh := shapeOf("chat")
-	req, err := http.NewRequestWithContext(within(t), http.MethodPost, sv.URL+sh.Path, strings.NewReader(sh.Body("hi", streamField, allowance(sh, 1_000_000))))
+	body := sh.Body("hi", streamField, allowance(sh, 1_000_000))
+	req, err := http.NewRequestWithContext(within(t), http.MethodPost, sv.URL+sh.Path, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+sv.Key)
 	resp, err := client.Do(req)

@@ -33,7 +33,9 @@ func (s *service) Narrow(t testing.TB, protocol string) (url string, c *http.Cli
 		server.Config.Protocols = new(http.Protocols)
 		server.Config.Protocols.SetUnencryptedHTTP2(true)
 		transport.Protocols = server.Config.Protocols
-		transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: narrowBuffer, MaxReceiveBufferPerConnection: narrowBuffer}
+		transport.HTTP2 = &http.HTTP2Config{
+			MaxReceiveBufferPerStream: narrowBuffer, MaxReceiveBufferPerConnection: narrowBuffer,
+		}
 		server.Start()
 		return server.URL, &http.Client{Transport: transport}
 	}
@@ -80,7 +82,8 @@ func (s *service) narrowQUIC(t testing.TB) (url string, c *http.Client) {
 	identity.Close()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := &http3.Server{Handler: s.handler, TLSConfig: http3.ConfigureTLSConfig(&tls.Config{Certificates: identity.TLS.Certificates})}
+	config := http3.ConfigureTLSConfig(&tls.Config{Certificates: identity.TLS.Certificates})
+	server := &http3.Server{Handler: s.handler, TLSConfig: config}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(conn) }()
 	window := quic.Config{

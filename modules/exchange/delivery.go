@@ -128,7 +128,8 @@ func (d *delivery) flush() {
 	d.quiet.Reset(d.interval)
 }
 
-// atOnce is the most that one write takes, in bytes: a client that takes that much is not stalled, however much there is.
+// atOnce is the most that one write takes, in bytes: a client that takes that much is not stalled, however much there
+// is.
 const atOnce = 16 << 10
 
 // full reports whether the frames at hand are as much as one write takes.

@@ -110,9 +110,9 @@ func (t *routeTime) end() {
 	t.since, t.left = time.Time{}, 0
 }
 
-// What an upstream may send for an allowance: so many bytes for each token, and at least so many in all. A token is four
-// bytes of English and no more than 128 in any vocabulary, which are rows of blanks; 16 times what the allowance is worth is no
-// longer a matter of counting.
+// What an upstream may send for an allowance: so many bytes for each token, and at least so many in all. A token is
+// four bytes of English, and in any vocabulary at most 128, which are rows of blanks; 16 times what the allowance is
+// worth is no longer a matter of counting.
 const (
 	floodPerToken = 64
 	floodFloor    = 64 << 10

@@ -179,7 +179,7 @@ func (b *body) tooLarge() *families.Error {
 // tooMany is a 429 without headers: as many replies are in progress as max_streams allows.
 func tooMany() *families.Error {
 	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: "Too many requests are in progress. Back off a few seconds and try again."}
+		Message: "The service has as many requests in progress as it takes. Trying again in a few seconds helps."}
 }
 
 // overloaded is a 429 without headers: room was briefly exhausted.
