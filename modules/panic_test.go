@@ -86,6 +86,10 @@ func TestServiceFailure(t *testing.T) {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			for _, request := range []string{a.Header.Get("X-Request-Id"), l.Header.Get("X-Request-Id")} {
 				require.Equal(t, "panic", c.Access(request)["reason"])
+				r, err := c.Engine.Store().Request(within(t), request)
+				require.NoError(t, err)
+				require.Equal(t, 500, r.Status)
+				require.False(t, r.Pending, "it stays free, whatever is proven later")
 			}
 			require.Len(t, c.Seen(), 2)
 			require.Zero(t, c.Balance().Held)

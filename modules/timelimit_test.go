@@ -97,6 +97,8 @@ func TestDeliveredText(t *testing.T) {
 			require.True(t, r.Pending)
 			require.True(t, r.ServiceLimit)
 			require.Equal(t, ledger.Unproven, r.Attempts[0].Outcome)
+			require.NotNil(t, r.Attempts[0].Estimate)
+			require.Equal(t, tokens.Text(delivered), *r.Attempts[0].Estimate.Output)
 			require.False(t, r.Attempts[0].Usage.Known())
 		})
 	}
@@ -175,5 +177,45 @@ func TestMaxStreams(t *testing.T) {
 				require.Zero(t, g.gauge(t, "fareway_running_requests"))
 			})
 		}
+	}
+}
+
+// TestHeldMetric: what is held for running requests is nothing when none runs, also when a fallback has raised it.
+func TestHeldMetric(t *testing.T) {
+	t.Parallel()
+	for _, sh := range shapes {
+		t.Run("BILL-10 GAP-49 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			g := startScripted(t, setup{Routes: []route{
+				{Name: "first", Quality: 0.9, Max: 1000}, {Name: "second", Quality: 0.1, Output: "15", Max: 1000},
+			}})
+			c := g.rich(t)
+			c.AnswersBy(byRoute(worked(used(3000, 900)), hello))
+			outcomeOf(t, sh, c.Ask(sh))
+			require.Len(t, c.Seen(), 2)
+			require.Zero(t, g.gauge(t, "fareway_held_microcents"))
+		})
+	}
+}
+
+// TestUsageWithoutPrice: usage that nobody can price is a fault of the route's, which nobody pays.
+func TestUsageWithoutPrice(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{})
+	for _, sh := range shapes {
+		t.Run("GAP-42 GAP-55 BILL-25 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(script(used(10, ledger.MaxTokens+1), "stop", upstream.Text("Hello")))
+			json := c.Ask(sh)
+			requireError(t, sh, json, 502, "upstream_error")
+			stream := c.Ask(sh, streamField)
+			require.Contains(t, string(stream.Raw), `"validator_failed"`)
+			for _, a := range []answer{json, stream} {
+				r := c.Record(t, a)
+				require.Zero(t, r.Microcents)
+				require.False(t, r.Pending)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -50,19 +51,27 @@ func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req
 	}
 	call.Record.Stream, call.Record.Profile = req.Stream, req.profile
 
-	limited, cancel := context.WithDeadlineCause(context.WithoutCancel(r.Context()),
-		call.BodyRead.Add(settings.RequestTimeout), errTimeLimit)
-	ctx, stopNow := context.WithCancelCause(limited)
-	unhook := context.AfterFunc(work.Stopping(), func() { stopNow(engine.ErrShutdown) })
+	ctx, end := lifetime(r.Context(), work.Stopping(), call.BodyRead.Add(settings.RequestTimeout))
 	unlimit := x.delivery.limit(ctx)
 	x.ctx = ctx
 	x.release = func() {
-		unhook()
 		unlimit()
+		end()
+	}
+	return x
+}
+
+// lifetime is a context for an exchange, with what parent carries and without its end. It ends at the deadline, with
+// cause errTimeLimit, when stopping does, with engine.ErrShutdown, and when it is told to; nothing of it is left then.
+func lifetime(parent, stopping context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithDeadlineCause(context.WithoutCancel(parent), deadline, errTimeLimit)
+	ctx, stopNow := context.WithCancelCause(limited)
+	unhook := context.AfterFunc(stopping, func() { stopNow(engine.ErrShutdown) })
+	return ctx, func() {
+		unhook()
 		stopNow(nil)
 		cancel()
 	}
-	return x
 }
 
 // end gives back what the exchange took. A hold that nothing has settled (a panic on the way) is settled as

@@ -202,6 +202,8 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 		_ = say(strings.Repeat("é", 6<<20))
 	case "silent end":
 		return nil
+	case "cancelled by nobody":
+		return llm.Errorf(llm.ErrCanceled, "somebody said so")
 	case "panic":
 		return say(req.Messages[len(req.Messages)].Text())
 	case "confess":

@@ -58,6 +58,8 @@ func TestHowAnAttemptCanEnd(t *testing.T) {
 	for script, want := range map[string]string{
 		"too early":  "accepted must be the first",
 		"silent end": "without a finish",
+		// An attempt that ends so has proven what it used, and no other route is tried.
+		"cancelled by nobody": "which it was not",
 		"panic":      "index out of range",
 	} {
 		t.Run(script, func(t *testing.T) {
