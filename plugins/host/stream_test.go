@@ -60,7 +60,7 @@ func TestHowAnAttemptCanEnd(t *testing.T) {
 		"silent end": "without a finish",
 		// An attempt that ends so has proven what it used, and no other route is tried.
 		"cancelled by nobody": "which it was not",
-		"panic":      "index out of range",
+		"panic":               "index out of range",
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
