@@ -69,6 +69,9 @@ func TestRequestDetail(t *testing.T) {
 	t.Parallel()
 	first := aRecord()
 	require.Equal(t, "f72c868cf943f75c4df0ec78b3e5e097849ebe778a138cf9bba27437ad318c5a", first.Detail().String())
+	free := aRecord()
+	free.Free = true
+	require.Equal(t, "3bad1c397bfa86aa0e88d88a10f6c1627d1adc1bfdafe572a2922f1df47a47ad", free.Detail().String())
 	seen := map[ledger.Digest]string{first.Detail(): "the record"}
 	differs := func(name string, r ledger.RequestRecord) {
 		d := r.Detail()

@@ -178,3 +178,17 @@ func TestTallyTooLarge(t *testing.T) {
 		require.ErrorIs(t, add(&tally, 10_000, dearest), ledger.ErrUsage)
 	}
 }
+
+// Each of these alone makes a usage that cannot be priced, also where it would cost nothing.
+func TestUsageThatCannotBePriced(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ tokens, price int64 }{
+		"a negative count": {-1, 0}, "too many": {ledger.MaxTokens + 1, 0}, "a negative price": {1, -1},
+	} {
+		_, err := ledger.Cost(llm.Usage{Output: &c.tokens}, config.Price{Output: c.price})
+		require.ErrorIs(t, err, ledger.ErrUsage, name)
+	}
+	most := int64(ledger.MaxTokens)
+	_, err := ledger.Cost(llm.Usage{Output: &most}, config.Price{})
+	require.NoError(t, err)
+}

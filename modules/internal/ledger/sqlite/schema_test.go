@@ -313,3 +313,20 @@ func TestMigrationOfFormats(t *testing.T) {
 	kept[0].Trail[0]++
 	require.Equal(t, "checkpoint/1", verify(kept...).Entry)
 }
+
+// What old entries could not say, they do not say: nothing of it is in their hash.
+func TestOldEntriesSayNothingNew(t *testing.T) {
+	t.Parallel()
+	path := oldLedger(t, "schema4.db.gz")
+	require.NoError(t, newScene(t, path).store.Close())
+	conn := openForWriting(t, path)
+	require.NoError(t, run(conn, `DROP TRIGGER entries_stay`, nil))
+	for _, change := range []string{"waived = 1", "over = 1", "tokens = 1", "detail = randomblob(32)"} {
+		require.NoError(t, run(conn, `BEGIN`, nil))
+		require.NoError(t, run(conn, `UPDATE entries SET `+change+` WHERE n = 4`, nil))
+		r, err := verify(conn, nil)
+		require.NoError(t, err)
+		require.Equal(t, "it says what no entry before format 3 does", r.Problem, change)
+		require.NoError(t, run(conn, `ROLLBACK`, nil))
+	}
+}

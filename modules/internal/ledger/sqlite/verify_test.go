@@ -193,6 +193,15 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	})
 	require.Equal(t, fmt.Sprintf("act/%d: the journal does not have what it says was moved", n), p)
 
+	act.Action, act.Prev[0] = "account.note", act.Prev[0]+1
+	p = v.problem(func() error {
+		if err := forged(); err != nil {
+			return err
+		}
+		return run(v.conn, `UPDATE accounts SET acts = ?, trail = ? WHERE n = ?`, nil, act.Seq, act.Hash(), a.n)
+	})
+	require.Equal(t, fmt.Sprintf("act/%d: its link to the act before it is broken", n), p)
+
 	for _, n := range []int{-1, 100} {
 		p = v.problem(func() error {
 			return run(v.conn, `INSERT INTO keys (n, id, account, name, hash, last4, created, root) VALUES (?1, 'key_forged', 2, 'forged', randomblob(32), '', 0, ?1)`, nil, n)
