@@ -89,6 +89,26 @@ func TestTOMLKeepsItsForm(t *testing.T) {
 	}
 }
 
+func TestJSONLeavesNoSpaces(t *testing.T) {
+	t.Parallel()
+	one := []Member{{Path: []string{"b"}, Value: "new"}}
+	for now, want := range map[string]string{
+		"{\n  \"b\": \"new\"\n}\n":               "{}\n",
+		"{\n  \"a\": 1,\n  \"b\": \"new\"\n}\n":  "{\n  \"a\": 1\n}\n",
+		"{\n  \"b\": \"new\",\n  \"a\": 1\n}\n":  "{\n  \"a\": 1\n}\n",
+		"{\n  \"a\": 1,\n  \"b\": \"new\",\n}\n": "{\n  \"a\": 1,\n}\n",
+		"{\n  \"b\": \"new\" // mine\n}\n":       "{ // mine\n}\n",
+		"{\"b\": \"new\", /* mine */ \"a\": 1}":  "{ /* mine */ \"a\": 1}",
+	} {
+		_, changes, err := Apply(JSON, nil, one)
+		require.NoError(t, err)
+		back, kept, err := Undo(JSON, []byte(now), changes)
+		require.NoError(t, err)
+		require.Empty(t, kept)
+		require.Equal(t, want, string(back))
+	}
+}
+
 func TestUndoAfterTheClientWrote(t *testing.T) {
 	t.Parallel()
 	t.Run("JSON in another form, with more in it", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,5 +39,24 @@ func TestTOMLFindsItsPlaces(t *testing.T) {
 		text := "k = " + value + "\n"
 		require.Equal(t, want, text[lines[0].value:lines[0].valueEnd])
 		require.Equal(t, len(text), lines[0].end)
+	}
+}
+
+func TestTOMLWithoutALineEnd(t *testing.T) {
+	t.Parallel()
+	member := []Member{{Path: []string{"model"}, Value: "new"}}
+	for file, want := range map[string]string{
+		"A = 1":             "A = 1\nmodel = \"new\"\n",
+		"# mine":            "# mine\nmodel = \"new\"\n",
+		"  A = 1\n\t[B]\n":  "  A = 1\nmodel = \"new\"\n\t[B]\n",
+		"# mine\n  [B]\n":   "# mine\nmodel = \"new\"\n\n  [B]\n",
+		"  model = 'old'\n": "  model = \"new\"\n",
+	} {
+		got, changes, err := Apply(TOML, []byte(file), member)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+		back, _, err := Undo(TOML, got, changes)
+		require.NoError(t, err)
+		require.Equal(t, strings.TrimSpace(file), strings.TrimSpace(strings.ReplaceAll(string(back), "\n\n", "\n")))
 	}
 }
