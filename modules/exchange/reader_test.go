@@ -66,7 +66,7 @@ func (s *scriptedStream) Recv() ([]llm.Event, error) {
 		return nil, s.err
 	}
 	if s.after > 0 {
-		time.Sleep(s.after) // on the bubble's clock
+		<-time.After(s.after) // on the bubble's clock
 	}
 	b := s.batches[0]
 	s.batches = s.batches[1:]
@@ -150,7 +150,7 @@ func TestReader(t *testing.T) {
 			n, end := drain(s)
 			require.Equal(t, 11, n)
 			require.Nil(t, end.failure)
-			time.Sleep(2 * limit)
+			<-time.After(2 * limit)
 			require.False(t, isClosed(s.over), "the route was in time")
 			close(s.conn.takes)
 			<-done
@@ -211,12 +211,12 @@ func TestReader(t *testing.T) {
 			// 20 batches take the route 20 seconds, of 25. After 11 it has to wait for the client.
 			s := newStall(t, &scriptedStream{batches: batchesOf(20), after: time.Second, err: io.EOF}, 25*time.Second, time.Hour)
 			done := s.write()
-			time.Sleep(12*time.Second + roomWait - time.Millisecond)
+			<-time.After(12*time.Second + roomWait - time.Millisecond)
 			require.False(t, isClosed(done), "it is slow, and has not left")
 			pause := time.Now()
 			for range 20 { // and slow it stays, for a minute
 				_, _, _ = s.reader.queue.pop()
-				time.Sleep(3 * time.Second)
+				<-time.After(3 * time.Second)
 			}
 			require.False(t, isClosed(s.over))
 			require.Greater(t, time.Since(pause), 25*time.Second)
@@ -233,7 +233,7 @@ func TestReader(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(12)}, 25*time.Second, time.Hour)
 			begin := time.Now()
 			done := s.write()
-			time.Sleep(4 * time.Second) // it waits for room
+			<-time.After(4 * time.Second) // it waits for room
 			for range 12 {
 				_, _, _ = s.reader.queue.pop()
 				synctest.Wait()
@@ -251,7 +251,7 @@ func TestReader(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(30), err: io.EOF}, limit, time.Hour)
-			time.Sleep(10 * roomWait) // nothing is being written
+			<-time.After(10 * roomWait) // nothing is being written
 			require.False(t, s.delivery.stuck())
 			close(s.hungUp)
 			<-s.ended
@@ -267,7 +267,7 @@ func TestReader(t *testing.T) {
 			n, end := drain(s)
 			require.Equal(t, 2, n)
 			require.Equal(t, llm.ErrBroken, end.failure.kind)
-			time.Sleep(2 * limit)
+			<-time.After(2 * limit)
 			require.False(t, isClosed(s.over))
 		})
 	})
@@ -322,7 +322,7 @@ func TestDeliveryBody(t *testing.T) {
 		d.body(whole)
 		require.Len(t, conn.Body.Bytes(), len(whole))
 		require.Equal(t, "81921", conn.Header().Get("Content-Length"))
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.False(t, d.stuck(), "nothing is watched any more")
 	})
 }

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,7 +73,7 @@ func TestLifetime(t *testing.T) {
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), tc.cause)
 				require.Equal(t, tc.after, time.Since(started))
-				if tc.cause != context.Canceled {
+				if !errors.Is(tc.cause, context.Canceled) {
 					end()
 				}
 				require.Zero(t, h.hooks.Load())
