@@ -84,8 +84,11 @@ func (s *service) narrowQUIC(t testing.TB) (url string, c *http.Client) {
 	require.NoError(t, err)
 	config := http3.ConfigureTLSConfig(&tls.Config{Certificates: identity.TLS.Certificates})
 	server := &http3.Server{Handler: s.handler, TLSConfig: config}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(conn) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(conn) // which always ends with an error
+	}()
 	window := quic.Config{
 		InitialStreamReceiveWindow: narrowBuffer, MaxStreamReceiveWindow: narrowBuffer,
 		InitialConnectionReceiveWindow: 2 * narrowBuffer, MaxConnectionReceiveWindow: 2 * narrowBuffer,
