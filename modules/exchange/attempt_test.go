@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -48,6 +49,36 @@ func TestUsageOfAnAttempt(t *testing.T) {
 			require.True(t, a.accepted)
 			require.Equal(t, tt.want, a.usage)
 			require.Equal(t, tt.flaw, a.flaw())
+		})
+	}
+}
+
+// TestRequestOfAnAttempt: what a route is sent of a request, and how.
+func TestRequestOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	stops := []string{"1", "2", "3", "4", "5"}
+	tools := []llm.Tool{{Name: "f"}}
+	for name, tc := range map[string]struct {
+		stream bool
+		tools  []llm.Tool
+		whole  bool
+	}{
+		"a body": {whole: true},
+		"STOP-12 a body whose texts and calls have an order": {tools: tools},
+		"a stream":             {stream: true},
+		"a stream with a tool": {stream: true, tools: tools},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := &request{Request: &families.Request{Stream: tc.stream, LLM: &llm.Request{Stop: stops, Tools: tc.tools, MaxTokens: 7}}}
+			for n := range stops {
+				req.LLM.Stop = stops[:n+1]
+				route := &config.Route{Model: "m", Unsupported: []string{"top_p"}, Metering: config.MeteringEstimate}
+				up := (&attempt{id: "a.1", route: route, allowance: 9}).upstream(req)
+				require.Equal(t, &llm.Request{Attempt: "a.1", Model: "m", Unsupported: []string{"top_p"}, MaxTokens: 9, Tools: tc.tools,
+					Stop: stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole}, up, "STOP-22")
+				require.EqualValues(t, 7, req.LLM.MaxTokens, "the client's own stays")
+			}
 		})
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// keepAliveOfTests is an interval that no test waits for.
+const keepAliveOfTests = time.Hour
+
 func testDelivery(t *testing.T, interval time.Duration) (*delivery, *httptest.ResponseRecorder) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -72,4 +75,24 @@ func TestKeepAliveInterval(t *testing.T) {
 			require.Equal(t, interval, time.Since(begin))
 		})
 	})
+}
+
+// TestGivenUpOnlyWhileWriting: whoever asks whether a client is stuck leaves nothing locked behind.
+func TestGivenUpOnlyWhileWriting(t *testing.T) {
+	t.Parallel()
+	d, _ := testDelivery(t, keepAliveOfTests)
+	free := func() {
+		t.Helper()
+		require.True(t, d.mu.TryLock())
+		d.mu.Unlock()
+	}
+	d.giveUp()
+	free()
+	require.False(t, d.stuck(), "no write waits")
+	free()
+	d.setWriting(true)
+	free()
+	d.giveUp()
+	require.True(t, d.stuck(), "GAP-112")
+	free()
 }

@@ -2,10 +2,12 @@ package exchange
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -29,4 +31,18 @@ func TestEveryFailureSaysWhatToDo(t *testing.T) {
 	}
 	require.Equal(t, "The request was declined by the model route's content policy.",
 		new(exchange).refusal(&failure{kind: llm.ErrPolicy}).Message, "GAP-95")
+}
+
+// An error in the middle of a stream has no status: its code tells what kind of failure it was (GAP-96).
+func TestFramesOfFailures(t *testing.T) {
+	t.Parallel()
+	for kind, frame := range map[failureKind]families.Code{
+		llm.ErrUpstream: "", llm.ErrRejected: "", llm.ErrCredentials: "", attemptTimeout: "",
+		llm.ErrBroken: families.StreamError, llm.ErrDied: families.StreamError, noUsage: families.StreamError, shutdown: families.StreamError,
+		llm.ErrProtocol: families.ValidatorFailed, invalidArguments: families.ValidatorFailed,
+	} {
+		e := new(exchange).refusal(&failure{kind: kind})
+		require.Equal(t, http.StatusBadGateway, e.Status, kind)
+		require.Equal(t, frame, e.Frame, kind)
+	}
 }
