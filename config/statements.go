@@ -1,33 +1,20 @@
 package config
 
 import (
-	"slices"
-
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// showStatements permits what is surely not secret in a file that could not be parsed, where nothing is known
-// of any plugin's settings: lines that begin with a name of this package's own grammar, outside of `config`.
+// showStatements permits what is surely not secret in a file that could not be parsed: the names at the beginning of
+// statements, and the labels of this package's own blocks. No value is shown, not even of an attribute of our own: one
+// brace too many ends a `config` block for us early, in the midst of a name even (`api_}key = "..."`), so that nothing
+// says any more in which block a line was meant to stand.
 func (s *source) showStatements() {
 	blocks, attributes := ownNames()
-	var open []string // the blocks around the token
-	inside := func() bool { return slices.Contains(open, "config") }
-	pending := ""
 	atStart := true
 	for i := range s.tokens {
 		token := &s.tokens[i]
 		switch token.Type {
-		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
-			atStart, pending = true, ""
-			continue
-		case hclsyntax.TokenOBrace:
-			open = append(open, pending)
-			atStart, pending = true, ""
-			continue
-		case hclsyntax.TokenCBrace:
-			if len(open) > 0 {
-				open = open[:len(open)-1]
-			}
+		case hclsyntax.TokenNewline, hclsyntax.TokenComment, hclsyntax.TokenOBrace, hclsyntax.TokenCBrace:
 			atStart = true
 			continue
 		case hclsyntax.TokenIdent:
@@ -35,62 +22,39 @@ func (s *source) showStatements() {
 				break
 			}
 			name := string(token.Bytes)
-			assigned := i+1 < len(s.tokens) && s.tokens[i+1].Type == hclsyntax.TokenEqual
 			switch {
-			case assigned && attributes[name] && !inside():
-				s.showAttribute(i)
-			case assigned:
+			case attributes[name] && s.follows(i, hclsyntax.TokenEqual), s.assigns(i):
 				s.show(token.Range)
-			case blocks[name] && !inside():
+			case blocks[name]:
 				s.showHeader(i)
-				pending = name
 			}
 		}
 		atStart = false
 	}
 }
 
-// showAttribute permits the name of an attribute and its value, as far as that is one plain value or a list of
-// them. Where anything else follows, a quote is missing, perhaps, and what should be outside of a text is inside.
-func (s *source) showAttribute(at int) {
-	s.show(s.tokens[at].Range)
-	next := at + 2 // behind the equals sign
-	if next < len(s.tokens) && s.tokens[next].Type != hclsyntax.TokenOBrack {
-		s.showPlain(next)
-		return
-	}
-	for {
-		after, ok := s.showPlain(next + 1)
-		if !ok || after >= len(s.tokens) || s.tokens[after].Type != hclsyntax.TokenComma {
-			return
-		}
-		next = after
-	}
+// assigns reports whether an equals sign and a value follow on the same line. Without the value it may be the end of a
+// line of base64 in a text whose beginning is broken.
+func (s *source) assigns(at int) bool {
+	return s.follows(at, hclsyntax.TokenEqual) && !s.follows(at+1, hclsyntax.TokenNewline) && !s.follows(at+1, hclsyntax.TokenEOF)
 }
 
-// showPlain permits a number, a word or a closed text, and returns the index of the token behind it.
-func (s *source) showPlain(at int) (after int, ok bool) {
-	if at >= len(s.tokens) {
-		return at, false
-	}
-	switch s.tokens[at].Type {
-	case hclsyntax.TokenNumberLit, hclsyntax.TokenIdent:
-		s.show(s.tokens[at].Range)
-		return at + 1, true
-	case hclsyntax.TokenOQuote:
-		if at+2 < len(s.tokens) && s.tokens[at+1].Type == hclsyntax.TokenQuotedLit && s.tokens[at+2].Type == hclsyntax.TokenCQuote {
-			s.show(s.tokens[at+1].Range)
-			return at + 3, true
+// follows reports whether the tokens behind one are of these types.
+func (s *source) follows(at int, types ...hclsyntax.TokenType) bool {
+	for i, want := range types {
+		if next := at + 1 + i; next >= len(s.tokens) || s.tokens[next].Type != want {
+			return false
 		}
 	}
-	return at, false
+	return true
 }
 
-// showHeader permits the name of a block and its label in quotes, but of the rest of the line nothing.
+// showHeader permits the name of a block, and its label if the block opens right behind it. Where anything else
+// follows, a quote is missing, perhaps, and what should be outside of a text is inside.
 func (s *source) showHeader(at int) {
 	s.show(s.tokens[at].Range)
-	if string(s.tokens[at].Bytes) != "config" && at+1 < len(s.tokens) && s.tokens[at+1].Type == hclsyntax.TokenOQuote {
-		s.showPlain(at + 1)
+	if s.follows(at, hclsyntax.TokenOQuote, hclsyntax.TokenQuotedLit, hclsyntax.TokenCQuote, hclsyntax.TokenOBrace) {
+		s.show(s.tokens[at+2].Range)
 	}
 }
 
