@@ -1,0 +1,279 @@
+package exchange
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/llm/settings"
+	"github.com/fareway/fareway/plugins/openai"
+	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// The tests of whole exchanges run on a real engine with a real provider process and the scriptable upstream. What
+// clients see of them is for the contract tests, package modules; these are about what an exchange leaves behind.
+
+const providerArgument = "-fareway-provider"
+
+// TestMain makes this test binary a provider process, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == providerArgument {
+		provider.Serve(new(prover))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// prover is a provider openai that can prove what a cancelled attempt used.
+type prover struct{ openai.OpenAI }
+
+func (*prover) CancelUsage(context.Context, string) (*llm.Usage, error) {
+	return &llm.Usage{Input: llm.Count(10), Output: llm.Count(7)}, nil
+}
+
+var _ provider.CancelProver = (*prover)(nil)
+
+// bench is an engine with two routes: "first", which is tried first, and "second".
+type bench struct {
+	engine   *engine.Engine
+	upstream *upstream.Server
+	who      ledger.Principal
+	asked    atomic.Int64
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{upstream: upstream.Start(t, upstream.Options{})}
+	dir, ctx := t.TempDir(), context.Background()
+	var hcl strings.Builder
+	fmt.Fprintf(&hcl, "gateway {\n request_timeout = \"20s\"\n}\nprovider \"up\" {\n plugin = \"prover\"\n config {\n  base_url = %q\n }\n}\n",
+		b.upstream.BaseURL())
+	for name, quality := range map[string]string{"first": "0.9", "second": "0.1"} {
+		fmt.Fprintf(&hcl, "route %q {\n provider = \"up\"\n model = %q\n context_window = 200000\n max_output = 64000\n quality = %s\n"+
+			" offers = [\"tools\"]\n price {\n  input = 3\n  output = 15\n }\n}\n", name, name, quality)
+	}
+	path := filepath.Join(dir, "gateway.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(hcl.String()), 0o600))
+	builtin := func(string) ([]string, bool) { return []string{"/proc/self/exe", providerArgument}, true }
+	log := slog.New(slog.DiscardHandler)
+	cfg, diags := config.Load(ctx, path, config.Options{
+		Schema: func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
+			h := host.New(host.Options{Builtin: builtin, Logger: log})
+			defer h.Close()
+			return h.Schema(ctx, host.Source{Plugin: ref.Plugin})
+		},
+	})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: log, Builtin: builtin, Patience: time.Minute}, cfg)
+	require.NoError(t, err)
+	gen, err := e.Prepare(ctx, cfg)
+	require.NoError(t, err)
+	e.Activate(gen)
+	b.engine = e
+	t.Cleanup(func() {
+		requests, attempts := e.InProgress()
+		require.Zero(t, requests+attempts, "every slot was given back")
+		report, err := e.Store().Verify(ctx)
+		require.NoError(t, err)
+		require.True(t, report.OK, report.Problem)
+		require.Zero(t, report.Holds)
+		e.Retire(gen)
+		require.NoError(t, e.Close())
+	})
+	b.who.Account, err = e.Store().CreateAccount(ctx, "acme", "")
+	require.NoError(t, err)
+	_, _, err = e.Store().AddCredit(ctx, ledger.Credit{Account: b.who.Account.ID, Credits: 1_000_000})
+	require.NoError(t, err)
+	text, hash, err := ledger.NewKey(rand.Reader)
+	require.NoError(t, err)
+	b.who.Key, err = e.Store().CreateKey(ctx, b.who.Account.ID, "first", hash, ledger.Last4(text), ledger.KeyChange{})
+	require.NoError(t, err)
+	return b
+}
+
+// ask has a call answered as the handler does it, behind the steps before it.
+func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, call *gateway.Call) {
+	t.Helper()
+	call.ID = fmt.Sprintf("req_%032x", b.asked.Add(1))
+	call.Start, call.BodyRead = time.Now(), time.Now()
+	call.Work, call.Principal = b.engine.Begin(), b.who
+	defer call.Work.Done()
+	if call.Family == nil {
+		call.Family = chat.Server{}
+	}
+	r, err := gateway.Entered(httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), call)
+	require.NoError(t, err)
+	for _, step := range []gateway.Step{gateway.StepAuth, gateway.StepLimits} {
+		require.Same(t, call, gateway.Take(w, r, step))
+	}
+	require.NoError(t, new(Handler).ServeHTTP(w, r, nil))
+}
+
+// record is what the ledger knows of a call, which is over.
+func (b *bench) record(t *testing.T, call *gateway.Call) ledger.RequestRecord {
+	t.Helper()
+	r, err := b.engine.Store().Request(context.Background(), call.ID)
+	require.NoError(t, err)
+	require.False(t, r.Running)
+	return r
+}
+
+func generating(stream bool) *gateway.Call {
+	return &gateway.Call{Kind: gateway.Generate,
+		Body: fmt.Appendf(nil, `{"model":"service/auto","stream":%t,"max_tokens":100,"messages":[{"role":"user","content":"hi"}]}`, stream)}
+}
+
+// hello makes a reply of "Hello", which reports 10 tokens in and 2 out.
+func hello(finish string) upstream.Reply {
+	return upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Text("lo"), upstream.Finish(finish),
+		upstream.ReportTokens(upstream.Usage{Prompt: 10, Completion: 2}), upstream.Done()}}
+}
+
+const helloCost = 10*300 + 2*1_500
+
+func TestEveryKindIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.upstream.SetModel("first", hello("stop"))
+	for name, tc := range map[string]struct {
+		call   *gateway.Call
+		status int
+		says   string
+	}{
+		"models":          {&gateway.Call{Kind: gateway.Models}, 200, `"data":[{"id":"service/auto"`},
+		"a model":         {&gateway.Call{Kind: gateway.Model, ModelID: "service/auto"}, 200, `"context_length":200000`},
+		"no such model":   {&gateway.Call{Kind: gateway.Model, ModelID: "other"}, 404, `set the model to \"service/auto\".`},
+		"the account":     {&gateway.Call{Kind: gateway.Account}, 200, `"name":"acme"`},
+		"the token count": {&gateway.Call{Kind: gateway.CountTokens, Body: generating(false).Body}, 200, `{"input_tokens":`},
+		"a reply":         {generating(false), 200, `"content":"Hello"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			b.ask(t, t.Context(), w, tc.call)
+			require.Equal(t, tc.status, w.Code)
+			require.Contains(t, w.Body.String(), tc.says)
+			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+			if tc.status == 200 {
+				require.Equal(t, fmt.Sprint(w.Body.Len()), w.Header().Get("Content-Length"))
+			}
+		})
+	}
+}
+
+// TestWhatAnExchangeLeaves: how a request and its attempts are in the books when it is over.
+func TestWhatAnExchangeLeaves(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("BILL-23 an attempt that failed and one that did not, stream=%t", stream), func(t *testing.T) {
+			b.upstream.SetModel("first", upstream.Refuse(upstream.Error{Status: 503}))
+			b.upstream.SetModel("second", hello("stop"))
+			w, call := httptest.NewRecorder(), generating(stream)
+			b.ask(t, t.Context(), w, call)
+			require.Equal(t, 200, w.Code)
+			r := b.record(t, call)
+			require.Equal(t, []ledger.Outcome{ledger.Failed, ledger.Finished}, outcomes(r))
+			require.EqualValues(t, helloCost, r.Microcents)
+			require.Equal(t, "ok", r.Reason)
+			require.False(t, r.Pending)
+			require.False(t, r.Free)
+			rec := call.Record
+			rec.Profile = ""
+			require.Equal(t, gateway.Record{Stream: stream, Route: "second", Attempts: 2, Input: 10, Output: 2,
+				Microcents: helloCost, Reason: "ok", Held: true}, rec)
+		})
+	}
+	t.Run("GAP-49 the hold is raised by what is proven", func(t *testing.T) {
+		b.upstream.SetModel("first", hello("error"))
+		b.upstream.SetModel("second", hello("stop"))
+		once, twice := generating(false), generating(false)
+		b.ask(t, t.Context(), httptest.NewRecorder(), twice)
+		b.upstream.SetModel("first", hello("stop"))
+		b.ask(t, t.Context(), httptest.NewRecorder(), once)
+		r := b.record(t, twice)
+		require.Equal(t, []ledger.Outcome{ledger.Failed, ledger.Finished}, outcomes(r))
+		require.EqualValues(t, 2*helloCost, r.Microcents)
+		require.EqualValues(t, helloCost, r.Held-b.record(t, once).Held)
+	})
+	t.Run("BILL-25 a panic is free", func(t *testing.T) {
+		b.upstream.SetModel("first", hello("stop"))
+		for _, f := range []families.Server{faulty{atOnce: true}, faulty{}} {
+			call := generating(false)
+			call.Family = f
+			require.PanicsWithValue(t, "a fault", func() { b.ask(t, t.Context(), httptest.NewRecorder(), call) })
+			r := b.record(t, call)
+			require.Equal(t, 500, r.Status)
+			require.Equal(t, "panic", r.Reason)
+			require.True(t, r.Free)
+			require.False(t, r.Pending)
+			require.Zero(t, r.Microcents)
+			require.NotZero(t, r.Held)
+		}
+	})
+	t.Run("GAP-47 the client leaves and the attempt proves what it used", func(t *testing.T) {
+		b.upstream.SetModel("first", upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Text("Hel"), upstream.Silence()}})
+		ctx, leave := context.WithCancel(t.Context())
+		w, call := &leaving{httptest.NewRecorder(), leave}, generating(true)
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { b.ask(t, ctx, w, call) })
+		r := b.record(t, call)
+		require.Equal(t, gateway.ReasonLeft, r.Reason)
+		require.EqualValues(t, 10*300+7*1_500, r.Microcents)
+		require.False(t, r.Pending)
+		require.Equal(t, statusLeft, r.Status)
+	})
+}
+
+func outcomes(r ledger.RequestRecord) (all []ledger.Outcome) {
+	for _, a := range r.Attempts {
+		all = append(all, a.Outcome)
+	}
+	return all
+}
+
+// leaving is a client that leaves when it gets something.
+type leaving struct {
+	*httptest.ResponseRecorder
+	leave func()
+}
+
+func (l *leaving) Write(b []byte) (int, error) {
+	l.leave()
+	return l.ResponseRecorder.Write(b)
+}
+
+// faulty is a family with a fault of its own: before the attempt, or with its whole reply at hand.
+type faulty struct {
+	chat.Server
+	atOnce bool
+}
+
+func (f faulty) NewEncoder(req *families.Request, head families.Head) families.Encoder {
+	if f.atOnce {
+		panic("a fault")
+	}
+	return faultyEnd{f.Server.NewEncoder(req, head)}
+}
+
+type faultyEnd struct{ families.Encoder }
+
+func (faultyEnd) AppendReply([]byte, *llm.Reply, families.End) []byte { panic("a fault") }
