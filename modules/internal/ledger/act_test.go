@@ -34,7 +34,7 @@ func TestActHash(t *testing.T) {
 		require.NotEqual(t, act.Hash(), other.Hash(), name)
 	}
 	now := act
-	now.Seq, now.Format = 5, 2
+	now.Seq, now.Format = 5, ledger.ActFormat
 	require.Equal(t, "671da88ecd96e937d67dfb1225300f7bbba50f333e19d4c3b5ee93edb278316b", now.Hash().String(), "nor this one")
 	one := now
 	one.Format, one.N = 1, one.Seq

@@ -106,6 +106,7 @@ func TestBalanceRefuse(t *testing.T) {
 		want            error
 	}{
 		"all of it":                          {ledger.Balance{Credits: 3}, 3_000_000, 0, nil},
+		"the last credit":                    {ledger.Balance{Credits: 1}, 1_000_000, 0, nil},
 		"a microcent more":                   {ledger.Balance{Credits: 3}, 3_000_001, 0, ledger.ErrInsufficient},
 		"nothing, of nothing":                {ledger.Balance{}, 0, 0, ledger.ErrNothingLeft},
 		"nothing left but what accrued":      {ledger.Balance{Credits: 1, Accrued: 1}, 0, 0, ledger.ErrNothingLeft},

@@ -63,6 +63,9 @@ func TestCheckpointHash(t *testing.T) {
 	covers.Acts, covers.Trail = 12, [32]byte{14}
 	require.NotEqual(t, second, sealed(covers, heads...), "the trail")
 	require.Equal(t, "d746964a106a1446797e1277a5a1e3afbb07129c1479e3fa301a6ec050c11fe6", second.String(), "this one, too")
+	covers.Format, covers.Trail = ledger.CheckpointFormat, [32]byte{13}
+	require.Equal(t, "365c747226541ce918215b1ae4b9ed797d3ae154163a3227cfd678c1b9364572",
+		sealed(covers, heads...).String(), "and that of the checkpoints that are made now")
 
 	c.Created = c.Created.In(time.FixedZone("elsewhere", 3600))
 	require.Equal(t, first, sealed(c, heads...), "a time zone is no part of the moment")

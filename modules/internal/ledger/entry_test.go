@@ -50,9 +50,9 @@ var now = map[string]func(*ledger.Entry){
 func TestEntryHash(t *testing.T) {
 	t.Parallel()
 	for format, golden := range map[int64]string{
-		1: "0ed8a877c3ece1e42ccd96f93dc79dd3ef7248ee44285bc00942be5ca6c18e56",
-		2: "ffc8997c4e1ddb3ef6c8bf6102c77cddd557df9060dc6393e95b69b6d2eae815",
-		3: "861ee080369225d9bd5d1f780ac52ae37faf9ea72ac9a5c71983fe3b36b8528e",
+		1:                  "0ed8a877c3ece1e42ccd96f93dc79dd3ef7248ee44285bc00942be5ca6c18e56",
+		2:                  "ffc8997c4e1ddb3ef6c8bf6102c77cddd557df9060dc6393e95b69b6d2eae815",
+		ledger.EntryFormat: "861ee080369225d9bd5d1f780ac52ae37faf9ea72ac9a5c71983fe3b36b8528e",
 	} {
 		e := anEntry
 		e.Format = format
