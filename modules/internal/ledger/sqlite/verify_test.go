@@ -107,6 +107,8 @@ func TestVerifySeesAdjustedSums(t *testing.T) {
 		"a live hold is raised":  {`UPDATE meta SET held = held + 9; UPDATE holds SET hold = hold + 9 WHERE request = 'r18-runs'`, live},
 		"a live hold is another key's": {`UPDATE holds SET key = (SELECT max(n) FROM keys AS k WHERE k.account = holds.account AND k.n <> holds.key)
 			WHERE request = 'r16-runs'`, live},
+		"a live hold's names run together": {`UPDATE holds SET provider = provider || substr(model, 1, 1), model = substr(model, 2)
+			WHERE request = 'r18-runs'`, live},
 		"a settled request's hold":             {`UPDATE requests SET hold = hold + 1 WHERE id = 'r04-plain'`, main + `/6: what is on record of request "r04-plain"`},
 		"a request moved to a key of its line": {`UPDATE requests SET key = 2 WHERE id = 'r04-plain'`, main + `/6: what is on record`},
 		"an uncharged pending request": {`DELETE FROM waiting WHERE request = 'r23-estimated-waits'; DELETE FROM attempts WHERE request = 'r23-estimated-waits';
