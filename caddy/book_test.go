@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,9 @@ type booked struct {
 	running  bool
 	free     bool
 	pending  bool
+	held     int64   // microcents, at the end
 	charge   int64   // microcents, later receipts included
+	over     int64   // beyond what was held, and not charged (GAP-110)
 	entries  []int64 // what each of its journal entries adds to the account, in microcents, oldest first
 	attempts []tried
 }
@@ -36,17 +39,30 @@ type tried struct {
 	id, route, model, outcome string
 	input, output             *int64 // tokens, nil when nothing is proven
 	priceIn, priceOut         int64  // microcents for a million tokens
+	worst                     int64  // microcents
+}
+
+// cost is what the attempt is proven to have used, in microcents x 1,000,000.
+func (a tried) cost() int64 {
+	if a.input == nil {
+		return 0
+	}
+	return *a.input*a.priceIn + *a.output*a.priceOut
 }
 
 // due is what the attempts come to by what is proven of them, in microcents.
 func (r booked) due() int64 {
 	var due int64
 	for _, a := range r.attempts {
-		if a.input != nil {
-			due += *a.input*a.priceIn + *a.output*a.priceOut
-		}
+		due += a.cost()
 	}
 	return due / 1_000_000
+}
+
+// pastHold reports whether there is something that was not held for: upstreams that number their replies in what they
+// report go past what their prompts can have.
+func (r booked) pastHold() bool {
+	return r.due() > r.held || slices.ContainsFunc(r.attempts, func(a tried) bool { return a.cost()/1_000_000 > a.worst })
 }
 
 // purse is an account's money and the sums of its journal.
@@ -74,8 +90,9 @@ func readBook(t testing.TB, dir string) book {
 	}()
 
 	b := book{requests: map[string]booked{}, accounts: map[string]purse{}, waiting: map[string]bool{}}
-	rows(t, conn, `SELECT id, free, pending, charge FROM requests`, func(row *sqlite.Stmt) {
-		b.requests[row.ColumnText(0)] = booked{free: row.ColumnBool(1), pending: row.ColumnBool(2), charge: row.ColumnInt64(3)}
+	rows(t, conn, `SELECT id, free, pending, charge, hold, over FROM requests`, func(row *sqlite.Stmt) {
+		b.requests[row.ColumnText(0)] = booked{free: row.ColumnBool(1), pending: row.ColumnBool(2),
+			charge: row.ColumnInt64(3), held: row.ColumnInt64(4), over: row.ColumnInt64(5)}
 	})
 	rows(t, conn, `SELECT DISTINCT request FROM holds`, func(row *sqlite.Stmt) {
 		require.NotContains(t, b.requests, row.ColumnText(0), "it is settled, and runs")
@@ -87,14 +104,14 @@ func readBook(t testing.TB, dir string) book {
 		r.entries = append(r.entries, row.ColumnInt64(1))
 		b.requests[row.ColumnText(0)] = r
 	})
-	rows(t, conn, `SELECT a.request, a.request || '.' || a.seq, a.route, a.model, a.outcome, a.input, a.output, p.input, p.output
+	rows(t, conn, `SELECT a.request, a.request || '.' || a.seq, a.route, a.model, a.outcome, a.input, a.output, p.input, p.output, a.worst
 		FROM attempts AS a JOIN prices AS p ON p.route = a.route AND p.version = a.price_version ORDER BY a.request, a.seq`,
 		func(row *sqlite.Stmt) {
 			r := b.requests[row.ColumnText(0)]
 			r.attempts = append(r.attempts, tried{
 				id: row.ColumnText(1), route: row.ColumnText(2), model: row.ColumnText(3), outcome: row.ColumnText(4),
 				input: column(row, 5), output: column(row, 6),
-				priceIn: row.ColumnInt64(7), priceOut: row.ColumnInt64(8),
+				priceIn: row.ColumnInt64(7), priceOut: row.ColumnInt64(8), worst: row.ColumnInt64(9),
 			})
 			b.requests[row.ColumnText(0)] = r
 		})

@@ -51,7 +51,8 @@ func (c *crash) check(t testing.TB) {
 		if r.free {
 			require.Zero(t, r.charge, id)
 		} else {
-			require.Equal(t, r.due(), r.charge, id)
+			require.Equal(t, r.due(), r.charge+r.over, id)
+			require.True(t, r.over == 0 || r.pastHold(), "%s: what was held for is charged", id)
 		}
 	}
 	for _, p := range b.accounts {

@@ -85,7 +85,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 		attrs = append(attrs, slog.Bool("aborted", true))
 	}
 	level := slog.LevelInfo
-	if call.Body == nil && r.Context().Err() != nil {
+	if call.BodyRead.IsZero() && r.Context().Err() != nil { // Body may be forgotten by now
 		silent, ok := h.resets.line(now)
 		if !ok {
 			level = slog.LevelDebug
