@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
@@ -93,6 +94,7 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() {
 		requests, attempts := e.InProgress()
 		require.Zero(t, requests+attempts, "every slot was given back")
+		require.Zero(t, gaugeOf(t, e, "fareway_held_microcents"), "and what was held")
 		report, err := e.Store().Verify(ctx)
 		require.NoError(t, err)
 		require.True(t, report.OK, report.Problem)
@@ -109,6 +111,22 @@ func newBench(t *testing.T) *bench {
 	b.who.Key, err = e.Store().CreateKey(ctx, b.who.Account.ID, "first", hash, ledger.Last4(text), ledger.KeyChange{})
 	require.NoError(t, err)
 	return b
+}
+
+// gaugeOf is the value of one of the engine's gauges, which must be there.
+func gaugeOf(t *testing.T, e *engine.Engine, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(e.Metrics().Collectors()...)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	require.Fail(t, "no such gauge", name)
+	return 0
 }
 
 // ask has a call answered as the handler does it, behind the steps before it.
@@ -214,6 +232,20 @@ func TestWhatAnExchangeLeaves(t *testing.T) {
 		require.Equal(t, []ledger.Outcome{ledger.Failed, ledger.Finished}, outcomes(r))
 		require.EqualValues(t, 2*helloCost, r.Microcents)
 		require.EqualValues(t, helloCost, r.Held-b.record(t, once).Held)
+	})
+	t.Run("GAP-111 usage without a price fails the reply", func(t *testing.T) {
+		absurd := hello("stop")
+		absurd.Steps[3] = upstream.ReportTokens(upstream.Usage{Prompt: 10, Completion: ledger.MaxTokens + 1})
+		b.upstream.SetModel("first", absurd)
+		for _, stream := range []bool{false, true} {
+			w, call := httptest.NewRecorder(), generating(stream)
+			b.ask(t, t.Context(), w, call)
+			require.Contains(t, w.Body.String(), "output was not valid")
+			r := b.record(t, call)
+			require.Equal(t, string(llm.ErrProtocol), r.Reason)
+			require.True(t, r.Free)
+			require.Zero(t, r.Microcents)
+		}
 	})
 	t.Run("BILL-25 a panic is free", func(t *testing.T) {
 		b.upstream.SetModel("first", hello("stop"))
