@@ -66,7 +66,6 @@ func TestStatementThatFails(t *testing.T) {
 	s.everything()
 	var r refusal
 	ctx := s.tick()
-	require.NoError(t, s.store.write(ctx, "test", func(t *tx) error { return t.conn.SetAuthorizer(&r) }))
 	version, err := s.store.PriceVersion(ctx, "small", scenePrices["small"], half(scenePrices["small"]))
 	require.NoError(t, err)
 	next := func(id string, seq, microcents int64) ledger.Next {
@@ -112,6 +111,8 @@ func TestStatementThatFails(t *testing.T) {
 		}},
 	} {
 		for n := int64(1); ; n++ {
+			// Set anew, so that all statements are prepared anew.
+			require.NoError(t, s.store.write(ctx, "test", func(t *tx) error { return t.conn.SetAuthorizer(&r) }))
 			r.arm(n)
 			err := op.do()
 			r.left.Store(0)
