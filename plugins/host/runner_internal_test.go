@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
 // newShell is a child that runs a script.
@@ -67,6 +70,29 @@ func TestAChildThatIsDoomedBeforeItStartsEnds(t *testing.T) {
 	require.NoError(t, c.Start(t.Context()))
 	c.ends(t)
 	require.Contains(t, c.ended(), "killed")
+}
+
+// go-plugin kills by this one what does not end when it is asked to.
+func TestAChildCanBeKilled(t *testing.T) {
+	t.Parallel()
+	c := newShell(t, "exec sleep 1000")
+	require.NoError(t, c.Start(t.Context()))
+	require.NoError(t, c.Kill(t.Context()))
+	c.ends(t)
+	require.Contains(t, c.ended(), "killed")
+}
+
+// A plugin that is not made with the SDK can fail a call with any text.
+func TestAFailedCallTellsNoSecret(t *testing.T) {
+	t.Parallel()
+	c := newShell(t, "exec sleep 1000")
+	require.NoError(t, c.Start(t.Context()))
+	defer c.ends(t)
+	defer c.killGroup()
+	c.scrub.learn(&settings.Schema{Attributes: []settings.Attribute{{Name: "key", Secret: true}}}, settings.Values(`{"key": "hunter2"}`))
+	p := &process{exe: c.exe, child: c}
+	err := p.callError(t.Context(), "configuring it", errors.New("no such key: hunter2"))
+	require.EqualError(t, err, `starting plugin "sh": configuring it: no such key: ***`)
 }
 
 // What a child leaves in its group is killed with it, also what has cleared its environment.

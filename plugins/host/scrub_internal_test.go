@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -38,6 +39,16 @@ func TestScrubber(t *testing.T) {
 		require.Equal(t, want, strings.TrimPrefix(s.clean(cut+end), cut), "a line that was cut within a secret")
 	}
 	require.Equal(t, map[string]any{"a": []any{hidden, 1.5}, hidden: nil}, s.cleanValue(map[string]any{"a": []any{"abcd", 1.5}, "abcd": nil}))
+
+	var pairs, longer []string // of which one is the beginning of the other, and a byte shorter
+	for c := 'a'; c <= 'm'; c++ {
+		text := strings.Repeat(string(c), 5)
+		pairs, longer = append(pairs, text[1:], text), append(longer, text)
+	}
+	values, err := json.Marshal(map[string]any{"key": pairs})
+	require.NoError(t, err)
+	s.learn(&settings.Schema{Attributes: []settings.Attribute{{Name: "key", Secret: true}}}, values)
+	require.Equal(t, strings.Repeat(hidden+" ", len(longer)), s.clean(strings.Join(longer, " ")+" "), "nothing of the longer one is left")
 
 	s.learn(new(settings.Schema), settings.Values(`nonsense`))
 	require.Equal(t, "abcd", s.clean("abcd"))
