@@ -164,6 +164,29 @@ func TestHash(t *testing.T) {
 	require.NotEqual(t, second.Hash, load().Hash, "the file itself has changed")
 }
 
+// The digest tells apart what file a content is of, and where it ends: contents can spell names.
+func TestHashOfNamesAndLengths(t *testing.T) {
+	t.Parallel()
+	hash := func(names, contents []string) string {
+		l := &loader{src: &source{abs: names[0], text: []byte(contents[0])}, config: &Config{Files: names}, outside: newOutside("", nil)}
+		for i, name := range names[1:] {
+			l.outside.files[name] = []byte(contents[i+1])
+		}
+		return l.hash()
+	}
+	names := []string{"/g", "/a", "/b"}
+	hashes := map[string]bool{
+		hash(names, []string{"text", "1", "2"}):                      true,
+		hash(names, []string{"text", "2", "1"}):                      true,
+		hash(names, []string{"text", "", "12"}):                      true,
+		hash([]string{"/h", "/a", "/b"}, []string{"text", "1", "2"}): true,
+		hash([]string{"/g", "/a", "/c"}, []string{"text", "1", "2"}): true,
+		hash(names, []string{"text", "x/by", "z"}):                   true,
+		hash(names, []string{"text", "x", "y/bz"}):                   true,
+	}
+	require.Len(t, hashes, 7)
+}
+
 func TestPrintingHidesSecrets(t *testing.T) {
 	t.Parallel()
 	config, diags := testLoad(t, "testdata/good/secrets.hcl")

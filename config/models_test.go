@@ -31,3 +31,14 @@ func TestModelNames(t *testing.T) {
 		require.Error(t, err, entry)
 	}
 }
+
+func TestLoosePatterns(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]bool{
+		"^a.*$": true, "^a.+$": true, "^a.{2,}$": true, "^(?s)a.*$": true, "^(?s:a.+)$": true, "^(a|b(c.*))$": true,
+		"^a.{2,5}$": false, "^a.?$": false, "^a.$": false, "^[a-z]*$": false, "^a+$": false, `^\d{1,}$`: false, "^(?s)a.{1,2}$": false,
+		"a": false, "^(.*$": false, "": false,
+	} {
+		require.Equal(t, want, isLoosePattern(entry), entry)
+	}
+}

@@ -56,6 +56,11 @@ func (t *table[K]) check(tb rapid.TB) {
 		unused++
 	}
 	require.Equal(tb, max(0, len(t.blocks.all)-1), chained+unused, "a block is lost")
+	unused = 0
+	for i := t.free; i != 0; i = t.windows[i].newer {
+		unused++
+	}
+	require.Equal(tb, max(0, len(t.windows)-1), linked+unused, "a window is lost")
 }
 
 // TestTable compares a small table with a list: what each subject has used, and which of them give way.
@@ -133,4 +138,19 @@ func TestTableShrinks(t *testing.T) {
 	require.Equal(t, windowTicks+3, table.room(-1, 5, windowTicks+1))
 	require.Equal(t, windowTicks+5, table.room(-2, 1, windowTicks+1))
 	table.check(t)
+}
+
+// TestTableFillsItsMemory shows that nobody gives way while all fit, to the byte, and that one does when they don't.
+func TestTableFillsItsMemory(t *testing.T) {
+	t.Parallel()
+	const subjects = MaxAsks + 3
+	for missing, evicted := range map[int]int64{0: 0, 1: 1} {
+		full := table[int]{most: subjects*(windowCost+blockCost) - missing}
+		for key := range subjects {
+			full.add(key, int64(key))
+		}
+		require.Equal(t, evicted, full.evicted)
+		require.Len(t, full.index, subjects-int(evicted))
+		full.check(t)
+	}
 }
