@@ -246,6 +246,8 @@ func (x *exchange) next(a *attempt, q *queue) *ended {
 	if !ok {
 		return nil
 	}
+	// A client that left while something came has left all the same: what it gets must not look whole.
+	x.delivery.gone = x.left()
 	x.deliver(a, b.events)
 	if !more || x.delivery.full() {
 		x.delivery.flush()

@@ -109,7 +109,7 @@ func TestNextKeepsHowItEnded(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
 			a := &attempt{route: &standard, outcome: ledger.Failed}
-			x := &exchange{delivery: d, attempts: []*attempt{a}, reply: new(reply)}
+			x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply)}
 			q := newQueue(&shared{max: 1 << 20})
 			defer q.close()
 			require.Nil(t, x.next(a, q), "nothing came")

@@ -202,6 +202,20 @@ func TestClientOfAGatewayWithoutAdminAPI(t *testing.T) {
 	c, err = newClient(data, "")
 	require.NoError(t, err)
 	require.Equal(t, "unix//run/elsewhere.sock", c.address)
+
+	// Commands on a copy of the folder must not reach the original's gateway.
+	copied := t.TempDir()
+	copyOf, err := os.ReadFile(filepath.Join(data, adminAddressesFile))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(copied, adminAddressesFile), copyOf, 0o600))
+	c, err = newClient(copied, "")
+	require.NoError(t, err)
+	require.Equal(t, "unix/"+planSocketPath(copied, adminSocket), c.address)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(data, link))
+	c, err = newClient(link, "")
+	require.NoError(t, err)
+	require.Equal(t, "unix//run/elsewhere.sock", c.address, "it is the same folder")
 }
 
 func TestDefaultAdminEndpoint(t *testing.T) {

@@ -29,6 +29,8 @@ type undoNote struct {
 	Format  settings.Format `json:"format"`
 	// Changes are our settings, and what they replaced; none in notes of earlier versions.
 	Changes []settings.Change `json:"changes"`
+	// Shared: between two of our writes somebody else wrote, so that the backup is not what an undo leaves.
+	Shared bool `json:"shared,omitempty"`
 }
 
 var errNothingToUndo = errors.New("there is nothing to undo")
@@ -74,7 +76,10 @@ func (f connectFile) plan(path string) (p plan, err error) {
 		}
 	case err != nil:
 		return p, err
-	case existed && len(p.note.Changes) > 0: // ours of the last time go first, for they may be others now
+	case existed && digest(p.old) != p.note.Written:
+		p.note.Shared = true
+	}
+	if existed && !p.first && len(p.note.Changes) > 0 { // ours of the last time go first, for they may be others now
 		if base, _, err = settings.Undo(p.note.Format, p.old, p.note.Changes); err != nil {
 			return p, byHand(path, err)
 		}
@@ -136,7 +141,7 @@ func undo(path string) (u undone, err error) {
 	}
 	now, err := os.ReadFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && digest(now) == note.Written:
+	case errors.Is(err, fs.ErrNotExist) || err == nil && digest(now) == note.Written && !note.Shared:
 		u.same = true
 		err = note.putBack(path)
 	case err != nil:

@@ -100,6 +100,42 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	require.ErrorIs(t, err, errNothingToUndo)
 }
 
+// What a client wrote between two writes of ours is in no backup.
+func TestConnectUndoKeepsWhatCameBetweenTwoWrites(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"", `{"theme":"dark"}`} {
+		home := t.TempDir()
+		path := filepath.Join(home, ".claude", "settings.json")
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		if before != "" {
+			require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+		}
+		write := []string{"connect", "claude", "--key", connectKey(t), "--home", home, "--write"}
+		runJSON[connectView](t, write...)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var file map[string]any
+		require.NoError(t, json.Unmarshal(b, &file))
+		file["between"] = true
+		b, err = json.Marshal(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+
+		runJSON[connectView](t, write...)
+		runJSON[connectView](t, write...)
+		v := runJSON[connectView](t, "connect", "claude", "--home", home, "--undo")
+		require.True(t, v.File.Restored)
+		b, err = os.ReadFile(path)
+		require.NoError(t, err)
+		want := `{"between":true}`
+		if before != "" {
+			want = `{"between":true,"theme":"dark"}`
+		}
+		require.JSONEq(t, want, string(b))
+		require.Len(t, folder(t, filepath.Dir(path)), 1, "the backup and the note are gone")
+	}
+}
+
 func TestConnectUndoRemovesANewFile(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"claude", "cline", "codex", "opencode", "qwen"} {
