@@ -21,11 +21,10 @@ func (s *source) showStatements() {
 			if !atStart {
 				break
 			}
-			name := string(token.Bytes)
 			switch {
-			case attributes[name] && s.follows(i, hclsyntax.TokenEqual), s.assigns(i):
+			case attributes[string(token.Bytes)] && s.follows(i, hclsyntax.TokenEqual), s.assigns(i):
 				s.show(token.Range)
-			case blocks[name]:
+			case blocks[string(token.Bytes)]:
 				s.showHeader(i)
 			}
 		}
