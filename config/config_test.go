@@ -242,3 +242,24 @@ func TestReadmeExampleLoads(t *testing.T) {
 		}
 	})
 }
+
+func TestSchemasThatAreRefused(t *testing.T) {
+	t.Parallel()
+	with := func(name, kind string) settings.Schema {
+		return settings.Schema{Attributes: []settings.Attribute{{Name: name, Type: settings.Type(kind)}}}
+	}
+	a := with("a", "string")
+	require.NoError(t, checkSchema(&settings.Schema{
+		Attributes: a.Attributes, Blocks: []settings.Block{{Name: "b", Schema: a}, {Name: "c", Schema: a}},
+	}), "each block has names of its own")
+	for want, schema := range map[string]settings.Schema{
+		`"a" is declared twice`: {Attributes: a.Attributes, Blocks: []settings.Block{{Name: "a"}}},
+		`"b" is declared twice`: {Blocks: []settings.Block{{Name: "b"}, {Name: "b"}}},
+		`"b c" cannot be`:       {Blocks: []settings.Block{{Name: "b c"}}},
+		`"d e" cannot be`:       {Blocks: []settings.Block{{Name: "b"}, {Name: "c", Schema: with("d e", "string")}}},
+		`"d f" cannot be`:       {Blocks: []settings.Block{{Name: "b", Schema: with("d f", "string")}, {Name: "c"}}},
+		`of type "date"`:        {Blocks: []settings.Block{{Name: "b", Schema: with("a", "date")}}},
+	} {
+		require.ErrorContains(t, checkSchema(&schema), want)
+	}
+}

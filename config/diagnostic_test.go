@@ -90,6 +90,15 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
+// The system's own words for a file that cannot be read repeat its path, which may be a secret by mistake.
+func TestUnreadableFileArgumentIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	path := `"${env("SECRET_TOKEN")}` + strings.Repeat("x", 300) + `"`
+	_, diags := loadText(t, "gateway { namespace = file("+path+") }\n"+minimal)
+	requireNoSecret(t, nil, diags)
+	require.Contains(t, printed(t, diags), "Reading it failed: file name too long.")
+}
+
 func TestLargeFileArgument(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -31,8 +31,9 @@ func TestMicrocents(t *testing.T) {
 		"-0.00000001": "negative", "1000000.00000001": "at most", "1e999999999": "at most",
 		"0.000000001": "8 decimals", "0.050000001": "8 decimals", "1e-99999": "8 decimals", "0.0000000000000000001": "8 decimals",
 	} {
-		_, got := microcents(parsed(t, number))
+		amount, got := microcents(parsed(t, number))
 		require.Contains(t, got, problem, number)
+		require.Zero(t, amount, number)
 	}
 }
 
@@ -61,22 +62,25 @@ func TestDuration(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "10", "10 m", "0s", "-1s", "1us", "24h1s", "1d1ms", "d", "1d-1h", "1h1d", "9999999999h"} {
-		_, problem := duration(text, maxDuration)
+		got, problem := duration(text, maxDuration)
 		require.NotEmpty(t, problem, text)
+		require.Zero(t, got, text)
 	}
 	got, problem := duration("25h", maxReceiptAge)
 	require.Empty(t, problem, "what may last longer than a day")
 	require.Equal(t, 25*time.Hour, got)
-	_, problem = duration("2161h", maxReceiptAge)
+	got, problem = duration("2161h", maxReceiptAge)
 	require.Equal(t, `must be between "1ms" and "90d"`, problem)
+	require.Zero(t, got)
 	for text, want := range map[string]time.Duration{"7d": 7 * day, "2w": 14 * day, "1w1d1h30m": 8*day + 90*time.Minute, "90d": 90 * day} {
 		got, problem := duration(text, maxReceiptAge)
 		require.Empty(t, problem, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"9999d2562047h", "1\n", "-1d", "100000d", "106752d", "9999w99999d"} {
-		_, ok := ParseDuration(text)
+		got, ok := ParseDuration(text)
 		require.False(t, ok, text)
+		require.Zero(t, got, text)
 	}
 }
 
@@ -90,8 +94,9 @@ func TestSize(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "MiB", "0", "0MiB", "-1", "1.5MiB", "32MB", "32mib", "1025GiB", "99999999999999999999", "1 2", "0x10"} {
-		_, problem := size(text)
+		got, problem := size(text)
 		require.NotEmpty(t, problem, text)
+		require.Zero(t, got, text)
 	}
 }
 

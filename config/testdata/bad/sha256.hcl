@@ -7,6 +7,16 @@ provider "local" {
   sha256 = "abc"
 }
 
+provider "sha512" {
+  plugin = "echo"
+  sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+}
+
+provider "longer" {
+  plugin = "echo"
+  sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0"
+}
+
 route "small" {
   provider       = "local"
   model          = "echo"
