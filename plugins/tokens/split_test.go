@@ -143,4 +143,48 @@ func TestTextOfRuns(t *testing.T) {
 			require.InDelta(t, o, Text(text), 2, "%d times %q", n, c)
 		}
 	}
+	for _, c := range []string{"q", "k", "~", "}", "^", "é", "ß"} { // without tokens of eights
+		for _, n := range []int{2, 3, 4, 5, 6, 7, 11, 13, 47, 100} {
+			text := strings.Repeat(c, n) + "x"
+			o, _ := real(t, text)
+			require.InDelta(t, o, Text(text), 1, "%d times %q", n, c)
+		}
+	}
+}
+
+// The framing is a part of every hold and of what clients read: who changes it does so on purpose.
+func TestFraming(t *testing.T) {
+	t.Parallel()
+	message := func(role llm.Role, parts ...llm.Part) llm.Request {
+		return llm.Request{Messages: []llm.Message{{Role: role, Parts: parts}}}
+	}
+	call := llm.Part{Call: &llm.ToolCall{}}
+	for what, test := range map[string]struct {
+		request         llm.Request
+		estimate, bound int64
+	}{
+		"nothing":   {llm.Request{}, 3, 64},
+		"a message": {message("user"), 7, 64 + 16 + 4},
+		"a result":  {message(llm.RoleTool), 11, 64 + 16 + 4 + 32},
+		"a call":    {message("user", call), 15, 64 + 16 + 4 + 48},
+		"parts":     {message("user", call, call, call), 31, 64 + 16 + 4 + 3*48 + 2*3},
+		"a tool":    {llm.Request{Tools: []llm.Tool{{}}}, 22, 64 + 640 + 48},
+		"tools":     {llm.Request{Tools: []llm.Tool{{}, {}}}, 29, 64 + 640 + 2*48},
+		"a format":  {llm.Request{Format: &llm.Format{}}, 11, 64 + 96},
+		"lines":     {llm.Request{Tools: []llm.Tool{{Description: "1\n2\n3"}}}, 27, 64 + 640 + 48 + 5 + 2*2},
+	} {
+		require.Equal(t, test.estimate, Estimate(&test.request), what)
+		require.Equal(t, test.bound, Bound(&test.request), what)
+	}
+}
+
+// A bracket costs two, and three where a number meets the line that a printer makes there, at either end of the text.
+func TestBoundJSON(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"": 0, "{}": 4, "[]": 4, ":": 2, "1": 1, "1]": 4, "[1": 4, "1}": 4, "{1": 4, "1,": 3, ",1": 4, ":1": 3, "1:": 3,
+		"[1]": 7, "[1,2]": 11, "x]": 4, "X]": 4, "[x": 3, "]1": 3, "1[": 3, ".]": 3, "[.": 3,
+	} {
+		require.Equal(t, want, boundJSON(text), text)
+	}
 }
