@@ -63,7 +63,7 @@ func findFile(s Source) (executable, error) {
 	}
 	// A link leads to a folder of its own, which must be as safe as the one that the link is in.
 	for _, p := range []string{s.Dir, filepath.Dir(resolved), resolved} {
-		if err := checkWriters(p); err != nil {
+		if err := checkWriters(p, os.Geteuid()); err != nil {
 			return executable{}, err
 		}
 	}
@@ -87,8 +87,9 @@ func findFile(s Source) (executable, error) {
 	return executable{plugin: s.Plugin, argv: []string{resolved}, digest: digest, pinned: s.SHA256 != ""}, nil
 }
 
-// checkWriters refuses what anyone but us and root can write: they could run what they like as the gateway.
-func checkWriters(path string) error {
+// checkWriters refuses what anyone but root and us, the user of that id, can write: they could run what they like as
+// the gateway.
+func checkWriters(path string, us int) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -97,9 +98,9 @@ func checkWriters(path string) error {
 		return fmt.Errorf("%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
 			path, info.Mode().Perm(), path)
 	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != us {
 		return fmt.Errorf("%s belongs to user %d, who could run anything as the gateway; give it to the gateway's user or to root: chown %d %s",
-			path, owner.Uid, os.Geteuid(), path)
+			path, owner.Uid, us, path)
 	}
 	return nil
 }

@@ -145,6 +145,7 @@ func TestEqualSpecsShareAProcess(t *testing.T) {
 	// The first release leaves the process to the second reference.
 	one.Release()
 	require.Equal(t, host.Ready, same.State())
+	require.Same(t, one, acquire(t, h, spec("script")), "it is not on its way out")
 	_, err := talk(t.Context(), same, "hello")
 	require.NoError(t, err)
 }

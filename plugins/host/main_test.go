@@ -145,6 +145,10 @@ func (s *scripted) Start(context.Context) error {
 	switch s.name {
 	case "hangs":
 		forever()
+	case "needs-folder":
+		if _, err := os.Stat(s.settings.Greeting); err != nil {
+			return err
+		}
 	case "refuses":
 		return errors.New("setting greeting must be polite" + s.settings.Key)
 	case "crashes":

@@ -117,7 +117,6 @@ func (p *Plugin) Capabilities() Capabilities {
 
 // run is the plugin's life: one process after the other until the last Release or the host's end.
 func (p *Plugin) run() {
-	defer p.host.leave(p)
 	defer p.unwant(errReleased)
 	defer p.enter(Stopped, nil)
 	var pause backoff
@@ -126,6 +125,7 @@ func (p *Plugin) run() {
 		proc, err := p.start()
 		if first && err != nil {
 			p.startErr = err
+			p.host.leave(p) // whoever is told may try again at once
 			close(p.started)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,18 @@ func TestAFailedStartCanBeRepeated(t *testing.T) {
 		require.ErrorContains(t, err, "setting greeting must be a string")
 		require.ErrorContains(t, err, "setting gretting is unknown")
 	}
+}
+
+// What failed is forgotten: once its reason is gone, the same settings start.
+func TestAStartIsTriedAnew(t *testing.T) {
+	t.Parallel()
+	h, folder := newHost(t), filepath.Join(t.TempDir(), "folder")
+	s := spec("needs-folder")
+	s.Settings = settings.Values(`{"greeting": ` + strconv.Quote(folder) + `}`)
+	_, err := h.Acquire(t.Context(), s)
+	require.ErrorContains(t, err, "no such file")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	acquire(t, h, s)
 }
 
 func TestNoErrorShowsASetting(t *testing.T) {
