@@ -267,6 +267,7 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 
 // settings are what the last account has of its own.
 func (s *scene) settings() {
+	s.newKey("phone")
 	for _, limit := range ledger.AllLimits[1:] {
 		_, err := s.store.SetLimit(s.tick(), s.owner, limit, new(int64(7)))
 		require.NoError(s.t, err)

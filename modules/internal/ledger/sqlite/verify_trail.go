@@ -86,6 +86,22 @@ func (v *verification) verifyMade() error {
 	return nil
 }
 
+// verifyLines compares which keys are a line, and so share a cap, with the rotations that the trail has: a key that
+// replaced another is of the other's line, and every other key begins its own.
+func (v *verification) verifyLines() error {
+	return run(v.conn, `WITH rotated AS MATERIALIZED (
+			SELECT after ->> 'replaced_by' AS id, subject AS old, n AS act FROM audit WHERE action = 'key.rotate')
+		SELECT k.id, o.id, r.act FROM keys AS k LEFT JOIN rotated AS r ON r.id = k.id LEFT JOIN keys AS o ON o.id = r.old
+		WHERE k.root IS NOT iif(r.act IS NULL, k.n, o.root) ORDER BY k.n LIMIT 1`, func(row *sqlite.Stmt) error {
+		if row.ColumnIsNull(2) {
+			return disagree(row.ColumnText(0),
+				"it shares the cap of another key, and the audit trail does not say that it replaced one")
+		}
+		return disagree(row.ColumnText(0), "it does not share the cap of %s, which it replaced by act %d of the audit trail",
+			row.ColumnText(1), row.ColumnInt64(2))
+	})
+}
+
 // said is what the trail said last of the fields of an account or a key: values as JSON.
 type said struct {
 	subject string
