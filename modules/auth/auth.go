@@ -23,7 +23,7 @@ func init() {
 // Handler turns the API key of a request into its account. An address from which too many requests came without
 // a valid key is refused before its key is looked at: nobody can try out keys. It comes after the handler
 // `fareway`.
-type Handler struct{}
+type Handler struct{ gateway.Placed }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -31,7 +31,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	call := gateway.Take(w, r, gateway.StepAuth)
+	call := h.Take(w, r, gateway.StepAuth)
 	if call == nil {
 		return nil
 	}
@@ -103,4 +103,7 @@ func unauthenticated() *families.Error {
 			"Trying again helps only with a valid key: send it in the header Authorization, after the word Bearer."}
 }
 
-var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

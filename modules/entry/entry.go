@@ -4,9 +4,6 @@
 package entry
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,7 +74,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 
 	now := time.Now()
-	call := &gateway.Call{ID: newID(now), Start: now, DropBody: r.ProtoMajor == 1 && dropped(r)}
+	call := &gateway.Call{ID: gateway.NewID(now), Start: now, DropBody: r.ProtoMajor == 1 && dropped(r)}
 	refusal := h.table.find(r, call)
 	if e := h.engine(); e != nil {
 		call.Work = e.Begin()
@@ -142,16 +139,6 @@ func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
 		return nil
 	}
 	return call.Refuse(rec, gateway.InternalError())
-}
-
-// newID makes an X-Request-Id (GAP-91): what a client sends under that name is never used. Like a UUID of
-// version 7 (RFC 9562) it begins with the time, in milliseconds, so that the ledger writes the rows of new
-// requests side by side and not each into a page of its own. The other 80 bits are random.
-func newID(now time.Time) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli())<<16)
-	rand.Read(b[6:]) // never fails (crypto/rand)
-	return "req_" + hex.EncodeToString(b[:])
 }
 
 var (

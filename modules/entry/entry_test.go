@@ -109,11 +109,11 @@ func TestIDs(t *testing.T) {
 	require.NotContains(t, serve(t, e, request(t, "POST", "/v1/chat/completions", "{}"), hello).Header(), "Request-Id")
 
 	at := time.UnixMilli(0x0123456789ab)
-	require.Equal(t, "req_0123456789ab", newID(at)[:16], "in the order of time")
-	require.NotEqual(t, newID(at), newID(at))
+	require.Equal(t, "req_0123456789ab", gateway.NewID(at)[:16], "in the order of time")
+	require.NotEqual(t, gateway.NewID(at), gateway.NewID(at))
 	seen := make(map[byte]bool) // of the first and the last random byte
 	for range 64 {
-		id := newID(at)
+		id := gateway.NewID(at)
 		seen[id[16]], seen[id[len(id)-1]] = true, true
 	}
 	require.Greater(t, len(seen), 8)

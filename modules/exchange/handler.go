@@ -47,7 +47,7 @@ func init() {
 }
 
 // Handler answers requests. It comes last, after the handler fareway_limits.
-type Handler struct{}
+type Handler struct{ gateway.Placed }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -55,7 +55,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	call := gateway.Take(w, r, gateway.StepExchange)
+	call := h.Take(w, r, gateway.StepExchange)
 	if call == nil {
 		return nil
 	}
@@ -92,4 +92,7 @@ func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *famil
 	return x.run()
 }
 
-var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

@@ -8,10 +8,14 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 )
 
@@ -53,9 +57,30 @@ func misplaced(what string) error {
 		"side by side and with the same matcher: the directive `fareway` places all four", what, StepEntry, StepAuth, StepLimits, StepExchange)
 }
 
+// Placed is part of the handlers after the first. It loads the app, which looks at where the handlers stand, before
+// Caddy forgets that: in whatever order apps are loaded.
+type Placed struct{ app *App }
+
+// Provision loads the app.
+func (p *Placed) Provision(ctx caddy.Context) (err error) {
+	p.app, err = FindApp(ctx)
+	return err
+}
+
 // Take returns the request's call for the handler that is the step, which only comes after the one before it. Where it
 // does not, nobody has looked at the key, or counted the request: then the request is refused, and Take returns nil.
-func Take(w http.ResponseWriter, r *http.Request, step Step) *Call {
+func (p *Placed) Take(w http.ResponseWriter, r *http.Request, step Step) *Call {
+	var e *engine.Engine
+	if p.app != nil {
+		e = p.app.Engine()
+	}
+	return take(w, r, step, e)
+}
+
+// Take is Placed.Take outside of a Caddy configuration: who is refused is in no request log.
+func Take(w http.ResponseWriter, r *http.Request, step Step) *Call { return take(w, r, step, nil) }
+
+func take(w http.ResponseWriter, r *http.Request, step Step, e *engine.Engine) *Call {
 	c, _ := r.Context().Value(callKey{}).(*Call)
 	if c != nil && c.step == step-1 {
 		c.step = step
@@ -67,11 +92,20 @@ func Take(w http.ResponseWriter, r *http.Request, step Step) *Call {
 	if c != nil {
 		last = c.step
 	}
-	caddy.Log().Named("http.handlers." + steps[step].module).Error(misplaced(step.after(last)).Error())
-	if c == nil {
-		c = &Call{Family: chat.Server{}}
+	lost := c == nil
+	if lost {
+		now := time.Now()
+		c = &Call{ID: NewID(now), Start: now, Family: chat.Server{}}
+		w.Header().Set("X-Request-Id", c.ID)
 	}
+	log := caddy.Log().Named("http.handlers." + steps[step].module).Sugar()
+	log.Errorw(misplaced(step.after(last)).Error(), "request_id", c.ID)
 	_ = c.Refuse(w, InternalError()) // it never fails
+	if lost && e != nil {
+		e.LogRequest(requestlog.Record{
+			ID: c.ID, Time: c.Start.UTC(), Status: http.StatusInternalServerError, Code: string(families.InternalError),
+		})
+	}
 	return nil
 }
 
@@ -108,7 +142,7 @@ func checkChains(ctx caddy.Context) error {
 	}
 	raw := cfg.Elem().FieldByName("AppsRaw").MapIndex(reflect.ValueOf("http"))
 	if !raw.IsValid() || raw.Len() == 0 {
-		// Or it is loaded already: then no handler of ours is in it, for they load this app.
+		// Or it is loaded already: then no handler of ours is in it, for they load this app (Placed).
 		return nil
 	}
 	var http struct {

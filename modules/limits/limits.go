@@ -25,7 +25,7 @@ func init() {
 // Handler refuses what is over a limit of the account's plan, and reads the request body, up to the HCL file's
 // max_body, while all bodies together, and what will be made of them, stay within max_body_memory. A body has
 // request_timeout to arrive. The handler comes after fareway_auth.
-type Handler struct{}
+type Handler struct{ gateway.Placed }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -33,7 +33,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	call := gateway.Take(w, r, gateway.StepLimits)
+	call := h.Take(w, r, gateway.StepLimits)
 	if call == nil {
 		return nil
 	}
@@ -188,4 +188,7 @@ func overloaded() *families.Error {
 		Message: "Too many large requests are in progress. Trying again in a few seconds helps; so does a smaller request."}
 }
 
-var _ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)
