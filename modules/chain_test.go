@@ -2,18 +2,13 @@ package modules_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 
@@ -80,41 +75,8 @@ func TestMisplacedHandlersServeNobody(t *testing.T) {
 					}
 					require.Equal(t, http.StatusInternalServerError, resp.StatusCode, "%s", body)
 					require.Contains(t, string(body), `"internal_server_error"`)
-					require.Regexp(t, `^req_[0-9a-f]{32}$`, resp.Header.Get("X-Request-Id"), "GAP-91")
 				})
 			}
 		}
-	}
-}
-
-// TestMisplacedHandlersAreNeverLoaded: issue 9, item 25. Caddy loads apps in the order of a map, which is another each
-// time.
-func TestMisplacedHandlersAreNeverLoaded(t *testing.T) {
-	t.Parallel()
-	hcl, err := filepath.Abs("gateway/starter/gateway.hcl")
-	require.NoError(t, err)
-	for name, tc := range map[string]struct{ site, want string }{
-		"exchange alone for errors":   {":1 {\n handle_errors {\n fareway_exchange\n }\n}", "without fareway_limits"},
-		"exchange in a named route":   {"&(gw) {\n fareway_exchange\n}\n:1 {\n invoke gw\n}", "without fareway_limits"},
-		"all but the first":           {":1 {\n fareway_auth\n fareway_limits\n fareway_exchange\n}", "without"},
-		"limits alone":                {":1 {\n fareway_limits\n}", "without fareway_auth"},
-		"auth alone in a subroute":    {":1 {\n handle /a {\n fareway_auth\n }\n}", "without fareway_entry"},
-		"exchange, and no app at all": {":1 {\n fareway_exchange\n}", "fareway is not configured"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			options := fmt.Sprintf("fareway {\n config %s\n data %s\n }\n", hcl, t.TempDir())
-			if strings.HasPrefix(tc.want, "fareway is not") {
-				options = ""
-			}
-			text := fmt.Sprintf("{\n admin off\n %s}\n%s\n", options, tc.site)
-			adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
-			require.NoError(t, err)
-			for range 16 {
-				cfg := new(caddy.Config)
-				require.NoError(t, json.Unmarshal(adapted, cfg))
-				require.ErrorContains(t, caddy.Validate(cfg), tc.want)
-			}
-		})
 	}
 }
