@@ -130,7 +130,12 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.False(t, r.Pending)
 		require.Equal(t, ledger.NotMade, r.Attempts[0].Outcome)
 		require.Equal(t, ledger.Balance{Credits: 10}, p.balance())
-		require.ErrorIs(t, p.hold("r1"), ledger.ErrExists)
+		releases := p.releases()
+		require.Positive(t, releases)
+		for range 3 {
+			require.ErrorIs(t, p.hold("r1"), ledger.ErrExists)
+		}
+		require.Equal(t, releases, p.releases(), "what is released is done with")
 		p.verified()
 	})
 	t.Run("a hold that is repeated meanwhile belongs to who repeated it", func(t *testing.T) {
@@ -214,6 +219,14 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		}, eventually, time.Millisecond)
 		p.verified()
 	})
+}
+
+// releases is how often holds that nobody waited for were released.
+func (p *till) releases() (n int64) {
+	require.NoError(p.t, p.write(p.t.Context(), "test", func(t *tx) error {
+		return t.query(`SELECT releases FROM meta`, func(row *sqlite.Stmt) error { n = row.ColumnInt64(0); return nil })
+	}))
+	return n
 }
 
 // topUp tops up one credit with a reference.
