@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,6 +223,27 @@ func TestCloseInBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, waiting)
 	p.verified()
+}
+
+// Whoever operates the gateway is told of an attempt whose estimate was more than its hold, and of no other.
+func TestClosingOverItsHoldIsTold(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s := newScene(t, "")
+	s.store.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s.account("main", "")
+	s.topUp(10, "")
+	for id, estimate := range map[string]*llm.Usage{"r1": used(1, 2), "r2": used(1_000, 2_000), "r3": nil} {
+		s.hold(id, "large")
+		s.settle(id, func(st *ledger.Settlement) {
+			st.Results[0].Outcome, st.Results[0].Estimate = ledger.Unproven, estimate
+		}, nil)
+	}
+	closed, err := s.store.CloseUnproven(s.tick(), s.now)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, closed)
+	require.Equal(t, 1, strings.Count(log.String(), "an attempt was closed at less than its estimate"), log.String())
+	require.Contains(t, log.String(), "attempt="+ledger.AttemptID("r2", 1)+" route=large over_microcents=")
 }
 
 // Accounts without a plan have what the configuration gives to those: EndPeriods looks at them, too.
