@@ -3,6 +3,7 @@
 package host
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
@@ -10,9 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -119,4 +122,30 @@ func TestTheGroupOfAChildEndsWithIt(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.True(t, c.reaped, "its id may be another's from now on")
+}
+
+// The mark is found wherever in the environment it stands, and is no part of another.
+func TestMarkedProcessesAreKilled(t *testing.T) {
+	t.Parallel()
+	mark := "MARK_" + rand.Text() + "=value"
+	start := func(env ...string) *exec.Cmd {
+		cmd := exec.Command("sleep", "1000")
+		cmd.Env = env
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		require.NoError(t, cmd.Start())
+		return cmd
+	}
+	endedBy := func(cmd *exec.Cmd) string {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // of who has ended, it changes nothing
+		return cmd.Wait().Error()
+	}
+	others := []*exec.Cmd{start(mark + "2"), start("X="+mark, "Y"+mark)}
+	marked := []*exec.Cmd{start(mark), start(mark, "X=1"), start("X=1", mark), start("X=1", mark, "Y=2")}
+	killMarked(mark)
+	for i, cmd := range marked {
+		assert.Equal(t, "signal: killed", endedBy(cmd), i)
+	}
+	for i, cmd := range others {
+		assert.Equal(t, "signal: terminated", endedBy(cmd), i)
+	}
 }

@@ -85,3 +85,11 @@ func moment(t testing.TB, text string) time.Time {
 	require.NoError(t, err)
 	return at
 }
+
+// Credits that are added at the beginning of each period need periods, however few they are.
+func TestTermsWithPeriods(t *testing.T) {
+	t.Parallel()
+	require.False(t, ledger.Terms{SpendCap: 1, TokenBudget: 1, FairUse: 1}.HasPeriods())
+	require.True(t, ledger.Terms{MonthlyCredits: 1}.HasPeriods())
+	require.True(t, ledger.Terms{Periods: true}.HasPeriods())
+}
