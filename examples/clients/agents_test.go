@@ -277,21 +277,38 @@ func dropModel(object map[string]any) {
 // run runs the agent in a home of its own and returns all that it printed.
 func (a agent) run(t testing.TB, home, work string, command ...string) (string, error) {
 	t.Helper()
+	_, out, end := a.start(t, home, work, "", command...)
+	err := end()
+	return out.String(), err
+}
+
+// start starts the agent with a text on its standard input. end waits for its end, and out has then all that it
+// printed.
+func (a agent) start(
+	t testing.TB, home, work, input string, command ...string,
+) (cmd *exec.Cmd, out *bytes.Buffer, end func() error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd, out = exec.CommandContext(ctx, command[0], command[1:]...), new(bytes.Buffer)
 	cmd.Dir = work
-	cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "NO_COLOR=1", "LANG=C.UTF-8"}, a.env...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "NO_COLOR=1", "LANG=C.UTF-8"},
+		a.env...)
+	if input != "" {
+		cmd.Stdin = strings.NewReader(input)
+	}
+	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has ended well, and a daemon of its own holds the output
+	require.NoError(t, cmd.Start())
+	return cmd, out, func() error {
+		defer cancel()
+		err := cmd.Wait()
+		if errors.Is(err, exec.ErrWaitDelay) {
+			err = nil // it has ended well, and a daemon of its own holds the output
+		}
+		return err
 	}
-	return out.String(), err
 }
 
 // agentSlots lets few agents run at a time: each takes a core and half a gigabyte.

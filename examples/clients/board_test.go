@@ -3,7 +3,9 @@
 package clients_test
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
@@ -30,16 +32,39 @@ var packages = map[string]string{
 	"qwen": "@qwen-code/qwen-code", "cline": "@cline/cli-linux-x64",
 }
 
-// excluded is what a client has no call for, with the reason.
+// excluded is what a client has no means for, with the reason.
 var excluded = map[string]map[string]string{
-	"count": {
-		"openai": "the chat and responses shapes have no token count", "go/openai": "the chat and responses shapes have no token count",
-		"agents": "the library has no call for it", "vercel": "the library has no call for it",
-		"codex": "the responses shape has no token count",
+	"not streamed": {
+		"codex": alwaysStreams, "opencode": alwaysStreams, "cline": alwaysStreams,
 	},
-	"models":  {"vercel": "the library has no call for it", "langchain": "the library has no call for it", "agents": "the library has no call for it"},
-	"account": {},
+	"stop": {
+		"codex": "it sends no stop sequences, and has no setting for them",
+		"cline": "it sends no stop sequences, and has no setting for them",
+	},
+	"count": {
+		"openai": noCount, "go/openai": noCount, "agents": noCall, "vercel": noCall,
+		"langchain": "it estimates by itself (getNumTokens)",
+		"codex":     "it estimates by itself", "opencode": "it estimates by itself",
+		"qwen": "it estimates by itself", "cline": "it estimates by itself",
+	},
+	"models": {
+		"vercel": noCall, "langchain": noCall, "agents": noCall,
+		"codex":    "it asks for a list only with a login of its maker's",
+		"opencode": "its models are those in its settings", "qwen": "its models are those in its settings",
+		"cline": "its model is the one in its settings",
+	},
+	"account": {
+		"vercel": noCall, "langchain": noCall, "agents": noCall,
+		"claude": ownShape, "codex": ownShape, "opencode": ownShape, "qwen": ownShape, "cline": ownShape,
+	},
 }
+
+const (
+	noCall        = "the library has no call for it"
+	noCount       = "the library has no call for it: OpenAI's shapes have no token count"
+	alwaysStreams = "it always streams"
+	ownShape      = "the request is the gateway's own, which no agent knows"
+)
 
 // verdict is one behaviour of a build with a client version.
 type verdict struct {
@@ -134,7 +159,12 @@ func boardTable(build string, all []verdict) string {
 		}
 		out.WriteString("\n")
 	}
-	out.WriteString("\nPending: not tried with this client. EXCLUDED: the client has no call for it; board.json says why.\n")
+	out.WriteString("\nPending: not tried with this client.\n\nEXCLUDED, for the client has no means for it:\n\n")
+	for _, v := range all {
+		if v.Status == "EXCLUDED" {
+			fmt.Fprintf(&out, "- %s, %s: %s\n", v.Client, v.Behaviour, v.Detail)
+		}
+	}
 	return out.String()
 }
 
@@ -146,9 +176,14 @@ func clientNames() (names []string) {
 	return append(names, "claude", "codex", "opencode", "qwen", "cline")
 }
 
-// buildName is the version of bin/fareway, with the revision it was built from where it knows it.
+// buildName is the version of bin/fareway, with the revision it was built from where it knows it, and its digest: a
+// build between versions has only that.
 func buildName() string {
-	info, err := buildinfo.ReadFile("../../bin/fareway")
+	b, err := os.ReadFile("../../bin/fareway")
+	if err != nil {
+		return "unknown"
+	}
+	info, err := buildinfo.Read(bytes.NewReader(b))
 	if err != nil {
 		return "unknown"
 	}
@@ -158,7 +193,7 @@ func buildName() string {
 			name += " " + s.Value
 		}
 	}
-	return name
+	return fmt.Sprintf("%s sha256:%.6x", name, sha256.Sum256(b))
 }
 
 // versionOf is the version that is installed.

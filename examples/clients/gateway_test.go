@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -41,6 +42,8 @@ type gateway struct {
 	Key  string
 	Data string
 	Wire *wire
+	// Upstream is the fake service behind it.
+	Upstream *upstream.Server
 }
 
 // startGateway runs a gateway until the test ends. Its account can pay for the largest allowances that clients
@@ -54,7 +57,7 @@ func startGateway(t testing.TB, script func(*upstream.Request) upstream.Reply) *
 func startGatewayWith(t testing.TB, script func(*upstream.Request) upstream.Reply, window int) *gateway {
 	t.Helper()
 	up := upstream.Start(t, upstream.Options{Script: script})
-	g := &gateway{Data: t.TempDir()}
+	g := &gateway{Data: t.TempDir(), Upstream: up}
 	require.NoError(t, os.WriteFile(filepath.Join(g.Data, "gateway.hcl"), fmt.Appendf(nil, `
 provider "up" {
   plugin = "openai"
@@ -140,4 +143,28 @@ func (g *gateway) fareway(t testing.TB, args ...string) string {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
+}
+
+// logged is the line that the gateway's log has of a request. It is written when the request has been settled.
+func (g *gateway) logged(t testing.TB, id string) (line logLine) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		b, err := os.ReadFile(filepath.Join(g.Data, "fareway.log"))
+		require.NoError(t, err)
+		for text := range bytes.Lines(b) {
+			if bytes.Contains(text, []byte(id)) && json.Unmarshal(text, &line) == nil && line.Message == "request" {
+				return true
+			}
+		}
+		return false
+	}, patience, 50*time.Millisecond, "nothing is logged of %s", id)
+	return line
+}
+
+// logLine is what the log says of a request.
+type logLine struct {
+	Message    string `json:"msg"`
+	Reason     string
+	Microcents int64
+	Pending    bool
 }

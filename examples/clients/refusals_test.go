@@ -58,10 +58,19 @@ func TestAgentsShowRefusals(t *testing.T) {
 				out, err := a.run(t, home, folder(t), command...)
 				require.Error(t, err, "%s", out)
 				require.Contains(t, strings.Join(strings.Fields(out), " "), tt.says)
+				ids := 0
+				everywhere := out + written(home)
 				for _, s := range g.Wire.Seen() {
 					if s.family() != "" {
 						require.Equal(t, tt.status, s.Status, "%+v", s)
+						if strings.Contains(everywhere, s.ID) {
+							ids++
+						}
 					}
+				}
+				if tt.status == 402 { // an agent keeps the request id in its output or in its own files, for support
+					shows(t, a.name, "request id")
+					require.Positive(t, ids)
 				}
 			})
 		}

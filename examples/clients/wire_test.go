@@ -24,6 +24,9 @@ type seen struct {
 	Model        string // of the body; "" for none
 	Streamed     bool
 	Tools        []string // the names, or the types, of the tools in the body
+	Stop         []string // the stop sequences
+	ID           string   // the request id of the reply
+	Left         bool     // the client has left before the end
 	Error        string   // the body of a refusal
 }
 
@@ -38,6 +41,8 @@ func (s seen) family() string {
 // wire passes everything on to a gateway and writes down what it sees.
 type wire struct {
 	URL string
+	// Streaming has the first requests for text of which something was shown, tools or none.
+	Streaming chan seen
 
 	mu     sync.Mutex
 	active int
@@ -48,7 +53,7 @@ type wire struct {
 func startWire(t testing.TB, gateway string) *wire {
 	target, err := url.Parse(gateway)
 	require.NoError(t, err)
-	w := &wire{}
+	w := &wire{Streaming: make(chan seen, 100)}
 	w.idle = sync.NewCond(&w.mu)
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -62,8 +67,14 @@ func startWire(t testing.TB, gateway string) *wire {
 			return // the client has left
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		out := &statusWriter{ResponseWriter: rw}
-		defer w.note(r, body, out) // also when the proxy panics: some clients leave at the end marker
+		one := read(r, body)
+		out := &statusWriter{ResponseWriter: rw, shown: func() {
+			select {
+			case w.Streaming <- one:
+			default: // nobody waits for so many
+			}
+		}}
+		defer w.note(r, &one, out) // also when the proxy panics: some clients leave at the end marker
 		proxy.ServeHTTP(out, r)
 	}))
 	t.Cleanup(s.Close)
@@ -71,7 +82,8 @@ func startWire(t testing.TB, gateway string) *wire {
 	return w
 }
 
-func (w *wire) note(r *http.Request, body []byte, out *statusWriter) {
+// read is what a request asks for.
+func read(r *http.Request, body []byte) seen {
 	var in struct {
 		Model  string
 		Stream bool
@@ -79,9 +91,12 @@ func (w *wire) note(r *http.Request, body []byte, out *statusWriter) {
 			Name, Type string
 			Function   struct{ Name string }
 		}
+		Stop          []string
+		StopSequences []string `json:"stop_sequences"`
 	}
 	_ = json.Unmarshal(body, &in) // most requests without a model have no JSON body
-	one := seen{Method: r.Method, Path: r.URL.Path, Status: out.status, Model: in.Model, Streamed: in.Stream, Error: out.refusal.String()}
+	one := seen{Method: r.Method, Path: r.URL.Path, Model: in.Model, Streamed: in.Stream,
+		Stop: append(in.Stop, in.StopSequences...)}
 	for _, tool := range in.Tools {
 		for _, name := range []string{tool.Function.Name, tool.Name, tool.Type} {
 			if name != "" {
@@ -90,9 +105,15 @@ func (w *wire) note(r *http.Request, body []byte, out *statusWriter) {
 			}
 		}
 	}
+	return one
+}
+
+func (w *wire) note(r *http.Request, one *seen, out *statusWriter) {
+	one.Status, one.ID, one.Error = out.status, out.Header().Get("X-Request-Id"), out.refusal.String()
+	one.Left = r.Context().Err() != nil
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.all = append(w.all, one)
+	w.all = append(w.all, *one)
 }
 
 func (w *wire) begin() {
@@ -123,6 +144,7 @@ func (w *wire) Seen() []seen {
 // statusWriter remembers the status, and the body of a refusal.
 type statusWriter struct {
 	http.ResponseWriter
+	shown   func() // is called with the first text of a reply
 	status  int
 	refusal strings.Builder
 }
@@ -135,6 +157,10 @@ func (w *statusWriter) WriteHeader(status int) {
 func (w *statusWriter) Write(p []byte) (int, error) {
 	if w.status >= 400 {
 		w.refusal.Write(p)
+	}
+	if w.shown != nil && bytes.Contains(p, []byte("Hello.")) {
+		w.shown()
+		w.shown = nil
 	}
 	return w.ResponseWriter.Write(p)
 }
