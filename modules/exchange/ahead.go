@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -88,10 +89,8 @@ func (q *queue) force(b batch) {
 }
 
 func (q *queue) add(w waiting) {
-	if q.head > 0 && len(q.waiting) == cap(q.waiting) {
-		n := copy(q.waiting, q.waiting[q.head:])
-		clear(q.waiting[n:])
-		q.waiting, q.head = q.waiting[:n], 0
+	if len(q.waiting) == cap(q.waiting) {
+		q.waiting, q.head = slices.Delete(q.waiting, 0, q.head), 0
 	}
 	q.waiting = append(q.waiting, w)
 	q.used += w.counted

@@ -1,7 +1,10 @@
 package exchange
 
 import (
+	"context"
+	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,4 +98,112 @@ func TestGivenUpOnlyWhileWriting(t *testing.T) {
 	d.giveUp()
 	require.True(t, d.stuck(), "GAP-112")
 	free()
+}
+
+// deadlines are those that a connection was given.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set chan time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.set <- at
+	return nil
+}
+
+// TestNoWriteOutlivesTheExchange: when its time is over a few seconds are left for the last frame, and the connection is
+// as good as before for the next request.
+func TestNoWriteOutlivesTheExchange(t *testing.T) {
+	t.Parallel()
+	for _, stream := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := &deadlines{httptest.NewRecorder(), make(chan time.Time, 2)}
+			d := newDelivery(conn, stream, time.Minute, time.Minute)
+			ctx, end := context.WithCancel(t.Context())
+			release := d.limit(ctx)
+			synctest.Wait()
+			require.Empty(t, conn.set)
+			end()
+			require.Equal(t, time.Now().Add(5*time.Second), <-conn.set)
+			release()
+			require.Zero(t, <-conn.set)
+
+			release = d.limit(t.Context())
+			release()
+			synctest.Wait()
+			require.Empty(t, conn.set)
+			if stream {
+				require.False(t, d.quiet.Stop(), "no keep-alive is asked for any more")
+			}
+		})
+	}
+}
+
+// TestFramesOfAStream: they are written together, once, and to nobody who has left.
+func TestFramesOfAStream(t *testing.T) {
+	t.Parallel()
+	d, w := testDelivery(t, keepAliveOfTests)
+	d.flush()
+	require.False(t, d.opened, "there is nothing to write")
+	require.False(t, d.full())
+	d.start()
+	d.start()
+	require.False(t, d.shown, "nothing of the reply itself")
+	text := func(n int) { d.event(llm.Event{Kind: llm.EventText, Text: strings.Repeat("x", n)}) }
+	text(1)
+	require.True(t, d.shown)
+	require.Empty(t, w.Body.String())
+	require.False(t, d.full())
+	text(atOnce)
+	require.True(t, d.full())
+	d.flush()
+	require.Equal(t, 1, strings.Count(w.Body.String(), "assistant"))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.True(t, w.Flushed)
+	written := w.Body.Len()
+	require.Nil(t, d.frames)
+	d.flush()
+	require.Equal(t, written, w.Body.Len())
+	d.add(func([]byte) []byte { return make([]byte, atOnce-1) })
+	require.False(t, d.full())
+	d.add(func(b []byte) []byte { return append(b, 0) })
+	require.True(t, d.full())
+	d.drop()
+	text(2)
+	d.flush()
+	require.Less(t, w.Body.Len(), written+1000, "what was dropped is not written")
+	written = w.Body.Len()
+
+	d.gone = true
+	require.Nil(t, d.silence())
+	text(1)
+	d.flush()
+	require.Equal(t, written, w.Body.Len())
+	require.PanicsWithValue(t, http.ErrAbortHandler, d.end, "it must not look as if it were whole")
+
+	whole, _ := testDelivery(t, keepAliveOfTests)
+	whole.stream, whole.quiet = false, nil
+	require.Nil(t, whole.silence())
+	whole.start()
+	require.False(t, whole.started)
+	gone, w := testDelivery(t, keepAliveOfTests)
+	gone.gone = true
+	gone.event(llm.Event{Kind: llm.EventText, Text: "x"})
+	require.False(t, gone.shown)
+}
+
+// TestABrokenConnection is a client that has left.
+func TestABrokenConnection(t *testing.T) {
+	t.Parallel()
+	d, _ := testDelivery(t, keepAliveOfTests)
+	conn := newStalling()
+	close(conn.deadline)
+	d.w = conn
+	d.event(llm.Event{Kind: llm.EventText, Text: "x"})
+	d.flush()
+	require.True(t, d.gone)
+	whole := newDelivery(conn, false, time.Minute, time.Minute)
+	whole.body([]byte("{}")) // which nobody gets, and nobody held up
+	require.Equal(t, "2", conn.Header().Get("Content-Length"))
+	require.False(t, whole.stuck())
 }

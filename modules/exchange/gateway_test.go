@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm/settings"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest/later"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -38,15 +40,41 @@ const providerArgument = "-fareway-provider"
 
 // TestMain makes this test binary a provider process, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == providerArgument {
-		provider.Serve(new(prover))
+	if len(os.Args) > 2 && os.Args[1] == providerArgument {
+		provider.Serve(providers[os.Args[2]]())
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// prover is a provider openai that can prove what a cancelled attempt used.
-type prover struct{ openai.OpenAI }
+// providers are the plugins of the tests: one that proves what a cancelled attempt used, one that says nothing more of
+// what was used than its upstream does, and one that says it later.
+var providers = map[string]func() provider.Provider{
+	"prover": func() provider.Provider { return new(prover) },
+	"plain":  func() provider.Provider { return new(mortal) },
+	"later": func() provider.Provider {
+		return later.New(func(baseURL string) provider.Provider {
+			inner := new(mortal)
+			inner.Settings().(*openai.Settings).BaseURL = baseURL
+			return inner
+		})
+	},
+}
+
+// mortal is a provider openai that dies of a text.
+type mortal struct{ openai.OpenAI }
+
+func (m *mortal) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	return m.OpenAI.Generate(ctx, req, func(ev llm.Event) error {
+		if ev.Text == "die" {
+			os.Exit(3)
+		}
+		return send(ev)
+	})
+}
+
+// prover is a provider that can prove what a cancelled attempt used.
+type prover struct{ mortal }
 
 func (*prover) CancelUsage(context.Context, string) (*llm.Usage, error) {
 	return &llm.Usage{Input: llm.Count(10), Output: llm.Count(7)}, nil
@@ -54,29 +82,64 @@ func (*prover) CancelUsage(context.Context, string) (*llm.Usage, error) {
 
 var _ provider.CancelProver = (*prover)(nil)
 
-// bench is an engine with two routes: "first", which is tried first, and "second".
+// bench is an engine with three routes, which are tried in this order: "first", "second" and "third".
 type bench struct {
 	engine   *engine.Engine
 	upstream *upstream.Server
+	desk     *later.Desk // of the plugin "later"
+	log      *lines
 	who      ledger.Principal
 	asked    atomic.Int64
 }
 
-func newBench(t *testing.T) *bench {
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// about are the lines that have a text.
+func (l *lines) about(text string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// newBench runs a plugin as its provider. Changes are made to the configuration before it is used.
+func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *bench {
 	t.Helper()
-	b := &bench{upstream: upstream.Start(t, upstream.Options{})}
+	b := &bench{upstream: upstream.Start(t, upstream.Options{}), desk: later.NewDesk(), log: new(lines)}
 	dir, ctx := t.TempDir(), context.Background()
 	var hcl strings.Builder
-	fmt.Fprintf(&hcl, "gateway {\n request_timeout = \"20s\"\n}\nprovider \"up\" {\n plugin = \"prover\"\n config {\n  base_url = %q\n }\n}\n",
-		b.upstream.BaseURL())
-	for name, quality := range map[string]string{"first": "0.9", "second": "0.1"} {
-		fmt.Fprintf(&hcl, "route %q {\n provider = \"up\"\n model = %q\n context_window = 200000\n max_output = 64000\n quality = %s\n"+
-			" offers = [\"tools\"]\n price {\n  input = 3\n  output = 15\n }\n}\n", name, name, quality)
+	fmt.Fprintf(&hcl, "gateway {\n request_timeout = \"20s\"\n}\nprovider \"up\" {\n plugin = %q\n config {\n  base_url = %q\n",
+		plugin, b.upstream.BaseURL())
+	if plugin == "later" {
+		desk := httptest.NewServer(b.desk)
+		t.Cleanup(desk.Close)
+		fmt.Fprintf(&hcl, "  desk = %q\n", desk.URL)
+	}
+	hcl.WriteString(" }\n}\n")
+	for i, name := range []string{"first", "second", "third"} {
+		fmt.Fprintf(&hcl, "route %q {\n provider = \"up\"\n model = %q\n context_window = 200000\n max_output = 64000\n quality = 0.%d\n"+
+			" offers = [\"tools\"]\n price {\n  input = 3\n  output = 15\n }\n}\n", name, name, 9-4*i)
 	}
 	path := filepath.Join(dir, "gateway.hcl")
 	require.NoError(t, os.WriteFile(path, []byte(hcl.String()), 0o600))
-	builtin := func(string) ([]string, bool) { return []string{"/proc/self/exe", providerArgument}, true }
-	log := slog.New(slog.DiscardHandler)
+	builtin := func(plugin string) ([]string, bool) {
+		return []string{"/proc/self/exe", providerArgument, plugin}, providers[plugin] != nil
+	}
+	log := slog.New(slog.NewTextHandler(b.log, nil))
 	cfg, diags := config.Load(ctx, path, config.Options{
 		Schema: func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
 			h := host.New(host.Options{Builtin: builtin, Logger: log})
@@ -85,6 +148,9 @@ func newBench(t *testing.T) *bench {
 		},
 	})
 	require.False(t, diags.HasErrors(), "%v", diags)
+	for _, change := range changes {
+		change(cfg)
+	}
 	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: log, Builtin: builtin, Patience: time.Minute}, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(ctx, cfg)
@@ -102,19 +168,30 @@ func newBench(t *testing.T) *bench {
 		e.Retire(gen)
 		require.NoError(t, e.Close())
 	})
-	b.who.Account, err = e.Store().CreateAccount(ctx, "acme", "")
-	require.NoError(t, err)
-	_, _, err = e.Store().AddCredit(ctx, ledger.Credit{Account: b.who.Account.ID, Credits: 1_000_000})
-	require.NoError(t, err)
-	text, hash, err := ledger.NewKey(rand.Reader)
-	require.NoError(t, err)
-	b.who.Key, err = e.Store().CreateKey(ctx, b.who.Account.ID, "first", hash, ledger.Last4(text), ledger.KeyChange{})
-	require.NoError(t, err)
+	b.who = b.account(t, "acme", 1_000_000)
 	return b
 }
 
-// gaugeOf is the value of one of the engine's gauges, which must be there.
-func gaugeOf(t *testing.T, e *engine.Engine, name string) float64 {
+// account makes an account with a key and credits.
+func (b *bench) account(t *testing.T, name string, credits int64) (p ledger.Principal) {
+	t.Helper()
+	ctx, store := context.Background(), b.engine.Store()
+	var err error
+	p.Account, err = store.CreateAccount(ctx, name, "")
+	require.NoError(t, err)
+	if credits > 0 {
+		_, _, err = store.AddCredit(ctx, ledger.Credit{Account: p.Account.ID, Credits: credits})
+		require.NoError(t, err)
+	}
+	text, hash, err := ledger.NewKey(rand.Reader)
+	require.NoError(t, err)
+	p.Key, err = store.CreateKey(ctx, p.Account.ID, "first", hash, ledger.Last4(text), ledger.KeyChange{})
+	require.NoError(t, err)
+	return p
+}
+
+// gaugeOf is the sum of one of the engine's metrics, which must be there.
+func gaugeOf(t *testing.T, e *engine.Engine, name string) (sum float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(e.Metrics().Collectors()...)
@@ -122,24 +199,38 @@ func gaugeOf(t *testing.T, e *engine.Engine, name string) float64 {
 	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
+			for _, m := range f.GetMetric() {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+			return sum
 		}
 	}
-	require.Fail(t, "no such gauge", name)
+	require.Fail(t, "no such metric", name)
 	return 0
 }
 
 // ask has a call answered as the handler does it, behind the steps before it.
-func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, call *gateway.Call) {
+func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, call *gateway.Call, header ...string) {
 	t.Helper()
 	call.ID = fmt.Sprintf("req_%032x", b.asked.Add(1))
 	call.Start, call.BodyRead = time.Now(), time.Now()
-	call.Work, call.Principal = b.engine.Begin(), b.who
+	call.Forget = func() {
+		require.NotNil(t, call.Body, "once")
+		call.Body = nil
+	}
+	call.Work = b.engine.Begin()
+	if call.Principal == (ledger.Principal{}) {
+		call.Principal = b.who
+	}
 	defer call.Work.Done()
 	if call.Family == nil {
 		call.Family = chat.Server{}
 	}
-	r, err := gateway.Entered(httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil), call)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	r, err := gateway.Entered(r, call)
 	require.NoError(t, err)
 	for _, step := range []gateway.Step{gateway.StepAuth, gateway.StepLimits} {
 		require.Same(t, call, gateway.Take(w, r, step))
@@ -156,9 +247,22 @@ func (b *bench) record(t *testing.T, call *gateway.Call) ledger.RequestRecord {
 	return r
 }
 
-func generating(stream bool) *gateway.Call {
+func generating(stream bool) *gateway.Call { return saying(stream, `"max_tokens":100`) }
+
+// saying is a call that says more than what every call says.
+func saying(stream bool, more string) *gateway.Call {
 	return &gateway.Call{Kind: gateway.Generate,
-		Body: fmt.Appendf(nil, `{"model":"service/auto","stream":%t,"max_tokens":100,"messages":[{"role":"user","content":"hi"}]}`, stream)}
+		Body: fmt.Appendf(nil, `{"model":"service/auto","stream":%t,%s,"messages":[{"role":"user","content":"hi"}]}`, stream, more)}
+}
+
+// called are the models that the upstream was asked for since there were so many requests.
+func (b *bench) called(t *testing.T, since int) (models []string) {
+	t.Helper()
+	require.NoError(t, b.upstream.Idle(t.Context()))
+	for _, r := range b.upstream.Records()[since:] {
+		models = append(models, r.Model)
+	}
+	return models
 }
 
 // hello makes a reply of "Hello", which reports 10 tokens in and 2 out.
@@ -171,15 +275,16 @@ const helloCost = 10*300 + 2*1_500
 
 func TestEveryKindIsAnswered(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBench(t, "prover")
 	b.upstream.SetModel("first", hello("stop"))
 	for name, tc := range map[string]struct {
 		call   *gateway.Call
 		status int
 		says   string
 	}{
-		"models":          {&gateway.Call{Kind: gateway.Models}, 200, `"data":[{"id":"service/auto"`},
-		"a model":         {&gateway.Call{Kind: gateway.Model, ModelID: "service/auto"}, 200, `"context_length":200000`},
+		"models": {&gateway.Call{Kind: gateway.Models}, 200, `{"object":"list","data":[{"id":"service/auto","object":"model",` +
+			`"created":1767225600,"owned_by":"service","context_length":200000}]}`},
+		"a model":         {&gateway.Call{Kind: gateway.Model, ModelID: "service/auto"}, 200, `{"id":"service/auto","object":"model"`},
 		"no such model":   {&gateway.Call{Kind: gateway.Model, ModelID: "other"}, 404, `set the model to \"service/auto\".`},
 		"the account":     {&gateway.Call{Kind: gateway.Account}, 200, `"name":"acme"`},
 		"the token count": {&gateway.Call{Kind: gateway.CountTokens, Body: generating(false).Body}, 200, `{"input_tokens":`},
@@ -201,7 +306,7 @@ func TestEveryKindIsAnswered(t *testing.T) {
 // TestWhatAnExchangeLeaves: how a request and its attempts are in the books when it is over.
 func TestWhatAnExchangeLeaves(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newBench(t, "prover")
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("BILL-23 an attempt that failed and one that did not, stream=%t", stream), func(t *testing.T) {
 			b.upstream.SetModel("first", upstream.Refuse(upstream.Error{Status: 503}))
@@ -265,13 +370,15 @@ func TestWhatAnExchangeLeaves(t *testing.T) {
 	t.Run("GAP-47 the client leaves and the attempt proves what it used", func(t *testing.T) {
 		b.upstream.SetModel("first", upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Text("Hel"), upstream.Silence()}})
 		ctx, leave := context.WithCancel(t.Context())
-		w, call := &leaving{httptest.NewRecorder(), leave}, generating(true)
+		w, call := &watched{httptest.NewRecorder(), func(string) { leave() }}, generating(true)
 		require.PanicsWithValue(t, http.ErrAbortHandler, func() { b.ask(t, ctx, w, call) })
 		r := b.record(t, call)
 		require.Equal(t, gateway.ReasonLeft, r.Reason)
 		require.EqualValues(t, 10*300+7*1_500, r.Microcents)
 		require.False(t, r.Pending)
-		require.Equal(t, statusLeft, r.Status)
+		require.Equal(t, 499, r.Status, "nginx's number for it")
+		require.Empty(t, b.log.about("cancelling"))
+		require.Empty(t, b.log.about(call.ID), "that is no failure")
 	})
 }
 
@@ -282,15 +389,15 @@ func outcomes(r ledger.RequestRecord) (all []ledger.Outcome) {
 	return all
 }
 
-// leaving is a client that leaves when it gets something.
-type leaving struct {
+// watched is a client that does something when it gets something.
+type watched struct {
 	*httptest.ResponseRecorder
-	leave func()
+	got func(text string)
 }
 
-func (l *leaving) Write(b []byte) (int, error) {
-	l.leave()
-	return l.ResponseRecorder.Write(b)
+func (w *watched) Write(b []byte) (int, error) {
+	w.got(string(b))
+	return w.ResponseRecorder.Write(b)
 }
 
 // faulty is a family with a fault of its own: before the attempt, or with its whole reply at hand.

@@ -43,10 +43,7 @@ func (w worst) and(o worst) worst {
 
 // sum adds what is not negative. What no balance covers stays so.
 func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	return a + min(b, math.MaxInt64-a)
 }
 
 // worst is the most that the request can come to on any of its candidates, of which one is to answer.

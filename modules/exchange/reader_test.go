@@ -259,6 +259,18 @@ func TestReader(t *testing.T) {
 			require.Equal(t, 31, n, "what came in time is there")
 		})
 	})
+	t.Run("an upstream that sends many times what it was allowed to is cut", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newStall(t, &scriptedStream{batches: batchesOf(8), after: time.Millisecond}, limit, time.Hour)
+			s.reader.flood.left = 250 << 10
+			<-s.ended
+			n, end := drain(s)
+			require.Equal(t, 3, n)
+			require.Equal(t, llm.ErrUpstream, end.failure.kind)
+			require.ErrorIs(t, end.failure.err, errFlood)
+		})
+	})
 	t.Run("BILL-21 an end that is a failure", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -324,5 +336,33 @@ func TestDeliveryBody(t *testing.T) {
 		require.Equal(t, "81921", conn.Header().Get("Content-Length"))
 		<-time.After(time.Minute)
 		require.False(t, d.stuck(), "nothing is watched any more")
+	})
+}
+
+// TestRouteTime stands still while the client keeps the attempt waiting, and ends once.
+func TestRouteTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin, ended := time.Now(), make(chan time.Duration, 2)
+		limit := newRouteTime(10*time.Second, func() { ended <- time.Since(begin) })
+		for range 3 {
+			<-time.After(time.Second)
+			limit.pause()
+			limit.pause()
+			<-time.After(time.Minute)
+			limit.resume()
+			limit.resume()
+		}
+		require.Equal(t, 3*time.Minute+10*time.Second, <-ended)
+		limit.pause() // it is over
+		limit.resume()
+		<-time.After(time.Hour)
+		require.Empty(t, ended)
+		limit = newRouteTime(10*time.Second, func() { ended <- 0 })
+		limit.pause()
+		limit.end()
+		limit.resume()
+		<-time.After(time.Hour)
+		require.Empty(t, ended)
 	})
 }

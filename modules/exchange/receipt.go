@@ -44,7 +44,8 @@ func (x *exchange) awaitReceipt() error {
 			return r.err
 		case <-x.delivery.silence():
 			x.delivery.keepAlive()
-		case <-x.request.Context().Done():
+		case <-x.leaves():
+			x.delivery.gone = true // what it gets must not look whole
 		}
 	}
 	return nil

@@ -171,3 +171,31 @@ func TestReplyEndings(t *testing.T) {
 		})
 	}
 }
+
+// TestWordsOfARoute: the route's own words for the end of a reply, and not for one that is known (GAP-114).
+func TestWordsOfARoute(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[llm.FinishReason]struct {
+		finish llm.FinishReason
+		says   string
+	}{
+		"stop":         {llm.FinishStop, ""},
+		"End_Of_It":    {llm.FinishLength, ""},
+		"error":        {"error", `for the reason "error"`},
+		"a whole text": {"a whole text", "a reason that is no word"},
+	} {
+		r := &reply{words: map[string]llm.FinishReason{"end_of_it": llm.FinishLength, "stop": llm.FinishPolicy}}
+		r.event(finish(said), nil)
+		require.Equal(t, want.finish, r.finish)
+		f := r.unfinished()
+		if want.says == "" {
+			require.Nil(t, f)
+			continue
+		}
+		require.Equal(t, llm.ErrUpstream, f.kind)
+		require.ErrorContains(t, f.err, want.says)
+		if want.finish != "error" {
+			require.NotContains(t, f.err.Error(), "text", "it may be a text of the reply")
+		}
+	}
+}

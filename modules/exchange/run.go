@@ -134,6 +134,14 @@ func (x *exchange) run() *families.Error {
 // left reports whether the client has left.
 func (x *exchange) left() bool { return x.delivery.gone || x.request.Context().Err() != nil }
 
+// leaves is closed when the client leaves; nil, which never is, once that is known.
+func (x *exchange) leaves() <-chan struct{} {
+	if x.delivery.gone {
+		return nil
+	}
+	return x.request.Context().Done()
+}
+
 // fallback records the next attempt, and raises the hold where the work proven so far and the next call may
 // come to more (GAP-49). The limits of the account are looked at again, too (BILL-19).
 func (x *exchange) fallback(c routing.Candidate) *failure {
@@ -195,7 +203,6 @@ func (x *exchange) try() *failure {
 		failed: func(err error) *failure { return x.failed(ctx, err) },
 	}
 	go x.reader.run()
-	left := x.request.Context().Done()
 	for told := false; ; {
 		select {
 		case <-q.ready:
@@ -204,8 +211,7 @@ func (x *exchange) try() *failure {
 			}
 		case <-x.delivery.silence():
 			x.delivery.keepAlive()
-		case <-left:
-			left = nil
+		case <-x.leaves():
 			x.delivery.gone = true
 		case <-ctx.Done():
 			// What came in time counts, however long the client let it wait.

@@ -10,7 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 type carried struct{}
@@ -78,6 +81,66 @@ func TestLifetime(t *testing.T) {
 				}
 				require.Zero(t, h.hooks.Load())
 			})
+		})
+	}
+}
+
+// TestForget: what was sent is let go of, once, when something of its reply was shown: the reply may take minutes.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	forgotten := 0
+	x := &exchange{call: &gateway.Call{Forget: func() { forgotten++ }},
+		req: &request{told: new(llm.Request), Request: &families.Request{LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
+	for range 2 {
+		x.forget()
+		require.Equal(t, 1, forgotten)
+		require.Equal(t, &llm.Request{MaxTokens: 7}, x.req.LLM, "GAP-54 asks for the client's own allowance later")
+		require.Nil(t, x.req.told)
+	}
+}
+
+// cancelled is a stream that tells how it was cancelled.
+type cancelled struct {
+	scriptedStream
+	times int
+	left  time.Duration
+}
+
+func (c *cancelled) Cancel(ctx context.Context) error {
+	c.times++
+	end, _ := ctx.Deadline()
+	c.left = time.Until(end)
+	return nil
+}
+
+// TestAwaitProof: an attempt whose time is over is heard out for its usage alone, and not for long.
+func TestAwaitProof(t *testing.T) {
+	t.Parallel()
+	usage := &llm.Usage{Input: llm.Count(3), Output: llm.Count(2)}
+	for _, proves := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			over, end := context.WithCancel(t.Context())
+			end()
+			a := &attempt{route: &standard}
+			x := &exchange{ctx: over, attempts: []*attempt{a}}
+			q, stream, begin := newQueue(&shared{max: 1 << 20}), new(cancelled), time.Now()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				x.awaitProof(a, stream, q)
+			}()
+			<-time.After(time.Second)
+			require.True(t, q.push(batch{events: []llm.Event{{Kind: llm.EventUsage, Usage: usage}}}))
+			synctest.Wait()
+			require.False(t, isClosed(done))
+			if proves {
+				require.True(t, q.push(batch{end: &ended{}}))
+			}
+			<-done
+			require.Equal(t, usage, a.usage)
+			require.Equal(t, map[bool]time.Duration{true: time.Second, false: 3 * time.Second}[proves], time.Since(begin))
+			require.Equal(t, 1, stream.times)
+			require.Equal(t, 3*time.Second, stream.left)
 		})
 	}
 }
