@@ -61,16 +61,30 @@ var providers = map[string]func() provider.Provider{
 	},
 }
 
-// mortal is a provider openai that dies of a text.
+// builtin starts this binary as a plugin.
+func builtin(plugin string) ([]string, bool) {
+	return []string{"/proc/self/exe", providerArgument, plugin}, providers[plugin] != nil
+}
+
+// schemas asks each plugin once for its settings, for all tests.
+var schemas = map[string]func() (settings.Schema, error){"prover": askSchema("prover"), "plain": askSchema("plain"), "later": askSchema("later")}
+
+func askSchema(plugin string) func() (settings.Schema, error) {
+	return sync.OnceValues(func() (settings.Schema, error) {
+		h := host.New(host.Options{Builtin: builtin, Logger: slog.New(slog.DiscardHandler)})
+		defer h.Close()
+		return h.Schema(context.Background(), host.Source{Plugin: plugin})
+	})
+}
+
+// mortal is a provider openai that dies of a model.
 type mortal struct{ openai.OpenAI }
 
 func (m *mortal) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
-	return m.OpenAI.Generate(ctx, req, func(ev llm.Event) error {
-		if ev.Text == "die" {
-			os.Exit(3)
-		}
-		return send(ev)
-	})
+	if req.Model == "deadly" {
+		os.Exit(3)
+	}
+	return m.OpenAI.Generate(ctx, req, send)
 }
 
 // prover is a provider that can prove what a cancelled attempt used.
@@ -136,16 +150,9 @@ func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *ben
 	}
 	path := filepath.Join(dir, "gateway.hcl")
 	require.NoError(t, os.WriteFile(path, []byte(hcl.String()), 0o600))
-	builtin := func(plugin string) ([]string, bool) {
-		return []string{"/proc/self/exe", providerArgument, plugin}, providers[plugin] != nil
-	}
 	log := slog.New(slog.NewTextHandler(b.log, nil))
 	cfg, diags := config.Load(ctx, path, config.Options{
-		Schema: func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
-			h := host.New(host.Options{Builtin: builtin, Logger: log})
-			defer h.Close()
-			return h.Schema(ctx, host.Source{Plugin: ref.Plugin})
-		},
+		Schema: func(context.Context, config.PluginRef) (settings.Schema, error) { return schemas[plugin]() },
 	})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	for _, change := range changes {

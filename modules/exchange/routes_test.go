@@ -294,8 +294,10 @@ func TestAProviderDies(t *testing.T) {
 	for plugin, outcome := range map[string]ledger.Outcome{"plain": ledger.Failed, "later": ledger.Unproven} {
 		t.Run(plugin, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, plugin, func(c *config.Config) { c.Routes = c.Routes[:1] })
-			b.upstream.SetModel("first", upstream.Say("die"))
+			b := newBench(t, plugin, func(c *config.Config) {
+				c.Routes = c.Routes[:1]
+				c.Routes[0].Model = "deadly"
+			})
 			w, call := httptest.NewRecorder(), generating(false)
 			b.ask(t, t.Context(), w, call)
 			require.Equal(t, 502, w.Code)
