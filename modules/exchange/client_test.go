@@ -71,7 +71,8 @@ func TestClientsThatLeave(t *testing.T) {
 	t.Run("GAP-47 nobody waits for another attempt", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, "plain")
-		b.upstream.SetModel("first", upstream.Reply{Steps: []upstream.Step{upstream.Wait("go"), upstream.Fail(upstream.ServerError())}})
+		b.upstream.SetModel("first", upstream.Reply{
+			Steps: []upstream.Step{upstream.Wait("go"), upstream.Fail(upstream.ServerError())}})
 		ctx, leave := contextThatIsLeft(t)
 		go func() {
 			_ = b.upstream.AtGate(t.Context(), "go", 1)

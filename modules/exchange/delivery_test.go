@@ -111,8 +111,8 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestNoWriteOutlivesTheExchange: when its time is over a few seconds are left for the last frame, and the connection is
-// as good as before for the next request.
+// TestNoWriteOutlivesTheExchange: when its time is over a few seconds are left for the last frame, and the connection
+// is as good as before for the next request.
 func TestNoWriteOutlivesTheExchange(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {

@@ -67,7 +67,9 @@ func builtin(plugin string) ([]string, bool) {
 }
 
 // schemas asks each plugin once for its settings, for all tests.
-var schemas = map[string]func() (settings.Schema, error){"prover": askSchema("prover"), "plain": askSchema("plain"), "later": askSchema("later")}
+var schemas = map[string]func() (settings.Schema, error){
+	"prover": askSchema("prover"), "plain": askSchema("plain"), "later": askSchema("later"),
+}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -136,8 +138,8 @@ func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *ben
 	b := &bench{upstream: upstream.Start(t, upstream.Options{}), desk: later.NewDesk(), log: new(lines)}
 	dir, ctx := t.TempDir(), context.Background()
 	var hcl strings.Builder
-	fmt.Fprintf(&hcl, "gateway {\n request_timeout = \"20s\"\n}\nprovider \"up\" {\n plugin = %q\n config {\n  base_url = %q\n",
-		plugin, b.upstream.BaseURL())
+	fmt.Fprintf(&hcl, "gateway {\n request_timeout = \"20s\"\n}\n"+
+		"provider \"up\" {\n plugin = %q\n config {\n  base_url = %q\n", plugin, b.upstream.BaseURL())
 	if plugin == "later" {
 		desk := httptest.NewServer(b.desk)
 		t.Cleanup(desk.Close)
@@ -145,8 +147,9 @@ func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *ben
 	}
 	hcl.WriteString(" }\n}\n")
 	for i, name := range []string{"first", "second", "third"} {
-		fmt.Fprintf(&hcl, "route %q {\n provider = \"up\"\n model = %q\n context_window = 200000\n max_output = 64000\n quality = 0.%d\n"+
-			" offers = [\"tools\"]\n price {\n  input = 3\n  output = 15\n }\n}\n", name, name, 9-4*i)
+		fmt.Fprintf(&hcl, "route %q {\n provider = \"up\"\n model = %q\n context_window = 200000\n"+
+			" max_output = 64000\n quality = 0.%d\n offers = [\"tools\"]\n price {\n  input = 3\n  output = 15\n }\n}\n",
+			name, name, 9-4*i)
 	}
 	path := filepath.Join(dir, "gateway.hcl")
 	require.NoError(t, os.WriteFile(path, []byte(hcl.String()), 0o600))
@@ -259,7 +262,8 @@ func generating(stream bool) *gateway.Call { return saying(stream, `"max_tokens"
 // saying is a call that says more than what every call says.
 func saying(stream bool, more string) *gateway.Call {
 	return &gateway.Call{Kind: gateway.Generate,
-		Body: fmt.Appendf(nil, `{"model":"service/auto","stream":%t,%s,"messages":[{"role":"user","content":"hi"}]}`, stream, more)}
+		Body: fmt.Appendf(nil, `{"model":"service/auto","stream":%t,%s,"messages":[{"role":"user","content":"hi"}]}`,
+			stream, more)}
 }
 
 // called are the models that the upstream was asked for since there were so many requests.
@@ -289,9 +293,9 @@ func TestEveryKindIsAnswered(t *testing.T) {
 		status int
 		says   string
 	}{
-		"models": {&gateway.Call{Kind: gateway.Models}, 200, `{"object":"list","data":[{"id":"service/auto","object":"model",` +
-			`"created":1767225600,"owned_by":"service","context_length":200000}]}`},
-		"a model":         {&gateway.Call{Kind: gateway.Model, ModelID: "service/auto"}, 200, `{"id":"service/auto","object":"model"`},
+		"models": {&gateway.Call{Kind: gateway.Models}, 200, `{"object":"list","data":[{"id":"service/auto",` +
+			`"object":"model","created":1767225600,"owned_by":"service","context_length":200000}]}`},
+		"a model":         {&gateway.Call{Kind: gateway.Model, ModelID: "service/auto"}, 200, `{"id":"service/auto",`},
 		"no such model":   {&gateway.Call{Kind: gateway.Model, ModelID: "other"}, 404, `set the model to \"service/auto\".`},
 		"the account":     {&gateway.Call{Kind: gateway.Account}, 200, `"name":"acme"`},
 		"the token count": {&gateway.Call{Kind: gateway.CountTokens, Body: generating(false).Body}, 200, `{"input_tokens":`},

@@ -27,7 +27,9 @@ func TestWhatIsRefused(t *testing.T) {
 		}
 	})
 	poor := b.account(t, "poor", 0)
-	const messages = `"messages":[{"role":"user","content":"hi"}]`
+	const messages = `"messages":[{"role":"user","content":"hi"}]}`
+	const auto = `{"model":"service/auto",`
+	const tooMuch = auto + `"max_tokens":200000,` + messages
 	for name, tc := range map[string]struct {
 		body, profile string
 		who           ledger.Principal
@@ -35,15 +37,15 @@ func TestWhatIsRefused(t *testing.T) {
 		says          string
 	}{
 		"no JSON":             {body: `{`, status: 400, says: "JSON"},
-		"no model":            {body: `{` + messages + `}`, status: 400, says: "model"},
-		"MODEL-06 another":    {body: `{"model":"x",` + messages + `}`, status: 404, says: `set the model to \"service/auto\"`},
-		"PROF-18 no profile":  {body: `{"model":"service/auto"}`, profile: "best", status: 400, says: "budget, balanced or max"},
+		"no model":            {body: `{` + messages, status: 400, says: "model"},
+		"MODEL-06 another":    {body: `{"model":"x",` + messages, status: 404, says: "set the model to"},
+		"PROF-18 profile":     {body: `{"model":"service/auto"}`, profile: "best", status: 400, says: "balanced or max"},
 		"no messages":         {body: `{"model":"service/auto"}`, status: 400, says: "messages"},
-		"no tools":            {body: `{"model":"service/auto",` + withTool + `,` + messages + `}`, status: 503, says: "such as tools"},
-		"GAP-38 no room":      {body: `{"model":"service/auto","max_tokens":200000,` + messages + `}`, status: 503, says: "fit no route's context window"},
-		"GAP-78 no JSON mode": {body: `{"model":"service/auto","response_format":{"type":"json_object"},` + messages + `}`, status: 400, says: "offers JSON output"},
-		"BILL-01 no credits":  {body: `{"model":"service/auto",` + messages + `}`, who: poor, status: 402, says: "no credits left"},
-		"GAP-01 nor any room": {body: `{"model":"service/auto","max_tokens":200000,` + messages + `}`, who: poor, status: 402, says: "no credits left"},
+		"no tools":            {body: auto + withTool + `,` + messages, status: 503, says: "such as tools"},
+		"GAP-38 no room":      {body: tooMuch, status: 503, says: "fit no route's context window"},
+		"GAP-78 JSON":         {body: auto + `"response_format":{"type":"json_object"},` + messages, status: 400, says: "offers JSON"},
+		"BILL-01 no credits":  {body: auto + messages, who: poor, status: 402, says: "no credits left"},
+		"GAP-01 nor any room": {body: tooMuch, who: poor, status: 402, says: "no credits left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +63,7 @@ func TestWhatIsRefused(t *testing.T) {
 			count := &gateway.Call{Kind: gateway.CountTokens, Body: []byte(tc.body), Principal: tc.who}
 			counted := httptest.NewRecorder()
 			b.ask(t, t.Context(), counted, count, header...)
-			if tc.status == 400 && tc.says != "offers JSON output" || tc.status == 404 {
+			if tc.status == 400 && tc.says != "offers JSON" || tc.status == 404 {
 				require.Equal(t, w.Body.String(), counted.Body.String(), "the token count refuses what is wrong in itself")
 			} else {
 				require.Equal(t, 200, counted.Code, "CNT-02 and nothing else")
@@ -77,7 +79,9 @@ func TestProfiles(t *testing.T) {
 	for _, r := range []string{"first", "second", "third"} {
 		b.upstream.SetModel(r, hello("stop"))
 	}
-	for more, want := range map[string]string{`"max_tokens":5`: "max", `"reasoning_effort":"low"`: "budget", `"reasoning_effort":"medium"`: "balanced"} {
+	for more, want := range map[string]string{
+		`"max_tokens":5`: "max", `"reasoning_effort":"low"`: "budget", `"reasoning_effort":"medium"`: "balanced",
+	} {
 		call := saying(false, more)
 		b.ask(t, t.Context(), httptest.NewRecorder(), call)
 		require.Equal(t, want, call.Record.Profile)
@@ -156,7 +160,8 @@ func TestNothingVisible(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{reply: &reply{finish: tc.finish}, req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
+			x := &exchange{reply: &reply{finish: tc.finish},
+				req:      &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
 				attempts: []*attempt{{allowance: tc.allowance, usage: tc.usage}}}
 			e := x.refusal(&failure{kind: noVisibleText})
 			require.Equal(t, tc.status, e.Status)
@@ -174,7 +179,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[failureKind]bool{
 		llm.ErrPolicy: false, llm.ErrCanceled: false, timeLimit: false, shutdown: false, noVisibleText: false, noUsage: false,
-		overBudget: false, ledgerAway: false, llm.ErrUpstream: true, llm.ErrCapacity: true, attemptTimeout: true, llm.ErrDied: true,
+		overBudget: false, ledgerAway: false,
+		llm.ErrUpstream: true, llm.ErrCapacity: true, attemptTimeout: true, llm.ErrDied: true,
 	} {
 		require.Equal(t, want, (&failure{kind: kind}).retriable(), kind)
 	}
@@ -192,9 +198,10 @@ func TestTheAccountSummary(t *testing.T) {
 	b := newBench(t, "plain", func(c *config.Config) { c.Plans = []config.Plan{{Name: "starter", MonthlyCredits: 500}} })
 	w := httptest.NewRecorder()
 	b.ask(t, t.Context(), w, &gateway.Call{Kind: gateway.Account})
-	require.JSONEq(t, fmt.Sprintf(`{"tenant":{"id":%q,"name":"acme","key_mode":"managed"},"credits":{"balance_credits":1000000,
-		"reserved_credits":0,"available_credits":1000000,"monthly_allotment_credits":0,"current_period_end":null,
-		"accrued_usage_microcents":0},"key":{"name":"first","last4":%q}}`, b.who.Account.ID, b.who.Key.Last4), w.Body.String())
+	require.JSONEq(t, fmt.Sprintf(`{"tenant":{"id":%q,"name":"acme","key_mode":"managed"},
+		"credits":{"balance_credits":1000000,"reserved_credits":0,"available_credits":1000000,"monthly_allotment_credits":0,
+		"current_period_end":null,"accrued_usage_microcents":0},"key":{"name":"first","last4":%q}}`,
+		b.who.Account.ID, b.who.Key.Last4), w.Body.String())
 	work := b.engine.Begin()
 	defer work.Done()
 	end := time.Date(2026, 12, 1, 0, 0, 0, 1, time.FixedZone("", 3600))
@@ -207,6 +214,7 @@ func TestTheAccountSummary(t *testing.T) {
 	require.EqualValues(t, 300_000, a.Credits.Accrued)
 	require.Equal(t, end.Add(-1).UTC(), wholeSecond(end.Add(-1)))
 	w = httptest.NewRecorder()
-	b.ask(t, t.Context(), w, &gateway.Call{Kind: gateway.Account, Principal: ledger.Principal{Account: ledger.Account{ID: "gone"}}})
+	gone := ledger.Principal{Account: ledger.Account{ID: "gone"}}
+	b.ask(t, t.Context(), w, &gateway.Call{Kind: gateway.Account, Principal: gone})
 	require.GreaterOrEqual(t, w.Code, 400)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,56 +27,58 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 		}
 		c.Routes[2].ContextWindow = 400_000
 	})
-	broken := upstream.Refuse(upstream.ServerError())
+	const first, second, third = " first", " second", " third"
+	broken, tooLong := upstream.Refuse(upstream.ServerError()), upstream.Refuse(upstream.ContextLength())
 	for name, tc := range map[string]struct {
-		full          []string // routes
-		first, second upstream.Reply
-		called        []string
-		status        int
-		says          string
+		full     string // routes
+		one, two upstream.Reply
+		called   string
+		status   int
+		says     string
 	}{
-		"ERR-25 one after the other":             {nil, broken, broken, []string{"first", "second", "third"}, 200, "Hello"},
-		"GAP-39 one that is full":                {[]string{"first"}, broken, broken, []string{"second", "third"}, 200, "Hello"},
-		"GAP-39 all but one are full":            {[]string{"first", "second"}, broken, broken, []string{"third"}, 200, "Hello"},
-		"GAP-39 the next is full":                {[]string{"second"}, broken, broken, []string{"first", "third"}, 200, "Hello"},
-		"GAP-39 the others are full":             {[]string{"second", "third"}, broken, broken, []string{"first"}, 502, "The model route failed."},
-		"GAP-39 all are full":                    {[]string{"first", "second", "third"}, broken, broken, nil, 429, "All routes that can take"},
-		"GAP-38 too long for as small a window":  {nil, upstream.Refuse(upstream.ContextLength()), broken, []string{"first", "third"}, 200, "Hello"},
-		"GAP-38 too long, and no other is free":  {[]string{"third"}, upstream.Refuse(upstream.ContextLength()), broken, []string{"first"}, 503, "too long for every"},
-		"POL-02 a decline is final":              {nil, upstream.Refuse(upstream.ContentFilter()), broken, []string{"first"}, 400, "content policy"},
-		"GAP-40 nothing to show is final":        {nil, silent("stop"), broken, []string{"first"}, 502, "without a visible answer. Trying"},
-		"GAP-40 nothing within the allowance":    {nil, silent("length"), broken, []string{"first"}, 422, "The output allowance was used up"},
-		"GAP-84 arguments that are not JSON":     {nil, upstream.Call("c", "f", "{"), broken, []string{"first"}, 502, "arguments that are not JSON"},
-		"GAP-114 an end that nobody knows fails": {nil, hello("odd"), broken, []string{"first", "second", "third"}, 200, "Hello"},
+		"ERR-25 one after the other":   {"", broken, broken, first + second + third, 200, "Hello"},
+		"GAP-39 one that is full":      {first, broken, broken, second + third, 200, "Hello"},
+		"GAP-39 all but one are full":  {first + second, broken, broken, third, 200, "Hello"},
+		"GAP-39 the next is full":      {second, broken, broken, first + third, 200, "Hello"},
+		"GAP-39 the others are full":   {second + third, broken, broken, first, 502, "The model route failed."},
+		"GAP-39 all full":              {first + second + third, broken, broken, "", 429, "All routes that can take"},
+		"GAP-38 too long for a window": {"", tooLong, broken, first + third, 200, "Hello"},
+		"GAP-38 and no other is free":  {third, tooLong, broken, first, 503, "too long for every"},
+		"POL-02 a decline":             {"", upstream.Refuse(upstream.ContentFilter()), broken, first, 400, "content policy"},
+		"GAP-40 nothing to show":       {"", silent("stop"), broken, first, 502, "without a visible answer. Trying"},
+		"GAP-40 the allowance":         {"", silent("length"), broken, first, 422, "The output allowance was used up"},
+		"GAP-84 no JSON":               {"", upstream.Call("c", "f", "{"), broken, first, 502, "arguments that are not JSON"},
+		"GAP-114 an unknown end":       {"", hello("odd"), broken, first + second + third, 200, "Hello"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, r := range tc.full {
+			for _, r := range strings.Fields(tc.full) {
 				require.True(t, b.engine.TakeSlot(&config.Route{Name: r}))
 			}
 			b.upstream.SetScript(upstream.Script{Models: map[string]upstream.Reply{
-				"first": tc.first, "second": tc.second, "third": hello("stop")}})
+				"first": tc.one, "second": tc.two, "third": hello("stop")}})
 			before := len(b.upstream.Records())
 			w, call := httptest.NewRecorder(), saying(false, withTool)
 			b.ask(t, t.Context(), w, call)
-			require.Equal(t, tc.called, b.called(t, before))
+			called := b.called(t, before)
+			require.Equal(t, strings.Fields(tc.called), append([]string{}, called...))
 			require.Equal(t, tc.status, w.Code)
 			require.Contains(t, w.Body.String(), tc.says)
-			for _, r := range tc.full {
+			for _, r := range strings.Fields(tc.full) {
 				b.engine.GiveSlot(&config.Route{Name: r})
 			}
-			if tc.called == nil {
+			if called == nil {
 				_, err := b.engine.Store().Request(t.Context(), call.ID)
 				require.ErrorIs(t, err, ledger.ErrNotFound, "there is nothing to settle")
 				return
 			}
 			r := b.record(t, call)
-			require.Len(t, r.Attempts, len(tc.called))
+			require.Len(t, r.Attempts, len(called))
 			for i, a := range r.Attempts {
-				require.Equal(t, tc.called[i], a.Route)
+				require.Equal(t, called[i], a.Route)
 				require.Equal(t, ledger.AttemptID(call.ID, int64(i+1)), a.ID)
 			}
-			require.Equal(t, len(tc.called), call.Record.Attempts)
-			require.Equal(t, tc.called[len(tc.called)-1], call.Record.Route)
+			require.Equal(t, len(called), call.Record.Attempts)
+			require.Equal(t, called[len(called)-1], call.Record.Route)
 		})
 	}
 }
@@ -116,7 +119,8 @@ func TestStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body, _ := stream(t, first)
-			require.Regexp(t, `(?s)^data: .*"role":"assistant".*"content":"Hel".*"content":"lo".*"finish_reason":"stop".*data: \[DONE\]\n\n$`, body)
+			require.Regexp(t, `(?s)^data: .*"role":"assistant".*"content":"Hel".*"content":"lo".*`+
+				`"finish_reason":"stop".*data: \[DONE\]\n\n$`, body)
 			require.Contains(t, body, `"prompt_tokens":10`)
 		})
 	}
@@ -129,7 +133,8 @@ func TestStreams(t *testing.T) {
 		require.Equal(t, string(llm.ErrBroken), r.Reason)
 	})
 	t.Run("GAP-57 what nobody proves is no reply", func(t *testing.T) {
-		body, r := stream(t, upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Finish("stop"), upstream.Done()}})
+		body, r := stream(t, upstream.Reply{
+			Steps: []upstream.Step{upstream.Text("Hel"), upstream.Finish("stop"), upstream.Done()}})
 		require.Contains(t, body, "did not report what the reply used")
 		require.NotContains(t, body, "[DONE]")
 		require.Equal(t, string(noUsage), r.Reason)

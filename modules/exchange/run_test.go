@@ -90,7 +90,8 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	forgotten := 0
 	x := &exchange{call: &gateway.Call{Forget: func() { forgotten++ }},
-		req: &request{told: new(llm.Request), Request: &families.Request{LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
+		req: &request{told: new(llm.Request), Request: &families.Request{
+			LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
 	for range 2 {
 		x.forget()
 		require.Equal(t, 1, forgotten)
