@@ -29,6 +29,7 @@ func TestWhatIsRefused(t *testing.T) {
 	poor := b.account(t, "poor", 0)
 	const messages = `"messages":[{"role":"user","content":"hi"}]}`
 	const auto = `{"model":"service/auto",`
+	const inJSON = auto + `"response_format":{"type":"json_object"},` + messages
 	const tooMuch = auto + `"max_tokens":200000,` + messages
 	for name, tc := range map[string]struct {
 		body, profile string
@@ -43,7 +44,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no messages":         {body: `{"model":"service/auto"}`, status: 400, says: "messages"},
 		"no tools":            {body: auto + withTool + `,` + messages, status: 503, says: "such as tools"},
 		"GAP-38 no room":      {body: tooMuch, status: 503, says: "fit no route's context window"},
-		"GAP-78 JSON":         {body: auto + `"response_format":{"type":"json_object"},` + messages, status: 400, says: "offers JSON"},
+		"GAP-78 JSON":         {body: inJSON, status: 400, says: "offers JSON"},
 		"BILL-01 no credits":  {body: auto + messages, who: poor, status: 402, says: "no credits left"},
 		"GAP-01 nor any room": {body: tooMuch, who: poor, status: 402, says: "no credits left"},
 	} {
