@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 }
 
 // builtinArchivist starts the test binary as a provider.
-func builtinArchivist(string) ([]string, bool) {
+func builtinArchivist(plugin string) ([]string, bool) {
 	self, err := os.Executable()
-	return []string{self, "provider", "archivist"}, err == nil
+	return []string{self, "provider", "archivist"}, err == nil && plugin == "archivist"
 }
 
 // archivist is a provider whose upstream never reports usage in its reply. It gives receipts from a folder: the

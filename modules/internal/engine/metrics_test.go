@@ -2,13 +2,90 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
-// values are the counters and gauges by name and labels: `fareway_receipts_total{provider="p" result="charged"}`.
+// TestMetrics: what each call does to the metrics, which dashboards and alerts go by.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	m.Request("chat", 200, 0, time.Second)
+	m.Request("chat", 200, time.Millisecond, time.Second)
+	m.Charged("small", 7)
+	m.Over("small", 3)
+	m.Held(9)
+	m.Held(-4)
+	m.UpstreamError("small", "capacity")
+	m.ClientStalled()
+	m.requestsUnlogged(3)
+	m.running("small", 2)
+	m.spool(2)
+	m.setAside(1)
+	m.setGeneration(5)
+	m.setUnproven("p", 6)
+	m.setUnproven("q", 6)
+	m.forgetUnproven("q")
+	m.receipt("p", receiptCharged)
+	m.limitReached(KeyRequests)
+	for _, batch := range []int{0, 1, 2, 3, 512, 513} {
+		m.observeLedger("hold", time.Microsecond, batch)
+	}
+	values := m.values(t)
+	for name, want := range map[string]float64{
+		`fareway_requests_total{endpoint="chat" status="200"}`:         2,
+		`fareway_charged_microcents_total{route="small"}`:              7,
+		`fareway_over_microcents_total{route="small"}`:                 3,
+		`fareway_held_microcents{}`:                                    5,
+		`fareway_upstream_errors_total{kind="capacity" route="small"}`: 1,
+		`fareway_stalled_clients_total{}`:                              1,
+		`fareway_requests_unlogged_total{}`:                            3,
+		`fareway_running_attempts{route="small"}`:                      2,
+		`fareway_spooled_settlements{}`:                                2,
+		`fareway_spool_undecided{}`:                                    1,
+		`fareway_config_generation{}`:                                  5,
+		`fareway_unproven_attempts{provider="p"}`:                      6,
+		`fareway_receipts_total{provider="p" result="charged"}`:        1,
+		`fareway_limited_total{reason="key_requests_per_minute"}`:      1,
+	} {
+		require.Contains(t, values, name)
+		require.InDelta(t, want, values[name], 0, name)
+	}
+	require.NotContains(t, values, `fareway_unproven_attempts{provider="q"}`)
+	buckets := func(name string) (bounds []float64, counts []float64) {
+		for le := range values {
+			var bound float64
+			if n, _ := fmt.Sscanf(le, name+"_bucket{le=%g}", &bound); n == 1 {
+				bounds = append(bounds, bound)
+			}
+		}
+		slices.Sort(bounds)
+		for _, bound := range bounds {
+			counts = append(counts, values[fmt.Sprintf("%s_bucket{le=%g}", name, bound)])
+		}
+		return bounds, counts
+	}
+	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	bounds, counts := buckets("fareway_request_duration_seconds")
+	require.Equal(t, seconds, bounds)
+	require.Equal(t, []float64{0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2}, counts)
+	bounds, counts = buckets("fareway_time_to_first_event_seconds")
+	require.Equal(t, seconds, bounds)
+	require.InDelta(t, 1, counts[0], 0, "nothing was written of the other one")
+	bounds, counts = buckets("fareway_ledger_duration_seconds")
+	require.InDelta(t, 5, bounds[len(bounds)-1], 0)
+	require.InDelta(t, 6, counts[0], 0)
+	bounds, counts = buckets("fareway_ledger_batch_size")
+	require.Equal(t, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, bounds)
+	require.Equal(t, []float64{1, 2, 3, 3, 3, 3, 3, 3, 3, 4}, counts, "what shared no commit has no size")
+}
+
+// values are the counters and gauges by name and labels, and the buckets of histograms by name and bound:
+// `fareway_receipts_total{provider="p" result="charged"}`.
 func (m *Metrics) values(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -24,6 +101,9 @@ func (m *Metrics) values(t *testing.T) map[string]float64 {
 					labels += " "
 				}
 				labels += fmt.Sprintf("%s=%q", label.GetName(), label.GetValue())
+			}
+			for _, b := range metric.GetHistogram().GetBucket() {
+				values[fmt.Sprintf("%s_bucket{le=%g}", family.GetName(), b.GetUpperBound())] += float64(b.GetCumulativeCount())
 			}
 			values[family.GetName()+"{"+labels+"}"] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 		}

@@ -177,6 +177,22 @@ func TestReceiptsBesideAnAttemptThatFails(t *testing.T) {
 	require.Len(t, d.room.charged, 149)
 }
 
+// TestReceiptsOfOneBesideOneThatFails: nor its only neighbour, which is asked about alone in the end.
+func TestReceiptsOfOneBesideOneThatFails(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	a := &archive{answer: func(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+		if slices.Contains(attempts, ids[0]) {
+			return nil, llm.Errorf(llm.ErrProtocol, "no idea")
+		}
+		return proof(ctx, attempts)
+	}}
+	d := newDesk(map[string]Backend{"p": a})
+	ids = d.room.enter("p", 2)
+	require.NoError(t, d.pass(t, 2*time.Hour))
+	require.Equal(t, map[string]int{ids[1]: 1}, d.room.charged)
+}
+
 func TestReceiptsBesideAnErrorCount(t *testing.T) {
 	t.Parallel()
 	a := &archive{answer: func(ctx context.Context, attempts []string) ([]host.Receipt, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -312,6 +313,74 @@ func TestSpoolOfADeadProcess(t *testing.T) {
 	require.Zero(t, spooled(t, second))
 	require.Equal(t, 1, log.count(fmt.Sprintf("settlements=%d", n)))
 	require.NoError(t, second.close())
+}
+
+// slow is a ledger whose answer comes when it is let, whoever waits no more.
+type slow struct {
+	*till
+	answer chan struct{}
+}
+
+func (s slow) Settle(ctx context.Context, x ledger.Settlement) (ledger.Charge, error) {
+	<-s.answer
+	return s.till.Settle(ctx, x)
+}
+
+// TestCloseWaitsForTheLedger: the spool is closed when nobody uses it any more, and keeps what is not applied.
+func TestCloseWaitsForTheLedger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := slow{newTill(), make(chan struct{})}
+		s, err := openSettler(filepath.Join(t.TempDir(), "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
+		require.NoError(t, err)
+		s.start()
+		_, err = s.keep(endOf("a"), ledger.ErrUnavailable)
+		require.NoError(t, err)
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- s.close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			require.Fail(t, "it is in use")
+		default:
+		}
+		close(l.answer)
+		require.NoError(t, <-closed)
+		require.Equal(t, endOf("a").Settlement, l.of("a"))
+	})
+}
+
+// TestTornSpool: the operator is told of a settlement whose writing was cut off, and of nothing else.
+func TestTornSpool(t *testing.T) {
+	t.Parallel()
+	dir, l := t.TempDir(), newTill()
+	l.away = true
+	s, log := settlerOn(t, dir, l)
+	require.Zero(t, log.count("the spool ends in"))
+	require.Zero(t, log.count("are taken up"))
+	read := func() []byte {
+		content, err := os.ReadFile(filepath.Join(dir, "spool"))
+		require.NoError(t, err)
+		return content
+	}
+	_, err := s.settle(t.Context(), endOf("a"))
+	require.NoError(t, err)
+	before := read()
+	cut := endOf("b")
+	cut.Reason = strings.Repeat("x", 2000)
+	_, err = s.settle(t.Context(), cut)
+	require.NoError(t, err)
+	require.NoError(t, s.close())
+	content := read()
+	const header, sector = 4096, 512
+	copy(content[:header], before) // which counts what Append has returned for
+	clear(content[(len(bytes.TrimRight(content, "\x00"))-1)/sector*sector:])
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "spool"), content, 0o600))
+	l.away = false
+	s, log = settlerOn(t, dir, l)
+	require.Equal(t, 1, log.count("the spool ends in a settlement that was not written to its end"))
+	require.NoError(t, s.close())
 }
 
 // TestSpoolFull: what neither the ledger nor the spool takes is an error.
