@@ -196,7 +196,7 @@ func (p *Plugin) watch(proc *process) error {
 	for {
 		select {
 		case <-proc.child.exited:
-			return errors.New(proc.death())
+			return errors.New(proc.death(nil))
 		case <-p.wanted.Done():
 			return nil
 		case <-p.host.clock.After(healthInterval):

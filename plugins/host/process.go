@@ -145,7 +145,7 @@ func (p *process) callError(ctx context.Context, doing string, err error) error 
 	if ctx.Err() != nil || status.Code(err) == codes.DeadlineExceeded {
 		<-ctx.Done() // the plugin has the same deadline, and can see it a moment earlier
 		err = context.Cause(ctx)
-	} else if how := p.death(); how != "" {
+	} else if how := p.death(err); how != "" {
 		err = errors.New(how)
 	} else {
 		err = errors.New(p.child.scrub.clean(err.Error()))
@@ -153,13 +153,17 @@ func (p *process) callError(ctx context.Context, doing string, err error) error 
 	return fmt.Errorf("starting plugin %q: %s: %w", p.exe.plugin, doing, err)
 }
 
-// death says how the process died, "" while it lives. A broken connection can be seen a moment before the
-// end of its process; that moment is waited for.
-func (p *process) death() string {
+// death says how the process died, "" while it lives. A broken connection, which err may tell of, can be seen a moment
+// before the end of its process; that moment is waited for.
+func (p *process) death(err error) string {
+	moment := 100 * time.Millisecond
+	if status.Code(err) == codes.Unavailable {
+		moment = grace
+	}
 	select {
 	case <-p.child.exited:
 		return fmt.Sprintf("its process died (%s); %s", p.child.ended(), p.child.say)
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(moment):
 		return ""
 	}
 }

@@ -151,7 +151,7 @@ func callFailure(proc *process, name string, err error) error {
 	case codes.Unimplemented:
 		return llm.Errorf(llm.ErrProtocol, "provider %q cannot do this: %s", name, message)
 	}
-	if how := proc.death(); how != "" {
+	if how := proc.death(err); how != "" {
 		return llm.Errorf(llm.ErrDied, "provider %q: %s", name, how)
 	}
 	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
