@@ -5,6 +5,7 @@ package clients_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -12,6 +13,33 @@ import (
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
+
+// A key of another service in the environment is told of, also where the home folder is another one; it is what Claude
+// Code sends beside the gateway's own.
+func TestConnectTellsOfForeignKey(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, said)
+	for _, more := range [][]string{nil, {"--write"}, {"--write", "--probe"}} {
+		args := append([]string{"gateway", "connect", "claude", "--data", g.Data, "--home", folder(t)}, more...)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "bin/fareway"), args...)
+		cmd.Env = append(os.Environ(), "ANTHROPIC_API_KEY=sk-foreign")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "Warning: ANTHROPIC_API_KEY is set in your environment", "%q", more)
+	}
+	defer agentSlot()()
+	a, home := agentNamed(t, "claude"), folder(t)
+	g.connect(t, home, a.name, "messages", nil)
+	a.env = append(a.env, "ANTHROPIC_API_KEY=sk-foreign")
+	out, err := a.run(t, home, folder(t), a.command("messages")...)
+	require.NoError(t, err, out)
+	for _, s := range g.Wire.Seen() {
+		if s.family() != "" {
+			require.Equal(t, "sk-foreign", s.APIKey)
+			require.Equal(t, 200, s.Status)
+		}
+	}
+}
 
 // The command tries what it has written in the shape that the client will use.
 func TestConnectProbe(t *testing.T) {

@@ -26,6 +26,7 @@ type seen struct {
 	Tools        []string // the names, or the types, of the tools in the body
 	Stop         []string // the stop sequences
 	ID           string   // the request id of the reply
+	APIKey       string   // the header x-api-key
 	Left         bool     // the client has left before the end
 	Error        string   // the body of a refusal
 }
@@ -95,7 +96,7 @@ func read(r *http.Request, body []byte) seen {
 		StopSequences []string `json:"stop_sequences"`
 	}
 	_ = json.Unmarshal(body, &in) // most requests without a model have no JSON body
-	one := seen{Method: r.Method, Path: r.URL.Path, Model: in.Model, Streamed: in.Stream,
+	one := seen{Method: r.Method, Path: r.URL.Path, APIKey: r.Header.Get("X-Api-Key"), Model: in.Model, Streamed: in.Stream,
 		Stop: append(in.Stop, in.StopSequences...)}
 	for _, tool := range in.Tools {
 		for _, name := range []string{tool.Function.Name, tool.Name, tool.Type} {

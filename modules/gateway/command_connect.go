@@ -165,7 +165,9 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 		if v.File, p, err = run.settings(f); err != nil {
 			return fmt.Errorf("connecting %s: %w", client.title, err)
 		}
-		v.Warnings = append(v.Warnings, client.warnings(c, run.getenv, f, p.content)...)
+		// The environment is yours, whosever the home folder is: the client may well be started from it.
+		v.Warnings = append(v.Warnings, client.warnings(c, os.Getenv, f, p.content)...)
+		v.Warnings = append(v.Warnings, client.keyWarnings(p.content, run.locate)...)
 	}
 	if run.probe { // before anything is written: a connection that does not work changes nothing
 		if v.Probe, err = probe(cmd.Context(), c); err != nil {

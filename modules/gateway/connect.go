@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ type connector struct {
 	file func(c connection) connectFile
 	// foreign are variables that would spoil the connection, if they are set to something else.
 	foreign []foreign
+	// keys are other places, beside the variables, from which the client would take a key of another service.
+	keys []keyPlace
 	// start is the command that starts the client with them.
 	start string
 	note  string // what else there is to know, "" for nothing
@@ -48,6 +51,12 @@ type foreign struct {
 	families []string
 	// does is what the client does with it, said of "The client ...".
 	does string
+}
+
+// keyPlace is a setting in a file of a client's.
+type keyPlace struct {
+	file connectFile // without a path it is the client's settings file
+	path []string
 }
 
 // connectFile is a file of a client's settings.
@@ -73,7 +82,13 @@ var connectors = []connector{
 	{
 		name: "claude", title: "Claude Code", families: []string{"messages"}, start: "claude", file: claudeFile,
 		foreign: []foreign{{name: "ANTHROPIC_API_KEY", does: sendsBoth}},
-		note:    "Its web search runs at the model's own service, which the gateway does not offer.",
+		keys: []keyPlace{
+			{path: []string{"apiKeyHelper"}},
+			{file: connectFile{path: ".claude.json", folderVar: "CLAUDE_CONFIG_DIR"}, path: []string{"primaryApiKey"}},
+		},
+		note: "Its web search runs at the model's own service, which the gateway does not offer.\n" +
+			"Another service's key, which it would send as well, was looked for in this environment, its settings and " +
+			".claude.json;\nnot in shell profiles, nor in the .claude folders of projects.",
 	},
 	{
 		name: "cline", title: "Cline", families: []string{"chat", "messages"}, start: "cline", file: clineFile,
@@ -250,6 +265,28 @@ func (c connector) warnings(
 		if ours == "" && value != "" && value != to.key {
 			warnings = append(warnings, fmt.Sprintf("%s is set in the client's settings file, and %s %s: "+
 				"take it out of the object env there.", v.name, c.title, v.does))
+		}
+	}
+	return warnings
+}
+
+// keyWarnings are about keys of other services that the client keeps in its files. locate says where a file lies.
+func (c connector) keyWarnings(content []byte, locate func(connectFile) (string, error)) (warnings []string) {
+	for _, k := range c.keys {
+		where := "the client's settings file"
+		if k.file.path != "" {
+			path, err := locate(k.file)
+			if err != nil {
+				continue
+			}
+			where = path
+			if content, err = os.ReadFile(path); err != nil {
+				continue // most often there is none
+			}
+		}
+		if settings.Lookup(settings.JSON, content, k.path...) != "" {
+			warnings = append(warnings, fmt.Sprintf("%s is set in %s, and %s %s: take it out there.",
+				strings.Join(k.path, "."), where, c.title, sendsBoth))
 		}
 	}
 	return warnings

@@ -383,6 +383,31 @@ func TestConnectTellsOfForeignKeys(t *testing.T) {
 	}
 }
 
+// Claude Code also sends the key that its login has kept, and the one that a program of the person's prints.
+func TestConnectTellsOfKeptKeys(t *testing.T) {
+	t.Parallel()
+	home, key := t.TempDir(), connectKey(t)
+	put := func(name, content string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(content), 0o600))
+	}
+	connect := func(more ...string) string {
+		args := []string{"connect", "claude", "--key", key, "--home", home, "--context-window", "5"}
+		out, err := run(t, append(args, more...)...)
+		require.NoError(t, err)
+		require.NotContains(t, out, "sk-secret")
+		return out
+	}
+	require.NotContains(t, connect(), "is set in")
+	require.Contains(t, connect(), "not in shell profiles")
+	put(".claude.json", `{"primaryApiKey":"sk-secret"}`)
+	put(".claude/settings.json", `{"apiKeyHelper":"echo sk-secret"}`)
+	for _, out := range []string{connect(), connect("--write")} {
+		require.Contains(t, out, "Warning: apiKeyHelper is set in the client's settings file, and Claude Code would send it")
+		require.Contains(t, out, "Warning: primaryApiKey is set in "+filepath.Join(home, ".claude.json"))
+	}
+}
+
 func connectFileOf(t *testing.T, client string, to connection) connectFile {
 	t.Helper()
 	c, err := findConnector(client)
