@@ -96,8 +96,8 @@ func read(r *http.Request, body []byte) seen {
 		StopSequences []string `json:"stop_sequences"`
 	}
 	_ = json.Unmarshal(body, &in) // most requests without a model have no JSON body
-	one := seen{Method: r.Method, Path: r.URL.Path, APIKey: r.Header.Get("X-Api-Key"), Model: in.Model, Streamed: in.Stream,
-		Stop: append(in.Stop, in.StopSequences...)}
+	one := seen{Method: r.Method, Path: r.URL.Path, Model: in.Model, Streamed: in.Stream,
+		Stop: append(in.Stop, in.StopSequences...), APIKey: r.Header.Get("X-Api-Key")}
 	for _, tool := range in.Tools {
 		for _, name := range []string{tool.Function.Name, tool.Name, tool.Type} {
 			if name != "" {
