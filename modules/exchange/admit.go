@@ -135,10 +135,11 @@ func overLimit(err error) *families.Error {
 			"Trying again helps once the cap is raised or a new period begins; a smaller output allowance may fit now."},
 		{ledger.ErrTokenBudget, "The account's token budget is used up, or the request could cross it. " +
 			"Trying again helps once the budget is raised or a new period begins; a smaller output allowance may fit now."},
-		{ledger.ErrKeySpendCap, "The API key's spend cap is reached, " +
-			"or the request could cross it together with those in progress. " +
-			"Trying again helps once these have ended, " +
-			"the cap is raised or a new period begins; a smaller output allowance may fit now."},
+		{ledger.ErrKeyHeld, "The API key's spend cap is held by its requests that run, " +
+			"and what is free of it does not cover this request's largest possible cost. " +
+			"Try again when they have ended, or ask for a smaller output allowance."},
+		{ledger.ErrKeySpendCap, "The API key's spend cap is spent, or the request could cross it. " +
+			"Trying again helps once the cap is raised or a new period begins; a smaller output allowance may fit now."},
 	} {
 		if errors.Is(err, limit.err) {
 			return &families.Error{Status: http.StatusPaymentRequired, Code: families.BudgetExceeded, Message: limit.message}

@@ -64,7 +64,7 @@ func receiptOf(ctx context.Context, b engine.Backend, attempt string) (*llm.Usag
 		}
 		receipts, err := b.Receipts(ctx, []string{attempt})
 		for _, r := range receipts {
-			if r.Usage.Known() {
+			if r.Usage.Complete() { // half of it is none (GAP-111)
 				return &r.Usage, nil
 			}
 		}

@@ -68,7 +68,7 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *client) error) error {
 	if err != nil {
 		return err
 	}
-	path, _, err := ledgerFile(cmd.Context(), data)
+	path, cfg, err := ledgerFile(cmd.Context(), data)
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,11 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *client) error) error {
 	if err != nil {
 		return err
 	}
-	api := booksAPI{books: books, now: time.Now, spool: func() (engine.SpoolState, []spool.Item, error) {
-		return engine.SpoolState{Aside: aside.Path()}, aside.Items(), nil
-	}}
+	api := booksAPI{books: books, now: time.Now, config: func() *config.Config { return cfg },
+		spool: func() (engine.SpoolState, []spool.Item, error) {
+			return engine.SpoolState{Aside: aside.Path()}, aside.Items(), nil
+		},
+		logged: func(_ context.Context, id string) (requestlog.Record, error) { return findLogged(data, cfg, id) }}
 	decisions := asideAPI{aside: func() *engine.Aside { return aside }, books: &api}
 	routes := append(decisions.routes(func(handle func(*http.Request) (any, error)) caddy.AdminHandler {
 		return reply(func(r *http.Request) (any, error) {

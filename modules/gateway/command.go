@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -15,10 +16,24 @@ import (
 )
 
 func init() {
+	var ours *cobra.Command
 	caddycmd.RegisterCommand(caddycmd.Command{
-		Name:      "gateway",
-		Short:     "Runs and operates the prepaid model gateway",
-		CobraFunc: setUpCommand,
+		Name:  "gateway",
+		Short: "Runs and operates the prepaid model gateway",
+		CobraFunc: func(cmd *cobra.Command) {
+			ours = cmd
+			setUpCommand(cmd)
+		},
+	})
+	// Caddy makes the root command itself and shows it to nobody: who is added to it after ours reaches it through ours.
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name: "gateway-help", Short: "Shows the help of `gateway`",
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.Hidden = true
+			cmd.RunE = func(*cobra.Command, []string) error { return ours.Help() }
+			root := ours.Root()
+			root.Example = strings.ReplaceAll(root.Example, "$ caddy ", "$ "+program()+" ")
+		},
 	})
 }
 
@@ -50,7 +65,7 @@ admin address (--admin).`
 		if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
 			return noCommand(cmd, cmd.Flags().Arg(0)) // the flag would be right if the command were
 		}
-		return fmt.Errorf("%w (`%s --help` shows what there is)", err, cmd.CommandPath())
+		return wrongFlag(cmd, err)
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
 		usageCommand(), ledgerCommand(), connectCommand(), providerCommand())

@@ -32,7 +32,8 @@ func accountCreateCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "create NAME",
-		Short:   "Makes an account with a balance of 0",
+		Short:   "Makes an account",
+		Long:    "Makes an account. Its balance is 0, or what its plan gives for the first month\n(monthly_credits).",
 		Example: "  fareway gateway account create ann --plan starter",
 		Args:    exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,8 +43,14 @@ func accountCreateCommand() *cobra.Command {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, own("Account %[1]s is made (%[2]s).\n\nGive it credits:  fareway gateway credit add --account %[1]s 1000%[3]s\nand a key:        fareway gateway key create --account %[1]s --name first%[3]s\n"),
-					v.Name, v.ID, to.flags(cmd))
+				balance := "its balance is 0"
+				if v.BalanceCredits != 0 {
+					balance = "its balance is " + credits(v.BalanceCredits) + ", which its plan gives for the first month"
+				}
+				fmt.Fprintf(w, own("Account %[1]s is made (%[2]s); %[4]s.\n\n"+
+					"Give it credits:  fareway gateway credit add --account %[1]s 1000%[3]s\n"+
+					"and a key:        fareway gateway key create --account %[1]s --name first%[3]s\n"),
+					v.Name, v.ID, to.flags(cmd), balance)
 			})
 		},
 	}

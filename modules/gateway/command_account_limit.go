@@ -22,13 +22,16 @@ func accountLimitCommand() *cobra.Command {
 values are those of a plan's block in the configuration:
 
 ` + limitHelp() + `
-The beginning of a name is enough where no other begins like it. 0 is no limit, and
+The beginning of a limit's name is enough where no other begins like it. 0 is no limit, and
 no allowance for fair use. The value "none" takes the account's own limit away: then
 its plan's holds again. ` + "`account show`" + ` says which limits hold and where they come from.`,
 		Example: "  fareway gateway account set-limit ann spend_cap_credits 2000\n" +
 			"  fareway gateway account set-limit ann requests_per_minute.key 60\n" +
 			"  fareway gateway account set-limit ann spend-cap none",
 		Args: exactly("NAME", "LIMIT", "VALUE"),
+		Annotations: map[string]string{
+			negativeNote: `a limit is a whole number from 0 on (0 is no limit), or "none" for what the account's plan says`,
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := findLimit(args[1])
 			if err != nil {

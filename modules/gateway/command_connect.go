@@ -88,6 +88,12 @@ context window is what the gateway says of its model.`,
   fareway gateway connect opencode --family messages --url https://models.example.com --key fwk_...`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, other := range [...]string{"write", "probe"} {
+				err := notBoth(cmd, "undo", other, "--undo takes out what --write has put there; use one of the two")
+				if err != nil {
+					return err
+				}
+			}
 			if len(args) == 0 {
 				return run.list(cmd)
 			}
@@ -105,8 +111,6 @@ context window is what the gateway says of its model.`,
 	flags.BoolVar(&run.write, "write", false, "write the client's settings file")
 	flags.BoolVar(&run.undo, "undo", false, "take out of the settings file what --write has put there")
 	flags.BoolVar(&run.probe, "probe", false, "send one real request, which is charged")
-	cmd.MarkFlagsMutuallyExclusive("write", "undo")
-	cmd.MarkFlagsMutuallyExclusive("probe", "undo")
 	run.to.addDataFlag(cmd)
 	run.out.addFlag(cmd)
 	return cmd

@@ -34,6 +34,8 @@ safely: an account takes each reference once, whatever the amount. To take credi
 away, use ` + "`credit adjust`" + `.`,
 		Example: "  fareway gateway credit add --account ann 1000 --reference invoice-17",
 		Args:    exactly("CREDITS"),
+		Annotations: map[string]string{negativeNote: "what is added is at least 1 credit. To take credits away, use " +
+			own("`fareway gateway credit adjust --account NAME --credits -N --reason TEXT`")},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if in.Credits, err = strconv.ParseInt(args[0], 10, 64); err != nil {

@@ -43,7 +43,12 @@ JSON lines the checkpoint is the last line; beside CSV it goes into
 		Example: "  fareway gateway ledger export --format csv -o journal.csv --checkpoint-file checkpoint.json\n" +
 			"  fareway gateway ledger export --account ann --since 2026-11-01 --until 2026-12-01",
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notBoth(cmd, "json", "format", "--json is --format jsonl"); err != nil {
+				return err
+			}
+			return x.run(cmd)
+		},
 	}
 	cmd.Flags().StringVar(&x.format, "format", "jsonl", "`FORMAT`: jsonl or csv")
 	cmd.Flags().StringVarP(&x.file, "output", "o", "", "write into a `FILE`, which is replaced")
@@ -51,7 +56,6 @@ JSON lines the checkpoint is the last line; beside CSV it goes into
 	x.filter.addFlags(cmd)
 	x.target.addFlags(cmd)
 	cmd.Flags().BoolVar(&x.json, "json", false, "the same as --format jsonl")
-	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
 }
 

@@ -175,6 +175,10 @@ does. Each decision is on the audit trail.`
 				}
 				views = append(views, v)
 			}
+			if len(views) == 0 && left > 0 {
+				return fmt.Errorf("nothing was applied: %s cannot be; `fareway gateway ledger spool list` says why, "+
+					"and `discard` decides about what stays so", count(int64(left), "item"))
+			}
 			return nil
 		})
 		if err == nil || len(views) > 0 { // what was decided before an error is decided

@@ -149,6 +149,8 @@ func TestCommandSpool(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "for request "+spooledRequest(3))
 	require.Contains(t, out, "1 item cannot be applied: see `fareway gateway ledger spool list`")
+	_, err = spoolRun("apply", "--all", "--reason", "once more")
+	require.ErrorContains(t, err, "nothing was applied: 1 item cannot be", "what was asked for did not happen")
 	out, err = spoolRun("discard", "--all", "--reason", "put right")
 	require.NoError(t, err)
 	require.Equal(t, "Discarded "+items[spooledRequest(1)].ID+".\n", out)

@@ -53,6 +53,9 @@ does. With --json it prints JSON lines, or one object for a request.`,
 			case len(args) == 1:
 				return u.request(cmd, args[0])
 			}
+			if err := notBoth(cmd, "csv", "json", "each is a form of the output"); err != nil {
+				return err
+			}
 			return u.sums(cmd)
 		},
 	}
@@ -63,7 +66,6 @@ does. With --json it prints JSON lines, or one object for a request.`,
 	cmd.Flags().BoolVar(&u.csv, "csv", false, "print CSV, with amounts in microcents")
 	u.target.addFlags(cmd)
 	u.output.addFlag(cmd)
-	cmd.MarkFlagsMutuallyExclusive("csv", "json")
 	return cmd
 }
 

@@ -469,7 +469,7 @@ func TestConnectRefuses(t *testing.T) {
 		"not a key":         {[]string{"codex", "--key", `x"y`}, "that is no key of this gateway"},
 		"url with a path":   {[]string{"codex", "--url", "http://gw.example/v1"}, "write scheme and host only"},
 		"url without host":  {[]string{"codex", "--url", "gw.example"}, "write scheme and host only"},
-		"write and undo":    {[]string{"codex", "--write", "--undo"}, "write undo"},
+		"write and undo":    {[]string{"codex", "--write", "--undo"}, "--undo and --write do not go together"},
 		"negative window":   {[]string{"codex", "--context-window", "-5"}, "write a number of tokens"},
 		"no client":         {[]string{"--write"}, "CLIENT is missing"},
 		"file not readable": {[]string{"qwen", "--key", key, "--home", bad, "--write"}, "it is not a JSON object: put the settings in by hand"},

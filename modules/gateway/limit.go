@@ -70,7 +70,15 @@ func findLimit(given string) (accountLimit, error) {
 		return found[0], nil
 	}
 	names := accountLimitNames()
-	if near := config.Nearest(name, names); near != "" && len(found) == 0 {
+	if len(found) > 1 {
+		like := make([]string, len(found))
+		for i, l := range found {
+			like[i] = l.name
+		}
+		return accountLimit{}, problem(http.StatusBadRequest,
+			"limit %q is ambiguous: it begins %s; write more of the one that you mean", given, strings.Join(like, ", "))
+	}
+	if near := config.Nearest(name, names); near != "" {
 		return accountLimit{}, problem(http.StatusBadRequest, "limit %q: did you mean %q?", given, near)
 	}
 	return accountLimit{}, problem(http.StatusBadRequest, "limit %q: there are %s", given, strings.Join(names, ", "))

@@ -116,11 +116,11 @@ func outcomeText(a attemptView) string {
 		return "It failed; what it is proven to have used counts."
 	case ledger.Unproven:
 		if a.Estimate != nil {
-			return fmt.Sprintf("It ended without usage: a later receipt may prove it. "+
+			return fmt.Sprintf("It ended without usage: a later receipt may prove it, where its provider gives any. "+
 				"If none comes, it is charged for %s of input and %d of output.",
 				count(llm.Tokens(a.Estimate.Input), "token"), llm.Tokens(a.Estimate.Output))
 		}
-		return "It ended without usage: a later receipt may prove it."
+		return "It ended without usage: a later receipt may prove it, where its provider gives any."
 	case ledger.NotMade:
 		return "The call was not made."
 	case ledger.Closed:
@@ -160,7 +160,8 @@ func printCharge(b *bytes.Buffer, v requestView) {
 		fmt.Fprintf(b, own("\nThe ledger says that %s were charged, which is something else: `fareway gateway ledger verify` tells more.\n"), count(v.Microcents, "microcent"))
 	}
 	if v.Pending {
-		fmt.Fprintf(b, "\nA receipt is awaited, and may add to the charge.\n")
+		fmt.Fprintf(b, "\nPart of it is not proven: a receipt may add to the charge, where its provider gives any. "+
+			"After receipt_age it is closed, at the estimate if there is one and else at 0.\n")
 	}
 }
 

@@ -22,10 +22,26 @@ func (t *settler) takeUp(ctx context.Context) error {
 			return fmt.Errorf("applying the settlements of the spool: %w", err)
 		}
 	}
+	t.sumUp()
 	if found > 0 {
 		t.log.Info("the settlements of the spool are taken up", "settlements", found)
 	}
 	return nil
+}
+
+// line reports whether one more item has a line of its own.
+func (t *settler) line() bool {
+	t.aside++
+	return t.aside <= asideLines
+}
+
+// sumUp writes one line for the items that had none.
+func (t *settler) sumUp() {
+	if more := t.aside - asideLines; more > 0 {
+		t.log.Warn("there were more of these items of the spool: `fareway gateway ledger spool list --all` has them",
+			"more", more, "file", t.spool.Aside().Path())
+	}
+	t.aside = 0
 }
 
 // retryAside gives the ledger again what it did not know before: perhaps its newer copy is back.
@@ -46,8 +62,10 @@ func (t *settler) retryAside(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.log.Info("a settlement that was kept aside is applied: the ledger knows its request now",
-			"request_id", item.Record.Settlement.Request, "id", item.ID)
+		if t.line() {
+			t.log.Info("a settlement that was kept aside is applied: the ledger knows its request now",
+				"request_id", item.Record.Settlement.Request, "id", item.ID)
+		}
 	}
 	t.countAside()
 	return nil
@@ -76,6 +94,7 @@ func (t *settler) run(ctx context.Context) {
 			pause = min(2*pause, maxApplyPause)
 		}
 		t.away.Store(false)
+		t.sumUp()
 		if applied > 0 {
 			t.log.Info("the ledger is back; the settlements of the spool are applied", "settlements", applied)
 		}
@@ -131,8 +150,10 @@ func (t *settler) accept(ctx context.Context, r *spool.Record, v verdict) error 
 	}
 	if fresh {
 		t.countAside()
-		t.log.Error("a settlement of the spool cannot be applied and is kept aside; an operator has to decide: "+toDecide,
-			"request_id", r.Settlement.Request, "id", item.ID, "file", t.spool.Aside().Path(), "error", v.why)
+		if t.line() {
+			t.log.Error("a settlement of the spool cannot be applied and is kept aside; an operator has to decide: "+toDecide,
+				"request_id", r.Settlement.Request, "id", item.ID, "file", t.spool.Aside().Path(), "error", v.why)
+		}
 	}
 	if v.kind != spool.Refused {
 		return nil

@@ -145,6 +145,25 @@ func acts(t *testing.T, b ledger.Books) (list []string) {
 	return list
 }
 
+// TestManyItemsAside: many of a kind have few lines.
+func TestManyItemsAside(t *testing.T) {
+	t.Parallel()
+	f := leave(t, asideLines+4)
+	newer := f.restore(f.older)
+	e, log := f.start()
+	require.Equal(t, asideLines+4, undecided(t, e))
+	require.Equal(t, asideLines, log.count("cannot be applied and is kept aside"))
+	require.Equal(t, 1, log.count("there were more of these items"))
+	require.Equal(t, 1, log.count("more=4"))
+	require.NoError(t, e.Close())
+	f.restore(newer)
+	e, log = f.start()
+	require.Equal(t, asideLines, log.count("is applied: the ledger knows its request now"))
+	require.Equal(t, 1, log.count("more=4"))
+	f.requireOwed(e, each*(asideLines+4))
+	require.NoError(t, e.Close())
+}
+
 // TestOlderDatabase: acknowledged charges whose requests the ledger does not know are charged when an operator says
 // so, once.
 func TestOlderDatabase(t *testing.T) {
@@ -158,6 +177,8 @@ func TestOlderDatabase(t *testing.T) {
 	require.Equal(t, 4, log.count("cannot be applied and is kept aside"))
 	require.Equal(t, 4, log.count(e.Spool().Aside))
 	f.requireOwed(e, 0)
+
+	require.Zero(t, log.count("there were more of these items"))
 
 	items := e.Aside().Items()
 	for n, item := range items {

@@ -22,7 +22,7 @@ const (
 // upkeep is the part of the ledger that asks for time by itself.
 type upkeep interface {
 	EndPeriods(ctx context.Context) (accounts int64, err error)
-	CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error)
+	CloseUnproven(ctx context.Context, before time.Time) (ledger.Closings, error)
 	MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error)
 	CountWaiting(ctx context.Context) (map[string]int64, error)
 }
@@ -52,7 +52,7 @@ func (h *housekeeper) endPeriods(ctx context.Context) error {
 	return err
 }
 
-// closeUnproven closes at zero what has waited for receipt_age (GAP-56).
+// closeUnproven closes at its estimate, or at zero, what has waited for receipt_age (GAP-56).
 func (h *housekeeper) closeUnproven(ctx context.Context) error {
 	g, giveBack := h.borrow()
 	defer giveBack()
@@ -61,8 +61,17 @@ func (h *housekeeper) closeUnproven(ctx context.Context) error {
 	}
 	age := g.Config.Gateway.ReceiptAge
 	closed, err := h.ledger.CloseUnproven(ctx, h.now().Add(-age))
-	if closed > 0 {
-		h.log.Warn("attempts are closed at zero, for no receipt came", "attempts", closed, "receipt_age", age)
+	var charged int64
+	for route, microcents := range closed.Charged {
+		h.metrics.Charged(route, microcents)
+		charged += microcents
+	}
+	for route, microcents := range closed.Over {
+		h.metrics.Over(route, microcents)
+	}
+	if closed.Attempts > 0 {
+		h.log.Warn("attempts are closed at their estimates or at zero, for no receipt came",
+			"attempts", closed.Attempts, "charged_microcents", charged, "receipt_age", age)
 	}
 	return err
 }

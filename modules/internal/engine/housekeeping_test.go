@@ -104,7 +104,10 @@ func TestChoresGiveBack(t *testing.T) {
 		}
 		require.Equal(t, 2, borrowed)
 		require.Equal(t, borrowed, given)
-		require.Equal(t, 1, log.count("attempts are closed at zero"), "the operator loses money there")
+		require.Equal(t, 1, log.count("attempts are closed at their estimates or at zero"), "the operator loses money there")
+		values := h.metrics.values(t)
+		require.EqualValues(t, 7, values[`fareway_charged_microcents_total{route="small"}`], "by a closing")
+		require.EqualValues(t, 3, values[`fareway_over_microcents_total{route="large"}`])
 	}
 }
 

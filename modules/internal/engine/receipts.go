@@ -175,7 +175,7 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 const (
 	receiptCharged  = "charged"
 	receiptRepeated = "repeated" // the attempt did not wait any more
-	receiptEmpty    = "empty"    // it says nothing of input or output
+	receiptEmpty    = "empty"    // it says nothing of the input or of the output
 	receiptRefused  = "refused"  // its numbers make no sense: the ledger cannot price them
 )
 
@@ -183,7 +183,11 @@ const (
 func (r *reconciler) record(ctx context.Context, provider string, receipt *host.Receipt, w *walk) (
 	result string, c ledger.Charge, err error,
 ) {
-	if !receipt.Usage.Known() {
+	if !receipt.Usage.Complete() {
+		if receipt.Usage.Known() && w.once(receipt.Attempt) { // it would give the other half away (GAP-111)
+			r.log.Warn("a receipt says only half of what was used; the attempt goes on waiting",
+				"provider", provider, "attempt", receipt.Attempt)
+		}
 		return receiptEmpty, c, nil
 	}
 	c, applied, err := r.ledger.AddReceipt(ctx, receipt.Attempt, receipt.Usage)
@@ -195,14 +199,22 @@ func (r *reconciler) record(ctx context.Context, provider string, receipt *host.
 	case errors.Is(err, ledger.ErrUnavailable), ctx.Err() != nil:
 		return "", c, err
 	}
-	if !w.useless[receipt.Attempt] {
-		if len(w.useless) >= maxRemembered {
-			clear(w.useless)
-		}
-		w.useless[receipt.Attempt] = true
+	if w.once(receipt.Attempt) {
 		r.log.Error("a receipt cannot be charged; the attempt goes on waiting", "provider", provider, "attempt", receipt.Attempt, "error", err)
 	}
 	return receiptRefused, c, nil
+}
+
+// once reports whether nothing was said yet of a receipt of the attempt that is no use.
+func (w *walk) once(attempt string) bool {
+	if w.useless[attempt] {
+		return false
+	}
+	if len(w.useless) >= maxRemembered {
+		clear(w.useless)
+	}
+	w.useless[attempt] = true
+	return true
 }
 
 // end is for when the newest attempt has been asked about, or none waits.

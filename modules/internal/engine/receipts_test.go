@@ -211,18 +211,22 @@ func TestReceiptsThatAreNoUse(t *testing.T) {
 	a := &archive{answer: func(ctx context.Context, attempts []string) ([]host.Receipt, error) {
 		receipts, err := proof(ctx, attempts)
 		for i := range receipts {
-			if receipts[i].Attempt == ids[1] {
+			switch receipts[i].Attempt {
+			case ids[1]:
 				receipts[i].Usage = llm.Usage{}
+			case ids[2]:
+				receipts[i].Usage.Output = nil
 			}
 		}
 		return receipts, err
 	}}
 	d := newDesk(map[string]Backend{"p": a})
-	ids = d.room.enter("p", 3)
+	ids = d.room.enter("p", 4)
 	d.room.refuse[ids[0]] = ledger.ErrUsage
 	require.NoError(t, d.pass(t, 10*time.Minute))
-	require.Equal(t, ids[:2], d.room.waiting["p"], "they go on waiting")
-	require.Equal(t, map[string]int{ids[2]: 1}, d.room.charged, "and don't stop the others")
+	require.Equal(t, ids[:3], d.room.waiting["p"], "they go on waiting")
+	require.Equal(t, map[string]int{ids[3]: 1}, d.room.charged, "and don't stop the others")
+	require.Equal(t, 1, strings.Count(d.logged.String(), "a receipt says only half of what was used"), "GAP-111")
 	require.Equal(t, 1, strings.Count(d.logged.String(), "a receipt cannot be charged"), "said once for an attempt")
 	require.Contains(t, d.logged.String(), ids[0])
 	require.Positive(t, d.metrics.values(t)[`fareway_receipts_total{provider="p" result="refused"}`])

@@ -22,6 +22,8 @@ const (
 
 	// applyAtOnce is how many settlements of the spool are given to the ledger together: they share commits.
 	applyAtOnce = 256
+	// asideLines is how many of many items that are kept aside have a line of their own.
+	asideLines = 5
 	// The pauses between two attempts to apply them: the first one, doubled each time up to the longest.
 	firstApplyPause = 250 * time.Millisecond
 	maxApplyPause   = 5 * time.Second
@@ -63,7 +65,9 @@ type settler struct {
 	// away: the ledger did not take a settlement, and has taken none of the spool since. While it is set, nobody
 	// waits for the ledger in vain.
 	away atomic.Bool
-	wake chan struct{} // capacity 1: something came into the spool
+	// aside is how many lines were written about single items since the spool was last empty. Only who applies uses it.
+	aside int
+	wake  chan struct{} // capacity 1: something came into the spool
 
 	stop    context.CancelFunc
 	running sync.WaitGroup

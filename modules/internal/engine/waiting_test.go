@@ -87,11 +87,11 @@ func (r *waitingRoom) AddReceipt(_ context.Context, attempt string, _ llm.Usage)
 	return ledger.Charge{}, false, nil
 }
 
-func (r *waitingRoom) CloseUnproven(_ context.Context, before time.Time) (int64, error) {
+func (r *waitingRoom) CloseUnproven(_ context.Context, before time.Time) (ledger.Closings, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = append(r.closed, before)
-	return 1, r.down
+	return ledger.Closings{Attempts: 1, Charged: map[string]int64{"small": 7}, Over: map[string]int64{"large": 3}}, r.down
 }
 
 func (r *waitingRoom) EndPeriods(context.Context) (int64, error) {

@@ -33,6 +33,8 @@ var (
 	ErrSpendCap    = errors.New("spend cap reached")
 	ErrTokenBudget = errors.New("token budget reached")
 	ErrKeySpendCap = errors.New("spend cap of the key reached")
+	// ErrKeyHeld is an ErrKeySpendCap that ends with the key's running requests: what is spent would allow this one.
+	ErrKeyHeld = fmt.Errorf("%w with what its running requests hold", ErrKeySpendCap)
 	// ErrUnavailable: the store cannot be written or read at the moment, or is too slow. Nothing was changed, or
 	// what was will be taken back: a hold may be repeated as it is, at once, and later it may be ErrExists. A
 	// settlement may always be repeated. A top-up without a reference should be looked for first, for a disk that
@@ -215,6 +217,13 @@ type Charge struct {
 	Balance         Balance // the account's, now
 }
 
+// Closings are what CloseUnproven did.
+type Closings struct {
+	Attempts int64
+	// Charged and Over are what it charged, and left to the operator, by route, in microcents; nothing is in neither.
+	Charged, Over map[string]int64
+}
+
 // Waiting is an attempt that waits for a receipt.
 type Waiting struct {
 	Attempt string // its id
@@ -294,7 +303,7 @@ type Store interface {
 	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c Charge, applied bool, err error)
 	// CloseUnproven closes the attempts that wait and began before then: at their Estimate, or at zero without one. The
 	// request's fair use (Settlement.ServiceLimit) holds for that, too.
-	CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error)
+	CloseUnproven(ctx context.Context, before time.Time) (Closings, error)
 
 	// EndPeriods ends and begins the periods, and adds the credits, that are due to accounts that nothing else has
 	// looked at. It returns how many accounts there were.

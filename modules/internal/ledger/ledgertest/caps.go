@@ -162,6 +162,33 @@ func testKeyCaps(t *testing.T, open Open) {
 		f.admit(hold(capped, 1_000_000))
 	})
 
+	t.Run("GAP-115 it says whether a key's cap is spent or held", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 1_000, ledger.Terms{})
+		spendCap := int64(1_000)
+		f.key = f.newKey("capped", ledger.KeyChange{SpendCap: &spendCap})
+		why := func(microcents int64) error {
+			err := f.store.Check(soon(t), f.account.ID, f.key.ID, microcents, 0)
+			require.ErrorIs(t, err, ledger.ErrKeySpendCap)
+			return err
+		}
+		runs := f.hold("unit", 600)
+		require.ErrorIs(t, why(401), ledger.ErrKeyHeld)
+		require.NoError(t, f.store.Check(soon(t), f.account.ID, f.key.ID, 400, 0))
+		require.ErrorIs(t, why(1_000), ledger.ErrKeyHeld)
+		require.NotErrorIs(t, why(1_001), ledger.ErrKeyHeld, "too much, whatever runs")
+		next := ledger.Next{Request: runs.Request, Attempt: f.attempt(runs.Request, 2, "unit"), Microcents: 1_001}
+		require.NotErrorIs(t, f.store.Begin(soon(t), next), ledger.ErrKeyHeld, "its own hold ends with it")
+		other := f.hold("unit", 300)
+		next.Microcents = 701
+		require.ErrorIs(t, f.store.Begin(soon(t), next), ledger.ErrKeyHeld)
+		f.settle(ok(runs, usage(0, 600)))
+		f.settle(ok(other, usage(0, 0)))
+		require.NotErrorIs(t, why(401), ledger.ErrKeyHeld)
+		f.charge(400)
+		require.NotErrorIs(t, why(0), ledger.ErrKeyHeld, "spent")
+	})
+
 	t.Run("GAP-60 a key's cap begins anew with the account's period", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 1_000, ledger.Terms{MonthlyCredits: 1})

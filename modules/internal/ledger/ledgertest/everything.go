@@ -120,7 +120,7 @@ func (c *crowd) round(random *rand.Rand, id string) error {
 		closed, err := c.store.CloseUnproven(ctx, c.clock.now().AddDate(0, -2, 0))
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.closed += closed
+		c.closed += closed.Attempts
 		return err
 	case 5:
 		spendCap := random.Int64N(2) << 40

@@ -301,7 +301,7 @@ func (f *fixture) receipt(attempt string, u *llm.Usage) ledger.Charge {
 func (f *fixture) closeWaiting(attempts int64) {
 	n, err := f.store.CloseUnproven(context.Background(), f.clock.now().AddDate(1, 0, 0))
 	require.NoError(f.t, err)
-	require.Equal(f.t, attempts, n)
+	require.Equal(f.t, attempts, n.Attempts)
 }
 
 func (f *fixture) setPlan(plan string) ledger.Account {

@@ -156,8 +156,12 @@ func (m *model) lineHeld(k *key) (sum int64) {
 }
 
 // limits are the limits that a request would cross, at its worst so dear and long, or that are reached already. more is what it
-// does not hold yet.
-func (m *model) limits(k *key, more, microcents, tokens int64) (crossed []error) {
+// does not hold yet, own what it holds then.
+func (m *model) limits(k *key, more, own, microcents, tokens int64) (crossed []error) {
+	reached := ledger.ErrKeyHeld
+	if l := k.line; m.lineSpent(k.owner, l) >= l.spendCap || m.lineSpent(k.owner, l)+own > l.spendCap {
+		reached = ledger.ErrKeySpendCap
+	}
 	terms, period := m.termsOf(k.owner), m.period(k.owner)
 	for _, l := range []struct {
 		settled, worst, limit int64
@@ -165,7 +169,7 @@ func (m *model) limits(k *key, more, microcents, tokens int64) (crossed []error)
 	}{
 		{period.Spent, microcents, terms.SpendCap, ledger.ErrSpendCap},
 		{period.Tokens, tokens, terms.TokenBudget, ledger.ErrTokenBudget},
-		{m.lineSpent(k.owner, k.line), m.lineHeld(k) + more, k.line.spendCap, ledger.ErrKeySpendCap}, // strict (GAP-115)
+		{m.lineSpent(k.owner, k.line), m.lineHeld(k) + more, k.line.spendCap, reached}, // strict (GAP-115)
 	} {
 		if l.limit > 0 && (l.settled+l.worst > l.limit || l.settled >= l.limit) {
 			crossed = append(crossed, l.crossed)
@@ -176,7 +180,7 @@ func (m *model) limits(k *key, more, microcents, tokens int64) (crossed []error)
 
 // refusals are the reasons not to hold so much more for a request.
 func (m *model) refusals(k *key, more, microcents, tokens int64) []error {
-	why := m.limits(k, more, microcents, tokens)
+	why := m.limits(k, more, microcents, microcents, tokens)
 	own := microcents - more
 	free := func(held int64) int64 { return m.free(k.owner, held) }
 	covers := func(available int64) bool { return available >= 1_000_000 && more <= available }

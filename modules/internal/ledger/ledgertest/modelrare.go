@@ -294,7 +294,7 @@ func (r *run) closeUnproven() {
 	before := pick(r, "attempt", begun).Add(time.Duration(rapid.IntRange(0, 1).Draw(r.T, "after")))
 	n, err := r.f.store.CloseUnproven(r.ctx, before)
 	require.NoError(r, err)
-	require.EqualValues(r, r.close(before), n)
+	require.EqualValues(r, r.close(before), n.Attempts)
 }
 
 // close closes the attempts that wait and began before then, those that began first before the others, and says how many.

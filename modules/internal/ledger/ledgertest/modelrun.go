@@ -306,7 +306,7 @@ func (r *run) refusedOr(err error, why []error) (admitted bool) {
 		return true
 	}
 	require.True(r, anyOf(err, why), "%v, and not %v", why, err)
-	for _, kind := range []error{ledger.ErrHeld, ledger.ErrNothingLeft} {
+	for _, kind := range []error{ledger.ErrHeld, ledger.ErrNothingLeft, ledger.ErrKeyHeld} {
 		require.False(r, errors.Is(err, kind) && !anyOf(kind, why), "%v, and not %v", why, err)
 	}
 	return false

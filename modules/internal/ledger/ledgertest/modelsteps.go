@@ -75,7 +75,7 @@ func (r *run) begin() {
 		Request: q.ID, Attempt: a.Attempt,
 		Microcents: r.near("microcents", append(r.left(q.key), q.Held, q.Held+r.available(q.owner))...), Tokens: r.near("tokens", r.left(q.key)...),
 	}
-	why := r.limits(q.key, 0, n.Microcents, n.Tokens)
+	why := r.limits(q.key, 0, q.Held, n.Microcents, n.Tokens)
 	if more := n.Microcents - q.Held; more > 0 {
 		why = r.refusals(q.key, more, n.Microcents, n.Tokens)
 	}

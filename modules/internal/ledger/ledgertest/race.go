@@ -121,7 +121,7 @@ func testReceiptRace(t *testing.T, open Open) {
 		f.clock.add(1)
 		wg.Go(func() {
 			if n, err := f.store.CloseUnproven(ctx, f.clock.now()); err == nil {
-				closed.Add(n)
+				closed.Add(n.Attempts)
 			}
 		})
 		wg.Wait()

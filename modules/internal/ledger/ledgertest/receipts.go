@@ -156,7 +156,7 @@ func testLateReceipts(t *testing.T, open Open) {
 		}{{start, 0}, {start.Add(1), 1}, {start.Add(1), 0}, {start.Add(time.Hour), 0}} {
 			n, err := f.store.CloseUnproven(ctx, step.before)
 			require.NoError(t, err)
-			require.Equal(t, step.closed, n, "%s", step.before)
+			require.Equal(t, step.closed, n.Attempts, "%s", step.before)
 		}
 		r := f.record(old.Request)
 		require.True(t, r.Pending, "its second attempt waits")
@@ -170,7 +170,7 @@ func testLateReceipts(t *testing.T, open Open) {
 
 		n, err := f.store.CloseUnproven(ctx, start.Add(time.Hour+1))
 		require.NoError(t, err)
-		require.EqualValues(t, 1, n)
+		require.EqualValues(t, 1, n.Attempts)
 		r = f.record(old.Request)
 		require.False(t, r.Pending, "nothing of it waits")
 		require.EqualValues(t, 3, r.Microcents)
@@ -185,7 +185,7 @@ func testLateReceipts(t *testing.T, open Open) {
 		f.settle(ledger.Settlement{Request: h.Request})
 		n, err := f.store.CloseUnproven(ctx, f.clock.now())
 		require.NoError(t, err)
-		require.EqualValues(t, 1, n)
+		require.EqualValues(t, 1, n.Attempts)
 		c := f.receipt(ledger.AttemptID(h.Request, 2), usage(0, 8))
 		require.EqualValues(t, 8, c.Microcents)
 		require.False(t, c.Pending)

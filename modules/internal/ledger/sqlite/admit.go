@@ -31,8 +31,10 @@ func within(a *account, l *line, terms ledger.Terms, n need) error {
 		return ledger.ErrSpendCap
 	case crosses(now.tokens, n.tokens, terms.TokenBudget):
 		return ledger.ErrTokenBudget
-	case crosses(l.spent-l.before, n.key, l.cap):
+	case crosses(l.spent-l.before, max(n.microcents, n.held), l.cap):
 		return ledger.ErrKeySpendCap
+	case crosses(l.spent-l.before, n.key, l.cap):
+		return ledger.ErrKeyHeld
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (s *scene) later() {
 	s.settle("r22-estimated-over", estimated(used(1_000, 2_000)), nil)
 	closed, err := s.store.CloseUnproven(s.tick(), s.now)
 	require.NoError(s.t, err)
-	require.EqualValues(s.t, 5, closed) // and that of r14
+	require.EqualValues(s.t, 5, closed.Attempts) // and that of r14
 	s.hold("r23-estimated-waits", "small")
 	s.settle("r23-estimated-waits", estimated(used(5, 6)), nil)
 	s.hold("r24-estimated-runs", "large")
@@ -241,7 +241,7 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	s.settle("r13-closed", nil, nil)
 	closed, err := s.store.CloseUnproven(s.tick(), s.now)
 	require.NoError(s.t, err)
-	require.EqualValues(s.t, 2, closed) // and that of r03
+	require.EqualValues(s.t, 2, closed.Attempts) // and that of r03
 	s.hold("r14-waiting", "small", "small")
 	s.settle("r14-waiting", func(st *ledger.Settlement) { st.Results[0].Outcome = ledger.Failed }, nil, nil)
 	s.hold("r15-not-made", "small")

@@ -218,7 +218,7 @@ func TestCloseInBatches(t *testing.T) {
 	}
 	closed, err := p.CloseUnproven(t.Context(), time.Now().Add(time.Hour))
 	require.NoError(t, err)
-	require.EqualValues(t, n, closed)
+	require.EqualValues(t, n, closed.Attempts)
 	waiting, err := p.CountWaiting(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, waiting)

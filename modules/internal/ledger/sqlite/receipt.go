@@ -219,23 +219,31 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 const closeBatch = 100
 
 // CloseUnproven implements ledger.Store.
-func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (attempts int64, err error) {
+func (s *Store) CloseUnproven(ctx context.Context, before time.Time) (ledger.Closings, error) {
+	all := ledger.Closings{Charged: map[string]int64{}, Over: map[string]int64{}}
 	for more := true; more; {
-		var n int64
+		var batch ledger.Closings
 		err := s.write(ctx, "close_unproven", func(t *tx) (err error) {
-			n, err = t.closeUnproven(before)
+			batch, err = t.closeUnproven(before)
 			return err
 		})
 		if err != nil {
-			return attempts, fmt.Errorf("closing attempts without a receipt: %w", err)
+			return all, fmt.Errorf("closing attempts without a receipt: %w", err)
 		}
-		attempts += n
-		more = n == closeBatch
+		all.Attempts += batch.Attempts
+		for route, microcents := range batch.Charged {
+			all.Charged[route] += microcents
+		}
+		for route, microcents := range batch.Over {
+			all.Over[route] += microcents
+		}
+		more = batch.Attempts == closeBatch
 	}
-	return attempts, nil
+	return all, nil
 }
 
-func (t *tx) closeUnproven(before time.Time) (int64, error) {
+func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
+	closed := ledger.Closings{Charged: map[string]int64{}, Over: map[string]int64{}}
 	type waiting struct {
 		request string
 		seq     int64
@@ -251,18 +259,19 @@ func (t *tx) closeUnproven(before time.Time) (int64, error) {
 		return nil
 	}, before, closeBatch)
 	if err != nil {
-		return 0, err
+		return closed, err
 	}
 	for _, w := range all {
-		if err := t.closeOne(w.request, w.seq); err != nil {
-			return 0, err
+		if err := t.closeOne(w.request, w.seq, &closed); err != nil {
+			return closed, err
 		}
 	}
-	return int64(len(all)), nil
+	closed.Attempts = int64(len(all))
+	return closed, nil
 }
 
-// closeOne closes an attempt that waits, at its estimate.
-func (t *tx) closeOne(request string, seq int64) error {
+// closeOne closes an attempt that waits, at its estimate, and adds what that comes to.
+func (t *tx) closeOne(request string, seq int64, closed *ledger.Closings) error {
 	r, found, err := t.settledRequest(request)
 	if err != nil {
 		return err
@@ -288,6 +297,12 @@ func (t *tx) closeOne(request string, seq int64) error {
 		this.usage = *this.estimate
 	}
 	p, err := t.prove(a, l, &r, attempts, this, ledger.Closing)
+	if p.charge > 0 {
+		closed.Charged[this.Route] += p.charge
+	}
+	if p.over > 0 {
+		closed.Over[this.Route] += p.over
+	}
 	if err == nil && p.over > 0 {
 		t.opts.Logger.Warn("an attempt was closed at less than its estimate, which is more than was held for it",
 			"attempt", this.ID, "route", this.Route, "over_microcents", p.over)

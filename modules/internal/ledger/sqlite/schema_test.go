@@ -121,7 +121,7 @@ func TestMigration(t *testing.T) {
 	require.False(t, c.Pending)
 	closed, err := s.CloseUnproven(ctx, time.Now())
 	require.NoError(t, err)
-	require.EqualValues(t, 5, closed)
+	require.EqualValues(t, 5, closed.Attempts)
 	require.Zero(t, account(oldBob).Balance.Held)
 
 	_, err = s.MakeCheckpoint(ctx)
