@@ -24,6 +24,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/families/schema"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -284,6 +285,12 @@ func hello(finish string) upstream.Reply {
 
 const helloCost = 10*300 + 2*1_500
 
+// wellFormed checks a reply of each kind against its schema.
+var wellFormed = map[gateway.Kind]func(body []byte) error{
+	gateway.Models: schema.Models, gateway.Model: schema.Model, gateway.Account: schema.Account,
+	gateway.CountTokens: schema.Of("messages").Count, gateway.Generate: schema.Of("chat").Body,
+}
+
 func TestEveryKindIsAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "prover")
@@ -309,6 +316,7 @@ func TestEveryKindIsAnswered(t *testing.T) {
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 			if tc.status == 200 {
 				require.Equal(t, fmt.Sprint(w.Body.Len()), w.Header().Get("Content-Length"))
+				require.NoError(t, wellFormed[tc.call.Kind](w.Body.Bytes()), "GAP-05 GAP-116")
 			}
 		})
 	}
