@@ -241,7 +241,9 @@ func TestClosingOverItsHoldIsTold(t *testing.T) {
 	}
 	closed, err := s.store.CloseUnproven(s.tick(), s.now)
 	require.NoError(t, err)
-	require.EqualValues(t, 3, closed)
+	require.EqualValues(t, 3, closed.Attempts)
+	require.Positive(t, closed.Charged["large"])
+	require.Positive(t, closed.Over["large"])
 	require.Equal(t, 1, strings.Count(log.String(), "an attempt was closed at less than its estimate"), log.String())
 	require.Contains(t, log.String(), "attempt="+ledger.AttemptID("r2", 1)+" route=large over_microcents=")
 }
