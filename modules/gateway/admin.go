@@ -38,7 +38,7 @@ func init() {
 //
 // and what changes something:
 //
-//	POST   /fareway/accounts                {"name", "plan"?} makes an account, with its plan's credits for the first period
+//	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit of its own (see accountLimits), or null: its plan's
