@@ -1,10 +1,10 @@
 // Package openai is the provider for every service that speaks OpenAI's chat completions: OpenAI itself,
 // Ollama, vLLM, llama.cpp's server, OpenRouter and many more.
 //
-// It asks for a stream with usage at its end, or for a reply in one piece where nobody sees it earlier, and
-// takes what comes: a stream with usage anywhere or nowhere, or a reply in one piece. It keeps nothing between
-// requests but connections. It cannot prove what was used after a cancel, for this API has no such thing, so it
-// is no provider.CancelProver: the gateway reads abandoned replies to their end.
+// It says where calls go (package endpoint makes them, in the gateway or in this provider's process): a stream with
+// usage at its end is asked for, or a reply in one piece where nobody sees it earlier, and what comes is taken: a stream
+// with usage anywhere or nowhere, or a reply in one piece. It cannot prove what was used after a cancel, for this API has
+// no such thing, so it is no provider.CancelProver: the gateway reads abandoned replies to their end.
 //
 // The gateway runs it as a process; see package provider. Other code should not import it.
 package openai
@@ -12,9 +12,9 @@ package openai
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 
+	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/provider"
 )
 
@@ -27,11 +27,9 @@ type Settings struct {
 
 // OpenAI is the provider.
 type OpenAI struct {
+	provider.Carried
 	settings Settings
-
-	endpoint      string // the URL that requests go to
-	authorization string // the header, "" for none
-	client        *http.Client
+	endpoint endpoint.Endpoint
 }
 
 // New makes the provider; it can be used after its settings are filled and Start.
@@ -43,22 +41,28 @@ func (o *OpenAI) Settings() any { return &o.settings }
 // Start implements provider.Starter: it checks the settings. The service is not asked anything, for one that
 // is down now must not keep a gateway from starting.
 func (o *OpenAI) Start(context.Context) error {
-	var err error
-	if o.endpoint, err = endpointOf(o.settings.BaseURL); err != nil {
+	address, err := endpoint.Join("base_url", o.settings.BaseURL, endpoint.Chat)
+	if err != nil {
 		return err
 	}
+	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, URL: address, AlwaysStream: o.settings.AlwaysStream}
 	if key := strings.TrimSpace(o.settings.APIKey); key != "" {
 		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return errors.New("setting api_key must be one line of visible ASCII characters; check the file or variable it comes from")
 		}
-		o.authorization = "Bearer " + key
+		o.endpoint.Headers = []endpoint.Header{{Name: "Authorization", Value: "Bearer " + key}}
 	}
-	o.client = newClient()
 	return nil
+}
+
+// Endpoint implements provider.Endpointer.
+func (o *OpenAI) Endpoint(context.Context, provider.Target) (*endpoint.Endpoint, error) {
+	return &o.endpoint, nil
 }
 
 var (
 	_ provider.Provider     = (*OpenAI)(nil)
 	_ provider.Configurable = (*OpenAI)(nil)
 	_ provider.Starter      = (*OpenAI)(nil)
+	_ provider.Endpointer   = (*OpenAI)(nil)
 )

@@ -28,7 +28,6 @@ type service struct {
 	proto.UnimplementedProviderServer
 
 	provider Provider
-	settings any // nil without settings
 	schema   settings.Schema
 	onCall   func() // before the first call, which is Describe
 
@@ -40,10 +39,12 @@ type service struct {
 
 // newService checks what can be checked before anyone calls. Its error is for the plugin's author.
 func newService(p Provider) (*service, error) {
+	if err := check(p); err != nil {
+		return nil, err
+	}
 	s := &service{provider: p, onCall: func() {}, running: make(map[string]context.CancelCauseFunc)}
 	if c, ok := p.(Configurable); ok {
-		s.settings = c.Settings()
-		schema, err := SettingsSchema(s.settings)
+		schema, err := SettingsSchema(c.Settings())
 		if err != nil {
 			return nil, err
 		}
@@ -68,12 +69,15 @@ func (s *service) Describe(context.Context, *proto.DescribeRequest) (*proto.Desc
 	_, canCancel := s.provider.(CancelProver)
 	_, canCount := s.provider.(TokenCounter)
 	_, hasReceipts := s.provider.(Receipter)
+	_, hasEndpoint := s.provider.(Endpointer)
+	_, observes := s.provider.(AttemptObserver)
 	return &proto.DescribeResponse{
 		Name:    nameOf(s.provider),
 		Version: version(),
 		Schema:  wire.SchemaToProto(s.schema),
 		Capabilities: &proto.Capabilities{
 			CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
+			Endpoint: hasEndpoint, Attempted: observes,
 		},
 	}, nil
 }
@@ -93,17 +97,8 @@ func (s *service) configure(ctx context.Context, values settings.Values) error {
 	if again {
 		return errors.New("the provider was configured before; start another process for other settings")
 	}
-	into := s.settings
-	if into == nil {
-		into = new(struct{})
-	}
-	if err := DecodeSettings(values, into); err != nil {
+	if err := Configure(ctx, s.provider, values); err != nil {
 		return err
-	}
-	if starter, ok := s.provider.(Starter); ok {
-		if err := guard("Start", func() error { return starter.Start(ctx) }); err != nil {
-			return err
-		}
 	}
 	s.mu.Lock()
 	s.ready = true
@@ -193,6 +188,39 @@ func (s *service) Cancel(_ context.Context, req *proto.CancelRequest) (*proto.Ca
 		cancel(errCanceled)
 	}
 	return &proto.CancelResponse{}, nil
+}
+
+func (s *service) Endpoint(ctx context.Context, req *proto.EndpointRequest) (*proto.EndpointResponse, error) {
+	e, ok := s.provider.(Endpointer)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider carries its traffic itself")
+	}
+	var out proto.EndpointResponse
+	err := s.usable()
+	if err == nil {
+		err = guard("Endpoint", func() error {
+			answer, err := e.Endpoint(ctx, Target{Model: req.GetModel(), Refused: req.GetRefused()})
+			out.Endpoint = endpointToProto(answer)
+			return err
+		})
+	}
+	out.Failure = wire.FailureToProto(err)
+	return &out, nil
+}
+
+func (s *service) Attempted(ctx context.Context, req *proto.AttemptedRequest) (*proto.AttemptedResponse, error) {
+	observer, ok := s.provider.(AttemptObserver)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider needs no ids of attempts")
+	}
+	var attempts []Attempt
+	for _, a := range req.GetAttempts() {
+		attempts = append(attempts, Attempt{ID: a.GetAttempt(), RequestID: a.GetRequestId(), ReplyID: a.GetReplyId()})
+	}
+	if s.usable() == nil {
+		_ = guard("Attempted", func() error { observer.Attempted(ctx, attempts); return nil }) // it is logged
+	}
+	return &proto.AttemptedResponse{}, nil
 }
 
 func (s *service) CountTokens(ctx context.Context, req *proto.CountTokensRequest) (*proto.CountTokensResponse, error) {

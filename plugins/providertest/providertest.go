@@ -138,12 +138,7 @@ func (s suite) independent(t *testing.T) {
 // cancellation calls the provider itself: a server cannot tell whether Generate has returned.
 func (s suite) cancellation(t *testing.T) {
 	p := s.fresh()
-	if c, ok := p.(provider.Configurable); ok {
-		require.NoError(t, provider.DecodeSettings(s.options.Settings, c.Settings()))
-	}
-	if c, ok := p.(provider.Starter); ok {
-		require.NoError(t, c.Start(t.Context()))
-	}
+	require.NoError(t, provider.Configure(t.Context(), p, s.options.Settings))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	returned := make(chan error, 1)

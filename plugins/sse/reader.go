@@ -95,6 +95,34 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// Ready reports whether Next returns without reading the source: an event has been read ahead, or the source has ended.
+func (r *Reader) Ready() bool {
+	if r.err != nil {
+		return true
+	}
+	rest := r.buf[r.start:r.end]
+	if r.skipLF {
+		rest = bytes.TrimPrefix(rest, []byte("\n"))
+	}
+	for hasData := false; ; {
+		i := bytes.IndexAny(rest, "\r\n")
+		if i < 0 {
+			return false
+		}
+		line := rest[:i]
+		if rest[i] == '\r' && i+1 < len(rest) && rest[i+1] == '\n' {
+			i++
+		}
+		rest = rest[i+1:]
+		if len(line) == 0 && hasData {
+			return true
+		}
+		if field, _, _ := bytes.Cut(line, []byte(":")); string(field) == fieldNameData {
+			hasData = true
+		}
+	}
+}
+
 // line returns the next line without its end. It is valid until the next call.
 func (r *Reader) line() ([]byte, error) {
 	for i := r.start; ; {

@@ -63,6 +63,9 @@ func (d *Decoder) Data(data []byte) error {
 // Done reports whether the end marker has come, after which nothing of the stream counts.
 func (d *Decoder) Done() bool { return d.done }
 
+// ID is what the upstream calls the reply, "" while it has not said.
+func (d *Decoder) ID() string { return d.out.ID }
+
 // Close ends the reply: with EventFinish if the upstream had finished it, and otherwise with an *llm.Error
 // of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
@@ -94,6 +97,10 @@ func (d *Decoder) chunk(root jsonview.View) error {
 		case "model":
 			if d.out.Model == "" {
 				d.out.Model, _ = member.Str()
+			}
+		case "id":
+			if d.out.ID == "" {
+				d.out.ID, _ = member.Str()
 			}
 		case "usage":
 			d.out.Used(readUsage(member))
@@ -216,10 +223,9 @@ func (d *Decoder) content(v jsonview.View) error {
 	return nil
 }
 
-// DecodeReply turns a reply in one piece (a 200 that is not a stream) into the same events. Its errors are
-// those of a Decoder.
-func DecodeReply(body []byte, send func(llm.Event) error) error {
-	d := NewDecoder(send)
+// Whole takes a reply in one piece (a 200 that is not a stream) instead, and sends the same events. Its errors are
+// those of Data.
+func (d *Decoder) Whole(body []byte) error {
 	d.whole = true
 	if err := d.Data(body); err != nil {
 		return err
@@ -230,3 +236,6 @@ func DecodeReply(body []byte, send func(llm.Event) error) error {
 	d.done = true // it is whole, with or without a finish_reason
 	return d.Close()
 }
+
+// DecodeReply turns a reply in one piece into events, see Decoder.Whole.
+func DecodeReply(body []byte, send func(llm.Event) error) error { return NewDecoder(send).Whole(body) }

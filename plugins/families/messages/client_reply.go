@@ -6,12 +6,12 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// DecodeReply turns a reply in one piece (a 200 that is not a stream) into the events that its stream would
-// have been. Its errors are those of a Decoder.
-func DecodeReply(body []byte, send func(llm.Event) error) error {
-	d := NewDecoder(send)
-	return d.out.Whole(body, d.message)
-}
+// Whole takes a reply in one piece (a 200 that is not a stream) instead, and sends the events that its stream would
+// have been. Its errors are those of Data.
+func (d *Decoder) Whole(body []byte) error { return d.out.Whole(body, d.message) }
+
+// DecodeReply turns a reply in one piece into events, see Decoder.Whole.
+func DecodeReply(body []byte, send func(llm.Event) error) error { return NewDecoder(send).Whole(body) }
 
 // message takes a whole message.
 func (d *Decoder) message(root jsonview.View) error {
@@ -20,6 +20,8 @@ func (d *Decoder) message(root jsonview.View) error {
 		switch name {
 		case "model":
 			d.out.Model, _ = member.Str()
+		case "id":
+			d.out.ID, _ = member.Str()
 		case "content":
 			content = member
 		case "stop_reason":

@@ -48,6 +48,9 @@ func (d *Decoder) Data(data []byte) error {
 // Done reports whether message_stop has come, after which nothing of the stream counts.
 func (d *Decoder) Done() bool { return d.done }
 
+// ID is what the upstream calls the reply, "" while it has not said.
+func (d *Decoder) ID() string { return d.out.ID }
+
 // Close ends the reply: with EventFinish if the upstream has ended it with message_stop, and otherwise with an
 // *llm.Error of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
@@ -87,6 +90,7 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "message_start":
 		d.begun = true
 		d.out.Model, _ = message.Get("model").Str()
+		d.out.ID, _ = message.Get("id").Str()
 		d.out.Expected(readUsage(message.Get("usage")))
 	case "content_block_start":
 		return d.start(index, block)

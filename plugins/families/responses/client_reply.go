@@ -6,12 +6,12 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// DecodeReply turns a reply in one piece (a 200 that is not a stream) into the events that its stream would
-// have been. Its errors are those of a Decoder.
-func DecodeReply(body []byte, send func(llm.Event) error) error {
-	d := NewDecoder(send)
-	return d.out.Whole(body, d.response)
-}
+// Whole takes a reply in one piece (a 200 that is not a stream) instead, and sends the events that its stream would
+// have been. Its errors are those of Data.
+func (d *Decoder) Whole(body []byte) error { return d.out.Whole(body, d.response) }
+
+// DecodeReply turns a reply in one piece into events, see Decoder.Whole.
+func DecodeReply(body []byte, send func(llm.Event) error) error { return NewDecoder(send).Whole(body) }
 
 // DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After
 // header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.

@@ -45,6 +45,9 @@ func (d *Decoder) Data(data []byte) error {
 // Done reports whether the response has ended, after which nothing of the stream counts.
 func (d *Decoder) Done() bool { return d.done }
 
+// ID is what the upstream calls the reply, "" while it has not said.
+func (d *Decoder) ID() string { return d.out.ID }
+
 // Close ends the reply: with EventFinish if the upstream has ended the response, and otherwise with an
 // *llm.Error of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
@@ -113,6 +116,9 @@ func (d *Decoder) event(root jsonview.View) error {
 func (d *Decoder) model(response jsonview.View) {
 	if model, _ := response.Get("model").Str(); model != "" {
 		d.out.Model = model
+	}
+	if d.out.ID == "" {
+		d.out.ID, _ = response.Get("id").Str()
 	}
 }
 

@@ -260,7 +260,11 @@ type Capabilities struct {
 	// CountTokens is served.
 	CountTokens bool `protobuf:"varint,2,opt,name=count_tokens,json=countTokens,proto3" json:"count_tokens,omitempty"`
 	// Receipts is served.
-	Receipts      bool `protobuf:"varint,3,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	Receipts bool `protobuf:"varint,3,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	// Endpoint is served.
+	Endpoint bool `protobuf:"varint,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Attempted is served: Receipts needs the upstream's own ids.
+	Attempted     bool `protobuf:"varint,5,opt,name=attempted,proto3" json:"attempted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +316,20 @@ func (x *Capabilities) GetCountTokens() bool {
 func (x *Capabilities) GetReceipts() bool {
 	if x != nil {
 		return x.Receipts
+	}
+	return false
+}
+
+func (x *Capabilities) GetEndpoint() bool {
+	if x != nil {
+		return x.Endpoint
+	}
+	return false
+}
+
+func (x *Capabilities) GetAttempted() bool {
+	if x != nil {
+		return x.Attempted
 	}
 	return false
 }
@@ -1934,6 +1952,504 @@ func (x *Failure) GetRetryAfterMs() int64 {
 	return 0
 }
 
+type EndpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The upstream's own name of the model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The upstream did not take the credential of the last answer: make a new one.
+	Refused       bool `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointRequest) Reset() {
+	*x = EndpointRequest{}
+	mi := &file_provider_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointRequest) ProtoMessage() {}
+
+func (x *EndpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointRequest.ProtoReflect.Descriptor instead.
+func (*EndpointRequest) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *EndpointRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *EndpointRequest) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+type EndpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of the two is set.
+	Endpoint      *Endpoint `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	Failure       *Failure  `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointResponse) Reset() {
+	*x = EndpointResponse{}
+	mi := &file_provider_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointResponse) ProtoMessage() {}
+
+func (x *EndpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointResponse.ProtoReflect.Descriptor instead.
+func (*EndpointResponse) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *EndpointResponse) GetEndpoint() *Endpoint {
+	if x != nil {
+		return x.Endpoint
+	}
+	return nil
+}
+
+func (x *EndpointResponse) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+// Endpoint is where calls go, and how. It holds credentials: never log it.
+type Endpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "chat", "responses" or "messages".
+	Dialect string `protobuf:"bytes,1,opt,name=dialect,proto3" json:"dialect,omitempty"`
+	// The whole address that requests are posted to, http or https.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// Sent with each call. Headers of the connection (Host, Content-Length, ...) are refused.
+	Headers []*Header `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	Tls     *TLS      `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
+	// URL of a proxy (http, https, socks5); empty: none.
+	Proxy string `protobuf:"bytes,5,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	// Until when calls may begin, in milliseconds since 1970; 0: for ever.
+	ExpiresMs int64 `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// Names of request settings that the upstream refuses, beside those of the route ("unsupported").
+	Refuses []string `protobuf:"bytes,7,rep,name=refuses,proto3" json:"refuses,omitempty"`
+	// Ask for a stream also where the reply is wanted in one piece.
+	AlwaysStream bool `protobuf:"varint,8,opt,name=always_stream,json=alwaysStream,proto3" json:"always_stream,omitempty"`
+	// What the operator's settings for address and credential are called, for errors; empty: base_url and api_key.
+	AddressSetting string `protobuf:"bytes,9,opt,name=address_setting,json=addressSetting,proto3" json:"address_setting,omitempty"`
+	KeySetting     string `protobuf:"bytes,10,opt,name=key_setting,json=keySetting,proto3" json:"key_setting,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Endpoint) Reset() {
+	*x = Endpoint{}
+	mi := &file_provider_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Endpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Endpoint) ProtoMessage() {}
+
+func (x *Endpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
+func (*Endpoint) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Endpoint) GetDialect() string {
+	if x != nil {
+		return x.Dialect
+	}
+	return ""
+}
+
+func (x *Endpoint) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Endpoint) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Endpoint) GetTls() *TLS {
+	if x != nil {
+		return x.Tls
+	}
+	return nil
+}
+
+func (x *Endpoint) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *Endpoint) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *Endpoint) GetRefuses() []string {
+	if x != nil {
+		return x.Refuses
+	}
+	return nil
+}
+
+func (x *Endpoint) GetAlwaysStream() bool {
+	if x != nil {
+		return x.AlwaysStream
+	}
+	return false
+}
+
+func (x *Endpoint) GetAddressSetting() string {
+	if x != nil {
+		return x.AddressSetting
+	}
+	return ""
+}
+
+func (x *Endpoint) GetKeySetting() string {
+	if x != nil {
+		return x.KeySetting
+	}
+	return ""
+}
+
+type Header struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_provider_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Header) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Header) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// TLS is in PEM.
+type TLS struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The authorities to trust in place of the system's.
+	Ca string `protobuf:"bytes,1,opt,name=ca,proto3" json:"ca,omitempty"`
+	// The client's certificate with its chain, and its key.
+	Certificate string `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Key         string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// The name to expect in place of the address's.
+	ServerName    string `protobuf:"bytes,4,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TLS) Reset() {
+	*x = TLS{}
+	mi := &file_provider_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TLS) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TLS) ProtoMessage() {}
+
+func (x *TLS) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TLS.ProtoReflect.Descriptor instead.
+func (*TLS) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TLS) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *TLS) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *TLS) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *TLS) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+type AttemptedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempts      []*CarriedAttempt      `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptedRequest) Reset() {
+	*x = AttemptedRequest{}
+	mi := &file_provider_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptedRequest) ProtoMessage() {}
+
+func (x *AttemptedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptedRequest.ProtoReflect.Descriptor instead.
+func (*AttemptedRequest) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AttemptedRequest) GetAttempts() []*CarriedAttempt {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+// CarriedAttempt is an attempt that the host made.
+type CarriedAttempt struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The upstream's header x-request-id or request-id, and the id of its reply, as far as there were any.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	ReplyId       string `protobuf:"bytes,3,opt,name=reply_id,json=replyId,proto3" json:"reply_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CarriedAttempt) Reset() {
+	*x = CarriedAttempt{}
+	mi := &file_provider_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CarriedAttempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CarriedAttempt) ProtoMessage() {}
+
+func (x *CarriedAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CarriedAttempt.ProtoReflect.Descriptor instead.
+func (*CarriedAttempt) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CarriedAttempt) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
+	}
+	return ""
+}
+
+func (x *CarriedAttempt) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *CarriedAttempt) GetReplyId() string {
+	if x != nil {
+		return x.ReplyId
+	}
+	return ""
+}
+
+type AttemptedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptedResponse) Reset() {
+	*x = AttemptedResponse{}
+	mi := &file_provider_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptedResponse) ProtoMessage() {}
+
+func (x *AttemptedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptedResponse.ProtoReflect.Descriptor instead.
+func (*AttemptedResponse) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{33}
+}
+
 type CancelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1943,7 +2459,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2471,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2484,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{26}
+	return file_provider_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CancelRequest) GetAttempt() string {
@@ -1986,7 +2502,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2514,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2527,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{27}
+	return file_provider_proto_rawDescGZIP(), []int{35}
 }
 
 type CountTokensRequest struct {
@@ -2024,7 +2540,7 @@ type CountTokensRequest struct {
 
 func (x *CountTokensRequest) Reset() {
 	*x = CountTokensRequest{}
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2552,7 @@ func (x *CountTokensRequest) String() string {
 func (*CountTokensRequest) ProtoMessage() {}
 
 func (x *CountTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2565,7 @@ func (x *CountTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTokensRequest.ProtoReflect.Descriptor instead.
 func (*CountTokensRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{28}
+	return file_provider_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CountTokensRequest) GetRequest() *GenerateRequest {
@@ -2070,7 +2586,7 @@ type CountTokensResponse struct {
 
 func (x *CountTokensResponse) Reset() {
 	*x = CountTokensResponse{}
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2598,7 @@ func (x *CountTokensResponse) String() string {
 func (*CountTokensResponse) ProtoMessage() {}
 
 func (x *CountTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2611,7 @@ func (x *CountTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTokensResponse.ProtoReflect.Descriptor instead.
 func (*CountTokensResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{29}
+	return file_provider_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CountTokensResponse) GetTokens() int64 {
@@ -2121,7 +2637,7 @@ type ReceiptsRequest struct {
 
 func (x *ReceiptsRequest) Reset() {
 	*x = ReceiptsRequest{}
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2649,7 @@ func (x *ReceiptsRequest) String() string {
 func (*ReceiptsRequest) ProtoMessage() {}
 
 func (x *ReceiptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2662,7 @@ func (x *ReceiptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptsRequest.ProtoReflect.Descriptor instead.
 func (*ReceiptsRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{30}
+	return file_provider_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReceiptsRequest) GetAttempts() []string {
@@ -2168,7 +2684,7 @@ type ReceiptsResponse struct {
 
 func (x *ReceiptsResponse) Reset() {
 	*x = ReceiptsResponse{}
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2696,7 @@ func (x *ReceiptsResponse) String() string {
 func (*ReceiptsResponse) ProtoMessage() {}
 
 func (x *ReceiptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2709,7 @@ func (x *ReceiptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptsResponse.ProtoReflect.Descriptor instead.
 func (*ReceiptsResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{31}
+	return file_provider_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReceiptsResponse) GetReceipts() []*Receipt {
@@ -2221,7 +2737,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2749,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2762,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{32}
+	return file_provider_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Receipt) GetAttempt() string {
@@ -2273,11 +2789,13 @@ const file_provider_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x123\n" +
 	"\x06schema\x18\x03 \x01(\v2\x1b.fareway.provider.v1.SchemaR\x06schema\x12E\n" +
-	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"p\n" +
+	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\xaa\x01\n" +
 	"\fCapabilities\x12!\n" +
 	"\fcancel_usage\x18\x01 \x01(\bR\vcancelUsage\x12!\n" +
 	"\fcount_tokens\x18\x02 \x01(\bR\vcountTokens\x12\x1a\n" +
-	"\breceipts\x18\x03 \x01(\bR\breceipts\"|\n" +
+	"\breceipts\x18\x03 \x01(\bR\breceipts\x12\x1a\n" +
+	"\bendpoint\x18\x04 \x01(\bR\bendpoint\x12\x1c\n" +
+	"\tattempted\x18\x05 \x01(\bR\tattempted\"|\n" +
 	"\x06Schema\x12>\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1e.fareway.provider.v1.AttributeR\n" +
@@ -2406,7 +2924,44 @@ const file_provider_proto_rawDesc = "" +
 	"\bPROTOCOL\x10\a\x12\n" +
 	"\n" +
 	"\x06BROKEN\x10\b\x12\f\n" +
-	"\bCANCELED\x10\t\")\n" +
+	"\bCANCELED\x10\t\"A\n" +
+	"\x0fEndpointRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
+	"\x10EndpointResponse\x129\n" +
+	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xd7\x02\n" +
+	"\bEndpoint\x12\x18\n" +
+	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1b.fareway.provider.v1.HeaderR\aheaders\x12*\n" +
+	"\x03tls\x18\x04 \x01(\v2\x18.fareway.provider.v1.TLSR\x03tls\x12\x14\n" +
+	"\x05proxy\x18\x05 \x01(\tR\x05proxy\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x06 \x01(\x03R\texpiresMs\x12\x18\n" +
+	"\arefuses\x18\a \x03(\tR\arefuses\x12#\n" +
+	"\ralways_stream\x18\b \x01(\bR\falwaysStream\x12'\n" +
+	"\x0faddress_setting\x18\t \x01(\tR\x0eaddressSetting\x12\x1f\n" +
+	"\vkey_setting\x18\n" +
+	" \x01(\tR\n" +
+	"keySetting\"2\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"j\n" +
+	"\x03TLS\x12\x0e\n" +
+	"\x02ca\x18\x01 \x01(\tR\x02ca\x12 \n" +
+	"\vcertificate\x18\x02 \x01(\tR\vcertificate\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1f\n" +
+	"\vserver_name\x18\x04 \x01(\tR\n" +
+	"serverName\"S\n" +
+	"\x10AttemptedRequest\x12?\n" +
+	"\battempts\x18\x01 \x03(\v2#.fareway.provider.v1.CarriedAttemptR\battempts\"d\n" +
+	"\x0eCarriedAttempt\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x19\n" +
+	"\breply_id\x18\x03 \x01(\tR\areplyId\"\x13\n" +
+	"\x11AttemptedResponse\")\n" +
 	"\rCancelRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\"\x10\n" +
 	"\x0eCancelResponse\"T\n" +
@@ -2422,13 +2977,15 @@ const file_provider_proto_rawDesc = "" +
 	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"U\n" +
 	"\aReceipt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x120\n" +
-	"\x05usage\x18\x02 \x01(\v2\x1a.fareway.provider.v1.UsageR\x05usage2\xf1\x04\n" +
+	"\x05usage\x18\x02 \x01(\v2\x1a.fareway.provider.v1.UsageR\x05usage2\xa6\x06\n" +
 	"\bProvider\x12W\n" +
 	"\bDescribe\x12$.fareway.provider.v1.DescribeRequest\x1a%.fareway.provider.v1.DescribeResponse\x12Z\n" +
 	"\tConfigure\x12%.fareway.provider.v1.ConfigureRequest\x1a&.fareway.provider.v1.ConfigureResponse\x12Q\n" +
 	"\x06Health\x12\".fareway.provider.v1.HealthRequest\x1a#.fareway.provider.v1.HealthResponse\x12O\n" +
 	"\bGenerate\x12$.fareway.provider.v1.GenerateRequest\x1a\x1b.fareway.provider.v1.Events0\x01\x12Q\n" +
-	"\x06Cancel\x12\".fareway.provider.v1.CancelRequest\x1a#.fareway.provider.v1.CancelResponse\x12`\n" +
+	"\x06Cancel\x12\".fareway.provider.v1.CancelRequest\x1a#.fareway.provider.v1.CancelResponse\x12W\n" +
+	"\bEndpoint\x12$.fareway.provider.v1.EndpointRequest\x1a%.fareway.provider.v1.EndpointResponse\x12Z\n" +
+	"\tAttempted\x12%.fareway.provider.v1.AttemptedRequest\x1a&.fareway.provider.v1.AttemptedResponse\x12`\n" +
 	"\vCountTokens\x12'.fareway.provider.v1.CountTokensRequest\x1a(.fareway.provider.v1.CountTokensResponse\x12W\n" +
 	"\bReceipts\x12$.fareway.provider.v1.ReceiptsRequest\x1a%.fareway.provider.v1.ReceiptsResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
 
@@ -2445,7 +3002,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
 	(*DescribeRequest)(nil),     // 1: fareway.provider.v1.DescribeRequest
@@ -2474,13 +3031,21 @@ var file_provider_proto_goTypes = []any{
 	(*Usage)(nil),               // 24: fareway.provider.v1.Usage
 	(*Finish)(nil),              // 25: fareway.provider.v1.Finish
 	(*Failure)(nil),             // 26: fareway.provider.v1.Failure
-	(*CancelRequest)(nil),       // 27: fareway.provider.v1.CancelRequest
-	(*CancelResponse)(nil),      // 28: fareway.provider.v1.CancelResponse
-	(*CountTokensRequest)(nil),  // 29: fareway.provider.v1.CountTokensRequest
-	(*CountTokensResponse)(nil), // 30: fareway.provider.v1.CountTokensResponse
-	(*ReceiptsRequest)(nil),     // 31: fareway.provider.v1.ReceiptsRequest
-	(*ReceiptsResponse)(nil),    // 32: fareway.provider.v1.ReceiptsResponse
-	(*Receipt)(nil),             // 33: fareway.provider.v1.Receipt
+	(*EndpointRequest)(nil),     // 27: fareway.provider.v1.EndpointRequest
+	(*EndpointResponse)(nil),    // 28: fareway.provider.v1.EndpointResponse
+	(*Endpoint)(nil),            // 29: fareway.provider.v1.Endpoint
+	(*Header)(nil),              // 30: fareway.provider.v1.Header
+	(*TLS)(nil),                 // 31: fareway.provider.v1.TLS
+	(*AttemptedRequest)(nil),    // 32: fareway.provider.v1.AttemptedRequest
+	(*CarriedAttempt)(nil),      // 33: fareway.provider.v1.CarriedAttempt
+	(*AttemptedResponse)(nil),   // 34: fareway.provider.v1.AttemptedResponse
+	(*CancelRequest)(nil),       // 35: fareway.provider.v1.CancelRequest
+	(*CancelResponse)(nil),      // 36: fareway.provider.v1.CancelResponse
+	(*CountTokensRequest)(nil),  // 37: fareway.provider.v1.CountTokensRequest
+	(*CountTokensResponse)(nil), // 38: fareway.provider.v1.CountTokensResponse
+	(*ReceiptsRequest)(nil),     // 39: fareway.provider.v1.ReceiptsRequest
+	(*ReceiptsResponse)(nil),    // 40: fareway.provider.v1.ReceiptsResponse
+	(*Receipt)(nil),             // 41: fareway.provider.v1.Receipt
 }
 var file_provider_proto_depIdxs = []int32{
 	4,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
@@ -2503,30 +3068,39 @@ var file_provider_proto_depIdxs = []int32{
 	25, // 17: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
 	26, // 18: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
 	0,  // 19: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
-	11, // 20: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
-	26, // 21: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	33, // 22: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	26, // 23: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	24, // 24: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	1,  // 25: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	7,  // 26: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	9,  // 27: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	11, // 28: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	27, // 29: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	29, // 30: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	31, // 31: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	2,  // 32: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	8,  // 33: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	10, // 34: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	18, // 35: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	28, // 36: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	30, // 37: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	32, // 38: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	29, // 20: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
+	26, // 21: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
+	30, // 22: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
+	31, // 23: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
+	33, // 24: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
+	11, // 25: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
+	26, // 26: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
+	41, // 27: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	26, // 28: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	24, // 29: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	1,  // 30: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	7,  // 31: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	9,  // 32: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	11, // 33: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	35, // 34: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	27, // 35: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	32, // 36: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	37, // 37: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	39, // 38: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	2,  // 39: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	8,  // 40: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	10, // 41: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	18, // 42: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	36, // 43: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	28, // 44: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	34, // 45: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	38, // 46: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	40, // 47: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	39, // [39:48] is the sub-list for method output_type
+	30, // [30:39] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -2558,7 +3132,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -69,6 +69,8 @@ const (
 	Provider_Health_FullMethodName      = "/fareway.provider.v1.Provider/Health"
 	Provider_Generate_FullMethodName    = "/fareway.provider.v1.Provider/Generate"
 	Provider_Cancel_FullMethodName      = "/fareway.provider.v1.Provider/Cancel"
+	Provider_Endpoint_FullMethodName    = "/fareway.provider.v1.Provider/Endpoint"
+	Provider_Attempted_FullMethodName   = "/fareway.provider.v1.Provider/Attempted"
 	Provider_CountTokens_FullMethodName = "/fareway.provider.v1.Provider/CountTokens"
 	Provider_Receipts_FullMethodName    = "/fareway.provider.v1.Provider/Receipts"
 )
@@ -104,6 +106,14 @@ type ProviderClient interface {
 	// kind CANCELED; or, when the reply ended first, its ordinary end. The answer says only that the request
 	// was heard. An attempt that is not running is not an error: the call is repeatable.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
+	// Endpoint says where the calls of an upstream model go, for an upstream that speaks a dialect that the host knows:
+	// then the host makes the calls itself, and Generate is not called. It is asked before the first call of a model, a
+	// while before the answer expires, and once more, with refused set, when the upstream did not take the credential
+	// (status 401). The answer is used until it expires, also after this process has ended. Needs endpoint. A plugin that
+	// has cancel_usage, or whose operator wants its traffic in its own process, is not asked.
+	Endpoint(ctx context.Context, in *EndpointRequest, opts ...grpc.CallOption) (*EndpointResponse, error)
+	// Attempted tells of attempts that the host made by an Endpoint, after their end. Needs attempted.
+	Attempted(ctx context.Context, in *AttemptedRequest, opts ...grpc.CallOption) (*AttemptedResponse, error)
 	// CountTokens counts the prompt tokens of a request as the upstream would. Needs count_tokens.
 	CountTokens(ctx context.Context, in *CountTokensRequest, opts ...grpc.CallOption) (*CountTokensResponse, error)
 	// Receipts says what earlier attempts used, also those of an earlier process, where the upstream keeps
@@ -178,6 +188,26 @@ func (c *providerClient) Cancel(ctx context.Context, in *CancelRequest, opts ...
 	return out, nil
 }
 
+func (c *providerClient) Endpoint(ctx context.Context, in *EndpointRequest, opts ...grpc.CallOption) (*EndpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndpointResponse)
+	err := c.cc.Invoke(ctx, Provider_Endpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerClient) Attempted(ctx context.Context, in *AttemptedRequest, opts ...grpc.CallOption) (*AttemptedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AttemptedResponse)
+	err := c.cc.Invoke(ctx, Provider_Attempted_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerClient) CountTokens(ctx context.Context, in *CountTokensRequest, opts ...grpc.CallOption) (*CountTokensResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CountTokensResponse)
@@ -229,6 +259,14 @@ type ProviderServer interface {
 	// kind CANCELED; or, when the reply ended first, its ordinary end. The answer says only that the request
 	// was heard. An attempt that is not running is not an error: the call is repeatable.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
+	// Endpoint says where the calls of an upstream model go, for an upstream that speaks a dialect that the host knows:
+	// then the host makes the calls itself, and Generate is not called. It is asked before the first call of a model, a
+	// while before the answer expires, and once more, with refused set, when the upstream did not take the credential
+	// (status 401). The answer is used until it expires, also after this process has ended. Needs endpoint. A plugin that
+	// has cancel_usage, or whose operator wants its traffic in its own process, is not asked.
+	Endpoint(context.Context, *EndpointRequest) (*EndpointResponse, error)
+	// Attempted tells of attempts that the host made by an Endpoint, after their end. Needs attempted.
+	Attempted(context.Context, *AttemptedRequest) (*AttemptedResponse, error)
 	// CountTokens counts the prompt tokens of a request as the upstream would. Needs count_tokens.
 	CountTokens(context.Context, *CountTokensRequest) (*CountTokensResponse, error)
 	// Receipts says what earlier attempts used, also those of an earlier process, where the upstream keeps
@@ -258,6 +296,12 @@ func (UnimplementedProviderServer) Generate(*GenerateRequest, grpc.ServerStreami
 }
 func (UnimplementedProviderServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
+}
+func (UnimplementedProviderServer) Endpoint(context.Context, *EndpointRequest) (*EndpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Endpoint not implemented")
+}
+func (UnimplementedProviderServer) Attempted(context.Context, *AttemptedRequest) (*AttemptedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Attempted not implemented")
 }
 func (UnimplementedProviderServer) CountTokens(context.Context, *CountTokensRequest) (*CountTokensResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CountTokens not implemented")
@@ -369,6 +413,42 @@ func _Provider_Cancel_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Provider_Endpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServer).Endpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Provider_Endpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServer).Endpoint(ctx, req.(*EndpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Provider_Attempted_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AttemptedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServer).Attempted(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Provider_Attempted_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServer).Attempted(ctx, req.(*AttemptedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Provider_CountTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CountTokensRequest)
 	if err := dec(in); err != nil {
@@ -427,6 +507,14 @@ var Provider_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cancel",
 			Handler:    _Provider_Cancel_Handler,
+		},
+		{
+			MethodName: "Endpoint",
+			Handler:    _Provider_Endpoint_Handler,
+		},
+		{
+			MethodName: "Attempted",
+			Handler:    _Provider_Attempted_Handler,
 		},
 		{
 			MethodName: "CountTokens",

@@ -37,10 +37,7 @@ func (l *later) Settings() any { return &l.settings }
 // Start implements provider.Starter.
 func (l *later) Start(ctx context.Context) error {
 	l.Provider = l.inner(l.settings.BaseURL)
-	if starter, ok := l.Provider.(provider.Starter); ok {
-		return starter.Start(ctx)
-	}
-	return nil
+	return provider.Start(ctx, l.Provider)
 }
 
 // Generate implements provider.Provider. The desk gets the usage that is left out.

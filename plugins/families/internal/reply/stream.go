@@ -19,6 +19,7 @@ const maxDepth = 1100
 // reply as a whole, in its fields, goes out at the end. It does not send EventAccepted.
 type Stream struct {
 	Model string // what the upstream said it was, "" while it has not
+	ID    string // what the upstream calls the reply, "" while it has not said
 
 	main   Main
 	send   func(llm.Event) error

@@ -1,7 +1,8 @@
-package openai
+package endpoint_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -14,16 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
-
-func started(t *testing.T, base string) *OpenAI {
-	t.Helper()
-	o := &OpenAI{settings: Settings{BaseURL: base}}
-	require.NoError(t, o.Start(t.Context()))
-	return o
-}
 
 var simple = &llm.Request{Model: "m", MaxTokens: 10, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("x")}}}}
 
@@ -32,7 +27,7 @@ func ignore(llm.Event) error { return nil }
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	fake := upstream.Start(t, upstream.Options{})
-	o := started(t, fake.BaseURL())
+	c := start(t, endpoint.Endpoint{URL: fake.BaseURL()})
 	for i := range 20 {
 		if i%2 == 1 {
 			fake.Enqueue(upstream.Refuse(upstream.Overloaded()))
@@ -43,7 +38,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			GotConn:     func(info httptrace.GotConnInfo) { used = info },
 			PutIdleConn: func(err error) { back <- err },
 		}))
-		err := o.Generate(ctx, simple, ignore)
+		err := c.Generate(ctx, simple, ignore)
 		leave() // as the gateway does once it has the last event
 		require.Equal(t, i%2 == 1, err != nil)
 		require.NoError(t, <-back, "the connection is given back")
@@ -62,18 +57,17 @@ func TestHTTP2(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	o := started(t, server.URL)
-	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig
-	o.client.Transport.(*http.Transport).TLSClientConfig = trusted.Clone()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	c := start(t, endpoint.Endpoint{URL: server.URL, TLS: endpoint.TLS{CA: string(authority)}})
 
 	var reply llm.Reply
-	require.NoError(t, o.Generate(t.Context(), simple, func(ev llm.Event) error { reply.Add(ev); return nil }))
+	require.NoError(t, c.Generate(t.Context(), simple, func(ev llm.Event) error { reply.Add(ev); return nil }))
 	reply.Close()
 	require.Equal(t, "You said: x", reply.Text())
 	require.Equal(t, "HTTP/2.0", protocol.Load())
 
 	fake.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Finish("stop"), upstream.Cut()}})
-	err := o.Generate(t.Context(), simple, ignore)
+	err := c.Generate(t.Context(), simple, ignore)
 	require.Equal(t, llm.ErrBroken, llm.KindOf(err), "a stream reset is a break too: %v", err)
 }
 
@@ -86,7 +80,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		fake := upstream.New(upstream.Options{})
 		server := httptest.NewServer(fake)
 		defer server.Close()
-		o := started(t, server.URL)
+		c := start(t, endpoint.Endpoint{URL: server.URL})
 		for _, reply := range []upstream.Reply{
 			upstream.Say("fine"), upstream.Refuse(upstream.Overloaded()), upstream.Refuse(upstream.BadGateway()),
 			{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}},
@@ -96,10 +90,10 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			{Steps: append(upstream.Say("fine").Steps, upstream.Silence())},
 		} {
 			fake.Enqueue(reply)
-			_ = o.Generate(ctx, simple, ignore) // other tests say what comes back
+			_ = c.Generate(ctx, simple, ignore) // other tests say what comes back
 		}
 		fake.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Silence()}})
-		require.ErrorIs(t, o.Generate(ctx, simple, func(ev llm.Event) error {
+		require.ErrorIs(t, c.Generate(ctx, simple, func(ev llm.Event) error {
 			if ev.Kind == llm.EventText {
 				return left
 			}
@@ -107,7 +101,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		}), left)
 		require.NoError(t, fake.Idle(ctx), "no upstream call goes on")
 		require.Contains(t, goroutines(t), mark, "the profile tells them apart")
-		o.client.CloseIdleConnections()
+		c.client.CloseIdle()
 	})
 	require.Eventually(t, func() bool { return !strings.Contains(goroutines(t), mark) }, 10*time.Second, 5*time.Millisecond)
 }

@@ -1,4 +1,4 @@
-package openai
+package endpoint
 
 import (
 	"crypto/tls"
@@ -10,56 +10,60 @@ import (
 	"net/url"
 	"syscall"
 
-	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 )
 
 // refused makes the error of a reply that is not a 2xx.
-func (o *OpenAI) refused(resp *http.Response) *llm.Error {
+func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 	if resp.StatusCode/100 == 3 {
-		e := llm.Errorf(llm.ErrUpstream, "the upstream redirects to another address, which is not followed; set base_url to the final one")
-		e.Status = resp.StatusCode
-		return e
+		failed := llm.Errorf(llm.ErrUpstream,
+			"the upstream redirects to another address, which is not followed; set %s to the final one", e.Settings.address())
+		failed.Status = resp.StatusCode
+		return failed
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // the status alone says enough
-	e := chat.DecodeError(resp.StatusCode, resp.Header.Get("Retry-After"), body)
+	failed := c.refusal(resp.StatusCode, resp.Header.Get("Retry-After"), body)
 	switch {
-	case e.Kind == llm.ErrCredentials && o.authorization == "":
-		e.Message += "; set api_key"
-	case e.Kind == llm.ErrCredentials:
-		e.Message += "; check api_key"
+	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0:
+		failed.Message += "; set " + e.Settings.key()
+	case failed.Kind == llm.ErrCredentials:
+		failed.Message += "; check " + e.Settings.key()
 	case resp.StatusCode == http.StatusNotFound:
-		e.Message += "; check base_url and the route's model"
+		failed.Message += "; check " + e.Settings.address() + " and the route's model"
 	}
-	return e
+	return failed
 }
 
 // unanswered makes the error of a call that got no reply.
-func (o *OpenAI) unanswered(err error) *llm.Error {
+func (e *Endpoint) unanswered(err error) *llm.Error {
 	cause := err
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		cause = outer.Err // without method and URL
 	}
+	address := e.Settings.address()
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, noName := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case untrusted:
-		return llm.Errorf(llm.ErrUpstream, "verifying the upstream's certificate: %v; check base_url, or install the authority that signed it", cause)
+		return llm.Errorf(llm.ErrUpstream, "verifying the upstream's certificate: %v; check %s, or install the authority that signed it",
+			cause, address)
 	case noTLS, errors.Is(err, http.ErrSchemeMismatch):
-		return llm.Errorf(llm.ErrUpstream, "the upstream does not speak TLS; write base_url with http://")
+		return llm.Errorf(llm.ErrUpstream, "the upstream does not speak TLS; write %s with http://", address)
 	case noName:
-		return llm.Errorf(llm.ErrUpstream, "finding the upstream's host: %v; check base_url", cause)
+		return llm.Errorf(llm.ErrUpstream, "finding the upstream's host: %v; check %s", cause, address)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: %v; check that it is running and that base_url is right", cause)
+		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: %v; check that it is running and that %s is right",
+			cause, address)
 	case isNet && timeout.Timeout():
 		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: timed out: %v", cause)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v", cause)
 	}
-	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that base_url is the address of an API", ourWords(cause))
+	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
+		ourWords(cause), address)
 }
 
 // broke makes the error of a reply that could not be read to its end.

@@ -1,4 +1,4 @@
-package openai_test
+package endpoint_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -150,7 +151,7 @@ func TestServiceCannotBeReached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			events, err := generate(t, start(t, map[string]string{"base_url": c.base, "api_key": "sk-4711"}), ask("x"))
+			events, err := generate(t, start(t, endpoint.Endpoint{URL: c.base, Headers: bearer("sk-4711")}), ask("x"))
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "4711")
 			require.Empty(t, events)
@@ -183,7 +184,7 @@ func TestAnswersThatAreNoHTTP(t *testing.T) {
 					_ = conn.Close()
 				}
 			}()
-			_, err = generate(t, start(t, map[string]string{"base_url": "http://" + peer.Addr().String()}), ask("x"))
+			_, err = generate(t, start(t, endpoint.Endpoint{URL: "http://" + peer.Addr().String()}), ask("x"))
 			require.Error(t, err)
 			require.Contains(t, []llm.ErrorKind{llm.ErrUpstream, llm.ErrBroken}, llm.KindOf(err))
 			require.NotContains(t, err.Error(), "secret")
@@ -196,7 +197,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	elsewhere := upstream.Start(t, upstream.Options{})
 	redirect := httptest.NewServer(http.RedirectHandler(elsewhere.BaseURL()+"/chat/completions", http.StatusTemporaryRedirect))
 	t.Cleanup(redirect.Close)
-	_, err := generate(t, start(t, map[string]string{"base_url": redirect.URL, "api_key": "k"}), ask("x"))
+	_, err := generate(t, start(t, endpoint.Endpoint{URL: redirect.URL, Headers: bearer("k")}), ask("x"))
 	require.ErrorContains(t, err, "set base_url to the final one")
 	require.Empty(t, elsewhere.Records())
 }

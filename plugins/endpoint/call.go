@@ -1,0 +1,353 @@
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/sse"
+	"github.com/fareway/fareway/plugins/tokens"
+)
+
+const (
+	maxReply     = 32 << 20 // bytes of a reply in one piece
+	maxEvent     = 8 << 20  // bytes of one event of a stream
+	maxErrorBody = 64 << 10 // bytes of an error that are looked at
+	maxBatch     = 256      // events that Recv returns at once
+	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
+	lingerTime = time.Second
+)
+
+// Call is one request and its reply. Recv may be called by one goroutine at a time, Close by any.
+type Call struct {
+	client   *Client
+	source   *Source
+	endpoint *Endpoint
+	codec    *codec
+	model    string
+
+	caller  context.Context // ends when nobody wants the reply any more
+	ctx     context.Context // of the connection: one whose reply ended well outlives caller
+	cancel  context.CancelFunc
+	unhook  func() bool
+	settled atomic.Bool // the reply ended well: the connection is not to be broken
+
+	body     []byte // of the request, until the upstream has answered
+	estimate int64  // tokens of the input, where they may have to be counted here
+
+	resp    *http.Response
+	events  *sse.Reader // of a stream
+	ending  ending
+	decoder decoder
+
+	batch     []llm.Event
+	broken    *llm.Error // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
+	counts    bool       // usage is counted here where the upstream reports none (GAP-108)
+	usage     bool       // usage was reported
+	produced  tokens.Output
+	requestID string
+	replyID   string
+	err       error // how the call ended
+}
+
+func newCall(ctx context.Context, c *Client, s *Source, e *Endpoint, req *llm.Request) (*Call, error) {
+	call := &Call{client: c, source: s, endpoint: e, codec: dialects[e.Dialect], model: req.Model, caller: ctx,
+		counts: req.EstimateUsage}
+	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 {
+		changed := *req
+		changed.Whole = req.Whole && !e.AlwaysStream
+		changed.Unsupported = slices.Concat(req.Unsupported, e.Refuses)
+		req = &changed
+	}
+	var err error
+	if call.body, err = call.codec.encode(nil, req); err != nil {
+		return nil, llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
+	}
+	if call.counts {
+		call.estimate = tokens.Estimate(req)
+	}
+	call.ctx, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	call.unhook = context.AfterFunc(ctx, call.cancel)
+	return call, nil
+}
+
+// IDs are the names that the upstream gave to the request (its header x-request-id or request-id) and to the reply, ""
+// while they are not known.
+func (c *Call) IDs() (request, reply string) { return c.requestID, c.replyID }
+
+// Close gives the call up, if it has not ended. It may be called more than once, and while Recv waits.
+func (c *Call) Close() {
+	c.unhook()
+	if !c.settled.Load() {
+		c.cancel()
+	}
+}
+
+// Recv returns the next events: several when several have come together. With the last ones, or after them, comes the
+// end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving.
+func (c *Call) Recv() ([]llm.Event, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	c.batch = nil
+	switch {
+	case c.resp == nil:
+		c.err = c.open()
+	case c.events != nil:
+		c.err = c.stream()
+	default:
+		c.err = c.whole()
+	}
+	if c.err != nil {
+		c.close()
+	}
+	return c.batch, c.err
+}
+
+// close ends the call in c.err.
+func (c *Call) close() {
+	c.body = nil
+	if c.decoder != nil {
+		c.replyID = c.decoder.ID()
+	}
+	c.unhook()
+	switch {
+	case errors.Is(c.err, io.EOF):
+		c.settled.Store(true)
+		if c.events == nil || c.ending.reached {
+			linger(c.resp.Body, c.cancel) // it has been read to its end
+		} else {
+			go linger(c.resp.Body, c.cancel)
+		}
+	default:
+		c.cancel()
+		if c.resp != nil {
+			_ = c.resp.Body.Close() // the reply is lost already
+		}
+		if c.caller.Err() != nil {
+			c.err = left(c.caller)
+		}
+	}
+}
+
+// left is the end of a call whose caller left, who knows why.
+func left(ctx context.Context) error {
+	return fmt.Errorf("calling the upstream: %w", context.Cause(ctx))
+}
+
+// open sends the request and takes the head of the reply. Where the upstream does not take the credential, a new one is
+// asked for, once.
+func (c *Call) open() error {
+	err := c.ask()
+	if refused, ok := errors.AsType[*llm.Error](err); ok && refused.Status == http.StatusUnauthorized {
+		fresh, askErr := c.source.get(c.caller, c.model, c.endpoint)
+		if askErr != nil || reflect.DeepEqual(fresh, c.endpoint) || fresh.Dialect != c.endpoint.Dialect {
+			return err
+		}
+		c.endpoint = fresh
+		err = c.ask()
+	}
+	if err != nil {
+		return err
+	}
+	c.body = nil
+	streamed, failed := streams(c.resp.Header, c.endpoint)
+	if failed != nil {
+		failed.Status = c.resp.StatusCode
+		return failed
+	}
+	c.batch = []llm.Event{{Kind: llm.EventAccepted}}
+	c.decoder = c.codec.decoder(c.event)
+	if streamed {
+		c.events = sse.NewReader(io.MultiReader(c.resp.Body, &c.ending), maxEvent)
+	}
+	return nil
+}
+
+// ask posts the request. It leaves a reply that is a 2xx in c.resp; any other is an error.
+func (c *Call) ask() error {
+	client, err := c.client.of(c.endpoint)
+	if err != nil {
+		return llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
+	}
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, c.endpoint.URL, nil)
+	if err != nil {
+		return c.endpoint.unanswered(err)
+	}
+	req.ContentLength = int64(len(c.body))
+	// It is also read again where a connection that was used before turns out to be closed and nothing was sent.
+	req.GetBody = func() (io.ReadCloser, error) { return &body{bytes.NewReader(c.body)}, nil }
+	req.Body, _ = req.GetBody()
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	req.Header.Set("User-Agent", "fareway")
+	for _, h := range c.endpoint.Headers {
+		req.Header.Set(h.Name, h.Value)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return c.endpoint.unanswered(err)
+	}
+	c.requestID = requestID(resp.Header)
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		return c.endpoint.refused(c.codec, resp)
+	}
+	c.resp = resp
+	return nil
+}
+
+// body is the body of a request. What was sent is let go of: the transport keeps the request until the reply has ended.
+type body struct{ *bytes.Reader }
+
+func (b *body) Close() error {
+	b.Reset(nil)
+	return nil
+}
+
+// maxID bounds an id that is kept, in bytes.
+const maxID = 256
+
+func requestID(h http.Header) string {
+	for _, name := range []string{"X-Request-Id", "Request-Id"} {
+		if id := h.Get(name); id != "" && len(id) <= maxID {
+			return id
+		}
+	}
+	return ""
+}
+
+// streams says whether a 2xx reply is an event stream. Services that name no type, or a wrong one, stream.
+func streams(header http.Header, e *Endpoint) (bool, *llm.Error) {
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type")) // none is ""
+	switch kind {
+	case "application/json":
+		return false, nil
+	case "text/html":
+		return false, llm.Errorf(llm.ErrUpstream,
+			"the upstream answered with a web page; check that %s is the address of an API", e.Settings.address())
+	}
+	return true, nil
+}
+
+// stream takes what has come of an event stream, at least one event.
+func (c *Call) stream() error {
+	for {
+		if c.decoder.Done() {
+			return c.end(c.decoder.Close())
+		}
+		event, err := c.events.Next()
+		if errors.Is(err, io.EOF) {
+			return c.end(c.decoder.Close())
+		}
+		if err != nil {
+			c.broken = broke(err)
+			_ = c.decoder.Close() // sends the usage so far; event keeps its EventFinish back
+			return c.end(c.broken)
+		}
+		if err := c.decoder.Data(event.Data); err != nil {
+			if c.ending.reached && llm.KindOf(err) == llm.ErrProtocol { // it was cut within this chunk
+				err = llm.Errorf(llm.ErrBroken, "the upstream's stream ended in the middle of a chunk")
+			}
+			return c.end(err)
+		}
+		if c.decoder.Done() {
+			continue
+		}
+		if n := len(c.batch); n >= maxBatch || n > 0 && !c.events.Ready() {
+			return nil
+		}
+	}
+}
+
+// whole takes a reply in one piece, whether it was asked for or a stream was.
+func (c *Call) whole() error {
+	b, err := io.ReadAll(io.LimitReader(c.resp.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return c.end(broke(err))
+	case len(b) > maxReply:
+		return c.end(llm.Errorf(llm.ErrProtocol, "the upstream's reply is larger than %d bytes", maxReply))
+	}
+	return c.end(c.decoder.Whole(b))
+}
+
+// end makes the end of the call. What was produced before a failure was work too.
+func (c *Call) end(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	if c.produced.Any() {
+		c.count()
+	}
+	return err
+}
+
+// event takes an event of the reply into the batch.
+func (c *Call) event(ev llm.Event) error {
+	switch ev.Kind {
+	case llm.EventUsage:
+		c.usage = ev.Usage.Known()
+	case llm.EventFinish:
+		if c.broken != nil {
+			return c.broken
+		}
+		c.count()
+	}
+	if c.counts {
+		c.produced.Add(ev)
+	}
+	c.batch = append(c.batch, ev)
+	return nil
+}
+
+// count adds usage where the upstream reported none and the request says to count for oneself (GAP-108).
+func (c *Call) count() {
+	if c.usage || !c.counts {
+		return
+	}
+	c.usage = true
+	total, reasoning := c.produced.Count()
+	usage := &llm.Usage{Input: &c.estimate, Output: &total, Estimated: true}
+	if reasoning > 0 {
+		usage.Reasoning = &reasoning
+	}
+	c.batch = append(c.batch, llm.Event{Kind: llm.EventUsage, Usage: usage})
+}
+
+// ending stands behind a body that ended well and completes its last event: some services leave out the blank line
+// after their end marker, and without it an event does not count. A body that broke off returns its error first.
+type ending struct {
+	reached bool // the body has ended, and every whole event of it was read
+	written int
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	const blank = "\n\n"
+	e.reached = true
+	if e.written == len(blank) {
+		return 0, io.EOF
+	}
+	n := copy(p, blank[e.written:])
+	e.written += n
+	return n, nil
+}
+
+// linger reads what is left of a reply after its end marker, which is nothing but the end of the HTTP body, and gives
+// the connection back. A service that does not end the body soon loses the connection instead.
+func linger(body io.ReadCloser, cancel context.CancelFunc) {
+	timer := time.AfterFunc(lingerTime, cancel)
+	defer timer.Stop()
+	defer cancel()
+	_, _ = io.Copy(io.Discard, io.LimitReader(body, maxErrorBody)) // nothing of it counts
+	_ = body.Close()
+}

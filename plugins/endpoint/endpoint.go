@@ -1,0 +1,174 @@
+// Package endpoint makes one call of an upstream in a dialect that Fareway knows, whoever makes it: the gateway, for a
+// provider that says where calls go instead of carrying them, or a provider in its own process. A Client keeps the
+// connections, a Source the endpoint of each model until it expires, and a Call is one request with its reply, which
+// is read by whoever wants it: nothing is read ahead.
+//
+// Nothing of an upstream's text, of a header or of an address with its query is in an error: they reach logs.
+package endpoint
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Endpoint is where the calls of one upstream model go, and how. It is not changed once it is handed out.
+type Endpoint struct {
+	// Dialect is the wire format: Chat, Responses or Messages.
+	Dialect Dialect
+	// URL is the whole address that requests are posted to, http or https.
+	URL string
+	// Headers are sent with each call, such as Authorization. They are secrets.
+	Headers []Header
+	// TLS is for https; the zero value trusts what the system trusts.
+	TLS TLS
+	// Proxy is the URL of an HTTP or SOCKS5 proxy, "" for none. It may hold a password. The environment's is never used.
+	Proxy string
+	// Expires is until when calls may begin with it, zero for ever.
+	Expires time.Time
+
+	// Refuses are names of request settings that the upstream refuses, see llm.Request.Unsupported.
+	Refuses []string
+	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
+	AlwaysStream bool
+
+	// Settings name what the operator can set, for errors that say what to look at.
+	Settings Settings
+}
+
+// Header is a header of a request.
+type Header struct{ Name, Value string }
+
+// TLS is how connections to an upstream are secured.
+type TLS struct {
+	CA          string // PEM of the authorities to trust in place of the system's
+	Certificate string // PEM of the client's certificate with its chain, and Key of its key
+	Key         string
+	ServerName  string // the name to expect in place of the address's
+}
+
+// Settings are the names that the operator's settings have.
+type Settings struct {
+	Address string // of the address; "" is base_url
+	Key     string // of the credential; "" is api_key
+}
+
+func (s Settings) address() string { return cmp.Or(s.Address, "base_url") }
+func (s Settings) key() string     { return cmp.Or(s.Key, "api_key") }
+
+// reserved are headers that belong to the connection or to the call.
+var reserved = []string{"Connection", "Content-Length", "Content-Type", "Host", "Keep-Alive", "Proxy-Connection", "Te",
+	"Trailer", "Transfer-Encoding", "Upgrade"}
+
+// Check says what is wrong with an endpoint, nil when a call can be made with it. Its errors show no value.
+func (e *Endpoint) Check(now time.Time) error {
+	if e == nil {
+		return errors.New("there is none")
+	}
+	if dialects[e.Dialect] == nil {
+		return fmt.Errorf("its dialect is not one of %s", strings.Join(Dialects(), ", "))
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil:
+		return errors.New("its address is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("its address does not begin with http:// or https://")
+	case u.Hostname() == "":
+		return errors.New("its address names no host")
+	case u.User != nil:
+		return errors.New("its address holds a user name; send credentials in a header")
+	case u.Fragment != "":
+		return errors.New("its address has a fragment (#)")
+	}
+	for _, h := range e.Headers {
+		switch name := http.CanonicalHeaderKey(h.Name); {
+		case !httpguts.ValidHeaderFieldName(h.Name):
+			return errors.New("the name of one of its headers is not legal")
+		case !httpguts.ValidHeaderFieldValue(h.Value):
+			return fmt.Errorf("the value of its header %s is not legal", name)
+		case slices.Contains(reserved, name):
+			return fmt.Errorf("it sets the header %s, which belongs to the connection", name)
+		}
+	}
+	if !e.Expires.IsZero() && !now.Before(e.Expires) {
+		return errors.New("it has expired already")
+	}
+	if _, err := e.proxy(); err != nil {
+		return err
+	}
+	_, err = e.TLS.config()
+	return err
+}
+
+// proxy is nil for none.
+func (e *Endpoint) proxy() (*url.URL, error) {
+	if e.Proxy == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(e.Proxy)
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		return nil, errors.New("its proxy is not a URL with http://, https:// or socks5://")
+	}
+	return u, nil
+}
+
+// config is nil for what the system trusts.
+func (t TLS) config() (*tls.Config, error) {
+	if t == (TLS{}) {
+		return nil, nil
+	}
+	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CA != "" {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
+			return nil, errors.New("its authorities (CA) hold no certificate in PEM")
+		}
+	}
+	if t.Certificate != "" || t.Key != "" {
+		pair, err := tls.X509KeyPair([]byte(t.Certificate), []byte(t.Key))
+		if err != nil {
+			return nil, errors.New("its client certificate and key are no pair in PEM")
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// Join makes the URL of a dialect at the address of an API, such as "https://api.openai.com/v1": slashes at its end do
+// not count, and an address without a path gets /v1, where nearly every service has its API. Errors name the setting
+// that the address comes from, and do not repeat it: it may hold a password that does not belong there.
+func Join(setting, base string, d Dialect) (string, error) {
+	u, err := url.Parse(strings.TrimSpace(base))
+	example := `like "http://127.0.0.1:11434/v1"`
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("setting %s is not a URL; write it %s", setting, example)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("setting %s must begin with http:// or https://, %s", setting, example)
+	case u.Hostname() == "":
+		return "", fmt.Errorf("setting %s names no host; write it %s", setting, example)
+	case u.User != nil:
+		return "", fmt.Errorf("setting %s must not hold a user name or password; use api_key for the key", setting)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", fmt.Errorf("setting %s must not have a query (?) or a fragment (#); end it before them", setting)
+	}
+	path := dialects[d].path
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	if strings.HasSuffix(u.Path, path) {
+		return "", fmt.Errorf("setting %s must end before %s, which is added by itself", setting, path)
+	}
+	if u.Path == "" {
+		u.Path = "/v1"
+	}
+	return u.String() + path, nil
+}

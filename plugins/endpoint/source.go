@@ -1,0 +1,131 @@
+package endpoint
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// renewBefore is how long before its end an endpoint is asked for anew, while the old one is used.
+const renewBefore = 30 * time.Second
+
+// maxModels bounds the models whose endpoints are kept.
+const maxModels = 1024
+
+// Source hands out the endpoint of each upstream model. It asks for one when it has none that is valid, once for all
+// who wait. It may be used concurrently.
+type Source struct {
+	// Ask makes the endpoint of a model. refused says that the upstream did not take the credential of the last one.
+	// Errors are *llm.Error, or count as a failure of the upstream.
+	Ask func(ctx context.Context, model string, refused bool) (*Endpoint, error)
+	// Now is the time, nil for that of the system.
+	Now func() time.Time
+
+	mu     sync.Mutex
+	models map[string]*entry
+}
+
+// entry is the endpoint of one model.
+type entry struct {
+	endpoint *Endpoint     // nil while there was none
+	asking   chan struct{} // closed when the question at hand is answered; nil when none is
+	err      error         // of the last answer
+}
+
+func (s *Source) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+// Valid reports whether calls could begin without asking anybody: there is an endpoint, of any model, that is valid.
+func (s *Source) Valid() bool {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.models {
+		if e.endpoint.valid(now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Endpoint) valid(now time.Time) bool {
+	return e != nil && (e.Expires.IsZero() || now.Before(e.Expires))
+}
+
+// get returns the endpoint of a model. refused is one that the upstream did not take: it is asked for a new one then.
+// One that nears its end is used while the new one is asked for.
+func (s *Source) get(ctx context.Context, model string, refused *Endpoint) (*Endpoint, error) {
+	now := s.now()
+	s.mu.Lock()
+	e := s.entry(model)
+	have := e.endpoint
+	usable := have.valid(now) && have != refused
+	if usable && have.valid(now.Add(renewBefore)) {
+		s.mu.Unlock()
+		return have, nil
+	}
+	if e.asking == nil {
+		e.asking = make(chan struct{})
+		// Whoever asks first may leave, and the others still wait.
+		go s.ask(context.WithoutCancel(ctx), model, have != nil && have == refused, e)
+	}
+	answered := e.asking
+	s.mu.Unlock()
+	if usable {
+		return have, nil
+	}
+	select {
+	case <-answered:
+	case <-ctx.Done():
+		return nil, left(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.err != nil {
+		return nil, e.err
+	}
+	return e.endpoint, nil
+}
+
+// entry is called with the lock held.
+func (s *Source) entry(model string) *entry {
+	e := s.models[model]
+	if e == nil {
+		if s.models == nil {
+			s.models = make(map[string]*entry)
+		}
+		if len(s.models) >= maxModels {
+			clear(s.models)
+		}
+		e = &entry{}
+		s.models[model] = e
+	}
+	return e
+}
+
+// askTimeout bounds a question for an endpoint: it may fetch a token from somewhere.
+const askTimeout = 30 * time.Second
+
+func (s *Source) ask(ctx context.Context, model string, refused bool, e *entry) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	endpoint, err := s.Ask(ctx, model, refused)
+	if err == nil {
+		if problem := endpoint.Check(s.now()); problem != nil {
+			err = llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", problem)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.err = err; err == nil {
+		e.endpoint = endpoint
+	}
+	close(e.asking)
+	e.asking = nil
+}

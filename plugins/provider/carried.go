@@ -1,0 +1,165 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// Target is what an endpoint is asked for.
+type Target struct {
+	// Model is the upstream's own name of the model.
+	Model string
+	// Refused says that the upstream did not take the credential of the last endpoint: make a new one.
+	Refused bool
+}
+
+// Attempt is an attempt that the gateway made by an endpoint.
+type Attempt struct {
+	ID        string // llm.Request.Attempt
+	RequestID string // the upstream's header x-request-id or request-id, "" if there was none
+	ReplyID   string // the id of its reply, "" if it had none
+}
+
+type (
+	// Endpointer is a provider whose upstream speaks a dialect that Fareway knows. It embeds Carried, which has its
+	// Generate. Unless the operator wants it otherwise (carry = "process"), or the provider is a CancelProver, the
+	// gateway makes the calls itself; then a request costs half, and no reply ends with the provider's process.
+	Endpointer interface {
+		// Endpoint says where the calls of a model go. It is asked before the first call of a model, a while before the
+		// answer expires, and when the upstream did not take the credential. It has 30 seconds, to fetch a token for
+		// example. Errors are like those of Generate.
+		Endpoint(ctx context.Context, target Target) (*endpoint.Endpoint, error)
+	}
+
+	// AttemptObserver is an Endpointer and Receipter that needs the upstream's own ids to ask for receipts.
+	AttemptObserver interface {
+		// Attempted tells of attempts after their end, also of those that failed.
+		Attempted(ctx context.Context, attempts []Attempt)
+	}
+)
+
+// Carried is the Generate of an Endpointer, which embeds it: it makes the calls in the provider's own process, with the
+// code that the gateway makes them with in its own.
+type Carried struct {
+	client   endpoint.Client
+	source   endpoint.Source
+	observer AttemptObserver
+}
+
+// carrier is what embeds a Carried.
+type carrier interface{ bind(Endpointer) }
+
+func (c *Carried) bind(e Endpointer) {
+	c.source.Ask = func(ctx context.Context, model string, refused bool) (answer *endpoint.Endpoint, err error) {
+		err = guard("Endpoint", func() error {
+			answer, err = e.Endpoint(ctx, Target{Model: model, Refused: refused})
+			return err
+		})
+		return answer, err
+	}
+	c.observer, _ = e.(AttemptObserver)
+}
+
+// Generate implements Provider.
+func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	if c.source.Ask == nil {
+		return llm.Errorf(llm.ErrProtocol, "the provider was not started; call provider.Start or provider.Serve first")
+	}
+	call, err := c.client.Call(ctx, &c.source, req)
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	defer c.tell(ctx, req.Attempt, call)
+	for {
+		events, err := call.Recv()
+		for _, ev := range events {
+			if sendErr := send(ev); sendErr != nil {
+				return sendErr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Carried) tell(ctx context.Context, attempt string, call *endpoint.Call) {
+	if c.observer == nil {
+		return
+	}
+	a := Attempt{ID: attempt}
+	a.RequestID, a.ReplyID = call.IDs()
+	c.observer.Attempted(context.WithoutCancel(ctx), []Attempt{a})
+}
+
+// check says what is wrong with how a provider is written, nil if nothing is.
+func check(p Provider) error {
+	_, carried := p.(carrier)
+	_, answers := p.(Endpointer)
+	_, observes := p.(AttemptObserver)
+	switch {
+	case carried && !answers:
+		return fmt.Errorf("%T embeds provider.Carried and has no method Endpoint(context.Context, provider.Target) (*endpoint.Endpoint, error)", p)
+	case observes && !answers:
+		return fmt.Errorf("%T has a method Attempted, which only a provider with Endpoint needs", p)
+	}
+	return nil
+}
+
+// Configure fills a provider's settings, which it may have none of, and starts it, as Serve does when the gateway asks.
+// Tests of a provider use it.
+func Configure(ctx context.Context, p Provider, values settings.Values) error {
+	var into any = new(struct{})
+	if c, ok := p.(Configurable); ok {
+		into = c.Settings()
+	}
+	if err := DecodeSettings(values, into); err != nil {
+		return err
+	}
+	return Start(ctx, p)
+}
+
+// Start makes a provider whose settings are filled ready for Generate.
+func Start(ctx context.Context, p Provider) error {
+	if err := check(p); err != nil {
+		return err
+	}
+	if c, ok := p.(carrier); ok {
+		c.bind(p.(Endpointer))
+	}
+	if starter, ok := p.(Starter); ok {
+		return guard("Start", func() error { return starter.Start(ctx) })
+	}
+	return nil
+}
+
+func endpointToProto(e *endpoint.Endpoint) *proto.Endpoint {
+	if e == nil {
+		return nil
+	}
+	out := &proto.Endpoint{
+		Dialect: string(e.Dialect), Url: e.URL, Proxy: e.Proxy, Refuses: e.Refuses, AlwaysStream: e.AlwaysStream,
+		AddressSetting: e.Settings.Address, KeySetting: e.Settings.Key,
+	}
+	if !e.Expires.IsZero() {
+		out.ExpiresMs = e.Expires.UnixMilli()
+	}
+	if e.TLS != (endpoint.TLS{}) {
+		out.Tls = &proto.TLS{Ca: e.TLS.CA, Certificate: e.TLS.Certificate, Key: e.TLS.Key, ServerName: e.TLS.ServerName}
+	}
+	for _, h := range e.Headers {
+		out.Headers = append(out.Headers, &proto.Header{Name: h.Name, Value: h.Value})
+	}
+	return out
+}
