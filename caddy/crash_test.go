@@ -305,5 +305,6 @@ provider "later" {
   }
 }
 ` + one + second + third
-	return [2]string{all, strings.NewReplacer("= 15\n", "= 14\n", "= 17\n", "= 18\n", "= 40\n", "= 50\n").Replace(all)}
+	return [2]string{all, strings.NewReplacer(`carry  = "host"`, `carry  = "process"`,
+		"= 15\n", "= 14\n", "= 17\n", "= 18\n", "= 40\n", "= 50\n").Replace(all)}
 }

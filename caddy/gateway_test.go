@@ -360,6 +360,7 @@ plan "trial" {
 
 provider "up" {
   plugin = "openai"
+  carry  = "host"
   config {
     base_url = %q
   }

@@ -144,10 +144,13 @@ func TestNoOrphans(t *testing.T) {
 	}
 }
 
+// inProcess keeps the traffic of a configuration's providers in their processes.
+func inProcess(hcl string) string { return strings.ReplaceAll(hcl, `carry  = "host"`, `carry  = "process"`) }
+
 func TestPluginComesBack(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})
-	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	g := startGateway(t, files{"gateway.hcl": inProcess(hcl(up))})
 	key := g.account(t, 1_000_000)
 	streams := openAll(t, g, up, key)
 	plugins := g.children(t)

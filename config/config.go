@@ -77,11 +77,20 @@ type Provider struct {
 	SHA256       string          // lower-case hex, or ""
 	Settings     settings.Values // decoded with the plugin's schema; may hold secrets: never print
 	StartTimeout time.Duration
+	Carry        Carry
 
 	// printable is Settings with every secret, and everything that came from env() or file(), replaced.
 	// Nil in a Provider that Load did not make: then nothing of Settings is printed.
 	printable settings.Values
 }
+
+// Carry says who makes the upstream calls of a provider.
+type Carry string
+
+const (
+	CarryHost    Carry = "host"    // the gateway, where the provider can say where calls go
+	CarryProcess Carry = "process" // the provider's process
+)
 
 // Metering says where a route's usage comes from.
 type Metering string

@@ -85,6 +85,7 @@ var providerGrammar = grammar{
 		{name: "plugin", required: true, example: `"openai"`},
 		{name: "sha256", example: `"<64 hex digits>"`},
 		{name: "start_timeout", example: `"10s"`},
+		{name: "carry", example: `"process"`},
 	},
 	blocks: []blockRule{{name: "config", example: "config {\n}"}},
 }

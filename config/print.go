@@ -54,7 +54,8 @@ func (p Provider) MarshalJSON() ([]byte, error) {
 		SHA256       string          `json:"sha256,omitempty"`
 		Settings     json.RawMessage `json:"settings"`
 		StartTimeout string          `json:"start_timeout"`
-	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String()})
+		Carry        Carry           `json:"carry"`
+	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String(), p.Carry})
 }
 
 // Format prints the provider without secrets under every verb: %+v and %#v would otherwise walk into Settings.

@@ -46,12 +46,15 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 	taken := make(map[string]hcl.Range)
 	asked := schemas{ask: l.opts.Schema, known: make(map[PluginRef]schemaAnswer)}
 	for _, block := range file.blocks["provider"] {
-		p := Provider{StartTimeout: defaultStartTimeout}
+		p := Provider{StartTimeout: defaultStartTimeout, Carry: CarryHost}
 		p.Name, _ = file.label(block, taken)
 		s := l.open(block, &providerGrammar)
 
 		pluginOK := s.plugin(&p)
 		s.duration("start_timeout", &p.StartTimeout)
+		carry := string(p.Carry)
+		s.oneOf("carry", []string{string(CarryHost), string(CarryProcess)}, &carry)
+		p.Carry = Carry(carry)
 		if pluginOK {
 			l.settings(s, block, &p, &asked)
 		}

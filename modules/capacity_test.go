@@ -169,7 +169,7 @@ func TestCapacityOfFallbacks(t *testing.T) {
 func TestCapacityAndHealth(t *testing.T) {
 	t.Parallel()
 	sh := shapeOf("chat")
-	g := startScripted(t, setup{Providers: []string{"other"}, Routes: []route{
+	g := startScripted(t, setup{Carry: "process", Providers: []string{"other"}, Routes: []route{
 		{Name: "first", More: "max_concurrent = 1"}, {Name: "second", Provider: "other"},
 	}})
 	busy, c := g.rich(t), g.rich(t)

@@ -178,6 +178,7 @@ type setup struct {
 	Families  []families.Server // nil: all three
 	Limiter   ratelimit.Limiter // nil: nobody is refused
 	Plugin    string            // of the provider "up"; "" for openai
+	Carry     string            // "" for FAREWAY_TEST_CARRY, which runs all tests in the other way, or "host"
 	Settings  string            // more of them, as HCL
 	Clock     *clock            // nil: the wall's
 	Patience  time.Duration     // with the ledger; 0: more than any test of something else takes
@@ -204,12 +205,14 @@ func start(t testing.TB, s setup) *service {
 	}
 	var hcl strings.Builder
 	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
+	carry := cmp.Or(s.Carry, os.Getenv("FAREWAY_TEST_CARRY"), "host")
 	for i, name := range append([]string{"up"}, s.Providers...) {
 		plugin, settings := "openai", ""
 		if i == 0 {
 			plugin, settings = cmp.Or(s.Plugin, plugin), s.Settings
 		}
-		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  config {\n    base_url = %q\n    %s\n  }\n}\n", name, plugin, up.BaseURL(), settings)
+		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  carry = %q\n  config {\n    base_url = %q\n    %s\n  }\n}\n",
+			name, plugin, carry, up.BaseURL(), settings)
 	}
 	for _, r := range s.Routes {
 		hcl.WriteString(r.hcl())
@@ -277,6 +280,9 @@ func start(t testing.TB, s setup) *service {
 		}
 		sv.checkSlots(t)
 		sv.checkGoroutines(t)
+		if err := up.Idle(within(t)); err != nil {
+			t.Errorf("an upstream call goes on: %v", err)
+		}
 		e.Retire(e.Current())
 		if err := e.Close(); err != nil {
 			t.Errorf("closing the engine: %v", err)
@@ -320,7 +326,8 @@ func (s *service) checkGoroutines(t testing.TB) {
 		}
 		var left []string
 		for stack := range strings.SplitSeq(all.String(), "\n\n") {
-			if strings.Contains(stack, mark) {
+			// Connections that wait for the next request are kept; the upstream says whether one is in use.
+			if strings.Contains(stack, mark) && !strings.Contains(stack, "net/http.(*persistConn)") {
 				left = append(left, stack)
 			}
 		}

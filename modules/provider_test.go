@@ -2,12 +2,14 @@ package modules_test
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -40,6 +42,13 @@ func (s *service) kill(t testing.TB, provider string) {
 	})
 }
 
+// awaitState waits until a provider's process is in that state.
+func (s *service) awaitState(t testing.TB, provider string, state host.State) {
+	t.Helper()
+	require.Eventually(t, func() bool { return slices.Contains(s.providerStates(t), provider+" "+string(state)) },
+		20*time.Second, time.Millisecond)
+}
+
 // awaitProvider waits until a provider takes requests again.
 func (s *service) awaitProvider(t testing.TB, provider string) {
 	t.Helper()
@@ -52,7 +61,7 @@ func TestProviderDies(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run("SSE-37 ERR-33 BILL-25 in the middle of a stream "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			g := startScripted(t, setup{})
+			g := startScripted(t, setup{Carry: "process"})
 			c := g.rich(t)
 			c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))
 			l := c.Open(t, sh)
@@ -72,7 +81,7 @@ func TestProviderDies(t *testing.T) {
 		})
 		t.Run("ERR-25 SSE-43 before text "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			g := startScripted(t, setup{Providers: []string{"other"}, Routes: []route{
+			g := startScripted(t, setup{Carry: "process", Providers: []string{"other"}, Routes: []route{
 				{Name: "first", Quality: 0.9}, {Name: "second", Quality: 0.1, Provider: "other"},
 			}})
 			c := g.rich(t)
@@ -91,10 +100,40 @@ func TestProviderDies(t *testing.T) {
 	}
 }
 
+// TestProviderDiesBesideCarriedReplies: what the gateway carries does not end with the provider's process, and goes on
+// while there is none.
+func TestProviderDiesBesideCarriedReplies(t *testing.T) {
+	t.Parallel()
+	for _, sh := range shapes {
+		t.Run("BILL-25 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			g := startScripted(t, setup{Carry: "host"})
+			c := g.rich(t)
+			c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))
+			l := c.Open(t, sh)
+			l.Start(sh)
+			require.Equal(t, "Hel", l.Text(sh))
+			for range 3 { // each restart waits twice as long as the one before, which leaves time to ask
+				g.awaitState(t, "up", host.Ready)
+				g.kill(t, "up")
+			}
+			require.True(t, g.Engine.Current().Ready("up"), "an endpoint outlives its provider's process")
+			c.Upstream.Open(c.Mark)
+			require.Equal(t, "Hello", askBoth(t, c, sh).Text, "a request while there is no process")
+			l.End()
+			v := judge(t, sh, l)
+			require.True(t, v.Complete)
+			require.Equal(t, "Hello", v.Text)
+			c.Access(l.Header.Get("X-Request-Id"))
+			require.Zero(t, c.Balance().Held)
+		})
+	}
+}
+
 // TestNoProvider proves what clients are told while no provider runs.
 func TestNoProvider(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{})
+	g := startScripted(t, setup{Carry: "process"})
 	for range 5 { // each restart waits twice as long as the one before, which leaves time to ask
 		g.awaitProvider(t, "up")
 		g.kill(t, "up")

@@ -34,7 +34,7 @@ func startGate(ctx context.Context, kind gateKind) (*gate, error) {
 	if g.up, err = upstream.Listen("127.0.0.1:0", upstream.Options{Script: g.answer, Keep: 1}); err != nil {
 		return nil, err
 	}
-	provider, files := upProvider(g.up.BaseURL()), map[string]string(nil)
+	provider, files := kind.upProvider(g.up.BaseURL()), map[string]string(nil)
 	if kind == laterGate {
 		if g.desk, err = openDesk(); err == nil {
 			provider, files, err = g.desk.provider(g.up.BaseURL())

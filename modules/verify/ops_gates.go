@@ -74,9 +74,14 @@ route %[1]q {
 		or(r.input, 3), or(r.output, 15))
 }
 
-// upProvider is the provider block of nearly all gates.
-func upProvider(base string) string {
-	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n config {\n base_url = %q\n }\n}\n", base)
+// upProvider is the provider block of nearly all gates. On the gate where checks end the provider's process, traffic is in
+// that process; on the others the gateway carries it.
+func (k gateKind) upProvider(base string) string {
+	carry := ""
+	if k == singleGate {
+		carry = " carry = \"process\"\n"
+	}
+	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n%s config {\n base_url = %q\n }\n}\n", carry, base)
 }
 
 // hcl is the kind's configuration over this provider block.

@@ -41,8 +41,9 @@ type Call struct {
 	unhook  func() bool
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
 
-	body     []byte // of the request, until the upstream has answered
-	estimate int64  // tokens of the input, where they may have to be counted here
+	req      *llm.Request // until it is encoded, which needs the endpoint
+	body     []byte       // of the request, until the upstream has answered
+	estimate int64        // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
 	events  *sse.Reader // of a stream
@@ -59,9 +60,9 @@ type Call struct {
 	err       error // how the call ended
 }
 
-func newCall(ctx context.Context, c *Client, s *Source, e *Endpoint, req *llm.Request) (*Call, error) {
-	call := &Call{client: c, source: s, endpoint: e, codec: dialects[e.Dialect], model: req.Model, caller: ctx,
-		counts: req.EstimateUsage}
+// prepare encodes the request for an endpoint.
+func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
+	c.endpoint, c.codec, c.counts = e, dialects[e.Dialect], req.EstimateUsage
 	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 {
 		changed := *req
 		changed.Whole = req.Whole && !e.AlwaysStream
@@ -69,15 +70,13 @@ func newCall(ctx context.Context, c *Client, s *Source, e *Endpoint, req *llm.Re
 		req = &changed
 	}
 	var err error
-	if call.body, err = call.codec.encode(nil, req); err != nil {
-		return nil, llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
+	if c.body, err = c.codec.encode(nil, req); err != nil {
+		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
-	if call.counts {
-		call.estimate = tokens.Estimate(req)
+	if c.counts {
+		c.estimate = tokens.Estimate(req)
 	}
-	call.ctx, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	call.unhook = context.AfterFunc(ctx, call.cancel)
-	return call, nil
+	return nil
 }
 
 // IDs are the names that the upstream gave to the request (its header x-request-id or request-id) and to the reply, ""
@@ -115,7 +114,7 @@ func (c *Call) Recv() ([]llm.Event, error) {
 
 // close ends the call in c.err.
 func (c *Call) close() {
-	c.body = nil
+	c.body, c.req = nil, nil
 	if c.decoder != nil {
 		c.replyID = c.decoder.ID()
 	}
@@ -147,6 +146,16 @@ func left(ctx context.Context) error {
 // open sends the request and takes the head of the reply. Where the upstream does not take the credential, a new one is
 // asked for, once.
 func (c *Call) open() error {
+	if c.req != nil {
+		e, err := c.source.get(c.caller, c.model, nil)
+		if err == nil {
+			err = c.prepare(e, c.req)
+		}
+		if err != nil {
+			return err
+		}
+		c.req = nil
+	}
 	err := c.ask()
 	if refused, ok := errors.AsType[*llm.Error](err); ok && refused.Status == http.StatusUnauthorized {
 		fresh, askErr := c.source.get(c.caller, c.model, c.endpoint)

@@ -35,14 +35,18 @@ type connection struct {
 	proxy string
 }
 
-// Call begins a call; the upstream is asked when it is first read. req is encoded by then and not needed any more. ctx
-// ends the call, but not the connection of a reply that has ended. Errors are *llm.Error, or those of source.
+// Call begins a call; the upstream is asked when it is first read. ctx ends the call, but not the connection of a reply
+// that has ended. The error is an *llm.Error.
 func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*Call, error) {
-	e, err := source.get(ctx, req.Model, nil)
-	if err != nil {
+	call := &Call{client: c, source: source, model: req.Model, caller: ctx}
+	if e := source.have(ctx, req.Model); e == nil {
+		call.req = req
+	} else if err := call.prepare(e, req); err != nil {
 		return nil, err
 	}
-	return newCall(ctx, c, source, e, req)
+	call.ctx, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	call.unhook = context.AfterFunc(ctx, call.cancel)
+	return call, nil
 }
 
 // CloseIdle closes the connections that nobody uses.

@@ -58,28 +58,32 @@ func (e *Endpoint) valid(now time.Time) bool {
 	return e != nil && (e.Expires.IsZero() || now.Before(e.Expires))
 }
 
-// get returns the endpoint of a model. refused is one that the upstream did not take: it is asked for a new one then.
-// One that nears its end is used while the new one is asked for.
-func (s *Source) get(ctx context.Context, model string, refused *Endpoint) (*Endpoint, error) {
+// have returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end is handed
+// out while a new one is asked for.
+func (s *Source) have(ctx context.Context, model string) *Endpoint {
 	now := s.now()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	e := s.entry(model)
-	have := e.endpoint
-	usable := have.valid(now) && have != refused
-	if usable && have.valid(now.Add(renewBefore)) {
+	if !e.endpoint.valid(now) {
+		return nil
+	}
+	if !e.endpoint.valid(now.Add(renewBefore)) {
+		s.begin(ctx, model, false, e)
+	}
+	return e.endpoint
+}
+
+// get asks for the endpoint of a model, unless there is a valid one. refused is one that the upstream did not take.
+func (s *Source) get(ctx context.Context, model string, refused *Endpoint) (*Endpoint, error) {
+	s.mu.Lock()
+	e := s.entry(model)
+	if have := e.endpoint; have != refused && have.valid(s.now()) {
 		s.mu.Unlock()
 		return have, nil
 	}
-	if e.asking == nil {
-		e.asking = make(chan struct{})
-		// Whoever asks first may leave, and the others still wait.
-		go s.ask(context.WithoutCancel(ctx), model, have != nil && have == refused, e)
-	}
-	answered := e.asking
+	answered := s.begin(ctx, model, refused != nil, e)
 	s.mu.Unlock()
-	if usable {
-		return have, nil
-	}
 	select {
 	case <-answered:
 	case <-ctx.Done():
@@ -91,6 +95,17 @@ func (s *Source) get(ctx context.Context, model string, refused *Endpoint) (*End
 		return nil, e.err
 	}
 	return e.endpoint, nil
+}
+
+// begin asks for an endpoint, unless somebody has. It is called with the lock held, and returns what is closed when
+// there is an answer.
+func (s *Source) begin(ctx context.Context, model string, refused bool, e *entry) <-chan struct{} {
+	if e.asking == nil {
+		e.asking = make(chan struct{})
+		// Whoever asks first may leave, and the others still wait.
+		go s.ask(context.WithoutCancel(ctx), model, refused, e)
+	}
+	return e.asking
 }
 
 // entry is called with the lock held.

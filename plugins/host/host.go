@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -79,6 +80,7 @@ type Host struct {
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
+	calls   endpoint.Client // of providers that say where calls go
 
 	mu      sync.Mutex
 	closed  bool
@@ -212,6 +214,7 @@ func (h *Host) Close() {
 	h.mu.Unlock()
 	h.end(errClosed)
 	h.running.Wait()
+	h.calls.CloseIdle()
 }
 
 // poolKey hashes everything that shapes a process. The settings may hold secrets, and a hash keeps them out

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/internal/proto"
 )
 
@@ -35,6 +36,8 @@ type Capabilities struct {
 	CancelUsage bool // Stream.Cancel ends with proven usage
 	CountTokens bool
 	Receipts    bool
+	Endpoint    bool // it says where calls go, see Plugin.Carry
+	Attempted   bool // it wants to know of attempts that the host carried
 }
 
 // Plugin is a provider that runs: one process at a time, started again when it dies.
@@ -51,12 +54,17 @@ type Plugin struct {
 	unwant   context.CancelCauseFunc
 	idle     chan struct{} // capacity 1: the last stream of a released plugin has ended
 
+	source  endpoint.Source // of the calls that the host makes
+	telling sync.Mutex      // one at a time tells the provider of attempts
+
 	mu      sync.Mutex
 	refs    int
 	state   State
 	proc    *process // nil while there is none
 	caps    Capabilities
 	streams int
+	untold  []*proto.CarriedAttempt // attempts that the provider is to be told of
+	teller  bool                    // somebody is about to
 }
 
 func newPlugin(h *Host, key string, spec Spec, exe executable) *Plugin {
@@ -67,6 +75,7 @@ func newPlugin(h *Host, key string, spec Spec, exe executable) *Plugin {
 		idle:    make(chan struct{}, 1),
 	}
 	p.wanted, p.unwant = context.WithCancelCause(h.life)
+	p.source.Ask, p.source.Now = p.askEndpoint, h.clock.Now
 	return p
 }
 
@@ -167,6 +176,7 @@ func (p *Plugin) enter(s State, proc *process) {
 		c := proc.about.GetCapabilities()
 		p.caps = Capabilities{
 			CancelUsage: c.GetCancelUsage(), CountTokens: c.GetCountTokens(), Receipts: c.GetReceipts(),
+			Endpoint: c.GetEndpoint(), Attempted: c.GetAttempted(),
 		}
 	}
 	p.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -21,7 +22,16 @@ const minSecret = 4
 
 // scrubber takes a plugin's secrets out of what it says: a plugin that logs its settings, or hands on the words of an
 // upstream that repeats them, is common. The zero value knows none.
-type scrubber struct{ secrets atomic.Pointer[[]string] }
+type scrubber struct {
+	secrets atomic.Pointer[[]string]
+
+	mu       sync.Mutex
+	settings map[string]bool
+	recent   []map[string]bool // credentials of endpoints, the oldest first
+}
+
+// maxRecent bounds the endpoints whose credentials are known: tokens that expire are many in a year.
+const maxRecent = 32
 
 // learn makes the values of the settings that the schema calls secret known.
 func (s *scrubber) learn(schema *settings.Schema, values settings.Values) {
@@ -29,6 +39,35 @@ func (s *scrubber) learn(schema *settings.Schema, values settings.Values) {
 	var all map[string]any
 	if json.Unmarshal(values, &all) == nil {
 		collectSecrets(schema, all, known)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settings = known
+	s.publish()
+}
+
+// add makes the credentials of an endpoint known.
+func (s *scrubber) add(secrets []string) {
+	known := make(map[string]bool)
+	for _, secret := range secrets {
+		collectTexts(secret, known)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recent = append(s.recent, known); len(s.recent) > maxRecent {
+		s.recent = slices.Delete(s.recent, 0, 1)
+	}
+	s.publish()
+}
+
+// publish is called with the lock held.
+func (s *scrubber) publish() {
+	known := maps.Clone(s.settings)
+	if known == nil {
+		known = make(map[string]bool)
+	}
+	for _, more := range s.recent {
+		maps.Copy(known, more)
 	}
 	// The longest first: one may be the beginning of another.
 	list := slices.SortedFunc(maps.Keys(known), func(a, b string) int {

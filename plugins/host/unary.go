@@ -39,6 +39,7 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 // record of is left out. The receipts count also when there is an error, an *llm.Error: they may then be
 // incomplete.
 func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, error) {
+	p.tell() // of what it may need to answer
 	proc, err := p.lease()
 	if err != nil {
 		return nil, err

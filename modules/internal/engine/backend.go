@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -25,8 +26,8 @@ type Backend interface {
 
 // Stream is the reply of one attempt.
 type Stream interface {
-	// Recv returns the next events, several when several were waiting; io.EOF after EventFinish, an
-	// *llm.Error for any other end.
+	// Recv returns the next events, several when several were waiting. With the last ones, or after them, comes the
+	// end: io.EOF behind EventFinish, otherwise an *llm.Error.
 	Recv() ([]llm.Event, error)
 	// Cancel asks a backend that proves usage after a cancel to stop; the stream goes on to its end.
 	Cancel(ctx context.Context) error
@@ -34,10 +35,11 @@ type Stream interface {
 	Close()
 }
 
-// hosted is a plugin process as a Backend.
+// hosted is a plugin as a Backend: calls are made in its process.
 type hosted struct{ plugin *host.Plugin }
 
 func (h hosted) Ready() bool        { return h.plugin.Ready() }
+func (h hosted) state() host.State  { return h.plugin.State() }
 func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage }
 
 func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }
@@ -54,7 +56,30 @@ func (h hosted) Generate(ctx context.Context, req *llm.Request) (Stream, error) 
 	return s, nil
 }
 
+// carried is a plugin that says where calls go, as a Backend: they are made in this process.
+type carried struct{ hosted }
+
+func (c carried) Ready() bool { return c.plugin.Carrying() }
+
+func (c carried) Generate(ctx context.Context, req *llm.Request) (Stream, error) {
+	s, err := c.plugin.Carry(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// backendOf is a plugin as a Backend, by what it can do and how the operator wants its traffic carried.
+func backendOf(p *host.Plugin, carry config.Carry) Backend {
+	if carry != config.CarryProcess && p.Carries() {
+		return carried{hosted{p}}
+	}
+	return hosted{p}
+}
+
 var (
 	_ Backend = hosted{}
+	_ Backend = carried{}
 	_ Stream  = (*host.Stream)(nil)
+	_ Stream  = (*host.Carried)(nil)
 )

@@ -66,7 +66,7 @@ func (e *Engine) fill(ctx context.Context, g *Generation) error {
 			continue
 		}
 		g.plugins = append(g.plugins, plugin)
-		g.backends[p.Name] = hosted{plugin}
+		g.backends[p.Name] = backendOf(plugin, p.Carry)
 	}
 	return errors.Join(errs...)
 }

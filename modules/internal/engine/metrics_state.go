@@ -39,8 +39,8 @@ func (e *Engine) providerStates() map[string]host.State {
 		return states
 	}
 	for name, b := range g.backends {
-		if p, ok := b.(hosted); ok {
-			states[name] = p.plugin.State()
+		if p, ok := b.(interface{ state() host.State }); ok {
+			states[name] = p.state()
 		}
 	}
 	return states

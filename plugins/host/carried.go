@@ -1,0 +1,189 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+const (
+	// tellTimeout bounds telling a provider of attempts.
+	tellTimeout = 10 * time.Second
+	// maxUntold bounds the attempts that a provider is to be told of: one that never listens must not fill the memory.
+	maxUntold = 10_000
+)
+
+// Carries reports whether the provider says where calls go, so that the host can make them: see Carry. One that proves
+// usage after a cancel carries them itself.
+func (p *Plugin) Carries() bool {
+	c := p.Capabilities()
+	return c.Endpoint && !c.CancelUsage
+}
+
+// Carrying reports whether Carry can make calls at the moment: also while the provider's process is being started again,
+// for an endpoint outlives it.
+func (p *Plugin) Carrying() bool {
+	switch p.State() {
+	case Ready:
+		return true
+	case Starting, Restarting:
+		return p.source.Valid()
+	}
+	return false
+}
+
+// Carry makes an attempt by the provider's endpoint, in this process. The request is not needed any more when an endpoint
+// for its model is at hand. The error is an *llm.Error.
+func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) {
+	call, err := p.host.calls.Call(ctx, &p.source, req)
+	if err != nil {
+		return nil, err
+	}
+	return &Carried{plugin: p, attempt: req.Attempt, call: call}, nil
+}
+
+// Carried is the reply of an attempt that the host makes. Like Stream otherwise.
+type Carried struct {
+	plugin  *Plugin
+	attempt string
+	call    *endpoint.Call
+	ended   bool
+}
+
+// Recv returns the next events. With the last ones, or after them, comes the end: io.EOF behind EventFinish, otherwise
+// an *llm.Error. It is called by one goroutine.
+func (c *Carried) Recv() (events []llm.Event, err error) {
+	defer func() {
+		// What an upstream sends must not end the gateway.
+		if v := recover(); v != nil {
+			c.plugin.log.Error("reading an upstream's reply panicked", "panic", fmt.Sprintf("a %T", v),
+				"stack", string(debug.Stack()))
+			c.call.Close()
+			events, err = nil, llm.Errorf(llm.ErrProtocol, "provider %q: reading the upstream's reply panicked", c.plugin.spec.Name)
+		}
+		if err != nil && !c.ended {
+			c.ended = true
+			c.plugin.attempted(c.attempt, c.call)
+		}
+	}()
+	events, err = c.call.Recv()
+	if _, typed := errors.AsType[*llm.Error](err); err != nil && !typed && !errors.Is(err, io.EOF) {
+		err = llm.Errorf(llm.ErrCanceled, "the caller left")
+	}
+	return events, err
+}
+
+// Cancel implements a part of Stream that no upstream of an endpoint has.
+func (c *Carried) Cancel(context.Context) error {
+	return llm.Errorf(llm.ErrProtocol, "provider %q cannot prove usage after a cancel", c.plugin.spec.Name)
+}
+
+// Close abandons the attempt, if it is still running. It may be called more than once, and while Recv waits.
+func (c *Carried) Close() { c.call.Close() }
+
+// askEndpoint asks the provider for the endpoint of a model.
+func (p *Plugin) askEndpoint(ctx context.Context, model string, refused bool) (*endpoint.Endpoint, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer p.returned()
+	answer, err := proc.rpc.Endpoint(ctx, &proto.EndpointRequest{Model: model, Refused: refused})
+	if err != nil {
+		err = p.unaryError(ctx, proc, err)
+		if llm.KindOf(err) == llm.ErrDied { // nothing was sent upstream
+			err = llm.Errorf(llm.ErrUpstream, "asking for its endpoint: %v", err)
+		}
+		return nil, err
+	}
+	if f := proc.failure(answer.GetFailure()); f != nil {
+		return nil, f
+	}
+	e := endpointFromProto(answer.GetEndpoint())
+	if e != nil {
+		proc.child.scrub.add(credentials(e))
+	}
+	return e, nil
+}
+
+// credentials are the secrets of an endpoint.
+func credentials(e *endpoint.Endpoint) []string {
+	secrets := []string{e.Proxy, e.TLS.Key}
+	for _, h := range e.Headers {
+		_, token, _ := strings.Cut(h.Value, " ") // "Bearer ..."
+		secrets = append(secrets, h.Value, token)
+	}
+	return secrets
+}
+
+func endpointFromProto(e *proto.Endpoint) *endpoint.Endpoint {
+	if e == nil {
+		return nil
+	}
+	out := &endpoint.Endpoint{
+		Dialect: endpoint.Dialect(e.GetDialect()), URL: e.GetUrl(), Proxy: e.GetProxy(), Refuses: e.GetRefuses(),
+		AlwaysStream: e.GetAlwaysStream(),
+		TLS: endpoint.TLS{CA: e.GetTls().GetCa(), Certificate: e.GetTls().GetCertificate(), Key: e.GetTls().GetKey(),
+			ServerName: e.GetTls().GetServerName()},
+		Settings: endpoint.Settings{Address: e.GetAddressSetting(), Key: e.GetKeySetting()},
+	}
+	if ms := e.GetExpiresMs(); ms != 0 {
+		out.Expires = time.UnixMilli(ms)
+	}
+	for _, h := range e.GetHeaders() {
+		out.Headers = append(out.Headers, endpoint.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	return out
+}
+
+// attempted notes an attempt for a provider that wants to know of it.
+func (p *Plugin) attempted(attempt string, call *endpoint.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.caps.Attempted || len(p.untold) >= maxUntold {
+		return
+	}
+	a := &proto.CarriedAttempt{Attempt: attempt}
+	a.RequestId, a.ReplyId = call.IDs()
+	p.untold = append(p.untold, a)
+	if !p.teller {
+		p.teller = true
+		go p.tell()
+	}
+}
+
+// tell tells the provider of its attempts. What it could not be told waits for the next time.
+func (p *Plugin) tell() {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	p.mu.Lock()
+	attempts := p.untold
+	p.teller = false
+	p.mu.Unlock()
+	if len(attempts) == 0 {
+		return
+	}
+	proc, err := p.lease()
+	if err != nil {
+		return
+	}
+	defer p.returned()
+	ctx, cancel := context.WithTimeout(p.host.life, tellTimeout)
+	defer cancel()
+	if _, err := proc.rpc.Attempted(ctx, &proto.AttemptedRequest{Attempts: attempts}); err != nil {
+		p.log.Warn("telling the provider of its attempts failed", "error", p.unaryError(ctx, proc, err))
+		return
+	}
+	p.mu.Lock()
+	p.untold = slices.Clone(p.untold[len(attempts):]) // what came meanwhile has a teller of its own
+	p.mu.Unlock()
+}
