@@ -29,7 +29,9 @@ func start(t *testing.T, e endpoint.Endpoint) *caller {
 	url, err := endpoint.Join("base_url", e.URL, endpoint.Chat)
 	require.NoError(t, err)
 	e.Dialect, e.URL = endpoint.Chat, url
-	c := &caller{source: endpoint.Source{Ask: func(context.Context, string, bool) (*endpoint.Endpoint, error) { return &e, nil }}}
+	c := &caller{
+		source: endpoint.Source{Ask: func(context.Context, string, bool) (*endpoint.Endpoint, error) { return &e, nil }},
+	}
 	t.Cleanup(c.client.CloseIdle)
 	return c
 }
@@ -132,12 +134,18 @@ func TestReplies(t *testing.T) {
 		finish llm.FinishReason
 		usage  *llm.Usage
 	}{
-		"usage in a chunk of its own": {upstream.Say("one two three"), []llm.Item{{Text: "one two three"}}, llm.FinishStop, counted},
-		"usage in every chunk":        {every, []llm.Item{{Text: "one two three"}}, llm.FinishStop, counted},
-		"usage with the finish":       {always, []llm.Item{{Text: "one two three"}}, llm.FinishStop, counted},
-		"usage never":                 {never, []llm.Item{{Text: "one two three"}}, llm.FinishStop, nil},
-		"GAP-109 disjoint classes, explicit zero": {upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("length"),
-			upstream.ReportTokens(upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Reasoning: &zero}), upstream.Done()}},
+		"usage in a chunk of its own": {
+			upstream.Say("one two three"), []llm.Item{{Text: "one two three"}}, llm.FinishStop, counted,
+		},
+		"usage in every chunk":  {every, []llm.Item{{Text: "one two three"}}, llm.FinishStop, counted},
+		"usage with the finish": {always, []llm.Item{{Text: "one two three"}}, llm.FinishStop, counted},
+		"usage never":           {never, []llm.Item{{Text: "one two three"}}, llm.FinishStop, nil},
+		"GAP-109 disjoint classes, explicit zero": {
+			upstream.Reply{Steps: []upstream.Step{
+				upstream.Text("ok"), upstream.Finish("length"),
+				upstream.ReportTokens(upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Reasoning: &zero}),
+				upstream.Done(),
+			}},
 			[]llm.Item{{Text: "ok"}}, llm.FinishLength,
 			&llm.Usage{Input: llm.Count(350), CacheRead: llm.Count(600), Output: llm.Count(700), Reasoning: llm.Count(0)}},
 		"interleaved tool calls": {upstream.Reply{Steps: []upstream.Step{
@@ -146,15 +154,21 @@ func TestReplies(t *testing.T) {
 			upstream.Arguments(0, `"Rome"}`), upstream.Arguments(1, `"CET"}`),
 			upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}},
 			[]llm.Item{weather, clock}, llm.FinishToolCalls, &llm.Usage{Input: llm.Count(2), Output: llm.Count(4)}},
-		"reasoning before the text": {upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("42"),
-			upstream.Finish("stop"), upstream.ReportUsage(), upstream.Done()}},
-			[]llm.Item{{Text: "42"}}, llm.FinishStop, &llm.Usage{Input: llm.Count(2), Output: llm.Count(4), Reasoning: llm.Count(3)}},
-		"comments and a policy's end": {upstream.Reply{Steps: []upstream.Step{upstream.Comment("OPENROUTER PROCESSING"), upstream.Text("no"),
-			upstream.Comment("OPENROUTER PROCESSING"), upstream.Finish("content_filter"), upstream.Done()}},
+		"reasoning before the text": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("42"),
+				upstream.Finish("stop"), upstream.ReportUsage(), upstream.Done()}},
+			[]llm.Item{{Text: "42"}}, llm.FinishStop,
+			&llm.Usage{Input: llm.Count(2), Output: llm.Count(4), Reasoning: llm.Count(3)}},
+		"comments and a policy's end": {
+			upstream.Reply{Steps: []upstream.Step{
+				upstream.Comment("OPENROUTER PROCESSING"), upstream.Text("no"),
+				upstream.Comment("OPENROUTER PROCESSING"), upstream.Finish("content_filter"), upstream.Done(),
+			}},
 			[]llm.Item{{Text: "no"}}, llm.FinishPolicy, nil},
 		"no end marker": {upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("stop")}},
 			[]llm.Item{{Text: "ok"}}, llm.FinishStop, nil},
-		"no blank line after the end marker": {upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("stop"), upstream.Raw("data: [DONE]")}},
+		"no blank line after the end marker": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("stop"), upstream.Raw("data: [DONE]")}},
 			[]llm.Item{{Text: "ok"}}, llm.FinishStop, nil},
 	} {
 		for wire, shape := range map[string]upstream.Wire{
@@ -186,7 +200,12 @@ const notStreamed = `{"id":"x","object":"chat.completion","model":"m","choices":
 func TestReplyInOnePieceThoughAStreamWasAsked(t *testing.T) {
 	t.Parallel()
 	s, p := pair(t, upstream.Options{})
-	s.Enqueue(upstream.Reply{Header: map[string]string{"Content-Type": "application/json"}, Steps: []upstream.Step{upstream.Raw(notStreamed)}})
+	s.Enqueue(
+		upstream.Reply{
+			Header: map[string]string{"Content-Type": "application/json"},
+			Steps:  []upstream.Step{upstream.Raw(notStreamed)},
+		},
+	)
 	events, err := generate(t, p, ask("x"))
 	require.NoError(t, err)
 	require.Equal(t, "whole", fold(events).Text())
@@ -235,14 +254,23 @@ func TestRequestIsWhatTheServiceTakes(t *testing.T) {
 			{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("be brief")}},
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("weather "), llm.Text("and time?")}},
 			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("let me see"),
-				{Call: &llm.ToolCall{ID: "c1", Name: "weather"}}, {Call: &llm.ToolCall{ID: "c2", Name: "time", Arguments: `{"zone":"CET"}`}}}},
+				{
+					Call: &llm.ToolCall{ID: "c1", Name: "weather"},
+				}, {Call: &llm.ToolCall{ID: "c2", Name: "time", Arguments: `{"zone":"CET"}`}}}},
 			{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("sunny")}},
 			{Role: llm.RoleTool, CallID: "c2", IsError: true, Parts: []llm.Part{llm.Text("no clock")}},
 		},
-		Tools: []llm.Tool{{Name: "weather", Description: "the weather", Schema: json.RawMessage(`{"type":"object","properties":{}}`)},
-			{Name: "time", Schema: json.RawMessage(`{"type":"object","properties":{"zone":{"type":"string"}}}`)}},
+		Tools: []llm.Tool{
+			{Name: "weather", Description: "the weather", Schema: json.RawMessage(`{"type":"object","properties":{}}`)},
+			{Name: "time", Schema: json.RawMessage(`{"type":"object","properties":{"zone":{"type":"string"}}}`)},
+		},
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "time"},
-		Format:     &llm.Format{Kind: llm.FormatJSONSchema, Name: "out", Schema: json.RawMessage(`{"type":"object"}`), Strict: &strict},
+		Format: &llm.Format{
+			Kind:   llm.FormatJSONSchema,
+			Name:   "out",
+			Schema: json.RawMessage(`{"type":"object"}`),
+			Strict: &strict,
+		},
 	}
 	_, err := generate(t, p, req)
 	require.NoError(t, err, "the fake is as strict as the real service")
@@ -271,8 +299,11 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 	t.Parallel()
 	s, p := pair(t, upstream.Options{})
 	long := strings.Repeat("the quick brown fox ", 5000)
-	silent := upstream.Reply{Usage: upstream.UsageNever, Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text(long),
-		upstream.ToolCall(0, "c1", "find"), upstream.Arguments(0, `{"a":1}`), upstream.Finish("stop"), upstream.Done()}}
+	silent := upstream.Reply{
+		Usage: upstream.UsageNever,
+		Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text(long),
+			upstream.ToolCall(0, "c1", "find"), upstream.Arguments(0, `{"a":1}`), upstream.Finish("stop"), upstream.Done()},
+	}
 
 	t.Run("GAP-108 estimated when told", func(t *testing.T) {
 		s.Enqueue(silent)
@@ -293,7 +324,14 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		require.Nil(t, fold(events).Usage)
 	})
 	t.Run("GAP-108 reported usage is never replaced", func(t *testing.T) {
-		zero := upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{}), upstream.Done()}}
+		zero := upstream.Reply{
+			Steps: []upstream.Step{
+				upstream.Text("ok"),
+				upstream.Finish("stop"),
+				upstream.ReportTokens(upstream.Usage{}),
+				upstream.Done(),
+			},
+		}
 		s.Enqueue(zero)
 		req := ask("hello there")
 		req.EstimateUsage = true

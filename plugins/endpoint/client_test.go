@@ -20,7 +20,11 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-var simple = &llm.Request{Model: "m", MaxTokens: 10, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("x")}}}}
+var simple = &llm.Request{
+	Model:     "m",
+	MaxTokens: 10,
+	Messages:  []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("x")}}},
+}
 
 func ignore(llm.Event) error { return nil }
 
@@ -103,7 +107,12 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		require.Contains(t, goroutines(t), mark, "the profile tells them apart")
 		c.client.CloseIdle()
 	})
-	require.Eventually(t, func() bool { return !strings.Contains(goroutines(t), mark) }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(
+		t,
+		func() bool { return !strings.Contains(goroutines(t), mark) },
+		10*time.Second,
+		5*time.Millisecond,
+	)
 }
 
 // goroutines describes all that run, with their labels.

@@ -48,8 +48,12 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case untrusted:
-		return llm.Errorf(llm.ErrUpstream, "verifying the upstream's certificate: %v; check %s, or install the authority that signed it",
-			cause, address)
+		return llm.Errorf(
+			llm.ErrUpstream,
+			"verifying the upstream's certificate: %v; check %s, or install the authority that signed it",
+			cause,
+			address,
+		)
 	case noTLS, errors.Is(err, http.ErrSchemeMismatch):
 		return llm.Errorf(llm.ErrUpstream, "the upstream does not speak TLS; write %s with http://", address)
 	case noName:

@@ -31,27 +31,52 @@ func TestErrorsOfTheService(t *testing.T) {
 		kind   llm.ErrorKind
 		status int
 	}{
-		"bad request":          {upstream.Refuse(upstream.BadRequest("no", "messages")), llm.ErrRejected, 400},
-		"too long":             {upstream.Refuse(upstream.ContextLength()), llm.ErrContext, 400},
-		"policy":               {upstream.Refuse(upstream.ContentFilter()), llm.ErrPolicy, 400},
-		"key":                  {upstream.Refuse(upstream.InvalidKey()), llm.ErrCredentials, 401},
-		"forbidden":            {upstream.Refuse(upstream.Forbidden()), llm.ErrCredentials, 403},
-		"no model":             {upstream.Refuse(upstream.ModelNotFound()), llm.ErrRejected, 404},
-		"rate limit":           {upstream.Refuse(upstream.RateLimited("7")), llm.ErrCapacity, 429},
-		"internal":             {upstream.Refuse(upstream.ServerError()), llm.ErrUpstream, 500},
-		"a proxy's page":       {upstream.Refuse(upstream.BadGateway()), llm.ErrUpstream, 502},
-		"overloaded":           {upstream.Refuse(upstream.Overloaded()), llm.ErrUpstream, 503},
-		"overloaded as a 200":  {upstream.Refuse(as200), llm.ErrUpstream, 0},
-		"a web page as a 200":  {upstream.Refuse(page), llm.ErrUpstream, 200},
-		"in mid-stream":        {upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.ServerError())}}, llm.ErrUpstream, 0},
-		"first in a stream":    {upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Fail(upstream.RateLimited(""))}}, llm.ErrCapacity, 0},
-		"no chunk at all":      {upstream.Reply{Steps: []upstream.Step{upstream.Headers()}}, llm.ErrBroken, 0},
-		"ends in mid-reply":    {upstream.Reply{Steps: []upstream.Step{upstream.Text("half")}}, llm.ErrBroken, 0},
-		"breaks in mid-reply":  {upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}}, llm.ErrBroken, 0},
-		"breaks at the finish": {upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Finish("stop"), upstream.Cut()}}, llm.ErrBroken, 0},
-		"not a chunk":          {upstream.Reply{Steps: []upstream.Step{upstream.Raw("data: hello\n\n"), upstream.Done()}}, llm.ErrProtocol, 0},
-		"an endless line":      {upstream.Reply{Steps: []upstream.Step{upstream.Raw("data: " + string(make([]byte, 9<<20)))}}, llm.ErrProtocol, 0},
-		"one piece, cut":       {upstream.Reply{Header: map[string]string{"Content-Type": "application/json"}, Steps: []upstream.Step{upstream.Raw(notStreamed[:50]), upstream.Cut()}}, llm.ErrBroken, 0},
+		"bad request":         {upstream.Refuse(upstream.BadRequest("no", "messages")), llm.ErrRejected, 400},
+		"too long":            {upstream.Refuse(upstream.ContextLength()), llm.ErrContext, 400},
+		"policy":              {upstream.Refuse(upstream.ContentFilter()), llm.ErrPolicy, 400},
+		"key":                 {upstream.Refuse(upstream.InvalidKey()), llm.ErrCredentials, 401},
+		"forbidden":           {upstream.Refuse(upstream.Forbidden()), llm.ErrCredentials, 403},
+		"no model":            {upstream.Refuse(upstream.ModelNotFound()), llm.ErrRejected, 404},
+		"rate limit":          {upstream.Refuse(upstream.RateLimited("7")), llm.ErrCapacity, 429},
+		"internal":            {upstream.Refuse(upstream.ServerError()), llm.ErrUpstream, 500},
+		"a proxy's page":      {upstream.Refuse(upstream.BadGateway()), llm.ErrUpstream, 502},
+		"overloaded":          {upstream.Refuse(upstream.Overloaded()), llm.ErrUpstream, 503},
+		"overloaded as a 200": {upstream.Refuse(as200), llm.ErrUpstream, 0},
+		"a web page as a 200": {upstream.Refuse(page), llm.ErrUpstream, 200},
+		"in mid-stream": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.ServerError())}},
+			llm.ErrUpstream,
+			0,
+		},
+		"first in a stream": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Fail(upstream.RateLimited(""))}},
+			llm.ErrCapacity,
+			0,
+		},
+		"no chunk at all":   {upstream.Reply{Steps: []upstream.Step{upstream.Headers()}}, llm.ErrBroken, 0},
+		"ends in mid-reply": {upstream.Reply{Steps: []upstream.Step{upstream.Text("half")}}, llm.ErrBroken, 0},
+		"breaks in mid-reply": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}}, llm.ErrBroken, 0,
+		},
+		"breaks at the finish": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Finish("stop"), upstream.Cut()}},
+			llm.ErrBroken,
+			0,
+		},
+		"not a chunk": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Raw("data: hello\n\n"), upstream.Done()}}, llm.ErrProtocol, 0,
+		},
+		"an endless line": {
+			upstream.Reply{Steps: []upstream.Step{upstream.Raw("data: " + string(make([]byte, 9<<20)))}}, llm.ErrProtocol, 0,
+		},
+		"one piece, cut": {
+			upstream.Reply{
+				Header: map[string]string{"Content-Type": "application/json"},
+				Steps:  []upstream.Step{upstream.Raw(notStreamed[:50]), upstream.Cut()},
+			},
+			llm.ErrBroken,
+			0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +154,10 @@ func TestServiceCannotBeReached(t *testing.T) {
 	t.Parallel()
 	plain := upstream.Start(t, upstream.Options{})
 	secure := httptest.NewUnstartedServer(upstream.New(upstream.Options{}))
-	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // it says that a client refused its certificate
+	secure.Config.ErrorLog = slog.NewLogLogger(
+		slog.DiscardHandler,
+		slog.LevelError,
+	) // it says that a client refused its certificate
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and closes them
@@ -195,7 +223,9 @@ func TestAnswersThatAreNoHTTP(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	elsewhere := upstream.Start(t, upstream.Options{})
-	redirect := httptest.NewServer(http.RedirectHandler(elsewhere.BaseURL()+"/chat/completions", http.StatusTemporaryRedirect))
+	redirect := httptest.NewServer(
+		http.RedirectHandler(elsewhere.BaseURL()+"/chat/completions", http.StatusTemporaryRedirect),
+	)
 	t.Cleanup(redirect.Close)
 	_, err := generate(t, start(t, endpoint.Endpoint{URL: redirect.URL, Headers: bearer("k")}), ask("x"))
 	require.ErrorContains(t, err, "set base_url to the final one")
@@ -221,7 +251,11 @@ func TestReset(t *testing.T) {
 func TestAcceptedComesWithTheHeaders(t *testing.T) {
 	t.Parallel()
 	s, p := pair(t, upstream.Options{})
-	s.Enqueue(upstream.Reply{Steps: append([]upstream.Step{upstream.Headers(), upstream.Wait("first token")}, upstream.Say("slow").Steps...)})
+	s.Enqueue(
+		upstream.Reply{
+			Steps: append([]upstream.Step{upstream.Headers(), upstream.Wait("first token")}, upstream.Say("slow").Steps...),
+		},
+	)
 	var events []llm.Event
 	err := p.Generate(patient(t), ask("x"), func(ev llm.Event) error {
 		if events = append(events, ev); ev.Kind == llm.EventAccepted {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	endpointwire "github.com/fareway/fareway/plugins/endpoint/wire"
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -29,8 +30,8 @@ func (p *Plugin) Carries() bool {
 	return c.Endpoint && !c.CancelUsage
 }
 
-// Carrying reports whether Carry can make calls at the moment: also while the provider's process is being started again,
-// for an endpoint outlives it.
+// Carrying reports whether Carry can make calls at the moment: also while the provider's process is being started
+// again, for an endpoint outlives it.
 func (p *Plugin) Carrying() bool {
 	switch p.State() {
 	case Ready:
@@ -41,8 +42,7 @@ func (p *Plugin) Carrying() bool {
 	return false
 }
 
-// Carry makes an attempt by the provider's endpoint, in this process. The request is not needed any more when an endpoint
-// for its model is at hand. The error is an *llm.Error.
+// Carry makes an attempt by the provider's endpoint, in this process. The error is an *llm.Error.
 func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) {
 	call, err := p.host.calls.Call(ctx, &p.source, req)
 	if err != nil {
@@ -68,7 +68,11 @@ func (c *Carried) Recv() (events []llm.Event, err error) {
 			c.plugin.log.Error("reading an upstream's reply panicked", "panic", fmt.Sprintf("a %T", v),
 				"stack", string(debug.Stack()))
 			c.call.Close()
-			events, err = nil, llm.Errorf(llm.ErrProtocol, "provider %q: reading the upstream's reply panicked", c.plugin.spec.Name)
+			events, err = nil, llm.Errorf(
+				llm.ErrProtocol,
+				"provider %q: reading the upstream's reply panicked",
+				c.plugin.spec.Name,
+			)
 		}
 		if err != nil && !c.ended {
 			c.ended = true
@@ -108,7 +112,7 @@ func (p *Plugin) askEndpoint(ctx context.Context, model string, refused bool) (*
 	if f := proc.failure(answer.GetFailure()); f != nil {
 		return nil, f
 	}
-	e := endpointFromProto(answer.GetEndpoint())
+	e := endpointwire.FromProto(answer.GetEndpoint())
 	if e != nil {
 		proc.child.scrub.add(credentials(e))
 	}
@@ -123,26 +127,6 @@ func credentials(e *endpoint.Endpoint) []string {
 		secrets = append(secrets, h.Value, token)
 	}
 	return secrets
-}
-
-func endpointFromProto(e *proto.Endpoint) *endpoint.Endpoint {
-	if e == nil {
-		return nil
-	}
-	out := &endpoint.Endpoint{
-		Dialect: endpoint.Dialect(e.GetDialect()), URL: e.GetUrl(), Proxy: e.GetProxy(), Refuses: e.GetRefuses(),
-		AlwaysStream: e.GetAlwaysStream(),
-		TLS: endpoint.TLS{CA: e.GetTls().GetCa(), Certificate: e.GetTls().GetCertificate(), Key: e.GetTls().GetKey(),
-			ServerName: e.GetTls().GetServerName()},
-		Settings: endpoint.Settings{Address: e.GetAddressSetting(), Key: e.GetKeySetting()},
-	}
-	if ms := e.GetExpiresMs(); ms != 0 {
-		out.Expires = time.UnixMilli(ms)
-	}
-	for _, h := range e.GetHeaders() {
-		out.Headers = append(out.Headers, endpoint.Header{Name: h.GetName(), Value: h.GetValue()})
-	}
-	return out
 }
 
 // attempted notes an attempt for a provider that wants to know of it.

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/fareway/fareway/plugins/endpoint"
-	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -110,7 +109,11 @@ func check(p Provider) error {
 	_, observes := p.(AttemptObserver)
 	switch {
 	case carried && !answers:
-		return fmt.Errorf("%T embeds provider.Carried and has no method Endpoint(context.Context, provider.Target) (*endpoint.Endpoint, error)", p)
+		return fmt.Errorf(
+			"%T embeds provider.Carried and has no method "+
+				"Endpoint(context.Context, provider.Target) (*endpoint.Endpoint, error)",
+			p,
+		)
 	case observes && !answers:
 		return fmt.Errorf("%T has a method Attempted, which only a provider with Endpoint needs", p)
 	}
@@ -142,24 +145,4 @@ func Start(ctx context.Context, p Provider) error {
 		return guard("Start", func() error { return starter.Start(ctx) })
 	}
 	return nil
-}
-
-func endpointToProto(e *endpoint.Endpoint) *proto.Endpoint {
-	if e == nil {
-		return nil
-	}
-	out := &proto.Endpoint{
-		Dialect: string(e.Dialect), Url: e.URL, Proxy: e.Proxy, Refuses: e.Refuses, AlwaysStream: e.AlwaysStream,
-		AddressSetting: e.Settings.Address, KeySetting: e.Settings.Key,
-	}
-	if !e.Expires.IsZero() {
-		out.ExpiresMs = e.Expires.UnixMilli()
-	}
-	if e.TLS != (endpoint.TLS{}) {
-		out.Tls = &proto.TLS{Ca: e.TLS.CA, Certificate: e.TLS.Certificate, Key: e.TLS.Key, ServerName: e.TLS.ServerName}
-	}
-	for _, h := range e.Headers {
-		out.Headers = append(out.Headers, &proto.Header{Name: h.Name, Value: h.Value})
-	}
-	return out
 }

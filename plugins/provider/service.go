@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	endpointwire "github.com/fareway/fareway/plugins/endpoint/wire"
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm"
@@ -200,7 +201,7 @@ func (s *service) Endpoint(ctx context.Context, req *proto.EndpointRequest) (*pr
 	if err == nil {
 		err = guard("Endpoint", func() error {
 			answer, err := e.Endpoint(ctx, Target{Model: req.GetModel(), Refused: req.GetRefused()})
-			out.Endpoint = endpointToProto(answer)
+			out.Endpoint = endpointwire.ToProto(answer)
 			return err
 		})
 	}

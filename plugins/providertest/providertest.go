@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/fareway/fareway/plugins/endpoint"
+	endpointwire "github.com/fareway/fareway/plugins/endpoint/wire"
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm"
@@ -106,8 +108,24 @@ func (s suite) unconfigured(t *testing.T) {
 }
 
 func (s suite) reply(t *testing.T) {
-	events, end := s.generate(t, s.configured(t), "reply")
-	require.NoError(t, end)
+	rpc := s.configured(t)
+	t.Run("made by the provider", func(t *testing.T) {
+		events, end := s.generate(t, rpc, "reply")
+		require.NoError(t, end)
+		s.legal(t, events)
+	})
+	if !s.capabilities(t, rpc).GetEndpoint() {
+		return
+	}
+	t.Run("made by the gateway", func(t *testing.T) {
+		events, end := s.carry(t, rpc, "carried")
+		require.NoError(t, end)
+		s.legal(t, events)
+	})
+}
+
+// legal checks the events of a reply that ended well.
+func (s suite) legal(t *testing.T, events []llm.Event) {
 	var reply llm.Reply
 	var order wire.Order
 	for _, ev := range events {
@@ -160,9 +178,7 @@ func (s suite) cancellation(t *testing.T) {
 
 func (s suite) optional(t *testing.T) {
 	rpc := s.configured(t)
-	about, err := rpc.Describe(t.Context(), &proto.DescribeRequest{})
-	require.NoError(t, err)
-	can := about.GetCapabilities()
+	can := s.capabilities(t, rpc)
 	if can.GetCountTokens() {
 		answer, err := rpc.CountTokens(t.Context(), &proto.CountTokensRequest{Request: wire.RequestToProto(s.options.Request)})
 		require.NoError(t, err)
@@ -175,7 +191,12 @@ func (s suite) optional(t *testing.T) {
 		require.Nil(t, answer.GetFailure())
 		require.Empty(t, answer.GetReceipts(), "an attempt without a record is left out")
 	}
-	_, err = rpc.Cancel(t.Context(), &proto.CancelRequest{Attempt: "never made"})
+	if can.GetAttempted() {
+		require.True(t, can.GetEndpoint(), "only a provider with Endpoint is told of attempts")
+		_, err := rpc.Attempted(t.Context(), &proto.AttemptedRequest{Attempts: []*proto.CarriedAttempt{{Attempt: "never made"}}})
+		require.NoError(t, err)
+	}
+	_, err := rpc.Cancel(t.Context(), &proto.CancelRequest{Attempt: "never made"})
 	if can.GetCancelUsage() {
 		require.NoError(t, err, "cancelling what is not running is no error")
 	} else {
@@ -207,6 +228,47 @@ func (s suite) generate(t *testing.T, rpc proto.ProviderClient, attempt string) 
 			events = append(events, wire.EventFromProto(ev))
 		}
 	}
+}
+
+// carry makes an attempt by the provider's endpoint, as the gateway does, and reads it to its end.
+func (s suite) carry(t *testing.T, rpc proto.ProviderClient, attempt string) ([]llm.Event, error) {
+	source := &endpoint.Source{Ask: func(ctx context.Context, model string, refused bool) (*endpoint.Endpoint, error) {
+		answer, err := rpc.Endpoint(ctx, &proto.EndpointRequest{Model: model, Refused: refused})
+		if err != nil {
+			return nil, err
+		}
+		if f := answer.GetFailure(); f != nil {
+			return nil, wire.FailureFromProto(f)
+		}
+		return endpointwire.FromProto(answer.GetEndpoint()), nil
+	}}
+	req := *s.options.Request
+	req.Attempt = attempt
+	var client endpoint.Client
+	defer client.CloseIdle()
+	call, err := client.Call(t.Context(), source, &req)
+	if err != nil {
+		return nil, err
+	}
+	defer call.Close()
+	var events []llm.Event
+	for {
+		batch, err := call.Recv()
+		events = append(events, batch...)
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		if err != nil {
+			return events, err
+		}
+	}
+}
+
+// capabilities are what the provider says it can do.
+func (s suite) capabilities(t *testing.T, rpc proto.ProviderClient) *proto.Capabilities {
+	about, err := rpc.Describe(t.Context(), &proto.DescribeRequest{})
+	require.NoError(t, err)
+	return about.GetCapabilities()
 }
 
 // configured is a provider that is ready for requests.

@@ -1,0 +1,53 @@
+// Package wire carries endpoints over the plugin protocol. It is for the SDK, its test suite and the host.
+package wire
+
+import (
+	"time"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/internal/proto"
+)
+
+// ToProto is nil for none.
+func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
+	if e == nil {
+		return nil
+	}
+	out := &proto.Endpoint{
+		Dialect: string(e.Dialect), Url: e.URL, Proxy: e.Proxy, Refuses: e.Refuses, AlwaysStream: e.AlwaysStream,
+		AddressSetting: e.Settings.Address, KeySetting: e.Settings.Key,
+	}
+	if !e.Expires.IsZero() {
+		out.ExpiresMs = e.Expires.UnixMilli()
+	}
+	if e.TLS != (endpoint.TLS{}) {
+		out.Tls = &proto.TLS{Ca: e.TLS.CA, Certificate: e.TLS.Certificate, Key: e.TLS.Key, ServerName: e.TLS.ServerName}
+	}
+	for _, h := range e.Headers {
+		out.Headers = append(out.Headers, &proto.Header{Name: h.Name, Value: h.Value})
+	}
+	return out
+}
+
+// FromProto is nil for none. Nothing of it is checked.
+func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
+	if e == nil {
+		return nil
+	}
+	t := e.GetTls()
+	out := &endpoint.Endpoint{
+		Dialect: endpoint.Dialect(e.GetDialect()), URL: e.GetUrl(), Proxy: e.GetProxy(), Refuses: e.GetRefuses(),
+		AlwaysStream: e.GetAlwaysStream(),
+		TLS: endpoint.TLS{
+			CA: t.GetCa(), Certificate: t.GetCertificate(), Key: t.GetKey(), ServerName: t.GetServerName(),
+		},
+		Settings: endpoint.Settings{Address: e.GetAddressSetting(), Key: e.GetKeySetting()},
+	}
+	if ms := e.GetExpiresMs(); ms != 0 {
+		out.Expires = time.UnixMilli(ms)
+	}
+	for _, h := range e.GetHeaders() {
+		out.Headers = append(out.Headers, endpoint.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	return out
+}
