@@ -72,6 +72,10 @@ func pluginMain(name string) {
 		fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<20))
 		fmt.Fprintln(os.Stderr, `{"@level":"warn","@message":"well-formed","@timestamp":"2026-01-02T03:04:05.000000Z","a":1}`)
 	}
+	if name == "carrier" {
+		provider.Serve(&carrier{told: make(map[string]provider.Attempt)})
+		return
+	}
 	provider.Serve(&scripted{name: name})
 }
 

@@ -1,0 +1,241 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// carrier is a provider that says where calls go. It proves with a receipt what it was told of an attempt.
+type carrier struct {
+	provider.Carried
+	settings struct {
+		URL    string `hcl:"url" doc:"Where calls go."`
+		Broken string `hcl:"broken,optional" doc:"What is wrong with the endpoint."`
+	}
+
+	mu   sync.Mutex
+	told map[string]provider.Attempt
+}
+
+func (c *carrier) Settings() any { return &c.settings }
+
+func (c *carrier) Endpoint(_ context.Context, target provider.Target) (*endpoint.Endpoint, error) {
+	const token = "geheim-4711"
+	slog.Warn("handing out " + token)
+	e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: c.settings.URL, Expires: time.Now().Add(time.Hour),
+		Headers: []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token}, {Name: "X-Model", Value: target.Model}}}
+	slog.Warn("handed out " + token)
+	switch c.settings.Broken {
+	case "none":
+		return nil, nil
+	case "dialect":
+		e.Dialect = "morse"
+	case "error":
+		return nil, llm.Errorf(llm.ErrCredentials, "no token today")
+	case "panic":
+		panic("nothing works")
+	case "exit":
+		os.Exit(7)
+	}
+	return e, nil
+}
+
+func (c *carrier) Attempted(_ context.Context, attempts []provider.Attempt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range attempts {
+		c.told[a.ID] = a
+	}
+}
+
+func (c *carrier) Receipts(_ context.Context, attempts []string) ([]provider.Receipt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var receipts []provider.Receipt
+	for _, id := range attempts {
+		if id == "pid" {
+			receipts = append(receipts, provider.Receipt{Attempt: id, Usage: llm.Usage{Output: llm.Count(int64(os.Getpid()))}})
+		}
+		if a, ok := c.told[id]; ok {
+			n := int64(len(a.ReplyID))
+			receipts = append(receipts, provider.Receipt{Attempt: id, Usage: llm.Usage{Output: &n}})
+		}
+	}
+	return receipts, nil
+}
+
+// carries makes a provider that has its calls carried to a fake upstream.
+func carries(t *testing.T, h *host.Host, broken string) (*upstream.Server, *host.Plugin) {
+	t.Helper()
+	up := upstream.Start(t, upstream.Options{})
+	s := spec("carrier")
+	values, err := json.Marshal(map[string]string{"url": up.BaseURL() + "/chat/completions", "broken": broken})
+	require.NoError(t, err)
+	s.Settings = values
+	return up, acquire(t, h, s)
+}
+
+// carry makes an attempt by the endpoint and reads it to its end. The error is nil after io.EOF.
+func carry(ctx context.Context, p *host.Plugin, req *llm.Request) ([]llm.Event, error) {
+	c, err := p.Carry(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	var all []llm.Event
+	for {
+		events, err := c.Recv()
+		all = append(all, events...)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+}
+
+func TestCarriedByTheHost(t *testing.T) {
+	t.Parallel()
+	up, p := carries(t, newHost(t), "")
+	require.True(t, p.Carries())
+	require.True(t, p.Carrying())
+	req := ask("hello")
+	events, err := carry(t.Context(), p, req)
+	require.NoError(t, err)
+	require.Equal(t, "You said: hello", text(events))
+	got, err := up.Request(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, "m", got.Header.Get("X-Model"))
+
+	receipts, err := p.Receipts(t.Context(), []string{req.Attempt, "another"})
+	require.NoError(t, err)
+	require.Len(t, receipts, 1, "it was told of the attempt before it is asked")
+	require.Positive(t, *receipts[0].Usage.Output, "and of the upstream's id")
+
+	c, err := p.Carry(t.Context(), ask("hello"))
+	require.NoError(t, err)
+	require.Equal(t, llm.ErrProtocol, kindOf(t, c.Cancel(t.Context())), "no endpoint can prove usage after a cancel")
+	c.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	up.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Silence()}})
+	c, err = p.Carry(ctx, ask("hello"))
+	require.NoError(t, err)
+	_, err = c.Recv()
+	require.NoError(t, err)
+	leave()
+	for err == nil {
+		_, err = c.Recv()
+	}
+	require.Equal(t, llm.ErrCanceled, kindOf(t, err))
+	require.NoError(t, up.Idle(t.Context()))
+
+	_, err = talk(t.Context(), acquire(t, newHost(t), spec("script")), "greeting")
+	require.NoError(t, err)
+	require.False(t, acquire(t, newHost(t), spec("script")).Carries())
+}
+
+// The same provider makes the calls in its own process.
+func TestCarriedInTheProvidersProcess(t *testing.T) {
+	t.Parallel()
+	_, p := carries(t, newHost(t), "")
+	req := ask("hello")
+	s, err := p.Generate(t.Context(), req)
+	require.NoError(t, err)
+	defer s.Close()
+	events, err := rest(s)
+	require.NoError(t, err)
+	require.Equal(t, "You said: hello", text(events))
+	receipts, err := p.Receipts(t.Context(), []string{req.Attempt})
+	require.NoError(t, err)
+	require.Len(t, receipts, 1)
+}
+
+func TestAnEndpointOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	h, _, states := observed(t)
+	until := func(want host.State) {
+		t.Helper()
+		for s := host.State(""); s != want; {
+			s = <-states
+		}
+	}
+	_, p := carries(t, h, "")
+	until(host.Ready)
+	_, err := carry(t.Context(), p, ask("hello"))
+	require.NoError(t, err)
+	receipts, err := p.Receipts(t.Context(), []string{"pid"})
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(int(*receipts[0].Usage.Output), syscall.SIGKILL))
+	until(host.Restarting) // its clock stands still: there is no process from now on
+	require.True(t, p.Carrying())
+	events, err := carry(t.Context(), p, ask("hello"))
+	require.NoError(t, err)
+	require.Equal(t, "You said: hello", text(events))
+	other := ask("hello")
+	other.Model = "another"
+	_, err = carry(t.Context(), p, other)
+	require.Error(t, err, "nobody says where the calls of another model go")
+	p.Release()
+	until(host.Stopped)
+	require.False(t, p.Carrying())
+}
+
+func TestEndpointsThatTheHostCannotUse(t *testing.T) {
+	t.Parallel()
+	for broken, c := range map[string]struct {
+		kind llm.ErrorKind
+		want string
+	}{
+		"none":    {llm.ErrProtocol, "there is none"},
+		"dialect": {llm.ErrProtocol, "its dialect is not one of"},
+		"error":   {llm.ErrCredentials, "no token today"},
+		"panic":   {llm.ErrProtocol, "panicked"},
+		"exit":    {llm.ErrUpstream, "asking for its endpoint"},
+	} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			up, p := carries(t, newHost(t), broken)
+			events, err := carry(t.Context(), p, ask("hello"))
+			require.Empty(t, events)
+			require.Equal(t, c.kind, kindOf(t, err), "%v", err)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "4711")
+			require.Empty(t, up.Records())
+		})
+	}
+}
+
+// What an endpoint holds is as secret as the settings it was made of.
+func TestCredentialsOfEndpointsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	var log *strings.Builder
+	h := newHost(t, func(o *host.Options) { log = capture(o) })
+	_, p := carries(t, h, "")
+	_, err := carry(t.Context(), p, ask("hello"))
+	require.NoError(t, err)
+	other := ask("hello")
+	other.Model = "another"
+	_, err = carry(t.Context(), p, other)
+	require.NoError(t, err)
+	h.Close()
+	require.Contains(t, log.String(), "handed out")
+	require.Contains(t, log.String(), "handing out ***", "once it is known")
+}
