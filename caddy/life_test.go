@@ -253,6 +253,7 @@ func TestMetrics(t *testing.T) {
 		`fareway_request_duration_seconds_count{endpoint="messages"}`:     2,
 		`fareway_held_microcents`:                                         0,
 		`fareway_config_generation`:                                       1,
+		`go_gc_gogc_percent`:                                              400,
 	}
 	eventually(t, func() (bool, string) {
 		got := g.metrics(t)

@@ -127,6 +127,7 @@ func (a *App) Start() error {
 	if err := a.open(); err != nil {
 		return err
 	}
+	tuneMemory()
 	e := a.Engine()
 	address := a.Health
 	if address == "" {
