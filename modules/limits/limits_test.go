@@ -61,7 +61,7 @@ func started(t *testing.T) (*engine.Engine, *counted) {
 type request struct {
 	kind   gateway.Kind
 	body   io.Reader
-	length int64 // 0: not known
+	length int64 // 0: not known; -1: none
 	header http.Header
 	major  int // of HTTP; 0: 1
 	// then is what comes after the handler. nil: nothing
@@ -90,8 +90,8 @@ func (q request) send(t *testing.T, e *engine.Engine) *reply {
 	defer call.Work.Done()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", q.body)
 	r.ContentLength = -1
-	if q.length > 0 {
-		r.ContentLength = q.length
+	if q.length != 0 {
+		r.ContentLength = max(q.length, 0)
 	}
 	if q.header != nil {
 		r.Header = q.header
@@ -321,6 +321,13 @@ func TestTheMemoryOfABody(t *testing.T) {
 		})
 	}
 	require.EqualValues(t, 512, objectCost, "what the smallest message takes while it is decoded")
+}
+
+func TestTheMemoryOfNoBody(t *testing.T) {
+	t.Parallel()
+	e, _ := started(t)
+	body := looking{strings.NewReader(""), func() { require.EqualValues(t, 1, used(t, e)) }}
+	require.True(t, request{kind: gateway.CountTokens, body: body, length: -1}.send(t, e).passed)
 }
 
 func TestTheMemoryOfAllBodies(t *testing.T) {
