@@ -274,3 +274,19 @@ func TestAPluginThatHangsAtItsEndIsKilled(t *testing.T) {
 		}
 	}
 }
+
+// The folder of a plugin's socket is gone when the plugin is, also when that could not remove it.
+func TestNoSocketIsLeftOfAPluginThatWasKilled(t *testing.T) {
+	t.Parallel()
+	h, c, _ := observed(t)
+	p := acquire(t, h, spec("script"))
+	events, err := talk(t.Context(), p, "environment")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(text(events), "PLUGIN_UNIX_SOCKET_DIR=")
+	require.True(t, found)
+	folder, _, _ := strings.Cut(rest, "\n")
+	require.DirExists(t, folder)
+	require.NoError(t, syscall.Kill(processID(t, p), syscall.SIGKILL))
+	c.next(t, 80*time.Millisecond, 100*time.Millisecond)
+	require.NoDirExists(t, folder)
+}
