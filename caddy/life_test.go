@@ -145,7 +145,9 @@ func TestNoOrphans(t *testing.T) {
 }
 
 // inProcess keeps the traffic of a configuration's providers in their processes.
-func inProcess(hcl string) string { return strings.ReplaceAll(hcl, `carry  = "host"`, `carry  = "process"`) }
+func inProcess(hcl string) string {
+	return strings.ReplaceAll(hcl, `carry  = "host"`, `carry  = "process"`)
+}
 
 func TestPluginComesBack(t *testing.T) {
 	t.Parallel()
