@@ -17,8 +17,8 @@ const (
 	memoryShare = 0.6
 )
 
-// tuneMemory sets the garbage collector's targets for the process, once. What the operator has set by GOGC and GOMEMLIMIT
-// stays (and AUTOMEMLIMIT, by which Caddy's own limit is set).
+// tuneMemory sets the garbage collector's targets for the process, once. What the operator has set by GOGC and
+// GOMEMLIMIT stays (and AUTOMEMLIMIT, by which Caddy's own limit is set).
 var tuneMemory = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

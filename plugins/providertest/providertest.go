@@ -193,7 +193,8 @@ func (s suite) optional(t *testing.T) {
 	}
 	if can.GetAttempted() {
 		require.True(t, can.GetEndpoint(), "only a provider with Endpoint is told of attempts")
-		_, err := rpc.Attempted(t.Context(), &proto.AttemptedRequest{Attempts: []*proto.CarriedAttempt{{Attempt: "never made"}}})
+		told := []*proto.CarriedAttempt{{Attempt: "never made"}}
+		_, err := rpc.Attempted(t.Context(), &proto.AttemptedRequest{Attempts: told})
 		require.NoError(t, err)
 	}
 	_, err := rpc.Cancel(t.Context(), &proto.CancelRequest{Attempt: "never made"})
