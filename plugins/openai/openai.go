@@ -1,10 +1,10 @@
 // Package openai is the provider for every service that speaks OpenAI's chat completions: OpenAI itself,
 // Ollama, vLLM, llama.cpp's server, OpenRouter and many more.
 //
-// It says where calls go (package endpoint makes them, in the gateway or in this provider's process): a stream with
-// usage at its end is asked for, or a reply in one piece where nobody sees it earlier, and what comes is taken: a
-// stream with usage anywhere or nowhere, or a reply in one piece. It cannot prove what was used after a cancel, for this
-// API has no such thing, so it is no provider.CancelProver: the gateway reads abandoned replies to their end.
+// It says where calls go; package endpoint makes them, in the gateway or in this provider's process. A stream with
+// usage at its end is asked for, or a reply in one piece where nobody sees it earlier. What comes is taken: a stream
+// with usage anywhere or nowhere, or a reply in one piece. This API cannot prove what was used after a cancel, so it is
+// no provider.CancelProver: the gateway reads abandoned replies to their end.
 //
 // The gateway runs it as a process; see package provider. Other code should not import it.
 package openai
