@@ -302,6 +302,7 @@ func TestAProviderDies(t *testing.T) {
 			b := newBench(t, plugin, func(c *config.Config) {
 				c.Routes = c.Routes[:1]
 				c.Routes[0].Model = "deadly"
+				c.Providers[0].Carry = config.CarryProcess
 			})
 			w, call := httptest.NewRecorder(), generating(false)
 			b.ask(t, t.Context(), w, call)
