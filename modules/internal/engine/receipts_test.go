@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -146,6 +147,19 @@ func TestQuestionsBecomeRare(t *testing.T) {
 		require.NoError(t, d.pass(t, receiptsEvery))
 		require.Len(t, a.asked[a.questions()-2], receiptBatch, "the questions have become large again")
 	})
+}
+
+// TestUselessReceiptsAreForgottenAtLast: a provider that proves nonsense for ever does not fill the memory.
+func TestUselessReceiptsAreForgottenAtLast(t *testing.T) {
+	t.Parallel()
+	w := &walk{useless: make(map[string]bool)}
+	for i := range maxRemembered {
+		require.True(t, w.once(strconv.Itoa(i)))
+		require.False(t, w.once(strconv.Itoa(i)), "said once")
+	}
+	require.Len(t, w.useless, maxRemembered)
+	require.True(t, w.once("one more"))
+	require.Len(t, w.useless, 1)
 }
 
 func TestReceiptsAfterTheClockWentBack(t *testing.T) {
