@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +76,18 @@ func TestGenerations(t *testing.T) {
 	require.Eventually(t, released(first), 10*time.Second, time.Millisecond, "and these with the last request")
 	e.Retire(second)
 	require.Nil(t, e.Current())
+	require.NoError(t, e.Close())
+}
+
+// TestDataFolderIsPrivate: what has the keys' hashes and everybody's balance is nobody else's on this machine.
+func TestDataFolderIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	e, err := Open(Options{DataDir: dir, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	require.NoError(t, err)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	require.NoError(t, e.Close())
 }
 
