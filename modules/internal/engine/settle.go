@@ -88,7 +88,6 @@ func openSettler(path string, l settling, m *Metrics, log *slog.Logger, o *Optio
 		ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, now: o.Now, after: o.After,
 		wake: make(chan struct{}, 1),
 	}
-	t.countAside()
 	if n := s.Aside().Undecided(); n > 0 {
 		log.Error("what was in the spool could not be applied or read and is kept aside; an operator has to decide: "+
 			toDecide, "undecided", n, "file", s.Aside().Path())
