@@ -194,3 +194,19 @@ func TestChargedRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, l)
 }
+
+// TestStreamsInProgress: issue 9, item 18. A place among max_streams is given back once, by the request that has it.
+func TestStreamsInProgress(t *testing.T) {
+	t.Parallel()
+	begin, _ := limits(new(config.Config))
+	first, second := begin(), begin()
+	first.engine.streams.limit(1)
+	require.True(t, first.Enter())
+	require.False(t, second.Enter())
+	second.Leave()
+	require.False(t, second.Enter(), "it had none to give back")
+	first.Leave()
+	first.Leave()
+	require.True(t, second.Enter())
+	require.False(t, first.Enter())
+}
