@@ -14,31 +14,50 @@ import (
 // admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
 // them (GAP-49). When it returns nil, the first attempt and the hold are durable.
 func (x *exchange) admit() *families.Error {
-	x.estimate = x.req.estimate()
-	x.bound = x.req.bound()
 	cfg := x.gen.Config
 	profile := slices.IndexFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == x.req.profile })
-	plan, err := routing.Plan(routing.Input{
-		Routes:      cfg.Routes,
-		Profile:     cfg.Profiles[profile],
-		Needs:       routing.NeedsOf(x.req.LLM),
-		InputTokens: x.estimate,
-		Allowance:   x.req.LLM.MaxTokens,
-		Graphics:    routing.Graphics(cfg, x.req.LLM),
-		LongAbove:   cfg.Special.LongContextAbove,
-		Ready:       func(r *config.Route) bool { return x.gen.Ready(r.Provider) },
-	})
+	ask := routing.Input{
+		Routes:    cfg.Routes,
+		Profile:   cfg.Profiles[profile],
+		Needs:     routing.NeedsOf(x.req.LLM),
+		Allowance: x.req.LLM.MaxTokens,
+		Graphics:  routing.Graphics(cfg, x.req.LLM),
+		LongAbove: cfg.Special.LongContextAbove,
+		Ready:     func(r *config.Route) bool { return x.gen.Ready(r.Provider) },
+	}
+	x.measure(&ask)
+	plan, err := routing.Plan(ask)
 	if err != nil {
 		return x.unroutable(err)
 	}
 	x.candidates = plan.Candidates
 
-	most := x.worst()
 	if !x.occupy() {
-		return x.atCapacity(most)
+		x.tighten()
+		return x.atCapacity(x.worst())
 	}
 	x.begin(x.candidates[0])
-	_, err = x.engine.Store().Hold(x.request.Context(), ledger.Hold{
+	var most worst
+	if !x.input.exact {
+		if most, err = x.place(headroom); overLimit(err) != nil {
+			x.tighten()
+		}
+	}
+	if x.input.exact {
+		most, err = x.place(0)
+	}
+	if err != nil {
+		return x.notCovered("placing a hold", err)
+	}
+	x.held, x.hold, x.call.Record.Held = true, most.microcents, true
+	x.engine.Metrics().Held(x.hold)
+	return nil
+}
+
+// place places the hold, for which there must be so many times as much as it needs.
+func (x *exchange) place(headroom int64) (worst, error) {
+	most := x.worst()
+	_, err := x.engine.Store().Hold(x.request.Context(), ledger.Hold{
 		Request:    x.call.ID,
 		Account:    x.call.Principal.Account.ID,
 		Key:        x.call.Principal.Key.ID,
@@ -47,13 +66,9 @@ func (x *exchange) admit() *families.Error {
 		Microcents: most.microcents,
 		Tokens:     most.tokens,
 		Attempt:    x.attempt().ledger(x.gen),
+		Headroom:   headroom,
 	})
-	if err != nil {
-		return x.notCovered("placing a hold", err)
-	}
-	x.held, x.hold, x.call.Record.Held = true, most.microcents, true
-	x.engine.Metrics().Held(x.hold)
-	return nil
+	return most, err
 }
 
 // occupy takes a slot on the first route that has one, and puts that route before the others. False when all

@@ -36,7 +36,7 @@ func (x *exchange) begin(c routing.Candidate) {
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
-		worst:     worstOf(x.bound, c).microcents,
+		worst:     worstOf(x.input.bound, c).microcents,
 		slot:      true,
 		outcome:   ledger.NotMade,
 	})

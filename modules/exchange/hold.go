@@ -9,7 +9,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// worst is the most that calls upstream can come to. The zero value is no call.
+// worst is the most that calls upstream can come to, by the bound that is known (input.go). The zero value is no call.
 type worst struct {
 	microcents int64
 	tokens     int64 // input and output, for the token budget
@@ -50,7 +50,7 @@ func sum(a, b int64) int64 {
 func (x *exchange) worst() worst {
 	var w worst
 	for _, c := range x.candidates {
-		w = w.or(worstOf(x.bound, c))
+		w = w.or(worstOf(x.input.bound, c))
 	}
 	return w
 }
@@ -66,7 +66,7 @@ func (x *exchange) spent() worst {
 		u := a.proven()
 		if u == nil || tally.Add(*u, a.route.Price) != nil {
 			if a.open() {
-				open = open.and(worst{a.worst, sum(x.bound, longest(a.route, a.allowance))})
+				open = open.and(worst{a.worst, sum(x.input.bound, longest(a.route, a.allowance))})
 			}
 			continue
 		}

@@ -49,7 +49,7 @@ func TestWorst(t *testing.T) {
 		t.Parallel()
 		cheap, dear := routing.Candidate{Route: &standard, Allowance: 10}, routing.Candidate{Route: &past, Allowance: 10}
 		for _, candidates := range [][]routing.Candidate{{cheap, dear}, {dear, cheap}} {
-			x := &exchange{bound: 1_000, candidates: candidates}
+			x := &exchange{input: input{bound: 1_000}, candidates: candidates}
 			require.Equal(t, worstOf(1_000, dear), x.worst())
 		}
 	})
@@ -68,7 +68,7 @@ func TestWorstCovers(t *testing.T) {
 	t.Parallel()
 	odd := standard
 	odd.Price = config.Price{Input: 333_333, CacheRead: 333_333, CacheWrite: 333_333, Output: 777_777}
-	x := &exchange{bound: 7}
+	x := &exchange{input: input{bound: 7}}
 	for range 5 {
 		x.attempts = append(x.attempts, &attempt{route: &odd, usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
 		most := x.spent().and(worstOf(7, routing.Candidate{Route: &odd, Allowance: 3}))
@@ -88,7 +88,7 @@ func TestWorstCovers(t *testing.T) {
 func TestSpent(t *testing.T) {
 	t.Parallel()
 	known := &llm.Usage{Input: llm.Count(2), Output: llm.Count(1)}
-	x := &exchange{call: &gateway.Call{}, bound: 7, attempts: []*attempt{
+	x := &exchange{call: &gateway.Call{}, input: input{bound: 7}, attempts: []*attempt{
 		{route: &standard, usage: known, accepted: true, allowance: 100, worst: 1 << 40},
 		{route: &standard, accepted: true, allowance: 5, worst: 9_000}, // a receipt may prove it
 		{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero

@@ -28,11 +28,11 @@ type exchange struct {
 	ctx     context.Context
 	release func()
 
-	estimate, bound int64 // tokens of the input, as clients see it and at most
-	candidates      []routing.Candidate
-	held            bool  // the ledger has a hold; of nothing on a route that is free
-	hold            int64 // microcents
-	settled         bool
+	input      input // how long it is, as far as that is known
+	candidates []routing.Candidate
+	held       bool  // the ledger has a hold; of nothing on a route that is free
+	hold       int64 // microcents
+	settled    bool
 
 	attempts []*attempt
 	reply    *reply
@@ -145,10 +145,17 @@ func (x *exchange) leaves() <-chan struct{} {
 // fallback records the next attempt, and raises the hold where the work proven so far and the next call may
 // come to more (GAP-49). The limits of the account are looked at again, too (BILL-19).
 func (x *exchange) fallback(c routing.Candidate) *failure {
-	total := x.spent().and(worstOf(x.bound, c))
 	x.begin(c)
-	err := x.engine.Store().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
-		Microcents: total.microcents, Tokens: total.tokens})
+	begin := func() (total worst, err error) {
+		total = x.spent().and(worstOf(x.input.bound, c))
+		err = x.engine.Store().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
+			Microcents: total.microcents, Tokens: total.tokens})
+		return total, err
+	}
+	total, err := begin()
+	if overLimit(err) != nil && x.tighten() {
+		total, err = begin()
+	}
 	if err == nil {
 		if more := total.microcents - x.hold; more > 0 {
 			x.engine.Metrics().Held(more)
@@ -299,12 +306,20 @@ func (x *exchange) show(ev llm.Event) {
 	x.reply.fold.Add(ev)
 }
 
+// keptPrompt is how long a prompt may be, in bytes, that is not worth being let go of.
+const keptPrompt = 4 << 10
+
 // forget lets go of the request, once: when something of the reply was shown, no other route is tried. What a stream
 // costs does not depend on its prompt then.
 func (x *exchange) forget() {
-	if x.call.Forget != nil {
-		x.call.Forget()
-		x.call.Forget = nil
+	if x.call.Forget == nil {
+		return
+	}
+	x.call.Forget()
+	x.call.Forget = nil
+	if x.input.bound > keptPrompt {
+		x.estimate() // a limit of the service may end the request yet (GAP-113)
+		x.input.exact = true
 		x.req.LLM, x.req.told = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil
 	}
 }

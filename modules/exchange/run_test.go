@@ -89,7 +89,7 @@ func TestLifetime(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	forgotten := 0
-	x := &exchange{call: &gateway.Call{Forget: func() { forgotten++ }},
+	x := &exchange{input: input{bound: keptPrompt + 1}, call: &gateway.Call{Forget: func() { forgotten++ }},
 		req: &request{told: new(llm.Request), Request: &families.Request{
 			LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
 	for range 2 {
@@ -98,6 +98,15 @@ func TestForget(t *testing.T) {
 		require.Equal(t, &llm.Request{MaxTokens: 7}, x.req.LLM, "GAP-54 asks for the client's own allowance later")
 		require.Nil(t, x.req.told)
 	}
+	require.Positive(t, x.input.estimate, "GAP-113 asks for it later")
+	require.False(t, x.tighten(), "there is nothing left to count")
+
+	short := &llm.Request{Messages: make([]llm.Message, 1)}
+	x.req.LLM, x.input, x.call.Forget = short, input{bound: keptPrompt}, func() { forgotten++ }
+	x.forget()
+	require.Equal(t, 2, forgotten)
+	require.Same(t, short, x.req.LLM, "it is not worth counting")
+	require.Zero(t, x.input.estimate)
 }
 
 // cancelled is a stream that tells how it was cancelled.

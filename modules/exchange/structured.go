@@ -58,6 +58,9 @@ func (r *request) estimate() int64 { return r.longer(tokens.Estimate) }
 // bound is how many tokens the input has at most, in any form.
 func (r *request) bound() int64 { return r.longer(tokens.Bound) }
 
+// most is a number of tokens that bound does not exceed, and takes next to no time.
+func (r *request) most() int64 { return r.longer(tokens.Most) }
+
 func (r *request) longer(count func(*llm.Request) int64) int64 {
 	n := count(r.LLM)
 	if r.told != nil {

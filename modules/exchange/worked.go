@@ -30,7 +30,8 @@ func (x *exchange) unproven(f *failure) (fallback *llm.Usage) {
 		return nil
 	}
 	output, _ := a.output.Count()
-	usage := a.judge(&llm.Usage{Input: &x.estimate, Output: &output, Estimated: true})
+	input := x.estimate()
+	usage := a.judge(&llm.Usage{Input: &input, Output: &output, Estimated: true})
 	if x.gen.Backend(a.route.Provider).GivesReceipts() {
 		return usage
 	}

@@ -76,8 +76,9 @@ type Head struct {
 	ID      string // without the family's prefix: the encoder adds "chatcmpl-", "resp_" or "msg_"
 	Created int64  // Unix seconds
 	Model   string // what the client sent, echoed (MODEL-15)
-	// InputEstimate is the service's estimate of the input tokens, which message_start shows (GAP-66).
-	InputEstimate int64
+	// InputEstimate is the service's estimate of the input tokens, which message_start shows (GAP-66). It is asked for
+	// by AppendStart, if at all: counting takes its time.
+	InputEstimate func() int64
 }
 
 // End is how a reply ended.

@@ -119,6 +119,16 @@ func TestProperties(t *testing.T) {
 			require.GreaterOrEqual(t, tokens.Bound(req), tokens.Estimate(req))
 		})
 	})
+	t.Run("GAP-49 the bound by lengths alone is never below the bound", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			req := request(t)
+			require.GreaterOrEqual(t, tokens.Most(req), tokens.Bound(req))
+		})
+		tools := &llm.Request{Tools: []llm.Tool{{Schema: []byte(`{"a":[1,2,3],"b":{"c":true}}`)}}}
+		bare := &llm.Request{Tools: []llm.Tool{{}}}
+		require.EqualValues(t, 28+2*12, tokens.Most(tools)-tokens.Most(bare), "its bytes, and two for each separator")
+	})
 	t.Run("a text never costs more than its bytes", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {

@@ -137,6 +137,9 @@ type Hold struct {
 	Microcents int64 // the most that the request can cost
 	Tokens     int64 // the most that it can use, input and output, for the token budget
 	Attempt    Attempt
+	// Headroom, above 1, refuses the hold also where one that many times as large would be refused: who sized it
+	// roughly sizes it exactly then.
+	Headroom int64
 }
 
 // Attempt is one call to one route, recorded before it is made.

@@ -44,6 +44,29 @@ func anyInput(t *rapid.T) routing.Input {
 
 func TestPlanProperties(t *testing.T) {
 	t.Parallel()
+	t.Run("ALLOW-04 what is decided does not depend on the estimate", rapid.MakeCheck(func(t *rapid.T) {
+		in := anyInput(t)
+		for i := range in.Routes { // otherwise hardly anything is decided
+			in.Routes[i].ContextWindow *= rapid.Int64Range(1, 4).Draw(t, "wider")
+		}
+		most := in.InputTokens
+		if !routing.Decided(in, most) {
+			return
+		}
+		whole, wholeErr := routing.Plan(in)
+		in.InputTokens = rapid.Int64Range(0, most).Draw(t, "guess")
+		guessed, guessedErr := routing.Plan(in)
+		require.Equal(t, wholeErr, guessedErr)
+		require.Equal(t, whole.Rejected, guessed.Rejected)
+		byName := func(it routing.Itinerary) map[string][2]int64 {
+			all := make(map[string][2]int64)
+			for _, c := range it.Candidates {
+				all[c.Route.Name] = [2]int64{c.Allowance, int64(c.Matches)}
+			}
+			return all
+		}
+		require.Equal(t, byName(whole), byName(guessed))
+	}))
 	t.Run("every route is judged once and every candidate is callable", rapid.MakeCheck(func(t *rapid.T) {
 		in := anyInput(t)
 		it, err := routing.Plan(in)

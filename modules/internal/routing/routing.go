@@ -82,7 +82,7 @@ type Input struct {
 	Profile config.Profile
 	Needs   Needs
 	// InputTokens is the estimate of the prompt that clients see (tokens.Estimate), not the bound that
-	// holds are sized by.
+	// holds are sized by. A guess will do where Decided says so.
 	InputTokens int64
 	// Allowance is the output allowance that the client gave, 0 when it gave none.
 	Allowance int64
@@ -178,6 +178,29 @@ func Plan(in Input) (Itinerary, error) {
 		)
 	})
 	return it, nil
+}
+
+// Decided reports whether a request whose input has at most that many tokens gets the same candidates with the same
+// allowances whatever the estimate says, so that a rough guess will do for InputTokens: it fits all windows with the
+// largest allowance that it could be sent with, and is not long.
+func Decided(in Input, most int64) bool {
+	if in.LongAbove > 0 && in.Allowance > in.LongAbove-most {
+		return false
+	}
+	for i := range in.Routes {
+		r := &in.Routes[i]
+		allowance := in.Allowance
+		switch {
+		case allowance == 0:
+			allowance = min(DefaultAllowance, r.MaxOutput)
+		case special(r):
+			allowance = max(allowance, RaisedAllowance)
+		}
+		if allowance > r.ContextWindow-most {
+			return false
+		}
+	}
+	return true
 }
 
 // stages are the reasons that can be those of all routes, in the order in which a route meets them.

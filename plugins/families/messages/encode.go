@@ -33,7 +33,7 @@ func (e *encoder) AppendStart(b []byte) []byte {
 	b = append(b, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":"...)
 	b = e.appendHead(b)
 	b = append(b, `"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":`...)
-	b = strconv.AppendInt(b, e.head.InputEstimate, 10)
+	b = strconv.AppendInt(b, e.head.InputEstimate(), 10)
 	return append(b, ",\"output_tokens\":0}}}\n\n"...)
 }
 

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +90,35 @@ func testAdmission(t *testing.T, open Open) {
 		c := f.settle(ok(first, usage(0, 500_000)))
 		require.EqualValues(t, -1, c.Balance.Available())
 		require.Zero(t, c.Balance.Net()-c.Balance.Held)
+	})
+
+	t.Run("GAP-49 a hold with headroom is refused where one so many times as large is", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 5, ledger.Terms{SpendCap: 4_000_000, TokenBudget: 300})
+		place := func(microcents, tokens, headroom int64) error {
+			h := f.newHold("unit", microcents)
+			h.Tokens, h.Headroom = tokens, headroom
+			_, err := f.store.Hold(soon(t), h)
+			if err == nil {
+				f.running[h.Request] = h
+			}
+			return err
+		}
+		require.ErrorIs(t, place(2_000_001, 1, 2), ledger.ErrSpendCap)
+		require.ErrorIs(t, place(1_000_000, 151, 2), ledger.ErrTokenBudget)
+		require.ErrorIs(t, place(60_000, 1, 100), ledger.ErrInsufficient)
+		require.ErrorIs(t, place(math.MaxInt64/2, 1, 100), ledger.ErrInsufficient)
+		require.ErrorIs(t, place(1, 1, -1), ledger.ErrInvalid)
+		require.Zero(t, f.balance().Held, "what is refused holds nothing")
+		require.NoError(t, place(2_000_000, 150, 2))
+		require.EqualValues(t, 2_000_000, f.balance().Held, "it holds no more than it needs")
+		require.NoError(t, place(1_000_000, 1, 1), "no headroom")
+		require.NoError(t, place(1_000_000, 1, 0))
+		cap := int64(4_000_050)
+		_, err := f.store.ChangeKey(soon(t), f.key.ID, ledger.KeyChange{SpendCap: &cap})
+		require.NoError(t, err)
+		require.ErrorIs(t, place(1, 1, 51), ledger.ErrKeySpendCap)
+		require.NoError(t, place(1, 1, 50))
 	})
 
 	t.Run("Check refuses what it does not know", func(t *testing.T) {

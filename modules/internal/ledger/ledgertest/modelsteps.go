@@ -36,11 +36,19 @@ func (r *run) hold() {
 		Request: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Attempt: a.Attempt,
 		Microcents: r.near("microcents", r.left(k)...), Tokens: r.near("tokens", r.left(k)...),
 	}
+	why := r.refusals(k, h.Microcents, h.Microcents, h.Tokens)
 	if r.sometimes("check first", 4) {
-		r.refusedOr(r.f.store.Check(r.ctx, h.Account, h.Key, h.Microcents, h.Tokens), r.refusals(k, h.Microcents, h.Microcents, h.Tokens))
+		r.refusedOr(r.f.store.Check(r.ctx, h.Account, h.Key, h.Microcents, h.Tokens), why)
+	}
+	if h.Headroom = int64(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 100}).Draw(r.T, "headroom")); h.Headroom > 1 && len(why) == 0 {
+		n := float64(h.Headroom)
+		if float64(h.Microcents)*n < 1<<62 && float64(h.Tokens)*n < 1<<62 {
+			all := h.Microcents * h.Headroom
+			why = r.refusals(k, all, all, h.Tokens*h.Headroom)
+		}
 	}
 	b, err := r.f.store.Hold(r.ctx, h)
-	if !r.refusedOr(err, r.refusals(k, h.Microcents, h.Microcents, h.Tokens)) {
+	if !r.refusedOr(err, why) {
 		return
 	}
 	r.requests = append(r.requests, &request{owner: k.owner, key: k, RequestRecord: ledger.RequestRecord{

@@ -45,6 +45,14 @@ func crosses(settled, more, limit int64) bool {
 	return limit > 0 && (settled >= limit || more > limit-settled)
 }
 
+// times multiplies what is not negative. What no balance covers stays so.
+func times(n, amount int64) int64 {
+	if amount > math.MaxInt64/n {
+		return math.MaxInt64
+	}
+	return n * amount
+}
+
 // sum adds what is not negative. What no balance covers stays so.
 func sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {

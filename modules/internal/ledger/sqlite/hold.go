@@ -55,6 +55,14 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err := admit(a, line, t.opts.terms(a), need); err != nil {
 		return none, err
 	}
+	if h.Headroom > 1 {
+		held := t.heldBy[key.root]
+		need.microcents, need.tokens = times(h.Headroom, h.Microcents), times(h.Headroom, h.Tokens)
+		need.key = sum(held, need.microcents)
+		if err := admit(a, line, t.opts.terms(a), need); err != nil {
+			return none, err
+		}
+	}
 	r := &running{
 		id: h.Request, account: a.id, key: key, owner: t.opts.BootID,
 		endpoint: h.Endpoint, profile: h.Profile, hold: h.Microcents,
@@ -67,7 +75,7 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 
 func checkHold(h *ledger.Hold) error {
 	switch {
-	case h.Request == "" || h.Microcents < 0 || h.Tokens < 0:
+	case h.Request == "" || h.Microcents < 0 || h.Tokens < 0 || h.Headroom < 0:
 		return fmt.Errorf("%w: a hold needs a request id and amounts that are not negative", ledger.ErrInvalid)
 	case !isAttempt(h.Attempt.ID, h.Request, 1):
 		return fmt.Errorf("%w: attempt %q; the first attempt of this request is %q",

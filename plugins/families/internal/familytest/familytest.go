@@ -20,7 +20,7 @@ import (
 )
 
 // Head is what the replies of a Family's encoders say of themselves.
-var Head = families.Head{ID: "1", Created: 1, Model: "auto", InputEstimate: 9}
+var Head = families.Head{ID: "1", Created: 1, Model: "auto", InputEstimate: func() int64 { return 9 }}
 
 // Decoder reads an upstream's stream, in the client direction.
 type Decoder interface {
