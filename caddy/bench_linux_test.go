@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,17 +14,34 @@ import (
 type benchKind struct {
 	name, title string
 	body, end   string
+	conns       []int
+	carry       string // "" for the gateway itself
 }
 
-// benchKinds are requests of about 1.2 KB. Their replies are those of bench-upstream: a JSON body of about 0.5 KB,
-// or 100 deltas.
+// benchKinds are requests of about 1.2, 20 and 200 KB, the last of which are conversations. Their replies are those of
+// bench-upstream: a JSON body of about 0.5 KB, or 100 deltas.
 func benchKinds() []benchKind {
 	const turn = "The lighthouse keeper wrote down the wind, the height of the waves and every ship that passed. "
-	body := `{"model":%q,"max_tokens":400%s,"messages":[{"role":"system","content":"You answer briefly."},` +
-		`{"role":"user","content":"` + strings.Repeat(turn, 11) + `"}]}`
+	body := func(more string, length int) string {
+		said := strings.Repeat(turn, 11)
+		var b strings.Builder
+		fmt.Fprintf(&b, `{"model":"service/auto","max_tokens":400%s,`+
+			`"messages":[{"role":"system","content":"You answer briefly."},`, more)
+		for b.Len()+len(said) < length {
+			fmt.Fprintf(&b, `{"role":"user","content":"%s"},{"role":"assistant","content":"I see.\n"},`, said)
+		}
+		fmt.Fprintf(&b, `{"role":"user","content":"%s"}]}`, said)
+		return b.String()
+	}
+	const whole, streamed, end = "", `,"stream":true`, "data: [DONE]\n\n"
 	return []benchKind{
-		{"json", "in one piece", fmt.Sprintf(body, "service/auto", ""), "}"},
-		{"stream", "100 deltas", fmt.Sprintf(body, "service/auto", `,"stream":true`), "data: [DONE]\n\n"},
+		{"json", "in one piece", body(whole, 0), "}", []int{1, 16, 64}, ""},
+		{"json-20K", "in one piece", body(whole, 20<<10), "}", []int{16}, ""},
+		{"json-200K", "in one piece", body(whole, 200<<10), "}", []int{16}, ""},
+		{"stream", "100 deltas", body(streamed, 0), end, []int{1, 16, 64}, ""},
+		{"process-json", "in one piece", body(whole, 0), "}", []int{64}, "process"},
+		{"process-json-20K", "in one piece", body(whole, 20<<10), "}", []int{16}, "process"},
+		{"process-stream", "100 deltas", body(streamed, 0), end, []int{64}, "process"},
 	}
 }
 
@@ -39,15 +57,16 @@ plan "trial" {
 
 provider "upstream" {
   plugin = "openai"
+  carry  = "%[2]s"
   config {
-    base_url = "%s/v1"
+    base_url = "%[1]s/v1"
   }
 }
 
 route "only" {
   provider       = "upstream"
   model          = "bench"
-  context_window = 32768
+  context_window = 1000000
   max_output     = 4096
   quality        = 0.5
   price {
@@ -65,15 +84,19 @@ route "only" {
 // process) and the upstream (one of its own) are not counted.
 func BenchmarkGateway(b *testing.B) {
 	upstream := startUpstream(b)
-	gateway, key := benchGateway(b, upstream)
 	proxy := benchProxy(b, upstream)
+	gateways, keys := make(map[string]*benchServer), make(map[string]string)
+	for _, carry := range []string{"host", "process"} {
+		gateways[carry], keys[carry] = benchGateway(b, upstream, carry)
+	}
 
 	var rows []benchRow
 	for _, kind := range benchKinds() {
-		for _, conns := range []int{1, 16, 64} {
+		carry := cmp.Or(kind.carry, "host")
+		for _, conns := range kind.conns {
 			row := benchRow{kind: kind, conns: conns}
 			measured := b.Run(fmt.Sprintf("%s/conns=%d", kind.name, conns), func(b *testing.B) {
-				row.gateway = newSide(b, gateway, kind, conns, key)
+				row.gateway = newSide(b, gateways[carry], kind, conns, keys[carry])
 				row.proxy = newSide(b, proxy, kind, conns, "")
 				b.ResetTimer()
 				row.measure(b)
@@ -158,11 +181,12 @@ func printBench(rows []benchRow) {
 	fmt.Print(`
 CPU time for one chat request, in microseconds, user and system, all processes of the server together.
 reverse_proxy is this same binary as a plain proxy to the same upstream: it neither looks, nor translates, nor charges.
+In rows that begin with "process" the provider's process makes the upstream calls, in the others the gateway itself.
 
-  reply          connections   gateway   reverse_proxy   ratio   requests/s   requests   
+  request            reply          connections   gateway   reverse_proxy   ratio   requests/s   requests
 `)
 	for _, r := range rows {
-		fmt.Printf("  %-14s %11d   %7.0f   %13.0f   %5.2f   %10.0f   %8d\n", r.kind.title, r.conns,
+		fmt.Printf("  %-18s %-14s %11d   %7.0f   %13.0f   %5.2f   %10.0f   %8d\n", r.kind.name, r.kind.title, r.conns,
 			r.gateway.cpuPerRequest(), r.proxy.cpuPerRequest(), r.ratio(), r.gateway.rate(), r.gateway.requests)
 	}
 	fmt.Println()

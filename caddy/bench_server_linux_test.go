@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,9 +21,9 @@ type benchServer struct {
 	pids []int
 }
 
-func benchGateway(b *testing.B, upstream string) (s *benchServer, key string) {
+func benchGateway(b *testing.B, upstream, carry string) (s *benchServer, key string) {
 	b.Helper()
-	g := startGateway(b, files{"gateway.hcl": fmt.Sprintf(benchHCL, upstream)})
+	g := startGateway(b, files{"gateway.hcl": fmt.Sprintf(benchHCL, upstream, carry)})
 	s = &benchServer{url: g.URL, pids: []int{g.cmd.Process.Pid}}
 	for _, c := range g.children(b) {
 		s.pids = append(s.pids, c.pid)
@@ -31,22 +32,51 @@ func benchGateway(b *testing.B, upstream string) (s *benchServer, key string) {
 	return s, g.Key
 }
 
-// benchProxy is Caddy's own command `reverse-proxy`, of the same binary.
+// benchProxy is Caddy's own reverse_proxy, of the same binary, as a gateway needs it: what comes is sent on at once, as
+// many connections are kept as are used, and there is a JSON access log.
 func benchProxy(b *testing.B, upstream string) *benchServer {
 	b.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	url := "http://" + free.Addr().String()
 	require.NoError(b, free.Close())
-	cmd := fareway(b.TempDir(), "reverse-proxy", "--from", url, "--to", upstream)
+	dir := b.TempDir()
+	caddyfile := fmt.Sprintf(benchProxyfile, filepath.Join(dir, "access.log"), url, upstream)
+	require.NoError(b, os.WriteFile(filepath.Join(dir, "Caddyfile"), []byte(caddyfile), 0o600))
+	cmd := fareway(dir, "run", "--config", "Caddyfile")
 	var stderr lockedBuffer
 	cmd.Stderr = &stderr
 	startBench(b, cmd)
 	eventually(b, func() (bool, string) {
-		return strings.Contains(stderr.String(), "caddy proxying"), stderr.String()
+		return strings.Contains(stderr.String(), "serving initial configuration"), stderr.String()
 	})
 	return &benchServer{url: url, pids: []int{cmd.Process.Pid}}
 }
+
+const benchProxyfile = `{
+	admin off
+	auto_https off
+	log {
+		level WARN
+		exclude http.log.access
+	}
+	log access {
+		include http.log.access
+		output file %s
+		format json
+	}
+}
+
+%s {
+	log
+	reverse_proxy %s {
+		flush_interval -1
+		transport http {
+			keepalive_idle_conns_per_host 256
+		}
+	}
+}
+`
 
 // startUpstream starts the command bench-upstream and returns its URL.
 func startUpstream(b *testing.B) string {

@@ -62,10 +62,10 @@ func (d *Desk) HandOut(attempt string) {
 	d.change(func() { d.open[attempt] = true })
 }
 
-// Learn hands out a receipt of so many output tokens, whatever the provider has said.
+// Learn hands out a receipt of so many output tokens and none of input, whatever the provider has said.
 func (d *Desk) Learn(attempt string, output int64) {
 	d.change(func() {
-		d.usage[attempt], d.open[attempt] = json.RawMessage(fmt.Sprintf(`{"Output":%d}`, output)), true
+		d.usage[attempt], d.open[attempt] = json.RawMessage(fmt.Sprintf(`{"Input":0,"Output":%d}`, output)), true
 	})
 }
 
