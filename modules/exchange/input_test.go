@@ -16,8 +16,8 @@ import (
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
-// TestInputIsCountedLate: an account with much to spend is held by the lengths of the texts, one for which it matters by
-// the exact bound.
+// TestInputIsCountedLate: a request of an account with much to spend is held by the lengths of its texts, and one for
+// which it matters by the exact bound.
 func TestInputIsCountedLate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "plain", func(c *config.Config) { c.Routes = c.Routes[:1] })

@@ -40,7 +40,8 @@ func (r *run) hold() {
 	if r.sometimes("check first", 4) {
 		r.refusedOr(r.f.store.Check(r.ctx, h.Account, h.Key, h.Microcents, h.Tokens), why)
 	}
-	if h.Headroom = int64(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 100}).Draw(r.T, "headroom")); h.Headroom > 1 && len(why) == 0 {
+	h.Headroom = int64(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 100}).Draw(r.T, "headroom"))
+	if h.Headroom > 1 && len(why) == 0 {
 		n := float64(h.Headroom)
 		if float64(h.Microcents)*n < 1<<62 && float64(h.Tokens)*n < 1<<62 {
 			all := h.Microcents * h.Headroom
