@@ -41,8 +41,8 @@ type Call struct {
 	unhook  func() bool
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
 
-	req      *llm.Request // until it is encoded, which needs the endpoint
-	body     []byte       // of the request, until the upstream has answered
+	req      *llm.Request // until the upstream has answered
+	body     []byte       // what it is on the wire, until it is sent
 	estimate int64        // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
@@ -73,6 +73,7 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	if c.body, err = c.codec.encode(nil, req); err != nil {
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
+	c.req = req
 	if c.counts {
 		c.estimate = tokens.Estimate(req)
 	}
@@ -146,7 +147,7 @@ func left(ctx context.Context) error {
 // open sends the request and takes the head of the reply. Where the upstream does not take the credential, a new one is
 // asked for, once.
 func (c *Call) open() error {
-	if c.req != nil {
+	if c.endpoint == nil {
 		e, err := c.source.get(c.caller, c.model, nil)
 		if err == nil {
 			err = c.prepare(e, c.req)
@@ -154,7 +155,6 @@ func (c *Call) open() error {
 		if err != nil {
 			return err
 		}
-		c.req = nil
 	}
 	err := c.ask()
 	if refused, ok := errors.AsType[*llm.Error](err); ok && refused.Status == http.StatusUnauthorized {
@@ -168,7 +168,7 @@ func (c *Call) open() error {
 	if err != nil {
 		return err
 	}
-	c.body = nil
+	c.req = nil
 	streamed, failed := streams(c.resp.Header, c.endpoint)
 	if failed != nil {
 		failed.Status = c.resp.StatusCode
@@ -192,10 +192,20 @@ func (c *Call) ask() error {
 	if err != nil {
 		return c.endpoint.unanswered(err)
 	}
-	req.ContentLength = int64(len(c.body))
-	// It is also read again where a connection that was used before turns out to be closed and nothing was sent.
-	req.GetBody = func() (io.ReadCloser, error) { return &body{bytes.NewReader(c.body)}, nil }
-	req.Body, _ = req.GetBody()
+	sent := c.body
+	c.body = nil
+	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
+	// and nothing was sent, or for another credential.
+	req.GetBody = func() (io.ReadCloser, error) {
+		again, err := c.codec.encode(nil, c.req)
+		return &body{bytes.NewReader(again)}, err
+	}
+	if sent == nil {
+		if sent, err = c.codec.encode(nil, c.req); err != nil {
+			return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
+		}
+	}
+	req.ContentLength, req.Body = int64(len(sent)), &body{bytes.NewReader(sent)}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
 	req.Header.Set("User-Agent", "fareway")
