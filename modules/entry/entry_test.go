@@ -278,6 +278,20 @@ func TestWhatGoesWrong(t *testing.T) {
 	})
 }
 
+// TestRefusedByItsPath: nothing behind the handler sees a request that no endpoint is for, so that it needs no key.
+func TestRefusedByItsPath(t *testing.T) {
+	t.Parallel()
+	e := enginetest.Start(t, new(config.Config), engine.Options{})
+	for what, want := range map[string]int{"GET /v1/none": 404, "GET /v1/messages": 405} {
+		method, path, _ := strings.Cut(what, " ")
+		v := serve(t, e, request(t, method, path, ""), hello)
+		require.Nil(t, v.call, what)
+		require.Equal(t, want, v.Code, what)
+		require.Contains(t, v.Body.String(), "Trying again does not help", what)
+		require.InDelta(t, want, v.line["status"], 0, what)
+	}
+}
+
 func TestBodiesThatAreLeftUnread(t *testing.T) {
 	t.Parallel()
 	e := enginetest.Start(t, new(config.Config), engine.Options{})
