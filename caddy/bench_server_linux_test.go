@@ -48,7 +48,11 @@ func benchProxy(b *testing.B, upstream string) *benchServer {
 	cmd.Stderr = &stderr
 	startBench(b, cmd)
 	eventually(b, func() (bool, string) {
-		return strings.Contains(stderr.String(), "serving initial configuration"), stderr.String()
+		conn, err := net.Dial("tcp", free.Addr().String())
+		if err == nil {
+			err = conn.Close()
+		}
+		return err == nil, stderr.String()
 	})
 	return &benchServer{url: url, pids: []int{cmd.Process.Pid}}
 }
