@@ -2,11 +2,17 @@ package exchange
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -45,4 +51,19 @@ func TestFramesOfFailures(t *testing.T) {
 		require.Equal(t, http.StatusBadGateway, e.Status, kind)
 		require.Equal(t, frame, e.Frame, kind)
 	}
+}
+
+// The ledger may be away when the next attempt is to be recorded: that passes, and is not the route's fault.
+func TestTheLedgerIsAwayBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	e := enginetest.Start(t, new(config.Config), engine.Options{})
+	call := &gateway.Call{ID: "req_of_the_test", Work: e.Begin()}
+	defer call.Work.Done()
+	x := &exchange{call: call}
+	away := x.refusal(&failure{kind: ledgerAway, err: fmt.Errorf("asking: %w", ledger.ErrUnavailable)})
+	require.Equal(t, http.StatusServiceUnavailable, away.Status)
+	require.Positive(t, away.RetryAfter)
+	require.Contains(t, away.Message, "cannot reach its ledger")
+	broken := x.refusal(&failure{kind: ledgerAway, err: errors.New("of the test")})
+	require.Equal(t, http.StatusInternalServerError, broken.Status)
 }

@@ -384,6 +384,7 @@ func TestWhatAnExchangeLeaves(t *testing.T) {
 			require.False(t, r.Pending)
 			require.Zero(t, r.Microcents)
 			require.NotZero(t, r.Held)
+			require.Empty(t, b.log.about("settling a request that panicked"), "that went well")
 		}
 	})
 	t.Run("GAP-47 the client leaves and the attempt proves what it used", func(t *testing.T) {
