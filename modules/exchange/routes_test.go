@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,26 @@ func TestStreams(t *testing.T) {
 }
 
 // TestTheOperatorIsToldOfFailures: the log and a metric have every failed attempt.
+// TestAQuietUpstream: the client is told that its stream is alive, for as long as nothing comes.
+func TestAQuietUpstream(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "plain", func(c *config.Config) { c.Gateway.Keepalive = 10 * time.Millisecond })
+	seen := make(chan struct{})
+	reply := hello("stop")
+	reply.Steps = slices.Insert(reply.Steps, 1, upstream.WaitFor(seen))
+	b.upstream.SetModel("first", reply)
+	alive := 0
+	w, call := &watched{httptest.NewRecorder(), func(text string) {
+		if alive += strings.Count(text, ": keepalive"); alive >= 3 && seen != nil {
+			close(seen)
+			seen = nil
+		}
+	}}, generating(true)
+	b.ask(t, t.Context(), w, call)
+	require.Contains(t, w.Body.String(), "[DONE]")
+	require.Equal(t, "ok", b.record(t, call).Reason)
+}
+
 func TestTheOperatorIsToldOfFailures(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "plain")

@@ -3,6 +3,10 @@ package exchange
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,8 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -153,4 +159,19 @@ func TestAwaitProof(t *testing.T) {
 			require.Equal(t, 3*time.Second, stream.left)
 		})
 	}
+}
+
+// TestASettlementThatCannotBe: the ledger refuses what ends a request that panicked, of which the operator is told.
+func TestASettlementThatCannotBe(t *testing.T) {
+	t.Parallel()
+	log := new(lines)
+	e := enginetest.Start(t, new(config.Config), engine.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	call := &gateway.Call{ID: "req_" + strings.Repeat("0", 32), Work: e.Begin()}
+	defer call.Work.Done()
+	released := false
+	x := &exchange{engine: e, gen: e.Current(), call: call, held: true, release: func() { released = true },
+		request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)}
+	x.end()
+	require.True(t, released)
+	require.Len(t, log.about("settling a request that panicked"), 1)
 }
