@@ -334,7 +334,6 @@ func (c *Call) count() {
 	if c.usage || !c.counts {
 		return
 	}
-	c.usage = true
 	total, reasoning := c.produced.Count()
 	usage := &llm.Usage{Input: &c.estimate, Output: &total, Estimated: true}
 	if reasoning > 0 {

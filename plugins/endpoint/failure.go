@@ -63,7 +63,8 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 			cause, address)
 	case isNet && timeout.Timeout():
 		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: timed out: %v", cause)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v", cause)
 	}
 	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",

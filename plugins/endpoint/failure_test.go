@@ -69,6 +69,12 @@ func TestErrorsOfTheService(t *testing.T) {
 		"an endless line": {
 			upstream.Reply{Steps: []upstream.Step{upstream.Raw("data: " + string(make([]byte, 9<<20)))}}, llm.ErrProtocol, 0,
 		},
+		"one piece, too large": {
+			upstream.Reply{
+				Header: map[string]string{"Content-Type": "application/json"},
+				Steps:  []upstream.Step{upstream.Raw(strings.Repeat(" ", 32<<20+1))},
+			}, llm.ErrProtocol, 0,
+		},
 		"one piece, cut": {
 			upstream.Reply{
 				Header: map[string]string{"Content-Type": "application/json"},
