@@ -165,6 +165,37 @@ func TestHash(t *testing.T) {
 }
 
 // The digest tells apart what file a content is of, and where it ends: contents can spell names.
+// TestDigest has a file that cannot be loaded here: a variable is not set and the plugin unknown (README, Run it: a reload
+// takes an edit of the HCL file).
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, key := filepath.Join(dir, "gateway.hcl"), filepath.Join(dir, "key")
+	require.Empty(t, Digest(path), "no file")
+	text := strings.Replace(minimal, `"echo"`, "env(\"FAREWAY_NEVER_SET\")\n  config {\n    delay = [\"${file(\"key\")}\"]\n  }", 1)
+	seen := map[string]string{}
+	fresh := func(what string) {
+		t.Helper()
+		digest := Digest(path)
+		require.Equal(t, digest, Digest(path), what)
+		require.Regexp(t, "^[0-9a-f]{64}$", digest)
+		require.NotContains(t, seen, digest, what)
+		seen[digest] = what
+	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	fresh("the file that is named is missing")
+	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
+	fresh("it is there")
+	require.NoError(t, os.WriteFile(key, []byte("2s\n"), 0o600))
+	fresh("it has changed")
+	require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
+	fresh("the file itself has changed")
+	require.NoError(t, os.WriteFile(path, []byte(text+"}\n"), 0o600))
+	fresh("it does not parse")
+	require.NoError(t, os.WriteFile(path, []byte(text+"}}\n"), 0o600))
+	fresh("it does not parse, and has changed")
+}
+
 func TestHashOfNamesAndLengths(t *testing.T) {
 	t.Parallel()
 	hash := func(names, contents []string) string {

@@ -40,6 +40,10 @@ type App struct {
 	// administration from elsewhere.
 	Admin *AdminListener `json:"admin,omitempty"`
 
+	// Digest is of the content of the HCL file and the files that it names. The Caddyfile's adapter writes it, so that a
+	// `reload` after an edit of them is one of a changed configuration: Caddy passes over one that has not changed.
+	Digest string `json:"digest,omitempty"`
+
 	ctx    caddy.Context
 	cfg    *config.Config
 	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off

@@ -10,6 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fareway/fareway/config"
 )
 
 func init() {
@@ -86,6 +88,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err != nil {
 		return d.WrapErr(err)
 	}
+	a.Digest = config.Digest(a.Config)
 	firstData.Do(func() { setDefaultAdmin(data) })
 	a.previewLoad(data)
 	return nil
