@@ -19,7 +19,12 @@ import (
 )
 
 const (
-	maxReply     = 32 << 20 // bytes of a reply in one piece
+	// A reply in one piece has so many bytes at most: some for its form, what repeats the request, and more for each
+	// token of its allowance than any token has in JSON.
+	maxReply      = 32 << 20
+	floorOfReply  = 1 << 20
+	bytesPerToken = 512
+
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
@@ -43,6 +48,7 @@ type Call struct {
 
 	req      *llm.Request // until the upstream has answered
 	body     []byte       // what it is on the wire, until it is sent
+	most     int64        // bytes of a reply in one piece
 	estimate int64        // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
@@ -73,7 +79,10 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	if c.body, err = c.codec.encode(nil, req); err != nil {
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
-	c.req = req
+	c.req, c.most = req, maxReply
+	if n := req.MaxTokens; n > 0 && n < maxReply/bytesPerToken {
+		c.most = min(maxReply, floorOfReply+2*int64(len(c.body))+n*bytesPerToken)
+	}
 	if c.counts {
 		c.estimate = tokens.Estimate(req)
 	}
@@ -290,12 +299,13 @@ func (c *Call) stream() error {
 
 // whole takes a reply in one piece, whether it was asked for or a stream was.
 func (c *Call) whole() error {
-	b, err := io.ReadAll(io.LimitReader(c.resp.Body, maxReply+1))
+	b, err := io.ReadAll(io.LimitReader(c.resp.Body, c.most+1))
 	switch {
 	case err != nil:
 		return c.end(broke(err))
-	case len(b) > maxReply:
-		return c.end(llm.Errorf(llm.ErrProtocol, "the upstream's reply is larger than %d bytes", maxReply))
+	case int64(len(b)) > c.most:
+		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+
+			"many times what it was allowed to say; it is cut", c.most))
 	}
 	return c.end(c.decoder.Whole(b))
 }

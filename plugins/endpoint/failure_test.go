@@ -72,8 +72,8 @@ func TestErrorsOfTheService(t *testing.T) {
 		"one piece, too large": {
 			upstream.Reply{
 				Header: map[string]string{"Content-Type": "application/json"},
-				Steps:  []upstream.Step{upstream.Raw(strings.Repeat(" ", 32<<20+1))},
-			}, llm.ErrProtocol, 0,
+				Steps:  []upstream.Step{upstream.Raw(strings.Repeat(" ", 2<<20))},
+			}, llm.ErrUpstream, 0,
 		},
 		"one piece, cut": {
 			upstream.Reply{
