@@ -186,7 +186,7 @@ func TestFramesOfAStream(t *testing.T) {
 	require.Nil(t, whole.silence())
 	whole.start()
 	require.False(t, whole.started)
-	gone, w := testDelivery(t, keepAliveOfTests)
+	gone, _ := testDelivery(t, keepAliveOfTests)
 	gone.gone = true
 	gone.event(llm.Event{Kind: llm.EventText, Text: "x"})
 	require.False(t, gone.shown)

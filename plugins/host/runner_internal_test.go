@@ -10,12 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -142,10 +142,10 @@ func TestMarkedProcessesAreKilled(t *testing.T) {
 	others := []*exec.Cmd{start(mark + "2"), start("X="+mark, "Y"+mark)}
 	marked := []*exec.Cmd{start(mark), start(mark, "X=1"), start("X=1", mark), start("X=1", mark, "Y=2")}
 	killMarked(mark)
-	for i, cmd := range marked {
-		assert.Equal(t, "signal: killed", endedBy(cmd), i)
+	var ends []string
+	for _, cmd := range slices.Concat(marked, others) {
+		ends = append(ends, endedBy(cmd))
 	}
-	for i, cmd := range others {
-		assert.Equal(t, "signal: terminated", endedBy(cmd), i)
-	}
+	require.Equal(t, slices.Concat(slices.Repeat([]string{"signal: killed"}, len(marked)),
+		slices.Repeat([]string{"signal: terminated"}, len(others))), ends)
 }

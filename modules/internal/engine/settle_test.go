@@ -341,8 +341,8 @@ func TestCloseWaitsForTheLedger(t *testing.T) {
 		go func() { closed <- s.close() }()
 		synctest.Wait()
 		select {
-		case <-closed:
-			require.Fail(t, "it is in use")
+		case err := <-closed:
+			require.Fail(t, "it is in use", "%v", err)
 		default:
 		}
 		close(l.answer)
