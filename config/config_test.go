@@ -165,14 +165,15 @@ func TestHash(t *testing.T) {
 }
 
 // The digest tells apart what file a content is of, and where it ends: contents can spell names.
-// TestDigest has a file that cannot be loaded here: a variable is not set and the plugin unknown (README, Run it: a reload
-// takes an edit of the HCL file).
+// TestDigest has a file that cannot be loaded here: a variable is not set and the plugin unknown (README, "Run it": a
+// reload takes an edit).
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, key := filepath.Join(dir, "gateway.hcl"), filepath.Join(dir, "key")
 	require.Empty(t, Digest(path), "no file")
-	text := strings.Replace(minimal, `"echo"`, "env(\"FAREWAY_NEVER_SET\")\n  config {\n    delay = [\"${file(\"key\")}\"]\n  }", 1)
+	body := "env(\"FAREWAY_NEVER_SET\")\n  config {\n    delay = [\"${file(\"key\")}\"]\n  }"
+	text := strings.Replace(minimal, `"echo"`, body, 1)
 	seen := map[string]string{}
 	fresh := func(what string) {
 		t.Helper()
