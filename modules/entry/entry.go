@@ -4,9 +4,11 @@
 package entry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -66,6 +68,12 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	*h = *made
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		server.RegisterConnContext(func(ctx context.Context, c net.Conn) context.Context {
+			boundUnsent(c)
+			return ctx
+		})
+	}
 	return nil
 }
 
