@@ -87,7 +87,7 @@ type stall struct {
 	ended    chan struct{} // closed when the reader has ended
 }
 
-func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duration) *stall {
+func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duration, changes ...func(*reader)) *stall {
 	t.Helper()
 	s := &stall{conn: newStalling(), memory: &shared{max: 256 << 20},
 		over: make(chan struct{}), hungUp: make(chan struct{}), ended: make(chan struct{})}
@@ -98,6 +98,9 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 		flood:  newFlood(1 << 30),
 		time:   newRouteTime(limit, func() { close(s.over) }),
 		failed: func(err error) *failure { return &failure{kind: llm.ErrBroken, err: err} }}
+	for _, change := range changes {
+		change(s.reader)
+	}
 	go func() {
 		defer close(s.ended)
 		s.reader.run()
@@ -262,8 +265,8 @@ func TestReader(t *testing.T) {
 	t.Run("an upstream that sends many times what it was allowed to is cut", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newStall(t, &scriptedStream{batches: batchesOf(8), after: time.Millisecond}, limit, time.Hour)
-			s.reader.flood.left = 250 << 10
+			s := newStall(t, &scriptedStream{batches: batchesOf(8), after: time.Millisecond}, limit, time.Hour,
+				func(r *reader) { r.flood.left = 250 << 10 })
 			<-s.ended
 			n, end := drain(s)
 			require.Equal(t, 3, n)
