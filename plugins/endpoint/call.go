@@ -122,6 +122,25 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	return c.batch, c.err
 }
 
+// Each hands the events to send, up to the end: nil behind EventFinish, otherwise an error as of Recv, or what send
+// returned, which ends it.
+func (c *Call) Each(send func(llm.Event) error) error {
+	for {
+		events, err := c.Recv()
+		for _, ev := range events {
+			if sendErr := send(ev); sendErr != nil {
+				return sendErr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // close ends the call in c.err.
 func (c *Call) close() {
 	c.body, c.req = nil, nil

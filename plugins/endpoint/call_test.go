@@ -3,8 +3,6 @@ package endpoint_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -43,20 +41,7 @@ func (c *caller) Generate(ctx context.Context, req *llm.Request, send func(llm.E
 		return err
 	}
 	defer call.Close()
-	for {
-		events, err := call.Recv()
-		for _, ev := range events {
-			if sendErr := send(ev); sendErr != nil {
-				return sendErr
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return call.Each(send)
 }
 
 // bearer is a key as a header.

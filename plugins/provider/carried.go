@@ -2,9 +2,7 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm"
@@ -77,20 +75,7 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 	}
 	defer call.Close()
 	defer c.tell(ctx, req.Attempt, call)
-	for {
-		events, err := call.Recv()
-		for _, ev := range events {
-			if sendErr := send(ev); sendErr != nil {
-				return sendErr
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return call.Each(send)
 }
 
 func (c *Carried) tell(ctx context.Context, attempt string, call *endpoint.Call) {

@@ -253,16 +253,8 @@ func (s suite) carry(t *testing.T, rpc proto.ProviderClient, attempt string) ([]
 	}
 	defer call.Close()
 	var events []llm.Event
-	for {
-		batch, err := call.Recv()
-		events = append(events, batch...)
-		if errors.Is(err, io.EOF) {
-			return events, nil
-		}
-		if err != nil {
-			return events, err
-		}
-	}
+	err = call.Each(func(ev llm.Event) error { events = append(events, ev); return nil })
+	return events, err
 }
 
 // capabilities are what the provider says it can do.
