@@ -25,8 +25,7 @@ func TestALoneHandlerIsNeverLoaded(t *testing.T) {
 		"in a named route": {option, "&(gw) {\n fareway_exchange\n}\n:1 {\n invoke gw\n}", "comes without fareway_limits"},
 		"without an app":   {"", ":1 {\n fareway_exchange\n}", "fareway is not configured"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // one after the other: Caddy stops its one certificate cache without a lock
 			text := fmt.Sprintf("{\n admin off\n %s}\n%s\n", tc.option, tc.site)
 			adapt := caddyconfig.GetAdapter("caddyfile").Adapt
 			adapted, _, err := adapt([]byte(text), map[string]any{"filename": "Caddyfile"})

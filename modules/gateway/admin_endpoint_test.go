@@ -70,6 +70,8 @@ func TestUnguardedAdminEndpointIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		cfg := new(caddy.Config)
 		require.NoError(t, json.Unmarshal([]byte(`{`+admin+`"apps": {"fareway": `+string(app)+`}}`), cfg))
+		validating.Lock()
+		defer validating.Unlock()
 		return caddy.Validate(cfg)
 	}
 	for name, admin := range map[string]string{

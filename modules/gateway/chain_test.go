@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -34,6 +35,9 @@ func init() {
 	}
 }
 
+// validating is held because Caddy has globals: its certificate cache, and our default of the admin endpoint.
+var validating sync.Mutex
+
 // TestHandlersPlacedByHand validates a site with these directives in it.
 func TestHandlersPlacedByHand(t *testing.T) {
 	t.Parallel()
@@ -41,6 +45,8 @@ func TestHandlersPlacedByHand(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, hclFile), starterHCL, 0o600))
 	validate := func(t *testing.T, site string) error {
 		t.Helper()
+		validating.Lock()
+		defer validating.Unlock()
 		text := fmt.Sprintf("{\n admin off\n fareway {\n config %s/gateway.hcl\n data %s/data\n }\n}\n%s\n", dir, dir, site)
 		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 		require.NoError(t, err)
