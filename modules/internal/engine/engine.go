@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -22,9 +22,6 @@ import (
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
-
-// ErrShutdown is the cause of a Work's context when the drain time is over.
-var ErrShutdown = errors.New("the gateway is shutting down")
 
 // Options are what an engine is opened with.
 type Options struct {
@@ -85,18 +82,9 @@ type Engine struct {
 	requests *slots // charged requests, by account id
 	attempts *slots // by route
 
+	life       *lifecycle
 	background background
-
-	mu          sync.Mutex
-	generations []*Generation // activated and not yet retired, oldest first
-	number      uint64
-	failed      *FailedLoad // nil when the last load has not failed
-	running     int
-	idle        chan struct{} // what a drain waits for: closed when nothing runs any more; nil while none waits
-	draining    bool
-	closed      bool
-	stop        context.Context // done when live work must end
-	stopNow     context.CancelCauseFunc
+	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
 }
 
 // Open makes the data folder, takes the ledger that cfg names (which recovers what a dead process left) and
@@ -125,8 +113,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
 		e.metrics.watchLimiter(m.Usage)
 	}
-	e.stop, e.stopNow = context.WithCancelCause(context.Background())
 	logger := slog.New(e.log)
+	e.life = newLifecycle(logger, e.use)
 	e.plans = newPlans(logger)
 	e.plans.use(cfg.Plans)
 
@@ -145,8 +133,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 // setBackground prepares what the engine does beside requests, from its first configuration on.
 func (e *Engine) setBackground(o *Options) {
 	log := e.Logger()
-	keeper := &housekeeper{ledger: e.store, borrow: e.borrow, metrics: e.metrics, log: log, now: o.Now}
-	receipts := &reconciler{ledger: e.store, borrow: e.borrow, metrics: e.metrics, log: log, now: o.Now}
+	keeper := &housekeeper{ledger: e.store, borrow: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
+	receipts := &reconciler{ledger: e.store, borrow: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	e.background.loops = []*loop{
 		{chores: keeper.chores(), log: log, now: o.Now, after: o.After},
 		// In a loop of its own: a provider may take its time.
@@ -168,14 +156,11 @@ func (e *Engine) DataDir() string { return e.dataDir }
 
 // Ready returns nil when a request would be taken now, and the reason otherwise.
 func (e *Engine) Ready() error {
-	e.mu.Lock()
-	draining := e.draining
-	e.mu.Unlock()
+	if err := e.life.ready(); err != nil {
+		return err
+	}
 	g := e.Current()
-	switch {
-	case draining:
-		return ErrShutdown
-	case g == nil:
+	if g == nil {
 		return errors.New("no configuration is active")
 	}
 	for name := range g.backends {
@@ -214,19 +199,13 @@ type Work struct {
 	entered bool   // counts towards max_streams
 }
 
-// Begin registers a request on the current generation. It returns nil when no configuration is active, or the engine
-// is closed.
+// Begin registers a request on the current configuration. It returns nil when none is active, or the engine is closed.
 // Call Done when the request and its settlement are over.
 func (e *Engine) Begin() *Work {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := len(e.generations)
-	if n == 0 || e.closed {
+	g := e.life.begin()
+	if g == nil {
 		return nil
 	}
-	g := e.generations[n-1]
-	g.refs++
-	e.running++
 	return &Work{engine: e, gen: g}
 }
 
@@ -237,73 +216,26 @@ func (w *Work) Generation() *Generation { return w.gen }
 func (w *Work) Engine() *Engine { return w.engine }
 
 // Stopping is done, with cause ErrShutdown, when live work must end.
-func (w *Work) Stopping() context.Context { return w.engine.stop }
+func (w *Work) Stopping() context.Context { return w.engine.life.ctx }
 
 // Done ends the request's stay.
-func (w *Work) Done() {
-	e := w.engine
-	e.mu.Lock()
-	e.running--
-	if e.running == 0 && e.idle != nil {
-		close(e.idle)
-		e.idle = nil
-	}
-	release := w.gen.unref()
-	e.mu.Unlock()
-	release()
-}
+func (w *Work) Done() { w.engine.life.end(w.gen) }
 
-// Drain waits for the running requests, at most the current generation's drain timeout; then it tells those
-// that are left to end (each writes its error frame and settles). It may be called more than once. A request that
-// begins while it waits is waited for, too.
+// BeginDrain lets Ready say that the gateway is shutting down. Requests that come nevertheless are served. When delay,
+// in which they still come, and then the drain timeout are over, those that are left are told to end: each writes its
+// error frame and settles. The first call counts.
+func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
+
+// Drain begins a drain and waits until nothing runs.
 func (e *Engine) Drain() {
-	e.mu.Lock()
-	e.draining = true
-	timeout := time.Minute
-	if n := len(e.generations); n > 0 {
-		timeout = e.generations[n-1].Config.Gateway.DrainTimeout
-	}
-	e.mu.Unlock()
-
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	for idle := e.untilIdle(); idle != nil; idle = e.untilIdle() {
-		select {
-		case <-idle:
-		case <-timer.C:
-			e.Logger().Warn("drain timeout is over: ending the requests that are left", "drain_timeout", timeout)
-			e.stopNow(ErrShutdown)
-		}
-	}
-}
-
-// untilIdle is closed when nothing runs any more; nil when nothing does.
-func (e *Engine) untilIdle() <-chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.running == 0 {
-		return nil
-	}
-	if e.idle == nil {
-		e.idle = make(chan struct{})
-	}
-	return e.idle
-}
-
-// shut lets no more requests begin; false when one has in the meantime.
-func (e *Engine) shut() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = e.running == 0
-	return e.closed
+	e.life.drain(0)
+	e.life.wait()
 }
 
 // Close drains, ends the provider processes and closes the ledger.
 func (e *Engine) Close() error {
-	for e.Drain(); !e.shut(); {
-		e.Drain()
-	}
-	e.stopNow(ErrShutdown)
+	e.life.drain(0)
+	e.life.stop()
 	e.background.wait()
 	e.host.Close()
 	e.requestLog.Close()

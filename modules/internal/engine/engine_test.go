@@ -66,8 +66,8 @@ func TestGenerations(t *testing.T) {
 
 	released := func(g *Generation) func() bool {
 		return func() bool { // the work that goes on in the background may have it for a moment
-			e.mu.Lock()
-			defer e.mu.Unlock()
+			e.life.mu.Lock()
+			defer e.life.mu.Unlock()
 			return g.refs == 0
 		}
 	}
@@ -105,7 +105,7 @@ func TestDrain(t *testing.T) {
 	t.Run("waits for the last request", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			e, drained := draining(t)
+			e, drained := withoutStore(t)
 			w := e.Begin()
 			go e.drainInto(drained)
 			synctest.Wait()
@@ -113,13 +113,13 @@ func TestDrain(t *testing.T) {
 			require.NoError(t, w.Stopping().Err())
 			w.Done()
 			<-drained
-			require.NoError(t, e.stop.Err())
+			require.NoError(t, e.life.ctx.Err())
 		})
 	})
 	t.Run("ends what is left when the time is over", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			e, drained := draining(t)
+			e, drained := withoutStore(t)
 			log := new(safe)
 			e.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
 			w := e.Begin()
@@ -138,11 +138,11 @@ func TestDrain(t *testing.T) {
 func TestBeginAfterADrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, drained := draining(t)
+		e, drained := withoutStore(t)
 		e.Drain()
 		w := e.Begin()
 		require.NotNil(t, w, "it is served")
-		require.False(t, e.shut())
+		require.False(t, e.life.tryStop())
 		go e.drainInto(drained)
 		synctest.Wait()
 		second := e.Begin()
@@ -155,8 +155,8 @@ func TestBeginAfterADrain(t *testing.T) {
 		}
 		second.Done()
 		<-drained
-		require.NoError(t, e.stop.Err())
-		require.True(t, e.shut())
+		require.NoError(t, e.life.ctx.Err())
+		require.True(t, e.life.tryStop())
 		require.Nil(t, e.Begin(), "nothing begins on what is closed")
 	})
 }
@@ -164,8 +164,8 @@ func TestBeginAfterADrain(t *testing.T) {
 func TestBorrowedGenerationStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, drained := draining(t)
-		g, giveBack := e.borrow()
+		e, drained := withoutStore(t)
+		g, giveBack := e.life.acquire()
 		require.Same(t, e.Current(), g)
 		e.Retire(g)
 		require.Equal(t, 1, g.refs, "its providers stay for whoever has it")
@@ -173,22 +173,22 @@ func TestBorrowedGenerationStays(t *testing.T) {
 
 		go e.drainInto(drained)
 		<-drained
-		require.NoError(t, e.stop.Err(), "a drain waits for requests only")
+		require.NoError(t, e.life.ctx.Err(), "a drain waits for requests only")
 		giveBack()
 		require.Zero(t, g.refs)
 
-		none, giveBack := e.borrow()
+		none, giveBack := e.life.acquire()
 		require.Nil(t, none)
 		giveBack()
 	})
 }
 
-// draining is an engine without store and providers, for tests of time.
-func draining(t *testing.T) (*Engine, chan struct{}) {
+// withoutStore is an engine without store and providers, for tests of time.
+func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
 	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics()}
 	e.plans = newPlans(e.Logger())
-	e.stop, e.stopNow = context.WithCancelCause(context.Background())
+	e.life = newLifecycle(e.Logger(), e.use)
 	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})
 	return e, make(chan struct{})
 }

@@ -19,14 +19,8 @@ type FailedLoad struct {
 // NoteFailedLoad keeps a failed load until the next one succeeds, for operators who ask why nothing has changed.
 func (e *Engine) NoteFailedLoad(f FailedLoad) {
 	f.At = e.Now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.failed = &f
+	e.failed.Store(&f)
 }
 
 // FailedLoad is the last load when that has failed, nil otherwise.
-func (e *Engine) FailedLoad() *FailedLoad {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.failed
-}
+func (e *Engine) FailedLoad() *FailedLoad { return e.failed.Load() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/host"
@@ -19,7 +18,7 @@ type Generation struct {
 	backends map[string]Backend // by provider name
 	prices   map[string]int64   // price version by route name
 	plugins  []*host.Plugin
-	refs     int // requests, and one for whoever made it; guarded by Engine.mu
+	refs     int // requests, and one for whoever made it; guarded by the lifecycle's lock
 }
 
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
@@ -73,65 +72,31 @@ func (e *Engine) fill(ctx context.Context, g *Generation) error {
 
 // Activate makes g the generation of the requests that come from now on.
 func (e *Engine) Activate(g *Generation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.number++
-	g.Number = e.number
-	e.generations = append(e.generations, g)
-	e.failed = nil
+	e.life.activate(g)
+	e.failed.Store(nil)
+	e.background.start(e.life.ctx)
+}
+
+// use applies to the engine what the current configuration says.
+func (e *Engine) use(g *Generation) {
 	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
 	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
 	e.metrics.setGeneration(g.Number)
-	e.background.start(e.stop)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it
 // is still there) becomes current again: a reload that fails after its start leaves the old one serving.
-func (e *Engine) Retire(g *Generation) {
-	e.mu.Lock()
-	e.generations = slices.DeleteFunc(e.generations, func(x *Generation) bool { return x == g })
-	if n := len(e.generations); n > 0 {
-		e.bodies.limit(e.generations[n-1].Config.Gateway.MaxBodyMemory)
-		e.streams.limit(e.generations[n-1].Config.Gateway.MaxStreams)
-		e.plans.use(e.generations[n-1].Config.Plans)
-		e.metrics.setGeneration(e.generations[n-1].Number)
-	}
-	release := g.unref()
-	e.mu.Unlock()
-	release()
-}
+func (e *Engine) Retire(g *Generation) { e.life.retire(g) }
 
 // Current is the active configuration, nil when there is none. Only for looking at: a request takes Begin.
 func (e *Engine) Current() *Generation {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := len(e.generations); n > 0 {
-		return e.generations[n-1]
-	}
-	return nil
+	e.life.mu.Lock()
+	defer e.life.mu.Unlock()
+	return e.life.current()
 }
 
-// borrow keeps the current configuration and its providers for a while; nil when there is none. Unlike Begin it
-// is no request: a drain does not wait for it. Call giveBack when done.
-func (e *Engine) borrow() (g *Generation, giveBack func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := len(e.generations)
-	if n == 0 {
-		return nil, func() {}
-	}
-	g = e.generations[n-1]
-	g.refs++
-	return g, func() {
-		e.mu.Lock()
-		release := g.unref()
-		e.mu.Unlock()
-		release()
-	}
-}
-
-// unref is called with Engine.mu held; what it returns is called without.
+// unref is called with the lifecycle's lock held; what it returns is called without.
 func (g *Generation) unref() func() {
 	g.refs--
 	if g.refs > 0 {

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrShutdown is why Ready says no once a drain has begun, and the cause of a Work's context when its time is over.
+var ErrShutdown = errors.New("the gateway is shutting down")
+
+// phase is where an engine is in its life.
+type phase int
+
+const (
+	// starting: no configuration is active, so nothing begins.
+	starting phase = iota
+	// serving: requests begin on the newest configuration.
+	serving
+	// draining: nobody is to send requests here any more. Those that still come, until the listeners are closed, are
+	// served like those that run. When the drain's time is over, all of them are told to end.
+	draining
+	// stopped: nothing runs, and nothing begins any more.
+	stopped
+)
+
+// lifecycle is an engine's way from starting over serving and draining to stopped, with what decides about it: the
+// active configurations and the requests that run on them. It goes back in one case: while serving, when the only
+// configuration is retired, to starting.
+type lifecycle struct {
+	log *slog.Logger
+	// use is told of each configuration that becomes the current one, with the lock held. nil: nobody is.
+	use func(*Generation)
+
+	mu          sync.Mutex
+	phase       phase
+	generations []*Generation // active ones, oldest first
+	number      uint64        // of the last one that was activated
+	running     int           // requests
+	idle        chan struct{} // closed when nothing runs any more; nil while nobody waits for that
+	timeout     time.Duration // of a drain, by the last configuration
+	over        *time.Timer   // ends a drain
+
+	ctx    context.Context // done when live work must end
+	cancel context.CancelCauseFunc
+}
+
+// noTimeout is how long a drain takes of an engine that never had a configuration.
+const noTimeout = time.Minute
+
+func newLifecycle(log *slog.Logger, use func(*Generation)) *lifecycle {
+	l := &lifecycle{log: log, use: use, timeout: noTimeout}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	return l
+}
+
+// activate makes g the configuration of the requests that begin from now on.
+func (l *lifecycle) activate(g *Generation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.number++
+	g.Number = l.number
+	l.generations = append(l.generations, g)
+	if l.phase == starting {
+		l.phase = serving
+	}
+	l.turn()
+}
+
+// retire gives back the reference of whoever made g. When g was the current configuration, the one before it, if it is
+// still active, becomes current again.
+func (l *lifecycle) retire(g *Generation) {
+	l.mu.Lock()
+	l.generations = slices.DeleteFunc(l.generations, func(x *Generation) bool { return x == g })
+	if len(l.generations) == 0 && l.phase == serving {
+		l.phase = starting
+	}
+	l.turn()
+	release := g.unref()
+	l.mu.Unlock()
+	release()
+}
+
+// turn tells of the current configuration.
+func (l *lifecycle) turn() {
+	g := l.current()
+	if g == nil {
+		return
+	}
+	l.timeout = g.Config.Gateway.DrainTimeout
+	if l.use != nil {
+		l.use(g)
+	}
+}
+
+// current is the newest active configuration, nil when there is none. The lock is held.
+func (l *lifecycle) current() *Generation {
+	if n := len(l.generations); n > 0 {
+		return l.generations[n-1]
+	}
+	return nil
+}
+
+// begin registers a request on the current configuration; nil when there is none, or the engine has stopped.
+func (l *lifecycle) begin() *Generation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.current()
+	if g == nil || l.phase == stopped {
+		return nil
+	}
+	g.refs++
+	l.running++
+	return g
+}
+
+// end is for a request that began on g.
+func (l *lifecycle) end(g *Generation) {
+	l.mu.Lock()
+	l.running--
+	if l.running == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+	release := g.unref()
+	l.mu.Unlock()
+	release()
+}
+
+// acquire keeps the current configuration and its providers, nil when there is none. Unlike begin it is no request:
+// nothing waits for it.
+func (l *lifecycle) acquire() (g *Generation, release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g = l.current(); g == nil {
+		return nil, func() {}
+	}
+	g.refs++
+	return g, func() {
+		l.mu.Lock()
+		release := g.unref()
+		l.mu.Unlock()
+		release()
+	}
+}
+
+// drain begins the drain, at its first call. After the delay and the drain timeout, what still runs is told to end.
+func (l *lifecycle) drain(delay time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase >= draining {
+		return
+	}
+	l.phase = draining
+	timeout := l.timeout
+	l.over = time.AfterFunc(delay+timeout, func() { l.timedOut(timeout) })
+}
+
+func (l *lifecycle) timedOut(timeout time.Duration) {
+	l.mu.Lock()
+	running := l.running
+	l.mu.Unlock()
+	if running > 0 {
+		l.log.Warn("drain timeout is over: ending the requests that are left", "requests", running, "drain_timeout", timeout)
+	}
+	l.cancel(ErrShutdown)
+}
+
+// stop waits until nothing runs, and lets nothing begin any more. A drain has begun before.
+func (l *lifecycle) stop() {
+	for !l.tryStop() {
+		l.wait()
+	}
+}
+
+func (l *lifecycle) tryStop() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running > 0 {
+		return false
+	}
+	l.phase = stopped
+	if l.over != nil {
+		l.over.Stop()
+	}
+	l.cancel(ErrShutdown)
+	return true
+}
+
+// wait returns as soon as nothing runs.
+func (l *lifecycle) wait() {
+	l.mu.Lock()
+	if l.running == 0 {
+		l.mu.Unlock()
+		return
+	}
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+	}
+	idle := l.idle
+	l.mu.Unlock()
+	<-idle
+}
+
+// ready is nil while requests are to be sent here, as far as the engine's life goes.
+func (l *lifecycle) ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch l.phase {
+	case starting:
+		return errors.New("no configuration is active")
+	case serving:
+		return nil
+	default:
+		return ErrShutdown
+	}
+}
