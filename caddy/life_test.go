@@ -125,6 +125,42 @@ func TestTerminate(t *testing.T) {
 	}
 }
 
+// TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the gateway
+// shuts down, and what comes nevertheless is served, however short drain_timeout is. Then the process ends.
+func TestShutdownDelay(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	delayed := strings.NewReplacer("grace_period 6m", "grace_period 6m\n\tshutdown_delay 5s",
+		"https://localhost", "http://127.0.0.1", "\ttls internal\n", "").Replace(site)
+	g := startGateway(t, files{"gateway.hcl": "gateway {\n  drain_timeout = \"1ms\"\n}\n" + hcl(up), "Caddyfile": delayed})
+	key := g.account(t, 1_000_000)
+	g.readiness(t, http.StatusOK)
+
+	g.terminate(t)
+	g.readiness(t, http.StatusServiceUnavailable)
+	health := unixClient(filepath.Join(g.Dir, "health.sock"))
+	require.Equal(t, "the gateway is shutting down\n", body(t, health, "http://localhost/readyz"))
+	require.Equal(t, "ok\n", body(t, health, "http://localhost/healthz"))
+	shapes[0].send(t, http.DefaultClient, g.URL, "", "hello", false).all(t) // a request without a key
+	for _, s := range shapes {
+		s.send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, s)
+	}
+	require.False(t, g.hasEnded())
+	g.endedWell(t)
+	require.True(t, verifyOffline(t, g.Dir).OK)
+}
+
+// body is what a GET answers.
+func body(t testing.TB, c *http.Client, url string) string {
+	t.Helper()
+	resp, err := c.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // TestNoOrphans: nobody is there any more to end the plugins of a gateway that was killed.
 func TestNoOrphans(t *testing.T) {
 	t.Parallel()

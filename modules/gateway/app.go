@@ -153,6 +153,7 @@ func (a *App) Start() error {
 	}
 	e.SetLogger(a.log)
 	e.Activate(a.gen)
+	go watchExit(a.ctx, e, a.shutdownDelay())
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -15,11 +16,8 @@ import (
 // back in Cleanup; because a reload provisions the new configuration first, one engine outlives them all.
 var engines = caddy.NewUsagePool()
 
-// pooledEngine is an engine in the pool, with the goroutine that watches for the end of the process.
-type pooledEngine struct {
-	*engine.Engine
-	unwatch context.CancelFunc
-}
+// pooledEngine is an engine in the pool.
+type pooledEngine struct{ *engine.Engine }
 
 func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
@@ -27,9 +25,7 @@ func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Eng
 		if err != nil {
 			return nil, err
 		}
-		watch, unwatch := context.WithCancel(context.Background())
-		go watchExit(watch, e)
-		return pooledEngine{e, unwatch}, nil
+		return pooledEngine{e}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -37,9 +33,10 @@ func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Eng
 	return v.(pooledEngine).Engine, nil
 }
 
-// watchExit begins the drain as soon as the process is exiting. Caddy tells no app: it stops them in map
-// order, and the HTTP app's Stop blocks until its streams end, which only the drain bounds.
-func watchExit(ctx context.Context, e *engine.Engine) {
+// watchExit begins the drain as soon as the process is exiting, until ctx ends with this configuration. Caddy tells no
+// app: it stops them in map order, and the HTTP app's Stop blocks for its shutdown_delay, in which requests are still
+// sent here, and then until its streams end, which only the drain bounds.
+func watchExit(ctx context.Context, e *engine.Engine, delay time.Duration) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -48,17 +45,32 @@ func watchExit(ctx context.Context, e *engine.Engine) {
 			return
 		case <-tick.C:
 			if caddy.Exiting() {
-				e.Drain()
+				e.BeginDrain(delay)
 				return
 			}
 		}
 	}
 }
 
+// shutdownDelay is how long the HTTP app goes on listening when the process exits. It warns of a grace period that ends
+// before the drain does.
+func (a *App) shutdownDelay() time.Duration {
+	app, err := a.ctx.AppIfConfigured("http")
+	if err != nil {
+		return 0 // it is not there
+	}
+	http := app.(*caddyhttp.App)
+	grace, drain := time.Duration(http.GracePeriod), a.cfg.Gateway.DrainTimeout
+	if grace > 0 && grace < drain {
+		a.log.Warn("at exit, replies are cut off when grace_period of the Caddyfile is over: make it longer than drain_timeout",
+			"grace_period", grace, "drain_timeout", drain)
+	}
+	return time.Duration(http.ShutdownDelay)
+}
+
 // Destruct ends the engine when no configuration uses it any more. While the process goes on without a
 // gateway, streams of the last configuration are still served to their end, beside the reload.
 func (p pooledEngine) Destruct() error {
-	p.unwatch()
 	if caddy.Exiting() {
 		return p.Close()
 	}
