@@ -125,8 +125,8 @@ func TestTerminate(t *testing.T) {
 	}
 }
 
-// TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the gateway
-// shuts down, and what comes nevertheless is served, however short drain_timeout is. Then the process ends.
+// TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the
+// gateway shuts down, and what comes nevertheless is served, however short drain_timeout is. Then the process ends.
 func TestShutdownDelay(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})

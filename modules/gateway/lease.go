@@ -62,7 +62,7 @@ func (a *App) shutdownDelay() time.Duration {
 	http := app.(*caddyhttp.App)
 	grace, drain := time.Duration(http.GracePeriod), a.cfg.Gateway.DrainTimeout
 	if grace > 0 && grace < drain {
-		a.log.Warn("at exit, replies are cut off when grace_period of the Caddyfile is over: make it longer than drain_timeout",
+		a.log.Warn("at exit, replies are cut off once grace_period is over: make it longer than drain_timeout",
 			"grace_period", grace, "drain_timeout", drain)
 	}
 	return time.Duration(http.ShutdownDelay)
