@@ -26,7 +26,7 @@ type customer struct{ account, key string }
 // the time it reports the pairs a second and the CPU time (user and system) of a pair.
 func BenchmarkHoldSettle(b *testing.B) {
 	for _, accounts := range []int{1, 1_000} {
-		for _, callers := range []int{1, 64, 512} {
+		for _, callers := range []int{1, 16, 64, 512} {
 			b.Run(fmt.Sprintf("accounts=%d/callers=%d", accounts, callers), func(b *testing.B) {
 				s := openStore(b, nil)
 				customers := make([]customer, accounts)

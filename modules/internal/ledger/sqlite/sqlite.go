@@ -43,6 +43,8 @@ type Options struct {
 	// Observe is told of each operation, by its name in snake case, how long its caller waited and how
 	// many shared its commit (0 for a read). It is called on the caller's goroutine. Default: nobody.
 	Observe func(operation string, d time.Duration, batch int)
+
+	sleep func(time.Duration) // of the writer, to gather a batch; time.Sleep
 }
 
 func (o *Options) fill() {
@@ -63,6 +65,9 @@ func (o *Options) fill() {
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration, int) {}
+	}
+	if o.sleep == nil {
+		o.sleep = time.Sleep
 	}
 }
 

@@ -16,6 +16,11 @@ import (
 const (
 	queueLen = 1024 // operations that may wait; more of them wait to get in
 	maxBatch = 512  // operations in one commit
+	// After a batch of busy operations more are about to come, and a commit costs as much as many operations: the next one
+	// is gathered for that long, unless enough wait already.
+	busy   = 4
+	enough = 32
+	gather = time.Millisecond
 	// retryRelease is how long the writer waits until it tries again to release holds that nobody waited for.
 	retryRelease = 100 * time.Millisecond
 )
@@ -190,6 +195,9 @@ func (w *writer) loop() {
 		if op != nil {
 			// Callers that are about to queue get their turn: not a wait, only a place in this commit.
 			runtime.Gosched()
+			if len(batch) >= busy && len(w.queue) < enough {
+				w.db.opts.sleep(gather)
+			}
 			batch = w.take(batch[:0], op)
 			w.commit(batch)
 			clear(batch)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -102,6 +104,64 @@ func TestGroupCommit(t *testing.T) {
 	require.ErrorIs(t, errs[2], ledger.ErrExists)
 	require.NoError(t, errs[3])
 	require.Equal(t, []string{"a", "b", "c", "d"}, owners(t, s), "an operation that failed half way left nothing, and its neighbours are whole")
+}
+
+// Issue 10, the ledger: commits are gathered for 1 ms at most, and nothing waits when it is idle.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	var (
+		slept   []time.Duration
+		arrives func()
+	)
+	s := openStore(t, func(o *Options) {
+		o.sleep = func(d time.Duration) {
+			slept = append(slept, d)
+			arrives()
+		}
+	})
+	none := func(*tx) error { return nil }
+	several := func(n int) []func(*tx) error { return slices.Repeat([]func(*tx) error{none}, n) }
+	alone := func() int {
+		batch, err := s.writer.do(t.Context(), "", "", none)
+		require.NoError(t, err)
+		return batch
+	}
+	var wg sync.WaitGroup
+	arrived := 0
+	arrives = func() {
+		wg.Go(func() { arrived, _ = s.writer.do(context.Background(), "", "", none) })
+		for len(s.writer.queue) == 0 {
+			runtime.Gosched()
+		}
+	}
+
+	for range 3 {
+		require.Equal(t, 1, alone())
+	}
+	queue(t, s, several(busy-1)...)
+	require.Equal(t, 1, alone())
+	require.Empty(t, slept, "nobody waits behind few")
+
+	queue(t, s, several(busy)...)
+	require.Equal(t, 2, alone(), "who came meanwhile shares the commit")
+	wg.Wait()
+	require.Equal(t, 2, arrived)
+	require.Equal(t, []time.Duration{time.Millisecond}, slept)
+	require.Equal(t, 1, alone())
+	require.Len(t, slept, 1, "that batch was small: the next one does not wait")
+
+	crowd := func(*tx) error { // it comes while a commit runs
+		for range enough + 1 {
+			wg.Go(func() { _, _ = s.writer.do(context.Background(), "", "", none) })
+		}
+		for len(s.writer.queue) <= enough {
+			runtime.Gosched()
+		}
+		return nil
+	}
+	queue(t, s, append(several(busy-1), crowd)...)
+	wg.Wait()
+	require.Len(t, slept, 1, "enough wait already")
 }
 
 func TestFailedCommitIsToldToAll(t *testing.T) {
