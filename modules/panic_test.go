@@ -25,7 +25,7 @@ const (
 )
 
 func (f faulty) NewEncoder(req *families.Request, head families.Head) families.Encoder {
-	prompt := req.LLM.Messages[len(req.LLM.Messages)-1].Parts[0].Text
+	prompt := req.LLM.Messages[len(req.LLM.Messages)-1].Parts[0].Text.String()
 	switch {
 	case strings.Contains(prompt, faultAtOnce):
 		panic("a fault with " + prompt) // a hold is placed by now

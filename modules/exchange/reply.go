@@ -124,7 +124,7 @@ func (r *reply) end() (ending, *failure) {
 	}
 	if r.finish != llm.FinishLength {
 		for _, c := range calls {
-			if !validArguments(c.Arguments) {
+			if !validArguments(c.Arguments.String()) {
 				return ending{}, &failure{kind: invalidArguments}
 			}
 		}

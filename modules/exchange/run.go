@@ -306,7 +306,7 @@ func (x *exchange) show(ev llm.Event) {
 	x.reply.fold.Add(ev)
 }
 
-// keptPrompt is how long a prompt may be, in bytes, that is not worth being let go of.
+// keptPrompt is how long a body may be, in bytes, that is not worth being let go of.
 const keptPrompt = 4 << 10
 
 // forget lets go of the request, once: when something of the reply was shown, no other route is tried. What a stream
@@ -315,9 +315,10 @@ func (x *exchange) forget() {
 	if x.call.Forget == nil {
 		return
 	}
+	long := len(x.call.Body) > keptPrompt // its texts are slices of the body
 	x.call.Forget()
 	x.call.Forget = nil
-	if x.input.bound > keptPrompt {
+	if long {
 		x.estimate() // a limit of the service may end the request yet (GAP-113)
 		x.input.exact = true
 		x.req.LLM, x.req.told = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil

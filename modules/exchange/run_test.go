@@ -95,7 +95,7 @@ func TestLifetime(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	forgotten := 0
-	x := &exchange{input: input{bound: keptPrompt + 1}, call: &gateway.Call{Forget: func() { forgotten++ }},
+	x := &exchange{call: &gateway.Call{Body: make([]byte, keptPrompt+1), Forget: func() { forgotten++ }},
 		req: &request{told: new(llm.Request), Request: &families.Request{
 			LLM: &llm.Request{MaxTokens: 7, Messages: make([]llm.Message, 1)}}}}
 	for range 2 {
@@ -108,7 +108,7 @@ func TestForget(t *testing.T) {
 	require.False(t, x.tighten(), "there is nothing left to count")
 
 	short := &llm.Request{Messages: make([]llm.Message, 1)}
-	x.req.LLM, x.input, x.call.Forget = short, input{bound: keptPrompt}, func() { forgotten++ }
+	x.req.LLM, x.input, x.call.Body, x.call.Forget = short, input{}, make([]byte, keptPrompt), func() { forgotten++ }
 	x.forget()
 	require.Equal(t, 2, forgotten)
 	require.Same(t, short, x.req.LLM, "it is not worth counting")

@@ -87,7 +87,7 @@ func instructed(messages []llm.Message, line string) []llm.Message {
 
 // mentionsJSON reports whether a message has the word in its text, in any case (GAP-77).
 func mentionsJSON(m llm.Message) bool {
-	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return hasJSON(p.Text) })
+	return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return hasJSON(p.Text.String()) })
 }
 
 func hasJSON(text string) bool {

@@ -69,7 +69,7 @@ func (e *Echo) Generate(ctx context.Context, req *llm.Request, send func(llm.Eve
 	out.pieces(llm.Event{Kind: llm.EventText}, r.text)
 	for i, c := range r.calls {
 		out.event(llm.Event{Kind: llm.EventToolCall, Index: i, ID: c.ID, Name: c.Name})
-		out.pieces(llm.Event{Kind: llm.EventToolArguments, Index: i}, c.Arguments)
+		out.pieces(llm.Event{Kind: llm.EventToolArguments, Index: i}, c.Arguments.String())
 		out.event(llm.Event{Kind: llm.EventToolEnd, Index: i})
 	}
 	out.event(llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{

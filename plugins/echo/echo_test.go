@@ -109,7 +109,9 @@ func TestReplies(t *testing.T) {
 
 func TestToolCalls(t *testing.T) {
 	t.Parallel()
-	call := func(name, arguments string) llm.ToolCall { return llm.ToolCall{Name: name, Arguments: arguments} }
+	call := func(name, arguments string) llm.ToolCall {
+		return llm.ToolCall{Name: name, Arguments: llm.Plain(arguments)}
+	}
 	for _, test := range []struct {
 		name   string
 		prompt string
@@ -135,7 +137,7 @@ func TestToolCalls(t *testing.T) {
 			for _, item := range r.Items {
 				if item.Call != nil {
 					ids[item.Call.ID] = true
-					got = append(got, call(item.Call.Name, item.Call.Arguments))
+					got = append(got, call(item.Call.Name, item.Call.Arguments.String()))
 				}
 			}
 			require.Equal(t, test.want, got)

@@ -132,15 +132,15 @@ func callsFor(req *llm.Request) []llm.ToolCall {
 	var calls []llm.ToolCall
 	for line := range strings.Lines(lastUserText(req)) {
 		if name, arguments, ok := parseCall(line); ok && allowed(req, name) {
-			calls = append(calls, llm.ToolCall{Name: name, Arguments: arguments})
+			calls = append(calls, llm.ToolCall{Name: name, Arguments: llm.Plain(arguments)})
 		}
 	}
 	if len(calls) == 0 {
 		switch req.ToolChoice.Mode {
 		case llm.ToolRequired:
-			calls = []llm.ToolCall{{Name: req.Tools[0].Name, Arguments: "{}"}}
+			calls = []llm.ToolCall{{Name: req.Tools[0].Name, Arguments: llm.Plain("{}")}}
 		case llm.ToolNamed:
-			calls = []llm.ToolCall{{Name: req.ToolChoice.Name, Arguments: "{}"}}
+			calls = []llm.ToolCall{{Name: req.ToolChoice.Name, Arguments: llm.Plain("{}")}}
 		}
 	}
 	// The same attempt gets the same ids, and two turns of a conversation get different ones.
@@ -185,13 +185,13 @@ func untilStop(text string, stops []string) string {
 
 func words(s string) int64 { return int64(len(strings.Fields(s))) }
 
-func callWords(c *llm.ToolCall) int64 { return words(c.Name) + words(c.Arguments) }
+func callWords(c *llm.ToolCall) int64 { return words(c.Name) + words(c.Arguments.String()) }
 
 func inputWords(req *llm.Request) int64 {
 	var n int64
 	for _, m := range req.Messages {
 		for _, p := range m.Parts {
-			n += words(p.Text)
+			n += words(p.Text.String())
 			if p.Call != nil {
 				n += callWords(p.Call)
 			}

@@ -103,8 +103,8 @@ func fold(events []llm.Event) *llm.Reply {
 
 func TestReplies(t *testing.T) {
 	t.Parallel()
-	weather := llm.Item{Call: &llm.ToolCall{ID: "call_a", Name: "weather", Arguments: `{"city":"Rome"}`}}
-	clock := llm.Item{Call: &llm.ToolCall{ID: "call_b", Name: "time", Arguments: `{"zone":"CET"}`}}
+	weather := llm.Item{Call: &llm.ToolCall{ID: "call_a", Name: "weather", Arguments: llm.Plain(`{"city":"Rome"}`)}}
+	clock := llm.Item{Call: &llm.ToolCall{ID: "call_b", Name: "time", Arguments: llm.Plain(`{"zone":"CET"}`)}}
 	every := upstream.Say("one two three")
 	every.Usage = upstream.UsageEveryChunk
 	always := upstream.Say("one two three")
@@ -241,7 +241,7 @@ func TestRequestIsWhatTheServiceTakes(t *testing.T) {
 			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("let me see"),
 				{
 					Call: &llm.ToolCall{ID: "c1", Name: "weather"},
-				}, {Call: &llm.ToolCall{ID: "c2", Name: "time", Arguments: `{"zone":"CET"}`}}}},
+				}, {Call: &llm.ToolCall{ID: "c2", Name: "time", Arguments: llm.Plain(`{"zone":"CET"}`)}}}},
 			{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("sunny")}},
 			{Role: llm.RoleTool, CallID: "c2", IsError: true, Parts: []llm.Part{llm.Text("no clock")}},
 		},

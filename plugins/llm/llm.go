@@ -66,7 +66,7 @@ type Message struct {
 
 // Part is a piece of a message: text, or (from the assistant) a tool call. Call is nil for text.
 type Part struct {
-	Text string
+	Text String
 	Call *ToolCall
 }
 
@@ -74,7 +74,7 @@ type Part struct {
 type ToolCall struct {
 	ID        string
 	Name      string
-	Arguments string
+	Arguments String
 }
 
 // Tool is a function that the client offers.
@@ -119,16 +119,16 @@ type Format struct {
 }
 
 // Text makes a text part.
-func Text(s string) Part { return Part{Text: s} }
+func Text(s string) Part { return Part{Text: Plain(s)} }
 
 // Text returns the text of all parts of the message, joined without a separator.
 func (m Message) Text() string {
 	if len(m.Parts) == 1 {
-		return m.Parts[0].Text
+		return m.Parts[0].Text.String()
 	}
 	var b []byte
 	for _, p := range m.Parts {
-		b = append(b, p.Text...)
+		b = p.Text.AppendTo(b)
 	}
 	return string(b)
 }

@@ -60,7 +60,7 @@ func (r *Reply) Add(ev Event) {
 func (r *Reply) Close() {
 	r.closeText()
 	for _, c := range r.calls {
-		r.Items[c.item].Call.Arguments = c.arguments.String()
+		r.Items[c.item].Call.Arguments = Plain(c.arguments.String())
 	}
 }
 

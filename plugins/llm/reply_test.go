@@ -21,6 +21,6 @@ func TestReplyGoesOnAfterClose(t *testing.T) {
 	r.Add(llm.Event{Kind: llm.EventToolArguments, Text: "}"})
 	r.Close()
 	require.Equal(t, []llm.Item{
-		{Text: "a"}, {Call: &llm.ToolCall{ID: "call_1", Name: "f", Arguments: "{}"}}, {Text: "bc"},
+		{Text: "a"}, {Call: &llm.ToolCall{ID: "call_1", Name: "f", Arguments: llm.Plain("{}")}}, {Text: "bc"},
 	}, r.Items)
 }

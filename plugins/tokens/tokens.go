@@ -53,6 +53,7 @@
 package tokens
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -71,6 +72,8 @@ const (
 
 // Estimate returns about how many tokens the prompt of the request has; at least 1.
 func Estimate(req *llm.Request) int64 {
+	var p plainer
+	defer p.free()
 	n := int64(replyPriming)
 	for i := range req.Messages {
 		m := &req.Messages[i]
@@ -79,9 +82,9 @@ func Estimate(req *llm.Request) int64 {
 			n += resultFrame + Text(m.CallID)
 		}
 		for j := range m.Parts {
-			n += Text(m.Parts[j].Text)
+			n += Text(p.text(m.Parts[j].Text))
 			if c := m.Parts[j].Call; c != nil {
-				n += callFrame + Text(c.ID) + Text(c.Name) + Text(c.Arguments)
+				n += callFrame + Text(c.ID) + Text(c.Name) + Text(p.text(c.Arguments))
 			}
 		}
 	}
@@ -96,6 +99,29 @@ func Estimate(req *llm.Request) int64 {
 		n += formatFrame + Text(f.Name) + Text(f.Description) + Text(borrow(f.Schema))
 	}
 	return n
+}
+
+// plainer takes escapes out of texts, into room that it borrows where there are any. The zero value is ready.
+type plainer struct{ room *[]byte }
+
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
+
+// text returns a text without escapes, which is valid until the next one is asked for.
+func (p *plainer) text(s llm.String) string {
+	if text, ok := s.Plain(); ok {
+		return text
+	}
+	if p.room == nil {
+		p.room = rooms.Get().(*[]byte)
+	}
+	*p.room = s.AppendTo((*p.room)[:0])
+	return borrow(*p.room)
+}
+
+func (p *plainer) free() {
+	if p.room != nil {
+		rooms.Put(p.room)
+	}
 }
 
 // borrow reads bytes as a string for as long as a count takes: schemas are most of an agent's request, and a

@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,12 +34,14 @@ func TestEstimate(t *testing.T) {
 			require.Greater(t, now, last, what)
 			last = now
 		}
-		req.Messages = append([]llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("Be brief.")}}}, req.Messages...)
+		req.Messages = append(
+			[]llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("Be brief.")}}},
+			req.Messages...)
 		grows("system prompt")
 		call := &llm.ToolCall{ID: "call_1", Name: "lookup"}
 		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: call}}})
 		grows("tool call")
-		call.Arguments = `{"city":"Graz"}`
+		call.Arguments = llm.Plain(`{"city":"Graz"}`)
 		grows("arguments")
 		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleTool, CallID: "call_1"})
 		grows("tool result")
@@ -79,7 +82,26 @@ var piece = rapid.OneOf(
 	rapid.StringMatching(`[ \t\n\r]{1,5}`),
 	rapid.StringMatching(`[0-9]{1,7}`),
 	rapid.StringMatching(`[!-/:-@\[-`+"`"+`{-~]{1,6}`),
-	rapid.SampledFrom([]string{"é", "ß", "ế", "привет", "αβγ", "שלום", "नमस्ते", "漢字", "かな", "한국", "。", "—", "😀", "\x00", "'s", "\xff"}),
+	rapid.SampledFrom(
+		[]string{
+			"é",
+			"ß",
+			"ế",
+			"привет",
+			"αβγ",
+			"שלום",
+			"नमस्ते",
+			"漢字",
+			"かな",
+			"한국",
+			"。",
+			"—",
+			"😀",
+			"\x00",
+			"'s",
+			"\xff",
+		},
+	),
 	rapid.String(),
 )
 
@@ -88,21 +110,37 @@ var text = rapid.Map(rapid.SliceOfN(piece, 0, 20), func(p []string) string { ret
 func request(t *rapid.T) *llm.Request {
 	req := &llm.Request{}
 	for range rapid.IntRange(0, 4).Draw(t, "messages") {
-		m := llm.Message{Role: rapid.SampledFrom([]llm.Role{llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool}).Draw(t, "role")}
+		m := llm.Message{
+			Role: rapid.SampledFrom([]llm.Role{llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool}).
+				Draw(t, "role"),
+		}
 		if m.Role == llm.RoleTool {
 			m.CallID = text.Draw(t, "call id")
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "parts") {
 			p := llm.Text(text.Draw(t, "text"))
 			if m.Role == llm.RoleAssistant && rapid.Bool().Draw(t, "call") {
-				p = llm.Part{Call: &llm.ToolCall{ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "arguments")}}
+				p = llm.Part{
+					Call: &llm.ToolCall{
+						ID:        text.Draw(t, "id"),
+						Name:      text.Draw(t, "name"),
+						Arguments: llm.Plain(text.Draw(t, "arguments")),
+					},
+				}
 			}
 			m.Parts = append(m.Parts, p)
 		}
 		req.Messages = append(req.Messages, m)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "tools") {
-		req.Tools = append(req.Tools, llm.Tool{Name: text.Draw(t, "tool"), Description: text.Draw(t, "description"), Schema: []byte(text.Draw(t, "schema"))})
+		req.Tools = append(
+			req.Tools,
+			llm.Tool{
+				Name:        text.Draw(t, "tool"),
+				Description: text.Draw(t, "description"),
+				Schema:      []byte(text.Draw(t, "schema")),
+			},
+		)
 	}
 	if rapid.Bool().Draw(t, "format") {
 		req.Format = &llm.Format{Name: text.Draw(t, "format name"), Schema: []byte(text.Draw(t, "format schema"))}
@@ -129,6 +167,29 @@ func TestProperties(t *testing.T) {
 		bare := &llm.Request{Tools: []llm.Tool{{}}}
 		require.EqualValues(t, 28+2*12, tokens.Most(tools)-tokens.Most(bare), "its bytes, and two for each separator")
 	})
+	t.Run("a text in its JSON form counts as what it is", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			req := request(t)
+			each := func(change func(llm.String) llm.String) {
+				for i := range req.Messages {
+					for j := range req.Messages[i].Parts {
+						part := &req.Messages[i].Parts[j]
+						part.Text = change(part.Text)
+						if part.Call != nil {
+							part.Call.Arguments = change(part.Call.Arguments)
+						}
+					}
+				}
+			}
+			each(func(s llm.String) llm.String { return llm.Plain(strings.ToValidUTF8(s.String(), "\uFFFD")) })
+			estimate, bound, most := tokens.Estimate(req), tokens.Bound(req), tokens.Most(req)
+			each(inJSON)
+			require.Equal(t, estimate, tokens.Estimate(req))
+			require.Equal(t, bound, tokens.Bound(req))
+			require.GreaterOrEqual(t, tokens.Most(req), most, "GAP-49")
+		})
+	})
 	t.Run("a text never costs more than its bytes", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +202,10 @@ func TestProperties(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			req := request(t)
 			before, bound := tokens.Estimate(req), tokens.Bound(req)
-			req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text.Draw(t, "more"))}})
+			req.Messages = append(
+				req.Messages,
+				llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text.Draw(t, "more"))}},
+			)
 			require.Greater(t, tokens.Estimate(req), before)
 			require.Greater(t, tokens.Bound(req), bound)
 		})
@@ -179,12 +243,26 @@ func TestBound(t *testing.T) {
 	})
 }
 
+// inJSON is the text with every second ASCII character escaped.
+func inJSON(s llm.String) llm.String {
+	var b strings.Builder
+	for i, r := range s.String() {
+		if r < ' ' || r == '"' || r == '\\' || r < 0x80 && i%2 == 0 {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return llm.Quoted(b.String())
+}
+
 // Not parallel: allocations are counted for the whole process.
 func TestCountingAllocatesNothing(t *testing.T) {
 	req := &llm.Request{
 		Messages: []llm.Message{
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("How warm is it in Graz, à peu près?")}},
-			{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "c", Name: "f", Arguments: `{"city":"Graz"}`}}}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{{Text: llm.Quoted(`I look.\n`),
+				Call: &llm.ToolCall{ID: "c", Name: "f", Arguments: llm.Quoted(`{\"city\":\"Graz\"}`)}}}},
 		},
 		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object"}`)}},
 	}

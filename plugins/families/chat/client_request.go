@@ -16,7 +16,7 @@ import (
 // report no usage), and for "max_tokens" the newer name max_completion_tokens is sent. An error means that req
 // is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
-	b = append(b, `{"model":`...)
+	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"messages":[`...)
 	for i := range req.Messages {
@@ -69,19 +69,20 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 	default:
 		return nil, encode.UnknownRole(m.Role)
 	}
-	calls := 0
-	for _, part := range m.Parts {
-		if part.Call != nil {
+	calls, said := 0, 0
+	for i := range m.Parts {
+		if m.Parts[i].Call != nil {
 			calls++
 		}
+		said += m.Parts[i].Text.Size()
 	}
 	b = append(b, `{"role":"`...)
 	b = append(b, m.Role...)
 	b = append(b, `","content":`...)
-	if text := m.Text(); text == "" && calls > 0 {
+	if said == 0 && calls > 0 {
 		b = append(b, "null"...)
 	} else {
-		b = jsonview.AppendString(b, text)
+		b = encode.AppendTexts(b, m)
 	}
 	if m.Role == llm.RoleTool {
 		b = append(b, `,"tool_call_id":`...)
@@ -106,7 +107,7 @@ func appendToolCall(b []byte, call *llm.ToolCall) []byte {
 	b = append(b, `,"type":"function","function":{"name":`...)
 	b = jsonview.AppendString(b, call.Name)
 	b = append(b, `,"arguments":`...)
-	b = jsonview.AppendString(b, encode.Arguments(call))
+	b = encode.AppendText(b, encode.Arguments(call))
 	return append(b, "}}"...)
 }
 

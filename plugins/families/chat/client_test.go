@@ -131,7 +131,7 @@ func TestDecoderMakesUpMissingIDs(t *testing.T) {
 		require.NotEqual(t, f.ID, g.ID)
 		require.Equal(t, "f", f.Name)
 		require.Equal(t, "g", g.Name)
-		require.Equal(t, "1", g.Arguments, name)
+		require.Equal(t, "1", g.Arguments.String(), name)
 	}
 	events, err := read(delta(`{"function_call":{"name":"f","arguments":""}}`), delta(`{"function_call":{"arguments":"{}"}}`), finish("function_call"))
 	require.NoError(t, err)

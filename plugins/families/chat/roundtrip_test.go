@@ -43,7 +43,7 @@ func message(t *rapid.T, ids *[]string) llm.Message {
 			id := "c" + strconv.Itoa(len(*ids))
 			*ids = append(*ids, id)
 			m.Parts = append(m.Parts, llm.Part{Call: &llm.ToolCall{ID: id, Name: familytest.Texts().Draw(t, "name"),
-				Arguments: rapid.SampledFrom([]string{"{}", `{"q":"é\n"}`, "not json"}).Draw(t, "arguments")}})
+				Arguments: llm.Plain(rapid.SampledFrom([]string{"{}", `{"q":"é\n"}`, "not json"}).Draw(t, "arguments"))}})
 		}
 		if len(m.Parts) > 1 && rapid.Bool().Draw(t, "only calls") {
 			m.Parts = m.Parts[1:]

@@ -67,7 +67,7 @@ func readAssistant(content, refusal, toolCalls decode.Value, calls decode.Calls)
 		message.Parts = readContent(content)
 	}
 	if refusal.Set() {
-		message.Parts = append(message.Parts, llm.Text(refusal.Required()))
+		message.Parts = append(message.Parts, refusal.Text())
 	}
 	if !toolCalls.Set() || !toolCalls.Is(jsonview.Array) {
 		return message
@@ -102,7 +102,7 @@ func readContent(content decode.Value) []llm.Part {
 			content.Invalid("must be a string or an array of parts")
 			return nil
 		}
-		return []llm.Part{llm.Text(content.Required())}
+		return []llm.Part{content.Text()}
 	}
 	var parts []llm.Part
 	for i, e := range content.Elems() {
@@ -113,7 +113,7 @@ func readContent(content decode.Value) []llm.Part {
 		kind := part.Get("type")
 		switch name := kind.Required(); {
 		case name == "text", name == "refusal":
-			parts = append(parts, llm.Text(part.Get(name).Required()))
+			parts = append(parts, part.Get(name).Text())
 		case kind.Kind() == jsonview.String:
 			part.NotText(name)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -175,13 +176,13 @@ func TestDecodeConversation(t *testing.T) {
 			{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("d1"), llm.Text("d2")}},
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("u")}},
 			{Role: llm.RoleAssistant, Parts: []llm.Part{
-				{Call: &llm.ToolCall{ID: "c1", Name: "f", Arguments: `{"q":1}`}},
+				{Call: &llm.ToolCall{ID: "c1", Name: "f", Arguments: llm.Plain(`{"q":1}`)}},
 				{Call: &llm.ToolCall{ID: "c2", Name: "g"}}}},
 			{Role: llm.RoleTool, CallID: "c2", Parts: []llm.Part{llm.Text("r2")}},
 			{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("r1")}},
 			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("no")}},
 			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("never")}},
-		}, req.LLM.Messages)
+		}, familytest.Plain(req.LLM.Messages))
 	})
 	t.Run("GAP-33 the last of a repeated name counts", func(t *testing.T) {
 		t.Parallel()
@@ -195,6 +196,7 @@ func TestDecodeSettings(t *testing.T) {
 	t.Run("nothing but messages", func(t *testing.T) {
 		t.Parallel()
 		req := accepted(t, with(""))
+		req.LLM.Messages = familytest.Plain(req.LLM.Messages)
 		require.Equal(t, &families.Request{LLM: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}}, req)
 	})
 	t.Run("GAP-22 CHAT-24 CHAT-25 CHAT-26 CHAT-27 null is absent", func(t *testing.T) {

@@ -33,7 +33,7 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	if req.MaxTokens < 1 {
 		return nil, errors.New("encoding max_tokens: the messages family needs an output allowance of at least 1")
 	}
-	b = append(b, `{"model":`...)
+	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, req.MaxTokens, 10)

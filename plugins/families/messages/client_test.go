@@ -268,7 +268,7 @@ func TestEncodeRequest(t *testing.T) {
 func TestEncodeConversation(t *testing.T) {
 	t.Parallel()
 	call := func(id, arguments string) llm.Part {
-		return llm.Part{Call: &llm.ToolCall{ID: id, Name: "f", Arguments: arguments}}
+		return llm.Part{Call: &llm.ToolCall{ID: id, Name: "f", Arguments: llm.Plain(arguments)}}
 	}
 	assistant := func(parts ...llm.Part) llm.Message {
 		return llm.Message{Role: llm.RoleAssistant, Parts: parts}

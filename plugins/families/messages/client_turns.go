@@ -99,7 +99,7 @@ func lastSaid(messages []llm.Message) (message, part int) {
 				if m.Parts[j].Call != nil {
 					return i, -1
 				}
-				if !isBlank(m.Parts[j].Text) {
+				if !m.Parts[j].Text.Blank() {
 					return i, j
 				}
 			}
@@ -119,9 +119,9 @@ func (t *turn) add(m *llm.Message, cut int) {
 			switch {
 			case part.Call != nil:
 				t.blocks = append(t.blocks, appendToolUse(nil, callID(part.Call.ID), part.Call))
-			case isBlank(part.Text):
+			case part.Text.Blank():
 			case i == cut:
-				t.blocks = append(t.blocks, appendText(nil, strings.TrimRight(part.Text, " \t\r\n")))
+				t.blocks = append(t.blocks, appendText(nil, llm.Plain(strings.TrimRight(part.Text.String(), " \t\r\n"))))
 			default:
 				t.blocks = append(t.blocks, appendText(nil, part.Text))
 			}
@@ -134,16 +134,16 @@ func (t *turn) add(m *llm.Message, cut int) {
 // appendTexts adds a block for each text of a message.
 func appendTexts(blocks [][]byte, m *llm.Message) [][]byte {
 	for _, part := range m.Parts {
-		if !isBlank(part.Text) {
+		if !part.Text.Blank() {
 			blocks = append(blocks, appendText(nil, part.Text))
 		}
 	}
 	return blocks
 }
 
-func appendText(b []byte, text string) []byte {
+func appendText(b []byte, text llm.String) []byte {
 	b = append(b, `{"type":"text","text":`...)
-	b = jsonview.AppendString(b, text)
+	b = encode.AppendText(b, text)
 	return append(b, '}')
 }
 

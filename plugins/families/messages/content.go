@@ -59,7 +59,7 @@ func (c *conversation) add(role llm.Role, parts []llm.Part) {
 // what the user says besides follows as a message of its own.
 func (c *conversation) user(content decode.Value) {
 	if content.Kind() != jsonview.Array {
-		c.add(llm.RoleUser, []llm.Part{llm.Text(content.Required())})
+		c.add(llm.RoleUser, []llm.Part{content.Text()})
 		return
 	}
 	var parts []llm.Part
@@ -72,7 +72,7 @@ func (c *conversation) user(content decode.Value) {
 			results++
 			continue
 		case "text":
-			parts = append(parts, llm.Text(block.Get("text").Required()))
+			parts = append(parts, block.Get("text").Text())
 		default:
 			refuse(&block, kind)
 		}
@@ -87,7 +87,7 @@ func (c *conversation) user(content decode.Value) {
 // and is left out (GAP-27); a turn of nothing else is no turn.
 func (c *conversation) assistant(content decode.Value) {
 	if content.Kind() != jsonview.Array {
-		c.add(llm.RoleAssistant, []llm.Part{llm.Text(content.Required())})
+		c.add(llm.RoleAssistant, []llm.Part{content.Text()})
 		return
 	}
 	var parts []llm.Part
@@ -96,7 +96,7 @@ func (c *conversation) assistant(content decode.Value) {
 		block := content.Elem(i, e)
 		switch kind := blockType(&block); kind {
 		case "text":
-			parts = append(parts, llm.Text(block.Get("text").Required()))
+			parts = append(parts, block.Get("text").Text())
 		case "tool_use":
 			parts = append(parts, llm.Part{Call: c.call(&block)})
 		case "thinking", "redacted_thinking":
@@ -115,7 +115,7 @@ func (c *conversation) call(block *decode.Value) *llm.ToolCall {
 	id, name, input := block.Get("id"), block.Get("name"), block.Get("input")
 	call := &llm.ToolCall{ID: c.calls.Call(id), Name: name.Required()}
 	if input.Set() && input.Is(jsonview.Object) {
-		call.Arguments = string(jsonview.AppendCompact(nil, input.Raw()))
+		call.Arguments = llm.Plain(string(jsonview.AppendCompact(nil, input.Raw())))
 	}
 	return call
 }
@@ -132,7 +132,7 @@ func (c *conversation) result(block *decode.Value) {
 			inner := content.Elem(i, e)
 			switch kind := blockType(&inner); kind {
 			case "text":
-				m.Parts = append(m.Parts, llm.Text(inner.Get("text").Required()))
+				m.Parts = append(m.Parts, inner.Get("text").Text())
 			case "tool_reference": // what a search among deferred tools has found (GAP-101)
 				m.Parts = append(m.Parts, llm.Text("Tool: "+inner.Get("tool_name").Required()+"\n"))
 			default:
@@ -140,7 +140,7 @@ func (c *conversation) result(block *decode.Value) {
 			}
 		}
 	default:
-		m.Parts = []llm.Part{llm.Text(content.Required())}
+		m.Parts = []llm.Part{content.Text()}
 	}
 	c.messages = append(c.messages, m)
 }
@@ -148,7 +148,7 @@ func (c *conversation) result(block *decode.Value) {
 // textOf reads a string or an array of text blocks.
 func textOf(v decode.Value) []llm.Part {
 	if v.Kind() != jsonview.Array {
-		return []llm.Part{llm.Text(v.Required())}
+		return []llm.Part{v.Text()}
 	}
 	var parts []llm.Part
 	for i, e := range v.Elems() {
@@ -157,7 +157,7 @@ func textOf(v decode.Value) []llm.Part {
 			refuse(&block, kind)
 			continue
 		}
-		parts = append(parts, llm.Text(block.Get("text").Required()))
+		parts = append(parts, block.Get("text").Text())
 	}
 	return parts
 }

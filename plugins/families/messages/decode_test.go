@@ -26,7 +26,7 @@ const (
 func TestDecodeConversation(t *testing.T) {
 	t.Parallel()
 	called := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{
-		llm.Text("Let me look."), {Call: &llm.ToolCall{ID: "t1", Name: "f", Arguments: `{"q":1}`}},
+		llm.Text("Let me look."), {Call: &llm.ToolCall{ID: "t1", Name: "f", Arguments: llm.Plain(`{"q":1}`)}},
 	}}
 	for _, tt := range []struct {
 		name string
@@ -64,7 +64,7 @@ func TestDecodeConversation(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, accepted(t, tt.body).LLM.Messages)
+			require.Equal(t, tt.want, familytest.Plain(accepted(t, tt.body).LLM.Messages))
 		})
 	}
 }

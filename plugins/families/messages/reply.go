@@ -50,14 +50,14 @@ func appendToolUse(b []byte, id string, c *llm.ToolCall) []byte {
 	b = append(b, `,"name":`...)
 	b = jsonview.AppendString(b, c.Name)
 	b = append(b, `,"input":`...)
-	b = appendInput(b, c.Arguments)
+	b = appendInput(b, c.Arguments.AppendTo(nil))
 	return append(b, '}')
 }
 
 // appendInput appends a call's arguments as the object that this family has for them. They can be no object
 // only where the output allowance cut them short (GAP-84): a call that must not be run, as stop_reason says.
-func appendInput(b []byte, arguments string) []byte {
-	v, err := jsonview.Parse([]byte(arguments), maxArgumentDepth)
+func appendInput(b, arguments []byte) []byte {
+	v, err := jsonview.Parse(arguments, maxArgumentDepth)
 	if err != nil || v.Kind() != jsonview.Object {
 		return append(b, `{}`...)
 	}

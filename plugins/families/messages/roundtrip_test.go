@@ -59,7 +59,7 @@ func exchange(t *rapid.T, ids *int) []llm.Message {
 		id := "c" + strconv.Itoa(*ids)
 		*ids++
 		reply.Parts = append(reply.Parts, llm.Part{Call: &llm.ToolCall{ID: id, Name: aText().Draw(t, "name"),
-			Arguments: rapid.SampledFrom([]string{"{}", `{"q":"é\n","list":[1,{"x":null}]}`}).Draw(t, "arguments")}})
+			Arguments: llm.Plain(rapid.SampledFrom([]string{"{}", `{"q":"é\n","list":[1,{"x":null}]}`}).Draw(t, "arguments"))}})
 		result := text(llm.RoleTool, rapid.SliceOfN(aText(), 0, 2).Draw(t, "result")...)
 		result.CallID, result.IsError = id, rapid.Bool().Draw(t, "failed")
 		answers = append(answers, result)
@@ -128,13 +128,13 @@ func said(req *llm.Request, role llm.Role) []string {
 		}
 		for _, p := range m.Parts {
 			if p.Call != nil {
-				arguments := p.Call.Arguments
+				arguments := p.Call.Arguments.String()
 				if arguments == "" {
 					arguments = "{}"
 				}
 				all = append(all, p.Call.Name+"("+arguments+")")
-			} else if strings.TrimSpace(p.Text) != "" {
-				all = append(all, p.Text)
+			} else if !p.Text.Blank() {
+				all = append(all, p.Text.String())
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // An allowance below the API's least (16) is sent as it is, and refused. An error means that req is not a legal
 // request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
-	b = append(b, `{"model":`...)
+	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
 	b, err := appendConversation(b, req.Messages)
 	if err != nil {
@@ -63,7 +63,7 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 	if len(messages) > 1 && messages[0].Role == llm.RoleSystem {
 		b = append(b, `,"instructions":`...)
-		b = jsonview.AppendString(b, messages[0].Text())
+		b = encode.AppendTexts(b, &messages[0])
 		messages = messages[1:]
 	}
 	if len(messages) == 0 {
@@ -80,7 +80,7 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 			b = append(b, `{"type":"function_call_output","call_id":`...)
 			b = jsonview.AppendString(b, m.CallID)
 			b = append(b, `,"output":`...)
-			b = jsonview.AppendString(b, m.Text())
+			b = encode.AppendTexts(b, m)
 			b = append(b, `},`...)
 		default:
 			return nil, fmt.Errorf("encoding messages: %w", encode.UnknownRole(m.Role))
@@ -103,7 +103,7 @@ func appendTurn(b []byte, m *llm.Message) []byte {
 			b = append(b, `,"name":`...)
 			b = jsonview.AppendString(b, call.Name)
 			b = append(b, `,"arguments":`...)
-			b = jsonview.AppendString(b, encode.Arguments(call))
+			b = encode.AppendText(b, encode.Arguments(call))
 			b = append(b, `},`...)
 			start++
 			continue
@@ -130,7 +130,7 @@ func appendMessage(b []byte, role llm.Role, kind string, texts []llm.Part) []byt
 		b = append(b, `{"type":"`...)
 		b = append(b, kind...)
 		b = append(b, `","text":`...)
-		b = jsonview.AppendString(b, part.Text)
+		b = encode.AppendText(b, part.Text)
 		b = append(b, `},`...)
 	}
 	b[len(b)-1] = ']'

@@ -24,7 +24,7 @@ const (
 
 func TestDecodeInput(t *testing.T) {
 	t.Parallel()
-	called := llm.Part{Call: &llm.ToolCall{ID: "c1", Name: "f", Arguments: `{"q":1}`}}
+	called := llm.Part{Call: &llm.ToolCall{ID: "c1", Name: "f", Arguments: llm.Plain(`{"q":1}`)}}
 	result := llm.Message{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("ok")}}
 	for _, tt := range []struct {
 		name string
@@ -53,7 +53,7 @@ func TestDecodeInput(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, accepted(t, tt.body).LLM.Messages)
+			require.Equal(t, tt.want, familytest.Plain(accepted(t, tt.body).LLM.Messages))
 		})
 	}
 }

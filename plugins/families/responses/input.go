@@ -17,7 +17,7 @@ type conversation struct {
 // instructions reads the system-level instructions, which come before all input (RESP-06, GAP-26).
 func (c *conversation) instructions(v decode.Value) {
 	if v.Set() {
-		c.add(llm.RoleSystem, llm.Text(v.Required()))
+		c.add(llm.RoleSystem, v.Text())
 	}
 }
 
@@ -25,11 +25,11 @@ func (c *conversation) instructions(v decode.Value) {
 func (c *conversation) input(v decode.Value) {
 	switch v.Kind() {
 	case jsonview.String:
-		text, _ := v.Str()
-		if text == "" {
+		text := v.Text()
+		if text.Text.Size() == 0 {
 			v.Invalid("must not be empty")
 		}
-		c.add(llm.RoleUser, llm.Text(text))
+		c.add(llm.RoleUser, text)
 	case jsonview.Array:
 		items := 0
 		for i, e := range v.Elems() {
@@ -118,7 +118,7 @@ func (c *conversation) message(v *decode.Value) {
 // textOf reads a string or an array of text parts.
 func textOf(v decode.Value) []llm.Part {
 	if v.Kind() != jsonview.Array {
-		return []llm.Part{llm.Text(v.Required())}
+		return []llm.Part{v.Text()}
 	}
 	var parts []llm.Part
 	for i, e := range v.Elems() {
@@ -129,9 +129,9 @@ func textOf(v decode.Value) []llm.Part {
 		kind := part.Get("type")
 		switch kind.Required() {
 		case "input_text", "output_text", "text":
-			parts = append(parts, llm.Text(part.Get("text").Required()))
+			parts = append(parts, part.Get("text").Text())
 		case "refusal":
-			parts = append(parts, llm.Text(part.Get("refusal").Required()))
+			parts = append(parts, part.Get("refusal").Text())
 		case "input_file", "file", "document", "input_video", "video_url":
 			part.Unsupported("is a file, document or video, which are not supported: send its text")
 		default:

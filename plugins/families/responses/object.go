@@ -225,7 +225,7 @@ func (e *encoder) AppendReply(b []byte, reply *llm.Reply, end families.End) []by
 	for i := range reply.Items {
 		from := &reply.Items[i]
 		if c := from.Call; c != nil {
-			s.output = append(s.output, item{call: true, callID: c.ID, name: c.Name, content: []byte(c.Arguments)})
+			s.output = append(s.output, item{call: true, callID: c.ID, name: c.Name, content: c.Arguments.AppendTo(nil)})
 		} else if from.Text != "" {
 			s.output = append(s.output, item{content: []byte(from.Text)})
 		}

@@ -54,7 +54,7 @@ func exchange(t *rapid.T, ids *int) []llm.Message {
 		id := "c" + strconv.Itoa(*ids)
 		*ids++
 		reply.Parts = append(reply.Parts, llm.Part{Call: &llm.ToolCall{ID: id, Name: familytest.Texts().Draw(t, "name"),
-			Arguments: rapid.SampledFrom([]string{"{}", `{"q":"é\n"}`, "not json"}).Draw(t, "arguments")}})
+			Arguments: llm.Plain(rapid.SampledFrom([]string{"{}", `{"q":"é\n"}`, "not json"}).Draw(t, "arguments"))}})
 		result := text(llm.RoleTool, rapid.String().Draw(t, "result"))
 		result.CallID = id
 		answers = append(answers, result)

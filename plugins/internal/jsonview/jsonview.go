@@ -12,7 +12,8 @@ package jsonview
 import (
 	"bytes"
 	"iter"
-	"unsafe"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // View is one JSON value. The zero View is Absent, which is how a member that is not there reads, so that
@@ -158,12 +159,7 @@ func (v View) Names() iter.Seq[string] {
 
 // memberName decodes a name, without a copy when it holds no escape.
 func memberName(quoted []byte) string {
-	inner := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(inner, '\\') >= 0 {
-		s, _ := unescape(inner, 0)
-		return s
-	}
-	return unsafe.String(unsafe.SliceData(inner), len(inner))
+	return llm.Quoted(inside(quoted)).String()
 }
 
 // The functions below walk text that Parse has accepted, and so check nothing.

@@ -157,6 +157,40 @@ func TestStr(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`"plain"`: "plain", `"\""`: `\"`, `"\\ud83d"`: `\\ud83d`, `"\u0041"`: `\u0041`, `"\ud83d\ude00"`: `\ud83d\ude00`,
+		`""`:                  "",
+		`"\\\ud83d\uDE00x\n"`: `\\\ud83d\uDE00x\n`,
+	} {
+		s, ok := parse(t, text).Text()
+		require.True(t, ok)
+		inside, ok := s.Quoted()
+		require.True(t, ok, text)
+		require.Equal(t, want, inside, text)
+		plain, _ := parse(t, text).Str()
+		require.Equal(t, plain, s.String())
+	}
+	for _, text := range []string{`"\ud83d"`, `"a\ude00"`, `"\ud83d\n"`, `"\ud83dx\ude00"`, `"\u0041\ud83d\ud83d\ude00"`,
+		`"\\\ud83d\u0041"`,
+	} {
+		s, ok := parse(t, text).Text()
+		require.True(t, ok)
+		_, ok = s.Quoted()
+		require.False(t, ok, "GAP-74: half a pair is no text that every upstream reads: %s", text)
+		plain, _ := parse(t, text).Str()
+		require.Contains(t, plain, "\uFFFD")
+		require.Equal(t, plain, s.String())
+	}
+	for _, text := range []string{"1", "null", "[]", "{}", "true"} {
+		_, ok := parse(t, text).Text()
+		require.False(t, ok, text)
+	}
+	_, ok := jsonview.View{}.Text()
+	require.False(t, ok)
+}
+
 func TestStrAfterJoinsASurrogatePairCutInTwo(t *testing.T) {
 	t.Parallel()
 	s, high, ok := parse(t, `"a\ud83d"`).StrAfter(0)
@@ -170,6 +204,12 @@ func TestStrAfterJoinsASurrogatePairCutInTwo(t *testing.T) {
 	s, high, _ = parse(t, `"plain"`).StrAfter(0xD83D)
 	require.Equal(t, "\uFFFDplain", s)
 	require.Zero(t, high)
+	s, high, _ = parse(t, `"\\ud83d"`).StrAfter(0xD83D)
+	require.Equal(t, "\uFFFD\\ud83d", s, "a backslash, and no escape")
+	require.Zero(t, high)
+	s, high, _ = parse(t, `"\u0041\\\ud83d"`).StrAfter(0xD83D)
+	require.Equal(t, "\uFFFDA\\", s)
+	require.Equal(t, rune(0xD83D), high)
 }
 
 func TestNumbers(t *testing.T) {
@@ -208,8 +248,14 @@ func TestBool(t *testing.T) {
 // value draws a JSON value as encoding/json sees it.
 func value() *rapid.Generator[any] {
 	leaf := rapid.OneOf(
-		rapid.Just[any](nil), rapid.Map(rapid.Bool(), toAny), rapid.Map(rapid.String(), toAny),
-		rapid.Map(rapid.Float64Range(-1e30, 1e30), toAny), rapid.Map(rapid.Map(rapid.Int16(), func(n int16) float64 { return float64(n) }), toAny),
+		rapid.Just[any](nil),
+		rapid.Map(rapid.Bool(), toAny),
+		rapid.Map(rapid.String(), toAny),
+		rapid.Map(
+			rapid.Float64Range(-1e30, 1e30),
+			toAny,
+		),
+		rapid.Map(rapid.Map(rapid.Int16(), func(n int16) float64 { return float64(n) }), toAny),
 	)
 	return rapid.OneOf(leaf,
 		rapid.Map(rapid.SliceOfN(leaf, 0, 4), toAny),
@@ -251,7 +297,11 @@ func tree(v jsonview.View) any {
 func TestWalkingAgreesWithEncodingJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text, err := json.MarshalIndent(value().Draw(t, "value"), "", rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "indent"))
+		text, err := json.MarshalIndent(
+			value().Draw(t, "value"),
+			"",
+			rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "indent"),
+		)
 		require.NoError(t, err)
 		var want any
 		require.NoError(t, json.Unmarshal(text, &want))
@@ -315,7 +365,10 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	message := `{"role":"user","content":"` + strings.Repeat("some ordinary text, a quote \\\" and a line\\n", 200) + `"},`
+	message := `{"role":"user","content":"` + strings.Repeat(
+		"some ordinary text, a quote \\\" and a line\\n",
+		200,
+	) + `"},`
 	chat := []byte(`{"model":"auto","messages":[` + strings.Repeat(message, 3000) + `{}]}`)
 	for name, text := range map[string][]byte{
 		"chat":     chat,

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Str returns a decoded copy of a string; ok is false for any other kind. It is valid UTF-8: an escape that
@@ -25,84 +29,86 @@ func (v View) StrAfter(high rune) (s string, pending rune, ok bool) {
 	if v.Kind() != String {
 		return "", 0, false
 	}
-	inner := v.raw[1 : len(v.raw)-1]
-	if high == 0 && bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner), 0, true
+	inner := inside(v.raw)
+	if high == 0 && strings.IndexByte(inner, '\\') < 0 {
+		return strings.Clone(inner), 0, true
 	}
-	s, pending = unescape(inner, high)
-	return s, pending, true
+	var out []byte
+	if high != 0 && inner != "" {
+		joined := rune(utf8.RuneError)
+		if strings.HasPrefix(inner, `\u`) {
+			joined = utf16.DecodeRune(high, hex4(inner[2:6]))
+		}
+		if joined != utf8.RuneError {
+			inner = inner[6:]
+		}
+		out, high = utf8.AppendRune(out, joined), 0
+	}
+	if n := len(inner) - 6; n >= 0 && endsInEscape(inner, n) && isHighSurrogate(hex4(inner[n+2:])) {
+		high, inner = hex4(inner[n+2:]), inner[:n]
+	}
+	return string(llm.AppendUnquoted(out, inner)), high, true
 }
 
-// unescape decodes the inside of a valid string.
-func unescape(b []byte, high rune) (s string, pending rune) {
-	out := make([]byte, 0, len(b)+utf8.UTFMax)
-	for len(b) > 0 {
-		n := bytes.IndexByte(b, '\\')
-		if n != 0 {
-			if n < 0 {
-				n = len(b)
-			}
-			out = append(lone(out, high), b[:n]...)
-			b, high = b[n:], 0
-			continue
-		}
-		if b[1] != 'u' {
-			out = append(lone(out, high), unescaped(b[1]))
-			b, high = b[2:], 0
-			continue
-		}
-		r := hex4(b[2:6])
-		b = b[6:]
-		if high != 0 {
-			if joined := utf16.DecodeRune(high, r); joined != utf8.RuneError {
-				out = utf8.AppendRune(out, joined)
-				high = 0
-				continue
-			}
-			out, high = lone(out, high), 0
-		}
-		if isHighSurrogate(r) {
-			high = r
-			continue
-		}
-		out = utf8.AppendRune(out, r) // a low surrogate becomes U+FFFD
+// Text returns a string in the form in which it is there, aliasing the input; ok is false for any other kind. It reads
+// as Str does: one with half of a surrogate pair, which no upstream need understand, is decoded.
+func (v View) Text() (llm.String, bool) {
+	if v.Kind() != String {
+		return llm.String{}, false
 	}
-	return string(out), high
+	inner := inside(v.raw)
+	if strings.Contains(inner, `\u`) && hasHalfPair(inner) {
+		s, _ := v.Str()
+		return llm.Plain(s), true
+	}
+	return llm.Quoted(inner), true
 }
 
-// lone appends U+FFFD for a high surrogate that found no partner.
-func lone(b []byte, high rune) []byte {
-	if high == 0 {
-		return b
+// inside is what stands between the quotes of a string, aliasing it.
+func inside(quoted []byte) string {
+	return unsafe.String(unsafe.SliceData(quoted[1:]), len(quoted)-2)
+}
+
+// hasHalfPair reports whether an escape in the inside of a string is half of a surrogate pair without its other half.
+func hasHalfPair(s string) bool {
+	for {
+		n := strings.IndexByte(s, '\\')
+		if n < 0 {
+			return false
+		}
+		if s[n+1] != 'u' {
+			s = s[n+2:]
+			continue
+		}
+		r := hex4(s[n+2 : n+6])
+		s = s[n+6:]
+		if utf16.IsSurrogate(r) {
+			if !strings.HasPrefix(s, `\u`) || utf16.DecodeRune(r, hex4(s[2:6])) == utf8.RuneError {
+				return true
+			}
+			s = s[6:]
+		}
 	}
-	return utf8.AppendRune(b, utf8.RuneError)
+}
+
+// endsInEscape reports whether the last six bytes of the inside of a string, from n, are one escape.
+func endsInEscape(s string, n int) bool {
+	if s[n] != '\\' || s[n+1] != 'u' {
+		return false
+	}
+	before := strings.TrimRight(s[:n], `\`)
+	return (n-len(before))%2 == 0
 }
 
 func isHighSurrogate(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
 
-func hex4(b []byte) rune {
+func hex4(s string) rune {
 	var r rune
-	for _, c := range b {
-		d, _ := hexDigit(c)
+	for i := range 4 {
+		d, _ := hexDigit(s[i])
 		r = r<<4 | d
 	}
 	return r
-}
-
-func unescaped(c byte) byte {
-	switch c {
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return c
 }
 
 // Int returns a number that is an integer in the range of int64, however it is written: 10, 10.0 and 1e1

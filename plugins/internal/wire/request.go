@@ -39,11 +39,11 @@ func messageToProto(m llm.Message) *proto.Message {
 	for _, p := range m.Parts {
 		if c := p.Call; c != nil {
 			out.Parts = append(out.Parts, &proto.Part{Kind: &proto.Part_Call{
-				Call: &proto.PastToolCall{Id: c.ID, Name: c.Name, Arguments: c.Arguments},
+				Call: &proto.PastToolCall{Id: c.ID, Name: c.Name, Arguments: c.Arguments.String()},
 			}})
 			continue
 		}
-		out.Parts = append(out.Parts, &proto.Part{Kind: &proto.Part_Text{Text: p.Text}})
+		out.Parts = append(out.Parts, &proto.Part{Kind: &proto.Part_Text{Text: p.Text.String()}})
 	}
 	return out
 }
@@ -84,10 +84,10 @@ func messageFromProto(m *proto.Message) llm.Message {
 	for _, p := range m.GetParts() {
 		switch kind := p.GetKind().(type) {
 		case *proto.Part_Text:
-			out.Parts = append(out.Parts, llm.Part{Text: kind.Text})
+			out.Parts = append(out.Parts, llm.Text(kind.Text))
 		case *proto.Part_Call:
 			out.Parts = append(out.Parts, llm.Part{Call: &llm.ToolCall{
-				ID: kind.Call.GetId(), Name: kind.Call.GetName(), Arguments: kind.Call.GetArguments(),
+				ID: kind.Call.GetId(), Name: kind.Call.GetName(), Arguments: llm.Plain(kind.Call.GetArguments()),
 			}})
 		}
 	}

@@ -44,7 +44,7 @@ func drawMessage(t *rapid.T) llm.Message {
 	for range rapid.IntRange(0, 3).Draw(t, "parts") {
 		if rapid.Bool().Draw(t, "call") {
 			m.Parts = append(m.Parts, llm.Part{Call: &llm.ToolCall{
-				ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: text.Draw(t, "arguments"),
+				ID: text.Draw(t, "id"), Name: text.Draw(t, "name"), Arguments: llm.Plain(text.Draw(t, "arguments")),
 			}})
 		} else {
 			m.Parts = append(m.Parts, llm.Text(text.Draw(t, "text")))

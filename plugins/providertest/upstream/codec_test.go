@@ -34,9 +34,30 @@ type codec struct {
 }
 
 var codecs = []codec{
-	{"chat", "/chat/completions", chat.EncodeRequest, func(send func(llm.Event) error) decoder { return chat.NewDecoder(send) }, chat.DecodeReply, chat.DecodeError},
-	{"responses", "/responses", responses.EncodeRequest, func(send func(llm.Event) error) decoder { return responses.NewDecoder(send) }, responses.DecodeReply, responses.DecodeError},
-	{"messages", "/messages", messages.EncodeRequest, func(send func(llm.Event) error) decoder { return messages.NewDecoder(send) }, messages.DecodeReply, messages.DecodeError},
+	{
+		"chat",
+		"/chat/completions",
+		chat.EncodeRequest,
+		func(send func(llm.Event) error) decoder { return chat.NewDecoder(send) },
+		chat.DecodeReply,
+		chat.DecodeError,
+	},
+	{
+		"responses",
+		"/responses",
+		responses.EncodeRequest,
+		func(send func(llm.Event) error) decoder { return responses.NewDecoder(send) },
+		responses.DecodeReply,
+		responses.DecodeError,
+	},
+	{
+		"messages",
+		"/messages",
+		messages.EncodeRequest,
+		func(send func(llm.Event) error) decoder { return messages.NewDecoder(send) },
+		messages.DecodeReply,
+		messages.DecodeError,
+	},
 }
 
 // generate does what a provider does: it asks the fake and reads the events of its reply.
@@ -89,12 +110,26 @@ func asking() *llm.Request {
 		Messages: []llm.Message{
 			{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("be brief")}},
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("weather?")}},
-			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("Let me look."), {Call: &llm.ToolCall{ID: "c1", Name: "weather", Arguments: `{"city":"Rome"}`}}, {Call: &llm.ToolCall{ID: "c2", Name: "time"}}}},
+			{
+				Role: llm.RoleAssistant,
+				Parts: []llm.Part{
+					llm.Text("Let me look."),
+					{Call: &llm.ToolCall{ID: "c1", Name: "weather", Arguments: llm.Plain(`{"city":"Rome"}`)}},
+					{Call: &llm.ToolCall{ID: "c2", Name: "time"}},
+				},
+			},
 			{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("sunny")}},
 			{Role: llm.RoleTool, CallID: "c2", Parts: []llm.Part{llm.Text("noon")}, IsError: true},
 			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("and "), llm.Text("tomorrow?")}},
 		},
-		Tools:      []llm.Tool{{Name: "weather", Description: "tells the weather", Schema: []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`)}, {Name: "time", Schema: []byte(`{"type":"object"}`)}},
+		Tools: []llm.Tool{
+			{
+				Name:        "weather",
+				Description: "tells the weather",
+				Schema:      []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`),
+			},
+			{Name: "time", Schema: []byte(`{"type":"object"}`)},
+		},
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "weather"},
 		Stop:       []string{"END", "\n\n"}}
 }
@@ -113,10 +148,29 @@ func TestCodecsAskTheSame(t *testing.T) {
 				require.NoError(t, err)
 				got, err := s.Request(patient(t), int64(n+1))
 				require.NoError(t, err)
-				require.Equal(t, []upstream.Message{{Role: "system", Text: "be brief"}, {Role: "user", Text: "weather?"},
-					{Role: "assistant", Text: "Let me look.", Calls: []upstream.PastCall{{ID: "c1", Name: "weather", Arguments: `{"city":"Rome"}`}, {ID: "c2", Name: "time", Arguments: "{}"}}},
-					{Role: "tool", ToolCallID: "c1", Text: "sunny"}, {Role: "tool", ToolCallID: "c2", Text: "noon"}, {Role: "user", Text: "and tomorrow?"}}, got.Messages)
-				require.Equal(t, []upstream.Tool{{Name: "weather", Description: "tells the weather"}, {Name: "time"}}, got.Tools)
+				require.Equal(
+					t,
+					[]upstream.Message{{Role: "system", Text: "be brief"}, {Role: "user", Text: "weather?"},
+						{
+							Role: "assistant",
+							Text: "Let me look.",
+							Calls: []upstream.PastCall{
+								{ID: "c1", Name: "weather", Arguments: `{"city":"Rome"}`},
+								{ID: "c2", Name: "time", Arguments: "{}"},
+							},
+						},
+						{
+							Role:       "tool",
+							ToolCallID: "c1",
+							Text:       "sunny",
+						}, {Role: "tool", ToolCallID: "c2", Text: "noon"}, {Role: "user", Text: "and tomorrow?"}},
+					got.Messages,
+				)
+				require.Equal(
+					t,
+					[]upstream.Tool{{Name: "weather", Description: "tells the weather"}, {Name: "time"}},
+					got.Tools,
+				)
 				require.EqualValues(t, 99, got.MaxTokens)
 				require.Equal(t, !req.Whole, got.Stream)
 				require.Equal(t, map[string][]string{"chat": {"END", "\n\n"}, "messages": {"END"}}[c.name], got.Stop)
@@ -128,11 +182,35 @@ func TestCodecsAskTheSame(t *testing.T) {
 func TestCodecsReadTheSame(t *testing.T) {
 	t.Parallel()
 	cached, written, reasoning := int64(600), int64(50), int64(3)
-	used := upstream.ReportTokens(upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Written: &written, Reasoning: &reasoning})
-	want := &llm.Usage{Input: llm.Count(300), CacheRead: &cached, CacheWrite: &written, Output: llm.Count(700), Reasoning: &reasoning}
-	calls := []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("Two "), upstream.Text("calls: 😀"), upstream.ToolCall(0, "a", "weather"), upstream.ToolCall(1, "b", "time"),
-		upstream.Arguments(1, `{"zone":`), upstream.Arguments(0, `{"city":"Rome"}`), upstream.Comment("wait"), upstream.Arguments(1, `"CET"}`)}
-	items := []llm.Item{{Text: "Two calls: 😀"}, {Call: &llm.ToolCall{ID: "a", Name: "weather", Arguments: `{"city":"Rome"}`}}, {Call: &llm.ToolCall{ID: "b", Name: "time", Arguments: `{"zone":"CET"}`}}}
+	used := upstream.ReportTokens(
+		upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Written: &written, Reasoning: &reasoning},
+	)
+	want := &llm.Usage{
+		Input:      llm.Count(300),
+		CacheRead:  &cached,
+		CacheWrite: &written,
+		Output:     llm.Count(700),
+		Reasoning:  &reasoning,
+	}
+	calls := []upstream.Step{
+		upstream.Reasoning("let me see"),
+		upstream.Text("Two "),
+		upstream.Text("calls: 😀"),
+		upstream.ToolCall(0, "a", "weather"),
+		upstream.ToolCall(1, "b", "time"),
+		upstream.Arguments(
+			1,
+			`{"zone":`,
+		),
+		upstream.Arguments(0, `{"city":"Rome"}`),
+		upstream.Comment("wait"),
+		upstream.Arguments(1, `"CET"}`),
+	}
+	items := []llm.Item{
+		{Text: "Two calls: 😀"},
+		{Call: &llm.ToolCall{ID: "a", Name: "weather", Arguments: llm.Plain(`{"city":"Rome"}`)}},
+		{Call: &llm.ToolCall{ID: "b", Name: "time", Arguments: llm.Plain(`{"zone":"CET"}`)}},
+	}
 	for _, tt := range []struct {
 		name   string
 		steps  []upstream.Step
@@ -198,7 +276,11 @@ func TestCodecsTellFailuresApart(t *testing.T) {
 				s := upstream.Start(t, upstream.Options{})
 				inside := tt.err
 				inside.Status = http.StatusOK
-				s.Enqueue(upstream.Refuse(tt.err), upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(tt.err)}}, upstream.Refuse(inside))
+				s.Enqueue(
+					upstream.Refuse(tt.err),
+					upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(tt.err)}},
+					upstream.Refuse(inside),
+				)
 				_, err := c.generate(t, s, asking())
 				var failed *llm.Error
 				require.ErrorAs(t, err, &failed)
@@ -225,7 +307,15 @@ func TestCodecsTellFailuresApart(t *testing.T) {
 
 func TestCodecsSeeEveryCut(t *testing.T) {
 	t.Parallel()
-	steps := []upstream.Step{upstream.Reasoning("hm"), upstream.Text("a b"), upstream.ToolCall(0, "c1", "f"), upstream.Arguments(0, `{"q":1}`), upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}
+	steps := []upstream.Step{
+		upstream.Reasoning("hm"),
+		upstream.Text("a b"),
+		upstream.ToolCall(0, "c1", "f"),
+		upstream.Arguments(0, `{"q":1}`),
+		upstream.Finish("tool_calls"),
+		upstream.ReportUsage(),
+		upstream.Done(),
+	}
 	for _, c := range codecs {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,8 +1,6 @@
 package decode
 
 import (
-	"strings"
-
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -135,10 +133,13 @@ func (c Calls) Result(id Value) string {
 
 // Arguments reads a call's arguments, JSON text in a string; absent and blank mean {} (GAP-84), for which
 // it returns "".
-func Arguments(v Value) string {
-	arguments := v.Optional()
-	if strings.TrimSpace(arguments) == "" {
-		return ""
+func Arguments(v Value) llm.String {
+	if !v.Set() {
+		return llm.String{}
+	}
+	arguments := v.Text().Text
+	if arguments.Blank() {
+		return llm.String{}
 	}
 	return arguments
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Check gathers what is wrong with one request. A decoder reads everything and reports as it goes; Err then
@@ -114,6 +115,13 @@ func (v Value) Required() string {
 	v.Is(jsonview.String)
 	s, _ := v.Str()
 	return s
+}
+
+// Text reads a string that has to be there, as Required does, in the form in which it is there.
+func (v Value) Text() llm.Part {
+	v.Is(jsonview.String)
+	s, _ := v.View.Text()
+	return llm.Part{Text: s}
 }
 
 // Filled reads a string that has to be there and not empty.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -38,11 +37,66 @@ func AppendStrings(b []byte, list []string) []byte {
 }
 
 // Arguments is the JSON text of a call's arguments; none are {} (GAP-84), and blanks say no more than none.
-func Arguments(call *llm.ToolCall) string {
-	if strings.TrimSpace(call.Arguments) == "" {
-		return "{}"
+func Arguments(call *llm.ToolCall) llm.String {
+	if call.Arguments.Blank() {
+		return llm.Plain("{}")
 	}
 	return call.Arguments
+}
+
+// Grow makes room for the body of a request, nearly always enough: it is large, and grown on the way it is copied.
+func Grow(b []byte, req *llm.Request) []byte {
+	const base, turn, part, each = 512, 56, 28, 96 // what stands around a request, a message, a text, and a call or tool
+	size := base
+	text := func(s llm.String) {
+		size += s.Size()
+		if _, ok := s.Quoted(); !ok {
+			size += s.Size() / 16 // for escapes
+		}
+	}
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		size += turn + len(m.CallID)
+		for j := range m.Parts {
+			size += part
+			text(m.Parts[j].Text)
+			if call := m.Parts[j].Call; call != nil {
+				size += each + len(call.ID) + len(call.Name)
+				text(call.Arguments)
+			}
+		}
+	}
+	for i := range req.Tools {
+		tool := &req.Tools[i]
+		size += each + len(tool.Name) + len(tool.Description)*17/16 + len(tool.Schema)
+	}
+	if req.Format != nil {
+		size += each + len(req.Format.Description) + len(req.Format.Schema)
+	}
+	return slices.Grow(b, size)
+}
+
+// AppendText appends a text as a JSON string: as it was sent, where nobody has had to look into it.
+func AppendText(b []byte, s llm.String) []byte {
+	b = append(b, '"')
+	b = appendInside(b, s)
+	return append(b, '"')
+}
+
+// AppendTexts appends the texts of a message as one JSON string.
+func AppendTexts(b []byte, m *llm.Message) []byte {
+	b = append(b, '"')
+	for i := range m.Parts {
+		b = appendInside(b, m.Parts[i].Text)
+	}
+	return append(b, '"')
+}
+
+func appendInside(b []byte, s llm.String) []byte {
+	if inside, ok := s.Quoted(); ok {
+		return append(b, inside...)
+	}
+	return jsonview.AppendEscaped(b, s.String())
 }
 
 // AppendSchemaFormat appends the members that describe a format of kind llm.FormatJSONSchema: name, description,

@@ -82,9 +82,9 @@ func FuzzEncodeRequest(fuzz *testing.F, f Family, seeds ...string) {
 // said are the calls of a conversation and the texts that are not blank.
 func said(req *llm.Request) []llm.Part {
 	var all []llm.Part
-	for _, m := range req.Messages {
+	for _, m := range Plain(req.Messages) {
 		for _, part := range m.Parts {
-			if part.Call != nil || strings.TrimSpace(part.Text) != "" {
+			if part.Call != nil || !part.Text.Blank() {
 				all = append(all, part)
 			}
 		}
@@ -161,7 +161,7 @@ func (w *writer) ends(end families.End) {
 	require.Equal(w.t, w.family.seen(reply), w.family.seen(fromStream))
 	if w.family.Arguments != nil {
 		for _, call := range reply.Calls() {
-			call.Arguments = w.family.Arguments(call.Arguments)
+			call.Arguments = llm.Plain(w.family.Arguments(call.Arguments.String()))
 		}
 	}
 	require.Equal(w.t, w.family.seen(reply), w.family.seen(fromWhole))

@@ -97,14 +97,26 @@ func (s *script) event(step int) llm.Event {
 }
 
 func (s *script) end() families.End {
-	finishes := []llm.FinishReason{llm.FinishStop, llm.FinishLength, llm.FinishToolCalls, llm.FinishPolicy, llm.FinishUnknown}
+	finishes := []llm.FinishReason{
+		llm.FinishStop,
+		llm.FinishLength,
+		llm.FinishToolCalls,
+		llm.FinishPolicy,
+		llm.FinishUnknown,
+	}
 	end := families.End{Finish: finishes[s.number()%len(finishes)], Pending: s.yes()}
 	if s.yes() {
 		match := s.text()
 		end.StopSequence = &match
 	}
 	if s.yes() {
-		end.Usage = &llm.Usage{Input: s.count(), CacheRead: s.count(), CacheWrite: s.count(), Output: s.count(), Reasoning: s.count()}
+		end.Usage = &llm.Usage{
+			Input:      s.count(),
+			CacheRead:  s.count(),
+			CacheWrite: s.count(),
+			Output:     s.count(),
+			Reasoning:  s.count(),
+		}
 	}
 	end.Billed = llm.Tokens(s.count())
 	return end
@@ -140,9 +152,20 @@ func (s *script) request() *llm.Request {
 			req.Stop = append(req.Stop, stop)
 		}
 	}
-	schemas := []string{`{}`, `{"type":"object"}`, "{\n\"type\" : \"object\", \"properties\":{\"\\u2028\":{\"enum\":[1e999,\"\\ud83d\"]}} }"}
+	schemas := []string{
+		`{}`,
+		`{"type":"object"}`,
+		"{\n\"type\" : \"object\", \"properties\":{\"\\u2028\":{\"enum\":[1e999,\"\\ud83d\"]}} }",
+	}
 	for n := range s.number() % 4 {
-		req.Tools = append(req.Tools, llm.Tool{Name: "f" + strconv.Itoa(n), Description: s.text(), Schema: []byte(schemas[s.number()%len(schemas)])})
+		req.Tools = append(
+			req.Tools,
+			llm.Tool{
+				Name:        "f" + strconv.Itoa(n),
+				Description: s.text(),
+				Schema:      []byte(schemas[s.number()%len(schemas)]),
+			},
+		)
 	}
 	if len(req.Tools) > 0 {
 		req.ToolChoice = []llm.ToolChoice{{}, {Mode: llm.ToolNone}, {Mode: llm.ToolRequired}, {Mode: llm.ToolNamed, Name: "f0"}}[s.number()%4]
@@ -175,7 +198,10 @@ func (s *script) message(before []llm.Message) llm.Message {
 	}
 	for range s.number() % 4 {
 		if role == llm.RoleAssistant && s.yes() {
-			m.Parts = append(m.Parts, llm.Part{Call: &llm.ToolCall{ID: s.name(), Name: s.name(), Arguments: s.text()}})
+			m.Parts = append(
+				m.Parts,
+				llm.Part{Call: &llm.ToolCall{ID: s.name(), Name: s.name(), Arguments: llm.Plain(s.text())}},
+			)
 			continue
 		}
 		m.Parts = append(m.Parts, llm.Text(s.text()))

@@ -2,6 +2,7 @@ package familytest
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,25 @@ func Text(role llm.Role, texts ...string) llm.Message {
 		m.Parts = append(m.Parts, llm.Text(s))
 	}
 	return m
+}
+
+// Plain are messages with the same texts, none of them in another form than plain, so that they can be compared.
+func Plain(messages []llm.Message) []llm.Message {
+	messages = slices.Clone(messages)
+	for i := range messages {
+		parts := slices.Clone(messages[i].Parts)
+		for j := range parts {
+			p := &parts[j]
+			p.Text = llm.Plain(p.Text.String())
+			if p.Call != nil {
+				call := *p.Call
+				call.Arguments = llm.Plain(call.Arguments.String())
+				p.Call = &call
+			}
+		}
+		messages[i].Parts = parts
+	}
+	return messages
 }
 
 // Say is visible text in these pieces.
