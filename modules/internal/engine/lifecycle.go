@@ -41,7 +41,7 @@ type lifecycle struct {
 	number      uint64        // of the last one that was activated
 	running     int           // requests
 	idle        chan struct{} // closed when nothing runs any more; nil while nobody waits for that
-	timeout     time.Duration // of a drain, by the last configuration
+	last        *Generation   // the current one, or the last that was
 	over        *time.Timer   // ends a drain
 
 	ctx    context.Context // done when live work must end
@@ -52,7 +52,7 @@ type lifecycle struct {
 const noTimeout = time.Minute
 
 func newLifecycle(log *slog.Logger, use func(*Generation)) *lifecycle {
-	l := &lifecycle{log: log, use: use, timeout: noTimeout}
+	l := &lifecycle{log: log, use: use}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
@@ -90,7 +90,7 @@ func (l *lifecycle) turn() {
 	if g == nil {
 		return
 	}
-	l.timeout = g.Config.Gateway.DrainTimeout
+	l.last = g
 	if l.use != nil {
 		l.use(g)
 	}
@@ -155,7 +155,10 @@ func (l *lifecycle) drain(delay time.Duration) {
 		return
 	}
 	l.phase = draining
-	timeout := l.timeout
+	timeout := noTimeout
+	if l.last != nil {
+		timeout = l.last.Config.Gateway.DrainTimeout
+	}
 	l.over = time.AfterFunc(delay+timeout, func() { l.timedOut(timeout) })
 }
 
