@@ -55,10 +55,10 @@ func TestABodyThatGrowsBeyondTheMemory(t *testing.T) {
 	s := start(t, setup{Gateway: "max_body = \"64KiB\"\nmax_body_memory = \"80KiB\""})
 	body := `{"model":"service/auto","messages":[{"role":"user","content":"` + strings.Repeat("a ", 20<<10) + `"}]}`
 	require.Equal(t, http.StatusOK, s.Do("POST", "/v1/chat/completions", body).StatusCode)
-	require.True(t, s.Engine.TakeBody(50<<10))
+	require.True(t, s.Engine.AcquireBody(50<<10))
 	refused := s.Do("POST", "/v1/chat/completions", body)
 	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 	require.Empty(t, refused.Header.Get("Retry-After"), "429 without headers")
-	s.Engine.GiveBody(50 << 10)
+	s.Engine.ReleaseBody(50 << 10)
 	require.Equal(t, http.StatusOK, s.Do("POST", "/v1/chat/completions", body).StatusCode, "what it had taken is given back")
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -186,10 +187,15 @@ type setup struct {
 	Data, Key string
 }
 
-// boundless is the limiter of tests that are about something else: all their requests come from one address.
-type boundless struct{}
+// boundless is the limiter of tests that are about something else: all their requests come from one address. It has
+// semaphores, and no rates.
+type boundless struct{ *ratelimit.Memory }
 
-func (boundless) Take(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error)  { return nil, nil }
+func (b boundless) Acquire(ctx context.Context, asks []ratelimit.Ask) (ratelimit.Permit, *ratelimit.Refusal, error) {
+	semaphores := slices.DeleteFunc(slices.Clone(asks), func(a ratelimit.Ask) bool { return !a.Subject.Kind.Semaphore() })
+	return b.Memory.Acquire(ctx, semaphores)
+}
+
 func (boundless) Check(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) { return nil, nil }
 
 // start runs a gateway until the test ends. After it, no hold may be left (the ledger must be clean), and
@@ -198,7 +204,7 @@ func start(t testing.TB, s setup) *service {
 	t.Helper()
 	up := upstream.Start(t, s.Script)
 	if s.Limiter == nil {
-		s.Limiter = boundless{}
+		s.Limiter = boundless{ratelimit.NewMemory(ratelimit.Options{})}
 	}
 	if len(s.Routes) == 0 {
 		s.Routes = []route{{Name: "standard"}}
@@ -278,7 +284,7 @@ func start(t testing.TB, s setup) *service {
 			sv.awaitSpool(t)
 			sv.checkLedger(t)
 		}
-		sv.checkSlots(t)
+		sv.checkPermits(t)
 		sv.checkGoroutines(t)
 		if err := up.Idle(within(t)); err != nil {
 			t.Errorf("an upstream call goes on: %v", err)
@@ -394,11 +400,11 @@ func (s *service) checkLedger(t testing.TB) {
 	}
 }
 
-// checkSlots fails the test when a place in a limit is taken though nothing runs.
-func (s *service) checkSlots(t testing.TB) {
+// checkPermits fails the test when a permit is out though nothing runs.
+func (s *service) checkPermits(t testing.TB) {
 	t.Helper()
 	if requests, attempts := s.Engine.InProgress(); requests != 0 || attempts != 0 {
-		t.Errorf("the slots of %d requests and %d attempts are taken", requests, attempts)
+		t.Errorf("the permits of %d requests and %d attempts are out", requests, attempts)
 	}
 }
 

@@ -339,8 +339,8 @@ func TestClientAddress(t *testing.T) {
 // broken is a limiter that knows nothing.
 type broken struct{ boundless }
 
-func (broken) Take(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) {
-	return nil, fmt.Errorf("connecting to the limiter: %w", net.ErrClosed)
+func (broken) Acquire(context.Context, []ratelimit.Ask) (ratelimit.Permit, *ratelimit.Refusal, error) {
+	return 0, nil, fmt.Errorf("connecting to the limiter: %w", net.ErrClosed)
 }
 
 // TestBrokenLimiter proves that nobody is served uncounted, and nobody is told of the inside.

@@ -138,9 +138,9 @@ func (g *guessing) Check(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, 
 	return g.checking, g.err
 }
 
-func (g *guessing) Take(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) {
+func (g *guessing) Acquire(context.Context, []ratelimit.Ask) (ratelimit.Permit, *ratelimit.Refusal, error) {
 	g.taken++
-	return g.taking, nil
+	return 0, g.taking, nil
 }
 
 func TestWhoGuesses(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
@@ -32,11 +33,12 @@ func (x *exchange) admit() *families.Error {
 	}
 	x.candidates = plan.Candidates
 
-	if !x.occupy() {
+	permit, ok := x.acquireRoute()
+	if !ok {
 		x.tighten()
 		return x.atCapacity(x.worst())
 	}
-	x.begin(x.candidates[0])
+	x.begin(x.candidates[0], permit)
 	var most worst
 	if !x.input.exact {
 		if most, err = x.place(headroom); overLimit(err) != nil {
@@ -71,17 +73,17 @@ func (x *exchange) place(headroom int64) (worst, error) {
 	return most, err
 }
 
-// occupy takes a slot on the first route that has one, and puts that route before the others. False when all
+// acquireRoute takes a permit of the first route that has one, and puts that route before the others. False when all
 // are full.
-func (x *exchange) occupy() bool {
+func (x *exchange) acquireRoute() (engine.RoutePermit, bool) {
 	for i, c := range x.candidates {
-		if x.engine.TakeSlot(c.Route) {
+		if permit, ok := x.engine.AcquireRoute(x.ctx, c.Route); ok {
 			copy(x.candidates[1:], x.candidates[:i])
 			x.candidates[0] = c
-			return true
+			return permit, true
 		}
 	}
-	return false
+	return engine.RoutePermit{}, false
 }
 
 // unroutable is the refusal when no route can serve.

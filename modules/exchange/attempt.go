@@ -19,7 +19,7 @@ type attempt struct {
 	allowance int64 // tokens sent as the output limit
 	worst     int64 // the most that it can cost, in microcents
 
-	slot     bool // counts towards the route's max_concurrent
+	permit   engine.RoutePermit
 	accepted bool
 	lost     bool       // its provider died, and can say later what became of it
 	produced bool       // something came that costs output
@@ -29,29 +29,21 @@ type attempt struct {
 	output   tokens.Output // of a stream: what the client got, and after it left what would have come
 }
 
-// begin makes the next attempt the current one, on a route whose slot was taken for it. It is recorded with the
+// begin makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with the
 // hold or with Begin, before it is made.
-func (x *exchange) begin(c routing.Candidate) {
+func (x *exchange) begin(c routing.Candidate, permit engine.RoutePermit) {
 	x.attempts = append(x.attempts, &attempt{
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
 		worst:     worstOf(x.input.bound, c).microcents,
-		slot:      true,
+		permit:    permit,
 		outcome:   ledger.NotMade,
 	})
 }
 
 // attempt is the current attempt.
 func (x *exchange) attempt() *attempt { return x.attempts[len(x.attempts)-1] }
-
-// leave gives the attempt's slot back, once.
-func (x *exchange) leave(a *attempt) {
-	if a.slot {
-		a.slot = false
-		x.engine.GiveSlot(a.route)
-	}
-}
 
 // ledger is the attempt as the ledger records it.
 func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {

@@ -52,8 +52,11 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 		"GAP-114 an unknown end":       {"", hello("odd"), broken, first + second + third, 200, "Hello"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			var full []engine.RoutePermit
 			for _, r := range strings.Fields(tc.full) {
-				require.True(t, b.engine.TakeSlot(&config.Route{Name: r}))
+				permit, ok := b.engine.AcquireRoute(t.Context(), &config.Route{Name: r})
+				require.True(t, ok)
+				full = append(full, permit)
 			}
 			b.upstream.SetScript(upstream.Script{Models: map[string]upstream.Reply{
 				"first": tc.one, "second": tc.two, "third": hello("stop")}})
@@ -64,8 +67,8 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 			require.Equal(t, strings.Fields(tc.called), append([]string{}, called...))
 			require.Equal(t, tc.status, w.Code)
 			require.Contains(t, w.Body.String(), tc.says)
-			for _, r := range strings.Fields(tc.full) {
-				b.engine.GiveSlot(&config.Route{Name: r})
+			for i := range full {
+				full[i].Release()
 			}
 			if called == nil {
 				_, err := b.engine.Store().Request(t.Context(), call.ID)

@@ -79,7 +79,7 @@ func lifetime(parent, stopping context.Context, deadline time.Time) (context.Con
 func (x *exchange) end() {
 	defer x.release()
 	for _, a := range x.attempts {
-		x.leave(a)
+		a.permit.Release()
 	}
 	if x.held && !x.settled {
 		s := ledger.Settlement{Status: http.StatusInternalServerError, Reason: "panic", Free: true}
@@ -104,10 +104,11 @@ func (x *exchange) run() *families.Error {
 			if last.kind == llm.ErrContext && c.Route.ContextWindow <= x.attempt().route.ContextWindow {
 				continue // it was too long for a window at least as large
 			}
-			if !x.engine.TakeSlot(c.Route) {
+			permit, ok := x.engine.AcquireRoute(x.ctx, c.Route)
+			if !ok {
 				continue // at capacity; the answer stays that of the route that was called (GAP-39)
 			}
-			if f := x.fallback(c); f != nil {
+			if f := x.fallback(c, permit); f != nil {
 				return x.fail(f)
 			}
 		}
@@ -144,8 +145,8 @@ func (x *exchange) leaves() <-chan struct{} {
 
 // fallback records the next attempt, and raises the hold where the work proven so far and the next call may
 // come to more (GAP-49). The limits of the account are looked at again, too (BILL-19).
-func (x *exchange) fallback(c routing.Candidate) *failure {
-	x.begin(c)
+func (x *exchange) fallback(c routing.Candidate, permit engine.RoutePermit) *failure {
+	x.begin(c, permit)
 	begin := func() (total worst, err error) {
 		total = x.spent().and(worstOf(x.input.bound, c))
 		err = x.engine.Store().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
@@ -163,7 +164,7 @@ func (x *exchange) fallback(c routing.Candidate) *failure {
 		}
 		return nil
 	}
-	x.leave(x.attempt())
+	x.attempt().permit.Release()
 	x.attempts = x.attempts[:len(x.attempts)-1] // nothing was recorded
 	switch {
 	case overLimit(err) != nil:
@@ -178,7 +179,7 @@ func (x *exchange) fallback(c routing.Candidate) *failure {
 // its reply, which is then in x.reply.
 func (x *exchange) try() *failure {
 	a := x.attempt()
-	defer x.leave(a)
+	defer a.permit.Release()
 	defer x.warnOfUsage(a)
 	x.call.Record.Route, x.call.Record.Attempts = a.route.Name, len(x.attempts)
 	x.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}

@@ -27,7 +27,7 @@ func ClientAddress(r *http.Request) netip.Addr {
 }
 
 // Limited is the refusal for what the engine says of a request's limits: the 429 that names the limit and says
-// how long to wait (LIM-05 to LIM-11). It is nil when the request is within them. Without a limiter nobody is
+// how long to wait (LIM-05 to LIM-11), without both where it is none of the account's (LIM-12). It is nil when the request is within them. Without a limiter nobody is
 // served: what could not be counted was the service's failure.
 func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
 	switch {
@@ -36,6 +36,9 @@ func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
 		return InternalError()
 	case l == nil:
 		return nil
+	case l.Reason == "": // as many replies are in progress as max_streams allows
+		return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+			Message: "The service has as many requests in progress as it takes. Trying again in a few seconds helps."}
 	}
 	c.Record.Reason = l.Reason
 	seconds := int(l.Wait / time.Second)

@@ -41,13 +41,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if call.Kind == gateway.Generate {
 		admit = call.Work.AdmitCharged
 		// The exchange does that itself when it settles; however else a request ends, it does not stay counted.
-		defer call.Work.Leave()
+		defer call.Work.Release()
 	}
 	if refusal := call.Limited(admit(r.Context(), call.Principal, gateway.ClientAddress(r))); refusal != nil {
 		return call.Refuse(w, refusal)
-	}
-	if call.Kind == gateway.Generate && !call.Work.Enter() {
-		return call.Refuse(w, tooMany())
 	}
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
 		return next.ServeHTTP(w, r) // a body sent with a GET is ignored (GAP-33)
@@ -141,7 +138,7 @@ func (b *body) read(r *http.Request) *families.Error {
 
 // grow makes room for size bytes in all; false when all bodies together would take too much.
 func (b *body) grow(size int64) bool {
-	if !b.engine.TakeBody(size - b.taken) {
+	if !b.engine.AcquireBody(size - b.taken) {
 		return false
 	}
 	b.taken = size
@@ -157,7 +154,7 @@ func (b *body) takeObjects() *families.Error {
 	if int64(len(b.bytes))+size > b.memory {
 		return b.tooLarge() // it would be when nothing else runs, too
 	}
-	if !b.engine.TakeBody(size) {
+	if !b.engine.AcquireBody(size) {
 		return overloaded()
 	}
 	b.taken += size
@@ -166,7 +163,7 @@ func (b *body) takeObjects() *families.Error {
 
 // release gives the memory back, once.
 func (b *body) release() {
-	b.engine.GiveBody(b.taken)
+	b.engine.ReleaseBody(b.taken)
 	b.taken = 0
 }
 
@@ -174,12 +171,6 @@ func (b *body) tooLarge() *families.Error {
 	return &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
 		Message: "The request body is larger than this service takes. " +
 			"Trying again does not help: send less, or begin a new conversation."}
-}
-
-// tooMany is a 429 without headers: as many replies are in progress as max_streams allows.
-func tooMany() *families.Error {
-	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: "The service has as many requests in progress as it takes. Trying again in a few seconds helps."}
 }
 
 // overloaded is a 429 without headers: room was briefly exhausted.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -35,25 +36,37 @@ func settings() config.Gateway {
 	return config.Gateway{RequestTimeout: time.Hour, MaxBody: maxBody, MaxBodyMemory: memory, MaxStreams: 1}
 }
 
-// counted is a limiter that counts, and has room or not.
+// counted is a limiter that counts what it is asked, and has room or not.
 type counted struct {
-	taken   int
-	refusal *ratelimit.Refusal
+	*ratelimit.Memory
+	asked, taken int
+	refusal      *ratelimit.Refusal
 }
 
-func (c *counted) Check(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) {
-	return c.refusal, nil
+func (c *counted) Check(ctx context.Context, asks []ratelimit.Ask) (*ratelimit.Refusal, error) {
+	c.asked++
+	if c.refusal != nil {
+		return c.refusal, nil
+	}
+	return c.Memory.Check(ctx, asks)
 }
 
-func (c *counted) Take(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) {
-	c.taken++
-	return c.refusal, nil
+func (c *counted) Acquire(ctx context.Context, asks []ratelimit.Ask) (ratelimit.Permit, *ratelimit.Refusal, error) {
+	c.asked++
+	if c.refusal != nil {
+		return 0, c.refusal, nil
+	}
+	p, r, err := c.Memory.Acquire(ctx, asks)
+	if r == nil {
+		c.taken++
+	}
+	return p, r, err
 }
 
 // started is an engine, and the limiter that it has.
 func started(t *testing.T) (*engine.Engine, *counted) {
 	t.Helper()
-	limiter := new(counted)
+	limiter := &counted{Memory: ratelimit.NewMemory(ratelimit.Options{})}
 	return enginetest.Start(t, &config.Config{Gateway: settings(), Plans: []config.Plan{{Name: "alone", ConcurrentRequests: 1}}}, engine.Options{Limiter: limiter}), limiter
 }
 
@@ -120,8 +133,8 @@ func used(t *testing.T, e *engine.Engine) int64 {
 	least, most := int64(0), int64(memory)
 	for least < most { // how much may still be taken
 		n := (least + most + 1) / 2
-		if e.TakeBody(n) {
-			e.GiveBody(n)
+		if e.AcquireBody(n) {
+			e.ReleaseBody(n)
 			least = n
 		} else {
 			most = n - 1
@@ -148,7 +161,7 @@ func TestWhatIsCounted(t *testing.T) {
 	t.Parallel()
 	e, limiter := started(t)
 	for _, kind := range []gateway.Kind{gateway.Generate, gateway.CountTokens, gateway.Models, gateway.Model, gateway.Account} {
-		limiter.taken = 0
+		limiter.asked, limiter.taken = 0, 0
 		hasBody := kind == gateway.Generate || kind == gateway.CountTokens
 		got := request{kind: kind, body: strings.NewReader("{}"), then: func(call *gateway.Call) {
 			requests, _ := e.InProgress()
@@ -156,7 +169,11 @@ func TestWhatIsCounted(t *testing.T) {
 				require.EqualValues(t, 1, requests)
 				another := e.Begin()
 				defer another.Done()
-				require.False(t, another.Enter(), "max_streams of 1")
+				limited, err := another.AdmitCharged(t.Context(), ledger.Principal{}, netip.Addr{})
+				require.NoError(t, err)
+				require.Equal(t, new(engine.Limited), limited, "max_streams of 1")
+				require.Equal(t, 1, limiter.taken, "what the service itself refuses counts nowhere")
+				limiter.asked-- // for another
 			} else {
 				require.Zero(t, requests)
 			}
@@ -167,7 +184,7 @@ func TestWhatIsCounted(t *testing.T) {
 			}
 		}}.send(t, e)
 		require.True(t, got.passed, kind)
-		require.Equal(t, 1, limiter.taken, kind)
+		require.Equal(t, [2]int{1, 1}, [2]int{limiter.asked, limiter.taken}, "one question for %s", kind)
 		requests, _ := e.InProgress()
 		require.Zero(t, requests, "however it ended")
 	}
@@ -182,14 +199,16 @@ func TestWhatIsCounted(t *testing.T) {
 	require.True(t, got.passed)
 	w := e.Begin()
 	defer w.Done()
-	require.True(t, w.Enter())
+	limited, err := w.AdmitCharged(t.Context(), ledger.Principal{}, netip.Addr{})
+	require.NoError(t, err)
+	require.Nil(t, limited)
 	got = request{kind: gateway.Generate, body: strings.NewReader("{}")}.send(t, e)
 	require.False(t, got.passed)
 	require.Equal(t, http.StatusTooManyRequests, got.Code)
 	require.Empty(t, got.Header().Get("Retry-After"), "429 without headers")
 	require.Contains(t, got.Body.String(), "as many requests in progress as it takes")
 	require.True(t, request{kind: gateway.CountTokens, body: strings.NewReader("{}")}.send(t, e).passed)
-	w.Leave()
+	w.Release()
 	limiter.refusal = &ratelimit.Refusal{Wait: 3 * time.Second}
 	for _, kind := range []gateway.Kind{gateway.Generate, gateway.Models} {
 		got = request{kind: kind, body: strings.NewReader("{}")}.send(t, e)
@@ -335,20 +354,20 @@ func TestTheMemoryOfAllBodies(t *testing.T) {
 	e, _ := started(t)
 	refused := func(left int64, body string) {
 		t.Helper()
-		require.True(t, e.TakeBody(memory-left))
+		require.True(t, e.AcquireBody(memory-left))
 		got := request{kind: gateway.CountTokens, body: strings.NewReader(body)}.send(t, e)
 		require.False(t, got.passed)
 		require.Equal(t, http.StatusTooManyRequests, got.Code)
 		require.Contains(t, got.Body.String(), "Too many large requests")
 		require.Equal(t, memory-left, used(t, e))
-		e.GiveBody(memory - left)
+		e.ReleaseBody(memory - left)
 	}
 	refused(16<<10-1, "{}")
 	refused(64<<10-1, strings.Repeat("x", 16<<10+1))
 	refused(16<<10+objectCost-1, "{")
-	require.True(t, e.TakeBody(memory-16<<10-objectCost))
+	require.True(t, e.AcquireBody(memory-16<<10-objectCost))
 	require.True(t, request{kind: gateway.CountTokens, body: strings.NewReader("{")}.send(t, e).passed)
-	e.GiveBody(memory - 16<<10 - objectCost)
+	e.ReleaseBody(memory - 16<<10 - objectCost)
 }
 
 // A body that is needed no more is forgotten before the reply ends, which may take minutes.

@@ -9,8 +9,8 @@ type budget struct {
 
 func (b *budget) limit(n int64) { b.max.Store(n) }
 
-// take sets n aside; false when that would pass the limit.
-func (b *budget) take(n int64) bool {
+// acquire sets n aside; false when that would pass the limit.
+func (b *budget) acquire(n int64) bool {
 	if b.used.Add(n) > b.max.Load() {
 		b.used.Add(-n)
 		return false
@@ -18,21 +18,20 @@ func (b *budget) take(n int64) bool {
 	return true
 }
 
-func (b *budget) give(n int64) { b.used.Add(-n) }
+func (b *budget) release(n int64) { b.used.Add(-n) }
 
 // maxAhead is what all upstreams together may be read ahead of their clients, in bytes (GAP-112).
 const maxAhead = 256 << 20
 
-// TakeBody sets n bytes aside for a request body; false when all bodies together would pass
-// max_body_memory. What was taken is given back with GiveBody.
-func (e *Engine) TakeBody(n int64) bool { return e.bodies.take(n) }
+// AcquireBody sets n bytes aside for a request body; false when all bodies together would pass max_body_memory.
+func (e *Engine) AcquireBody(n int64) bool { return e.bodies.acquire(n) }
 
-// GiveBody gives back n bytes.
-func (e *Engine) GiveBody(n int64) { e.bodies.give(n) }
+// ReleaseBody gives back n bytes.
+func (e *Engine) ReleaseBody(n int64) { e.bodies.release(n) }
 
 // TakeAhead sets n bytes aside for events that wait for a client; false when those of all requests together would pass
 // 256 MiB. What was taken is given back with GiveAhead.
-func (e *Engine) TakeAhead(n int64) bool { return e.ahead.take(n) }
+func (e *Engine) TakeAhead(n int64) bool { return e.ahead.acquire(n) }
 
 // GiveAhead gives back n bytes.
-func (e *Engine) GiveAhead(n int64) { e.ahead.give(n) }
+func (e *Engine) GiveAhead(n int64) { e.ahead.release(n) }

@@ -37,7 +37,8 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 	// Patience is how long a request waits for the ledger. 0: 5 s.
 	Patience time.Duration
-	// Limiter counts requests for the rate limits. nil: in the memory of this process.
+	// Limiter counts requests for the rates, the concurrent_requests of accounts and the max_concurrent of routes.
+	// nil: in the memory of this process.
 	Limiter ratelimit.Limiter
 }
 
@@ -63,7 +64,7 @@ func (o *Options) fill() {
 type Engine struct {
 	dataDir    string
 	where      config.Store
-	limiter    config.Limiter
+	counts     config.Limiter // where the limiter counts
 	log        *swapLogger
 	store      ledger.Store
 	settler    *settler
@@ -78,9 +79,8 @@ type Engine struct {
 	streams    budget // charged requests in progress
 
 	patience time.Duration // of requests with the ledger
-	rates    ratelimit.Limiter
-	requests *slots // charged requests, by account id
-	attempts *slots // by route
+	limiter  ratelimit.Limiter
+	attempts atomic.Int64 // in progress
 
 	life       *lifecycle
 	background background
@@ -98,18 +98,16 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	e := &Engine{
 		dataDir: o.DataDir,
 		where:   cfg.Store,
-		limiter: cfg.Limiter,
+		counts:  cfg.Limiter,
 		log:     newSwapLogger(o.Logger),
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, o.Now),
 
 		patience: o.Patience,
-		rates:    o.Limiter,
-		requests: newSlots(nil),
+		limiter:  o.Limiter,
 	}
 	e.ahead.limit(maxAhead)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)
-	e.attempts = newSlots(e.metrics.running)
 	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
 		e.metrics.watchLimiter(m.Usage)
 	}
@@ -195,8 +193,9 @@ func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Sc
 type Work struct {
 	engine  *Engine
 	gen     *Generation
-	charged string // the account that the request counts for among its concurrent_requests, or ""
-	entered bool   // counts towards max_streams
+	permit  ratelimit.Permit                 // of its account's concurrent_requests
+	charged bool                             // counts towards max_streams
+	asks    [ratelimit.MaxAsks]ratelimit.Ask // of one question to the limiter
 }
 
 // Begin registers a request on the current configuration. It returns nil when none is active, or the engine is closed.

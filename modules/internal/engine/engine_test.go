@@ -202,11 +202,11 @@ func TestBodyBudget(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	e.Activate(generation(t, e, 1))
-	require.True(t, e.TakeBody(60))
-	require.False(t, e.TakeBody(60), "all bodies together")
-	require.True(t, e.TakeBody(40), "what was refused took nothing")
-	e.GiveBody(60)
-	require.True(t, e.TakeBody(60))
+	require.True(t, e.AcquireBody(60))
+	require.False(t, e.AcquireBody(60), "all bodies together")
+	require.True(t, e.AcquireBody(40), "what was refused took nothing")
+	e.ReleaseBody(60)
+	require.True(t, e.AcquireBody(60))
 	require.NoError(t, e.Close())
 }
 

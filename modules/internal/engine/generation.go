@@ -28,9 +28,9 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		return nil, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; restart it to change that",
 			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)
 	}
-	if cfg.Limiter != e.limiter {
+	if cfg.Limiter != e.counts {
 		return nil, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; restart it to change that",
-			e.limiter.Kind, cfg.Limiter.Kind)
+			e.counts.Kind, cfg.Limiter.Kind)
 	}
 	if err := e.keepPlans(ctx, cfg); err != nil {
 		return nil, err

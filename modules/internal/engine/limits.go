@@ -20,83 +20,73 @@ const (
 	ConcurrentRequests = "tenant_concurrent_requests"
 )
 
-// reasons name the limits of what the rates count.
+// reasons name the limits of what the limiter counts.
 var reasons = map[ratelimit.Kind]string{
 	ratelimit.Key:      KeyRequests,
 	ratelimit.Account:  AccountRequests,
 	ratelimit.Address:  AddressRequests,
 	ratelimit.Failures: AddressFailures,
+	ratelimit.Running:  ConcurrentRequests,
 }
-
-// concurrentWait is what a client waits for one of its other requests to end, which nobody can foresee.
-const concurrentWait = time.Second
 
 // Limited says that a request is over a limit.
 type Limited struct {
-	Reason string
-	Wait   time.Duration // whole seconds, 1 to 60 of them (GAP-16)
+	Reason string        // "" for max_streams, which is no limit of the account
+	Wait   time.Duration // whole seconds, 1 to 60 of them (GAP-16); 0 for max_streams
 }
 
 // CheckFailures refuses an address from which too many requests have failed to authenticate in the last minute:
 // pre_auth.failures_per_minute of them (LIM-10, GAP-90). Nil means that the key may be looked at.
 func (w *Work) CheckFailures(ctx context.Context, from netip.Addr) (*Limited, error) {
-	return w.engine.limited(ctx, w.engine.rates.Check, w.failures(from))
+	return w.check(ctx, w.failures(from))
 }
 
 // CountFailure counts a failed authentication. It refuses when others from the address, at the same time, were
 // the last that may fail: whoever guesses is told no more often than that.
 func (w *Work) CountFailure(ctx context.Context, from netip.Addr) (*Limited, error) {
-	return w.engine.limited(ctx, w.engine.rates.Take, w.failures(from))
+	return w.acquire(ctx, w.failures(from))
 }
 
 // Admit counts a request that is not charged against the limits of its key, its account and its address, by the
 // account's plan (GAP-01 step 6). A request that is refused, which Limited says, counts nowhere.
 func (w *Work) Admit(ctx context.Context, who ledger.Principal, from netip.Addr) (*Limited, error) {
 	plan := PlanOf(w.gen.Config, who.Account)
-	return w.engine.limited(ctx, w.engine.rates.Take, requests(&plan, who, from))
+	return w.acquire(ctx, w.requests(&plan, who, from))
 }
 
-// AdmitCharged is Admit for a charged request, which also takes one of its account's concurrent_requests, after
-// the other limits. Leave gives that back.
+// AdmitCharged is Admit for a charged request, which also takes a permit of its account's concurrent_requests, after
+// the other limits, and one of max_streams. Release gives them back.
 func (w *Work) AdmitCharged(ctx context.Context, who ledger.Principal, from netip.Addr) (*Limited, error) {
-	e, plan := w.engine, PlanOf(w.gen.Config, who.Account)
-	asks := requests(&plan, who, from)
-	if plan.ConcurrentRequests > 0 {
-		// What is over its rate must not take the place of another request, not even for a moment.
-		if l, err := e.limited(ctx, e.rates.Check, asks); l != nil || err != nil {
-			return l, err
+	plan := PlanOf(w.gen.Config, who.Account)
+	asks := append(w.requests(&plan, who, from), ratelimit.Ask{
+		Subject: ratelimit.Subject{Kind: ratelimit.Running, Name: who.Account.ID}, Limit: plan.ConcurrentRequests,
+	})
+	if w.charged = w.engine.streams.acquire(1); !w.charged {
+		// Its own limits come first, and what the service itself refuses counts nowhere.
+		l, err := w.check(ctx, asks)
+		if l == nil && err == nil {
+			l = new(Limited)
 		}
+		return l, err
 	}
-	if !e.requests.take(who.Account.ID, plan.ConcurrentRequests) {
-		e.metrics.limitReached(ConcurrentRequests)
-		return &Limited{Reason: ConcurrentRequests, Wait: concurrentWait}, nil
-	}
-	w.charged = who.Account.ID
-	l, err := e.limited(ctx, e.rates.Take, asks)
+	l, err := w.acquire(ctx, asks)
 	if l != nil || err != nil {
-		w.Leave()
+		w.Release()
 	}
 	return l, err
 }
 
-// Enter counts a charged request among those in progress, of all accounts; false when max_streams of them are. Leave
-// gives that back.
-func (w *Work) Enter() bool {
-	w.entered = w.engine.streams.take(1)
-	return w.entered
-}
-
-// Leave ends a charged request as far as max_streams and its account's concurrent_requests go: when nothing of it runs
-// upstream any more, and before its client can have seen its end and sent the next one. Only the first call of a request counts,
-// so that it can be made where all the ways of a request end, too.
-func (w *Work) Leave() {
-	if w.charged != "" {
-		w.engine.requests.give(w.charged)
-		w.charged = ""
+// Release ends a charged request as far as max_streams and its account's concurrent_requests go: when nothing of it runs
+// upstream any more, and before its client can have seen its end and sent the next one. Only the first call of a request
+// counts, so that it can be made where all the ways of a request end, too.
+func (w *Work) Release() {
+	if w.permit != 0 {
+		w.engine.limiter.Release(w.permit)
+		w.permit = 0
 	}
-	if w.entered {
-		w.engine.streams.give(1)
-		w.entered = false
+	if w.charged {
+		w.engine.streams.release(1)
+		w.charged = false
 	}
 }
 
@@ -105,30 +95,42 @@ func (w *Work) failures(from netip.Addr) []ratelimit.Ask {
 	if !from.IsValid() {
 		return nil
 	}
-	return []ratelimit.Ask{{
+	return append(w.asks[:0], ratelimit.Ask{
 		Subject: ratelimit.Subject{Kind: ratelimit.Failures, Network: ratelimit.NetworkOf(from)},
 		Limit:   w.gen.Config.PreAuth.FailuresPerMinute,
-	}}
+	})
 }
 
-// requests are the limits of a request, the narrowest first (GAP-89). A peer without an address, on a unix socket,
+// requests are the rates of a request, the narrowest first (GAP-89). A peer without an address, on a unix socket,
 // has no limit of its address.
-func requests(plan *config.Plan, who ledger.Principal, from netip.Addr) []ratelimit.Ask {
+func (w *Work) requests(plan *config.Plan, who ledger.Principal, from netip.Addr) []ratelimit.Ask {
 	limits := &plan.RequestsPerMinute
-	asks := []ratelimit.Ask{
-		{Subject: ratelimit.Subject{Kind: ratelimit.Key, Name: who.Key.ID}, Limit: limits.Key},
-		{Subject: ratelimit.Subject{Kind: ratelimit.Account, Name: who.Account.ID}, Limit: limits.Account},
-		{Subject: ratelimit.Subject{Kind: ratelimit.Address, Network: ratelimit.NetworkOf(from)}, Limit: limits.Address},
-	}
-	if !from.IsValid() {
-		asks = asks[:2]
+	asks := append(w.asks[:0],
+		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Key, Name: who.Key.ID}, Limit: limits.Key},
+		ratelimit.Ask{Subject: ratelimit.Subject{Kind: ratelimit.Account, Name: who.Account.ID}, Limit: limits.Account})
+	if from.IsValid() {
+		network := ratelimit.NetworkOf(from)
+		asks = append(asks, ratelimit.Ask{
+			Subject: ratelimit.Subject{Kind: ratelimit.Address, Network: network}, Limit: limits.Address})
 	}
 	return asks
 }
 
-// limited asks the rates, and counts who is refused.
-func (e *Engine) limited(ctx context.Context, ask func(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error), asks []ratelimit.Ask) (*Limited, error) {
-	r, err := ask(ctx, asks)
+func (w *Work) check(ctx context.Context, asks []ratelimit.Ask) (*Limited, error) {
+	r, err := w.engine.limiter.Check(ctx, asks)
+	return w.limited(asks, r, err)
+}
+
+func (w *Work) acquire(ctx context.Context, asks []ratelimit.Ask) (*Limited, error) {
+	p, r, err := w.engine.limiter.Acquire(ctx, asks)
+	if p != 0 {
+		w.permit = p
+	}
+	return w.limited(asks, r, err)
+}
+
+// limited is what the limiter said, and counts who is refused.
+func (w *Work) limited(asks []ratelimit.Ask, r *ratelimit.Refusal, err error) (*Limited, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("asking the limiter: %w", err)
@@ -136,6 +138,6 @@ func (e *Engine) limited(ctx context.Context, ask func(context.Context, []rateli
 		return nil, nil
 	}
 	reason := reasons[asks[r.Ask].Subject.Kind]
-	e.metrics.limitReached(reason)
+	w.engine.metrics.limitReached(reason)
 	return &Limited{Reason: reason, Wait: r.Wait}, nil
 }

@@ -21,7 +21,8 @@ import (
 // limits is an engine that has nothing but limits, and a clock for them.
 func limits(cfg *config.Config) (func() *Work, *ratelimittest.Clock) {
 	c := new(ratelimittest.Clock)
-	e := &Engine{metrics: newMetrics(), requests: newSlots(nil), rates: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})}
+	e := &Engine{metrics: newMetrics(), limiter: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})}
+	e.streams.limit(1 << 40)
 	return func() *Work { return &Work{engine: e, gen: &Generation{Config: cfg}} }, c
 }
 
@@ -111,7 +112,8 @@ func TestLimiterMetrics(t *testing.T) {
 	m, limiter := newMetrics(), ratelimit.NewMemory(ratelimit.Options{Bytes: 1})
 	m.watchLimiter(limiter.Usage)
 	for n := range 1000 {
-		_, err := limiter.Take(t.Context(), []ratelimit.Ask{{Subject: ratelimittest.AddressOf(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String()), Limit: 1}})
+		address := netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String()
+		_, _, err := limiter.Acquire(t.Context(), []ratelimit.Ask{{Subject: ratelimittest.AddressOf(address), Limit: 1}})
 		require.NoError(t, err)
 	}
 	values := m.values(t)
@@ -154,13 +156,14 @@ func TestChargedRequests(t *testing.T) {
 				default:
 					limited.Add(1)
 				}
-				w.Leave()
-				w.Leave() // it counts once
+				w.Release()
+				w.Release() // it counts once
 			}
 		})
 	}
 	workers.Wait()
-	require.Empty(t, begin().engine.requests.running)
+	require.Zero(t, begin().engine.limiter.(*ratelimit.Memory).Usage().Permits)
+	require.Zero(t, begin().engine.streams.used.Load())
 	require.Equal(t, int64(16*200), admitted.Load()+busy.Load()+limited.Load())
 	require.LessOrEqual(t, admitted.Load(), int64(500))
 	require.Positive(t, admitted.Load())
@@ -170,7 +173,7 @@ func TestChargedRequests(t *testing.T) {
 		l, err := w.AdmitCharged(ctx, who, here)
 		require.NoError(t, err)
 		require.Nil(t, l)
-		w.Leave()
+		w.Release()
 	}
 	l, err := begin().AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
@@ -185,28 +188,37 @@ func TestChargedRequests(t *testing.T) {
 	l, err = fourth.AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
 	require.Equal(t, &Limited{Reason: ConcurrentRequests, Wait: time.Second}, l)
-	fourth.Leave()
+	fourth.Release()
 	l, err = begin().AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
 	require.NotNil(t, l, "who was refused has no place to give back")
-	first.Leave()
+	first.Release()
 	l, err = fourth.AdmitCharged(ctx, who, here)
 	require.NoError(t, err)
 	require.Nil(t, l)
 }
 
-// TestStreamsInProgress: issue 9, item 18. A place among max_streams is given back once, by the request that has it.
+// TestStreamsInProgress: issue 9, item 18. A place among max_streams is given back once, by the request that has it. Who
+// finds none takes nothing else, and hears of a limit of its account first.
 func TestStreamsInProgress(t *testing.T) {
 	t.Parallel()
-	begin, _ := limits(new(config.Config))
+	cfg := &config.Config{Plans: []config.Plan{{Name: "small", RequestsPerMinute: config.RequestsPerMinute{Key: 2}}}}
+	begin, _ := limits(cfg)
+	admit := func(w *Work) *Limited {
+		t.Helper()
+		l, err := w.AdmitCharged(t.Context(), client("k", "a", "small"), netip.Addr{})
+		require.NoError(t, err)
+		return l
+	}
 	first, second := begin(), begin()
 	first.engine.streams.limit(1)
-	require.True(t, first.Enter())
-	require.False(t, second.Enter())
-	second.Leave()
-	require.False(t, second.Enter(), "it had none to give back")
-	first.Leave()
-	first.Leave()
-	require.True(t, second.Enter())
-	require.False(t, first.Enter())
+	require.Nil(t, admit(first))
+	require.Equal(t, new(Limited), admit(second))
+	second.Release()
+	require.Equal(t, new(Limited), admit(second), "it had none to give back, and has not been counted")
+	first.Release()
+	first.Release()
+	require.Nil(t, admit(second))
+	require.Equal(t, &Limited{Reason: KeyRequests, Wait: time.Minute}, admit(first))
+	require.EqualValues(t, 1, first.engine.streams.used.Load())
 }

@@ -145,8 +145,8 @@ func (m *Metrics) UpstreamError(route, kind string) {
 	m.upstreamError.WithLabelValues(route, kind).Inc()
 }
 
-func (m *Metrics) running(route string, attempts int64) {
-	m.attempts.WithLabelValues(route).Set(float64(attempts))
+func (m *Metrics) running(route string, more int64) {
+	m.attempts.WithLabelValues(route).Add(float64(more))
 }
 
 // watchLimiter makes collectors of what a limiter in memory holds.

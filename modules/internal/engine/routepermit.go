@@ -1,73 +1,51 @@
 package engine
 
 import (
-	"sync"
+	"context"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-// slots counts what runs under each name: over all generations, so that a reload neither forgets nor doubles
-// what runs.
-type slots struct {
-	mu      sync.Mutex
-	running map[string]int64
-	changed func(name string, running int64) // nil, or told of every change, in order
+// RoutePermit lets an attempt run on its route: one of the route's max_concurrent, of all accounts, configurations and
+// nodes. The zero value is none.
+type RoutePermit struct {
+	engine *Engine
+	route  string
+	permit ratelimit.Permit
 }
 
-func newSlots(changed func(name string, running int64)) *slots {
-	return &slots{running: make(map[string]int64), changed: changed}
-}
-
-// take counts one more; false when limit run already. With a limit of 0 there is none, and what runs is counted
-// all the same, for the next configuration may have one.
-func (s *slots) take(name string, limit int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.running[name]
-	if limit > 0 && n >= limit {
-		return false
+// AcquireRoute takes a permit of a route; false when all of them are out. Release it when the attempt has ended, however
+// it ended.
+func (e *Engine) AcquireRoute(ctx context.Context, route *config.Route) (RoutePermit, bool) {
+	p, refusal, err := e.limiter.Acquire(ctx, []ratelimit.Ask{{
+		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route.Name}, Limit: route.MaxConcurrent,
+	}})
+	switch {
+	case err != nil:
+		e.Logger().Error("asking the limiter for a route", "route", route.Name, "error", err)
+		return RoutePermit{}, false
+	case refusal != nil:
+		return RoutePermit{}, false
 	}
-	s.set(name, n+1)
-	return true
+	e.attempts.Add(1)
+	e.metrics.running(route.Name, 1)
+	return RoutePermit{engine: e, route: route.Name, permit: p}, true
 }
 
-// give counts one less.
-func (s *slots) give(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(name, s.running[name]-1)
-}
-
-// all counts what runs under all names.
-func (s *slots) all() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var n int64
-	for _, running := range s.running {
-		n += running
+// Release gives the permit back, once.
+func (p *RoutePermit) Release() {
+	e := p.engine
+	if e == nil {
+		return
 	}
-	return n
+	p.engine = nil
+	e.limiter.Release(p.permit)
+	e.attempts.Add(-1)
+	e.metrics.running(p.route, -1)
 }
 
-func (s *slots) set(name string, n int64) {
-	s.running[name] = n
-	if n == 0 {
-		delete(s.running, name) // the name may be gone from the configuration
-	}
-	if s.changed != nil {
-		s.changed(name, n)
-	}
+// InProgress counts what holds a permit at the moment: charged requests of all accounts, and attempts on all routes.
+func (e *Engine) InProgress() (requests, attempts int64) {
+	return e.streams.used.Load(), e.attempts.Load()
 }
-
-// TakeSlot counts an attempt on a route; false when max_concurrent attempts run on it already, of all accounts.
-// What was taken is given back with GiveSlot when the attempt has ended, however it ended.
-func (e *Engine) TakeSlot(route *config.Route) bool {
-	return e.attempts.take(route.Name, route.MaxConcurrent)
-}
-
-// GiveSlot gives back what TakeSlot took.
-func (e *Engine) GiveSlot(route *config.Route) { e.attempts.give(route.Name) }
-
-// InProgress counts what holds a place in a limit at the moment: charged requests of all accounts, and attempts on
-// all routes.
-func (e *Engine) InProgress() (requests, attempts int64) { return e.requests.all(), e.attempts.all() }

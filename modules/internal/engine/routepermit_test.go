@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -8,42 +10,83 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-func TestSlots(t *testing.T) {
-	t.Parallel()
-	e := &Engine{attempts: newSlots(nil)}
-	old := &config.Route{Name: "small"}
-	require.True(t, e.TakeSlot(old))
-	require.True(t, e.TakeSlot(old))
-
-	reloaded := &config.Route{Name: "small", MaxConcurrent: 3}
-	require.True(t, e.TakeSlot(reloaded), "what runs on the old configuration counts")
-	require.False(t, e.TakeSlot(reloaded))
-	require.True(t, e.TakeSlot(old), "the old configuration has no limit")
-	require.True(t, e.TakeSlot(&config.Route{Name: "other", MaxConcurrent: 1}))
-
-	e.GiveSlot(old)
-	require.False(t, e.TakeSlot(reloaded), "3 run")
-	e.GiveSlot(reloaded)
-	require.True(t, e.TakeSlot(reloaded))
-	for range 3 {
-		e.GiveSlot(old)
-	}
-	e.GiveSlot(&config.Route{Name: "other"})
-	require.Empty(t, e.attempts.running)
+// roads is an engine that has nothing but permits of routes, and how many of them are out.
+func roads() (*Engine, func() int) {
+	m := ratelimit.NewMemory(ratelimit.Options{})
+	e := &Engine{metrics: newMetrics(), limiter: m, log: newSwapLogger(slog.New(slog.DiscardHandler))}
+	return e, func() int { return m.Usage().Permits }
 }
 
-func TestSlotsUnderContention(t *testing.T) {
+func TestRoutePermits(t *testing.T) {
 	t.Parallel()
-	e := &Engine{attempts: newSlots(nil)}
+	e, out := roads()
+	acquire := func(r *config.Route) (p RoutePermit, ok bool) { return e.AcquireRoute(t.Context(), r) }
+	var permits []RoutePermit
+	takes := func(r *config.Route, why ...any) {
+		t.Helper()
+		p, ok := acquire(r)
+		require.True(t, ok, why...)
+		permits = append(permits, p)
+	}
+	full := func(r *config.Route, why ...any) {
+		t.Helper()
+		p, ok := acquire(r)
+		require.False(t, ok, why...)
+		p.Release() // of nothing
+	}
+	old := &config.Route{Name: "small"}
+	takes(old)
+	takes(old)
+
+	reloaded := &config.Route{Name: "small", MaxConcurrent: 3}
+	takes(reloaded, "what runs on the old configuration counts")
+	full(reloaded)
+	takes(old, "the old configuration has no limit")
+	takes(&config.Route{Name: "other", MaxConcurrent: 1})
+	_, attempts := e.InProgress()
+	require.EqualValues(t, 5, attempts)
+	require.InDelta(t, 4, e.metrics.values(t)[`fareway_running_attempts{route="small"}`], 0)
+
+	permits[0].Release()
+	permits[0].Release()
+	full(reloaded, "3 run")
+	permits[1].Release()
+	takes(reloaded)
+	for i := range permits {
+		permits[i].Release()
+	}
+	require.Zero(t, out())
+	_, attempts = e.InProgress()
+	require.Zero(t, attempts)
+	require.InDelta(t, 0, e.metrics.values(t)[`fareway_running_attempts{route="small"}`], 0)
+}
+
+// TestRouteThatNobodyCounts: what could not be counted is not called.
+func TestRouteThatNobodyCounts(t *testing.T) {
+	t.Parallel()
+	e, _ := roads()
+	e.limiter = failing{Limiter: e.limiter, acquire: errors.New("broken by the test")}
+	log := new(safe)
+	e.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
+	_, ok := e.AcquireRoute(t.Context(), &config.Route{Name: "small"})
+	require.False(t, ok)
+	require.Equal(t, 1, log.count("broken by the test"))
+}
+
+func TestRoutePermitsUnderContention(t *testing.T) {
+	t.Parallel()
+	e, out := roads()
 	route := &config.Route{Name: "small", MaxConcurrent: 4}
 	var running, most, taken atomic.Int64
 	var workers sync.WaitGroup
 	for range 16 {
 		workers.Go(func() {
 			for range 200 {
-				if !e.TakeSlot(route) {
+				permit, ok := e.AcquireRoute(t.Context(), route)
+				if !ok {
 					continue
 				}
 				taken.Add(1)
@@ -53,12 +96,12 @@ func TestSlotsUnderContention(t *testing.T) {
 					}
 				}
 				running.Add(-1)
-				e.GiveSlot(route)
+				permit.Release()
 			}
 		})
 	}
 	workers.Wait()
 	require.Positive(t, taken.Load())
 	require.LessOrEqual(t, most.Load(), int64(4))
-	require.Empty(t, e.attempts.running)
+	require.Zero(t, out())
 }

@@ -43,9 +43,9 @@ func cpu(b *testing.B) func() {
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkTake counts a request against three limits, with about 2,000 requests of each account in a window: one
+// BenchmarkAcquire counts a request against three limits, with about 2,000 requests of each account in a window: one
 // after the other, and from 64 goroutines, of one account and of as many.
-func BenchmarkTake(b *testing.B) {
+func BenchmarkAcquire(b *testing.B) {
 	b.Run("1 goroutine", func(b *testing.B) {
 		var clock ratelimittest.Clock
 		m := ratelimit.NewMemory(ratelimit.Options{Elapsed: clock.Elapsed})
@@ -54,7 +54,7 @@ func BenchmarkTake(b *testing.B) {
 		defer cpu(b)()
 		for i := range b.N {
 			clock.Advance(ratelimit.Window / 2000)
-			_, _ = m.Take(context.Background(), all[i%len(all)])
+			_, _, _ = m.Acquire(context.Background(), all[i%len(all)])
 		}
 	})
 	b.Run("refused", func(b *testing.B) {
@@ -67,7 +67,7 @@ func BenchmarkTake(b *testing.B) {
 		b.ReportAllocs()
 		defer cpu(b)()
 		for i := range b.N {
-			_, _ = m.Take(context.Background(), all[i%len(all)])
+			_, _, _ = m.Acquire(context.Background(), all[i%len(all)])
 		}
 	})
 	for _, accounts := range []int{1, 64} {
@@ -85,7 +85,7 @@ func BenchmarkTake(b *testing.B) {
 				all := requests(<-goroutines % accounts)
 				for i := 0; pb.Next(); i++ {
 					clock.Advance(ratelimit.Window / 2000 / time.Duration(accounts))
-					_, _ = m.Take(context.Background(), all[i%len(all)])
+					_, _, _ = m.Acquire(context.Background(), all[i%len(all)])
 				}
 			})
 		})
@@ -107,7 +107,7 @@ func addresses(b *testing.B, count uint32) {
 		runtime.ReadMemStats(&before)
 		m := ratelimit.NewMemory(ratelimit.Options{})
 		for n := range count {
-			_, _ = m.Take(context.Background(), []ratelimit.Ask{numbered(n)})
+			_, _, _ = m.Acquire(context.Background(), []ratelimit.Ask{numbered(n)})
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

@@ -33,7 +33,7 @@ func TestOneAtATime(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				if r, err := m.Take(t.Context(), []ratelimit.Ask{ask}); err == nil && r == nil {
+				if _, r, err := m.Acquire(t.Context(), []ratelimit.Ask{ask}); err == nil && r == nil {
 					counted.Add(1)
 				}
 			}

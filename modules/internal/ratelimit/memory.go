@@ -37,10 +37,11 @@ type Memory struct {
 const shardCount = 64
 
 type shard struct {
-	mu        sync.Mutex
-	names     table[name]
-	addresses table[address]
-	_         [64]byte // the next shard's lock lies on another cache line
+	mu         sync.Mutex
+	names      table[name]
+	addresses  table[address]
+	semaphores semaphores
+	_          [64]byte // the next shard's lock lies on another cache line
 }
 
 // NewMemory makes an empty limiter.
@@ -59,6 +60,16 @@ func NewMemory(o Options) *Memory {
 	return m
 }
 
+// Acquire implements Limiter.
+func (m *Memory) Acquire(_ context.Context, asks []Ask) (Permit, *Refusal, error) {
+	c := m.begin(asks)
+	defer c.end()
+	if r := c.refusal(); r != nil {
+		return 0, r, nil
+	}
+	return c.take(), nil, nil
+}
+
 // Check implements Limiter.
 func (m *Memory) Check(_ context.Context, asks []Ask) (*Refusal, error) {
 	c := m.begin(asks)
@@ -66,15 +77,12 @@ func (m *Memory) Check(_ context.Context, asks []Ask) (*Refusal, error) {
 	return c.refusal(), nil
 }
 
-// Take implements Limiter.
-func (m *Memory) Take(_ context.Context, asks []Ask) (*Refusal, error) {
-	c := m.begin(asks)
-	defer c.end()
-	r := c.refusal()
-	if r == nil {
-		c.count()
-	}
-	return r, nil
+// Release implements Limiter.
+func (m *Memory) Release(p Permit) {
+	s := &m.shards[p%shardCount]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.semaphores.release(p)
 }
 
 // Usage is what a Memory holds at the moment.
@@ -83,6 +91,7 @@ type Usage struct {
 	Addresses int   // addresses, once for each Kind
 	Bytes     int   // what the addresses are reckoned at
 	Evicted   int64 // addresses that gave way so far
+	Permits   int   // of semaphores
 }
 
 // Usage adds up what the shards hold.
@@ -95,17 +104,18 @@ func (m *Memory) Usage() Usage {
 		u.Addresses += len(s.addresses.index)
 		u.Bytes += s.addresses.bytes()
 		u.Evicted += s.addresses.evicted
+		u.Permits += len(s.semaphores.permits)
 		s.mu.Unlock()
 	}
 	return u
 }
 
-// call is one Take or Check. It has the locks of all the shards that its asks are about: what it sees is what it
+// call is one Acquire or Check. It has the locks of all the shards that its asks are about: what it sees is what it
 // changes.
 type call struct {
 	memory *Memory
 	asks   []Ask
-	shards [MaxAsks]*shard // of each ask; nil for one without a limit
+	shards [MaxAsks]*shard // of each ask; nil for one that counts nothing
 	order  [MaxAsks]uint8  // the shards that are locked, by number
 	locked int
 	now    int64
@@ -114,7 +124,7 @@ type call struct {
 func (m *Memory) begin(asks []Ask) call {
 	c := call{memory: m, asks: asks}
 	for i, a := range asks {
-		if a.Limit <= 0 {
+		if a.Limit <= 0 && !a.Subject.Kind.Semaphore() {
 			continue
 		}
 		n := m.shardOf(a.Subject)
@@ -146,25 +156,30 @@ func (c *call) refusal() *Refusal {
 		if c.shards[i] == nil {
 			continue
 		}
-		at := c.shards[i].room(a, c.now)
-		if at <= c.now {
+		wait := c.shards[i].wait(a, c.now)
+		if wait == 0 {
 			continue
 		}
 		if r == nil {
 			r = &Refusal{Ask: i}
 		}
-		wait := time.Duration(at-c.now) * tick
-		r.Wait = max(r.Wait, (wait + time.Second - 1).Truncate(time.Second))
+		r.Wait = max(r.Wait, wait)
 	}
 	return r
 }
 
-func (c *call) count() {
+// take takes one of each ask, which all have room.
+func (c *call) take() (p Permit) {
 	for i, a := range c.asks {
-		if s := c.shards[i]; s != nil {
+		switch s := c.shards[i]; {
+		case s == nil:
+		case a.Subject.Kind.Semaphore():
+			p = s.semaphores.acquire(name{a.Subject.Kind, a.Subject.Name}, c.memory.shardOf(a.Subject))
+		default:
 			s.add(a.Subject, c.now)
 		}
 	}
+	return p
 }
 
 func (m *Memory) shardOf(s Subject) uint8 {
@@ -174,6 +189,19 @@ func (m *Memory) shardOf(s Subject) uint8 {
 	return uint8(maphash.String(m.seed, s.Name) % shardCount)
 }
 
+// wait is how long it takes until an ask has room, in whole seconds; 0 when it has.
+func (s *shard) wait(a Ask, now int64) time.Duration {
+	if a.Subject.Kind.Semaphore() {
+		if a.Limit > 0 && s.semaphores.held[name{a.Subject.Kind, a.Subject.Name}] >= a.Limit {
+			return SemaphoreWait
+		}
+		return 0
+	}
+	wait := time.Duration(s.room(a, now)-now) * tick
+	return (wait + time.Second - 1).Truncate(time.Second)
+}
+
+// room is the first moment at which an ask has room for another request, and now when it has.
 func (s *shard) room(a Ask, now int64) int64 {
 	if at, ok := addressOf(a.Subject); ok {
 		return s.addresses.room(at, a.Limit, now)

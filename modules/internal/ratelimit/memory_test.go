@@ -50,7 +50,7 @@ func numbered(n uint32) ratelimit.Ask {
 
 func take(t testing.TB, m *ratelimit.Memory, asks ...ratelimit.Ask) *ratelimit.Refusal {
 	t.Helper()
-	r, err := m.Take(t.Context(), asks)
+	_, r, err := m.Acquire(t.Context(), asks)
 	require.NoError(t, err)
 	return r
 }

@@ -1,5 +1,7 @@
-// Package ratelimit counts requests in a sliding window that is exact to the request: of one Subject, at most
-// Limit requests in any 60 seconds (contract, "Rate limits"; GAP-16). It is for the engine, which knows the plans.
+// Package ratelimit admits requests. It counts them in a sliding window that is exact to the request: of one Subject, at
+// most Limit requests in any 60 seconds (contract, "Rate limits"; GAP-16); and it has semaphores, of which at most Limit
+// permits are out at a time. A request asks once about everything that it is under. It is for the engine, which knows the
+// plans.
 //
 // Exact means that the moment of every counted request is kept for 60 seconds. Counters for each minute, or for
 // parts of one, would be smaller, and would let twice the limit pass around the turn of a minute or refuse what
@@ -17,28 +19,48 @@ import (
 // before that moment + Window.
 const Window = 60 * time.Second
 
+// SemaphoreWait is the Refusal's Wait for a permit of a semaphore: nobody can foresee when one is released.
+const SemaphoreWait = time.Second
+
+// LeaseTime is how long a permit of a process that has died is out at most: see Limiter.
+const LeaseTime = 30 * time.Second
+
 // MaxAsks is the most asks that one call takes.
 const MaxAsks = 4
 
-// Limiter counts requests. It is safe for concurrent use. An error means that nothing was counted and that
-// nothing is known; it is not about the request.
+// Limiter admits requests. It is safe for concurrent use. An error means that nothing was taken and that nothing is
+// known; it is not about the request.
+//
+// One that several processes share answers each call in one round trip, as a script in its server does. Its permits are
+// leases there. It renews those of this process by itself, all in one message, often enough that none lapses while the
+// process lives and reaches the server; one that was not renewed for LeaseTime is free again. A renewal takes a permit
+// again that has lapsed meanwhile, also above the limit: what it stands for runs. What an Acquire has taken whose answer
+// was lost is not renewed, and so lapses.
 type Limiter interface {
-	// Take counts one request against all asks, or against none when one of them has no room: a refused
-	// request counts nowhere. Nil means that it was counted.
-	Take(ctx context.Context, asks []Ask) (*Refusal, error)
-	// Check says what Take would, and counts nothing.
+	// Acquire takes one of each ask, or nothing of any when one of them has no room: a refused request counts
+	// nowhere. Without a refusal and an error everything was taken; the permit is not 0 when a semaphore was asked.
+	Acquire(ctx context.Context, asks []Ask) (Permit, *Refusal, error)
+	// Release gives a permit back to its semaphore, for which the next Acquire of this process has room then. It does
+	// not wait for an answer. A permit that is not out, such as 0 or one that was released, changes nothing.
+	Release(p Permit)
+	// Check says what Acquire would, and takes nothing.
 	Check(ctx context.Context, asks []Ask) (*Refusal, error)
 }
 
-// Ask is one of the limits that a request is under. A call has at most MaxAsks, each about another Subject.
+// Permit is a place in a semaphore, of one Limiter. 0 is none.
+type Permit uint64
+
+// Ask is one of the limits that a request is under. A call has at most MaxAsks, each about another Subject, and at most
+// one about a semaphore.
 type Ask struct {
 	Subject Subject
-	// Limit is the most requests in any Window. It may be another one in each call: what was counted before
-	// counts against the new one. With 0 or less there is no limit, and nothing is counted.
+	// Limit is the most requests in any Window, or permits at a time. It may be another one in each call: what was
+	// taken before counts against the new one. With 0 or less there is no limit. Then requests are not counted;
+	// permits are, for the next call may have one.
 	Limit int64
 }
 
-// Refusal says why a request was not counted.
+// Refusal says why nothing was taken.
 type Refusal struct {
 	// Ask is the index of the first ask without room.
 	Ask int

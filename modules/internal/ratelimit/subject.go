@@ -10,12 +10,19 @@ const (
 	Account  Kind = "account"  // requests of an account (LIM-02)
 	Address  Kind = "address"  // requests from an address (LIM-03)
 	Failures Kind = "failures" // failed authentications from an address (LIM-10, GAP-90)
+
+	// The semaphores.
+	Running  Kind = "running"  // charged requests of an account in progress (LIM-11)
+	Attempts Kind = "attempts" // on a route, of all accounts (GAP-39)
 )
 
-// Subject is what a limit is about: a key or an account by its Name, or an address by its Network.
+// Semaphore reports whether it is permits that are limited, rather than requests in a Window.
+func (k Kind) Semaphore() bool { return k == Running || k == Attempts }
+
+// Subject is what a limit is about: an address by its Network, anything else by its Name.
 type Subject struct {
 	Kind    Kind
-	Name    string       // the id of a key or an account
+	Name    string       // the id of a key or an account, the name of a route
 	Network netip.Prefix // of Address and Failures: see NetworkOf
 }
 
@@ -34,7 +41,7 @@ func NetworkOf(a netip.Addr) netip.Prefix {
 	return network
 }
 
-// name is the subject of a key or an account.
+// name is any subject but an address.
 type name struct {
 	kind Kind
 	id   string
@@ -52,7 +59,7 @@ const (
 	failures // added to one of them
 )
 
-// addressOf is false for a key or an account.
+// addressOf is false for anything but an address.
 func addressOf(s Subject) (address, bool) {
 	var a address
 	switch s.Kind {

@@ -29,8 +29,8 @@ func Start(t testing.TB, cfg *config.Config, o engine.Options) *engine.Engine {
 	t.Cleanup(func() {
 		requests, _ := e.InProgress()
 		require.Zero(t, requests, "requests that take a place of their account")
-		require.False(t, e.TakeBody(cfg.Gateway.MaxBodyMemory+1), "more memory was given back than taken")
-		require.True(t, e.TakeBody(cfg.Gateway.MaxBodyMemory), "memory for bodies was not given back")
+		require.False(t, e.AcquireBody(cfg.Gateway.MaxBodyMemory+1), "more memory was given back than taken")
+		require.True(t, e.AcquireBody(cfg.Gateway.MaxBodyMemory), "memory for bodies was not given back")
 		e.Drain()
 		e.Retire(gen)
 		require.NoError(t, e.Close())

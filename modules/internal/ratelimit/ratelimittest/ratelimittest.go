@@ -45,6 +45,16 @@ func FailuresOf(ip string) ratelimit.Subject {
 	return s
 }
 
+// RunningOf is the semaphore of an account's requests in progress.
+func RunningOf(id string) ratelimit.Subject {
+	return ratelimit.Subject{Kind: ratelimit.Running, Name: id}
+}
+
+// AttemptsOn is the semaphore of a route.
+func AttemptsOn(route string) ratelimit.Subject {
+	return ratelimit.Subject{Kind: ratelimit.Attempts, Name: route}
+}
+
 // bench is a limiter under test, with its clock.
 type bench struct {
 	*Clock
@@ -58,11 +68,24 @@ func newBench(t testing.TB, open Open) *bench {
 	return b
 }
 
+// acquire takes a permit that there must be.
+func (b *bench) acquire(asks ...ratelimit.Ask) ratelimit.Permit {
+	b.t.Helper()
+	p, r, err := b.limiter.Acquire(b.t.Context(), asks)
+	require.NoError(b.t, err)
+	require.Nil(b.t, r)
+	require.NotZero(b.t, p)
+	return p
+}
+
 // take counts a request; nil when it was counted.
 func (b *bench) take(asks ...ratelimit.Ask) *ratelimit.Refusal {
 	b.t.Helper()
-	r, err := b.limiter.Take(b.t.Context(), asks)
+	p, r, err := b.limiter.Acquire(b.t.Context(), asks)
 	require.NoError(b.t, err)
+	if r != nil {
+		require.Zero(b.t, p, "what is refused gets no permit")
+	}
 	return r
 }
 
@@ -177,6 +200,7 @@ func Run(t *testing.T, open Open) {
 		require.NoError(t, err)
 		require.Equal(t, refused(0, 59*time.Second), r)
 	})
+	semaphores(t, open)
 	t.Run("LIM-05 the limit holds whoever asks at the same time", func(t *testing.T) { race(t, open) })
 	t.Run("agrees with a list of times", func(t *testing.T) { model(t, open) })
 }
@@ -198,7 +222,7 @@ func race(t *testing.T, open Open) {
 				if i%2 == 0 { // whatever the order, nobody waits for another
 					asks = []ratelimit.Ask{addresses[a], account, keys[k]}
 				}
-				r, err := b.limiter.Take(t.Context(), asks)
+				_, r, err := b.limiter.Acquire(t.Context(), asks)
 				if err != nil {
 					t.Errorf("counting a request: %v", err)
 					return
