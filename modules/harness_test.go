@@ -118,8 +118,8 @@ type service struct {
 	Unfinished bool
 }
 
-// route is a route block of the configuration; the zero values are the standard route of the worked examples (E01 and
-// on): window 200,000, output limit 64,000, $3 in and $15 out per million tokens.
+// route is a route block of the configuration; the zero values are the standard route of the worked examples (E01
+// and on): window 200,000, output limit 64,000, $3 in and $15 out per million tokens.
 type route struct {
 	Name             string // also the upstream's model
 	Window, Max      int64

@@ -26,9 +26,9 @@ func ClientAddress(r *http.Request) netip.Addr {
 	return a
 }
 
-// Limited is the refusal for what the engine says of a request's limits: the 429 that names the limit and says
-// how long to wait (LIM-05 to LIM-11), without both where it is none of the account's (LIM-12). It is nil when the request is within them. Without a limiter nobody is
-// served: what could not be counted was the service's failure.
+// Limited is the refusal for what the engine says of a request's limits: the 429 that names the limit and says how
+// long to wait (LIM-05 to LIM-11), without both where it is none of the account's (LIM-12). It is nil when the
+// request is within them. Without a limiter nobody is served: what could not be counted was the service's failure.
 func (c *Call) Limited(l *engine.Limited, err error) *families.Error {
 	switch {
 	case err != nil:

@@ -76,9 +76,9 @@ func (w *Work) AdmitCharged(ctx context.Context, who ledger.Principal, from neti
 	return l, err
 }
 
-// Release ends a charged request as far as max_streams and its account's concurrent_requests go: when nothing of it runs
-// upstream any more, and before its client can have seen its end and sent the next one. Only the first call of a request
-// counts, so that it can be made where all the ways of a request end, too.
+// Release ends a charged request as far as max_streams and its account's concurrent_requests go: when nothing of it
+// runs upstream any more, and before its client can have seen its end and sent the next one. Only the first call of
+// a request counts, so that it can be made where all the ways of a request end, too.
 func (w *Work) Release() {
 	if w.permit != 0 {
 		w.engine.limiter.Release(w.permit)

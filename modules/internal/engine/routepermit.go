@@ -7,16 +7,16 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-// RoutePermit lets an attempt run on its route: one of the route's max_concurrent, of all accounts, configurations and
-// nodes. The zero value is none.
+// RoutePermit lets an attempt run on its route: one of the route's max_concurrent, of all accounts, configurations
+// and nodes. The zero value is none.
 type RoutePermit struct {
 	engine *Engine
 	route  string
 	permit ratelimit.Permit
 }
 
-// AcquireRoute takes a permit of a route; false when all of them are out. Release it when the attempt has ended, however
-// it ended.
+// AcquireRoute takes a permit of a route; false when all of them are out. Release it when the attempt has ended,
+// however it ended.
 func (e *Engine) AcquireRoute(ctx context.Context, route *config.Route) (RoutePermit, bool) {
 	p, refusal, err := e.limiter.Acquire(ctx, []ratelimit.Ask{{
 		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route.Name}, Limit: route.MaxConcurrent,

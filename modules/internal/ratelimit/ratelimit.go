@@ -1,7 +1,7 @@
-// Package ratelimit admits requests. It counts them in a sliding window that is exact to the request: of one Subject, at
-// most Limit requests in any 60 seconds (contract, "Rate limits"; GAP-16); and it has semaphores, of which at most Limit
-// permits are out at a time. A request asks once about everything that it is under. It is for the engine, which knows the
-// plans.
+// Package ratelimit admits requests. It counts them in a sliding window that is exact to the request: of one
+// Subject, at most Limit requests in any 60 seconds (contract, "Rate limits"; GAP-16); and it has semaphores, of
+// which at most Limit permits are out at a time. A request asks once about everything that it is under. It is for
+// the engine, which knows the plans.
 //
 // Exact means that the moment of every counted request is kept for 60 seconds. Counters for each minute, or for
 // parts of one, would be smaller, and would let twice the limit pass around the turn of a minute or refuse what
@@ -31,11 +31,11 @@ const MaxAsks = 4
 // Limiter admits requests. It is safe for concurrent use. An error means that nothing was taken and that nothing is
 // known; it is not about the request.
 //
-// One that several processes share answers each call in one round trip, as a script in its server does. Its permits are
-// leases there. It renews those of this process by itself, all in one message, often enough that none lapses while the
-// process lives and reaches the server; one that was not renewed for LeaseTime is free again. A renewal takes a permit
-// again that has lapsed meanwhile, also above the limit: what it stands for runs. What an Acquire has taken whose answer
-// was lost is not renewed, and so lapses.
+// One that several processes share answers each call in one round trip, as a script in its server does. Its permits
+// are leases there. It renews those of this process by itself, all in one message, often enough that none lapses
+// while the process lives and reaches the server; one that was not renewed for LeaseTime is free again. A renewal
+// takes a permit again that has lapsed meanwhile, also above the limit: what it stands for runs. What an Acquire has
+// taken whose answer was lost is not renewed, and so lapses.
 type Limiter interface {
 	// Acquire takes one of each ask, or nothing of any when one of them has no room: a refused request counts
 	// nowhere. Without a refusal and an error everything was taken; the permit is not 0 when a semaphore was asked.
@@ -50,8 +50,8 @@ type Limiter interface {
 // Permit is a place in a semaphore, of one Limiter. 0 is none.
 type Permit uint64
 
-// Ask is one of the limits that a request is under. A call has at most MaxAsks, each about another Subject, and at most
-// one about a semaphore.
+// Ask is one of the limits that a request is under. A call has at most MaxAsks, each about another Subject, and at
+// most one about a semaphore.
 type Ask struct {
 	Subject Subject
 	// Limit is the most requests in any Window, or permits at a time. It may be another one in each call: what was

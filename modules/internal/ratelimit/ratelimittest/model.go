@@ -11,7 +11,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-// times is a limiter as simple as can be: the time of each request of each subject, and how many permits of it are out.
+// times is a limiter as simple as can be: the time of each request of each subject, and how many permits of it are
+// out.
 type times struct {
 	requests map[ratelimit.Subject][]time.Duration
 	permits  map[ratelimit.Subject]int64

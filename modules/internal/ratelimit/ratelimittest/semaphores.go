@@ -53,7 +53,7 @@ func semaphores(t *testing.T, open Open) {
 			require.Equal(t, refused(0, 50*time.Second), b.take(key, running))
 		}
 		second := b.acquire(running) // and hold no permit
-		require.Equal(t, refused(0, 50*time.Second), b.take(key, running), "GAP-89 the first is named, and the longest wait")
+		require.Equal(t, refused(0, 50*time.Second), b.take(key, running), "GAP-89 the first, and the longest wait")
 		require.Equal(t, refused(0, 50*time.Second), b.take(running, key))
 		b.Advance(50 * time.Second)
 		require.Equal(t, refused(1, time.Second), b.take(key, running))
