@@ -13,12 +13,11 @@ const maxAhead = 1 << 20
 
 // batch is what one Recv returned.
 type batch struct {
-	events []llm.Event
-	end    *ended // of the stream, nil while it goes on
+	events  []llm.Event
+	end     bool     // of the stream
+	failure *failure // with end: why the route did not finish its reply, nil where it did
+	late    bool     // the attempt's time was over: only what it used still counts
 }
-
-// ended is how a stream ended; failure is nil where the route finished its reply.
-type ended struct{ failure *failure }
 
 // size is about what a batch takes in memory.
 func (b *batch) size() int64 {
@@ -36,9 +35,9 @@ type memory interface {
 	GiveAhead(n int64)
 }
 
-// queue is what an upstream has sent and the client has not taken yet. One goroutine reads the upstream and pushes,
-// another one writes to the client and pops: a write that waits for the client does not keep the upstream waiting
-// (GAP-112). The first batch counts for nothing, so that a client that keeps up costs nothing.
+// queue is what was read of an upstream while a write waited for the client (GAP-112). One goroutine reads ahead and
+// pushes, the exchange pops. The first batch counts for nothing, so that a client that keeps up costs nothing. Reading
+// ahead ends when the exchange waits for it: from then on the exchange reads for itself.
 type queue struct {
 	memory memory
 	ready  chan struct{} // capacity 1: there is something to pop
@@ -49,6 +48,8 @@ type queue struct {
 	head    int // of waiting
 	used    int64
 	wanted  bool // a push found no room
+	reading bool // somebody reads ahead
+	idle    bool // the exchange waits for a batch
 	closed  bool
 }
 
@@ -61,40 +62,72 @@ func newQueue(m memory) *queue {
 	return &queue{memory: m, ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// push adds a batch; false when there is no room for it.
-func (q *queue) push(b batch) bool {
+// begin makes the caller the one who reads ahead; false when somebody is, or nobody is to.
+func (q *queue) begin() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.reading || q.closed {
+		return false
+	}
+	q.reading = true
+	return true
+}
+
+// push adds a batch, if there is room for it. goOn says whether to read on.
+func (q *queue) push(b batch) (added, goOn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return true
+		return true, false
 	}
 	var size int64
 	if len(q.waiting) > q.head {
 		if size = b.size(); q.used+size > maxAhead || !q.memory.TakeAhead(size) {
 			q.wanted = true
-			return false
+			return false, true
 		}
 	}
-	q.add(waiting{b, size})
-	return true
+	return true, q.add(waiting{b, size})
 }
 
 // force adds a batch though there may be no room for it.
-func (q *queue) force(b batch) {
+func (q *queue) force(b batch) (goOn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed {
-		q.add(waiting{b, 0})
-	}
+	return !q.closed && q.add(waiting{b, 0})
 }
 
-func (q *queue) add(w waiting) {
+func (q *queue) add(w waiting) (goOn bool) {
 	if len(q.waiting) == cap(q.waiting) {
 		q.waiting, q.head = slices.Delete(q.waiting, 0, q.head), 0
 	}
 	q.waiting = append(q.waiting, w)
 	q.used += w.counted
+	q.reading = !q.idle && !w.end
+	q.idle = false
 	signal(q.ready)
+	return q.reading
+}
+
+// next is pop, and waits for a batch as long as somebody reads ahead.
+func (q *queue) next() (b batch, more, ok bool) {
+	for {
+		if b, more, ok = q.pop(); ok || !q.waits() {
+			return b, more, ok
+		}
+		<-q.ready
+	}
+}
+
+// waits notes that the exchange waits, if somebody reads ahead.
+func (q *queue) waits() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) > q.head {
+		return true // it is ready meanwhile
+	}
+	q.idle = q.reading
+	return q.idle
 }
 
 // pop returns the oldest batch and whether there are more; ok is false when there is none.
@@ -118,13 +151,6 @@ func (q *queue) pop() (b batch, more, ok bool) {
 		signal(q.room)
 	}
 	return w.batch, more, true
-}
-
-// len counts the batches that wait.
-func (q *queue) len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting) - q.head
 }
 
 // close forgets what nobody pops any more.

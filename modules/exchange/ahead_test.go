@@ -67,7 +67,9 @@ func TestQueue(t *testing.T) {
 				next++
 				full := q.used
 				b := textOf(rapid.IntRange(0, 200<<10).Draw(t, "bytes"), next)
-				if q.push(b) {
+				added, goOn := q.push(b)
+				require.Equal(t, !added || q.reading, goOn)
+				if added {
 					model = append(model, next)
 					return
 				}
@@ -89,8 +91,29 @@ func TestQueue(t *testing.T) {
 				model = model[1:]
 				require.Equal(t, len(model) > 0, more)
 			},
+			"begin": func(t *rapid.T) {
+				reading := q.reading
+				require.Equal(t, !reading, q.begin(), "one reads ahead")
+			},
+			"wait": func(t *rapid.T) {
+				if len(model) > 0 {
+					require.True(t, q.waits(), "there is something")
+					require.False(t, q.idle)
+					return
+				}
+				require.Equal(t, q.reading, q.waits(), "nobody waits where nobody reads")
+				if !q.idle {
+					return
+				}
+				next++
+				added, goOn := q.push(textOf(1, next))
+				require.True(t, added)
+				require.False(t, goOn, "who waits reads on for himself")
+				require.False(t, q.reading || q.idle)
+				model = append(model, next)
+			},
 			"": func(t *rapid.T) {
-				require.Equal(t, len(model), q.len())
+				require.Len(t, q.waiting[q.head:], len(model))
 				require.LessOrEqual(t, q.used, int64(maxAhead))
 				require.Equal(t, q.used, m.used)
 				if len(model) == 0 {
@@ -100,9 +123,12 @@ func TestQueue(t *testing.T) {
 		})
 		q.close()
 		require.Zero(t, m.used)
-		require.True(t, q.push(textOf(1, 0)), "nobody waits for a queue that is closed")
-		q.force(textOf(1, 0))
-		require.Zero(t, q.len())
+		added, goOn := q.push(textOf(1, 0))
+		require.True(t, added, "nobody waits for a queue that is closed")
+		require.False(t, goOn)
+		require.False(t, q.force(textOf(1, 0)))
+		require.False(t, q.begin())
+		require.Empty(t, q.waiting)
 	})
 }
 
@@ -110,13 +136,17 @@ func TestQueueSignals(t *testing.T) {
 	t.Parallel()
 	m := &shared{max: 100 << 10}
 	q := newQueue(m)
-	require.True(t, q.push(textOf(1<<20, 1)), "the first batch counts for nothing")
+	push := func(b batch) bool {
+		added, _ := q.push(b)
+		return added
+	}
+	require.True(t, push(textOf(1<<20, 1)), "the first batch counts for nothing")
 	require.Zero(t, m.used)
 	require.True(t, isClosed(q.ready))
-	require.True(t, q.push(textOf(50<<10, 2)))
+	require.True(t, push(textOf(50<<10, 2)))
 	require.Greater(t, m.used, int64(50<<10), "the text, and what is around it")
 	require.Less(t, m.used, int64(51<<10))
-	require.False(t, q.push(textOf(60<<10, 3)), "the memory is full")
+	require.False(t, push(textOf(60<<10, 3)), "the memory is full")
 	require.False(t, isClosed(q.room))
 	require.True(t, isClosed(q.ready))
 	_, more, _ := q.pop()

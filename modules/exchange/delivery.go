@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/plugins/families"
@@ -12,27 +13,55 @@ import (
 
 // delivery is the client's side of an exchange: what was written and when. A stream's 200 is held until the
 // first route accepts or one keep-alive interval has passed (SSE-43, GAP-64).
+//
+// The exchange's goroutine writes the reply, and that of a timer the keep-alives. These hold:
+//   - Whoever has the turn writes, and only whole frames. A keep-alive for which somebody else has the turn is not due.
+//   - The frames at hand, and the encoder but for AppendKeepAlive, are the exchange's.
+//   - After alone the exchange alone writes: nothing comes after an end, and nothing after the handler has returned.
+//   - While a write of the exchange lasts longer than readAheadAfter, or waits for the turn, readAhead is called: the
+//     exchange is not reading its upstream then, so that somebody else may.
+//   - A write that takes a client's stall time, in which it took nothing, is broken, whoever writes.
 type delivery struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	encoder families.Encoder
 	stream  bool
 
-	opened  bool // the 200 of a stream was written
 	started bool // the first events were written
 	shown   bool // something of the reply itself reached the client
-	gone    bool // the client left, or a write failed
 
-	stall   time.Duration // for which a client may take nothing (GAP-112)
-	watch   *time.Timer   // runs while a write does
-	mu      sync.Mutex
-	writing bool // a write runs; the lock is held to change it
-	stalled bool // the client took nothing for too long, and its connection is broken; likewise
+	gone   atomic.Bool   // the client left, or a write failed
+	broken chan struct{} // of a stream: closed when a write has failed
 
+	turn   chan struct{} // capacity 1; it holds something while somebody writes
+	opened bool          // the 200 of a stream was written; changed by whoever has the turn
+	over   bool          // there are no more keep-alives; likewise
+
+	stall     time.Duration // for which a client may take nothing (GAP-112)
+	readAhead func()        // reads the upstream beside a write of the exchange; nil while there is nothing to read
+	mu        sync.Mutex    // of what follows
+	watch     *time.Timer   // runs while a write does
+	writing   writer        // whose write runs
+	since     time.Time     // the client has taken nothing
+	stalled   bool          // the client took nothing for too long, and its connection is broken
+
+	begun    time.Time
 	interval time.Duration
-	quiet    *time.Timer // fires when nothing was written for one interval; nil without a stream
+	quiet    *time.Timer // fires when nothing was written for one interval; nil before begin and without a stream
 	frames   *frames     // of the events at hand, written and flushed together; nil when there are none
 }
+
+// writer is who writes.
+type writer uint8
+
+const (
+	nobody writer = iota
+	theExchange
+	theTimer // a keep-alive
+)
+
+// readAheadAfter is how long a write waits for the client before the upstream is read beside it.
+const readAheadAfter = 20 * time.Millisecond
 
 // frames are encoded events. Their memory is borrowed: a quiet stream has none, and a busy one does not grow
 // a buffer of its own for each batch.
@@ -52,13 +81,32 @@ func (d *delivery) add(encode func([]byte) []byte) {
 }
 
 func newDelivery(w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
-	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall}
-	d.watch = time.AfterFunc(stall, d.giveUp)
-	d.watch.Stop()
+	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall,
+		turn: make(chan struct{}, 1)}
 	if stream {
-		d.quiet = time.NewTimer(interval)
+		d.begun, d.broken = time.Now(), make(chan struct{})
 	}
 	return d
+}
+
+// begin sets the encoder, and starts the keep-alives of a stream.
+func (d *delivery) begin(e families.Encoder) {
+	d.encoder = e
+	if d.stream {
+		d.quiet = time.AfterFunc(d.interval, d.keepAlive)
+		d.quiet.Reset(time.Until(d.begun.Add(d.interval)))
+	}
+}
+
+// alone ends the keep-alives.
+func (d *delivery) alone() {
+	if d.quiet == nil {
+		return
+	}
+	d.quiet.Stop()
+	d.turn <- struct{}{}
+	d.over = true
+	<-d.turn
 }
 
 // limit lets no write outlive the exchange: when ctx is done, a write that waits for a client that does not
@@ -70,26 +118,24 @@ func (d *delivery) limit(ctx context.Context) (release func()) {
 		_ = d.control.SetWriteDeadline(time.Now().Add(lastFrame))
 	})
 	return func() {
+		d.alone()
 		if !stop() {
 			_ = d.control.SetWriteDeadline(time.Time{})
 		}
-		if d.quiet != nil {
-			d.quiet.Stop()
-		}
 	}
 }
 
-// silence is the channel that asks for a keep-alive; nil, which never does, when there is no stream.
-func (d *delivery) silence() <-chan time.Time {
-	if d.quiet == nil || d.gone {
-		return nil
-	}
-	return d.quiet.C
-}
-
+// keepAlive writes a keep-alive, unless something else is being written: when that has been, the next interval begins.
 func (d *delivery) keepAlive() {
-	d.add(d.encoder.AppendKeepAlive)
-	d.flush()
+	select {
+	case d.turn <- struct{}{}:
+	default:
+		return
+	}
+	defer func() { <-d.turn }()
+	if !d.over && !d.gone.Load() {
+		d.send(theTimer, d.encoder.AppendKeepAlive(nil))
+	}
 }
 
 // start adds the first events of the stream, once (SSE-21).
@@ -103,7 +149,7 @@ func (d *delivery) start() {
 // event adds the frames of a visible event of a stream.
 func (d *delivery) event(ev llm.Event) {
 	d.add(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })
-	d.shown = d.shown || !d.gone
+	d.shown = d.shown || !d.gone.Load()
 }
 
 // flush writes the frames at hand, opening the stream if need be.
@@ -112,9 +158,25 @@ func (d *delivery) flush() {
 		return
 	}
 	defer d.drop()
-	if len(d.frames.b) == 0 || d.gone {
+	if len(d.frames.b) == 0 || d.gone.Load() {
 		return
 	}
+	select {
+	case d.turn <- struct{}{}:
+	default: // a keep-alive waits for the client
+		if d.readAhead != nil {
+			d.readAhead()
+		}
+		d.turn <- struct{}{}
+	}
+	defer func() { <-d.turn }()
+	if !d.gone.Load() {
+		d.send(theExchange, d.frames.b)
+	}
+}
+
+// send writes frames, for who has the turn.
+func (d *delivery) send(who writer, frames []byte) {
 	if !d.opened {
 		d.opened = true
 		h := d.w.Header()
@@ -124,8 +186,12 @@ func (d *delivery) flush() {
 		h.Set("X-Accel-Buffering", "no")
 		d.w.WriteHeader(http.StatusOK)
 	}
-	d.gone = d.write(d.frames.b) != nil
-	d.quiet.Reset(d.interval)
+	if d.write(who, frames) != nil && !d.gone.Swap(true) {
+		close(d.broken)
+	}
+	if !d.over {
+		d.quiet.Reset(d.interval)
+	}
 }
 
 // atOnce is the most that one write takes, in bytes: a client that takes that much is not stalled, however much there
@@ -136,11 +202,10 @@ const atOnce = 16 << 10
 func (d *delivery) full() bool { return d.frames != nil && len(d.frames.b) >= atOnce }
 
 // write hands bytes to the connection, and gives up when the client takes none for too long.
-func (d *delivery) write(b []byte) error {
-	d.setWriting(true)
-	defer d.setWriting(false)
+func (d *delivery) write(who writer, b []byte) error {
+	defer d.written()
 	for len(b) > 0 {
-		d.watch.Reset(d.stall)
+		d.writes(who)
 		n := min(len(b), atOnce)
 		if _, err := d.w.Write(b[:n]); err != nil {
 			return err
@@ -150,26 +215,63 @@ func (d *delivery) write(b []byte) error {
 	return d.control.Flush()
 }
 
-func (d *delivery) setWriting(writing bool) {
+// writes notes that a write begins, or that the client has taken something of it.
+func (d *delivery) writes(who writer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.writing = writing
-	if !writing {
+	d.writing, d.since = who, time.Now()
+	if patience := min(readAheadAfter, d.stall); d.watch == nil {
+		d.watch = time.AfterFunc(patience, d.late)
+	} else {
+		d.watch.Reset(patience)
+	}
+}
+
+func (d *delivery) written() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writing = nobody
+	if d.watch != nil {
 		d.watch.Stop()
 	}
 }
 
-// giveUp breaks the connection of a client that has taken nothing for too long, if a write waits for it: the write
-// returns, and the client has left. Any goroutine may call it.
+// late looks at a write that has not returned yet.
+func (d *delivery) late() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken := time.Since(d.since)
+	switch {
+	case d.writing == nobody:
+		return
+	case taken >= d.stall:
+		d.breakOff()
+		return
+	case taken < readAheadAfter: // another write than the timer was set for
+		d.watch.Reset(min(readAheadAfter, d.stall) - taken)
+		return
+	case d.writing == theExchange && d.readAhead != nil:
+		d.readAhead()
+	}
+	d.watch.Reset(d.stall - taken)
+}
+
+// giveUp breaks the connection of a client that has taken nothing for too long, if a write waits for it. Any goroutine
+// may call it.
 func (d *delivery) giveUp() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.writing {
-		d.stalled = true
-		// It ends a connection of HTTP/1 and a stream of HTTP/2 or 3. Not every writer has deadlines; those of
-		// real connections do.
-		_ = d.control.SetWriteDeadline(time.Now())
+	if d.writing != nobody {
+		d.breakOff()
 	}
+}
+
+// breakOff breaks the connection under a write: it returns, and the client has left. The lock is held.
+func (d *delivery) breakOff() {
+	d.stalled = true
+	// It ends a connection of HTTP/1 and a stream of HTTP/2 or 3. Not every writer has deadlines; those of
+	// real connections do.
+	_ = d.control.SetWriteDeadline(time.Now())
 }
 
 // stuck reports whether the client was given up.
@@ -182,7 +284,7 @@ func (d *delivery) stuck() bool {
 // body writes a whole reply in JSON.
 func (d *delivery) body(b []byte) {
 	describeBody(d.w.Header(), b)
-	if err := d.write(b); err != nil && d.stuck() {
+	if err := d.write(theExchange, b); err != nil && d.stuck() {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -199,13 +301,14 @@ func (d *delivery) drop() {
 // end writes the last frames of a stream, those at hand. Where they cannot be written, the connection breaks: to
 // somebody who reads after all, the reply must not look as if it were complete.
 func (d *delivery) end() {
+	d.alone()
 	d.flush()
-	if d.gone {
+	if d.gone.Load() {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// fail ends an open stream with its error frame, and nothing after it (SSE-30).
+// fail ends an open stream with its error frame, and nothing after it (SSE-30). Call alone before.
 func (d *delivery) fail(e *families.Error) {
 	d.drop()
 	d.add(func(b []byte) []byte { return d.encoder.AppendError(b, e) })

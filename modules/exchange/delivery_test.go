@@ -23,7 +23,8 @@ func testDelivery(t *testing.T, interval time.Duration) (*delivery, *httptest.Re
 	t.Helper()
 	w := httptest.NewRecorder()
 	d := newDelivery(w, true, interval, time.Minute)
-	d.encoder = chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{})
+	d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+	t.Cleanup(d.alone)
 	return d, w
 }
 
@@ -31,51 +32,97 @@ func testDelivery(t *testing.T, interval time.Duration) (*delivery, *httptest.Re
 func TestKeepAliveInterval(t *testing.T) {
 	t.Parallel()
 	const interval = 15 * time.Second
+	const alive = ": keepalive\n\n"
+	// written is what was, which a timer may have done.
+	written := func(d *delivery, w *httptest.ResponseRecorder) string {
+		synctest.Wait()
+		d.turn <- struct{}{}
+		defer func() { <-d.turn }()
+		return w.Body.String()
+	}
 	t.Run("SSE-25 three in fifty seconds of silence", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			d, w := testDelivery(t, interval)
-			begin := time.Now()
-			var at []time.Duration
-			for end := time.After(50 * time.Second); len(at) < 10; {
-				select {
-				case <-d.silence():
-					d.keepAlive()
-					at = append(at, time.Since(begin))
-					continue
-				case <-end:
-				}
-				break
+			for _, seconds := range []int{0, 14, 15, 29, 30, 44, 45, 50} {
+				<-time.After(time.Until(d.begun.Add(time.Duration(seconds) * time.Second)))
+				require.Equal(t, strings.Repeat(alive, seconds/15), written(d, w))
 			}
-			require.Equal(t, []time.Duration{interval, 2 * interval, 3 * interval}, at)
-			require.Equal(t, ": keepalive\n\n: keepalive\n\n: keepalive\n\n", w.Body.String())
 		})
 	})
 	t.Run("SSE-25 none while text flows", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			d, _ := testDelivery(t, interval)
+			d, w := testDelivery(t, interval)
 			for range 20 {
-				select {
-				case <-d.silence():
-					require.Fail(t, "a keep-alive between two pieces of text")
-				case <-time.After(5 * time.Second):
-				}
+				<-time.After(5 * time.Second)
 				d.event(llm.Event{Kind: llm.EventText, Text: "x"})
 				d.flush()
 			}
+			require.NotContains(t, written(d, w), alive)
 		})
 	})
 	t.Run("GAP-65 again one interval after the last text", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			d, _ := testDelivery(t, interval)
+			d, w := testDelivery(t, interval)
 			<-time.After(10 * time.Second)
 			d.event(llm.Event{Kind: llm.EventText, Text: "x"})
 			d.flush()
-			begin := time.Now()
-			<-d.silence()
-			require.Equal(t, interval, time.Since(begin))
+			<-time.After(interval - 1)
+			require.NotContains(t, written(d, w), alive)
+			<-time.After(1)
+			require.Contains(t, written(d, w), alive)
+		})
+	})
+	t.Run("GAP-64 the interval begins with the request", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			d := newDelivery(w, true, interval, time.Minute)
+			<-time.After(interval - time.Second) // a slow ledger
+			require.Nil(t, d.quiet)
+			d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+			<-time.After(time.Second)
+			require.Equal(t, alive, written(d, w))
+			d.alone()
+			<-time.After(time.Hour)
+			require.Equal(t, alive, written(d, w), "SSE-30 nothing comes after the end")
+		})
+	})
+	t.Run("SSE-25 none beside a write, and none to who has left", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d, w := testDelivery(t, interval)
+			d.turn <- struct{}{}
+			<-time.After(interval)
+			synctest.Wait()
+			<-d.turn
+			require.Empty(t, written(d, w))
+			d.gone.Store(true)
+			d.keepAlive()
+			require.Empty(t, written(d, w))
+			require.Empty(t, d.turn)
+		})
+	})
+	t.Run("GAP-112 a keep-alive that its client does not take", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			conn := newStalling()
+			d := newDelivery(conn, true, interval, time.Minute)
+			d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+			ahead := 0
+			d.readAhead = func() { ahead++ }
+			<-time.After(interval + time.Second)
+			require.Zero(t, ahead, "the exchange reads its upstream")
+			d.event(llm.Event{Kind: llm.EventText, Text: "x"})
+			d.flush()
+			require.Equal(t, 1, ahead, "it waits for its turn")
+			require.Equal(t, interval+time.Minute, time.Since(d.begun))
+			require.True(t, d.gone.Load())
+			require.True(t, d.stuck())
+			require.True(t, isClosed(d.broken))
+			require.PanicsWithValue(t, http.ErrAbortHandler, d.end)
 		})
 	})
 }
@@ -93,8 +140,11 @@ func TestGivenUpOnlyWhileWriting(t *testing.T) {
 	free()
 	require.False(t, d.stuck(), "no write waits")
 	free()
-	d.setWriting(true)
+	d.writes(theExchange)
 	free()
+	d.late()
+	free()
+	require.False(t, d.stuck(), "not for long")
 	d.giveUp()
 	require.True(t, d.stuck(), "GAP-112")
 	free()
@@ -120,6 +170,7 @@ func TestNoWriteOutlivesTheExchange(t *testing.T) {
 			conn := &deadlines{httptest.NewRecorder(), make(chan time.Time, 2)}
 			d := newDelivery(conn, stream, time.Minute, time.Minute)
 			ctx, end := context.WithCancel(t.Context())
+			d.begin(nil)
 			release := d.limit(ctx)
 			synctest.Wait()
 			require.Empty(t, conn.set)
@@ -174,20 +225,18 @@ func TestFramesOfAStream(t *testing.T) {
 	require.Less(t, w.Body.Len(), written+1000, "what was dropped is not written")
 	written = w.Body.Len()
 
-	d.gone = true
-	require.Nil(t, d.silence())
+	d.gone.Store(true)
 	text(1)
 	d.flush()
 	require.Equal(t, written, w.Body.Len())
 	require.PanicsWithValue(t, http.ErrAbortHandler, d.end, "it must not look as if it were whole")
 
 	whole, _ := testDelivery(t, keepAliveOfTests)
-	whole.stream, whole.quiet = false, nil
-	require.Nil(t, whole.silence())
+	whole.stream = false
 	whole.start()
 	require.False(t, whole.started)
 	gone, _ := testDelivery(t, keepAliveOfTests)
-	gone.gone = true
+	gone.gone.Store(true)
 	gone.event(llm.Event{Kind: llm.EventText, Text: "x"})
 	require.False(t, gone.shown)
 }
@@ -201,7 +250,8 @@ func TestABrokenConnection(t *testing.T) {
 	d.w = conn
 	d.event(llm.Event{Kind: llm.EventText, Text: "x"})
 	d.flush()
-	require.True(t, d.gone)
+	require.True(t, d.gone.Load())
+	require.True(t, isClosed(d.broken))
 	whole := newDelivery(conn, false, time.Minute, time.Minute)
 	whole.body([]byte("{}")) // which nobody gets, and nobody held up
 	require.Equal(t, "2", conn.Header().Get("Content-Length"))

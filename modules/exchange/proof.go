@@ -18,24 +18,33 @@ func (x *exchange) cancel(ctx context.Context, stream engine.Stream) {
 	}
 }
 
-// awaitProof cancels an attempt whose time is over, and reads its stream to the end for what it used. Nothing else of
-// that counts any more. Where the proof does not come, a later receipt may.
-func (x *exchange) awaitProof(a *attempt, stream engine.Stream, q *queue) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), proofWait)
+// awaitProof sees to it that an attempt which can prove it says what it used, beside the exchange, which reads its
+// stream to the end: it cancels the attempt when the client has left, and when its time is over, for which it hears it
+// out for a while. Where the proof does not come, a later receipt may. A failure of the service's own needs no proof.
+func (x *exchange) awaitProof(ctx context.Context, stream engine.Stream, hangUp func(), ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-x.delivery.broken:
+		x.cancel(ctx, stream)
+	case <-x.request.Context().Done():
+		x.cancel(ctx, stream)
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	defer hangUp()
+	if interrupted(ctx).free() {
+		return
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofWait)
 	defer cancel()
-	x.cancel(ctx, stream)
-	for {
-		select {
-		case <-q.ready:
-			b, _, _ := q.pop()
-			for _, ev := range b.events {
-				a.note(ev)
-			}
-			if b.end != nil {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
+	x.cancel(wait, stream)
+	select {
+	case <-ended:
+	case <-wait.Done():
 	}
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,65 +15,116 @@ import (
 // full (GAP-112). One that takes something in that time is slow, and its upstream is as slow.
 const roomWait = 5 * time.Second
 
-// reader reads the stream of an attempt into a queue, beside the goroutine that writes to the client.
+// reader reads the stream of an attempt: the exchange itself does, one batch after the other, and while a write waits
+// for the client another goroutine, into a queue (GAP-112). One of them reads at a time: the other one begins only
+// while the exchange writes, and ends when the exchange has taken all that was read and asks for more.
 type reader struct {
 	stream   engine.Stream
-	queue    *queue
+	memory   memory
 	delivery *delivery
-	time     *routeTime
-	flood    flood
+	time     *routeTime // is used by who reads
+	flood    flood      // likewise
+	over     <-chan struct{}
 	failed   func(error) *failure
+	proves   bool            // the stream outlives the attempt's time
 	hungUp   <-chan struct{} // closed when nothing more is wanted of the stream
+
+	queue *queue // nil until something was read ahead; set while the exchange writes
 
 	held atomic.Int64 // nanoseconds for which the client kept the stream waiting
 }
 
-// run reads to the end of the stream.
+// next waits for the next batch, for the exchange, and says whether there are more that need not be waited for.
+func (r *reader) next() (b batch, more bool) {
+	if r.queue != nil {
+		if b, more, ok := r.queue.next(); ok {
+			return b, more
+		}
+	}
+	return r.read(), false
+}
+
+// read reads a batch from the stream.
+func (r *reader) read() batch {
+	events, err := r.stream.Recv()
+	b := batch{events: events, late: r.proves && isDone(r.over)}
+	switch {
+	case r.flood.over(events):
+		b.end, b.failure = true, &failure{kind: llm.ErrUpstream, err: errFlood}
+	case errors.Is(err, io.EOF) && !b.late:
+		b.end = true
+	case err != nil:
+		b.end, b.failure = true, r.failed(err)
+	}
+	if b.end {
+		r.time.end() // before anybody waits: the route was in time
+	}
+	return b
+}
+
+func isDone(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// ahead begins to read ahead, unless somebody does. It is called while the exchange writes.
+func (r *reader) ahead() {
+	if r.queue == nil {
+		r.queue = newQueue(r.memory)
+	}
+	if r.queue.begin() {
+		go r.run()
+	}
+}
+
+// run reads ahead, until the exchange reads for itself or the stream has ended.
 func (r *reader) run() {
-	for {
-		events, err := r.stream.Recv()
-		b := batch{events: events}
-		switch {
-		case r.flood.over(events):
-			b.end = &ended{&failure{kind: llm.ErrUpstream, err: errFlood}}
-		case errors.Is(err, io.EOF):
-			b.end = &ended{}
-		case err != nil:
-			b.end = &ended{r.failed(err)}
-		}
-		if b.end != nil {
-			r.time.end() // before anybody waits: the route was in time
-		}
-		if !r.queue.push(b) {
-			r.wait(b)
-		}
-		if b.end != nil {
-			return
+	for goOn := true; goOn; {
+		b := r.read()
+		b.events = slices.Clone(b.events)
+		var added bool
+		if added, goOn = r.queue.push(b); !added {
+			goOn = r.wait(b)
 		}
 	}
 }
 
 // wait pushes a batch when there is room for it. That time is the client's and not the route's; a client that takes
 // nothing in it has left.
-func (r *reader) wait(b batch) {
-	begin := time.Now()
-	r.time.pause()
-	defer func() {
-		r.time.resume()
-		r.held.Add(int64(time.Since(begin)))
-	}()
+func (r *reader) wait(b batch) (goOn bool) {
 	patience := time.NewTimer(min(roomWait, r.delivery.stall))
 	defer patience.Stop()
-	for !r.queue.push(b) {
+	for {
+		begin := time.Now()
+		r.time.pause()
+		var hungUp bool
 		select {
 		case <-r.queue.room:
 		case <-patience.C:
 			r.delivery.giveUp()
 		case <-r.hungUp:
-			r.queue.force(b) // it came in time
-			return
+			hungUp = true
+		}
+		r.time.resume() // before the push, after which the exchange may read
+		r.held.Add(int64(time.Since(begin)))
+		if hungUp {
+			return r.queue.force(b) // it came in time
+		}
+		if added, goOn := r.queue.push(b); added {
+			return goOn
 		}
 		patience.Reset(min(roomWait, r.delivery.stall))
+	}
+}
+
+// close forgets what was read ahead.
+func (r *reader) close() {
+	if r.queue != nil {
+		r.queue.close()
 	}
 }
 

@@ -93,7 +93,8 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 		over: make(chan struct{}), hungUp: make(chan struct{}), ended: make(chan struct{})}
 	stream.closed = s.hungUp
 	s.delivery = newDelivery(s.conn, true, time.Hour, patience)
-	s.delivery.encoder = chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{})
+	s.delivery.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+	t.Cleanup(s.delivery.alone)
 	s.reader = &reader{stream: stream, queue: newQueue(s.memory), delivery: s.delivery, hungUp: s.hungUp,
 		flood:  newFlood(1 << 30),
 		time:   newRouteTime(limit, func() { close(s.over) }),
@@ -101,10 +102,14 @@ func newStall(t *testing.T, stream *scriptedStream, limit, patience time.Duratio
 	for _, change := range changes {
 		change(s.reader)
 	}
-	go func() {
-		defer close(s.ended)
-		s.reader.run()
-	}()
+	s.delivery.readAhead = func() {
+		if s.reader.queue.begin() {
+			go func() {
+				defer close(s.ended)
+				s.reader.run()
+			}()
+		}
+	}
 	return s
 }
 
@@ -131,14 +136,14 @@ func batchesOf(n int) []batch {
 func TestReader(t *testing.T) {
 	t.Parallel()
 	const limit = time.Minute
-	drain := func(s *stall) (batches int, end *ended) {
+	drain := func(s *stall) (batches int, end *batch) {
 		for {
 			b, _, ok := s.reader.queue.pop()
 			if !ok {
 				return batches, nil
 			}
-			if batches++; b.end != nil {
-				return batches, b.end
+			if batches++; b.end {
+				return batches, &b
 			}
 		}
 	}
@@ -157,7 +162,7 @@ func TestReader(t *testing.T) {
 			require.False(t, isClosed(s.over), "the route was in time")
 			close(s.conn.takes)
 			<-done
-			require.False(t, s.delivery.gone)
+			require.False(t, s.delivery.gone.Load())
 			require.False(t, s.delivery.stuck())
 		})
 	})
@@ -167,8 +172,9 @@ func TestReader(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(30), err: io.EOF}, limit, time.Hour)
 			begin := time.Now()
 			<-s.write()
-			require.Equal(t, roomWait, time.Since(begin))
-			require.True(t, s.delivery.gone)
+			require.Equal(t, readAheadAfter+roomWait, time.Since(begin))
+			require.True(t, s.delivery.gone.Load())
+			require.True(t, isClosed(s.delivery.broken))
 			require.True(t, s.delivery.stuck())
 			require.False(t, isClosed(s.ended))
 			read := 0
@@ -214,7 +220,7 @@ func TestReader(t *testing.T) {
 			// 20 batches take the route 20 seconds, of 25. After 11 it has to wait for the client.
 			s := newStall(t, &scriptedStream{batches: batchesOf(20), after: time.Second, err: io.EOF}, 25*time.Second, time.Hour)
 			done := s.write()
-			<-time.After(12*time.Second + roomWait - time.Millisecond)
+			<-time.After(readAheadAfter + 12*time.Second + roomWait - time.Millisecond)
 			require.False(t, isClosed(done), "it is slow, and has not left")
 			pause := time.Now()
 			for range 20 { // and slow it stays, for a minute
@@ -236,7 +242,7 @@ func TestReader(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(12)}, 25*time.Second, time.Hour)
 			begin := time.Now()
 			done := s.write()
-			<-time.After(4 * time.Second) // it waits for room
+			<-time.After(readAheadAfter + 4*time.Second) // it waits for room
 			for range 12 {
 				_, _, _ = s.reader.queue.pop()
 				synctest.Wait()
@@ -254,6 +260,7 @@ func TestReader(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(30), err: io.EOF}, limit, time.Hour)
+			s.delivery.readAhead()
 			<-time.After(10 * roomWait) // nothing is being written
 			require.False(t, s.delivery.stuck())
 			close(s.hungUp)
@@ -267,6 +274,7 @@ func TestReader(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(8), after: time.Millisecond}, limit, time.Hour,
 				func(r *reader) { r.flood.left = 250 << 10 })
+			s.delivery.readAhead()
 			<-s.ended
 			n, end := drain(s)
 			require.Equal(t, 3, n)
@@ -278,6 +286,7 @@ func TestReader(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			s := newStall(t, &scriptedStream{batches: batchesOf(1), err: errors.New("broken")}, limit, time.Hour)
+			s.delivery.readAhead()
 			<-s.ended
 			n, end := drain(s)
 			require.Equal(t, 2, n)

@@ -37,16 +37,13 @@ func (x *exchange) awaitReceipt() error {
 		usage, err := receiptOf(ctx, backend, a.id)
 		answers <- answer{usage, err}
 	}()
-	for !x.left() {
-		select {
-		case r := <-answers:
-			a.usage = r.usage
-			return r.err
-		case <-x.delivery.silence():
-			x.delivery.keepAlive()
-		case <-x.leaves():
-			x.delivery.gone = true // what it gets must not look whole
-		}
+	select {
+	case r := <-answers:
+		a.usage = r.usage
+		return r.err
+	case <-x.delivery.broken:
+	case <-x.request.Context().Done():
+		x.delivery.gone.Store(true) // what it gets must not look whole
 	}
 	return nil
 }

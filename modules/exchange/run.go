@@ -64,13 +64,13 @@ func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req
 // lifetime is a context for an exchange, with what parent carries and without its end. It ends at the deadline, with
 // cause errTimeLimit, when stopping does, with engine.ErrShutdown, and when it is told to; nothing of it is left then.
 func lifetime(parent, stopping context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
-	limited, cancel := context.WithDeadlineCause(context.WithoutCancel(parent), deadline, errTimeLimit)
-	ctx, stopNow := context.WithCancelCause(limited)
-	unhook := context.AfterFunc(stopping, func() { stopNow(engine.ErrShutdown) })
+	ctx, over := context.WithCancelCause(context.WithoutCancel(parent))
+	limit := time.AfterFunc(time.Until(deadline), func() { over(errTimeLimit) })
+	unhook := context.AfterFunc(stopping, func() { over(engine.ErrShutdown) })
 	return ctx, func() {
 		unhook()
-		stopNow(nil)
-		cancel()
+		limit.Stop()
+		over(nil)
 	}
 }
 
@@ -92,12 +92,12 @@ func (x *exchange) end() {
 // run makes the attempts, one route after the other until one delivers. It returns a refusal while nothing
 // has been written.
 func (x *exchange) run() *families.Error {
-	x.delivery.encoder = x.call.Family.NewEncoder(x.req.Request, families.Head{
+	x.delivery.begin(x.call.Family.NewEncoder(x.req.Request, families.Head{
 		ID:            x.call.ID[len("req_"):],
 		Created:       x.call.Start.Unix(),
 		Model:         x.req.model,
 		InputEstimate: x.estimate,
-	})
+	}))
 	var last *failure
 	for i, c := range x.candidates {
 		if i > 0 {
@@ -133,15 +133,7 @@ func (x *exchange) run() *families.Error {
 }
 
 // left reports whether the client has left.
-func (x *exchange) left() bool { return x.delivery.gone || x.request.Context().Err() != nil }
-
-// leaves is closed when the client leaves; nil, which never is, once that is known.
-func (x *exchange) leaves() <-chan struct{} {
-	if x.delivery.gone {
-		return nil
-	}
-	return x.request.Context().Done()
-}
+func (x *exchange) left() bool { return x.delivery.gone.Load() || x.request.Context().Err() != nil }
 
 // fallback records the next attempt, and raises the hold where the work proven so far and the next call may
 // come to more (GAP-49). The limits of the account are looked at again, too (BILL-19).
@@ -189,10 +181,14 @@ func (x *exchange) try() *failure {
 	defer over(nil)
 	limit := newRouteTime(a.route.Timeout, func() { over(errAttemptTimeout) })
 	backend := x.gen.Backend(a.route.Provider)
-	// A stream that can prove what it used outlives the attempt's time, see awaitProof.
-	calling, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	proves := backend.ProvesCancel()
+	calling, hangUp := ctx, context.CancelFunc(func() {})
+	unbind := func() bool { return true }
+	if proves { // what it used may come after its time
+		calling, hangUp = context.WithCancel(context.WithoutCancel(ctx))
+		unbind = context.AfterFunc(ctx, hangUp)
+	}
 	defer hangUp()
-	unbind := context.AfterFunc(ctx, hangUp)
 	defer unbind()
 	stream, err := backend.Generate(calling, a.upstream(x.req))
 	if err != nil {
@@ -200,47 +196,29 @@ func (x *exchange) try() *failure {
 		return x.failed(ctx, err)
 	}
 	defer stream.Close()
-	if backend.ProvesCancel() {
-		unbind()
+	if proves && unbind() {
+		ended := make(chan struct{})
+		defer close(ended)
+		go x.awaitProof(ctx, stream, hangUp, ended)
 	}
-	q := newQueue(x.engine)
-	defer q.close()
 	x.reader = &reader{
-		stream: stream, queue: q, delivery: x.delivery, time: limit, hungUp: calling.Done(),
+		stream: stream, memory: x.engine, delivery: x.delivery, time: limit,
+		over: ctx.Done(), hungUp: calling.Done(), proves: proves,
 		flood:  newFlood(longest(a.route, a.allowance)),
 		failed: func(err error) *failure { return x.failed(ctx, err) },
 	}
-	go x.reader.run()
+	defer x.reader.close()
+	x.delivery.readAhead = x.reader.ahead
+	defer func() { x.delivery.readAhead = nil }()
 	for told := false; ; {
-		select {
-		case <-q.ready:
-			if end := x.next(a, q); end != nil {
-				return end.failure
-			}
-		case <-x.delivery.silence():
-			x.delivery.keepAlive()
-		case <-x.leaves():
-			x.delivery.gone = true
-		case <-ctx.Done():
-			// What came in time counts, however long the client let it wait.
-			for range q.len() {
-				if end := x.next(a, q); end != nil {
-					return end.failure
-				}
-			}
-			x.delivery.flush()
-			f := interrupted(ctx)
-			if backend.ProvesCancel() && !f.free() {
-				x.awaitProof(a, stream, q)
-			}
-			return f
-		}
-		if x.delivery.gone && !told {
+		b, more := x.reader.next()
+		end, f := x.take(a, b, more)
+		if !told && x.delivery.gone.Load() {
 			told = true
 			x.noteStall()
-			if backend.ProvesCancel() {
-				x.cancel(ctx, stream)
-			}
+		}
+		if end {
+			return f
 		}
 	}
 }
@@ -254,26 +232,29 @@ func (x *exchange) failed(ctx context.Context, err error) *failure {
 	return &failure{kind: llm.KindOf(err), err: err}
 }
 
-// next delivers the next batch of the queue, and returns the stream's end if that is in it.
-func (x *exchange) next(a *attempt, q *queue) *ended {
-	b, more, ok := q.pop()
-	if !ok {
-		return nil
+// take delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
+func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
+	if b.late {
+		for _, ev := range b.events {
+			a.note(ev)
+		}
+	} else {
+		// A client that left while something came has left all the same: what it gets must not look whole.
+		if x.left() {
+			x.delivery.gone.Store(true)
+		}
+		x.deliver(a, b.events)
 	}
-	// A client that left while something came has left all the same: what it gets must not look whole.
-	x.delivery.gone = x.left()
-	x.deliver(a, b.events)
-	if !more || x.delivery.full() {
+	if !more || b.end || x.delivery.full() {
 		x.delivery.flush()
 	}
-	if b.end == nil || b.end.failure != nil {
-		return b.end
+	if !b.end || b.failure != nil {
+		return b.end, b.failure
 	}
-	if f := x.reply.unfinished(); f != nil {
-		return &ended{f}
+	if f = x.reply.unfinished(); f == nil {
+		a.outcome = ledger.Finished
 	}
-	a.outcome = ledger.Finished
-	return b.end
+	return true, f
 }
 
 // deliver takes a batch of events.
@@ -284,7 +265,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		if ev.Kind == llm.EventAccepted {
 			d.start()
 		}
-		if d.stream && d.gone {
+		if d.stream && d.gone.Load() {
 			a.output.Add(ev) // nobody reads it, and it is work
 		}
 		x.reply.event(ev, x.show)
@@ -294,7 +275,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 // show passes a visible event on to the client, now or in the folded reply.
 func (x *exchange) show(ev llm.Event) {
 	if d := x.delivery; d.stream {
-		if !d.gone {
+		if !d.gone.Load() {
 			x.attempt().output.Add(ev)
 		}
 		if d.event(ev); d.shown {
@@ -328,6 +309,7 @@ func (x *exchange) forget() {
 
 // write tells the client of an error: as a frame where the stream is open, otherwise as the reply.
 func (x *exchange) write(e *families.Error) *families.Error {
+	x.delivery.alone()
 	if !x.delivery.opened {
 		return e
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -118,45 +119,110 @@ func TestForget(t *testing.T) {
 // cancelled is a stream that tells how it was cancelled.
 type cancelled struct {
 	scriptedStream
+	mu    sync.Mutex
 	times int
 	left  time.Duration
 }
 
 func (c *cancelled) Cancel(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.times++
-	end, _ := ctx.Deadline()
-	c.left = time.Until(end)
+	if end, ok := ctx.Deadline(); ok {
+		c.left = time.Until(end)
+	}
 	return nil
 }
 
-// TestAwaitProof: an attempt whose time is over is heard out for its usage alone, and not for long.
+func (c *cancelled) cancels() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.times
+}
+
+// TestAwaitProof: an attempt is asked for what it used when its client has left, and when its time is over, for which it
+// is heard out, and not for long.
 func TestAwaitProof(t *testing.T) {
 	t.Parallel()
-	usage := &llm.Usage{Input: llm.Count(3), Output: llm.Count(2)}
-	for _, proves := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			over, end := context.WithCancel(t.Context())
-			end()
-			a := &attempt{route: &standard}
-			x := &exchange{ctx: over, attempts: []*attempt{a}}
-			q, stream, begin := newQueue(&shared{max: 1 << 20}), new(cancelled), time.Now()
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				x.awaitProof(a, stream, q)
-			}()
-			<-time.After(time.Second)
-			require.True(t, q.push(batch{events: []llm.Event{{Kind: llm.EventUsage, Usage: usage}}}))
+	type scene struct {
+		t      *testing.T
+		stream *cancelled
+		leave  context.CancelFunc
+		broken chan struct{}
+		over   context.CancelCauseFunc
+		ended  chan struct{} // closed by the exchange
+		hungUp chan struct{}
+		done   chan struct{}
+	}
+	for name, play := range map[string]func(s *scene){
+		"GAP-47 the reply ends": func(s *scene) {
+			<-time.After(time.Hour)
+			close(s.ended)
+			<-s.done
+			require.Zero(s.t, s.stream.times)
+			require.False(s.t, isClosed(s.hungUp))
+		},
+		"GAP-47 the client leaves": func(s *scene) {
+			s.leave()
 			synctest.Wait()
-			require.False(t, isClosed(done))
-			if proves {
-				require.True(t, q.push(batch{end: &ended{}}))
-			}
-			<-done
-			require.Equal(t, usage, a.usage)
-			require.Equal(t, map[bool]time.Duration{true: time.Second, false: 3 * time.Second}[proves], time.Since(begin))
-			require.Equal(t, 1, stream.times)
-			require.Equal(t, 3*time.Second, stream.left)
+			require.Equal(s.t, 1, s.stream.cancels())
+			require.False(s.t, isClosed(s.done))
+			close(s.ended)
+			<-s.done
+			require.False(s.t, isClosed(s.hungUp))
+		},
+		"GAP-112 a write fails": func(s *scene) {
+			close(s.broken)
+			synctest.Wait()
+			require.Equal(s.t, 1, s.stream.cancels())
+			<-time.After(time.Hour)
+			require.False(s.t, isClosed(s.hungUp), "its time is not over")
+			s.over(errTimeLimit)
+			<-s.hungUp
+			require.Equal(s.t, 2, s.stream.cancels())
+		},
+		"GAP-113 its time is over, and it proves": func(s *scene) {
+			s.over(errAttemptTimeout)
+			<-time.After(2 * time.Second)
+			require.Equal(s.t, 1, s.stream.cancels())
+			require.Equal(s.t, 3*time.Second, s.stream.left)
+			require.False(s.t, isClosed(s.hungUp))
+			close(s.ended)
+			<-s.done
+		},
+		"GAP-113 and it does not": func(s *scene) {
+			begin := time.Now()
+			s.over(errTimeLimit)
+			<-s.hungUp
+			require.Equal(s.t, 3*time.Second, time.Since(begin))
+			<-s.done
+		},
+		"BILL-25 a shutdown needs no proof": func(s *scene) {
+			begin := time.Now()
+			s.over(engine.ErrShutdown)
+			<-s.hungUp
+			require.Zero(s.t, time.Since(begin))
+			<-s.done
+			require.Zero(s.t, s.stream.times)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, leave := context.WithCancel(t.Context())
+				defer leave()
+				ctx, over := context.WithCancelCause(context.Background())
+				defer over(nil)
+				s := &scene{t: t, stream: new(cancelled), leave: leave, over: over, broken: make(chan struct{}),
+					ended: make(chan struct{}), hungUp: make(chan struct{}), done: make(chan struct{})}
+				x := &exchange{delivery: &delivery{broken: s.broken},
+					request: httptest.NewRequestWithContext(client, http.MethodPost, "/", nil)}
+				go func() {
+					defer close(s.done)
+					x.awaitProof(ctx, s.stream, func() { close(s.hungUp) }, s.ended)
+				}()
+				play(s)
+			})
 		})
 	}
 }

@@ -127,7 +127,7 @@ const statusLeft = 499
 // abandon settles an exchange whose client left before the next call upstream, or whose last call was
 // cancelled for that and proved what it had used (GAP-47).
 func (x *exchange) abandon() *families.Error {
-	x.delivery.gone = true
+	x.delivery.gone.Store(true)
 	s := ledger.Settlement{Status: statusLeft, Reason: gateway.ReasonLeft, Results: x.results(false)}
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling an abandoned request", "request_id", x.call.ID, "error", err)

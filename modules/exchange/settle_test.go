@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/families"
@@ -29,7 +30,8 @@ func TestProvenNeedsNoReceipt(t *testing.T) {
 		t.Run("GAP-57 "+name, func(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
-			d.stream, d.gone = tc.stream, tc.gone
+			d.stream = tc.stream
+			d.gone.Store(tc.gone)
 			x := &exchange{gen: new(engine.Generation), delivery: d, request: new(http.Request),
 				attempts: []*attempt{{route: &standard, accepted: true, usage: tc.usage}}}
 			require.Nil(t, x.prove())
@@ -90,38 +92,70 @@ func TestOwedTextGoesAtOnce(t *testing.T) {
 	}
 }
 
-// TestNextKeepsHowItEnded: an attempt is finished when its stream ended and said so, and not before.
-func TestNextKeepsHowItEnded(t *testing.T) {
+// TestTakeKeepsHowItEnded: an attempt is finished when its stream ended and said so, and not before.
+func TestTakeKeepsHowItEnded(t *testing.T) {
 	t.Parallel()
 	broken := &failure{kind: llm.ErrBroken}
 	for name, tc := range map[string]struct {
-		end    *ended
+		batch  batch
 		finish llm.FinishReason
 		want   ledger.Outcome
 		kind   failureKind
 	}{
-		"it goes on":                  {nil, llm.FinishStop, ledger.Failed, ""},
-		"it broke":                    {&ended{broken}, llm.FinishStop, ledger.Failed, llm.ErrBroken},
-		"it is whole":                 {&ended{}, llm.FinishStop, ledger.Finished, ""},
-		"GAP-114 for no known reason": {&ended{}, "error", ledger.Failed, llm.ErrUpstream},
+		"it goes on":                  {batch{}, llm.FinishStop, ledger.Failed, ""},
+		"it broke":                    {batch{end: true, failure: broken}, llm.FinishStop, ledger.Failed, llm.ErrBroken},
+		"it is whole":                 {batch{end: true}, llm.FinishStop, ledger.Finished, ""},
+		"GAP-114 for no known reason": {batch{end: true}, "error", ledger.Failed, llm.ErrUpstream},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
 			a := &attempt{route: &standard, outcome: ledger.Failed}
 			x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply)}
-			q := newQueue(&shared{max: 1 << 20})
-			defer q.close()
-			require.Nil(t, x.next(a, q), "nothing came")
-			require.True(t, q.push(batch{events: []llm.Event{{Kind: llm.EventFinish, Finish: tc.finish}}, end: tc.end}))
-			end := x.next(a, q)
+			tc.batch.events = []llm.Event{{Kind: llm.EventFinish, Finish: tc.finish}}
+			end, f := x.take(a, tc.batch, false)
 			require.Equal(t, tc.want, a.outcome)
-			require.Equal(t, tc.end == nil, end == nil)
+			require.Equal(t, tc.batch.end, end)
 			if tc.kind != "" {
-				require.Equal(t, tc.kind, end.failure.kind)
-			} else if end != nil {
-				require.Nil(t, end.failure)
+				require.Equal(t, tc.kind, f.kind)
+			} else {
+				require.Nil(t, f)
 			}
 		})
 	}
+}
+
+// TestTakeLate: what comes of an attempt whose time is over counts for its usage alone.
+func TestTakeLate(t *testing.T) {
+	t.Parallel()
+	d, w := testDelivery(t, keepAliveOfTests)
+	a := &attempt{route: &standard, outcome: ledger.Failed}
+	x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply)}
+	usage := &llm.Usage{Input: llm.Count(3), Output: llm.Count(2)}
+	over := &failure{kind: timeLimit}
+	end, f := x.take(a, batch{late: true, end: true, failure: over, events: []llm.Event{
+		{Kind: llm.EventText, Text: "x"}, {Kind: llm.EventUsage, Usage: usage}, {Kind: llm.EventFinish}}}, false)
+	require.True(t, end)
+	require.Equal(t, over, f)
+	require.Equal(t, usage, a.usage)
+	require.Empty(t, w.Body.String())
+	require.Equal(t, ledger.Failed, a.outcome)
+}
+
+// TestTakeFlushes: what is ready is written together.
+func TestTakeFlushes(t *testing.T) {
+	t.Parallel()
+	d, w := testDelivery(t, keepAliveOfTests)
+	a := &attempt{route: &standard}
+	x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply), call: new(gateway.Call)}
+	x.take(a, textOf(1, 0), true)
+	require.Empty(t, w.Body.String(), "more is ready")
+	x.take(a, textOf(atOnce, 0), true)
+	require.Greater(t, w.Body.Len(), atOnce, "it is as much as one write takes")
+	written := w.Body.Len()
+	x.take(a, textOf(1, 0), false)
+	require.Greater(t, w.Body.Len(), written)
+	written = w.Body.Len()
+	x.take(a, batch{events: textOf(1, 0).events, end: true}, true)
+	require.Greater(t, w.Body.Len(), written)
 }

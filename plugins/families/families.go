@@ -97,7 +97,7 @@ type End struct {
 
 // Encoder writes one reply, either as a stream (AppendStart, AppendEvent..., then AppendEnd or AppendError)
 // or as one JSON body (AppendReply). Each method appends to b and returns it; what is appended is whole
-// SSE frames, ready to be flushed. It is used by one goroutine.
+// SSE frames, ready to be flushed. It is used by one goroutine, but for AppendKeepAlive.
 type Encoder interface {
 	// AppendStart appends the first events of the stream (SSE-21).
 	AppendStart(b []byte) []byte
@@ -109,7 +109,8 @@ type Encoder interface {
 	// AppendError appends the error frame. It may be called before AppendStart (GAP-68), and after an AppendEnd
 	// whose frames were not sent.
 	AppendError(b []byte, e *Error) []byte
-	// AppendKeepAlive appends a keep-alive. It may be called before AppendStart (GAP-64).
+	// AppendKeepAlive appends a keep-alive. It may be called before AppendStart (GAP-64), and by any goroutine: it
+	// looks at nothing that the other methods change.
 	AppendKeepAlive(b []byte) []byte
 	// AppendReply appends the JSON body of a whole reply.
 	AppendReply(b []byte, reply *llm.Reply, end End) []byte
