@@ -28,6 +28,7 @@ const (
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
+	keptBatch    = 32       // events whose memory is kept for the next Recv
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
 	lingerTime = time.Second
 )
@@ -56,10 +57,10 @@ type Call struct {
 	ending  ending
 	decoder decoder
 
-	batch     []llm.Event
-	broken    *llm.Error // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
-	counts    bool       // usage is counted here where the upstream reports none (GAP-108)
-	usage     bool       // usage was reported
+	batch     []llm.Event // of the last Recv; it is used again
+	broken    *llm.Error  // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
+	counts    bool        // usage is counted here where the upstream reports none (GAP-108)
+	usage     bool        // usage was reported
 	produced  tokens.Output
 	requestID string
 	replyID   string
@@ -102,12 +103,16 @@ func (c *Call) Close() {
 }
 
 // Recv returns the next events: several when several have come together. With the last ones, or after them, comes the
-// end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving.
+// end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving. The
+// events are valid until the next Recv.
 func (c *Call) Recv() ([]llm.Event, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	c.batch = nil
+	if cap(c.batch) > keptBatch {
+		c.batch = nil
+	}
+	c.batch = c.batch[:0]
 	switch {
 	case c.resp == nil:
 		c.err = c.open()
@@ -151,7 +156,7 @@ func (c *Call) close() {
 	switch {
 	case errors.Is(c.err, io.EOF):
 		c.settled.Store(true)
-		if c.events == nil || c.ending.reached {
+		if c.events == nil || c.ending.ended {
 			linger(c.resp.Body, c.cancel) // it has been read to its end
 		} else {
 			go linger(c.resp.Body, c.cancel)
@@ -205,21 +210,23 @@ func (c *Call) open() error {
 	c.batch = []llm.Event{{Kind: llm.EventAccepted}}
 	c.decoder = c.codec.decoder(c.event)
 	if streamed {
-		c.events = sse.NewReader(io.MultiReader(c.resp.Body, &c.ending), maxEvent)
+		c.ending.body = c.resp.Body
+		c.events = sse.NewReader(&c.ending, maxEvent)
 	}
 	return nil
 }
 
 // ask posts the request. It leaves a reply that is a 2xx in c.resp; any other is an error.
 func (c *Call) ask() error {
-	client, err := c.client.of(c.endpoint)
+	to, err := c.client.target(c.endpoint)
 	if err != nil {
 		return llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
 	}
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, c.endpoint.URL, nil)
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", nil)
 	if err != nil {
 		return c.endpoint.unanswered(err)
 	}
+	req.URL, req.Host, req.Header = to.url, to.url.Host, to.header // which a transport does not change
 	sent := c.body
 	c.body = nil
 	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
@@ -234,13 +241,7 @@ func (c *Call) ask() error {
 		}
 	}
 	req.ContentLength, req.Body = int64(len(sent)), &body{bytes.NewReader(sent)}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream, application/json")
-	req.Header.Set("User-Agent", "fareway")
-	for _, h := range c.endpoint.Headers {
-		req.Header.Set(h.Name, h.Value)
-	}
-	resp, err := client.Do(req)
+	resp, err := to.transport.RoundTrip(req)
 	if err != nil {
 		return c.endpoint.unanswered(err)
 	}
@@ -371,15 +372,27 @@ func (c *Call) count() {
 	c.batch = append(c.batch, llm.Event{Kind: llm.EventUsage, Usage: usage})
 }
 
-// ending stands behind a body that ended well and completes its last event: some services leave out the blank line
-// after their end marker, and without it an event does not count. A body that broke off returns its error first.
+// ending is a body that completes its last event when it has ended well: some services leave out the blank line after
+// their end marker, and without it an event does not count. A body that broke off returns its error.
 type ending struct {
-	reached bool // the body has ended, and every whole event of it was read
+	body    io.Reader
+	ended   bool // the body has
+	reached bool // and every whole event of it was read
 	written int
 }
 
 func (e *ending) Read(p []byte) (int, error) {
 	const blank = "\n\n"
+	if !e.ended {
+		n, err := e.body.Read(p)
+		e.ended = errors.Is(err, io.EOF)
+		if !e.ended {
+			return n, err
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
 	e.reached = true
 	if e.written == len(blank) {
 		return 0, io.EOF

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -25,8 +26,16 @@ const (
 // Client keeps connections. It may be shared by providers: what has other TLS or proxy settings has connections of its
 // own. The zero value is ready.
 type Client struct {
-	mu    sync.Mutex
-	kinds map[connection]*http.Client
+	mu      sync.Mutex
+	kinds   map[connection]*http.Transport
+	targets map[*Endpoint]*target
+}
+
+// target is an endpoint as calls need it, made once. It is not changed.
+type target struct {
+	transport *http.Transport
+	url       *url.URL
+	header    http.Header
 }
 
 // connection is what connections of one kind have in common.
@@ -53,40 +62,70 @@ func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*C
 func (c *Client) CloseIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, client := range c.kinds {
-		client.CloseIdleConnections()
+	for _, transport := range c.kinds {
+		transport.CloseIdleConnections()
 	}
 }
 
-// of returns the client for an endpoint that Check found right.
-func (c *Client) of(e *Endpoint) (*http.Client, error) {
-	kind := connection{e.TLS, e.Proxy}
+// target is what an endpoint that Check found right comes to.
+func (c *Client) target(e *Endpoint) (*target, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if client := c.kinds[kind]; client != nil {
-		return client, nil
+	if t := c.targets[e]; t != nil {
+		return t, nil
 	}
-	client, err := newClient(e)
+	transport, err := c.transport(e)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{transport: transport, header: http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"text/event-stream, application/json"},
+		"User-Agent":   {"fareway"},
+	}}
+	if t.url, err = url.Parse(e.URL); err != nil {
+		return nil, err
+	}
+	for _, h := range e.Headers {
+		t.header.Set(h.Name, h.Value)
+	}
+	if c.targets == nil || len(c.targets) >= maxModels {
+		c.targets = make(map[*Endpoint]*target)
+	}
+	c.targets[e] = t
+	return t, nil
+}
+
+// transport returns the connections of an endpoint's kind. The lock is held.
+func (c *Client) transport(e *Endpoint) (*http.Transport, error) {
+	kind := connection{e.TLS, e.Proxy}
+	if transport := c.kinds[kind]; transport != nil {
+		return transport, nil
+	}
+	transport, err := newTransport(e)
 	if err != nil {
 		return nil, err
 	}
 	if c.kinds == nil {
-		c.kinds = make(map[connection]*http.Client)
+		c.kinds = make(map[connection]*http.Transport)
 	}
 	if len(c.kinds) >= maxTransports {
-		for old, client := range c.kinds { // any
-			client.CloseIdleConnections()
+		for old, transport := range c.kinds { // any
+			transport.CloseIdleConnections()
 			delete(c.kinds, old)
 			break
 		}
+		c.targets = nil // they may have it
 	}
-	c.kinds[kind] = client
-	return client, nil
+	c.kinds[kind] = transport
+	return transport, nil
 }
 
-// newClient makes a client. It has no time limit on a reply: a model may think for minutes before its first token, and
-// how long an attempt may take is the gateway's to say, by the context.
-func newClient(e *Endpoint) (*http.Client, error) {
+// newTransport makes connections of a kind. It has no time limit on a reply: a model may think for minutes before its
+// first token, and how long an attempt may take is the gateway's to say, by the context. Requests are made by RoundTrip
+// and not by an http.Client, so that no redirect is followed: it would take prompts and key to an address that the
+// operator did not choose.
+func newTransport(e *Endpoint) (*http.Transport, error) {
 	secured, err := e.TLS.config()
 	if err != nil {
 		return nil, err
@@ -110,9 +149,5 @@ func newClient(e *Endpoint) (*http.Client, error) {
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
 	}
-	return &http.Client{
-		Transport: transport,
-		// A redirect would take prompts and key to an address that the operator did not choose.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	return transport, nil
 }

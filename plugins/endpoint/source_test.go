@@ -82,10 +82,12 @@ func TestAnEndpointIsUsedUntilItExpires(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
 	d := newDesk(t, s.BaseURL())
+	calls := int64(0)
 	call := func() string {
 		t.Helper()
+		calls++
 		require.NoError(t, d.Generate(patient(t), ask("x"), ignore))
-		got, err := s.Request(patient(t), int64(len(s.Records())))
+		got, err := s.Request(patient(t), calls)
 		require.NoError(t, err)
 		return got.Header.Get("X-Token")
 	}
@@ -109,6 +111,7 @@ func TestAnEndpointIsUsedUntilItExpires(t *testing.T) {
 	other := ask("x")
 	other.Model = "n"
 	require.NoError(t, d.Generate(patient(t), other, ignore))
+	calls++
 	require.Equal(t, []string{"m", "m", "m", "n"}, d.questions(), "each model has its own")
 
 	d.mu.Lock()

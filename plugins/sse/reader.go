@@ -105,7 +105,7 @@ func (r *Reader) Ready() bool {
 		rest = bytes.TrimPrefix(rest, []byte("\n"))
 	}
 	for hasData := false; ; {
-		i := bytes.IndexAny(rest, "\r\n")
+		i := lineEnd(rest)
 		if i < 0 {
 			return false
 		}
@@ -123,6 +123,25 @@ func (r *Reader) Ready() bool {
 	}
 }
 
+// lineEnd returns the index of the first byte that ends a line, -1 if there is none.
+func lineEnd(b []byte) int {
+	const stretch = 512 // that is looked through for one of the two, where the other may come soon
+	for start := 0; start < len(b); start += stretch {
+		part := b[start:min(start+stretch, len(b))]
+		i := bytes.IndexByte(part, '\n')
+		if i >= 0 {
+			part = part[:i]
+		}
+		if n := bytes.IndexByte(part, '\r'); n >= 0 {
+			i = n
+		}
+		if i >= 0 {
+			return start + i
+		}
+	}
+	return -1
+}
+
 // line returns the next line without its end. It is valid until the next call.
 func (r *Reader) line() ([]byte, error) {
 	for i := r.start; ; {
@@ -132,8 +151,10 @@ func (r *Reader) line() ([]byte, error) {
 			}
 			i = r.start
 		}
-		for i < r.end && r.buf[i] != '\n' && r.buf[i] != '\r' {
-			i++
+		if n := lineEnd(r.buf[i:r.end]); n >= 0 {
+			i += n
+		} else {
+			i = r.end
 		}
 		if i-r.start > r.limit {
 			return nil, r.tooLarge()
