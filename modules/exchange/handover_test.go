@@ -67,8 +67,8 @@ func (d *dawdling) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// TestHandOver: whatever the paces of an upstream and of a client, and however many keep-alives go between, one goroutine
-// at a time reads and one writes, and all that came is written once, in order, in whole frames.
+// TestHandOver: whatever the paces of an upstream and of a client, and however many keep-alives go between, one
+// goroutine at a time reads and one writes, and all that came is written once, in order, in whole frames.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(draw *rapid.T) {

@@ -140,8 +140,8 @@ func (c *cancelled) cancels() int {
 	return c.times
 }
 
-// TestAwaitProof: an attempt is asked for what it used when its client has left, and when its time is over, for which it
-// is heard out, and not for long.
+// TestAwaitProof: an attempt is asked for what it used when its client has left, and when its time is over, for which
+// it is heard out, and not for long.
 func TestAwaitProof(t *testing.T) {
 	t.Parallel()
 	type scene struct {

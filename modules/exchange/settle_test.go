@@ -147,7 +147,8 @@ func TestTakeFlushes(t *testing.T) {
 	t.Parallel()
 	d, w := testDelivery(t, keepAliveOfTests)
 	a := &attempt{route: &standard}
-	x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply), call: new(gateway.Call)}
+	x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply),
+		call: new(gateway.Call)}
 	x.take(a, textOf(1, 0), true)
 	require.Empty(t, w.Body.String(), "more is ready")
 	x.take(a, textOf(atOnce, 0), true)
