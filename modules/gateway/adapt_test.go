@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/golden"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +28,7 @@ func TestAdapt(t *testing.T) {
 			content, err := os.ReadFile(file)
 			require.NoError(t, err)
 			input, _, _ := bytes.Cut(content, []byte(adaptSeparator))
-			golden(t, file, adapt(t, input))
+			golden.Equal(t, file, adapt(t, input))
 		})
 	}
 }

@@ -95,7 +95,7 @@ func (a *AdminAPI) Provision(ctx caddy.Context) error {
 		return nil // there is no gateway
 	}
 	app := v.(*App)
-	if err := app.open(); err != nil {
+	if err := app.Open(); err != nil {
 		return err
 	}
 	return a.serve(app.Engine())

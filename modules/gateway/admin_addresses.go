@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // adminAddressesFile is the file in the data folder that says where the admin API of the gateway on it is: a line that
@@ -46,6 +50,50 @@ func readAddresses(data string) (addresses []string, known bool, err error) {
 		return nil, false, nil // a copy: they are the original's
 	}
 	return strings.Fields(lines), true, nil
+}
+
+// place is where a gateway's admin API is.
+type place struct {
+	Address string // as a person would write it
+	Network string
+	Dial    string
+	Off     bool // the gateway on the data folder had no admin API when it ran last
+}
+
+// locate is the admin API at an address or, without one, of the gateway on a data folder: at its socket, or where it has
+// said that it is. Nothing is dialled.
+func locate(data, address string) (place, error) {
+	if address != "" {
+		return at(address)
+	}
+	addresses, known, err := readAddresses(data)
+	if err != nil {
+		return place{}, err
+	}
+	address = "unix/" + findSocketPath(data, adminSocket)
+	if known && len(addresses) > 0 && !slices.Contains(addresses, address) {
+		address = addresses[0]
+	}
+	found, err := at(address)
+	found.Off = known && len(addresses) == 0
+	return found, err
+}
+
+func at(address string) (place, error) {
+	addr, err := caddy.ParseNetworkAddress(address)
+	if err != nil || addr.PortRangeSize() > 1 {
+		return place{}, fmt.Errorf("reading the admin address %q: write unix//path/to/admin.sock or host:port", address)
+	}
+	p := place{Address: address, Network: addr.Network}
+	if addr.IsUnixNetwork() {
+		p.Dial = withoutMode(addr.Host) // permissions may follow
+		return p, nil
+	}
+	p.Dial = addr.JoinHostPort(0)
+	if host, port, _ := net.SplitHostPort(p.Dial); host == "" {
+		p.Dial = net.JoinHostPort("localhost", port) // it listens on all interfaces
+	}
+	return p, nil
 }
 
 // ofFolder is the first line of the file: a copy of the folder must not lead to the gateway of the original.

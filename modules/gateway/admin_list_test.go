@@ -207,7 +207,7 @@ func TestListTakesItsTime(t *testing.T) {
 				}
 				return nil
 			}}.api())
-			c := &client{network: "unix", http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial}}}
+			c := &client{place: place{Network: "unix"}, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial}}}
 			rows := 0
 			require.NoError(t, c.lines(t.Context(), entriesPath, nil, func([]byte) error { rows++; return nil }))
 			require.Equal(t, 3, rows)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 )
@@ -30,11 +31,36 @@ type AdminListener struct {
 	server *http.Server
 }
 
-// validate reports what is wrong with the settings. A nil listener listens nowhere, here and below.
-func (l *AdminListener) validate() error {
-	if l == nil {
-		return nil
+func init() {
+	caddy.RegisterModule(new(AdminListener))
+}
+
+// CaddyModule returns the Caddy module information.
+func (*AdminListener) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "fareway.admin", New: func() caddy.Module { return new(AdminListener) }}
+}
+
+// UnmarshalCaddyfile sets the listener from the app's option:
+//
+//	admin <address> [<certificate> <key>]
+func (l *AdminListener) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // "admin"
+	switch args := d.RemainingArgs(); len(args) {
+	case 1:
+		l.Listen = args[0]
+	case 3:
+		l.Listen, l.Certificate, l.Key = args[0], beside(d.File(), args[1]), beside(d.File(), args[2])
+	default:
+		return d.ArgErr()
 	}
+	if err := l.Validate(); err != nil {
+		return d.WrapErr(err)
+	}
+	return nil
+}
+
+// Validate reports what is wrong with the settings.
+func (l *AdminListener) Validate() error {
 	_, err := l.parse()
 	if err == nil && (l.Certificate == "") != (l.Key == "") {
 		err = errors.New("a certificate needs its key, and a key its certificate: name both files")
@@ -57,18 +83,11 @@ func (l *AdminListener) parse() (caddy.NetworkAddress, error) {
 	return addr, err
 }
 
-// address is how commands reach the listener, "" when there is none.
-func (l *AdminListener) address() string {
-	if l == nil {
-		return ""
-	}
-	return l.Listen
-}
+// Address is how commands reach the listener.
+func (l *AdminListener) Address() string { return l.Listen }
 
-func (l *AdminListener) start(data string, e *engine.Engine, log *slog.Logger) error {
-	if l == nil {
-		return nil
-	}
+// Start listens, for the engine on a data folder.
+func (l *AdminListener) Start(data string, e *engine.Engine, log *slog.Logger) error {
 	addr, err := l.parse()
 	if err != nil {
 		return err
@@ -140,9 +159,10 @@ func (l *AdminListener) certificate(data string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-func (l *AdminListener) stop() {
-	if l == nil || l.server == nil {
-		return
+// Cleanup stops listening.
+func (l *AdminListener) Cleanup() error {
+	if l.server == nil {
+		return nil
 	}
 	// A list that is being read may go on; it looks at the engine, which outlives a reload.
 	go func() {
@@ -152,6 +172,7 @@ func (l *AdminListener) stop() {
 			_ = l.server.Close() // its time is over
 		}
 	}()
+	return nil
 }
 
 // handler serves the routes as Caddy's admin endpoint does.
@@ -162,3 +183,9 @@ func (a *AdminAPI) handler() http.Handler {
 	}
 	return mux
 }
+
+var (
+	_ caddy.Validator       = (*AdminListener)(nil)
+	_ caddy.CleanerUpper    = (*AdminListener)(nil)
+	_ caddyfile.Unmarshaler = (*AdminListener)(nil)
+)

@@ -10,75 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/stretchr/testify/require"
 
-	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/plugins/llm"
 )
-
-// customer is an account with a key, as the admin API made them.
-type customer struct {
-	account accountView
-	key     keyView
-}
-
-func newCustomer(t *testing.T, c *client, name string) customer {
-	t.Helper()
-	var made customer
-	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts", newAccount{Name: name}, &made.account))
-	require.NoError(t, c.call(t.Context(), "POST", "/fareway/keys", newKey{Account: name, Name: "first"}, &made.key))
-	require.NoError(t, c.call(t.Context(), "POST", "/fareway/credits", newCredit{Account: name, Credits: 1000}, new(creditView)))
-	return made
-}
-
-// examplePrice and exampleUsage are those of the contract's example (BILL-03): 950 tokens in and 700 out at $3 and
-// $15 for a million come to 1,335,000 microcents.
-var (
-	examplePrice = config.Price{Input: 300_000_000, CacheRead: 30_000_000, CacheWrite: 375_000_000, Output: 1_500_000_000}
-	exampleCost  = config.Price{Input: 100_000_000, CacheRead: 10_000_000, CacheWrite: 125_000_000, Output: 500_000_000}
-	exampleUsage = llm.Usage{Input: llm.Count(950), Output: llm.Count(700), Reasoning: llm.Count(64)}
-)
-
-const exampleCharge = 1_335_000
-
-// settle runs a request of the customer on the route "deep" through the ledger.
-func (c customer) settle(t *testing.T, e *engine.Engine, request string, s ledger.Settlement, results ...ledger.Result) {
-	t.Helper()
-	store := e.Store()
-	version, err := store.PriceVersion(t.Context(), "deep", examplePrice, exampleCost)
-	require.NoError(t, err)
-	for i := range results {
-		results[i].Attempt = ledger.AttemptID(request, int64(i)+1)
-		attempt := ledger.Attempt{ID: results[i].Attempt, Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}
-		if i == 0 {
-			_, err = store.Hold(t.Context(), ledger.Hold{Request: request, Account: c.account.ID, Key: c.key.ID,
-				Endpoint: "chat", Profile: "max", Microcents: 5_000_000, Attempt: attempt})
-		} else {
-			err = store.Begin(t.Context(), ledger.Next{Request: request, Attempt: attempt, Microcents: 5_000_000})
-		}
-		require.NoError(t, err)
-	}
-	s.Request, s.Results = request, results
-	_, err = store.Settle(t.Context(), s)
-	require.NoError(t, err)
-}
-
-func ok() ledger.Settlement { return ledger.Settlement{Status: 200, Reason: "ok"} }
-
-func proven() ledger.Result {
-	return ledger.Result{Outcome: ledger.Finished, Usage: new(exampleUsage)}
-}
 
 func TestAdminAccountChanges(t *testing.T) {
 	t.Parallel()
-	c, _ := admin(t)
-	made := newCustomer(t, c, "ann")
+	c, e := admin(t)
+	made := enginetest.NewCustomer(t, e, "ann")
 	var v accountView
 	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann/name", newName{"ann.smith"}, &v))
 	require.Equal(t, "ann.smith", v.Name)
-	require.Equal(t, made.account.ID, v.ID)
+	require.Equal(t, made.Account.ID, v.ID)
 	for _, tc := range []struct{ plan, want string }{{"starter", "starter"}, {"none", ""}} {
 		require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann.smith/plan", newPlan{tc.plan}, &v))
 		require.Equal(t, tc.want, v.Plan)
@@ -96,11 +42,12 @@ func TestAdminAccountChanges(t *testing.T) {
 func TestAdminKeyLimits(t *testing.T) {
 	t.Parallel()
 	c, e := admin(t)
-	made := newCustomer(t, c, "ann")
-	path := "/fareway/keys/" + made.key.ID
-	require.Nil(t, made.key.Expires)
-	require.Zero(t, made.key.SpendCapMicrocents)
-	require.Equal(t, keyActive, made.key.State)
+	made := enginetest.NewCustomer(t, e, "ann")
+	path := "/fareway/keys/" + made.Key.ID
+	first := listOf[keyView](t, c, "/fareway/keys")[0]
+	require.Nil(t, first.Expires)
+	require.Zero(t, first.SpendCapMicrocents)
+	require.Equal(t, keyActive, first.State)
 
 	later := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
 	var v keyView
@@ -110,19 +57,19 @@ func TestAdminKeyLimits(t *testing.T) {
 	require.EqualValues(t, 5_000_000, v.SpendCapMicrocents)
 	require.Equal(t, "ann", v.Account)
 
-	made.settle(t, e, "req_1", ok(), proven())
+	made.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
 	require.NoError(t, c.call(t.Context(), "PATCH", path, keyChange{Name: new("laptop")}, &v))
 	require.Equal(t, "laptop", v.Name)
 	require.Equal(t, later, *v.Expires, "what is not named stays")
 	require.EqualValues(t, 5_000_000, v.SpendCapMicrocents)
-	require.EqualValues(t, exampleCharge, v.SpentMicrocents)
+	require.EqualValues(t, enginetest.ExampleCharge, v.SpentMicrocents)
 
 	var rotated rotatedView
 	require.NoError(t, c.call(t.Context(), "POST", path+"/rotate", rotation{3600}, &rotated))
 	require.Equal(t, "laptop", rotated.Name)
-	require.NotEqual(t, made.key.ID, rotated.ID)
+	require.NotEqual(t, made.Key.ID, rotated.ID)
 	require.Equal(t, rotated.Last4, ledger.Last4(rotated.Key))
-	require.EqualValues(t, exampleCharge, rotated.SpentMicrocents, "the line goes on")
+	require.EqualValues(t, enginetest.ExampleCharge, rotated.SpentMicrocents, "the line goes on")
 	require.Equal(t, "laptop~1", rotated.Old.Name)
 	require.Equal(t, keyActive, rotated.Old.State)
 	require.Empty(t, rotated.Old.Key)
@@ -141,8 +88,8 @@ func TestAdminKeyLimits(t *testing.T) {
 func TestAdminClock(t *testing.T) {
 	t.Parallel()
 	var days atomic.Int64 // since the beginning of 2030
-	c, _ := adminAt(t, func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, int(days.Load())) })
-	newCustomer(t, c, "ann")
+	c, e := adminAt(t, func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, int(days.Load())) })
+	enginetest.NewCustomer(t, e, "ann")
 	create := func(name, expires string) (v keyView, err error) {
 		err = c.call(t.Context(), "POST", "/fareway/keys", newKey{Account: "ann", Name: name, keyLimits: keyLimits{Expires: &expires}}, &v)
 		return v, err
@@ -173,8 +120,8 @@ func TestAdminClock(t *testing.T) {
 func TestAdminCorrections(t *testing.T) {
 	t.Parallel()
 	c, e := admin(t)
-	made := newCustomer(t, c, "ann")
-	made.settle(t, e, "req_1", ok(), proven())
+	made := enginetest.NewCustomer(t, e, "ann")
+	made.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
 	ctx := t.Context()
 
 	var v correctionView
@@ -201,15 +148,15 @@ func TestAdminCorrections(t *testing.T) {
 func TestAdminMoneyRefusals(t *testing.T) {
 	t.Parallel()
 	c, e := admin(t)
-	made := newCustomer(t, c, "ann")
-	newCustomer(t, c, "bob")
-	made.settle(t, e, "req_1", ok(), proven())
-	version, err := e.Store().PriceVersion(t.Context(), "deep", examplePrice, exampleCost)
+	made := enginetest.NewCustomer(t, e, "ann")
+	enginetest.NewCustomer(t, e, "bob")
+	made.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
+	version, err := e.Store().PriceVersion(t.Context(), "deep", enginetest.ExamplePrice, enginetest.ExampleCost)
 	require.NoError(t, err)
-	_, err = e.Store().Hold(t.Context(), ledger.Hold{Request: "req_3", Account: made.account.ID, Key: made.key.ID,
+	_, err = e.Store().Hold(t.Context(), ledger.Hold{Request: "req_3", Account: made.Account.ID, Key: made.Key.ID,
 		Endpoint: "chat", Profile: "max", Attempt: ledger.Attempt{ID: ledger.AttemptID("req_3", 1), Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}})
 	require.NoError(t, err)
-	key := "/fareway/keys/" + made.key.ID
+	key := "/fareway/keys/" + made.Key.ID
 	for name, tc := range map[string]struct {
 		method, path string
 		in           any
@@ -244,14 +191,14 @@ func TestAdminMoneyRefusals(t *testing.T) {
 		"refund without reason":      {"POST", "/fareway/refunds", newRefund{Request: "req_1"}, 400, "reason is missing"},
 		"refund of no request":       {"POST", "/fareway/refunds", newRefund{Reason: "x"}, 400, "request is missing"},
 		"refund of another":          {"POST", "/fareway/refunds", newRefund{Request: "req_2", Reason: "x"}, 404, `no request "req_2"`},
-		"refund of too much":         {"POST", "/fareway/refunds", newRefund{Request: "req_1", Microcents: exampleCharge + 1, Reason: "x"}, 400, "charged 1335000 microcents, of which 0"},
+		"refund of too much":         {"POST", "/fareway/refunds", newRefund{Request: "req_1", Microcents: enginetest.ExampleCharge + 1, Reason: "x"}, 400, "charged 1335000 microcents, of which 0"},
 		"refund below 0":             {"POST", "/fareway/refunds", newRefund{Request: "req_1", Microcents: -1, Reason: "x"}, 400, "at least 1"},
 		"request unknown":            {"GET", "/fareway/usage/req_2", nil, 404, "X-Request-Id"},
 		"usage by something":         {"GET", "/fareway/usage?by=colour", nil, 400, "account, key, route or day"},
 		"usage by day twice":         {"GET", "/fareway/usage?by=day,day", nil, 400, "twice"},
 		"usage of nobody":            {"GET", "/fareway/usage?account=nobody", nil, 404, "no account"},
 		"usage of no key":            {"GET", "/fareway/usage?key=key_0", nil, 404, "fareway gateway key list"},
-		"usage of another's key":     {"GET", "/fareway/usage?account=bob&key=" + made.key.ID, nil, 404, "the account has no key"},
+		"usage of another's key":     {"GET", "/fareway/usage?account=bob&key=" + made.Key.ID, nil, 404, "the account has no key"},
 		"since that is none":         {"GET", "/fareway/ledger/entries?since=today", nil, 400, "RFC 3339"},
 		"since after until":          {"GET", "/fareway/ledger/audit?since=2026-11-20T00:00:00Z&until=2026-11-19T00:00:00Z", nil, 400, "not before"},
 		"pruning the future":         {"POST", "/fareway/ledger/prune", pruning{time.Now().Add(time.Hour)}, 400, "in the past"},
@@ -271,18 +218,22 @@ func TestAdminMoneyRefusals(t *testing.T) {
 
 func TestAdminAudit(t *testing.T) {
 	t.Parallel()
-	c, _ := admin(t)
-	made := newCustomer(t, c, "ann")
+	c, e := admin(t)
+	made := enginetest.NewCustomer(t, e, "ann")
 	require.NoError(t, c.call(t.Context(), "POST", "/fareway/accounts/ann/state", newState{ledger.Suspended}, new(accountView)))
-	require.NoError(t, c.call(t.Context(), "DELETE", "/fareway/keys/"+made.key.ID, nil, new(keyView)))
+	require.NoError(t, c.call(t.Context(), "DELETE", "/fareway/keys/"+made.Key.ID, nil, new(keyView)))
 
 	acts := listOf[actView](t, c, "/fareway/ledger/audit?account=ann")
 	var did []string
 	for i, a := range acts {
 		did = append(did, a.Action)
-		require.Equal(t, localActor()+" via socket", a.Actor)
+		by := enginetest.Operator
+		if i > 2 {
+			by = localActor() + " via socket"
+		}
+		require.Equal(t, by, a.Actor)
 		require.Equal(t, "ann", a.Account)
-		require.Equal(t, made.account.ID, a.AccountID)
+		require.Equal(t, made.Account.ID, a.AccountID)
 		if i > 0 {
 			require.Equal(t, acts[i-1].Hash, a.Prev, "the trail is a chain")
 		}
@@ -294,7 +245,7 @@ func TestAdminAudit(t *testing.T) {
 	for _, a := range acts {
 		b, err := json.Marshal(a)
 		require.NoError(t, err)
-		require.NotContains(t, string(b), made.key.Key)
+		require.NotContains(t, string(b), made.Text)
 	}
 }
 

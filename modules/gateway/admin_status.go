@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -44,20 +43,4 @@ func viewFailedLoad(f *engine.FailedLoad) *failedLoadView {
 		v.Diagnostics, v.Text = f.Diagnostics.All(), text.String()
 	}
 	return v
-}
-
-// Version is this module's version in the executable: its main module, or a dependency in a build by xcaddy. It is "unknown"
-// where the executable does not say.
-func Version() string {
-	const path = "github.com/fareway/fareway"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == path && m.Version != "" {
-			return m.Version
-		}
-	}
-	return "unknown"
 }

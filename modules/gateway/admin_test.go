@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/stretchr/testify/require"
 
@@ -48,7 +50,7 @@ func admin(t *testing.T) (*client, *engine.Engine) {
 // adminAt is admin with a clock; nil for the real one.
 func adminAt(t *testing.T, now func() time.Time) (*client, *engine.Engine) {
 	t.Helper()
-	e := newEngineAt(t, now)
+	e := enginetest.New(t, now)
 	serveUnix(t, e)
 	c, err := newClient(e.DataDir(), "")
 	require.NoError(t, err)
@@ -252,7 +254,7 @@ func TestAdminStatus(t *testing.T) {
 
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t)
+	e := enginetest.New(t, nil)
 	token, err := loadAdminToken(e.DataDir())
 	require.NoError(t, err)
 	srv := httptest.NewServer(adminOf(t, e).handler())

@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,7 +39,7 @@ type App struct {
 
 	// Admin is one more address for the gateway's part of the admin API, beside Caddy's own endpoint: for
 	// administration from elsewhere.
-	Admin *AdminListener `json:"admin,omitempty"`
+	Admin json.RawMessage `json:"admin,omitempty"`
 
 	// Digest is of the content of the HCL file and the files that it names. The Caddyfile's adapter writes it, so that a
 	// `reload` after an edit of them is one of a changed configuration: Caddy passes over one that has not changed.
@@ -47,10 +48,17 @@ type App struct {
 	ctx    caddy.Context
 	cfg    *config.Config
 	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off
-	engine atomic.Pointer[engine.Engine] // nil until open
+	engine atomic.Pointer[engine.Engine] // nil until Open
 	gen    *engine.Generation
 	health *healthServer
+	admin  adminListener // nil without one
 	log    *slog.Logger
+}
+
+// adminListener is the module fareway.admin: the admin API at an address of its own.
+type adminListener interface {
+	Start(data string, e *engine.Engine, log *slog.Logger) error
+	Address() string // as commands are told of it
 }
 
 // CaddyModule returns the Caddy module information.
@@ -82,8 +90,12 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if err := checkAdminEndpoint(a.caddys); err != nil {
 		return err
 	}
-	if err := a.Admin.validate(); err != nil {
-		return err
+	if a.Admin != nil {
+		listener, err := ctx.LoadModuleByID("fareway.admin", a.Admin)
+		if err != nil {
+			return err
+		}
+		a.admin = listener.(adminListener)
 	}
 	if err := checkChains(ctx); err != nil {
 		return err
@@ -98,15 +110,15 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	}
 	a.cfg = cfg
 	if _, running := engines.References(a.Data); running {
-		return a.open()
+		return a.Open()
 	}
 	return nil
 }
 
-// open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
+// Open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
 // before Caddy takes the admin address, so that a gateway that cannot start leaves a running one's socket alone, and
 // Start does where there is no admin API.
-func (a *App) open() error {
+func (a *App) Open() error {
 	if a.engine.Load() != nil {
 		return nil
 	}
@@ -128,7 +140,7 @@ func (a *App) open() error {
 
 // Start makes this configuration the one that serves.
 func (a *App) Start() error {
-	if err := a.open(); err != nil {
+	if err := a.Open(); err != nil {
 		return err
 	}
 	tuneMemory()
@@ -145,10 +157,14 @@ func (a *App) Start() error {
 	if err := a.health.start(a.log); err != nil {
 		return err
 	}
-	if err := a.Admin.start(a.Data, e, a.log); err != nil {
-		return err
+	addresses := []string{a.caddys}
+	if a.admin != nil {
+		if err := a.admin.Start(a.Data, e, a.log); err != nil {
+			return err
+		}
+		addresses = append(addresses, a.admin.Address())
 	}
-	if err := writeAddresses(a.Data, a.caddys, a.Admin.address()); err != nil {
+	if err := writeAddresses(a.Data, addresses...); err != nil {
 		return err
 	}
 	e.SetLogger(a.log)
@@ -169,7 +185,6 @@ func (a *App) Cleanup() error {
 	if a.health != nil {
 		a.health.stop()
 	}
-	a.Admin.stop()
 	if a.gen != nil {
 		a.Engine().Retire(a.gen)
 	}

@@ -99,18 +99,11 @@ func (a *App) unmarshalAdmin(d *caddyfile.Dispenser) error {
 	if a.Admin != nil {
 		return d.Err("the option admin is given twice")
 	}
-	a.Admin = new(AdminListener)
-	switch args := d.RemainingArgs(); len(args) {
-	case 1:
-		a.Admin.Listen = args[0]
-	case 3:
-		a.Admin.Listen, a.Admin.Certificate, a.Admin.Key = args[0], beside(d.File(), args[1]), beside(d.File(), args[2])
-	default:
-		return d.ArgErr()
+	listener, err := caddyfile.UnmarshalModule(d, "fareway.admin")
+	if err != nil {
+		return err
 	}
-	if err := a.Admin.validate(); err != nil {
-		return d.WrapErr(err)
-	}
+	a.Admin = caddyconfig.JSON(listener, nil)
 	return nil
 }
 

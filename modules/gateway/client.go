@@ -10,23 +10,18 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 )
 
 // client speaks to a running gateway's admin API. Caddy's own cmd.AdminAPIRequest folds an error's status and
 // body into one text, and we want both.
 type client struct {
-	data    string // the data folder, "" when it is not known
-	address string // as a person would write it
+	place
 	source  string // what read asks, for people
 	offline bool   // it reads the database itself, for no gateway runs
-	network string
-	dial    string
-	named   bool // by --admin: it is not the data folder's socket
-	off     bool // the gateway on the data folder had no admin API when it ran last
+	data    string // the data folder, "" when it is not known
+	named   bool   // by --admin: it is not the data folder's socket
 	token   string
 	http    *http.Client
 }
@@ -45,69 +40,31 @@ func (e *adminError) Error() string { return e.Message }
 // newClient speaks to the gateway on the data folder, or at the admin address when one is given. Nothing is
 // dialled yet.
 func newClient(data, admin string) (*client, error) {
-	c := &client{data: data, address: admin, network: "unix", named: admin != ""}
-	if admin == "" {
-		if err := c.find(); err != nil {
-			return nil, err
-		}
-	} else if err := c.point(admin); err != nil {
+	at, err := locate(data, admin)
+	if err != nil {
 		return nil, err
 	}
+	c := &client{place: at, data: data, named: admin != ""}
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			d := net.Dialer{Timeout: 5 * time.Second}
-			return d.DialContext(ctx, c.network, c.dial)
+			return d.DialContext(ctx, c.Network, c.Dial)
 		},
 	}
-	if c.network != "unix" {
+	if c.Network != "unix" {
 		token, err := readAdminToken(data)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		c.token = token // without one the gateway says what is missing
-		host, _, _ := net.SplitHostPort(c.dial)
+		host, _, _ := net.SplitHostPort(c.Dial)
 		if transport.TLSClientConfig, err = trust(data, host); err != nil {
 			return nil, err
 		}
 	}
 	c.http = &http.Client{Transport: transport}
 	return c, nil
-}
-
-// find looks for the gateway on the data folder: at its socket, or where it has said that it is.
-func (c *client) find() error {
-	socket := findSocketPath(c.data, adminSocket)
-	addresses, known, err := readAddresses(c.data)
-	if err != nil {
-		return err
-	}
-	address := "unix/" + socket
-	switch {
-	case known && len(addresses) == 0:
-		c.off = true
-	case known && !slices.Contains(addresses, address):
-		address = addresses[0]
-	}
-	return c.point(address)
-}
-
-// point makes the address the one that is dialled.
-func (c *client) point(address string) error {
-	addr, err := caddy.ParseNetworkAddress(address)
-	if err != nil || addr.PortRangeSize() > 1 {
-		return fmt.Errorf("reading the admin address %q: write unix//path/to/admin.sock or host:port", address)
-	}
-	c.address, c.network = address, addr.Network
-	if addr.IsUnixNetwork() {
-		c.dial = withoutMode(addr.Host) // permissions may follow
-		return nil
-	}
-	c.dial = addr.JoinHostPort(0)
-	if host, port, _ := net.SplitHostPort(c.dial); host == "" {
-		c.dial = net.JoinHostPort("localhost", port) // it listens on all interfaces
-	}
-	return nil
 }
 
 // call sends in as JSON, unless it is nil, and decodes the reply into out. An error reply is an *adminError; an
@@ -119,7 +76,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("reading the gateway's answer at %s: %w", c.address, err)
+		return fmt.Errorf("reading the gateway's answer at %s: %w", c.Address, err)
 	}
 	return nil
 }
@@ -134,8 +91,8 @@ func (c *client) send(ctx context.Context, method, path string, in any) (*http.R
 		}
 		body = bytes.NewReader(b)
 	}
-	to := "https://" + c.dial
-	if c.network == "unix" {
+	to := "https://" + c.Dial
+	if c.Network == "unix" {
 		to = "http://localhost" // Caddy does not look at it on a unix socket
 	}
 	req, err := http.NewRequestWithContext(ctx, method, to+path, body)
@@ -162,7 +119,7 @@ func (c *client) refused(resp *http.Response) error {
 	e := &adminError{Status: resp.StatusCode}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAdminBody))
 	if json.Unmarshal(b, e) != nil || e.Message == "" {
-		e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.address, resp.Status)
+		e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.Address, resp.Status)
 	}
 	if e.Status == http.StatusUnauthorized && c.token == "" {
 		e.Message += fmt.Sprintf("; there is none in %s: name that folder with --data", c.data)
@@ -174,17 +131,17 @@ func (c *client) refused(resp *http.Response) error {
 func (c *client) explain(err error) error {
 	op, ok := errors.AsType[*net.OpError](err)
 	switch {
-	case !ok || op.Op != "dial" || errors.Is(err, fs.ErrPermission) && c.network != "unix":
-		return fmt.Errorf("asking the gateway at %s: %w", c.address, err)
+	case !ok || op.Op != "dial" || errors.Is(err, fs.ErrPermission) && c.Network != "unix":
+		return fmt.Errorf("asking the gateway at %s: %w", c.Address, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("this user may not use the admin socket %s: be the user that runs the gateway, or root", c.dial)
-	case c.off:
+		return fmt.Errorf("this user may not use the admin socket %s: be the user that runs the gateway, or root", c.Dial)
+	case c.Off:
 		return fmt.Errorf("%w on %s, or it has no admin API: its Caddyfile says `admin off`; "+
 			"remove that, or add `admin unix//path/to/admin.sock` to its option fareway", errNoGateway, c.data)
 	case c.named:
-		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", errNoGateway, c.address, c.address)
+		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", errNoGateway, c.Address, c.Address)
 	}
-	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", errNoGateway, c.data, c.dial, c.data)
+	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", errNoGateway, c.data, c.Dial, c.data)
 }
 
 // Admin is a client of a gateway's admin API, for commands outside this package.

@@ -35,7 +35,7 @@ func (c *client) lines(ctx context.Context, path string, query url.Values, each 
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading a list of the gateway at %s: it broke off: %w; it ends a list whose reader takes nothing for %s", c.address, err, span(listPatience))
+			return fmt.Errorf("reading a list of the gateway at %s: it broke off: %w; it ends a list whose reader takes nothing for %s", c.Address, err, span(listPatience))
 		}
 		if err := failedList(line); err != nil {
 			return err

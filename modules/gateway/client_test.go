@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -61,7 +63,7 @@ func TestClientErrors(t *testing.T) {
 		c, err := newClient(t.TempDir(), "")
 		require.NoError(t, err)
 		denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
-		require.EqualError(t, c.explain(denied), "this user may not use the admin socket "+c.dial+": be the user that runs the gateway, or root")
+		require.EqualError(t, c.explain(denied), "this user may not use the admin socket "+c.Dial+": be the user that runs the gateway, or root")
 	})
 	t.Run("another program", func(t *testing.T) {
 		t.Parallel()
@@ -71,7 +73,7 @@ func TestClientErrors(t *testing.T) {
 	})
 	t.Run("no token", func(t *testing.T) {
 		t.Parallel()
-		data, address := serveTLS(t, adminOf(t, newEngine(t)).handler())
+		data, address := serveTLS(t, adminOf(t, enginetest.New(t, nil)).handler())
 		err := call(t, data, address)
 		require.ErrorContains(t, err, "there is none in "+data)
 	})

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -62,10 +60,4 @@ func contents(cfg *config.Config) string {
 		count(len(cfg.Providers), "provider"), count(len(cfg.Routes), "route"),
 		count(len(cfg.Profiles), "profile"), count(len(cfg.Plans), "plan"),
 	}, ", ")
-}
-
-// isTerminal reports whether colors make sense on w (https://no-color.org).
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -16,40 +18,40 @@ import (
 )
 
 // books is a data folder with a running gateway and two charged requests of ann.
-func books(t *testing.T) (data string, e *engine.Engine, ann customer) {
+func books(t *testing.T) (data string, e *engine.Engine, ann enginetest.Customer) {
 	t.Helper()
-	c, e := admin(t)
-	ann = newCustomer(t, c, "ann")
-	ann.settle(t, e, "req_1", ok(), proven())
-	ann.settle(t, e, "req_2", ok(), proven())
+	_, e = admin(t)
+	ann = enginetest.NewCustomer(t, e, "ann")
+	ann.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
+	ann.Settle(t, e, "req_2", enginetest.OK(), enginetest.Proven())
 	return e.DataDir(), e, ann
 }
 
 func TestCommandKeys(t *testing.T) {
 	t.Parallel()
 	data, _, ann := books(t)
-	out, err := run(t, "key", "set", ann.key.ID, "--expires", "90d", "--spend-cap", "500", "--data", data)
+	out, err := run(t, "key", "set", ann.Key.ID, "--expires", "90d", "--spend-cap", "500", "--data", data)
 	require.NoError(t, err)
 	require.Regexp(t, `^Key first \(key_[0-9a-f]+\) of account ann is active: expires 20.* UTC, spend cap 500.000000 credits, spent 2.670000 credits.\n$`, out)
 	out, err = run(t, "key", "list", "--data", data)
 	require.NoError(t, err)
 	require.Regexp(t, `first +\.\.\..... +active, expires in 89 days .* 2\.670000 +500\.000000\n`, out)
 
-	rotated := runJSON[map[string]any](t, "key", "rotate", ann.key.ID, "--overlap", "1d", "--data", data)
+	rotated := runJSON[map[string]any](t, "key", "rotate", ann.Key.ID, "--overlap", "1d", "--data", data)
 	require.Regexp(t, "^"+strings.Trim(ledger.KeyPattern, `\b`)+"$", rotated["key"])
 	out, err = run(t, "key", "rotate", rotated["id"].(string), "--overlap", "0s", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "The old key is now first~2")
 	require.Contains(t, out, "and has ended.")
-	out, err = run(t, "key", "rename", ann.key.ID, "old", "--data", data)
+	out, err = run(t, "key", "rename", ann.Key.ID, "old", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, "Key "+ann.key.ID+" of account ann is now old.\n", out)
-	out, err = run(t, "key", "set", ann.key.ID, "--expires", "never", "--spend-cap", "none", "--data", data)
+	require.Equal(t, "Key "+ann.Key.ID+" of account ann is now old.\n", out)
+	out, err = run(t, "key", "set", ann.Key.ID, "--expires", "never", "--spend-cap", "none", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "expires never, spend cap none")
-	_, err = run(t, "key", "revoke", ann.key.ID, "--data", data)
+	_, err = run(t, "key", "revoke", ann.Key.ID, "--data", data)
 	require.NoError(t, err)
-	out, err = run(t, "key", "set", ann.key.ID, "--expires", "1d", "--data", data)
+	out, err = run(t, "key", "set", ann.Key.ID, "--expires", "1d", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "is revoked: expires 20", "a time does not bring it back")
 }
@@ -79,7 +81,7 @@ ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0
 	out, err = run(t, "usage", "--by", "account", "--csv", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
-ann,`+ann.account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
+ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
 `, out)
 	row := runJSON[usageView](t, "usage", "--by", "account", "--data", data)
 	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
@@ -96,9 +98,7 @@ ann,`+ann.account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
 func TestCommandUsageTogether(t *testing.T) {
 	t.Parallel()
 	data, e, _ := books(t)
-	c, err := newClient(data, "")
-	require.NoError(t, err)
-	newCustomer(t, c, "bob").settle(t, e, "req_3", ok(), proven())
+	enginetest.NewCustomer(t, e, "bob").Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
 	out, err := run(t, "usage", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, `ACCOUNT   REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
@@ -121,7 +121,7 @@ func TestCommandCorrections(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "Nothing was changed: account ann has reference t1 already.")
 	require.NotContains(t, out, "receipt")
-	ann.settle(t, e, "req_part", ok(), proven(), ledger.Result{Outcome: ledger.Unproven})
+	ann.Settle(t, e, "req_part", enginetest.OK(), enginetest.Proven(), ledger.Result{Outcome: ledger.Unproven})
 	out, err = run(t, "credit", "refund", "req_part", "--reason", "sorry", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "for request req_part.\nPart of the request is not proven yet: a receipt may charge it later, and can be refunded then.\n")
@@ -211,7 +211,7 @@ func TestExportEndsAtItsCheckpoint(t *testing.T) {
 	require.NoError(t, err)
 	var before ledger.Checkpoint
 	require.NoError(t, c.call(t.Context(), "POST", "/fareway/ledger/checkpoints", nil, &before))
-	ann.settle(t, e, "req_3", ok(), proven())
+	ann.Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
 	x := &export{format: "jsonl", target: target{data: data}}
 	cmd := ledgerExportCommand()
 	cmd.SetContext(t.Context())
@@ -266,7 +266,7 @@ func TestCommandAudit(t *testing.T) {
 	require.NoError(t, err)
 	out, err := run(t, "ledger", "audit", "--account", "ann", "--since", "1h", "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `via socket +account.set_state +ann +`+ann.account.ID+` +\{"state":"active"\} -> \{"state":"suspended"\}\n`, out)
+	require.Regexp(t, `via socket +account.set_state +ann +`+ann.Account.ID+` +\{"state":"active"\} -> \{"state":"suspended"\}\n`, out)
 	out, err = run(t, "ledger", "audit", "--until", "2020-01-01", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, "There is nothing in the audit trail for this.\n", out)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
@@ -40,12 +42,12 @@ func leftSpool(t *testing.T) spoolFolder {
 	path := filepath.Join(data, "fareway.db.spool")
 	s, err := spool.Open(path)
 	require.NoError(t, err)
-	charge := int64(exampleCharge)
+	charge := int64(enginetest.ExampleCharge)
 	for n := range 4 {
 		id := spooledRequest(n)
 		require.NoError(t, s.Append(spool.Record{
 			Settlement: ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
-				{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &exampleUsage}}},
+				{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &enginetest.ExampleUsage}}},
 			Account: ann.ID, Key: "key_1", Charge: &charge,
 		}))
 	}
@@ -77,7 +79,7 @@ func (l spoolFolder) items(t *testing.T, flags ...string) map[string]asideView {
 func TestCommandSpool(t *testing.T) {
 	t.Parallel()
 	l := leftSpool(t)
-	e := newEngineOn(t, l.data, nil)
+	e := enginetest.On(t, l.data, nil)
 	serveUnix(t, e)
 	file := filepath.Join(l.data, "fareway.db.spool.aside")
 	flags := []string{"--data", l.data}
@@ -106,9 +108,9 @@ func TestCommandSpool(t *testing.T) {
 	items := l.items(t)
 	require.Len(t, items, 4)
 	first := items[spooledRequest(0)]
-	require.Equal(t, []any{"undecided", "ann", l.ann.ID, "key_1", int64(exampleCharge), file},
+	require.Equal(t, []any{"undecided", "ann", l.ann.ID, "key_1", int64(enginetest.ExampleCharge), file},
 		[]any{first.State, first.Account, first.AccountID, first.KeyID, *first.Microcents, first.File})
-	require.Equal(t, exampleUsage, *first.Settlement.Settlement.Results[0].Usage)
+	require.Equal(t, enginetest.ExampleUsage, *first.Settlement.Settlement.Results[0].Usage)
 
 	for _, wrong := range []struct {
 		args string
@@ -139,7 +141,7 @@ func TestCommandSpool(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was changed")
 	account, err := e.Store().Account(t.Context(), "ann")
 	require.NoError(t, err)
-	require.EqualValues(t, owned-exampleCharge, account.Balance.Net())
+	require.EqualValues(t, owned-enginetest.ExampleCharge, account.Balance.Net())
 
 	done := runJSON[[]asideView](t, "ledger", "spool", "discard", items[spooledRequest(2)].ID, "--reason", "goodwill", "--data", l.data)
 	require.Len(t, done, 1)
@@ -163,7 +165,7 @@ func TestCommandSpool(t *testing.T) {
 	all := l.items(t, "--all")
 	require.Len(t, all, 4)
 	require.Equal(t, "applied", all[spooledRequest(3)].State)
-	require.EqualValues(t, exampleCharge, all[spooledRequest(3)].Decision.Microcents)
+	require.EqualValues(t, enginetest.ExampleCharge, all[spooledRequest(3)].Decision.Microcents)
 
 	out, err = run(t, "ledger", "verify", "--data", l.data)
 	require.NoError(t, err)
@@ -220,7 +222,7 @@ func TestCommandSpoolOffline(t *testing.T) {
 	require.NoError(t, err)
 	account, err := e.Store().Account(t.Context(), "ann")
 	require.NoError(t, err)
-	require.EqualValues(t, owned-3*exampleCharge, account.Balance.Net())
+	require.EqualValues(t, owned-3*enginetest.ExampleCharge, account.Balance.Net())
 	require.NoError(t, e.Close())
 
 	require.NoError(t, os.WriteFile(filepath.Join(l.data, "fareway.db.spool"), []byte("something else"), 0o600))

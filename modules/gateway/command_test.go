@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +43,7 @@ func runJSON[T any](t *testing.T, args ...string) T {
 // running is a data folder with a running gateway's admin API.
 func running(t *testing.T) (string, *engine.Engine) {
 	t.Helper()
-	e := newEngine(t)
+	e := enginetest.New(t, nil)
 	serveUnix(t, e)
 	return e.DataDir(), e
 }
@@ -198,7 +200,7 @@ func TestLedgerVerifyOnFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("clean", func(t *testing.T) {
 		t.Parallel()
-		e := newEngine(t) // it has the database open, but nobody answers at its admin socket
+		e := enginetest.New(t, nil) // it has the database open, but nobody answers at its admin socket
 		account, err := e.Store().CreateAccount(t.Context(), "ann", "")
 		require.NoError(t, err)
 		_, _, err = e.Store().AddCredit(t.Context(), ledger.Credit{Account: account.ID, Credits: 5})
@@ -227,7 +229,7 @@ func TestLedgerVerifyOnFiles(t *testing.T) {
 	})
 	t.Run("an address to insist on", func(t *testing.T) {
 		t.Parallel()
-		e := newEngine(t)
+		e := enginetest.New(t, nil)
 		_, err := run(t, "ledger", "verify", "--data", e.DataDir(), "--admin", "unix//"+e.DataDir()+"/nothing.sock")
 		require.ErrorIs(t, err, errNoGateway)
 	})

@@ -86,11 +86,11 @@ func (a *App) previewLoad(data string) {
 
 // answers reports whether a gateway listens on a data folder.
 func answers(data string) bool {
-	c, err := newClient(data, "")
+	p, err := locate(data, "")
 	if err != nil {
 		return false
 	}
-	conn, err := net.DialTimeout(c.network, c.dial, time.Second)
+	conn, err := net.DialTimeout(p.Network, p.Dial, time.Second)
 	if err != nil {
 		return false
 	}

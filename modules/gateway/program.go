@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/spf13/cobra"
 )
 
 // Texts call this program fareway, as the custom build is called. A build by xcaddy has the name that people gave it,
@@ -31,27 +30,3 @@ type ownError struct{ error }
 
 func (e ownError) Error() string { return own(e.error.Error()) }
 func (e ownError) Unwrap() error { return e.error }
-
-// ownCommands makes the hints of a command and those below it own: what its help says, and its errors.
-func ownCommands(cmd *cobra.Command) {
-	cmd.Long, cmd.Example = own(cmd.Long), own(cmd.Example)
-	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := run(cmd, args); err != nil {
-				return ownError{err}
-			}
-			return nil
-		}
-	}
-	if args := cmd.Args; args != nil {
-		cmd.Args = func(cmd *cobra.Command, given []string) error {
-			if err := args(cmd, given); err != nil {
-				return ownError{err}
-			}
-			return nil
-		}
-	}
-	for _, below := range cmd.Commands() {
-		ownCommands(below)
-	}
-}

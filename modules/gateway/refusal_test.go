@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -15,7 +17,7 @@ import (
 
 func TestLedgerError(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t)
+	e := enginetest.New(t, nil)
 	var log bytes.Buffer
 	e.SetLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	call := &Call{ID: "req_1", Work: e.Begin()}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/golden"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/stretchr/testify/require"
 
@@ -27,23 +29,12 @@ func TestStarterCaddyfile(t *testing.T) {
 		s.Admin = "10.0.0.1:2443"
 		got, err := s.content(name)
 		require.NoError(t, err)
-		golden(t, file, got)
+		golden.Equal(t, file, got)
 		require.Equal(t, string(caddyfile.Format(got)), string(got), "as `fareway fmt` writes it")
 		for line := range strings.Lines(string(got)) {
 			require.LessOrEqual(t, len(line), 120)
 		}
 	}
-}
-
-// golden compares got with a file, or writes the file with -update.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(file, got, 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "run the tests with -update if this is as it should be")
 }
 
 func TestStarterFilesWork(t *testing.T) {

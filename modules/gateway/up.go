@@ -131,7 +131,7 @@ func (u *upRun) starter() (starter, error) {
 	}
 	s.Socket = ownerOnly(path)
 	if u.admin != "" {
-		if err := (&AdminListener{Listen: u.admin}).validate(); err != nil {
+		if err := (&AdminListener{Listen: u.admin}).Validate(); err != nil {
 			return starter{}, fmt.Errorf("--admin: %w", err)
 		}
 	}

@@ -78,7 +78,7 @@ func readSite(file string) (*site, error) {
 }
 
 // readAdmin refuses an admin endpoint that is not guarded before anything is started.
-func (s *site) readAdmin(caddys *caddy.AdminConfig, own *AdminListener) error {
+func (s *site) readAdmin(caddys *caddy.AdminConfig, own json.RawMessage) error {
 	if caddys == nil || !caddys.Disabled {
 		address := caddy.DefaultAdminListen
 		if caddys != nil {
@@ -88,9 +88,14 @@ func (s *site) readAdmin(caddys *caddy.AdminConfig, own *AdminListener) error {
 			return err
 		}
 	}
-	if s.admin = own.address(); s.admin == "" {
+	if own == nil {
 		return nil
 	}
+	var listener AdminListener
+	if err := json.Unmarshal(own, &listener); err != nil {
+		return fmt.Errorf("reading the adapted %s: %w", s.file, err)
+	}
+	s.admin = listener.Address()
 	return s.addListen(s.admin)
 }
 

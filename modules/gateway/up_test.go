@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+	"github.com/fareway/fareway/modules/internal/golden"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -166,7 +169,7 @@ func TestPortInUse(t *testing.T) {
 
 func TestTrial(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t)
+	e := enginetest.New(t, nil)
 	ctx := t.Context()
 	file := filepath.Join(e.DataDir(), trialKeyFile)
 
@@ -282,7 +285,7 @@ func TestUpPrintsForPeople(t *testing.T) {
 	printResult(&b, shapes[0], selfResult{text: strings.Repeat("long ", 40) + "\nsecond line", microcents: 1234567}, nil)
 	printUse(&b, "http://127.0.0.1:8484", "fwk_KEY")
 	printFiles(&b, "/var/lib/fareway")
-	golden(t, "testdata/up.txt", b.Bytes())
+	golden.Equal(t, "testdata/up.txt", b.Bytes())
 	for line := range strings.Lines(b.String()) {
 		if !strings.HasPrefix(line, "curl ") { // one line, so that it works as pasted everywhere
 			require.LessOrEqual(t, len([]rune(line)), 81, line)

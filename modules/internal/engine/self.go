@@ -1,14 +1,15 @@
 package engine
 
-import "os"
+import (
+	"os"
 
-// builtin names the providers that this executable can start of itself (`fareway gateway provider NAME`).
-var builtin = map[string]bool{"echo": true, "openai": true}
+	"github.com/fareway/fareway/plugins/builtin"
+)
 
 // selfCommand starts this executable again. /proc/self/exe stays right when the file is replaced by an
 // upgrade, where os.Executable does not.
 func selfCommand(plugin string) ([]string, bool) {
-	if !builtin[plugin] {
+	if !builtin.Has(plugin) {
 		return nil, false
 	}
 	exe := "/proc/self/exe"

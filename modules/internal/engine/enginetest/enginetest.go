@@ -41,11 +41,16 @@ func Start(t testing.TB, cfg *config.Config, o engine.Options) *engine.Engine {
 // Account makes an account with a key, and returns the key's text.
 func Account(t testing.TB, e *engine.Engine, name string) (ledger.Principal, string) {
 	t.Helper()
-	account, err := e.Store().CreateAccount(context.Background(), name, "")
+	return account(context.Background(), t, e, name)
+}
+
+func account(ctx context.Context, t testing.TB, e *engine.Engine, name string) (ledger.Principal, string) {
+	t.Helper()
+	account, err := e.Store().CreateAccount(ctx, name, "")
 	require.NoError(t, err)
 	text, hash, err := ledger.NewKey(rand.Reader)
 	require.NoError(t, err)
-	key, err := e.Store().CreateKey(context.Background(), account.ID, "first", hash, ledger.Last4(text), ledger.KeyChange{})
+	key, err := e.Store().CreateKey(ctx, account.ID, "first", hash, ledger.Last4(text), ledger.KeyChange{})
 	require.NoError(t, err)
 	return ledger.Principal{Account: account, Key: key}, text
 }

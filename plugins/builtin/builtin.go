@@ -1,0 +1,32 @@
+// Package builtin lists the providers that the gateway's executable holds. Each still runs as a process of its own: the
+// gateway starts its executable again, with the command `gateway provider NAME`.
+package builtin
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fareway/fareway/plugins/echo"
+	"github.com/fareway/fareway/plugins/openai"
+	"github.com/fareway/fareway/plugins/provider"
+)
+
+var providers = map[string]func() provider.Provider{
+	"echo":   echo.New,
+	"openai": openai.New,
+}
+
+// New makes the provider of a name; ok is false when there is none.
+func New(name string) (p provider.Provider, ok bool) {
+	create, ok := providers[name]
+	if !ok {
+		return nil, false
+	}
+	return create(), true
+}
+
+// Has reports whether there is a provider of a name.
+func Has(name string) bool { return providers[name] != nil }
+
+// Names lists the providers, in order.
+func Names() []string { return slices.Sorted(maps.Keys(providers)) }
