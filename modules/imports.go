@@ -5,7 +5,9 @@ package modules
 import (
 	_ "time/tzdata" // a container image may have no time zones
 
+	_ "github.com/fareway/fareway/modules/admin"
 	_ "github.com/fareway/fareway/modules/auth"
+	_ "github.com/fareway/fareway/modules/command"
 	_ "github.com/fareway/fareway/modules/entry"
 	_ "github.com/fareway/fareway/modules/exchange"
 	_ "github.com/fareway/fareway/modules/families"

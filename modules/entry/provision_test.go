@@ -45,7 +45,7 @@ func TestProvision(t *testing.T) {
 	provision := func(app bool) (*Handler, error) {
 		cfg := &caddy.Config{Admin: &caddy.AdminConfig{Disabled: true}}
 		if app {
-			hcl, err := filepath.Abs("../gateway/starter/gateway.hcl")
+			hcl, err := filepath.Abs("../command/starter/gateway.hcl")
 			require.NoError(t, err)
 			settings, err := json.Marshal(map[string]string{"config": hcl, "data": t.TempDir()})
 			require.NoError(t, err)

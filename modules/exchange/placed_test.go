@@ -17,7 +17,7 @@ import (
 // and what comes later cannot see the site any more.
 func TestALoneHandlerIsNeverLoaded(t *testing.T) {
 	t.Parallel()
-	hcl, err := filepath.Abs("../gateway/starter/gateway.hcl")
+	hcl, err := filepath.Abs("../command/starter/gateway.hcl")
 	require.NoError(t, err)
 	option := fmt.Sprintf("fareway {\n config %s\n data %s\n }\n", hcl, t.TempDir())
 	for name, tc := range map[string]struct{ option, site, want string }{

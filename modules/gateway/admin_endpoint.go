@@ -23,13 +23,13 @@ import (
 const caddyAdminVariable = "CADDY_ADMIN"
 
 func init() {
-	setDefaultAdmin(defaultDataDir())
+	setDefaultAdmin(DefaultDataDir())
 }
 
 // setDefaultAdmin makes the socket in a data folder the admin endpoint of configurations that name none.
 func setDefaultAdmin(data string) {
 	if _, chosen := os.LookupEnv(caddyAdminVariable); !chosen {
-		caddy.DefaultAdminListen = ownerOnly(planSocketPath(data, adminSocket))
+		caddy.DefaultAdminListen = OwnerOnly(PlanSocketPath(data, AdminSocket))
 	}
 }
 
@@ -37,11 +37,11 @@ func setDefaultAdmin(data string) {
 // moved with a later file would move the endpoint of a running gateway away from its users.
 var firstData sync.Once
 
-// ownerOnly is Caddy's address of a socket that only its owner can use.
-func ownerOnly(path string) string { return "unix/" + path + "|0600" }
+// OwnerOnly is Caddy's address of a socket that only its owner can use.
+func OwnerOnly(path string) string { return "unix/" + path + "|0600" }
 
-// adminAddress is where the configuration that is being loaded has Caddy's admin endpoint; "" when it is off.
-func adminAddress(ctx caddy.Context) (string, error) {
+// AdminAddress is where the configuration that is being loaded has Caddy's admin endpoint; "" when it is off.
+func AdminAddress(ctx caddy.Context) (string, error) {
 	// Caddy shows its own configuration to no app. What is looked at here is exported, behind one field that is not.
 	cfg := reflect.ValueOf(ctx).FieldByName("cfg")
 	if !cfg.IsValid() || cfg.Kind() != reflect.Pointer {
@@ -64,9 +64,9 @@ func adminAddress(ctx caddy.Context) (string, error) {
 	return cmp.Or(listen, caddy.DefaultAdminListen), nil
 }
 
-// checkAdminEndpoint refuses an admin endpoint that others than the gateway's user, or a group that the operator has
+// CheckAdminEndpoint refuses an admin endpoint that others than the gateway's user, or a group that the operator has
 // named by the socket's mode, can reach.
-func checkAdminEndpoint(address string) error {
+func CheckAdminEndpoint(address string) error {
 	if address == "" {
 		return nil
 	}
@@ -102,9 +102,9 @@ func checkAdminEndpoint(address string) error {
 		"for administration over a network, `fareway { admin HOST:PORT }` has TLS and asks for a token", address, open, where)
 }
 
-// makeAdminFolder makes the folder of the admin socket, where that is the default one: Caddy takes the address before
+// MakeAdminFolder makes the folder of the admin socket, where that is the default one: Caddy takes the address before
 // anything else of a configuration runs, or with no gateway in it at all.
-func makeAdminFolder(address string) error {
+func MakeAdminFolder(address string) error {
 	if address != caddy.DefaultAdminListen {
 		return nil
 	}
@@ -114,7 +114,7 @@ func makeAdminFolder(address string) error {
 	}
 	path, _, _ := strings.Cut(addr.Host, "|")
 	dir := filepath.Dir(path)
-	if filepath.Base(path) == adminSocket {
+	if filepath.Base(path) == AdminSocket {
 		err = os.MkdirAll(dir, 0o700) // a data folder
 	} else {
 		err = makePrivate(dir, "")

@@ -17,7 +17,7 @@ func TestAdminEndpointHasToBeGuarded(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "unix//run/caddy.sock", "unix//run/caddy.sock|0600", "unix//run/caddy.sock|0660",
 		"unixpacket//run/caddy.sock"} {
-		require.NoError(t, checkAdminEndpoint(address), address)
+		require.NoError(t, CheckAdminEndpoint(address), address)
 	}
 	for address, want := range map[string]string{
 		"localhost:2019":            "every user of this machine can connect",
@@ -29,7 +29,7 @@ func TestAdminEndpointHasToBeGuarded(t *testing.T) {
 		"unix/@caddy":               "no permissions",
 		"fd/100000":                 "no unix socket",
 	} {
-		err := checkAdminEndpoint(address)
+		err := CheckAdminEndpoint(address)
 		require.ErrorContains(t, err, want, address)
 		require.ErrorContains(t, err, "remove the global option `admin`", "what to do")
 	}
@@ -47,8 +47,8 @@ func TestAdminEndpointHasToBeGuarded(t *testing.T) {
 		tcpFile, err := tcpLn.(*net.TCPListener).File()
 		require.NoError(t, err)
 		defer tcpFile.Close()
-		require.NoError(t, checkAdminEndpoint("fd/"+strconv.Itoa(int(unixFile.Fd()))))
-		require.ErrorContains(t, checkAdminEndpoint("fd/"+strconv.Itoa(int(tcpFile.Fd()))), "no unix socket")
+		require.NoError(t, CheckAdminEndpoint("fd/"+strconv.Itoa(int(unixFile.Fd()))))
+		require.ErrorContains(t, CheckAdminEndpoint("fd/"+strconv.Itoa(int(tcpFile.Fd()))), "no unix socket")
 	})
 }
 
@@ -56,8 +56,8 @@ func TestAdminEndpointHasToBeGuarded(t *testing.T) {
 func TestUnguardedAdminEndpointIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	hcl := filepath.Join(dir, hclFile)
-	require.NoError(t, os.WriteFile(hcl, starterHCL, 0o600))
+	hcl := filepath.Join(dir, "gateway.hcl")
+	require.NoError(t, os.WriteFile(hcl, []byte(exampleHCL), 0o600))
 	load := func(admin string) error {
 		data := filepath.Join(dir, "data")
 		app, err := json.Marshal(map[string]any{"config": hcl, "data": data})
@@ -85,7 +85,7 @@ func TestDefaultAdminEndpoint(t *testing.T) {
 	t.Parallel()
 	require.True(t, strings.HasPrefix(caddy.DefaultAdminListen, "unix/"), caddy.DefaultAdminListen)
 	require.True(t, strings.HasSuffix(caddy.DefaultAdminListen, "|0600"), caddy.DefaultAdminListen)
-	require.Equal(t, "/data/admin.sock", planSocketPath("/data", adminSocket))
-	long := planSocketPath("/"+strings.Repeat("long", 30), adminSocket)
+	require.Equal(t, "/data/admin.sock", PlanSocketPath("/data", AdminSocket))
+	long := PlanSocketPath("/"+strings.Repeat("long", 30), AdminSocket)
 	require.LessOrEqual(t, len(long), maxSocketPath)
 }

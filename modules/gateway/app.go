@@ -1,6 +1,5 @@
 // Package gateway is the Caddy app "fareway": it leases the engine, loads the HCL file and hands the
-// running configuration to the handlers. It also has the Caddyfile's global option, the admin API and the
-// command line.
+// running configuration to the handlers, on whose calls they meet. It also has the Caddyfile's directives.
 package gateway
 
 import (
@@ -66,14 +65,14 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "fareway", New: func() caddy.Module { return new(App) }}
 }
 
-// defaultDataDir is where a gateway keeps its data unless told otherwise.
-func defaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway") }
+// DefaultDataDir is where a gateway keeps its data unless told otherwise.
+func DefaultDataDir() string { return filepath.Join(caddy.AppDataDir(), "fareway") }
 
 // Provision reads the HCL file and sees whether it can be used. It takes the data folder only when this process has
 // it already, as in a reload: `validate` works beside a gateway that runs, and leaves no trace where none does.
 func (a *App) Provision(ctx caddy.Context) (err error) {
 	a.ctx, a.log = ctx, ctx.Slogger()
-	if a.Data, err = filepath.Abs(cmp.Or(a.Data, defaultDataDir())); err != nil {
+	if a.Data, err = filepath.Abs(cmp.Or(a.Data, DefaultDataDir())); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
 	defer func() {
@@ -84,10 +83,10 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if a.Config == "" {
 		return errors.New("fareway: config is missing: name the HCL file, as in `fareway { config gateway.hcl }`")
 	}
-	if a.caddys, err = adminAddress(ctx); err != nil {
+	if a.caddys, err = AdminAddress(ctx); err != nil {
 		return err
 	}
-	if err := checkAdminEndpoint(a.caddys); err != nil {
+	if err := CheckAdminEndpoint(a.caddys); err != nil {
 		return err
 	}
 	if a.Admin != nil {
@@ -147,7 +146,7 @@ func (a *App) Start() error {
 	e := a.Engine()
 	address := a.Health
 	if address == "" {
-		socket, err := makeSocketPath(a.Data, "health.sock")
+		socket, err := MakeSocketPath(a.Data, "health.sock")
 		if err != nil {
 			return err
 		}
@@ -164,7 +163,7 @@ func (a *App) Start() error {
 		}
 		addresses = append(addresses, a.admin.Address())
 	}
-	if err := writeAddresses(a.Data, addresses...); err != nil {
+	if err := WriteAddresses(a.Data, addresses...); err != nil {
 		return err
 	}
 	e.SetLogger(a.log)

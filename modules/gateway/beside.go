@@ -26,7 +26,7 @@ func (w *FileWriter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := w.FileWriter.UnmarshalCaddyfile(d); err != nil {
 		return err
 	}
-	w.Filename = beside(file, w.Filename)
+	w.Filename = Beside(file, w.Filename)
 	return nil
 }
 
@@ -44,7 +44,7 @@ func (s *FileStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := s.FileStorage.UnmarshalCaddyfile(d); err != nil {
 		return err
 	}
-	s.Root = beside(file, s.Root)
+	s.Root = Beside(file, s.Root)
 	return nil
 }
 

@@ -78,13 +78,13 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return d.ArgErr()
 		}
 		if name != "health" {
-			*into = beside(d.File(), *into)
+			*into = Beside(d.File(), *into)
 		}
 	}
 	if a.Config == "" {
 		return d.Err("fareway needs the option config: the path of its HCL file")
 	}
-	data, err := filepath.Abs(cmp.Or(a.Data, defaultDataDir()))
+	data, err := filepath.Abs(cmp.Or(a.Data, DefaultDataDir()))
 	if err != nil {
 		return d.WrapErr(err)
 	}
@@ -107,9 +107,9 @@ func (a *App) unmarshalAdmin(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// beside is a path that stands in a file: a relative one is relative to that file, so that a folder can be copied or
+// Beside is a path that stands in a file: a relative one is relative to that file, so that a folder can be copied or
 // moved with all that is in it, and absolute in the end, for the gateway that gets it may run elsewhere.
-func beside(file, path string) string {
+func Beside(file, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

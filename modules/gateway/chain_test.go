@@ -42,7 +42,7 @@ var validating sync.Mutex
 func TestHandlersPlacedByHand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, hclFile), starterHCL, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "gateway.hcl"), []byte(exampleHCL), 0o600))
 	validate := func(t *testing.T, site string) error {
 		t.Helper()
 		validating.Lock()

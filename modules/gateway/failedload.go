@@ -13,6 +13,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
 )
 
 // loadError is why a configuration was not taken: what is wrong in the HCL file.
@@ -29,12 +30,12 @@ func (e *loadError) Unwrap() error { return e.diags }
 func (a *App) failed(err error) {
 	load, inFile := errors.AsType[*loadError](err)
 	if e := runningEngine(a.Data); e != nil {
-		f := engine.FailedLoad{Path: a.Config, Problem: own(err.Error())}
+		f := engine.FailedLoad{Path: a.Config, Problem: Own(err.Error())}
 		if inFile {
 			f.Path, f.Diagnostics = load.path, load.diags
 		}
 		e.NoteFailedLoad(f)
-		if !isTerminal(os.Stderr) {
+		if !human.IsTerminal(os.Stderr) {
 			return // it is a log that programs read, too
 		}
 	}
@@ -64,7 +65,7 @@ type loadPrinter struct {
 
 func (p *loadPrinter) diagnostics(d *config.Diagnostics) {
 	var text strings.Builder
-	_ = d.Write(&text, isTerminal(os.Stderr)) // a builder takes everything
+	_ = d.Write(&text, human.IsTerminal(os.Stderr)) // a builder takes everything
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.last != text.String() {
@@ -86,7 +87,7 @@ func (a *App) previewLoad(data string) {
 
 // answers reports whether a gateway listens on a data folder.
 func answers(data string) bool {
-	p, err := locate(data, "")
+	p, err := Locate(data, "")
 	if err != nil {
 		return false
 	}

@@ -12,12 +12,12 @@ import (
 // maxSocketPath is what fits everywhere: systems allow 104 to 108 bytes for the name of a unix socket.
 const maxSocketPath = 100
 
-// adminSocket is the name of the admin API's socket in the data folder.
-const adminSocket = "admin.sock"
+// AdminSocket is the name of the admin API's socket in the data folder.
+const AdminSocket = "admin.sock"
 
-// makeSocketPath is the path at which the gateway on data listens on the socket name: in the data folder, or in
+// MakeSocketPath is the path at which the gateway on data listens on the socket name: in the data folder, or in
 // a private folder of short name when the path would be too long for a socket. It makes that folder.
-func makeSocketPath(data, name string) (string, error) {
+func MakeSocketPath(data, name string) (string, error) {
 	var last error
 	for _, path := range socketPaths(data, name) {
 		if last = makePrivate(filepath.Dir(path), data); last == nil {
@@ -27,9 +27,9 @@ func makeSocketPath(data, name string) (string, error) {
 	return "", fmt.Errorf("the data folder's path is too long for a socket, and there is no folder for it elsewhere: %w", last)
 }
 
-// planSocketPath is the path that makeSocketPath will choose on a machine where nothing is in the way of it. It makes
+// PlanSocketPath is the path that makeSocketPath will choose on a machine where nothing is in the way of it. It makes
 // nothing.
-func planSocketPath(data, name string) string {
+func PlanSocketPath(data, name string) string {
 	paths := socketPaths(data, name)
 	for _, path := range paths[:len(paths)-1] {
 		if _, err := os.Stat(filepath.Dir(filepath.Dir(path))); err == nil {
@@ -39,8 +39,8 @@ func planSocketPath(data, name string) string {
 	return paths[len(paths)-1]
 }
 
-// findSocketPath is where a client looks for the socket: the first place where there is one, or else the first.
-func findSocketPath(data, name string) string {
+// FindSocketPath is where a client looks for the socket: the first place where there is one, or else the first.
+func FindSocketPath(data, name string) string {
 	paths := socketPaths(data, name)
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err == nil {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/modules/command"
 	"github.com/fareway/fareway/modules/gateway"
 )
 
 func init() {
-	gateway.RegisterCommand(command)
+	command.Register(newCommand)
 }
 
 // userAgent is what the suite's requests say they are from.
@@ -35,7 +36,7 @@ type flags struct {
 	limits                Limits
 }
 
-func command() *cobra.Command {
+func newCommand() *cobra.Command {
 	f := flags{limits: DefaultLimits}
 	cmd := &cobra.Command{
 		Use:   "verify --base-url URL",

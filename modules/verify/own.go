@@ -12,14 +12,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/admin"
 )
 
 // own is a gateway that a run starts for itself: this executable again, on a data folder that is thrown away.
 type own struct {
 	dir    string // the data folder
 	url    string
-	admin  *gateway.Admin
+	admin  *admin.Client
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has ended
 	stderr tail
@@ -82,7 +82,7 @@ func startOwn(ctx context.Context, hcl []byte, programs map[string]string) (o *o
 		close(started.ended)
 	}()
 	o.url = url
-	o.admin, err = gateway.NewAdmin(dir)
+	o.admin, err = admin.NewClient(dir, "")
 	return o, err
 }
 

@@ -179,7 +179,7 @@ func TestBoard(t *testing.T) {
 // run runs `gateway verify ARGS` in this process.
 func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	cmd := command()
+	cmd := newCommand()
 	var out, told bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&told)

@@ -1,0 +1,255 @@
+// Package admin is the admin API: at Caddy's admin endpoint, at an address of its own, and from a ledger whose gateway does
+// not run; and its client.
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+func init() {
+	caddy.RegisterModule(new(API))
+}
+
+// API serves the gateway's part of Caddy's admin endpoint, for operators and for the command line. What only
+// reads:
+//
+//	GET    /fareway/status                  what runs
+//	GET    /fareway/accounts                all accounts *
+//	GET    /fareway/accounts/{name}         one account, by name or id
+//	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
+//	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
+//	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
+//	GET    /fareway/ledger/entries          the journal, oldest first *
+//	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
+//	GET    /fareway/ledger/audit            what operators did, oldest first *
+//	GET    /fareway/ledger/spool            what the spool had and could not be applied *; ?all=true: also what is decided
+//	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger, and looks at the spool
+//
+// and what changes something:
+//
+//	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
+//	POST   /fareway/accounts/{name}/name    {"name"} renames it
+//	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
+//	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit of its own (see AccountLimits), or null: its plan's
+//	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
+//	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
+//	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key and shows it, this once
+//	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
+//	POST   /fareway/keys/{id}/rotate        {"overlap_seconds"} makes a key that replaces it, and shows that, this once
+//	DELETE /fareway/keys/{id}               revokes a key
+//	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
+//	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance, up or down
+//	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a request's charge back
+//	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
+//	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
+//	POST   /fareway/ledger/spool/{id}/apply    {"reason"} charges what could not be applied
+//	POST   /fareway/ledger/spool/{id}/discard  {"reason"} lets it be
+//
+// Bodies are JSON; the files view*.go have the replies. A list (*) is JSON lines, one object a line, in bounded
+// memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line is
+// {"error": ...} and the connection breaks. An error is otherwise Caddy's own shape, {"error": "what is wrong and
+// what to do"}, with status 400 (the request makes no sense), 401 (the token is missing or wrong), 404, 409
+// (the name is taken), 503 (no gateway, or its database is away) or 500.
+//
+// On a unix socket the socket's permissions decide who may. A request over TLS (Listener) needs
+// `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for remote
+// administration, the client certificate that this asks for. Whatever changes something takes effect on the next request
+// of a client, and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
+type API struct {
+	engine *engine.Engine // nil when this Caddy's configuration has no gateway
+	token  adminToken
+	books  booksAPI
+}
+
+// CaddyModule returns the Caddy module information.
+func (*API) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.fareway", New: func() caddy.Module { return new(API) }}
+}
+
+// Provision finds the gateway of the configuration, and opens it. Caddy does this before it starts the apps and before
+// it takes the admin address, so that a gateway that cannot start leaves a running one's admin socket alone.
+func (a *API) Provision(ctx caddy.Context) error {
+	v, err := ctx.AppIfConfigured("fareway")
+	if err != nil && !errors.Is(err, caddy.ErrNotConfigured) {
+		return err
+	}
+	address, addressErr := gateway.AdminAddress(ctx)
+	if addressErr != nil {
+		return addressErr
+	}
+	if err := gateway.MakeAdminFolder(address); err != nil {
+		return err
+	}
+	if err != nil {
+		return nil // there is no gateway
+	}
+	app := v.(*gateway.App)
+	if err := app.Open(); err != nil {
+		return err
+	}
+	return a.serve(app.Engine())
+}
+
+// serve makes the API that of an engine.
+func (a *API) serve(e *engine.Engine) (err error) {
+	a.engine = e
+	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
+		if g := e.Current(); g != nil {
+			return g.Config
+		}
+		return nil
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil }, logged: e.FindRequest}
+	a.token, err = loadAdminToken(e.DataDir())
+	return err
+}
+
+// Routes returns the routes under /fareway/.
+func (a *API) Routes() []caddy.AdminRoute {
+	routes := []caddy.AdminRoute{
+		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
+		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
+		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
+		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},
+		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
+		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
+		{Pattern: "POST /fareway/accounts/{name}/state", Handler: a.change(a.setState)},
+		{Pattern: "POST /fareway/keys", Handler: a.change(a.createKey)},
+		{Pattern: "PATCH /fareway/keys/{id}", Handler: a.change(a.changeKey)},
+		{Pattern: "POST /fareway/keys/{id}/rotate", Handler: a.change(a.rotateKey)},
+		{Pattern: "DELETE /fareway/keys/{id}", Handler: a.change(a.revokeKey)},
+		{Pattern: "POST /fareway/credits", Handler: a.change(a.addCredit)},
+		{Pattern: "POST /fareway/adjustments", Handler: a.change(a.adjust)},
+		{Pattern: "POST /fareway/refunds", Handler: a.change(a.refund)},
+		{Pattern: "POST /fareway/ledger/checkpoints", Handler: a.change(a.makeCheckpoint)},
+		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
+		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
+	}
+	routes = append(routes, a.books.routes()...)
+	aside := asideAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books}
+	routes = append(routes, aside.routes(a.change)...)
+	for i, r := range routes {
+		routes[i].Handler = a.guard(r.Handler)
+	}
+	return routes
+}
+
+// guard lets nobody in but those who may, and lets a request take its time once it has arrived.
+func (a *API) guard(next caddy.AdminHandler) caddy.AdminHandler {
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if a.engine == nil {
+			return problem(http.StatusServiceUnavailable, "this Caddy runs no gateway: its configuration has no fareway app")
+		}
+		if err := a.token.authorize(r); err != nil {
+			return err
+		}
+		if err := arrive(w, r); err != nil {
+			return err
+		}
+		return next.ServeHTTP(w, r)
+	})
+}
+
+// arrive reads the body, and then takes off the 10 seconds that Caddy gives a request to be read: net/http would
+// take the client for gone when they are over, in the middle of a long answer.
+func arrive(w http.ResponseWriter, r *http.Request) error {
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxAdminBody))
+	if err != nil {
+		return problem(http.StatusBadRequest, "reading the request body: %w", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	if len(b) == maxAdminBody {
+		return nil // readJSON refuses it; what is left of it keeps its 10 seconds
+	}
+	// What cannot set it has none.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return nil
+}
+
+// change is for what changes accounts, keys or money: it says who did it, and makes the engine look at every key anew.
+func (a *API) change(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+	return reply(func(r *http.Request) (any, error) {
+		// Also when it has failed: an answer that came too late may be about something that was done.
+		defer a.engine.ForgetKeys()
+		return handle(r.WithContext(ledger.WithActor(r.Context(), actorOf(r))))
+	})
+}
+
+// reply answers with one JSON value.
+func reply(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		v, err := handle(r)
+		if err != nil {
+			return asAPIError(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store") // a new key may be in it
+		return json.NewEncoder(w).Encode(v)
+	})
+}
+
+func unknownRoute(r *http.Request) (any, error) {
+	return nil, problem(http.StatusNotFound, "there is no %s %s in the admin API", r.Method, r.URL.Path)
+}
+
+// problem is an error with a status of its own.
+func problem(status int, format string, args ...any) error {
+	return caddy.APIError{HTTPStatus: status, Err: fmt.Errorf(format, args...)}
+}
+
+// asAPIError gives an error the status that its kind asks for.
+func asAPIError(err error) caddy.APIError {
+	if e, ok := errors.AsType[caddy.APIError](err); ok {
+		if e.Err != nil {
+			e.Err = gateway.OwnError(e.Err)
+		}
+		return e
+	}
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, ledger.ErrExists):
+		status = http.StatusConflict
+	case errors.Is(err, ledger.ErrInvalid):
+		status = http.StatusBadRequest
+	case errors.Is(err, ledger.ErrUnavailable):
+		status = http.StatusServiceUnavailable
+	}
+	return caddy.APIError{HTTPStatus: status, Err: gateway.OwnError(err)}
+}
+
+// maxAdminBody is far above any request of this API, in bytes.
+const maxAdminBody = 64 << 10
+
+// readJSON decodes the body, which must be one JSON value with no fields that we do not know.
+func readJSON[T any](r *http.Request) (T, error) {
+	var v T
+	d := json.NewDecoder(io.LimitReader(r.Body, maxAdminBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return v, problem(http.StatusBadRequest, "reading the request body: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return v, problem(http.StatusBadRequest, "reading the request body: there is more after the JSON value")
+	}
+	return v, nil
+}
+
+var (
+	_ caddy.Provisioner = (*API)(nil)
+	_ caddy.AdminRouter = (*API)(nil)
+)

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// booksAPI is the half of the admin API that only reads the ledger. It needs no engine: a command serves it to
+// itself from the database file when no gateway runs.
+type booksAPI struct {
+	books ledger.Books
+	now   func() time.Time
+	// config is what runs, or would; nil when that is not known.
+	config func() *config.Config
+	// spool is the state of the spool beside the ledger, and what was kept aside of it.
+	spool func() (engine.SpoolState, []spool.Item, error)
+	// logged finds a request that the ledger has nothing about, or requestlog.ErrNotFound.
+	logged func(ctx context.Context, id string) (requestlog.Record, error)
+}
+
+func (b *booksAPI) routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{
+		{Pattern: "GET /fareway/accounts", Handler: list(b.listAccounts)},
+		{Pattern: "GET /fareway/accounts/{name}", Handler: reply(b.showAccount)},
+		{Pattern: "GET /fareway/keys", Handler: list(b.listKeys)},
+		{Pattern: "GET /fareway/usage", Handler: list(b.usage)},
+		{Pattern: "GET /fareway/usage/{request}", Handler: reply(b.request)},
+		{Pattern: "GET /fareway/ledger/entries", Handler: list(b.entries)},
+		{Pattern: "GET /fareway/ledger/checkpoints", Handler: list(b.checkpoints)},
+		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
+		{Pattern: "GET /fareway/ledger/spool", Handler: list(b.listAside)},
+		{Pattern: "POST /fareway/ledger/verify", Handler: reply(b.verify)},
+	}
+}
+
+func (b *booksAPI) listAccounts(r *http.Request, emit func(any) error) error {
+	return b.books.Accounts(r.Context(), func(a ledger.Account) error { return emit(b.view(a)) })
+}
+
+func (b *booksAPI) showAccount(r *http.Request) (any, error) {
+	account, err := b.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	return b.view(account), nil
+}
+
+// view is an account with what holds for it.
+func (b *booksAPI) view(a ledger.Account) Account {
+	v := viewAccount(a)
+	if cfg := b.config(); cfg != nil {
+		v.Limits = viewLimits(engine.PlanOf(cfg, a), limitSources(cfg, a))
+	}
+	return v
+}
+
+// account finds an account by name or id.
+func (b *booksAPI) account(ctx context.Context, name string) (ledger.Account, error) {
+	if name == "" {
+		return ledger.Account{}, problem(http.StatusBadRequest, "the account is missing")
+	}
+	account, err := b.books.Account(ctx, name)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return account, problem(http.StatusNotFound, "there is no account %q: `fareway gateway account list` shows all", name)
+	}
+	return account, err
+}
+
+func (b *booksAPI) listKeys(r *http.Request, emit func(any) error) error {
+	var id string
+	if name := r.URL.Query().Get("account"); name != "" {
+		account, err := b.account(r.Context(), name)
+		if err != nil {
+			return err
+		}
+		id = account.ID
+	}
+	return b.books.Keys(r.Context(), id, func(k ledger.Key) error { return emit(viewKey(k, k.AccountName, b.now())) })
+}
+
+// errFound ends a list when what was looked for has come.
+var errFound = errors.New("found")
+
+// key finds a key by its id or, in an account (an id, "" for all), by its name.
+func (b *booksAPI) key(ctx context.Context, account, name string) (ledger.Key, error) {
+	var found ledger.Key
+	err := b.books.Keys(ctx, account, func(k ledger.Key) error {
+		if k.ID == name || (account != "" && k.Name == name) {
+			found = k
+			return errFound
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errFound):
+		return found, nil
+	case err != nil:
+		return found, err
+	case account == "":
+		return found, problem(http.StatusNotFound, "there is no key with the id %q: `fareway gateway key list` shows all; with an account, the key's name will do", name)
+	}
+	return found, problem(http.StatusNotFound, "the account has no key %q: `fareway gateway key list --account NAME` shows them", name)
+}

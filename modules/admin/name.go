@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.@-]{1,64}$`)
+
+// checkName keeps the names of accounts and keys to what is safe in a URL, a shell and a log.
+func checkName(kind, name string) error {
+	if !namePattern.MatchString(name) {
+		return problem(http.StatusBadRequest, "%s name %q: a name is 1 to 64 letters, digits and - _ . @", kind, name)
+	}
+	return nil
+}
+
+// checkPlan sees whether the running configuration has the plan.
+func checkPlan(e *engine.Engine, plan string) error {
+	g := e.Current()
+	if g == nil {
+		return problem(http.StatusServiceUnavailable, "no configuration is active yet: try again in a moment")
+	}
+	if _, ok := g.Config.Plan(plan); ok {
+		return nil
+	}
+	names := PlanNames(g)
+	if len(names) == 0 {
+		return problem(http.StatusBadRequest, "plan %q is not in %s: it has no plans; add a block `plan %q {}` or leave the plan out", plan, g.Config.Path, plan)
+	}
+	if name := config.Nearest(plan, names); name != "" {
+		return problem(http.StatusBadRequest, "plan %q is not in %s: did you mean %q?", plan, g.Config.Path, name)
+	}
+	return problem(http.StatusBadRequest, "plan %q is not in %s: it has %s", plan, g.Config.Path, strings.Join(names, ", "))
+}
+
+// PlanNames are the plans of a configuration.
+func PlanNames(g *engine.Generation) []string {
+	names := make([]string, len(g.Config.Plans))
+	for i, p := range g.Config.Plans {
+		names[i] = p.Name
+	}
+	return names
+}

@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// Offline is the ledger of a gateway that does not run. A part of the admin API is served from it in this process, so
+// that there is one way to ask, and the answers are the same.
+type Offline struct {
+	Data   string         // the data folder
+	Ledger string         // the database's file
+	Config *config.Config // of the gateway, nil when it cannot be read
+}
+
+// Read is for what only reads.
+func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
+	books, err := sqlite.OpenBooks(ctx, o.Ledger)
+	if err != nil {
+		return err
+	}
+	api := o.api(books, func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(o.Ledger) })
+	return errors.Join(serveHere(api.routes(), o.Ledger, ask), books.Close())
+}
+
+// Decide is for decisions about what the spool kept aside. It takes the ledger's lock, so that beside a gateway that
+// starts or ends it is refused.
+func (o Offline) Decide(ask func(c *Client) error) error {
+	aside, books, closeAside, err := engine.OpenAside(o.Ledger, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	api := o.api(books, func() (engine.SpoolState, []spool.Item, error) {
+		return engine.SpoolState{Aside: aside.Path()}, aside.Items(), nil
+	})
+	decisions := asideAPI{aside: func() *engine.Aside { return aside }, books: api}
+	routes := append(decisions.routes(func(handle func(*http.Request) (any, error)) caddy.AdminHandler {
+		return reply(func(r *http.Request) (any, error) {
+			return handle(r.WithContext(ledger.WithActor(r.Context(), LocalActor()+" via file")))
+		})
+	}), caddy.AdminRoute{Pattern: "GET /fareway/ledger/spool", Handler: list(api.listAside)})
+	return errors.Join(serveHere(routes, o.Ledger, ask), closeAside())
+}
+
+func (o Offline) api(books ledger.Books, spool func() (engine.SpoolState, []spool.Item, error)) *booksAPI {
+	return &booksAPI{books: books, now: time.Now, spool: spool,
+		config: func() *config.Config { return o.Config },
+		logged: func(_ context.Context, id string) (requestlog.Record, error) {
+			age := config.DefaultRequestLog
+			if o.Config != nil {
+				age = o.Config.Gateway.RequestLog
+			}
+			return requestlog.Find(engine.RequestLogDir(o.Data), id, time.Now().Add(-age))
+		}}
+}
+
+// serveHere serves the admin API's routes to a client in this process, for as long as ask takes.
+func serveHere(routes []caddy.AdminRoute, path string, ask func(c *Client) error) error {
+	mux := http.NewServeMux()
+	for _, route := range routes {
+		mux.HandleFunc(route.Pattern, plain(route.Handler))
+	}
+	ln := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	srv := &http.Server{Handler: mux}
+	ended := make(chan struct{})
+	go func() {
+		_ = srv.Serve(ln) // its only end is Close
+		close(ended)
+	}()
+	c := &Client{Place: gateway.Place{Address: path, Network: "unix"}, Source: path, Offline: true, http: &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial},
+	}}
+	err := ask(c)
+	if closing := srv.Close(); err == nil {
+		err = closing
+	}
+	<-ended
+	return err
+}
+
+// plain answers errors as Caddy's admin endpoint does.
+func plain(h caddy.AdminHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := h.ServeHTTP(w, r)
+		if err == nil {
+			return
+		}
+		e := asAPIError(err)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(e.HTTPStatus)
+		// The client may be gone; there is nobody left to tell.
+		_ = json.NewEncoder(w).Encode(adminError{Message: e.Err.Error()})
+	}
+}
+
+// pipeListener accepts connections that are dialled in this process.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Accept implements net.Listener.
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. The server calls it once.
+func (l *pipeListener) Close() error {
+	close(l.done)
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "this process", Net: "unix"} }
+
+var _ net.Listener = (*pipeListener)(nil)

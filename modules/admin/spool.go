@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// listAside lists what the spool had and the ledger does not have; with ?all=true also what is decided.
+func (b *booksAPI) listAside(r *http.Request, emit func(any) error) error {
+	state, items, err := b.spool()
+	if err != nil {
+		return err
+	}
+	all := r.URL.Query().Get("all") == "true"
+	for _, item := range append(items, state.Damaged...) {
+		if item.Decision != nil && !all {
+			continue
+		}
+		if err := emit(b.viewAside(r.Context(), item, state.Aside)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// viewAside is an item with its account's name, where the ledger knows the account.
+func (b *booksAPI) viewAside(ctx context.Context, item spool.Item, file string) Aside {
+	v := newAsideView(item, file)
+	if v.AccountID != "" {
+		if account, err := b.books.Account(ctx, v.AccountID); err == nil {
+			v.Account = account.Name
+		}
+	}
+	return v
+}
+
+// verify recomputes the ledger, and looks beside it: money that waits for an operator is not in order. The body may
+// be empty.
+func (b *booksAPI) verify(r *http.Request) (any, error) {
+	var in Verification
+	if r.ContentLength != 0 {
+		var err error
+		if in, err = readJSON[Verification](r); err != nil {
+			return nil, err
+		}
+	}
+	report, err := b.books.Verify(r.Context(), in.Checkpoints...)
+	if err != nil {
+		return nil, err
+	}
+	v := Verified{Report: report}
+	state, _, err := b.spool()
+	v.Spool = viewSpool(state)
+	switch {
+	case !report.OK:
+	case err != nil:
+		v.OK, v.Entry, v.Problem = false, "spool", err.Error()
+	case v.Spool.Undecided > 0:
+		v.OK, v.Entry = false, "spool"
+		v.Problem = human.Count(v.Spool.Undecided, "item") + " of " + v.Spool.Aside + " could not be applied or read; " +
+			"an operator has to decide: `fareway gateway ledger spool list` shows what, `apply` and `discard` decide"
+	}
+	return v, nil
+}
+
+// asideAPI decides what becomes of what the spool had and the ledger does not have.
+type asideAPI struct {
+	aside func() *engine.Aside
+	books *booksAPI
+}
+
+func (a *asideAPI) routes(change func(func(*http.Request) (any, error)) caddy.AdminHandler) []caddy.AdminRoute {
+	return []caddy.AdminRoute{
+		{Pattern: "POST /fareway/ledger/spool/{id}/apply", Handler: change(a.decide((*engine.Aside).Apply))},
+		{Pattern: "POST /fareway/ledger/spool/{id}/discard", Handler: change(a.decide((*engine.Aside).Discard))},
+	}
+}
+
+// decision is Apply or Discard.
+type decision func(a *engine.Aside, ctx context.Context, id, reason string) (spool.Item, error)
+
+func (a *asideAPI) decide(how decision) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		in, err := readJSON[AsideDecision](r)
+		if err != nil {
+			return nil, err
+		}
+		if strings.TrimSpace(in.Reason) == "" {
+			return nil, problem(http.StatusBadRequest, "the reason is missing: a decision says why it was made")
+		}
+		if err := checkTexts("", in.Reason); err != nil {
+			return nil, err
+		}
+		id := r.PathValue("id")
+		item, err := how(a.aside(), r.Context(), id, in.Reason)
+		switch {
+		case errors.Is(err, spool.ErrUnknown):
+			return nil, problem(http.StatusNotFound,
+				"nothing was kept aside under the id %q: `fareway gateway ledger spool list --all` shows all", id)
+		case errors.Is(err, spool.ErrDecided):
+			return nil, problem(http.StatusConflict, "%w; nothing was changed", err)
+		case errors.Is(err, ledger.ErrUnavailable):
+			return nil, problem(http.StatusServiceUnavailable, "%w; it can be repeated as it is", err)
+		case err != nil:
+			return nil, err
+		}
+		state, _, err := a.books.spool()
+		return a.books.viewAside(r.Context(), item, state.Aside), err
+	}
+}

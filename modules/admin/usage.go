@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/requestlog"
+)
+
+// usage sums settled requests.
+func (b *booksAPI) usage(r *http.Request, emit func(any) error) error {
+	q, err := b.usageQuery(r)
+	if err != nil {
+		return err
+	}
+	return b.books.Usage(r.Context(), q, func(u ledger.UsageRow) error { return emit(viewUsage(u)) })
+}
+
+// request shows one request: what the ledger has of it or, where that has nothing, the request log.
+func (b *booksAPI) request(r *http.Request) (any, error) {
+	id := r.PathValue("request")
+	record, err := b.books.Request(r.Context(), id)
+	v := ViewRequest(record)
+	if errors.Is(err, ledger.ErrNotFound) {
+		var logged requestlog.Record
+		logged, err = b.logged(r.Context(), id)
+		if v = viewLogged(logged); errors.Is(err, requestlog.ErrNotFound) {
+			return nil, noRequest(id)
+		}
+	}
+	if err == nil {
+		err = b.nameOwner(r.Context(), &v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// nameOwner adds the names of a request's account and key, if they are known.
+func (b *booksAPI) nameOwner(ctx context.Context, v *Request) error {
+	if v.AccountID == "" {
+		return nil
+	}
+	account, err := b.books.Account(ctx, v.AccountID)
+	if err != nil {
+		return err
+	}
+	key, err := b.key(ctx, v.AccountID, v.KeyID)
+	if err != nil {
+		return err
+	}
+	v.Account, v.Key = account.Name, key.Name
+	return nil
+}
+
+func noRequest(id string) error {
+	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access line; "+
+		"requests that were refused are found for request_log; the detail of old ones may have been pruned, the journal still has their charges", id)
+}
+
+func (b *booksAPI) record(r *http.Request, id string) (ledger.RequestRecord, error) {
+	record, err := b.books.Request(r.Context(), id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return record, noRequest(id)
+	}
+	return record, err
+}

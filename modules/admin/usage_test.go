@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func TestAdminUsage(t *testing.T) {
+	t.Parallel()
+	const today = "2026-11-20"
+	now := time.Date(2026, 11, 20, 23, 59, 59, 999_999_999, time.UTC)
+	c, e := runningAt(t, func() time.Time { return now })
+	ann, bob := enginetest.NewCustomer(t, e, "ann"), enginetest.NewCustomer(t, e, "bob")
+	ann.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
+	ann.Settle(t, e, "req_2", enginetest.OK(), enginetest.Proven(), enginetest.Proven())
+	bob.Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
+	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/refunds", NewRefund{Request: "req_3", Microcents: 35_000, Reason: "x"}, new(Correction)))
+
+	const cost = enginetest.ExampleCharge / 3
+	all := listOf[Usage](t, c, "/fareway/usage")
+	require.Len(t, all, 1, "one sum of everything")
+	require.EqualValues(t, 3, all[0].Requests)
+	require.EqualValues(t, 4, all[0].Attempts)
+	require.EqualValues(t, 4*950, *all[0].Tokens.Input)
+	require.EqualValues(t, 4*700, *all[0].Tokens.Output)
+	require.Nil(t, all[0].Tokens.CacheRead, "never reported")
+	require.EqualValues(t, 4*enginetest.ExampleCharge, all[0].Microcents)
+	require.EqualValues(t, 35_000, all[0].Refunded)
+	require.EqualValues(t, 4*cost, all[0].Cost)
+	require.EqualValues(t, 4*(enginetest.ExampleCharge-cost)-35_000, all[0].Margin)
+
+	by := listOf[Usage](t, c, "/fareway/usage?by=account,key,route,day")
+	require.Len(t, by, 2)
+	for _, u := range by {
+		made := map[string]enginetest.Customer{"ann": ann, "bob": bob}[u.Account]
+		require.Equal(t, made.Account.ID, u.AccountID)
+		require.Equal(t, made.Key.ID, u.KeyID)
+		require.Equal(t, "first", u.Key)
+		require.Equal(t, "deep", u.Route)
+		require.Equal(t, today, u.Day)
+	}
+	for query, charges := range map[string]int64{
+		"?account=ann": 3, "?account=bob&by=key": 1, "?key=" + ann.Key.ID: 3, "?account=ann&key=first": 3, "?route=deep": 4,
+		"?since=" + today + "T00:00:00Z": 4, "?since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z": 0, "?route=other": 0,
+	} {
+		var sum int64
+		for _, u := range listOf[Usage](t, c, "/fareway/usage"+query) {
+			sum += u.Microcents
+		}
+		require.Equal(t, charges*enginetest.ExampleCharge, sum, query)
+	}
+}
+
+func TestAdminRequest(t *testing.T) {
+	t.Parallel()
+	c, e := running(t)
+	ann := enginetest.NewCustomer(t, e, "ann")
+	show := func(t *testing.T, id string) Request {
+		t.Helper()
+		var v Request
+		require.NoError(t, c.Call(t.Context(), "GET", "/fareway/usage/"+id, nil, &v))
+		require.Equal(t, "ann", v.Account)
+		require.Equal(t, "first", v.Key)
+		require.Equal(t, ann.Key.ID, v.KeyID)
+		return v
+	}
+
+	ann.Settle(t, e, "req_1", enginetest.OK(), ledger.Result{Outcome: ledger.Failed, Usage: &llm.Usage{Input: llm.Count(100)}}, enginetest.Proven())
+	v := show(t, "req_1")
+	require.False(t, v.Running)
+	require.Equal(t, 200, v.Status)
+	require.Len(t, v.Attempts, 2)
+	require.Equal(t, "30000000000", v.Attempts[0].Product)
+	require.Equal(t, "1335000000000", v.Attempts[1].Product)
+	require.Equal(t, enginetest.ExamplePrice, v.Attempts[1].Price)
+	require.Equal(t, enginetest.ExampleCost, v.Attempts[1].CostPrice)
+	require.EqualValues(t, 1, v.Attempts[1].PriceVersion)
+	require.Equal(t, "1365000000000", v.Sum)
+	require.EqualValues(t, 1_365_000, v.Divided)
+	require.EqualValues(t, 1_365_000, v.Microcents)
+	require.EqualValues(t, 455_000, v.Cost)
+	require.EqualValues(t, 910_000, v.Margin)
+	require.Len(t, v.Entries, 1)
+	require.EqualValues(t, -1_365_000, v.Entries[0].Microcents)
+
+	t.Run("BILL-33 the record of a failed request has its charge", func(t *testing.T) {
+		t.Parallel()
+		ann.Settle(t, e, "req_failed", ledger.Settlement{Status: 502, Reason: "upstream_error"},
+			ledger.Result{Outcome: ledger.Failed, Usage: &llm.Usage{Input: llm.Count(100)}})
+		v := show(t, "req_failed")
+		require.Equal(t, 502, v.Status)
+		require.EqualValues(t, 30_000, v.Microcents)
+		require.False(t, v.Pending)
+
+		ann.Settle(t, e, "req_unproven", ledger.Settlement{Status: 502, Reason: "upstream_error"}, ledger.Result{Outcome: ledger.Unproven})
+		v = show(t, "req_unproven")
+		require.Zero(t, v.Microcents)
+		require.True(t, v.Pending)
+
+		ann.Settle(t, e, "req_free", ledger.Settlement{Status: 500, Reason: "internal_error", Free: true}, enginetest.Proven())
+		v = show(t, "req_free")
+		require.True(t, v.Free)
+		require.Zero(t, v.Microcents)
+		require.EqualValues(t, enginetest.ExampleCharge, v.Divided, "what it would have been")
+		require.Len(t, v.Entries, 1)
+		require.Zero(t, v.Entries[0].Microcents)
+	})
+}

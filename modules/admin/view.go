@@ -1,0 +1,229 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// The views are the admin API's replies and the command line's --json output. Fields are only added, never
+// changed or removed.
+
+// Account is an account with its money. Credits are whole (1 credit = US$0.01), microcents are millionths
+// of a credit.
+type Account struct {
+	ID                string    `json:"id"`
+	Name              string    `json:"name"`
+	Plan              string    `json:"plan"` // "" for none
+	State             string    `json:"state"`
+	Created           time.Time `json:"created"`
+	BalanceCredits    int64     `json:"balance_credits"`
+	ReservedCredits   int64     `json:"reserved_credits"` // the holds, rounded up
+	AvailableCredits  int64     `json:"available_credits"`
+	AccruedMicrocents int64     `json:"accrued_usage_microcents"`
+	HeldMicrocents    int64     `json:"held_microcents"`
+	Period            Period    `json:"period"`
+	Limits            *Limits   `json:"limits,omitempty"` // what holds for it; absent when no configuration is known
+}
+
+// Period is what was settled in the account's current period, or ever when it has no periods.
+type Period struct {
+	End              *time.Time `json:"end"` // null: no periods
+	SpentMicrocents  int64      `json:"spent_microcents"`
+	Tokens           int64      `json:"tokens"`
+	WaivedMicrocents int64      `json:"waived_microcents"` // left free by fair use
+}
+
+// Limits is what an account is given and allowed, in a period where it does not say otherwise; 0 is no limit, but for
+// fair use.
+type Limits struct {
+	MonthlyCredits    int64 `json:"monthly_credits"` // added at each period's beginning
+	SpendCapCredits   int64 `json:"spend_cap_credits"`
+	TokenBudget       int64 `json:"token_budget"`
+	FairUseMicrocents int64 `json:"fair_use_microcents"`
+
+	RequestsPerMinute  Rates `json:"requests_per_minute"`
+	ConcurrentRequests int64 `json:"concurrent_requests"`
+
+	DefaultProfile string `json:"default_profile"` // of requests that name none
+	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no plan;
+	// of the profile "gateway", too. Rates are named as in "requests_per_minute.key".
+	From map[string]string `json:"from"`
+}
+
+// Rates is the most requests in any 60 seconds.
+type Rates struct {
+	Key     int64 `json:"key"`
+	Account int64 `json:"account"`
+	Address int64 `json:"address"`
+}
+
+func viewAccount(a ledger.Account) Account {
+	return Account{
+		ID: a.ID, Name: a.Name, Plan: a.Plan, State: string(a.State), Created: a.Created.UTC(),
+		BalanceCredits:    a.Balance.Credits,
+		ReservedCredits:   a.Balance.Reserved(),
+		AvailableCredits:  a.Balance.Available(),
+		AccruedMicrocents: a.Balance.Accrued,
+		HeldMicrocents:    a.Balance.Held,
+		Period: Period{
+			End: optionalTime(a.Period.End), SpentMicrocents: a.Period.Spent, Tokens: a.Period.Tokens, WaivedMicrocents: a.Period.Waived,
+		},
+	}
+}
+
+func viewLimits(p config.Plan, from map[string]string) *Limits {
+	return &Limits{
+		MonthlyCredits: p.MonthlyCredits, SpendCapCredits: p.SpendCapCredits,
+		TokenBudget: p.TokenBudget, FairUseMicrocents: p.FairUseMicrocents,
+		RequestsPerMinute: Rates(p.RequestsPerMinute), ConcurrentRequests: p.ConcurrentRequests,
+		DefaultProfile: p.DefaultProfile, From: from,
+	}
+}
+
+// optionalTime is nil for the zero time.
+func optionalTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// Key is a key. Key is its text, in the reply that made it and nowhere else.
+type Key struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Account string    `json:"account"` // the account's name
+	Last4   string    `json:"last4"`
+	Revoked bool      `json:"revoked"`
+	Created time.Time `json:"created"`
+	Key     string    `json:"key,omitempty"`
+
+	State   keyState   `json:"state"`
+	Expires *time.Time `json:"expires"` // null: never
+	// SpendCapMicrocents bounds what the key, with those that it replaced, spends in its account's period; 0: no cap.
+	SpendCapMicrocents int64 `json:"spend_cap_microcents"`
+	SpentMicrocents    int64 `json:"spent_microcents"`
+}
+
+// keyState is whether a key opens its account.
+type keyState string
+
+const (
+	KeyActive  keyState = "active"
+	keyExpired keyState = "expired"
+	keyRevoked keyState = "revoked"
+)
+
+func viewKey(k ledger.Key, account string, now time.Time) Key {
+	v := Key{
+		ID: k.ID, Name: k.Name, Account: account, Last4: k.Last4, Revoked: k.Revoked, Created: k.Created.UTC(),
+		State: KeyActive, Expires: optionalTime(k.Expires), SpendCapMicrocents: k.SpendCap, SpentMicrocents: k.Spent,
+	}
+	switch {
+	case k.Revoked:
+		v.State = keyRevoked
+	case !k.Usable(now):
+		v.State = keyExpired
+	}
+	return v
+}
+
+// Rotated is a new key and the one that it replaces, which ends when its expires says.
+type Rotated struct {
+	Key
+	Old Key `json:"old"`
+}
+
+// Status is what runs.
+type Status struct {
+	Ready      bool       `json:"ready"`
+	Reason     string     `json:"reason,omitempty"` // why it is not ready
+	PID        int        `json:"pid"`
+	Version    string     `json:"version"`
+	Data       string     `json:"data"`
+	Config     string     `json:"config"`      // path of the HCL file
+	ConfigHash string     `json:"config_hash"` // of its content and of what it names
+	Generation uint64     `json:"generation"`  // counts the configurations that this process has run
+	Providers  []Provider `json:"providers"`
+	Routes     []Route    `json:"routes"`
+	Plans      []string   `json:"plans"`
+	Spool      Spool      `json:"spool"`
+
+	// FailedLoad is the last load, when that has failed: what is above serves on.
+	FailedLoad *FailedLoad `json:"failed_load,omitempty"`
+}
+
+// FailedLoad is a load of a configuration that was not taken.
+type FailedLoad struct {
+	At          time.Time           `json:"at"`
+	Config      string              `json:"config"`
+	Problem     string              `json:"problem"`
+	Diagnostics []config.Diagnostic `json:"diagnostics,omitempty"` // as `gateway check --json` has them
+	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
+}
+
+// Provider is a provider of the configuration.
+type Provider struct {
+	Name   string `json:"name"`
+	Plugin string `json:"plugin"`
+	Ready  bool   `json:"ready"`
+}
+
+// Route is a route of the configuration.
+type Route struct {
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+}
+
+// NewAccount makes an account.
+type NewAccount struct {
+	Name string `json:"name"`
+	Plan string `json:"plan,omitempty"`
+}
+
+// NewName renames an account.
+type NewName struct {
+	Name string `json:"name"`
+}
+
+// NewPlan puts an account on a plan.
+type NewPlan struct {
+	Plan string `json:"plan"` // of the configuration, or "none"
+}
+
+// NewLimit sets a limit of an account.
+type NewLimit struct {
+	Limit string `json:"limit"` // a name of accountLimits
+	Value *int64 `json:"value"` // 0 as in a plan; null: what the plan says
+}
+
+// NewProfile sets an account's default profile.
+type NewProfile struct {
+	Profile string `json:"profile"` // "budget", "balanced", "max", or "none"
+}
+
+// NewState sets an account's state.
+type NewState struct {
+	State ledger.State `json:"state"`
+}
+
+// NewKey makes a key.
+type NewKey struct {
+	Account string `json:"account"` // name or id
+	Name    string `json:"name"`
+	KeyLimits
+}
+
+// KeyChange changes a key: what is given.
+type KeyChange struct {
+	Name *string `json:"name,omitempty"`
+	KeyLimits
+}
+
+// Rotation replaces a key.
+type Rotation struct {
+	OverlapSeconds int64 `json:"overlap_seconds"` // how long the old key goes on; 0: it ends now
+}

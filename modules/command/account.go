@@ -1,0 +1,249 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func accountCommand() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "account",
+		Short: "Makes, shows, changes and suspends accounts",
+		Long:  "Makes, shows, changes and suspends prepaid accounts. An account has a balance in\ncredits (1 credit is one US cent), an optional plan, and API keys.",
+	})
+	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(), accountPlanCommand(),
+		accountLimitCommand(), accountProfileCommand(),
+		accountStateCommand("suspend", ledger.Suspended, "Refuses an account's requests from the next one on (403); running ones finish"),
+		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),
+		accountStateCommand("activate", ledger.Active, "Lets a suspended or deactivated account work again"))
+	return cmd
+}
+
+func accountCreateCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+		in  admin.NewAccount
+	)
+	cmd := &cobra.Command{
+		Use:     "create NAME",
+		Short:   "Makes an account",
+		Long:    "Makes an account. Its balance is 0, or what its plan gives for the first month\n(monthly_credits).",
+		Example: "  fareway gateway account create ann --plan starter",
+		Args:    exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.Name = args[0]
+			var v admin.Account
+			if err := to.call(cmd, "POST", "/fareway/accounts", in, &v); err != nil {
+				return err
+			}
+			return out.print(cmd, v, func(w io.Writer) {
+				balance := "its balance is 0"
+				if v.BalanceCredits != 0 {
+					balance = "its balance is " + human.Credits(v.BalanceCredits) + ", which its plan gives for the first month"
+				}
+				fmt.Fprintf(w, gateway.Own("Account %[1]s is made (%[2]s); %[4]s.\n\n"+
+					"Give it credits:  fareway gateway credit add --account %[1]s 1000%[3]s\n"+
+					"and a key:        fareway gateway key create --account %[1]s --name first%[3]s\n"),
+					v.Name, v.ID, to.flags(cmd), balance)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&in.Plan, "plan", "", "a `PLAN` of the configuration")
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func accountListCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "Lists all accounts",
+		Example: "  fareway gateway account list --json",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := to.client()
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if out.json {
+				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, w)
+			}
+			return printRows(w, gateway.Own("There are no accounts: make one with `fareway gateway account create NAME`."),
+				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"}, column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
+				func(add func(...string) error) error {
+					return admin.ReadList(cmd.Context(), c, "/fareway/accounts", nil, func(a admin.Account) error {
+						return add(a.Name, a.State, orDash(a.Plan), human.Credits(a.BalanceCredits), human.Credits(a.AvailableCredits))
+					})
+				})
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func accountShowCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Shows one account, by name or id: its money, its period, its limits",
+		Example: "  fareway gateway account show ann",
+		Args:    exactly("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var v admin.Account
+			if err := to.call(cmd, "GET", accountPath(args[0]), nil, &v); err != nil {
+				return err
+			}
+			return out.print(cmd, v, func(w io.Writer) { printAccount(w, v) })
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func accountPath(name string) string { return "/fareway/accounts/" + url.PathEscape(name) }
+
+func printAccount(w io.Writer, v admin.Account) {
+	table(w, func(w io.Writer) {
+		fmt.Fprintf(w, "name\t%s\n", v.Name)
+		fmt.Fprintf(w, "id\t%s\n", v.ID)
+		fmt.Fprintf(w, "state\t%s\n", v.State)
+		fmt.Fprintf(w, "plan\t%s\n", orDash(v.Plan))
+		fmt.Fprintf(w, "created\t%s\n", human.Moment(v.Created))
+		fmt.Fprintf(w, "balance\t%s\n", human.Credits(v.BalanceCredits))
+		fmt.Fprintf(w, "on hold\t%s\n", human.Credits(v.ReservedCredits))
+		fmt.Fprintf(w, "available\t%s\n", human.Credits(v.AvailableCredits))
+		fmt.Fprintf(w, "used, not yet debited\t%s\n", human.Cents(v.AccruedMicrocents))
+		printPeriod(w, v)
+		if l := v.Limits; l != nil {
+			r := l.RequestsPerMinute
+			for _, rate := range [...]struct {
+				of    string
+				limit int64
+			}{{"key", r.Key}, {"account", r.Account}, {"address", r.Address}} {
+				fmt.Fprintf(w, "requests a minute, %s\t%s%s\n", rate.of, orNoLimit(rate.limit), sourceOf(v, "requests_per_minute."+rate.of))
+			}
+			fmt.Fprintf(w, "requests at a time\t%s%s\n", orNoLimit(l.ConcurrentRequests), sourceOf(v, "concurrent_requests"))
+			fmt.Fprintf(w, "profile\t%s%s\n", l.DefaultProfile, sourceOf(v, "default_profile"))
+		}
+	})
+}
+
+// limitsOf are what holds for the account, nothing where that is not known.
+func limitsOf(v admin.Account) *admin.Limits {
+	if v.Limits == nil {
+		return new(admin.Limits)
+	}
+	return v.Limits
+}
+
+// sourceOf says where a limit comes from.
+func sourceOf(v admin.Account, limit string) string {
+	switch limitsOf(v).From[limit] {
+	case admin.FromAccount:
+		return " (set for the account)"
+	case admin.FromPlan:
+		return fmt.Sprintf(" (plan %s)", v.Plan)
+	case admin.FromGateway:
+		return " (the gateway's default_profile)"
+	default:
+		return " (default, on no plan)"
+	}
+}
+
+func orNoLimit(limit int64) string {
+	if limit == 0 {
+		return "no limit"
+	}
+	return human.Thousands(limit)
+}
+
+// printPeriod writes what was used in the period, and of what.
+func printPeriod(w io.Writer, v admin.Account) {
+	p, limits := v.Period, v.Limits
+	when := "in the period"
+	if p.End == nil {
+		when = "ever"
+		fmt.Fprintln(w, "period\tnone: its plan has none, and its limits are for good")
+	} else if limits == nil || limits.MonthlyCredits == 0 {
+		fmt.Fprintf(w, "period\tends %s\n", human.Moment(*p.End))
+	} else {
+		fmt.Fprintf(w, "period\tends %s; the next one begins with %s\n", human.Moment(*p.End), human.Credits(limits.MonthlyCredits))
+	}
+	var spendCap, budget, fairUse string
+	if limits != nil {
+		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return human.Count(n, "credit") }) + sourceOf(v, "spend_cap_credits")
+		budget = atMost(limits.TokenBudget, human.Thousands) + sourceOf(v, "token_budget")
+		fairUse = fmt.Sprintf(" of %s credits", human.Exact(limits.FairUseMicrocents)) + sourceOf(v, "fair_use_microcents")
+	}
+	fmt.Fprintf(w, "spent %s\t%s credits%s\n", when, human.Exact(p.SpentMicrocents), spendCap)
+	fmt.Fprintf(w, "tokens %s\t%s%s\n", when, human.Thousands(p.Tokens), budget)
+	fmt.Fprintf(w, "fair use %s\t%s%s\n", when, human.Exact(p.WaivedMicrocents), fairUse)
+}
+
+// atMost writes a limit, 0 being none.
+func atMost(limit int64, write func(int64) string) string {
+	if limit == 0 {
+		return ", without a limit"
+	}
+	return " of at most " + write(limit)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// needs asks for these flags, and names what is missing.
+func needs(cmd *cobra.Command, flags ...string) {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range flags {
+			if !cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s is missing, as in `%s`", name, cmd.UseLine())
+			}
+		}
+		return nil
+	}
+}
+
+// exactly asks for these arguments, and names what is missing.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing, as in `%s`", names[len(args)], cmd.UseLine())
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%q is one argument too many for `%s`", args[len(names)], cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// limitText writes the limit that holds.
+func limitText(l admin.AccountLimit, v *admin.Limits) string {
+	n := l.Of(v)
+	if n == 0 && l.Limit == ledger.LimitFairUse {
+		return "0" // which allows nothing
+	}
+	return orNoLimit(n)
+}

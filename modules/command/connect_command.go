@@ -1,0 +1,339 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// connectRun is one `fareway gateway connect`.
+type connectRun struct {
+	to                 target
+	out                output
+	url, key           string
+	family, home       string
+	window             int64
+	write, undo, probe bool
+}
+
+// Connect is what it has to tell, and its --json output.
+type connectView struct {
+	Client string `json:"client"`
+	Family string `json:"family"`
+	// Env are variables to set; Start is the command that starts the client.
+	Env   map[string]string `json:"env,omitempty"`
+	Start string            `json:"start,omitempty"`
+	Note  string            `json:"note,omitempty"`
+	// ContextWindow is what the client is told, in tokens.
+	ContextWindow int64 `json:"context_window,omitempty"`
+	// Warnings are what would spoil the connection.
+	Warnings []string         `json:"warnings,omitempty"`
+	File     *connectFileView `json:"file,omitempty"`
+	Probe    *probeView       `json:"probe,omitempty"`
+}
+
+type connectFileView struct {
+	Path string `json:"path"`
+	// Content is what to put there, when nothing was written.
+	Content  string `json:"content,omitempty"`
+	Written  bool   `json:"written"`
+	Restored bool   `json:"restored"`
+	// Kept are settings that --undo has left, for somebody has changed them since.
+	Kept   []string `json:"kept,omitempty"`
+	Backup string   `json:"backup,omitempty"`
+}
+
+// Probe is the reply to a probe.
+type probeView struct {
+	Text             string `json:"text"`
+	BilledMicrocents int64  `json:"billed_microcents"`
+}
+
+// ConnectList is a client that can be connected.
+type connectListView struct {
+	Client   string   `json:"client"`
+	Title    string   `json:"title"`
+	Families []string `json:"families"`
+}
+
+func connectCommand() *cobra.Command {
+	run := &connectRun{}
+	cmd := &cobra.Command{
+		Use:   "connect [CLIENT]",
+		Short: "Prints, or writes, what points a client at the gateway",
+		Long: `Prints what points a client at the gateway. Without CLIENT it lists those that
+are known. --write sets it in the client's own settings file and keeps a backup
+beside it; --undo takes exactly that out again and puts back what it replaced,
+also when the client has written to the file since.
+
+Where the gateway is, it asks the one that runs on the data folder; the client's
+context window is what the gateway says of its model.`,
+		Example: `  fareway gateway connect
+  fareway gateway connect codex --write --probe
+  fareway gateway connect claude --data ./data --write
+  fareway gateway connect codex --undo
+  fareway gateway connect opencode --family messages --url https://models.example.com --key fwk_...`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, other := range [...]string{"write", "probe"} {
+				err := notBoth(cmd, "undo", other, "--undo takes out what --write has put there; use one of the two")
+				if err != nil {
+					return err
+				}
+			}
+			if len(args) == 0 {
+				return run.list(cmd)
+			}
+			return run.connect(cmd, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&run.url, "url", "",
+		"the gateway's public `URL` (default: what the gateway on the data folder says)")
+	flags.StringVar(&run.key, "key", "", "the `KEY` that pays (default: the one in the data folder's "+trialKeyFile+")")
+	flags.StringVar(&run.family, "family", "", "the request shape `NAME`, for clients that speak several: chat, responses or messages")
+	flags.StringVar(&run.home, "home", "", "the home folder `DIR` of the client's settings (default: yours)")
+	flags.Int64Var(&run.window, "context-window", 0,
+		"the client's context window in `TOKENS` (default: what the gateway says)")
+	flags.BoolVar(&run.write, "write", false, "write the client's settings file")
+	flags.BoolVar(&run.undo, "undo", false, "take out of the settings file what --write has put there")
+	flags.BoolVar(&run.probe, "probe", false, "send one real request, which is charged")
+	run.to.addDataFlag(cmd)
+	run.out.addFlag(cmd)
+	return cmd
+}
+
+func (run *connectRun) list(cmd *cobra.Command) error {
+	if run.write || run.undo || run.probe {
+		return errors.New("CLIENT is missing: `fareway gateway connect` lists those that are known")
+	}
+	views := make([]connectListView, 0, len(connectors))
+	for _, c := range connectors {
+		views = append(views, connectListView{c.name, c.title, c.families})
+	}
+	return run.out.print(cmd, views, func(w io.Writer) {
+		table(w, func(w io.Writer) {
+			fmt.Fprintln(w, "CLIENT\tNAME\tFAMILIES")
+			for _, v := range views {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", v.Client, v.Title, strings.Join(v.Families, ", "))
+			}
+		})
+	})
+}
+
+func (run *connectRun) connect(cmd *cobra.Command, name string) error {
+	client, err := findConnector(name)
+	if err != nil {
+		return err
+	}
+	v := connectView{Client: client.name, Start: client.start, Note: client.note}
+	if v.Family, err = client.family(run.family); err != nil {
+		return err
+	}
+	if (run.write || run.undo) && client.file == nil {
+		return fmt.Errorf("%s have no settings file: set the variables that `fareway gateway connect %s` prints", client.title, client.name)
+	}
+	if run.undo {
+		return run.restore(cmd, client, v)
+	}
+	if run.window < 0 {
+		return fmt.Errorf("--context-window %d: write a number of tokens, as in 200000", run.window)
+	}
+	c, err := run.connection(cmd.Context(), v.Family)
+	if err != nil {
+		return err
+	}
+	if client.env != nil {
+		v.Env = client.env(c)
+		v.Warnings = client.warnings(c, os.Getenv, connectFile{}, nil)
+	} else {
+		c.window, v.Warnings = run.contextWindow(cmd.Context(), c)
+		v.ContextWindow = c.window
+	}
+	var p plan
+	if client.file != nil {
+		f := client.file(c)
+		if v.File, p, err = run.settings(f); err != nil {
+			return fmt.Errorf("connecting %s: %w", client.title, err)
+		}
+		// The environment is yours, whosever the home folder is: the client may well be started from it.
+		v.Warnings = append(v.Warnings, client.warnings(c, os.Getenv, f, p.content)...)
+		v.Warnings = append(v.Warnings, client.keyWarnings(p.content, run.locate)...)
+	}
+	if run.probe { // before anything is written: a connection that does not work changes nothing
+		if v.Probe, err = probe(cmd.Context(), c); err != nil {
+			unchanged := ""
+			if run.write {
+				unchanged = ": " + v.File.Path + " is as it was"
+			}
+			return fmt.Errorf("sending a request to %s: %w%s", c.url, err, unchanged)
+		}
+	}
+	if run.write {
+		if v.File.Backup, err = p.write(); err != nil {
+			return fmt.Errorf("connecting %s: %w", client.title, err)
+		}
+	}
+	return run.out.print(cmd, v, func(w io.Writer) { printConnect(w, client, v) })
+}
+
+// connection puts together what the client is pointed at.
+func (run *connectRun) connection(ctx context.Context, family string) (connection, error) {
+	c := connection{url: strings.TrimRight(run.url, "/"), key: run.key, family: family}
+	if run.url == "" {
+		data, err := run.to.dir()
+		if err != nil {
+			return c, err
+		}
+		e := publicAddress(ctx, data)
+		c.url, c.dial = e.url, e.dial
+	}
+	u, err := url.Parse(c.url)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+		return c, fmt.Errorf("--url %q: write scheme and host only, as in https://models.example.com", run.url)
+	}
+	if c.dial == "" {
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		c.dial = net.JoinHostPort(u.Hostname(), port)
+	}
+	if c.key == "" {
+		data, err := run.to.dir()
+		if err != nil {
+			return c, err
+		}
+		b, err := os.ReadFile(filepath.Join(data, trialKeyFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return c, fmt.Errorf("there is no %s in %s: give a key with --key, or name the gateway's data folder with --data", trialKeyFile, data)
+		}
+		if err != nil {
+			return c, fmt.Errorf("reading the key: %w", err)
+		}
+		c.key = strings.TrimSpace(string(b))
+	}
+	// It is also what keeps quotes and the like out of the files.
+	if _, ok := ledger.ParseKey(c.key); !ok {
+		return c, errors.New("that is no key of this gateway: `fareway gateway key create --account NAME --name NAME` makes one")
+	}
+	return c, nil
+}
+
+// locate is where a client's file lies.
+func (run *connectRun) locate(f connectFile) (string, error) {
+	if run.home != "" {
+		return f.locate(run.home, run.getenv), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("finding your home folder: %w: name it with --home", err)
+	}
+	return f.locate(home, run.getenv), nil
+}
+
+// getenv is the client's environment, which is yours where the home folder is.
+func (run *connectRun) getenv(name string) string {
+	if run.home != "" {
+		return ""
+	}
+	return os.Getenv(name)
+}
+
+// settings is the client's file, and what a write would make of it.
+func (run *connectRun) settings(f connectFile) (*connectFileView, plan, error) {
+	path, err := run.locate(f)
+	if err != nil {
+		return nil, plan{}, err
+	}
+	v := &connectFileView{Path: path, Written: run.write}
+	if run.write {
+		p, err := f.plan(path)
+		return v, p, err
+	}
+	content, err := f.content()
+	v.Content = string(content)
+	p := plan{content: content}
+	if now, err := os.ReadFile(path); err == nil {
+		p.content = now // for what is wrong in it
+	}
+	return v, p, err
+}
+
+func (run *connectRun) restore(cmd *cobra.Command, client connector, v connectView) error {
+	path, err := run.locate(client.file(connection{family: v.Family}))
+	if err != nil {
+		return err
+	}
+	u, err := undo(path)
+	if err != nil {
+		return err
+	}
+	v.Start, v.Note, v.File = "", "", &connectFileView{Path: path, Restored: true}
+	for _, path := range u.kept {
+		v.File.Kept = append(v.File.Kept, strings.Join(path, "."))
+	}
+	return run.out.print(cmd, v, func(w io.Writer) {
+		if u.same {
+			fmt.Fprintf(w, "%s is as it was before.\n", path)
+			return
+		}
+		fmt.Fprintf(w, "What connect had set is out of %s; what others have written there since is still there.\n", path)
+		for _, name := range v.File.Kept {
+			fmt.Fprintf(w, "%s stays: it is not what connect had set.\n", name)
+		}
+	})
+}
+
+// probe sends one real request in the client's shape.
+func probe(ctx context.Context, c connection) (*probeView, error) {
+	i := slices.IndexFunc(shapes, func(s shape) bool { return s.family == c.family })
+	r, err := selftest(ctx, endpoint{url: c.url, dial: c.dial}, c.key, shapes[i])
+	if err != nil {
+		return nil, err
+	}
+	return &probeView{r.text, r.microcents}, nil
+}
+
+func printConnect(w io.Writer, client connector, v connectView) {
+	for _, name := range slices.Sorted(maps.Keys(v.Env)) {
+		fmt.Fprintf(w, "export %s=%s\n", name, v.Env[name])
+	}
+	if f := v.File; f != nil {
+		switch {
+		case !f.Written:
+			fmt.Fprintf(w, "In %s (--write puts it there):\n\n%s", f.Path, f.Content)
+		case f.Backup != "":
+			fmt.Fprintf(w, "Written: %s\nBefore:  %s\n", f.Path, f.Backup)
+		default:
+			fmt.Fprintf(w, "Written: %s\n", f.Path)
+		}
+	}
+	if v.Start != "" {
+		fmt.Fprintf(w, "\nStart %s with: %s\n", client.title, v.Start)
+	}
+	if v.Note != "" {
+		fmt.Fprintf(w, "%s\n", v.Note)
+	}
+	for _, warning := range v.Warnings {
+		fmt.Fprintf(w, "Warning: %s\n", warning)
+	}
+	if v.Probe != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(v.Probe.Text), "\n")
+		fmt.Fprintf(w, "\nOne %s request was answered: %s\nIt cost %s.\n", v.Family, line, human.Cents(v.Probe.BilledMicrocents))
+	}
+}

@@ -1,0 +1,226 @@
+package command
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/files"
+	"github.com/fareway/fareway/modules/internal/settings"
+)
+
+// A settings file that the gateway has written has a note beside it, which says what --undo needs to know, and a
+// copy of what was there before.
+const (
+	connectNote   = ".fareway-undo"
+	connectBackup = ".fareway-backup"
+)
+
+// undoNote is the content of the note.
+type undoNote struct {
+	Existed bool            `json:"existed"` // there was a file, and the backup has it
+	Mode    fs.FileMode     `json:"mode"`    // of that file
+	Written string          `json:"written"` // SHA-256 of what was written, in hex
+	Format  settings.Format `json:"format"`
+	// Changes are our settings, and what they replaced; none in notes of earlier versions.
+	Changes []settings.Change `json:"changes"`
+	// Shared: between two of our writes somebody else wrote, so that the backup is not what an undo leaves.
+	Shared bool `json:"shared,omitempty"`
+}
+
+var errNothingToUndo = errors.New("there is nothing to undo")
+
+// locate is where the file lies. A link is followed: it is the file behind it that changes.
+func (f connectFile) locate(home string, getenv func(string) string) string {
+	path := filepath.Join(home, f.path)
+	if f.folderVar != "" {
+		if folder := getenv(f.folderVar); folder != "" {
+			path = filepath.Join(folder, strings.TrimPrefix(f.path, f.folder+"/"))
+		}
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// plan is what a write would do, for a file that has been read and not yet changed.
+type plan struct {
+	path    string
+	old     []byte
+	first   bool // nothing of ours is in the file
+	note    undoNote
+	content []byte
+}
+
+// plan looks whether the settings can be put into the file, and how.
+func (f connectFile) plan(path string) (p plan, err error) {
+	p.path = path
+	p.old, err = os.ReadFile(path)
+	existed := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, fmt.Errorf("reading the settings: %w", err)
+	}
+	base := p.old
+	p.note, err = readNote(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.first, p.note.Existed = true, existed
+		if info, err := os.Stat(path); err == nil {
+			p.note.Mode = info.Mode().Perm()
+		}
+	case err != nil:
+		return p, err
+	case existed && digest(p.old) != p.note.Written:
+		p.note.Shared = true
+	}
+	if existed && !p.first && len(p.note.Changes) > 0 { // ours of the last time go first, for they may be others now
+		if base, _, err = settings.Undo(p.note.Format, p.old, p.note.Changes); err != nil {
+			return p, byHand(path, err)
+		}
+	}
+	p.note.Format = f.format
+	if p.content, p.note.Changes, err = settings.Apply(f.format, base, f.members); err != nil {
+		return p, byHand(path, err)
+	}
+	p.note.Written = digest(p.content)
+	return p, nil
+}
+
+func byHand(path string, err error) error {
+	return fmt.Errorf("reading %s: %w: put the settings in by hand, without --write they are printed", path, err)
+}
+
+// write puts the settings into the file and keeps a backup of the file before the first time. The file is for its
+// owner only from then on, for it holds a key. It returns the backup's path, "" when there was no file.
+func (p plan) write() (backup string, err error) {
+	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of the settings: %w", err)
+	}
+	if p.first && p.note.Existed {
+		if err := files.ReplaceFile(p.path+connectBackup, p.old); err != nil {
+			return "", fmt.Errorf("keeping a backup: %w", err)
+		}
+	}
+	b, err := json.Marshal(p.note)
+	if err != nil {
+		return "", fmt.Errorf("writing down how to undo it: %w", err)
+	}
+	if err := files.ReplaceFile(p.path+connectNote, b); err != nil {
+		return "", fmt.Errorf("writing down how to undo it: %w", err)
+	}
+	if err := files.ReplaceFile(p.path, p.content); err != nil {
+		return "", fmt.Errorf("writing the settings: %w", err)
+	}
+	if p.note.Existed {
+		backup = p.path + connectBackup
+	}
+	return backup, nil
+}
+
+// undone is what an undo has left of the file.
+type undone struct {
+	same bool       // it is as it was before the first write
+	kept [][]string // settings of ours that somebody has changed since, which stay
+}
+
+// undo takes our settings out of the file and puts back what they replaced. All else stays as it is now, whoever has
+// written it since; so does a file's mode, unless it is the one that we gave it.
+func undo(path string) (u undone, err error) {
+	note, err := readNote(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, fmt.Errorf("%w: %s was not written by `connect --write`", errNothingToUndo, path)
+	}
+	if err != nil {
+		return u, err
+	}
+	now, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && digest(now) == note.Written && !note.Shared:
+		u.same = true
+		err = note.putBack(path)
+	case err != nil:
+		return u, fmt.Errorf("reading the settings: %w", err)
+	case len(note.Changes) == 0:
+		before := "there was no such file before"
+		if note.Existed {
+			before = "what was there before is in " + path + connectBackup
+		}
+		return u, fmt.Errorf("%s has been changed since an earlier version wrote it: "+
+			"take the settings out by hand (%s), then remove %s", path, before, path+connectNote)
+	default:
+		u.kept, err = note.takeOut(path, now)
+	}
+	if err == nil {
+		err = os.Remove(path + connectNote)
+	}
+	if err != nil {
+		return u, fmt.Errorf("putting the settings back: %w", err)
+	}
+	return u, nil
+}
+
+// putBack makes the file what it was before the first write.
+func (n undoNote) putBack(path string) error {
+	if !n.Existed {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if n.Mode != 0 { // an earlier version did not note it
+		if err := os.Chmod(path+connectBackup, n.Mode); err != nil {
+			return err
+		}
+	}
+	return os.Rename(path+connectBackup, path)
+}
+
+// takeOut takes our settings out of a file that others have written since.
+func (n undoNote) takeOut(path string, now []byte) (kept [][]string, err error) {
+	content, kept, err := settings.Undo(n.Format, now, n.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w: take the settings out by hand, then remove %s", path, err, path+connectNote)
+	}
+	if !n.Existed && settings.Blank(n.Format, content) {
+		return kept, os.Remove(path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	mode := info.Mode().Perm()
+	if n.Existed && n.Mode != 0 && mode == 0o600 {
+		mode = n.Mode
+	}
+	if err := files.PlaceFile(path, content, mode, os.Rename); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path + connectBackup); !errors.Is(err, fs.ErrNotExist) {
+		return kept, err
+	}
+	return kept, nil
+}
+
+func readNote(path string) (n undoNote, err error) {
+	b, err := os.ReadFile(path + connectNote)
+	if err != nil {
+		return n, fmt.Errorf("reading how to undo it: %w", err)
+	}
+	if err := json.Unmarshal(b, &n); err != nil {
+		return n, fmt.Errorf("reading how to undo it: %s: %w: remove that file if you do not want to undo anything",
+			path+connectNote, err)
+	}
+	return n, nil
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,113 @@
+package command
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
+)
+
+// Verify is the result of `gateway ledger verify`.
+type verifyView struct {
+	admin.Verified
+	Source string `json:"source"` // the admin address that was asked, or the path of the database
+}
+
+func ledgerCommand() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "ledger",
+		Short: "Verifies, exports and prunes the ledger",
+		Long: `Looks after the ledger: the append-only journal of all money, and the audit
+trail of what operators did.`,
+	})
+	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(), ledgerPruneCommand(),
+		ledgerSpoolCommand())
+	return cmd
+}
+
+func ledgerVerifyCommand() *cobra.Command {
+	var (
+		to   target
+		out  output
+		kept []string
+	)
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Recomputes every balance and every charge",
+		Long: `Recomputes every balance, every hold and every charge from usage and price, and
+the hash chain of every account. It exits with 0 when all agree, and with 1 and
+the first entry that does not otherwise.
+
+With a checkpoint that was kept elsewhere (see ` + "`ledger checkpoint`" + `) it also sees
+that nothing before that was rewritten: somebody who can write the database can
+make its hashes agree again, but not with a hash that they cannot change.
+
+It fails, too, while something of the spool waits for an operator's decision: see
+` + "`ledger spool`" + `.
+
+It asks the gateway that runs, and reads the files in the data folder when none
+does. It changes nothing.`,
+		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --checkpoint /mnt/elsewhere/checkpoint.json\n  fareway gateway ledger verify --data /var/lib/fareway --json",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var in admin.Verification
+			for _, path := range kept {
+				checkpoints, err := readCheckpoints(path)
+				if err != nil {
+					return err
+				}
+				in.Checkpoints = append(in.Checkpoints, checkpoints...)
+			}
+			var v verifyView
+			err := to.read(cmd, func(c *admin.Client) error {
+				v.Source = c.Source
+				return c.Call(cmd.Context(), "POST", "/fareway/ledger/verify", in, &v.Verified)
+			})
+			if err != nil {
+				return err
+			}
+			return printVerified(cmd, out, v, len(in.Checkpoints))
+		},
+	}
+	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil, "a `FILE` with a checkpoint, or an export that ends with one; may be repeated")
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error {
+	err := out.print(cmd, v, func(w io.Writer) {
+		fmt.Fprintf(w, "Looked at %s: %s, %s, %s, %s.\n", v.Source, human.Count(v.Accounts, "account"),
+			movements(v.Entries), human.Count(v.Requests, "request"), human.Count(v.Holds, "live hold"))
+		if v.Spool.Waiting > 0 {
+			fmt.Fprintf(w, "%s in the spool until the ledger takes them.\n", waitingIn(v.Spool.Waiting))
+		}
+		if !v.OK {
+			return
+		}
+		if kept > 0 {
+			fmt.Fprintf(w, "It still has what %s fixed.\n", human.Count(kept, "kept checkpoint"))
+		}
+		fmt.Fprintln(w, "The ledger is clean.")
+	})
+	switch {
+	case err != nil:
+		return err
+	case v.OK:
+		return nil
+	case out.json:
+		return silent(cmd)
+	}
+	return fmt.Errorf("the ledger does not agree at %s: %s", v.Entry, v.Problem)
+}
+
+// waitingIn counts settlements that wait.
+func waitingIn(n int64) string {
+	if n == 1 {
+		return "1 settlement waits"
+	}
+	return human.Count(n, "settlement") + " wait"
+}

@@ -1,0 +1,97 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
+)
+
+// Prune is the result of `gateway ledger prune`: what went, or what would go.
+type pruneView struct {
+	Before   time.Time `json:"before"`
+	Requests int64     `json:"requests"`
+	Pruned   bool      `json:"pruned"` // false without --yes: nothing was changed
+}
+
+func ledgerPruneCommand() *cobra.Command {
+	var (
+		to     target
+		out    output
+		before string
+		yes    bool
+	)
+	cmd := &cobra.Command{
+		Use:   "prune --before TIME",
+		Short: "Removes the detail of old requests; movements of money stay",
+		Long: `Removes the detail of requests that were settled before a time: which routes were
+tried, tokens, prices, status. It cannot be brought back, and those requests are no
+longer part of ` + "`usage`" + `.
+
+What stays: every movement of money with its hash chain, balances, checkpoints,
+the audit trail, and requests that still wait for a receipt. ` + "`ledger verify`" + ` works
+as before; it can no longer recompute the charges of those requests from usage.
+
+Without --yes it only says how many requests it would be.`,
+		Example: "  fareway gateway ledger prune --before 400d\n  fareway gateway ledger prune --before 2026-01-01 --yes",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := human.ParsePast(before, time.Now())
+			if err != nil {
+				return fmt.Errorf("--before %w", err)
+			}
+			v := pruneView{Before: t, Pruned: yes}
+			if yes {
+				var done admin.Pruned
+				err = to.call(cmd, "POST", "/fareway/ledger/prune", admin.Pruning{Before: t}, &done)
+				v.Requests = done.Requests
+			} else {
+				v.Requests, err = to.prunable(cmd, t)
+			}
+			if err != nil {
+				return err
+			}
+			return out.print(cmd, v, func(w io.Writer) { printPruned(w, v) })
+		},
+	}
+	cmd.Flags().StringVar(&before, "before", "", "a `TIME`: a date, RFC 3339, or an age, as in 400d")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	needs(cmd, "before")
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+// prunable is how many requests were settled before then and wait for nothing.
+func (t *target) prunable(cmd *cobra.Command, before time.Time) (n int64, err error) {
+	if before.After(time.Now()) {
+		return 0, fmt.Errorf("--before %s: name a time in the past", before.Format(time.RFC3339))
+	}
+	c, err := t.client()
+	if err != nil {
+		return 0, err
+	}
+	query := url.Values{"until": {before.Format(time.RFC3339Nano)}}
+	err = admin.ReadList(cmd.Context(), c, "/fareway/usage", query, func(u admin.Usage) error {
+		n += u.Requests - u.Pending
+		return nil
+	})
+	return n, err
+}
+
+func printPruned(w io.Writer, v pruneView) {
+	if v.Pruned {
+		fmt.Fprintf(w, "Removed the detail of %s that were settled before %s. Movements of money stay.\n", human.Count(v.Requests, "request"), human.Moment(v.Before))
+		return
+	}
+	fmt.Fprintf(w, `The detail (routes, tokens, prices, status) of %s that were settled before
+%s would be removed for good. Movements of money, balances, checkpoints, the
+audit trail and requests that wait for a receipt stay.
+Nothing was changed: add --yes to do it.
+`, human.Count(v.Requests, "request"), human.Moment(v.Before))
+}

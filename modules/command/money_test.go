@@ -1,0 +1,306 @@
+package command
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// books is a data folder with a running gateway and two charged requests of ann.
+func books(t *testing.T) (data string, e *engine.Engine, ann enginetest.Customer) {
+	t.Helper()
+	_, e = running(t)
+	ann = enginetest.NewCustomer(t, e, "ann")
+	ann.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
+	ann.Settle(t, e, "req_2", enginetest.OK(), enginetest.Proven())
+	return e.DataDir(), e, ann
+}
+
+func TestCommandKeys(t *testing.T) {
+	t.Parallel()
+	data, _, ann := books(t)
+	out, err := run(t, "key", "set", ann.Key.ID, "--expires", "90d", "--spend-cap", "500", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `^Key first \(key_[0-9a-f]+\) of account ann is active: expires 20.* UTC, spend cap 500.000000 credits, spent 2.670000 credits.\n$`, out)
+	out, err = run(t, "key", "list", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `first +\.\.\..... +active, expires in 89 days .* 2\.670000 +500\.000000\n`, out)
+
+	rotated := runJSON[map[string]any](t, "key", "rotate", ann.Key.ID, "--overlap", "1d", "--data", data)
+	require.Regexp(t, "^"+strings.Trim(ledger.KeyPattern, `\b`)+"$", rotated["key"])
+	out, err = run(t, "key", "rotate", rotated["id"].(string), "--overlap", "0s", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "The old key is now first~2")
+	require.Contains(t, out, "and has ended.")
+	out, err = run(t, "key", "rename", ann.Key.ID, "old", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "Key "+ann.Key.ID+" of account ann is now old.\n", out)
+	out, err = run(t, "key", "set", ann.Key.ID, "--expires", "never", "--spend-cap", "none", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "expires never, spend cap none")
+	_, err = run(t, "key", "revoke", ann.Key.ID, "--data", data)
+	require.NoError(t, err)
+	out, err = run(t, "key", "set", ann.Key.ID, "--expires", "1d", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "is revoked: expires 20", "a time does not bring it back")
+}
+
+func TestCommandAccountShowsItsLimits(t *testing.T) {
+	t.Parallel()
+	data, _, _ := books(t)
+	out, err := run(t, "account", "show", "ann", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `requests a minute, key +600 \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests a minute, account +2,400 \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests a minute, address +6,000 \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests at a time +no limit \(default, on no plan\)\n`, out)
+	require.Regexp(t, `profile +balanced \(the gateway's default_profile\)\n`, out)
+	limits := runJSON[admin.Account](t, "account", "show", "ann", "--data", data).Limits
+	require.Equal(t, admin.Rates{Key: 600, Account: 2400, Address: 6000}, limits.RequestsPerMinute)
+}
+
+func TestCommandUsage(t *testing.T) {
+	t.Parallel()
+	data, _, ann := books(t)
+	out, err := run(t, "usage", "--by", "key,route", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, `ACCOUNT  KEY    ROUTE  REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
+ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0.000000  0.890000  1.780000        0
+`, out)
+	out, err = run(t, "usage", "--by", "account", "--csv", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
+ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
+`, out)
+	row := runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
+	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
+	out, err = run(t, "usage", "--since", "2020-01-01", "--until", "2020-02-01", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "Nothing was used.\n", out)
+
+	out, err = run(t, "usage", "req_1", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `charged +1,335,000 +1\.335000\n`, out)
+	require.EqualValues(t, 1335000, runJSON[admin.Request](t, "usage", "req_1", "--data", data).Microcents)
+}
+
+func TestCommandUsageTogether(t *testing.T) {
+	t.Parallel()
+	data, e, _ := books(t)
+	enginetest.NewCustomer(t, e, "bob").Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
+	out, err := run(t, "usage", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, `ACCOUNT   REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
+ann              2   1,900   1,400  2.670000  0.000000  0.000000  0.000000  0.890000  1.780000        0
+bob              1     950     700  1.335000  0.000000  0.000000  0.000000  0.445000  0.890000        0
+together         3   2,850   2,100  4.005000  0.000000  0.000000  0.000000  1.335000  2.670000        0
+`, out)
+}
+
+func TestCommandCorrections(t *testing.T) {
+	t.Parallel()
+	data, e, ann := books(t)
+	out, err := run(t, "credit", "adjust", "--account", "ann", "--credits", "-7", "--reason", "twice", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "Adjusted account ann by -7.000000 credits.\nIts balance is 991 credits (US$9.91), less 0.670000 cents for usage that is not debited yet.\n", out)
+	out, err = run(t, "credit", "refund", "req_1", "--microcents", "335000", "--reason", "sorry", "--reference", "t1", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "Refunded 335,000 microcents (0.335000 credits) to account ann for request req_1.\nIts balance is 991 credits (US$9.91), less 0.335000 cents for usage that is not debited yet.\n", out)
+	out, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--reference", "t1", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "Nothing was changed: account ann has reference t1 already.")
+	require.NotContains(t, out, "receipt")
+	ann.Settle(t, e, "req_part", enginetest.OK(), enginetest.Proven(), ledger.Result{Outcome: ledger.Unproven})
+	out, err = run(t, "credit", "refund", "req_part", "--reason", "sorry", "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "for request req_part.\nPart of the request is not proven yet: a receipt may charge it later, and can be refunded then.\n")
+
+	for want, args := range map[string][]string{
+		"give --credits or --microcents":  {"adjust", "--account", "ann", "--reason", "x"},
+		"one of the two":                  {"adjust", "--account", "ann", "--reason", "x", "--credits", "1", "--microcents", "1"},
+		"--reason is missing, as in":      {"adjust", "--account", "ann", "--credits", "1"},
+		"more than any balance":           {"adjust", "--account", "ann", "--credits", "10000000000000", "--reason", "x"},
+		"a refund is at least 1; leave":   {"refund", "req_1", "--microcents", "0", "--reason", "x"},
+		"charged 1335000 microcents, of ": {"refund", "req_1", "--microcents", "1000001", "--reason", "x"},
+		"REQUEST is missing":              {"refund", "--reason", "x"},
+	} {
+		_, err := run(t, append(append([]string{"credit"}, args...), "--data", data)...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestCommandExport(t *testing.T) {
+	t.Parallel()
+	data, e, _ := books(t)
+	dir := t.TempDir()
+	jsonl, table, kept := filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "journal.csv"), filepath.Join(dir, "checkpoint.json")
+	out, err := run(t, "ledger", "export", "-o", jsonl, "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `Checkpoint 1 \(the last line\) covers the first 3 movements of money and [0-9]+ acts of operators\.\nKeep the checkpoint where nobody`, out)
+	out, err = run(t, "ledger", "export", "--format", "csv", "-o", table, "--checkpoint-file", kept, "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "Checkpoint 1 ("+kept+")")
+
+	var fromJSON []admin.Entry
+	content, err := os.ReadFile(jsonl)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
+	for _, line := range lines[:len(lines)-1] {
+		var entry admin.Entry
+		require.NoError(t, json.Unmarshal([]byte(line), &entry))
+		require.Equal(t, entry.Entry.Hash(), entry.Hash, "the line has all that its hash covers")
+		fromJSON = append(fromJSON, entry)
+	}
+	require.Len(t, fromJSON, 3)
+	require.Equal(t, fromJSON[1].Hash, fromJSON[2].Prev)
+	last, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	require.Equal(t, string(last), lines[len(lines)-1]+"\n")
+
+	f, err := os.Open(table)
+	require.NoError(t, err)
+	rows, err := csv.NewReader(f).ReadAll()
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, exportColumns, rows[0])
+	for i, row := range rows[1:] {
+		require.Equal(t, exportRow(fromJSON[i]), row)
+	}
+
+	for _, file := range []string{jsonl, kept} {
+		v := runJSON[map[string]any](t, "ledger", "verify", "--checkpoint", file, "--data", data)
+		require.Equal(t, true, v["ok"])
+	}
+	out, err = run(t, "ledger", "verify", "--checkpoint", jsonl, "--checkpoint", kept, "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "It still has what 2 kept checkpoints fixed.")
+	for _, member := range []string{"entries", "acts"} {
+		forged := strings.Replace(string(last), `"`+member+`":`, `"`+member+`":1`, 1) // 3 is 13
+		require.NoError(t, os.WriteFile(kept, []byte(forged), 0o600))
+		_, err = run(t, "ledger", "verify", "--checkpoint", kept, "--data", data)
+		require.ErrorContains(t, err, "the ledger does not agree at")
+	}
+
+	_, err = e.Store().MakeCheckpoint(t.Context())
+	require.NoError(t, err)
+	out, err = run(t, "ledger", "export", "--account", "ann", "--since", "1h", "--json", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(out, `"kind"`))
+	_, err = run(t, "ledger", "export", "--format", "xml", "--data", data)
+	require.EqualError(t, err, `--format "xml": there are jsonl and csv`)
+	_, err = run(t, "ledger", "export", "-o", filepath.Join(dir, "none", "file"), "--data", data)
+	require.ErrorContains(t, err, "writing the export")
+}
+
+// TestExportEndsAtItsCheckpoint: what is booked while it runs is not in it.
+func TestExportEndsAtItsCheckpoint(t *testing.T) {
+	t.Parallel()
+	data, e, ann := books(t)
+	c, err := admin.NewClient(data, "")
+	require.NoError(t, err)
+	var before ledger.Checkpoint
+	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/ledger/checkpoints", nil, &before))
+	ann.Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
+	x := &export{format: "jsonl", target: target{data: data}}
+	cmd := ledgerExportCommand()
+	cmd.SetContext(t.Context())
+	var out goldenText
+	w := bufio.NewWriter(&out)
+	require.NoError(t, x.entries(cmd, c, w, &before))
+	require.NoError(t, w.Flush())
+	require.Equal(t, 3, strings.Count(string(out), "\n"))
+}
+
+func TestCommandCheckpoint(t *testing.T) {
+	t.Parallel()
+	data, _, _ := books(t)
+	out, err := run(t, "ledger", "checkpoint", "--json", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `^\{"checkpoint":\{"n":1,"entries":3,.*\}\}\n$`, out)
+	file := filepath.Join(t.TempDir(), "kept")
+	out, err = run(t, "ledger", "checkpoint", "-o", file, "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "Checkpoint 1 covers 3 movements of money and ")
+	_, err = run(t, "ledger", "checkpoint", "-o", file, "--data", data)
+	require.ErrorIs(t, err, os.ErrExist, "one that was kept is not overwritten")
+}
+
+func TestCommandPrune(t *testing.T) {
+	t.Parallel()
+	data, e, _ := books(t)
+	before := []string{"ledger", "prune", "--before", "1ns", "--data", data}
+	out, err := run(t, before...)
+	require.NoError(t, err)
+	require.Contains(t, out, "of 2 requests that were settled before")
+	require.Contains(t, out, "Nothing was changed: add --yes to do it.\n")
+	_, err = e.Store().Request(t.Context(), "req_1")
+	require.NoError(t, err)
+
+	out, err = run(t, append(before, "--yes")...)
+	require.NoError(t, err)
+	require.Contains(t, out, "Removed the detail of 2 requests")
+	_, err = run(t, "usage", "req_1", "--data", data)
+	require.ErrorContains(t, err, "may have been pruned")
+	v := runJSON[map[string]any](t, "ledger", "verify", "--data", data)
+	require.Equal(t, true, v["ok"])
+	require.EqualValues(t, 3, v["entries"], "entries stay")
+	_, err = run(t, "ledger", "prune", "--before", "2099-01-01", "--data", data)
+	require.ErrorContains(t, err, "in the past")
+}
+
+func TestCommandAudit(t *testing.T) {
+	t.Parallel()
+	data, _, ann := books(t)
+	_, err := run(t, "account", "suspend", "ann", "--data", data)
+	require.NoError(t, err)
+	out, err := run(t, "ledger", "audit", "--account", "ann", "--since", "1h", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `via socket +account.set_state +ann +`+ann.Account.ID+` +\{"state":"active"\} -> \{"state":"suspended"\}\n`, out)
+	out, err = run(t, "ledger", "audit", "--until", "2020-01-01", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, "There is nothing in the audit trail for this.\n", out)
+	out, err = run(t, "ledger", "audit", "--json", "--data", data)
+	require.NoError(t, err)
+	for line := range strings.Lines(out) {
+		require.NoError(t, json.Unmarshal([]byte(line), new(admin.Act)))
+	}
+}
+
+// TestOffline: without a gateway what only reads the ledger reads its file, and says the same.
+func TestOffline(t *testing.T) {
+	t.Parallel()
+	data, e, _ := books(t)
+	_, err := e.Store().MakeCheckpoint(t.Context())
+	require.NoError(t, err)
+	asked := map[string]string{}
+	commands := []string{"usage --by account,key,route,day", "usage req_2", "usage --csv", "ledger audit", "ledger export --format jsonl", "ledger export --account ann --format csv"}
+	for _, c := range commands {
+		asked[c], err = run(t, append(strings.Fields(c), "--data", data)...)
+		require.NoError(t, err, c)
+	}
+	require.NoError(t, os.Remove(filepath.Join(data, gateway.AdminSocket)))
+	for _, c := range commands {
+		out, err := run(t, append(strings.Fields(c), "--data", data)...)
+		require.NoError(t, err, c)
+		require.Equal(t, asked[c], out, c)
+	}
+	_, err = run(t, "usage", "--account", "nobody", "--data", data)
+	require.ErrorContains(t, err, `there is no account "nobody"`)
+	for _, c := range []string{"account list", "key list", "ledger checkpoint", "ledger prune --before 1d", "credit refund req_1 --reason x"} {
+		_, err := run(t, append(strings.Fields(c), "--data", data)...)
+		require.ErrorIs(t, err, admin.ErrNoGateway, c)
+	}
+}

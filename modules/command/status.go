@@ -1,0 +1,71 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/human"
+)
+
+func statusCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:     "status",
+		Short:   "Shows whether the gateway is ready, and what it runs",
+		Example: "  fareway gateway status",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var v admin.Status
+			if err := to.call(cmd, "GET", "/fareway/status", nil, &v); err != nil {
+				return err
+			}
+			return out.print(cmd, v, func(w io.Writer) { printStatus(w, v) })
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func printStatus(w io.Writer, v admin.Status) {
+	table(w, func(w io.Writer) {
+		if v.Ready {
+			fmt.Fprintf(w, "state\tready\n")
+		} else {
+			fmt.Fprintf(w, "state\tnot ready: %s\n", v.Reason)
+		}
+		fmt.Fprintf(w, "process\t%d, version %s\n", v.PID, v.Version)
+		fmt.Fprintf(w, "data\t%s\n", v.Data)
+		fmt.Fprintf(w, "config\t%s (generation %d)\n", orDash(v.Config), v.Generation)
+		for _, p := range v.Providers {
+			state := "ready"
+			if !p.Ready {
+				state = "not ready"
+			}
+			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, state)
+		}
+		for _, r := range v.Routes {
+			fmt.Fprintf(w, "route %s\t%s of %s\n", r.Name, r.Model, r.Provider)
+		}
+		if v.Spool.Waiting > 0 {
+			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))
+		}
+		if v.Spool.Undecided > 0 {
+			fmt.Fprintf(w, gateway.Own("spool\t%s in %s, to be decided: `fareway gateway ledger spool list`\n"),
+				human.Count(v.Spool.Undecided, "item"), v.Spool.Aside)
+		}
+		fmt.Fprintf(w, "plans\t%s\n", orDash(strings.Join(v.Plans, ", ")))
+	})
+	if f := v.FailedLoad; f != nil {
+		fmt.Fprintf(w, "\nThe last load has failed (%s); what is above serves on:\n\n%s\n", human.Moment(f.At), cmp.Or(f.Text, f.Problem+"\n"))
+	}
+}

@@ -1,0 +1,202 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
+)
+
+// defaultListen is where `up` listens: on this machine only.
+const defaultListen = "127.0.0.1:8484"
+
+// upRun is one run of `gateway up`.
+type upRun struct {
+	target
+	listen     string
+	listenSet  bool // --listen was given
+	noSelftest bool
+
+	out, err io.Writer
+}
+
+func upCommand() *cobra.Command {
+	u := new(upRun)
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Starts a gateway, with all it needs to try it",
+		Long: `Starts a gateway in the foreground, with all it needs to try it.
+
+In the data folder it writes a commented Caddyfile and gateway.hcl where there
+are none, and never changes them; --listen and --admin are kept in files of
+their own beside them, until it is told something else. It makes the account "trial" with
+1,000 credits and a key, which it keeps in trial.key, sends itself one request
+in each of the three shapes, and shows how to use it. Done again, it finds all
+that and goes on with it.
+
+Its log is fareway.log in the data folder. SIGTERM or Ctrl-C ends it: running
+requests finish and are charged first.`,
+		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u.listenSet = cmd.Flags().Changed("listen")
+			u.out, u.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if err := u.start(cmd.Context()); err != nil {
+				return err
+			}
+			select {} // until Caddy ends the process at a signal
+		},
+	}
+	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public address `HOST:PORT`; port 0 takes a free one, and without it the last one counts")
+	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
+	u.addDataFlag(cmd)
+	cmd.Flags().StringVar(&u.admin, "admin", "", "one more `ADDRESS` for the admin API: host:port, with TLS and a token, or unix//path")
+	return cmd
+}
+
+// start brings the gateway up and says so.
+func (u *upRun) start(ctx context.Context) error {
+	s, err := u.starter()
+	if err != nil {
+		return err
+	}
+	if err := checkDataDir(s.Data); err != nil {
+		return err
+	}
+	made, err := s.write()
+	if err != nil {
+		return err
+	}
+	if err := s.setEnv(); err != nil {
+		return err
+	}
+	site, err := readSite(filepath.Join(s.Data, caddyFile))
+	if err != nil {
+		return err
+	}
+	if err := u.checkPorts(ctx, site); err != nil {
+		return err
+	}
+	caddy.TrapSignals()
+	e, err := u.load(ctx, site)
+	if err != nil {
+		return err
+	}
+	t, err := prepareTrial(ctx, e, s.Data)
+	if err != nil {
+		return err
+	}
+	if u.noSelftest {
+		return u.printListening(site)
+	}
+	return u.printAll(ctx, report{site: site, trial: t, engine: e, data: s.Data, made: made})
+}
+
+// starter turns the flags into what the files are made from.
+func (u *upRun) starter() (starter, error) {
+	data, err := u.dir()
+	if err != nil {
+		return starter{}, err
+	}
+	host, port, err := net.SplitHostPort(u.listen)
+	if err != nil {
+		return starter{}, fmt.Errorf("--listen %q: write host:port, as in %s, or :8484 for all interfaces", u.listen, defaultListen)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return starter{}, fmt.Errorf("--listen %q: the port is a number up to 65535, as in %s", u.listen, defaultListen)
+	}
+	if port == "0" {
+		if port, err = freePort(host); err != nil {
+			return starter{}, err
+		}
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	s := starter{Data: data, Bind: host, Port: port, Admin: u.admin, SetListen: u.listenSet, SetAdmin: u.admin != ""}
+	path, err := gateway.MakeSocketPath(data, gateway.AdminSocket)
+	if err != nil {
+		return starter{}, err
+	}
+	s.Socket = gateway.OwnerOnly(path)
+	if u.admin != "" {
+		if err := (&admin.Listener{Listen: u.admin}).Validate(); err != nil {
+			return starter{}, fmt.Errorf("--admin: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// checkDataDir makes the data folder and sees whether it can be written.
+func checkDataDir(data string) error {
+	err := os.MkdirAll(data, 0o700)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(data, ".writable.*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the data folder %s cannot be written: %w; choose another with --data", data, err)
+	}
+	return nil
+}
+
+// load runs the site's configuration in this process. It looks at the HCL first, by itself: so people see all that
+// is wrong in it, with the lines.
+func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
+	// Logs wait until the configuration says where they go; those of a start that failed are not shown.
+	caddy.BufferedLog()
+
+	_, diags := engine.CheckConfig(ctx, s.config, slog.New(slog.DiscardHandler))
+	if len(diags.All()) > 0 {
+		if err := diags.Write(u.err, human.IsTerminal(u.err)); err != nil {
+			return nil, err
+		}
+	}
+	if diags.HasErrors() {
+		return nil, fmt.Errorf("%s has errors: correct them and start again", s.config)
+	}
+	if err := caddy.Load(s.json, true); err != nil {
+		return nil, ownWords(err)
+	}
+	caddy.SetLastConfig(s.file, "caddyfile", reloadSite)
+	app, err := caddy.ActiveContext().App("fareway")
+	if err != nil {
+		return nil, err
+	}
+	return app.(*gateway.App).Engine(), nil
+}
+
+// ownWords leaves out what Caddy says around an error of our app: it makes a text of it, several layers deep.
+func ownWords(err error) error {
+	for _, around := range [...]string{"provision fareway: ", "provisioning admin router module admin.api.fareway: ", "fareway app module: start: "} {
+		if _, own, ok := strings.Cut(err.Error(), around); ok {
+			return errors.New(own)
+		}
+	}
+	return fmt.Errorf("starting Caddy: %w", err)
+}
+
+// reloadSite is what SIGUSR1 does.
+func reloadSite(file, _ string) error {
+	s, err := readSite(file)
+	if err != nil {
+		return err
+	}
+	return caddy.Load(s.json, true)
+}

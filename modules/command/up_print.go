@@ -1,0 +1,142 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// report is what `up` tells about.
+type report struct {
+	site   *site
+	trial  trial
+	engine *engine.Engine
+	data   string
+	made   []string // starter files that are new
+}
+
+// printListening prints one line for each public address, and nothing else: it is for scripts.
+func (u *upRun) printListening(s *site) error {
+	for _, e := range s.public {
+		if _, err := fmt.Fprintf(u.out, "listening on %s\n", e.url); err != nil {
+			return err
+		}
+	}
+	u.warnListen(s)
+	return nil
+}
+
+// warnListen says so when the Caddyfile was changed so that --listen or --admin has no effect.
+func (u *upRun) warnListen(s *site) {
+	if u.admin != "" && u.admin != s.admin {
+		fmt.Fprintf(u.err, "--admin %s has no effect: %s does not import %s in its option fareway.\n", u.admin, s.file, adminFile)
+	}
+	_, port, _ := net.SplitHostPort(u.listen)
+	if !u.listenSet || port == "0" {
+		return
+	}
+	for _, address := range s.listen {
+		if _, p, _ := net.SplitHostPort(address); p == port {
+			return
+		}
+	}
+	fmt.Fprintf(u.err, "--listen %s has no effect: %s names its addresses itself.\n", u.listen, s.file)
+}
+
+// printAll prints what a person needs to use the gateway, and sends the self test on the way.
+func (u *upRun) printAll(ctx context.Context, r report) error {
+	w, public := u.out, r.site.public[0]
+	fmt.Fprintln(w)
+	for _, e := range r.site.public {
+		fmt.Fprintf(w, "Fareway is listening on %s\n", e.url)
+	}
+	u.warnListen(r.site)
+	if len(r.made) > 0 {
+		fmt.Fprintf(w, "New in %s: %s\n", r.data, strings.Join(r.made, ", "))
+	}
+
+	fmt.Fprintf(w, "\nOne request in each shape, sent to %s:\n\n", public.url)
+	failed := false
+	for _, s := range shapes {
+		result, err := selftest(ctx, public, r.trial.key, s)
+		printResult(w, s, result, err)
+		failed = failed || err != nil
+	}
+	account, err := r.engine.Store().Account(ctx, r.trial.account.ID)
+	if err != nil {
+		return fmt.Errorf("reading the trial balance: %w", err)
+	}
+	fmt.Fprintf(w, "\nAccount %s has %s, less %s for usage\nthat is not debited yet.\n",
+		account.Name, human.Credits(account.Balance.Credits), human.Cents(account.Balance.Accrued))
+	if failed {
+		printFailure(w, r)
+	}
+	printUse(w, public.url, r.trial.key)
+	printFiles(w, r.data)
+	fmt.Fprintf(w, "\nCtrl-C stops it: running requests finish and are charged first.\n")
+	caddy.OnExit(func(context.Context) { fmt.Fprintln(w, "\nStopped.") })
+	return nil
+}
+
+// replyWidth is what fits beside the path in 80 columns.
+const replyWidth = 54
+
+func printResult(w io.Writer, s shape, r selfResult, err error) {
+	if err != nil {
+		fmt.Fprintf(w, "  %-22s  FAILED: %v\n", s.path, err)
+		return
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(r.text), "\n")
+	if text := []rune(line); len(text) > replyWidth {
+		line = string(text[:replyWidth-3]) + "..."
+	}
+	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.path, line, "", human.Thousands(r.microcents), human.Cents(r.microcents))
+}
+
+func printFailure(w io.Writer, r report) {
+	fmt.Fprintf(w, "\nThe self test has failed. The gateway goes on running; look at\n\n")
+	if r.trial.account.State != ledger.Active {
+		fmt.Fprintf(w, gateway.Own("  account %s: it is %s; `fareway gateway account activate %s` changes that\n"),
+			r.trial.account.Name, r.trial.account.State, r.trial.account.Name)
+	}
+	fmt.Fprintf(w, gateway.Own("  fareway gateway status --data %s\n  %s/fareway.log\n  %s\n  %s\n"), r.data, r.data, r.site.config, r.site.file)
+}
+
+// printUse prints what works as pasted.
+func printUse(w io.Writer, url, key string) {
+	fmt.Fprintf(w, `
+Try it:
+
+curl %[1]s/v1/chat/completions -H 'Authorization: Bearer %[2]s' -d '{"model":"service/auto","messages":[{"role":"user","content":"Hello!"}]}'
+
+An OpenAI client:
+
+export OPENAI_BASE_URL=%[1]s/v1
+export OPENAI_API_KEY=%[2]s
+
+An Anthropic client:
+
+export ANTHROPIC_BASE_URL=%[1]s
+export ANTHROPIC_AUTH_TOKEN=%[2]s
+`, url, key)
+}
+
+func printFiles(w io.Writer, data string) {
+	fmt.Fprintf(w, `
+Files in %s:
+
+  gateway.hcl   what it offers: put your upstream and its prices here
+  Caddyfile     where it listens: host names, HTTPS, proxies
+  fareway.log   what happens, with a line for each request
+  trial.key     the key above
+`, data)
+}

@@ -1,0 +1,125 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+)
+
+// usageReport is one run of `gateway usage`.
+type usageReport struct {
+	target
+	output
+	filter listFilter
+	key    string
+	route  string
+	by     []string
+	csv    bool
+}
+
+func usageCommand() *cobra.Command {
+	u := new(usageReport)
+	cmd := &cobra.Command{
+		Use:   "usage [REQUEST]",
+		Short: "Sums what was used, charged and earned; or shows one request's arithmetic",
+		Long: `Sums settled requests by account, key, route or day (in UTC), or by several: tokens,
+what was charged, what that cost the operator (a route's cost in the configuration)
+and the margin, which is what was charged less refunds and cost. Amounts are in
+credits with six decimals, which are microcents.
+
+Grouped by route, a request counts on each route that it was tried on, and what it
+was charged is divided over its attempts in proportion to what each comes to by
+itself, so that the routes come to exactly the whole; so are its refunds and what
+fair use left free.
+
+With the id of a request it shows that one, running or settled, with every step of
+its charge, so that it can be done again by hand. Requests that were refused, or that
+cost nothing, are found for request_log (7 days where the configuration does not say
+otherwise): when they came, from whom, and what they were told.
+
+It asks the gateway that runs, and reads the files in the data folder when none
+does. With --json it prints JSON lines, or one object for a request.`,
+		Example: "  fareway gateway usage --by account,day --since 30d\n" +
+			"  fareway gateway usage --by route --account ann --since 2026-11-01 --until 2026-12-01 --csv\n" +
+			"  fareway gateway usage req_0123456789abcdef",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return fmt.Errorf("%q is one argument too many for `%s`", args[1], cmd.UseLine())
+			case len(args) == 1:
+				return u.request(cmd, args[0])
+			}
+			if err := notBoth(cmd, "csv", "json", "each is a form of the output"); err != nil {
+				return err
+			}
+			return u.sums(cmd)
+		},
+	}
+	cmd.Flags().StringSliceVar(&u.by, "by", []string{"account"}, "group by `WHAT`: account, key, route or day, or several with commas")
+	u.filter.addFlags(cmd)
+	cmd.Flags().StringVar(&u.key, "key", "", "only the key with this `ID`; with --account, its name will do")
+	cmd.Flags().StringVar(&u.route, "route", "", "only attempts on the route `NAME`")
+	cmd.Flags().BoolVar(&u.csv, "csv", false, "print CSV, with amounts in microcents")
+	u.target.addFlags(cmd)
+	u.output.addFlag(cmd)
+	return cmd
+}
+
+// request prints one request.
+func (u *usageReport) request(cmd *cobra.Command, id string) error {
+	for _, name := range [...]string{"by", "account", "since", "until", "key", "route", "csv"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s is for sums: leave it out, or leave out the request %s", name, id)
+		}
+	}
+	var v admin.Request
+	err := u.read(cmd, func(c *admin.Client) error {
+		return c.Call(cmd.Context(), "GET", "/fareway/usage/"+url.PathEscape(id), nil, &v)
+	})
+	if err != nil {
+		return err
+	}
+	if u.json {
+		return u.print(cmd, v, nil)
+	}
+	return printRequest(cmd.OutOrStdout(), v)
+}
+
+func (u *usageReport) sums(cmd *cobra.Command) error {
+	by, err := admin.ParseDimensions(strings.Join(u.by, ","))
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	if len(by) == 0 {
+		return errors.New("--by is empty: name account, key, route or day")
+	}
+	query, err := u.filter.query()
+	if err != nil {
+		return err
+	}
+	query.Set("by", strings.Join(u.by, ","))
+	for name, value := range map[string]string{"key": u.key, "route": u.route} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return u.read(cmd, func(c *admin.Client) error {
+		w := cmd.OutOrStdout()
+		rows := func(each func(admin.Usage) error) error {
+			return admin.ReadList(cmd.Context(), c, "/fareway/usage", query, each)
+		}
+		switch {
+		case u.json:
+			return c.Lines(cmd.Context(), "/fareway/usage", query, writeLines(w))
+		case u.csv:
+			return writeUsageCSV(w, by, rows)
+		}
+		return printUsage(w, by, u.route != "", rows)
+	})
+}

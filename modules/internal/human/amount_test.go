@@ -1,0 +1,18 @@
+package human
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{
+		0: "0", 7: "7", 999: "999", -999: "-999", 1000: "1,000", -1000: "-1,000", 123_456: "123,456", 1_002_003: "1,002,003",
+		math.MaxInt64: "9,223,372,036,854,775,807", math.MinInt64: "-9,223,372,036,854,775,808",
+	} {
+		require.Equal(t, want, Thousands(n))
+	}
+}
