@@ -42,6 +42,16 @@ type Options struct {
 // Load reads, checks and freezes the configuration at path. The diagnostics are never nil, and hold all that was
 // found: errors and warnings. The configuration is nil when there are errors.
 func Load(ctx context.Context, path string, opts Options) (*Config, *Diagnostics) {
+	return read(ctx, path, opts, (*loader).load)
+}
+
+// LoadLedger is Load for who only looks at a ledger: it reads the blocks gateway, store and plan, of the file at path, and
+// nothing of the others, so that it needs neither a plugin nor the credentials of one.
+func LoadLedger(path string) (*Config, *Diagnostics) {
+	return read(context.Background(), path, Options{}, (*loader).loadLedger)
+}
+
+func read(ctx context.Context, path string, opts Options, load func(*loader) *Config) (*Config, *Diagnostics) {
 	diags := new(Diagnostics)
 	src, err := readSource(path)
 	if err != nil {
@@ -52,7 +62,7 @@ func Load(ctx context.Context, path string, opts Options) (*Config, *Diagnostics
 		opts.Env = os.LookupEnv
 	}
 	l := newLoader(ctx, opts, src, diags)
-	config := l.load()
+	config := load(l)
 	src.seal()
 	diags.finish(src)
 	if diags.HasErrors() {
@@ -107,13 +117,10 @@ func (l *loader) warn(at hcl.Range, summary, detail string) {
 
 // load parses the text, decodes block by block, checks references, and freezes.
 func (l *loader) load() *Config {
-	body := l.parse()
-	if body == nil {
+	file := l.file(&fileGrammar)
+	if file == nil {
 		return nil
 	}
-	whole := hcl.Range{Filename: l.src.path} // without a line: what is missing in the file is missing everywhere
-	file := l.section("the file", whole, body, &fileGrammar)
-
 	l.config.Gateway = l.gateway(file)
 	l.config.Store = l.store(file)
 	l.config.Limiter = l.limiter(file)
@@ -127,6 +134,32 @@ func (l *loader) load() *Config {
 	l.config.Files = append([]string{l.src.abs}, l.outside.names...)
 	l.config.Hash = l.hash()
 	return l.config
+}
+
+func (l *loader) loadLedger() *Config {
+	optional := fileGrammar
+	optional.blocks = slices.Clone(optional.blocks)
+	for i := range optional.blocks {
+		optional.blocks[i].required = false
+	}
+	file := l.file(&optional)
+	if file == nil {
+		return nil
+	}
+	l.config.Gateway = l.gateway(file)
+	l.config.Store = l.store(file)
+	l.plans(file)
+	return l.config
+}
+
+// file is the whole file, nil when there is nothing to go on with.
+func (l *loader) file(g *grammar) *section {
+	body := l.parse()
+	if body == nil {
+		return nil
+	}
+	whole := hcl.Range{Filename: l.src.path} // without a line: what is missing in the file is missing everywhere
+	return l.section("the file", whole, body, g)
 }
 
 // parse returns the body of the file, or nil when there is nothing to go on with.

@@ -216,14 +216,14 @@ func orDash(s string) string {
 
 // needs asks for these flags, and names what is missing.
 func needs(cmd *cobra.Command, flags ...string) {
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+	before(cmd, func(cmd *cobra.Command) error {
 		for _, name := range flags {
 			if !cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s is missing, as in `%s`", name, cmd.UseLine())
 			}
 		}
 		return nil
-	}
+	})
 }
 
 // exactly asks for these arguments, and names what is missing.

@@ -110,10 +110,17 @@ func noCommand(group *cobra.Command, given string) error {
 }
 
 // target is where a command finds its gateway.
-type target struct{ data, admin string }
+type target struct {
+	data, admin string
+	config      string // the gateway's Caddyfile, which names the data folder in place of data
+}
 
 func (t *target) addFlags(cmd *cobra.Command) {
 	t.addDataFlag(cmd)
+	cmd.Flags().StringVar(&t.config, "config", "", "the gateway's `CADDYFILE`, which names its data folder and its HCL file")
+	before(cmd, func(cmd *cobra.Command) error {
+		return notBoth(cmd, "config", "data", "the Caddyfile names the data folder")
+	})
 	cmd.Flags().StringVar(&t.admin, "admin", "", "the admin API's `ADDRESS`, host:port or unix//path (default: the data folder's socket)")
 }
 
@@ -121,8 +128,29 @@ func (t *target) addDataFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.data, "data", gateway.DefaultDataDir(), "the gateway's data folder `DIR`")
 }
 
+// before looks at a command's flags before it runs, after what looks at them already.
+func before(cmd *cobra.Command, look func(cmd *cobra.Command) error) {
+	first := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if first != nil {
+			if err := first(cmd, args); err != nil {
+				return err
+			}
+		}
+		return look(cmd)
+	}
+}
+
 // dir is the data folder, absolute.
 func (t *target) dir() (string, error) {
+	if t.config != "" {
+		app, err := gateway.ReadCaddyfile(t.config)
+		if err != nil {
+			return "", err
+		}
+		_, data, err := paths(app)
+		return data, err
+	}
 	data, err := filepath.Abs(t.data)
 	if err != nil {
 		return "", fmt.Errorf("finding the data folder: %w", err)
@@ -150,8 +178,8 @@ func (t *target) call(cmd *cobra.Command, method, path string, in, out any) erro
 // flags lead a command that people are told of to the same gateway.
 func (t *target) flags(cmd *cobra.Command) string {
 	var flags string
-	for _, name := range [...]string{"data", "admin"} {
-		if f := cmd.Flags().Lookup(name); f.Changed {
+	for _, name := range [...]string{"config", "data", "admin"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
 			flags += " --" + name + " " + f.Value.String()
 		}
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -240,6 +241,32 @@ func TestLedgerVerifyOnFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), hcl, 0o600))
 		_, err := run(t, "ledger", "verify", "--data", data)
 		require.ErrorContains(t, err, filepath.Join(data, "money.db"))
+	})
+	t.Run("in the data folder and the HCL file that a Caddyfile names", func(t *testing.T) {
+		t.Parallel()
+		etc, data := t.TempDir(), t.TempDir()
+		caddyfile := filepath.Join(etc, "Caddyfile")
+		require.NoError(t, os.WriteFile(caddyfile, fmt.Appendf(nil, "{\n fareway {\n config conf/my.hcl\n data %s\n"+
+			" admin 127.0.0.1:1\n }\n no_such_option\n}\n:1 {\n nobody_knows_this\n}\n", data), 0o600))
+		require.NoError(t, os.Mkdir(filepath.Join(etc, "conf"), 0o700))
+		hcl := filepath.Join(etc, "conf", "my.hcl")
+		require.NoError(t, os.WriteFile(hcl, []byte("store \"sqlite\" {\n  path = \"money.db\"\n}\n"+
+			"provider \"up\" {\n  plugin = \"never-started\"\n  config {\n    api_key = env(\"FAREWAY_NEVER_SET\")\n  }\n}\n"),
+			0o600))
+		_, err := run(t, "ledger", "verify", "--config", caddyfile)
+		require.ErrorContains(t, err, filepath.Join(data, "money.db"))
+
+		require.NoError(t, os.WriteFile(hcl, []byte("store \"sqlite\" {\n  path = \"/money.db\"\n}\n"), 0o600))
+		_, err = run(t, "ledger", "verify", "--config", caddyfile)
+		require.ErrorContains(t, err, "must be relative to the data folder", "no other database is taken for it")
+
+		_, err = run(t, "ledger", "verify", "--config", caddyfile, "--data", data)
+		require.ErrorContains(t, err, "--config and --data do not go together")
+		_, err = run(t, "ledger", "verify", "--config", filepath.Join(etc, "none"))
+		require.ErrorContains(t, err, "reading the Caddyfile")
+		require.NoError(t, os.WriteFile(caddyfile, []byte(":1 {\n respond hello\n}\n"), 0o600))
+		_, err = run(t, "ledger", "verify", "--config", caddyfile)
+		require.ErrorContains(t, err, "has no gateway in it")
 	})
 	t.Run("an address to insist on", func(t *testing.T) {
 		t.Parallel()

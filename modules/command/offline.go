@@ -1,10 +1,8 @@
 package command
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -12,7 +10,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
-	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/gateway"
 )
 
 // read does what only reads the ledger, with the gateway that runs or, with none and no address to insist on, with
@@ -27,7 +25,7 @@ func (t *target) read(cmd *cobra.Command, ask func(c *admin.Client) error) error
 	if t.admin != "" || !errors.Is(err, admin.ErrNoGateway) {
 		return err
 	}
-	o, err := t.offline(cmd.Context())
+	o, err := t.offline()
 	if err != nil {
 		return err
 	}
@@ -43,7 +41,7 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *admin.Client) error) err
 	if err := ask(c); t.admin != "" || !errors.Is(err, admin.ErrNoGateway) {
 		return err
 	}
-	o, err := t.offline(cmd.Context())
+	o, err := t.offline()
 	if err != nil {
 		return err
 	}
@@ -51,30 +49,49 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *admin.Client) error) err
 }
 
 // offline is the ledger on the data folder, where no gateway runs.
-func (t *target) offline(ctx context.Context) (admin.Offline, error) {
+func (t *target) offline() (admin.Offline, error) {
 	data, err := t.dir()
 	if err != nil {
 		return admin.Offline{}, err
 	}
-	o := admin.Offline{Data: data, Config: readConfig(ctx, data)}
+	o := admin.Offline{Data: data}
+	hcl, err := t.hcl(data)
+	if err != nil {
+		return o, err
+	}
 	store := config.DefaultStore()
-	if o.Config != nil {
-		store = o.Config.Store
+	switch cfg, diags := config.LoadLedger(hcl); {
+	case !diags.HasErrors():
+		o.Config, store = cfg, cfg.Store
+	case isThere(hcl):
+		return o, fmt.Errorf("no gateway is running on %s, and where its ledger is cannot be read: %w", data, diags)
 	}
 	o.Ledger = store.File(data)
 	if _, err := os.Stat(o.Ledger); err != nil {
 		return o, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+
-			"name the data folder with --data", data, err)
+			"name the data folder with --data, or the gateway's Caddyfile with --config", data, err)
 	}
 	return o, nil
 }
 
-// readConfig reads the data folder's gateway.hcl; nil when it cannot be read (here and now, without the service's
-// environment).
-func readConfig(ctx context.Context, data string) *config.Config {
-	cfg, diags := engine.CheckConfig(ctx, filepath.Join(data, "gateway.hcl"), slog.New(slog.DiscardHandler))
-	if diags.HasErrors() {
-		return nil
+// hcl is the HCL file of the gateway on a data folder: what the Caddyfile of --config says, or the one in the folder, or
+// the file beside it.
+func (t *target) hcl(data string) (string, error) {
+	caddyfile := t.config
+	if caddyfile == "" {
+		if caddyfile = filepath.Join(data, caddyFile); !isThere(caddyfile) {
+			return filepath.Join(data, hclFile), nil
+		}
 	}
-	return cfg
+	app, err := gateway.ReadCaddyfile(caddyfile)
+	if err != nil {
+		return "", err
+	}
+	hcl, _, err := paths(app)
+	return hcl, err
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -60,24 +60,32 @@ func readSite(file string) (*site, error) {
 		return nil, fmt.Errorf("reading the adapted %s: %w", file, err)
 	}
 	if parts.Apps.Fareway == nil {
-		return nil, fmt.Errorf("%s has no gateway in it: add the global option `fareway { config gateway.hcl }`, or move the file away and a new one is written", file)
+		return nil, fmt.Errorf("%s has no gateway in it: add the global option `fareway { config gateway.hcl }`, "+
+			"or move the file away and a new one is written", file)
 	}
 	if parts.Apps.HTTP == nil {
-		return nil, fmt.Errorf("%s has no site in it: add one with the directive `fareway`, or move the file away and a new one is written", file)
+		return nil, fmt.Errorf("%s has no site in it: add one with the directive `fareway`, "+
+			"or move the file away and a new one is written", file)
 	}
 	s := &site{file: file, json: adapted}
-	s.config, err = filepath.Abs(parts.Apps.Fareway.Config)
-	if err != nil {
-		return nil, fmt.Errorf("finding the configuration file: %w", err)
-	}
-	s.data, err = filepath.Abs(cmp.Or(parts.Apps.Fareway.Data, gateway.DefaultDataDir()))
-	if err != nil {
-		return nil, fmt.Errorf("finding the data folder: %w", err)
+	if s.config, s.data, err = paths(parts.Apps.Fareway); err != nil {
+		return nil, err
 	}
 	if err := s.readAdmin(parts.Admin, parts.Apps.Fareway.Admin); err != nil {
 		return nil, err
 	}
 	return s, s.readServers(parts.Apps.HTTP)
+}
+
+// paths are where the HCL file and the data folder of a gateway are, absolute.
+func paths(app *gateway.App) (hcl, data string, err error) {
+	if hcl, err = filepath.Abs(app.Config); err != nil {
+		return "", "", fmt.Errorf("finding the configuration file: %w", err)
+	}
+	if data, err = filepath.Abs(cmp.Or(app.Data, gateway.DefaultDataDir())); err != nil {
+		return "", "", fmt.Errorf("finding the data folder: %w", err)
+	}
+	return hcl, data, nil
 }
 
 // readAdmin refuses an admin endpoint that is not guarded before anything is started.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -44,6 +45,13 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	if err := app.UnmarshalCaddyfile(d); err != nil {
 		return nil, err
 	}
+	data, err := filepath.Abs(cmp.Or(app.Data, DefaultDataDir()))
+	if err != nil {
+		return nil, d.WrapErr(err)
+	}
+	app.Digest = config.Digest(app.Config)
+	firstData.Do(func() { setDefaultAdmin(data) })
+	app.previewLoad(data)
 	return httpcaddyfile.App{Name: "fareway", Value: caddyconfig.JSON(app, nil)}, nil
 }
 
@@ -84,14 +92,29 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if a.Config == "" {
 		return d.Err("fareway needs the option config: the path of its HCL file")
 	}
-	data, err := filepath.Abs(cmp.Or(a.Data, DefaultDataDir()))
-	if err != nil {
-		return d.WrapErr(err)
-	}
-	a.Digest = config.Digest(a.Config)
-	firstData.Do(func() { setDefaultAdmin(data) })
-	a.previewLoad(data)
 	return nil
+}
+
+// ReadCaddyfile returns the app of a Caddyfile, of which it reads nothing but the global options. Errors name file and
+// line.
+func ReadCaddyfile(file string) (*App, error) {
+	body, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Caddyfile: %w", err)
+	}
+	blocks, err := caddyfile.Parse(file, body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Caddyfile: %w", err)
+	}
+	if len(blocks) > 0 && len(blocks[0].Keys) == 0 { // the global options
+		for _, option := range blocks[0].Segments {
+			if option.Directive() == "fareway" {
+				app := new(App)
+				return app, app.UnmarshalCaddyfile(caddyfile.NewDispenser(option))
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s has no gateway in it: add the global option `fareway { config gateway.hcl }`", file)
 }
 
 // unmarshalAdmin sets the address of our own for administration.
