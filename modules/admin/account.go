@@ -47,13 +47,15 @@ func checkAccountName(name string) error {
 		return err
 	}
 	if strings.HasPrefix(name, "acct_") {
-		return problem(http.StatusBadRequest, "account name %q: a name that begins with acct_ could be mistaken for an account's id", name)
+		return problem(http.StatusBadRequest, "account name %q: a name that begins with acct_ could be mistaken for an "+
+			"account's id", name)
 	}
 	return nil
 }
 
 func accountExists(name string) error {
-	return problem(http.StatusConflict, "account %q exists already: `fareway gateway account show %s` shows it", name, name)
+	return problem(http.StatusConflict, "account %q exists already: `fareway gateway account show %s` shows it", name,
+		name)
 }
 
 func (a *API) renameAccount(r *http.Request) (any, error) {
@@ -138,7 +140,8 @@ func (a *API) setProfile(r *http.Request) (any, error) {
 	case profile == Inherit:
 		profile = ""
 	case !slices.Contains(config.ProfileNames(), profile):
-		return nil, problem(http.StatusBadRequest, "profile %q: a profile is one of %s, or %q for what the account's plan says",
+		return nil, problem(http.StatusBadRequest, "profile %q: a profile is one of %s, or %q for what the account's plan "+
+			"says",
 			profile, strings.Join(config.ProfileNames(), ", "), Inherit)
 	}
 	account, err := a.books.account(r.Context(), r.PathValue("name"))

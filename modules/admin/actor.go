@@ -15,8 +15,9 @@ const actorHeader = "X-Fareway-Actor"
 const maxActor = 100
 
 // actorOf is whom the audit trail puts a request down to: what its X-Fareway-Actor says, and how it came in, as in
-// "ann@desk via socket" or "unknown via token". It is a statement of whoever holds the socket or the token, not a proof:
-// they can state what they like. Characters that could be mistaken for something else in a log are question marks.
+// "ann@desk via socket" or "unknown via token". It is a statement of whoever holds the socket or the token, not a
+// proof: they can state what they like. Characters that could be mistaken for something else in a log are question
+// marks.
 func actorOf(r *http.Request) string {
 	way := "token"
 	switch {

@@ -1,5 +1,5 @@
-// Package admin is the admin API: at Caddy's admin endpoint, at an address of its own, and from a ledger whose gateway does
-// not run; and its client.
+// Package admin is the admin API: at Caddy's admin endpoint, at an address of its own, and from a ledger whose gateway
+// does not run; and its client.
 package admin
 
 import (
@@ -36,7 +36,7 @@ func init() {
 //	GET    /fareway/ledger/entries          the journal, oldest first *
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
-//	GET    /fareway/ledger/spool            what the spool had and could not be applied *; ?all=true: also what is decided
+//	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided
 //	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger, and looks at the spool
 //
 // and what changes something:
@@ -44,31 +44,31 @@ func init() {
 //	POST   /fareway/accounts                {"name", "plan"?} makes an account with a balance of 0
 //	POST   /fareway/accounts/{name}/name    {"name"} renames it
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
-//	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit of its own (see AccountLimits), or null: its plan's
+//	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (AccountLimits) of its own; null: its plan's
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
-//	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key and shows it, this once
+//	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key, shown once
 //	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
 //	POST   /fareway/keys/{id}/rotate        {"overlap_seconds"} makes a key that replaces it, and shows that, this once
 //	DELETE /fareway/keys/{id}               revokes a key
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
-//	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance, up or down
-//	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a request's charge back
+//	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance
+//	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a charge back
 //	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
 //	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
 //	POST   /fareway/ledger/spool/{id}/apply    {"reason"} charges what could not be applied
 //	POST   /fareway/ledger/spool/{id}/discard  {"reason"} lets it be
 //
 // Bodies are JSON; the files view*.go have the replies. A list (*) is JSON lines, one object a line, in bounded
-// memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line is
-// {"error": ...} and the connection breaks. An error is otherwise Caddy's own shape, {"error": "what is wrong and
+// memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line
+// is {"error": ...} and the connection breaks. An error is otherwise Caddy's own shape, {"error": "what is wrong and
 // what to do"}, with status 400 (the request makes no sense), 401 (the token is missing or wrong), 404, 409
 // (the name is taken), 503 (no gateway, or its database is away) or 500.
 //
 // On a unix socket the socket's permissions decide who may. A request over TLS (Listener) needs
-// `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for remote
-// administration, the client certificate that this asks for. Whatever changes something takes effect on the next request
-// of a client, and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
+// `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for
+// remote administration, the client certificate that this asks for. Whatever changes something takes effect on the next
+// request of a client, and is recorded in the audit trail with what X-Fareway-Actor says (see actorOf).
 type API struct {
 	engine *engine.Engine // nil when this Caddy's configuration has no gateway
 	token  adminToken
@@ -112,7 +112,8 @@ func (a *API) serve(e *engine.Engine) (err error) {
 			return g.Config
 		}
 		return nil
-	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil }, logged: e.FindRequest}
+	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
+		logged: e.FindRequest}
 	a.token, err = loadAdminToken(e.DataDir())
 	return err
 }

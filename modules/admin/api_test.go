@@ -109,37 +109,52 @@ func TestAdminRefusals(t *testing.T) {
 		status       int
 		message      string
 	}{
-		"name that exists":     {"POST", "/fareway/accounts", NewAccount{Name: "ann"}, 409, `account "ann" exists already`},
-		"name with a space":    {"POST", "/fareway/accounts", NewAccount{Name: "a b"}, 400, "1 to 64 letters"},
-		"name too long":        {"POST", "/fareway/accounts", NewAccount{Name: strings.Repeat("a", 65)}, 400, "1 to 64 letters"},
-		"name empty":           {"POST", "/fareway/accounts", NewAccount{}, 400, "1 to 64 letters"},
-		"name like an id":      {"POST", "/fareway/accounts", NewAccount{Name: "acct_x"}, 400, "mistaken"},
-		"plan misspelled":      {"POST", "/fareway/accounts", NewAccount{Name: "bob", Plan: "trail"}, 400, `did you mean "trial"?`},
-		"plan unknown":         {"POST", "/fareway/accounts", NewAccount{Name: "bob", Plan: "platinum"}, 400, "it has trial, starter"},
-		"account unknown":      {"GET", "/fareway/accounts/nobody", nil, 404, `no account "nobody"`},
-		"state unknown":        {"POST", "/fareway/accounts/ann/state", NewState{"gone"}, 400, "active suspended inactive"},
-		"limit unknown":        {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "monthly_credits", Value: new(int64(5))}, 400, "there are spend_cap_credits, token_budget"},
-		"limit misspelled":     {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "tokn_budget"}, 400, `did you mean "token_budget"?`},
-		"limit of several":     {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "requests_per_minute"}, 400, "requests_per_minute.key"},
-		"limit empty":          {"POST", "/fareway/accounts/ann/limit", NewLimit{}, 400, "there are spend_cap_credits"},
-		"limit below zero":     {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "token_budget", Value: new(int64(-1))}, 400, "it is 0 to 1000000000000000"},
-		"limit too large":      {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "spend_cap_credits", Value: new(int64(1e12 + 1))}, 400, "it is 0 to 1000000000000"},
-		"limit of nobody":      {"POST", "/fareway/accounts/nobody/limit", NewLimit{Limit: "token_budget"}, 404, `no account "nobody"`},
-		"profile unknown":      {"POST", "/fareway/accounts/ann/profile", NewProfile{"best"}, 400, "budget, balanced, max"},
-		"profile empty":        {"POST", "/fareway/accounts/ann/profile", NewProfile{}, 400, "budget, balanced, max"},
-		"profile of nobody":    {"POST", "/fareway/accounts/nobody/profile", NewProfile{"max"}, 404, `no account "nobody"`},
-		"state of nobody":      {"POST", "/fareway/accounts/nobody/state", NewState{ledger.Active}, 404, `no account "nobody"`},
-		"key of nobody":        {"POST", "/fareway/keys", NewKey{Account: "nobody", Name: "x"}, 404, `no account "nobody"`},
-		"key without account":  {"POST", "/fareway/keys", NewKey{Name: "x"}, 400, "account is missing"},
-		"key that exists":      {"POST", "/fareway/keys", NewKey{Account: "ann", Name: "first"}, 409, `has a key "first" already`},
-		"key name bad":         {"POST", "/fareway/keys", NewKey{Account: "ann", Name: "a/b"}, 400, "key name"},
-		"key unknown":          {"DELETE", "/fareway/keys/key_0", nil, 404, `no key "key_0"`},
-		"keys of nobody":       {"GET", "/fareway/keys?account=nobody", nil, 404, `no account "nobody"`},
-		"credits zero":         {"POST", "/fareway/credits", NewCredit{Account: "ann"}, 400, "1 to 1,000,000,000"},
-		"credits negative":     {"POST", "/fareway/credits", NewCredit{Account: "ann", Credits: -5}, 400, "1 to 1,000,000,000"},
-		"credits too many":     {"POST", "/fareway/credits", NewCredit{Account: "ann", Credits: ledger.MaxTopUp + 1}, 400, "1 to 1,000,000,000"},
-		"credits to nobody":    {"POST", "/fareway/credits", NewCredit{Account: "nobody", Credits: 1}, 404, `no account "nobody"`},
-		"reference too long":   {"POST", "/fareway/credits", NewCredit{Account: "ann", Credits: 1, Reference: strings.Repeat("r", 201)}, 400, "200 bytes"},
+		"name that exists":  {"POST", "/fareway/accounts", NewAccount{Name: "ann"}, 409, `account "ann" exists already`},
+		"name with a space": {"POST", "/fareway/accounts", NewAccount{Name: "a b"}, 400, "1 to 64 letters"},
+		"name too long": {"POST", "/fareway/accounts", NewAccount{Name: strings.Repeat("a", 65)}, 400,
+			"1 to 64 letters"},
+		"name empty":      {"POST", "/fareway/accounts", NewAccount{}, 400, "1 to 64 letters"},
+		"name like an id": {"POST", "/fareway/accounts", NewAccount{Name: "acct_x"}, 400, "mistaken"},
+		"plan misspelled": {"POST", "/fareway/accounts", NewAccount{Name: "bob", Plan: "trail"}, 400,
+			`did you mean "trial"?`},
+		"plan unknown": {"POST", "/fareway/accounts", NewAccount{Name: "bob", Plan: "platinum"}, 400,
+			"it has trial, starter"},
+		"account unknown": {"GET", "/fareway/accounts/nobody", nil, 404, `no account "nobody"`},
+		"state unknown":   {"POST", "/fareway/accounts/ann/state", NewState{"gone"}, 400, "active suspended inactive"},
+		"limit unknown": {"POST", "/fareway/accounts/ann/limit",
+			NewLimit{Limit: "monthly_credits", Value: new(int64(5))}, 400, "there are spend_cap_credits, token_budget"},
+		"limit misspelled": {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "tokn_budget"}, 400,
+			`did you mean "token_budget"?`},
+		"limit of several": {"POST", "/fareway/accounts/ann/limit", NewLimit{Limit: "requests_per_minute"}, 400,
+			"requests_per_minute.key"},
+		"limit empty": {"POST", "/fareway/accounts/ann/limit", NewLimit{}, 400, "there are spend_cap_credits"},
+		"limit below zero": {"POST", "/fareway/accounts/ann/limit",
+			NewLimit{Limit: "token_budget", Value: new(int64(-1))}, 400, "it is 0 to 1000000000000000"},
+		"limit too large": {"POST", "/fareway/accounts/ann/limit",
+			NewLimit{Limit: "spend_cap_credits", Value: new(int64(1e12 + 1))}, 400, "it is 0 to 1000000000000"},
+		"limit of nobody": {"POST", "/fareway/accounts/nobody/limit", NewLimit{Limit: "token_budget"}, 404,
+			`no account "nobody"`},
+		"profile unknown":   {"POST", "/fareway/accounts/ann/profile", NewProfile{"best"}, 400, "budget, balanced, max"},
+		"profile empty":     {"POST", "/fareway/accounts/ann/profile", NewProfile{}, 400, "budget, balanced, max"},
+		"profile of nobody": {"POST", "/fareway/accounts/nobody/profile", NewProfile{"max"}, 404, `no account "nobody"`},
+		"state of nobody": {"POST", "/fareway/accounts/nobody/state", NewState{ledger.Active}, 404,
+			`no account "nobody"`},
+		"key of nobody":       {"POST", "/fareway/keys", NewKey{Account: "nobody", Name: "x"}, 404, `no account "nobody"`},
+		"key without account": {"POST", "/fareway/keys", NewKey{Name: "x"}, 400, "account is missing"},
+		"key that exists": {"POST", "/fareway/keys", NewKey{Account: "ann", Name: "first"}, 409,
+			`has a key "first" already`},
+		"key name bad":   {"POST", "/fareway/keys", NewKey{Account: "ann", Name: "a/b"}, 400, "key name"},
+		"key unknown":    {"DELETE", "/fareway/keys/key_0", nil, 404, `no key "key_0"`},
+		"keys of nobody": {"GET", "/fareway/keys?account=nobody", nil, 404, `no account "nobody"`},
+		"credits zero":   {"POST", "/fareway/credits", NewCredit{Account: "ann"}, 400, "1 to 1,000,000,000"},
+		"credits negative": {"POST", "/fareway/credits", NewCredit{Account: "ann", Credits: -5}, 400,
+			"1 to 1,000,000,000"},
+		"credits too many": {"POST", "/fareway/credits", NewCredit{Account: "ann", Credits: ledger.MaxTopUp + 1}, 400,
+			"1 to 1,000,000,000"},
+		"credits to nobody": {"POST", "/fareway/credits", NewCredit{Account: "nobody", Credits: 1}, 404,
+			`no account "nobody"`},
+		"reference too long": {"POST", "/fareway/credits",
+			NewCredit{Account: "ann", Credits: 1, Reference: strings.Repeat("r", 201)}, 400, "200 bytes"},
 		"field unknown":        {"POST", "/fareway/accounts", map[string]any{"nmae": "bob"}, 400, `unknown field "nmae"`},
 		"body not an object":   {"POST", "/fareway/accounts", []int{1}, 400, "reading the request body"},
 		"path unknown":         {"GET", "/fareway/bogus", nil, 404, "no GET /fareway/bogus"},
@@ -158,7 +173,8 @@ func TestAdminRefusals(t *testing.T) {
 
 func TestAdminBodyIsOneValue(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"", "{", `{"name":"a"} {"name":"b"}`, `{"name":"` + strings.Repeat("a", maxAdminBody) + `"}`} {
+	for _, body := range []string{"", "{", `{"name":"a"} {"name":"b"}`,
+		`{"name":"` + strings.Repeat("a", maxAdminBody) + `"}`} {
 		_, err := readJSON[NewAccount](httptest.NewRequest("POST", "/", strings.NewReader(body)))
 		e, ok := errors.AsType[caddy.APIError](err)
 		require.True(t, ok, "%.40s: %v", body, err)
@@ -220,7 +236,8 @@ func TestAdminCredits(t *testing.T) {
 	in := NewCredit{Account: "ann", Credits: 500, Reference: "invoice-1"}
 	var v Credit
 	require.NoError(t, c.Call(ctx, "POST", "/fareway/credits", in, &v))
-	require.Equal(t, Credit{Account: "ann", Credits: 500, Reference: "invoice-1", Applied: true, BalanceCredits: 500, AvailableCredits: 500}, v)
+	require.Equal(t, Credit{Account: "ann", Credits: 500, Reference: "invoice-1", Applied: true, BalanceCredits: 500,
+		AvailableCredits: 500}, v)
 
 	v = Credit{}
 	require.NoError(t, c.Call(ctx, "POST", "/fareway/credits", in, &v))

@@ -107,7 +107,9 @@ func (b *booksAPI) key(ctx context.Context, account, name string) (ledger.Key, e
 	case err != nil:
 		return found, err
 	case account == "":
-		return found, problem(http.StatusNotFound, "there is no key with the id %q: `fareway gateway key list` shows all; with an account, the key's name will do", name)
+		return found, problem(http.StatusNotFound, "there is no key with the id %q: `fareway gateway key list` shows all; "+
+			"with an account, the key's name will do", name)
 	}
-	return found, problem(http.StatusNotFound, "the account has no key %q: `fareway gateway key list --account NAME` shows them", name)
+	return found, problem(http.StatusNotFound, "the account has no key %q: `fareway gateway key list --account NAME` "+
+		"shows them", name)
 }

@@ -140,7 +140,9 @@ func (c *Client) explain(err error) error {
 		return fmt.Errorf("%w on %s, or it has no admin API: its Caddyfile says `admin off`; "+
 			"remove that, or add `admin unix//path/to/admin.sock` to its option fareway", ErrNoGateway, c.data)
 	case c.named:
-		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile", ErrNoGateway, c.Address, c.Address)
+		return fmt.Errorf("%w at %s: start it with `fareway gateway up --admin %s`, or look for its address in its Caddyfile",
+			ErrNoGateway, c.Address, c.Address)
 	}
-	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", ErrNoGateway, c.data, c.Dial, c.data)
+	return fmt.Errorf("%w on %s (no admin socket at %s): start it with `fareway gateway up --data %s`", ErrNoGateway,
+		c.data, c.Dial, c.data)
 }

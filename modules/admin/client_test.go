@@ -64,7 +64,8 @@ func TestClientErrors(t *testing.T) {
 		c, err := NewClient(t.TempDir(), "")
 		require.NoError(t, err)
 		denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
-		require.EqualError(t, c.explain(denied), "this user may not use the admin socket "+c.Dial+": be the user that runs the gateway, or root")
+		require.EqualError(t, c.explain(denied), "this user may not use the admin socket "+c.Dial+
+			": be the user that runs the gateway, or root")
 	})
 	t.Run("another program", func(t *testing.T) {
 		t.Parallel()

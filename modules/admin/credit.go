@@ -17,7 +17,8 @@ const maxText = 200
 func checkTexts(reference, reason string) error {
 	for _, text := range [...]string{reference, reason} {
 		if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
-			return problem(http.StatusBadRequest, "a reference and a reason are each one line of at most %d bytes, without tabs and the like", maxText)
+			return problem(http.StatusBadRequest, "a reference and a reason are each one line of at most %d bytes, without "+
+				"tabs and the like", maxText)
 		}
 	}
 	return nil
@@ -29,7 +30,8 @@ func (a *API) addCredit(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.Credits < 1 || in.Credits > ledger.MaxTopUp {
-		return nil, problem(http.StatusBadRequest, "credits %s: a top-up is 1 to %s whole credits; `fareway gateway credit adjust` takes credits away",
+		return nil, problem(http.StatusBadRequest, "credits %s: a top-up is 1 to %s whole credits; `fareway gateway credit "+
+			"adjust` takes credits away",
 			human.Thousands(in.Credits), human.Thousands(ledger.MaxTopUp))
 	}
 	if err := checkTexts(in.Reference, in.Reason); err != nil {
@@ -61,7 +63,8 @@ func (a *API) adjust(r *http.Request) (any, error) {
 	}
 	switch {
 	case in.Microcents == 0 || in.Microcents < -maxAdjustment || in.Microcents > maxAdjustment:
-		return nil, problem(http.StatusBadRequest, "an adjustment of %s: it is at most %s, up or down, and not 0", human.Amount(in.Microcents), human.Count(int64(ledger.MaxTopUp), "credit"))
+		return nil, problem(http.StatusBadRequest, "an adjustment of %s: it is at most %s, up or down, and not 0",
+			human.Amount(in.Microcents), human.Count(int64(ledger.MaxTopUp), "credit"))
 	case strings.TrimSpace(in.Reason) == "":
 		return nil, problem(http.StatusBadRequest, "the reason is missing: an adjustment says why it was made")
 	}
@@ -106,7 +109,8 @@ func (a *API) refund(r *http.Request) (any, error) {
 		Account: record.Account, Request: in.Request, Microcents: in.Microcents, Reference: in.Reference, Reason: in.Reason,
 	})
 	if errors.Is(err, ledger.ErrInvalid) {
-		return nil, problem(http.StatusBadRequest, "request %s was charged %d microcents, of which %d are refunded already: a refund is at least 1 and at most what is left",
+		return nil, problem(http.StatusBadRequest, "request %s was charged %d microcents, of which %d are refunded already: "+
+			"a refund is at least 1 and at most what is left",
 			record.ID, record.Microcents, record.Refunded)
 	}
 	if err != nil {
@@ -133,7 +137,8 @@ func uncertain(err error, account, reference string) error {
 	case reference != "":
 		return fmt.Errorf("%w; with its reference it can be repeated as it is", err)
 	}
-	return fmt.Errorf("%w; it has no reference, so see in `fareway gateway ledger audit --account %s` that it was not booked before you repeat it", err, account)
+	return fmt.Errorf("%w; it has no reference, so see in `fareway gateway ledger audit --account %s` that it was not "+
+		"booked before you repeat it", err, account)
 }
 
 // lastRefund is what the newest refund with this reference gave back, in microcents.

@@ -36,7 +36,8 @@ func (a *API) createKey(r *http.Request) (any, error) {
 }
 
 // CreateKey makes a key of an account. Its text is returned here and stored nowhere.
-func CreateKey(ctx context.Context, e *engine.Engine, account ledger.Account, name string, change ledger.KeyChange) (ledger.Key, string, error) {
+func CreateKey(ctx context.Context, e *engine.Engine, account ledger.Account, name string,
+	change ledger.KeyChange) (ledger.Key, string, error) {
 	if err := checkName("key", name); err != nil {
 		return ledger.Key{}, "", err
 	}
@@ -46,7 +47,8 @@ func CreateKey(ctx context.Context, e *engine.Engine, account ledger.Account, na
 	}
 	key, err := e.Store().CreateKey(ctx, account.ID, name, hash, ledger.Last4(text), change)
 	if errors.Is(err, ledger.ErrExists) {
-		return key, "", problem(http.StatusConflict, "account %q has a key %q already: choose another name; a revoked key keeps its name", account.Name, name)
+		return key, "", problem(http.StatusConflict, "account %q has a key %q already: choose another name; a revoked key "+
+			"keeps its name", account.Name, name)
 	}
 	if err != nil {
 		return key, "", err
@@ -70,19 +72,23 @@ func (l KeyLimits) change(now time.Time) (ledger.KeyChange, error) {
 	} else if l.Expires != nil {
 		t, err := time.Parse(time.RFC3339Nano, *l.Expires)
 		if err != nil {
-			return change, problem(http.StatusBadRequest, "expires %q: write a time as RFC 3339 has it, as in 2026-11-20T18:00:00Z, or %q", *l.Expires, Never)
+			return change, problem(http.StatusBadRequest,
+				"expires %q: write a time as RFC 3339 has it, as in 2026-11-20T18:00:00Z, or %q", *l.Expires, Never)
 		}
 		if !t.After(now) {
-			return change, problem(http.StatusBadRequest, "expires %s: that is in the past; to end a key now, revoke it", *l.Expires)
+			return change, problem(http.StatusBadRequest, "expires %s: that is in the past; to end a key now, revoke it",
+				*l.Expires)
 		}
 		if !t.Before(ledger.MaxExpiry) {
-			return change, problem(http.StatusBadRequest, "expires %s: a key expires before %s, or %q", *l.Expires, ledger.MaxExpiry.Format(time.DateOnly), Never)
+			return change, problem(http.StatusBadRequest, "expires %s: a key expires before %s, or %q", *l.Expires,
+				ledger.MaxExpiry.Format(time.DateOnly), Never)
 		}
 		change.Expires = new(t.UTC())
 	}
 	if l.SpendCapCredits != nil {
 		if *l.SpendCapCredits < 0 || *l.SpendCapCredits > ledger.MaxBalance {
-			return change, problem(http.StatusBadRequest, "spend_cap_credits %d: a cap is 1 to %d whole credits, and 0 is none", *l.SpendCapCredits, int64(ledger.MaxBalance))
+			return change, problem(http.StatusBadRequest, "spend_cap_credits %d: a cap is 1 to %d whole credits, and 0 is none",
+				*l.SpendCapCredits, int64(ledger.MaxBalance))
 		}
 		change.SpendCap = new(*l.SpendCapCredits * ledger.MicrocentsPerCredit)
 	}
@@ -109,7 +115,8 @@ func (a *API) changeKey(r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	key, err := a.engine.Store().ChangeKey(r.Context(), id, change)
 	if errors.Is(err, ledger.ErrExists) {
-		return nil, problem(http.StatusConflict, "the account has a key %q already: choose another name; a revoked key keeps its name", *in.Name)
+		return nil, problem(http.StatusConflict, "the account has a key %q already: choose another name; a revoked key "+
+			"keeps its name", *in.Name)
 	}
 	if err != nil {
 		return nil, keyError("changing the key", id, err)
@@ -124,7 +131,8 @@ func (a *API) rotateKey(r *http.Request) (any, error) {
 	}
 	overlap := time.Duration(in.OverlapSeconds) * time.Second
 	if in.OverlapSeconds < 0 || in.OverlapSeconds > int64(maxOverlap/time.Second) {
-		return nil, problem(http.StatusBadRequest, "overlap_seconds %d: the overlap is 0 to %d seconds (%s)", in.OverlapSeconds, int64(maxOverlap/time.Second), human.Span(maxOverlap))
+		return nil, problem(http.StatusBadRequest, "overlap_seconds %d: the overlap is 0 to %d seconds (%s)",
+			in.OverlapSeconds, int64(maxOverlap/time.Second), human.Span(maxOverlap))
 	}
 	text, hash, err := ledger.NewKey(rand.Reader)
 	if err != nil {
@@ -133,7 +141,8 @@ func (a *API) rotateKey(r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	fresh, old, err := a.engine.Store().RotateKey(r.Context(), id, hash, ledger.Last4(text), overlap)
 	if errors.Is(err, ledger.ErrInvalid) {
-		return nil, problem(http.StatusBadRequest, "key %s has ended: only a key that works can be rotated; make a new one with `fareway gateway key create`", id)
+		return nil, problem(http.StatusBadRequest, "key %s has ended: only a key that works can be rotated; make a new one "+
+			"with `fareway gateway key create`", id)
 	}
 	if err != nil {
 		return nil, keyError("rotating the key", id, err)

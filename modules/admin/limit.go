@@ -97,7 +97,8 @@ func (l AccountLimit) stored(value *int64) (*int64, error) {
 		return nil, nil
 	}
 	if *value < 0 || *value > l.most {
-		return nil, problem(http.StatusBadRequest, "%s %d: it is 0 to %d, or %q for what the account's plan says", l.Name, *value, l.most, Inherit)
+		return nil, problem(http.StatusBadRequest, "%s %d: it is 0 to %d, or %q for what the account's plan says", l.Name,
+			*value, l.most, Inherit)
 	}
 	return new(*value * l.Unit), nil
 }

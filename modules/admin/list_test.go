@@ -208,7 +208,8 @@ func TestListTakesItsTime(t *testing.T) {
 				}
 				return nil
 			}}.api())
-			c := &Client{Place: gateway.Place{Network: "unix"}, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial}}}
+			c := &Client{Place: gateway.Place{Network: "unix"},
+				http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: ln.dial}}}
 			rows := 0
 			require.NoError(t, c.Lines(t.Context(), entriesPath, nil, func([]byte) error { rows++; return nil }))
 			require.Equal(t, 3, rows)

@@ -88,10 +88,14 @@ func TestAdminKeyLimits(t *testing.T) {
 func TestAdminClock(t *testing.T) {
 	t.Parallel()
 	var days atomic.Int64 // since the beginning of 2030
-	c, e := runningAt(t, func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, int(days.Load())) })
+	c, e := runningAt(t, func() time.Time {
+		return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0,
+			int(days.Load()))
+	})
 	enginetest.NewCustomer(t, e, "ann")
 	create := func(name, expires string) (v Key, err error) {
-		err = c.Call(t.Context(), "POST", "/fareway/keys", NewKey{Account: "ann", Name: name, KeyLimits: KeyLimits{Expires: &expires}}, &v)
+		err = c.Call(t.Context(), "POST", "/fareway/keys",
+			NewKey{Account: "ann", Name: name, KeyLimits: KeyLimits{Expires: &expires}}, &v)
 		return v, err
 	}
 	_, err := create("late", "2029-12-31T00:00:00Z")
@@ -128,14 +132,17 @@ func TestAdminCorrections(t *testing.T) {
 	adjustment := NewAdjustment{Account: "ann", Microcents: -1_665_000, Reason: "counted twice", Reference: "a1"}
 	for _, applied := range []bool{true, false} {
 		require.NoError(t, c.Call(ctx, "POST", "/fareway/adjustments", adjustment, &v))
-		require.Equal(t, Correction{Account: "ann", Microcents: -1_665_000, Reference: "a1", Applied: applied, BalanceCredits: 997, AvailableCredits: 997}, v)
+		require.Equal(t, Correction{Account: "ann", Microcents: -1_665_000, Reference: "a1", Applied: applied,
+			BalanceCredits: 997, AvailableCredits: 997}, v)
 	}
-	require.NoError(t, c.Call(ctx, "POST", "/fareway/refunds", NewRefund{Request: "req_1", Microcents: 35_000, Reason: "sorry"}, &v))
+	require.NoError(t, c.Call(ctx, "POST", "/fareway/refunds",
+		NewRefund{Request: "req_1", Microcents: 35_000, Reason: "sorry"}, &v))
 	require.EqualValues(t, 35_000, v.Microcents)
 	require.Equal(t, "ann", v.Account)
 	for _, applied := range []bool{true, false} {
 		v = Correction{}
-		require.NoError(t, c.Call(ctx, "POST", "/fareway/refunds", NewRefund{Request: "req_1", Reason: "sorry", Reference: "r1"}, &v))
+		require.NoError(t, c.Call(ctx, "POST", "/fareway/refunds",
+			NewRefund{Request: "req_1", Reason: "sorry", Reference: "r1"}, &v))
 		require.Equal(t, applied, v.Applied)
 		require.EqualValues(t, 1_300_000, v.Microcents, "all that was left")
 		require.EqualValues(t, 999, v.BalanceCredits)
@@ -154,7 +161,8 @@ func TestAdminMoneyRefusals(t *testing.T) {
 	version, err := e.Store().PriceVersion(t.Context(), "deep", enginetest.ExamplePrice, enginetest.ExampleCost)
 	require.NoError(t, err)
 	_, err = e.Store().Hold(t.Context(), ledger.Hold{Request: "req_3", Account: made.Account.ID, Key: made.Key.ID,
-		Endpoint: "chat", Profile: "max", Attempt: ledger.Attempt{ID: ledger.AttemptID("req_3", 1), Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}})
+		Endpoint: "chat", Profile: "max", Attempt: ledger.Attempt{ID: ledger.AttemptID("req_3", 1), Route: "deep",
+			Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}})
 	require.NoError(t, err)
 	key := "/fareway/keys/" + made.Key.ID
 	for name, tc := range map[string]struct {
@@ -163,47 +171,67 @@ func TestAdminMoneyRefusals(t *testing.T) {
 		status       int
 		message      string
 	}{
-		"rename to a taken name":     {"POST", "/fareway/accounts/ann/name", NewName{"bob"}, 409, `"bob" exists already`},
-		"rename to an id":            {"POST", "/fareway/accounts/ann/name", NewName{"acct_1"}, 400, "mistaken"},
-		"rename nobody":              {"POST", "/fareway/accounts/nobody/name", NewName{"x"}, 404, `no account "nobody"`},
-		"plan unknown":               {"POST", "/fareway/accounts/ann/plan", NewPlan{"platinum"}, 400, "it has trial, starter"},
-		"plan misspelled":            {"POST", "/fareway/accounts/ann/plan", NewPlan{"startre"}, 400, `did you mean "starter"?`},
-		"plan missing":               {"POST", "/fareway/accounts/ann/plan", NewPlan{}, 400, `plan "" is not in`},
-		"plan of nobody":             {"POST", "/fareway/accounts/nobody/plan", NewPlan{"trial"}, 404, `no account "nobody"`},
-		"expiry in the past":         {"PATCH", key, map[string]any{"expires": "2020-01-01T00:00:00Z"}, 400, "revoke it"},
-		"expiry that is none":        {"PATCH", key, map[string]any{"expires": "90d"}, 400, "RFC 3339"},
-		"cap below 0":                {"PATCH", key, map[string]any{"spend_cap_credits": -1}, 400, "0 is none"},
-		"cap above any balance":      {"POST", "/fareway/keys", map[string]any{"account": "ann", "name": "x", "spend_cap_credits": ledger.MaxBalance + 1}, 400, "0 is none"},
-		"nothing to change":          {"PATCH", key, map[string]any{}, 400, "nothing is to change"},
-		"key name bad":               {"PATCH", key, map[string]any{"name": "a~1"}, 400, "key name"},
-		"key unknown":                {"PATCH", "/fareway/keys/key_0", map[string]any{"name": "x"}, 404, "fareway gateway key list"},
-		"rotation of nothing":        {"POST", "/fareway/keys/key_0/rotate", Rotation{1}, 404, "fareway gateway key list"},
-		"overlap below 0":            {"POST", key + "/rotate", Rotation{-1}, 400, "overlap"},
-		"overlap of two years":       {"POST", key + "/rotate", Rotation{2 * 365 * 86400}, 400, "365 days"},
-		"adjustment of 0":            {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Reason: "x"}, 400, "not 0"},
-		"adjustment without reason":  {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Microcents: 1}, 400, "reason is missing"},
-		"adjustment of too much":     {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Microcents: maxAdjustment + 1, Reason: "x"}, 400, "at most"},
-		"adjustment of nobody":       {"POST", "/fareway/adjustments", NewAdjustment{Account: "nobody", Microcents: 1, Reason: "x"}, 404, "no account"},
-		"reason too long":            {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Microcents: 1, Reason: strings.Repeat("x", 201)}, 400, "200 bytes"},
-		"reason of blanks":           {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Microcents: 1, Reason: "  "}, 400, "reason is missing"},
-		"reason of two lines":        {"POST", "/fareway/refunds", NewRefund{Request: "req_1", Reason: "x\ny"}, 400, "one line"},
-		"refund of what runs":        {"POST", "/fareway/refunds", NewRefund{Request: "req_3", Reason: "x"}, 409, "when it has ended"},
-		"refund without reason":      {"POST", "/fareway/refunds", NewRefund{Request: "req_1"}, 400, "reason is missing"},
-		"refund of no request":       {"POST", "/fareway/refunds", NewRefund{Reason: "x"}, 400, "request is missing"},
-		"refund of another":          {"POST", "/fareway/refunds", NewRefund{Request: "req_2", Reason: "x"}, 404, `no request "req_2"`},
-		"refund of too much":         {"POST", "/fareway/refunds", NewRefund{Request: "req_1", Microcents: enginetest.ExampleCharge + 1, Reason: "x"}, 400, "charged 1335000 microcents, of which 0"},
-		"refund below 0":             {"POST", "/fareway/refunds", NewRefund{Request: "req_1", Microcents: -1, Reason: "x"}, 400, "at least 1"},
-		"request unknown":            {"GET", "/fareway/usage/req_2", nil, 404, "X-Request-Id"},
-		"usage by something":         {"GET", "/fareway/usage?by=colour", nil, 400, "account, key, route or day"},
-		"usage by day twice":         {"GET", "/fareway/usage?by=day,day", nil, 400, "twice"},
-		"usage of nobody":            {"GET", "/fareway/usage?account=nobody", nil, 404, "no account"},
-		"usage of no key":            {"GET", "/fareway/usage?key=key_0", nil, 404, "fareway gateway key list"},
-		"usage of another's key":     {"GET", "/fareway/usage?account=bob&key=" + made.Key.ID, nil, 404, "the account has no key"},
-		"since that is none":         {"GET", "/fareway/ledger/entries?since=today", nil, 400, "RFC 3339"},
-		"since after until":          {"GET", "/fareway/ledger/audit?since=2026-11-20T00:00:00Z&until=2026-11-19T00:00:00Z", nil, 400, "not before"},
-		"pruning the future":         {"POST", "/fareway/ledger/prune", Pruning{time.Now().Add(time.Hour)}, 400, "in the past"},
-		"pruning without a time":     {"POST", "/fareway/ledger/prune", map[string]any{}, 400, "in the past"},
-		"checkpoint that is no hash": {"POST", "/fareway/ledger/verify", map[string]any{"checkpoints": []any{map[string]any{"hash": "x"}}}, 400, "reading a digest"},
+		"rename to a taken name": {"POST", "/fareway/accounts/ann/name", NewName{"bob"}, 409, `"bob" exists already`},
+		"rename to an id":        {"POST", "/fareway/accounts/ann/name", NewName{"acct_1"}, 400, "mistaken"},
+		"rename nobody":          {"POST", "/fareway/accounts/nobody/name", NewName{"x"}, 404, `no account "nobody"`},
+		"plan unknown": {"POST", "/fareway/accounts/ann/plan", NewPlan{"platinum"}, 400,
+			"it has trial, starter"},
+		"plan misspelled": {"POST", "/fareway/accounts/ann/plan", NewPlan{"startre"}, 400,
+			`did you mean "starter"?`},
+		"plan missing":        {"POST", "/fareway/accounts/ann/plan", NewPlan{}, 400, `plan "" is not in`},
+		"plan of nobody":      {"POST", "/fareway/accounts/nobody/plan", NewPlan{"trial"}, 404, `no account "nobody"`},
+		"expiry in the past":  {"PATCH", key, map[string]any{"expires": "2020-01-01T00:00:00Z"}, 400, "revoke it"},
+		"expiry that is none": {"PATCH", key, map[string]any{"expires": "90d"}, 400, "RFC 3339"},
+		"cap below 0":         {"PATCH", key, map[string]any{"spend_cap_credits": -1}, 400, "0 is none"},
+		"cap above any balance": {"POST", "/fareway/keys",
+			map[string]any{"account": "ann", "name": "x", "spend_cap_credits": ledger.MaxBalance + 1}, 400, "0 is none"},
+		"nothing to change": {"PATCH", key, map[string]any{}, 400, "nothing is to change"},
+		"key name bad":      {"PATCH", key, map[string]any{"name": "a~1"}, 400, "key name"},
+		"key unknown": {"PATCH", "/fareway/keys/key_0", map[string]any{"name": "x"}, 404,
+			"fareway gateway key list"},
+		"rotation of nothing":  {"POST", "/fareway/keys/key_0/rotate", Rotation{1}, 404, "fareway gateway key list"},
+		"overlap below 0":      {"POST", key + "/rotate", Rotation{-1}, 400, "overlap"},
+		"overlap of two years": {"POST", key + "/rotate", Rotation{2 * 365 * 86400}, 400, "365 days"},
+		"adjustment of 0": {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Reason: "x"}, 400,
+			"not 0"},
+		"adjustment without reason": {"POST", "/fareway/adjustments", NewAdjustment{Account: "ann", Microcents: 1}, 400,
+			"reason is missing"},
+		"adjustment of too much": {"POST", "/fareway/adjustments",
+			NewAdjustment{Account: "ann", Microcents: maxAdjustment + 1, Reason: "x"}, 400, "at most"},
+		"adjustment of nobody": {"POST", "/fareway/adjustments",
+			NewAdjustment{Account: "nobody", Microcents: 1, Reason: "x"}, 404, "no account"},
+		"reason too long": {"POST", "/fareway/adjustments",
+			NewAdjustment{Account: "ann", Microcents: 1, Reason: strings.Repeat("x", 201)}, 400, "200 bytes"},
+		"reason of blanks": {"POST", "/fareway/adjustments",
+			NewAdjustment{Account: "ann", Microcents: 1, Reason: "  "}, 400, "reason is missing"},
+		"reason of two lines": {"POST", "/fareway/refunds", NewRefund{Request: "req_1", Reason: "x\ny"}, 400,
+			"one line"},
+		"refund of what runs": {"POST", "/fareway/refunds", NewRefund{Request: "req_3", Reason: "x"}, 409,
+			"when it has ended"},
+		"refund without reason": {"POST", "/fareway/refunds", NewRefund{Request: "req_1"}, 400, "reason is missing"},
+		"refund of no request":  {"POST", "/fareway/refunds", NewRefund{Reason: "x"}, 400, "request is missing"},
+		"refund of another": {"POST", "/fareway/refunds", NewRefund{Request: "req_2", Reason: "x"}, 404,
+			`no request "req_2"`},
+		"refund of too much": {"POST", "/fareway/refunds",
+			NewRefund{Request: "req_1", Microcents: enginetest.ExampleCharge + 1, Reason: "x"}, 400,
+			"charged 1335000 microcents, of which 0"},
+		"refund below 0": {"POST", "/fareway/refunds", NewRefund{Request: "req_1", Microcents: -1, Reason: "x"},
+			400, "at least 1"},
+		"request unknown":    {"GET", "/fareway/usage/req_2", nil, 404, "X-Request-Id"},
+		"usage by something": {"GET", "/fareway/usage?by=colour", nil, 400, "account, key, route or day"},
+		"usage by day twice": {"GET", "/fareway/usage?by=day,day", nil, 400, "twice"},
+		"usage of nobody":    {"GET", "/fareway/usage?account=nobody", nil, 404, "no account"},
+		"usage of no key":    {"GET", "/fareway/usage?key=key_0", nil, 404, "fareway gateway key list"},
+		"usage of another's key": {"GET", "/fareway/usage?account=bob&key=" + made.Key.ID, nil, 404,
+			"the account has no key"},
+		"since that is none": {"GET", "/fareway/ledger/entries?since=today", nil, 400, "RFC 3339"},
+		"since after until": {"GET", "/fareway/ledger/audit?since=2026-11-20T00:00:00Z&until=2026-11-19T00:00:00Z",
+			nil, 400, "not before"},
+		"pruning the future": {"POST", "/fareway/ledger/prune", Pruning{time.Now().Add(time.Hour)}, 400,
+			"in the past"},
+		"pruning without a time": {"POST", "/fareway/ledger/prune", map[string]any{}, 400, "in the past"},
+		"checkpoint that is no hash": {"POST", "/fareway/ledger/verify",
+			map[string]any{"checkpoints": []any{map[string]any{"hash": "x"}}}, 400, "reading a digest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +248,8 @@ func TestAdminAudit(t *testing.T) {
 	t.Parallel()
 	c, e := running(t)
 	made := enginetest.NewCustomer(t, e, "ann")
-	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/accounts/ann/state", NewState{ledger.Suspended}, new(Account)))
+	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/accounts/ann/state", NewState{ledger.Suspended},
+		new(Account)))
 	require.NoError(t, c.Call(t.Context(), "DELETE", "/fareway/keys/"+made.Key.ID, nil, new(Key)))
 
 	acts := listOf[Act](t, c, "/fareway/ledger/audit?account=ann")

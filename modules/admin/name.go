@@ -30,12 +30,14 @@ func checkPlan(e *engine.Engine, plan string) error {
 	}
 	names := PlanNames(g)
 	if len(names) == 0 {
-		return problem(http.StatusBadRequest, "plan %q is not in %s: it has no plans; add a block `plan %q {}` or leave the plan out", plan, g.Config.Path, plan)
+		return problem(http.StatusBadRequest, "plan %q is not in %s: it has no plans; add a block `plan %q {}` or leave the "+
+			"plan out", plan, g.Config.Path, plan)
 	}
 	if name := config.Nearest(plan, names); name != "" {
 		return problem(http.StatusBadRequest, "plan %q is not in %s: did you mean %q?", plan, g.Config.Path, name)
 	}
-	return problem(http.StatusBadRequest, "plan %q is not in %s: it has %s", plan, g.Config.Path, strings.Join(names, ", "))
+	return problem(http.StatusBadRequest, "plan %q is not in %s: it has %s", plan, g.Config.Path,
+		strings.Join(names, ", "))
 }
 
 // PlanNames are the plans of a configuration.

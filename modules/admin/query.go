@@ -46,7 +46,8 @@ func queryTime(r *http.Request, name string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return t, problem(http.StatusBadRequest, "%s %q: write a time as RFC 3339 has it, as in 2026-11-20T18:00:00Z", name, text)
+		return t, problem(http.StatusBadRequest, "%s %q: write a time as RFC 3339 has it, as in 2026-11-20T18:00:00Z", name,
+			text)
 	}
 	return t.UTC(), nil
 }
@@ -85,7 +86,8 @@ func ParseDimensions(text string) ([]ledger.Dimension, error) {
 		d := ledger.Dimension(name)
 		switch {
 		case !slices.Contains(dimensions, d):
-			return nil, problem(http.StatusBadRequest, "by %q: usage is grouped by account, key, route or day, or by several with commas", name)
+			return nil, problem(http.StatusBadRequest, "by %q: usage is grouped by account, key, route or day, or by several "+
+				"with commas", name)
 		case slices.Contains(by, d):
 			return nil, problem(http.StatusBadRequest, "by %q is there twice", name)
 		}

@@ -48,7 +48,8 @@ func readAdminToken(data string) (string, error) {
 	}
 	text := strings.TrimSpace(string(b))
 	if text == "" {
-		return "", fmt.Errorf("reading the admin token: %s is empty: remove it, and the gateway makes a new one at its next start", path)
+		return "", fmt.Errorf("reading the admin token: %s is empty: remove it, and the gateway makes a new one at its next "+
+			"start", path)
 	}
 	return text, nil
 }
@@ -62,7 +63,8 @@ func (t adminToken) authorize(r *http.Request) error {
 	sum := sha256.Sum256([]byte(text))
 	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], t[:]) != 1 {
 		return problem(http.StatusUnauthorized,
-			"the admin token is missing or wrong: send `Authorization: Bearer` with the text of %s in the gateway's data folder", adminTokenFile)
+			"the admin token is missing or wrong: send `Authorization: Bearer` with the text of %s in the gateway's data folder",
+			adminTokenFile)
 	}
 	return nil
 }

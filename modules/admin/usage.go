@@ -57,8 +57,10 @@ func (b *booksAPI) nameOwner(ctx context.Context, v *Request) error {
 }
 
 func noRequest(id string) error {
-	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access line; "+
-		"requests that were refused are found for request_log; the detail of old ones may have been pruned, the journal still has their charges", id)
+	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access "+
+		"line; "+
+		"requests that were refused are found for request_log; the detail of old ones may have been pruned, the journal "+
+		"still has their charges", id)
 }
 
 func (b *booksAPI) record(r *http.Request, id string) (ledger.RequestRecord, error) {

@@ -21,7 +21,8 @@ func TestAdminUsage(t *testing.T) {
 	ann.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
 	ann.Settle(t, e, "req_2", enginetest.OK(), enginetest.Proven(), enginetest.Proven())
 	bob.Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
-	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/refunds", NewRefund{Request: "req_3", Microcents: 35_000, Reason: "x"}, new(Correction)))
+	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/refunds",
+		NewRefund{Request: "req_3", Microcents: 35_000, Reason: "x"}, new(Correction)))
 
 	const cost = enginetest.ExampleCharge / 3
 	all := listOf[Usage](t, c, "/fareway/usage")
@@ -72,7 +73,8 @@ func TestAdminRequest(t *testing.T) {
 		return v
 	}
 
-	ann.Settle(t, e, "req_1", enginetest.OK(), ledger.Result{Outcome: ledger.Failed, Usage: &llm.Usage{Input: llm.Count(100)}}, enginetest.Proven())
+	ann.Settle(t, e, "req_1", enginetest.OK(), ledger.Result{Outcome: ledger.Failed,
+		Usage: &llm.Usage{Input: llm.Count(100)}}, enginetest.Proven())
 	v := show(t, "req_1")
 	require.False(t, v.Running)
 	require.Equal(t, 200, v.Status)
@@ -99,12 +101,14 @@ func TestAdminRequest(t *testing.T) {
 		require.EqualValues(t, 30_000, v.Microcents)
 		require.False(t, v.Pending)
 
-		ann.Settle(t, e, "req_unproven", ledger.Settlement{Status: 502, Reason: "upstream_error"}, ledger.Result{Outcome: ledger.Unproven})
+		ann.Settle(t, e, "req_unproven", ledger.Settlement{Status: 502, Reason: "upstream_error"},
+			ledger.Result{Outcome: ledger.Unproven})
 		v = show(t, "req_unproven")
 		require.Zero(t, v.Microcents)
 		require.True(t, v.Pending)
 
-		ann.Settle(t, e, "req_free", ledger.Settlement{Status: 500, Reason: "internal_error", Free: true}, enginetest.Proven())
+		ann.Settle(t, e, "req_free", ledger.Settlement{Status: 500, Reason: "internal_error", Free: true},
+			enginetest.Proven())
 		v = show(t, "req_free")
 		require.True(t, v.Free)
 		require.Zero(t, v.Microcents)

@@ -47,8 +47,8 @@ type Limits struct {
 	ConcurrentRequests int64 `json:"concurrent_requests"`
 
 	DefaultProfile string `json:"default_profile"` // of requests that name none
-	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no plan;
-	// of the profile "gateway", too. Rates are named as in "requests_per_minute.key".
+	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no
+	// plan; of the profile "gateway", too. Rates are named as in "requests_per_minute.key".
 	From map[string]string `json:"from"`
 }
 
@@ -68,7 +68,8 @@ func viewAccount(a ledger.Account) Account {
 		AccruedMicrocents: a.Balance.Accrued,
 		HeldMicrocents:    a.Balance.Held,
 		Period: Period{
-			End: optionalTime(a.Period.End), SpentMicrocents: a.Period.Spent, Tokens: a.Period.Tokens, WaivedMicrocents: a.Period.Waived,
+			End: optionalTime(a.Period.End), SpentMicrocents: a.Period.Spent, Tokens: a.Period.Tokens,
+			WaivedMicrocents: a.Period.Waived,
 		},
 	}
 }

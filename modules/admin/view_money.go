@@ -32,7 +32,8 @@ type Correction struct {
 	AccruedMicrocents int64  `json:"accrued_usage_microcents"`
 }
 
-func viewCorrection(account, request string, microcents int64, reference string, applied bool, b ledger.Balance) Correction {
+func viewCorrection(account, request string, microcents int64, reference string, applied bool,
+	b ledger.Balance) Correction {
 	return Correction{
 		Account: account, Request: request, Microcents: microcents, Reference: reference, Applied: applied,
 		BalanceCredits: b.Credits, AvailableCredits: b.Available(), AccruedMicrocents: b.Accrued,

@@ -77,7 +77,8 @@ type Request struct {
 	Reason    string     `json:"reason"`
 
 	// Logged: the request was not admitted, or is of a kind that is not charged. It is from the request log; there are no
-	// attempts and no amounts, and Code and Limit say why it was refused. A request that authenticated nobody has no account.
+	// attempts and no amounts, and Code and Limit say why it was refused. A request that authenticated nobody has no
+	// account.
 	Logged bool   `json:"logged,omitempty"`
 	Code   string `json:"code,omitempty"`  // of the error, as clients see it
 	Limit  string `json:"limit,omitempty"` // what X-RateLimit-Reason said
@@ -128,7 +129,8 @@ func viewLogged(r requestlog.Record) Request {
 func ViewRequest(r ledger.RequestRecord) Request {
 	v := Request{
 		ID: r.ID, AccountID: r.Account, KeyID: r.Key, Endpoint: r.Endpoint, Profile: r.Profile,
-		Running: r.Running, Created: r.Created.UTC(), Held: r.Held, Settled: optionalTime(r.Settled), Status: r.Status, Reason: r.Reason,
+		Running: r.Running, Created: r.Created.UTC(), Held: r.Held, Settled: optionalTime(r.Settled), Status: r.Status,
+		Reason:   r.Reason,
 		Attempts: []Attempt{}, Surcharge: r.Surcharge, Free: r.Free, ServiceLimit: r.ServiceLimit,
 		Waived: r.Waived, Over: r.Over, Microcents: r.Microcents, Refunded: r.Refunded, Pending: r.Pending,
 		Entries: []Entry{},
@@ -140,8 +142,9 @@ func ViewRequest(r ledger.RequestRecord) Request {
 		v.Cost += perMillion(cost)
 		view := Attempt{
 			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, Created: a.Created.UTC(), Outcome: string(a.Outcome),
-			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion, Price: a.Price, CostPrice: a.Cost,
-			Product: part.String(),
+			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion, Price: a.Price,
+			CostPrice: a.Cost,
+			Product:   part.String(),
 		}
 		if a.Worst >= 0 {
 			view.Worst = &a.Worst

@@ -17,11 +17,14 @@ func accountCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "account",
 		Short: "Makes, shows, changes and suspends accounts",
-		Long:  "Makes, shows, changes and suspends prepaid accounts. An account has a balance in\ncredits (1 credit is one US cent), an optional plan, and API keys.",
+		Long: "Makes, shows, changes and suspends prepaid accounts. An account has a balance in\ncredits (1 credit is one " +
+			"US cent), an optional plan, and API keys.",
 	})
-	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(), accountPlanCommand(),
+	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(),
+		accountPlanCommand(),
 		accountLimitCommand(), accountProfileCommand(),
-		accountStateCommand("suspend", ledger.Suspended, "Refuses an account's requests from the next one on (403); running ones finish"),
+		accountStateCommand("suspend", ledger.Suspended,
+			"Refuses an account's requests from the next one on (403); running ones finish"),
 		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),
 		accountStateCommand("activate", ledger.Active, "Lets a suspended or deactivated account work again"))
 	return cmd
@@ -83,7 +86,8 @@ func accountListCommand() *cobra.Command {
 				return copyArray(cmd.Context(), c, "/fareway/accounts", nil, w)
 			}
 			return printRows(w, gateway.Own("There are no accounts: make one with `fareway gateway account create NAME`."),
-				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"}, column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
+				newListing(w, column{title: "NAME"}, column{title: "STATE"}, column{title: "PLAN"},
+					column{title: "BALANCE", align: right}, column{title: "AVAILABLE", align: right}),
 				func(add func(...string) error) error {
 					return admin.ReadList(cmd.Context(), c, "/fareway/accounts", nil, func(a admin.Account) error {
 						return add(a.Name, a.State, orDash(a.Plan), human.Credits(a.BalanceCredits), human.Credits(a.AvailableCredits))
@@ -139,7 +143,8 @@ func printAccount(w io.Writer, v admin.Account) {
 				of    string
 				limit int64
 			}{{"key", r.Key}, {"account", r.Account}, {"address", r.Address}} {
-				fmt.Fprintf(w, "requests a minute, %s\t%s%s\n", rate.of, orNoLimit(rate.limit), sourceOf(v, "requests_per_minute."+rate.of))
+				fmt.Fprintf(w, "requests a minute, %s\t%s%s\n", rate.of, orNoLimit(rate.limit),
+					sourceOf(v, "requests_per_minute."+rate.of))
 			}
 			fmt.Fprintf(w, "requests at a time\t%s%s\n", orNoLimit(l.ConcurrentRequests), sourceOf(v, "concurrent_requests"))
 			fmt.Fprintf(w, "profile\t%s%s\n", l.DefaultProfile, sourceOf(v, "default_profile"))
@@ -186,11 +191,13 @@ func printPeriod(w io.Writer, v admin.Account) {
 	} else if limits == nil || limits.MonthlyCredits == 0 {
 		fmt.Fprintf(w, "period\tends %s\n", human.Moment(*p.End))
 	} else {
-		fmt.Fprintf(w, "period\tends %s; the next one begins with %s\n", human.Moment(*p.End), human.Credits(limits.MonthlyCredits))
+		fmt.Fprintf(w, "period\tends %s; the next one begins with %s\n", human.Moment(*p.End),
+			human.Credits(limits.MonthlyCredits))
 	}
 	var spendCap, budget, fairUse string
 	if limits != nil {
-		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return human.Count(n, "credit") }) + sourceOf(v, "spend_cap_credits")
+		spendCap = atMost(limits.SpendCapCredits, func(n int64) string { return human.Count(n, "credit") }) + sourceOf(v,
+			"spend_cap_credits")
 		budget = atMost(limits.TokenBudget, human.Thousands) + sourceOf(v, "token_budget")
 		fairUse = fmt.Sprintf(" of %s credits", human.Exact(limits.FairUseMicrocents)) + sourceOf(v, "fair_use_microcents")
 	}

@@ -43,11 +43,13 @@ its plan's holds again. ` + "`account show`" + ` says which limits hold and wher
 				return err
 			}
 			var v admin.Account
-			if err := to.call(cmd, "POST", accountPath(args[0])+"/limit", admin.NewLimit{Limit: limit.Name, Value: value}, &v); err != nil {
+			if err := to.call(cmd, "POST", accountPath(args[0])+"/limit", admin.NewLimit{Limit: limit.Name, Value: value},
+				&v); err != nil {
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, "Account %s: %s is %s%s.\n", v.Name, limit.Name, limitText(limit, limitsOf(v)), sourceOf(v, limit.Name))
+				fmt.Fprintf(w, "Account %s: %s is %s%s.\n", v.Name, limit.Name, limitText(limit, limitsOf(v)),
+					sourceOf(v, limit.Name))
 			})
 		},
 	}
@@ -84,7 +86,8 @@ reasoning effort, over its plan's default_profile and the gateway's, within a se
 				return err
 			}
 			return out.print(cmd, v, func(w io.Writer) {
-				fmt.Fprintf(w, "Account %s: requests that name no profile have %s%s.\n", v.Name, limitsOf(v).DefaultProfile, sourceOf(v, "default_profile"))
+				fmt.Fprintf(w, "Account %s: requests that name no profile have %s%s.\n", v.Name, limitsOf(v).DefaultProfile,
+					sourceOf(v, "default_profile"))
 			})
 		},
 	}

@@ -32,7 +32,8 @@ func TestCommandAccountLimits(t *testing.T) {
 			require.Contains(t, do("show", "ann"), "(set for the account)")
 
 			do("set-plan", "ann", "none")
-			require.Contains(t, do("set-limit", "ann", strings.ToUpper(strings.ReplaceAll(l.Name, "_", "-")), "0"), "(set for the account)")
+			require.Contains(t, do("set-limit", "ann", strings.ToUpper(strings.ReplaceAll(l.Name, "_", "-")), "0"),
+				"(set for the account)")
 			require.Contains(t, do("set-limit", "ann", l.Name, "none"), "(default, on no plan)")
 			do("set-plan", "ann", "starter")
 			v = runJSON[admin.Account](t, "account", "set-limit", "ann", l.Name, "none", "--data", data)
@@ -40,14 +41,19 @@ func TestCommandAccountLimits(t *testing.T) {
 			require.NotContains(t, do("show", "ann"), "(set for the account)")
 		})
 	}
-	require.Equal(t, "Account ann: spend_cap_credits is 2,000 (set for the account).\n", do("set-limit", "ann", "spend-cap", "2,000"))
+	require.Equal(t, "Account ann: spend_cap_credits is 2,000 (set for the account).\n",
+		do("set-limit", "ann", "spend-cap", "2,000"))
 	require.Equal(t, "Account ann: fair_use_microcents is 0 (set for the account).\n", do("set-limit", "ann", "fair", "0"))
-	require.Equal(t, "Account ann: token_budget is no limit (set for the account).\n", do("set-limit", "ann", "token_budget", "0"))
-	require.Regexp(t, `spent ever +0\.000000 credits of at most 2,000 credits \(set for the account\)\n`, do("show", "ann"))
+	require.Equal(t, "Account ann: token_budget is no limit (set for the account).\n",
+		do("set-limit", "ann", "token_budget", "0"))
+	require.Regexp(t, `spent ever +0\.000000 credits of at most 2,000 credits \(set for the account\)\n`,
+		do("show", "ann"))
 
-	require.Equal(t, "Account ann: requests that name no profile have max (set for the account).\n", do("set-profile", "ann", "max"))
+	require.Equal(t, "Account ann: requests that name no profile have max (set for the account).\n",
+		do("set-profile", "ann", "max"))
 	require.Regexp(t, `profile +max \(set for the account\)\n`, do("show", "ann"))
-	require.Equal(t, "Account ann: requests that name no profile have balanced (the gateway's default_profile).\n", do("set-profile", "ann", "none"))
+	require.Equal(t, "Account ann: requests that name no profile have balanced (the gateway's default_profile).\n",
+		do("set-profile", "ann", "none"))
 
 	actions := map[string]int{}
 	require.NoError(t, e.Store().Audit(t.Context(), ledger.Query{}, func(a ledger.Act) error {

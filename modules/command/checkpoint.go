@@ -32,7 +32,8 @@ func readCheckpoints(path string) ([]ledger.Checkpoint, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("reading the checkpoint: %s has none: it is a line as `fareway gateway ledger checkpoint` prints it, {\"checkpoint\": ...}", path)
+		return nil, fmt.Errorf("reading the checkpoint: %s has none: it is a line as `fareway gateway ledger checkpoint` "+
+			"prints it, {\"checkpoint\": ...}", path)
 	}
 	return found, nil
 }
@@ -64,4 +65,5 @@ func checkpointLine(c ledger.Checkpoint) ([]byte, error) {
 }
 
 // keepElsewhere is the advice that comes with a checkpoint.
-const keepElsewhere = "Keep the checkpoint where nobody who can write the ledger can change it: `fareway gateway ledger verify --checkpoint FILE` proves later that nothing before it was rewritten."
+const keepElsewhere = "Keep the checkpoint where nobody who can write the ledger can change it: `fareway gateway " +
+	"ledger verify --checkpoint FILE` proves later that nothing before it was rewritten."

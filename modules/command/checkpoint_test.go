@@ -15,8 +15,10 @@ import (
 
 func TestReadCheckpoints(t *testing.T) {
 	t.Parallel()
-	first := ledger.Checkpoint{N: 1, Entries: 5, Created: time.Date(2026, 11, 20, 18, 0, 0, 1, time.UTC), Hash: ledger.Digest{1}}
-	second := ledger.Checkpoint{N: 2, Entries: 9, Created: first.Created.Add(time.Hour), Prev: first.Hash, Hash: ledger.Digest{2}}
+	first := ledger.Checkpoint{N: 1, Entries: 5, Created: time.Date(2026, 11, 20, 18, 0, 0, 1, time.UTC),
+		Hash: ledger.Digest{1}}
+	second := ledger.Checkpoint{N: 2, Entries: 9, Created: first.Created.Add(time.Hour), Prev: first.Hash,
+		Hash: ledger.Digest{2}}
 	line := func(c ledger.Checkpoint) string {
 		b, err := checkpointLine(c)
 		require.NoError(t, err)
@@ -27,11 +29,12 @@ func TestReadCheckpoints(t *testing.T) {
 		content string
 		want    []ledger.Checkpoint
 	}{
-		"one":              {line(first), []ledger.Checkpoint{first}},
-		"several":          {line(first) + line(second), []ledger.Checkpoint{first, second}},
-		"with remarks":     {"made by hand:\n" + line(first) + "thanks", []ledger.Checkpoint{first}},
-		"without a break":  {strings.TrimSpace(line(first)), []ledger.Checkpoint{first}},
-		"after an export":  {strings.Repeat(`{"n":1,"account":"acct_1","prev":"00"}`+"\n", 5000) + line(second), []ledger.Checkpoint{second}},
+		"one":             {line(first), []ledger.Checkpoint{first}},
+		"several":         {line(first) + line(second), []ledger.Checkpoint{first, second}},
+		"with remarks":    {"made by hand:\n" + line(first) + "thanks", []ledger.Checkpoint{first}},
+		"without a break": {strings.TrimSpace(line(first)), []ledger.Checkpoint{first}},
+		"after an export": {strings.Repeat(`{"n":1,"account":"acct_1","prev":"00"}`+"\n", 5000) + line(second),
+			[]ledger.Checkpoint{second}},
 		"of other content": {`{"n":1}` + "\n", nil},
 		"of a bad digest":  {strings.Replace(line(first), "01000", "0100", 1), nil},
 		"empty":            {"", nil},

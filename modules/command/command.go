@@ -1,5 +1,5 @@
-// Package command has the commands under `fareway gateway`. They ask the admin API of the gateway that runs or, where that
-// makes sense, the ledger of one that does not.
+// Package command has the commands under `fareway gateway`. They ask the admin API of the gateway that runs or, where
+// that makes sense, the ledger of one that does not.
 package command
 
 import (
@@ -117,11 +117,13 @@ type target struct {
 
 func (t *target) addFlags(cmd *cobra.Command) {
 	t.addDataFlag(cmd)
-	cmd.Flags().StringVar(&t.config, "config", "", "the gateway's `CADDYFILE`, which names its data folder and its HCL file")
+	cmd.Flags().StringVar(&t.config, "config", "",
+		"the gateway's `CADDYFILE`, which names its data folder and its HCL file")
 	before(cmd, func(cmd *cobra.Command) error {
 		return notBoth(cmd, "config", "data", "the Caddyfile names the data folder")
 	})
-	cmd.Flags().StringVar(&t.admin, "admin", "", "the admin API's `ADDRESS`, host:port or unix//path (default: the data folder's socket)")
+	cmd.Flags().StringVar(&t.admin, "admin", "", "the admin API's `ADDRESS`, host:port or unix//path (default: the data "+
+		"folder's socket)")
 }
 
 func (t *target) addDataFlag(cmd *cobra.Command) {

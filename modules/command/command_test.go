@@ -69,7 +69,8 @@ func TestCommandSession(t *testing.T) {
 
 	out, err := run(t, "account", "create", "bob", "--data", data)
 	require.NoError(t, err)
-	require.Contains(t, out, "fareway gateway credit add --account bob 1000 --data "+data+"\n", "what it tells works as pasted")
+	require.Contains(t, out, "fareway gateway credit add --account bob 1000 --data "+data+"\n",
+		"what it tells works as pasted")
 	account := runJSON[map[string]any](t, "account", "create", "ann", "--plan", "starter", "--data", data)
 	require.Equal(t, "ann", account["name"])
 	require.Equal(t, "starter", account["plan"])
@@ -131,25 +132,33 @@ func TestCommandMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"command":           {[]string{"acount"}, "did you mean `fareway gateway account`?"},
-		"subcommand":        {[]string{"account", "remove", "ann"}, `no command "remove"`},
-		"flag":              {[]string{"status", "--jsno"}, "`fareway gateway status --help`"},
-		"no name":           {[]string{"account", "create"}, "NAME is missing"},
-		"two names":         {[]string{"account", "create", "a", "b"}, `"b" is one argument too many`},
-		"credits":           {[]string{"credit", "add", "--account", "ann", "ten", "--data", data}, "whole number"},
-		"fraction":          {[]string{"credit", "add", "--account", "ann", "1.5", "--data", data}, "whole number"},
-		"key without":       {[]string{"key", "create"}, "--account is missing, as in `fareway gateway key create --account NAME --name NAME"},
-		"key without name":  {[]string{"key", "create", "--account", "ann"}, "--name is missing"},
-		"subcommand's flag": {[]string{"account", "shwo", "ann", "--data", data}, "did you mean `fareway gateway account show`?"},
-		"too many credits":  {[]string{"credit", "add", "--account", "ann", "2000000000", "--data", data}, "credits 2,000,000,000: a top-up is 1 to 1,000,000,000 whole credits;"},
-		"no adjustment":     {[]string{"credit", "adjust", "--account", "ann", "--credits", "0", "--reason", "x", "--data", data}, "an adjustment of 0 microcents (0.000000 credits): it is at most"},
-		"unknown account":   {[]string{"account", "show", "nobody", "--data", data}, "`fareway gateway account list` shows all"},
-		"limit":             {[]string{"account", "set-limit", "ann", "spend_cap", "5.5", "--data", data}, "it is a whole number, or \"none\" for what the account's plan says"},
-		"limit unknown":     {[]string{"account", "set-limit", "ann", "credits", "5", "--data", data}, "there are spend_cap_credits, token_budget"},
-		"limit without":     {[]string{"account", "set-limit", "ann", "token_budget"}, "VALUE is missing"},
-		"profile":           {[]string{"account", "set-profile", "ann", "best", "--data", data}, "a profile is one of budget, balanced, max"},
-		"odd account":       {[]string{"account", "show", "a/b?c", "--data", data}, `no account "a/b?c"`},
-		"provider":          {[]string{"provider", "nope"}, "there are echo and openai"},
+		"command":    {[]string{"acount"}, "did you mean `fareway gateway account`?"},
+		"subcommand": {[]string{"account", "remove", "ann"}, `no command "remove"`},
+		"flag":       {[]string{"status", "--jsno"}, "`fareway gateway status --help`"},
+		"no name":    {[]string{"account", "create"}, "NAME is missing"},
+		"two names":  {[]string{"account", "create", "a", "b"}, `"b" is one argument too many`},
+		"credits":    {[]string{"credit", "add", "--account", "ann", "ten", "--data", data}, "whole number"},
+		"fraction":   {[]string{"credit", "add", "--account", "ann", "1.5", "--data", data}, "whole number"},
+		"key without": {[]string{"key", "create"},
+			"--account is missing, as in `fareway gateway key create --account NAME --name NAME"},
+		"key without name": {[]string{"key", "create", "--account", "ann"}, "--name is missing"},
+		"subcommand's flag": {[]string{"account", "shwo", "ann", "--data", data},
+			"did you mean `fareway gateway account show`?"},
+		"too many credits": {[]string{"credit", "add", "--account", "ann", "2000000000", "--data", data},
+			"credits 2,000,000,000: a top-up is 1 to 1,000,000,000 whole credits;"},
+		"no adjustment": {[]string{"credit", "adjust", "--account", "ann", "--credits", "0", "--reason", "x", "--data",
+			data}, "an adjustment of 0 microcents (0.000000 credits): it is at most"},
+		"unknown account": {[]string{"account", "show", "nobody", "--data", data},
+			"`fareway gateway account list` shows all"},
+		"limit": {[]string{"account", "set-limit", "ann", "spend_cap", "5.5", "--data", data},
+			"it is a whole number, or \"none\" for what the account's plan says"},
+		"limit unknown": {[]string{"account", "set-limit", "ann", "credits", "5", "--data", data},
+			"there are spend_cap_credits, token_budget"},
+		"limit without": {[]string{"account", "set-limit", "ann", "token_budget"}, "VALUE is missing"},
+		"profile": {[]string{"account", "set-profile", "ann", "best", "--data", data},
+			"a profile is one of budget, balanced, max"},
+		"odd account": {[]string{"account", "show", "a/b?c", "--data", data}, `no account "a/b?c"`},
+		"provider":    {[]string{"provider", "nope"}, "there are echo and openai"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

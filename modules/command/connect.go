@@ -184,11 +184,12 @@ func openCodeFile(c connection) connectFile {
 		model["limit"] = map[string]any{"context": c.window, "output": openCodeOutput(c.window)}
 	}
 	return connectFile{path: ".config/opencode/opencode.json", folderVar: "XDG_CONFIG_HOME", folder: ".config",
-		format: settings.JSON, members: []settings.Member{{Path: []string{"provider", "fareway"}, Whole: true, Value: map[string]any{
-			"name": "Fareway", "npm": library,
-			"options": map[string]any{"baseURL": c.api(), "apiKey": c.key},
-			"models":  map[string]any{connectModel: model},
-		}}}}
+		format: settings.JSON, members: []settings.Member{{Path: []string{"provider", "fareway"}, Whole: true,
+			Value: map[string]any{
+				"name": "Fareway", "npm": library,
+				"options": map[string]any{"baseURL": c.api(), "apiKey": c.key},
+				"models":  map[string]any{connectModel: model},
+			}}}}
 }
 
 // openCodeOutput is the allowance that OpenCode is to ask for, which it wants beside the window. Without one it asks
@@ -226,7 +227,8 @@ func findConnector(name string) (connector, error) {
 	if near := config.Nearest(name, names); near != "" {
 		return connector{}, fmt.Errorf("there is no client %q: did you mean %s?", name, near)
 	}
-	return connector{}, fmt.Errorf("there is no client %q: choose one of %s, or set the OpenAI or Anthropic library in yours "+
+	return connector{}, fmt.Errorf("there is no client %q: choose one of %s, or set the OpenAI or Anthropic library in "+
+		"yours "+
 		"as `connect openai` and `connect anthropic` say", name, strings.Join(names, ", "))
 }
 

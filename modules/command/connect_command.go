@@ -105,7 +105,8 @@ context window is what the gateway says of its model.`,
 	flags.StringVar(&run.url, "url", "",
 		"the gateway's public `URL` (default: what the gateway on the data folder says)")
 	flags.StringVar(&run.key, "key", "", "the `KEY` that pays (default: the one in the data folder's "+trialKeyFile+")")
-	flags.StringVar(&run.family, "family", "", "the request shape `NAME`, for clients that speak several: chat, responses or messages")
+	flags.StringVar(&run.family, "family", "", "the request shape `NAME`, for clients that speak several: chat, "+
+		"responses or messages")
 	flags.StringVar(&run.home, "home", "", "the home folder `DIR` of the client's settings (default: yours)")
 	flags.Int64Var(&run.window, "context-window", 0,
 		"the client's context window in `TOKENS` (default: what the gateway says)")
@@ -145,7 +146,8 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if (run.write || run.undo) && client.file == nil {
-		return fmt.Errorf("%s have no settings file: set the variables that `fareway gateway connect %s` prints", client.title, client.name)
+		return fmt.Errorf("%s have no settings file: set the variables that `fareway gateway connect %s` prints",
+			client.title, client.name)
 	}
 	if run.undo {
 		return run.restore(cmd, client, v)
@@ -203,7 +205,8 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 		c.url, c.dial = e.url, e.dial
 	}
 	u, err := url.Parse(c.url)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" ||
+		u.User != nil {
 		return c, fmt.Errorf("--url %q: write scheme and host only, as in https://models.example.com", run.url)
 	}
 	if c.dial == "" {
@@ -220,7 +223,8 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 		}
 		b, err := os.ReadFile(filepath.Join(data, trialKeyFile))
 		if errors.Is(err, fs.ErrNotExist) {
-			return c, fmt.Errorf("there is no %s in %s: give a key with --key, or name the gateway's data folder with --data", trialKeyFile, data)
+			return c, fmt.Errorf("there is no %s in %s: give a key with --key, or name the gateway's data folder with --data",
+				trialKeyFile, data)
 		}
 		if err != nil {
 			return c, fmt.Errorf("reading the key: %w", err)
@@ -229,7 +233,9 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 	}
 	// It is also what keeps quotes and the like out of the files.
 	if _, ok := ledger.ParseKey(c.key); !ok {
-		return c, errors.New("that is no key of this gateway: `fareway gateway key create --account NAME --name NAME` makes one")
+		return c,
+			errors.New("that is no key of this gateway: `fareway gateway key create --account NAME --name NAME` makes " +
+				"one")
 	}
 	return c, nil
 }
@@ -334,6 +340,7 @@ func printConnect(w io.Writer, client connector, v connectView) {
 	}
 	if v.Probe != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(v.Probe.Text), "\n")
-		fmt.Fprintf(w, "\nOne %s request was answered: %s\nIt cost %s.\n", v.Family, line, human.Cents(v.Probe.BilledMicrocents))
+		fmt.Fprintf(w, "\nOne %s request was answered: %s\nIt cost %s.\n", v.Family, line,
+			human.Cents(v.Probe.BilledMicrocents))
 	}
 }

@@ -65,7 +65,8 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	t.Parallel()
 	home, key := t.TempDir(), connectKey(t)
 	path := filepath.Join(home, ".claude", "settings.json")
-	before := "{\"env\":{\"EDITOR\":\"vi\",\"ANTHROPIC_MODEL\":\"mine\"},\n  \"big\": 12345678901234567890, \"html\":\"<b>\"}\n"
+	before := "{\"env\":{\"EDITOR\":\"vi\",\"ANTHROPIC_MODEL\":\"mine\"},\n  \"big\": 12345678901234567890, " +
+		"\"html\":\"<b>\"}\n"
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(before), 0o644))
 	write := []string{"connect", "claude", "--key", key, "--home", home, "--write"}
@@ -163,7 +164,8 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 	}{
 		"claude writes in its own form": {"claude", ".claude/settings.json",
 			`{"env":{"ANTHROPIC_MODEL":"mine"}}`,
-			"{\n  \"theme\": \"dark\",\n  \"env\": {\n    \"ANTHROPIC_AUTH_TOKEN\": \"%s\",\n    \"ANTHROPIC_BASE_URL\": \"http://gw\",\n    \"ANTHROPIC_MODEL\": \"service/auto\",\n    \"MINE\": \"1\"\n  }\n}\n",
+			"{\n  \"theme\": \"dark\",\n  \"env\": {\n    \"ANTHROPIC_AUTH_TOKEN\": \"%s\",\n    \"ANTHROPIC_BASE_URL\": " +
+				"\"http://gw\",\n    \"ANTHROPIC_MODEL\": \"service/auto\",\n    \"MINE\": \"1\"\n  }\n}\n",
 			"{\n  \"theme\": \"dark\",\n  \"env\": {\n    \"ANTHROPIC_MODEL\": \"mine\",\n    \"MINE\": \"1\"\n  }\n}\n", nil},
 		"claude adds to a new file": {"claude", ".claude/settings.json", "",
 			`{"env":{"ANTHROPIC_AUTH_TOKEN":"%s"},"theme":"dark"}`, `{"theme":"dark"}`, nil},
@@ -175,11 +177,13 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 		"a model that somebody has chosen since": {"qwen", ".qwen/settings.json", "",
 			`{"model":{"name":"other"},"env":{"OPENAI_API_KEY":"%s"}}`, `{"model":{"name":"other"}}`, []string{"model.name"}},
 		"codex adds a table": {"codex", ".codex/fareway.config.toml", "",
-			"model = \"service/auto\" # mine\nmodel_provider = \"fareway\"\n\n[projects.\"/x\"]\ntrust_level = \"trusted\"\n\n[model_providers.fareway]\nname = \"Fareway\"\nexperimental_bearer_token = \"%s\"\n",
+			"model = \"service/auto\" # mine\nmodel_provider = \"fareway\"\n\n[projects.\"/x\"]\ntrust_level = " +
+				"\"trusted\"\n\n[model_providers.fareway]\nname = \"Fareway\"\nexperimental_bearer_token = \"%s\"\n",
 			"[projects.\"/x\"]\ntrust_level = \"trusted\"\n", nil},
 		"cline writes its entry again": {"cline", ".cline/data/settings/providers.json",
 			`{"version":1,"lastUsedProvider":"cline","providers":{"cline":{"a":1}}}`,
-			`{"version":1,"lastUsedProvider":"openai-compatible","providers":{"cline":{"a":2},"openai-compatible":{"settings":{"apiKey":"%s","x":1},"updatedAt":"now"}}}`,
+			`{"version":1,"lastUsedProvider":"openai-compatible","providers":{"cline":{"a":2},` +
+				`"openai-compatible":{"settings":{"apiKey":"%s","x":1},"updatedAt":"now"}}}`,
 			`{"version":1,"lastUsedProvider":"cline","providers":{"cline":{"a":2}}}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +194,8 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 			if tt.before != "" {
 				require.NoError(t, os.WriteFile(path, []byte(tt.before), 0o640))
 			}
-			write := []string{"connect", tt.client, "--key", key, "--url", "http://gw", "--home", home, "--context-window", "9000", "--write"}
+			write := []string{"connect", tt.client, "--key", key, "--url", "http://gw", "--home", home, "--context-window",
+				"9000", "--write"}
 			runJSON[connectView](t, write...)
 			runJSON[connectView](t, write...) // a second time changes nothing about what is undone
 			require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(tt.now, "%s", key)), 0o600))
@@ -254,7 +259,8 @@ func TestConnectUndoAfterTheClientWrote(t *testing.T) {
 		v := runJSON[connectView](t, "connect", "codex", "--key", key, "--home", home, "--write")
 		b, err := os.ReadFile(v.File.Path)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(v.File.Path+connectNote, []byte(`{"existed":false,"written":"`+digest(b)+`"}`), 0o600))
+		require.NoError(t, os.WriteFile(v.File.Path+connectNote, []byte(`{"existed":false,"written":"`+digest(b)+`"}`),
+			0o600))
 		require.NoError(t, os.WriteFile(v.File.Path, append(b, '\n'), 0o600))
 		_, err = run(t, "connect", "codex", "--home", home, "--undo")
 		require.ErrorContains(t, err, "has been changed since an earlier version wrote it")
@@ -367,17 +373,21 @@ func TestConnectTellsOfForeignKeys(t *testing.T) {
 	got := warnings("claude", "messages", none, `{"env":{"ANTHROPIC_API_KEY":"sk-secret"}}`)
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], "ANTHROPIC_API_KEY is set in the client's settings file")
-	require.Contains(t, warnings("qwen", "chat", foreign, "")[0], "OPENAI_API_KEY is set in your environment, and Qwen Code would use it in place")
+	require.Contains(t, warnings("qwen", "chat", foreign, "")[0],
+		"OPENAI_API_KEY is set in your environment, and Qwen Code would use it in place")
 	require.Contains(t, warnings("qwen", "messages", foreign, "")[0], "ANTHROPIC_API_KEY is set in your environment")
-	require.Empty(t, warnings("claude", "messages", func(string) string { return key }, `{"env":{"ANTHROPIC_API_KEY":"`+key+`"}}`), "it is this gateway's")
+	require.Empty(t, warnings("claude", "messages", func(string) string { return key },
+		`{"env":{"ANTHROPIC_API_KEY":"`+key+`"}}`), "it is this gateway's")
 	require.Empty(t, warnings("qwen", "chat", none, string(must(connectFileOf(t, "qwen", to).content()))))
 	require.Empty(t, warnings("codex", "responses", foreign, ""))
 
 	home := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".claude", "settings.json"), []byte(`{"env":{"ANTHROPIC_API_KEY":"sk-secret"}}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".claude", "settings.json"),
+		[]byte(`{"env":{"ANTHROPIC_API_KEY":"sk-secret"}}`), 0o600))
 	for _, write := range [][]string{nil, {"--write"}} {
-		out, err := run(t, append([]string{"connect", "claude", "--key", key, "--home", home, "--context-window", "5"}, write...)...)
+		out, err := run(t, append([]string{"connect", "claude", "--key", key, "--home", home, "--context-window", "5"},
+			write...)...)
 		require.NoError(t, err)
 		require.Contains(t, out, "Warning: ANTHROPIC_API_KEY is set in the client's settings file")
 	}
@@ -462,17 +472,18 @@ func TestConnectRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown client":    {[]string{"codx"}, `there is no client "codx": did you mean codex?`},
-		"unspoken family":   {[]string{"codex", "--family", "chat"}, `Codex works with --family responses, not "chat"`},
-		"no settings file":  {[]string{"openai", "--write"}, "have no settings file"},
-		"no key":            {[]string{"codex", "--data", t.TempDir()}, "give a key with --key"},
-		"not a key":         {[]string{"codex", "--key", `x"y`}, "that is no key of this gateway"},
-		"url with a path":   {[]string{"codex", "--url", "http://gw.example/v1"}, "write scheme and host only"},
-		"url without host":  {[]string{"codex", "--url", "gw.example"}, "write scheme and host only"},
-		"write and undo":    {[]string{"codex", "--write", "--undo"}, "--undo and --write do not go together"},
-		"negative window":   {[]string{"codex", "--context-window", "-5"}, "write a number of tokens"},
-		"no client":         {[]string{"--write"}, "CLIENT is missing"},
-		"file not readable": {[]string{"qwen", "--key", key, "--home", bad, "--write"}, "it is not a JSON object: put the settings in by hand"},
+		"unknown client":   {[]string{"codx"}, `there is no client "codx": did you mean codex?`},
+		"unspoken family":  {[]string{"codex", "--family", "chat"}, `Codex works with --family responses, not "chat"`},
+		"no settings file": {[]string{"openai", "--write"}, "have no settings file"},
+		"no key":           {[]string{"codex", "--data", t.TempDir()}, "give a key with --key"},
+		"not a key":        {[]string{"codex", "--key", `x"y`}, "that is no key of this gateway"},
+		"url with a path":  {[]string{"codex", "--url", "http://gw.example/v1"}, "write scheme and host only"},
+		"url without host": {[]string{"codex", "--url", "gw.example"}, "write scheme and host only"},
+		"write and undo":   {[]string{"codex", "--write", "--undo"}, "--undo and --write do not go together"},
+		"negative window":  {[]string{"codex", "--context-window", "-5"}, "write a number of tokens"},
+		"no client":        {[]string{"--write"}, "CLIENT is missing"},
+		"file not readable": {[]string{"qwen", "--key", key, "--home", bad, "--write"},
+			"it is not a JSON object: put the settings in by hand"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -493,7 +504,11 @@ func TestConnectProbe(t *testing.T) {
 			return
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(`{"content":[{"type":"text","text":"Hello!\nMore."}],"usage":{"billed_microcents":1234},"error":{"message":"no credit"}}`))
+		_,
+			_ = w.Write(
+			[]byte(
+				`{"content":[{"type":"text","text":"Hello!\nMore."}],"usage":{"billed_microcents":1234},"error":{"message":"no ` +
+					`credit"}}`))
 	}))
 	t.Cleanup(s.Close)
 	args := []string{"connect", "claude", "--url", s.URL, "--key", key, "--home", t.TempDir(), "--probe"}

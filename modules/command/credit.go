@@ -16,7 +16,8 @@ func creditCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "credit",
 		Short: "Tops up, adjusts and refunds accounts",
-		Long:  "Tops up, adjusts and refunds prepaid accounts. 1 credit is one US cent, or 1,000,000\nmicrocents. Each is an entry of the journal; none is ever changed or removed.",
+		Long: "Tops up, adjusts and refunds prepaid accounts. 1 credit is one US cent, or 1,000,000\nmicrocents. Each is " +
+			"an entry of the journal; none is ever changed or removed.",
 	})
 	cmd.AddCommand(creditAddCommand(), creditAdjustCommand(), creditRefundCommand())
 	return cmd

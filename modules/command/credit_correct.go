@@ -28,8 +28,9 @@ its own with its reason; what was booked before stays as it is. With a reference
 can be repeated safely: an account takes each reference once.
 
 To give the charge of a request back, use ` + "`credit refund`" + `: that counts for margin.`,
-		Example: "  fareway gateway credit adjust --account ann --credits -250 --reason 'invoice 17 was booked twice' --reference fix-17",
-		Args:    exactly(),
+		Example: "  fareway gateway credit adjust --account ann --credits -250 --reason 'invoice 17 was booked twice' " +
+			"--reference fix-17",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			byCredits := cmd.Flags().Changed("credits")
 			if byCredits == cmd.Flags().Changed("microcents") {
@@ -77,11 +78,13 @@ func creditRefundCommand() *cobra.Command {
 		Short: "Gives the charge of a request back, whole or in part",
 		Long: `Gives the charge of a request back to its account, whole or in part; never more than
 was charged. The charge stays in the journal, the refund is an entry of its own.`,
-		Example: "  fareway gateway credit refund req_0123456789abcdef --reason 'ticket 4711'\n  fareway gateway credit refund req_0123456789abcdef --microcents 250000 --reason goodwill --reference ticket-4711",
-		Args:    exactly("REQUEST"),
+		Example: "  fareway gateway credit refund req_0123456789abcdef --reason 'ticket 4711'\n  fareway gateway credit " +
+			"refund req_0123456789abcdef --microcents 250000 --reason goodwill --reference ticket-4711",
+		Args: exactly("REQUEST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("microcents") && in.Microcents < 1 {
-				return fmt.Errorf("--microcents %d: a refund is at least 1; leave it out to give the whole charge back", in.Microcents)
+				return fmt.Errorf("--microcents %d: a refund is at least 1; leave it out to give the whole charge back",
+					in.Microcents)
 			}
 			in.Request = args[0]
 			var v admin.Correction
@@ -101,7 +104,8 @@ was charged. The charge stays in the journal, the refund is an entry of its own.
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&in.Microcents, "microcents", 0, "give only `N` microcents back (default: all that is left of the charge)")
+	cmd.Flags().Int64Var(&in.Microcents, "microcents", 0,
+		"give only `N` microcents back (default: all that is left of the charge)")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
 	needs(cmd, "reason")

@@ -17,9 +17,11 @@ func keyCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "key",
 		Short: "Makes, lists, changes, rotates and revokes API keys",
-		Long:  "Makes, lists, changes, rotates and revokes API keys. A key is shown once, when it\nis made: the gateway keeps only a hash of it.",
+		Long: "Makes, lists, changes, rotates and revokes API keys. A key is shown once, when it\nis made: the gateway " +
+			"keeps only a hash of it.",
 	})
-	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keySetCommand(), keyRenameCommand(), keyRotateCommand(), keyRevokeCommand())
+	cmd.AddCommand(keyCreateCommand(), keyListCommand(), keySetCommand(), keyRenameCommand(), keyRotateCommand(),
+		keyRevokeCommand())
 	return cmd
 }
 
@@ -33,7 +35,8 @@ func keyCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --account NAME --name NAME",
 		Short: "Makes a key and shows it, this once",
-		Example: "  fareway gateway key create --account ann --name laptop\n  fareway gateway key create --account ann --name intern --expires 90d --spend-cap 500\n" +
+		Example: "  fareway gateway key create --account ann --name laptop\n  fareway gateway key create --account ann " +
+			"--name intern --expires 90d --spend-cap 500\n" +
 			"  fareway gateway key create --account ann --name ci --json | jq -r .key",
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -94,12 +97,15 @@ func keyListCommand() *cobra.Command {
 				return copyArray(cmd.Context(), c, "/fareway/keys", query, w)
 			}
 			now := time.Now()
-			return printRows(w, gateway.Own("There are no keys: make one with `fareway gateway key create --account NAME --name NAME`."),
-				newListing(w, column{title: "ID"}, column{title: "ACCOUNT"}, column{title: "NAME"}, column{title: "KEY"}, column{title: "STATE"},
+			return printRows(w, gateway.Own("There are no keys: make one with `fareway gateway key create --account NAME "+
+				"--name NAME`."),
+				newListing(w, column{title: "ID"}, column{title: "ACCOUNT"}, column{title: "NAME"}, column{title: "KEY"},
+					column{title: "STATE"},
 					column{title: "CREATED"}, column{title: "SPENT", align: right}, column{title: "OF", align: right}),
 				func(add func(...string) error) error {
 					return admin.ReadList(cmd.Context(), c, "/fareway/keys", query, func(k admin.Key) error {
-						return add(k.ID, k.Account, k.Name, "..."+k.Last4, stateOf(k, now), k.Created.Format(time.DateOnly), human.Exact(k.SpentMicrocents), spendCapOf(k))
+						return add(k.ID, k.Account, k.Name, "..."+k.Last4, stateOf(k, now), k.Created.Format(time.DateOnly),
+							human.Exact(k.SpentMicrocents), spendCapOf(k))
 					})
 				})
 		},

@@ -16,8 +16,10 @@ import (
 type keyFlags struct{ expires, spendCap string }
 
 func (f *keyFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.expires, "expires", "", "when it ends, a `TIME`: 90d from now, a date, RFC 3339, or \"never\"")
-	cmd.Flags().StringVar(&f.spendCap, "spend-cap", "", "at most these `CREDITS` in a period of the account, or \"none\"; shared with keys that it was rotated from")
+	cmd.Flags().StringVar(&f.expires, "expires", "",
+		"when it ends, a `TIME`: 90d from now, a date, RFC 3339, or \"never\"")
+	cmd.Flags().StringVar(&f.spendCap, "spend-cap", "",
+		"at most these `CREDITS` in a period of the account, or \"none\"; shared with keys that it was rotated from")
 }
 
 // read is the flags as the admin API has them; what was not given stays nil.
@@ -52,10 +54,11 @@ func keySetCommand() *cobra.Command {
 		limits keyFlags
 	)
 	cmd := &cobra.Command{
-		Use:     "set ID",
-		Short:   "Changes when a key expires and what it may spend",
-		Example: "  fareway gateway key set key_0123456789abcdef01234567 --expires 30d --spend-cap 500\n  fareway gateway key set key_0123456789abcdef01234567 --expires never --spend-cap none",
-		Args:    exactly("ID"),
+		Use:   "set ID",
+		Short: "Changes when a key expires and what it may spend",
+		Example: "  fareway gateway key set key_0123456789abcdef01234567 --expires 30d --spend-cap 500\n  fareway gateway " +
+			"key set key_0123456789abcdef01234567 --expires never --spend-cap none",
+		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := limits.read(cmd)
 			if err != nil {
@@ -106,7 +109,10 @@ func keyRenameCommand() *cobra.Command {
 			if err := to.call(cmd, "PATCH", keyPath(args[0]), admin.KeyChange{Name: &args[1]}, &v); err != nil {
 				return err
 			}
-			return out.print(cmd, v, func(w io.Writer) { fmt.Fprintf(w, "Key %s of account %s is now %s.\n", v.ID, v.Account, v.Name) })
+			return out.print(cmd, v, func(w io.Writer) {
+				fmt.Fprintf(w, "Key %s of account %s is now %s.\n", v.ID, v.Account,
+					v.Name)
+			})
 		},
 	}
 	to.addFlags(cmd)
@@ -126,8 +132,9 @@ func keyRotateCommand() *cobra.Command {
 		Long: `Replaces a key by a new one and shows that, this once. The new key takes over the
 name, the expiry, and the spend cap with what is spent of it. The old one goes on
 for the overlap, under its name with "~1" behind it, and then ends by itself.`,
-		Example: "  fareway gateway key rotate key_0123456789abcdef01234567 --overlap 24h\n  fareway gateway key rotate key_0123456789abcdef01234567 --overlap 0s --json | jq -r .key",
-		Args:    exactly("ID"),
+		Example: "  fareway gateway key rotate key_0123456789abcdef01234567 --overlap 24h\n  fareway gateway key rotate " +
+			"key_0123456789abcdef01234567 --overlap 0s --json | jq -r .key",
+		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seconds, err := parseOverlap(overlap)
 			if err != nil {
@@ -140,7 +147,8 @@ for the overlap, under its name with "~1" behind it, and then ends by itself.`,
 			return out.print(cmd, v, func(w io.Writer) { printRotated(w, v) })
 		},
 	}
-	cmd.Flags().StringVar(&overlap, "overlap", "24h", "how long the old key goes on, a `DURATION` as in 24h or 7d; 0s ends it now")
+	cmd.Flags().StringVar(&overlap, "overlap", "24h",
+		"how long the old key goes on, a `DURATION` as in 24h or 7d; 0s ends it now")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

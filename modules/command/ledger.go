@@ -23,7 +23,8 @@ func ledgerCommand() *cobra.Command {
 		Long: `Looks after the ledger: the append-only journal of all money, and the audit
 trail of what operators did.`,
 	})
-	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(), ledgerPruneCommand(),
+	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(),
+		ledgerPruneCommand(),
 		ledgerSpoolCommand())
 	return cmd
 }
@@ -50,8 +51,9 @@ It fails, too, while something of the spool waits for an operator's decision: se
 
 It asks the gateway that runs, and reads the files in the data folder when none
 does. It changes nothing.`,
-		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --checkpoint /mnt/elsewhere/checkpoint.json\n  fareway gateway ledger verify --data /var/lib/fareway --json",
-		Args:    exactly(),
+		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --checkpoint " +
+			"/mnt/elsewhere/checkpoint.json\n  fareway gateway ledger verify --data /var/lib/fareway --json",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var in admin.Verification
 			for _, path := range kept {
@@ -72,7 +74,8 @@ does. It changes nothing.`,
 			return printVerified(cmd, out, v, len(in.Checkpoints))
 		},
 	}
-	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil, "a `FILE` with a checkpoint, or an export that ends with one; may be repeated")
+	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil,
+		"a `FILE` with a checkpoint, or an export that ends with one; may be repeated")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd

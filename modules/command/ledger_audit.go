@@ -22,8 +22,9 @@ func ledgerAuditCommand() *cobra.Command {
 
 Who it was is what they said themselves: whoever can use the admin socket or has
 the admin token can say what they like. With --json it prints JSON lines.`,
-		Example: "  fareway gateway ledger audit --account ann --since 30d\n  fareway gateway ledger audit --json | jq 'select(.action == \"credit.add\")'",
-		Args:    exactly(),
+		Example: "  fareway gateway ledger audit --account ann --since 30d\n  fareway gateway ledger audit --json | jq " +
+			"'select(.action == \"credit.add\")'",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query, err := filter.query()
 			if err != nil {

@@ -57,13 +57,15 @@ func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file string, out ou
 		err = files.CreateFile(file, line, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("writing the checkpoint into %s: %w: name a new one, or leave -o out and append it with >>", file, fs.ErrExist)
+		return fmt.Errorf("writing the checkpoint into %s: %w: name a new one, or leave -o out and append it with >>", file,
+			fs.ErrExist)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the checkpoint: %w", err)
 	}
 	if !out.json {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d covers %s, up to %s.\n%s\n", c.N, coverage(c), human.Moment(c.Created), gateway.Own(keepElsewhere))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d covers %s, up to %s.\n%s\n", c.N, coverage(c), human.Moment(c.Created),
+			gateway.Own(keepElsewhere))
 	}
 	return nil
 }

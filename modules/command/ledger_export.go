@@ -55,7 +55,8 @@ JSON lines the checkpoint is the last line; beside CSV it goes into
 	}
 	cmd.Flags().StringVar(&x.format, "format", "jsonl", "`FORMAT`: jsonl or csv")
 	cmd.Flags().StringVarP(&x.file, "output", "o", "", "write into a `FILE`, which is replaced")
-	cmd.Flags().StringVar(&x.checkpointFile, "checkpoint-file", "", "write the checkpoint into a `FILE` of its own, which is replaced")
+	cmd.Flags().StringVar(&x.checkpointFile, "checkpoint-file", "",
+		"write the checkpoint into a `FILE` of its own, which is replaced")
 	x.filter.addFlags(cmd)
 	x.target.addFlags(cmd)
 	cmd.Flags().BoolVar(&x.json, "json", false, "the same as --format jsonl")
@@ -146,7 +147,8 @@ func exportRow(e admin.Entry) []string {
 // finish writes the checkpoint where it belongs and tells people what it is for.
 func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Checkpoint) error {
 	if checkpoint == nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), gateway.Own("The ledger has no checkpoint yet: start the gateway, and `fareway gateway ledger checkpoint` makes one."))
+		fmt.Fprintln(cmd.ErrOrStderr(), gateway.Own("The ledger has no checkpoint yet: start the gateway, and `fareway "+
+			"gateway ledger checkpoint` makes one."))
 		return nil
 	}
 	line, err := checkpointLine(*checkpoint)
@@ -169,7 +171,8 @@ func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Chec
 	if err != nil {
 		return fmt.Errorf("writing the checkpoint: %w", err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d (%s) covers the first %s.\n%s\n", checkpoint.N, where, coverage(*checkpoint), gateway.Own(keepElsewhere))
+	fmt.Fprintf(cmd.ErrOrStderr(), "Checkpoint %d (%s) covers the first %s.\n%s\n", checkpoint.N, where,
+		coverage(*checkpoint), gateway.Own(keepElsewhere))
 	return nil
 }
 

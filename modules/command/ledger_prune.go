@@ -86,7 +86,8 @@ func (t *target) prunable(cmd *cobra.Command, before time.Time) (n int64, err er
 
 func printPruned(w io.Writer, v pruneView) {
 	if v.Pruned {
-		fmt.Fprintf(w, "Removed the detail of %s that were settled before %s. Movements of money stay.\n", human.Count(v.Requests, "request"), human.Moment(v.Before))
+		fmt.Fprintf(w, "Removed the detail of %s that were settled before %s. Movements of money stay.\n",
+			human.Count(v.Requests, "request"), human.Moment(v.Before))
 		return
 	}
 	fmt.Fprintf(w, `The detail (routes, tokens, prices, status) of %s that were settled before

@@ -34,7 +34,9 @@ func TestCommandKeys(t *testing.T) {
 	data, _, ann := books(t)
 	out, err := run(t, "key", "set", ann.Key.ID, "--expires", "90d", "--spend-cap", "500", "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `^Key first \(key_[0-9a-f]+\) of account ann is active: expires 20.* UTC, spend cap 500.000000 credits, spent 2.670000 credits.\n$`, out)
+	require.Regexp(t,
+		`^Key first \(key_[0-9a-f]+\) of account ann is active: expires 20.* UTC, spend cap 500.000000 credits, spent `+
+			`2.670000 credits.\n$`, out)
 	out, err = run(t, "key", "list", "--data", data)
 	require.NoError(t, err)
 	require.Regexp(t, `first +\.\.\..... +active, expires in 89 days .* 2\.670000 +500\.000000\n`, out)
@@ -77,12 +79,14 @@ func TestCommandUsage(t *testing.T) {
 	data, _, ann := books(t)
 	out, err := run(t, "usage", "--by", "key,route", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, `ACCOUNT  KEY    ROUTE  REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
+	require.Equal(t, `ACCOUNT  KEY    ROUTE  REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST `+
+		`   MARGIN  PENDING
 ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0.000000  0.890000  1.780000        0
 `, out)
 	out, err = run(t, "usage", "--by", "account", "--csv", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
+	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,`+
+		`waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
 ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
 `, out)
 	row := runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
@@ -103,7 +107,8 @@ func TestCommandUsageTogether(t *testing.T) {
 	enginetest.NewCustomer(t, e, "bob").Settle(t, e, "req_3", enginetest.OK(), enginetest.Proven())
 	out, err := run(t, "usage", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, `ACCOUNT   REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  PENDING
+	require.Equal(t, `ACCOUNT   REQUESTS  PROMPT  OUTPUT   CHARGED    WAIVED      OVER  REFUNDED      COST    MARGIN  `+
+		`PENDING
 ann              2   1,900   1,400  2.670000  0.000000  0.000000  0.000000  0.890000  1.780000        0
 bob              1     950     700  1.335000  0.000000  0.000000  0.000000  0.445000  0.890000        0
 together         3   2,850   2,100  4.005000  0.000000  0.000000  0.000000  1.335000  2.670000        0
@@ -115,10 +120,13 @@ func TestCommandCorrections(t *testing.T) {
 	data, e, ann := books(t)
 	out, err := run(t, "credit", "adjust", "--account", "ann", "--credits", "-7", "--reason", "twice", "--data", data)
 	require.NoError(t, err)
-	require.Equal(t, "Adjusted account ann by -7.000000 credits.\nIts balance is 991 credits (US$9.91), less 0.670000 cents for usage that is not debited yet.\n", out)
-	out, err = run(t, "credit", "refund", "req_1", "--microcents", "335000", "--reason", "sorry", "--reference", "t1", "--data", data)
+	require.Equal(t, "Adjusted account ann by -7.000000 credits.\nIts balance is 991 credits (US$9.91), less 0.670000 "+
+		"cents for usage that is not debited yet.\n", out)
+	out, err = run(t, "credit", "refund", "req_1", "--microcents", "335000", "--reason", "sorry", "--reference", "t1",
+		"--data", data)
 	require.NoError(t, err)
-	require.Equal(t, "Refunded 335,000 microcents (0.335000 credits) to account ann for request req_1.\nIts balance is 991 credits (US$9.91), less 0.335000 cents for usage that is not debited yet.\n", out)
+	require.Equal(t, "Refunded 335,000 microcents (0.335000 credits) to account ann for request req_1.\nIts balance is "+
+		"991 credits (US$9.91), less 0.335000 cents for usage that is not debited yet.\n", out)
 	out, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--reference", "t1", "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "Nothing was changed: account ann has reference t1 already.")
@@ -126,11 +134,13 @@ func TestCommandCorrections(t *testing.T) {
 	ann.Settle(t, e, "req_part", enginetest.OK(), enginetest.Proven(), ledger.Result{Outcome: ledger.Unproven})
 	out, err = run(t, "credit", "refund", "req_part", "--reason", "sorry", "--data", data)
 	require.NoError(t, err)
-	require.Contains(t, out, "for request req_part.\nPart of the request is not proven yet: a receipt may charge it later, and can be refunded then.\n")
+	require.Contains(t, out, "for request req_part.\nPart of the request is not proven yet: a receipt may charge it "+
+		"later, and can be refunded then.\n")
 
 	for want, args := range map[string][]string{
-		"give --credits or --microcents":  {"adjust", "--account", "ann", "--reason", "x"},
-		"one of the two":                  {"adjust", "--account", "ann", "--reason", "x", "--credits", "1", "--microcents", "1"},
+		"give --credits or --microcents": {"adjust", "--account", "ann", "--reason", "x"},
+		"one of the two": {"adjust", "--account", "ann", "--reason", "x", "--credits", "1", "--microcents",
+			"1"},
 		"--reason is missing, as in":      {"adjust", "--account", "ann", "--credits", "1"},
 		"more than any balance":           {"adjust", "--account", "ann", "--credits", "10000000000000", "--reason", "x"},
 		"a refund is at least 1; leave":   {"refund", "req_1", "--microcents", "0", "--reason", "x"},
@@ -146,10 +156,13 @@ func TestCommandExport(t *testing.T) {
 	t.Parallel()
 	data, e, _ := books(t)
 	dir := t.TempDir()
-	jsonl, table, kept := filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "journal.csv"), filepath.Join(dir, "checkpoint.json")
+	jsonl, table, kept := filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "journal.csv"),
+		filepath.Join(dir, "checkpoint.json")
 	out, err := run(t, "ledger", "export", "-o", jsonl, "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `Checkpoint 1 \(the last line\) covers the first 3 movements of money and [0-9]+ acts of operators\.\nKeep the checkpoint where nobody`, out)
+	require.Regexp(t,
+		`Checkpoint 1 \(the last line\) covers the first 3 movements of money and [0-9]+ acts of operators\.\nKeep the `+
+			`checkpoint where nobody`, out)
 	out, err = run(t, "ledger", "export", "--format", "csv", "-o", table, "--checkpoint-file", kept, "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "Checkpoint 1 ("+kept+")")
@@ -268,7 +281,8 @@ func TestCommandAudit(t *testing.T) {
 	require.NoError(t, err)
 	out, err := run(t, "ledger", "audit", "--account", "ann", "--since", "1h", "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `via socket +account.set_state +ann +`+ann.Account.ID+` +\{"state":"active"\} -> \{"state":"suspended"\}\n`, out)
+	require.Regexp(t, `via socket +account.set_state +ann +`+ann.Account.ID+
+		` +\{"state":"active"\} -> \{"state":"suspended"\}\n`, out)
 	out, err = run(t, "ledger", "audit", "--until", "2020-01-01", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, "There is nothing in the audit trail for this.\n", out)
@@ -286,7 +300,8 @@ func TestOffline(t *testing.T) {
 	_, err := e.Store().MakeCheckpoint(t.Context())
 	require.NoError(t, err)
 	asked := map[string]string{}
-	commands := []string{"usage --by account,key,route,day", "usage req_2", "usage --csv", "ledger audit", "ledger export --format jsonl", "ledger export --account ann --format csv"}
+	commands := []string{"usage --by account,key,route,day", "usage req_2", "usage --csv", "ledger audit",
+		"ledger export --format jsonl", "ledger export --account ann --format csv"}
 	for _, c := range commands {
 		asked[c], err = run(t, append(strings.Fields(c), "--data", data)...)
 		require.NoError(t, err, c)
@@ -299,7 +314,8 @@ func TestOffline(t *testing.T) {
 	}
 	_, err = run(t, "usage", "--account", "nobody", "--data", data)
 	require.ErrorContains(t, err, `there is no account "nobody"`)
-	for _, c := range []string{"account list", "key list", "ledger checkpoint", "ledger prune --before 1d", "credit refund req_1 --reason x"} {
+	for _, c := range []string{"account list", "key list", "ledger checkpoint", "ledger prune --before 1d",
+		"credit refund req_1 --reason x"} {
 		_, err := run(t, append(strings.Fields(c), "--data", data)...)
 		require.ErrorIs(t, err, admin.ErrNoGateway, c)
 	}

@@ -74,8 +74,8 @@ func (t *target) offline() (admin.Offline, error) {
 	return o, nil
 }
 
-// hcl is the HCL file of the gateway on a data folder: what the Caddyfile of --config says, or the one in the folder, or
-// the file beside it.
+// hcl is the HCL file of the gateway on a data folder: what the Caddyfile of --config says, or the one in the folder,
+// or the file beside it.
 func (t *target) hcl(data string) (string, error) {
 	caddyfile := t.config
 	if caddyfile == "" {

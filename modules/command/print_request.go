@@ -84,7 +84,8 @@ func printAttempt(b *bytes.Buffer, n int, a admin.Attempt) {
 	fmt.Fprintf(b, "\nAttempt %d: route %s at its price version %d, provider %s, upstream model %s, %s.\n",
 		n, a.Route, a.PriceVersion, a.Provider, a.Model, human.Moment(a.Created))
 	fmt.Fprintf(b, "%s\n\n", outcomeText(a))
-	l := newListing(b, column{title: "  CLASS"}, column{"TOKENS", right}, column{"MICROCENTS PER MILLION", right}, column{"PRODUCT", right})
+	l := newListing(b, column{title: "  CLASS"}, column{"TOKENS", right}, column{"MICROCENTS PER MILLION", right},
+		column{"PRODUCT", right})
 	for _, c := range [...]struct {
 		name   string
 		tokens *int64
@@ -93,7 +94,8 @@ func printAttempt(b *bytes.Buffer, n int, a admin.Attempt) {
 		{"input", a.Tokens.Input, a.Price.Input}, {"cache read", a.Tokens.CacheRead, a.Price.CacheRead},
 		{"cache write", a.Tokens.CacheWrite, a.Price.CacheWrite}, {"output", a.Tokens.Output, a.Price.Output},
 	} {
-		row(l, "  "+c.name, tokens(c.tokens), human.Thousands(c.price), human.Grouped(admin.ClassProduct(c.tokens, c.price).String()))
+		row(l, "  "+c.name, tokens(c.tokens), human.Thousands(c.price),
+			human.Grouped(admin.ClassProduct(c.tokens, c.price).String()))
 	}
 	row(l, "  sum", "", "", human.Grouped(a.Product))
 	finish(l)
@@ -162,7 +164,8 @@ func printCharge(b *bytes.Buffer, v admin.Request) {
 	money("margin", v.Margin)
 	finish(l)
 	if charged != v.Microcents {
-		fmt.Fprintf(b, gateway.Own("\nThe ledger says that %s were charged, which is something else: `fareway gateway ledger verify` tells more.\n"), human.Count(v.Microcents, "microcent"))
+		fmt.Fprintf(b, gateway.Own("\nThe ledger says that %s were charged, which is something else: `fareway gateway "+
+			"ledger verify` tells more.\n"), human.Count(v.Microcents, "microcent"))
 	}
 	if v.Pending {
 		fmt.Fprintf(b, "\nPart of it is not proven: a receipt may add to the charge, where its provider gives any. "+
@@ -188,10 +191,12 @@ func printEntries(b *bytes.Buffer, entries []admin.Entry) {
 		return
 	}
 	fmt.Fprintln(b)
-	l := newListing(b, column{"MOVEMENT", right}, column{title: "TIME"}, column{title: "KIND"}, column{"MICROCENTS", right}, column{"WORTH AFTER", right}, column{title: "PRICES OR REASON"})
+	l := newListing(b, column{"MOVEMENT", right}, column{title: "TIME"}, column{title: "KIND"},
+		column{"MICROCENTS", right}, column{"WORTH AFTER", right}, column{title: "PRICES OR REASON"})
 	for _, e := range entries {
 		worth := ledger.Balance{Credits: e.Credits, Accrued: e.Accrued}.Net()
-		row(l, human.Thousands(e.Seq), human.Moment(e.Created), string(e.Kind), human.Thousands(e.Microcents), human.Exact(worth),
+		row(l, human.Thousands(e.Seq), human.Moment(e.Created), string(e.Kind), human.Thousands(e.Microcents),
+			human.Exact(worth),
 			strings.TrimSpace(e.Prices+" "+e.Reason))
 	}
 	finish(l)

@@ -19,32 +19,40 @@ func TestPrintRequest(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Date(2026, 11, 20, 18, 0, seconds, 0, time.UTC) }
 	settled := func() ledger.RequestRecord {
 		return ledger.RequestRecord{
-			ID: "req_01a1fa49b5b9590a75cf528f18293216", Account: "acct_22bf9658162f1afa939237ce", Key: "key_a9508fa3a018402648d86ca0",
-			Endpoint: "messages", Profile: "balanced", Held: 5_000_000, Created: at(0), Settled: at(2), Status: 200, Reason: "ok",
+			ID: "req_01a1fa49b5b9590a75cf528f18293216", Account: "acct_22bf9658162f1afa939237ce",
+			Key:      "key_a9508fa3a018402648d86ca0",
+			Endpoint: "messages", Profile: "balanced", Held: 5_000_000, Created: at(0), Settled: at(2), Status: 200,
+			Reason: "ok",
 			Attempts: []ledger.AttemptRecord{
 				{Attempt: ledger.Attempt{Route: "small", Provider: "up", Model: "small-1", PriceVersion: 3}, Outcome: ledger.Failed,
-					Usage: llm.Usage{Input: llm.Count(100)}, Price: enginetest.ExamplePrice, Cost: enginetest.ExampleCost, Created: at(0)},
+					Usage: llm.Usage{Input: llm.Count(100)}, Price: enginetest.ExamplePrice, Cost: enginetest.ExampleCost,
+					Created: at(0)},
 				{Attempt: ledger.Attempt{Route: "deep", Provider: "up", Model: "deep-1", PriceVersion: 1}, Outcome: ledger.Finished,
 					Usage: enginetest.ExampleUsage, Price: enginetest.ExamplePrice, Cost: enginetest.ExampleCost, Created: at(1)},
 			},
 			Surcharge: 1350, Microcents: 1_366_350, Refunded: 350,
 			Entries: []ledger.Entry{
-				{Seq: 17, Kind: ledger.Charged, Reason: "ok", Prices: "small@3 deep@1", Microcents: -1_366_350, Credits: 999, Accrued: 366_350, Created: at(2)},
-				{Seq: 1018, Kind: ledger.Refund, Reason: "ticket 4711", Microcents: 350, Credits: 999, Accrued: 366_000, Created: at(59)},
+				{Seq: 17, Kind: ledger.Charged, Reason: "ok", Prices: "small@3 deep@1", Microcents: -1_366_350, Credits: 999,
+					Accrued: 366_350, Created: at(2)},
+				{Seq: 1018, Kind: ledger.Refund, Reason: "ticket 4711", Microcents: 350, Credits: 999, Accrued: 366_000,
+					Created: at(59)},
 			},
 		}
 	}
 	for name, change := range map[string]func(*ledger.RequestRecord){
 		"settled": func(*ledger.RequestRecord) {},
 		"running": func(r *ledger.RequestRecord) {
-			*r = ledger.RequestRecord{ID: r.ID, Account: r.Account, Key: r.Key, Endpoint: r.Endpoint, Running: true, Held: r.Held, Created: r.Created,
-				Attempts: []ledger.AttemptRecord{{Attempt: r.Attempts[0].Attempt, Price: enginetest.ExamplePrice, Created: r.Created}}}
+			*r = ledger.RequestRecord{ID: r.ID, Account: r.Account, Key: r.Key, Endpoint: r.Endpoint, Running: true,
+				Held: r.Held, Created: r.Created,
+				Attempts: []ledger.AttemptRecord{{Attempt: r.Attempts[0].Attempt, Price: enginetest.ExamplePrice,
+					Created: r.Created}}}
 		},
 		"free": func(r *ledger.RequestRecord) {
 			r.Status, r.Reason, r.Free, r.Microcents, r.Refunded, r.Entries = 500, "internal_error", true, 0, 0, nil
 		},
 		"fair-use": func(r *ledger.RequestRecord) {
-			r.Status, r.Reason, r.ServiceLimit, r.Waived, r.Microcents, r.Refunded, r.Entries = 504, "timeout", true, 1_366_350, 0, 0, nil
+			r.Status, r.Reason, r.ServiceLimit, r.Waived, r.Microcents, r.Refunded, r.Entries = 504, "timeout", true, 1_366_350,
+				0, 0, nil
 		},
 		"over": func(r *ledger.RequestRecord) {
 			r.Held, r.Microcents, r.Over, r.Refunded, r.Entries = 1_000_000, 1_000_000, 366_350, 0, r.Entries[:1]
@@ -58,7 +66,8 @@ func TestPrintRequest(t *testing.T) {
 			r.Entries[0].Kind, r.Entries[0].Microcents, r.Entries[0].Accrued = ledger.Closing, -1_335_000, 335_000
 		},
 		"pending": func(r *ledger.RequestRecord) {
-			r.Attempts[0].Outcome, r.Attempts[0].Usage, r.Attempts[0].Receipt = ledger.Unproven, llm.Usage{Output: llm.Count(2), Estimated: true}, at(40)
+			r.Attempts[0].Outcome, r.Attempts[0].Usage, r.Attempts[0].Receipt = ledger.Unproven,
+				llm.Usage{Output: llm.Count(2), Estimated: true}, at(40)
 			r.Attempts[1].Outcome, r.Attempts[1].Usage = ledger.Unproven, llm.Usage{}
 			r.Surcharge, r.Microcents, r.Refunded, r.Pending, r.Entries = 0, 3000, 0, true, r.Entries[:1]
 		},

@@ -33,7 +33,8 @@ var usageGroups = map[ledger.Dimension]usageGroup{
 	},
 	ledger.ByKey: {
 		[]string{"ACCOUNT", "KEY"}, func(u admin.Usage) []string { return []string{u.Account, u.Key} },
-		[]string{"account", "account_id", "key", "key_id"}, func(u admin.Usage) []string { return []string{u.Account, u.AccountID, u.Key, u.KeyID} },
+		[]string{"account", "account_id", "key", "key_id"},
+		func(u admin.Usage) []string { return []string{u.Account, u.AccountID, u.Key, u.KeyID} },
 	},
 	ledger.ByRoute: {
 		[]string{"ROUTE"}, func(u admin.Usage) []string { return []string{u.Route} },
@@ -53,7 +54,8 @@ func groupsOf(by []ledger.Dimension) []usageGroup {
 }
 
 // printUsage writes rows as a table, with their sum below.
-func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool, rows func(each func(admin.Usage) error) error) error {
+func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool,
+	rows func(each func(admin.Usage) error) error) error {
 	var columns []column
 	groups := groupsOf(by)
 	for _, g := range groups {
@@ -144,7 +146,8 @@ func writeUsageCSV(w io.Writer, by []ledger.Dimension, rows func(each func(admin
 			row = append(row, g.values(u)...)
 		}
 		return out.Write(append(row, digits(&u.Requests), digits(&u.Attempts),
-			digits(u.Tokens.Input), digits(u.Tokens.CacheRead), digits(u.Tokens.CacheWrite), digits(u.Tokens.Output), digits(u.Tokens.Reasoning),
+			digits(u.Tokens.Input), digits(u.Tokens.CacheRead), digits(u.Tokens.CacheWrite), digits(u.Tokens.Output),
+			digits(u.Tokens.Reasoning),
 			digits(&u.Microcents), digits(&u.Waived), digits(&u.Over),
 			digits(&u.Refunded), digits(&u.Cost), digits(&u.Margin), digits(&u.Pending)))
 	})

@@ -33,7 +33,8 @@ func spooledRequest(n int) string { return fmt.Sprintf("req_%032x", n) }
 func leftSpool(t *testing.T) spoolFolder {
 	t.Helper()
 	data := t.TempDir()
-	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: config.DefaultStore()})
+	e, err := engine.Open(engine.Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	ann, err := e.Store().CreateAccount(t.Context(), "ann", "")
 	require.NoError(t, err)
@@ -98,13 +99,16 @@ func TestCommandSpool(t *testing.T) {
 	require.Error(t, err)
 	var verified verifyView
 	require.NoError(t, json.Unmarshal([]byte(out), &verified))
-	require.Equal(t, []any{false, "spool", admin.Spool{Undecided: 4, Aside: file}}, []any{verified.OK, verified.Entry, verified.Spool})
+	require.Equal(t, []any{false, "spool", admin.Spool{Undecided: 4, Aside: file}},
+		[]any{verified.OK, verified.Entry, verified.Spool})
 
 	out, err = spoolRun("list")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^ID +STATE +KIND +REQUEST +ACCOUNT +CREDITS +WHY$`, out)
-	require.Regexp(t, `(?m)^aside_[0-9a-f]{16} +undecided +damaged +`+spooledRequest(1)+` +- +- +it is damaged: 512 bytes at 4608 of .*fareway.db.spool, 1 settlement lost$`, out)
-	require.Regexp(t, `(?m)^aside_[0-9a-f]{16} +undecided +unknown_request +`+spooledRequest(0)+` +ann +1.335000 +the ledger does not know the request`, out)
+	require.Regexp(t, `(?m)^aside_[0-9a-f]{16} +undecided +damaged +`+spooledRequest(1)+
+		` +- +- +it is damaged: 512 bytes at 4608 of .*fareway.db.spool, 1 settlement lost$`, out)
+	require.Regexp(t, `(?m)^aside_[0-9a-f]{16} +undecided +unknown_request +`+spooledRequest(0)+
+		` +ann +1.335000 +the ledger does not know the request`, out)
 
 	items := l.items(t)
 	require.Len(t, items, 4)
@@ -144,7 +148,8 @@ func TestCommandSpool(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, owned-enginetest.ExampleCharge, account.Balance.Net())
 
-	done := runJSON[[]admin.Aside](t, "ledger", "spool", "discard", items[spooledRequest(2)].ID, "--reason", "goodwill", "--data", l.data)
+	done := runJSON[[]admin.Aside](t, "ledger", "spool", "discard", items[spooledRequest(2)].ID, "--reason", "goodwill",
+		"--data", l.data)
 	require.Len(t, done, 1)
 	require.Equal(t, "discarded", done[0].State)
 	require.Equal(t, "goodwill", done[0].Decision.Reason)
@@ -200,7 +205,8 @@ func TestCommandSpoolOffline(t *testing.T) {
 	require.NoError(t, err)
 
 	// A gateway starts and ends: it cannot apply the rest.
-	e, err := engine.Open(engine.Options{DataDir: l.data, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: config.DefaultStore()})
+	e, err := engine.Open(engine.Options{DataDir: l.data, Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	_, err = run(t, "ledger", "spool", "apply", "--all", "--reason", "x", "--data", l.data)
 	require.ErrorContains(t, err, "ledger in use", "beside a gateway without a socket nobody decides")
@@ -215,11 +221,13 @@ func TestCommandSpoolOffline(t *testing.T) {
 	require.Len(t, done, 2)
 	require.Equal(t, "ann", done[0].Account)
 	require.Contains(t, done[0].Decision.Actor, " via file")
-	_, err = run(t, "ledger", "spool", "apply", items[spooledRequest(3)].ID, "aside_0", "--reason", "restored", "--data", l.data)
+	_, err = run(t, "ledger", "spool", "apply", items[spooledRequest(3)].ID, "aside_0", "--reason", "restored", "--data",
+		l.data)
 	require.ErrorContains(t, err, "nothing was kept aside", "what came before it is done")
 	out, err = run(t, "ledger", "verify", "--data", l.data)
 	require.NoError(t, err, out)
-	e, err = engine.Open(engine.Options{DataDir: l.data, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: config.DefaultStore()})
+	e, err = engine.Open(engine.Options{DataDir: l.data, Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: config.DefaultStore()})
 	require.NoError(t, err)
 	account, err := e.Store().Account(t.Context(), "ann")
 	require.NoError(t, err)

@@ -52,7 +52,8 @@ func (s starter) content(name string) ([]byte, error) {
 	}
 	for _, v := range [...]struct{ what, text string }{{"admin address", s.Admin}, {"listen address", s.Bind}} {
 		if strings.ContainsAny(v.text, "\"`{} \t\n\r") {
-			return nil, fmt.Errorf("the %s %q has a character that a Caddyfile cannot hold (a quote, a brace or a blank): choose another", v.what, v.text)
+			return nil, fmt.Errorf("the %s %q has a character that a Caddyfile cannot hold (a quote, a brace or a blank): "+
+				"choose another", v.what, v.text)
 		}
 	}
 	var b bytes.Buffer

@@ -89,7 +89,8 @@ func TestStarterKeepsWhatItWasTold(t *testing.T) {
 	}
 	require.Equal(t, "127.0.0.1:8484 ", public(starter{Bind: "127.0.0.1", Port: "8484"}))
 	require.Equal(t, "127.0.0.1:9000 ", public(starter{Port: "9000", SetListen: true}))
-	require.Equal(t, "127.0.0.1:9000 127.0.0.1:9001", public(starter{Bind: "127.0.0.1", Port: "8484", Admin: "127.0.0.1:9001", SetAdmin: true}))
+	require.Equal(t, "127.0.0.1:9000 127.0.0.1:9001",
+		public(starter{Bind: "127.0.0.1", Port: "8484", Admin: "127.0.0.1:9001", SetAdmin: true}))
 	require.Equal(t, "127.0.0.1:9000 127.0.0.1:9001", public(starter{Bind: "127.0.0.1", Port: "8484"}))
 }
 

@@ -66,6 +66,7 @@ func printStatus(w io.Writer, v admin.Status) {
 		fmt.Fprintf(w, "plans\t%s\n", orDash(strings.Join(v.Plans, ", ")))
 	})
 	if f := v.FailedLoad; f != nil {
-		fmt.Fprintf(w, "\nThe last load has failed (%s); what is above serves on:\n\n%s\n", human.Moment(f.At), cmp.Or(f.Text, f.Problem+"\n"))
+		fmt.Fprintf(w, "\nThe last load has failed (%s); what is above serves on:\n\n%s\n", human.Moment(f.At),
+			cmp.Or(f.Text, f.Problem+"\n"))
 	}
 }

@@ -61,10 +61,12 @@ requests finish and are charged first.`,
 			select {} // until Caddy ends the process at a signal
 		},
 	}
-	cmd.Flags().StringVar(&u.listen, "listen", defaultListen, "the public address `HOST:PORT`; port 0 takes a free one, and without it the last one counts")
+	cmd.Flags().StringVar(&u.listen, "listen", defaultListen,
+		"the public address `HOST:PORT`; port 0 takes a free one, and without it the last one counts")
 	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
 	u.addDataFlag(cmd)
-	cmd.Flags().StringVar(&u.admin, "admin", "", "one more `ADDRESS` for the admin API: host:port, with TLS and a token, or unix//path")
+	cmd.Flags().StringVar(&u.admin, "admin", "", "one more `ADDRESS` for the admin API: host:port, with TLS and a token, "+
+		"or unix//path")
 	return cmd
 }
 
@@ -114,7 +116,8 @@ func (u *upRun) starter() (starter, error) {
 	}
 	host, port, err := net.SplitHostPort(u.listen)
 	if err != nil {
-		return starter{}, fmt.Errorf("--listen %q: write host:port, as in %s, or :8484 for all interfaces", u.listen, defaultListen)
+		return starter{}, fmt.Errorf("--listen %q: write host:port, as in %s, or :8484 for all interfaces", u.listen,
+			defaultListen)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return starter{}, fmt.Errorf("--listen %q: the port is a number up to 65535, as in %s", u.listen, defaultListen)
@@ -184,7 +187,8 @@ func (u *upRun) load(ctx context.Context, s *site) (*engine.Engine, error) {
 
 // ownWords leaves out what Caddy says around an error of our app: it makes a text of it, several layers deep.
 func ownWords(err error) error {
-	for _, around := range [...]string{"provision fareway: ", "provisioning admin router module admin.api.fareway: ", "fareway app module: start: "} {
+	for _, around := range [...]string{"provision fareway: ", "provisioning admin router module admin.api.fareway: ",
+		"fareway app module: start: "} {
 		if _, own, ok := strings.Cut(err.Error(), around); ok {
 			return errors.New(own)
 		}

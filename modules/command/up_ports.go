@@ -30,9 +30,11 @@ func (u *upRun) checkPorts(ctx context.Context, s *site) error {
 				return fmt.Errorf("trying the address %s: %w", address, err)
 			}
 		case errors.Is(err, syscall.EADDRINUSE):
-			return fmt.Errorf("%s is in use%s: stop what listens there, or choose another address with %s", address, u.runningHere(ctx, s), flag)
+			return fmt.Errorf("%s is in use%s: stop what listens there, or choose another address with %s", address,
+				u.runningHere(ctx, s), flag)
 		case errors.Is(err, fs.ErrPermission):
-			return fmt.Errorf("listening on %s is not allowed for this user: choose a port above 1023 with %s, or give the executable the right to (setcap cap_net_bind_service=+ep)", address, flag)
+			return fmt.Errorf("listening on %s is not allowed for this user: choose a port above 1023 with %s, or give the "+
+				"executable the right to (setcap cap_net_bind_service=+ep)", address, flag)
 		default:
 			return fmt.Errorf("listening on %s: %w; choose another address with %s", address, err, flag)
 		}

@@ -38,7 +38,8 @@ func (u *upRun) printListening(s *site) error {
 // warnListen says so when the Caddyfile was changed so that --listen or --admin has no effect.
 func (u *upRun) warnListen(s *site) {
 	if u.admin != "" && u.admin != s.admin {
-		fmt.Fprintf(u.err, "--admin %s has no effect: %s does not import %s in its option fareway.\n", u.admin, s.file, adminFile)
+		fmt.Fprintf(u.err, "--admin %s has no effect: %s does not import %s in its option fareway.\n", u.admin, s.file,
+			adminFile)
 	}
 	_, port, _ := net.SplitHostPort(u.listen)
 	if !u.listenSet || port == "0" {
@@ -99,7 +100,8 @@ func printResult(w io.Writer, s shape, r selfResult, err error) {
 	if text := []rune(line); len(text) > replyWidth {
 		line = string(text[:replyWidth-3]) + "..."
 	}
-	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.path, line, "", human.Thousands(r.microcents), human.Cents(r.microcents))
+	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.path, line, "", human.Thousands(r.microcents),
+		human.Cents(r.microcents))
 }
 
 func printFailure(w io.Writer, r report) {
@@ -108,7 +110,8 @@ func printFailure(w io.Writer, r report) {
 		fmt.Fprintf(w, gateway.Own("  account %s: it is %s; `fareway gateway account activate %s` changes that\n"),
 			r.trial.account.Name, r.trial.account.State, r.trial.account.Name)
 	}
-	fmt.Fprintf(w, gateway.Own("  fareway gateway status --data %s\n  %s/fareway.log\n  %s\n  %s\n"), r.data, r.data, r.site.config, r.site.file)
+	fmt.Fprintf(w, gateway.Own("  fareway gateway status --data %s\n  %s/fareway.log\n  %s\n  %s\n"), r.data, r.data,
+		r.site.config, r.site.file)
 }
 
 // printUse prints what works as pasted.
@@ -116,7 +119,8 @@ func printUse(w io.Writer, url, key string) {
 	fmt.Fprintf(w, `
 Try it:
 
-curl %[1]s/v1/chat/completions -H 'Authorization: Bearer %[2]s' -d '{"model":"service/auto","messages":[{"role":"user","content":"Hello!"}]}'
+curl %[1]s/v1/chat/completions -H 'Authorization: Bearer %[2]s' -d '{"model":"service/auto",`+
+		`"messages":[{"role":"user","content":"Hello!"}]}'
 
 An OpenAI client:
 

@@ -150,7 +150,8 @@ func (s *site) readServers(app *caddyhttp.App) error {
 
 // publicEndpoint is how a client reaches route at the listen address: by the first host that it matches or, when
 // it matches all hosts, by the address.
-func publicEndpoint(app *caddyhttp.App, server *caddyhttp.Server, route caddyhttp.Route, address string) (endpoint, bool) {
+func publicEndpoint(app *caddyhttp.App, server *caddyhttp.Server, route caddyhttp.Route, address string) (endpoint,
+	bool) {
 	addr, err := caddy.ParseNetworkAddress(address)
 	if err != nil || !strings.HasPrefix(addr.Network, "tcp") {
 		return endpoint{}, false

@@ -36,7 +36,8 @@ func TestUpAddresses(t *testing.T) {
 		want.Data, want.Socket = "/data", "unix//data/admin.sock|0600"
 		require.Equal(t, want, got, flag)
 	}
-	for _, flag := range []string{"", "8484", "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", "127.0.0.1:-1"} {
+	for _, flag := range []string{"", "8484", "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536",
+		"127.0.0.1:-1"} {
 		u := upRun{target: target{data: "/data"}, listen: flag}
 		_, err := u.starter()
 		require.ErrorContains(t, err, fmt.Sprintf("--listen %q", flag))
@@ -122,8 +123,9 @@ func TestSiteAddresses(t *testing.T) {
 func TestSiteErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ file, want string }{
-		"no gateway":        {":80 {\n respond hello\n}\n", "add the global option"},
-		"gateway unused":    {"{\n fareway {\n config x.hcl\n }\n}\n:80 {\n respond hello\n}\n", "add the directive `fareway` to a site"},
+		"no gateway": {":80 {\n respond hello\n}\n", "add the global option"},
+		"gateway unused": {"{\n fareway {\n config x.hcl\n }\n}\n:80 {\n respond hello\n}\n",
+			"add the directive `fareway` to a site"},
 		"no site":           {"{\n fareway {\n config x.hcl\n }\n}\n", "has no site in it"},
 		"not a Caddyfile":   {":80 {\n", "Caddyfile:1"},
 		"unknown directive": {"{\n fareway {\n config x.hcl\n }\n}\n:80 {\n farway\n}\n", "Caddyfile:7"},
@@ -240,8 +242,9 @@ func TestSelftestReadsEachShape(t *testing.T) {
 	t.Parallel()
 	to := fakeGateway(t, 200, map[string]string{
 		"/v1/chat/completions": `{"choices":[{"message":{"content":"Hello"}}],"usage":{"billed_microcents":7}}`,
-		"/v1/responses":        `{"output":[{"type":"message","content":[{"type":"output_text","text":"Hello"}]}],"usage":{"billed_microcents":7}}`,
-		"/v1/messages":         `{"content":[{"type":"text","text":"Hello"}],"usage":{"billed_microcents":7}}`,
+		"/v1/responses": `{"output":[{"type":"message","content":[{"type":"output_text","text":"Hello"}]}],` +
+			`"usage":{"billed_microcents":7}}`,
+		"/v1/messages": `{"content":[{"type":"text","text":"Hello"}],"usage":{"billed_microcents":7}}`,
 	})
 	for _, s := range shapes {
 		got, err := selftest(t.Context(), to, "fwk_key", s)

@@ -61,7 +61,8 @@ does. With --json it prints JSON lines, or one object for a request.`,
 			return u.sums(cmd)
 		},
 	}
-	cmd.Flags().StringSliceVar(&u.by, "by", []string{"account"}, "group by `WHAT`: account, key, route or day, or several with commas")
+	cmd.Flags().StringSliceVar(&u.by, "by", []string{"account"},
+		"group by `WHAT`: account, key, route or day, or several with commas")
 	u.filter.addFlags(cmd)
 	cmd.Flags().StringVar(&u.key, "key", "", "only the key with this `ID`; with --account, its name will do")
 	cmd.Flags().StringVar(&u.route, "route", "", "only attempts on the route `NAME`")

@@ -62,8 +62,8 @@ type Place struct {
 	Off     bool // the gateway on the data folder had no admin API when it ran last
 }
 
-// Locate is the admin API at an address or, without one, of the gateway on a data folder: at its socket, or where it has
-// said that it is. Nothing is dialled.
+// Locate is the admin API at an address or, without one, of the gateway on a data folder: at its socket, or where it
+// has said that it is. Nothing is dialled.
 func Locate(data, address string) (Place, error) {
 	if address != "" {
 		return at(address)

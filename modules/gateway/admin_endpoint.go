@@ -98,7 +98,8 @@ func CheckAdminEndpoint(address string) error {
 		where = "the variable " + caddyAdminVariable
 	}
 	return fmt.Errorf("the admin endpoint at %s is not guarded (%s), "+
-		"and who reaches it can read this gateway's data and make keys: remove %s, and it is a socket in the data folder, or make it `unix//path/to/admin.sock`; "+
+		"and who reaches it can read this gateway's data and make keys: remove %s, and it is a socket in the data folder, "+
+		"or make it `unix//path/to/admin.sock`; "+
 		"for administration over a network, `fareway { admin HOST:PORT }` has TLS and asks for a token", address, open, where)
 }
 

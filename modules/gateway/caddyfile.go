@@ -199,7 +199,8 @@ func noArguments(h httpcaddyfile.Helper) error {
 		return h.ArgErr()
 	}
 	if h.NextBlock(0) {
-		return h.Errf("the directive %s takes no block: its configuration is in the HCL file that the global option names", name)
+		return h.Errf("the directive %s takes no block: its configuration is in the HCL file that the global option names",
+			name)
 	}
 	return nil
 }

@@ -53,8 +53,10 @@ func stepOf(module any) Step {
 
 // misplaced says what is wrong with a chain, and how it is right.
 func misplaced(what string) error {
-	return fmt.Errorf("the gateway's handlers are placed wrongly: %s; they are %s, %s, %s and %s, in this order, each once, "+
-		"side by side and with the same matcher: the directive `fareway` places all four", what, StepEntry, StepAuth, StepLimits, StepExchange)
+	return fmt.Errorf("the gateway's handlers are placed wrongly: %s; they are %s, %s, %s and %s, in this order, each "+
+		"once, "+
+		"side by side and with the same matcher: the directive `fareway` places all four", what, StepEntry, StepAuth,
+		StepLimits, StepExchange)
 }
 
 // Placed is part of the handlers after the first. It loads the app, which looks at where the handlers stand, before

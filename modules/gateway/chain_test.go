@@ -19,7 +19,8 @@ import (
 type stub struct{ name string }
 
 func (s stub) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: caddy.ModuleID("http.handlers." + s.name), New: func() caddy.Module { return &stub{s.name} }}
+	return caddy.ModuleInfo{ID: caddy.ModuleID("http.handlers." + s.name),
+		New: func() caddy.Module { return &stub{s.name} }}
 }
 
 func (s *stub) ServeHTTP(http.ResponseWriter, *http.Request, caddyhttp.Handler) error { return nil }
@@ -56,10 +57,12 @@ func TestHandlersPlacedByHand(t *testing.T) {
 	}
 	const all = "fareway_entry\n fareway_auth\n fareway_limits\n fareway_exchange\n"
 	for name, site := range map[string]string{
-		"the directive of all":    ":1 {\n fareway\n}",
-		"one by one":              ":1 {\n fareway_exchange\n fareway_limits\n fareway_auth\n fareway_entry\n}",
-		"with others between":     ":1 {\n route {\n fareway_entry\n header x y\n fareway_auth\n vars a b\n fareway_limits\n fareway_exchange\n }\n}",
-		"with a matcher":          ":1 {\n fareway_entry /v1/*\n fareway_auth /v1/*\n fareway_limits /v1/*\n fareway_exchange /v1/*\n}",
+		"the directive of all": ":1 {\n fareway\n}",
+		"one by one":           ":1 {\n fareway_exchange\n fareway_limits\n fareway_auth\n fareway_entry\n}",
+		"with others between": ":1 {\n route {\n fareway_entry\n header x y\n fareway_auth\n vars a b\n " +
+			"fareway_limits\n fareway_exchange\n }\n}",
+		"with a matcher": ":1 {\n fareway_entry /v1/*\n fareway_auth /v1/*\n fareway_limits /v1/*\n " +
+			"fareway_exchange /v1/*\n}",
 		"for different requests":  ":1 {\n handle /a/* {\n " + all + " }\n handle /b/* {\n " + all + " }\n}",
 		"all beside one by one":   ":1 {\n route {\n fareway /a/*\n " + all + " }\n}",
 		"in a named route":        "&(gw) {\n route {\n " + all + " }\n}\n:1 {\n invoke gw\n}",
@@ -75,15 +78,19 @@ func TestHandlersPlacedByHand(t *testing.T) {
 			"fareway_auth is missing between fareway_entry and fareway_limits"},
 		"auth before entry": {":1 {\n route {\n fareway_auth\n fareway_entry\n fareway_limits\n fareway_exchange\n }\n}",
 			"fareway_auth comes without fareway_entry before it"},
-		"no auth":     {":1 {\n fareway_entry\n fareway_limits\n fareway_exchange\n}", "fareway_auth is missing"},
-		"no limits":   {":1 {\n fareway_entry\n fareway_auth\n fareway_exchange\n}", "fareway_limits is missing"},
-		"no entry":    {":1 {\n fareway_auth\n fareway_limits\n fareway_exchange\n}", "without fareway_entry"},
-		"no exchange": {":1 {\n fareway_entry\n fareway_auth\n fareway_limits\n}", "fareway_exchange is missing behind fareway_limits"},
-		"only entry":  {":1 {\n fareway_entry\n}", "fareway_auth is missing behind fareway_entry"},
-		"twice":       {":1 {\n route {\n fareway_entry\n fareway_auth\n fareway_auth\n fareway_limits\n fareway_exchange\n }\n}", "fareway_auth is there twice"},
-		"back again": {":1 {\n route {\n fareway_entry\n fareway_auth\n fareway_entry\n fareway_limits\n fareway_exchange\n }\n}",
+		"no auth":   {":1 {\n fareway_entry\n fareway_limits\n fareway_exchange\n}", "fareway_auth is missing"},
+		"no limits": {":1 {\n fareway_entry\n fareway_auth\n fareway_exchange\n}", "fareway_limits is missing"},
+		"no entry":  {":1 {\n fareway_auth\n fareway_limits\n fareway_exchange\n}", "without fareway_entry"},
+		"no exchange": {":1 {\n fareway_entry\n fareway_auth\n fareway_limits\n}",
+			"fareway_exchange is missing behind fareway_limits"},
+		"only entry": {":1 {\n fareway_entry\n}", "fareway_auth is missing behind fareway_entry"},
+		"twice": {":1 {\n route {\n fareway_entry\n fareway_auth\n fareway_auth\n fareway_limits\n fareway_exchange\n " +
+			"}\n}", "fareway_auth is there twice"},
+		"back again": {":1 {\n route {\n fareway_entry\n fareway_auth\n fareway_entry\n fareway_limits\n " +
+			"fareway_exchange\n }\n}",
 			"fareway_entry comes behind fareway_auth"},
-		"exchange again": {":1 {\n route {\n fareway\n fareway_exchange\n }\n}", "fareway_exchange comes without fareway_limits"},
+		"exchange again": {":1 {\n route {\n fareway\n fareway_exchange\n }\n}",
+			"fareway_exchange comes without fareway_limits"},
 		"other requests": {":1 {\n fareway_entry\n fareway_auth /v1/chat/*\n fareway_limits\n fareway_exchange\n}",
 			"fareway_auth has another matcher than fareway_entry"},
 		"torn apart": {":1 {\n fareway_entry\n handle /v1/* {\n fareway_auth\n fareway_limits\n fareway_exchange\n }\n}",

@@ -25,8 +25,8 @@ type loadError struct {
 func (e *loadError) Error() string { return fmt.Sprintf("loading %s: %v", e.path, e.diags) }
 func (e *loadError) Unwrap() error { return e.diags }
 
-// failed tells of a load that has failed, where people look for it: `gateway status` of the gateway that goes on serving,
-// and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its log.
+// failed tells of a load that has failed, where people look for it: `gateway status` of the gateway that goes on
+// serving, and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its log.
 func (a *App) failed(err error) {
 	load, inFile := errors.AsType[*loadError](err)
 	if e := runningEngine(a.Data); e != nil {

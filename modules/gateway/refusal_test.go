@@ -25,7 +25,8 @@ func TestLedgerError(t *testing.T) {
 	waiting := func(cause error) error { return fmt.Errorf("waiting: %w: %w", ledger.ErrUnavailable, cause) }
 
 	// Whoever opens many requests and leaves must not fill the log with failures of the ledger.
-	require.PanicsWithValue(t, http.ErrAbortHandler, func() { _ = call.LedgerError("placing a hold", waiting(context.Canceled)) })
+	require.PanicsWithValue(t, http.ErrAbortHandler,
+		func() { _ = call.LedgerError("placing a hold", waiting(context.Canceled)) })
 	require.Equal(t, ReasonLeft, call.Record.Reason)
 	require.Empty(t, log.String())
 

@@ -24,7 +24,8 @@ func MakeSocketPath(data, name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("the data folder's path is too long for a socket, and there is no folder for it elsewhere: %w", last)
+	return "", fmt.Errorf("the data folder's path is too long for a socket, and there is no folder for it elsewhere: %w",
+		last)
 }
 
 // PlanSocketPath is the path that makeSocketPath will choose on a machine where nothing is in the way of it. It makes
@@ -80,7 +81,8 @@ func makePrivate(dir, data string) error {
 		return err
 	}
 	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ownedByUs(info) {
-		return fmt.Errorf("%s is not a private folder of this user: remove it, or choose a data folder with a shorter path", dir)
+		return fmt.Errorf("%s is not a private folder of this user: remove it, or choose a data folder with a shorter path",
+			dir)
 	}
 	return nil
 }

@@ -54,7 +54,8 @@ func Exact(microcents int64) string {
 	if microcents < 0 {
 		sign, microcents = "-", -microcents
 	}
-	return fmt.Sprintf("%s%s.%06d", sign, Thousands(microcents/ledger.MicrocentsPerCredit), microcents%ledger.MicrocentsPerCredit)
+	return fmt.Sprintf("%s%s.%06d", sign, Thousands(microcents/ledger.MicrocentsPerCredit),
+		microcents%ledger.MicrocentsPerCredit)
 }
 
 // Cents writes microcents as a fraction of a US cent, which is a credit.

@@ -36,7 +36,8 @@ func ParsePast(text string, now time.Time) (time.Time, error) {
 	}
 	d, err := ParseSpan(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-20), a time (2026-11-20T18:00:00Z), or how long ago (24h, 90d)", text)
+		return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-20), a time (2026-11-20T18:00:00Z), or how "+
+			"long ago (24h, 90d)", text)
 	}
 	return now.Add(-d).UTC(), nil
 }
@@ -48,7 +49,8 @@ func ParseFuture(text string, now time.Time) (time.Time, error) {
 	}
 	d, err := ParseSpan(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-20), a time (2026-11-20T18:00:00Z), or how long from now (24h, 90d)", text)
+		return time.Time{}, fmt.Errorf("%q is no time: write a date (2026-11-20), a time (2026-11-20T18:00:00Z), or how "+
+			"long from now (24h, 90d)", text)
 	}
 	return now.Add(d).UTC().Truncate(time.Second), nil
 }

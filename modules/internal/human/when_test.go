@@ -11,13 +11,15 @@ func TestSpans(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
-		"90d": 90 * day, "2w": 14 * day, "1w1d": 8 * day, "12h": 12 * time.Hour, "1d12h30m": 36*time.Hour + 30*time.Minute, "90s": 90 * time.Second,
+		"90d": 90 * day, "2w": 14 * day, "1w1d": 8 * day, "12h": 12 * time.Hour, "1d12h30m": 36*time.Hour + 30*time.Minute,
+		"90s": 90 * time.Second,
 	} {
 		d, err := ParseSpan(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, d, text)
 	}
-	for _, text := range []string{"", "0d", "0s", "-1h", "1d-48h", "d", "1", "1y", "soon", "d1", "1h1d", "99999999d", "1.5d"} {
+	for _, text := range []string{"", "0d", "0s", "-1h", "1d-48h", "d", "1", "1y", "soon", "d1", "1h1d", "99999999d",
+		"1.5d"} {
 		_, err := ParseSpan(text)
 		require.Error(t, err, text)
 	}
@@ -56,7 +58,8 @@ func TestMoments(t *testing.T) {
 func TestSpanForPeople(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		90 * 24 * time.Hour: "90 days", 47 * time.Hour: "47 hours", 119 * time.Minute: "119 minutes", time.Minute: "1 minute", time.Second: "less than a minute",
+		90 * 24 * time.Hour: "90 days", 47 * time.Hour: "47 hours", 119 * time.Minute: "119 minutes", time.Minute: "1 minute",
+		time.Second: "less than a minute",
 	} {
 		require.Equal(t, want, Span(d))
 	}
