@@ -45,8 +45,8 @@ func Load(ctx context.Context, path string, opts Options) (*Config, *Diagnostics
 	return read(ctx, path, opts, (*loader).load)
 }
 
-// LoadLedger is Load for who only looks at a ledger: it reads the blocks gateway, store and plan, of the file at path, and
-// nothing of the others, so that it needs neither a plugin nor the credentials of one.
+// LoadLedger is Load for who only looks at a ledger: it reads the blocks gateway, store and plan, of the file at path,
+// and nothing of the others, so that it needs neither a plugin nor the credentials of one.
 func LoadLedger(path string) (*Config, *Diagnostics) {
 	return read(context.Background(), path, Options{}, (*loader).loadLedger)
 }
@@ -201,7 +201,8 @@ func (l *loader) syntax(d *hcl.Diagnostic) {
 	detail := d.Detail
 	if l.src.hides(at) && strings.ContainsAny(detail, `"[`) {
 		// The parser repeats a piece of the text in some of its messages, in quotes or in brackets.
-		detail = "The text here is not valid in HCL. In a quoted text write \\\\ for a backslash, \\\" for a quote, and $${ for ${."
+		detail = "The text here is not valid in HCL. In a quoted text write \\\\ for a backslash, \\\" for a quote, and " +
+			"$${ for ${."
 	}
 	l.fail(at, d.Summary, detail)
 }

@@ -70,7 +70,8 @@ var (
 const ExampleCharge = 1_335_000
 
 // Settle runs a request of the customer on the route "deep" through the ledger.
-func (c Customer) Settle(t testing.TB, e *engine.Engine, request string, s ledger.Settlement, results ...ledger.Result) {
+func (c Customer) Settle(t testing.TB, e *engine.Engine, request string, s ledger.Settlement,
+	results ...ledger.Result) {
 	t.Helper()
 	store := e.Store()
 	version, err := store.PriceVersion(t.Context(), "deep", ExamplePrice, ExampleCost)
