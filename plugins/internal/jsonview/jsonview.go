@@ -4,23 +4,26 @@
 // The codecs (plugins/families) and the providers' readers use it. It is for text that is read once and of
 // which little is kept; to fill a struct from a settings file, encoding/json is the right tool.
 //
-// Parse looks at every byte once, whatever it is given, and walking never recurses. Each step into a
-// container reads that container again, so a walk costs the text's length times the depth that the caller
-// goes to: callers bound that depth, or use Names, which is one pass at any depth.
+// Parse looks at every byte once, whatever it is given, and walking never recurses. Of a long text it notes where the
+// long values end, and walks step over those. What is deep in it is read again by each step into a container, so a walk
+// costs at most the text's length times the depth that the caller goes to: callers bound that depth, or use Names,
+// which is one pass at any depth.
 package jsonview
 
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // View is one JSON value. The zero View is Absent, which is how a member that is not there reads, so that
 // lookups can be chained without a check between them. A View refers to the text it was parsed from, which
-// must not change while the View is in use.
+// must not change while the View is in use. The Views of one text are used by one goroutine at a time.
 type View struct {
-	raw []byte // one value without blanks around it; nil for Absent
+	raw   []byte // one value without blanks around it; nil for Absent. Its capacity reaches to the end of the text
+	index *index // of the text, nil for a short one
 }
 
 // Kind is the type of a value.
@@ -44,11 +47,12 @@ func (k Kind) String() string {
 // deep. Nothing but blanks may follow the value. A name may occur twice in an object; an escape may be a
 // lone surrogate. Errors are of type *SyntaxError.
 func Parse(b []byte, maxDepth int) (View, error) {
-	start, end, err := validate(b, maxDepth)
+	b = b[:len(b):len(b)]
+	start, end, index, err := validate(b, maxDepth)
 	if err != nil {
 		return View{}, err
 	}
-	return View{raw: b[start:end:end]}, nil
+	return View{raw: b[start:end], index: index}, nil
 }
 
 // Kind returns the type of the value.
@@ -72,7 +76,7 @@ func (v View) Kind() Kind {
 }
 
 // Raw returns the text of the value without blanks around it, aliasing the input; nil if Absent.
-func (v View) Raw() []byte { return v.raw }
+func (v View) Raw() []byte { return slices.Clip(v.raw) }
 
 // Set reports whether the value is there and is not null: for every optional field of a request null means
 // absent (GAP-22).
@@ -112,8 +116,8 @@ func (v View) Members() iter.Seq2[string, View] {
 			name := memberName(v.raw[i:nameEnd])
 			i = blank(v.raw, nameEnd)
 			start := blank(v.raw, i+1) // after the colon
-			end := valueEnd(v.raw, start)
-			if !yield(name, View{raw: v.raw[start:end:end]}) {
+			end := v.end(start)
+			if !yield(name, View{raw: v.raw[start:end], index: v.index}) {
 				return
 			}
 			i = next(v.raw, end)
@@ -129,8 +133,8 @@ func (v View) Elems() iter.Seq2[int, View] {
 		}
 		i := blank(v.raw, 1)
 		for n := 0; v.raw[i] != ']'; n++ {
-			end := valueEnd(v.raw, i)
-			if !yield(n, View{raw: v.raw[i:end:end]}) {
+			end := v.end(i)
+			if !yield(n, View{raw: v.raw[i:end], index: v.index}) {
 				return
 			}
 			i = next(v.raw, end)
@@ -160,6 +164,17 @@ func (v View) Names() iter.Seq[string] {
 // memberName decodes a name, without a copy when it holds no escape.
 func memberName(quoted []byte) string {
 	return llm.Quoted(inside(quoted)).String()
+}
+
+// end returns the index after the value that begins at i.
+func (v View) end(i int) int {
+	if v.index != nil {
+		offset := v.index.size - cap(v.raw)
+		if end, ok := v.index.end(offset + i); ok {
+			return end - offset
+		}
+	}
+	return valueEnd(v.raw, i)
 }
 
 // The functions below walk text that Parse has accepted, and so check nothing.

@@ -1,7 +1,9 @@
 package jsonview_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -317,6 +319,40 @@ func TestWalkingAgreesWithEncodingJSON(t *testing.T) {
 	})
 }
 
+// TestWalkingALongText: of a long text an index is made, over which walks step, in whatever order they go.
+func TestWalkingALongText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		long := rapid.Map(rapid.StringN(0, 40, -1), func(s string) any { return strings.Repeat(s, 20) })
+		inner := rapid.OneOf(value(), long, rapid.Map(rapid.SliceOfN(rapid.OneOf(value(), long), 0, 5), toAny))
+		for range rapid.IntRange(0, 10).Draw(t, "deeper") {
+			inner = rapid.Map(rapid.MapOfN(rapid.StringN(0, 80, -1), inner, 0, 3), toAny)
+		}
+		text, err := json.Marshal(rapid.SliceOfN(inner, 1, 4).Draw(t, "values"))
+		require.NoError(t, err)
+		if rapid.Bool().Draw(t, "blanks") {
+			text = slices.Concat(bytes.Repeat([]byte{' '}, 2048), text)
+		} else {
+			text = slices.Concat([]byte(`["`+strings.Repeat("x", 2048)+`",`), text, []byte("]"))
+		}
+		var want any
+		require.NoError(t, json.Unmarshal(text, &want))
+		v, err := jsonview.Parse(text, depth)
+		require.NoError(t, err)
+		require.Equal(t, want, tree(v))
+		require.Equal(t, want, tree(v))
+		elements := make([]jsonview.View, 0, 4)
+		for _, e := range v.Elems() {
+			elements = append(elements, e)
+		}
+		for i, e := range slices.Backward(elements) {
+			require.Equal(t, want.([]any)[i], tree(e))
+		}
+		raw := v.Raw()
+		require.Len(t, raw, cap(raw), "who appends to it leaves the text alone")
+	})
+}
+
 func TestAppendString(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, `"<a & \"b\">\\\n\r\t\u0000\u001f`+"\x7f"+`\u0085\u2028\u2029`+"é😀\uFFFD\"",
@@ -342,11 +378,19 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-2.5e+3,"x\ud83d\ude00\n",null,true,false],"b":{}}`, `"\ud83d"`, `[[[]]]`, "1.0", ` {"a" : 1 , "a":2} `, `{"a":1}}`,
 		"\"abcdefgh\x01\"", "\"\xc3\xa9\"", "-", "[1,,2]", `"\u12g4"`,
+		"[1,\xff", "\"\xff",
+		"{\"a\":[\"" + strings.Repeat("long ", 20) + "\",{\"b\":\"" +
+			strings.Repeat(`\"é`, 30) + "\"}],\"c\":2}",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		v, err := jsonview.Parse(text, depth)
+		shifted, longErr := jsonview.Parse(slices.Concat(bytes.Repeat([]byte{' '}, 2048), text), depth)
+		if err != nil {
+			syntax, _ := errors.AsType[*jsonview.SyntaxError](err)
+			require.Equal(t, &jsonview.SyntaxError{Offset: syntax.Offset + 2048, Reason: syntax.Reason}, longErr)
+		}
 		if err != nil && strings.Contains(err.Error(), "nested more than") {
 			return // encoding/json goes deeper
 		}
@@ -357,6 +401,7 @@ func FuzzParse(f *testing.F) {
 		var want any
 		if json.Unmarshal(text, &want) == nil { // it refuses numbers beyond float64
 			require.Equal(t, want, tree(v))
+			require.Equal(t, want, tree(shifted), "with an index")
 		}
 		for range v.Names() {
 		}

@@ -18,19 +18,24 @@ func (e *SyntaxError) Error() string {
 }
 
 // validate returns the bounds of the one value in b.
-func validate(b []byte, maxDepth int) (start, end int, err error) {
-	if !utf8.Valid(b) {
-		return 0, 0, &SyntaxError{Offset: invalidUTF8(b), Reason: "the text is not valid UTF-8"}
-	}
+func validate(b []byte, maxDepth int) (start, end int, index *index, err error) {
 	s := scanner{b: b, max: maxDepth, open: make([]byte, 0, 64)}
+	if len(b) >= indexedText {
+		s.index = newIndex(len(b))
+	}
 	start = blank(b, 0)
-	if end, err = s.text(start); err != nil {
-		return 0, 0, err
+	end, err = s.text(start)
+	if rest := blank(b, end); err == nil && rest < len(b) {
+		err = &SyntaxError{Offset: rest, Reason: "there is something after the end of the JSON text"}
 	}
-	if rest := blank(b, end); rest < len(b) {
-		return 0, 0, &SyntaxError{Offset: rest, Reason: "there is something after the end of the JSON text"}
+	// Beyond ASCII there is nothing but in strings, unless there is a mistake. That it is no UTF-8 is the first one.
+	if (s.beyondASCII || err != nil) && !utf8.Valid(b) {
+		err = &SyntaxError{Offset: invalidUTF8(b), Reason: "the text is not valid UTF-8"}
 	}
-	return start, end, nil
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	return start, end, s.index, nil
 }
 
 func invalidUTF8(b []byte) int {
@@ -46,9 +51,13 @@ func invalidUTF8(b []byte) int {
 
 // scanner validates without recursion: open holds the containers that are open, each by its closing byte.
 type scanner struct {
-	b    []byte
-	open []byte
-	max  int
+	b     []byte
+	open  []byte
+	max   int
+	index *index // to be filled, or nil
+
+	entries     [indexedDepth]int // of the containers that are open, in the index
+	beyondASCII bool              // in a string
 }
 
 func (s *scanner) fail(at int, reason string) error {
@@ -70,6 +79,9 @@ func (s *scanner) text(i int) (int, error) {
 				return 0, s.fail(i, fmt.Sprintf("arrays and objects are nested more than %d deep", s.max))
 			}
 			closing := s.b[i] + 2 // in ASCII the closing bracket is two after the opening one
+			if s.index != nil && len(s.open) < indexedDepth {
+				s.entries[len(s.open)] = s.index.open(i)
+			}
 			s.open = append(s.open, closing)
 			i = blank(s.b, i+1)
 			if s.at(i) == closing {
@@ -82,7 +94,10 @@ func (s *scanner) text(i int) (int, error) {
 			}
 			continue
 		case '"':
-			i, err = s.str(i)
+			begin := i
+			if i, err = s.str(i); err == nil && s.index != nil {
+				s.index.str(begin, i)
+			}
 		case 't':
 			i, err = s.word(i, "true")
 		case 'f':
@@ -106,6 +121,9 @@ func (s *scanner) text(i int) (int, error) {
 			case closing:
 				s.open = s.open[:len(s.open)-1]
 				i++
+				if s.index != nil && len(s.open) < indexedDepth {
+					s.index.close(s.entries[len(s.open)], i)
+				}
 			case ',':
 				if i++; closing == '}' {
 					if i, err = s.name(blank(s.b, i)); err != nil {
@@ -156,7 +174,7 @@ func (s *scanner) word(i int, word string) (int, error) {
 func (s *scanner) str(i int) (int, error) {
 	i++
 	for {
-		i = plain(s.b, i)
+		i = s.plain(i)
 		switch c := s.at(i); {
 		case i >= len(s.b):
 			return 0, s.fail(i, "")
@@ -183,11 +201,13 @@ func (s *scanner) str(i int) (int, error) {
 
 // plain returns the index of the first byte at or after i that is a double quote, a backslash or a control
 // character.
-func plain(b []byte, i int) int {
+func (s *scanner) plain(i int) int {
 	const (
 		ones  = 0x0101010101010101
 		highs = 0x8080808080808080
 	)
+	b := s.b
+	var all uint64 // of the bytes that were passed by
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
 		quote := w ^ '"'*ones
@@ -195,13 +215,17 @@ func plain(b []byte, i int) int {
 		// Each term has the high bit set in the lowest byte that is zero (after the xor) or below a blank;
 		// a borrow can only set bits above that one, so the lowest bit set is right.
 		hit := ((w - ' '*ones) &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)
+		all |= w // too many at the end, which does no harm
 		if hit &= highs; hit != 0 {
+			s.beyondASCII = s.beyondASCII || all&highs != 0
 			return i + bits.TrailingZeros64(hit)/8
 		}
 	}
 	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		all |= uint64(b[i])
 		i++
 	}
+	s.beyondASCII = s.beyondASCII || all&highs != 0
 	return i
 }
 
