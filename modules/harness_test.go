@@ -169,20 +169,20 @@ route %q {
 
 // setup says what a gateway under test is made of; the zero value is one standard route named "standard".
 type setup struct {
-	Gateway   string // attributes of the gateway block
-	Routes    []route
-	Providers []string          // more provider processes on the same upstream, beside "up"
-	Extra     string            // more HCL
-	Script    upstream.Options  // of the fake upstream
-	Credits   int64             // 0: 1,000,000
-	Plan      string            // of all accounts that are made
-	Families  []families.Server // nil: all three
-	Limiter   ratelimit.Limiter // nil: nobody is refused
-	Plugin    string            // of the provider "up"; "" for openai
-	Carry     string            // "" for FAREWAY_TEST_CARRY, which runs all tests in the other way, or "host"
-	Settings  string            // more of them, as HCL
-	Clock     *clock            // nil: the wall's
-	Patience  time.Duration     // with the ledger; 0: more than any test of something else takes
+	Gateway       string // attributes of the gateway block
+	Routes        []route
+	Providers     []string          // more provider processes on the same upstream, beside "up"
+	Extra         string            // more HCL
+	Script        upstream.Options  // of the fake upstream
+	Credits       int64             // 0: 1,000,000
+	Plan          string            // of all accounts that are made
+	Families      []families.Server // nil: all three
+	Limiter       ratelimit.Limiter // nil: nobody is refused
+	Plugin        string            // of the provider "up"; "" for openai
+	Carry         string            // "" for FAREWAY_TEST_CARRY, which runs all tests in the other way, or "host"
+	Settings      string            // more of them, as HCL
+	Clock         *clock            // nil: the wall's
+	LedgerTimeout time.Duration     // 0: more than any test of something else takes
 	// Data is a data folder that another gateway left, with the account "acme", whose key is Key; "" for an empty one.
 	Data, Key string
 }
@@ -234,7 +234,7 @@ func start(t testing.TB, s setup) *service {
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	options := engine.Options{DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")), Logger: logger, Builtin: builtin,
-		Limiter: s.Limiter, Patience: cmp.Or(s.Patience, time.Minute)}
+		Limiter: s.Limiter, LedgerTimeout: cmp.Or(s.LedgerTimeout, time.Minute)}
 	if s.Clock != nil {
 		options.Now, options.After = s.Clock.Now, s.Clock.After
 	}

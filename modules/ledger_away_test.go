@@ -30,8 +30,8 @@ var ledgerFaults = []struct {
 		[]string{`DROP TRIGGER a`, `DROP TRIGGER b`}, []string{`DROP TRIGGER a`, `DROP TRIGGER b`}},
 }
 
-// patience is how long these gateways wait for a ledger that is away, and no other test's does on a busy machine.
-const patience = 2 * time.Second
+// ledgerTimeout is how long these gateways wait for a ledger that is away, and no other test's does on a busy machine.
+const ledgerTimeout = 2 * time.Second
 
 // execute runs statements on a file of the ledger.
 func execute(t testing.TB, db *sqlite.Conn, statements []string) {
@@ -79,7 +79,7 @@ func TestLedgerAway(t *testing.T) {
 	for _, fault := range ledgerFaults {
 		t.Run("GAP-45 GAP-99 SSE-47 BILL-08 "+fault.name, func(t *testing.T) {
 			t.Parallel()
-			g := startScripted(t, setup{Patience: patience})
+			g := startScripted(t, setup{LedgerTimeout: ledgerTimeout})
 			type running struct {
 				*caller
 				shape
@@ -159,7 +159,7 @@ func TestFallbackWhileTheLedgerIsAway(t *testing.T) {
 	for _, fault := range ledgerFaults {
 		t.Run("GAP-45 BILL-25 "+fault.name, func(t *testing.T) {
 			t.Parallel()
-			g := startScripted(t, setup{Routes: twoRoutes, Patience: patience})
+			g := startScripted(t, setup{Routes: twoRoutes, LedgerTimeout: ledgerTimeout})
 			db := g.tamper(t)
 			type asked struct {
 				*caller
@@ -210,7 +210,7 @@ func TestDrainWhileTheLedgerIsAway(t *testing.T) {
 	db, err := sqlite.OpenConn(filepath.Join(dir, "fareway.db"), sqlite.OpenReadWrite)
 	require.NoError(t, err)
 	t.Run("GAP-98 GAP-99 the gateway ends", func(t *testing.T) {
-		g := startScripted(t, setup{Data: dir, Key: key, Patience: patience})
+		g := startScripted(t, setup{Data: dir, Key: key, LedgerTimeout: ledgerTimeout})
 		c := &caller{service: g.service, gateway: g, Mark: "caller-0-", Credits: 1000}
 		c.Blocked(hello)
 		var all []<-chan answer

@@ -59,7 +59,7 @@ func (x *exchange) admit() *families.Error {
 // place places the hold, for which there must be so many times as much as it needs.
 func (x *exchange) place(headroom int64) (worst, error) {
 	most := x.worst()
-	_, err := x.engine.Store().Hold(x.request.Context(), ledger.Hold{
+	err := x.engine.Ledger().Hold(x.request.Context(), ledger.Hold{
 		Request:    x.call.ID,
 		Account:    x.call.Principal.Account.ID,
 		Key:        x.call.Principal.Key.ID,
@@ -118,10 +118,9 @@ func (x *exchange) atCapacity(most worst) *families.Error {
 // comes before those that are about routes (GAP-01, GAP-38): it is the same whatever the account asks for and
 // however busy the routes are.
 func (x *exchange) exhausted(most worst) *families.Error {
-	ctx, cancel := x.engine.WithPatience(x.request.Context())
-	defer cancel()
 	p := x.call.Principal
-	if err := x.engine.Store().Check(ctx, p.Account.ID, p.Key.ID, most.microcents, most.tokens); err != nil {
+	err := x.engine.Ledger().Check(x.request.Context(), p.Account.ID, p.Key.ID, most.microcents, most.tokens)
+	if err != nil {
 		return x.notCovered("checking an account", err)
 	}
 	return nil

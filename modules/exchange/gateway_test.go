@@ -162,7 +162,9 @@ func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *ben
 	for _, change := range changes {
 		change(cfg)
 	}
-	e, err := engine.Open(engine.Options{DataDir: filepath.Join(dir, "data"), Logger: log, Builtin: builtin, Patience: time.Minute}, cfg)
+	e, err := engine.Open(engine.Options{
+		DataDir: filepath.Join(dir, "data"), Logger: log, Builtin: builtin, LedgerTimeout: time.Minute,
+	}, cfg)
 	require.NoError(t, err)
 	gen, err := e.Prepare(ctx, cfg)
 	require.NoError(t, err)

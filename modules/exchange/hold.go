@@ -6,7 +6,6 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 // worst is the most that calls upstream can come to, by the bound that is known (input.go). The zero value is no call.
@@ -59,22 +58,20 @@ func (x *exchange) worst() worst {
 // add to (GAP-110).
 func (x *exchange) spent() worst {
 	var (
-		tally   ledger.Tally
-		w, open worst
+		bill ledger.Bill
+		open worst
 	)
 	for _, a := range x.attempts {
 		u := a.proven()
-		if u == nil || tally.Add(*u, a.route.Price) != nil {
+		if u == nil || bill.Add(false, *u, a.route.Price) != nil {
 			if a.open() {
 				open = open.and(worst{a.worst, sum(x.input.bound, longest(a.route, a.allowance))})
 			}
-			continue
 		}
-		w.tokens = sum(w.tokens, u.Prompt()+llm.Tokens(u.Output))
 	}
-	var err error
-	if w.microcents, err = tally.Microcents(); err != nil {
-		w.microcents = math.MaxInt64
+	microcents, err := bill.Microcents(0)
+	if err != nil {
+		microcents = math.MaxInt64
 	}
-	return w.and(open)
+	return worst{microcents, bill.Tokens}.and(open)
 }

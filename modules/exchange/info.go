@@ -72,9 +72,7 @@ type account struct {
 }
 
 func serveAccount(w http.ResponseWriter, r *http.Request, call *gateway.Call) *families.Error {
-	ctx, cancel := call.Work.Engine().WithPatience(r.Context())
-	defer cancel()
-	now, err := call.Work.Engine().Store().Account(ctx, call.Principal.Account.ID)
+	now, err := call.Work.Engine().Ledger().Account(r.Context(), call.Principal.Account.ID)
 	if err != nil {
 		return call.LedgerError("reading an account", err)
 	}

@@ -141,7 +141,7 @@ func (x *exchange) fallback(c routing.Candidate, permit engine.RoutePermit) *fai
 	x.begin(c, permit)
 	begin := func() (total worst, err error) {
 		total = x.spent().and(worstOf(x.input.bound, c))
-		err = x.engine.Store().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
+		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
 			Microcents: total.microcents, Tokens: total.tokens})
 		return total, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -144,36 +145,16 @@ func (x *exchange) results(final bool) []ledger.Result {
 	return results
 }
 
-// due is what the settlement of all attempts comes to, by the arithmetic that the ledger does too: at most what is
-// held (GAP-110). It does not know fair use: what that leaves free, the ledger alone says.
+// due is what the settlement of all attempts will charge.
 func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
-	var (
-		tally ledger.Tally
-		c     ledger.Charge
-	)
-	if s.Free {
-		return c
-	}
-	for i, r := range s.Results {
-		if r.Usage == nil {
-			c.Pending = c.Pending || r.Outcome == ledger.Unproven || r.Outcome == ledger.Finished
-			continue
-		}
-		// It has a price, or it would not be in the result.
-		_ = tally.Add(*r.Usage, x.attempts[i].route.Price)
-	}
-	c.Microcents, _ = tally.Microcents() // which is bounded for each attempt, and attempts are few
-	c.Microcents += s.Surcharge
-	c.Over = max(c.Microcents-x.hold, 0)
-	c.Microcents -= c.Over
-	return c
+	return s.Due(x.hold, func(i int) config.Price { return x.attempts[i].route.Price })
 }
 
 // settle ends the request in the ledger, once, and counts it.
 func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	x.settled = true
 	s.Request = x.call.ID
-	charge, err := x.engine.Settle(x.request.Context(), x.ending(s, due))
+	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.ending(s, due))
 	x.engine.Metrics().Held(-x.hold)
 	x.call.Work.Release() // before the last byte leaves, which may bring the account's next request
 	if err != nil {

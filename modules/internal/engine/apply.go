@@ -105,8 +105,6 @@ func (t *settler) run(ctx context.Context) {
 // all of them at the moment, they all stay: a repetition changes nothing.
 func (t *settler) apply(ctx context.Context) (int64, error) {
 	batch := t.spool.Oldest(applyAtOnce)
-	ctx, cancel := context.WithTimeout(ctx, t.patience)
-	defer cancel()
 	verdicts := make([]verdict, len(batch.Records))
 	var asking sync.WaitGroup
 	for i := range batch.Records {

@@ -35,8 +35,8 @@ type Options struct {
 	Now func() time.Time
 	// After tells when a time is over, for the engine's own periodic work. nil: time.After.
 	After func(time.Duration) <-chan time.Time
-	// Patience is how long a request waits for the ledger. 0: 5 s.
-	Patience time.Duration
+	// LedgerTimeout is how long anything waits for the ledger. 0: the ledger's default, 5 s.
+	LedgerTimeout time.Duration
 	// Limiter counts requests for the rates, the concurrent_requests of accounts and the max_concurrent of routes.
 	// nil: in the memory of this process.
 	Limiter ratelimit.Limiter
@@ -51,9 +51,6 @@ func (o *Options) fill() {
 	}
 	if o.After == nil {
 		o.After = time.After
-	}
-	if o.Patience == 0 {
-		o.Patience = defaultPatience
 	}
 	if o.Limiter == nil {
 		o.Limiter = ratelimit.NewMemory(ratelimit.Options{})
@@ -78,7 +75,6 @@ type Engine struct {
 	ahead      budget // events that wait for clients, in bytes
 	streams    budget // charged requests in progress
 
-	patience time.Duration // of requests with the ledger
 	limiter  ratelimit.Limiter
 	attempts atomic.Int64 // in progress
 
@@ -103,8 +99,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, o.Now),
 
-		patience: o.Patience,
-		limiter:  o.Limiter,
+		limiter: o.Limiter,
 	}
 	e.ahead.limit(maxAhead)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)
@@ -140,7 +135,7 @@ func (e *Engine) setBackground(o *Options) {
 	}
 }
 
-// Store is the ledger.
+// Store is the ledger as operators use it. Requests use Ledger.
 func (e *Engine) Store() ledger.Store { return e.store }
 
 // Metrics are the engine's collectors; their values outlive reloads.

@@ -71,10 +71,8 @@ var ErrKeyEnded = fmt.Errorf("the key opens no account any more: %w", ledger.Err
 func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	p, epoch, ok := e.keys.get(hash)
 	if !ok {
-		bounded, cancel := e.WithPatience(ctx)
-		defer cancel()
 		var err error
-		if p, err = e.store.Lookup(bounded, hash); err != nil {
+		if p, err = e.store.Lookup(ctx, hash); err != nil {
 			return ledger.Principal{}, err
 		}
 	}

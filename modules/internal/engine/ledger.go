@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
@@ -16,12 +17,12 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
 	store, err := sqlite.Open(sqlite.Options{
-		Path:     path,
-		Now:      o.Now,
-		Terms:    e.plans.of,
-		Patience: o.Patience,
-		Logger:   log,
-		Observe:  e.metrics.observeLedger,
+		Path:        path,
+		Now:         o.Now,
+		Terms:       e.plans.of,
+		WaitTimeout: o.LedgerTimeout,
+		Logger:      log,
+		Observe:     e.metrics.observeLedger,
 	})
 	if err != nil {
 		return fmt.Errorf("opening the ledger: %w", err)
@@ -60,4 +61,45 @@ func (e *Engine) closeLedger() error {
 		errs = append(errs, fmt.Errorf("closing the ledger: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// Ledger is the one door through which requests come to the ledger. The store behind it bounds the waiting: what takes
+// longer than Options.LedgerTimeout is ledger.ErrUnavailable.
+type Ledger struct {
+	store   ledger.Store
+	settler *settler
+}
+
+// Ledger is the engine's.
+func (e *Engine) Ledger() Ledger { return Ledger{e.store, e.settler} }
+
+// Account is an account with its balance.
+func (l Ledger) Account(ctx context.Context, id string) (ledger.Account, error) {
+	return l.store.Account(ctx, id)
+}
+
+// Check returns what Hold would refuse with, and holds nothing.
+func (l Ledger) Check(ctx context.Context, account, key string, microcents, tokens int64) error {
+	return l.store.Check(ctx, account, key, microcents, tokens)
+}
+
+// Hold admits a request and records its first attempt: both are durable when it returns nil (see ledger.Store).
+func (l Ledger) Hold(ctx context.Context, h ledger.Hold) error {
+	_, err := l.store.Hold(ctx, h)
+	return err
+}
+
+// Begin records a further attempt of a request, and raises its hold where that takes more (see ledger.Store).
+func (l Ledger) Begin(ctx context.Context, n ledger.Next) error { return l.store.Begin(ctx, n) }
+
+// Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
+// spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What
+// the ledger makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know
+// that, the client of such a request is not told an amount, and the ledger's word is what counts.
+//
+// Settle does not depend on ctx's end. A settlement that the ledger refuses is a failure of the service: the request is
+// settled as free, and the error says why. ledger.ErrUnavailable says that the spool did not take it either; the hold
+// stays until the next start then.
+func (l Ledger) Settle(ctx context.Context, end Ending) (ledger.Charge, error) {
+	return l.settler.settle(ctx, end)
 }

@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// defaultPatience is how long a request waits for the ledger, unless Options say otherwise.
-	defaultPatience = 5 * time.Second
-
 	// applyAtOnce is how many settlements of the spool are given to the ledger together: they share commits.
 	applyAtOnce = 256
 	// asideLines is how many of many items that are kept aside have a line of their own.
@@ -54,13 +51,12 @@ type Tried struct {
 // settler ends requests in the ledger, or in the spool while the ledger is away. What is in the spool comes into the
 // ledger as soon as that is back.
 type settler struct {
-	ledger   settling
-	spool    *spool.Spool
-	patience time.Duration
-	metrics  *Metrics
-	log      *slog.Logger
-	now      func() time.Time
-	after    func(time.Duration) <-chan time.Time
+	ledger  settling
+	spool   *spool.Spool
+	metrics *Metrics
+	log     *slog.Logger
+	now     func() time.Time
+	after   func(time.Duration) <-chan time.Time
 
 	// away: the ledger did not take a settlement, and has taken none of the spool since. While it is set, nobody
 	// waits for the ledger in vain.
@@ -85,7 +81,7 @@ func openSettler(path string, l settling, m *Metrics, log *slog.Logger, o *Optio
 	}
 	m.spool(s.Len())
 	t := &settler{
-		ledger: l, spool: s, patience: o.Patience, metrics: m, log: log, now: o.Now, after: o.After,
+		ledger: l, spool: s, metrics: m, log: log, now: o.Now, after: o.After,
 		wake: make(chan struct{}, 1),
 	}
 	if n := s.Aside().Undecided(); n > 0 {
@@ -111,30 +107,11 @@ func (t *settler) close() error {
 	return t.spool.Close()
 }
 
-// WithPatience bounds how long a request waits for an answer of the ledger.
-func (e *Engine) WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, e.patience)
-}
-
-// Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
-// spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What
-// the ledger makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know
-// that, the client of such a request is not told an amount, and the ledger's word is what counts.
-//
-// Settle does not depend on ctx's end and waits for Options.Patience at most. A settlement that the ledger refuses
-// is a failure of the service: the request is settled as free, and the error says why. ledger.ErrUnavailable says
-// that the spool did not take it either; the hold stays until the next start then.
-func (e *Engine) Settle(ctx context.Context, end Ending) (ledger.Charge, error) {
-	return e.settler.settle(ctx, end)
-}
-
 func (t *settler) settle(ctx context.Context, end Ending) (ledger.Charge, error) {
 	if t.away.Load() {
 		return t.keep(end, nil)
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.patience)
-	defer cancel()
-	charge, err := t.ledger.Settle(bounded, end.Settlement)
+	charge, err := t.ledger.Settle(context.WithoutCancel(ctx), end.Settlement)
 	switch {
 	case err == nil:
 		return charge, nil

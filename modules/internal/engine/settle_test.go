@@ -21,6 +21,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// ledgerTimeout is how long a till lets its callers wait while it hangs, as the ledger does.
+const ledgerTimeout = 5 * time.Second
+
 // till is a ledger that only settles.
 type till struct {
 	mu      sync.Mutex
@@ -45,7 +48,10 @@ func (l *till) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, 
 	l.asked++
 	if l.away && l.hangs {
 		l.mu.Unlock()
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(ledgerTimeout):
+		}
 		l.mu.Lock()
 	}
 	if l.away {
@@ -131,7 +137,7 @@ func (s *safe) count(text string) int {
 	return strings.Count(s.b.String(), text)
 }
 
-var timing = &Options{Now: time.Now, After: time.After, Patience: defaultPatience}
+var timing = &Options{Now: time.Now, After: time.After}
 
 // settlerOn opens a settler in a folder, as a process does that starts there.
 func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
@@ -174,17 +180,17 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 		got, err = s.settle(t.Context(), endOf("b"))
 		require.NoError(t, err)
 		require.Equal(t, computed, got)
-		require.Equal(t, defaultPatience, time.Since(begin))
+		require.Equal(t, ledgerTimeout, time.Since(begin))
 		got, err = s.settle(t.Context(), endOf("c"))
 		require.NoError(t, err)
 		require.Equal(t, computed, got)
-		require.Equal(t, defaultPatience, time.Since(begin), "nobody waits for a ledger that is known to be away")
+		require.Equal(t, ledgerTimeout, time.Since(begin), "nobody waits for a ledger that is known to be away")
 		require.InDelta(t, 2, spooled(t, s), 0)
 
 		<-time.After(time.Minute)
 		require.Less(t, l.questions(), 40, "it is asked in growing intervals")
 		l.set(false)
-		<-time.After(maxApplyPause + defaultPatience)
+		<-time.After(maxApplyPause + ledgerTimeout)
 		for _, request := range []string{"a", "b", "c"} {
 			require.Equal(t, endOf(request).Settlement, l.of(request))
 		}
@@ -197,7 +203,7 @@ func TestSettleWhileTheLedgerIsAway(t *testing.T) {
 		_, err = s.settle(t.Context(), endOf("e"))
 		require.NoError(t, err)
 		l.set(false)
-		<-time.After(maxApplyPause + defaultPatience)
+		<-time.After(maxApplyPause + ledgerTimeout)
 		require.Equal(t, endOf("e").Settlement, l.of("e"), "one alone is applied, too")
 		require.Equal(t, 2, log.count("the ledger is away"), "%s", &log.b)
 		require.Equal(t, 2, log.count("the ledger is back"), "%s", &log.b)

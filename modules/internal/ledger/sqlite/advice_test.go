@@ -24,7 +24,7 @@ func TestAdvice(t *testing.T) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	require.NoError(t, err)
 	require.NoError(t, sqlitex.ExecuteTransient(conn, `BEGIN IMMEDIATE`, nil))
-	_, err = Open(Options{Path: path, Patience: time.Millisecond})
+	_, err = Open(Options{Path: path, WaitTimeout: time.Millisecond})
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
 	require.ErrorContains(t, err, "another program has the file locked: end it")
 	require.NoError(t, conn.Close())

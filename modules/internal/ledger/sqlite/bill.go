@@ -18,26 +18,20 @@ type bill struct {
 
 func billOf(attempts []attempt, surcharge int64) (bill, error) {
 	var (
-		b      bill
-		tally  ledger.Tally
+		b      ledger.Bill
 		prices []string
 	)
 	for i := range attempts {
 		a := &attempts[i]
-		b.unproven = b.unproven || a.waits()
-		if !a.usage.Known() {
-			continue
-		}
-		if err := tally.Add(a.usage, a.price); err != nil {
+		if err := b.Add(a.waits(), a.usage, a.price); err != nil {
 			return bill{}, err
 		}
-		b.tokens += tokens(a.usage)
-		prices = addPrice(prices, a)
+		if a.usage.Known() {
+			prices = addPrice(prices, a)
+		}
 	}
-	microcents, err := tally.Microcents()
-	b.microcents = microcents + surcharge
-	b.prices = strings.Join(prices, " ")
-	return b, err
+	microcents, err := b.Microcents(surcharge)
+	return bill{microcents, b.Tokens, b.Pending, strings.Join(prices, " ")}, err
 }
 
 func addPrice(prices []string, a *attempt) []string {
@@ -66,8 +60,7 @@ type part struct{ charge, waived, over, tokens int64 }
 // what ends at a limit of the service is free when all that is left fits in what remains of the fair-use allowance
 // (GAP-54).
 func (t *tx) judge(a *account, serviceLimit bool, microcents, held, tokens int64) part {
-	due := min(microcents, held)
-	over := microcents - due
+	due, over := ledger.Cap(microcents, held)
 	if serviceLimit && due > 0 && due <= t.opts.terms(a).FairUse-a.now().waived {
 		return part{waived: due, over: over}
 	}

@@ -37,7 +37,7 @@ func (d *database) connect() (err error) {
 		d.conn = nil
 		return failure(err)
 	}
-	d.conn.SetBusyTimeout(d.opts.Patience)
+	d.conn.SetBusyTimeout(d.opts.WaitTimeout)
 	version, err := schemaVersion(d.conn)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// till is an account with a key, some credits and a price of one microcent a token, on a ledger with little patience.
+// till is an account with a key, some credits and a price of one microcent a token, on a ledger.
 type till struct {
 	*Store
 	t            testing.TB
@@ -27,9 +27,9 @@ type till struct {
 }
 
 const (
-	// tillPatience is short, so that tests which wait for its end take no time, and long for a disk that works.
-	tillPatience = 500 * time.Millisecond
-	eventually   = 20 * time.Second
+	// tillTimeout is short, so that tests which wait for its end take no time, and long for a disk that works.
+	tillTimeout = 500 * time.Millisecond
+	eventually  = 20 * time.Second
 )
 
 func newTill(t testing.TB, change func(*Options)) *till {
@@ -110,15 +110,15 @@ func (p *till) setFault(fault func(eventKind, string) int32) {
 
 func TestDiskThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	impatient := func(o *Options) { o.Patience = tillPatience }
+	hurried := func(o *Options) { o.WaitTimeout = tillTimeout }
 	t.Run("GAP-99 a hold that nobody waited for is released", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, impatient)
+		p := newTill(t, hurried)
 		release := p.stuck()
 		defer release()
 		start := time.Now()
 		require.ErrorIs(t, p.hold("r1"), ledger.ErrUnavailable)
-		require.GreaterOrEqual(t, time.Since(start), tillPatience)
+		require.GreaterOrEqual(t, time.Since(start), tillTimeout)
 		release()
 		require.Eventually(t, func() bool {
 			r, err := p.Request(t.Context(), "r1")
@@ -138,9 +138,23 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.Equal(t, releases, p.releases(), "what is released is done with")
 		p.verified()
 	})
+	t.Run("issue 10: what only reads does not wait longer either", func(t *testing.T) {
+		t.Parallel()
+		p := newTill(t, hurried)
+		for range readers {
+			conn, err := p.readers.acquire(t.Context())
+			require.NoError(t, err)
+			defer p.readers.release(conn, nil)
+		}
+		start := time.Now()
+		_, err := p.Lookup(context.Background(), [32]byte{})
+		require.ErrorIs(t, err, ledger.ErrUnavailable)
+		require.ErrorIs(t, p.Check(context.Background(), "", "", 0, 0), ledger.ErrUnavailable)
+		require.GreaterOrEqual(t, time.Since(start), 2*tillTimeout)
+	})
 	t.Run("a hold that is repeated meanwhile belongs to who repeated it", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, impatient)
+		p := newTill(t, hurried)
 		release := p.stuck()
 		defer release()
 		require.ErrorIs(t, p.hold("r1"), ledger.ErrUnavailable)
@@ -162,7 +176,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("an attempt that nobody waited for was not made", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, impatient)
+		p := newTill(t, hurried)
 		require.NoError(t, p.hold("r1"))
 		release := p.stuck()
 		defer release()
@@ -180,7 +194,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("a settlement can be repeated", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, impatient)
+		p := newTill(t, hurried)
 		require.NoError(t, p.hold("r1"))
 		release := p.stuck()
 		defer release()
@@ -197,7 +211,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	})
 	t.Run("what waits behind is never done", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, impatient)
+		p := newTill(t, hurried)
 		release := p.stuck()
 		defer release()
 		var wg sync.WaitGroup
@@ -324,7 +338,7 @@ func TestCommitThatComesBack(t *testing.T) {
 
 func TestLockedByAnotherProgram(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, func(o *Options) { o.Patience = tillPatience })
+	p := newTill(t, func(o *Options) { o.WaitTimeout = tillTimeout })
 	require.NoError(t, p.hold("r1"))
 	other, err := sqlite.OpenConn(p.opts.Path, sqlite.OpenReadWrite)
 	require.NoError(t, err)

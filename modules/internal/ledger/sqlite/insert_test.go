@@ -14,13 +14,13 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// patient gives the tests of a queue the time that a busy machine needs to fill it.
-func patient(o *Options) { o.Patience = time.Minute }
+// unhurried gives the tests of a queue the time that a busy machine needs to fill it.
+func unhurried(o *Options) { o.WaitTimeout = time.Minute }
 
 // What is written with many rows in one statement is the same as what is written alone, and where the ids lead is no matter.
 func TestManyInOneCommit(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, patient)
+	p := newTill(t, unhurried)
 	const n = 3*rowsAtOnce + 5
 	id := func(i int) string { return fmt.Sprintf("r%03d", i*37%n) }
 	attempts := func(i int) int { return 1 + i%3 }
@@ -76,7 +76,7 @@ func TestManyInOneCommit(t *testing.T) {
 // An operation sees what those before it in the same transaction have done, although nothing of that is written yet.
 func TestOperationsSeeEachOther(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, patient)
+	p := newTill(t, unhurried)
 	ctx := context.Background()
 	settlement := &ledger.Settlement{Request: "r1", Reason: "ok", Results: []ledger.Result{
 		{Attempt: "r1.1", Outcome: ledger.Unproven},
@@ -136,7 +136,7 @@ func TestOperationsSeeEachOther(t *testing.T) {
 // A row that cannot be written is the failure of its operation alone, whenever it is noticed.
 func TestRowThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, patient)
+	p := newTill(t, unhurried)
 	for _, id := range []string{"r1", "r2", "r3"} {
 		require.NoError(t, p.hold(id))
 	}
@@ -173,7 +173,7 @@ func TestRowThatCannotBeWritten(t *testing.T) {
 // Nor can an attempt's.
 func TestAttemptThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, patient)
+	p := newTill(t, unhurried)
 	require.NoError(t, p.hold("r1"))
 	require.NoError(t, p.write(t.Context(), "test", func(t *tx) error {
 		return t.exec(`INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, estimated, created)
@@ -192,7 +192,7 @@ func TestAttemptThatCannotBeWritten(t *testing.T) {
 // More attempts than one transaction closes are closed by several.
 func TestCloseInBatches(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, patient)
+	p := newTill(t, unhurried)
 	const n = 2*closeBatch + 3
 	var holds, settlements []func(*tx) error
 	for i := range n {

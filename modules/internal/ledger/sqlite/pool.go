@@ -12,29 +12,29 @@ import (
 // pool are connections that cannot write, for questions that are answered in a moment: nothing interrupts
 // them, which would cost more than most of them do.
 type pool struct {
-	path     string
-	free     chan *sqlite.Conn // nil is one to be opened
-	patience time.Duration
+	path    string
+	free    chan *sqlite.Conn // nil is one to be opened
+	timeout time.Duration
 
 	once   sync.Once
 	closed chan struct{}
 }
 
-func newPool(path string, size int, patience time.Duration) *pool {
-	p := &pool{path: path, free: make(chan *sqlite.Conn, size), patience: patience, closed: make(chan struct{})}
+func newPool(path string, size int, timeout time.Duration) *pool {
+	p := &pool{path: path, free: make(chan *sqlite.Conn, size), timeout: timeout, closed: make(chan struct{})}
 	for range size {
 		p.free <- nil
 	}
 	return p
 }
 
-// take waits for a connection, at most the pool's patience.
-func (p *pool) take(ctx context.Context) (*sqlite.Conn, error) {
+// acquire waits for a connection, at most its time-out.
+func (p *pool) acquire(ctx context.Context) (*sqlite.Conn, error) {
 	conn, err := p.wait(ctx)
 	if err != nil || conn != nil {
 		return conn, err
 	}
-	if conn, err = openReader(p.path, p.patience); err != nil {
+	if conn, err = openReader(p.path, p.timeout); err != nil {
 		p.free <- nil
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (p *pool) wait(ctx context.Context) (*sqlite.Conn, error) {
 		return conn, nil
 	default:
 	}
-	timer := time.NewTimer(p.patience)
+	timer := time.NewTimer(p.timeout)
 	defer timer.Stop()
 	select {
 	case conn := <-p.free:
@@ -63,12 +63,12 @@ func (p *pool) wait(ctx context.Context) (*sqlite.Conn, error) {
 	case <-ctx.Done():
 		return nil, gaveUp(ctx)
 	case <-timer.C:
-		return nil, tooSlow(p.patience)
+		return nil, tooSlow(p.timeout)
 	}
 }
 
-// put gives a connection back, with what became of the question. One that failed is opened anew for the next.
-func (p *pool) put(conn *sqlite.Conn, err error) {
+// release takes a connection back, with what became of the question. One that failed is opened anew for the next.
+func (p *pool) release(conn *sqlite.Conn, err error) {
 	if storeFailed(err) {
 		_ = conn.Close() // whatever it says, the question has failed already
 		conn = nil

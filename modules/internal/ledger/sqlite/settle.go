@@ -113,8 +113,7 @@ func checkSettlement(st *ledger.Settlement) error {
 	return nil
 }
 
-// conclude ends the attempts of a running request. What a provider says never stops a settlement, for that
-// would keep the hold: a usage that cannot be priced proves nothing.
+// conclude ends the attempts of a running request (see ledger.Result.Conclude).
 //
 // It changes the attempts where they are. A settlement that is refused after it leaves nothing behind that
 // the next one does not set anew.
@@ -140,20 +139,9 @@ results:
 }
 
 func (t *tx) concludeOne(a *attempt, r ledger.Result) {
-	a.outcome = r.Outcome
-	if r.Usage != nil {
-		if _, err := ledger.Cost(*r.Usage, a.price); err != nil {
-			t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
-			a.outcome = ledger.Unproven
-		} else {
-			a.usage = *r.Usage
-		}
-	}
-	switch known := a.usage.Known(); {
-	case a.outcome == ledger.Finished && !known:
-		a.outcome = ledger.Unproven
-	case a.outcome == ledger.Unproven && known:
-		a.outcome = ledger.Failed // no receipt may replace what is charged already
+	var err error
+	if a.outcome, a.usage, err = r.Conclude(a.price); err != nil {
+		t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
 	}
 	if a.outcome == ledger.Unproven {
 		a.estimate = t.usable(a, r.Estimate)

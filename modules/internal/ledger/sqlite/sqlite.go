@@ -34,9 +34,9 @@ type Options struct {
 	// Terms are what a plan gives and allows now. It is asked at every operation, on the writer's goroutine, and
 	// must not call the ledger. Default: nothing is limited, and periods stay as they are.
 	Terms func(plan string) ledger.Terms
-	// Patience is how long an operation may wait for the disk, or for another program that writes to the
+	// WaitTimeout is how long an operation may wait for the disk, or for another program that writes to the
 	// file, before its caller is told ErrUnavailable. Lists and verifications take their time. Default: 5 s.
-	Patience time.Duration
+	WaitTimeout time.Duration
 	// Logger gets what happened without a caller: recovery, usage that could not be priced, a file that cannot
 	// be written. Default: slog.Default.
 	Logger *slog.Logger
@@ -60,8 +60,8 @@ func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Patience == 0 {
-		o.Patience = 5 * time.Second
+	if o.WaitTimeout == 0 {
+		o.WaitTimeout = 5 * time.Second
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration, int) {}
@@ -122,10 +122,10 @@ func (s *Store) open() error {
 	if err := s.db.signIn(); err != nil {
 		return err
 	}
-	s.readers = newPool(s.opts.Path, readers, s.opts.Patience)
+	s.readers = newPool(s.opts.Path, readers, s.opts.WaitTimeout)
 	s.db.renew = s.readers.renew
-	s.books = newBooks(s.opts.Path, s.opts.Patience, s.opts.Observe, s.read)
-	s.writer = startWriter(s.db, s.opts.Patience)
+	s.books = newBooks(s.opts.Path, s.opts.WaitTimeout, s.opts.Observe, s.read)
+	s.writer = startWriter(s.db, s.opts.WaitTimeout)
 	return nil
 }
 
@@ -198,11 +198,11 @@ func (s *Store) perform(ctx context.Context, name, holds, begins string, fn func
 func (s *Store) read(ctx context.Context, operation string, fn func(*sqlite.Conn) error) (err error) {
 	start := s.opts.Now()
 	defer func() { s.opts.Observe(operation, s.opts.Now().Sub(start), 0) }()
-	conn, err := s.readers.take(ctx)
+	conn, err := s.readers.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { s.readers.put(conn, err) }()
+	defer func() { s.readers.release(conn, err) }()
 	return failure(fn(conn))
 }
 

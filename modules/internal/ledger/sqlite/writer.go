@@ -68,11 +68,11 @@ func (op *operation) begin() bool {
 // writer owns the database's one connection that writes. It takes all the operations that wait, runs them in one
 // transaction and commits once (group commit), then answers them all: an answer means durable.
 type writer struct {
-	db       *database
-	patience time.Duration
-	queue    chan *operation
-	ended    chan struct{}
-	spare    sync.Pool // of operations
+	db      *database
+	timeout time.Duration
+	queue   chan *operation
+	ended   chan struct{}
+	spare   sync.Pool // of operations
 
 	mu     sync.RWMutex // held for reading while sending to queue
 	closed bool
@@ -82,9 +82,9 @@ type writer struct {
 	orphans, fresh map[string]struct{}
 }
 
-func startWriter(db *database, patience time.Duration) *writer {
+func startWriter(db *database, timeout time.Duration) *writer {
 	w := &writer{
-		db: db, patience: patience, queue: make(chan *operation, queueLen), ended: make(chan struct{}),
+		db: db, timeout: timeout, queue: make(chan *operation, queueLen), ended: make(chan struct{}),
 		orphans: make(map[string]struct{}), fresh: make(map[string]struct{}),
 		spare: sync.Pool{New: newOperation},
 	}
@@ -95,13 +95,13 @@ func startWriter(db *database, patience time.Duration) *writer {
 // do runs one operation and returns how many shared its commit. holds and begins are as in operation.
 //
 // When ctx ends while the operation waits, it never runs; once it is in a transaction, its true outcome is
-// waited for. Neither takes longer than the writer's patience.
+// waited for. Neither takes longer than the writer's time-out.
 func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) error) (batch int, err error) {
 	op, _ := w.spare.Get().(*operation)
 	op.run, op.holds, op.begins = run, holds, begins
-	op.timer.Reset(w.patience)
+	op.timer.Reset(w.timeout)
 	if err := w.send(ctx, op); err != nil {
-		w.release(op)
+		w.recycle(op)
 		return 0, err
 	}
 	select {
@@ -119,7 +119,7 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 	case <-op.timer.C:
 	}
 	if op.state.CompareAndSwap(queued, cancelled) || op.state.CompareAndSwap(taken, abandoned) {
-		return 0, tooSlow(w.patience)
+		return 0, tooSlow(w.timeout)
 	}
 	<-op.done
 	return w.result(op)
@@ -127,12 +127,12 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 
 func (w *writer) result(op *operation) (batch int, err error) {
 	batch, err = op.batch, op.err
-	w.release(op)
+	w.recycle(op)
 	return batch, err
 }
 
-// release keeps an operation for another caller, when the writer has it no more.
-func (w *writer) release(op *operation) {
+// recycle keeps an operation for another caller, when the writer has it no more.
+func (w *writer) recycle(op *operation) {
 	op.timer.Stop()
 	op.run, op.holds, op.begins, op.err = nil, "", "", nil
 	op.state.Store(queued)
@@ -159,7 +159,7 @@ func (w *writer) send(ctx context.Context, op *operation) error {
 	case <-ctx.Done():
 		return gaveUp(ctx)
 	case <-op.timer.C:
-		return tooSlow(w.patience)
+		return tooSlow(w.timeout)
 	}
 }
 
@@ -172,8 +172,8 @@ func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("waiting for the ledger: %w: %w", ledger.ErrUnavailable, context.Cause(ctx))
 }
 
-func tooSlow(patience time.Duration) error {
-	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, patience)
+func tooSlow(timeout time.Duration) error {
+	return fmt.Errorf("waiting for the ledger: %w: its disk did not answer within %s", ledger.ErrUnavailable, timeout)
 }
 
 // close runs what is queued and ends the writer.
@@ -198,7 +198,7 @@ func (w *writer) loop() {
 			if len(batch) >= busy && len(w.queue) < enough {
 				w.db.opts.sleep(gather)
 			}
-			batch = w.take(batch[:0], op)
+			batch = w.collect(batch[:0], op)
 			w.commit(batch)
 			clear(batch)
 		}
@@ -241,8 +241,8 @@ func (w *writer) tidy() {
 	}
 }
 
-// take collects what waits behind op.
-func (w *writer) take(batch []*operation, op *operation) []*operation {
+// collect takes what waits behind op.
+func (w *writer) collect(batch []*operation, op *operation) []*operation {
 	for {
 		if op.state.Load() == queued {
 			batch = append(batch, op)
@@ -290,15 +290,15 @@ func (w *writer) answer(op *operation, batch int) {
 	case heard && op.err == nil:
 		w.claim(op)
 	case op.err == nil || errors.Is(op.err, errInDoubt):
-		w.disown(op)
+		w.orphan(op)
 	}
 	if heard {
 		op.done <- struct{}{}
 	}
 }
 
-// disown is for a hold or an attempt that nobody knows of.
-func (w *writer) disown(op *operation) {
+// orphan is for a hold or an attempt that nobody knows of.
+func (w *writer) orphan(op *operation) {
 	if !op.made {
 		return // whoever made it knows
 	}

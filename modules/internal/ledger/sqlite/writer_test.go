@@ -261,7 +261,7 @@ func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	t.Run("another program writes", func(t *testing.T) {
 		t.Parallel()
-		s := openStore(t, func(o *Options) { o.Patience = 200 * time.Millisecond })
+		s := openStore(t, func(o *Options) { o.WaitTimeout = 200 * time.Millisecond })
 		other, err := sqlite.OpenConn(s.opts.Path, sqlite.OpenReadWrite)
 		require.NoError(t, err)
 		require.NoError(t, run(other, `BEGIN IMMEDIATE`, nil))
