@@ -72,13 +72,15 @@ func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g 
 	}
 	for _, rule := range g.attributes {
 		if rule.required && body.Attributes[rule.name] == nil {
-			l.fail(header, "Missing "+rule.name, fmt.Sprintf("%s needs it, for example: %s = %s", capital(what), rule.name, rule.example))
+			l.fail(header, "Missing "+rule.name, fmt.Sprintf("%s needs it, for example: %s = %s", capital(what), rule.name,
+				rule.example))
 		}
 	}
 	for _, rule := range g.blocks {
 		written := slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == rule.name })
 		if rule.required && !written {
-			l.fail(header, "Missing "+rule.name+" block", fmt.Sprintf("%s needs one, for example:\n%s", capital(what), rule.example))
+			l.fail(header, "Missing "+rule.name+" block",
+				fmt.Sprintf("%s needs one, for example:\n%s", capital(what), rule.example))
 		}
 	}
 	return s
@@ -92,7 +94,8 @@ func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {
 	}
 	for _, rule := range g.blocks {
 		if rule.name == attr.Name {
-			s.fail(attr.NameRange, fmt.Sprintf("%s is a block", rule.name), "Write it without an equals sign, for example:\n"+rule.example)
+			s.fail(attr.NameRange, fmt.Sprintf("%s is a block", rule.name),
+				"Write it without an equals sign, for example:\n"+rule.example)
 			return
 		}
 	}
@@ -126,12 +129,15 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 	case rule.label == "" && len(block.Labels) > 0:
 		s.fail(block.LabelRanges[0], rule.name+" takes no label", "Write it as:\n"+rule.example)
 	case rule.label != "" && len(block.Labels) == 0:
-		s.fail(block.TypeRange, fmt.Sprintf("%s needs a label", rule.name), fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
+		s.fail(block.TypeRange, fmt.Sprintf("%s needs a label", rule.name),
+			fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
 	case rule.label != "" && len(block.Labels) > 1:
-		s.fail(block.LabelRanges[1], fmt.Sprintf("%s takes one label", rule.name), fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
+		s.fail(block.LabelRanges[1], fmt.Sprintf("%s takes one label", rule.name),
+			fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
 	case !rule.many && len(s.blocks[rule.name]) > 0:
 		first := s.blocks[rule.name][0].TypeRange.Start.Line
-		s.fail(block.DefRange(), fmt.Sprintf("Second %s block", rule.name), fmt.Sprintf("The first is on line %d, and there can be only one. Join them.", first))
+		s.fail(block.DefRange(), fmt.Sprintf("Second %s block", rule.name),
+			fmt.Sprintf("The first is on line %d, and there can be only one. Join them.", first))
 	default:
 		s.blocks[rule.name] = append(s.blocks[rule.name], block)
 	}
@@ -154,7 +160,8 @@ func (s *section) label(block *hclsyntax.Block, taken map[string]hcl.Range) (str
 		return name, false
 	}
 	if first, dup := taken[name]; dup {
-		s.fail(at, fmt.Sprintf("Second %s %q", block.Type, name), fmt.Sprintf("The first is on line %d. Rename one of them, or remove it.", first.Start.Line))
+		s.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
+			fmt.Sprintf("The first is on line %d. Rename one of them, or remove it.", first.Start.Line))
 		return name, false
 	}
 	taken[name] = at

@@ -59,7 +59,8 @@ func TestDefaults(t *testing.T) {
 	})
 	t.Run("cache prices are the input price", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, Price{Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 20_000_000}, config.Routes[0].Price)
+		require.Equal(t, Price{Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 20_000_000},
+			config.Routes[0].Price)
 	})
 }
 
@@ -134,7 +135,8 @@ func TestWithoutSchemaNoPluginHasSettings(t *testing.T) {
 	_, diags := Load(t.Context(), path, Options{})
 	require.NoError(t, diags.Err())
 
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(minimal, `"echo"`, "\"echo\"\n  config {\n    delay = \"1s\"\n  }", 1)), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(minimal, `"echo"`,
+		"\"echo\"\n  config {\n    delay = \"1s\"\n  }", 1)), 0o600))
 	_, diags = Load(t.Context(), path, Options{})
 	require.ErrorContains(t, diags.Err(), `Unknown setting "delay"`)
 }
@@ -200,7 +202,8 @@ func TestDigest(t *testing.T) {
 func TestHashOfNamesAndLengths(t *testing.T) {
 	t.Parallel()
 	hash := func(names, contents []string) string {
-		l := &loader{src: &source{abs: names[0], text: []byte(contents[0])}, config: &Config{Files: names}, outside: newOutside("", nil)}
+		l := &loader{src: &source{abs: names[0], text: []byte(contents[0])}, config: &Config{Files: names},
+			outside: newOutside("", nil)}
 		for i, name := range names[1:] {
 			l.outside.files[name] = []byte(contents[i+1])
 		}
@@ -225,7 +228,8 @@ func TestPrintingHidesSecrets(t *testing.T) {
 	require.NoError(t, diags.Err())
 	byHand := Provider{Name: "p", Plugin: "echo", Settings: settings.Values(`{"api_key":"sk-hunter2"}`)}
 
-	for name, v := range map[string]any{"loaded": config, "value": *config, "provider": config.Providers[0], "by hand": byHand} {
+	for name, v := range map[string]any{"loaded": config, "value": *config, "provider": config.Providers[0],
+		"by hand": byHand} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asJSON, err := json.Marshal(v)

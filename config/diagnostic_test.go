@@ -19,7 +19,8 @@ func TestDiagnosticsAsJSON(t *testing.T) {
 	_, diags := testLoad(t, path)
 	text, err := json.Marshal(diags)
 	require.NoError(t, err)
-	require.JSONEq(t, `[{"severity": "error", "summary": "keepalive is null", "detail": "Give it a value, or leave the line out.",
+	require.JSONEq(t, `[{"severity": "error", "summary": "keepalive is null", "detail": "Give it a value, or leave the `+
+		`line out.",
 		"file": "testdata/bad/null.hcl", "line": 2, "column": 15}]`, string(text))
 
 	text, err = json.Marshal(new(Diagnostics))
@@ -30,7 +31,8 @@ func TestDiagnosticsAsJSON(t *testing.T) {
 func TestDiagnosticsAsError(t *testing.T) {
 	t.Parallel()
 	_, diags := testLoad(t, "testdata/bad/null.hcl")
-	require.EqualError(t, diags.Err(), "loading configuration: testdata/bad/null.hcl:2:15: keepalive is null: Give it a value, or leave the line out.")
+	require.EqualError(t, diags.Err(), "loading configuration: testdata/bad/null.hcl:2:15: keepalive is null: Give it "+
+		"a value, or leave the line out.")
 	_, diags = testLoad(t, "testdata/bad/unknown_attribute.hcl")
 	require.ErrorContains(t, diags, "(and 1 more error)")
 	_, diags = testLoad(t, "testdata/bad/missing_attributes.hcl")
@@ -122,9 +124,12 @@ func TestSlipsNeverShowTheSecret(t *testing.T) {
 	t.Parallel()
 	const key = "sk-hunter2"
 	texts := []string{
-		"provider \"p\" {\n  plugin = \"openai\"\n  config {\n    base_url = \"http://127.0.0.1/v1\"\n    api_key  = \"" + key + "\"\n  }\n}\n" + minimal,
-		"provider \"p\" {\n  plugin = \"openai\"\n  config {\n    api_key  = <<EOT\n" + key + "\nEOT\n    base_url = \"x\"\n  }\n}\n" + minimal,
-		"provider \"p\" {\n  plugin = \"anthropic\"\n  # api_key = \"" + key + "\"\n  config { api_key = " + key + " } # " + key + "\n}\n" + minimal,
+		"provider \"p\" {\n  plugin = \"openai\"\n  config {\n    base_url = \"http://127.0.0.1/v1\"\n    api_key  = \"" +
+			key + "\"\n  }\n}\n" + minimal,
+		"provider \"p\" {\n  plugin = \"openai\"\n  config {\n    api_key  = <<EOT\n" + key +
+			"\nEOT\n    base_url = \"x\"\n  }\n}\n" + minimal,
+		"provider \"p\" {\n  plugin = \"anthropic\"\n  # api_key = \"" + key + "\"\n  config { api_key = " + key + " } # " +
+			key + "\n}\n" + minimal,
 	}
 	path := filepath.Join(t.TempDir(), "gateway.hcl")
 	rapid.Check(t, func(r *rapid.T) {
@@ -136,7 +141,8 @@ func TestSlipsNeverShowTheSecret(t *testing.T) {
 				if rapid.Bool().Draw(r, "delete") && at < len(part) {
 					part = part[:at] + part[at+1:]
 				} else {
-					part = part[:at] + rapid.SampledFrom([]string{"\"", "{", "}", "=", "\n", "#", "$", "${", "%{", "[", "(", "\\", "<<E\n", "x", " "}).Draw(r, "insert") + part[at:]
+					part = part[:at] + rapid.SampledFrom([]string{"\"", "{", "}", "=", "\n", "#", "$", "${", "%{", "[", "(", "\\",
+						"<<E\n", "x", " "}).Draw(r, "insert") + part[at:]
 				}
 			}
 			return part

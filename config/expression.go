@@ -48,7 +48,8 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 		}
 		ok = false
 	}
-	const advice = "Write the value itself: a number, true, false, a text in quotes, a list, env(\"NAME\") or file(\"path\")."
+	const advice = "Write the value itself: a number, true, false, a text in quotes, a list, env(\"NAME\") or " +
+		"file(\"path\")."
 	// VisitAll never fails: the callback returns no diagnostics.
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch n := node.(type) {
@@ -76,7 +77,8 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 				refuse(n.Range(), "Wrong number of arguments", "Write env(\"NAME\") or file(\"path\").")
 			}
 		case *hclsyntax.ScopeTraversalExpr:
-			refuse(n.Range(), "Text without quotes", "There are no variables here. If a text is meant, put it in quotes; for a secret write env(\"NAME\").")
+			refuse(n.Range(), "Text without quotes", "There are no variables here. If a text is meant, put it in quotes; for "+
+				"a secret write env(\"NAME\").")
 		default:
 			refuse(node.Range(), "Unsupported expression", advice)
 		}

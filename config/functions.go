@@ -77,14 +77,17 @@ func textFunction(parameter string, call func(argument, shown string) (string, e
 func (o *outside) env(name, shown string) (string, error) {
 	if !variablePattern.MatchString(name) {
 		// Perhaps the secret itself was written here: it is not repeated.
-		return "", &refusal{"Not the name of an environment variable", "A name is made of letters, digits and \"_\", for example env(\"OPENAI_API_KEY\"). The value itself does not belong here."}
+		return "", &refusal{"Not the name of an environment variable",
+			"A name is made of letters, digits and \"_\", for example env(\"OPENAI_API_KEY\"). The value itself does not " +
+				"belong here."}
 	}
 	text, ok := o.lookup(name)
 	if !ok {
 		if shown == "" {
 			return "", &refusal{"Environment variable not set", "Set it where the gateway is started."}
 		}
-		return "", &refusal{fmt.Sprintf("Environment variable%s is not set", shown), fmt.Sprintf("Set it where the gateway is started, for example: export %s=...", name)}
+		return "", &refusal{fmt.Sprintf("Environment variable%s is not set", shown),
+			fmt.Sprintf("Set it where the gateway is started, for example: export %s=...", name)}
 	}
 	if !utf8.ValidString(text) {
 		return "", &refusal{fmt.Sprintf("Environment variable%s is not text", shown), "Its value must be valid UTF-8."}

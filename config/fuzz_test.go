@@ -41,15 +41,17 @@ func TestHostileTextIsRefused(t *testing.T) {
 		"attributes":          {"a = b" + repeat(".c", n), "Expression too long"},
 		"zeros":               {repeat("\x00", n), "Expression too long"},
 		"digits":              {"a = " + repeat("1", n), "Number too long"},
-		"loops":               {"gateway { keepalive = [for a in [1,2,3] : [for b in [1,2,3] : b]] }\n" + minimal, "Unsupported expression"},
-		"huge number":         {"gateway { keepalive = \"${1e99999999}\" }\n" + minimal, "Number out of range"},
-		"huge product":        {"gateway { max_body = 1e30" + repeat("*1e30", 400) + " }\n" + minimal, "Invalid max_body"},
-		"huge to text":        {"gateway { keepalive = \"${1e30" + repeat("*1e30", 400) + "}\" }\n" + minimal, "Invalid keepalive"},
-		"infinity":            {"gateway { max_body = 1/0 }\n" + minimal, "Invalid max_body"},
-		"infinity minus":      {"gateway { max_body = 1/0 - 1/0 }\n" + minimal, "Operation failed"},
-		"nothing over 0":      {"gateway { max_body = 0/0 }\n" + minimal, "Operation failed"},
-		"long name":           {repeat("a", n) + " = 1\n" + minimal, "Unknown attribute \"" + repeat("a", 64) + "...\""},
-		"one long line":       {"gateway { namespace = \"" + repeat("x", n) + "\" }\n" + minimal, "Invalid namespace"},
+		"loops": {"gateway { keepalive = [for a in [1,2,3] : [for b in [1,2,3] : b]] }\n" + minimal,
+			"Unsupported expression"},
+		"huge number":  {"gateway { keepalive = \"${1e99999999}\" }\n" + minimal, "Number out of range"},
+		"huge product": {"gateway { max_body = 1e30" + repeat("*1e30", 400) + " }\n" + minimal, "Invalid max_body"},
+		"huge to text": {"gateway { keepalive = \"${1e30" + repeat("*1e30", 400) + "}\" }\n" + minimal,
+			"Invalid keepalive"},
+		"infinity":       {"gateway { max_body = 1/0 }\n" + minimal, "Invalid max_body"},
+		"infinity minus": {"gateway { max_body = 1/0 - 1/0 }\n" + minimal, "Operation failed"},
+		"nothing over 0": {"gateway { max_body = 0/0 }\n" + minimal, "Operation failed"},
+		"long name":      {repeat("a", n) + " = 1\n" + minimal, "Unknown attribute \"" + repeat("a", 64) + "...\""},
+		"one long line":  {"gateway { namespace = \"" + repeat("x", n) + "\" }\n" + minimal, "Invalid namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +87,8 @@ func FuzzLoad(f *testing.F) {
 			require.LessOrEqual(t, d.Line, lines)
 		}
 		out := printed(t, diags)
-		require.Equal(t, -1, strings.IndexFunc(out, func(r rune) bool { return r != '\n' && (r < ' ' || r == 0x7f) }), "control character")
+		require.Equal(t, -1, strings.IndexFunc(out, func(r rune) bool { return r != '\n' && (r < ' ' || r == 0x7f) }),
+			"control character")
 
 		// What comes from outside reaches neither the findings nor the printed settings. (Literals may: the fuzzer moves
 		// them to where they are public.)

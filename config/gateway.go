@@ -74,7 +74,8 @@ func (l *loader) gateway(file *section) Gateway {
 		s.durationUpTo("request_log", maxRequestLog, &g.RequestLog)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
-				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower max_body.")
+				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower "+
+					"max_body.")
 		}
 	}
 	return g
@@ -88,7 +89,8 @@ func (s *section) namespace(target *string) {
 		return
 	}
 	if !namespacePattern.MatchString(given) {
-		s.refuse(v, "must be lower-case letters, digits and \"-\", at most 32 of them, for it becomes a part of a header's name")
+		s.refuse(v, "must be lower-case letters, digits and \"-\", at most 32 of them, for it becomes a part of a "+
+			"header's name")
 		return
 	}
 	*target = given

@@ -53,7 +53,8 @@ func guard(tokens hclsyntax.Tokens) (at hcl.Range, summary, detail string) {
 			return token.Range, "Nested too deeply", fmt.Sprintf("Brackets and blocks nest at most %d deep.", maxNesting)
 		}
 		if operators > maxOperators {
-			return token.Range, "Expression too long", "Write the value itself: a number, a text in quotes, a list, or env(\"NAME\")."
+			return token.Range, "Expression too long", "Write the value itself: a number, a text in quotes, a list, or " +
+				"env(\"NAME\")."
 		}
 	}
 	return hcl.Range{}, "", ""

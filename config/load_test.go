@@ -86,7 +86,8 @@ func testSchema(_ context.Context, ref PluginRef) (settings.Schema, error) {
 	case "twice":
 		return settings.Schema{Attributes: []settings.Attribute{key, key}}, nil
 	}
-	return settings.Schema{}, errors.New("finding plugin: there is no built-in provider of this name; the built-in ones are echo and openai")
+	return settings.Schema{}, errors.New("finding plugin: there is no built-in provider of this name; the built-in " +
+		"ones are echo and openai")
 }
 
 func testLoad(t testing.TB, path string) (*Config, *Diagnostics) {
@@ -115,7 +116,8 @@ func requireNoSecret(t testing.TB, config *Config, diags *Diagnostics) {
 	t.Helper()
 	asJSON, err := json.Marshal(diags)
 	require.NoError(t, err)
-	forms := []string{printed(t, diags), string(asJSON), diags.Error(), fmt.Sprintf("%+v", diags.All()), fmt.Sprintf("%#v", diags.All())}
+	forms := []string{printed(t, diags), string(asJSON), diags.Error(), fmt.Sprintf("%+v", diags.All()),
+		fmt.Sprintf("%#v", diags.All())}
 	if config != nil {
 		asJSON, err = json.Marshal(config)
 		require.NoError(t, err)

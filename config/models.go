@@ -114,13 +114,16 @@ func (s *section) clientModels(target *ModelNames) {
 			return
 		}
 		if isLoosePattern(entry) {
-			s.warn(element.at, "Loose pattern in client_models", "It accepts any text, and so turns misspelled names into replies. Spell the name out, and leave open only what changes, such as a date.")
+			s.warn(element.at, "Loose pattern in client_models",
+				"It accepts any text, and so turns misspelled names into replies. Spell the name out, and leave open only what "+
+					"changes, such as a date.")
 		}
 		entries = append(entries, entry)
 	})
 	names, err := NewModelNames(entries)
 	if err != nil {
-		s.fail(s.anyOf("client_models"), "Invalid client_models", "The patterns together are too large. Write fewer or simpler ones.")
+		s.fail(s.anyOf("client_models"), "Invalid client_models",
+			"The patterns together are too large. Write fewer or simpler ones.")
 		return
 	}
 	*target = names

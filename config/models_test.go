@@ -26,7 +26,8 @@ func TestModelNames(t *testing.T) {
 		require.True(t, loose.Match("anything"))
 		require.False(t, loose.Match("openrouter/auto"))
 	})
-	for _, entry := range []string{"", "openrouter/auto", "^open/.*$", "^gpt-5", "gpt-5$", "gpt-*", "^gpt-(5$", "two words"} {
+	for _, entry := range []string{"", "openrouter/auto", "^open/.*$", "^gpt-5", "gpt-5$", "gpt-*", "^gpt-(5$",
+		"two words"} {
 		_, err := NewModelNames([]string{"good", entry})
 		require.Error(t, err, entry)
 	}
@@ -36,8 +37,9 @@ func TestLoosePatterns(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]bool{
 		"^a.*$": true, "^a.+$": true, "^a.{2,}$": true, "^(?s)a.*$": true, "^(?s:a.+)$": true, "^(a|b(c.*))$": true,
-		"^a.{2,5}$": false, "^a.?$": false, "^a.$": false, "^[a-z]*$": false, "^a+$": false, `^\d{1,}$`: false, "^(?s)a.{1,2}$": false,
-		"a": false, "^(.*$": false, "": false,
+		"^a.{2,5}$": false, "^a.?$": false, "^a.$": false, "^[a-z]*$": false, "^a+$": false, `^\d{1,}$`: false,
+		"^(?s)a.{1,2}$": false,
+		"a":             false, "^(.*$": false, "": false,
 	} {
 		require.Equal(t, want, isLoosePattern(entry), entry)
 	}

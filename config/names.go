@@ -35,7 +35,8 @@ func Nearest(given string, known []string) string {
 		}
 	}
 	if best == "" && len(given) >= minBeginning {
-		longer := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), given) })
+		longer := slices.DeleteFunc(slices.Clone(known),
+			func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), given) })
 		if len(longer) == 1 {
 			return longer[0]
 		}

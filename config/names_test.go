@@ -30,7 +30,8 @@ func TestClip(t *testing.T) {
 
 func TestCapital(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"": "", "a": "A", "zone a": "Zone a", "A": "A", "`a": "`a", "{a": "{a", "ä": "ä"} {
+	for text, want := range map[string]string{"": "", "a": "A", "zone a": "Zone a", "A": "A", "`a": "`a", "{a": "{a",
+		"ä": "ä"} {
 		require.Equal(t, want, capital(text))
 	}
 }

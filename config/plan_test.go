@@ -76,8 +76,10 @@ route "small" {
 `)
 	require.Empty(t, diags.All())
 	const dollar = microcentsPerDollar
-	require.Equal(t, Price{Input: 3 * dollar, CacheRead: dollar, CacheWrite: 3 * dollar, Output: 6 * dollar}, config.Routes[0].Price)
-	require.Equal(t, Price{Input: 2 * dollar, CacheRead: 2 * dollar, CacheWrite: 3 * dollar, Output: 4 * dollar}, config.Routes[0].Cost,
+	require.Equal(t, Price{Input: 3 * dollar, CacheRead: dollar, CacheWrite: 3 * dollar, Output: 6 * dollar},
+		config.Routes[0].Price)
+	require.Equal(t, Price{Input: 2 * dollar, CacheRead: 2 * dollar, CacheWrite: 3 * dollar, Output: 4 * dollar},
+		config.Routes[0].Cost,
 		"cache classes of the cost fall back to the cost's input, never to the price")
 }
 

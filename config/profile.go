@@ -43,7 +43,8 @@ func (l *loader) profiles(file *section) {
 		s := l.open(block, &profileGrammar)
 		costOK, qualityOK := s.weight("cost", &p.Cost), s.weight("quality", &p.Quality)
 		if costOK && qualityOK && p.Cost == 0 && p.Quality == 0 {
-			s.fail(s.header, "Profile without weight", "cost and quality are both 0, so that nothing would choose. Make one of them larger.")
+			s.fail(s.header, "Profile without weight", "cost and quality are both 0, so that nothing would choose. Make one "+
+				"of them larger.")
 		}
 		l.config.Profiles = append(l.config.Profiles, p)
 	}

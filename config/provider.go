@@ -87,7 +87,8 @@ func (s *section) plugin(p *Provider) bool {
 		s.refuse(v, "must be 64 hexadecimal digits, as `sha256sum FILE` prints them")
 		return false
 	case s.config.Gateway.PluginDir == "":
-		s.fail(v.at, "sha256 without plugin_dir", "It pins a file in plugin_dir, and none is set in the gateway block. Set plugin_dir, or remove sha256 to run the built-in provider.")
+		s.fail(v.at, "sha256 without plugin_dir", "It pins a file in plugin_dir, and none is set in the gateway block. "+
+			"Set plugin_dir, or remove sha256 to run the built-in provider.")
 		return false
 	}
 	p.SHA256 = strings.ToLower(digest)

@@ -38,12 +38,15 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		_, windowOK := s.integer("context_window", 1, maxTokens, &r.ContextWindow)
 		output, outputOK := s.integer("max_output", 1, maxTokens, &r.MaxOutput)
 		if windowOK && outputOK && r.MaxOutput > r.ContextWindow {
-			s.warn(output.at, "max_output is over context_window", "A reply is never longer than the window; is one of them a slip?")
+			s.warn(output.at, "max_output is over context_window",
+				"A reply is never longer than the window; is one of them a slip?")
 		}
 		s.fraction("quality", &r.Quality)
 		s.offers(&r)
-		s.choices("specialty", `["graphics"]`, specialtyNames, func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
-		s.choices("unsupported", `["stop"]`, unsupportedNames, func(name string) { r.Unsupported = append(r.Unsupported, name) })
+		s.choices("specialty", `["graphics"]`, specialtyNames,
+			func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
+		s.choices("unsupported", `["stop"]`, unsupportedNames,
+			func(name string) { r.Unsupported = append(r.Unsupported, name) })
 		r.FinishReasons = s.finishReasons()
 		s.integer("max_concurrent", 0, maxConcurrent, &r.MaxConcurrent)
 		metering := string(r.Metering)
@@ -63,7 +66,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(providers)) {
 		if !used[name] {
-			l.warn(providers[name], fmt.Sprintf("Provider %q has no route", name), "Its process would run for nothing. Add a route to it, or remove it.")
+			l.warn(providers[name], fmt.Sprintf("Provider %q has no route", name),
+				"Its process would run for nothing. Add a route to it, or remove it.")
 		}
 	}
 }

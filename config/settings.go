@@ -40,7 +40,8 @@ func checkSchema(schema *settings.Schema) error {
 	names := make(map[string]bool)
 	claim := func(name string) error {
 		if !hclsyntax.ValidIdentifier(name) {
-			return fmt.Errorf("reading its schema: %q cannot be the name of a setting; ask its author for a correction", clip(name))
+			return fmt.Errorf("reading its schema: %q cannot be the name of a setting; ask its author for a correction",
+				clip(name))
 		}
 		if names[name] {
 			return fmt.Errorf("reading its schema: setting %q is declared twice; ask its author for a correction", name)
@@ -55,7 +56,8 @@ func checkSchema(schema *settings.Schema) error {
 		switch a.Type {
 		case settings.String, settings.Number, settings.Bool, settings.ListString, settings.MapString:
 		default:
-			return fmt.Errorf("reading its schema: setting %q is of type %q, which this gateway does not know; update the gateway", a.Name, clip(string(a.Type)))
+			return fmt.Errorf("reading its schema: setting %q is of type %q, which this gateway does not know; update the "+
+				"gateway", a.Name, clip(string(a.Type)))
 		}
 	}
 	for i := range schema.Blocks {
@@ -139,7 +141,8 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 	v := value{Value: raw, name: a.Name, expr: attr.Expr, at: attr.Expr.Range(), outside: raw.HasMarkDeep(fromOutside{})}
 	if a.Secret && !whollyOutside(raw) {
 		s.fail(v.at, fmt.Sprintf("Secret %s written out", a.Name),
-			"A secret does not belong in this file. Put it into the environment and write env(\"NAME\"), or into a file of its own and write file(\"path\").")
+			"A secret does not belong in this file. Put it into the environment and write env(\"NAME\"), or into a file of "+
+				"its own and write file(\"path\").")
 		return
 	}
 	v.Value, _ = raw.UnmarkDeep()

@@ -35,7 +35,8 @@ func (s *source) showStatements() {
 // assigns reports whether an equals sign and a value follow on the same line. Without the value it may be the end of a
 // line of base64 in a text whose beginning is broken.
 func (s *source) assigns(at int) bool {
-	return s.follows(at, hclsyntax.TokenEqual) && !s.follows(at+1, hclsyntax.TokenNewline) && !s.follows(at+1, hclsyntax.TokenEOF)
+	return s.follows(at, hclsyntax.TokenEqual) && !s.follows(at+1, hclsyntax.TokenNewline) &&
+		!s.follows(at+1, hclsyntax.TokenEOF)
 }
 
 // follows reports whether the tokens behind one are of these types.

@@ -64,8 +64,8 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// duration reads "10m", "1m30s", "250ms", "7d"; most is in whole hours, or in whole days above one. The second result says
-// what is wrong.
+// duration reads "10m", "1m30s", "250ms", "7d"; most is in whole hours, or in whole days above one. The second result
+// says what is wrong.
 func duration(text string, most time.Duration) (time.Duration, string) {
 	d, ok := ParseDuration(text)
 	switch {

@@ -29,7 +29,8 @@ func TestMicrocents(t *testing.T) {
 	}
 	for number, problem := range map[string]string{
 		"-0.00000001": "negative", "1000000.00000001": "at most", "1e999999999": "at most",
-		"0.000000001": "8 decimals", "0.050000001": "8 decimals", "1e-99999": "8 decimals", "0.0000000000000000001": "8 decimals",
+		"0.000000001": "8 decimals", "0.050000001": "8 decimals", "1e-99999": "8 decimals",
+		"0.0000000000000000001": "8 decimals",
 	} {
 		amount, got := microcents(parsed(t, number))
 		require.Contains(t, got, problem, number)
@@ -55,13 +56,15 @@ func TestMicrocentsAreExact(t *testing.T) {
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"10m": 10 * time.Minute, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond, "24h": 24 * time.Hour, "0.5s": 500 * time.Millisecond, "1d": 24 * time.Hour,
+		"10m": 10 * time.Minute, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond, "24h": 24 * time.Hour,
+		"0.5s": 500 * time.Millisecond, "1d": 24 * time.Hour,
 	} {
 		got, problem := duration(text, maxDuration)
 		require.Empty(t, problem, text)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"", "10", "10 m", "0s", "-1s", "1us", "24h1s", "1d1ms", "d", "1d-1h", "1h1d", "9999999999h"} {
+	for _, text := range []string{"", "10", "10 m", "0s", "-1s", "1us", "24h1s", "1d1ms", "d", "1d-1h", "1h1d",
+		"9999999999h"} {
 		got, problem := duration(text, maxDuration)
 		require.NotEmpty(t, problem, text)
 		require.Zero(t, got, text)
@@ -72,7 +75,8 @@ func TestDuration(t *testing.T) {
 	got, problem = duration("2161h", maxReceiptAge)
 	require.Equal(t, `must be between "1ms" and "90d"`, problem)
 	require.Zero(t, got)
-	for text, want := range map[string]time.Duration{"7d": 7 * day, "2w": 14 * day, "1w1d1h30m": 8*day + 90*time.Minute, "90d": 90 * day} {
+	for text, want := range map[string]time.Duration{"7d": 7 * day, "2w": 14 * day, "1w1d1h30m": 8*day + 90*time.Minute,
+		"90d": 90 * day} {
 		got, problem := duration(text, maxReceiptAge)
 		require.Empty(t, problem, text)
 		require.Equal(t, want, got, text)
@@ -87,13 +91,15 @@ func TestDuration(t *testing.T) {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{
-		"1": 1, "1048576": 1 << 20, "1KiB": 1 << 10, "32MiB": 32 << 20, "1GiB": 1 << 30, "1024GiB": 1 << 40, "32 MiB": 32 << 20,
+		"1": 1, "1048576": 1 << 20, "1KiB": 1 << 10, "32MiB": 32 << 20, "1GiB": 1 << 30, "1024GiB": 1 << 40,
+		"32 MiB": 32 << 20,
 	} {
 		got, problem := size(text)
 		require.Empty(t, problem, text)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"", "MiB", "0", "0MiB", "-1", "1.5MiB", "32MB", "32mib", "1025GiB", "99999999999999999999", "1 2", "0x10"} {
+	for _, text := range []string{"", "MiB", "0", "0MiB", "-1", "1.5MiB", "32MB", "32mib", "1025GiB",
+		"99999999999999999999", "1 2", "0x10"} {
 		got, problem := size(text)
 		require.NotEmpty(t, problem, text)
 		require.Zero(t, got, text)

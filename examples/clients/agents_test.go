@@ -55,9 +55,11 @@ func agents(t testing.TB) []agent {
 	}
 	return []agent{
 		{
-			name: "claude", families: []string{"messages"}, unnamed: []string{"messages"}, tools: tools{"Write": write("file_path", "content")},
+			name: "claude", families: []string{"messages"}, unnamed: []string{"messages"},
+			tools: tools{"Write": write("file_path", "content")},
 			command: func(string) []string {
-				return []string{program(t, "@anthropic-ai/claude-code-linux-x64/claude"), "-p", "--permission-mode", "acceptEdits", task}
+				return []string{program(t, "@anthropic-ai/claude-code-linux-x64/claude"), "-p", "--permission-mode", "acceptEdits",
+					task}
 			},
 		},
 		{
@@ -66,20 +68,24 @@ func agents(t testing.TB) []agent {
 			}},
 			command: func(string) []string {
 				// Its own sandbox is off: it cannot be set up within another one.
-				return []string{program(t, "@openai/codex/vendor/x86_64-unknown-linux-musl/bin/codex"), "exec", "--profile", "fareway",
+				return []string{program(t, "@openai/codex/vendor/x86_64-unknown-linux-musl/bin/codex"), "exec", "--profile",
+					"fareway",
 					"--skip-git-repo-check", "--sandbox", "danger-full-access", task}
 			},
 		},
 		{
-			name: "opencode", families: []string{"chat", "responses", "messages"}, tools: tools{"write": write("filePath", "content")},
+			name: "opencode", families: []string{"chat", "responses", "messages"},
+			tools: tools{"write": write("filePath", "content")},
 			command: func(string) []string {
-				return []string{program(t, "opencode-linux-x64-baseline/bin/opencode"), "run", "--auto", "--model", "fareway/service/auto", task}
+				return []string{program(t, "opencode-linux-x64-baseline/bin/opencode"), "run", "--auto", "--model",
+					"fareway/service/auto", task}
 			},
 			// It would wait for what it cannot reach.
 			env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"},
 		},
 		{
-			name: "qwen", families: []string{"chat", "messages"}, unnamed: []string{"chat", "messages"}, tools: tools{"write_file": write("file_path", "content")},
+			name: "qwen", families: []string{"chat", "messages"}, unnamed: []string{"chat", "messages"},
+			tools: tools{"write_file": write("file_path", "content")},
 			command: func(string) []string {
 				return []string{node(t), program(t, "@qwen-code/qwen-code/cli.js"), "--approval-mode", "yolo", task}
 			},
@@ -88,7 +94,8 @@ func agents(t testing.TB) []agent {
 			name: "cline", families: []string{"chat", "messages"}, unnamed: []string{"chat", "messages"}, tools: tools{
 				"editor": write("path", "new_text"),
 				"apply_patch": func(file string) arguments { // for models of OpenAI's
-					return arguments{"input": fmt.Sprintf("*** Begin Patch\n*** Add File: %s\n+%s*** End Patch\n", filepath.Base(file), content)}
+					return arguments{"input": fmt.Sprintf("*** Begin Patch\n*** Add File: %s\n+%s*** End Patch\n", filepath.Base(file),
+						content)}
 				},
 			},
 			command: func(string) []string { return []string{program(t, "@cline/cli-linux-x64/bin/cline"), task} },

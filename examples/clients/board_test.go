@@ -26,7 +26,8 @@ var behaviours = []string{"streamed", "not streamed", "tools", "tool results", "
 
 // package names of the clients, below the folder that installs them; go/ are modules of this repository.
 var packages = map[string]string{
-	"openai": "openai", "anthropic": "@anthropic-ai/sdk", "vercel": "ai", "langchain": "@langchain/core", "agents": "@openai/agents",
+	"openai": "openai", "anthropic": "@anthropic-ai/sdk", "vercel": "ai", "langchain": "@langchain/core",
+	"agents":    "@openai/agents",
 	"go/openai": "github.com/openai/openai-go/v3", "go/anthropic": "github.com/anthropics/anthropic-sdk-go",
 	"claude": "@anthropic-ai/claude-code-linux-x64", "codex": "@openai/codex", "opencode": "opencode-linux-x64-baseline",
 	"qwen": "@qwen-code/qwen-code", "cline": "@cline/cli-linux-x64",
@@ -131,7 +132,8 @@ func writeBoard() error {
 	for _, client := range clientNames() {
 		version := versionOf(client)
 		for _, name := range behaviours {
-			v := verdict{Client: client, Version: version, Build: build, Behaviour: name, Status: "Pending", Detail: "not tried with this client"}
+			v := verdict{Client: client, Version: version, Build: build, Behaviour: name, Status: "Pending",
+				Detail: "not tried with this client"}
 			if found := board.found[[2]string{client, name}]; found != "" {
 				v.Status, v.Detail = found, ""
 			} else if why := excluded[name][client]; why != "" {
@@ -145,13 +147,15 @@ func writeBoard() error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(os.WriteFile(to+".json", append(b, '\n'), 0o644), os.WriteFile(to+".md", []byte(boardTable(build, all)), 0o644))
+	return cmp.Or(os.WriteFile(to+".json", append(b, '\n'), 0o644),
+		os.WriteFile(to+".md", []byte(boardTable(build, all)), 0o644))
 }
 
 // boardTable is the board with a line for each client.
 func boardTable(build string, all []verdict) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Clients\n\nBuild: %s\n\n| client | version | %s |\n|---|---|%s\n", build, strings.Join(behaviours, " | "), strings.Repeat("---|", len(behaviours)))
+	fmt.Fprintf(&out, "# Clients\n\nBuild: %s\n\n| client | version | %s |\n|---|---|%s\n", build,
+		strings.Join(behaviours, " | "), strings.Repeat("---|", len(behaviours)))
 	for chunk := range slices.Chunk(all, len(behaviours)) {
 		fmt.Fprintf(&out, "| %s | %s |", chunk[0].Client, chunk[0].Version)
 		for _, v := range chunk {

@@ -37,7 +37,8 @@ var libraries = []library{
 
 // clauses are what a run of a tool loop proves in each family: the library takes the replies (HTTP-11), in the
 // native shape of calls (TOOL-01), and the result goes back under the id of the call.
-var clauses = map[string]string{"chat": "HTTP-11 TOOL-01 TOOL-02", "responses": "HTTP-11 TOOL-01 TOOL-03", "messages": "HTTP-11 TOOL-01 TOOL-04"}
+var clauses = map[string]string{"chat": "HTTP-11 TOOL-01 TOOL-02", "responses": "HTTP-11 TOOL-01 TOOL-03",
+	"messages": "HTTP-11 TOOL-01 TOOL-04"}
 
 // modeNames are the modes as the board calls them.
 var modeNames = map[string]string{"plain": "not streamed", "streamed": "streamed"}

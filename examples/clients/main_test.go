@@ -65,7 +65,8 @@ func runInside() (int, error) {
 		return max(1, exit.ExitCode()), nil // -1 for a signal
 	}
 	if err != nil {
-		return 1, fmt.Errorf("starting the tests in namespaces of their own: %w: run them as root, or where people may make user namespaces", err)
+		return 1, fmt.Errorf("starting the tests in namespaces of their own: %w: run them as root, or where people may "+
+			"make user namespaces", err)
 	}
 	return 0, nil
 }

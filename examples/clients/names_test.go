@@ -35,7 +35,8 @@ func knownNames(t testing.TB) (names []string) {
 func TestNamesOfInstalledClients(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, func(*upstream.Request) upstream.Reply { return upstream.Say("Hello.") })
-	for client, list := range map[string]func(*testing.T) []string{"codex": codexNames, "opencode": openCodeNames, "qwen": qwenNames} {
+	for client, list := range map[string]func(*testing.T) []string{"codex": codexNames, "opencode": openCodeNames,
+		"qwen": qwenNames} {
 		t.Run("MODEL-11 "+client, func(t *testing.T) {
 			t.Parallel()
 			defer agentSlot()()
@@ -48,7 +49,8 @@ func TestNamesOfInstalledClients(t *testing.T) {
 					continue
 				}
 				body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Hello"}]}`, name)
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(body))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
+					strings.NewReader(body))
 				require.NoError(t, err)
 				req.Header.Set("Authorization", "Bearer "+g.Key)
 				resp, err := http.DefaultClient.Do(req)

@@ -27,16 +27,19 @@ func TestAgentsShowRefusals(t *testing.T) {
 		"wrong key": {401, "Trying again helps only with a valid key", func(t *testing.T, g *gateway) func(string) string {
 			return func(s string) string { return strings.ReplaceAll(s, g.Key, mistyped(g.Key)) }
 		}, 1_000_000, nil},
-		"no credit": {402, "The account has no credits left. Trying again helps once credits are added.", func(t *testing.T, g *gateway) func(string) string {
-			key := g.brokeAccount(t, "broke")
-			return func(s string) string { return strings.ReplaceAll(s, g.Key, key) }
-		}, 1_000_000, nil},
-		"unknown model": {404, `Trying again does not help: set the model to "service/auto"`, func(*testing.T, *gateway) func(string) string {
-			return func(s string) string { return strings.ReplaceAll(s, "service/auto", "service/best") }
-		}, 1_000_000, []string{"claude"}}, // it says in its own words that there is an issue with the model
-		"too long": {503, "Trying again does not help: send less, begin a new conversation", func(*testing.T, *gateway) func(string) string {
-			return func(s string) string { return s }
-		}, 2048, []string{"claude", "codex", "opencode", "qwen"}}, // Claude Code knows the window, and does not ask
+		"no credit": {402, "The account has no credits left. Trying again helps once credits are added.",
+			func(t *testing.T, g *gateway) func(string) string {
+				key := g.brokeAccount(t, "broke")
+				return func(s string) string { return strings.ReplaceAll(s, g.Key, key) }
+			}, 1_000_000, nil},
+		"unknown model": {404, `Trying again does not help: set the model to "service/auto"`,
+			func(*testing.T, *gateway) func(string) string {
+				return func(s string) string { return strings.ReplaceAll(s, "service/auto", "service/best") }
+			}, 1_000_000, []string{"claude"}}, // it says in its own words that there is an issue with the model
+		"too long": {503, "Trying again does not help: send less, begin a new conversation",
+			func(*testing.T, *gateway) func(string) string {
+				return func(s string) string { return s }
+			}, 2048, []string{"claude", "codex", "opencode", "qwen"}}, // Claude Code knows the window, and does not ask
 	} {
 		for _, a := range agents(t) {
 			if slices.Contains(tt.except, a.name) {

@@ -36,7 +36,8 @@ func (s seen) family() string {
 	if s.Method != http.MethodPost {
 		return ""
 	}
-	return map[string]string{"/v1/chat/completions": "chat", "/v1/responses": "responses", "/v1/messages": "messages"}[s.Path]
+	return map[string]string{"/v1/chat/completions": "chat", "/v1/responses": "responses",
+		"/v1/messages": "messages"}[s.Path]
 }
 
 // wire passes everything on to a gateway and writes down what it sees.

@@ -29,7 +29,8 @@ func (b Board) count() map[Status]int {
 // sum is one line that says it all.
 func (b Board) sum() string {
 	n := b.count()
-	return fmt.Sprintf("%d clauses: %d PASS, %d FAIL, %d EXCLUDED, %d Pending", len(b.Results), n[Pass], n[Fail], n[Excluded], n[Pending])
+	return fmt.Sprintf("%d clauses: %d PASS, %d FAIL, %d EXCLUDED, %d Pending", len(b.Results), n[Pass], n[Fail],
+		n[Excluded], n[Pending])
 }
 
 // WriteText prints the board for people: a line for each clause, with the detail under it.
@@ -71,7 +72,8 @@ func cellText(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }
 
-// boardRow is a result as JSON has it: each names its build and client, so that rows of several runs can be put together.
+// boardRow is a result as JSON has it: each names its build and client, so that rows of several runs can be put
+// together.
 type boardRow struct {
 	Result
 	Build  string `json:"build"`

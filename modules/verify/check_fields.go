@@ -7,23 +7,28 @@ import (
 
 // Conversations with a tool call and its result, and what may be wrong with them.
 const (
-	chatCall   = `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_weather","arguments":"{}"}}]}`
+	chatCall = `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",` +
+		`"function":{"name":"get_weather","arguments":"{}"}}]}`
 	chatUser   = `{"role":"user","content":"Say hello in one short sentence."}`
 	chatResult = `{"role":"tool","tool_call_id":"c1","content":"rain"}`
 	respCall   = `{"type":"function_call","call_id":"c1","name":"get_weather","arguments":"{}"}`
-	msgCall    = `{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"get_weather","input":{}}]}`
+	msgCall    = `{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1",` +
+		`"name":"get_weather","input":{}}]}`
 )
 
 func chatChecks() []*Check {
 	checks := rows(
 		row{"CHAT-01", chat, ``, ""},
-		row{"CHAT-02", chat, `"messages":[{"role":"system","content":"Be brief."},{"role":"developer","content":"Be kind."},` + chatUser + `,` + chatCall + `,` + chatResult + `]`, ""},
+		row{"CHAT-02", chat,
+			`"messages":[{"role":"system","content":"Be brief."},{"role":"developer","content":"Be kind."},` + chatUser + `,` +
+				chatCall + `,` + chatResult + `]`, ""},
 		row{"CHAT-02", chat, `"messages":[{"role":"function","content":"x"}]`, invalid},
 		row{"CHAT-02", chat, `"messages":[{"role":"robot","content":"x"}]`, invalid},
 		row{"CHAT-02", chat, `"messages":[]`, invalid},
 		row{"CHAT-04", chat, `"messages":[` + chatUser + `,` + chatCall + `,` + chatResult + `]`, ""},
 		row{"CHAT-04", chat, `"messages":[` + chatUser + `,` + chatCall + `,{"role":"tool","content":"rain"}]`, invalid},
-		row{"CHAT-04", chat, `"messages":[` + chatUser + `,` + chatCall + `,{"role":"tool","tool_call_id":"other","content":"rain"}]`, invalid},
+		row{"CHAT-04", chat, `"messages":[` + chatUser + `,` + chatCall +
+			`,{"role":"tool","tool_call_id":"other","content":"rain"}]`, invalid},
 		row{"CHAT-07", chat, `"stop":"@@@"`, ""},
 		row{"CHAT-07", chat, `"stop":["@@@","###"]`, ""},
 		row{"CHAT-07", chat, `"stop":null`, ""},
@@ -33,9 +38,11 @@ func chatChecks() []*Check {
 		row{"CHAT-23 VER-06", chat, `"n":null`, ""},
 	)
 	checks = append(checks, values("CHAT-07", chat, "stop", invalid, `5`, `{}`, `[1]`)...)
-	checks = append(checks, values("CHAT-12 ERR-13", chat, "tools", unsupported, `[{"type":"custom","custom":{"name":"x"}}]`, `[{"type":"web_search"}]`)...)
+	checks = append(checks, values("CHAT-12 ERR-13", chat, "tools", unsupported,
+		`[{"type":"custom","custom":{"name":"x"}}]`, `[{"type":"web_search"}]`)...)
 	checks = append(checks, values("CHAT-18", chat, "reasoning_effort", "", `"low"`, `"medium"`, `"high"`)...)
-	checks = append(checks, values("CHAT-19", chat, "reasoning_effort", invalid, `"minimal"`, `"none"`, `"HIGH"`, `""`, `3`)...)
+	checks = append(checks, values("CHAT-19", chat, "reasoning_effort", invalid, `"minimal"`, `"none"`, `"HIGH"`, `""`,
+		`3`)...)
 	checks = append(checks, values("CHAT-23 VER-06", chat, "n", unsupported, `2`, `128`)...)
 	for i, name := range []string{"seed", "logprobs", "frequency_penalty", "presence_penalty"} {
 		ids := fmt.Sprintf("CHAT-%d VER-06 ERR-13", 24+i)
@@ -50,12 +57,17 @@ func chatChecks() []*Check {
 			t.True(ok && n == 0, "the index is %s", brief(at(v, "choices", 0, "index")))
 		}),
 		check("CHAT-19", "reasoning_effort is looked at even when a header outranks it", func(t *T) {
-			c := call{Path: chat.Path, Body: t.body(chat, `"reasoning_effort":"minimal"`), Header: map[string][]string{"X-Service-Profile": {"max"}}}
+			c := call{Path: chat.Path, Body: t.body(chat, `"reasoning_effort":"minimal"`),
+				Header: map[string][]string{"X-Service-Profile": {"max"}}}
 			t.refused(chat, t.do(c), 400, invalid)
 		}),
 		check("CHAT-09 SSE-06", "include_usage", func(t *T) {
 			frames := t.sample(chat).Frames
-			empty := slices.IndexFunc(frames, func(f frame) bool { choices, ok := f.JSON["choices"].([]any); return ok && len(choices) == 0 })
+			empty := slices.IndexFunc(frames, func(f frame) bool {
+				choices, ok := f.JSON["choices"].([]any)
+				return ok &&
+					len(choices) == 0
+			})
 			t.True(empty == len(frames)-2, "the chunk with empty choices is frame %d of %d", empty+1, len(frames))
 			usage := t.sample(chat).usage(t, chat)
 			for _, name := range []string{"prompt_tokens", "completion_tokens", "total_tokens", "billed_microcents"} {
@@ -71,7 +83,8 @@ func chatChecks() []*Check {
 			for _, member := range []string{``, `"stream_options":{"include_usage":false}`} {
 				for _, f := range t.stream(chat, member).Frames {
 					choices, _ := f.JSON["choices"].([]any)
-					t.True(f.Data == "[DONE]" || f.quiet() || len(choices) > 0 && f.JSON["usage"] == nil, "a chunk has usage: %s", brief(f.Data))
+					t.True(f.Data == "[DONE]" || f.quiet() || len(choices) > 0 && f.JSON["usage"] == nil, "a chunk has usage: %s",
+						brief(f.Data))
 				}
 			}
 		}))
@@ -81,9 +94,13 @@ func chatChecks() []*Check {
 func responsesChecks() []*Check {
 	checks := rows(
 		row{"RESP-02", responses, `"input":"Say hello."`, ""},
-		row{"RESP-03", responses, `"input":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"output_text","text":"Hello."}]},{"role":"user","content":[{"type":"input_text","text":"Say hello again."}]}]`, ""},
-		row{"RESP-05", responses, `"input":[{"role":"user","content":"Weather?"},` + respCall + `,{"type":"function_call_output","call_id":"c1","output":"rain"}]`, ""},
-		row{"RESP-05", responses, `"input":[{"role":"user","content":"Weather?"},` + respCall + `,{"type":"function_call_output","output":"rain"}]`, invalid},
+		row{"RESP-03", responses,
+			`"input":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"output_text","text":"Hello."}]},` +
+				`{"role":"user","content":[{"type":"input_text","text":"Say hello again."}]}]`, ""},
+		row{"RESP-05", responses, `"input":[{"role":"user","content":"Weather?"},` + respCall +
+			`,{"type":"function_call_output","call_id":"c1","output":"rain"}]`, ""},
+		row{"RESP-05", responses, `"input":[{"role":"user","content":"Weather?"},` + respCall +
+			`,{"type":"function_call_output","output":"rain"}]`, invalid},
 		row{"RESP-09", responses, `"stop":"@@@"`, ""},
 		row{"RESP-09", responses, `"stop":["@@@"]`, ""},
 		row{"RESP-09", responses, `"stop":5`, invalid},
@@ -95,7 +112,9 @@ func responsesChecks() []*Check {
 		row{"RESP-14 VER-07", responses, `"tools":[{"type":"code_interpreter","container":{"type":"auto"}}]`, unsupported},
 		row{"RESP-15 VER-07", responses, `"tools":[{"type":"computer_use_preview"}]`, unsupported},
 		row{"RESP-16 VER-07", responses, `"tools":[{"type":"image_generation"}]`, unsupported},
-		row{"RESP-17 VER-07", responses, `"tools":[{"type":"function","name":"f","parameters":{"type":"object"}},{"type":"mcp","server_label":"x","server_url":"https://x.example"}]`, unsupported},
+		row{"RESP-17 VER-07", responses,
+			`"tools":[{"type":"function","name":"f","parameters":{"type":"object"}},{"type":"mcp","server_label":"x",` +
+				`"server_url":"https://x.example"}]`, unsupported},
 		row{"RESP-18 VER-07", responses, `"tools":[{"type":"local_shell"}]`, unsupported},
 		row{"RESP-18 VER-07", responses, `"tools":[{"type":"custom","name":"x"}]`, unsupported},
 		row{"RESP-18 VER-07", responses, `"tools":[{"type":"whatever"}]`, unsupported},
@@ -108,7 +127,8 @@ func responsesChecks() []*Check {
 	checks = append(checks, values("RESP-02", responses, "input", invalid, `5`, `null`)...)
 	checks = append(checks, values("RESP-20", responses, "reasoning_effort", "", `"low"`, `"medium"`, `"high"`)...)
 	checks = append(checks, values("RESP-24", responses, "store", "", `false`, `null`)...)
-	checks = append(checks, values("RESP-26 VER-07", responses, "previous_response_id", unsupported, `"resp_123"`, `""`)...)
+	checks = append(checks, values("RESP-26 VER-07", responses, "previous_response_id", unsupported, `"resp_123"`,
+		`""`)...)
 	return append(checks, sharedChecks(responses, ends{"RESP-07", "RESP-10", "RESP-28", "RESP-30"})...)
 }
 
@@ -180,7 +200,8 @@ const smallAllowance = 20
 // long is a reply that its allowance, given in this member, cuts off.
 func (t *T) long(s shape, member string) map[string]any {
 	return memo(t, "long "+s.Name+" "+member, func() map[string]any {
-		body := object(`"model":"service/auto"`, quote(s.input)+":"+s.said(longPrompt), fmt.Sprintf("%q:%d", member, smallAllowance))
+		body := object(`"model":"service/auto"`, quote(s.input)+":"+s.said(longPrompt),
+			fmt.Sprintf("%q:%d", member, smallAllowance))
 		return t.ok(s, t.do(call{Path: s.Path, Body: body}))
 	})
 }

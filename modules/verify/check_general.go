@@ -51,7 +51,8 @@ func visits(ids string, paths ...string) *Check {
 	return check(ids, "a good request to "+strings.Join(paths, ", "), func(t *T) {
 		for _, path := range paths {
 			_, a := t.visit(placeOf(path))
-			t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the Content-Type is %q", a.call, a.Header.Get("Content-Type"))
+			t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the Content-Type is %q", a.call,
+				a.Header.Get("Content-Type"))
 			t.True(a.Header.Get("X-Request-Id") != "", "%s: no X-Request-Id", a.call)
 			t.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry of a 200")
 		}
@@ -84,7 +85,8 @@ func generalChecks() []*Check {
 		visits("GEN-03 GEN-16 CNT-01 AUTH-09", "/v1/messages/count_tokens"),
 		visits("GEN-16 VER-01 HTTP-01", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens",
 			"/v1/models", "/v1/models/service/auto", "/v1/account"),
-		visits("GEN-16 VER-02", "/chat/completions", "/messages", "/messages/count_tokens", "/models", "/models/service/auto"),
+		visits("GEN-16 VER-02", "/chat/completions", "/messages", "/messages/count_tokens", "/models",
+			"/models/service/auto"),
 		notFound("GEN-01", call{Path: "/v1/v1/models"}, call{Path: "/"}),
 		notFound("EP-12 ACCT-14", call{Path: "/account"}),
 		notFound("GEN-10 STATE-07", call{Path: "/v1/responses/resp_1"}, call{Method: "DELETE", Path: "/v1/responses/resp_1"},
@@ -119,7 +121,8 @@ func generalChecks() []*Check {
 		check("GEN-15 SSE-01", "Content-Types", func(t *T) {
 			for _, s := range shapes {
 				_, a := t.visit(placeOf(s.Path))
-				t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the Content-Type is %q", a.call, a.Header.Get("Content-Type"))
+				t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the Content-Type is %q", a.call,
+					a.Header.Get("Content-Type"))
 				t.sample(s)
 				t.refused(s, t.ask(s, `"stream":true,"model":"service/nope"`), 404, modelNotFound)
 			}
@@ -132,7 +135,8 @@ func generalChecks() []*Check {
 		check("GEN-17", "the request id of errors", func(t *T) {
 			nobody := http.Header{"Authorization": nil}
 			for status, c := range map[int]call{
-				400: {Path: chat.Path, Body: "{"}, 401: {Path: "/v1/account", Header: nobody}, 404: {Path: "/v1/nothing"}, 405: {Method: "PUT", Path: "/v1/models"},
+				400: {Path: chat.Path, Body: "{"}, 401: {Path: "/v1/account", Header: nobody}, 404: {Path: "/v1/nothing"},
+				405: {Method: "PUT", Path: "/v1/models"},
 			} {
 				a := t.do(c)
 				t.Equal(status, a.Status, "the status of "+c.String())
@@ -190,12 +194,15 @@ func (t *T) replyForm(s shape, v map[string]any) {
 		t.True(at(v, "choices", 0, "message", "audio") == nil, "the message has audio")
 		has(v["usage"], "usage", "prompt_tokens", "completion_tokens", "total_tokens")
 	case "responses":
-		has(v, "the reply", "id", "object", "created_at", "status", "error", "incomplete_details", "model", "output", "parallel_tool_calls", "tool_choice", "tools", "usage")
+		has(v, "the reply", "id", "object", "created_at", "status", "error", "incomplete_details", "model", "output",
+			"parallel_tool_calls", "tool_choice", "tools", "usage")
 		t.Equal("response", str(v["object"]), "object")
 		for _, item := range list(v["output"]) {
-			t.True(oneOf(str(at(item, "type")), "message", "function_call", "reasoning"), "the reply has an item of type %q", at(item, "type"))
+			t.True(oneOf(str(at(item, "type")), "message", "function_call", "reasoning"), "the reply has an item of type %q",
+				at(item, "type"))
 			for _, part := range list(at(item, "content")) {
-				t.True(oneOf(str(at(part, "type")), "output_text", "reasoning_text"), "the reply has a part of type %q", at(part, "type"))
+				t.True(oneOf(str(at(part, "type")), "output_text", "reasoning_text"), "the reply has a part of type %q",
+					at(part, "type"))
 			}
 		}
 		has(v["usage"], "usage", "input_tokens", "output_tokens", "total_tokens")

@@ -82,9 +82,11 @@ func (t *T) tooLarge(s shape) {
 func authChecks() []*Check {
 	var checks []*Check
 	bearer := map[string]string{
-		"/v1/chat/completions": "AUTH-03", "/chat/completions": "AUTH-03", "/v1/responses": "AUTH-04", "/v1/models": "AUTH-05", "/models": "AUTH-05",
-		"/v1/models/service/auto": "AUTH-05", "/models/service/auto": "AUTH-05", "/v1/account": "AUTH-06 AUTH-19", "/v1/messages": "AUTH-07",
-		"/messages": "AUTH-07", "/v1/messages/count_tokens": "AUTH-09", "/messages/count_tokens": "AUTH-09",
+		"/v1/chat/completions": "AUTH-03", "/chat/completions": "AUTH-03", "/v1/responses": "AUTH-04",
+		"/v1/models": "AUTH-05", "/models": "AUTH-05",
+		"/v1/models/service/auto": "AUTH-05", "/models/service/auto": "AUTH-05", "/v1/account": "AUTH-06 AUTH-19",
+		"/v1/messages": "AUTH-07",
+		"/messages":    "AUTH-07", "/v1/messages/count_tokens": "AUTH-09", "/messages/count_tokens": "AUTH-09",
 	}
 	for _, p := range places {
 		checks = append(checks, visits(bearer[p.path], p.path))
@@ -116,11 +118,13 @@ func authChecks() []*Check {
 	}
 	for _, value := range []string{"", "Bearer ", "Bearer"} {
 		checks = append(checks, check("AUTH-10 ERR-15", "Authorization: "+value, func(t *T) {
-			t.refused(lookups, t.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {value}}}), 401, authentication)
+			t.refused(lookups, t.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {value}}}), 401,
+				authentication)
 		}))
 	}
 	checks = append(checks, check("AUTH-11 ERR-15", "Basic", func(t *T) {
-		t.refused(lookups, t.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {"Basic " + t.key}}}), 401, authentication)
+		t.refused(lookups, t.do(call{Path: "/v1/account", Header: http.Header{"Authorization": {"Basic " + t.key}}}), 401,
+			authentication)
 	}))
 	for _, s := range posts {
 		for _, name := range []string{"api_key", "authorization", "cookie", "session_id", "Api-Key", "access_token"} {
@@ -130,7 +134,8 @@ func authChecks() []*Check {
 			row{"AUTH-17", s, `"metadata":{"api_key":"x"}`, invalid},
 			row{"AUTH-17", s, `"metadata":{"session_id":"x"}`, invalid},
 			row{"AUTH-17", s, `"metadata":{"user_id":"x"}`, ""},
-			row{"AUTH-18", s, `"client_metadata":{"session_id":"x"},` + quote(s.input) + ":" + s.said(`What is an api_key? Answer briefly. {"session_id":"x"}`), ""},
+			row{"AUTH-18", s, `"client_metadata":{"session_id":"x"},` + quote(s.input) + ":" +
+				s.said(`What is an api_key? Answer briefly. {"session_id":"x"}`), ""},
 			row{"AUTH-18", s, strings.ReplaceAll(s.tools(), `"city"`, `"api_key"`), ""},
 		)...)
 	}
@@ -162,7 +167,8 @@ func errorChecks() []*Check {
 	}
 	// Every refusal of the suite is compared with the whole form; these name the clauses of the form.
 	form := func(ids string, s shape, member string, status int, code string) {
-		checks = append(checks, check(ids, "the form of an error on "+s.Path, func(t *T) { t.refused(s, t.ask(s, member), status, code) }))
+		checks = append(checks, check(ids, "the form of an error on "+s.Path,
+			func(t *T) { t.refused(s, t.ask(s, member), status, code) }))
 	}
 	for _, s := range shapes {
 		own := "ERR-01 ERR-02 ERR-03 BILL-32"

@@ -44,7 +44,8 @@ func (s shape) media() []mediaCase {
 			{"MEDIA-04 GEN-14", turns(in("user", chatAudio))},
 			{"MEDIA-03", turns(in("developer", inputImage) + "," + user)},
 			{"MEDIA-05", turns(user + "," + in("assistant", inputImage) + "," + user)},
-			{"MEDIA-09", turns(user + "," + respCall + `,{"type":"function_call_output","call_id":"c1","output":[` + inputImage + `]}`)},
+			{"MEDIA-09", turns(user + "," + respCall + `,{"type":"function_call_output","call_id":"c1","output":[` + inputImage +
+				`]}`)},
 		}
 	}
 	return []mediaCase{
@@ -52,7 +53,10 @@ func (s shape) media() []mediaCase {
 		{"MEDIA-04 GEN-14", turns(in("user", chatAudio))},
 		{"MEDIA-05", turns(user + "," + in("assistant", imageBlock) + "," + user)},
 		{"MEDIA-07", `"system":[{"type":"text","text":"x"},` + imageBlock + `]`},
-		{"MEDIA-08", turns(user + "," + msgCall + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"},` + imageBlock + `]}]}`)},
+		{"MEDIA-08",
+			turns(user + "," + msgCall +
+				`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"},` +
+				imageBlock + `]}]}`)},
 	}
 }
 
@@ -113,17 +117,25 @@ func structChecks() []*Check {
 		})
 	}
 	const schema = `{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object"}}}`
-	checks := values("STRUCT-01 CHAT-28 VER-08", chat, "response_format", unsupported, `{"type":"json_object"}`, schema, `"x"`, `{}`, `false`)
-	checks = append(checks, values("STRUCT-02 CHAT-28 VER-08 ERR-13", chat, "response_format", unsupported, `{"type":"text"}`)...)
-	checks = append(checks, values("STRUCT-02 STRUCT-03 VER-08", responses, "response_format", unsupported, `{"type":"text"}`)...)
-	checks = append(checks, values("STRUCT-03 VER-08", responses, "response_format", unsupported, `{"type":"json_object"}`, `false`)...)
+	checks := values("STRUCT-01 CHAT-28 VER-08", chat, "response_format", unsupported, `{"type":"json_object"}`, schema,
+		`"x"`, `{}`, `false`)
+	checks = append(checks, values("STRUCT-02 CHAT-28 VER-08 ERR-13", chat, "response_format", unsupported,
+		`{"type":"text"}`)...)
+	checks = append(checks, values("STRUCT-02 STRUCT-03 VER-08", responses, "response_format", unsupported,
+		`{"type":"text"}`)...)
+	checks = append(checks, values("STRUCT-03 VER-08", responses, "response_format", unsupported, `{"type":"json_object"}`,
+		`false`)...)
 	checks = append(checks, values("STRUCT-01", chat, "response_format", "", `null`)...)
 	checks = append(checks, values("STRUCT-03", responses, "response_format", "", `null`)...)
-	checks = append(checks, values("STRUCT-04 RESP-27 VER-08", responses, "text", "", `{"format":{"type":"json_schema","name":"x","schema":{"type":"object"}}}`, `{"format":{"type":"nonsense"}}`, `5`)...)
-	checks = append(checks, values("STRUCT-05 MSG-17 VER-08", messages, "output_format", "", `{"type":"json_schema","schema":{"type":"object"}}`, `7`)...)
+	checks = append(checks, values("STRUCT-04 RESP-27 VER-08", responses, "text", "",
+		`{"format":{"type":"json_schema","name":"x","schema":{"type":"object"}}}`, `{"format":{"type":"nonsense"}}`, `5`)...)
+	checks = append(checks, values("STRUCT-05 MSG-17 VER-08", messages, "output_format", "",
+		`{"type":"json_schema","schema":{"type":"object"}}`, `7`)...)
 	checks = append(checks, rows(
-		row{"STRUCT-06 MSG-17 VER-08", messages, `"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`, ""},
-		row{"STRUCT-06 MSG-17", messages, `"output_config":{"format":{"type":"json_schema"}},"output_format":{"type":"json_schema"}`, ""},
+		row{"STRUCT-06 MSG-17 VER-08", messages,
+			`"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`, ""},
+		row{"STRUCT-06 MSG-17", messages,
+			`"output_config":{"format":{"type":"json_schema"}},"output_format":{"type":"json_schema"}`, ""},
 	)...)
 	for _, c := range checks {
 		run := c.Run

@@ -4,7 +4,8 @@ import "fmt"
 
 // agentNames are model names that agents and client libraries send on their own (MODEL-11), some of each kind.
 var agentNames = []string{
-	"claude-opus-5-5", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001", "gpt-6.1-sol", "gpt-5.6-luna", "gpt-5-codex", "gpt-4.1", "gpt-3.5-turbo", "o3",
+	"claude-opus-5-5", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001", "gpt-6.1-sol", "gpt-5.6-luna",
+	"gpt-5-codex", "gpt-4.1", "gpt-3.5-turbo", "o3",
 }
 
 func modelChecks() []*Check {
@@ -45,7 +46,8 @@ func modelChecks() []*Check {
 		check("MODEL-15", "the name is echoed, not the profile", func(t *T) {
 			for _, s := range shapes {
 				for _, name := range []string{"service/auto", "service/budget"} {
-					a := t.do(call{Path: s.Path, Body: t.body(s, `"model":`+quote(name)), Header: map[string][]string{"X-Service-Profile": {"max"}}})
+					a := t.do(call{Path: s.Path, Body: t.body(s, `"model":`+quote(name)),
+						Header: map[string][]string{"X-Service-Profile": {"max"}}})
 					t.Equal(name, str(t.ok(s, a)["model"]), "the model of the reply")
 				}
 			}
@@ -61,10 +63,12 @@ func modelChecks() []*Check {
 		}),
 	}
 	for _, s := range posts {
-		for _, name := range []string{"service/turbo", "Service/Auto", " service/auto", "service/atuo", "openrouter/auto", "anthropic/claude-x"} {
-			checks = append(checks, check("MODEL-14 MODEL-18 ERR-07 ERR-08 ERR-21", fmt.Sprintf("model %q on %s", name, s.Path), func(t *T) {
-				t.refused(s, t.ask(s, `"model":`+quote(name)), 404, modelNotFound)
-			}))
+		for _, name := range []string{"service/turbo", "Service/Auto", " service/auto", "service/atuo", "openrouter/auto",
+			"anthropic/claude-x"} {
+			checks = append(checks, check("MODEL-14 MODEL-18 ERR-07 ERR-08 ERR-21", fmt.Sprintf("model %q on %s", name, s.Path),
+				func(t *T) {
+					t.refused(s, t.ask(s, `"model":`+quote(name)), 404, modelNotFound)
+				}))
 		}
 		first := map[string]string{"chat": " CHAT-01", "responses": " RESP-01", "messages": " MSG-01"}[s.Name]
 		checks = append(checks, check("MODEL-16 ERR-10"+first, "no model on "+s.Path, func(t *T) {

@@ -28,7 +28,8 @@ func accountChecks() []*Check {
 		check("ACCT-04 ACCT-05 ACCT-07 ACCT-10 ACCT-14", "the types of the account's numbers", func(t *T) {
 			t.balanceOf(account(t))
 			n, ok := integer(at(account(t), "credits", "monthly_allotment_credits"))
-			t.True(ok && n >= 0, "monthly_allotment_credits is %s", brief(at(account(t), "credits", "monthly_allotment_credits")))
+			t.True(ok && n >= 0, "monthly_allotment_credits is %s",
+				brief(at(account(t), "credits", "monthly_allotment_credits")))
 		}),
 		check("ACCT-09", "current_period_end", func(t *T) {
 			credits, _ := account(t)["credits"].(map[string]any)
@@ -75,7 +76,8 @@ func (t *T) duringStream() balance {
 	ctx, cancel := context.WithTimeout(t.ctx, t.limits.Timeout)
 	defer cancel()
 	text := strings.Repeat(longPrompt+". Go on. ", 8)
-	c := call{Path: chat.Path, Body: t.body(chat, `"stream":true,"stream_options":{"include_usage":true},"messages":`+chat.said(text))}
+	c := call{Path: chat.Path, Body: t.body(chat,
+		`"stream":true,"stream_options":{"include_usage":true},"messages":`+chat.said(text))}
 	resp := t.open(ctx, c)
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 {
@@ -201,7 +203,10 @@ func (t *T) requireCharged(p paid) {
 }
 
 func countChecks() []*Check {
-	const full = `"stream":true,"system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user","content":"What is the weather?"},{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"get_weather","input":{"city":"Oslo"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"rain"}]}]}]`
+	const full = `"stream":true,"system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user",` +
+		`"content":"What is the weather?"},{"role":"assistant","content":[{"type":"text","text":"I look."},` +
+		`{"type":"tool_use","id":"c1","name":"get_weather","input":{"city":"Oslo"}}]},{"role":"user",` +
+		`"content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"rain"}]}]}]`
 	checks := []*Check{
 		check("CNT-01 CNT-03 SSE-02", "the count of a whole messages body", func(t *T) {
 			a := t.ask(count, full, messages.tools())
@@ -213,7 +218,8 @@ func countChecks() []*Check {
 			t.refused(count, t.do(call{Path: count.Path, Body: t.without(count, "messages")}), 400, invalid)
 		}),
 		check("CNT-04 VER-02", "both paths of the count", func(t *T) {
-			a, b := t.do(call{Path: "/v1/messages/count_tokens", Body: t.body(count, full)}), t.do(call{Path: "/messages/count_tokens", Body: t.body(count, full)})
+			a, b := t.do(call{Path: "/v1/messages/count_tokens", Body: t.body(count, full)}),
+				t.do(call{Path: "/messages/count_tokens", Body: t.body(count, full)})
 			t.Equal(any(t.ok(count, a)), any(t.ok(count, b)), "the count at the short path")
 		}),
 	}

@@ -59,7 +59,8 @@ func stopChecks() []*Check {
 		}
 		limit("STOP-16", "16 stop sequences", numbered(16), "")
 		limit("STOP-16 STOP-20", "17 stop sequences", numbered(17), invalid)
-		limit("STOP-17 STOP-20", "17 of which 10 are empty or repeated", append(numbered(7), "", "", "", "", "", "@@0@@", "@@0@@", "@@0@@", "@@0@@", "@@0@@"), invalid)
+		limit("STOP-17 STOP-20", "17 of which 10 are empty or repeated",
+			append(numbered(7), "", "", "", "", "", "@@0@@", "@@0@@", "@@0@@", "@@0@@", "@@0@@"), invalid)
 		limit("STOP-18 STOP-19", "256 characters", []string{strings.Repeat("@", 256)}, "")
 		limit("STOP-18 STOP-20", "257 characters", []string{strings.Repeat("@", 257)}, invalid)
 		limit("STOP-19", "256 code units of 128 characters", []string{strings.Repeat("😀", 128)}, "")
@@ -104,13 +105,14 @@ func toolChecks() []*Check {
 	for i, s := range shapes {
 		own := []string{"TOOL-02 CHAT-04", "TOOL-03 RESP-05", "TOOL-04 MSG-05 MSG-06"}[i]
 		checks = append(checks,
-			check("GEN-08 TOOL-01 "+[]string{"CHAT-11", "RESP-11", "MSG-11"}[i], "a tool call in native form on "+s.Name, func(t *T) {
-				c := t.toolCall(s)
-				_, err := decode([]byte(c.Arguments))
-				t.True(err == nil, "the arguments are no JSON object: %s", brief(c.Arguments))
-				t.True(c.ID != "", "the call has no id")
-				t.Equal(toolName, c.Name, "the name of the call")
-			}),
+			check("GEN-08 TOOL-01 "+[]string{"CHAT-11", "RESP-11", "MSG-11"}[i], "a tool call in native form on "+s.Name,
+				func(t *T) {
+					c := t.toolCall(s)
+					_, err := decode([]byte(c.Arguments))
+					t.True(err == nil, "the arguments are no JSON object: %s", brief(c.Arguments))
+					t.True(c.ID != "", "the call has no id")
+					t.Equal(toolName, c.Name, "the name of the call")
+				}),
 			check("GEN-09 "+own, "a tool's result on "+s.Name, func(t *T) {
 				v := t.ok(s, t.ask(s, s.tools(), s.answered(t.toolCall(s), "rain, 12 degrees")))
 				t.True(s.text(v) != "" || len(s.calls(v)) > 0, "the reply has neither text nor calls")

@@ -53,8 +53,10 @@ func streamChecks() []*Check {
 			}
 		}),
 		check("SSE-09", "the order of a responses stream", func(t *T) {
-			t.Equal([]string{"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
-				"response.output_text.delta", "response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"},
+			t.Equal([]string{"response.created", "response.in_progress", "response.output_item.added",
+				"response.content_part.added",
+				"response.output_text.delta", "response.output_text.done", "response.content_part.done",
+				"response.output_item.done", "response.completed"},
 				withoutReasoning(t.sample(responses)), "the order of the events")
 			for _, f := range t.sample(responses).named("response.output_text.done") {
 				t.Equal(t.sample(responses).Text, str(f.JSON["text"]), "the text of the done event")
@@ -67,7 +69,8 @@ func streamChecks() []*Check {
 			for _, f := range r.named("response.function_call_arguments.delta") {
 				arguments += str(f.JSON["delta"])
 			}
-			for _, event := range []string{"response.output_item.added", "response.function_call_arguments.done", "response.output_item.done"} {
+			for _, event := range []string{"response.output_item.added", "response.function_call_arguments.done",
+				"response.output_item.done"} {
 				t.True(len(r.named(event)) > 0, "there is no %s", event)
 			}
 			all := ""
@@ -84,7 +87,8 @@ func streamChecks() []*Check {
 		}),
 		check("SSE-12", "response.incomplete", func(t *T) {
 			r := memo(t, "long stream", func() *stream {
-				return t.stream(responses, `"input":`+responses.said(longPrompt), `"max_output_tokens":`+strconv.Itoa(smallAllowance))
+				return t.stream(responses, `"input":`+responses.said(longPrompt),
+					`"max_output_tokens":`+strconv.Itoa(smallAllowance))
 			})
 			t.requireCut(responses, r.finish(responses))
 			t.Equal(1, len(r.named("response.incomplete")), "the number of response.incomplete")
@@ -106,7 +110,8 @@ func streamChecks() []*Check {
 			}
 		}),
 		check("SSE-17", "the order of a messages stream", func(t *T) {
-			t.Equal([]string{"message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop"},
+			t.Equal([]string{"message_start", "content_block_start", "content_block_delta", "content_block_stop",
+				"message_delta", "message_stop"},
 				t.sample(messages).events(), "the order of the events")
 			t.requireBlocks(t.sample(messages))
 		}),
@@ -147,7 +152,8 @@ func (t *T) toolStream(s shape) *stream {
 	return memo(t, "tool stream "+s.Name, func() *stream {
 		r := t.stream(s, quote(s.input)+":"+s.said("What is the weather in Oslo? Use the tool."), s.tools(), s.forced())
 		for _, f := range r.Frames {
-			if oneOf(str(at(f.JSON, "item", "type")), "function_call") || str(at(f.JSON, "content_block", "type")) == "tool_use" {
+			if oneOf(str(at(f.JSON, "item", "type")), "function_call") ||
+				str(at(f.JSON, "content_block", "type")) == "tool_use" {
 				return r
 			}
 		}

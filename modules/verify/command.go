@@ -69,15 +69,20 @@ Exit status: 0, or 1 when a clause failed.`,
 	set.StringVar(&f.key, "key", "", "an API `KEY`; other users of this machine can see it while the command runs")
 	set.StringVar(&f.keyFile, "key-file", "", "a `FILE` that holds the API key")
 	set.StringSliceVar(&f.areas, "area", nil, "only these `AREAS` of the contract, such as STOP,SSE")
-	set.BoolVar(&f.ops, "ops", false, "also start gateways of this build over a scripted upstream, for what no client can see")
+	set.BoolVar(&f.ops, "ops", false, "also start gateways of this build over a scripted upstream, for what no client "+
+		"can see")
 	set.BoolVar(&f.quick, "quick", false, "leave out the checks that take a minute, of --ops")
-	set.BoolVar(&f.json, "json", false, "print JSON: an array of objects with id, status, clause, detail, checked, build and client")
+	set.BoolVar(&f.json, "json", false, "print JSON: an array of objects with id, status, clause, detail, checked, "+
+		"build and client")
 	set.BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
-	set.Int64Var(&f.limits.Credits, "budget", f.limits.Credits, "spend at most about so many `CREDITS` (1 credit is one US cent)")
+	set.Int64Var(&f.limits.Credits, "budget", f.limits.Credits,
+		"spend at most about so many `CREDITS` (1 credit is one US cent)")
 	set.Int64Var(&f.limits.Requests, "requests", f.limits.Requests, "send at most `N` requests")
-	set.IntVar(&f.limits.Allowance, "allowance", f.limits.Allowance, "output `TOKENS` of a request; models that think first need more")
+	set.IntVar(&f.limits.Allowance, "allowance", f.limits.Allowance,
+		"output `TOKENS` of a request; models that think first need more")
 	set.IntVar(&f.limits.Parallel, "parallel", f.limits.Parallel, "send `N` requests at a time")
-	set.DurationVar(&f.limits.Timeout, "timeout", f.limits.Timeout, "wait so long for one reply, as a `DURATION` such as 90s")
+	set.DurationVar(&f.limits.Timeout, "timeout", f.limits.Timeout,
+		"wait so long for one reply, as a `DURATION` such as 90s")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	cmd.MarkFlagsMutuallyExclusive("key", "key-file")
 	cmd.AddCommand(laterCommand())
@@ -144,8 +149,9 @@ func (f *flags) options() (Options, error) {
 		}
 		o.Areas = append(o.Areas, a)
 	}
-	for name, n := range map[string]int64{"budget": f.limits.Credits, "requests": f.limits.Requests, "allowance": int64(f.limits.Allowance),
-		"parallel": int64(f.limits.Parallel), "timeout": int64(f.limits.Timeout)} {
+	for name, n := range map[string]int64{"budget": f.limits.Credits, "requests": f.limits.Requests,
+		"allowance": int64(f.limits.Allowance),
+		"parallel":  int64(f.limits.Parallel), "timeout": int64(f.limits.Timeout)} {
 		if n < 1 {
 			return o, fmt.Errorf("--%s must be more than nothing", name)
 		}

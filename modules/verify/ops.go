@@ -221,7 +221,10 @@ func (o *ops) failed(s shape, members ...string) (code string, a *answer, before
 	for block := range strings.SplitSeq(strings.TrimSuffix(string(a.Raw), "\n\n"), "\n\n") {
 		frames = append(frames, o.frame(block))
 	}
-	at0 := slices.IndexFunc(frames, func(f frame) bool { return f.Event == "error" || f.JSON["error"] != nil && f.Event == "" })
+	at0 := slices.IndexFunc(frames, func(f frame) bool {
+		return f.Event == "error" || f.JSON["error"] != nil &&
+			f.Event == ""
+	})
 	o.True(at0 >= 0, "the stream has no error frame: %s", brief(string(a.Raw)))
 	before, rest := frames[:at0], frames[at0:]
 	f := rest[0].JSON
@@ -237,7 +240,8 @@ func (o *ops) failed(s shape, members ...string) (code string, a *answer, before
 		_, ok := f["param"]
 		o.True(ok && str(f["message"]) != "", "the error event is %s", brief(f))
 		o.Equal("response.failed", rest[1].Event, "the event after the error")
-		o.Equal(any(map[string]any{"code": code, "message": f["message"]}), at(rest[1].JSON, "response", "error"), "response.error")
+		o.Equal(any(map[string]any{"code": code, "message": f["message"]}), at(rest[1].JSON, "response", "error"),
+			"response.error")
 		o.Equal("failed", str(at(rest[1].JSON, "response", "status")), "response.status")
 		o.Equal(any(pending), at(rest[1].JSON, "response", "usage"), "the usage of response.failed")
 	default:
@@ -249,7 +253,8 @@ func (o *ops) failed(s shape, members ...string) (code string, a *answer, before
 	o.Equal(any(pending), f["usage"], "the usage of the error frame")
 	for _, b := range before {
 		o.True(b.Data != "[DONE]" && b.Event != "message_stop" && at(b.JSON, "choices", 0, "finish_reason") == nil &&
-			!oneOf(b.Event, "response.completed", "response.incomplete", "message_delta"), "an end comes before the error: %s", brief(b))
+			!oneOf(b.Event, "response.completed", "response.incomplete", "message_delta"), "an end comes before the error: %s",
+			brief(b))
 	}
 	return code, a, before
 }
@@ -306,8 +311,10 @@ func (o *ops) forget() {
 
 // opsChecks are all checks on gateways of the run's own.
 func opsChecks() []opsCheck {
-	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(), opsErrorChecks(),
-		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(), opsPatientChecks(),
+	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(),
+		opsErrorChecks(),
+		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
+		opsPatientChecks(),
 		opsAwayChecks())
 }
 

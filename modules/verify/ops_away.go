@@ -66,7 +66,8 @@ func opsAwayChecks() []opsCheck {
 				o.True(a.Header.Get("X-Request-Id") != "", "the error has no X-Request-Id")
 				o.Equal("", a.Header.Get("X-Should-Retry"), "x-should-retry")
 				for _, detail := range []string{"fault", "holds", "sqlite", "ledger"} {
-					o.True(!strings.Contains(strings.ToLower(string(a.Raw)), detail), "the error tells a detail: %s", brief(string(a.Raw)))
+					o.True(!strings.Contains(strings.ToLower(string(a.Raw)), detail), "the error tells a detail: %s",
+						brief(string(a.Raw)))
 				}
 				o.Equal(any(500.0), o.record(a)["status"], "the status of the record")
 			}

@@ -116,18 +116,19 @@ func opsCapsChecks() []opsCheck {
 			}
 			over(o, s, allowance(s, 1))
 		}),
-		onEach("BILL-26 BILL-27", "replies that the default allowance cuts off before they begin", capsGate, func(o *ops, s shape) {
-			o.plan(fairPlan)
-			worth := o.balance().net()
-			for _, step := range []struct{ used, charged int64 }{{20_000, 0}, {10_001, 10_001}, {10_000, 0}, {1, 1}} {
-				o.answers(script(upstream.Usage{Completion: step.used}, "length", upstream.Reasoning("Hm.")))
-				a := o.do(call{Path: s.Path, Body: o.without(s, s.allowance)})
-				o.Equal(422, a.Status, "the status")
-				o.Equal(any(float64(step.charged)), o.record(a)["microcents"], "the charge of the record")
-				worth -= step.charged
-				o.Equal(worth, o.balance().net(), "NET")
-			}
-		}),
+		onEach("BILL-26 BILL-27", "replies that the default allowance cuts off before they begin", capsGate,
+			func(o *ops, s shape) {
+				o.plan(fairPlan)
+				worth := o.balance().net()
+				for _, step := range []struct{ used, charged int64 }{{20_000, 0}, {10_001, 10_001}, {10_000, 0}, {1, 1}} {
+					o.answers(script(upstream.Usage{Completion: step.used}, "length", upstream.Reasoning("Hm.")))
+					a := o.do(call{Path: s.Path, Body: o.without(s, s.allowance)})
+					o.Equal(422, a.Status, "the status")
+					o.Equal(any(float64(step.charged)), o.record(a)["microcents"], "the charge of the record")
+					worth -= step.charged
+					o.Equal(worth, o.balance().net(), "NET")
+				}
+			}),
 		onEach("BILL-11", "the hold on a route that can bill past the allowance", pastGate, func(o *ops, s shape) {
 			const longest = standardLimit * outputPrice
 			few := o.customer(longest / microcentsPerCredit)

@@ -9,7 +9,8 @@ import (
 
 func opsErrorChecks() []opsCheck {
 	cut := upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Text("lo"), upstream.Cut()}}
-	failing := upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Text("lo"), upstream.Fail(upstream.ServerError())}}
+	failing := upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Text("lo"),
+		upstream.Fail(upstream.ServerError())}}
 	return []opsCheck{
 		onEach("ERR-25 SSE-44 SSE-45 BILL-28", "the route fails", standardGate, func(o *ops, s shape) {
 			before := o.balance()
@@ -31,26 +32,31 @@ func opsErrorChecks() []opsCheck {
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: int64(o.limits.Allowance)}, "stop"))
 			a = o.ask(s)
 			o.Equal(502, a.Status, "the status at the allowance")
-			o.True(strings.Contains(str(at(a.JSON(o.T), "error", "message")), "max_tokens"), "the message does not name max_tokens")
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "tool_calls", upstream.ToolCall(0, "c1", toolName), upstream.Arguments(0, `{}`)))
+			o.True(strings.Contains(str(at(a.JSON(o.T), "error", "message")), "max_tokens"),
+				"the message does not name max_tokens")
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "tool_calls", upstream.ToolCall(0, "c1", toolName),
+				upstream.Arguments(0, `{}`)))
 			o.ok(s, o.ask(s, s.tools()))
 		}),
 		onEach("ERR-22 SSE-39 SSE-40 ALLOW-20", "reasoning uses up the allowance", standardGate, func(o *ops, s shape) {
 			before := o.balance()
 			used := int64(o.limits.Allowance)
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length", upstream.Reasoning("Hm.")))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length",
+				upstream.Reasoning("Hm.")))
 			a := o.ask(s)
 			o.Equal(422, a.Status, "the status")
 			o.errorForm(s, a, invalid)
 			o.True(before.net()-o.balance().net() >= used*outputPrice, "the reasoning was not charged")
 			code, _, _ := o.failed(s)
 			o.Equal(invalid, code, "the code of the frame")
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length", upstream.Reasoning("Hm."), upstream.Text("H")))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length", upstream.Reasoning("Hm."),
+				upstream.Text("H")))
 			o.Equal(s.cut(), s.finish(o.ok(s, o.ask(s))), "the end of a reply with one character")
 		}),
 		onEach("ALLOW-11", "the default allowance cuts", standardGate, func(o *ops, s shape) {
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 32_768}, "length", upstream.Text("long")))
-			o.Equal(s.cut(), s.finish(o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance)}))), "the end of the reply")
+			o.Equal(s.cut(), s.finish(o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance)}))),
+				"the end of the reply")
 		}),
 		onEach("ERR-33 SSE-37", "the route's connection breaks", standardGate, func(o *ops, s shape) {
 			o.answers(cut)
@@ -60,19 +66,22 @@ func opsErrorChecks() []opsCheck {
 			o.Equal(502, a.Status, "the status when not streamed")
 			o.True(s.code(a.JSON(o.T)) != "stream_error", "stream_error stands in a JSON body")
 		}),
-		onEach("SSE-29 SSE-30 SSE-31 SSE-32 SSE-33 SSE-34 SSE-35 SSE-36 SSE-38 SSE-49 BILL-32", "the route fails after two deltas", standardGate, func(o *ops, s shape) {
-			o.answers(failing)
-			code, streamed, before := o.failed(s)
-			a := o.ask(s)
-			o.Equal(s.code(a.JSON(o.T)), code, "the code of the frame beside that of the status")
-			message := str(at(a.JSON(o.T), "error", "message"))
-			o.True(strings.Contains(string(streamed.Raw), quote(message)), "the frame has another message than the status: %q", message)
-			o.jsonError(a)
-			o.True(len(before) > 0, "nothing came before the error")
-		}),
+		onEach("SSE-29 SSE-30 SSE-31 SSE-32 SSE-33 SSE-34 SSE-35 SSE-36 SSE-38 SSE-49 BILL-32",
+			"the route fails after two deltas", standardGate, func(o *ops, s shape) {
+				o.answers(failing)
+				code, streamed, before := o.failed(s)
+				a := o.ask(s)
+				o.Equal(s.code(a.JSON(o.T)), code, "the code of the frame beside that of the status")
+				message := str(at(a.JSON(o.T), "error", "message"))
+				o.True(strings.Contains(string(streamed.Raw), quote(message)), "the frame has another message than the status: %q",
+					message)
+				o.jsonError(a)
+				o.True(len(before) > 0, "nothing came before the error")
+			}),
 		onEach("SSE-50 BILL-21", "a failed stream is settled", standardGate, func(o *ops, s shape) {
 			before := o.balance()
-			o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.ReportTokens(upstream.Usage{Prompt: 10, Completion: 300}), upstream.Fail(upstream.ServerError())}})
+			o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"),
+				upstream.ReportTokens(upstream.Usage{Prompt: 10, Completion: 300}), upstream.Fail(upstream.ServerError())}})
 			_, a, _ := o.failed(s)
 			r := o.record(a)
 			o.Equal(any(float64(10*inputPrice+300*outputPrice)), r["microcents"], "the charge of the record")
@@ -92,7 +101,8 @@ func opsErrorChecks() []opsCheck {
 			o.answers(upstream.Refuse(upstream.ServerError()))
 			recorded(o.ask(s), before, 0)
 			used := int64(o.limits.Allowance)
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length", upstream.Reasoning("Hm.")))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: used, Reasoning: &used}, "length",
+				upstream.Reasoning("Hm.")))
 			a := o.ask(s)
 			o.Equal(422, a.Status, "the status")
 			recorded(a, before, 10*inputPrice+used*outputPrice)
@@ -102,7 +112,8 @@ func opsErrorChecks() []opsCheck {
 		}),
 		onEach("ERR-32 BILL-25", "arguments of a call that are no JSON", standardGate, func(o *ops, s shape) {
 			before := o.balance()
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "tool_calls", upstream.ToolCall(0, "c1", toolName), upstream.Arguments(0, `{"city":`)))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "tool_calls", upstream.ToolCall(0, "c1", toolName),
+				upstream.Arguments(0, `{"city":`)))
 			code, streamed, _ := o.failed(s, s.tools())
 			o.Equal("validator_failed", code, "the code of the frame")
 			a := o.ask(s, s.tools())
@@ -124,30 +135,31 @@ func opsErrorChecks() []opsCheck {
 			}
 			o.ok(s, o.ask(s))
 		}),
-		atOnce("ERR-31 LIM-14 SSE-28 SSE-25 SSE-26 SSE-27 SSE-21", "a route that never replies", hastyGate, func(o *ops, s shape) {
-			o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
-			code, _, before := o.failed(s)
-			o.Equal("upstream_error", code, "the code of the frame")
-			n := 0
-			for _, f := range before {
-				if !f.quiet() {
-					continue
+		atOnce("ERR-31 LIM-14 SSE-28 SSE-25 SSE-26 SSE-27 SSE-21", "a route that never replies", hastyGate,
+			func(o *ops, s shape) {
+				o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
+				code, _, before := o.failed(s)
+				o.Equal("upstream_error", code, "the code of the frame")
+				n := 0
+				for _, f := range before {
+					if !f.quiet() {
+						continue
+					}
+					n++
+					if s.Name == "messages" {
+						o.True(f.Event == "ping" && f.Data == `{"type":"ping"}`, "a keep-alive is %s", brief(f))
+					} else {
+						o.True(f.Comment == "keepalive" && f.Data == "", "a keep-alive is %s", brief(f))
+					}
 				}
-				n++
-				if s.Name == "messages" {
-					o.True(f.Event == "ping" && f.Data == `{"type":"ping"}`, "a keep-alive is %s", brief(f))
-				} else {
-					o.True(f.Comment == "keepalive" && f.Data == "", "a keep-alive is %s", brief(f))
-				}
-			}
-			o.True(n >= 2 && n <= 5, "%d keep-alives came in 1 s, one is due every 0.2 s", n)
-			// On a slow machine the first keep-alive may come before the route accepts (GAP-64).
-			first := slices.IndexFunc(before, func(f frame) bool { return !f.quiet() })
-			o.True(first >= 0 && first < len(before)-1, "no first event came while the route was silent")
-			a := o.ask(s)
-			o.Equal(504, a.Status, "the status when not streamed")
-			o.errorForm(s, a, "upstream_error")
-		}),
+				o.True(n >= 2 && n <= 5, "%d keep-alives came in 1 s, one is due every 0.2 s", n)
+				// On a slow machine the first keep-alive may come before the route accepts (GAP-64).
+				first := slices.IndexFunc(before, func(f frame) bool { return !f.quiet() })
+				o.True(first >= 0 && first < len(before)-1, "no first event came while the route was silent")
+				a := o.ask(s)
+				o.Equal(504, a.Status, "the status when not streamed")
+				o.errorForm(s, a, "upstream_error")
+			}),
 		atOnce("STOP-31", "the time limit after a match", hastyGate, func(o *ops, s shape) {
 			o.answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("a END b"), upstream.Silence()}})
 			code, _, _ := o.failed(s, quote(s.stop)+`:["END"]`)

@@ -30,7 +30,8 @@ func opsFieldChecks() []opsCheck {
 		}),
 		{"CHAT-13 CHAT-14 CHAT-15 CHAT-16", "tool_choice on chat", standardGate, func(o *ops) {
 			named := `{"function":{"name":"` + toolName + `"},"type":"function"}`
-			for choice, want := range map[string]string{`"auto"`: `"auto"`, `"none"`: `"none"`, `"required"`: `"required"`, named: named} {
+			for choice, want := range map[string]string{`"auto"`: `"auto"`, `"none"`: `"none"`, `"required"`: `"required"`,
+				named: named} {
 				o.ok(chat, o.ask(chat, chat.tools(), `"tool_choice":`+choice))
 				got := o.sentBody()["tool_choice"]
 				if got == nil && want == `"auto"` {
@@ -47,19 +48,22 @@ func opsFieldChecks() []opsCheck {
 			for _, choice := range []string{`"auto"`, `"none"`, `"required"`, `{"type":"function","name":"` + toolName + `"}`} {
 				o.ok(responses, o.ask(responses, responses.tools(), `"tool_choice":`+choice))
 			}
-			o.Equal(toolName, str(at(o.namedChoice(responses, `{"type":"function","name":"`+toolName+`"}`), "function", "name")), "the function of the route's choice")
+			o.Equal(toolName, str(at(o.namedChoice(responses, `{"type":"function","name":"`+toolName+`"}`), "function", "name")),
+				"the function of the route's choice")
 			o.refused(responses, o.ask(responses, responses.tools(), `"tool_choice":"always"`), 400, invalid)
 		}},
 		{"MSG-15", "tool_choice on messages", standardGate, func(o *ops) {
 			o.Equal("required", str(o.namedChoice(messages, `{"type":"any"}`)), "the route's choice")
 			o.Equal("none", str(o.namedChoice(messages, `{"type":"none"}`)), "the route's choice")
-			o.Equal(toolName, str(at(o.namedChoice(messages, `{"type":"tool","name":"`+toolName+`"}`), "function", "name")), "the function of the route's choice")
+			o.Equal(toolName, str(at(o.namedChoice(messages, `{"type":"tool","name":"`+toolName+`"}`), "function", "name")),
+				"the function of the route's choice")
 			o.ok(messages, o.ask(messages, messages.tools(), `"tool_choice":{"type":"auto"}`))
 			o.refused(messages, o.ask(messages, messages.tools(), `"tool_choice":{"type":"x"}`), 400, invalid)
 		}},
 		{"CHAT-17", "parallel tool calls", standardGate, func(o *ops) {
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 20}, "tool_calls",
-				upstream.ToolCall(0, "c1", toolName), upstream.Arguments(0, `{}`), upstream.ToolCall(1, "c2", toolName), upstream.Arguments(1, `{}`)))
+				upstream.ToolCall(0, "c1", toolName), upstream.Arguments(0, `{}`), upstream.ToolCall(1, "c2", toolName),
+				upstream.Arguments(1, `{}`)))
 			v := o.ok(chat, o.ask(chat, chat.tools(), `"parallel_tool_calls":false`))
 			o.Equal(2, len(chat.calls(v)), "the number of calls")
 			o.True(o.sentBody()["parallel_tool_calls"] != false, "the route was told to make one call at a time")
@@ -79,7 +83,8 @@ func opsFieldChecks() []opsCheck {
 			}
 		}},
 		{"MSG-13 MSG-14", "a server-side tool is a client's", standardGate, func(o *ops) {
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 20}, "tool_calls", upstream.ToolCall(0, "c1", "web_search"), upstream.Arguments(0, `{"query":"x"}`)))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 20}, "tool_calls", upstream.ToolCall(0, "c1", "web_search"),
+				upstream.Arguments(0, `{"query":"x"}`)))
 			v := o.ok(messages, o.ask(messages, `"tools":[{"type":"web_search_20250305","name":"web_search"}]`))
 			calls := messages.calls(v)
 			o.Equal(1, len(calls), "the number of tool_use blocks")
@@ -88,21 +93,24 @@ func opsFieldChecks() []opsCheck {
 			o.Equal(1, len(list(v["content"])), "the number of blocks")
 			o.Equal(1, len(o.calls()), "the number of calls to the route")
 		}},
-		onEach("POL-03 POL-04 POL-05 CHAT-32 RESP-29 MSG-22 SSE-13", "the content policy ends a reply", standardGate, func(o *ops, s shape) {
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "content_filter", upstream.Text("Some text.")))
-			want := map[string]string{"chat": "content_filter", "responses": "incomplete/content_filter", "messages": "refusal"}[s.Name]
-			v := o.ok(s, o.ask(s))
-			o.Equal(want, s.finish(v), "the end of the reply")
-			o.Equal("Some text.", s.text(v), "the text")
-			r := o.stream(s)
-			o.Equal(want, r.finish(s), "the end of the stream")
-			o.Equal("Some text.", r.Text, "the text of the stream")
-			r.requireEnd(o.T, s)
-		}),
+		onEach("POL-03 POL-04 POL-05 CHAT-32 RESP-29 MSG-22 SSE-13", "the content policy ends a reply", standardGate,
+			func(o *ops, s shape) {
+				o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "content_filter", upstream.Text("Some text.")))
+				want := map[string]string{"chat": "content_filter", "responses": "incomplete/content_filter",
+					"messages": "refusal"}[s.Name]
+				v := o.ok(s, o.ask(s))
+				o.Equal(want, s.finish(v), "the end of the reply")
+				o.Equal("Some text.", s.text(v), "the text")
+				r := o.stream(s)
+				o.Equal(want, r.finish(s), "the end of the stream")
+				o.Equal("Some text.", r.Text, "the text of the stream")
+				r.requireEnd(o.T, s)
+			}),
 		onEach("POL-06", "the content policy leaves no text", standardGate, func(o *ops, s shape) {
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 0}, "content_filter"))
 			for _, text := range []string{s.text(o.ok(s, o.ask(s))), o.stream(s).Text} {
-				o.True(strings.Contains(text, "blocked by the content policy") && strings.Contains(text, "contact support"), "the text is %q", text)
+				o.True(strings.Contains(text, "blocked by the content policy") && strings.Contains(text, "contact support"),
+					"the text is %q", text)
 			}
 		}),
 		onEach("POL-02 ERR-12", "the route declines", standardGate, func(o *ops, s shape) {

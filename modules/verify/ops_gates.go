@@ -11,14 +11,16 @@ const (
 	hastyGate    gateKind = "hasty"    // small limits, structured output on, and a route that offers nothing
 	strictGate   gateKind = "strict"   // structured output on, and a route that enforces schemas
 	objectGate   gateKind = "object"   // the same with a route that is asked for JSON only
-	specialGate  gateKind = "special"  // routes for graphics and for long requests beside a small one; the default profile is max
-	windowGate   gateKind = "windows"  // a narrow route, and a wide one that is the second choice
-	singleGate   gateKind = "single"   // frequent keep-alives, and a route that takes one request at a time
-	limitsGate   gateKind = "limits"   // plans with one limit each, and few failed authentications
-	patientGate  gateKind = "patient"  // the same
-	capsGate     gateKind = "caps"     // plans with one limit of money each, and two routes on which a token out costs a microcent
-	pastGate     gateKind = "past"     // the standard route, which can bill past the allowance
-	laterGate    gateKind = "later"    // the standard route of a provider that proves later what it used
+	// routes for graphics and for long requests beside a small one; the default profile is max
+	specialGate gateKind = "special"
+	windowGate  gateKind = "windows" // a narrow route, and a wide one that is the second choice
+	singleGate  gateKind = "single"  // frequent keep-alives, and a route that takes one request at a time
+	limitsGate  gateKind = "limits"  // plans with one limit each, and few failed authentications
+	patientGate gateKind = "patient" // the same
+	// plans with one limit of money each, and two routes on which a token out costs a microcent
+	capsGate  gateKind = "caps"
+	pastGate  gateKind = "past"  // the standard route, which can bill past the allowance
+	laterGate gateKind = "later" // the standard route of a provider that proves later what it used
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
@@ -70,7 +72,8 @@ route %[1]q {
     output = %[8]g
   }
 }
-`, r.name, or(float64(r.window), standardWindow), or(float64(r.limit), standardLimit), or(r.quality, 0.5), r.offers, r.more,
+`, r.name, or(float64(r.window), standardWindow), or(float64(r.limit), standardLimit), or(r.quality, 0.5), r.offers,
+		r.more,
 		or(r.input, 3), or(r.output, 15))
 }
 

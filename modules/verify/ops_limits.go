@@ -50,46 +50,51 @@ pre_auth {
 // opsLimitChecks are about requests a minute and requests at once. Each shape comes from an address of its own.
 func opsLimitChecks() []opsCheck {
 	return []opsCheck{
-		onEach("LIM-01 LIM-05 LIM-06 LIM-07 AUTH-20 ERR-23", "more requests with a key than its plan has", limitsGate, func(o *ops, s shape) {
-			o.plan(keyPlan)
-			o.fill(s, o)
-			o.limited(s, "key_requests_per_minute")
-			another := o.with(o.newKey("second"))
-			o.Equal(200, another.say(s, modes[0]).Status, "the status with another key of the account")
-		}),
-		onEach("LIM-02 LIM-05 LIM-06 LIM-08 AUTH-20 ERR-23", "more requests of an account than its plan has", limitsGate, func(o *ops, s shape) {
-			o.plan(accountPlan)
-			o.fill(s, o, o.with(o.newKey("second")))
-			o.limited(s, "tenant_requests_per_minute")
-			other := o.customer(1_000_000)
-			other.plan(accountPlan)
-			o.Equal(200, other.say(s, modes[0]).Status, "the status of another account")
-		}),
-		onEach("LIM-03 LIM-05 LIM-06 LIM-09 AUTH-20 ERR-23", "more requests from an address than its plan has", limitsGate, func(o *ops, s shape) {
-			other := o.customer(1_000_000)
-			for _, c := range []*ops{o, other} {
-				c.plan(addressPlan)
-			}
-			here, there := o.from(s, 1), o.from(s, 2)
-			here.fill(s, here, other.from(s, 1))
-			here.limited(s, "ip_requests_per_minute")
-			o.Equal(200, there.say(s, modes[0]).Status, "the status from another address")
-		}),
-		onEach("LIM-10 LIM-05 LIM-06 ERR-23", "more invalid keys from an address than may be", limitsGate, func(o *ops, s shape) {
-			here, there := o.from(s, 3), o.from(s, 4)
-			here.guess(s)
-			here.limited(s, "pre_auth_ip_requests_per_minute")
-			o.Equal(200, there.say(s, modes[0]).Status, "the status from another address")
-		}),
-		onEach("LIM-11 LIM-05 LIM-06 ERR-23", "more requests at once than an account may have", limitsGate, func(o *ops, s shape) {
-			o.plan(concurrentPlan)
-			c, b := o.liveBlocked(s, o.body(s))
-			o.limited(s, "tenant_concurrent_requests")
-			o.release(c, b)
-			for _, mode := range modes {
-				o.Equal(200, o.say(s, mode).Status, "the status when it has ended")
-			}
-		}),
+		onEach("LIM-01 LIM-05 LIM-06 LIM-07 AUTH-20 ERR-23", "more requests with a key than its plan has", limitsGate,
+			func(o *ops, s shape) {
+				o.plan(keyPlan)
+				o.fill(s, o)
+				o.limited(s, "key_requests_per_minute")
+				another := o.with(o.newKey("second"))
+				o.Equal(200, another.say(s, modes[0]).Status, "the status with another key of the account")
+			}),
+		onEach("LIM-02 LIM-05 LIM-06 LIM-08 AUTH-20 ERR-23", "more requests of an account than its plan has", limitsGate,
+			func(o *ops, s shape) {
+				o.plan(accountPlan)
+				o.fill(s, o, o.with(o.newKey("second")))
+				o.limited(s, "tenant_requests_per_minute")
+				other := o.customer(1_000_000)
+				other.plan(accountPlan)
+				o.Equal(200, other.say(s, modes[0]).Status, "the status of another account")
+			}),
+		onEach("LIM-03 LIM-05 LIM-06 LIM-09 AUTH-20 ERR-23", "more requests from an address than its plan has", limitsGate,
+			func(o *ops, s shape) {
+				other := o.customer(1_000_000)
+				for _, c := range []*ops{o, other} {
+					c.plan(addressPlan)
+				}
+				here, there := o.from(s, 1), o.from(s, 2)
+				here.fill(s, here, other.from(s, 1))
+				here.limited(s, "ip_requests_per_minute")
+				o.Equal(200, there.say(s, modes[0]).Status, "the status from another address")
+			}),
+		onEach("LIM-10 LIM-05 LIM-06 ERR-23", "more invalid keys from an address than may be", limitsGate,
+			func(o *ops, s shape) {
+				here, there := o.from(s, 3), o.from(s, 4)
+				here.guess(s)
+				here.limited(s, "pre_auth_ip_requests_per_minute")
+				o.Equal(200, there.say(s, modes[0]).Status, "the status from another address")
+			}),
+		onEach("LIM-11 LIM-05 LIM-06 ERR-23", "more requests at once than an account may have", limitsGate,
+			func(o *ops, s shape) {
+				o.plan(concurrentPlan)
+				c, b := o.liveBlocked(s, o.body(s))
+				o.limited(s, "tenant_concurrent_requests")
+				o.release(c, b)
+				for _, mode := range modes {
+					o.Equal(200, o.say(s, mode).Status, "the status when it has ended")
+				}
+			}),
 	}
 }
 
@@ -101,7 +106,8 @@ func opsPatientChecks() []opsCheck {
 			key.plan(keyPlan)
 			key.fill(s, key)
 			address.guess(s)
-			waits := []time.Duration{key.overLimit(s, "key_requests_per_minute"), address.overLimit(s, "pre_auth_ip_requests_per_minute")}
+			waits := []time.Duration{key.overLimit(s, "key_requests_per_minute"),
+				address.overLimit(s, "pre_auth_ip_requests_per_minute")}
 			select {
 			case <-time.After(slices.Max(waits)):
 			case <-o.ctx.Done():
@@ -121,7 +127,8 @@ func (o *ops) plan(name string) {
 // newKey makes another key of the account.
 func (o *ops) newKey(name string) (key string) {
 	var made struct{ Key string }
-	if err := o.gate.admin.Call(o.ctx, "POST", "/fareway/keys", map[string]any{"account": o.account.Name, "name": name}, &made); err != nil {
+	if err := o.gate.admin.Call(o.ctx, "POST", "/fareway/keys", map[string]any{"account": o.account.Name, "name": name},
+		&made); err != nil {
 		o.Failf("making a key: %v", err)
 	}
 	return made.Key
@@ -210,5 +217,6 @@ func (o *ops) worth() map[string]any {
 	if err := o.gate.admin.Call(o.ctx, "GET", "/fareway/accounts/"+o.account.Name, nil, &v); err != nil {
 		o.Failf("looking at the account: %v", err)
 	}
-	return map[string]any{"credits": v["balance_credits"], "accrued": v["accrued_usage_microcents"], "held": v["held_microcents"]}
+	return map[string]any{"credits": v["balance_credits"], "accrued": v["accrued_usage_microcents"],
+		"held": v["held_microcents"]}
 }

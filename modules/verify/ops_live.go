@@ -140,7 +140,8 @@ func opsLiveChecks() []opsCheck {
 		}),
 		onEach("STOP-29 STOP-30", "the route goes on after a match", singleGate, func(o *ops, s shape) {
 			goOn := o.newWait()
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "stop", upstream.Text("a END b"), upstream.Wait(goOn), upstream.Text(" and more END")))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "stop", upstream.Text("a END b"), upstream.Wait(goOn),
+				upstream.Text(" and more END")))
 			before := o.balance()
 			o.watch(s, joined(stop(s, "END"), includeUsage(s)), func(l *live) {
 				l.reads("a ")
@@ -172,7 +173,8 @@ func opsLiveChecks() []opsCheck {
 			o.errorForm(s, a, "upstream_error")
 
 			accepted := o.newWait()
-			o.answers(upstream.Reply{Steps: slices.Concat([]upstream.Step{upstream.Headers(), upstream.Wait(accepted)}, hello.Steps)})
+			o.answers(upstream.Reply{Steps: slices.Concat([]upstream.Step{upstream.Headers(), upstream.Wait(accepted)},
+				hello.Steps)})
 			o.watch(s, "", func(l *live) { // the 200 is here while the route says nothing
 				o.gate.up.Open(accepted)
 				l.ends()
@@ -208,8 +210,10 @@ func opsLiveChecks() []opsCheck {
 		onEach("BILL-22", "a client that leaves pays for the route's work", standardGate, func(o *ops, s shape) {
 			left := o.newWait()
 			// The route says more for a while: the service has the time to notice.
-			more := upstream.Step{Do: upstream.StepText, Text: " and so on", Times: 300, Every: upstream.Duration(time.Millisecond)}
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 500}, "stop", upstream.Text("Hel"), upstream.Text("lo"), upstream.Wait(left), more))
+			more := upstream.Step{Do: upstream.StepText, Text: " and so on", Times: 300,
+				Every: upstream.Duration(time.Millisecond)}
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 500}, "stop", upstream.Text("Hel"), upstream.Text("lo"),
+				upstream.Wait(left), more))
 			before := o.balance()
 			var a *answer
 			o.watch(s, "", func(l *live) {

@@ -88,7 +88,8 @@ func opsMoneyChecks() []opsCheck {
 				if len(o.gate.calls) > 1 {
 					return hello
 				}
-				return upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.ReportTokens(upstream.Usage{Prompt: 100}), upstream.Fail(upstream.ServerError())}}
+				return upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.ReportTokens(upstream.Usage{Prompt: 100}),
+					upstream.Fail(upstream.ServerError())}}
 			})
 			usage := o.stream(s, includeUsage(s)).usage(o.T, s)
 			calls := o.calls()
@@ -112,14 +113,15 @@ func opsMoneyChecks() []opsCheck {
 			o.ok(s, o.do(call{Path: s.Path, Body: o.without(s, s.allowance)}))
 			o.Equal(int64(32_768), o.sent().MaxTokens, "the allowance that was sent")
 		}),
-		onEach("ALLOW-12 ALLOW-16", "an allowance above the route's limit, and one below", standardGate, func(o *ops, s shape) {
-			o.ok(s, o.ask(s, allowance(s, 100_000)))
-			o.Equal(int64(standardLimit), o.sent().MaxTokens, "the allowance that was sent")
-			for _, n := range []int{5000, 100} {
-				o.ok(s, o.ask(s, allowance(s, n)))
-				o.Equal(int64(n), o.sent().MaxTokens, "the allowance that was sent")
-			}
-		}),
+		onEach("ALLOW-12 ALLOW-16", "an allowance above the route's limit, and one below", standardGate,
+			func(o *ops, s shape) {
+				o.ok(s, o.ask(s, allowance(s, 100_000)))
+				o.Equal(int64(standardLimit), o.sent().MaxTokens, "the allowance that was sent")
+				for _, n := range []int{5000, 100} {
+					o.ok(s, o.ask(s, allowance(s, n)))
+					o.Equal(int64(n), o.sent().MaxTokens, "the allowance that was sent")
+				}
+			}),
 		{"ALLOW-01", "both names of the allowance on chat", standardGate, func(o *ops) {
 			for _, name := range []string{"max_tokens", "max_completion_tokens"} {
 				o.ok(chat, o.do(call{Path: chat.Path, Body: o.without(chat, "max_tokens", quote(name)+":100")}))
@@ -127,7 +129,8 @@ func opsMoneyChecks() []opsCheck {
 			}
 		}},
 		{"ALLOW-02 ALLOW-03", "names of other shapes are ignored", standardGate, func(o *ops) {
-			for s, other := range map[string]string{"responses": `"max_tokens":100`, "messages": `"max_completion_tokens":100,"max_output_tokens":100`} {
+			for s, other := range map[string]string{"responses": `"max_tokens":100`,
+				"messages": `"max_completion_tokens":100,"max_output_tokens":100`} {
 				sh := messages
 				if s == "responses" {
 					sh = responses

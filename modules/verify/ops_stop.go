@@ -90,7 +90,8 @@ func opsStopChecks() []opsCheck {
 		}),
 		onEach("STOP-25", "the content policy after a match", standardGate, func(o *ops, s shape) {
 			o.answers(script(upstream.Usage{Prompt: 10, Completion: 5}, "content_filter", upstream.Text("a END b")))
-			want := map[string]string{"chat": "content_filter", "responses": "incomplete/content_filter", "messages": "refusal"}[s.Name]
+			want := map[string]string{"chat": "content_filter", "responses": "incomplete/content_filter",
+				"messages": "refusal"}[s.Name]
 			v := o.ok(s, o.ask(s, stop(s, "END")))
 			o.Equal(want, s.finish(v), "the end of the reply")
 			o.Equal("a ", s.text(v), "the text")
@@ -105,7 +106,8 @@ func opsStopChecks() []opsCheck {
 			o.Equal("upstream_error", code, "the code of the frame")
 		}),
 		onEach("STOP-33", "billing covers what follows a match", standardGate, func(o *ops, s shape) {
-			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "stop", upstream.Text("a END"), upstream.Text(strings.Repeat(" more", 50))))
+			o.answers(script(upstream.Usage{Prompt: 10, Completion: 60}, "stop", upstream.Text("a END"),
+				upstream.Text(strings.Repeat(" more", 50))))
 			v := o.ok(s, o.ask(s, stop(s, "END")))
 			o.Equal(int64(10*inputPrice+60*outputPrice), o.billed(v["usage"]), "billed_microcents")
 			r := o.stream(s, stop(s, "END"), includeUsage(s))

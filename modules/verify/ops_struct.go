@@ -27,7 +27,8 @@ func wishes() []wish {
 	}
 }
 
-const daySchema = `{"type":"object","properties":{"day":{"type":"string"}},"required":["day"],"additionalProperties":false}`
+const daySchema = `{"type":"object","properties":{"day":{"type":"string"}},"required":["day"],` +
+	`"additionalProperties":false}`
 
 // system is the text of the system messages that the route got.
 func (o *ops) system() string {
@@ -55,8 +56,10 @@ func opsStructChecks() []opsCheck {
 				o.ok(w.shape, o.ask(w.shape, w.format(`{"type":"json_object"}`)))
 				o.Equal("json_object", str(at(o.sentBody(), "response_format", "type")), "the route's format")
 				line := o.system()
-				o.True(line != "" && !strings.Contains(line, "\n") && strings.Contains(strings.ToLower(line), "json"), "the system text is %q", line)
-				o.ok(w.shape, o.ask(w.shape, w.format(`{"type":"json_object"}`), quote(w.shape.input)+":"+w.shape.said("Answer in Json.")))
+				o.True(line != "" && !strings.Contains(line, "\n") && strings.Contains(strings.ToLower(line), "json"),
+					"the system text is %q", line)
+				o.ok(w.shape, o.ask(w.shape, w.format(`{"type":"json_object"}`),
+					quote(w.shape.input)+":"+w.shape.said("Answer in Json.")))
 				o.Equal("", o.system(), "the system text beside a message with the word")
 			}
 		}},
@@ -109,12 +112,13 @@ func opsStructChecks() []opsCheck {
 				o.Equal(any(want), at(format, "schema"), "the route's schema")
 				o.Equal("", o.system(), "the system text")
 			}},
-			opsCheck{w.ids + " STRUCT-22 STRUCT-20 STRUCT-23", "a schema on a route that does not: " + schema, objectGate, func(o *ops) {
-				o.answersText("no JSON at all")
-				o.Equal("no JSON at all", w.shape.text(o.ok(w.shape, o.ask(w.shape, schema))), "the text")
-				o.Equal("json_object", str(at(o.sentBody(), "response_format", "type")), "the route's format")
-				o.True(strings.Contains(o.system(), `"additionalProperties"`), "the system text is %q", o.system())
-			}},
+			opsCheck{w.ids + " STRUCT-22 STRUCT-20 STRUCT-23", "a schema on a route that does not: " + schema, objectGate,
+				func(o *ops) {
+					o.answersText("no JSON at all")
+					o.Equal("no JSON at all", w.shape.text(o.ok(w.shape, o.ask(w.shape, schema))), "the text")
+					o.Equal("json_object", str(at(o.sentBody(), "response_format", "type")), "the route's format")
+					o.True(strings.Contains(o.system(), `"additionalProperties"`), "the system text is %q", o.system())
+				}},
 			opsCheck{"STRUCT-34", "what a schema adds is held and charged: " + schema, objectGate, func(o *ops) {
 				const words = 24_000 // each at least one token; holds are seen in whole credits
 				text := strings.Repeat("some words ", words/2)
@@ -125,7 +129,8 @@ func opsStructChecks() []opsCheck {
 				least := int64(words*inputPrice/microcentsPerCredit - 1) // both holds are rounded
 				o.True(added >= least, "the hold grows by %d credits, at least %d are due", added, least)
 				o.True(strings.Contains(o.system(), text[:100]), "the route did not get the schema")
-				o.Equal(int64(helloCost), before.net()-o.balance().net(), "what NET fell by: the route's usage has the addition in it")
+				o.Equal(int64(helloCost), before.net()-o.balance().net(),
+					"what NET fell by: the route's usage has the addition in it")
 			}},
 			opsCheck{"STRUCT-32 STRUCT-33", "JSON is text: " + schema, strictGate, func(o *ops) {
 				o.answersText(`{"day":"Mon`, `day"}`)
@@ -146,7 +151,8 @@ func opsStructChecks() []opsCheck {
 		} {
 			id, name, _ := strings.Cut(field, " ")
 			checks = append(checks, opsCheck{id, name + " of a schema", strictGate, func(o *ops) {
-				good := map[string]string{"name": quote(strings.Repeat("a", 64)), "description": `"x"`, "strict": "false", "schema": daySchema}
+				good := map[string]string{"name": quote(strings.Repeat("a", 64)), "description": `"x"`, "strict": "false",
+					"schema": daySchema}
 				send := func(value string) *answer {
 					fields := `"name":"n","schema":` + daySchema
 					return o.ask(w.shape, w.format(w.withField(fields, name, value)))

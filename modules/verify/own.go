@@ -111,11 +111,13 @@ type account struct{ Name, ID, Key, KeyID string }
 func (o *own) newAccount(ctx context.Context, name string, credits int64) (account, error) {
 	a := account{Name: name}
 	var made struct{ ID, Key string }
-	if err := o.admin.Call(ctx, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": "trial"}, &made); err != nil {
+	if err := o.admin.Call(ctx, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": "trial"},
+		&made); err != nil {
 		return a, fmt.Errorf("making an account: %w", err)
 	}
 	a.ID = made.ID
-	if err := o.admin.Call(ctx, "POST", "/fareway/keys", map[string]any{"account": name, "name": "first"}, &made); err != nil {
+	if err := o.admin.Call(ctx, "POST", "/fareway/keys", map[string]any{"account": name, "name": "first"},
+		&made); err != nil {
 		return a, fmt.Errorf("making a key: %w", err)
 	}
 	a.Key, a.KeyID = made.Key, made.ID
@@ -127,7 +129,8 @@ func (o *own) newAccount(ctx context.Context, name string, credits int64) (accou
 
 func (o *own) topUp(ctx context.Context, name string, credits int64) error {
 	var v struct{}
-	if err := o.admin.Call(ctx, "POST", "/fareway/credits", map[string]any{"account": name, "credits": credits}, &v); err != nil {
+	if err := o.admin.Call(ctx, "POST", "/fareway/credits", map[string]any{"account": name, "credits": credits},
+		&v); err != nil {
 		return fmt.Errorf("adding credits: %w", err)
 	}
 	return nil

@@ -17,10 +17,13 @@ type shape struct {
 
 var (
 	chat      = shape{Name: "chat", Path: "/v1/chat/completions", input: "messages", allowance: "max_tokens", stop: "stop"}
-	responses = shape{Name: "responses", Path: "/v1/responses", input: "input", allowance: "max_output_tokens", stop: "stop"}
-	messages  = shape{Name: "messages", Path: "/v1/messages", input: "messages", allowance: "max_tokens", stop: "stop_sequences"}
+	responses = shape{Name: "responses", Path: "/v1/responses", input: "input", allowance: "max_output_tokens",
+		stop: "stop"}
+	messages = shape{Name: "messages", Path: "/v1/messages", input: "messages", allowance: "max_tokens",
+		stop: "stop_sequences"}
 	// count is the token count: requests and errors as on messages.
-	count = shape{Name: "messages", Path: "/v1/messages/count_tokens", input: "messages", allowance: "max_tokens", stop: "stop_sequences"}
+	count = shape{Name: "messages", Path: "/v1/messages/count_tokens", input: "messages", allowance: "max_tokens",
+		stop: "stop_sequences"}
 
 	shapes = []shape{chat, responses, messages}
 	posts  = []shape{chat, responses, messages, count}
@@ -32,7 +35,9 @@ var (
 const prompt = "Say hello in one short sentence of at least four words."
 
 // longPrompt makes every ordinary model run into a small allowance.
-const longPrompt = "Count from one to five hundred in English words, separated by commas. one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, nineteen, twenty"
+const longPrompt = "Count from one to five hundred in English words, separated by commas. one, two, three, four, " +
+	"five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, " +
+	"nineteen, twenty"
 
 // said is the conversation that is one user's text, as the value of the shape's input.
 func (s shape) said(text string) string {
@@ -46,7 +51,8 @@ func (s shape) said(text string) string {
 // replaces an earlier one.
 func (t *T) body(s shape, members ...string) string {
 	list := []string{
-		`"model":"service/auto"`, quote(s.input) + ":" + s.said(prompt), fmt.Sprintf("%q:%d", s.allowance, t.limits.Allowance),
+		`"model":"service/auto"`, quote(s.input) + ":" + s.said(prompt),
+		fmt.Sprintf("%q:%d", s.allowance, t.limits.Allowance),
 	}
 	return object(append(list, members...)...)
 }
@@ -175,7 +181,8 @@ func (t *T) refused(s shape, a *answer, status int, code string) {
 
 // errorForm checks an error body (contract, Errors: Shapes).
 func (t *T) errorForm(s shape, a *answer, code string) {
-	t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the error's Content-Type is %q", a.call, a.Header.Get("Content-Type"))
+	t.True(strings.HasPrefix(a.Header.Get("Content-Type"), "application/json"), "%s: the error's Content-Type is %q",
+		a.call, a.Header.Get("Content-Type"))
 	v := a.JSON(t)
 	t.Equal(s.wire(code), s.code(v), fmt.Sprintf("%s: the code", a.call))
 	message := str(at(v, "error", "message"))
@@ -243,7 +250,8 @@ func (s shape) stopped() []string {
 }
 
 func (s shape) cut() string {
-	return map[string]string{"chat": "length", "responses": "incomplete/max_output_tokens", "messages": "max_tokens"}[s.Name]
+	return map[string]string{"chat": "length", "responses": "incomplete/max_output_tokens",
+		"messages": "max_tokens"}[s.Name]
 }
 
 // toolCall is a call of a tool as a reply brings it.
@@ -313,13 +321,19 @@ func (s shape) answered(c toolCall, result string) string {
 	user := `{"role":"user","content":` + quote(prompt) + `}`
 	switch s.Name {
 	case "chat":
-		return fmt.Sprintf(`"messages":[%s,{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}]},{"role":"tool","tool_call_id":%q,"content":%s}]`,
+		return fmt.Sprintf(
+			`"messages":[%s,{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":%q,`+
+				`"arguments":%s}}]},{"role":"tool","tool_call_id":%q,"content":%s}]`,
 			user, c.ID, c.Name, quote(c.Arguments), c.ID, quote(result))
 	case "responses":
-		return fmt.Sprintf(`"input":[%s,{"type":"function_call","call_id":%q,"name":%q,"arguments":%s},{"type":"function_call_output","call_id":%q,"output":%s}]`,
+		return fmt.Sprintf(
+			`"input":[%s,{"type":"function_call","call_id":%q,"name":%q,"arguments":%s},{"type":"function_call_output",`+
+				`"call_id":%q,"output":%s}]`,
 			user, c.ID, c.Name, quote(c.Arguments), c.ID, quote(result))
 	}
-	return fmt.Sprintf(`"messages":[%s,{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":%s}]}]`,
+	return fmt.Sprintf(
+		`"messages":[%s,{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}]},{"role":"user",`+
+			`"content":[{"type":"tool_result","tool_use_id":%q,"content":%s}]}]`,
 		user, c.ID, c.Name, c.Arguments, c.ID, quote(result))
 }
 

@@ -12,7 +12,8 @@ import (
 // TestSoakPatient runs the checks that TestContract leaves out, for they take a minute.
 func TestSoakPatient(t *testing.T) {
 	t.Parallel()
-	findings, err := performOps(t.Context(), slices.DeleteFunc(opsChecks(), func(c opsCheck) bool { return c.gate != patientGate }))
+	findings, err := performOps(t.Context(), slices.DeleteFunc(opsChecks(),
+		func(c opsCheck) bool { return c.gate != patientGate }))
 	require.NoError(t, err)
 	require.Len(t, findings, len(opsPatientChecks()))
 	for _, f := range findings {

@@ -50,7 +50,8 @@ func NewTarget(base, key string, limits Limits) (*Target, error) {
 		return nil, fmt.Errorf("reading the base URL %q: write scheme and host, as in https://api.example.com", base)
 	}
 	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("reading the base URL %q: leave the path away (without /v1), as in %s://%s", base, u.Scheme, u.Host)
+		return nil, fmt.Errorf("reading the base URL %q: leave the path away (without /v1), as in %s://%s", base, u.Scheme,
+			u.Host)
 	}
 	if strings.TrimSpace(key) == "" {
 		return nil, errors.New("there is no API key: give one with --key-file, in FAREWAY_KEY, or with --key")

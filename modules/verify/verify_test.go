@@ -148,16 +148,20 @@ func TestBoard(t *testing.T) {
 	found := func(status Status, detail string) finding {
 		return finding{check: new(Check), status: status, detail: detail}
 	}
-	b := Board{Build: "https://api.example.com (Caddy)", Client: "fareway-verify/v1.2.3", Own: "fareway/v1.2.3", Results: []Result{
-		clause("GEN-01", Pending, "Every path is relative.").result([]finding{found(Pass, "")}, ""),
-		clause("GEN-02", Pending, "Three shapes | no more.").result([]finding{found(Pass, "seen from one key")}, ""),
-		clause("STOP-07", Pending, "It is not returned.").result([]finding{found(Pass, ""), found(Pending, "no route"), found(Fail, "it was returned")}, ""),
-		clause("STOP-08", Pending, "The longest counts.").result([]finding{found(Pass, ""), found(Pending, "no route with tools")}, ""),
-		clause("CHAT-24", Excluded, "`seed` is refused.").result([]finding{found(Pass, "")}, ""),
-		clause("CHAT-25", Excluded, "`logprobs` is refused.").result([]finding{found(Fail, "it got 200")}, ""),
-		clause("CHAT-26", Excluded, "A penalty is refused.").result(nil, ""),
-		Clause{ID: "SSE-25", Kind: Ops, Idle: Pending, Text: "Keep-alives."}.result(nil, "needs a gateway of its own (--ops)"),
-	}}
+	b := Board{Build: "https://api.example.com (Caddy)", Client: "fareway-verify/v1.2.3", Own: "fareway/v1.2.3",
+		Results: []Result{
+			clause("GEN-01", Pending, "Every path is relative.").result([]finding{found(Pass, "")}, ""),
+			clause("GEN-02", Pending, "Three shapes | no more.").result([]finding{found(Pass, "seen from one key")}, ""),
+			clause("STOP-07", Pending, "It is not returned.").result([]finding{found(Pass, ""), found(Pending, "no route"),
+				found(Fail, "it was returned")}, ""),
+			clause("STOP-08", Pending, "The longest counts.").result([]finding{found(Pass, ""),
+				found(Pending, "no route with tools")}, ""),
+			clause("CHAT-24", Excluded, "`seed` is refused.").result([]finding{found(Pass, "")}, ""),
+			clause("CHAT-25", Excluded, "`logprobs` is refused.").result([]finding{found(Fail, "it got 200")}, ""),
+			clause("CHAT-26", Excluded, "A penalty is refused.").result(nil, ""),
+			Clause{ID: "SSE-25", Kind: Ops, Idle: Pending, Text: "Keep-alives."}.result(nil,
+				"needs a gateway of its own (--ops)"),
+		}}
 	require.Equal(t, 2, b.Failed())
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"board.txt":  func(w *bytes.Buffer) error { return b.WriteText(w) },
@@ -216,7 +220,8 @@ func TestCommand(t *testing.T) {
 		out, told, err := run(t, append(base, "--json")...)
 		require.ErrorContains(t, err, "does not keep the contract")
 		require.Contains(t, told, "at most 2000 requests")
-		require.False(t, strings.Contains(out+told, testKey[:len(testKey)-1]), "the key is never printed, though the gateway does")
+		require.False(t, strings.Contains(out+told, testKey[:len(testKey)-1]),
+			"the key is never printed, though the gateway does")
 		require.Contains(t, out, "[the key]")
 		var all []map[string]any
 		require.NoError(t, json.Unmarshal([]byte(out), &all))

@@ -27,11 +27,24 @@ import (
 
 // Settings are what an operator can set.
 type Settings struct {
-	FirstDelay time.Duration `hcl:"first_delay,optional" doc:"How long to wait before the first piece of a reply, such as \"500ms\"; the request counts as accepted before. Default: 0s."`
-	Delay      time.Duration `hcl:"delay,optional" doc:"How long to wait before each further piece, such as \"50ms\". Default: 0s."`
-	Piece      int           `hcl:"piece,optional" doc:"Characters in a piece, at least 1. Default: 12."`
-	Reasoning  bool          `hcl:"reasoning,optional" doc:"Think before the answer: hidden reasoning is sent, and counts as output. Default: false."`
-	HonourStop bool          `hcl:"honour_stop,optional" doc:"End at the first stop sequence, as some upstreams do; otherwise that is left to the gateway. Default: false."`
+	FirstDelay time.Duration `hcl:"first_delay,optional"`
+	Delay      time.Duration `hcl:"delay,optional"`
+	Piece      int           `hcl:"piece,optional"`
+	Reasoning  bool          `hcl:"reasoning,optional"`
+	HonourStop bool          `hcl:"honour_stop,optional"`
+}
+
+// Docs implements provider.Documented.
+func (Settings) Docs() map[string]string {
+	return map[string]string{
+		"first_delay": "How long to wait before the first piece of a reply, such as \"500ms\"; the request counts as " +
+			"accepted before. Default: 0s.",
+		"delay":     "How long to wait before each further piece, such as \"50ms\". Default: 0s.",
+		"piece":     "Characters in a piece, at least 1. Default: 12.",
+		"reasoning": "Think before the answer: hidden reasoning is sent, and counts as output. Default: false.",
+		"honour_stop": "End at the first stop sequence, as some upstreams do; otherwise that is left to the gateway. " +
+			"Default: false.",
+	}
 }
 
 // Echo is the provider.

@@ -93,10 +93,12 @@ func TestReplies(t *testing.T) {
 		{"text", say(user("good morning")), "You said: good morning"},
 		{"the last user text counts", say(user("one"), llm.Message{Role: llm.RoleAssistant}, user("two")), "You said: two"},
 		{"nothing", say(), "Hello. Say something, and I will repeat it."},
-		{"a system message only", say(llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("be kind")}}), "Hello. Say something, and I will repeat it."},
+		{"a system message only", say(llm.Message{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("be kind")}}),
+			"Hello. Say something, and I will repeat it."},
 		{"tool results", say(toolTurn...), "The tool weather answered: sunny\nThe tool clock failed: broken"},
 		{"a call without tools is text", say(user("call weather {}")), "You said: call weather {}"},
-		{"JSON", &llm.Request{Messages: []llm.Message{user("hi")}, Format: &llm.Format{Kind: llm.FormatJSONObject}}, `{"reply":"You said: hi"}`},
+		{"JSON", &llm.Request{Messages: []llm.Message{user("hi")}, Format: &llm.Format{Kind: llm.FormatJSONObject}},
+			`{"reply":"You said: hi"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

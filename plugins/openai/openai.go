@@ -20,9 +20,23 @@ import (
 
 // Settings are what an operator can set.
 type Settings struct {
-	BaseURL      string `hcl:"base_url" doc:"Where the service is: its address up to what comes before /chat/completions, such as \"https://api.openai.com/v1\" or \"http://127.0.0.1:11434/v1\". An address without a path gets /v1. Over http:// prompts and the key travel in clear."`
-	APIKey       string `hcl:"api_key,optional" secret:"true" doc:"The key of the service, sent as a bearer token. White space around it is dropped. Default: none, as local services have it."`
-	AlwaysStream bool   `hcl:"always_stream,optional" doc:"Ask for a stream also where the client waits for the reply in one piece. Set it when something between the gateway and the service drops connections that are silent for a minute or so; it costs more CPU time. Default: false."`
+	BaseURL      string `hcl:"base_url"`
+	APIKey       string `hcl:"api_key,optional" secret:"true"`
+	AlwaysStream bool   `hcl:"always_stream,optional"`
+}
+
+// Docs implements provider.Documented.
+func (Settings) Docs() map[string]string {
+	return map[string]string{
+		"base_url": "Where the service is: its address up to what comes before /chat/completions, such as " +
+			"\"https://api.openai.com/v1\" or \"http://127.0.0.1:11434/v1\". An address without a path gets /v1. " +
+			"Over http:// prompts and the key travel in clear.",
+		"api_key": "The key of the service, sent as a bearer token. White space around it is dropped. " +
+			"Default: none, as local services have it.",
+		"always_stream": "Ask for a stream also where the client waits for the reply in one piece. Set it when something " +
+			"between the gateway and the service drops connections that are silent for a minute or so; it costs more " +
+			"CPU time. Default: false.",
+	}
 }
 
 // OpenAI is the provider.
@@ -48,7 +62,8 @@ func (o *OpenAI) Start(context.Context) error {
 	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, URL: address, AlwaysStream: o.settings.AlwaysStream}
 	if key := strings.TrimSpace(o.settings.APIKey); key != "" {
 		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return errors.New("setting api_key must be one line of visible ASCII characters; check the file or variable it comes from")
+			return errors.New("setting api_key must be one line of visible ASCII characters; check the file or variable it " +
+				"comes from")
 		}
 		o.endpoint.Headers = []endpoint.Header{{Name: "Authorization", Value: "Bearer " + key}}
 	}

@@ -1,14 +1,22 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
+
+// Documented is a struct of settings, or of a block in them, whose documentation is too long for tags.
+type Documented interface {
+	// Docs has the documentation by the settings' names. It is asked of a zero value.
+	Docs() map[string]string
+}
 
 // SettingsSchema derives the schema of a plugin's settings from the tags of a struct; v is the struct or a
 // pointer to it. Fields without the tag hcl are not settings.
@@ -45,6 +53,10 @@ func schemaOf(t reflect.Type) (settings.Schema, error) {
 	if err != nil {
 		return schema, err
 	}
+	docs, err := docsOf(t, fields)
+	if err != nil {
+		return schema, err
+	}
 	for _, f := range fields {
 		if !f.block {
 			kind, _ := typeOf(f.Type)
@@ -53,7 +65,7 @@ func schemaOf(t reflect.Type) (settings.Schema, error) {
 				Type:     kind,
 				Required: !f.optional,
 				Secret:   f.Tag.Get("secret") == "true",
-				Doc:      f.Tag.Get("doc"),
+				Doc:      cmp.Or(f.Tag.Get("doc"), docs[f.setting]),
 			})
 			continue
 		}
@@ -62,10 +74,25 @@ func schemaOf(t reflect.Type) (settings.Schema, error) {
 			return schema, err
 		}
 		schema.Blocks = append(schema.Blocks, settings.Block{
-			Name: f.setting, Many: f.Type.Kind() == reflect.Slice, Doc: f.Tag.Get("doc"), Schema: inner,
+			Name: f.setting, Many: f.Type.Kind() == reflect.Slice, Doc: cmp.Or(f.Tag.Get("doc"), docs[f.setting]), Schema: inner,
 		})
 	}
 	return schema, nil
+}
+
+// docsOf is what a struct that is Documented says.
+func docsOf(t reflect.Type, fields []field) (map[string]string, error) {
+	documented, ok := reflect.New(t).Interface().(Documented)
+	if !ok {
+		return nil, nil
+	}
+	docs := documented.Docs()
+	for name := range docs {
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.setting == name }) {
+			return nil, fmt.Errorf("%s.Docs has %q, which is no setting of it", t.Name(), name)
+		}
+	}
+	return docs, nil
 }
 
 // field is a struct field that is a setting.
@@ -103,7 +130,8 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 		case kind != "" && kind != "optional" && kind != "block":
 			return nil, fmt.Errorf("field %s has the tag hcl:%q; after the comma, optional and block are known", where, tag)
 		case f.block && structOf(sf.Type) == nil:
-			return nil, fmt.Errorf("field %s is a block of type %s; use a struct, a pointer to one or a slice of them", where, sf.Type)
+			return nil, fmt.Errorf("field %s is a block of type %s; use a struct, a pointer to one or a slice of them", where,
+				sf.Type)
 		}
 		if _, err := typeOf(sf.Type); !f.block && err != nil {
 			return nil, fmt.Errorf("field %s: %w", where, err)
@@ -142,7 +170,8 @@ func typeOf(t reflect.Type) (settings.Type, error) {
 			return settings.MapString, nil
 		}
 	}
-	return "", fmt.Errorf("a setting cannot have the type %s; use a string, number, bool, duration, []string or map[string]string", t)
+	return "", fmt.Errorf("a setting cannot have the type %s; use a string, number, bool, duration, []string or "+
+		"map[string]string", t)
 }
 
 // structOf is the struct that a block of type t holds, nil if t is no block.

@@ -271,5 +271,7 @@ func TestTheLogKeepsLevelsAndNames(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	newLogger(&out).Warn("hello", "time", "noon", "n", 1)
-	require.Regexp(t, `^\{"@timestamp":"[0-9-]+T[0-9:.]{15}(Z|[+-]\d\d:\d\d)","@level":"warn","@message":"hello","time":"noon","n":1\}\n$`, out.String())
+	require.Regexp(t,
+		`^\{"@timestamp":"[0-9-]+T[0-9:.]{15}(Z|[+-]\d\d:\d\d)","@level":"warn","@message":"hello","time":"noon","n":1\}\n$`,
+		out.String())
 }

@@ -19,7 +19,21 @@ type target struct {
 type retry struct {
 	Attempts int           `hcl:"attempts,optional" doc:"How many."`
 	Pause    time.Duration `hcl:"pause,optional" doc:"How long."`
+	Limit    time.Duration `hcl:"limit,optional"`
 }
+
+// Docs implements provider.Documented.
+func (retry) Docs() map[string]string {
+	return map[string]string{"pause": "Not this: the tag is nearer.", "limit": "At most so long."}
+}
+
+// undocumented has documentation of what it has not.
+type undocumented struct {
+	Key string `hcl:"key"`
+}
+
+// Docs implements provider.Documented.
+func (*undocumented) Docs() map[string]string { return map[string]string{"kye": "The key."} }
 
 type everything struct {
 	Key         string            `hcl:"api_key" secret:"true" doc:"The key."`
@@ -58,6 +72,7 @@ func TestTheSchemaComesFromTheTags(t *testing.T) {
 			{Name: "retry", Doc: "When to try again.", Schema: settings.Schema{Attributes: []settings.Attribute{
 				{Name: "attempts", Type: settings.Number, Doc: "How many."},
 				{Name: "pause", Type: settings.String, Doc: "How long."},
+				{Name: "limit", Type: settings.String, Doc: "At most so long."},
 			}}},
 			{Name: "proxy", Schema: targetSchema},
 			{Name: "target", Many: true, Schema: targetSchema},
@@ -68,7 +83,8 @@ func TestTheSchemaComesFromTheTags(t *testing.T) {
 func TestStructsThatCannotBeSettings(t *testing.T) {
 	t.Parallel()
 	for want, v := range map[string]any{
-		"a pointer to a struct is needed": 7,
+		"a pointer to a struct is needed":                        7,
+		`undocumented.Docs has "kye", which is no setting of it`: &undocumented{},
 		"not exported": &struct {
 			key string `hcl:"key"`
 		}{},
@@ -96,7 +112,8 @@ func TestStructsThatCannotBeSettings(t *testing.T) {
 
 func TestSettingsAreFilledOverTheDefaults(t *testing.T) {
 	t.Parallel()
-	got := everything{Timeout: time.Minute, Headers: map[string]string{"a": "b"}, Retry: retry{Attempts: 3, Pause: time.Second}}
+	got := everything{Timeout: time.Minute, Headers: map[string]string{"a": "b"},
+		Retry: retry{Attempts: 3, Pause: time.Second}}
 	require.NoError(t, provider.DecodeSettings(settings.Values(`{
 		"api_key": "k", "share": 0.5, "temperature": 0, "models": ["x"], "headers": {"c": "d"}, "enabled": null,
 		"retry": {"pause": "250ms"},

@@ -84,7 +84,8 @@ func requireDocs(t *testing.T, path string, schema settings.Schema) {
 	for _, a := range schema.Attributes {
 		require.NotEmpty(t, a.Doc, "setting %s%s has no doc tag; say effect, unit, danger and default", path, a.Name)
 		if !a.Required && !a.Secret {
-			require.Contains(t, strings.ToLower(a.Doc), "default", "the doc of setting %s%s does not say its default", path, a.Name)
+			require.Contains(t, strings.ToLower(a.Doc), "default", "the doc of setting %s%s does not say its default", path,
+				a.Name)
 		}
 	}
 	for _, b := range schema.Blocks {
@@ -138,7 +139,8 @@ func (s suite) legal(t *testing.T, events []llm.Event) {
 	if !s.options.NoUsage {
 		require.True(t, reply.Usage.Complete(), "the reply has no usage of both input and output: it could not be charged")
 		require.Positive(t, llm.Tokens(reply.Usage.Output))
-		require.LessOrEqual(t, llm.Tokens(reply.Usage.Reasoning), llm.Tokens(reply.Usage.Output), "reasoning is a part of output")
+		require.LessOrEqual(t, llm.Tokens(reply.Usage.Reasoning), llm.Tokens(reply.Usage.Output),
+			"reasoning is a part of output")
 	}
 }
 
@@ -180,7 +182,8 @@ func (s suite) optional(t *testing.T) {
 	rpc := s.configured(t)
 	can := s.capabilities(t, rpc)
 	if can.GetCountTokens() {
-		answer, err := rpc.CountTokens(t.Context(), &proto.CountTokensRequest{Request: wire.RequestToProto(s.options.Request)})
+		answer,
+			err := rpc.CountTokens(t.Context(), &proto.CountTokensRequest{Request: wire.RequestToProto(s.options.Request)})
 		require.NoError(t, err)
 		require.Nil(t, answer.GetFailure())
 		require.Positive(t, answer.GetTokens())

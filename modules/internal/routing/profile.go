@@ -9,7 +9,8 @@ import (
 
 // ErrProfileHeader: the profile header is there and is not exactly one of the three profiles. The request is
 // refused with 400 invalid_request_error before anything is charged (PROF-18 to PROF-20).
-var ErrProfileHeader = errors.New("the profile header must be exactly one of budget, balanced or max: send one of them, or leave the header out")
+var ErrProfileHeader = errors.New("the profile header must be exactly one of budget, balanced or max: send one of " +
+	"them, or leave the header out")
 
 // Ask is how one request asks for a profile.
 type Ask struct {

@@ -112,7 +112,8 @@ func TestPlanProperties(t *testing.T) {
 		it, _ := routing.Plan(anyInput(t))
 		for i, behind := range it.Candidates {
 			for _, before := range it.Candidates[:i] {
-				require.False(t, behind.Matches >= before.Matches && behind.Cost < before.Cost && behind.Route.Quality > before.Route.Quality,
+				require.False(t, behind.Matches >= before.Matches && behind.Cost < before.Cost &&
+					behind.Route.Quality > before.Route.Quality,
 					"%s dominates %s", behind.Route.Name, before.Route.Name)
 			}
 		}

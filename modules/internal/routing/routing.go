@@ -29,8 +29,8 @@
 //
 // # Order
 //
-// Candidates of equal match are ordered by compromise programming (Zeleny): each one's distance from an ideal route, which
-// is as good as the best candidate and as cheap as the cheapest one.
+// Candidates of equal match are ordered by compromise programming (Zeleny): each one's distance from an ideal route,
+// which is as good as the best candidate and as cheap as the cheapest one.
 //
 //	cost   = (input estimate x input price + expected output x output price) / 1e6, in microcents,
 //	         expected output = min(allowance sent, ExpectedOutput)
@@ -69,11 +69,14 @@ const (
 // unsupported_field, GAP-78); the fourth can (503 upstream_error, GAP-39). ErrReserved is only ever the reason
 // of one route in particular.
 var (
-	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the request without it")
-	ErrTooLarge   = errors.New("input and output allowance fit no route's context window: send less, or ask for a smaller allowance")
-	ErrNoJSON     = errors.New("no route that offers JSON output can take the request: add json_object to a route's `offers`, or send the request without a format")
-	ErrNotReady   = errors.New("no provider of a route that fits is ready: retry later")
-	ErrReserved   = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
+	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the " +
+		"request without it")
+	ErrTooLarge = errors.New("input and output allowance fit no route's context window: send less, or ask for a " +
+		"smaller allowance")
+	ErrNoJSON = errors.New("no route that offers JSON output can take the request: add json_object to a route's " +
+		"`offers`, or send the request without a format")
+	ErrNotReady = errors.New("no provider of a route that fits is ready: retry later")
+	ErrReserved = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
 )
 
 // Input is everything a choice depends on.
@@ -225,7 +228,8 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	if in.Ready != nil && !in.Ready(route) {
 		return Candidate{}, ErrNotReady
 	}
-	return Candidate{Route: route, Allowance: allowance, Matches: matches, Cost: expectedCost(route, in.InputTokens, allowance)}, nil
+	return Candidate{Route: route, Allowance: allowance, Matches: matches,
+		Cost: expectedCost(route, in.InputTokens, allowance)}, nil
 }
 
 func offersFormat(route *config.Route, format llm.FormatKind) bool {

@@ -50,19 +50,24 @@ func TestProfilesPick(t *testing.T) {
 	}{
 		{"PROF-01 budget favours cost", budget, []config.Route{deep, small}, []string{"small", "deep"}},
 		{"PROF-02 max favours quality", best, []config.Route{small, deep}, []string{"deep", "small"}},
-		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle}, []string{"middle", "small", "deep"}},
+		{"PROF-03 balanced picks the middle", balanced, []config.Route{small, deep, middle},
+			[]string{"middle", "small", "deep"}},
 		{"PROF-01 budget of three", budget, []config.Route{deep, middle, small}, []string{"small", "middle", "deep"}},
 		{"PROF-02 max of three", best, []config.Route{small, middle, deep}, []string{"deep", "middle", "small"}},
-		{"PROF-03 balanced of two extremes takes the cheaper", balanced, []config.Route{deep, small}, []string{"small", "deep"}},
+		{"PROF-03 balanced of two extremes takes the cheaper", balanced, []config.Route{deep, small},
+			[]string{"small", "deep"}},
 		{"PROF-03 balanced picks a middle that a weighted sum would not", balanced,
 			[]config.Route{small, deep, route("fair", 0.67, 0.7)}, []string{"fair", "small", "deep"}},
 		{"one route", budget, []config.Route{deep}, []string{"deep"}},
 		{"free routes differ by quality", budget, []config.Route{route("a", 0.1, 0), route("b", 0.9, 0)}, []string{"b", "a"}},
-		{"equal quality goes to the cheaper", best, []config.Route{route("a", 0.5, 2), route("b", 0.5, 1)}, []string{"b", "a"}},
+		{"equal quality goes to the cheaper", best, []config.Route{route("a", 0.5, 2), route("b", 0.5, 1)},
+			[]string{"b", "a"}},
 		{"equal distance and cost goes to the better", config.Profile{Cost: 1},
 			[]config.Route{route("a", 0.4, 1), route("b", 0.5, 1)}, []string{"b", "a"}},
-		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)}, []string{"b", "a"}},
-		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle}, []string{"middle", "small", "deep"}},
+		{"equal routes keep file order", balanced, []config.Route{route("b", 0.5, 1), route("a", 0.5, 1)},
+			[]string{"b", "a"}},
+		{"no weights weigh both alike", config.Profile{}, []config.Route{small, deep, middle},
+			[]string{"middle", "small", "deep"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +171,8 @@ func TestNeedsOf(t *testing.T) {
 	}{
 		{"text", llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}, false},
 		{"tools declared", llm.Request{Tools: []llm.Tool{{Name: "f"}}}, true},
-		{"a call in the conversation", llm.Request{Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{call}}}}, true},
+		{"a call in the conversation", llm.Request{Messages: []llm.Message{{Role: llm.RoleAssistant,
+			Parts: []llm.Part{call}}}}, true},
 		{"a result in the conversation", llm.Request{Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1"}}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -225,11 +231,14 @@ func TestFormats(t *testing.T) {
 		err    error
 	}{
 		{"STRUCT-09 an object", llm.FormatJSONObject, []config.Route{plain, object, schema}, []string{"object"}, nil},
-		{"STRUCT-10 a schema", llm.FormatJSONSchema, []config.Route{plain, object, schema}, []string{"object", "schema"}, nil},
+		{"STRUCT-10 a schema", llm.FormatJSONSchema, []config.Route{plain, object, schema}, []string{"object", "schema"},
+			nil},
 		{"STRUCT-31 none configured", llm.FormatJSONObject, []config.Route{plain, schema}, nil, routing.ErrNoJSON},
 		{"STRUCT-31 none configured, and nothing fits", llm.FormatJSONSchema, []config.Route{narrow}, nil, routing.ErrNoJSON},
-		{"STRUCT-31 none of them fits, another would", llm.FormatJSONSchema, []config.Route{plain, small}, nil, routing.ErrNoJSON},
-		{"STRUCT-31 none of them knows tools, another does", llm.FormatJSONSchema, []config.Route{plain, toolless}, nil, routing.ErrNoJSON},
+		{"STRUCT-31 none of them fits, another would", llm.FormatJSONSchema, []config.Route{plain, small}, nil,
+			routing.ErrNoJSON},
+		{"STRUCT-31 none of them knows tools, another does", llm.FormatJSONSchema, []config.Route{plain, toolless}, nil,
+			routing.ErrNoJSON},
 		{"GAP-78 nothing fits at all", llm.FormatJSONObject, []config.Route{narrow, small}, nil, routing.ErrTooLarge},
 		{"GAP-78 they are down", llm.FormatJSONObject, []config.Route{plain, small, down}, nil, routing.ErrNotReady},
 		{"no format, no JSON", "", []config.Route{plain}, []string{"plain"}, nil},
@@ -237,8 +246,9 @@ func TestFormats(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			it, err := routing.Plan(routing.Input{
-				Routes: tt.routes, Profile: balanced, Needs: routing.Needs{Tools: true, Format: tt.format}, InputTokens: 1000, Allowance: 50,
-				Ready: func(r *config.Route) bool { return r.Provider != "down" },
+				Routes: tt.routes, Profile: balanced, Needs: routing.Needs{Tools: true, Format: tt.format}, InputTokens: 1000,
+				Allowance: 50,
+				Ready:     func(r *config.Route) bool { return r.Provider != "down" },
 			})
 			if tt.err != nil {
 				require.ErrorIs(t, err, tt.err)
@@ -251,7 +261,8 @@ func TestFormats(t *testing.T) {
 	}
 	t.Run("the need comes from the request", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, llm.FormatJSONSchema, routing.NeedsOf(&llm.Request{Format: &llm.Format{Kind: llm.FormatJSONSchema}}).Format)
+		require.Equal(t, llm.FormatJSONSchema, routing.NeedsOf(
+			&llm.Request{Format: &llm.Format{Kind: llm.FormatJSONSchema}}).Format)
 		require.Empty(t, routing.NeedsOf(&llm.Request{}).Format)
 	})
 }

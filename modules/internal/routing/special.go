@@ -10,7 +10,10 @@ import (
 // Graphics reports whether a request is for graphics: one of the configured terms is in its last text from the
 // user. It does not look where no route is kept for such requests.
 func Graphics(cfg *config.Config, req *llm.Request) bool {
-	kept := slices.ContainsFunc(cfg.Routes, func(r config.Route) bool { return slices.Contains(r.Specialty, config.Graphics) })
+	kept := slices.ContainsFunc(cfg.Routes, func(r config.Route) bool {
+		return slices.Contains(r.Specialty,
+			config.Graphics)
+	})
 	if !kept {
 		return false
 	}

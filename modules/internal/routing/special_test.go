@@ -42,21 +42,23 @@ func TestRaisedAllowance(t *testing.T) {
 		{"ALLOW-13 GAP-35", config.LongContext, 64_000, 1000, 100, 1000},
 		{"ALLOW-13 GAP-35", config.LongContext, 64_000, 100, 100, 100},
 	} {
-		t.Run(fmt.Sprintf("%s %s limit %d room %d given %d", tt.clause, tt.specialty, tt.limit, tt.room, tt.given), func(t *testing.T) {
-			t.Parallel()
-			r := kept("only", 50_000+tt.room, tt.specialty)
-			if tt.specialty == "" {
-				r.Specialty = nil
-			}
-			r.MaxOutput = tt.limit
-			it, err := routing.Plan(routing.Input{Routes: []config.Route{r}, InputTokens: 50_000, Allowance: tt.given})
-			require.NoError(t, err)
-			require.Equal(t, tt.sent, it.Candidates[0].Allowance)
-		})
+		t.Run(fmt.Sprintf("%s %s limit %d room %d given %d", tt.clause, tt.specialty, tt.limit, tt.room, tt.given),
+			func(t *testing.T) {
+				t.Parallel()
+				r := kept("only", 50_000+tt.room, tt.specialty)
+				if tt.specialty == "" {
+					r.Specialty = nil
+				}
+				r.MaxOutput = tt.limit
+				it, err := routing.Plan(routing.Input{Routes: []config.Route{r}, InputTokens: 50_000, Allowance: tt.given})
+				require.NoError(t, err)
+				require.Equal(t, tt.sent, it.Candidates[0].Allowance)
+			})
 	}
 	t.Run("GAP-35 fit is judged before the raise", func(t *testing.T) {
 		t.Parallel()
-		_, err := routing.Plan(routing.Input{Routes: []config.Route{kept("only", 50_000, config.Graphics)}, InputTokens: 49_000, Allowance: 1001})
+		_, err := routing.Plan(routing.Input{Routes: []config.Route{kept("only", 50_000, config.Graphics)},
+			InputTokens: 49_000, Allowance: 1001})
 		require.ErrorIs(t, err, routing.ErrTooLarge)
 	})
 }
@@ -87,7 +89,8 @@ func TestSpecialties(t *testing.T) {
 			routing.Input{InputTokens: 100, Graphics: true, Needs: routing.Needs{Tools: true}}, []string{"plain"}, nil},
 		{"fits no ordinary route", []config.Route{plain, drawing, long}, routing.Input{InputTokens: 50_000},
 			[]string{"long"}, []string{"drawing"}},
-		{"the allowance makes it long", []config.Route{plain, long}, routing.Input{InputTokens: 100, Allowance: 40_000}, []string{"long"}, nil},
+		{"the allowance makes it long", []config.Route{plain, long}, routing.Input{InputTokens: 100, Allowance: 40_000},
+			[]string{"long"}, nil},
 		{"above the threshold", []config.Route{plain, long}, routing.Input{InputTokens: 900, Allowance: 101, LongAbove: 1000},
 			[]string{"long", "plain"}, nil},
 		{"at the threshold", []config.Route{plain, long}, routing.Input{InputTokens: 900, Allowance: 100, LongAbove: 1000},
@@ -95,7 +98,8 @@ func TestSpecialties(t *testing.T) {
 		{"a default allowance is not counted", []config.Route{plain, long}, routing.Input{InputTokens: 900, LongAbove: 1000},
 			[]string{"plain"}, []string{"long"}},
 		{"long and graphics", []config.Route{plain, long, both, drawing},
-			routing.Input{InputTokens: 1001, Graphics: true, LongAbove: 1000}, []string{"both", "long", "drawing", "plain"}, nil},
+			routing.Input{InputTokens: 1001, Graphics: true, LongAbove: 1000}, []string{"both", "long", "drawing", "plain"},
+			nil},
 		{"long, and graphics is no matter", []config.Route{plain, long, both, drawing},
 			routing.Input{InputTokens: 1001, LongAbove: 1000}, []string{"long", "both", "plain"}, []string{"drawing"}},
 		{"nothing else fits", []config.Route{plain, drawing}, routing.Input{InputTokens: 50_000}, []string{"drawing"}, nil},
@@ -145,8 +149,10 @@ func TestGraphics(t *testing.T) {
 	}{
 		{"the user asks", []llm.Message{say(llm.RoleUser, "Draw an SVG")}, true},
 		{"in a later part", []llm.Message{say(llm.RoleUser, "Draw ", "a 3D scene")}, true},
-		{"the assistant and a tool said more since", []llm.Message{say(llm.RoleUser, "an svg"), say(llm.RoleAssistant, "ok"), say(llm.RoleTool, "done")}, true},
-		{"an earlier wish", []llm.Message{say(llm.RoleUser, "an svg"), say(llm.RoleAssistant, "ok"), say(llm.RoleUser, "thanks")}, false},
+		{"the assistant and a tool said more since", []llm.Message{say(llm.RoleUser, "an svg"), say(llm.RoleAssistant, "ok"),
+			say(llm.RoleTool, "done")}, true},
+		{"an earlier wish", []llm.Message{say(llm.RoleUser, "an svg"), say(llm.RoleAssistant, "ok"),
+			say(llm.RoleUser, "thanks")}, false},
 		{"the system prompt", []llm.Message{say(llm.RoleSystem, "You write svg"), say(llm.RoleUser, "hello")}, false},
 		{"the assistant", []llm.Message{say(llm.RoleUser, "hello"), say(llm.RoleAssistant, "svg?")}, false},
 		{"an empty last message", []llm.Message{say(llm.RoleUser, "an svg"), say(llm.RoleUser, "")}, true},

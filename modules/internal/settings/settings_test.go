@@ -21,7 +21,8 @@ var claude = []Member{
 // provider is an entry of our own among others.
 var provider = []Member{
 	{Path: []string{"used"}, Value: "fareway"},
-	{Path: []string{"providers", "fareway"}, Whole: true, Value: map[string]any{"url": "http://gw", "limit": map[string]any{"context": int64(5)}}},
+	{Path: []string{"providers", "fareway"}, Whole: true,
+		Value: map[string]any{"url": "http://gw", "limit": map[string]any{"context": int64(5)}}},
 }
 
 func TestJSONKeepsItsForm(t *testing.T) {
@@ -30,14 +31,22 @@ func TestJSONKeepsItsForm(t *testing.T) {
 		members     []Member
 		file, wrote string
 	}{
-		"none": {claude, "", "{\n  \"env\": {\n    \"URL\": \"http://gw\",\n    \"MODEL\": \"service/auto\"\n  },\n  \"window\": 200000\n}\n"},
+		"none": {claude, "", "{\n  \"env\": {\n    \"URL\": \"http://gw\",\n    \"MODEL\": \"service/auto\"\n  },\n  " +
+			"\"window\": 200000\n}\n"},
 		"tabs, comments and a comma at the end": {claude,
-			"// mine\n{\n\t\"a\": 1, // one\n\t\"env\": {\n\t\t\"EDITOR\": \"vi\", /* two */\n\t\t\"MODEL\": \"mine\", // three\n\t},\n}\n// end\n",
-			"// mine\n{\n\t\"a\": 1, // one\n\t\"env\": {\n\t\t\"EDITOR\": \"vi\", /* two */\n\t\t\"MODEL\": \"service/auto\",\n\t\t\"URL\": \"http://gw\", // three\n\t},\n\t\"window\": 200000,\n}\n// end\n"},
-		"one line":     {claude, `{"env":{"EDITOR":"vi"},"b":[1, 2]}`, `{"env":{"EDITOR":"vi","URL":"http://gw","MODEL":"service/auto"},"b":[1, 2],"window":200000}`},
-		"an empty one": {provider, "{\n}", "{\n  \"used\": \"fareway\",\n  \"providers\": {\n    \"fareway\": {\n      \"limit\": {\n        \"context\": 5\n      },\n      \"url\": \"http://gw\"\n    }\n  }\n}"},
-		"the entry is there": {provider, "{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": \"mine\",\n            \"name\": \"n\"\n        }\n    }\n}\n",
-			"{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": \"http://gw\",\n            \"name\": \"n\",\n            \"limit\": {\n                \"context\": 5\n            }\n        }\n    },\n    \"used\": \"fareway\"\n}\n"},
+			"// mine\n{\n\t\"a\": 1, // one\n\t\"env\": {\n\t\t\"EDITOR\": \"vi\", /* two */\n\t\t\"MODEL\": \"mine\", // " +
+				"three\n\t},\n}\n// end\n",
+			"// mine\n{\n\t\"a\": 1, // one\n\t\"env\": {\n\t\t\"EDITOR\": \"vi\", /* two */\n\t\t\"MODEL\": " +
+				"\"service/auto\",\n\t\t\"URL\": \"http://gw\", // three\n\t},\n\t\"window\": 200000,\n}\n// end\n"},
+		"one line": {claude, `{"env":{"EDITOR":"vi"},"b":[1, 2]}`,
+			`{"env":{"EDITOR":"vi","URL":"http://gw","MODEL":"service/auto"},"b":[1, 2],"window":200000}`},
+		"an empty one": {provider, "{\n}", "{\n  \"used\": \"fareway\",\n  \"providers\": {\n    \"fareway\": {\n      " +
+			"\"limit\": {\n        \"context\": 5\n      },\n      \"url\": \"http://gw\"\n    }\n  }\n}"},
+		"the entry is there": {provider, "{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": " +
+			"\"mine\",\n            \"name\": \"n\"\n        }\n    }\n}\n",
+			"{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": \"http://gw\",\n            \"name\": " +
+				"\"n\",\n            \"limit\": {\n                \"context\": 5\n            }\n        }\n    },\n    " +
+				"\"used\": \"fareway\"\n}\n"},
 		"null in the way": {claude[:2], `{"env": null}`, `{"env": {"URL":"http://gw","MODEL":"service/auto"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,11 +79,17 @@ func TestTOMLKeepsItsForm(t *testing.T) {
 		{Path: []string{"providers", "fareway"}, Whole: true, Value: map[string]any{"name": "Fareway", "url": "http://gw"}},
 	}
 	for name, tt := range map[string]struct{ file, wrote string }{
-		"none": {"", "model = \"service/auto\"\nwindow = 5\n\n[agents]\nenabled = false\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
-		"others": {"# mine\nmodel = 'old' # which\ntext = \"\"\"\nmodel = 1\n[agents]\n\"\"\"\n\n[agents] # all\nmax = [ 1, # one\n  2 ]\n\n[[x]]\nmodel = 2\n[providers.\"other one\"]\nurl = \"u\"",
-			"# mine\nmodel = \"service/auto\" # which\ntext = \"\"\"\nmodel = 1\n[agents]\n\"\"\"\nwindow = 5\n\n[agents] # all\nmax = [ 1, # one\n  2 ]\nenabled = false\n\n[[x]]\nmodel = 2\n[providers.\"other one\"]\nurl = \"u\"\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
-		"tables only": {"[x]\nmodel = 1\n", "model = \"service/auto\"\nwindow = 5\n\n[x]\nmodel = 1\n\n[agents]\nenabled = false\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
-		"dotted":      {"agents.enabled = true\n", "agents.enabled = false\nmodel = \"service/auto\"\nwindow = 5\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
+		"none": {"", "model = \"service/auto\"\nwindow = 5\n\n[agents]\nenabled = false\n\n[providers.fareway]\nname = " +
+			"\"Fareway\"\nurl = \"http://gw\"\n"},
+		"others": {"# mine\nmodel = 'old' # which\ntext = \"\"\"\nmodel = 1\n[agents]\n\"\"\"\n\n[agents] # all\nmax = [ " +
+			"1, # one\n  2 ]\n\n[[x]]\nmodel = 2\n[providers.\"other one\"]\nurl = \"u\"",
+			"# mine\nmodel = \"service/auto\" # which\ntext = \"\"\"\nmodel = 1\n[agents]\n\"\"\"\nwindow = 5\n\n[agents] # " +
+				"all\nmax = [ 1, # one\n  2 ]\nenabled = false\n\n[[x]]\nmodel = 2\n[providers.\"other one\"]\nurl = " +
+				"\"u\"\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
+		"tables only": {"[x]\nmodel = 1\n", "model = \"service/auto\"\nwindow = 5\n\n[x]\nmodel = 1\n\n[agents]\nenabled " +
+			"= false\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
+		"dotted": {"agents.enabled = true\n", "agents.enabled = false\nmodel = \"service/auto\"\nwindow = " +
+			"5\n\n[providers.fareway]\nname = \"Fareway\"\nurl = \"http://gw\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,11 +130,13 @@ func TestUndoAfterTheClientWrote(t *testing.T) {
 		t.Parallel()
 		_, changes, err := Apply(JSON, []byte(`{"env": {"MODEL": "mine"}, "a": 1}`), claude)
 		require.NoError(t, err)
-		now := "{\n    \"a\": 2,\n    \"window\": 2e5,\n    \"env\": { \"URL\": \"http:\\/\\/gw\", \"NEW\": \"x\", \"MODEL\": \"service/auto\" },\n    \"b\": {}\n}\n"
+		now := "{\n    \"a\": 2,\n    \"window\": 2e5,\n    \"env\": { \"URL\": \"http:\\/\\/gw\", \"NEW\": \"x\", " +
+			"\"MODEL\": \"service/auto\" },\n    \"b\": {}\n}\n"
 		back, kept, err := Undo(JSON, []byte(now), reread(t, changes))
 		require.NoError(t, err)
 		require.Equal(t, [][]string{{"window"}}, kept, "it is another number as far as it is written")
-		require.Equal(t, "{\n    \"a\": 2,\n    \"window\": 2e5,\n    \"env\": { \"NEW\": \"x\", \"MODEL\": \"mine\" },\n    \"b\": {}\n}\n", string(back))
+		require.Equal(t, "{\n    \"a\": 2,\n    \"window\": 2e5,\n    \"env\": { \"NEW\": \"x\", \"MODEL\": \"mine\" },\n "+
+			"   \"b\": {}\n}\n", string(back))
 	})
 	t.Run("an entry of our own goes with all that is in it", func(t *testing.T) {
 		t.Parallel()
@@ -162,10 +179,11 @@ func TestRefuses(t *testing.T) {
 		file, says string
 		members    []Member
 	}{
-		"no JSON":         {JSON, `{"key": "sk-secret`, "it is not JSON", claude},
-		"no object":       {JSON, `["sk-secret"]`, "it is not a JSON object", claude},
-		"no TOML":         {TOML, `key = sk-secret`, "it is not TOML", claude},
-		"inline table":    {TOML, "env = {URL = 'sk-secret'}\n", "env.URL is written in a way that is not changed here", claude},
+		"no JSON":   {JSON, `{"key": "sk-secret`, "it is not JSON", claude},
+		"no object": {JSON, `["sk-secret"]`, "it is not a JSON object", claude},
+		"no TOML":   {TOML, `key = sk-secret`, "it is not TOML", claude},
+		"inline table": {TOML, "env = {URL = 'sk-secret'}\n", "env.URL is written in a way that is not changed here",
+			claude},
 		"array of tables": {TOML, "[[env]]\nx = 'sk-secret'\n", "is written in a way that is not changed here", claude},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +225,8 @@ func TestUndoIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		file := drawJSON(t, 0)
-		members := rapid.SliceOfNDistinct(rapid.Custom(drawMember), 1, 4, func(m Member) string { return m.Path[0] }).Draw(t, "members")
+		members := rapid.SliceOfNDistinct(rapid.Custom(drawMember), 1, 4, func(m Member) string { return m.Path[0] }).Draw(t,
+			"members")
 		wrote, changes, err := Apply(JSON, []byte(file), members)
 		require.NoError(t, err)
 		want := value(t, file)
@@ -228,14 +247,16 @@ func TestUndoIsExact(t *testing.T) {
 
 func drawMember(t *rapid.T) Member {
 	names := rapid.SampledFrom([]string{"a", "b", "c", "d"})
-	m := Member{Path: rapid.SliceOfN(names, 1, 3).Draw(t, "path"), Value: rapid.SampledFrom([]any{"new", int64(7), true}).Draw(t, "value")}
+	m := Member{Path: rapid.SliceOfN(names, 1, 3).Draw(t, "path"),
+		Value: rapid.SampledFrom([]any{"new", int64(7), true}).Draw(t, "value")}
 	return m
 }
 
 // drawJSON writes an object with members a to d, some of them objects, in any style.
 func drawJSON(t *rapid.T, depth int) string {
 	extra := rapid.SampledFrom([]string{"", " ", "\n  ", "\n\t", " // note\n ", " /* note */ "})
-	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 4, rapid.ID[string]).Draw(t, "names")
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 4, rapid.ID[string]).Draw(t,
+		"names")
 	var b strings.Builder
 	b.WriteString("{")
 	for i, name := range names {

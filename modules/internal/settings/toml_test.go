@@ -31,7 +31,8 @@ func TestTOMLFindsItsPlaces(t *testing.T) {
 	require.Equal(t, []string{"a b", `c"`, "d"}, scan("['a b'.\"c\\\"\"]\nd = 1")[1].path)
 	require.Equal(t, []string{"list", "inner", "[]", "d"}, scan("[[ list . inner ]]\nd = 1")[1].path)
 	for value, want := range map[string]string{
-		"1": "1", "[1, 2] # x": "[1, 2]", "{a = '}'}": "{a = '}'}", "\"a\\\\\" # x": `"a\\"`, "''": "''", "\"\"\"a\"\"\"\"": `"""a""""`,
+		"1": "1", "[1, 2] # x": "[1, 2]", "{a = '}'}": "{a = '}'}", "\"a\\\\\" # x": `"a\\"`, "''": "''",
+		"\"\"\"a\"\"\"\"":         `"""a""""`,
 		"1979-05-27 07:32:00 # x": "1979-05-27 07:32:00",
 	} {
 		lines := scan("k = " + value + "\nz = 1\n")

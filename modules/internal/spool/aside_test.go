@@ -121,7 +121,8 @@ func TestDamagedAside(t *testing.T) {
 	}
 
 	foreign := fmt.Appendf(bytes.Clone(whole), "%08x {}\n", crc32.Checksum([]byte("{}"), castagnoli))
-	require.EqualValues(t, 2, asideOf(t, holding(map[string][]byte{aside: foreign})).Undecided(), "a line of a newer fareway")
+	require.EqualValues(t, 2, asideOf(t, holding(map[string][]byte{aside: foreign})).Undecided(),
+		"a line of a newer fareway")
 
 	torn := holding(map[string][]byte{aside: whole[:len(whole)-10]})
 	a = asideOf(t, torn)

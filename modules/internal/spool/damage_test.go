@@ -79,7 +79,8 @@ func TestAnySector(t *testing.T) {
 	for i := range chance {
 		chance[i] = byte(rand.Uint32())
 	}
-	with := map[string][]byte{"zeros": make([]byte, sectorSize), "chance": chance, "ones": bytes.Repeat([]byte{255}, sectorSize)}
+	with := map[string][]byte{"zeros": make([]byte, sectorSize), "chance": chance,
+		"ones": bytes.Repeat([]byte{255}, sectorSize)}
 	for at := int64(0); at < used; at += sectorSize {
 		with[fmt.Sprint("the sector at ", at)] = whole[at : at+sectorSize]
 	}

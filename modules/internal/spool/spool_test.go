@@ -336,9 +336,10 @@ func fixtures() []Record {
 	var all []Record
 	for i := 1; i <= 3; i++ {
 		id := fmt.Sprintf("req_%032x", i)
-		all = append(all, Record{Settlement: ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
-			{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished,
-				Usage: &llm.Usage{Input: llm.Count(100), Output: llm.Count(int64(i) * 10)}}}}})
+		all = append(all, Record{Settlement: ledger.Settlement{Request: id, Status: 200, Reason: "ok",
+			Results: []ledger.Result{
+				{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished,
+					Usage: &llm.Usage{Input: llm.Count(100), Output: llm.Count(int64(i) * 10)}}}}})
 	}
 	return all
 }

@@ -72,7 +72,8 @@ func TestWithholding(t *testing.T) {
 		shown  []string // one a piece, and one at the end
 	}{
 		{"STOP-09 match across pieces", []string{"END"}, []string{"foo E", "N", "D bar"}, []string{"foo ", "", "", ""}},
-		{"STOP-27 released when it cannot match", []string{"END"}, []string{"abcE", "NX", " tail"}, []string{"abc", "ENX", " tail", ""}},
+		{"STOP-27 released when it cannot match", []string{"END"}, []string{"abcE", "NX", " tail"},
+			[]string{"abc", "ENX", " tail", ""}},
 		{"STOP-27 false start before a match", []string{"END"}, []string{"fooE", "NEN", "D"}, []string{"foo", "EN", "", ""}},
 		{"STOP-28 released at the natural end", []string{"END"}, []string{"ab", "EN"}, []string{"ab", "", "EN"}},
 		{"STOP-27 only what could still match", []string{"aab"}, []string{"aa", "a", "b"}, []string{"", "a", "", ""}},

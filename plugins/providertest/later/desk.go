@@ -21,7 +21,8 @@ type Desk struct {
 
 // NewDesk makes a desk that hands nothing out.
 func NewDesk() *Desk {
-	return &Desk{usage: make(map[string]json.RawMessage), open: make(map[string]bool), asked: make(map[string]int), changed: make(chan struct{})}
+	return &Desk{usage: make(map[string]json.RawMessage), open: make(map[string]bool), asked: make(map[string]int),
+		changed: make(chan struct{})}
 }
 
 func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {

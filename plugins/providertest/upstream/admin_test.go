@@ -31,7 +31,8 @@ func TestAdminDrivesTheFake(t *testing.T) {
 	status, body := admin(t, s, http.MethodPut, "script", `{
 		"models": {"m": {"usage": "always", "steps": [
 			{"do": "text", "text": "a ", "times": 3, "every": "1ms"}, {"do": "wait", "gate": "go"},
-			{"do": "finish", "text": "stop"}, {"do": "usage", "usage": {"prompt": 7, "completion": 8, "cached": 0}}, {"do": "done"}]}},
+			{"do": "finish", "text": "stop"}, {"do": "usage", "usage": {"prompt": 7, "completion": 8, "cached": 0}}, {"do": `+
+		`"done"}]}},
 		"default": {"steps": [{"do": "text", "text": "default"}, {"do": "done"}]}}`)
 	require.Equal(t, http.StatusNoContent, status, body)
 	status, body = admin(t, s, http.MethodPost, "queue", `{"steps": [{"do": "error", "error": {"status": 503}}]}`)
@@ -72,11 +73,13 @@ func TestAdminDrivesTheFake(t *testing.T) {
 func TestBadScriptsSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, want string }{
-		"not JSON":       {`{`, "reading a script"},
-		"unknown field":  {`{"queue": [{"step": []}]}`, `"step"`},
-		"unknown step":   {`{"queue": [{"steps": [{"do": "done"}, {"do": "sing"}]}]}`, `queue[0]: steps[1]: there is no step "sing"`},
-		"no gate":        {`{"models": {"m": {"steps": [{"do": "wait"}]}}}`, `models["m"]: steps[0]: a wait needs`},
-		"no status":      {`{"default": {"steps": [{"do": "error", "error": {}}]}}`, "default: steps[0]: an error needs a status"},
+		"not JSON":      {`{`, "reading a script"},
+		"unknown field": {`{"queue": [{"step": []}]}`, `"step"`},
+		"unknown step": {`{"queue": [{"steps": [{"do": "done"}, {"do": "sing"}]}]}`,
+			`queue[0]: steps[1]: there is no step "sing"`},
+		"no gate": {`{"models": {"m": {"steps": [{"do": "wait"}]}}}`, `models["m"]: steps[0]: a wait needs`},
+		"no status": {`{"default": {"steps": [{"do": "error", "error": {}}]}}`,
+			"default: steps[0]: an error needs a status"},
 		"no such mode":   {`{"default": {"usage": "often", "steps": []}}`, `usage "often"`},
 		"no such end":    {`{"default": {"wire": {"break": {"at": 1, "how": "bang"}}, "steps": []}}`, `how "bang"`},
 		"no such line":   {`{"default": {"wire": {"line_end": "lfcr"}, "steps": []}}`, `line_end "lfcr"`},

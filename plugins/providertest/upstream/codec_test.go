@@ -218,9 +218,12 @@ func TestCodecsReadTheSame(t *testing.T) {
 		finish llm.FinishReason
 	}{
 		{"calls", append(calls, upstream.Finish("tool_calls"), used, upstream.Done()), items, llm.FinishToolCalls},
-		{"stop", []upstream.Step{upstream.Text("a"), upstream.Finish("stop"), used, upstream.Done()}, []llm.Item{{Text: "a"}}, llm.FinishStop},
-		{"length", []upstream.Step{upstream.Text("a"), upstream.Finish("length"), used, upstream.Done()}, []llm.Item{{Text: "a"}}, llm.FinishLength},
-		{"policy", []upstream.Step{upstream.Text("a"), upstream.Finish("content_filter"), used, upstream.Done()}, []llm.Item{{Text: "a"}}, llm.FinishPolicy},
+		{"stop", []upstream.Step{upstream.Text("a"), upstream.Finish("stop"), used, upstream.Done()}, []llm.Item{{Text: "a"}},
+			llm.FinishStop},
+		{"length", []upstream.Step{upstream.Text("a"), upstream.Finish("length"), used, upstream.Done()},
+			[]llm.Item{{Text: "a"}}, llm.FinishLength},
+		{"policy", []upstream.Step{upstream.Text("a"), upstream.Finish("content_filter"), used, upstream.Done()},
+			[]llm.Item{{Text: "a"}}, llm.FinishPolicy},
 	} {
 		for _, c := range codecs {
 			t.Run(tt.name+" "+c.name, func(t *testing.T) {

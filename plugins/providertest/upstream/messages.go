@@ -62,7 +62,8 @@ func messagesUsageOf(u Usage) any {
 const signature = "ZmFrZQ=="
 
 func renderMessages(req *Request, reply Reply, h head) renderer {
-	m := messagesReply{head: messagesHead{ID: h.ID, Type: "message", Role: "assistant", Model: h.Model, Content: []any{}}, parts: parts{mode: reply.Usage}}
+	m := messagesReply{head: messagesHead{ID: h.ID, Type: "message", Role: "assistant", Model: h.Model, Content: []any{}},
+		parts: parts{mode: reply.Usage}}
 	if req.Stream {
 		return &messagesStream{messagesReply: m}
 	}

@@ -15,7 +15,8 @@ import (
 
 // anthropicClient is the official client library of the messages family, set to a fake.
 func anthropicClient(s *upstream.Server, options ...option.RequestOption) anthropic.Client {
-	return anthropic.NewClient(append([]option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithBaseURL(s.URL()), option.WithAPIKey("k"),
+	return anthropic.NewClient(append([]option.RequestOption{option.WithoutEnvironmentDefaults(),
+		option.WithBaseURL(s.URL()), option.WithAPIKey("k"),
 		option.WithMaxRetries(0)}, options...)...)
 }
 
@@ -25,7 +26,8 @@ func messagesPrompt(text string) anthropic.MessageNewParams {
 }
 
 // messagesStream reads a whole stream with the official library's own accumulator, and the names of its events.
-func messagesStream(t *testing.T, s *upstream.Server, p anthropic.MessageNewParams) (anthropic.Message, []string, error) {
+func messagesStream(t *testing.T, s *upstream.Server, p anthropic.MessageNewParams) (anthropic.Message, []string,
+	error) {
 	t.Helper()
 	client := anthropicClient(s)
 	var m anthropic.Message
@@ -78,7 +80,8 @@ func TestMessagesText(t *testing.T) {
 	require.Equal(t, anthropic.StopReasonEndTurn, m.StopReason)
 	require.EqualValues(t, 4, m.Usage.InputTokens, "three words and one message")
 	require.EqualValues(t, 5, m.Usage.OutputTokens)
-	require.Equal(t, []string{"message_start", "content_block_start", "content_block_delta", "content_block_delta", "content_block_delta", "content_block_delta",
+	require.Equal(t, []string{"message_start", "content_block_start", "content_block_delta", "content_block_delta",
+		"content_block_delta", "content_block_delta",
 		"content_block_delta", "content_block_stop", "message_delta", "message_stop"}, names)
 	rec, err := s.Ended(patient(t), 1)
 	require.NoError(t, err)
@@ -95,14 +98,17 @@ func TestMessagesReplies(t *testing.T) {
 	m := messagesBoth(t, upstream.Reply{Steps: []upstream.Step{
 		upstream.Reasoning("let me "), upstream.Reasoning("see"), upstream.Text("Two "), upstream.Text("calls."),
 		upstream.ToolCall(0, "toolu_a", "weather"), upstream.ToolCall(1, "toolu_b", "time"),
-		upstream.Arguments(1, `{"zone":`), upstream.Arguments(0, `{"city":`), upstream.Arguments(1, `"CET"}`), upstream.Arguments(0, `"Rome"}`),
+		upstream.Arguments(1, `{"zone":`), upstream.Arguments(0, `{"city":`), upstream.Arguments(1, `"CET"}`),
+		upstream.Arguments(0, `"Rome"}`),
 		upstream.ToolCall(2, "toolu_c", "now"),
-		upstream.Comment("still here"), upstream.Text("Done."), upstream.Finish("tool_calls"), upstream.ReportTokens(usage), upstream.Done()}}, messagesPrompt("x"))
+		upstream.Comment("still here"), upstream.Text("Done."), upstream.Finish("tool_calls"), upstream.ReportTokens(usage),
+		upstream.Done()}}, messagesPrompt("x"))
 	var kinds []string
 	for _, block := range m.Content {
 		kinds = append(kinds, block.Type+" "+block.Thinking+block.Text+block.Name+string(block.Input))
 	}
-	require.Equal(t, []string{"thinking let me see", "text Two calls.", `tool_use weather{"city":"Rome"}`, `tool_use time{"zone":"CET"}`, "tool_use now{}", "text Done."}, kinds)
+	require.Equal(t, []string{"thinking let me see", "text Two calls.", `tool_use weather{"city":"Rome"}`,
+		`tool_use time{"zone":"CET"}`, "tool_use now{}", "text Done."}, kinds)
 	require.Equal(t, anthropic.StopReasonToolUse, m.StopReason)
 	require.EqualValues(t, 300, m.Usage.InputTokens, "the classes of input stand apart")
 	require.EqualValues(t, 600, m.Usage.CacheReadInputTokens)
@@ -114,11 +120,13 @@ func TestMessagesReplies(t *testing.T) {
 func TestMessagesEnds(t *testing.T) {
 	t.Parallel()
 	for finish, want := range map[string]anthropic.StopReason{
-		"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal", "pause_turn": "pause_turn",
+		"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal",
+		"pause_turn": "pause_turn",
 	} {
 		t.Run(finish, func(t *testing.T) {
 			t.Parallel()
-			m := messagesBoth(t, upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(finish), upstream.ReportUsage(), upstream.Done()}}, messagesPrompt("x"))
+			m := messagesBoth(t, upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(finish),
+				upstream.ReportUsage(), upstream.Done()}}, messagesPrompt("x"))
 			require.Equal(t, want, m.StopReason)
 		})
 	}
@@ -153,7 +161,9 @@ func TestMessagesUsageModes(t *testing.T) {
 			reply := upstream.Say("one two three")
 			reply.Usage = mode
 			s.Enqueue(reply)
-			body, err := read(messagesPost(t, s, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`))
+			body,
+				err := read(messagesPost(t, s,
+				`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"x"}]}`))
 			require.NoError(t, err)
 			require.Equal(t, len(want), strings.Count(body, `"usage"`), body)
 			for _, usage := range want {
@@ -175,17 +185,18 @@ func TestMessagesErrors(t *testing.T) {
 		kind   anthropic.ErrorType
 		text   string
 	}{
-		"bad request":       {upstream.BadRequest("no", "messages"), 400, "invalid_request_error", "no"},
-		"too long":          {upstream.ContextLength(), 400, "invalid_request_error", "prompt is too long"},
-		"policy":            {upstream.ContentFilter(), 400, "invalid_request_error", "content filtering policy"},
-		"key":               {upstream.InvalidKey(), 401, "authentication_error", "key"},
-		"forbidden":         {upstream.Forbidden(), 403, "permission_error", "key"},
-		"no model":          {upstream.ModelNotFound(), 404, "not_found_error", "model"},
-		"rate limit":        {upstream.RateLimited("7"), 429, "rate_limit_error", "requests"},
-		"internal":          {upstream.ServerError(), 500, "api_error", "error"},
-		"overloaded":        {upstream.Error{Status: 529, Message: "Overloaded"}, 529, "overloaded_error", "Overloaded"},
-		"a type of its own": {upstream.Error{Status: 400, Type: "billing_error", Message: "low"}, 400, "billing_error", "low"},
-		"a proxy's page":    {upstream.BadGateway(), 502, "", "502 Bad Gateway"},
+		"bad request": {upstream.BadRequest("no", "messages"), 400, "invalid_request_error", "no"},
+		"too long":    {upstream.ContextLength(), 400, "invalid_request_error", "prompt is too long"},
+		"policy":      {upstream.ContentFilter(), 400, "invalid_request_error", "content filtering policy"},
+		"key":         {upstream.InvalidKey(), 401, "authentication_error", "key"},
+		"forbidden":   {upstream.Forbidden(), 403, "permission_error", "key"},
+		"no model":    {upstream.ModelNotFound(), 404, "not_found_error", "model"},
+		"rate limit":  {upstream.RateLimited("7"), 429, "rate_limit_error", "requests"},
+		"internal":    {upstream.ServerError(), 500, "api_error", "error"},
+		"overloaded":  {upstream.Error{Status: 529, Message: "Overloaded"}, 529, "overloaded_error", "Overloaded"},
+		"a type of its own": {upstream.Error{Status: 400, Type: "billing_error", Message: "low"}, 400, "billing_error",
+			"low"},
+		"a proxy's page": {upstream.BadGateway(), 502, "", "502 Bad Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,9 +229,11 @@ func TestMessagesToolConversation(t *testing.T) {
 	p := messagesPrompt("weather?")
 	p.System = []anthropic.TextBlockParam{{Text: "be brief"}}
 	p.Temperature = param.NewOpt(0.5)
-	p.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{Name: "weather", InputSchema: anthropic.ToolInputSchemaParam{Properties: map[string]any{}}}}}
+	p.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{Name: "weather",
+		InputSchema: anthropic.ToolInputSchemaParam{Properties: map[string]any{}}}}}
 	p.Messages = append(p.Messages,
-		anthropic.NewAssistantMessage(anthropic.NewTextBlock("Let me look."), anthropic.NewToolUseBlock("toolu_1", map[string]any{"city": "Rome"}, "weather")),
+		anthropic.NewAssistantMessage(anthropic.NewTextBlock("Let me look."),
+			anthropic.NewToolUseBlock("toolu_1", map[string]any{"city": "Rome"}, "weather")),
 		anthropic.NewUserMessage(anthropic.NewToolResultBlock("toolu_1", "sunny", false), anthropic.NewTextBlock("and?")))
 	reply, err := client.Messages.New(patient(t), p)
 	require.NoError(t, err)
@@ -228,10 +241,12 @@ func TestMessagesToolConversation(t *testing.T) {
 	req, err := s.Request(patient(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, []upstream.Message{{Role: "system", Text: "be brief"}, {Role: "user", Text: "weather?"},
-		{Role: "assistant", Text: "Let me look.", Calls: []upstream.PastCall{{ID: "toolu_1", Name: "weather", Arguments: `{"city":"Rome"}`}}},
+		{Role: "assistant", Text: "Let me look.", Calls: []upstream.PastCall{{ID: "toolu_1", Name: "weather",
+			Arguments: `{"city":"Rome"}`}}},
 		{Role: "tool", ToolCallID: "toolu_1", Text: "sunny"}, {Role: "user", Text: "and?"}}, req.Messages)
 
-	for name, keyed := range map[string]option.RequestOption{"other": option.WithAPIKey("other"), "none": option.WithHeaderDel("X-Api-Key")} {
+	for name, keyed := range map[string]option.RequestOption{"other": option.WithAPIKey("other"),
+		"none": option.WithHeaderDel("X-Api-Key")} {
 		intruder := anthropicClient(s, keyed)
 		_, err = intruder.Messages.New(patient(t), p)
 		var failed *anthropic.Error
@@ -265,49 +280,63 @@ func TestMessagesBadRequests(t *testing.T) {
 	said := func(blocks string) string { return `{"role":"user","content":[` + blocks + `]}` }
 	s := upstream.Start(t, upstream.Options{})
 	for name, c := range map[string]struct{ body, text string }{
-		"not JSON":                         {`{`, "not JSON"},
-		"no model":                         {`{"max_tokens":9,"messages":[` + user + `]}`, "model"},
-		"no allowance":                     {`{"model":"m","messages":[` + user + `]}`, "max_tokens"},
-		"allowance 0":                      {`{"model":"m","max_tokens":0,"messages":[` + user + `]}`, "max_tokens"},
-		"unknown field":                    {with(`"stop":["a"]`), "stop"},
-		"no messages":                      {`{"model":"m","max_tokens":9}`, "messages"},
-		"system turn":                      {turns(`{"role":"system","content":"x"}`), "messages[0].role"},
-		"blank content":                    {turns(`{"role":"user","content":" "}`), "messages[0].content"},
-		"empty content":                    {turns(said("")), "messages[0].content"},
-		"no content":                       {turns(`{"role":"user"}`), "messages[0].content"},
-		"blank block":                      {turns(said(`{"type":"text","text":"\n"}`)), "messages[0].content[0].text"},
-		"block with more fields":           {turns(said(`{"type":"text","text":"x","name":"y"}`)), "messages[0].content[0].name"},
-		"block of another family":          {turns(said(`{"type":"input_text","text":"x"}`)), "messages[0].content[0].type"},
-		"call of a user":                   {turns(said(`{"type":"tool_use","id":"a","name":"f","input":{}}`)), "messages[0].content[0].type"},
-		"blank system":                     {with(`"system":" "`), "system"},
-		"system of another kind":           {with(`"system":[{"type":"image"}]`), "system[0].type"},
-		"result without a call":            {turns(said(result)), "tool_use_id"},
-		"call without a result":            {turns(user + "," + call), "c1"},
-		"call overtaken":                   {turns(user + "," + call + "," + user), "c1"},
-		"result after text":                {turns(user + "," + call + "," + said(`{"type":"text","text":"x"},`+result)), "before all others"},
-		"two results":                      {turns(user + "," + call + "," + said(result+","+result)), "tool_use_id"},
-		"blank text in a result":           {turns(user + "," + call + "," + said(`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":""}]}`)), "content[0].text"},
-		"call with a bad id":               {turns(user + "," + strings.ReplaceAll(call, "c1", "c:1")), "messages[1].content[0].id"},
-		"call with a bad name":             {turns(user + "," + strings.ReplaceAll(call, `"f"`, `"f.g"`)), "messages[1].content[0].name"},
-		"input that is text":               {turns(user + "," + strings.ReplaceAll(call, `{}`, `"{}"`)), "messages[1].content[0].input"},
-		"thinking without a signature":     {turns(user + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]}`), "signature"},
+		"not JSON":      {`{`, "not JSON"},
+		"no model":      {`{"max_tokens":9,"messages":[` + user + `]}`, "model"},
+		"no allowance":  {`{"model":"m","messages":[` + user + `]}`, "max_tokens"},
+		"allowance 0":   {`{"model":"m","max_tokens":0,"messages":[` + user + `]}`, "max_tokens"},
+		"unknown field": {with(`"stop":["a"]`), "stop"},
+		"no messages":   {`{"model":"m","max_tokens":9}`, "messages"},
+		"system turn":   {turns(`{"role":"system","content":"x"}`), "messages[0].role"},
+		"blank content": {turns(`{"role":"user","content":" "}`), "messages[0].content"},
+		"empty content": {turns(said("")), "messages[0].content"},
+		"no content":    {turns(`{"role":"user"}`), "messages[0].content"},
+		"blank block":   {turns(said(`{"type":"text","text":"\n"}`)), "messages[0].content[0].text"},
+		"block with more fields": {turns(said(`{"type":"text","text":"x","name":"y"}`)),
+			"messages[0].content[0].name"},
+		"block of another family": {turns(said(`{"type":"input_text","text":"x"}`)), "messages[0].content[0].type"},
+		"call of a user": {turns(said(`{"type":"tool_use","id":"a","name":"f","input":{}}`)),
+			"messages[0].content[0].type"},
+		"blank system":           {with(`"system":" "`), "system"},
+		"system of another kind": {with(`"system":[{"type":"image"}]`), "system[0].type"},
+		"result without a call":  {turns(said(result)), "tool_use_id"},
+		"call without a result":  {turns(user + "," + call), "c1"},
+		"call overtaken":         {turns(user + "," + call + "," + user), "c1"},
+		"result after text": {turns(user + "," + call + "," + said(`{"type":"text","text":"x"},`+result)),
+			"before all others"},
+		"two results": {turns(user + "," + call + "," + said(result+","+result)), "tool_use_id"},
+		"blank text in a result": {turns(user + "," + call + "," +
+			said(`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":""}]}`)), "content[0].text"},
+		"call with a bad id": {turns(user + "," + strings.ReplaceAll(call, "c1", "c:1")),
+			"messages[1].content[0].id"},
+		"call with a bad name": {turns(user + "," + strings.ReplaceAll(call, `"f"`, `"f.g"`)),
+			"messages[1].content[0].name"},
+		"input that is text": {turns(user + "," + strings.ReplaceAll(call, `{}`, `"{}"`)),
+			"messages[1].content[0].input"},
+		"thinking without a signature": {turns(user +
+			`,{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]}`), "signature"},
 		"a beginning that ends in a blank": {turns(user + `,{"role":"assistant","content":"{ "}`), "trailing whitespace"},
 		"temperature over 1":               {with(`"temperature":1.1`), "temperature"},
 		"blank stop sequence":              {with(`"stop_sequences":["\n"]`), "stop_sequences[0]"},
 		"stop sequence that is text":       {with(`"stop_sequences":"a"`), "stop_sequences"},
 		"stream not a boolean":             {with(`"stream":"yes"`), "stream"},
 		"no tools":                         {with(`"tools":[]`), "tools"},
-		"tool of another family":           {with(`"tools":[{"type":"function","function":{"name":"f"}}]`), "tools[0].function"},
-		"hosted tool":                      {with(`"tools":[{"type":"web_search_20250305","name":"web_search"}]`), "tools[0].type"},
-		"bad tool name":                    {with(`"tools":[{"name":"a.b","input_schema":{"type":"object"}}]`), "tools[0].name"},
-		"two tools of one name":            {with(`"tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"f","input_schema":{"type":"object"}}]`), "tools[1].name"},
-		"no schema":                        {with(`"tools":[{"name":"f"}]`), "tools[0].input_schema"},
-		"schema without a type":            {with(`"tools":[{"name":"f","input_schema":{}}]`), "tools[0].input_schema.type"},
-		"choice without tools":             {with(`"tool_choice":{"type":"auto"}`), "tool_choice"},
-		"choice that is text":              {with(tool + `,"tool_choice":"auto"`), "tool_choice"},
-		"unknown choice":                   {with(tool + `,"tool_choice":{"type":"required"}`), "tool_choice.type"},
-		"choice of another tool":           {with(tool + `,"tool_choice":{"type":"tool","name":"g"}`), "tool_choice"},
-		"unknown format":                   {with(`"output_config":{"format":{"type":"json_object"}}`), "output_config.format.type"},
+		"tool of another family": {with(`"tools":[{"type":"function","function":{"name":"f"}}]`),
+			"tools[0].function"},
+		"hosted tool": {with(`"tools":[{"type":"web_search_20250305","name":"web_search"}]`),
+			"tools[0].type"},
+		"bad tool name": {with(`"tools":[{"name":"a.b","input_schema":{"type":"object"}}]`),
+			"tools[0].name"},
+		"two tools of one name": {with(
+			`"tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"f","input_schema":{"type":"object"}}]`),
+			"tools[1].name"},
+		"no schema":              {with(`"tools":[{"name":"f"}]`), "tools[0].input_schema"},
+		"schema without a type":  {with(`"tools":[{"name":"f","input_schema":{}}]`), "tools[0].input_schema.type"},
+		"choice without tools":   {with(`"tool_choice":{"type":"auto"}`), "tool_choice"},
+		"choice that is text":    {with(tool + `,"tool_choice":"auto"`), "tool_choice"},
+		"unknown choice":         {with(tool + `,"tool_choice":{"type":"required"}`), "tool_choice.type"},
+		"choice of another tool": {with(tool + `,"tool_choice":{"type":"tool","name":"g"}`), "tool_choice"},
+		"unknown format": {with(`"output_config":{"format":{"type":"json_object"}}`),
+			"output_config.format.type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,8 +356,12 @@ func TestMessagesBadRequests(t *testing.T) {
 	})
 	for name, body := range map[string]string{
 		"turns of one role are joined": turns(user + "," + call + "," + said(result) + "," + user),
-		"all fields":                   with(tool + `,"tool_choice":{"type":"any","disable_parallel_tool_use":true},"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"top_p":1,"top_k":1,"metadata":{},"thinking":{"type":"disabled"},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{}}}`),
-		"null is absent":               with(`"system":null,"tools":null,"stop_sequences":null,"stream":null,"temperature":null`),
+		"all fields": with(tool +
+			`,"tool_choice":{"type":"any","disable_parallel_tool_use":true},"system":[{"type":"text","text":"x",` +
+			`"cache_control":{"type":"ephemeral"}}],"top_p":1,"top_k":1,"metadata":{},"thinking":{"type":"disabled"},` +
+			`"output_config":{"effort":"low","format":{"type":"json_schema","schema":{}}}`),
+		"null is absent": with(
+			`"system":null,"tools":null,"stop_sequences":null,"stream":null,"temperature":null`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

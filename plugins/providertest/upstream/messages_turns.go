@@ -39,7 +39,8 @@ func messagesTurns(root object, req *Request) error {
 }
 
 func noResults(path string, open map[string]bool) error {
-	return invalid(path, "tool_use ids were found without tool_result blocks immediately after: %v", slices.Sorted(maps.Keys(open)))
+	return invalid(path, "tool_use ids were found without tool_result blocks immediately after: %v",
+		slices.Sorted(maps.Keys(open)))
 }
 
 func joinTurns(root object) ([]messagesTurn, error) {
@@ -195,7 +196,8 @@ func assistantTurn(req *Request, t messagesTurn, open map[string]bool, last bool
 		switch kind := block.fields["type"]; kind {
 		case "text":
 			var text string
-			if text, err = textBlock(block); err == nil && last && i == len(t.blocks)-1 && strings.TrimRight(text, " \t\r\n") != text {
+			if text, err = textBlock(block); err == nil && last && i == len(t.blocks)-1 &&
+				strings.TrimRight(text, " \t\r\n") != text {
 				err = invalid(block.path, "the final assistant content cannot end with trailing whitespace")
 			}
 			m.Text += text

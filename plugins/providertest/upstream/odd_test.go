@@ -26,7 +26,8 @@ func TestOddEndings(t *testing.T) {
 				t.Run(fmt.Sprintf("GAP-114 %s %s whole=%v", word, c.name, whole), func(t *testing.T) {
 					t.Parallel()
 					s := upstream.Start(t, upstream.Options{})
-					s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(word), upstream.ReportUsage(), upstream.Done()}})
+					s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(word), upstream.ReportUsage(),
+						upstream.Done()}})
 					events, err := c.generate(t, s, req)
 					require.NoError(t, err)
 					require.Equal(t, llm.FinishReason(word), events[len(events)-1].Finish)
@@ -36,7 +37,8 @@ func TestOddEndings(t *testing.T) {
 				t.Parallel()
 				s := upstream.Start(t, upstream.Options{})
 				raw := fmt.Sprintf(`{%q:10,%q:-50}`, names[0], names[1])
-				s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish("stop"), upstream.ReportRaw(raw), upstream.Done()}})
+				s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish("stop"),
+					upstream.ReportRaw(raw), upstream.Done()}})
 				events, err := c.generate(t, s, req)
 				require.NoError(t, err)
 				require.Equal(t, &llm.Usage{Flaw: names[1] + " is negative"}, events[len(events)-2].Usage)

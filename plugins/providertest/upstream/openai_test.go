@@ -32,7 +32,8 @@ func patient(t *testing.T) context.Context {
 }
 
 // stream reads a whole stream with the official client's own accumulator.
-func stream(t *testing.T, s *upstream.Server, p openai.ChatCompletionNewParams) (openai.ChatCompletionAccumulator, []openai.ChatCompletionChunk, error) {
+func stream(t *testing.T, s *upstream.Server, p openai.ChatCompletionNewParams) (openai.ChatCompletionAccumulator,
+	[]openai.ChatCompletionChunk, error) {
 	t.Helper()
 	client := official(s)
 	var acc openai.ChatCompletionAccumulator
@@ -122,7 +123,8 @@ func TestScriptedUsageHasAllClasses(t *testing.T) {
 	s := upstream.Start(t, upstream.Options{})
 	cached, reasoning := int64(600), int64(0)
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("ok"), upstream.Finish("stop"),
-		upstream.ReportTokens(upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Reasoning: &reasoning}), upstream.Done()}})
+		upstream.ReportTokens(upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Reasoning: &reasoning}),
+		upstream.Done()}})
 	client := official(s)
 	reply, err := client.Chat.Completions.New(patient(t), prompt("x"))
 	require.NoError(t, err)
@@ -276,9 +278,11 @@ func TestToolConversationIsAccepted(t *testing.T) {
 	reply, err := client.Chat.Completions.New(patient(t), openai.ChatCompletionNewParams{Model: "m",
 		Messages: []openai.ChatCompletionMessageParamUnion{
 			openai.SystemMessage("be brief"), openai.UserMessage("weather?"),
-			{OfAssistant: &openai.ChatCompletionAssistantMessageParam{ToolCalls: []openai.ChatCompletionMessageToolCallUnionParam{
-				{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: "call_1",
-					Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: "weather", Arguments: "{}"}}}}}},
+			{OfAssistant: &openai.ChatCompletionAssistantMessageParam{
+				ToolCalls: []openai.ChatCompletionMessageToolCallUnionParam{
+					{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{ID: "call_1",
+						Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
+							Name: "weather", Arguments: "{}"}}}}}},
 			openai.ToolMessage("sunny", "call_1"),
 		},
 		Tools: []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{

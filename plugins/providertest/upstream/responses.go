@@ -73,10 +73,11 @@ func responsesUsageOf(u Usage) any {
 }
 
 func renderResponses(req *Request, reply Reply, h head) renderer {
-	r := responsesReply{parts: parts{mode: reply.Usage}, object: responsesObject{ID: h.ID, Object: "response", Created: h.Created,
-		Status: "in_progress", Model: h.Model, Output: []map[string]any{}, Parallel: true, Temperature: 1, TopP: 1,
-		Text: json.RawMessage(`{"format":{"type":"text"}}`), ToolChoice: "auto", Tools: []string{}, Truncation: "disabled",
-		Metadata: map[string]string{}}}
+	r := responsesReply{parts: parts{mode: reply.Usage},
+		object: responsesObject{ID: h.ID, Object: "response", Created: h.Created,
+			Status: "in_progress", Model: h.Model, Output: []map[string]any{}, Parallel: true, Temperature: 1, TopP: 1,
+			Text: json.RawMessage(`{"format":{"type":"text"}}`), ToolChoice: "auto", Tools: []string{}, Truncation: "disabled",
+			Metadata: map[string]string{}}}
 	if req.MaxTokens > 0 {
 		r.object.MaxTokens = &req.MaxTokens
 	}

@@ -4,7 +4,8 @@ package upstream
 // it stores nothing is the fake's own limit.
 var responsesFields = []string{
 	"model", "input", "instructions", "stream", "stream_options", "store", "background", "max_output_tokens",
-	"temperature", "top_p", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "reasoning", "include",
+	"temperature", "top_p", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "reasoning",
+	"include",
 	"metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "truncation",
 	"top_logprobs",
 }
@@ -15,7 +16,8 @@ const leastOutput = 16
 // decodeResponses reads a responses request as strictly as the official service does. The error is an *Error with
 // status 400.
 func decodeResponses(body []byte) (*Request, error) {
-	return decode(body, &Request{IncludeUsage: true}, responsesFields, responsesItems, responsesTools, responsesLimits, responsesFormat)
+	return decode(body, &Request{IncludeUsage: true}, responsesFields, responsesItems, responsesTools, responsesLimits,
+		responsesFormat)
 }
 
 func responsesLimits(root object, req *Request) error {

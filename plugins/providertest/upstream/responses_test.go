@@ -15,12 +15,14 @@ import (
 )
 
 func responsesPrompt(text string) responses.ResponseNewParams {
-	return responses.ResponseNewParams{Model: "m", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(text)}}
+	return responses.ResponseNewParams{Model: "m",
+		Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(text)}}
 }
 
 // responsesStream reads a whole stream with the official library and returns its last response, what its deltas add
 // up to by item, and the names of its events, which have to be numbered.
-func responsesStream(t *testing.T, s *upstream.Server, p responses.ResponseNewParams) (responses.Response, map[string]string, []string, error) {
+func responsesStream(t *testing.T, s *upstream.Server, p responses.ResponseNewParams) (responses.Response,
+	map[string]string, []string, error) {
 	t.Helper()
 	client := official(s)
 	var last responses.Response
@@ -83,8 +85,10 @@ func TestResponsesText(t *testing.T) {
 	require.EqualValues(t, 4, r.Usage.InputTokens, "three words and one message")
 	require.EqualValues(t, 5, r.Usage.OutputTokens)
 	require.EqualValues(t, 9, r.Usage.TotalTokens)
-	require.Equal(t, []string{"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
-		"response.output_text.delta", "response.output_text.delta", "response.output_text.delta", "response.output_text.delta", "response.output_text.delta",
+	require.Equal(t, []string{"response.created", "response.in_progress", "response.output_item.added",
+		"response.content_part.added",
+		"response.output_text.delta", "response.output_text.delta", "response.output_text.delta",
+		"response.output_text.delta", "response.output_text.delta",
 		"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"}, names)
 	rec, err := s.Ended(patient(t), 1)
 	require.NoError(t, err)
@@ -100,13 +104,16 @@ func TestResponsesReplies(t *testing.T) {
 	r := responsesBoth(t, upstream.Reply{Steps: []upstream.Step{
 		upstream.Reasoning("let me "), upstream.Reasoning("see"), upstream.Text("Two "), upstream.Text("calls."),
 		upstream.ToolCall(0, "call_a", "weather"), upstream.ToolCall(1, "call_b", "time"),
-		upstream.Arguments(1, `{"zone":`), upstream.Arguments(0, `{"city":`), upstream.Arguments(1, `"CET"}`), upstream.Arguments(0, `"Rome"}`),
-		upstream.Comment("still here"), upstream.Text("Done."), upstream.Finish("tool_calls"), upstream.ReportTokens(usage), upstream.Done()}}, responsesPrompt("x"))
+		upstream.Arguments(1, `{"zone":`), upstream.Arguments(0, `{"city":`), upstream.Arguments(1, `"CET"}`),
+		upstream.Arguments(0, `"Rome"}`),
+		upstream.Comment("still here"), upstream.Text("Done."), upstream.Finish("tool_calls"), upstream.ReportTokens(usage),
+		upstream.Done()}}, responsesPrompt("x"))
 	var items []string
 	for _, item := range r.Output {
 		items = append(items, item.Type+" "+item.CallID+item.Name+itemText(item))
 	}
-	require.Equal(t, []string{"reasoning let me see", "message Two calls.", `function_call call_aweather{"city":"Rome"}`, `function_call call_btime{"zone":"CET"}`, "message Done."}, items)
+	require.Equal(t, []string{"reasoning let me see", "message Two calls.", `function_call call_aweather{"city":"Rome"}`,
+		`function_call call_btime{"zone":"CET"}`, "message Done."}, items)
 	require.EqualValues(t, "completed", r.Status)
 	require.EqualValues(t, 950, r.Usage.InputTokens)
 	require.EqualValues(t, 600, r.Usage.InputTokensDetails.CachedTokens)
@@ -121,7 +128,8 @@ func TestResponsesEnds(t *testing.T) {
 	} {
 		t.Run(finish, func(t *testing.T) {
 			t.Parallel()
-			r := responsesBoth(t, upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(finish), upstream.ReportUsage(), upstream.Done()}}, responsesPrompt("x"))
+			r := responsesBoth(t, upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(finish),
+				upstream.ReportUsage(), upstream.Done()}}, responsesPrompt("x"))
 			require.Equal(t, want, r.IncompleteDetails.Reason)
 			require.Equal(t, want == "", r.Status == "completed")
 		})
@@ -141,7 +149,8 @@ func TestResponsesEnds(t *testing.T) {
 func TestResponsesUsageModes(t *testing.T) {
 	t.Parallel()
 	for mode, reports := range map[upstream.UsageMode]bool{
-		upstream.UsageAsAsked: true, upstream.UsageAlways: true, upstream.UsageEveryChunk: true, upstream.UsageWithFinish: true, upstream.UsageNever: false,
+		upstream.UsageAsAsked: true, upstream.UsageAlways: true, upstream.UsageEveryChunk: true,
+		upstream.UsageWithFinish: true, upstream.UsageNever: false,
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
@@ -185,7 +194,8 @@ func TestResponsesErrors(t *testing.T) {
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.ServerError())}})
 		body, err := read(postTo(patient(t), t, s, "/responses", `{"model":"m","stream":true,"input":"x"}`))
 		require.NoError(t, err)
-		require.Contains(t, body, `event: error`+"\n"+`data: {"code":"server_error","message":"The server had an error.","param":null,"sequence_number":5,"type":"error"}`)
+		require.Contains(t, body, `event: error`+"\n"+
+			`data: {"code":"server_error","message":"The server had an error.","param":null,"sequence_number":5,"type":"error"}`)
 		frames := strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
 		_, data, _ := strings.Cut(frames[len(frames)-1], "data: ")
 		var last responses.ResponseStreamEventUnion
@@ -207,7 +217,8 @@ func TestResponsesToolConversation(t *testing.T) {
 			{OfFunctionCallOutput: &responses.ResponseInputItemFunctionCallOutputParam{CallID: openai.String("call_1"),
 				Output: responses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: openai.String("sunny")}}},
 			responses.ResponseInputItemParamOfMessage("and?", responses.EasyInputMessageRoleUser)}},
-		Tools: []responses.ToolUnionParam{{OfFunction: &responses.FunctionToolParam{Name: "weather", Strict: param.NewOpt(false),
+		Tools: []responses.ToolUnionParam{{OfFunction: &responses.FunctionToolParam{Name: "weather",
+			Strict:     param.NewOpt(false),
 			Parameters: map[string]any{"type": "object", "properties": map[string]any{}}}}}}
 	reply, err := client.Responses.New(patient(t), p)
 	require.NoError(t, err)
@@ -232,22 +243,24 @@ func TestResponsesBadRequests(t *testing.T) {
 	function := func(members string) string { return with(`"tools":[{"type":"function",` + members + `}]`) }
 	s := upstream.Start(t, upstream.Options{})
 	for name, c := range map[string]struct{ body, param string }{
-		"not JSON":                      {`{`, ""},
-		"no model":                      {`{"input":"x"}`, "model"},
-		"no input":                      {`{"model":"m"}`, "input"},
-		"empty input":                   {items(""), "input"},
-		"messages":                      {`{"model":"m","messages":[{"role":"user","content":"x"}]}`, "messages"},
-		"stop sequences":                {with(`"stop":["a"]`), "stop"},
-		"another family's allowance":    {with(`"max_tokens":99`), "max_tokens"},
-		"allowance under 16":            {with(`"max_output_tokens":15`), "max_output_tokens"},
-		"kept responses":                {with(`"previous_response_id":"resp_1"`), "previous_response_id"},
-		"background":                    {with(`"background":true`), "background"},
-		"store not a boolean":           {with(`"store":"no"`), "store"},
-		"temperature over 2":            {with(`"temperature":2.1`), "temperature"},
-		"unknown role":                  {items(`{"role":"tool","content":"x"}`), "input[0].role"},
-		"no content":                    {items(`{"role":"user"}`), "input[0].content"},
-		"output of a user":              {items(`{"role":"user","content":[{"type":"output_text","text":"x"}]}`), "input[0].content[0].type"},
-		"input of an assistant":         {items(`{"role":"assistant","content":[{"type":"input_text","text":"x"}]}`), "input[0].content[0].type"},
+		"not JSON":                   {`{`, ""},
+		"no model":                   {`{"input":"x"}`, "model"},
+		"no input":                   {`{"model":"m"}`, "input"},
+		"empty input":                {items(""), "input"},
+		"messages":                   {`{"model":"m","messages":[{"role":"user","content":"x"}]}`, "messages"},
+		"stop sequences":             {with(`"stop":["a"]`), "stop"},
+		"another family's allowance": {with(`"max_tokens":99`), "max_tokens"},
+		"allowance under 16":         {with(`"max_output_tokens":15`), "max_output_tokens"},
+		"kept responses":             {with(`"previous_response_id":"resp_1"`), "previous_response_id"},
+		"background":                 {with(`"background":true`), "background"},
+		"store not a boolean":        {with(`"store":"no"`), "store"},
+		"temperature over 2":         {with(`"temperature":2.1`), "temperature"},
+		"unknown role":               {items(`{"role":"tool","content":"x"}`), "input[0].role"},
+		"no content":                 {items(`{"role":"user"}`), "input[0].content"},
+		"output of a user": {items(`{"role":"user","content":[{"type":"output_text","text":"x"}]}`),
+			"input[0].content[0].type"},
+		"input of an assistant": {items(`{"role":"assistant","content":[{"type":"input_text","text":"x"}]}`),
+			"input[0].content[0].type"},
 		"calls in a message":            {items(`{"role":"assistant","content":"x","tool_calls":[]}`), "input[0].tool_calls"},
 		"unknown item":                  {items(`{"type":"item_reference","id":"msg_1"}`), "input[0].type"},
 		"reasoning without a summary":   {items(`{"type":"reasoning","id":"rs_1"}`), "input[0].summary"},
@@ -262,17 +275,20 @@ func TestResponsesBadRequests(t *testing.T) {
 		"hosted tool":                   {with(`"tools":[{"type":"web_search"}]`), "tools[0].type"},
 		"no parameters":                 {function(`"name":"f"`), "tools[0].parameters"},
 		"parameters without properties": {function(`"name":"f","parameters":{"type":"object"}`), "tools[0].parameters"},
-		"strict, but open":              {function(`"name":"f","strict":true,"parameters":{"type":"object","properties":{}}`), "tools[0].parameters"},
-		"bad function name":             {function(`"name":"a b","parameters":null`), "tools[0].name"},
-		"required without tools":        {with(`"tool_choice":"required"`), "tool_choice"},
-		"unknown choice":                {with(tool + `,"tool_choice":"any"`), "tool_choice"},
-		"choice of another function":    {with(tool + `,"tool_choice":{"type":"function","name":"g"}`), "tool_choice"},
-		"nested choice":                 {with(tool + `,"tool_choice":{"type":"function","function":{"name":"f"}}`), "tool_choice.function"},
+		"strict, but open": {function(`"name":"f","strict":true,"parameters":{"type":"object","properties":{}}`),
+			"tools[0].parameters"},
+		"bad function name":          {function(`"name":"a b","parameters":null`), "tools[0].name"},
+		"required without tools":     {with(`"tool_choice":"required"`), "tool_choice"},
+		"unknown choice":             {with(tool + `,"tool_choice":"any"`), "tool_choice"},
+		"choice of another function": {with(tool + `,"tool_choice":{"type":"function","name":"g"}`), "tool_choice"},
+		"nested choice": {with(tool + `,"tool_choice":{"type":"function","function":{"name":"f"}}`),
+			"tool_choice.function"},
 		"unknown format":                {with(`"text":{"format":{"type":"xml"}}`), "text.format.type"},
 		"format without a name":         {with(`"text":{"format":{"type":"json_schema","schema":{}}}`), "text.format.name"},
 		"another family's format":       {with(`"response_format":{"type":"json_object"}`), "response_format"},
 		"stream_options without stream": {with(`"stream_options":{"include_obfuscation":false}`), "stream_options"},
-		"unknown stream option":         {with(`"stream":true,"stream_options":{"include_usage":true}`), "stream_options.include_usage"},
+		"unknown stream option": {with(`"stream":true,"stream_options":{"include_usage":true}`),
+			"stream_options.include_usage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,11 +304,19 @@ func TestResponsesBadRequests(t *testing.T) {
 		})
 	}
 	for name, body := range map[string]string{
-		"all items": items(`{"type":"message","id":"msg_1","role":"developer","content":[{"type":"input_text","text":"x"}]},{"role":"assistant","content":[{"type":"output_text","text":"x","annotations":[]},{"type":"refusal","refusal":"no"}]},` +
-			`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},` + call + "," + output + `,{"role":"user","content":"x"}`),
-		"all fields": with(tool + `,"tool_choice":"auto","instructions":"x","store":false,"stream":true,"stream_options":{"include_obfuscation":false},"max_output_tokens":16,"temperature":2,"top_p":1,` +
-			`"parallel_tool_calls":true,"text":{"verbosity":"low","format":{"type":"json_schema","name":"n","schema":{}}},"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],"prompt_cache_key":"k"`),
-		"null is absent": with(`"instructions":null,"tools":null,"max_output_tokens":null,"stream":null,"temperature":null,"text":null`),
+		"all items": items(
+			`{"type":"message","id":"msg_1","role":"developer","content":[{"type":"input_text","text":"x"}]},` +
+				`{"role":"assistant","content":[{"type":"output_text","text":"x","annotations":[]},{"type":"refusal",` +
+				`"refusal":"no"}]},` +
+				`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},` + call + "," + output +
+				`,{"role":"user","content":"x"}`),
+		"all fields": with(tool +
+			`,"tool_choice":"auto","instructions":"x","store":false,"stream":true,` +
+			`"stream_options":{"include_obfuscation":false},"max_output_tokens":16,"temperature":2,"top_p":1,` +
+			`"parallel_tool_calls":true,"text":{"verbosity":"low","format":{"type":"json_schema","name":"n","schema":{}}},` +
+			`"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],"prompt_cache_key":"k"`),
+		"null is absent": with(
+			`"instructions":null,"tools":null,"max_output_tokens":null,"stream":null,"temperature":null,"text":null`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

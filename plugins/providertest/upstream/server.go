@@ -234,7 +234,8 @@ func (s *Server) run(ctx context.Context, w http.ResponseWriter, req *Request, r
 	if h.Model == "" {
 		h.Model = req.Model
 	}
-	p := &player{server: s, req: req, reply: reply, family: f, render: f.render(req, reply, h), out: newWire(w, reply.Wire),
+	p := &player{server: s, req: req, reply: reply, family: f, render: f.render(req, reply, h),
+		out:    newWire(w, reply.Wire),
 		header: w.Header(), rec: rec, prompt: promptTokens(req)}
 	err := p.play(ctx)
 	rec.Outcome, rec.Bytes = outcome(err), p.out.sent

@@ -14,8 +14,9 @@ const (
 	StepFinish    StepKind = "finish"    // Text is the finish reason, in the chat family's words or the family's own
 	StepUsage     StepKind = "usage"     // Usage, or what was counted when nil, as Reply.Usage says
 	StepDone      StepKind = "done"      // the end marker of a stream; the body of a reply that is not one
-	StepComment   StepKind = "comment"   // Text, as an event-stream comment, in the messages family a ping; nothing when not streamed
-	StepRaw       StepKind = "raw"       // Text, these bytes as they are
+	// Text, as an event-stream comment, in the messages family a ping; nothing when not streamed
+	StepComment StepKind = "comment"
+	StepRaw     StepKind = "raw" // Text, these bytes as they are
 
 	// When.
 	StepHeaders StepKind = "headers" // sends status and header now, not with the first piece

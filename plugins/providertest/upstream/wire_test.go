@@ -106,7 +106,8 @@ func TestResetByStepAndByBreak(t *testing.T) {
 	s := upstream.Start(t, upstream.Options{})
 	broken := upstream.Say("a b")
 	broken.Wire.Break = &upstream.Break{At: 20, How: upstream.EndReset}
-	s.Enqueue(broken, upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait("header seen"), upstream.Reset()}})
+	s.Enqueue(broken, upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait("header seen"),
+		upstream.Reset()}})
 
 	_, err := http.Post(s.BaseURL()+"/chat/completions", "application/json", strings.NewReader(streamed))
 	if err == nil { // a reset may overtake the header
@@ -211,7 +212,8 @@ func TestErrorAsA200(t *testing.T) {
 	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
 	body, err := read(resp)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"error":{"message":"The server is overloaded.","type":"server_error","param":null,"code":"overloaded"}}`, body)
+	require.JSONEq(t,
+		`{"error":{"message":"The server is overloaded.","type":"server_error","param":null,"code":"overloaded"}}`, body)
 
 	resp = post(patient(t), t, s, streamed)
 	require.Equal(t, "yes", resp.Header.Get("X-More"))

@@ -85,7 +85,8 @@ func messages(ctx context.Context, client anthropic.Client, model anthropic.Mode
 	}
 }
 
-func message(ctx context.Context, client anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
+func message(ctx context.Context, client anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message,
+	error) {
 	if !streamed {
 		return client.Messages.New(ctx, params)
 	}

@@ -39,13 +39,15 @@ func weather(arguments string) (string, error) {
 
 func main() {
 	if len(os.Args) < 3 {
-		log.Fatalf("usage: FAREWAY_URL=http://127.0.0.1:8484 FAREWAY_KEY=... %s chat|responses plain|streamed [MODEL]", os.Args[0])
+		log.Fatalf("usage: FAREWAY_URL=http://127.0.0.1:8484 FAREWAY_KEY=... %s chat|responses plain|streamed [MODEL]",
+			os.Args[0])
 	}
 	streamed = os.Args[2] == "streamed"
 	if len(os.Args) > 3 {
 		model = os.Args[3]
 	}
-	client := openai.NewClient(option.WithBaseURL(os.Getenv("FAREWAY_URL")+"/v1"), option.WithAPIKey(os.Getenv("FAREWAY_KEY")),
+	client := openai.NewClient(option.WithBaseURL(os.Getenv("FAREWAY_URL")+"/v1"),
+		option.WithAPIKey(os.Getenv("FAREWAY_KEY")),
 		option.WithMaxRetries(0))
 	families := map[string]func(context.Context, openai.Client) (string, error){"chat": chat, "responses": response}
 	ask, ok := families[os.Args[1]]
@@ -88,7 +90,8 @@ func chat(ctx context.Context, client openai.Client) (string, error) {
 	}
 }
 
-func completion(ctx context.Context, client openai.Client, params openai.ChatCompletionNewParams) (*openai.ChatCompletion, error) {
+func completion(ctx context.Context, client openai.Client,
+	params openai.ChatCompletionNewParams) (*openai.ChatCompletion, error) {
 	if !streamed {
 		return client.Chat.Completions.New(ctx, params)
 	}
@@ -103,7 +106,8 @@ func completion(ctx context.Context, client openai.Client, params openai.ChatCom
 }
 
 func response(ctx context.Context, client openai.Client) (string, error) {
-	input := responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(prompt, responses.EasyInputMessageRoleUser)}
+	input := responses.ResponseInputParam{responses.ResponseInputItemParamOfMessage(prompt,
+		responses.EasyInputMessageRoleUser)}
 	params := responses.ResponseNewParams{
 		Model: model,
 		Tools: []responses.ToolUnionParam{responses.ToolParamOfFunction("get_weather", schema, false)},
@@ -135,7 +139,8 @@ func response(ctx context.Context, client openai.Client) (string, error) {
 	}
 }
 
-func respond(ctx context.Context, client openai.Client, params responses.ResponseNewParams) (*responses.Response, error) {
+func respond(ctx context.Context, client openai.Client, params responses.ResponseNewParams) (*responses.Response,
+	error) {
 	if !streamed {
 		return client.Responses.New(ctx, params)
 	}
