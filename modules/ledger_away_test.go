@@ -64,6 +64,12 @@ func (s *service) says(t testing.TB, beginning string) int {
 	return len(s.Log.Lines(t, func(line map[string]any) bool { return strings.HasPrefix(str(line["msg"]), beginning) }))
 }
 
+// awaitReady waits until the gateway is ready or is not, which it finds out once a second.
+func (s *service) awaitReady(t testing.TB, ready bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return (s.Engine.Ready() == nil) == ready }, time.Minute, 10*time.Millisecond)
+}
+
 // requireAway checks the one refusal that says when to come back (GAP-45).
 func requireAway(t testing.TB, sh shape, a answer) {
 	t.Helper()
@@ -130,6 +136,7 @@ func TestLedgerAway(t *testing.T) {
 			}
 			require.InDelta(t, len(all), g.gauge(t, "fareway_spooled_settlements"), 0)
 			require.Equal(t, 1, g.says(t, "the ledger is away"))
+			g.awaitReady(t, false)
 			image := g.imageOf(t, fault.repair)
 
 			execute(t, db, fault.end)
@@ -139,6 +146,7 @@ func TestLedgerAway(t *testing.T) {
 			}
 			g.Log.Await(t, func(line map[string]any) bool { return strings.HasPrefix(str(line["msg"]), "the ledger is back") })
 			require.Equal(t, 1, g.says(t, "the ledger is back"))
+			g.awaitReady(t, true)
 			outcomeOf(t, shapes[0], other.Ask(shapes[0]))
 
 			// A machine that died while the ledger was away: the next gateway applies what is in the spool first.

@@ -79,6 +79,7 @@ type Engine struct {
 	attempts atomic.Int64 // in progress
 
 	life       *lifecycle
+	probe      storeProbe
 	background background
 	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
 }
@@ -118,6 +119,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		return nil, errors.Join(err, e.closeLedger())
 	}
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger})
+	e.probe.ping, e.probe.now = e.store.Ping, o.Now
 	e.metrics.providerState.states = e.providerStates
 	e.setBackground(&o)
 	return e, nil
@@ -146,23 +148,6 @@ func (e *Engine) Now() time.Time { return e.keys.now() }
 
 // DataDir is the engine's data folder.
 func (e *Engine) DataDir() string { return e.dataDir }
-
-// Ready returns nil when a request would be taken now, and the reason otherwise.
-func (e *Engine) Ready() error {
-	if err := e.life.ready(); err != nil {
-		return err
-	}
-	g := e.Current()
-	if g == nil {
-		return errors.New("no configuration is active")
-	}
-	for name := range g.backends {
-		if g.Ready(name) {
-			return nil
-		}
-	}
-	return errors.New("no provider is ready")
-}
 
 // SetLogger sends what the engine logs from now on to l. Each configuration generation brings its own.
 func (e *Engine) SetLogger(l *slog.Logger) { e.log.set(l) }

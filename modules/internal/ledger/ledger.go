@@ -242,6 +242,10 @@ type Waiting struct {
 type Store interface {
 	Books
 
+	// Ping returns ErrUnavailable when the store would not take an operation now. It is for readiness: it costs next
+	// to nothing, and looks further where an operation has failed for the store's sake since it last said nil.
+	Ping(ctx context.Context) error
+
 	// Recover releases the holds of owners that are provably gone; their requests are settled at nothing, their
 	// attempts wait for receipts (GAP-99). Call it once after opening and before the first Hold, after the
 	// settlements of the spool have been repeated. It returns how many requests there were.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"zombiezen.com/go/sqlite"
 
@@ -14,7 +15,9 @@ type database struct {
 	tx
 	dataVersion int64 // moves when another connection has written
 	broken      bool  // to be opened anew
-	guard       *guard
+	// failures counts the transactions that the store itself failed.
+	failures atomic.Int64
+	guard    *guard
 	// renew closes the connections that read, before a broken one is opened anew with everything that they share.
 	renew func()
 }
@@ -110,6 +113,7 @@ func (d *database) close() error {
 func (d *database) transact(batch []*operation) (from, to int) {
 	fail := func(err error) (int, int) {
 		d.rollback()
+		d.failures.Add(1)
 		for _, op := range batch {
 			op.err = err
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -79,6 +80,8 @@ type Store struct {
 	db      *database // the writer's once it runs
 	writer  *writer
 	readers *pool
+
+	pinged atomic.Int64 // of db.failures, those that Ping has seen the end of
 
 	closing  sync.Once
 	closeErr error

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// storeAskedEvery is how long an answer of the store holds, so that it costs nothing to ask often.
+	storeAskedEvery = time.Second
+	// storeTimeout is how long it may take to answer.
+	storeTimeout = 2 * time.Second
+)
+
+// errLedgerAway is why a gateway is not ready whose ledger is away.
+var errLedgerAway = errors.New("the ledger does not take operations: see the log, and the disk of the data folder")
+
+// storeProbe asks the store whether it takes operations.
+type storeProbe struct {
+	ping func(context.Context) error
+	now  func() time.Time
+
+	mu    sync.Mutex // held while the store is asked: who comes meanwhile gets the same answer
+	asked time.Time
+	err   error
+}
+
+func (p *storeProbe) check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if age := p.now().Sub(p.asked); 0 <= age && age < storeAskedEvery {
+		return p.err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	p.err = p.ping(ctx)
+	p.asked = p.now()
+	return p.err
+}
+
+// Ready returns nil when a request would be taken now, and the reason otherwise. It waits for the ledger at most two
+// seconds, and asks it at most once a second.
+func (e *Engine) Ready() error {
+	if err := e.life.ready(); err != nil {
+		return err
+	}
+	if !e.providerReady() {
+		return errors.New("no provider is ready")
+	}
+	if err := e.probe.check(); err != nil {
+		return fmt.Errorf("%w: %w", errLedgerAway, err)
+	}
+	if e.settler.away.Load() {
+		return errLedgerAway // and the settler goes on asking it
+	}
+	return nil
+}
+
+// providerReady reports whether one of the providers takes requests.
+func (e *Engine) providerReady() bool {
+	g := e.Current()
+	if g == nil {
+		return false
+	}
+	for name := range g.backends {
+		if g.Ready(name) {
+			return true
+		}
+	}
+	return false
+}
