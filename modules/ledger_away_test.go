@@ -18,8 +18,8 @@ import (
 // toobig is what SQLite fails with in the middle of a transaction, as on a disk that is full.
 const toobig = ` BEGIN SELECT zeroblob(2000000000); END`
 
-// ledgerFaults are what other programs and disks do to a ledger, begun and ended by statements on its file. repair is what
-// a copy of the file needs.
+// ledgerFaults are what other programs and disks do to a ledger, begun and ended by statements on its file. repair
+// is what a copy of the file needs.
 var ledgerFaults = []struct {
 	name               string
 	begin, end, repair []string
@@ -30,7 +30,8 @@ var ledgerFaults = []struct {
 		[]string{`DROP TRIGGER a`, `DROP TRIGGER b`}, []string{`DROP TRIGGER a`, `DROP TRIGGER b`}},
 }
 
-// ledgerTimeout is how long these gateways wait for a ledger that is away, and no other test's does on a busy machine.
+// ledgerTimeout is how long these gateways wait for a ledger that is away, and no other test's does on a busy
+// machine.
 const ledgerTimeout = 2 * time.Second
 
 // execute runs statements on a file of the ledger.

@@ -178,8 +178,8 @@ type Work struct {
 	asks    [ratelimit.MaxAsks]ratelimit.Ask // of one question to the limiter
 }
 
-// Begin registers a request on the current configuration. It returns nil when none is active, or the engine is closed.
-// Call Done when the request and its settlement are over.
+// Begin registers a request on the current configuration. It returns nil when none is active, or the engine is
+// closed. Call Done when the request and its settlement are over.
 func (e *Engine) Begin() *Work {
 	g := e.life.begin()
 	if g == nil {
@@ -200,9 +200,9 @@ func (w *Work) Stopping() context.Context { return w.engine.life.ctx }
 // Done ends the request's stay.
 func (w *Work) Done() { w.engine.life.end(w.gen) }
 
-// BeginDrain lets Ready say that the gateway is shutting down. Requests that come nevertheless are served. When delay,
-// in which they still come, and then the drain timeout are over, those that are left are told to end: each writes its
-// error frame and settles. The first call counts.
+// BeginDrain lets Ready say that the gateway is shutting down. Requests that come nevertheless are served. When
+// delay, in which they still come, and then the drain timeout are over, those that are left are told to end: each
+// writes its error frame and settles. The first call counts.
 func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
 
 // Drain begins a drain and waits until nothing runs.

@@ -24,8 +24,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrInsufficient: the available credits do not cover a hold. Nothing was held.
 	ErrInsufficient = errors.New("insufficient credits")
-	// ErrNothingLeft and ErrHeld are ErrInsufficient: of an account that has not a credit left, whatever runs, and of one
-	// whose credits would cover the hold if other running requests did not hold them.
+	// ErrNothingLeft and ErrHeld are ErrInsufficient: of an account that has not a credit left, whatever runs, and of
+	// one whose credits would cover the hold if other running requests did not hold them.
 	ErrNothingLeft = fmt.Errorf("%w: nothing is left", ErrInsufficient)
 	ErrHeld        = fmt.Errorf("%w: running requests hold them", ErrInsufficient)
 	// ErrSpendCap, ErrTokenBudget, ErrKeySpendCap: what was settled in the account's period has reached the
@@ -58,7 +58,8 @@ type Account struct {
 	Plan    string // a plan of the configuration, or ""
 	State   State
 	Created time.Time
-	// Limits and Profile are what was set for the account itself; "" is no profile. Where nothing was, its plan decides.
+	// Limits and Profile are what was set for the account itself; "" is no profile. Where nothing was, its plan
+	// decides.
 	Limits  Limits
 	Profile string
 	Balance Balance
@@ -149,8 +150,8 @@ type Attempt struct {
 	Provider     string
 	Model        string // upstream model
 	PriceVersion int64  // the version in force when it begins
-	// Worst is the most that the attempt may cost, in microcents. It bounds what a receipt or its Estimate may add
-	// once the hold is gone (GAP-110). Below zero: not known, of a ledger from before; the request's hold bounds it then.
+	// Worst is the most that the attempt may cost, in microcents. It bounds what a receipt or its Estimate may add once
+	// the hold is gone (GAP-110). Below zero: not known, of a ledger from before; the request's hold bounds it then.
 	Worst int64
 }
 
@@ -191,8 +192,9 @@ type Result struct {
 	Estimate *llm.Usage `json:"estimate,omitempty"`
 }
 
-// Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once, at most the hold
-// (GAP-110). A settlement of a request that is settled already changes nothing and returns the first one's Charge.
+// Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once, at most the
+// hold (GAP-110). A settlement of a request that is settled already changes nothing and returns the first one's
+// Charge.
 type Settlement struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"` // HTTP status that the client got, or would have got

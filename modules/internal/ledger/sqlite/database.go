@@ -107,9 +107,9 @@ func (d *database) close() error {
 	return err
 }
 
-// transact runs operations in one transaction and sets what each is answered. When one of them has failed
-// half way, everything is taken back and nobody has an answer: batch[from:to] are those that may have been it, none when
-// all is well. A failure of the store is everybody's.
+// transact runs operations in one transaction and sets what each is answered. When one of them has failed half way,
+// everything is taken back and nobody has an answer: batch[from:to] are those that may have been it, none when all
+// is well. A failure of the store is everybody's.
 func (d *database) transact(batch []*operation) (from, to int) {
 	fail := func(err error) (int, int) {
 		d.rollback()
@@ -155,8 +155,8 @@ func (d *database) transact(batch []*operation) (from, to int) {
 	return 0, 0
 }
 
-// blame takes everything back because of one operation, or because of a row, which may be anyone's. Who was alone keeps
-// its error.
+// blame takes everything back because of one operation, or because of a row, which may be anyone's. Who was alone
+// keeps its error.
 func (d *database) blame(batch []*operation, culprit int) (from, to int) {
 	row := d.unwritten.err != nil
 	d.rollback()
@@ -202,8 +202,8 @@ func (d *database) readDataVersion() (version int64, err error) {
 	return version, errors.Join(err, s.Reset())
 }
 
-// rollback takes a transaction back, and what memory knows with it. A connection on which no transaction can begin any
-// more is opened anew by the next one; after a commit that failed it is not, which might bring the commit back.
+// rollback takes a transaction back, and what memory knows with it. A connection on which no transaction can begin
+// any more is opened anew by the next one; after a commit that failed it is not, which might bring the commit back.
 func (d *database) rollback() {
 	d.forget()
 	d.unwritten = unwritten{}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Ping implements ledger.Store. A transaction without a change writes nothing, and waits for whoever holds the writer
-// up: another program's lock, a disk that hangs. That a disk can be read and not written, as a full one, is only seen by
-// who writes; so Ping writes, too, where something has failed.
+// Ping implements ledger.Store. A transaction without a change writes nothing, and waits for whoever holds the
+// writer up: another program's lock, a disk that hangs. That a disk can be read and not written, as a full one, is
+// only seen by who writes; so Ping writes, too, where something has failed.
 func (s *Store) Ping(ctx context.Context) error {
 	failures := s.db.failures.Load()
 	err := s.write(ctx, "ping", func(t *tx) error {
