@@ -32,7 +32,7 @@ func TestPing(t *testing.T) {
 	})
 	t.Run("another program has it", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, func(o *Options) { o.Patience = 4 * tillPatience })
+		p := newTill(t, func(o *Options) { o.WaitTimeout = 4 * tillTimeout })
 		other, err := sqlite.OpenConn(p.opts.Path, sqlite.OpenReadWrite)
 		require.NoError(t, err)
 		require.NoError(t, run(other, `BEGIN IMMEDIATE`, nil))
@@ -46,7 +46,7 @@ func TestPing(t *testing.T) {
 	})
 	t.Run("a disk that does not answer", func(t *testing.T) {
 		t.Parallel()
-		p := newTill(t, func(o *Options) { o.Patience = 4 * tillPatience })
+		p := newTill(t, func(o *Options) { o.WaitTimeout = 4 * tillTimeout })
 		release := p.stuck()
 		defer release()
 		require.ErrorIs(t, p.hold("r1"), ledger.ErrUnavailable)
