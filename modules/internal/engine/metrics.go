@@ -37,11 +37,20 @@ type Metrics struct {
 	stalled       prometheus.Counter
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	unlogged      prometheus.Counter
+
+	// What every request counts.
+	answered      *handles[answer, prometheus.Counter]
+	durations     *handles[string, prometheus.Observer]
+	firstEvents   *handles[string, prometheus.Observer]
+	used          *handles[used, prometheus.Counter]
+	charges       *handles[string, prometheus.Counter]
+	runningRoutes *handles[string, prometheus.Gauge]
+	operations    *handles[string, prometheus.Observer]
 }
 
 func newMetrics() *Metrics {
 	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
-	return &Metrics{
+	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_requests_total", Help: "Requests answered, by endpoint and HTTP status."},
 			[]string{"endpoint", "status"}),
@@ -97,6 +106,16 @@ func newMetrics() *Metrics {
 		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fareway_requests_unlogged_total", Help: "Refused requests that the request log could not take, so that nobody finds them by their ids."}),
 	}
+	m.answered = handlesOf(func(a answer) prometheus.Counter {
+		return m.requests.WithLabelValues(a.endpoint, strconv.Itoa(a.status))
+	})
+	m.durations = handlesOf(func(endpoint string) prometheus.Observer { return m.duration.WithLabelValues(endpoint) })
+	m.firstEvents = handlesOf(func(endpoint string) prometheus.Observer { return m.firstEvent.WithLabelValues(endpoint) })
+	m.used = handlesOf(func(u used) prometheus.Counter { return m.tokens.WithLabelValues(u.route, u.class) })
+	m.charges = handlesOf(func(route string) prometheus.Counter { return m.charged.WithLabelValues(route) })
+	m.runningRoutes = handlesOf(func(route string) prometheus.Gauge { return m.attempts.WithLabelValues(route) })
+	m.operations = handlesOf(func(operation string) prometheus.Observer { return m.ledger.WithLabelValues(operation) })
+	return m
 }
 
 // Collectors lists everything there is to register.
@@ -108,10 +127,10 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
 func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Duration) {
-	m.requests.WithLabelValues(endpoint, strconv.Itoa(status)).Inc()
-	m.duration.WithLabelValues(endpoint).Observe(total.Seconds())
+	m.answered.of(answer{endpoint, status}).Inc()
+	m.durations.of(endpoint).Observe(total.Seconds())
 	if firstEvent > 0 {
-		m.firstEvent.WithLabelValues(endpoint).Observe(firstEvent.Seconds())
+		m.firstEvents.of(endpoint).Observe(firstEvent.Seconds())
 	}
 }
 
@@ -122,14 +141,14 @@ func (m *Metrics) Tokens(route string, u *llm.Usage) {
 		tokens *int64
 	}{{"input", u.Input}, {"cache_read", u.CacheRead}, {"cache_write", u.CacheWrite}, {"output", u.Output}} {
 		if n := llm.Tokens(c.tokens); n > 0 {
-			m.tokens.WithLabelValues(route, c.class).Add(float64(n))
+			m.used.of(used{route, c.class}).Add(float64(n))
 		}
 	}
 }
 
 // Charged counts a charge, in microcents.
 func (m *Metrics) Charged(route string, microcents int64) {
-	m.charged.WithLabelValues(route).Add(float64(microcents))
+	m.charges.of(route).Add(float64(microcents))
 }
 
 // Over counts what an upstream reported beyond what was held for it, in microcents.
@@ -146,7 +165,7 @@ func (m *Metrics) UpstreamError(route, kind string) {
 }
 
 func (m *Metrics) running(route string, more int64) {
-	m.attempts.WithLabelValues(route).Add(float64(more))
+	m.runningRoutes.of(route).Add(float64(more))
 }
 
 // watchLimiter makes collectors of what a limiter in memory holds.
@@ -188,7 +207,7 @@ func (m *Metrics) setAside(undecided int64) { m.aside.Set(float64(undecided)) }
 func (m *Metrics) requestsUnlogged(n int) { m.unlogged.Add(float64(n)) }
 
 func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
-	m.ledger.WithLabelValues(op).Observe(d.Seconds())
+	m.operations.of(op).Observe(d.Seconds())
 	if batch > 0 {
 		m.ledgerBatch.Observe(float64(batch))
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // TestMetrics: what each call does to the metrics, which dashboards and alerts go by.
@@ -109,4 +111,36 @@ func (m *Metrics) values(t *testing.T) map[string]float64 {
 		}
 	}
 	return values
+}
+
+// Issue 10, the rest: what a request counts by is looked up once.
+func TestMetricsOfARequestAreKept(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	for range 10 {
+		m.Request("chat", 200, time.Millisecond, time.Second)
+		m.Request("chat", 503, 0, time.Second)
+		m.Tokens("small", &llm.Usage{Input: llm.Count(2), Output: llm.Count(3)})
+		m.Charged("small", 7)
+		m.running("small", 1)
+		m.observeLedger("hold", time.Microsecond, 1)
+	}
+	require.Same(t, m.charges.of("small"), m.charges.of("small"))
+	m.charges.find = nil // it is not asked again
+	m.charges.of("small")
+	m.charges.find = func(route string) prometheus.Counter { return m.charged.WithLabelValues(route) }
+	values := m.values(t)
+	for name, want := range map[string]float64{
+		`fareway_requests_total{endpoint="chat" status="200"}`: 10,
+		`fareway_requests_total{endpoint="chat" status="503"}`: 10,
+		`fareway_tokens_total{class="input" route="small"}`:    20,
+		`fareway_tokens_total{class="output" route="small"}`:   30,
+		`fareway_charged_microcents_total{route="small"}`:      70,
+		`fareway_running_attempts{route="small"}`:              10,
+	} {
+		require.InDelta(t, want, values[name], 0, name)
+	}
+	m.Charged("large", 1)
+	require.InDelta(t, 1, m.values(t)[`fareway_charged_microcents_total{route="large"}`], 0)
+	require.InDelta(t, 70, m.values(t)[`fareway_charged_microcents_total{route="small"}`], 0)
 }
