@@ -12,7 +12,8 @@ func init() {
 	caddy.RegisterModule(FileStorage{})
 }
 
-// FileWriter is Caddy's writer of log files, whose path in a Caddyfile is relative to the Caddyfile.
+// FileWriter is Caddy's writer of log files, whose path in a Caddyfile is relative to the Caddyfile. Rolled files are not
+// compressed unless the operator asks for it: that would take its CPU time when there is most to log.
 type FileWriter struct{ logging.FileWriter }
 
 // CaddyModule returns the Caddy module information.
@@ -28,6 +29,14 @@ func (w *FileWriter) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	w.Filename = Beside(file, w.Filename)
 	return nil
+}
+
+// Provision sets up the writer.
+func (w *FileWriter) Provision(ctx caddy.Context) error {
+	if w.RollCompression == "" && w.RollCompress == nil {
+		w.RollCompression = "none"
+	}
+	return w.FileWriter.Provision(ctx)
 }
 
 // FileStorage is Caddy's storage in a folder, whose path in a Caddyfile is relative to the Caddyfile.
