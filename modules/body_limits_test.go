@@ -1,7 +1,6 @@
 package modules_test
 
 import (
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
@@ -35,7 +35,7 @@ func (d *deadlines) SetReadDeadline(t time.Time) error {
 func TestTheDeadlineOfABodyEndsWithIt(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{Gateway: `request_timeout = "7m"`})
-	h := chain(t, s.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, slog.New(slog.DiscardHandler))
+	h := chain(t, s.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, zap.NewNop())
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/chat/completions",
 		strings.NewReader(`{"model":"service/auto","messages":[{"role":"user","content":"hi"}]}`))
 	r.Header.Set("Authorization", "Bearer "+s.Key)

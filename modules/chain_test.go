@@ -3,7 +3,6 @@ package modules_test
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/modules/auth"
 	"github.com/fareway/fareway/modules/entry"
@@ -27,7 +27,7 @@ import (
 func TestMisplacedHandlersServeNobody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
-	first, err := entry.New(s.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, slog.New(slog.DiscardHandler))
+	first, err := entry.New(s.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, zap.NewNop())
 	require.NoError(t, err)
 	handlers := map[string]caddyhttp.MiddlewareHandler{
 		"entry": first, "auth": new(auth.Handler), "limits": new(limits.Handler), "exchange": new(exchange.Handler),

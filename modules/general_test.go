@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -285,7 +284,7 @@ func TestErrorsCarryIDs(t *testing.T) {
 // panicking sends a request to the outermost handler before one that panics.
 func panicking(t *testing.T, g *scripted, sh shape) answer {
 	t.Helper()
-	first, err := entry.New(g.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, slog.New(slog.NewJSONHandler(g.Log, nil)))
+	first, err := entry.New(g.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, g.Log.entry())
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodPost, sh.Path, strings.NewReader("{}"))
 	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, make(map[string]any)))

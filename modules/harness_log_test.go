@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Access waits for a request's access line, which is written when everything of it is over.
@@ -43,6 +45,13 @@ type logBuffer struct {
 	lines   []map[string]any // what is decoded of buf
 	decoded int              // bytes of it
 	changed chan struct{}    // closed and replaced at every line; nil before the first wait
+}
+
+// entry is what the outermost handler logs to it with, as Caddy gives it one.
+func (b *logBuffer) entry() *zap.Logger {
+	keys := zapcore.EncoderConfig{MessageKey: "msg", LevelKey: "level", EncodeLevel: zapcore.CapitalLevelEncoder,
+		EncodeDuration: zapcore.NanosDurationEncoder}
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(keys), zapcore.AddSync(b), zap.DebugLevel))
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/auth"
@@ -247,7 +248,7 @@ func start(t testing.TB, s setup) *service {
 	if s.Families == nil {
 		s.Families = []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
 	}
-	handler := judged(t, s.Families, chain(t, e, s.Families, logger))
+	handler := judged(t, s.Families, chain(t, e, s.Families, log.entry()))
 	label := strconv.FormatInt(services.Add(1), 10)
 	left := new(sync.Map)
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -409,7 +410,7 @@ func (s *service) checkPermits(t testing.TB) {
 }
 
 // chain is the service as the site directive builds it.
-func chain(t testing.TB, e *engine.Engine, all []families.Server, log *slog.Logger) http.Handler {
+func chain(t testing.TB, e *engine.Engine, all []families.Server, log *zap.Logger) http.Handler {
 	t.Helper()
 	first, err := entry.New(e, all, log)
 	require.NoError(t, err)

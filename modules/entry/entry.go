@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -32,7 +32,7 @@ func init() {
 type Handler struct {
 	engine func() *engine.Engine // nil while the gateway is not open
 	table  *table
-	log    *slog.Logger
+	log    *zap.Logger // not slog: there is a line for every request
 	resets *resets
 }
 
@@ -42,11 +42,11 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 // New makes the handler outside of a Caddy configuration, for tests and for embedding.
-func New(e *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, error) {
+func New(e *engine.Engine, all []families.Server, log *zap.Logger) (*Handler, error) {
 	return newHandler(func() *engine.Engine { return e }, all, log)
 }
 
-func newHandler(e func() *engine.Engine, all []families.Server, log *slog.Logger) (*Handler, error) {
+func newHandler(e func() *engine.Engine, all []families.Server, log *zap.Logger) (*Handler, error) {
 	h := &Handler{engine: e, log: log, resets: new(resets)}
 	var err error
 	h.table, err = newTable(all)
@@ -63,7 +63,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := newHandler(app.Engine, all, ctx.Slogger())
+	made, err := newHandler(app.Engine, all, ctx.Logger())
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if err != nil {
 		// A handler placed by hand among ours may do what ours never do.
-		h.log.Error("handling a request", "request_id", call.ID, "error", err)
+		h.log.Error("handling a request", zap.String("request_id", call.ID), zap.Error(err))
 		if rec.status == 0 {
 			return call.Refuse(rec, gateway.InternalError())
 		}
@@ -141,7 +141,8 @@ func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
 	if e, ok := p.(runtime.Error); ok {
 		what = e.Error()
 	}
-	h.log.Error("recovered from a panic", "request_id", call.ID, "panic", what, "stack", string(debug.Stack()))
+	h.log.Error("recovered from a panic", zap.String("request_id", call.ID), zap.String("panic", what),
+		zap.ByteString("stack", debug.Stack()))
 	if rec.status != 0 {
 		rec.aborted = true
 		return nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -17,6 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
@@ -42,11 +43,17 @@ type visit struct {
 	aborted bool // the connection
 }
 
+// logTo makes a logger of JSON lines.
+func logTo(w io.Writer) *zap.Logger {
+	keys := zapcore.EncoderConfig{MessageKey: "msg", LevelKey: "level", EncodeLevel: zapcore.CapitalLevelEncoder}
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(keys), zapcore.AddSync(w), zap.DebugLevel))
+}
+
 // serve lets next answer a request. Without an engine the gateway is not open.
 func serve(t *testing.T, e *engine.Engine, r *http.Request, next func(http.ResponseWriter, *gateway.Call) error) (v visit) {
 	t.Helper()
 	var log bytes.Buffer
-	h, err := New(e, all, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	h, err := New(e, all, logTo(&log))
 	require.NoError(t, err)
 	v.ResponseRecorder, v.engine = httptest.NewRecorder(), e
 	vars := make(map[string]any)
@@ -199,7 +206,7 @@ func TestRequestsThatWereGivenUp(t *testing.T) {
 	leave()
 	left := request(t, "POST", "/v1/chat/completions", "").WithContext(ctx)
 	var log bytes.Buffer
-	h, err := New(e, all, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	h, err := New(e, all, logTo(&log))
 	require.NoError(t, err)
 	finish := func(call *gateway.Call) string {
 		log.Reset()
@@ -207,13 +214,13 @@ func TestRequestsThatWereGivenUp(t *testing.T) {
 		h.finish(left, rec, call)
 		return log.String()
 	}
-	require.Contains(t, finish(new(gateway.Call)), "level=INFO")
-	require.Contains(t, finish(new(gateway.Call)), "level=DEBUG", "an attacker could fill the log")
-	require.Contains(t, finish(&gateway.Call{BodyRead: time.Unix(1, 0)}), "level=INFO", "one that had come, and may be forgotten")
+	require.Contains(t, finish(new(gateway.Call)), `"level":"INFO"`)
+	require.Contains(t, finish(new(gateway.Call)), `"level":"DEBUG"`, "an attacker could fill the log")
+	require.Contains(t, finish(&gateway.Call{BodyRead: time.Unix(1, 0)}), `"level":"INFO"`, "one that had come, and may be forgotten")
 	h.resets.last = time.Time{}
 	line := finish(new(gateway.Call))
-	require.Contains(t, line, "level=INFO")
-	require.Contains(t, line, "given_up_before=1")
+	require.Contains(t, line, `"level":"INFO"`)
+	require.Contains(t, line, `"given_up_before":1`)
 }
 
 func TestWhatGoesWrong(t *testing.T) {

@@ -1,9 +1,10 @@
 package entry
 
 import (
-	"log/slog"
 	"net/http"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -54,46 +55,48 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			e.LogRequest(logged(call, rec.status))
 		}
 	}
-	attrs := []slog.Attr{
-		slog.String("request_id", call.ID),
-		slog.String("endpoint", call.Endpoint),
-		slog.Int("status", rec.status),
-		slog.Duration("duration", now.Sub(call.Start)),
-		slog.Int64("bytes", rec.bytes),
-	}
+	fields := append(make([]zap.Field, 0, 20), // as many as there can be
+		zap.String("request_id", call.ID),
+		zap.String("endpoint", call.Endpoint),
+		zap.Int("status", rec.status),
+		zap.Duration("duration", now.Sub(call.Start)),
+		zap.Int64("bytes", rec.bytes),
+	)
 	if p := call.Principal; p != (ledger.Principal{}) {
-		attrs = append(attrs, slog.String("account", p.Account.Name), slog.String("key_last4", p.Key.Last4))
+		fields = append(fields, zap.String("account", p.Account.Name), zap.String("key_last4", p.Key.Last4))
 	}
 	if call.Kind == gateway.Generate {
 		c := call.Record
-		attrs = append(attrs,
-			slog.Bool("stream", c.Stream),
-			slog.Duration("first_byte", first),
-			slog.String("profile", c.Profile),
-			slog.String("route", c.Route),
-			slog.Int("attempts", c.Attempts),
-			slog.Int64("input_tokens", c.Input),
-			slog.Int64("output_tokens", c.Output),
-			slog.Int64("microcents", c.Microcents),
-			slog.Bool("pending", c.Pending),
+		fields = append(fields,
+			zap.Bool("stream", c.Stream),
+			zap.Duration("first_byte", first),
+			zap.String("profile", c.Profile),
+			zap.String("route", c.Route),
+			zap.Int("attempts", c.Attempts),
+			zap.Int64("input_tokens", c.Input),
+			zap.Int64("output_tokens", c.Output),
+			zap.Int64("microcents", c.Microcents),
+			zap.Bool("pending", c.Pending),
 		)
 	}
 	if call.Record.Reason != "" {
-		attrs = append(attrs, slog.String("reason", call.Record.Reason))
+		fields = append(fields, zap.String("reason", call.Record.Reason))
 	}
 	if rec.aborted {
-		attrs = append(attrs, slog.Bool("aborted", true))
+		fields = append(fields, zap.Bool("aborted", true))
 	}
-	level := slog.LevelInfo
+	level := zap.InfoLevel
 	if call.BodyRead.IsZero() && r.Context().Err() != nil { // Body may be forgotten by now
 		silent, ok := h.resets.line(now)
 		if !ok {
-			level = slog.LevelDebug
+			level = zap.DebugLevel
 		} else if silent > 0 {
-			attrs = append(attrs, slog.Int("given_up_before", silent))
+			fields = append(fields, zap.Int("given_up_before", silent))
 		}
 	}
-	h.log.LogAttrs(r.Context(), level, "request", attrs...)
+	if line := h.log.Check(level, "request"); line != nil {
+		line.Write(fields...)
+	}
 }
 
 // logged is a request for the request log.
