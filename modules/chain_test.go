@@ -27,7 +27,8 @@ import (
 func TestMisplacedHandlersServeNobody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
-	first, err := entry.New(s.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, zap.NewNop())
+	all := []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
+	first, err := entry.New(s.Engine, all, zap.NewNop())
 	require.NoError(t, err)
 	handlers := map[string]caddyhttp.MiddlewareHandler{
 		"entry": first, "auth": new(auth.Handler), "limits": new(limits.Handler), "exchange": new(exchange.Handler),

@@ -284,7 +284,8 @@ func TestErrorsCarryIDs(t *testing.T) {
 // panicking sends a request to the outermost handler before one that panics.
 func panicking(t *testing.T, g *scripted, sh shape) answer {
 	t.Helper()
-	first, err := entry.New(g.Engine, []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}, g.Log.entry())
+	all := []families.Server{chat.Server{}, responses.Server{}, messages.Server{}}
+	first, err := entry.New(g.Engine, all, g.Log.entry())
 	require.NoError(t, err)
 	r := httptest.NewRequest(http.MethodPost, sh.Path, strings.NewReader("{}"))
 	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, make(map[string]any)))

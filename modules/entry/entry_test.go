@@ -216,7 +216,8 @@ func TestRequestsThatWereGivenUp(t *testing.T) {
 	}
 	require.Contains(t, finish(new(gateway.Call)), `"level":"INFO"`)
 	require.Contains(t, finish(new(gateway.Call)), `"level":"DEBUG"`, "an attacker could fill the log")
-	require.Contains(t, finish(&gateway.Call{BodyRead: time.Unix(1, 0)}), `"level":"INFO"`, "one that had come, and may be forgotten")
+	require.Contains(t, finish(&gateway.Call{BodyRead: time.Unix(1, 0)}), `"level":"INFO"`,
+		"one that had come, and may be forgotten")
 	h.resets.last = time.Time{}
 	line := finish(new(gateway.Call))
 	require.Contains(t, line, `"level":"INFO"`)

@@ -12,8 +12,8 @@ func init() {
 	caddy.RegisterModule(FileStorage{})
 }
 
-// FileWriter is Caddy's writer of log files, whose path in a Caddyfile is relative to the Caddyfile. Rolled files are not
-// compressed unless the operator asks for it: that would take its CPU time when there is most to log.
+// FileWriter is Caddy's writer of log files, whose path in a Caddyfile is relative to the Caddyfile. Rolled files are
+// not compressed unless the operator asks for it: that would take its CPU time when there is most to log.
 type FileWriter struct{ logging.FileWriter }
 
 // CaddyModule returns the Caddy module information.
