@@ -3,6 +3,7 @@ package main_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,41 +13,99 @@ import (
 
 // benchKind is a kind of request that is measured. Its reply is whole when it ends with end.
 type benchKind struct {
-	name, title string
-	body, end   string
+	name, reply string
+	path        string // "" for chat completions
+	body        string
+	end         string
+	proxyEnd    string // of what the upstream says, where that is translated; "" for end
 	conns       []int
 	carry       string // "" for the gateway itself
+	least       int    // requests for each connection in a round, where they take their time
+	per         int64  // what the figures are for, in a request; 0 for the request
 }
 
-// benchKinds are requests of about 1.2, 20 and 200 KB, the last of which are conversations. Their replies are those of
-// bench-upstream: a JSON body of about 0.5 KB, or 100 deltas.
+// What bench-upstream says and understands.
+const (
+	benchDelta  = " word"
+	benchDeltas = 100
+	benchPaced  = "One word at a time, please."
+	benchIdle   = "Begin, and wait."
+)
+
+const (
+	benchDone    = "data: [DONE]\n\n"
+	benchStopped = "data: {\"type\":\"message_stop\"}\n\n"
+	benchTurn    = "The lighthouse keeper wrote down the wind, the height of the waves and every ship that passed. "
+)
+
+// benchKinds are requests of about 1.2, 20 and 200 KB, the last of which are conversations, and that of 200 KB one of a
+// coding agent with its tools. Their replies are those of bench-upstream: a JSON body of about 0.5 KB, or 100 deltas,
+// in a burst or one every 10 ms.
 func benchKinds() []benchKind {
-	const turn = "The lighthouse keeper wrote down the wind, the height of the waves and every ship that passed. "
-	body := func(more string, length int) string {
-		said := strings.Repeat(turn, 11)
-		var b strings.Builder
-		fmt.Fprintf(&b, `{"model":"service/auto","max_tokens":400%s,`+
-			`"messages":[{"role":"system","content":"You answer briefly."},`, more)
-		for b.Len()+len(said) < length {
-			fmt.Fprintf(&b, `{"role":"user","content":"%s"},{"role":"assistant","content":"I see.\n"},`, said)
-		}
-		fmt.Fprintf(&b, `{"role":"user","content":"%s"}]}`, said)
-		return b.String()
-	}
-	const whole, streamed, end = "", `,"stream":true`, "data: [DONE]\n\n"
+	const streamed = `,"stream":true`
+	short := benchBody("", "", 0)
+	messages := `{"model":"service/auto","max_tokens":400,"stream":true,"system":"You answer briefly.","messages":[` +
+		`{"role":"user","content":"` + strings.Repeat(benchTurn, 11) + `"}]}`
 	return []benchKind{
-		{"json", "in one piece", body(whole, 0), "}", []int{1, 16, 64}, ""},
-		{"json-20K", "in one piece", body(whole, 20<<10), "}", []int{16}, ""},
-		{"json-200K", "in one piece", body(whole, 200<<10), "}", []int{16}, ""},
-		{"stream", "100 deltas", body(streamed, 0), end, []int{1, 16, 64}, ""},
-		{"process-json", "in one piece", body(whole, 0), "}", []int{64}, "process"},
-		{"process-json-20K", "in one piece", body(whole, 20<<10), "}", []int{16}, "process"},
-		{"process-stream", "100 deltas", body(streamed, 0), end, []int{64}, "process"},
+		{name: "json", reply: "JSON", body: short, end: "}", conns: []int{1, 16, 64}},
+		{name: "json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16}},
+		{name: "json-200K", reply: "JSON", body: benchAgent(200 << 10), end: "}", conns: []int{16}},
+		{name: "stream", reply: "100 deltas", body: benchBody(streamed, "", 0), end: benchDone, conns: []int{1, 16, 64}},
+		{name: "translated", reply: "100 deltas", path: "/v1/messages", body: messages, end: benchStopped,
+			proxyEnd: benchDone, conns: []int{64}},
+		{name: "paced", reply: "a delta of 100", body: benchBody(streamed, benchPaced, 0), end: benchDone, conns: []int{32},
+			least: 1, per: benchDeltas},
+		{name: "process-json", reply: "JSON", body: short, end: "}", conns: []int{64}, carry: "process"},
+		{name: "process-json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16},
+			carry: "process"},
+		{name: "process-stream", reply: "100 deltas", body: benchBody(streamed, "", 0), end: benchDone, conns: []int{64},
+			carry: "process"},
 	}
+}
+
+// benchBody is a conversation of about so many bytes, and of one message at least, that ends with the wish.
+func benchBody(more, wish string, length int) string {
+	said := strings.Repeat(benchTurn, 11)
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"model":"service/auto","max_tokens":400%s,`+
+		`"messages":[{"role":"system","content":"You answer briefly."},`, more)
+	for b.Len()+len(said) < length {
+		fmt.Fprintf(&b, `{"role":"user","content":"%s"},{"role":"assistant","content":"I see.\n"},`, said)
+	}
+	fmt.Fprintf(&b, `{"role":"user","content":"%s%s"}]}`, said, wish)
+	return b.String()
+}
+
+// benchAgent is a conversation of a coding agent: tools with their schemas, calls, and files as what they gave back.
+func benchAgent(length int) string {
+	var b strings.Builder
+	b.WriteString(`{"model":"service/auto","max_tokens":400,"tools":[`)
+	for i := range 12 {
+		fmt.Fprintf(&b,
+			`%s{"type":"function","function":{"name":"tool_%d","description":"Reads, writes or searches files of `+
+				`the project and says what it has found.","parameters":{"type":"object","properties":{"path":{"type":"string",`+
+				`"description":"The file, relative to the project."},"offset":{"type":"integer"},"limit":{"type":"integer"}},`+
+				`"required":["path"]}}}`, strings.Repeat(",", min(i, 1)), i)
+	}
+	b.WriteString(`],"messages":[{"role":"system","content":"You are a careful programmer."},` +
+		`{"role":"user","content":"Find out why the keeper's book loses a night, and mend it."}`)
+	file := strings.Repeat(`\tfor _, night := range book.Nights {\n\t\tif night.Ship == \"\" {\n\t\t\treturn `+
+		`fmt.Errorf(\"reading %q: %w\", night.Name, err)\n\t\t}\n\t}\n`, 24)
+	for i := 0; b.Len()+len(file) < length; i++ {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{`+
+			`"name":"tool_%d","arguments":"{\"path\":\"internal/book/night_%d.go\",\"offset\":0}"}}]},`+
+			`{"role":"tool","tool_call_id":"call_%d","content":"%s"}`, i, i%12, i, i, file)
+	}
+	b.WriteString(`]}`)
+	return b.String()
 }
 
 // The routes cost next to nothing, so that the trial credits last for any number of requests.
 const benchHCL = `
+gateway {
+  drain_timeout = "1s"
+}
+
 plan "trial" {
   requests_per_minute {
     key     = 0
@@ -69,6 +128,7 @@ route "only" {
   context_window = 1000000
   max_output     = 4096
   quality        = 0.5
+  offers         = ["tools"]
   price {
     input  = 0.0001
     output = 0.0001
@@ -77,31 +137,27 @@ route "only" {
 `
 
 // BenchmarkGateway measures the CPU time (user and system, by the operating system's accounting) that the whole
-// gateway, host and plugin process, takes for a request of the chat family: authenticated, held, routed,
-// translated, sent upstream, delivered, charged durably and logged. Beside it stands what the same binary takes
-// as a plain `reverse_proxy` to the same upstream. The two take turns within a run, so that a busy machine is
-// busy for both; the ratio is what to look at, and it repeats within about a tenth. The load generator (this
-// process) and the upstream (one of its own) are not counted.
+// gateway, host and plugin process, takes for a request: authenticated, held, routed, translated, sent upstream,
+// delivered, charged durably and logged. Beside it stands what the same binary takes as a plain `reverse_proxy` to the
+// same upstream. The two take turns, so that a busy machine is busy for both, and each round has a ratio of its own:
+// the median is what to look at, the others are the spread. The load generator (this process) and the upstream (one of
+// its own) are not counted.
 func BenchmarkGateway(b *testing.B) {
-	upstream := startUpstream(b)
-	proxy := benchProxy(b, upstream)
-	gateways, keys := make(map[string]*benchServer), make(map[string]string)
-	for _, carry := range []string{"host", "process"} {
-		gateways[carry], keys[carry] = benchGateway(b, upstream, carry)
-	}
-
+	m := newBenchMachines(b)
 	var rows []benchRow
 	for _, kind := range benchKinds() {
-		carry := cmp.Or(kind.carry, "host")
 		for _, conns := range kind.conns {
 			row := benchRow{kind: kind, conns: conns}
-			measured := b.Run(fmt.Sprintf("%s/conns=%d", kind.name, conns), func(b *testing.B) {
-				row.gateway = newSide(b, gateways[carry], kind, conns, keys[carry])
-				row.proxy = newSide(b, proxy, kind, conns, "")
+			b.Run(fmt.Sprintf("%s/conns=%d", kind.name, conns), func(b *testing.B) {
+				carry := cmp.Or(kind.carry, "host")
+				row.gateway = newSide(b, m.gateways[carry], kind, conns, m.keys[carry])
+				plain := kind
+				plain.end = cmp.Or(kind.proxyEnd, kind.end)
+				row.proxy = newSide(b, m.proxy, plain, conns, "")
 				b.ResetTimer()
 				row.measure(b)
 			})
-			if measured && row.gateway != nil {
+			if row.gateway != nil && row.gateway.requests > 0 {
 				rows = append(rows, row)
 			}
 		}
@@ -109,37 +165,70 @@ func BenchmarkGateway(b *testing.B) {
 	printBench(rows)
 }
 
+// benchMachines are the servers that are compared.
+type benchMachines struct {
+	upstream string
+	proxy    *benchServer
+	gateways map[string]*benchServer
+	keys     map[string]string
+}
+
+func newBenchMachines(b *testing.B) *benchMachines {
+	b.Helper()
+	m := &benchMachines{upstream: startUpstream(b), gateways: make(map[string]*benchServer), keys: make(map[string]string)}
+	m.proxy = benchProxy(b, m.upstream)
+	for _, carry := range []string{"host", "process"} {
+		m.gateways[carry], m.keys[carry] = benchGateway(b, m.upstream, carry)
+	}
+	return m
+}
+
 // A row of the table: both sides after their last run.
 type benchRow struct {
 	kind           benchKind
 	conns          int
 	gateway, proxy *benchSide
+	ratios         []float64 // of each round, sorted
+	allocations    float64   // of the host, for a request
 }
 
-// turns is how often the two sides change over within a run.
-const turns = 8
+// benchRounds is how often the two sides change over within a run.
+const benchRounds = 7
 
-// measure sends b.N requests to each side.
+// measure sends b.N requests to each side, and for each connection what the kind asks for at least.
 func (r *benchRow) measure(b *testing.B) {
-	for turn := range turns {
-		n := b.N*(turn+1)/turns - b.N*turn/turns
-		r.gateway.send(b, n)
-		r.proxy.send(b, n)
+	r.ratios = nil
+	before := r.gateway.server.mallocs(b)
+	for round := range benchRounds {
+		n := b.N*(round+1)/benchRounds - b.N*round/benchRounds
+		n = max(n, r.conns*r.kind.least)
+		if n == 0 {
+			continue
+		}
+		ours, theirs := r.gateway.send(b, n), r.proxy.send(b, n)
+		if theirs > 0 {
+			r.ratios = append(r.ratios, float64(ours)/float64(theirs))
+		}
 	}
 	b.StopTimer()
+	r.allocations = float64(r.gateway.server.mallocs(b)-before) / float64(r.gateway.requests)
+	slices.Sort(r.ratios)
 	b.ReportMetric(0, "ns/op") // of both together: it says nothing
-	b.ReportMetric(r.gateway.cpuPerRequest(), "cpu-us/op")
-	b.ReportMetric(r.proxy.cpuPerRequest(), "proxy-cpu-us/op")
-	b.ReportMetric(r.ratio(), "ratio")
+	b.ReportMetric(r.cpu(r.gateway), "cpu-us/op")
+	b.ReportMetric(r.cpu(r.proxy), "proxy-cpu-us/op")
+	b.ReportMetric(median(r.ratios), "ratio")
+	b.ReportMetric(r.allocations, "allocs/op")
 	b.ReportMetric(r.gateway.rate(), "req/s")
-	b.ReportMetric(r.proxy.rate(), "proxy-req/s")
 }
 
-func (r *benchRow) ratio() float64 {
-	if r.proxy.cpu == 0 { // less than the clock's tick
+// cpu is a side's CPU time for a request, or for a part of it, in microseconds.
+func (r *benchRow) cpu(s *benchSide) float64 { return s.cpuPerRequest() / float64(max(r.kind.per, 1)) }
+
+func median(sorted []float64) float64 {
+	if len(sorted) == 0 {
 		return 0
 	}
-	return r.gateway.cpuPerRequest() / r.proxy.cpuPerRequest()
+	return sorted[len(sorted)/2]
 }
 
 // benchSide is one of the two servers under one load.
@@ -160,12 +249,15 @@ func newSide(b *testing.B, server *benchServer, kind benchKind, conns int, key s
 	return s
 }
 
-func (s *benchSide) send(b *testing.B, n int) {
+// send sends n requests and returns the CPU time that they took.
+func (s *benchSide) send(b *testing.B, n int) time.Duration {
 	before, began := s.server.cpu(b), time.Now()
 	require.NoError(b, drive(s.clients, n))
 	s.wall += time.Since(began)
-	s.cpu += s.server.cpu(b) - before
+	took := s.server.cpu(b) - before
+	s.cpu += took
 	s.requests += n
+	return took
 }
 
 func (s *benchSide) cpuPerRequest() float64 {
@@ -178,16 +270,21 @@ func printBench(rows []benchRow) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Print(`
-CPU time for one chat request, in microseconds, user and system, all processes of the server together.
-reverse_proxy is this same binary as a plain proxy to the same upstream: it neither looks, nor translates, nor charges.
-In rows that begin with "process" the provider's process makes the upstream calls, in the others the gateway itself.
+	fmt.Printf(`
+CPU time for one request, in microseconds, user and system, all processes of the server together; of %d rounds the `+
+		`median
+ratio, the lowest and the highest. reverse_proxy is this same binary as a plain proxy to the same upstream: it neither
+looks, nor translates, nor charges. In rows that begin with "process" the provider's process makes the upstream `+
+		`calls, in
+the others the gateway itself. Allocations are the gateway's for one request.
 
-  request            reply          connections   gateway   reverse_proxy   ratio   requests/s   requests
-`)
+  request            reply            connections   gateway   reverse_proxy   ratio   lowest   highest   allocations `+
+		`  requests
+`, benchRounds)
 	for _, r := range rows {
-		fmt.Printf("  %-18s %-14s %11d   %7.0f   %13.0f   %5.2f   %10.0f   %8d\n", r.kind.name, r.kind.title, r.conns,
-			r.gateway.cpuPerRequest(), r.proxy.cpuPerRequest(), r.ratio(), r.gateway.rate(), r.gateway.requests)
+		fmt.Printf("  %-18s %-16s %11d   %7.1f   %13.1f   %5.2f   %6.2f   %7.2f   %11.0f   %8d\n", r.kind.name, r.kind.reply,
+			r.conns, r.cpu(r.gateway), r.cpu(r.proxy), median(r.ratios), slices.Min(r.ratios), slices.Max(r.ratios),
+			r.allocations, r.gateway.requests)
 	}
 	fmt.Println()
 }

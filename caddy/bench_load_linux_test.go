@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -31,7 +32,8 @@ func dialBench(b *testing.B, url string, kind benchKind, key string) *benchClien
 	conn, err := net.Dial("tcp", host)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = conn.Close() })
-	request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n", host)
+	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n",
+		cmp.Or(kind.path, "/v1/chat/completions"), host)
 	if key != "" {
 		request += "Authorization: Bearer " + key + "\r\n"
 	}
@@ -56,6 +58,24 @@ func (c *benchClient) once() error {
 		return fmt.Errorf("got %s: %q", resp.Status, c.body.Bytes())
 	}
 	return nil
+}
+
+// begin sends the request and reads until the reply's first delta.
+func (c *benchClient) begin() error {
+	if _, err := c.conn.Write(c.request); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(c.replies, nil)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), benchDelta) {
+			return nil
+		}
+	}
+	return fmt.Errorf("got %s, and no delta: %w", resp.Status, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 }
 
 // drive sends n requests by all the clients together.

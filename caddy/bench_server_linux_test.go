@@ -1,30 +1,34 @@
 package main_test
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // benchServer is a server that is measured, with all its processes.
 type benchServer struct {
-	url  string
-	pids []int
+	url   string
+	pids  []int
+	admin *http.Client // of Caddy's admin endpoint
 }
 
 func benchGateway(b *testing.B, upstream, carry string) (s *benchServer, key string) {
 	b.Helper()
 	g := startGateway(b, files{"gateway.hcl": fmt.Sprintf(benchHCL, upstream, carry)})
-	s = &benchServer{url: g.URL, pids: []int{g.cmd.Process.Pid}}
+	s = &benchServer{url: g.URL, pids: []int{g.cmd.Process.Pid}, admin: g.admin}
 	for _, c := range g.children(b) {
 		s.pids = append(s.pids, c.pid)
 	}
@@ -41,7 +45,7 @@ func benchProxy(b *testing.B, upstream string) *benchServer {
 	url := "http://" + free.Addr().String()
 	require.NoError(b, free.Close())
 	dir := b.TempDir()
-	caddyfile := fmt.Sprintf(benchProxyfile, filepath.Join(dir, "access.log"), url, upstream)
+	caddyfile := fmt.Sprintf(benchProxyfile, dir, url, upstream)
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "Caddyfile"), []byte(caddyfile), 0o600))
 	cmd := fareway(dir, "run", "--config", "Caddyfile")
 	var stderr lockedBuffer
@@ -54,11 +58,11 @@ func benchProxy(b *testing.B, upstream string) *benchServer {
 		}
 		return err == nil, stderr.String()
 	})
-	return &benchServer{url: url, pids: []int{cmd.Process.Pid}}
+	return &benchServer{url: url, pids: []int{cmd.Process.Pid}, admin: unixClient(filepath.Join(dir, "admin.sock"))}
 }
 
 const benchProxyfile = `{
-	admin off
+	admin unix//%[1]s/admin.sock
 	auto_https off
 	log {
 		level WARN
@@ -66,14 +70,14 @@ const benchProxyfile = `{
 	}
 	log access {
 		include http.log.access
-		output file %s
+		output file %[1]s/access.log
 		format json
 	}
 }
 
-%s {
+%[2]s {
 	log
-	reverse_proxy %s {
+	reverse_proxy %[3]s {
 		flush_interval -1
 		transport http {
 			keepalive_idle_conns_per_host 256
@@ -112,16 +116,38 @@ func (s *benchServer) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var sum time.Duration
 	for _, pid := range s.pids {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		require.NoError(b, err)
-		// PID (NAME) STATE PPID and nine more fields, then utime and stime; the name may hold anything.
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		user, err := strconv.Atoi(fields[11])
-		require.NoError(b, err)
-		system, err := strconv.Atoi(fields[12])
-		require.NoError(b, err)
-		const tick = time.Second / 100 // USER_HZ, which is the same on every Linux that Go runs on
-		sum += time.Duration(user+system) * tick
+		// The clock of another process, as clock_getcpuclockid(3) makes its number.
+		var used unix.Timespec
+		require.NoError(b, unix.ClockGettime(int32(^pid<<3|2), &used))
+		sum += time.Duration(used.Nano())
 	}
 	return sum
+}
+
+// mallocs is how many objects the server's first process has allocated.
+func (s *benchServer) mallocs(b *testing.B) uint64 {
+	b.Helper()
+	resp, err := s.admin.Get("http://localhost/debug/vars")
+	require.NoError(b, err)
+	defer resp.Body.Close()
+	var vars struct {
+		MemStats runtime.MemStats `json:"memstats"`
+	}
+	require.NoError(b, json.NewDecoder(resp.Body).Decode(&vars))
+	return vars.MemStats.Mallocs
+}
+
+// memory is what the server's first process holds after a collection of its garbage, stacks included, and what the
+// others have in memory, in bytes.
+func (s *benchServer) memory(b *testing.B) int64 {
+	b.Helper()
+	total := heapAndStacks(b, s.admin)
+	for _, pid := range s.pids[1:] {
+		statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		require.NoError(b, err)
+		pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
+		require.NoError(b, err)
+		total += pages * int64(os.Getpagesize())
+	}
+	return total
 }

@@ -17,12 +17,19 @@ import (
 
 var memStats = regexp.MustCompile(`# (HeapAlloc|Stack) = (\d+)`)
 
-// memory is what the gateway's process holds after a collection of its garbage, stacks included, in bytes.
+// memory is what the gateway's process holds.
 func (g *gateway) memory(t testing.TB) int64 {
+	t.Helper()
+	return heapAndStacks(t, g.admin)
+}
+
+// heapAndStacks is what a process holds after a collection of its garbage, stacks included, in bytes; admin is a client
+// of its Caddy's admin endpoint.
+func heapAndStacks(t testing.TB, admin *http.Client) int64 {
 	t.Helper()
 	var total int64
 	for range 2 { // what sync.Pools keep goes with the second
-		resp, err := g.admin.Get("http://localhost/debug/pprof/heap?gc=1&debug=1")
+		resp, err := admin.Get("http://localhost/debug/pprof/heap?gc=1&debug=1")
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		profile, err := io.ReadAll(resp.Body)
