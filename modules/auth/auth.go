@@ -35,14 +35,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if call == nil {
 		return nil
 	}
-	from := gateway.ClientAddress(r)
-	if refusal := call.Limited(call.Work.CheckFailures(r.Context(), from)); refusal != nil {
+	if refusal := call.Limited(call.Work.CheckFailures(r.Context(), call.From)); refusal != nil {
 		return call.Refuse(w, refusal)
 	}
 	principal, refusal := authenticate(r, call)
 	call.Principal = principal
 	if refusal != nil && refusal.Status == http.StatusUnauthorized {
-		if limited := call.Limited(call.Work.CountFailure(r.Context(), from)); limited != nil {
+		if limited := call.Limited(call.Work.CountFailure(r.Context(), call.From)); limited != nil {
 			refusal = limited
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -37,6 +38,7 @@ type Call struct {
 	Family families.Server
 
 	Work      *engine.Work
+	From      netip.Addr       // the client's address, for limits; the zero Addr for a peer without one
 	Principal ledger.Principal // after auth
 	Body      []byte           // after limits, for POST
 	// DropBody is true where a refusal does not wait for a body that nobody has read, but ends the connection. Only

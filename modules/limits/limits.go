@@ -43,7 +43,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		// The exchange does that itself when it settles; however else a request ends, it does not stay counted.
 		defer call.Work.Release()
 	}
-	if refusal := call.Limited(admit(r.Context(), call.Principal, gateway.ClientAddress(r))); refusal != nil {
+	if refusal := call.Limited(admit(r.Context(), call.Principal, call.From)); refusal != nil {
 		return call.Refuse(w, refusal)
 	}
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {

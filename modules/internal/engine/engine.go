@@ -128,8 +128,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 // setBackground prepares what the engine does beside requests, from its first configuration on.
 func (e *Engine) setBackground(o *Options) {
 	log := e.Logger()
-	keeper := &housekeeper{ledger: e.store, borrow: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
-	receipts := &reconciler{ledger: e.store, borrow: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
+	keeper := &housekeeper{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
+	receipts := &reconciler{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	e.background.loops = []*loop{
 		{chores: keeper.chores(), log: log, now: o.Now, after: o.After},
 		// In a loop of its own: a provider may take its time.

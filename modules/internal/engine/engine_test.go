@@ -134,6 +134,25 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// TestBeginDrain: while Caddy still listens, nobody is sent here any more, and the drain's time has not begun.
+func TestBeginDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := withoutStore(t)
+		w := e.Begin()
+		e.BeginDrain(time.Minute)
+		require.ErrorIs(t, e.Ready(), ErrShutdown)
+		e.BeginDrain(0) // the first call counts
+		<-time.After(time.Hour)
+		synctest.Wait()
+		require.NoError(t, w.Stopping().Err())
+		<-time.After(time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(w.Stopping()), ErrShutdown)
+		w.Done()
+	})
+}
+
 // TestBeginAfterADrain: the listeners close after the drain has begun, so requests still come.
 func TestBeginAfterADrain(t *testing.T) {
 	t.Parallel()
@@ -165,7 +184,7 @@ func TestBorrowedGenerationStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, drained := withoutStore(t)
-		g, giveBack := e.life.acquire()
+		g, release := e.life.acquire()
 		require.Same(t, e.Current(), g)
 		e.Retire(g)
 		require.Equal(t, 1, g.refs, "its providers stay for whoever has it")
@@ -174,12 +193,12 @@ func TestBorrowedGenerationStays(t *testing.T) {
 		go e.drainInto(drained)
 		<-drained
 		require.NoError(t, e.life.ctx.Err(), "a drain waits for requests only")
-		giveBack()
+		release()
 		require.Zero(t, g.refs)
 
-		none, giveBack := e.life.acquire()
+		none, release := e.life.acquire()
 		require.Nil(t, none)
-		giveBack()
+		release()
 	})
 }
 

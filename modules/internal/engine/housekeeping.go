@@ -30,7 +30,7 @@ type upkeep interface {
 // housekeeper keeps the ledger in order over time.
 type housekeeper struct {
 	ledger  upkeep
-	borrow  func() (*Generation, func())
+	acquire func() (*Generation, func()) // the current configuration
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -54,8 +54,8 @@ func (h *housekeeper) endPeriods(ctx context.Context) error {
 
 // closeUnproven closes at its estimate, or at zero, what has waited for receipt_age (GAP-56).
 func (h *housekeeper) closeUnproven(ctx context.Context) error {
-	g, giveBack := h.borrow()
-	defer giveBack()
+	g, release := h.acquire()
+	defer release()
 	if g == nil {
 		return nil
 	}
@@ -84,8 +84,8 @@ func (h *housekeeper) makeCheckpoint(ctx context.Context) error {
 // countUnproven shows how many attempts of each provider wait for a receipt: of those of the configuration, and of
 // others for which some still do.
 func (h *housekeeper) countUnproven(ctx context.Context) error {
-	g, giveBack := h.borrow()
-	defer giveBack()
+	g, release := h.acquire()
+	defer release()
 	if g == nil {
 		return nil
 	}

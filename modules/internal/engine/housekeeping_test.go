@@ -21,7 +21,7 @@ import (
 func newHousekeeper(room *waitingRoom, g *Generation, log *slog.Logger) *housekeeper {
 	return &housekeeper{
 		ledger: room, metrics: newMetrics(), log: log, now: time.Now,
-		borrow: func() (*Generation, func()) { return g, func() {} },
+		acquire: func() (*Generation, func()) { return g, func() {} },
 	}
 }
 
@@ -95,7 +95,7 @@ func TestChoresGiveBack(t *testing.T) {
 		g := &Generation{Config: &config.Config{Gateway: config.Gateway{ReceiptAge: time.Hour}}}
 		h := newHousekeeper(room, g, slog.New(slog.NewTextHandler(log, nil)))
 		borrowed, given := 0, 0
-		h.borrow = func() (*Generation, func()) {
+		h.acquire = func() (*Generation, func()) {
 			borrowed++
 			return g, func() { given++ }
 		}

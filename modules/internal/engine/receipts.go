@@ -43,7 +43,7 @@ type receiptLedger interface {
 // grows as long as nothing comes.
 type reconciler struct {
 	ledger  receiptLedger
-	borrow  func() (*Generation, func())
+	acquire func() (*Generation, func()) // the current configuration
 	metrics *Metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -65,8 +65,8 @@ type walk struct {
 // look asks all providers that it is time for, at the same time, and returns when they have answered. Its error
 // is the ledger's: those of providers are theirs alone.
 func (r *reconciler) look(ctx context.Context) error {
-	g, giveBack := r.borrow()
-	defer giveBack()
+	g, release := r.acquire()
+	defer release()
 	if g == nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ func newDesk(backends map[string]Backend) *desk {
 	d := &desk{room: newWaitingRoom(), clock: &clock{now: time.Unix(1_000_000, 0)}, backends: backends}
 	d.reconciler = &reconciler{
 		ledger: d.room,
-		borrow: func() (*Generation, func()) {
+		acquire: func() (*Generation, func()) {
 			return &Generation{Config: &config.Config{}, backends: d.backends}, func() {}
 		},
 		metrics: newMetrics(),

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"encoding/binary"
 	"net/netip"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,4 +115,23 @@ func TestMemoryByItself(t *testing.T) {
 		<-time.After(59 * time.Second)
 		require.Nil(t, take(t, m, ask))
 	})
+}
+
+// TestMemoryKeepsNoSemaphores: what is released leaves nothing behind, however many accounts and routes there were.
+func TestMemoryKeepsNoSemaphores(t *testing.T) {
+	t.Parallel()
+	m := ratelimit.NewMemory(ratelimit.Options{})
+	var permits []ratelimit.Permit
+	for n := range 1000 {
+		ask := ratelimit.Ask{Subject: ratelimittest.RunningOf("acct_" + strconv.Itoa(n%300))}
+		p, _, err := m.Acquire(t.Context(), []ratelimit.Ask{ask})
+		require.NoError(t, err)
+		permits = append(permits, p)
+	}
+	require.Equal(t, 1000, m.Usage().Permits)
+	for i, p := range permits {
+		m.Release(p)
+		require.Equal(t, 999-i, m.Usage().Permits)
+	}
+	require.Equal(t, ratelimit.Usage{}, m.Usage())
 }
