@@ -7,7 +7,8 @@
 // parts of one, would be smaller, and would let twice the limit pass around the turn of a minute or refuse what
 // the plan allows; and Retry-After could only be guessed (LIM-06).
 //
-// Memory is the Limiter of one process. The suite in ratelimittest holds any other one to the same rules.
+// Memory is the Limiter of one process. The suite in ratelimittest holds any other one to the same rules,
+// and one that processes share to those of leases.
 package ratelimit
 
 import (
