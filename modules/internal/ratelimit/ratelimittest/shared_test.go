@@ -96,7 +96,8 @@ func (p *process) Renew() {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	shared := func(_ testing.TB, c *ratelimittest.Clock) func() ratelimittest.Process {
-		s := &server{Memory: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed}), clock: c, leases: make(map[*lease]bool)}
+		m := ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})
+		s := &server{Memory: m, clock: c, leases: make(map[*lease]bool)}
 		return func() ratelimittest.Process { return &process{server: s, own: make(map[ratelimit.Permit]*lease)} }
 	}
 	ratelimittest.RunShared(t, shared)
