@@ -23,9 +23,9 @@ type request struct {
 // decode takes steps 8 to 14 of the order (see the package's doc).
 func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	settings := call.Work.Generation().Config.Gateway
-	doc, refusal := families.Parse(call.Body)
-	if refusal != nil {
-		return nil, refusal
+	doc := call.Document
+	if doc == nil {
+		return nil, call.Misformed
 	}
 	model, refusal := doc.Model()
 	if refusal != nil {

@@ -248,6 +248,7 @@ func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, ca
 	for _, step := range []gateway.Step{gateway.StepAuth, gateway.StepLimits} {
 		require.Same(t, call, gateway.Take(w, r, step))
 	}
+	call.Document, call.Misformed = families.Parse(call.Body)
 	require.NoError(t, new(Handler).ServeHTTP(w, r, nil))
 }
 

@@ -13,7 +13,7 @@
 //	 5 the account's state: 403                    auth
 //	 6 rates, requests in progress: 429            limits
 //	 7 the body's size: 413                        limits
-//	 8 JSON syntax, top level an object: 400       families.Parse
+//	 8 JSON syntax, top level an object: 400       families.Parse, called by limits
 //	 9 credential-like fields: 400                 families.Parse
 //	10 the model: 400, 404                         decode.go
 //	11 the profile header: 400                     decode.go

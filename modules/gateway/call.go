@@ -41,6 +41,9 @@ type Call struct {
 	From      netip.Addr       // the client's address, for limits; the zero Addr for a peer without one
 	Principal ledger.Principal // after auth
 	Body      []byte           // after limits, for POST
+	// Document is Body, nil where Misformed says what is wrong with it, for its turn (GAP-01 steps 8 and 9).
+	Document  *families.Document
+	Misformed *families.Error
 	// DropBody is true where a refusal does not wait for a body that nobody has read, but ends the connection. Only
 	// HTTP/1 has to choose.
 	DropBody bool

@@ -64,9 +64,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	// Left set it would end the reply: net/http goes on reading, in order to see the client leave.
 	_ = control.SetReadDeadline(time.Time{})
 	call.Body, call.BodyRead = body.bytes, time.Now()
-	body.bytes = nil
+	call.Document, call.Misformed = body.document, body.misformed
+	body.bytes, body.document = nil, nil
 	call.Forget = func() {
-		call.Body = nil
+		call.Body, call.Document = nil, nil
 		body.release()
 	}
 	return next.ServeHTTP(w, r)
@@ -79,13 +80,15 @@ type body struct {
 	memory int64 // of all bodies
 	bytes  []byte
 	taken  int64
+
+	document  *families.Document
+	misformed *families.Error
 }
 
 const (
 	// firstRead is the room that is made at first, in bytes. A length that is only claimed takes no more memory.
 	firstRead = 16 << 10
-	// growth is by how much the room grows when it is full. Each time leaves what it was as garbage, a third of
-	// the body in all.
+	// growth is by how much the room grows when it is full.
 	growth = 4
 )
 
@@ -118,7 +121,7 @@ func (b *body) read(r *http.Request) *families.Error {
 		var tooLarge *http.MaxBytesError
 		switch {
 		case errors.Is(err, io.EOF):
-			return b.takeObjects()
+			return b.parse()
 		case errors.As(err, &tooLarge): // a limit of the site's own
 			return b.tooLarge()
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -148,9 +151,13 @@ func (b *body) grow(size int64) bool {
 	return true
 }
 
-// takeObjects sets aside the memory that decoding the body will take.
-func (b *body) takeObjects() *families.Error {
-	size := int64(families.CountObjects(b.bytes)) * objectCost
+// parse looks through the body, once, and sets aside the memory that decoding it will take. What is wrong with its form
+// is said when its turn comes.
+func (b *body) parse() *families.Error {
+	if b.document, b.misformed = families.Parse(b.bytes); b.document == nil {
+		return nil
+	}
+	size := int64(b.document.Objects) * objectCost
 	if int64(len(b.bytes))+size > b.memory {
 		return b.tooLarge() // it would be when nothing else runs, too
 	}

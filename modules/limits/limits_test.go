@@ -251,7 +251,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"cut":                       {request{body: broken{io.ErrUnexpectedEOF}}, 400, "could not be read to its end"},
 		"HTTP-01 encoded": {request{body: strings.NewReader("{}"), header: http.Header{"Content-Encoding": {"gzip"}}}, 400,
 			"Content-Encoding is not supported"},
-		"more objects than there is memory": {request{body: strings.NewReader(text(100) + strings.Repeat("{", memory/objectCost))}, 413, "larger than"},
+		"more objects than there is memory": {request{body: strings.NewReader(objects(memory / objectCost))}, 413, "larger than"},
 	} {
 		test.kind = gateway.CountTokens
 		got := test.send(t, e)
@@ -272,13 +272,16 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"byte by byte":   {body: &slow{rest: text(70 << 10)}},
 		"empty":          {body: strings.NewReader("")},
 		"identity":       {body: strings.NewReader("{}"), header: http.Header{"Content-Encoding": {"identity"}}},
-		"as many as fit": {body: strings.NewReader(strings.Repeat("{", 2000))},
+		"as many as fit": {body: strings.NewReader(objects(2000))},
 	} {
 		ok.kind = gateway.CountTokens
 		require.True(t, ok.send(t, e).passed, name)
 		require.Zero(t, used(t, e), name)
 	}
 }
+
+// objects is a body that has so many.
+func objects(n int) string { return `{"a":[` + strings.Repeat("{},", n-2) + "{}]}" }
 
 // slow gives a byte at first, and later more.
 type slow struct {
@@ -323,7 +326,7 @@ func TestTheMemoryOfABody(t *testing.T) {
 			t.Parallel()
 			e, _ := started(t)
 			var seen []int64
-			text := strings.Repeat("x", test.size-2) + "{{"
+			text := `{"a":{` + strings.Repeat(" ", test.size-8) + "}}"
 			body := looking{strings.NewReader(text), func() {
 				if n := used(t, e); len(seen) == 0 || seen[len(seen)-1] != n {
 					seen = append(seen, n)
@@ -364,9 +367,9 @@ func TestTheMemoryOfAllBodies(t *testing.T) {
 	}
 	refused(16<<10-1, "{}")
 	refused(64<<10-1, strings.Repeat("x", 16<<10+1))
-	refused(16<<10+objectCost-1, "{")
+	refused(16<<10+objectCost-1, "{}")
 	require.True(t, e.AcquireBody(memory-16<<10-objectCost))
-	require.True(t, request{kind: gateway.CountTokens, body: strings.NewReader("{")}.send(t, e).passed)
+	require.True(t, request{kind: gateway.CountTokens, body: strings.NewReader("{}")}.send(t, e).passed)
 	e.ReleaseBody(memory - 16<<10 - objectCost)
 }
 

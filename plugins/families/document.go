@@ -16,6 +16,8 @@ const maxDepth = 1000
 // credential-like names.
 type Document struct {
 	Root jsonview.View
+	// Objects is how many objects there are in it: what decoding it costs, in its own measure.
+	Objects int
 
 	model jsonview.View
 }
@@ -25,7 +27,7 @@ type Document struct {
 // to body, which must not change while it is used. Messages say where in the body the mistake is, and
 // never hold a piece of it but the field's name.
 func Parse(body []byte) (*Document, *Error) {
-	root, err := jsonview.Parse(body, maxDepth)
+	root, objects, err := jsonview.ParseCounting(body, maxDepth)
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:
 		return nil, Invalid("The request body is empty: send a JSON object.")
@@ -35,7 +37,7 @@ func Parse(body []byte) (*Document, *Error) {
 		return nil, Invalid("The request body must be a JSON object, " +
 			"not of type " + root.Kind().String() + ": send an object.")
 	}
-	doc := &Document{Root: root}
+	doc := &Document{Root: root, Objects: objects}
 	for name, member := range root.Members() {
 		if word, ok := credentialWord(name); ok {
 			return nil, credentialField(name, word)
@@ -52,40 +54,6 @@ func Parse(body []byte) (*Document, *Error) {
 		}
 	}
 	return doc, nil
-}
-
-// CountObjects counts the objects in a request body in one pass, before anything is known of it: braces that
-// open one, outside of strings. It is what decoding the body costs, in its own measure; of a body that is not
-// JSON the number means nothing.
-func CountObjects(body []byte) int {
-	n := 0
-	for {
-		text, rest, more := bytes.Cut(body, []byte{'"'})
-		n += bytes.Count(text, []byte{'{'})
-		if !more {
-			return n
-		}
-		body = afterString(rest)
-	}
-}
-
-// afterString returns what follows the string that b is in, nothing when it does not end.
-func afterString(b []byte) []byte {
-	for start := 0; ; {
-		i := bytes.IndexByte(b[start:], '"')
-		if i < 0 {
-			return nil
-		}
-		end := start + i
-		slashes := 0
-		for end-slashes > start && b[end-slashes-1] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return b[end+1:]
-		}
-		start = end + 1
-	}
 }
 
 // Model returns the `model` field: a 400 when it is missing, null, empty or not a string (step 10, GAP-08).

@@ -47,12 +47,13 @@ func (k Kind) String() string {
 // deep. Nothing but blanks may follow the value. A name may occur twice in an object; an escape may be a
 // lone surrogate. Errors are of type *SyntaxError.
 func Parse(b []byte, maxDepth int) (View, error) {
-	b = b[:len(b):len(b)]
-	start, end, index, err := validate(b, maxDepth)
-	if err != nil {
-		return View{}, err
-	}
-	return View{raw: b[start:end], index: index}, nil
+	v, _, err := validate(b, maxDepth)
+	return v, err
+}
+
+// ParseCounting is Parse, and says how many objects there are in the text at any depth.
+func ParseCounting(b []byte, maxDepth int) (v View, objects int, err error) {
+	return validate(b, maxDepth)
 }
 
 // Kind returns the type of the value.

@@ -17,14 +17,15 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset)
 }
 
-// validate returns the bounds of the one value in b.
-func validate(b []byte, maxDepth int) (start, end int, index *index, err error) {
+// validate returns the one value in b, and how many objects there are.
+func validate(b []byte, maxDepth int) (v View, objects int, err error) {
+	b = b[:len(b):len(b)]
 	s := scanner{b: b, max: maxDepth, open: make([]byte, 0, 64)}
 	if len(b) >= indexedText {
 		s.index = newIndex(len(b))
 	}
-	start = blank(b, 0)
-	end, err = s.text(start)
+	start := blank(b, 0)
+	end, err := s.text(start)
 	if rest := blank(b, end); err == nil && rest < len(b) {
 		err = &SyntaxError{Offset: rest, Reason: "there is something after the end of the JSON text"}
 	}
@@ -33,9 +34,9 @@ func validate(b []byte, maxDepth int) (start, end int, index *index, err error) 
 		err = &SyntaxError{Offset: invalidUTF8(b), Reason: "the text is not valid UTF-8"}
 	}
 	if err != nil {
-		return 0, 0, nil, err
+		return View{}, 0, err
 	}
-	return start, end, s.index, nil
+	return View{raw: b[start:end], index: s.index}, s.objects, nil
 }
 
 func invalidUTF8(b []byte) int {
@@ -58,6 +59,7 @@ type scanner struct {
 
 	entries     [indexedDepth]int // of the containers that are open, in the index
 	beyondASCII bool              // in a string
+	objects     int
 }
 
 func (s *scanner) fail(at int, reason string) error {
@@ -83,6 +85,9 @@ func (s *scanner) text(i int) (int, error) {
 				s.entries[len(s.open)] = s.index.open(i)
 			}
 			s.open = append(s.open, closing)
+			if closing == '}' {
+				s.objects++
+			}
 			i = blank(s.b, i+1)
 			if s.at(i) == closing {
 				break
