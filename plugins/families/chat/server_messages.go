@@ -6,54 +6,66 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// conversation reads the messages of a request. The Values that others refer to as their place are here, once: as
+// variables of the methods they would be allocated for each message anew.
+type conversation struct {
+	messages []llm.Message
+	calls    decode.Calls
+	parts    decode.Parts
+
+	message, content, part, toolCalls, call, function decode.Value
+}
+
 // readMessages reads `messages`, which must not be missing or empty (CHAT-02, GAP-26).
 func readMessages(list decode.Value) []llm.Message {
 	if !list.Is(jsonview.Array) {
 		return nil
 	}
-	var messages []llm.Message
-	calls := make(decode.Calls)
+	c := conversation{calls: make(decode.Calls)}
 	for i, e := range list.Elems() {
-		if message := list.Elem(i, e); message.Is(jsonview.Object) {
-			messages = append(messages, readMessage(message, calls))
+		if c.message = list.Elem(i, e); c.message.Is(jsonview.Object) {
+			c.messages = append(c.messages, c.read())
 		}
 	}
-	if len(messages) == 0 {
+	if len(c.messages) == 0 {
 		list.Invalid("must hold at least one message")
 	}
-	return messages
+	return c.messages
 }
 
-func readMessage(v decode.Value, calls decode.Calls) llm.Message {
-	var absent jsonview.View
-	role, content, callID := v.Field("role", absent), v.Field("content", absent), v.Field("tool_call_id", absent)
-	refusal, toolCalls := v.Field("refusal", absent), v.Field("tool_calls", absent)
-	for name, member := range v.Members() {
+// read reads c.message.
+func (c *conversation) read() llm.Message {
+	var role, content, callID, refusal, toolCalls jsonview.View
+	for name, member := range c.message.Members() {
 		switch name {
 		case "role":
-			role.View = member
+			role = member
 		case "content":
-			content.View = member
+			content = member
 		case "refusal":
-			refusal.View = member
+			refusal = member
 		case "tool_calls":
-			toolCalls.View = member
+			toolCalls = member
 		case "tool_call_id":
-			callID.View = member
+			callID = member
 		}
 	}
-	switch name := role.Required(); name {
+	c.content = c.message.Field("content", content)
+	speaker := c.message.Field("role", role)
+	switch name := speaker.Required(); name {
 	case "system", "developer":
-		return llm.Message{Role: llm.RoleSystem, Parts: readContent(content)}
+		return llm.Message{Role: llm.RoleSystem, Parts: c.readContent()}
 	case "user":
-		return llm.Message{Role: llm.RoleUser, Parts: readContent(content)}
+		return llm.Message{Role: llm.RoleUser, Parts: c.readContent()}
 	case "assistant":
-		return readAssistant(content, refusal, toolCalls, calls)
+		c.toolCalls = c.message.Field("tool_calls", toolCalls)
+		return c.readAssistant(c.message.Field("refusal", refusal))
 	case "tool":
-		return llm.Message{Role: llm.RoleTool, CallID: calls.Result(callID), Parts: readContent(content)}
+		id := c.calls.Result(c.message.Field("tool_call_id", callID))
+		return llm.Message{Role: llm.RoleTool, CallID: id, Parts: c.readContent()}
 	default:
-		if role.Kind() == jsonview.String {
-			role.Invalid(`must be "system", "developer", "user", "assistant" or "tool"`)
+		if speaker.Kind() == jsonview.String {
+			speaker.Invalid(`must be "system", "developer", "user", "assistant" or "tool"`)
 		}
 	}
 	return llm.Message{}
@@ -61,61 +73,84 @@ func readMessage(v decode.Value, calls decode.Calls) llm.Message {
 
 // readAssistant reads an earlier reply. Its content may be missing beside tool calls, or where the reply was
 // a refusal, which is read as text (GAP-27).
-func readAssistant(content, refusal, toolCalls decode.Value, calls decode.Calls) llm.Message {
+func (c *conversation) readAssistant(refusal decode.Value) llm.Message {
 	message := llm.Message{Role: llm.RoleAssistant}
-	if content.Set() || !refusal.Set() && !toolCalls.Set() {
-		message.Parts = readContent(content)
+	if c.content.Set() || !refusal.Set() && !c.toolCalls.Set() {
+		message.Parts = c.readContent()
 	}
 	if refusal.Set() {
 		message.Parts = append(message.Parts, refusal.Text())
 	}
-	if !toolCalls.Set() || !toolCalls.Is(jsonview.Array) {
+	if !c.toolCalls.Set() || !c.toolCalls.Is(jsonview.Array) {
 		return message
 	}
-	for i, e := range toolCalls.Elems() {
-		call := toolCalls.Elem(i, e)
-		if !call.Is(jsonview.Object) {
+	for i, e := range c.toolCalls.Elems() {
+		if c.call = c.toolCalls.Elem(i, e); !c.call.Is(jsonview.Object) {
 			continue
 		}
-		if kind := call.Get("type"); kind.Set() && kind.Required() != "function" {
-			if kind.Kind() == jsonview.String {
-				call.Unsupported("is a call of a type that is not supported: send function calls only")
-			}
-			continue
+		if call := c.readCall(); call != nil {
+			message.Parts = append(message.Parts, llm.Part{Call: call})
 		}
-		id := calls.Call(call.Get("id"))
-		function := call.Get("function")
-		if !function.Is(jsonview.Object) {
-			continue
-		}
-		message.Parts = append(message.Parts, llm.Part{Call: &llm.ToolCall{
-			ID: id, Name: function.Get("name").Filled(), Arguments: decode.Arguments(function.Get("arguments")),
-		}})
 	}
 	return message
 }
 
-// readContent reads a string, or an array of text parts.
-func readContent(content decode.Value) []llm.Part {
-	if content.Kind() != jsonview.Array {
-		if content.Set() && content.Kind() != jsonview.String {
-			content.Invalid("must be a string or an array of parts")
+// readCall reads c.call.
+func (c *conversation) readCall() *llm.ToolCall {
+	var kind, id, function, name, arguments jsonview.View
+	for member, v := range c.call.Members() {
+		switch member {
+		case "type":
+			kind = v
+		case "id":
+			id = v
+		case "function":
+			function = v
+		}
+	}
+	if kind := c.call.Field("type", kind); kind.Set() && kind.Required() != "function" {
+		if kind.Kind() == jsonview.String {
+			c.call.Unsupported("is a call of a type that is not supported: send function calls only")
+		}
+		return nil
+	}
+	call := &llm.ToolCall{ID: c.calls.Call(c.call.Field("id", id))}
+	if c.function = c.call.Field("function", function); !c.function.Is(jsonview.Object) {
+		return nil
+	}
+	for member, v := range c.function.Members() {
+		switch member {
+		case "name":
+			name = v
+		case "arguments":
+			arguments = v
+		}
+	}
+	call.Name = c.function.Field("name", name).Filled()
+	call.Arguments = decode.Arguments(c.function.Field("arguments", arguments))
+	return call
+}
+
+// readContent reads c.content: a string, or an array of text parts.
+func (c *conversation) readContent() []llm.Part {
+	if c.content.Kind() != jsonview.Array {
+		if c.content.Set() && c.content.Kind() != jsonview.String {
+			c.content.Invalid("must be a string or an array of parts")
 			return nil
 		}
-		return []llm.Part{content.Text()}
+		return c.parts.Of(c.content.Text())
 	}
 	var parts []llm.Part
-	for i, e := range content.Elems() {
-		part := content.Elem(i, e)
-		if !part.Is(jsonview.Object) {
+	for i, e := range c.content.Elems() {
+		if c.part = c.content.Elem(i, e); !c.part.Is(jsonview.Object) {
 			continue
 		}
-		kind := part.Get("type")
+		kind := c.part.Get("type")
 		switch name := kind.Required(); {
 		case name == "text", name == "refusal":
-			parts = append(parts, part.Get(name).Text())
+			parts = append(parts, c.part.Get(name).Text())
 		case kind.Kind() == jsonview.String:
-			part.NotText(name)
+			c.part.NotText(name)
 		}
 	}
 	return parts

@@ -10,12 +10,13 @@ import (
 type conversation struct {
 	messages []llm.Message
 	calls    decode.Calls
+	parts    decode.Parts
 }
 
 // system reads the system prompt: a string or text blocks (MSG-03).
 func (c *conversation) system(v decode.Value) {
 	if v.Set() {
-		c.add(llm.RoleSystem, textOf(v))
+		c.add(llm.RoleSystem, c.textOf(v))
 	}
 }
 
@@ -45,7 +46,7 @@ func (c *conversation) turn(v *decode.Value) {
 	case "assistant":
 		c.assistant(content)
 	case "system": // sent by agents in mid-conversation (GAP-26)
-		c.add(llm.RoleSystem, textOf(content))
+		c.add(llm.RoleSystem, c.textOf(content))
 	default:
 		role.Invalid(`must be "user", "assistant" or "system"`)
 	}
@@ -59,7 +60,7 @@ func (c *conversation) add(role llm.Role, parts []llm.Part) {
 // what the user says besides follows as a message of its own.
 func (c *conversation) user(content decode.Value) {
 	if content.Kind() != jsonview.Array {
-		c.add(llm.RoleUser, []llm.Part{content.Text()})
+		c.add(llm.RoleUser, c.parts.Of(content.Text()))
 		return
 	}
 	var parts []llm.Part
@@ -87,7 +88,7 @@ func (c *conversation) user(content decode.Value) {
 // and is left out (GAP-27); a turn of nothing else is no turn.
 func (c *conversation) assistant(content decode.Value) {
 	if content.Kind() != jsonview.Array {
-		c.add(llm.RoleAssistant, []llm.Part{content.Text()})
+		c.add(llm.RoleAssistant, c.parts.Of(content.Text()))
 		return
 	}
 	var parts []llm.Part
@@ -140,15 +141,15 @@ func (c *conversation) result(block *decode.Value) {
 			}
 		}
 	default:
-		m.Parts = []llm.Part{content.Text()}
+		m.Parts = c.parts.Of(content.Text())
 	}
 	c.messages = append(c.messages, m)
 }
 
 // textOf reads a string or an array of text blocks.
-func textOf(v decode.Value) []llm.Part {
+func (c *conversation) textOf(v decode.Value) []llm.Part {
 	if v.Kind() != jsonview.Array {
-		return []llm.Part{v.Text()}
+		return c.parts.Of(v.Text())
 	}
 	var parts []llm.Part
 	for i, e := range v.Elems() {

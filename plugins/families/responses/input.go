@@ -11,6 +11,7 @@ import (
 type conversation struct {
 	messages []llm.Message
 	calls    decode.Calls
+	parts    decode.Parts
 	declared decode.Tools
 }
 
@@ -87,7 +88,7 @@ func (c *conversation) item(v *decode.Value) {
 		c.messages = append(c.messages, llm.Message{
 			Role:   llm.RoleTool,
 			CallID: c.calls.Result(id),
-			Parts:  textOf(v.Get("output")),
+			Parts:  c.textOf(v.Get("output")),
 		})
 	case "additional_tools": // a declaration in the place of `tools` (GAP-102)
 		tools := v.Get("tools")
@@ -102,7 +103,7 @@ func (c *conversation) item(v *decode.Value) {
 
 func (c *conversation) message(v *decode.Value) {
 	role := v.Get("role")
-	parts := textOf(v.Get("content"))
+	parts := c.textOf(v.Get("content"))
 	switch role.Required() {
 	case "user":
 		c.add(llm.RoleUser, parts...)
@@ -116,9 +117,9 @@ func (c *conversation) message(v *decode.Value) {
 }
 
 // textOf reads a string or an array of text parts.
-func textOf(v decode.Value) []llm.Part {
+func (c *conversation) textOf(v decode.Value) []llm.Part {
 	if v.Kind() != jsonview.Array {
-		return []llm.Part{v.Text()}
+		return c.parts.Of(v.Text())
 	}
 	var parts []llm.Part
 	for i, e := range v.Elems() {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -116,7 +117,7 @@ func (v Value) appendStop(stops []string) []string {
 			return stops
 		}
 	}
-	return append(stops, stop)
+	return append(stops, strings.Clone(stop)) // they are looked for until the reply ends
 }
 
 // units counts the UTF-16 code units of s.

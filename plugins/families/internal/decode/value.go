@@ -110,12 +110,9 @@ func (v Value) Is(kind jsonview.Kind) bool {
 	return false
 }
 
-// Required reads a string that has to be there; it may be empty.
-func (v Value) Required() string {
-	v.Is(jsonview.String)
-	s, _ := v.Str()
-	return s
-}
+// Required reads a string that has to be there; it may be empty. Where it has no escapes it aliases the body: clone what
+// is kept for longer than the request.
+func (v Value) Required() string { return v.Text().Text.String() }
 
 // Text reads a string that has to be there, as Required does, in the form in which it is there.
 func (v Value) Text() llm.Part {
