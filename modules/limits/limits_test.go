@@ -251,7 +251,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"cut":                       {request{body: broken{io.ErrUnexpectedEOF}}, 400, "could not be read to its end"},
 		"HTTP-01 encoded": {request{body: strings.NewReader("{}"), header: http.Header{"Content-Encoding": {"gzip"}}}, 400,
 			"Content-Encoding is not supported"},
-		"more objects than there is memory": {request{body: strings.NewReader(objects(memory / objectCost))}, 413, "larger than"},
+		"more objects than there is memory": {request{body: strings.NewReader(objects(memory / objectCost))}, 413,
+			"larger than"},
 	} {
 		test.kind = gateway.CountTokens
 		got := test.send(t, e)

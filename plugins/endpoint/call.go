@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ type Call struct {
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
 
 	req      *llm.Request // until the upstream has answered
-	body     []byte       // what it is on the wire, until it is sent
+	body     *body        // what it is on the wire, until it is sent
 	most     int64        // bytes of a reply in one piece
 	estimate int64        // tokens of the input, where they may have to be counted here
 
@@ -77,12 +76,12 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		req = &changed
 	}
 	var err error
-	if c.body, err = c.codec.encode(nil, req); err != nil {
-		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
+	if c.body, err = newBody(c.codec, req); err != nil {
+		return err
 	}
 	c.req, c.most = req, maxReply
 	if n := req.MaxTokens; n > 0 && n < maxReply/bytesPerToken {
-		c.most = min(maxReply, floorOfReply+2*int64(len(c.body))+n*bytesPerToken)
+		c.most = min(maxReply, floorOfReply+2*int64(c.body.Len())+n*bytesPerToken)
 	}
 	if c.counts {
 		c.estimate = tokens.Estimate(req)
@@ -148,6 +147,9 @@ func (c *Call) Each(send func(llm.Event) error) error {
 
 // close ends the call in c.err.
 func (c *Call) close() {
+	if c.body != nil { // it was never sent
+		_ = c.body.Close()
+	}
 	c.body, c.req = nil, nil
 	if c.decoder != nil {
 		c.replyID = c.decoder.ID()
@@ -231,16 +233,13 @@ func (c *Call) ask() error {
 	c.body = nil
 	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
 	// and nothing was sent, or for another credential.
-	req.GetBody = func() (io.ReadCloser, error) {
-		again, err := c.codec.encode(nil, c.req)
-		return &body{bytes.NewReader(again)}, err
-	}
+	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.codec, c.req) }
 	if sent == nil {
-		if sent, err = c.codec.encode(nil, c.req); err != nil {
-			return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
+		if sent, err = newBody(c.codec, c.req); err != nil {
+			return err
 		}
 	}
-	req.ContentLength, req.Body = int64(len(sent)), &body{bytes.NewReader(sent)}
+	req.ContentLength, req.Body = int64(sent.Len()), sent
 	resp, err := to.transport.RoundTrip(req)
 	if err != nil {
 		return c.endpoint.unanswered(err)
@@ -251,14 +250,6 @@ func (c *Call) ask() error {
 		return c.endpoint.refused(c.codec, resp)
 	}
 	c.resp = resp
-	return nil
-}
-
-// body is the body of a request. What was sent is let go of: the transport keeps the request until the reply has ended.
-type body struct{ *bytes.Reader }
-
-func (b *body) Close() error {
-	b.Reset(nil)
 	return nil
 }
 

@@ -110,8 +110,8 @@ func (v Value) Is(kind jsonview.Kind) bool {
 	return false
 }
 
-// Required reads a string that has to be there; it may be empty. Where it has no escapes it aliases the body: clone what
-// is kept for longer than the request.
+// Required reads a string that has to be there; it may be empty. Where it has no escapes it aliases the body: clone
+// what is kept for longer than the request.
 func (v Value) Required() string { return v.Text().Text.String() }
 
 // Text reads a string that has to be there, as Required does, in the form in which it is there.

@@ -1,0 +1,48 @@
+package endpoint
+
+import (
+	"io"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// TestBody: what was sent is let go of, and a transport that still reads after it closed the body gets nothing of it,
+// and nothing of the next one in its place.
+func TestBody(t *testing.T) {
+	t.Parallel()
+	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
+	want, err := dialects[Chat].encode(nil, req)
+	require.NoError(t, err)
+	for range 3 {
+		b, err := newBody(dialects[Chat], req)
+		require.NoError(t, err)
+		require.Equal(t, len(want), b.Len())
+		got, err := io.ReadAll(iotest.OneByteReader(b))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got))
+		require.Zero(t, b.Len())
+
+		b, err = newBody(dialects[Chat], req)
+		require.NoError(t, err)
+		_, err = b.Read(make([]byte, 3))
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+		next, err := newBody(dialects[Chat], req)
+		require.NoError(t, err)
+		require.NoError(t, b.Close(), "twice")
+		other, err := newBody(dialects[Chat], req)
+		require.NoError(t, err)
+		require.NotSame(t, &next.left[0], &other.left[0], "closed twice, it is given back once")
+		n, err := b.Read(make([]byte, 3))
+		require.Zero(t, n)
+		require.Equal(t, io.EOF, err)
+		require.Equal(t, string(want), string(next.left))
+	}
+	_, err = newBody(dialects[Chat], &llm.Request{Messages: []llm.Message{{Role: "nobody"}}})
+	require.ErrorContains(t, err, "encoding the request")
+	require.Equal(t, llm.ErrRejected, llm.KindOf(err))
+}
