@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -44,6 +43,8 @@ type delivery struct {
 	writing   writer        // whose write runs
 	since     time.Time     // the client has taken nothing
 	stalled   bool          // the client took nothing for too long, and its connection is broken
+	hurried   bool          // there is a deadline for the last frame
+	released  bool          // the exchange has ended
 
 	begun    time.Time
 	interval time.Duration
@@ -81,10 +82,9 @@ func (d *delivery) add(encode func([]byte) []byte) {
 }
 
 func newDelivery(w http.ResponseWriter, stream bool, interval, stall time.Duration) *delivery {
-	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall,
-		turn: make(chan struct{}, 1)}
+	d := &delivery{w: w, control: http.NewResponseController(w), stream: stream, interval: interval, stall: stall}
 	if stream {
-		d.begun, d.broken = time.Now(), make(chan struct{})
+		d.begun, d.broken, d.turn = time.Now(), make(chan struct{}), make(chan struct{}, 1)
 	}
 	return d
 }
@@ -109,19 +109,26 @@ func (d *delivery) alone() {
 	<-d.turn
 }
 
-// limit lets no write outlive the exchange: when ctx is done, a write that waits for a client that does not
-// read has a few seconds left for the last frame.
-func (d *delivery) limit(ctx context.Context) (release func()) {
+// hurry is called when the time of the exchange is over: a write that waits for a client that does not read has a few
+// seconds left for the last frame. Any goroutine may call it.
+func (d *delivery) hurry() {
 	const lastFrame = 5 * time.Second
-	stop := context.AfterFunc(ctx, func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.released {
+		d.hurried = true
 		// Not every writer has deadlines; those of real connections do.
 		_ = d.control.SetWriteDeadline(time.Now().Add(lastFrame))
-	})
-	return func() {
-		d.alone()
-		if !stop() {
-			_ = d.control.SetWriteDeadline(time.Time{})
-		}
+	}
+}
+
+// release leaves the connection as it was, for the next request.
+func (d *delivery) release() {
+	d.alone()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.released = true; d.hurried {
+		_ = d.control.SetWriteDeadline(time.Time{})
 	}
 }
 

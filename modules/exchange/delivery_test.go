@@ -166,27 +166,42 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 func TestNoWriteOutlivesTheExchange(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			conn := &deadlines{httptest.NewRecorder(), make(chan time.Time, 2)}
-			d := newDelivery(conn, stream, time.Minute, time.Minute)
-			ctx, end := context.WithCancel(t.Context())
-			d.begin(nil)
-			release := d.limit(ctx)
-			synctest.Wait()
-			require.Empty(t, conn.set)
-			end()
-			require.Equal(t, time.Now().Add(5*time.Second), <-conn.set)
-			release()
-			require.Zero(t, <-conn.set)
+		for _, stops := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				conn := &deadlines{httptest.NewRecorder(), make(chan time.Time, 2)}
+				d := newDelivery(conn, stream, time.Hour, time.Minute)
+				stopping, stop := context.WithCancel(t.Context())
+				defer stop()
+				_, release := lifetime(t.Context(), stopping, time.Now().Add(time.Minute), d)
+				d.begin(chat.Server{}.NewEncoder(&families.Request{LLM: &llm.Request{}}, families.Head{}))
+				<-time.After(time.Minute - 1)
+				require.Empty(t, conn.set)
+				if stops {
+					stop()
+				} else {
+					<-time.After(1)
+				}
+				require.Equal(t, time.Now().Add(5*time.Second), <-conn.set)
+				release()
+				require.Zero(t, <-conn.set)
+				d.hurry()
+				require.Empty(t, conn.set, "it is another request's")
 
-			release = d.limit(t.Context())
-			release()
-			synctest.Wait()
-			require.Empty(t, conn.set)
-			if stream {
-				require.False(t, d.quiet.Stop(), "no keep-alive is asked for any more")
-			}
-		})
+				d = newDelivery(conn, stream, time.Minute, time.Minute)
+				_, release = lifetime(t.Context(), stopping, time.Now().Add(time.Minute), d)
+				if !stops {
+					d.begin(nil)
+					release()
+					<-time.After(time.Hour)
+					require.Empty(t, conn.set)
+					if stream {
+						require.False(t, d.quiet.Stop(), "no keep-alive is asked for any more")
+					}
+					return
+				}
+				release()
+			})
+		}
 	}
 }
 

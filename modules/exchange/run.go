@@ -51,26 +51,28 @@ func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req
 	}
 	call.Record.Stream, call.Record.Profile = req.Stream, req.profile
 
-	ctx, end := lifetime(r.Context(), work.Stopping(), call.BodyRead.Add(settings.RequestTimeout))
-	unlimit := x.delivery.limit(ctx)
-	x.ctx = ctx
-	x.release = func() {
-		unlimit()
-		end()
-	}
+	x.ctx, x.release = lifetime(r.Context(), work.Stopping(), call.BodyRead.Add(settings.RequestTimeout), x.delivery)
 	return x
 }
 
 // lifetime is a context for an exchange, with what parent carries and without its end. It ends at the deadline, with
 // cause errTimeLimit, when stopping does, with engine.ErrShutdown, and when it is told to; nothing of it is left then.
-func lifetime(parent, stopping context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+// No write outlives it for long.
+func lifetime(parent, stopping context.Context, deadline time.Time, d *delivery) (context.Context, context.CancelFunc) {
 	ctx, over := context.WithCancelCause(context.WithoutCancel(parent))
-	limit := time.AfterFunc(time.Until(deadline), func() { over(errTimeLimit) })
-	unhook := context.AfterFunc(stopping, func() { over(engine.ErrShutdown) })
+	limit := time.AfterFunc(time.Until(deadline), func() {
+		over(errTimeLimit)
+		d.hurry()
+	})
+	unhook := context.AfterFunc(stopping, func() {
+		over(engine.ErrShutdown)
+		d.hurry()
+	})
 	return ctx, func() {
 		unhook()
 		limit.Stop()
 		over(nil)
+		d.release()
 	}
 }
 

@@ -57,7 +57,7 @@ func TestLifetime(t *testing.T) {
 		parent, leave := context.WithCancel(context.WithValue(t.Context(), carried{}, "carried"))
 		stopping, stop := context.WithCancel(context.Background())
 		h = &hooked{Context: stopping}
-		ctx, end = lifetime(parent, h, time.Now().Add(limit))
+		ctx, end = lifetime(parent, h, time.Now().Add(limit), newDelivery(httptest.NewRecorder(), false, limit, limit))
 		require.Equal(t, "carried", ctx.Value(carried{}))
 		require.EqualValues(t, 1, h.hooks.Load())
 		return ctx, end, leave, stop, h

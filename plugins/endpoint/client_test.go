@@ -122,3 +122,16 @@ func goroutines(t *testing.T) string {
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
 	return profile.String()
 }
+
+// TestLargeRequests: what does not fit into a buffer comes as it was sent.
+func TestLargeRequests(t *testing.T) {
+	t.Parallel()
+	s, c := pair(t, upstream.Options{})
+	for i, size := range []int{1, 3 << 10, 4 << 10, 5 << 10, 100 << 10, 3 << 20} {
+		text := strings.Repeat("x", size-1) + "y"
+		require.NoError(t, c.Generate(patient(t), ask(text), ignore))
+		got, err := s.Request(patient(t), int64(i+1))
+		require.NoError(t, err)
+		require.True(t, text == got.LastUser(), size)
+	}
+}

@@ -23,7 +23,12 @@ type Event struct {
 }
 
 const (
-	firstBuffer    = 4 << 10 // grows only for lines that do not fit: most streams are many and quiet
+	// A quiet stream waits with a small buffer, for there are many; one whose reads fill it has a usual one, until so
+	// many reads in a row would have fitted. It grows further only for lines that do not fit.
+	smallBuffer = 1 << 10
+	usualBuffer = 4 << 10
+	quietReads  = 16
+
 	maxEmptyReads  = 100
 	utf8ByteMark   = "\xEF\xBB\xBF"
 	fieldNameData  = "data"
@@ -39,6 +44,8 @@ type Reader struct {
 	buf        []byte
 	start, end int   // the unread part of buf
 	err        error // of src, once it has returned one
+	filled     bool  // buf was about full after the last read
+	quiet      int   // reads in a row that a small buffer would have had room for
 
 	begun  bool // a line has been read: no byte order mark can follow
 	skipLF bool // the last line ended in CR: an LF that follows belongs to it
@@ -186,18 +193,25 @@ func (r *Reader) fill() error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.start > 0 {
-		copy(r.buf, r.buf[r.start:r.end])
-		r.start, r.end = 0, r.end-r.start
-	}
-	if r.end == len(r.buf) {
-		grown := make([]byte, max(firstBuffer, 2*len(r.buf)))
-		copy(grown, r.buf[:r.end])
-		r.buf = grown
+	rest := r.buf[r.start:r.end]
+	switch {
+	case r.quiet >= quietReads && len(r.buf) > smallBuffer && len(rest) < smallBuffer/2:
+		r.move(rest, smallBuffer)
+	case len(rest) == len(r.buf):
+		r.move(rest, max(smallBuffer, 2*len(r.buf)))
+	case r.filled && len(r.buf) < usualBuffer:
+		r.move(rest, usualBuffer)
+	case r.start > 0:
+		r.start, r.end = 0, copy(r.buf, rest)
 	}
 	for range maxEmptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
 		r.end += n
+		if r.filled = r.end >= len(r.buf)/4*3; n > smallBuffer/2 {
+			r.quiet = 0
+		} else {
+			r.quiet++
+		}
 		r.err = err
 		if n > 0 {
 			return nil
@@ -208,4 +222,11 @@ func (r *Reader) fill() error {
 	}
 	r.err = io.ErrNoProgress
 	return r.err
+}
+
+// move makes a buffer of a size for what is unread.
+func (r *Reader) move(rest []byte, size int) {
+	buf := make([]byte, size)
+	r.start, r.end, r.buf = 0, copy(buf, rest), buf
+	r.quiet = 0
 }

@@ -236,33 +236,59 @@ func TestReaderLimits(t *testing.T) {
 }
 
 // A reader asks for as much as it has room for: neither byte by byte nor for more and more of a stream of short events.
+// It waits with little room for a stream that sends little at a time.
 func TestReaderKeepsItsBufferSmall(t *testing.T) {
 	t.Parallel()
 	const event = "data: a few words of text\n\n"
 	src := &asked{repeater: repeater{text: event}}
 	r := sse.NewReader(src, limit)
-	for range 10_000 {
+	next := func() {
+		t.Helper()
 		ev, err := r.Next()
 		require.NoError(t, err)
 		require.Equal(t, "a few words of text", string(ev.Data))
 	}
+	for range 10_000 {
+		next()
+	}
 	require.LessOrEqual(t, src.most, 16<<10, "bytes asked for at once")
-	require.GreaterOrEqual(t, src.most, 1<<10)
-	require.LessOrEqual(t, src.reads, 10_000)
+	require.GreaterOrEqual(t, src.most, 4<<10)
+	require.LessOrEqual(t, src.reads, 10_000/50)
+	for src.one = true; !src.waits(); {
+		next()
+	}
+	reads := src.reads
+	for range 100 {
+		next()
+	}
+	require.Equal(t, reads+100, src.reads)
+	require.LessOrEqual(t, src.last, 1<<10, "bytes for which it waits")
+	src.one = false
+	for range 1000 {
+		next()
+	}
+	require.GreaterOrEqual(t, src.last, 4<<10, "it is busy again")
 }
 
 // asked counts what it is asked for.
 type asked struct {
 	repeater
 
-	reads, most int
+	one               bool // event at a time
+	reads, most, last int
 }
 
 func (a *asked) Read(p []byte) (int, error) {
 	a.reads++
-	a.most = max(a.most, len(p))
+	a.most, a.last = max(a.most, len(p)), len(p)
+	if a.one {
+		return copy(p, a.text), nil
+	}
 	return a.repeater.Read(p)
 }
+
+// waits reports whether little is asked for at a time.
+func (a *asked) waits() bool { return a.last <= 1<<10 }
 
 func TestAppendCutsAtEveryEndOfALine(t *testing.T) {
 	t.Parallel()
