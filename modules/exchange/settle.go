@@ -91,7 +91,7 @@ func (x *exchange) encode(end ending, e families.End) (body []byte) {
 		x.reply.fold.Add(rest)
 		x.reply.fold.Close()
 	}
-	return d.encoder.AppendReply(nil, &x.reply.fold, e)
+	return d.encoder.AppendReply(make([]byte, 0, 1<<10), &x.reply.fold, e)
 }
 
 // fail settles an exchange that did not become a reply, and tells the client.

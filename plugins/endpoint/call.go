@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,9 +58,10 @@ type Call struct {
 	decoder decoder
 
 	batch     []llm.Event // of the last Recv; it is used again
-	broken    *llm.Error  // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
-	counts    bool        // usage is counted here where the upstream reports none (GAP-108)
-	usage     bool        // usage was reported
+	first     [4]llm.Event
+	broken    *llm.Error // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
+	counts    bool       // usage is counted here where the upstream reports none (GAP-108)
+	usage     bool       // usage was reported
 	produced  tokens.Output
 	requestID string
 	replyID   string
@@ -108,10 +110,9 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	if cap(c.batch) > keptBatch {
-		c.batch = nil
+	if c.batch = c.batch[:0]; cap(c.batch) == 0 || cap(c.batch) > keptBatch {
+		c.batch = c.first[:0]
 	}
-	c.batch = c.batch[:0]
 	switch {
 	case c.resp == nil:
 		c.err = c.open()
@@ -209,7 +210,7 @@ func (c *Call) open() error {
 		failed.Status = c.resp.StatusCode
 		return failed
 	}
-	c.batch = []llm.Event{{Kind: llm.EventAccepted}}
+	c.batch = append(c.batch, llm.Event{Kind: llm.EventAccepted})
 	c.decoder = c.codec.decoder(c.event)
 	if streamed {
 		c.ending.body = c.resp.Body
@@ -308,17 +309,30 @@ func (c *Call) stream() error {
 	}
 }
 
+// wholes are the bodies of replies in one piece, until they are decoded, which copies what it keeps.
+var wholes = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keptWhole is the largest memory of a body that is used again.
+const keptWhole = 64 << 10
+
 // whole takes a reply in one piece, whether it was asked for or a stream was.
 func (c *Call) whole() error {
-	b, err := io.ReadAll(io.LimitReader(c.resp.Body, c.most+1))
+	b := wholes.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Cap() <= keptWhole {
+			b.Reset()
+			wholes.Put(b)
+		}
+	}()
+	_, err := b.ReadFrom(io.LimitReader(c.resp.Body, c.most+1))
 	switch {
 	case err != nil:
 		return c.end(broke(err))
-	case int64(len(b)) > c.most:
+	case int64(b.Len()) > c.most:
 		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+
 			"many times what it was allowed to say; it is cut", c.most))
 	}
-	return c.end(c.decoder.Whole(b))
+	return c.end(c.decoder.Whole(b.Bytes()))
 }
 
 // end makes the end of the call. What was produced before a failure was work too.
