@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -140,13 +139,7 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 	}
 	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: pingAfter}
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return conn{c}, nil
-		},
+		DialContext:            dialer.DialContext,
 		TLSClientConfig:        secured,
 		TLSHandshakeTimeout:    connectTimeout,
 		MaxIdleConnsPerHost:    idlePerHost,
@@ -161,19 +154,4 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 		transport.Proxy = http.ProxyURL(proxy)
 	}
 	return transport, nil
-}
-
-// conn is a connection that sends what does not fit into the transport's buffer from where it is: net/http would copy
-// it through a buffer of up to 32 KiB, made for each request.
-type conn struct{ net.Conn }
-
-func (c conn) ReadFrom(r io.Reader) (int64, error) {
-	if limited, ok := r.(*io.LimitedReader); ok {
-		if b, ok := limited.R.(*body); ok && int64(b.Len()) <= limited.N {
-			n, err := b.WriteTo(c.Conn)
-			limited.N -= n
-			return n, err
-		}
-	}
-	return io.Copy(struct{ io.Writer }{c.Conn}, r)
 }
