@@ -15,6 +15,7 @@ import (
 
 	"github.com/fareway/fareway/modules/command"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/verify/testbed"
 )
 
 func init() {
@@ -85,7 +86,7 @@ Exit status: 0, or 1 when a clause failed.`,
 		"wait so long for one reply, as a `DURATION` such as 90s")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	cmd.MarkFlagsMutuallyExclusive("key", "key-file")
-	cmd.AddCommand(laterCommand())
+	cmd.AddCommand(testbed.ProviderCommand())
 	return cmd
 }
 

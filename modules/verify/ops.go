@@ -12,16 +12,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/modules/verify/testbed"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
 // gate is a gateway of the run's own over a scripted upstream. Checks use it one at a time.
 type gate struct {
-	*own
+	*testbed.Gateway
 	up        *upstream.Server
-	desk      *desk // of laterGate, nil for all others
-	customers int   // accounts that were made
-	waits     int   // gates of the upstream that were used
+	desk      *testbed.Desk // of laterGate, nil for all others
+	customers int           // accounts that were made
+	waits     int           // gates of the upstream that were used
 
 	mu    sync.Mutex
 	reply func(*upstream.Request) upstream.Reply
@@ -36,12 +37,12 @@ func startGate(ctx context.Context, kind gateKind) (*gate, error) {
 	}
 	provider, files := kind.upProvider(g.up.BaseURL()), map[string]string(nil)
 	if kind == laterGate {
-		if g.desk, err = openDesk(); err == nil {
-			provider, files, err = g.desk.provider(g.up.BaseURL())
+		if g.desk, err = testbed.OpenDesk(); err == nil {
+			provider, files, err = g.desk.Provider(g.up.BaseURL())
 		}
 	}
 	if err == nil {
-		g.own, err = startOwn(ctx, []byte(kind.hcl(provider)), files)
+		g.Gateway, err = testbed.Start(ctx, []byte(kind.hcl(provider)), files)
 	}
 	if err != nil {
 		g.close()
@@ -51,11 +52,11 @@ func startGate(ctx context.Context, kind gateKind) (*gate, error) {
 }
 
 func (g *gate) close() {
-	if g.own != nil {
-		g.own.close()
+	if g.Gateway != nil {
+		g.Gateway.Close()
 	}
 	if g.desk != nil {
-		g.desk.close()
+		g.desk.Close()
 	}
 	g.up.Close()
 }
@@ -82,7 +83,7 @@ const helloCost = 10*inputPrice + 2*outputPrice
 type ops struct {
 	*T
 	gate    *gate
-	account account
+	account testbed.Account
 }
 
 // answers sets what the upstream says from now on.
@@ -127,7 +128,7 @@ func (o *ops) untouched(before balance) {
 // as is the operator's action on the account.
 func (o *ops) as(method, path string, in any) {
 	var v map[string]any
-	if err := o.gate.admin.Call(o.ctx, method, path, in, &v); err != nil {
+	if err := o.gate.Admin.Call(o.ctx, method, path, in, &v); err != nil {
 		o.Failf("as the operator, %s %s: %v", method, path, err)
 	}
 }
@@ -137,7 +138,7 @@ func (o *ops) setState(state string) {
 }
 
 func (o *ops) topUp(credits int64) {
-	if err := o.gate.topUp(o.ctx, o.account.Name, credits); err != nil {
+	if err := o.gate.TopUp(o.ctx, o.account.Name, credits); err != nil {
 		o.Failf("%v", err)
 	}
 }
@@ -153,13 +154,13 @@ func (o *ops) customer(credits int64) *ops {
 
 func (g *gate) customer(ctx context.Context, credits int64) (*ops, error) {
 	g.customers++
-	a, err := g.newAccount(ctx, fmt.Sprintf("customer-%d", g.customers), credits)
+	a, err := g.NewAccount(ctx, fmt.Sprintf("customer-%d", g.customers), credits)
 	if err != nil {
 		return nil, err
 	}
 	limits := DefaultLimits
 	limits.Credits, limits.Timeout = 1_000_000, 20*time.Second
-	target, err := NewTarget(g.url, a.Key, limits)
+	target, err := NewTarget(g.URL, a.Key, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (o *ops) record(a *answer) map[string]any {
 
 // logged are the lines of the gateway's log that hold a text.
 func (o *ops) logged(text string) []map[string]any {
-	b, err := os.ReadFile(filepath.Join(o.gate.dir, "fareway.log"))
+	b, err := os.ReadFile(filepath.Join(o.gate.Dir, "fareway.log"))
 	if err != nil {
 		return nil // there is none before its first line
 	}

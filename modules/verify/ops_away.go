@@ -2,12 +2,10 @@ package verify
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
+	"github.com/fareway/fareway/modules/verify/testbed"
 )
 
 // opsAwayChecks take away what the gateway needs: its route's capacity, its provider, its ledger.
@@ -99,27 +97,25 @@ func (o *ops) killProvider(nth int) {
 func (o *ops) awaitProvider() {
 	o.await("the provider to start", func() bool {
 		var status struct{ Ready bool }
-		return o.gate.admin.Call(o.ctx, "GET", "/fareway/status", nil, &status) == nil && status.Ready
+		return o.gate.Admin.Call(o.ctx, "GET", "/fareway/status", nil, &status) == nil && status.Ready
 	})
 }
 
 // withFault makes what the gateway does to its ledger fail, with an error that it cannot have foreseen, for as
 // long as during runs. When is that of an SQLite trigger.
 func (o *ops) withFault(when string, during func()) {
-	o.withLedger(func(run func(sql string, args ...any)) {
-		run(`CREATE TRIGGER fault ` + when + ` BEGIN SELECT RAISE(ABORT, 'a fault of the suite'); END`)
-		defer run(`DROP TRIGGER fault`)
-		during()
-	})
+	err := o.gate.WithFault(when, during)
+	o.True(err == nil, "%v", err)
 }
 
-// withLedger opens the gateway's database, where it is by default, beside the gateway, to do what no request can.
+// withLedger does what no request can to the gateway's ledger.
 func (o *ops) withLedger(do func(run func(sql string, args ...any))) {
-	conn, err := sqlite.OpenConn(filepath.Join(o.gate.dir, "fareway.db"), sqlite.OpenReadWrite)
-	o.True(err == nil, "opening the ledger: %v", err)
-	defer func() { _ = conn.Close() }() // all that it wrote is committed
-	do(func(sql string, args ...any) {
-		err := sqlitex.ExecuteTransient(conn, sql, &sqlitex.ExecOptions{Args: args})
-		o.True(err == nil, "changing the ledger: %v", err)
+	err := o.gate.WithLedger(func(run testbed.Run) error {
+		do(func(sql string, args ...any) {
+			err := run(sql, args...)
+			o.True(err == nil, "%v", err)
+		})
+		return nil
 	})
+	o.True(err == nil, "%v", err)
 }

@@ -127,7 +127,7 @@ func (o *ops) plan(name string) {
 // newKey makes another key of the account.
 func (o *ops) newKey(name string) (key string) {
 	var made struct{ Key string }
-	if err := o.gate.admin.Call(o.ctx, "POST", "/fareway/keys", map[string]any{"account": o.account.Name, "name": name},
+	if err := o.gate.Admin.Call(o.ctx, "POST", "/fareway/keys", map[string]any{"account": o.account.Name, "name": name},
 		&made); err != nil {
 		o.Failf("making a key: %v", err)
 	}
@@ -136,7 +136,7 @@ func (o *ops) newKey(name string) (key string) {
 
 // with is the account's client with another key.
 func (o *ops) with(key string) *ops {
-	target, err := NewTarget(o.gate.url, key, o.limits)
+	target, err := NewTarget(o.gate.URL, key, o.limits)
 	if err != nil {
 		o.Failf("using a key: %v", err)
 	}
@@ -148,7 +148,7 @@ func (o *ops) with(key string) *ops {
 func (o *ops) from(s shape, n byte) *ops {
 	at := slices.IndexFunc(shapes, func(x shape) bool { return x.Name == s.Name })
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(at+1), n)}}
-	conn, err := dialer.DialContext(o.ctx, "tcp", strings.TrimPrefix(o.gate.url, "http://"))
+	conn, err := dialer.DialContext(o.ctx, "tcp", strings.TrimPrefix(o.gate.URL, "http://"))
 	if err != nil {
 		o.Pendingf("this machine has one address only: %v", err)
 	}
@@ -214,7 +214,7 @@ func (o *ops) overLimit(s shape, reason string) (wait time.Duration) {
 // worth is what the account has, as the operator sees it: looking counts towards no limit.
 func (o *ops) worth() map[string]any {
 	var v map[string]any
-	if err := o.gate.admin.Call(o.ctx, "GET", "/fareway/accounts/"+o.account.Name, nil, &v); err != nil {
+	if err := o.gate.Admin.Call(o.ctx, "GET", "/fareway/accounts/"+o.account.Name, nil, &v); err != nil {
 		o.Failf("looking at the account: %v", err)
 	}
 	return map[string]any{"credits": v["balance_credits"], "accrued": v["accrued_usage_microcents"],

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/verify/testbed"
 )
 
 // deploymentHCL is a gateway as the starter's, slow enough to be looked at while it replies, and dear enough to
@@ -40,14 +42,14 @@ route "echo" {
 // TestContract runs the checks for any deployment against a real gateway: the whole of it, in its own process.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	o, err := startOwn(t.Context(), []byte(deploymentHCL), nil)
+	o, err := testbed.Start(t.Context(), []byte(deploymentHCL), nil)
 	require.NoError(t, err)
-	t.Cleanup(o.close)
-	a, err := o.newAccount(t.Context(), "verified", 100_000)
+	t.Cleanup(o.Close)
+	a, err := o.NewAccount(t.Context(), "verified", 100_000)
 	require.NoError(t, err)
 	limits := DefaultLimits
 	limits.Credits = 1000
-	target, err := NewTarget(o.url, a.Key, limits)
+	target, err := NewTarget(o.URL, a.Key, limits)
 	require.NoError(t, err)
 	results, err := Run(t.Context(), target, Options{Ops: true, Quick: true})
 	require.NoError(t, err)

@@ -1,4 +1,7 @@
-package verify
+// Package testbed is what the conformance suite and tests need to see what no client can: gateways of this build over a
+// scripted upstream, faults in their ledger, and a provider whose receipts come when they are asked for. It is no part
+// of a gateway.
+package testbed
 
 import (
 	"bufio"
@@ -15,29 +18,29 @@ import (
 	"github.com/fareway/fareway/modules/admin"
 )
 
-// own is a gateway that a run starts for itself: this executable again, on a data folder that is thrown away.
-type own struct {
-	dir    string // the data folder
-	url    string
-	admin  *admin.Client
+// Gateway is one that runs for somebody: this executable again, on a data folder that is thrown away.
+type Gateway struct {
+	Dir    string // the data folder
+	URL    string
+	Admin  *admin.Client
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has ended
 	stderr tail
 }
 
-// startOwn starts a gateway with this configuration, as `fareway gateway up` does; nil is the starter's. Programs are
+// Start starts a gateway with this configuration, as `fareway gateway up` does; nil is the starter's. Programs are
 // files beside the configuration, by their paths. Close ends it.
-func startOwn(ctx context.Context, hcl []byte, programs map[string]string) (o *own, err error) {
+func Start(ctx context.Context, hcl []byte, programs map[string]string) (g *Gateway, err error) {
 	// A short name: a unix socket's path has little room.
 	dir, err := os.MkdirTemp("", "fwv")
 	if err != nil {
 		return nil, fmt.Errorf("making a data folder for a gateway: %w", err)
 	}
-	started := &own{dir: dir, ended: make(chan struct{})}
-	o = started
+	started := &Gateway{Dir: dir, ended: make(chan struct{})}
+	g = started
 	defer func() {
 		if err != nil {
-			started.close()
+			started.Close()
 		}
 	}()
 	if hcl != nil {
@@ -61,7 +64,7 @@ func startOwn(ctx context.Context, hcl []byte, programs map[string]string) (o *o
 	cmd := exec.CommandContext(ctx, exe, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Stderr = &o.stderr
+	cmd.Stderr = &g.stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting a gateway: %w", err)
@@ -69,54 +72,54 @@ func startOwn(ctx context.Context, hcl []byte, programs map[string]string) (o *o
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a gateway: %w", err)
 	}
-	o.cmd = cmd
+	g.cmd = cmd
 	line, err := bufio.NewReader(out).ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if err != nil || !ok {
-		o.close() // then all that it says on stderr is there
-		return nil, fmt.Errorf("starting a gateway: it said %q and %q", strings.TrimSpace(line), o.stderr.String())
+		g.Close() // then all that it says on stderr is there
+		return nil, fmt.Errorf("starting a gateway: it said %q and %q", strings.TrimSpace(line), g.stderr.String())
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, out) // it may print more, and must not wait for a reader
 		_ = cmd.Wait()                  // how it ends is no part of what is verified
 		close(started.ended)
 	}()
-	o.url = url
-	o.admin, err = admin.NewClient(dir, "")
-	return o, err
+	g.URL = url
+	g.Admin, err = admin.NewClient(dir, "")
+	return g, err
 }
 
-// close ends the gateway and removes its folder.
-func (o *own) close() {
-	if o.cmd != nil {
-		_ = o.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		if o.url == "" {
-			_ = o.cmd.Wait()
+// Close ends the gateway and removes its folder.
+func (g *Gateway) Close() {
+	if g.cmd != nil {
+		_ = g.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if g.URL == "" {
+			_ = g.cmd.Wait()
 		} else {
 			select {
-			case <-o.ended:
+			case <-g.ended:
 			case <-time.After(10 * time.Second):
-				_ = o.cmd.Process.Kill()
-				<-o.ended
+				_ = g.cmd.Process.Kill()
+				<-g.ended
 			}
 		}
 	}
-	_ = os.RemoveAll(o.dir) // a temporary folder
+	_ = os.RemoveAll(g.Dir) // a temporary folder
 }
 
-// account is a customer of a gateway of one's own.
-type account struct{ Name, ID, Key, KeyID string }
+// Account is a customer of such a gateway.
+type Account struct{ Name, ID, Key, KeyID string }
 
-// newAccount makes an active account with credits and one key, on the plan "trial".
-func (o *own) newAccount(ctx context.Context, name string, credits int64) (account, error) {
-	a := account{Name: name}
+// NewAccount makes an active account with credits and one key, on the plan "trial".
+func (g *Gateway) NewAccount(ctx context.Context, name string, credits int64) (Account, error) {
+	a := Account{Name: name}
 	var made struct{ ID, Key string }
-	if err := o.admin.Call(ctx, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": "trial"},
+	if err := g.Admin.Call(ctx, "POST", "/fareway/accounts", map[string]any{"name": name, "plan": "trial"},
 		&made); err != nil {
 		return a, fmt.Errorf("making an account: %w", err)
 	}
 	a.ID = made.ID
-	if err := o.admin.Call(ctx, "POST", "/fareway/keys", map[string]any{"account": name, "name": "first"},
+	if err := g.Admin.Call(ctx, "POST", "/fareway/keys", map[string]any{"account": name, "name": "first"},
 		&made); err != nil {
 		return a, fmt.Errorf("making a key: %w", err)
 	}
@@ -124,12 +127,13 @@ func (o *own) newAccount(ctx context.Context, name string, credits int64) (accou
 	if credits == 0 {
 		return a, nil
 	}
-	return a, o.topUp(ctx, name, credits)
+	return a, g.TopUp(ctx, name, credits)
 }
 
-func (o *own) topUp(ctx context.Context, name string, credits int64) error {
+// TopUp gives an account credits.
+func (g *Gateway) TopUp(ctx context.Context, name string, credits int64) error {
 	var v struct{}
-	if err := o.admin.Call(ctx, "POST", "/fareway/credits", map[string]any{"account": name, "credits": credits},
+	if err := g.Admin.Call(ctx, "POST", "/fareway/credits", map[string]any{"account": name, "credits": credits},
 		&v); err != nil {
 		return fmt.Errorf("adding credits: %w", err)
 	}

@@ -1,4 +1,4 @@
-package verify
+package testbed
 
 import (
 	"fmt"
@@ -14,26 +14,28 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/later"
 )
 
-// desk is where the provider of laterGate leaves what its replies used, and gets it back as receipts.
-type desk struct {
+// Desk is where a provider that proves later leaves what its replies used, and gets it back as receipts.
+type Desk struct {
 	*later.Desk
 	listener net.Listener
 }
 
-func openDesk() (*desk, error) {
+// OpenDesk opens one.
+func OpenDesk() (*Desk, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("opening the desk for receipts: %w", err)
 	}
-	d := &desk{Desk: later.NewDesk(), listener: listener}
+	d := &Desk{Desk: later.NewDesk(), listener: listener}
 	go func() { _ = http.Serve(listener, d.Desk) }() // ends with the listener
 	return d, nil
 }
 
-func (d *desk) close() { _ = d.listener.Close() }
+// Close ends it.
+func (d *Desk) Close() { _ = d.listener.Close() }
 
-// provider is the provider block over an upstream, and the plugin that it names: this executable again.
-func (d *desk) provider(base string) (block string, programs map[string]string, err error) {
+// Provider is the provider block over an upstream, and the plugin that it names: this executable again.
+func (d *Desk) Provider(base string) (block string, programs map[string]string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", nil, fmt.Errorf("finding this executable: %w", err)
@@ -44,8 +46,8 @@ func (d *desk) provider(base string) (block string, programs map[string]string, 
 	return block, map[string]string{"plugins/fareway-provider-later": script}, nil
 }
 
-// laterCommand is the provider of laterGate, a process of its own like every provider.
-func laterCommand() *cobra.Command {
+// ProviderCommand is the provider of a desk, a process of its own like every provider.
+func ProviderCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "provider",
 		Short:  "Runs a provider that proves later what it used; a run with --ops itself calls this",
