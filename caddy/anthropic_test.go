@@ -64,7 +64,8 @@ func billOf(t testing.TB, raw string) billing {
 }
 
 func userMessage(text string) anthropic.MessageNewParams {
-	return anthropic.MessageNewParams{Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(text))}}
+	return anthropic.MessageNewParams{Messages: []anthropic.MessageParam{anthropic.NewUserMessage(
+		anthropic.NewTextBlock(text))}}
 }
 
 func TestAnthropic(t *testing.T) {
@@ -85,7 +86,8 @@ func TestAnthropic(t *testing.T) {
 					var resp *http.Response
 					key := g.account(t, 1000)
 					before := worth(t, g, key)
-					reply, bill := message(t, newAnthropic(g.URL, credential(key), option.WithResponseInto(&resp)), userMessage("what a nice day"), stream)
+					reply, bill := message(t, newAnthropic(g.URL, credential(key), option.WithResponseInto(&resp)),
+						userMessage("what a nice day"), stream)
 					require.Len(t, reply.Content, 1)
 					require.Equal(t, "what a nice day", reply.Content[0].Text)
 					require.EqualValues(t, "end_turn", reply.StopReason)
@@ -187,7 +189,8 @@ func TestAnthropic(t *testing.T) {
 			p.System = []anthropic.TextBlockParam{{Text: longPrompt("messages")}}
 			reply, bill := message(t, c, p, stream)
 			require.Equal(t, "in short, "+mode(stream), reply.Content[0].Text)
-			require.EqualValues(t, 150_000+1+2+3, reply.Usage.InputTokens, "the final count replaces the estimate of the stream's beginning")
+			require.EqualValues(t, 150_000+1+2+3, reply.Usage.InputTokens,
+				"the final count replaces the estimate of the stream's beginning")
 			require.Equal(t, price(reply.Usage.InputTokens, 3), bill.Microcents)
 		})
 	})

@@ -104,7 +104,8 @@ func readBook(t testing.TB, dir string) book {
 		r.entries = append(r.entries, row.ColumnInt64(1))
 		b.requests[row.ColumnText(0)] = r
 	})
-	rows(t, conn, `SELECT a.request, a.request || '.' || a.seq, a.route, a.model, a.outcome, a.input, a.output, p.input, p.output, a.worst
+	rows(t, conn, `SELECT a.request, a.request || '.' || a.seq, a.route, a.model, a.outcome, a.input, a.output, p.input,`+
+		` p.output, a.worst
 		FROM attempts AS a JOIN prices AS p ON p.route = a.route AND p.version = a.price_version ORDER BY a.request, a.seq`,
 		func(row *sqlite.Stmt) {
 			r := b.requests[row.ColumnText(0)]
@@ -115,7 +116,8 @@ func readBook(t testing.TB, dir string) book {
 			})
 			b.requests[row.ColumnText(0)] = r
 		})
-	rows(t, conn, `SELECT request || '.' || seq FROM waiting`, func(row *sqlite.Stmt) { b.waiting[row.ColumnText(0)] = true })
+	rows(t, conn, `SELECT request || '.' || seq FROM waiting`,
+		func(row *sqlite.Stmt) { b.waiting[row.ColumnText(0)] = true })
 	rows(t, conn, `SELECT name, credits, accrued,
 		(SELECT coalesce(sum(microcents), 0) FROM entries AS e WHERE e.account = a.n AND request IS NULL),
 		(SELECT coalesce(-sum(microcents), 0) FROM entries AS e WHERE e.account = a.n AND request IS NOT NULL)

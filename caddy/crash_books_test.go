@@ -132,7 +132,8 @@ func (c *crash) trace(t testing.TB, first int) {
 		}
 	}
 	c.traceTopUps(t)
-	t.Logf("%d requests, %d replies served and %d charged (%d of them by receipts or their like), %d seen as final, %d attempts wait; %d top-ups",
+	t.Logf("%d requests, %d replies served and %d charged (%d of them by receipts or their like), %d seen as final, %d "+
+		"attempts wait; %d top-ups",
 		len(c.last.requests), len(c.up.Records()), len(charged), receipts, len(c.seen), len(c.last.waiting), len(c.topUps))
 	require.Positive(t, whole)
 	require.Positive(t, receipts)

@@ -53,7 +53,8 @@ func (c *crash) work(t testing.TB, g *gateway, end func()) {
 // ask does one request and notes what is final of it. It returns false when nobody answers any more.
 func (c *crash) ask(ctx context.Context, client *http.Client, url string, rng *rand.Rand) bool {
 	s := shapes[rng.IntN(len(shapes))]
-	req, err := s.newRequest(ctx, url, c.keys[rng.IntN(len(c.keys))], strings.Repeat("word ", 1+rng.IntN(50)), rng.IntN(2) == 0)
+	req, err := s.newRequest(ctx, url, c.keys[rng.IntN(len(c.keys))], strings.Repeat("word ", 1+rng.IntN(50)),
+		rng.IntN(2) == 0)
 	if err != nil {
 		return false
 	}

@@ -64,18 +64,19 @@ type crash struct {
 // crashes kills a gateway with SIGKILL that many times, at any moment of its start, its work and its end, under clients
 // of all shapes on several accounts and keys, and starts the next one on the same data. Prices change on the way,
 // plugins are killed before their gateway, and sometimes another process keeps the database locked, so that settlements
-// go to the spool. The fake service goes on all the time and writes down what it served; no two of its replies report the
-// same usage, so that each charge is traced to its one reply. Of two of the three routes it says what was used in the
-// reply; of the third one it tells later, when it is asked. After every end:
+// go to the spool. The fake service goes on all the time and writes down what it served; no two of its replies report
+// the same usage, so that each charge is traced to its one reply. Of two of the three routes it says what was used in
+// the reply; of the third one it tells later, when it is asked. After every end:
 //
 //   - what a client saw as final, whole reply or not, is in the ledger once, with that amount, or in the spool;
 //   - what an earlier gateway settled is as it was, but for what receipts have added;
 //   - every account is worth its top-ups less its charges, and every charge is the price of what is proven;
-//   - the verification finds nothing, before and after the next start, and that releases all holds and empties the spool;
+//   - the verification finds nothing, before and after the next start, and that releases all holds and empties the
+//     spool;
 //   - no plugin is left after three seconds.
 //
-// In the end a gateway ends in the ordinary way, and another one asks for the receipts that are missing. Then see trace.
-// It returns crash.ends.
+// In the end a gateway ends in the ordinary way, and another one asks for the receipts that are missing. Then see
+// trace. It returns crash.ends.
 func crashes(t *testing.T, cycles int) map[string]int {
 	seed := *crashSeed
 	if seed == 0 {
@@ -83,7 +84,8 @@ func crashes(t *testing.T, cycles int) map[string]int {
 	}
 	t.Logf("to do this again: -crash.seed=%d", seed)
 	c := newCrash(t, seed)
-	g := c.open(t, payer{"anna", "trial", 1_000_000}, payer{"berta", "trial", 1_000_000}, payer{"clara", "trial", 1_000_000})
+	g := c.open(t, payer{"anna", "trial", 1_000_000}, payer{"berta", "trial", 1_000_000},
+		payer{"clara", "trial", 1_000_000})
 	for cycle := range cycles {
 		lock := cycle%15 == 7
 		switch {
@@ -141,7 +143,8 @@ func crashes(t *testing.T, cycles int) map[string]int {
 }
 
 func newCrash(t testing.TB, seed uint64) *crash {
-	c := &crash{dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 0)), office: openOffice(t), ends: map[string]int{}, seen: map[string]int64{},
+	c := &crash{dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 0)), office: openOffice(t), ends: map[string]int{},
+		seen: map[string]int64{},
 		told: map[string]int{}, topUps: map[string]string{}, unsure: map[string]string{}}
 	c.up = upstream.Start(t, upstream.Options{
 		Script: func(req *upstream.Request) upstream.Reply { return moody(seed, req) },
@@ -178,8 +181,8 @@ func (c *crash) open(t testing.TB, payers ...payer) *gateway {
 	return g
 }
 
-// next starts a gateway, or kills it while it starts and returns nil: at any moment, or while it puts right what the one
-// before has left.
+// next starts a gateway, or kills it while it starts and returns nil: at any moment, or while it puts right what the
+// one before has left.
 func (c *crash) next(t testing.TB) *gateway {
 	t.Helper()
 	odds := 6
@@ -292,7 +295,8 @@ func crashHCL(t testing.TB, up *upstream.Server, o *office) (config [2]string) {
 	one := strings.ReplaceAll(hcl(up), `"standard"`, `"first"`)
 	route := one[strings.Index(one, `route "first"`):]
 	second := strings.NewReplacer(`"first"`, `"second"`, "0.5", "0.4", "= 3", "= 4", "= 15", "= 17").Replace(route)
-	third := strings.NewReplacer(`"first"`, `"third"`, `"up"`, `"later"`, "0.5", "0.9", "= 3", "= 20", "= 15", "= 40").Replace(route)
+	third := strings.NewReplacer(`"first"`, `"third"`, `"up"`, `"later"`, "0.5", "0.9", "= 3", "= 20", "= 15",
+		"= 40").Replace(route)
 	all := `gateway {
   plugin_dir = "` + pluginFolder(t) + `"
 }

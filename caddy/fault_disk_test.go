@@ -23,7 +23,8 @@ type ledgerFault struct {
 func ledgerFaults(t *testing.T) []ledgerFault {
 	t.Helper()
 	plain := func(t *testing.T) string { return t.TempDir() }
-	faults := []ledgerFault{{"locked by another process", plain, locked}, {"at the largest size of a file", plain, limited}}
+	faults := []ledgerFault{{"locked by another process", plain, locked},
+		{"at the largest size of a file", plain, limited}}
 	if disk, ok := smallDisk(t); ok {
 		require.NoError(t, unix.Unmount(disk, 0))
 		faults = append(faults, ledgerFault{"on a full disk", mounted, filled})
@@ -42,8 +43,8 @@ func locked(t *testing.T, g *gateway) (end func()) {
 	return func() { lock.release(t) }
 }
 
-// limited lets no file grow beyond the size that the ledger's log of writes has: what comes next fails as on a disk with
-// an error, with no room for a page.
+// limited lets no file grow beyond the size that the ledger's log of writes has: what comes next fails as on a disk
+// with an error, with no room for a page.
 func limited(t *testing.T, g *gateway) (end func()) {
 	wal, err := os.Stat(filepath.Join(g.Dir, "fareway.db-wal"))
 	require.NoError(t, err)

@@ -80,7 +80,8 @@ type faulty struct {
 const faultyCredits = 1_000_000
 
 func startFaulty(t *testing.T, fault ledgerFault) *faulty {
-	f := &faulty{up: upstream.Start(t, upstream.Options{Script: gated}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * len(shapes)}}}
+	f := &faulty{up: upstream.Start(t, upstream.Options{Script: gated}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * len(shapes)}}}
 	dir := fault.dir(t)
 	files{"gateway.hcl": hcl(f.up)}.write(t, dir)
 	f.gateway = runGateway(t, dir)

@@ -25,8 +25,8 @@ func raceHCL(up *upstream.Server) string {
 	return strings.NewReplacer("input  = 3", "input  = 0", "output = 15", "output = 500").Replace(hcl(up))
 }
 
-// TestRaceToTheLastCredit has 1,000 requests come at the same time on a balance that pays for 10 of them, right after the
-// gateway's start and later. The service says nothing until all others have their answer.
+// TestRaceToTheLastCredit has 1,000 requests come at the same time on a balance that pays for 10 of them, right after
+// the gateway's start and later. The service says nothing until all others have their answer.
 func TestRaceToTheLastCredit(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: func(req *upstream.Request) upstream.Reply {
@@ -55,7 +55,8 @@ func TestRaceToTheLastCredit(t *testing.T) {
 // raceRequest asks for a reply that comes when a gate opens, and holds 5 credits.
 func raceRequest(t testing.TB, s shape, g *gateway, key, gate string, stream bool) *http.Request {
 	t.Helper()
-	allowance := map[string]string{"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}[s.name]
+	allowance := map[string]string{"chat": "max_tokens", "responses": "max_output_tokens",
+		"messages": "max_tokens"}[s.name]
 	limited := shape{s.name, s.path, func(prompt string) map[string]any {
 		body := s.body(prompt)
 		body[allowance] = raceTokens

@@ -49,7 +49,8 @@ func TestReload(t *testing.T) {
 	require.NotEqual(t, string(b), changed)
 	require.NoError(t, os.WriteFile(caddyfile, []byte(changed), 0o600))
 	reload := func(args ...string) (string, error) {
-		cmd := fareway(g.Dir, append([]string{"reload", "--config", caddyfile, "--address", "unix/" + filepath.Join(g.Dir, "admin.sock")}, args...)...)
+		cmd := fareway(g.Dir, append([]string{"reload", "--config", caddyfile, "--address",
+			"unix/" + filepath.Join(g.Dir, "admin.sock")}, args...)...)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -299,7 +300,8 @@ func TestMetrics(t *testing.T) {
 		got := g.metrics(t)
 		for name, n := range want {
 			if value, ok := got[name]; !ok || value != n {
-				return false, name + ": " + strconv.FormatFloat(value, 'f', -1, 64) + " of " + strings.Join(slices.Sorted(maps.Keys(got)), "\n")
+				return false, name + ": " + strconv.FormatFloat(value, 'f', -1, 64) + " of " +
+					strings.Join(slices.Sorted(maps.Keys(got)), "\n")
 			}
 		}
 		return true, ""

@@ -41,7 +41,8 @@ func billed(t testing.TB, extra map[string]respjson.Field) (b billing) {
 }
 
 // completion does a chat request; a stream is put together by the library's accumulator.
-func completion(t testing.TB, c openai.Client, p openai.ChatCompletionNewParams, stream bool) (*openai.ChatCompletion, billing) {
+func completion(t testing.TB, c openai.Client, p openai.ChatCompletionNewParams, stream bool) (*openai.ChatCompletion,
+	billing) {
 	t.Helper()
 	p.Model = "service/auto"
 	ctx := patient(t)
@@ -87,7 +88,8 @@ func TestOpenAIChat(t *testing.T) {
 			require.True(t, strings.HasPrefix(reply.ID, "chatcmpl-"), reply.ID)
 			require.True(t, strings.HasPrefix(resp.Header.Get("X-Request-Id"), "req_"))
 			require.Equal(t, billing{Microcents: price(5, 4)}, bill)
-			require.Equal(t, []int64{5, 4, 9}, []int64{reply.Usage.PromptTokens, reply.Usage.CompletionTokens, reply.Usage.TotalTokens})
+			require.Equal(t, []int64{5, 4, 9}, []int64{reply.Usage.PromptTokens, reply.Usage.CompletionTokens,
+				reply.Usage.TotalTokens})
 			require.Equal(t, before-bill.Microcents, worth(t, g, key))
 		})
 	})
@@ -109,7 +111,8 @@ func TestOpenAIChat(t *testing.T) {
 			p.Messages = append(p.Messages, reply.Choices[0].Message.ToParam())
 			for _, call := range calls {
 				require.Equal(t, "function", call.Type)
-				p.Messages = append(p.Messages, openai.ToolMessage(weather(t, call.Function.Name, call.Function.Arguments), call.ID))
+				p.Messages = append(p.Messages, openai.ToolMessage(weather(t, call.Function.Name, call.Function.Arguments),
+					call.ID))
 			}
 			reply, _ = completion(t, c, p, stream)
 			require.Equal(t, "sunny in Oslo, sunny in "+mode(stream), reply.Choices[0].Message.Content)
@@ -118,7 +121,8 @@ func TestOpenAIChat(t *testing.T) {
 				{ID: calls[0].ID, Name: "get_weather", Arguments: `{"city":"Oslo"}`},
 				{ID: calls[1].ID, Name: "get_weather", Arguments: `{"city":"` + mode(stream) + `"}`},
 			}, made)
-			require.Equal(t, []said{{"tool", "sunny in Oslo", calls[0].ID}, {"tool", "sunny in " + mode(stream), calls[1].ID}}, messages[2:])
+			require.Equal(t, []said{{"tool", "sunny in Oslo", calls[0].ID}, {"tool", "sunny in " + mode(stream), calls[1].ID}},
+				messages[2:])
 		})
 	})
 

@@ -40,8 +40,10 @@ func TestOperatorsActAtOnce(t *testing.T) {
 		undo    func(t *testing.T, c *customer)
 		status  int
 	}{
-		{"STATE-05 STATE-06 AUTH-12 revoked", func(t *testing.T, c *customer) { g.cli(t, "key", "revoke", c.Key.ID) }, nil, http.StatusUnauthorized},
-		{"STATE-06 rotated", func(t *testing.T, c *customer) { g.cli(t, "key", "rotate", c.Key.ID, "--overlap", "0s") }, nil, http.StatusUnauthorized},
+		{"STATE-05 STATE-06 AUTH-12 revoked", func(t *testing.T, c *customer) { g.cli(t, "key", "revoke", c.Key.ID) }, nil,
+			http.StatusUnauthorized},
+		{"STATE-06 rotated", func(t *testing.T, c *customer) { g.cli(t, "key", "rotate", c.Key.ID, "--overlap", "0s") }, nil,
+			http.StatusUnauthorized},
 		{"STATE-06 expired", func(t *testing.T, c *customer) {
 			g.cli(t, "key", "set", c.Key.ID, "--expires", "2s")
 			eventually(t, func() (bool, string) {
@@ -56,7 +58,8 @@ func TestOperatorsActAtOnce(t *testing.T) {
 			func(t *testing.T, c *customer) { g.cli(t, "account", "activate", c.Account) }, http.StatusForbidden},
 		{"capped key",
 			func(t *testing.T, c *customer) { g.cli(t, "key", "set", c.Key.ID, "--spend-cap", "1") },
-			func(t *testing.T, c *customer) { g.cli(t, "key", "set", c.Key.ID, "--spend-cap", "none") }, http.StatusPaymentRequired},
+			func(t *testing.T, c *customer) { g.cli(t, "key", "set", c.Key.ID, "--spend-cap", "none") },
+			http.StatusPaymentRequired},
 	} {
 		t.Run(tc.clauses, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +96,8 @@ func (g *gateway) customer(t *testing.T, up *upstream.Server) *customer {
 	c := &customer{Account: "account-" + rand.Text(), streams: map[string]*live{}}
 	g.cli(t, "account", "create", c.Account)
 	g.cli(t, "credit", "add", "--account", c.Account, "100000")
-	require.NoError(t, json.Unmarshal(g.cli(t, "key", "create", "--account", c.Account, "--name", "first", "--json"), &c.Key))
+	require.NoError(t, json.Unmarshal(g.cli(t, "key", "create", "--account", c.Account, "--name", "first", "--json"),
+		&c.Key))
 	for _, s := range shapes {
 		c.streams[s.name] = s.send(t, http.DefaultClient, g.URL, c.Key.Key, "wait at "+c.Account, true)
 		c.streams[s.name].until(t, "one ")

@@ -15,7 +15,8 @@ import (
 )
 
 // response does a responses request; of a stream it takes the final event, which must say the same as the deltas.
-func response(t testing.TB, c openai.Client, p responses.ResponseNewParams, stream bool, more ...option.RequestOption) *responses.Response {
+func response(t testing.TB, c openai.Client, p responses.ResponseNewParams, stream bool,
+	more ...option.RequestOption) *responses.Response {
 	t.Helper()
 	p.Model = "service/auto"
 	ctx := patient(t)
@@ -71,7 +72,8 @@ func TestOpenAIResponses(t *testing.T) {
 			require.EqualValues(t, "completed", reply.Status)
 			require.EqualValues(t, "service/auto", reply.Model)
 			require.True(t, strings.HasPrefix(reply.ID, "resp_"), reply.ID)
-			require.Equal(t, []int64{5, 4, 9}, []int64{reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.TotalTokens})
+			require.Equal(t, []int64{5, 4, 9}, []int64{reply.Usage.InputTokens, reply.Usage.OutputTokens,
+				reply.Usage.TotalTokens})
 			bill := billed(t, reply.Usage.JSON.ExtraFields)
 			require.Equal(t, billing{Microcents: price(5, 4)}, bill)
 			require.Equal(t, before-bill.Microcents, worth(t, g, key))

@@ -90,7 +90,8 @@ func up(ts *testscript.TestScript, neg bool, args []string) {
 	p.out, p.stderr, p.printed = file, strings.Builder{}, make(chan struct{})
 	program, err := exec.LookPath("fareway")
 	ts.Check(err)
-	p.cmd = exec.Command(program, append([]string{"gateway", "up", "--listen", "127.0.0.1:0", "--data", "data"}, args...)...)
+	p.cmd = exec.Command(program, append([]string{"gateway", "up", "--listen", "127.0.0.1:0", "--data", "data"},
+		args...)...)
 	p.cmd.Dir = ts.Getenv("WORK")
 	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"))
 	p.cmd.Stderr = &p.stderr

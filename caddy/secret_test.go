@@ -35,7 +35,8 @@ func TestSecrets(t *testing.T) {
 			return upstream.Reply{Steps: []upstream.Step{upstream.Text(answered), upstream.Fail(upstream.Error{
 				Status: 500, Message: "failed on " + said, Type: "server_error"})}}
 		case strings.Contains(said, "cut"):
-			return upstream.Reply{Steps: []upstream.Step{upstream.Text(answered), upstream.Raw("data: {" + said), upstream.Cut()}}
+			return upstream.Reply{Steps: []upstream.Step{upstream.Text(answered), upstream.Raw("data: {" + said),
+				upstream.Cut()}}
 		}
 		return upstream.Say(answered)
 	}})
@@ -80,7 +81,8 @@ http://:{$FAREWAY_PORT} {
 		wrong := s.request(t, g.URL, wrongKey, prompted, false)
 		wrong.Header.Set("x-api-key", key)
 		readAll(t, wrong)
-		broken, err := http.NewRequestWithContext(patient(t), "POST", g.URL+s.path+"?"+prompted, strings.NewReader(`{"model": "`+prompted))
+		broken, err := http.NewRequestWithContext(patient(t), "POST", g.URL+s.path+"?"+prompted,
+			strings.NewReader(`{"model": "`+prompted))
 		require.NoError(t, err)
 		broken.Header.Set("x-api-key", key)
 		broken.Header.Set("Authorization", "Bearer "+key)

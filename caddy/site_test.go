@@ -143,7 +143,8 @@ func TestTransports(t *testing.T) {
 		t.Run("HTTP-11 the official client/"+proto, func(t *testing.T) {
 			t.Parallel()
 			modes(t, func(t *testing.T, stream bool) {
-				reply, bill := completion(t, newOpenAI(g.URL, key, option.WithHTTPClient(client)), chatPrompt("hello there"), stream)
+				reply, bill := completion(t, newOpenAI(g.URL, key, option.WithHTTPClient(client)), chatPrompt("hello there"),
+					stream)
 				require.Equal(t, "hello there", reply.Choices[0].Message.Content)
 				require.Equal(t, billing{Microcents: price(3, 2)}, bill)
 			})
@@ -154,7 +155,8 @@ func TestTransports(t *testing.T) {
 // clients makes a client for each version of HTTP, by the name of the version. They trust the gateway's own
 // authority. It waits until the site has its certificate, which Caddy makes while it serves already. dial opens
 // the TCP connections, as net.Dialer's DialContext does when it is nil.
-func (g *gateway) clients(t testing.TB, dial func(ctx context.Context, network, address string) (net.Conn, error)) map[string]*http.Client {
+func (g *gateway) clients(t testing.TB, dial func(ctx context.Context, network, address string) (net.Conn,
+	error)) map[string]*http.Client {
 	t.Helper()
 	site, err := url.Parse(g.URL)
 	require.NoError(t, err)
@@ -173,14 +175,16 @@ func (g *gateway) clients(t testing.TB, dial func(ctx context.Context, network, 
 		return conn.Close() == nil, ""
 	})
 	one := &http.Transport{TLSClientConfig: config.Clone(), DisableCompression: true, DialContext: dial}
-	two := &http.Transport{TLSClientConfig: config.Clone(), DisableCompression: true, DialContext: dial, ForceAttemptHTTP2: true}
+	two := &http.Transport{TLSClientConfig: config.Clone(), DisableCompression: true, DialContext: dial,
+		ForceAttemptHTTP2: true}
 	three := &http3.Transport{TLSClientConfig: config.Clone(), DisableCompression: true}
 	t.Cleanup(func() {
 		one.CloseIdleConnections()
 		two.CloseIdleConnections()
 		_ = three.Close()
 	})
-	return map[string]*http.Client{"HTTP/1.1": {Transport: one}, "HTTP/2.0": {Transport: two}, "HTTP/3.0": {Transport: three}}
+	return map[string]*http.Client{"HTTP/1.1": {Transport: one}, "HTTP/2.0": {Transport: two},
+		"HTTP/3.0": {Transport: three}}
 }
 
 // TestPluginFile runs a provider as the separate binary that its command makes, pinned by its digest.
@@ -193,21 +197,25 @@ func TestPluginFile(t *testing.T) {
 	if racing() {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "github.com/fareway/fareway/plugins/openai/cmd/fareway-provider-openai")...).CombinedOutput()
+	out,
+		err := exec.Command("go",
+		append(args, "github.com/fareway/fareway/plugins/openai/cmd/fareway-provider-openai")...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	sum := sha256.Sum256(b)
 
 	up := upstream.Start(t, upstream.Options{Script: gated})
-	pinned := strings.Replace(hcl(up), `plugin = "openai"`, fmt.Sprintf("plugin = \"openai\"\n  sha256 = %q", hex.EncodeToString(sum[:])), 1)
+	pinned := strings.Replace(hcl(up), `plugin = "openai"`,
+		fmt.Sprintf("plugin = \"openai\"\n  sha256 = %q", hex.EncodeToString(sum[:])), 1)
 	g := startGateway(t, files{"gateway.hcl": fmt.Sprintf("gateway {\n  plugin_dir = %q\n}\n", dir) + pinned})
 	plugins := g.children(t)
 	require.Len(t, plugins, 1)
 	require.Equal(t, file, plugins[0].executable(t))
 	key := g.account(t, 1_000_000)
 	for _, s := range shapes {
-		require.Equal(t, billing{Microcents: price(2, 1)}, s.send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, s))
+		require.Equal(t, billing{Microcents: price(2, 1)},
+			s.send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, s))
 	}
 	streams := openAll(t, g, up, key)
 	g.kill()

@@ -23,7 +23,8 @@ type size struct {
 }
 
 func (s size) String() string {
-	return fmt.Sprintf("%d goroutines, a heap of %.1f MiB, %d MiB in memory, %d files", s.goroutines, float64(s.heap)/(1<<20), s.resident>>20, s.files)
+	return fmt.Sprintf("%d goroutines, a heap of %.1f MiB, %d MiB in memory, %d files", s.goroutines,
+		float64(s.heap)/(1<<20), s.resident>>20, s.files)
 }
 
 var (

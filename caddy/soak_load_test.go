@@ -77,8 +77,10 @@ func TestSoakLoad(t *testing.T) { //nolint:paralleltest // what else runs would 
 		c.config[i] += limitedPlans
 	}
 	files{"gateway.hcl": c.config[0]}.write(t, c.dir)
-	g := c.open(t, payer{"anna", "trial", 1_000_000}, payer{"berta", "trial", 1_000_000}, payer{"clara", "trial", 1_000_000},
-		payer{"rated", "rated", 1_000_000}, payer{"shared", "shared", 1_000_000}, payer{"few", "few", 1_000_000}, payer{"capped", "capped", 1_000_000},
+	g := c.open(t, payer{"anna", "trial", 1_000_000}, payer{"berta", "trial", 1_000_000},
+		payer{"clara", "trial", 1_000_000},
+		payer{"rated", "rated", 1_000_000}, payer{"shared", "shared", 1_000_000}, payer{"few", "few", 1_000_000},
+		payer{"capped", "capped", 1_000_000},
 		payer{"budgeted", "budgeted", 1_000_000}, payer{"poor", "trial", 60})
 
 	before := g.size(t)
@@ -101,8 +103,9 @@ func TestSoakLoad(t *testing.T) { //nolint:paralleltest // what else runs would 
 	}{
 		"goroutines": {func(s size) int64 { return int64(s.goroutines) }, 50},
 		"heap":       {func(s size) int64 { return s.heap }, 4 << 20},
-		"resident":   {func(s size) int64 { return s.resident }, 32 << 20}, // SQLite's cache grows with the ledger, up to 64 MiB
-		"files":      {func(s size) int64 { return int64(s.files) }, 50},
+		// SQLite's cache grows with the ledger, up to 64 MiB
+		"resident": {func(s size) int64 { return s.resident }, 32 << 20},
+		"files":    {func(s size) int64 { return int64(s.files) }, 50},
 	} {
 		var early, late int64
 		for i, s := range sizes {
@@ -117,7 +120,8 @@ func TestSoakLoad(t *testing.T) { //nolint:paralleltest // what else runs would 
 	eventually(t, func() (bool, string) {
 		now := g.size(t)
 		// The plugins keep their connections to the service for a while.
-		return now.goroutines <= before.goroutines+20 && now.files <= before.files+4*clients, fmt.Sprintf("%s, and before %s", now, before)
+		return now.goroutines <= before.goroutines+20 && now.files <= before.files+4*clients,
+			fmt.Sprintf("%s, and before %s", now, before)
 	})
 	c.compare(t, g)
 
@@ -128,7 +132,8 @@ func TestSoakLoad(t *testing.T) { //nolint:paralleltest // what else runs would 
 	g.stop(t)
 	c.check(t)
 	c.trace(t, 0)
-	for _, limit := range []string{"402", "429 key_requests_per_minute", "429 tenant_requests_per_minute", "429 tenant_concurrent_requests"} {
+	for _, limit := range []string{"402", "429 key_requests_per_minute", "429 tenant_requests_per_minute",
+		"429 tenant_concurrent_requests"} {
 		require.Positive(t, c.told[limit], "%v", c.told)
 	}
 	t.Logf("%v", c.told)
@@ -208,7 +213,8 @@ func (c *crash) compare(t *testing.T, g *gateway) {
 		}
 		for name, n := range told {
 			if counted[name] != n {
-				return false, name + " was told " + strconv.FormatFloat(n, 'f', -1, 64) + " times, and counted " + strconv.FormatFloat(counted[name], 'f', -1, 64)
+				return false, name + " was told " + strconv.FormatFloat(n, 'f', -1, 64) + " times, and counted " +
+					strconv.FormatFloat(counted[name], 'f', -1, 64)
 			}
 		}
 		for what, pair := range map[string][2]float64{
@@ -217,7 +223,8 @@ func (c *crash) compare(t *testing.T, g *gateway) {
 			"output":  {output, booked(`SELECT sum(output) FROM attempts`)},
 		} {
 			if pair[0] != pair[1] {
-				return false, what + ": " + strconv.FormatFloat(pair[0], 'f', -1, 64) + " and in the ledger " + strconv.FormatFloat(pair[1], 'f', -1, 64)
+				return false, what + ": " + strconv.FormatFloat(pair[0], 'f', -1, 64) + " and in the ledger " +
+					strconv.FormatFloat(pair[1], 'f', -1, 64)
 			}
 		}
 		return all > 0 && limited > 0, "nothing was counted"

@@ -28,8 +28,10 @@ import (
 func TestSoakCrash(t *testing.T) {
 	t.Parallel()
 	ends := crashes(t, 200)
-	for _, rare := range []string{"work, with requests that run", "work, after receipts", "start, with requests that run", "recovery, after recovery",
-		"reload, with requests that run", "drain, with requests that run", "lock, with a client that was told what is in the spool", "unlock"} {
+	for _, rare := range []string{"work, with requests that run", "work, after receipts", "start, with requests that run",
+		"recovery, after recovery",
+		"reload, with requests that run", "drain, with requests that run",
+		"lock, with a client that was told what is in the spool", "unlock"} {
 		require.Positive(t, ends[rare], "%s: %v", rare, ends)
 	}
 }
@@ -142,7 +144,8 @@ func TestSoakTrickle(t *testing.T) {
 	}
 	var all []waiting
 	for _, s := range shapes {
-		for path, refusal := range map[string]string{s.path: "HTTP/1.1 400 ", "/v1/models": "HTTP/1.1 405 ", "/nowhere": "HTTP/1.1 404 "} {
+		for path, refusal := range map[string]string{s.path: "HTTP/1.1 400 ", "/v1/models": "HTTP/1.1 405 ",
+			"/nowhere": "HTTP/1.1 404 "} {
 			all = append(all, waiting{s.name + " " + path, refusal, later(func() trickled { return trickle(g.URL, path, key) })})
 		}
 	}
@@ -173,7 +176,8 @@ func trickle(url, path, key string) (r trickled) {
 	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		return trickled{err: err}
 	}
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 200000\r\n\r\n{", path, key)
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: "+
+		"200000\r\n\r\n{", path, key)
 	if err != nil {
 		return trickled{err: err}
 	}
@@ -245,7 +249,8 @@ func TestSoakMemory(t *testing.T) { //nolint:paralleltest // what else runs woul
 	for _, p := range plugins {
 		require.Less(t, peakOf(t, p.pid), int64(128<<20), "no such body reaches a plugin")
 	}
-	require.Equal(t, billing{Microcents: price(2, 1)}, shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, shapes[0]))
+	require.Equal(t, billing{Microcents: price(2, 1)},
+		shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, shapes[0]))
 }
 
 // flood sends a body of size bytes, made of element, and returns the status, or "closed".
@@ -264,7 +269,8 @@ func flood(ctx context.Context, s shape, url, key, name, element string, size in
 		after = strings.Replace(after, `,"input":"x"`, "", 1)
 	}
 	n := (size - len(before) - len(after)) / len(element)
-	body := io.MultiReader(strings.NewReader(before), &repeated{element: element, left: n * len(element)}, strings.NewReader(after))
+	body := io.MultiReader(strings.NewReader(before), &repeated{element: element, left: n * len(element)},
+		strings.NewReader(after))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+s.path, body)
 	if err != nil {
 		return err.Error()

@@ -18,7 +18,8 @@ import (
 func TestTrickle(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: quiet})
-	g := startGateway(t, files{"gateway.hcl": "gateway {\n  request_timeout = \"300ms\"\n}\n" + hcl(up), "Caddyfile": site})
+	g := startGateway(t, files{"gateway.hcl": "gateway {\n  request_timeout = \"300ms\"\n}\n" + hcl(up),
+		"Caddyfile": site})
 	key := g.account(t, 1_000_000)
 	for proto, client := range g.clients(t, nil) {
 		for _, s := range shapes {

@@ -35,15 +35,18 @@ func main() {
 func TestXcaddy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	source, overlay, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "caddy")
+	source, overlay, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"),
+		filepath.Join(dir, "caddy")
 	require.NoError(t, os.WriteFile(source, []byte(xcaddyMain), 0o600))
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "caddy/xcaddy/main.go"): source}})
+	replace,
+		err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "caddy/xcaddy/main.go"): source}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, replace, 0o600))
 	// Without its symbols it is linked in half the time.
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-ldflags", "-s -w", "-o", program, "./caddy/xcaddy")
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-ldflags", "-s -w", "-o", program,
+		"./caddy/xcaddy")
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -66,11 +69,13 @@ func TestXcaddy(t *testing.T) {
 		return string(out)
 	}
 	require.Contains(t, run("gateway", "status", "--data", data), "ready")
-	require.Contains(t, run("validate", "--config", filepath.Join(data, "Caddyfile")), "Valid configuration", "beside the gateway")
+	require.Contains(t, run("validate", "--config", filepath.Join(data, "Caddyfile")), "Valid configuration",
+		"beside the gateway")
 	g.stop(t)
 
 	for _, args := range [][]string{
-		{"gateway", "status", "--data", filepath.Join(dir, "nothing")}, {"gateway", "status", "--help"}, {"gateway", "up", "--help"},
+		{"gateway", "status", "--data", filepath.Join(dir, "nothing")}, {"gateway", "status", "--help"},
+		{"gateway", "up", "--help"},
 		{"gateway", "--help"}, {"gateway", "check", "nothing.hcl"}, {"gateway", "connect", "nothing"},
 		{"gateway", "account", "show"}, {"gateway", "ledger", "export", "--help"},
 	} {

@@ -45,7 +45,8 @@ func (s *service) Summary(t testing.TB) summary {
 		accrued = 1
 	}
 	require.Equal(t, got.Credits.Balance-got.Credits.Reserved-accrued, got.Credits.Available)
-	require.True(t, 0 <= got.Credits.Accrued && got.Credits.Accrued < ledger.MicrocentsPerCredit, "accrued: %d", got.Credits.Accrued)
+	require.True(t, 0 <= got.Credits.Accrued && got.Credits.Accrued < ledger.MicrocentsPerCredit, "accrued: %d",
+		got.Credits.Accrued)
 	return got
 }
 
@@ -91,7 +92,8 @@ plan "starter" {
 			"tenant": map[string]any{"id": c.Account.ID, "name": c.Account.Name, "key_mode": "managed"},
 			"credits": map[string]any{
 				"balance_credits": json.Number("7"), "reserved_credits": json.Number("0"), "available_credits": json.Number("7"),
-				"monthly_allotment_credits": json.Number("0"), "current_period_end": nil, "accrued_usage_microcents": json.Number("0"),
+				"monthly_allotment_credits": json.Number("0"), "current_period_end": nil,
+				"accrued_usage_microcents": json.Number("0"),
 			},
 			"key": map[string]any{"name": "first", "last4": c.Key[len(c.Key)-4:]},
 		}, c.Get("/v1/account").JSON(t))
@@ -127,7 +129,8 @@ plan "starter" {
 			t.Parallel()
 			for _, mode := range modes {
 				c := g.caller(t, 100)
-				c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark), upstream.Fail(upstream.ServerError())}})
+				c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark),
+					upstream.Fail(upstream.ServerError())}})
 				done := c.Start(t, sh, mode.Field, `"max_tokens":1000,"max_output_tokens":1000`)
 				requireCredits(t, c.service, 100, 2, 0, 98)
 				c.Upstream.Open(c.Mark)

@@ -58,25 +58,26 @@ func TestAllowanceFit(t *testing.T) {
 			gateways[tc.route] = g
 		}
 		for _, sh := range shapes {
-			t.Run(fmt.Sprintf("%s %d of %d given %d %s", tc.clauses, tc.input, tc.route.window, tc.given, sh.Name), func(t *testing.T) {
-				t.Parallel()
-				c := g.rich(t)
-				text := c.prompt(t, tc.input)
-				for _, mode := range modes {
-					fields := []string{mode.Field}
-					if tc.given > 0 {
-						fields = append(fields, allowance(sh, tc.given))
+			t.Run(fmt.Sprintf("%s %d of %d given %d %s", tc.clauses, tc.input, tc.route.window, tc.given, sh.Name),
+				func(t *testing.T) {
+					t.Parallel()
+					c := g.rich(t)
+					text := c.prompt(t, tc.input)
+					for _, mode := range modes {
+						fields := []string{mode.Field}
+						if tc.given > 0 {
+							fields = append(fields, allowance(sh, tc.given))
+						}
+						a := c.Post(sh.Path, sh.Body(text, fields...))
+						if tc.sent == 0 {
+							requireError(t, sh, a, 503, "feature_unavailable")
+							c.RequireUntouched(t)
+							continue
+						}
+						outcomeOf(t, sh, a)
+						require.EqualValues(t, tc.sent, c.Sent(t)["max_tokens"])
 					}
-					a := c.Post(sh.Path, sh.Body(text, fields...))
-					if tc.sent == 0 {
-						requireError(t, sh, a, 503, "feature_unavailable")
-						c.RequireUntouched(t)
-						continue
-					}
-					outcomeOf(t, sh, a)
-					require.EqualValues(t, tc.sent, c.Sent(t)["max_tokens"])
-				}
-			})
+				})
 		}
 	}
 }
@@ -145,7 +146,8 @@ func TestAllowanceCaps(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			thought := int64(40)
-			c.Answers(script(upstream.Usage{Prompt: 10, Completion: 40, Reasoning: &thought}, "length", upstream.Reasoning("hm hm")))
+			c.Answers(script(upstream.Usage{Prompt: 10, Completion: 40, Reasoning: &thought}, "length",
+				upstream.Reasoning("hm hm")))
 			before := c.Net()
 			requireError(t, sh, c.Ask(sh, allowance(sh, 40)), 422, "invalid_request_error")
 			require.EqualValues(t, 10*300+40*1500, before-c.Net(), "reasoning is charged as output")

@@ -13,7 +13,8 @@ func (p place) readsAPIKey() bool { return p.Shape.Name == "messages" }
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
-	bearer := map[string]string{"chat": "AUTH-03", "responses": "AUTH-04", "messages": "AUTH-07", "count_tokens": "AUTH-09", "models": "AUTH-05", "account": "AUTH-06"}
+	bearer := map[string]string{"chat": "AUTH-03", "responses": "AUTH-04", "messages": "AUTH-07",
+		"count_tokens": "AUTH-09", "models": "AUTH-05", "account": "AUTH-06"}
 	apiKey := map[string]string{"messages": "AUTH-08", "count_tokens": "AUTH-09"}
 	kind := func(p place) string {
 		for _, name := range []string{"account", "models", "count_tokens"} {
@@ -99,9 +100,12 @@ func TestCredentialFields(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
 	// GAP-30, each name once in a spelling that has to be seen through.
-	names := []string{"api_key", "Api-Key", "apiKey", "x-api-key", "api_secret", "secret", "SECRET_KEY", "client.secret", "password",
-		"passwd", "authorization", "Proxy-Authorization", "auth", "auth_token", "access_token", "refresh token", "id_token", "Bearer",
-		"bearer_token", "token", "JWT", "credential", "credentials", "cookie", "cookies", "Set-Cookie", "session", "session_id",
+	names := []string{"api_key", "Api-Key", "apiKey", "x-api-key", "api_secret", "secret", "SECRET_KEY", "client.secret",
+		"password",
+		"passwd", "authorization", "Proxy-Authorization", "auth", "auth_token", "access_token", "refresh token", "id_token",
+		"Bearer",
+		"bearer_token", "token", "JWT", "credential", "credentials", "cookie", "cookies", "Set-Cookie", "session",
+		"session_id",
 		"sessionToken", "session_key", "sid", "csrf_token", "private_key"}
 	for _, sh := range posts {
 		t.Run("AUTH-16 at the top level "+postName(sh), func(t *testing.T) {
@@ -139,7 +143,8 @@ func TestCredentialFields(t *testing.T) {
 			for _, members := range []string{
 				`"client_metadata":{"session_id":"x","api_key":"y"}`,
 				`"prompt_cache_key":"x","safety_identifier":"y","user_id":"z","conversation_id":"w"`,
-				tools(sh, function{Name: "login", Schema: `{"type":"object","properties":{"api_key":{"type":"string"},"session_id":{}}}`}),
+				tools(sh,
+					function{Name: "login", Schema: `{"type":"object","properties":{"api_key":{"type":"string"},"session_id":{}}}`}),
 			} {
 				require.Equal(t, 200, c.Ask(sh, members).StatusCode, members)
 			}

@@ -160,7 +160,8 @@ func TestAdmissionBoundaries(t *testing.T) {
 	} {
 		for _, sh := range shapes {
 			for _, mode := range modes {
-				t.Run(fmt.Sprintf("BILL-15 %s balance %d reserved %d accrued %d cost %d %s %s", tc.clauses, tc.balance, tc.reserved, tc.accrued, tc.cost, sh.Name, mode.Name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("BILL-15 %s balance %d reserved %d accrued %d cost %d %s %s", tc.clauses, tc.balance, tc.reserved,
+					tc.accrued, tc.cost, sh.Name, mode.Name), func(t *testing.T) {
 					t.Parallel()
 					c := g.caller(t, tc.balance)
 					if tc.accrued > 0 {
@@ -242,7 +243,10 @@ func TestCeiling(t *testing.T) {
 			require.Equal(t, r.Held, r.Microcents)
 			require.EqualValues(t, tc.used.Prompt*300+tc.used.Completion*1500, r.Microcents+r.Over)
 			request := a.Header.Get("X-Request-Id")
-			c.Log.Await(t, func(line map[string]any) bool { return line["request_id"] == request && line["setting"] == tc.setting })
+			c.Log.Await(t, func(line map[string]any) bool {
+				return line["request_id"] == request &&
+					line["setting"] == tc.setting
+			})
 		})
 	}
 }

@@ -60,5 +60,6 @@ func TestABodyThatGrowsBeyondTheMemory(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 	require.Empty(t, refused.Header.Get("Retry-After"), "429 without headers")
 	s.Engine.ReleaseBody(50 << 10)
-	require.Equal(t, http.StatusOK, s.Do("POST", "/v1/chat/completions", body).StatusCode, "what it had taken is given back")
+	require.Equal(t, http.StatusOK, s.Do("POST", "/v1/chat/completions", body).StatusCode,
+		"what it had taken is given back")
 }

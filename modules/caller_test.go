@@ -33,7 +33,8 @@ type scripted struct {
 
 func startScripted(t testing.TB, s setup) *scripted {
 	t.Helper()
-	g := &scripted{replies: make(map[string]func(*upstream.Request) upstream.Reply), calls: make(map[string][]*upstream.Request)}
+	g := &scripted{replies: make(map[string]func(*upstream.Request) upstream.Reply),
+		calls: make(map[string][]*upstream.Request)}
 	s.Script.Script = g.answer
 	g.service = start(t, s)
 	t.Cleanup(func() { // whatever failed, nothing of it goes on upstream

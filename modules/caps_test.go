@@ -29,8 +29,9 @@ func atMost(sh shape, microcents int64) string { return allowance(sh, microcents
 func TestSpendCap(t *testing.T) {
 	t.Parallel()
 	const credit = ledger.MicrocentsPerCredit
-	g := startScripted(t, setup{Routes: []route{exact}, Plan: "capped", Extra: capped("capped", "spend_cap_credits = 100") +
-		capped("raised", "spend_cap_credits = 101")})
+	g := startScripted(t, setup{Routes: []route{exact}, Plan: "capped",
+		Extra: capped("capped", "spend_cap_credits = 100") +
+			capped("raised", "spend_cap_credits = 101")})
 	for _, sh := range shapes {
 		for _, mode := range modes {
 			t.Run("BILL-18 ERR-18 "+sh.Name+" "+mode.Name, func(t *testing.T) {
@@ -99,7 +100,8 @@ func TestSpendCap(t *testing.T) {
 // TestTokenBudget is BILL-17's example: a budget of 10,000 tokens of which 9,500 are used.
 func TestTokenBudget(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Plan: "budget", Extra: capped("budget", "token_budget = 10000") + capped("raised", "token_budget = 10100")})
+	g := startScripted(t, setup{Plan: "budget", Extra: capped("budget", "token_budget = 10000") + capped("raised",
+		"token_budget = 10100")})
 	used := func(prompt, completion int64) upstream.Reply {
 		return script(upstream.Usage{Prompt: prompt, Completion: completion}, "stop", upstream.Text("x"))
 	}
@@ -188,7 +190,8 @@ func TestCapLowered(t *testing.T) {
 	second.Name, second.Quality = "second", 0.1
 	for _, limit := range []struct{ name, before, after, says string }{
 		{"spend cap", "spend_cap_credits = 100", "spend_cap_credits = 1", "spend cap"},
-		{"token budget", "token_budget = 100000000", "token_budget = 2000500", "token budget"}, // what the next call could cross
+		// what the next call could cross
+		{"token budget", "token_budget = 100000000", "token_budget = 2000500", "token budget"},
 	} {
 		for _, sh := range shapes {
 			for _, mode := range modes {
@@ -197,7 +200,8 @@ func TestCapLowered(t *testing.T) {
 					g := startScripted(t, setup{Routes: []route{first, second}, Plan: "capped", Extra: capped("capped", limit.before)})
 					c := g.rich(t)
 					c.Spend(t, sh, mode.Field, 2_000_000, 2_000_000)
-					failing := upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark), upstream.Fail(upstream.ServerError())}}
+					failing := upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark),
+						upstream.Fail(upstream.ServerError())}}
 					c.AnswersBy(byRoute(failing, charges(0)))
 					sent := c.Send(t, within(t), sh, atMost(sh, 1000), mode.Field, askForCalls(sh))
 					require.NoError(t, c.Upstream.AtGate(within(t), c.Mark, 1))

@@ -53,9 +53,10 @@ func TestMisplacedHandlersServeNobody(t *testing.T) {
 	}
 	const whole = "entry auth limits exchange"
 	for name, request := range map[string][3]string{
-		"a charged request": {"POST", "/v1/chat/completions", `{"model":"service/auto","messages":[{"role":"user","content":"hi"}]}`},
-		"a list of models":  {"GET", "/v1/models", ""},
-		"an account":        {"GET", "/v1/account", ""},
+		"a charged request": {"POST", "/v1/chat/completions",
+			`{"model":"service/auto","messages":[{"role":"user","content":"hi"}]}`},
+		"a list of models": {"GET", "/v1/models", ""},
+		"an account":       {"GET", "/v1/account", ""},
 	} {
 		resp := serve(t, whole, s.Key, request[0], request[1], request[2])
 		require.Equal(t, http.StatusOK, resp.StatusCode, name)

@@ -148,8 +148,9 @@ func TestConcurrentRequestsAreGivenBack(t *testing.T) {
 	for _, sh := range shapes {
 		t.Run("LIM-11 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
-			g := pace(t, limitedTo(0, 0, 0, "concurrent_requests = 1"), setup{Gateway: "max_body = \"16KiB\"\n request_timeout = \"2s\"",
-				Families: []families.Server{faulty{chat.Server{}}, faulty{responses.Server{}}, faulty{messages.Server{}}}})
+			g := pace(t, limitedTo(0, 0, 0, "concurrent_requests = 1"),
+				setup{Gateway: "max_body = \"16KiB\"\n request_timeout = \"2s\"",
+					Families: []families.Server{faulty{chat.Server{}}, faulty{responses.Server{}}, faulty{messages.Server{}}}})
 			c := g.rich(t)
 			free := func(what string) {
 				t.Helper()
@@ -201,7 +202,8 @@ func TestConcurrentRequestsAreGivenBack(t *testing.T) {
 			c := g.rich(t)
 			conn, err := net.Dial("tcp", strings.TrimPrefix(c.URL, "http://"))
 			require.NoError(t, err)
-			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n", sh.Path, c.Key)
+			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: "+
+				"1000\r\nExpect: 100-continue\r\n\r\n", sh.Path, c.Key)
 			require.NoError(t, err)
 			asked, err := bufio.NewReader(conn).ReadString('\n')
 			require.NoError(t, err)
@@ -215,22 +217,23 @@ func TestConcurrentRequestsAreGivenBack(t *testing.T) {
 			})
 			outcomeOf(t, sh, c.Ask(sh))
 		})
-		t.Run("LIM-11 GAP-47 a client that left counts until its reply has been read to the end "+sh.Name, func(t *testing.T) {
-			t.Parallel()
-			g := pace(t, limitedTo(0, 0, 0, "concurrent_requests = 1"), setup{})
-			c := g.rich(t)
-			c.Blocked(hello)
-			gone := c.Departure()
-			ctx, leave := context.WithCancel(within(t))
-			l := c.Send(t, ctx, sh, streamField).Live()
-			l.Start(sh)
-			leave()
-			requireClosed(t, gone)
-			c.left.Delete("Bearer " + c.Key)
-			requireBusy(t, sh, c.Ask(sh))
-			g.Upstream.Open(c.Mark)
-			c.Access(l.Header.Get("X-Request-Id"))
-			outcomeOf(t, sh, c.Ask(sh))
-		})
+		t.Run("LIM-11 GAP-47 a client that left counts until its reply has been read to the end "+sh.Name,
+			func(t *testing.T) {
+				t.Parallel()
+				g := pace(t, limitedTo(0, 0, 0, "concurrent_requests = 1"), setup{})
+				c := g.rich(t)
+				c.Blocked(hello)
+				gone := c.Departure()
+				ctx, leave := context.WithCancel(within(t))
+				l := c.Send(t, ctx, sh, streamField).Live()
+				l.Start(sh)
+				leave()
+				requireClosed(t, gone)
+				c.left.Delete("Bearer " + c.Key)
+				requireBusy(t, sh, c.Ask(sh))
+				g.Upstream.Open(c.Mark)
+				c.Access(l.Header.Get("X-Request-Id"))
+				outcomeOf(t, sh, c.Ask(sh))
+			})
 	}
 }

@@ -30,7 +30,8 @@ func TestTokenCount(t *testing.T) {
 		"system":[{"type":"text","text":"You answer PROMPT."}],
 		"tools":[{"name":"look","description":"looks","input_schema":{"type":"object","properties":{"q":{"type":"string"}}}}],
 		"messages":[{"role":"user","content":"hi"},
-			{"role":"assistant","content":[{"type":"text","text":"looking"},{"type":"tool_use","id":"t1","name":"look","input":{"q":1}}]},
+			{"role":"assistant","content":[{"type":"text","text":"looking"},{"type":"tool_use","id":"t1","name":"look",` +
+		`"input":{"q":1}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"found it"}]}]}`
 
 	t.Run("CNT-01 CNT-02 CNT-03 CNT-04 SSE-02 the estimate of a whole body", func(t *testing.T) {
@@ -60,11 +61,14 @@ func TestTokenCount(t *testing.T) {
 		require.Equal(t, least, count(hi, `"max_tokens":1,"temperature":0.5,"foo":"bar bar bar bar"`))
 		require.Greater(t, count(`"messages":[{"role":"user","content":"hi there, how are you today?"}]`), least+5)
 		require.Greater(t, count(hi, `"system":"Answer in one short sentence."`), least+5)
-		require.Greater(t, count(hi, `"tools":[{"name":"look","description":"looks things up","input_schema":{"type":"object"}}]`), least+5)
-		call := `{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"look","input":{"q":"things of all kinds"}}]}`
+		require.Greater(t,
+			count(hi, `"tools":[{"name":"look","description":"looks things up","input_schema":{"type":"object"}}]`), least+5)
+		call := `{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"look","input":{"q":"things of all ` +
+			`kinds"}}]}`
 		called := count(`"messages":[{"role":"user","content":"hi"},` + call + `]`)
 		require.Greater(t, called, least+5)
-		answered := count(`"messages":[{"role":"user","content":"hi"},` + call + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"nothing was found there"}]}]`)
+		answered := count(`"messages":[{"role":"user","content":"hi"},` + call +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"nothing was found there"}]}]`)
 		require.Greater(t, answered, called+5)
 		c.RequireUntouched(t)
 	})
@@ -72,7 +76,8 @@ func TestTokenCount(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		for _, body := range []string{
-			`{"model":"auto"}`, `{"model":"auto","messages":[]}`, `{"model":"auto","messages":"PROMPT"}`, `{"model":"auto","input":"PROMPT"}`,
+			`{"model":"auto"}`, `{"model":"auto","messages":[]}`, `{"model":"auto","messages":"PROMPT"}`,
+			`{"model":"auto","input":"PROMPT"}`,
 			`{"model":"auto","messages":[{"role":"user","content":"PROMPT"}],"max_tokens":0}`,
 			`{"model":"auto","messages":[{"role":"user","content":"PROMPT"}],"stop_sequences":"x"}`,
 			`{"model":"auto","messages":[{"role":"user","content":"PROMPT"}],"stream":1}`,

@@ -33,7 +33,8 @@ func crowdClient(t testing.TB) *http.Client {
 }
 
 // ask sends the n-th request of a crowd: all shapes, streamed and not.
-func (c *caller) ask(ctx context.Context, client *http.Client, n int, fields func(shape) string) (*http.Response, shape, error) {
+func (c *caller) ask(ctx context.Context, client *http.Client, n int, fields func(shape) string) (*http.Response, shape,
+	error) {
 	sh, mode := alternate(n)
 	body := strings.ReplaceAll(sh.Body("PROMPT", mode, fields(sh)), "PROMPT", c.Mark)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+sh.Path, strings.NewReader(body))

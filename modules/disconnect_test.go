@@ -96,7 +96,8 @@ func TestClientLeaves(t *testing.T) {
 		t.Run("BILL-22 the route fails for nobody "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark), upstream.Fail(upstream.ServerError())}})
+			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Wait(c.Mark),
+				upstream.Fail(upstream.ServerError())}})
 			left := c.Departure()
 			ctx, leave := context.WithCancel(within(t))
 			l := c.Send(t, ctx, sh, streamField).Live()
@@ -111,8 +112,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestClientStopsSending has clients that close their half of the connection, which the gateway cannot tell from leaving,
-// and go on reading: what they get must not look like a whole reply.
+// TestClientStopsSending has clients that close their half of the connection, which the gateway cannot tell from
+// leaving, and go on reading: what they get must not look like a whole reply.
 func TestClientStopsSending(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
@@ -129,7 +130,8 @@ func TestClientStopsSending(t *testing.T) {
 				require.NoError(t, err)
 				defer conn.Close()
 				body := sh.Body(c.Mark, streamField)
-				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: "+
+					"%d\r\n\r\n%s",
 					sh.Path, c.Key, len(body), body)
 				require.NoError(t, err)
 				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

@@ -210,7 +210,8 @@ func TestFrameOnlyCodes(t *testing.T) {
 		t.Run("SSE-38 the route fails at its last moment "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Finish("stop"), upstream.ReportTokens(used(10, 2)), upstream.Cut()}})
+			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Finish("stop"),
+				upstream.ReportTokens(used(10, 2)), upstream.Cut()}})
 			v := c.Stream(t, sh)
 			require.Equal(t, "stream_error", v.Error.Code)
 			require.Empty(t, v.Finish)

@@ -22,7 +22,8 @@ func TestFairUse(t *testing.T) {
 request_timeout = "500ms"
 keepalive       = "100ms"
 `
-	slow := startScripted(t, setup{Gateway: slowly, Routes: []route{first, second}, Plan: "fair", Extra: capped("fair", plan)})
+	slow := startScripted(t, setup{Gateway: slowly, Routes: []route{first, second}, Plan: "fair",
+		Extra: capped("fair", plan)})
 	late := startLater(t, setup{Gateway: slowly, Routes: []route{first}, Plan: "fair", Extra: capped("fair", plan)})
 	g := startScripted(t, setup{Routes: []route{first}, Plan: "fair", Extra: capped("fair", plan)})
 	// Reasoning fills the allowance, and nothing is shown.
@@ -33,7 +34,8 @@ keepalive       = "100ms"
 	}
 	// The first route fails after work that it proves; the second one says nothing until the time is over.
 	stuck := func(tokens int64) func(*upstream.Request) upstream.Reply {
-		return byRoute(worked(used(0, tokens)), upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
+		return byRoute(worked(used(0, tokens)), upstream.Reply{Steps: []upstream.Step{upstream.Headers(),
+			upstream.Silence()}})
 	}
 	for _, sh := range shapes {
 		for _, mode := range modes {
@@ -47,7 +49,8 @@ keepalive       = "100ms"
 			}{
 				{"BILL-26 BILL-27 the total time limit", slow, stuck, nil, 504, "upstream_error"},
 				{"BILL-26 BILL-27 the default allowance", g, thought, nil, 422, "invalid_request_error"},
-				{"BILL-26 BILL-27 the route's output limit", g, thought, []string{allowance(sh, 2_000_000)}, 422, "invalid_request_error"},
+				{"BILL-26 BILL-27 the route's output limit", g, thought, []string{allowance(sh, 2_000_000)}, 422,
+					"invalid_request_error"},
 			} {
 				t.Run(end.clauses+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
 					t.Parallel()
@@ -80,9 +83,11 @@ keepalive       = "100ms"
 				t.Parallel()
 				c := late.rich(t)
 				var waived int64
-				for _, step := range []struct{ tokens, charged, waived int64 }{{600_000, 0, 600_000}, {400_001, 400_001, 0}, {400_000, 0, 400_000}} {
+				for _, step := range []struct{ tokens, charged, waived int64 }{{600_000, 0, 600_000}, {400_001, 400_001, 0},
+					{400_000, 0, 400_000}} {
 					// The time limit cuts it off before it says what it used.
-					c.Answers(upstream.Reply{Usage: upstream.UsageAlways, Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
+					c.Answers(upstream.Reply{Usage: upstream.UsageAlways,
+						Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
 					a := c.Ask(sh, mode.Field, askForCalls(sh))
 					r := c.Record(t, a)
 					require.Equal(t, 504, r.Status)

@@ -40,7 +40,8 @@ func TestFallback(t *testing.T) {
 	answered := script(used(100, 20), "stop", upstream.Text("Hello"))
 	const second = 100*300 + 20*1500
 	for _, sh := range shapes {
-		promptTokens := map[string]string{"chat": "prompt_tokens", "responses": "input_tokens", "messages": "input_tokens"}[sh.Name]
+		promptTokens := map[string]string{"chat": "prompt_tokens", "responses": "input_tokens",
+			"messages": "input_tokens"}[sh.Name]
 		for _, mode := range modes {
 			t.Run("ERR-25 the second route answers "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()
@@ -67,7 +68,8 @@ func TestFallback(t *testing.T) {
 			t.Run("BILL-28 the failed attempt proved nothing "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
-				c.AnswersBy(byRoute(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Fail(upstream.ServerError())}}, answered))
+				c.AnswersBy(byRoute(upstream.Reply{Steps: []upstream.Step{upstream.Headers(),
+					upstream.Fail(upstream.ServerError())}}, answered))
 				before := c.Net()
 				o := outcomeOf(t, sh, c.Ask(sh, mode.Field, askForCalls(sh)))
 				require.Equal(t, int64(60000), o.Billed(t))
@@ -100,7 +102,8 @@ func TestFallback(t *testing.T) {
 			l.End()
 			require.Equal(t, "upstream_error", judge(t, sh, l).Error.Code)
 			line := c.Access(l.Header.Get("X-Request-Id"))
-			require.Equal(t, strconv.FormatInt(before-c.Net(), 10), strconv.FormatFloat(line["microcents"].(float64), 'f', 0, 64))
+			require.Equal(t, strconv.FormatInt(before-c.Net(), 10),
+				strconv.FormatFloat(line["microcents"].(float64), 'f', 0, 64))
 			require.Equal(t, int64(10*300+300*1500), before-c.Net())
 			require.Zero(t, c.Balance().Held)
 			require.Len(t, c.Seen(), 1, "no other route once text was shown (GAP-39)")

@@ -34,11 +34,14 @@ func TestEndings(t *testing.T) {
 			map[string]string{"chat": "CHAT-30", "responses": "RESP-28", "messages": "MSG-20"}},
 		{"stop sequence", stops, script(five, "stop", text("a END b")...), "a ", "stop", "completed", "stop_sequence", "END",
 			map[string]string{"chat": "CHAT-29", "responses": "RESP-28 RESP-09", "messages": "MSG-18 MSG-09"}},
-		{"stop sequence honoured upstream", stops, script(five, "stop", text("a ")...), "a ", "stop", "completed", "end_turn", nil,
+		{"stop sequence honoured upstream", stops, script(five, "stop", text("a ")...), "a ", "stop", "completed", "end_turn",
+			nil,
 			map[string]string{"chat": "CHAT-29", "responses": "RESP-28", "messages": "MSG-19"}},
-		{"allowance", `"max_tokens":5,"max_output_tokens":5`, script(five, "length", text("Hel")...), "Hel", "length", "incomplete/max_output_tokens", "max_tokens", nil,
+		{"allowance", `"max_tokens":5,"max_output_tokens":5`, script(five, "length", text("Hel")...), "Hel", "length",
+			"incomplete/max_output_tokens", "max_tokens", nil,
 			map[string]string{"chat": "CHAT-31", "responses": "RESP-30 RESP-07", "messages": "MSG-21 MSG-02"}},
-		{"content policy", `"foo":1`, script(five, "content_filter", text("Hel")...), "Hel", "content_filter", "incomplete/content_filter", "refusal", nil,
+		{"content policy", `"foo":1`, script(five, "content_filter", text("Hel")...), "Hel", "content_filter",
+			"incomplete/content_filter", "refusal", nil,
 			map[string]string{"chat": "CHAT-32", "responses": "RESP-29", "messages": "MSG-22"}},
 	} {
 		finish := map[string]string{"chat": tc.chat, "responses": tc.responses, "messages": tc.messages}
@@ -72,18 +75,27 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{})
 	cached, reasoning := int64(4), int64(3)
-	plain := script(upstream.Usage{Prompt: 10, Completion: 7, Reasoning: &reasoning}, "stop", upstream.Reasoning("hm"), upstream.Text("x"))
+	plain := script(upstream.Usage{Prompt: 10, Completion: 7, Reasoning: &reasoning}, "stop", upstream.Reasoning("hm"),
+		upstream.Text("x"))
 	warm := script(upstream.Usage{Prompt: 10, Completion: 7, Cached: &cached}, "stop", upstream.Text("x"))
 	for _, tc := range []struct {
 		name, shape string
 		reply       upstream.Reply
 		usage       string
 	}{
-		{"USE-01 USE-02 USE-04", "chat", plain, `{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}`},
-		{"USE-01 USE-02 USE-04", "responses", plain, `{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":0,"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":3}`},
+		{"USE-01 USE-02 USE-04", "chat", plain,
+			`{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":0},` +
+				`"completion_tokens_details":{"reasoning_tokens":3}`},
+		{"USE-01 USE-02 USE-04", "responses", plain,
+			`{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":0,` +
+				`"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":3}`},
 		{"USE-01 USE-02 USE-04", "messages", plain, `{"input_tokens":10,"output_tokens":7`},
-		{"USE-01 cached", "chat", warm, `{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}`},
-		{"USE-01 cached", "responses", warm, `{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":0}`},
+		{"USE-01 cached", "chat", warm,
+			`{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":4},` +
+				`"completion_tokens_details":{"reasoning_tokens":0}`},
+		{"USE-01 cached", "responses", warm,
+			`{"input_tokens":10,"output_tokens":7,"total_tokens":17,"input_tokens_details":{"cached_tokens":4,` +
+				`"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":0}`},
 		{"USE-01 cached", "messages", warm, `{"input_tokens":6,"output_tokens":7,"cache_read_input_tokens":4`},
 	} {
 		for _, mode := range modes {
@@ -125,7 +137,9 @@ func TestOfficialLibraries(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		api := openai.NewClient(ooption.WithBaseURL(c.URL+"/v1"), ooption.WithAPIKey(c.Key), ooption.WithMaxRetries(0))
-		got, err := api.Chat.Completions.New(within(t), openai.ChatCompletionNewParams{Model: "service/auto", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(c.Mark)}})
+		got, err := api.Chat.Completions.New(within(t),
+			openai.ChatCompletionNewParams{Model: "service/auto",
+				Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(c.Mark)}})
 		require.NoError(t, err)
 		require.Equal(t, "Hello", got.Choices[0].Message.Content)
 		require.Equal(t, "stop", got.Choices[0].FinishReason)
@@ -146,7 +160,8 @@ func TestOfficialLibraries(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		api := openai.NewClient(ooption.WithBaseURL(c.URL+"/v1"), ooption.WithAPIKey(c.Key), ooption.WithMaxRetries(0))
-		got, err := api.Responses.New(within(t), oresponses.ResponseNewParams{Model: "auto", Input: oresponses.ResponseNewParamsInputUnion{OfString: openai.String(c.Mark)}})
+		got, err := api.Responses.New(within(t), oresponses.ResponseNewParams{Model: "auto",
+			Input: oresponses.ResponseNewParamsInputUnion{OfString: openai.String(c.Mark)}})
 		require.NoError(t, err)
 		require.Equal(t, "Hello", got.OutputText())
 		require.EqualValues(t, "completed", got.Status)
@@ -157,13 +172,15 @@ func TestOfficialLibraries(t *testing.T) {
 		c := g.rich(t)
 		for _, key := range []aoption.RequestOption{aoption.WithAPIKey(c.Key), aoption.WithAuthToken(c.Key)} {
 			api := anthropic.NewClient(aoption.WithBaseURL(c.URL), key, aoption.WithMaxRetries(0))
-			params := anthropic.MessageNewParams{Model: "claude-opus-5-5", MaxTokens: 100, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(c.Mark))}}
+			params := anthropic.MessageNewParams{Model: "claude-opus-5-5", MaxTokens: 100,
+				Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(c.Mark))}}
 			got, err := api.Messages.New(within(t), params)
 			require.NoError(t, err)
 			require.Equal(t, "Hello", got.Content[0].AsText().Text)
 			require.EqualValues(t, "end_turn", got.StopReason)
 			require.EqualValues(t, 2, got.Usage.OutputTokens)
-			count, err := api.Messages.CountTokens(within(t), anthropic.MessageCountTokensParams{Model: "claude-opus-5-5", Messages: params.Messages})
+			count, err := api.Messages.CountTokens(within(t),
+				anthropic.MessageCountTokensParams{Model: "claude-opus-5-5", Messages: params.Messages})
 			require.NoError(t, err)
 			require.Positive(t, count.InputTokens)
 			var refused *anthropic.Error

@@ -15,7 +15,8 @@ func TestGarbledUsage(t *testing.T) {
 	g := startScripted(t, setup{})
 	estimating := startScripted(t, setup{Routes: []route{{Name: "local", Metering: "estimate"}}})
 	reply := func(raw ...string) upstream.Reply {
-		r := upstream.Reply{Usage: upstream.UsageAlways, Steps: []upstream.Step{upstream.Text("Hel"), upstream.Text("lo"), upstream.Finish("stop")}}
+		r := upstream.Reply{Usage: upstream.UsageAlways,
+			Steps: []upstream.Step{upstream.Text("Hel"), upstream.Text("lo"), upstream.Finish("stop")}}
 		for _, object := range raw {
 			r.Steps = append(r.Steps, upstream.ReportRaw(object))
 		}
@@ -65,7 +66,8 @@ func TestGarbledUsage(t *testing.T) {
 			})
 			t.Run("GAP-111 a later, smaller usage "+sh.Name, func(t *testing.T) {
 				t.Parallel()
-				for _, later := range []string{`{"prompt_tokens":7}`, `{"completion_tokens":1}`, `{"prompt_tokens":1,"completion_tokens":1}`, `null`, `{}`} {
+				for _, later := range []string{`{"prompt_tokens":7}`, `{"completion_tokens":1}`,
+					`{"prompt_tokens":1,"completion_tokens":1}`, `null`, `{}`} {
 					c := g.rich(t)
 					c.Answers(reply(good, later))
 					o := outcomeOf(t, sh, c.Ask(sh, modes[1].Field))

@@ -189,7 +189,8 @@ func TestRequestIDs(t *testing.T) {
 			}{
 				{hello, `"stream":false`, 200, "ok", helloCost},
 				{upstream.Refuse(upstream.ServerError()), `"stream":false`, 502, "upstream", 0},
-				{upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Fail(upstream.ServerError())}}, `"stream":true`, 200, "upstream", 0},
+				{upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Fail(upstream.ServerError())}},
+					`"stream":true`, 200, "upstream", 0},
 			} {
 				c.Answers(end.reply)
 				a := c.Ask(sh, end.fields)
@@ -245,8 +246,12 @@ func TestErrorsCarryIDs(t *testing.T) {
 			return c.Ask(sh)
 		})
 		check(404, "model_not_found", "model", func(c *caller) answer { return c.Ask(sh, `"model":"service/turbo"`) })
-		check(405, "invalid_request_error", "method", func(c *caller) answer { return c.Do("PUT", sh.Path, sh.Body("PROMPT")) })
-		check(413, "invalid_request_error", "body", func(c *caller) answer { return c.Ask(sh, `"pad":"`+strings.Repeat("x", 5000)+`"`) })
+		check(405, "invalid_request_error", "method",
+			func(c *caller) answer { return c.Do("PUT", sh.Path, sh.Body("PROMPT")) })
+		check(413, "invalid_request_error", "body", func(c *caller) answer {
+			return c.Ask(sh,
+				`"pad":"`+strings.Repeat("x", 5000)+`"`)
+		})
 		check(422, "invalid_request_error", "no room", answers(wordless("length"), `"max_tokens":1,"max_output_tokens":1`))
 		check(429, "rate_limit_exceeded", "capacity", answers(refuse(upstream.RateLimited("7"))))
 		check(502, "upstream_error", "route failed", answers(refuse(upstream.ServerError())))
@@ -320,7 +325,8 @@ func TestNoStateIsKept(t *testing.T) {
 			require.Equal(t, 200, first.StatusCode)
 			second := c.Ask(sh, conversation(sh, [2]string{"user", "PROMPT what is my name?"}))
 			require.Equal(t, 200, second.StatusCode)
-			require.Equal(t, []any{map[string]any{"role": "user", "content": c.Mark + " what is my name?"}}, c.Sent(t)["messages"])
+			require.Equal(t, []any{map[string]any{"role": "user", "content": c.Mark + " what is my name?"}},
+				c.Sent(t)["messages"])
 
 			id := str(first.At(t, "id"))
 			require.NotEmpty(t, id)

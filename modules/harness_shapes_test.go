@@ -26,7 +26,8 @@ func str(v any) string {
 var shapes = []shape{{
 	Name: "chat", Path: "/v1/chat/completions",
 	Body: func(text string, fields ...string) string {
-		return object(append([]string{`"model":"service/auto"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`}, fields...))
+		return object(append([]string{`"model":"service/auto"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`},
+			fields...))
 	},
 	Text:   func(a answer, t testing.TB) string { return str(a.At(t, "choices", 0, "message", "content")) },
 	Finish: func(a answer, t testing.TB) string { return str(a.At(t, "choices", 0, "finish_reason")) },
@@ -54,7 +55,8 @@ var shapes = []shape{{
 }, {
 	Name: "messages", Path: "/v1/messages",
 	Body: func(text string, fields ...string) string {
-		return object(append([]string{`"model":"service/auto"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`}, fields...))
+		return object(append([]string{`"model":"service/auto"`, `"messages":[{"role":"user","content":` + quote(text) + `}]`},
+			fields...))
 	},
 	Text: func(a answer, t testing.TB) string {
 		var b strings.Builder

@@ -55,7 +55,8 @@ import (
 // providerArgument makes this test binary a provider process, as the gateway's own binary is one.
 const providerArgument = "-fareway-provider="
 
-var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater, "prover": newProver}
+var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
+	"prover": newProver}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -82,7 +83,8 @@ func builtin(plugin string) ([]string, bool) {
 }
 
 // schemas asks each plugin once for its settings, for all tests.
-var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"), "later": askSchema("later"), "prover": askSchema("prover")}
+var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
+	"later": askSchema("later"), "prover": askSchema("prover")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -164,8 +166,8 @@ route %q {
     output = %s
   }
 }
-`, r.Name, or(r.Provider, "up"), r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`), or(r.Metering, "reported"),
-		or(r.Timeout, "5m"), r.More, or(r.Input, "3"), or(r.Output, "15"))
+`, r.Name, or(r.Provider, "up"), r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`),
+		or(r.Metering, "reported"), or(r.Timeout, "5m"), r.More, or(r.Input, "3"), or(r.Output, "15"))
 }
 
 // setup says what a gateway under test is made of; the zero value is one standard route named "standard".
@@ -263,7 +265,8 @@ func start(t testing.TB, s setup) *service {
 	server := httptest.NewUnstartedServer(serve)
 	server.EnableHTTP2 = false
 	server.Start()
-	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, handler: serve, label: label, plan: s.Plan, left: left}
+	sv := &service{t: t, URL: server.URL, Engine: e, Upstream: up, Log: log, handler: serve, label: label, plan: s.Plan,
+		left: left}
 	credits := s.Credits
 	if credits == 0 {
 		credits = 1_000_000
@@ -392,7 +395,8 @@ func (s *service) checkLedger(t testing.TB) {
 	}
 	err = s.Engine.Store().Accounts(context.Background(), func(a ledger.Account) error {
 		if got := a.Balance.Net(); got != worth[a.ID] || a.Balance.Held != 0 {
-			t.Errorf("account %q has %d microcents, its entries come to %d, and %d are held", a.Name, got, worth[a.ID], a.Balance.Held)
+			t.Errorf("account %q has %d microcents, its entries come to %d, and %d are held", a.Name, got, worth[a.ID],
+				a.Balance.Held)
 		}
 		return nil
 	})
@@ -460,7 +464,8 @@ func (s *service) TopUp(a ledger.Account, credits int64) {
 // Owe takes so many microcents from an account, which may owe them then.
 func (s *service) Owe(a ledger.Account, microcents int64) {
 	s.t.Helper()
-	_, _, err := s.Engine.Store().Correct(context.Background(), ledger.Correction{Account: a.ID, Microcents: -microcents, Reason: "test"})
+	_, _, err := s.Engine.Store().Correct(context.Background(),
+		ledger.Correction{Account: a.ID, Microcents: -microcents, Reason: "test"})
 	require.NoError(s.t, err)
 }
 

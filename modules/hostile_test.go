@@ -56,21 +56,31 @@ func hostileBodies(sh shape, size int) []hostile {
 	}
 	const invalid, large = "invalid_request_error", "feature_unavailable" // what fits no context window
 	return []hostile{
-		{"HTTP-02 nested 100,000 deep", sh.Body("PROMPT", `"x":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)), 400, invalid},
+		{"HTTP-02 nested 100,000 deep", sh.Body("PROMPT", `"x":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)),
+			400, invalid},
 		{"HTTP-02 opened and never closed", `{"x":` + strings.Repeat(`{"x":`, size/5), 400, invalid},
-		{"HTTP-02 invalid UTF-8 at the end", strings.ReplaceAll(sh.Body("BAD"), "BAD", strings.Repeat("x", size)+"\xff"), 400, invalid},
+		{"HTTP-02 invalid UTF-8 at the end", strings.ReplaceAll(sh.Body("BAD"), "BAD", strings.Repeat("x", size)+"\xff"), 400,
+			invalid},
 		{"HTTP-02 a string that does not end", `{"x":"` + strings.Repeat(`\"`, size/2), 400, invalid},
 		{"one string", sh.Body(strings.Repeat("x ", size/2)), 503, large},
-		{"one string of escapes", sh.Body("PROMPT", fmt.Sprintf(`%q:[{"role":"user","content":"%s"}]`, member, strings.Repeat(`\ud800`, size/6))), 503, large},
+		{"one string of escapes", sh.Body("PROMPT", fmt.Sprintf(`%q:[{"role":"user","content":"%s"}]`, member,
+			strings.Repeat(`\ud800`, size/6))), 503, large},
 		{"very many turns", turns(size/35, `{"role":"user","content":"x"}`), 503, large},
 		{"very many tools", sh.Body("PROMPT", `"tools":[`+declared(size/40)+`]`), 503, large},
-		{"very many tools of the same name", sh.Body("PROMPT", `"tools":[`+strings.Repeat(declared(1)+",", size/40)+declared(1)+`]`), 400, invalid},
-		{"very many members in a part", turns(1, `{"role":"user","content":[{"type":"text"`+strings.Repeat(`,"audio":{}`, size/11)+`}]}`), 400, invalid},
-		{"HTTP-04 very many equal members", sh.Body("PROMPT", many(size/10, func(int) string { return `"model":1` }), `"model":"auto"`), 200, ""},
-		{"GAP-74 lone surrogates", strings.ReplaceAll(sh.Body("PROMPT SURROGATE"), "SURROGATE", `\ud800 \udc00\udc00 \ud83d`), 200, ""},
-		{"a number of very many digits", sh.Body("PROMPT", `"max_tokens":1`+strings.Repeat("0", size), `"max_output_tokens":`+strings.Repeat("9", size)), 400, invalid},
-		{"a model of great length", sh.Body("PROMPT", `"model":"gpt-5-`+strings.Repeat("x", size)+`"`), 404, "model_not_found"},
-		{"a credential of great length", sh.Body("PROMPT", `"metadata":{"`+strings.Repeat("-", size)+`secret":1}`), 400, invalid},
+		{"very many tools of the same name", sh.Body("PROMPT",
+			`"tools":[`+strings.Repeat(declared(1)+",", size/40)+declared(1)+`]`), 400, invalid},
+		{"very many members in a part", turns(1, `{"role":"user","content":[{"type":"text"`+strings.Repeat(`,"audio":{}`,
+			size/11)+`}]}`), 400, invalid},
+		{"HTTP-04 very many equal members", sh.Body("PROMPT", many(size/10, func(int) string { return `"model":1` }),
+			`"model":"auto"`), 200, ""},
+		{"GAP-74 lone surrogates", strings.ReplaceAll(sh.Body("PROMPT SURROGATE"), "SURROGATE", `\ud800 \udc00\udc00 \ud83d`),
+			200, ""},
+		{"a number of very many digits", sh.Body("PROMPT", `"max_tokens":1`+strings.Repeat("0", size),
+			`"max_output_tokens":`+strings.Repeat("9", size)), 400, invalid},
+		{"a model of great length", sh.Body("PROMPT", `"model":"gpt-5-`+strings.Repeat("x", size)+`"`), 404,
+			"model_not_found"},
+		{"a credential of great length", sh.Body("PROMPT", `"metadata":{"`+strings.Repeat("-", size)+`secret":1}`), 400,
+			invalid},
 	}
 }
 
@@ -119,7 +129,8 @@ max_body_memory = "1MiB"
 		t.Run("HTTP-03 alone "+sh.Name, func(t *testing.T) {
 			c := g.rich(t)
 			requireError(t, sh, c.Ask(sh, objects(2100)), 413, "invalid_request_error")
-			require.Equal(t, http.StatusOK, c.Ask(sh, `"metadata":"`+strings.Repeat("{", 2100)+`"`).StatusCode, "a text of braces")
+			require.Equal(t, http.StatusOK, c.Ask(sh, `"metadata":"`+strings.Repeat("{", 2100)+`"`).StatusCode,
+				"a text of braces")
 		})
 	}
 }

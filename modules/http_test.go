@@ -23,7 +23,8 @@ func TestBodies(t *testing.T) {
 			c := g.rich(t)
 			for _, body := range []string{
 				`{"model":`, ``, ` `, `[]`, `null`, `"PROMPT"`, `7`, sh.Body("PROMPT") + `x`, sh.Body("PROMPT") + `{}`,
-				`{"model":"auto",}`, `{'model':'auto'}`, "{\"model\":\"auto\xff\"}", `{"model":"auto"} // PROMPT`, "\xef\xbb\xbf" + sh.Body("PROMPT"),
+				`{"model":"auto",}`, `{'model':'auto'}`, "{\"model\":\"auto\xff\"}", `{"model":"auto"} // PROMPT`,
+				"\xef\xbb\xbf" + sh.Body("PROMPT"),
 				sh.Body("PROMPT", `"x":`+strings.Repeat("[", 1000)+strings.Repeat("]", 1000)),
 			} {
 				for _, contentType := range []string{"application/json", "text/plain"} {
@@ -68,7 +69,8 @@ func TestBodies(t *testing.T) {
 // chunked posts a body without telling its length.
 func (c *caller) chunked(t testing.TB, path, body string) answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(within(t), http.MethodPost, c.URL+path, struct{ io.Reader }{strings.NewReader(body)})
+	req, err := http.NewRequestWithContext(within(t), http.MethodPost, c.URL+path,
+		struct{ io.Reader }{strings.NewReader(body)})
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+c.Key)
 	resp, err := client.Do(req)
@@ -89,8 +91,10 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 			want := outcomeOf(t, sh, plain.Ask(sh))
 			c := g.rich(t)
 			header := []string{"X-Source", "tell-src", "Http-Referer", "https://tell-referer.example", "X-Title", "tell-title",
-				"Anthropic-Version", "tell-version", "Anthropic-Beta", "tell-beta", "Openai-Organization", "tell-org", "Openai-Beta", "tell-beta",
-				"X-Session-Id", "tell-session", "Idempotency-Key", "tell-key", "User-Agent", "tell-agent", "X-Stainless-Lang", "tell-lang"}
+				"Anthropic-Version", "tell-version", "Anthropic-Beta", "tell-beta", "Openai-Organization", "tell-org",
+				"Openai-Beta", "tell-beta",
+				"X-Session-Id", "tell-session", "Idempotency-Key", "tell-key", "User-Agent", "tell-agent", "X-Stainless-Lang",
+				"tell-lang"}
 			require.Equal(t, want, outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), header...)))
 			require.Equal(t, plain.Route(t), c.Route(t))
 			sent := c.Seen()[0]
@@ -150,7 +154,8 @@ func TestPaths(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		for _, header := range [][]string{nil, {"Authorization", ""}} {
-			requireError(t, shapeOf("chat"), c.Post("/responses", shapeOf("responses").Body("PROMPT"), header...), 404, "invalid_request_error")
+			requireError(t, shapeOf("chat"), c.Post("/responses", shapeOf("responses").Body("PROMPT"), header...), 404,
+				"invalid_request_error")
 			requireError(t, shapeOf("chat"), c.Do("GET", "/account", "", header...), 404, "invalid_request_error")
 		}
 		c.RequireUntouched(t)
@@ -171,7 +176,8 @@ func TestPaths(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		for _, p := range places {
-			for _, path := range []string{p.Path + "/", "/" + p.Path, strings.Replace(p.Path, "/", "//", 2), strings.ToUpper(p.Path)} {
+			for _, path := range []string{p.Path + "/", "/" + p.Path, strings.Replace(p.Path, "/", "//", 2),
+				strings.ToUpper(p.Path)} {
 				wrong := p
 				wrong.Path = path
 				a := wrong.Send(c, "Authorization", "")

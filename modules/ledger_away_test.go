@@ -96,12 +96,14 @@ func TestLedgerAway(t *testing.T) {
 			var all []running
 			for _, sh := range shapes {
 				streamed, whole := g.rich(t), g.rich(t)
-				streamed.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(streamed.Mark), upstream.Text("lo")))
+				streamed.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(streamed.Mark),
+					upstream.Text("lo")))
 				l := streamed.Open(t, sh)
 				l.Start(sh)
 				require.Equal(t, "Hel", l.Text(sh))
 				whole.Blocked(hello)
-				all = append(all, running{caller: streamed, shape: sh, stream: l}, running{caller: whole, shape: sh, whole: whole.Start(t, sh)})
+				all = append(all, running{caller: streamed, shape: sh, stream: l},
+					running{caller: whole, shape: sh, whole: whole.Start(t, sh)})
 			}
 			other := g.rich(t)
 			require.Equal(t, 200, other.Get("/v1/models").StatusCode)

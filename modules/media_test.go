@@ -24,7 +24,8 @@ func TestMediaIsRefused(t *testing.T) {
 	said := func(role, part string) string {
 		return `{"role":"` + role + `","content":[{"type":"text","text":"PROMPT"},` + part + `]}`
 	}
-	chatCall := `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+	chatCall := `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f",` +
+		`"arguments":"{}"}}]}`
 	toolUse := `{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}`
 	for _, tc := range []struct{ name, shape, members string }{
 		{"MEDIA-02 system", "chat", `"messages":[` + said("system", imageURL) + `,` + user + `]`},
@@ -41,44 +42,75 @@ func TestMediaIsRefused(t *testing.T) {
 		{"MEDIA-04 GEN-14 user audio", "messages", `"messages":[` + said("user", chatAudio) + `]`},
 		{"MEDIA-04 image alone", "messages", `"messages":[{"role":"user","content":[` + imageBlock + `]},` + user + `]`},
 		{"MEDIA-05 assistant", "chat", `"messages":[` + user + `,` + said("assistant", imageURL) + `,` + user + `]`},
-		{"MEDIA-05 assistant audio by reference", "chat", `"messages":[` + user + `,{"role":"assistant","content":null,"audio":{"id":"audio_1"}},` + user + `]`},
-		{"MEDIA-05 assistant", "responses", `"input":[` + user + `,` + said("assistant", `{"type":"output_audio","data":"AAAA"}`) + `,` + user + `]`},
+		{"MEDIA-05 assistant audio by reference", "chat",
+			`"messages":[` + user + `,{"role":"assistant","content":null,"audio":{"id":"audio_1"}},` + user + `]`},
+		{"MEDIA-05 assistant", "responses", `"input":[` + user + `,` + said("assistant",
+			`{"type":"output_audio","data":"AAAA"}`) + `,` + user + `]`},
 		{"MEDIA-05 assistant", "messages", `"messages":[` + user + `,` + said("assistant", imageBlock) + `,` + user + `]`},
-		{"MEDIA-06 tool", "chat", `"messages":[` + user + `,` + chatCall + `,{"role":"tool","tool_call_id":"c1","content":[` + imageURL + `]}]`},
-		{"MEDIA-06 orphan tool", "chat", `"messages":[` + user + `,{"role":"tool","tool_call_id":"nope","content":[` + imageURL + `]}]`},
+		{"MEDIA-06 tool", "chat", `"messages":[` + user + `,` + chatCall + `,{"role":"tool","tool_call_id":"c1","content":[` +
+			imageURL + `]}]`},
+		{"MEDIA-06 orphan tool", "chat", `"messages":[` + user + `,{"role":"tool","tool_call_id":"nope","content":[` +
+			imageURL + `]}]`},
 		{"MEDIA-07 system array", "messages", `"system":[{"type":"text","text":"x"},` + imageBlock + `]`},
-		{"MEDIA-08 tool_result", "messages", `"messages":[` + user + `,` + toolUse + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"},` + imageBlock + `]}]}]`},
-		{"MEDIA-08 orphan tool_result", "messages", `"messages":[{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"tool_result","tool_use_id":"nope","content":[` + imageBlock + `]}]}]`},
-		{"MEDIA-09 function_call_output", "responses", `"input":[` + user + `,{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":[` + inputImage + `]}]`},
-		{"MEDIA-09 orphan function_call_output", "responses", `"input":[` + user + `,{"type":"function_call_output","call_id":"nope","output":[` + inputImage + `]}]`},
-		{"MEDIA-09 computer_call_output", "responses", `"input":[` + user + `,{"type":"computer_call_output","call_id":"c1","output":` + screenshot + `}]`},
-		{"MEDIA-10 last of many turns", "chat", `"messages":[` + user + `,{"role":"assistant","content":"a"},` + user + `,{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text","text":"1"},{"type":"text","text":"2"},` + imageURL + `]}]`},
-		{"MEDIA-10 first of many turns", "responses", `"input":[` + said("user", inputImage) + `,{"role":"assistant","content":"a"},` + user + `]`},
+		{"MEDIA-08 tool_result", "messages", `"messages":[` + user + `,` + toolUse +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"},` +
+			imageBlock + `]}]}]`},
+		{"MEDIA-08 orphan tool_result", "messages",
+			`"messages":[{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"tool_result","tool_use_id":"nope",` +
+				`"content":[` + imageBlock + `]}]}]`},
+		{"MEDIA-09 function_call_output", "responses",
+			`"input":[` + user +
+				`,{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output",` +
+				`"call_id":"c1","output":[` + inputImage + `]}]`},
+		{"MEDIA-09 orphan function_call_output", "responses",
+			`"input":[` + user + `,{"type":"function_call_output","call_id":"nope","output":[` + inputImage + `]}]`},
+		{"MEDIA-09 computer_call_output", "responses",
+			`"input":[` + user + `,{"type":"computer_call_output","call_id":"c1","output":` + screenshot + `}]`},
+		{"MEDIA-10 last of many turns", "chat", `"messages":[` + user + `,{"role":"assistant","content":"a"},` + user +
+			`,{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text","text":"1"},{"type":"text",` +
+			`"text":"2"},` + imageURL + `]}]`},
+		{"MEDIA-10 first of many turns", "responses",
+			`"input":[` + said("user", inputImage) + `,{"role":"assistant","content":"a"},` + user + `]`},
 		{"MEDIA-10 an image in a document", "messages", `"messages":[` + said("user", imageInFile) + `]`},
-		{"MEDIA-10 GAP-120 a prediction", "chat", `"prediction":{"type":"content","content":[{"type":"text","text":"x"},` + imageURL + `]}`},
-		{"MEDIA-10 GAP-120 images of an answer", "chat", `"messages":[` + user + `,{"role":"assistant","content":"x","images":[` + imageURL + `]},` + user + `]`},
+		{"MEDIA-10 GAP-120 a prediction", "chat", `"prediction":{"type":"content","content":[{"type":"text","text":"x"},` +
+			imageURL + `]}`},
+		{"MEDIA-10 GAP-120 images of an answer", "chat",
+			`"messages":[` + user + `,{"role":"assistant","content":"x","images":[` + imageURL + `]},` + user + `]`},
 		{"MEDIA-10 GAP-120 instructions", "responses", `"instructions":[` + said("developer", inputImage) + `]`},
-		{"MEDIA-10 GAP-120 a variable of a prompt", "responses", `"prompt":{"id":"p","variables":{"a":"x","b":` + inputImage + `}}`},
-		{"MEDIA-10 GAP-120 image_generation_call", "responses", `"input":[` + user + `,{"type":"image_generation_call","id":"ig_1","status":"completed","result":"AAAA"}]`},
-		{"MEDIA-10 GAP-120 code_interpreter_call", "responses", `"input":[` + user + `,{"type":"code_interpreter_call","id":"ci_1","code":"x","outputs":[{"type":"logs","logs":"x"},{"type":"image","url":"https://x.example/a.png"}]}]`},
-		{"MEDIA-10 GAP-120 custom_tool_call_output", "responses", `"input":[` + user + `,{"type":"custom_tool_call_output","call_id":"c1","output":[` + inputImage + `]}]`},
-		{"MEDIA-10 GAP-120 an image among a document's content", "messages", `"messages":[` + said("user", `{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},`+imageBlock+`]}}`) + `]`},
-		{"MEDIA-10 GAP-120 a document with an image in a tool_result", "messages", `"messages":[` + user + `,` + toolUse + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"document","source":{"type":"content","content":[` + imageBlock + `]}}]}]}]`},
+		{"MEDIA-10 GAP-120 a variable of a prompt", "responses",
+			`"prompt":{"id":"p","variables":{"a":"x","b":` + inputImage + `}}`},
+		{"MEDIA-10 GAP-120 image_generation_call", "responses",
+			`"input":[` + user + `,{"type":"image_generation_call","id":"ig_1","status":"completed","result":"AAAA"}]`},
+		{"MEDIA-10 GAP-120 code_interpreter_call", "responses",
+			`"input":[` + user +
+				`,{"type":"code_interpreter_call","id":"ci_1","code":"x","outputs":[{"type":"logs","logs":"x"},{"type":"image",` +
+				`"url":"https://x.example/a.png"}]}]`},
+		{"MEDIA-10 GAP-120 custom_tool_call_output", "responses",
+			`"input":[` + user + `,{"type":"custom_tool_call_output","call_id":"c1","output":[` + inputImage + `]}]`},
+		{"MEDIA-10 GAP-120 an image among a document's content", "messages",
+			`"messages":[` + said("user", `{"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},`+
+				imageBlock+`]}}`) + `]`},
+		{"MEDIA-10 GAP-120 a document with an image in a tool_result", "messages",
+			`"messages":[` + user + `,` + toolUse +
+				`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"document",` +
+				`"source":{"type":"content","content":[` + imageBlock + `]}}]}]}]`},
 		{"MEDIA-10 beside other faults", "chat", `"n":2,"stop":7,"messages":[` + said("user", imageURL) + `]`},
 	} {
 		sh := shapeOf(tc.shape)
-		t.Run("MEDIA-01 MEDIA-10 MEDIA-11 MEDIA-12 MEDIA-13 MEDIA-14 MEDIA-15 ERR-06 ERR-14 VER-10 "+tc.name+" "+tc.shape, func(t *testing.T) {
-			t.Parallel()
-			c := g.rich(t)
-			for range 2 { // a retry fails again
-				for _, mode := range modes {
-					a := c.Ask(sh, tc.members, mode.Field)
-					requireError(t, sh, a, 400, "unsupported_content")
-					require.Regexp(t, regexp.MustCompile(`(?i)image and audio input (are|is) not supported yet`), a.At(t, "error", "message"))
+		t.Run("MEDIA-01 MEDIA-10 MEDIA-11 MEDIA-12 MEDIA-13 MEDIA-14 MEDIA-15 ERR-06 ERR-14 VER-10 "+tc.name+" "+tc.shape,
+			func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				for range 2 { // a retry fails again
+					for _, mode := range modes {
+						a := c.Ask(sh, tc.members, mode.Field)
+						requireError(t, sh, a, 400, "unsupported_content")
+						require.Regexp(t, regexp.MustCompile(`(?i)image and audio input (are|is) not supported yet`),
+							a.At(t, "error", "message"))
+					}
 				}
-			}
-			c.RequireUntouched(t)
-		})
+				c.RequireUntouched(t)
+			})
 	}
 	t.Run("GEN-14 MEDIA-10 what is no media runs", func(t *testing.T) {
 		t.Parallel()
@@ -89,9 +121,12 @@ func TestMediaIsRefused(t *testing.T) {
 				"messages":  `"messages":[{"role":"user","content":[{"type":"text","text":"PROMPT"}]}]`}[sh.Name]
 			require.Equal(t, "Hello", outcomeOf(t, sh, c.Ask(sh, turn)).Text, "the same request without the part")
 			// A prediction of text, and a template's variables, are ignored like all that is not listed.
-			outcomeOf(t, sh, c.Ask(sh, turn, `"prediction":{"type":"content","content":"an image_url"}`, `"prompt":{"id":"p","variables":{"a":"input_image"}}`))
+			outcomeOf(t, sh, c.Ask(sh, turn, `"prediction":{"type":"content","content":"an image_url"}`,
+				`"prompt":{"id":"p","variables":{"a":"input_image"}}`))
 			// Words and tool schemas may speak of images.
-			outcomeOf(t, sh, c.Post(sh.Path, sh.Body(`PROMPT {\"type\":\"image\"}`, tools(sh, function{Name: "draw", Schema: `{"type":"object","properties":{"image":{"type":"string"}},"example":[` + imageBlock + `]}`}))))
+			outcomeOf(t, sh, c.Post(sh.Path, sh.Body(`PROMPT {\"type\":\"image\"}`,
+				tools(sh, function{Name: "draw", Schema: `{"type":"object","properties":{"image":{"type":"string"}},"example":[` +
+					imageBlock + `]}`}))))
 		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 var agentNames = []string{
 	"claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2", "claude-opus-4-7", "claude-sonnet-4-5",
 	"claude-haiku-4-5-20251001", "claude-sonnet-4-5-20250929",
-	"gpt-6.1-sol", "gpt-6-astra", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna",
+	"gpt-6.1-sol", "gpt-6-astra", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-5.6-sol", "gpt-5.6-terra",
+	"gpt-5.6-luna",
 	"gpt-5.5", "gpt-5.4-nano", "gpt-5-codex", "gpt-5.1-codex-max", "codex-mini-latest", "codex-auto-review",
 	"gpt-daybreak-blue-latest", "gpt-daybreak-red-latest", "gpt-4.1", "gpt-3.5-turbo", "o3",
 }
@@ -83,20 +84,22 @@ func TestModelFieldAndLookup(t *testing.T) {
 			}
 		}
 	}
-	accepted := append([]string{"service/auto", "auto", "service/budget", "service/balanced", "service/max"}, agentNames...)
+	accepted := append([]string{"service/auto", "auto", "service/budget", "service/balanced", "service/max"},
+		agentNames...)
 	for _, sh := range posts {
-		t.Run("MODEL-06 MODEL-07 MODEL-08 MODEL-09 MODEL-10 MODEL-11 MODEL-13 MODEL-15 HTTP-10 accepted on "+postName(sh), func(t *testing.T) {
-			t.Parallel()
-			c := g.rich(t)
-			for _, model := range accepted {
-				a := c.Ask(sh, `"model":`+quote(model))
-				require.Equal(t, 200, a.StatusCode, "%s: %s", model, a.Raw)
-				if sh.Path != countTokens.Path {
-					require.Equal(t, model, a.At(t, "model"))
-					require.NotContains(t, string(a.Raw), "standard", "the upstream's model shows")
+		t.Run("MODEL-06 MODEL-07 MODEL-08 MODEL-09 MODEL-10 MODEL-11 MODEL-13 MODEL-15 HTTP-10 accepted on "+postName(sh),
+			func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				for _, model := range accepted {
+					a := c.Ask(sh, `"model":`+quote(model))
+					require.Equal(t, 200, a.StatusCode, "%s: %s", model, a.Raw)
+					if sh.Path != countTokens.Path {
+						require.Equal(t, model, a.At(t, "model"))
+						require.NotContains(t, string(a.Raw), "standard", "the upstream's model shows")
+					}
 				}
-			}
-		})
+			})
 		t.Run("MODEL-14 MODEL-18 MODEL-19 MODEL-20 ERR-07 ERR-08 refused on "+postName(sh), func(t *testing.T) {
 			t.Parallel()
 			rich, broke := g.rich(t), g.caller(t, 0)
@@ -143,7 +146,8 @@ func TestModelFieldAndLookup(t *testing.T) {
 		t.Parallel()
 		lookup(t, "service/auto", 200)
 		lookup(t, "service%2Fauto", 200)
-		for _, id := range append(accepted[1:], "gpt-4o", "nope", "Service/Auto", "service/atuo", "openrouter/auto", "7", "service") {
+		for _, id := range append(accepted[1:], "gpt-4o", "nope", "Service/Auto", "service/atuo", "openrouter/auto", "7",
+			"service") {
 			lookup(t, url.PathEscape(id), 404)
 		}
 		for _, path := range []string{"/v1/models/", "/models/"} {

@@ -29,7 +29,8 @@ func TestClientModels(t *testing.T) {
 		t.Run("MODEL-14 MODEL-18 GAP-07 near them "+postName(sh), func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			for _, model := range []string{"my-agents", "My-Agent", "my-agent ", "service/my-agent", "acme-2", "acme-266", "xacme-26", "openrouter/x-any"} {
+			for _, model := range []string{"my-agents", "My-Agent", "my-agent ", "service/my-agent", "acme-2", "acme-266",
+				"xacme-26", "openrouter/x-any"} {
 				requireError(t, sh, c.Ask(sh, `"model":`+quote(model)), 404, "model_not_found")
 			}
 			c.RequireUntouched(t)

@@ -85,7 +85,8 @@ func jsonOutcome(t testing.TB, sh shape, a answer) outcome {
 	t.Helper()
 	o := outcome{Model: str(a.At(t, "model")), Text: sh.Text(a, t), Finish: sh.Finish(a, t)}
 	o.Usage, _ = a.At(t, "usage").(map[string]any)
-	list := map[string][]any{"chat": {"choices", 0, "message", "tool_calls"}, "responses": {"output"}, "messages": {"content"}}
+	list := map[string][]any{"chat": {"choices", 0, "message", "tool_calls"}, "responses": {"output"},
+		"messages": {"content"}}
 	items, _ := a.At(t, list[sh.Name]...).([]any)
 	for _, item := range items {
 		m := item.(map[string]any)
@@ -141,7 +142,8 @@ func messagesOutcome(t testing.TB, frames []string, o *outcome) {
 			o.Model = str(a.At(t, "message", "model"))
 		case "content_block_start":
 			if a.At(t, "content_block", "type") == "tool_use" {
-				o.Calls = append(o.Calls, toolCall{ID: str(a.At(t, "content_block", "id")), Name: str(a.At(t, "content_block", "name"))})
+				o.Calls = append(o.Calls, toolCall{ID: str(a.At(t, "content_block", "id")),
+					Name: str(a.At(t, "content_block", "name"))})
 			}
 		case "content_block_delta":
 			o.Text += str(a.At(t, "delta", "text"))

@@ -58,7 +58,8 @@ func (faultyEnd) AppendReply([]byte, *llm.Reply, families.End) []byte {
 // TestServiceFailure proves what a fault of the service itself does.
 func TestServiceFailure(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Families: []families.Server{faulty{chat.Server{}}, faulty{responses.Server{}}, faulty{messages.Server{}}}})
+	g := startScripted(t, setup{Families: []families.Server{faulty{chat.Server{}}, faulty{responses.Server{}},
+		faulty{messages.Server{}}}})
 	for _, sh := range shapes {
 		t.Run("ERR-24 BILL-25 before the reply "+sh.Name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +117,8 @@ func TestServiceFailure(t *testing.T) {
 	}
 	t.Run("ERR-24 BILL-25 on a route that is free", func(t *testing.T) {
 		t.Parallel()
-		free := startScripted(t, setup{Routes: []route{{Name: "free", Input: "0", Output: "0"}}, Families: []families.Server{faulty{chat.Server{}}}})
+		free := startScripted(t, setup{Routes: []route{{Name: "free", Input: "0", Output: "0"}},
+			Families: []families.Server{faulty{chat.Server{}}}})
 		c := free.rich(t)
 		requireError(t, shapes[0], c.Post(shapes[0].Path, shapes[0].Body("PROMPT"+faultAtOnce)), 500, "internal_server_error")
 		free.checkLedger(t) // a hold of nothing has an end too

@@ -13,7 +13,8 @@ func TestContentPolicy(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{{Name: "first", Quality: 0.9}, {Name: "second", Quality: 0.1}}})
 	clause := map[string]string{"chat": "POL-03", "responses": "POL-04 SSE-13", "messages": "POL-05"}
-	const fixed = "This request was blocked by the content policy. If you think this is a mistake, contact support with the request id."
+	const fixed = "This request was blocked by the content policy. If you think this is a mistake, contact support " +
+		"with the request id."
 	for _, sh := range shapes {
 		t.Run("POL-02 ERR-12 declined by the route "+sh.Name, func(t *testing.T) {
 			t.Parallel()

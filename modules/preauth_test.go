@@ -71,7 +71,8 @@ func TestFailedAuthentications(t *testing.T) {
 			g.Advance(time.Second)
 			require.Equal(t, 200, p.Send(c).StatusCode)
 			requireError(t, p.Shape, p.Send(c, "Authorization", ""), 401, "authentication_error")
-			require.Equal(t, 2*time.Second, requireLimited(t, p.Shape, p.Send(c), preAuthReason), "only the first failure was over")
+			require.Equal(t, 2*time.Second, requireLimited(t, p.Shape, p.Send(c), preAuthReason),
+				"only the first failure was over")
 		})
 	}
 	t.Run("LIM-10 GAP-90 keys of all kinds that open nothing count", func(t *testing.T) {
@@ -83,8 +84,10 @@ func TestFailedAuthentications(t *testing.T) {
 		unknown, _, err := ledger.NewKey(strings.NewReader(strings.Repeat("k", 32)))
 		require.NoError(t, err)
 		requirePassing(t, sh, revoked.Ask(sh), 401, "authentication_error")
-		requireError(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "Bearer "+unknown), 401, "authentication_error")
-		requireError(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "", "X-Api-Key", unknown), 401, "authentication_error")
+		requireError(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "Bearer "+unknown), 401,
+			"authentication_error")
+		requireError(t, sh, c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "", "X-Api-Key", unknown), 401,
+			"authentication_error")
 		requireLimited(t, sh, c.Ask(sh), preAuthReason)
 	})
 	t.Run("GAP-90 what is forbidden or wrong in another way is no failed authentication", func(t *testing.T) {
@@ -113,14 +116,16 @@ func TestFailedAuthentications(t *testing.T) {
 		g := pace(t, failuresTo(2), setup{})
 		c := g.rich(t)
 		for n, status := range []int{401, 401, 429, 429} {
-			a := c.Get("/v1/models", "Authorization", "", "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", n), "X-Real-Ip", fmt.Sprintf("203.0.113.%d", n))
+			a := c.Get("/v1/models", "Authorization", "", "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", n), "X-Real-Ip",
+				fmt.Sprintf("203.0.113.%d", n))
 			require.Equal(t, status, a.StatusCode)
 		}
 	})
 	t.Run("LIM-10 GAP-90 whoever guesses with many requests at the same time", func(t *testing.T) {
 		t.Parallel()
 		// Each of them was looked at before the others had failed.
-		g := startScripted(t, setup{Extra: failuresTo(2), Plan: "limited", Limiter: early{ratelimit.NewMemory(ratelimit.Options{})}})
+		g := startScripted(t, setup{Extra: failuresTo(2), Plan: "limited",
+			Limiter: early{ratelimit.NewMemory(ratelimit.Options{})}})
 		c, sh := g.rich(t), shapeOf("chat")
 		for n := range 5 {
 			a := c.Post(sh.Path, sh.Body("PROMPT"), "Authorization", "Bearer nonsense")

@@ -59,7 +59,8 @@ type away struct {
 
 func (c *away) Do(method, path, body string, header ...string) answer {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(within(c.t), method, c.URL+path, strings.NewReader(strings.ReplaceAll(body, "PROMPT", c.Mark)))
+	req, err := http.NewRequestWithContext(within(c.t), method, c.URL+path,
+		strings.NewReader(strings.ReplaceAll(body, "PROMPT", c.Mark)))
 	require.NoError(c.t, err)
 	req.Header.Set("Authorization", "Bearer "+c.Key)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -158,7 +159,8 @@ func TestRateLimits(t *testing.T) {
 					require.Equal(t, time.Second, requireLimited(t, sh, c.Ask(sh, mode.Field), limit.reason))
 					g.Advance(time.Second)
 					outcomeOf(t, sh, c.Ask(sh, mode.Field))
-					require.Equal(t, 3*time.Second, requireLimited(t, sh, c.Ask(sh, mode.Field), limit.reason), "only the first request was over")
+					require.Equal(t, 3*time.Second, requireLimited(t, sh, c.Ask(sh, mode.Field), limit.reason),
+						"only the first request was over")
 				})
 			}
 		}
@@ -322,10 +324,12 @@ func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	g := pace(t, limitedTo(0, 0, 3), setup{})
 	c := g.rich(t).from(t, "127.0.0.7")
-	spoofs := []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Cf-Connecting-Ip", "True-Client-Ip", "X-Client-Ip", "Client-Ip",
+	spoofs := []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Cf-Connecting-Ip", "True-Client-Ip", "X-Client-Ip",
+		"Client-Ip",
 		"X-Cluster-Client-Ip", "Fastly-Client-Ip", "X-Forwarded", "X-Original-Forwarded-For", "Via", "X-Source"}
 	for n, name := range spoofs {
-		a := c.Do("GET", "/v1/account", "", name, fmt.Sprintf("203.0.113.%d", n), "Forwarded", fmt.Sprintf("for=203.0.113.%d", n))
+		a := c.Do("GET", "/v1/account", "", name, fmt.Sprintf("203.0.113.%d", n), "Forwarded",
+			fmt.Sprintf("for=203.0.113.%d", n))
 		if n < 3 {
 			require.Equal(t, 200, a.StatusCode)
 			continue

@@ -74,7 +74,8 @@ func TestReceipts(t *testing.T) {
 			require.EqualValues(t, rest-helloCost, c.Net())
 
 			// The receipt again: by the store's own word, and for as long as the gateway may ask.
-			charge, applied, err := g.Engine.Store().AddReceipt(within(t), attempt, llm.Usage{Input: llm.Count(10), Output: llm.Count(2)})
+			charge, applied, err := g.Engine.Store().AddReceipt(within(t), attempt,
+				llm.Usage{Input: llm.Count(10), Output: llm.Count(2)})
 			require.NoError(t, err)
 			require.False(t, applied)
 			require.EqualValues(t, helloCost, charge.Microcents)

@@ -36,12 +36,17 @@ var faults = []fault{
 	{"unknown path", func(f *draft, sh shape) { f.path = sh.Path + "/nothing" }, 404, "", "There is no POST"},
 	{"no key", func(f *draft, _ shape) { f.key = "" }, 401, "authentication_error", ""},
 	{"suspended account", func(f *draft, _ shape) { f.suspended = true }, 403, "permission_denied", ""},
-	{"body too large", func(f *draft, _ shape) { f.members = append(f.members, `"pad":"`+strings.Repeat("x", 9<<10)+`"`) }, 413, "invalid_request_error", ""},
+	{"body too large", func(f *draft, _ shape) { f.members = append(f.members, `"pad":"`+strings.Repeat("x", 9<<10)+`"`) },
+		413, "invalid_request_error", ""},
 	{"invalid JSON", func(f *draft, _ shape) { f.suffix = "}" }, 400, "invalid_request_error", "JSON"},
-	{"credential-like field", func(f *draft, _ shape) { f.members = append(f.members, `"api_key":"x"`) }, 400, "invalid_request_error", "api_key"},
-	{"unaccepted model", func(f *draft, _ shape) { f.members = append(f.members, `"model":"openrouter/auto"`) }, 404, "model_not_found", ""},
-	{"profile header", func(f *draft, _ shape) { f.header = append(f.header, "X-Service-Profile", "cheap") }, 400, "invalid_request_error", "profile header"},
-	{"image part", func(f *draft, _ shape) { f.parts = append(f.parts, imageBlock) }, 400, "unsupported_content", "Image and audio"},
+	{"credential-like field", func(f *draft, _ shape) { f.members = append(f.members, `"api_key":"x"`) }, 400,
+		"invalid_request_error", "api_key"},
+	{"unaccepted model", func(f *draft, _ shape) { f.members = append(f.members, `"model":"openrouter/auto"`) }, 404,
+		"model_not_found", ""},
+	{"profile header", func(f *draft, _ shape) { f.header = append(f.header, "X-Service-Profile", "cheap") }, 400,
+		"invalid_request_error", "profile header"},
+	{"image part", func(f *draft, _ shape) { f.parts = append(f.parts, imageBlock) }, 400, "unsupported_content",
+		"Image and audio"},
 	{"field that is not offered", func(f *draft, sh shape) {
 		switch sh.Name {
 		case "chat":
@@ -111,18 +116,20 @@ func TestFirstFaultWins(t *testing.T) {
 		"no key": "AUTH-10", "suspended account": "AUTH-14", "body too large": "HTTP-03", "invalid JSON": "HTTP-02",
 		"credential-like field": "AUTH-16", "unaccepted model": "MODEL-19 MODEL-20", "profile header": "PROF-20",
 		"image part": "MEDIA-01 MEDIA-14", "field that is not offered": "ERR-13", "17 stop sequences": "STOP-20 STOP-21",
-		"no credits": "BILL-13 BILL-15", "too large for every window": "ALLOW-05 ERR-30", "too few credits": "BILL-14 BILL-15",
+		"no credits": "BILL-13 BILL-15", "too large for every window": "ALLOW-05 ERR-30",
+		"too few credits": "BILL-14 BILL-15",
 	}
 	for _, sh := range shapes {
 		for i, first := range faults {
-			t.Run(fmt.Sprintf("GAP-01 %s %s before all later faults, %s", clauses[first.name], first.name, sh.Name), func(t *testing.T) {
-				t.Parallel()
-				requireFault(t, g, sh, first)
-				for _, second := range faults[i+1:] {
-					requireFault(t, g, sh, first, second)
-				}
-				requireFault(t, g, sh, faults[i:]...)
-			})
+			t.Run(fmt.Sprintf("GAP-01 %s %s before all later faults, %s", clauses[first.name], first.name, sh.Name),
+				func(t *testing.T) {
+					t.Parallel()
+					requireFault(t, g, sh, first)
+					for _, second := range faults[i+1:] {
+						requireFault(t, g, sh, first, second)
+					}
+					requireFault(t, g, sh, faults[i:]...)
+				})
 		}
 		t.Run("BILL-15 without a fault, "+sh.Name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +142,8 @@ func TestFirstFaultWins(t *testing.T) {
 	t.Run("E28 AUTH-13 MEDIA-06 MEDIA-08 MEDIA-09 the rest of the table", func(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
-		requireError(t, shapeOf("chat"), c.Get("/v1/models", "Authorization", "", "X-Api-Key", c.Key), 401, "authentication_error")
+		requireError(t, shapeOf("chat"), c.Get("/v1/models", "Authorization", "", "X-Api-Key", c.Key), 401,
+			"authentication_error")
 		c.Revoke()
 		c.SetState("suspended")
 		requirePassing(t, shapeOf("chat"), c.Ask(shapeOf("chat"), `"model":"x"`), 401, "authentication_error")

@@ -37,7 +37,8 @@ func TestEveryIDIsFound(t *testing.T) {
 			unknown bool // nobody knows whose it is
 		}{
 			"400": {send: func(c *caller) answer { return c.Post(sh.Path, "{") }, status: 400, code: "invalid_request_error"},
-			"401": {func(c *caller) answer { return c.Post(sh.Path, "{}", "Authorization", "") }, 401, "authentication_error", true},
+			"401": {func(c *caller) answer { return c.Post(sh.Path, "{}", "Authorization", "") }, 401, "authentication_error",
+				true},
 			"401 of a key that has ended": {send: func(c *caller) answer {
 				c.Revoke()
 				return c.Ask(sh)
@@ -50,16 +51,19 @@ func TestEveryIDIsFound(t *testing.T) {
 				c.SetState(ledger.Suspended)
 				return c.Ask(sh)
 			}, status: 403, code: "permission_denied"},
-			"404":           {send: func(c *caller) answer { return c.Ask(sh, `"model":"x"`) }, status: 404, code: "model_not_found"},
+			"404": {send: func(c *caller) answer { return c.Ask(sh, `"model":"x"`) }, status: 404,
+				code: "model_not_found"},
 			"404 of a path": {func(c *caller) answer { return c.Post(sh.Path+"/none", "{}") }, 404, sh.unknownPath(), true},
 			"405":           {func(c *caller) answer { return c.Get(sh.Path) }, 405, "invalid_request_error", true},
-			"413":           {send: func(c *caller) answer { return c.Ask(sh, `"metadata":"`+strings.Repeat("x", 9000)+`"`) }, status: 413, code: "invalid_request_error"},
+			"413": {send: func(c *caller) answer { return c.Ask(sh, `"metadata":"`+strings.Repeat("x", 9000)+`"`) },
+				status: 413, code: "invalid_request_error"},
 			"429": {send: func(c *caller) answer {
 				c.setLimit(ledger.LimitKeyRequests, 1)
 				require.Equal(t, 200, c.Get("/v1/account").StatusCode)
 				return c.Ask(sh)
 			}, status: 429, code: "rate_limit_exceeded"},
-			"503": {send: func(c *caller) answer { return c.Ask(sh, allowance(sh, 10_000_000)) }, status: 503, code: "feature_unavailable"},
+			"503": {send: func(c *caller) answer { return c.Ask(sh, allowance(sh, 10_000_000)) }, status: 503,
+				code: "feature_unavailable"},
 		} {
 			t.Run("GEN-16 GEN-19 GAP-122 "+name+" "+sh.Name, func(t *testing.T) {
 				t.Parallel()

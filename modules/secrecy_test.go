@@ -25,22 +25,28 @@ request_timeout = "1500ms"
 	}
 	raw := func(text string) upstream.Reply { return upstream.Reply{Steps: []upstream.Step{upstream.Raw(text)}} }
 	replies := map[string]upstream.Reply{
-		"a reply":       script(used(10, 2), "stop", upstream.Text(reply), upstream.Text("lo")),
-		"a call":        script(used(10, 2), "tool_calls", upstream.ToolCall(0, "call_1", "f"), upstream.Arguments(0, `{"q":"`+arguments+`"}`)),
-		"a bad call":    script(used(10, 2), "tool_calls", upstream.ToolCall(0, "call_1", "f"), upstream.Arguments(0, `{"q":"`+arguments)),
-		"an endless":    {Steps: []upstream.Step{upstream.Text(reply), upstream.Silence()}},
-		"a cut":         {Steps: []upstream.Step{upstream.Text(reply), upstream.Cut()}},
-		"a late error":  {Steps: []upstream.Step{upstream.Text(reply), upstream.Fail(echo(upstream.ServerError()))}},
-		"a page":        upstream.Refuse(upstream.Error{Status: 502, Body: "<html>" + echoed + "</html>"}),
-		"a string":      raw("data: {\"error\":\"" + echoed + "\"}\n\n"),
-		"no JSON":       raw("data: " + echoed + "\n\n"),
-		"no chunk":      raw("data: [\"" + echoed + "\"]\n\n"),
-		"a huge code":   upstream.Refuse(upstream.Error{Status: 400, Code: echoed + " " + prompt, Type: prompt + " " + prompt}),
-		"a wrong call":  raw(`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"` + arguments + `"}}]}}]}` + "\n\n"),
-		"a wrong usage": raw(`data: {"choices":[{"delta":{"content":"` + reply + `"}}],"usage":{"prompt_tokens":"` + echoed + `"}}` + "\n\n"),
+		"a reply": script(used(10, 2), "stop", upstream.Text(reply), upstream.Text("lo")),
+		"a call": script(used(10, 2), "tool_calls", upstream.ToolCall(0, "call_1", "f"),
+			upstream.Arguments(0, `{"q":"`+arguments+`"}`)),
+		"a bad call": script(used(10, 2), "tool_calls", upstream.ToolCall(0, "call_1", "f"),
+			upstream.Arguments(0, `{"q":"`+arguments)),
+		"an endless":   {Steps: []upstream.Step{upstream.Text(reply), upstream.Silence()}},
+		"a cut":        {Steps: []upstream.Step{upstream.Text(reply), upstream.Cut()}},
+		"a late error": {Steps: []upstream.Step{upstream.Text(reply), upstream.Fail(echo(upstream.ServerError()))}},
+		"a page":       upstream.Refuse(upstream.Error{Status: 502, Body: "<html>" + echoed + "</html>"}),
+		"a string":     raw("data: {\"error\":\"" + echoed + "\"}\n\n"),
+		"no JSON":      raw("data: " + echoed + "\n\n"),
+		"no chunk":     raw("data: [\"" + echoed + "\"]\n\n"),
+		"a huge code": upstream.Refuse(upstream.Error{Status: 400, Code: echoed + " " + prompt,
+			Type: prompt + " " + prompt}),
+		"a wrong call": raw(`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"` + arguments +
+			`"}}]}}]}` + "\n\n"),
+		"a wrong usage": raw(`data: {"choices":[{"delta":{"content":"` + reply + `"}}],"usage":{"prompt_tokens":"` + echoed +
+			`"}}` + "\n\n"),
 	}
 	for name, e := range map[string]upstream.Error{
-		"500": upstream.ServerError(), "503": upstream.Overloaded(), "401": upstream.InvalidKey(), "403": upstream.Forbidden(),
+		"500": upstream.ServerError(), "503": upstream.Overloaded(), "401": upstream.InvalidKey(),
+		"403": upstream.Forbidden(),
 		"404": upstream.ModelNotFound(), "400": upstream.BadRequest("", ""), "429": upstream.RateLimited("1"),
 		"too long": upstream.ContextLength(), "declined": upstream.ContentFilter(), "quota": upstream.QuotaExceeded(),
 	} {
@@ -62,7 +68,8 @@ request_timeout = "1500ms"
 					for _, mode := range modes {
 						t.Run(sh.Name+" "+mode.Name, func(t *testing.T) {
 							t.Parallel()
-							a := c.Post(sh.Path, sh.Body("PROMPT "+prompt, mode.Field, stopField(sh, "lo"), tools(sh, function{Name: "f", Description: prompt})))
+							a := c.Post(sh.Path, sh.Body("PROMPT "+prompt, mode.Field, stopField(sh, "lo"),
+								tools(sh, function{Name: "f", Description: prompt})))
 							require.NotContains(t, string(a.Raw), echoed, "an upstream's words are never shown")
 							c.Access(a.Header.Get("X-Request-Id"))
 						})

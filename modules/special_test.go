@@ -91,7 +91,8 @@ func TestRaisedAllowanceMoney(t *testing.T) {
 				c, raised, a := held(t, g, sh, 100, mode.Field)
 				o := outcomeOf(t, sh, a)
 				require.Equal(t, "<svg/>", o.Text)
-				require.Equal(t, map[string]string{"chat": "stop", "responses": "completed", "messages": "end_turn"}[sh.Name], o.Finish)
+				require.Equal(t, map[string]string{"chat": "stop", "responses": "completed", "messages": "end_turn"}[sh.Name],
+					o.Finish)
 				require.Equal(t, int64(10*300+250*1500), c.Credits*1_000_000-c.Net(), "250 tokens are billed, not 4,096")
 
 				_, given, _ := held(t, plain, sh, 100, mode.Field)

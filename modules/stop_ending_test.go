@@ -16,7 +16,8 @@ func TestEndingsAfterAMatch(t *testing.T) {
 		t.Run("STOP-29 STOP-30 STOP-33 the route goes on "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			c.Answers(script(used(10, 60), "stop", upstream.Text("a END b"), upstream.Wait(c.Mark), upstream.Text(" and much more END")))
+			c.Answers(script(used(10, 60), "stop", upstream.Text("a END b"), upstream.Wait(c.Mark),
+				upstream.Text(" and much more END")))
 			before := c.Net()
 			l := c.Open(t, sh, stopField(sh, "END"))
 			l.Start(sh)
@@ -59,7 +60,8 @@ func TestEndingsAfterAMatch(t *testing.T) {
 			require.Empty(t, v.Text)
 			require.Equal(t, finishes["matched"][sh.Name], v.Finish)
 		})
-		for name, end := range map[string]upstream.Step{"fails": upstream.Fail(upstream.ServerError()), "breaks off": upstream.Cut()} {
+		for name, end := range map[string]upstream.Step{"fails": upstream.Fail(upstream.ServerError()),
+			"breaks off": upstream.Cut()} {
 			t.Run("STOP-26 STOP-32 the route "+name+" "+sh.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)

@@ -110,7 +110,8 @@ func TestWithholding(t *testing.T) {
 		deltas, pieces []string
 	}{
 		{"STOP-09 a match over three deltas", "END", []string{"foo E", "N", "D bar"}, []string{"foo "}},
-		{"STOP-27 released when it cannot become one", "END", []string{"abcE", "NX", " tail"}, []string{"abc", "ENX", " tail"}},
+		{"STOP-27 released when it cannot become one", "END", []string{"abcE", "NX", " tail"},
+			[]string{"abc", "ENX", " tail"}},
 		{"STOP-27 a false start before the match", "END", []string{"fooE", "NEN", "D"}, []string{"foo", "EN"}},
 		{"STOP-28 released at the natural end", "END", []string{"ab", "EN"}, []string{"ab", "EN"}},
 		{"STOP-28 the longest end that could match", "aab", []string{"aa", "a", "b"}, []string{"a"}},
@@ -165,9 +166,12 @@ func TestStopSequencesAndToolCalls(t *testing.T) {
 		calls  []toolCall
 		finish string
 	}{
-		{"STOP-11 STOP-12 matched separately", slices.Concat(text("abEN"), call(0, f), text("Dcd")), "abENDcd", []string{"ab", "EN", "Dcd"}, []toolCall{f}, "tool_calls"},
-		{"STOP-13 a later call is dropped", slices.Concat(text("a END b"), call(0, f), text("c")), "a ", []string{"a "}, nil, "matched"},
-		{"STOP-34 STOP-13 an earlier call is kept", slices.Concat(text("x"), call(0, f), text("y END z"), call(1, g2)), "xy ", []string{"x", "y "}, []toolCall{f}, "matched"},
+		{"STOP-11 STOP-12 matched separately", slices.Concat(text("abEN"), call(0, f), text("Dcd")), "abENDcd",
+			[]string{"ab", "EN", "Dcd"}, []toolCall{f}, "tool_calls"},
+		{"STOP-13 a later call is dropped", slices.Concat(text("a END b"), call(0, f), text("c")), "a ", []string{"a "}, nil,
+			"matched"},
+		{"STOP-34 STOP-13 an earlier call is kept", slices.Concat(text("x"), call(0, f), text("y END z"), call(1, g2)), "xy ",
+			[]string{"x", "y "}, []toolCall{f}, "matched"},
 		{"GAP-71 arguments are no text", call(0, f), "", nil, []toolCall{f}, "tool_calls"},
 	} {
 		for _, sh := range shapes {

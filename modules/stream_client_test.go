@@ -70,7 +70,8 @@ func readResponses(t testing.TB, c *caller) read {
 	events := client.Responses.NewStreaming(within(t), openairesponses.ResponseNewParams{
 		Model: "service/auto",
 		Input: openairesponses.ResponseNewParamsInputUnion{OfString: openai.String(c.Mark)},
-	}, option.WithJSONSet("tools", []any{map[string]any{"type": "function", "name": "f"}, map[string]any{"type": "function", "name": "g"}}))
+	}, option.WithJSONSet("tools", []any{map[string]any{"type": "function", "name": "f"},
+		map[string]any{"type": "function", "name": "g"}}))
 	var r read
 	take := func(response openairesponses.Response) {
 		r.Finish = string(response.Status)
@@ -102,7 +103,8 @@ func readResponses(t testing.TB, c *caller) read {
 }
 
 func readMessages(t testing.TB, c *caller) read {
-	client := anthropic.NewClient(anthropicoption.WithBaseURL(c.URL), anthropicoption.WithAPIKey(c.Key), anthropicoption.WithMaxRetries(0))
+	client := anthropic.NewClient(anthropicoption.WithBaseURL(c.URL), anthropicoption.WithAPIKey(c.Key),
+		anthropicoption.WithMaxRetries(0))
 	tool := func(name string) anthropic.ToolUnionParam {
 		return anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{Name: name}}
 	}
@@ -156,11 +158,13 @@ func TestOfficialClients(t *testing.T) {
 		failed string
 	}{
 		{name: "text", reply: hello, text: "Hello", finish: "stop"},
-		{name: "text of every sort", reply: script(used(10, 2), "stop", upstream.Text("\"quoted\"\\ \n\t"), upstream.Text("日本 é 😀\u2028</script>")),
+		{name: "text of every sort", reply: script(used(10, 2), "stop", upstream.Text("\"quoted\"\\ \n\t"),
+			upstream.Text("日本 é 😀\u2028</script>")),
 			text: "\"quoted\"\\ \n\t日本 é 😀\u2028</script>", finish: "stop"},
 		{name: "out of room", reply: script(used(10, 2), "length", upstream.Text("Hel")), text: "Hel", finish: "length"},
 		{name: "tool call", finish: "tool_calls", calls: []toolCall{f},
-			reply: script(used(10, 2), "tool_calls", upstream.ToolCall(0, f.ID, f.Name), upstream.Arguments(0, `{"q"`), upstream.Arguments(0, `:1}`))},
+			reply: script(used(10, 2), "tool_calls", upstream.ToolCall(0, f.ID, f.Name), upstream.Arguments(0, `{"q"`),
+				upstream.Arguments(0, `:1}`))},
 		{name: "tool call without arguments", finish: "tool_calls", calls: []toolCall{{"call_1", "f", "{}"}},
 			reply: script(used(10, 2), "tool_calls", upstream.ToolCall(0, f.ID, f.Name))},
 		{name: "parallel calls, one after the other", text: "Both. ", finish: "tool_calls", calls: []toolCall{f, h},
@@ -169,11 +173,13 @@ func TestOfficialClients(t *testing.T) {
 				upstream.ToolCall(1, h.ID, h.Name), upstream.Arguments(1, h.Arguments))},
 		{name: "parallel calls, interleaved", finish: "tool_calls", calls: []toolCall{f, h},
 			reply: script(used(10, 2), "tool_calls", upstream.ToolCall(0, f.ID, f.Name), upstream.ToolCall(1, h.ID, h.Name),
-				upstream.Arguments(1, `{"r":[2,`), upstream.Arguments(0, `{"q"`), upstream.Arguments(1, `"é\n"]}`), upstream.Arguments(0, `:1}`))},
+				upstream.Arguments(1, `{"r":[2,`), upstream.Arguments(0, `{"q"`), upstream.Arguments(1, `"é\n"]}`),
+				upstream.Arguments(0, `:1}`))},
 		{name: "failure after text", text: "Hel", finish: "error", failed: "upstream_error",
 			reply: upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Fail(upstream.ServerError())}}},
 		{name: "failure at the last moment", text: "Hel", finish: "error", failed: "stream_error",
-			reply: upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Finish("stop"), upstream.ReportUsage(), upstream.Cut()}}},
+			reply: upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Finish("stop"), upstream.ReportUsage(),
+				upstream.Cut()}}},
 		{name: "upstream cut off", text: "Hel", finish: "error", failed: "stream_error",
 			reply: upstream.Reply{Steps: []upstream.Step{upstream.Text("Hel"), upstream.Cut()}}},
 	} {

@@ -99,7 +99,8 @@ func (l *live) Text(sh shape) string {
 			return str(f.at(l.t, "delta"))
 		case f.Event == "content_block_delta":
 			return str(f.at(l.t, "delta", "text"))
-		case f.Event == "response.output_item.added", f.Event == "response.content_part.added", f.Event == "content_block_start":
+		case f.Event == "response.output_item.added", f.Event == "response.content_part.added",
+			f.Event == "content_block_start":
 			continue // they announce the text
 		}
 		require.Failf(l.t, "no text", "%+v", f)

@@ -59,16 +59,19 @@ func TestTranscripts(t *testing.T) {
 	const (
 		usageToo = `"stream":true,"stream_options":{"include_usage":true}`
 		plain    = `"stream":true`
-		tools    = plain + `,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]`
-		flat     = plain + `,"tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}]`
-		client   = plain + `,"tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"type":"object"}}]`
+		tools    = plain +
+			`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]`
+		flat   = plain + `,"tools":[{"type":"function","name":"f"},{"type":"function","name":"g"}]`
+		client = plain +
+			`,"tools":[{"name":"f","input_schema":{"type":"object"}},{"name":"g","input_schema":{"type":"object"}}]`
 	)
 	for _, tt := range []struct {
 		name, shape, golden, fields string
 		reply                       upstream.Reply
 		cost                        int64 // microcents
 	}{
-		{"SSE-03 SSE-04 SSE-05 SSE-06 SSE-07 SSE-22 SSE-48 CHAT-09 chat with usage", "chat", "E16-chat-usage", usageToo, hello, helloCost},
+		{"SSE-03 SSE-04 SSE-05 SSE-06 SSE-07 SSE-22 SSE-48 CHAT-09 chat with usage", "chat", "E16-chat-usage", usageToo,
+			hello, helloCost},
 		{"SSE-03 SSE-04 SSE-05 SSE-07 chat without usage", "chat", "E16-chat", plain, hello, helloCost},
 		{"SSE-08 SSE-09 SSE-11 SSE-14 SSE-15 SSE-23 SSE-48 responses", "responses", "E17-responses", plain, hello, helloCost},
 		{"SSE-16 SSE-17 SSE-18 SSE-19 SSE-24 SSE-48 messages", "messages", "E18-messages", plain, hello, helloCost},

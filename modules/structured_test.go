@@ -63,7 +63,8 @@ func (c *caller) system(t testing.TB) string {
 	return text
 }
 
-const daySchema = `{"type":"object","properties":{"day":{"type":"string"}},"required":["day"],"additionalProperties":false}`
+const daySchema = `{"type":"object","properties":{"day":{"type":"string"}},"required":["day"],` +
+	`"additionalProperties":false}`
 
 // TestStructuredSchema proves what becomes of a schema: what each kind of route is sent, and that nothing of the
 // reply is enforced or taken apart.
@@ -80,7 +81,8 @@ func TestStructuredSchema(t *testing.T) {
 		for _, w := range wishes(sh) {
 			for _, mode := range modes {
 				full := w.Member(w.Schema(`"name":"day","description":"A day.","strict":true,"schema":` + daySchema))
-				t.Run(fmt.Sprintf("%s STRUCT-07 STRUCT-20 STRUCT-21 STRUCT-23 STRUCT-32 enforced by the route %s %s", w.Clause, sh.Name, mode.Name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s STRUCT-07 STRUCT-20 STRUCT-21 STRUCT-23 STRUCT-32 enforced by the route %s %s", w.Clause,
+					sh.Name, mode.Name), func(t *testing.T) {
 					t.Parallel()
 					for _, g := range []*scripted{strict, only} {
 						c := g.rich(t)
@@ -92,7 +94,8 @@ func TestStructuredSchema(t *testing.T) {
 							"name": "day", "description": "A day.", "strict": true, "schema": schema}}, c.Sent(t)["response_format"])
 					}
 				})
-				t.Run(fmt.Sprintf("%s STRUCT-20 STRUCT-22 STRUCT-23 STRUCT-32 asked for in words %s %s", w.Clause, sh.Name, mode.Name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s STRUCT-20 STRUCT-22 STRUCT-23 STRUCT-32 asked for in words %s %s", w.Clause, sh.Name,
+					mode.Name), func(t *testing.T) {
 					t.Parallel()
 					c := object.rich(t)
 					c.Answers(free)
@@ -115,7 +118,8 @@ func TestStructuredSchema(t *testing.T) {
 					c.Answers(script(used(10, 5), "length", upstream.Text(`{"a":`)))
 					o := outcomeOf(t, sh, c.Ask(sh, full, mode.Field))
 					require.Equal(t, `{"a":`, o.Text)
-					require.Equal(t, map[string]string{"chat": "length", "responses": "incomplete/max_output_tokens", "messages": "max_tokens"}[sh.Name], o.Finish)
+					require.Equal(t, map[string]string{"chat": "length", "responses": "incomplete/max_output_tokens",
+						"messages": "max_tokens"}[sh.Name], o.Finish)
 				})
 				t.Run("STRUCT-33 GAP-75 cut short by a stop sequence "+w.Clause+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
 					t.Parallel()
@@ -127,7 +131,8 @@ func TestStructuredSchema(t *testing.T) {
 					}
 					o := outcomeOf(t, sh, c.Ask(sh, full, stop, mode.Field))
 					require.Equal(t, `{"a":1`, o.Text)
-					require.Equal(t, map[string]string{"chat": "stop", "responses": "completed", "messages": "stop_sequence"}[sh.Name], o.Finish)
+					require.Equal(t, map[string]string{"chat": "stop", "responses": "completed", "messages": "stop_sequence"}[sh.Name],
+						o.Finish)
 				})
 			}
 		}
@@ -155,25 +160,27 @@ func TestStructuredObject(t *testing.T) {
 		for _, w := range wishes(sh) {
 			for _, mode := range modes {
 				for name, g := range gateways {
-					t.Run(fmt.Sprintf("STRUCT-09 %s STRUCT-18 STRUCT-19 an object %s %s of %s", w.Clause, sh.Name, mode.Name, name), func(t *testing.T) {
-						t.Parallel()
-						c := g.rich(t)
-						wish := w.Member(`{"type":"json_object"}`)
-						outcomeOf(t, sh, c.Ask(sh, wish, mode.Field))
-						require.Equal(t, map[string]any{"type": "json_object"}, c.Sent(t)["response_format"])
-						require.Equal(t, objectLine, c.system(t))
-						outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT answer in Json", wish, mode.Field)))
-						require.Empty(t, c.system(t), "it says JSON itself")
-					})
+					t.Run(fmt.Sprintf("STRUCT-09 %s STRUCT-18 STRUCT-19 an object %s %s of %s", w.Clause, sh.Name, mode.Name, name),
+						func(t *testing.T) {
+							t.Parallel()
+							c := g.rich(t)
+							wish := w.Member(`{"type":"json_object"}`)
+							outcomeOf(t, sh, c.Ask(sh, wish, mode.Field))
+							require.Equal(t, map[string]any{"type": "json_object"}, c.Sent(t)["response_format"])
+							require.Equal(t, objectLine, c.system(t))
+							outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT answer in Json", wish, mode.Field)))
+							require.Empty(t, c.system(t), "it says JSON itself")
+						})
 				}
-				t.Run(fmt.Sprintf("STRUCT-08 %s STRUCT-17 text is an ordinary reply %s %s", w.Clause, sh.Name, mode.Name), func(t *testing.T) {
-					t.Parallel()
-					c := gateways["strict"].rich(t)
-					outcomeOf(t, sh, c.Ask(sh, mode.Field))
-					plain := c.Sent(t)
-					outcomeOf(t, sh, c.Ask(sh, w.Member(`{"type":"text"}`), mode.Field))
-					require.Equal(t, plain, c.Sent(t))
-				})
+				t.Run(fmt.Sprintf("STRUCT-08 %s STRUCT-17 text is an ordinary reply %s %s", w.Clause, sh.Name, mode.Name),
+					func(t *testing.T) {
+						t.Parallel()
+						c := gateways["strict"].rich(t)
+						outcomeOf(t, sh, c.Ask(sh, mode.Field))
+						plain := c.Sent(t)
+						outcomeOf(t, sh, c.Ask(sh, w.Member(`{"type":"text"}`), mode.Field))
+						require.Equal(t, plain, c.Sent(t))
+					})
 			}
 		}
 	}
@@ -181,7 +188,10 @@ func TestStructuredObject(t *testing.T) {
 		t.Parallel()
 		c := gateways["object"].rich(t)
 		chat, responses := shapeOf("chat"), shapeOf("responses")
-		outcomeOf(t, chat, c.Post(chat.Path, `{"model":"auto","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"PROMPT"}],"response_format":{"type":"json_object"}}`))
+		outcomeOf(t, chat,
+			c.Post(chat.Path,
+				`{"model":"auto","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"PROMPT"}],`+
+					`"response_format":{"type":"json_object"}}`))
 		require.Equal(t, "Be brief.\n"+objectLine, c.system(t))
 		outcomeOf(t, responses, c.Ask(responses, `"instructions":"Be brief."`, `"text":{"format":{"type":"json_object"}}`))
 		require.Equal(t, "Be brief.\n"+objectLine, c.system(t))
@@ -231,15 +241,17 @@ func TestStructuredRules(t *testing.T) {
 					c.RequireUntouched(t)
 				})
 			}
-			t.Run(fmt.Sprintf("STRUCT-25 STRUCT-27 STRUCT-28 what is good, of %s %s", postName(sh), w.Clause), func(t *testing.T) {
-				t.Parallel()
-				c := g.rich(t)
-				for _, members := range []string{`,"name":"` + strings.Repeat("n", 64) + `"`, `,"description":"d"`, `,"strict":true`, `,"strict":false`, `,"name":null,"strict":null`} {
-					for _, mode := range modes {
-						require.Equal(t, 200, c.Ask(sh, w.Member(w.Schema(object+members)), mode.Field).StatusCode, members)
+			t.Run(fmt.Sprintf("STRUCT-25 STRUCT-27 STRUCT-28 what is good, of %s %s", postName(sh), w.Clause),
+				func(t *testing.T) {
+					t.Parallel()
+					c := g.rich(t)
+					for _, members := range []string{`,"name":"` + strings.Repeat("n", 64) + `"`, `,"description":"d"`,
+						`,"strict":true`, `,"strict":false`, `,"name":null,"strict":null`} {
+						for _, mode := range modes {
+							require.Equal(t, 200, c.Ask(sh, w.Member(w.Schema(object+members)), mode.Field).StatusCode, members)
+						}
 					}
-				}
-			})
+				})
 		}
 	}
 	chat, responses := shapeOf("chat"), shapeOf("responses")
@@ -256,7 +268,8 @@ func TestStructuredRules(t *testing.T) {
 		one, two string
 	}{
 		"STRUCT-13": {responses, `"text":{"format":{"type":"json_object"}}`, `"response_format":{"type":"json_object"}`},
-		"STRUCT-16": {shapeOf("messages"), `"output_format":{"type":"json_schema","schema":{}}`, `"output_config":{"format":{"type":"json_schema","schema":{}}}`},
+		"STRUCT-16": {shapeOf("messages"), `"output_format":{"type":"json_schema","schema":{}}`,
+			`"output_config":{"format":{"type":"json_schema","schema":{}}}`},
 	} {
 		t.Run(clause+" both fields", func(t *testing.T) {
 			t.Parallel()
@@ -298,38 +311,41 @@ func TestStructuredRoutes(t *testing.T) {
 						outcomeOf(t, sh, c.Ask(sh, w.Member(`{"type":"text"}`), mode.Field))
 					}
 				})
-				t.Run(fmt.Sprintf("STRUCT-31 GAP-78 none that offers JSON fits %s %s %s", w.Clause, sh.Name, mode.Name), func(t *testing.T) {
-					t.Parallel()
-					c := narrow.rich(t)
-					requireError(t, sh, c.Ask(sh, schema, allowance(sh, 3000), mode.Field), 400, "unsupported_field")
-					requireError(t, sh, c.Ask(sh, schema, allowance(sh, 300_000), mode.Field), 503, "feature_unavailable")
-					c.RequireUntouched(t)
-					outcomeOf(t, sh, c.Ask(sh, schema, allowance(sh, 500), mode.Field))
-					require.Equal(t, "json", c.Route(t))
-				})
-				t.Run(fmt.Sprintf("STRUCT-31 only routes that offer JSON are tried %s %s %s", w.Clause, sh.Name, mode.Name), func(t *testing.T) {
-					t.Parallel()
-					c := both.rich(t)
-					outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT", `"model":"service/max"`, schema, mode.Field)))
-					require.Equal(t, "json", c.Route(t))
-					c.Answers(upstream.Refuse(upstream.ServerError()))
-					requireError(t, sh, c.Ask(sh, schema, mode.Field), 502, "upstream_error")
-					require.Len(t, c.Seen(), 2)
-				})
-				t.Run(fmt.Sprintf("STRUCT-34 BILL-07 the addition is held and charged %s %s %s", w.Clause, sh.Name, mode.Name), func(t *testing.T) {
-					t.Parallel()
-					held := func(fields ...string) int64 {
-						c := object.rich(t)
-						c.Blocked(script(used(90, 5), "stop", upstream.Text("{}")))
-						done := c.Start(t, sh, append(fields, allowance(sh, 100), mode.Field)...)
-						held := c.Balance().Held
-						c.Upstream.Open(c.Mark)
-						outcomeOf(t, sh, <-done)
-						require.Equal(t, int64(90*300+5*1500), c.Credits*1_000_000-c.Net(), "what the route reports is charged")
-						return held
-					}
-					require.Greater(t, held(schema)-held(), tokens.Text(daySchema)*300, "the schema, and the words around it")
-				})
+				t.Run(fmt.Sprintf("STRUCT-31 GAP-78 none that offers JSON fits %s %s %s", w.Clause, sh.Name, mode.Name),
+					func(t *testing.T) {
+						t.Parallel()
+						c := narrow.rich(t)
+						requireError(t, sh, c.Ask(sh, schema, allowance(sh, 3000), mode.Field), 400, "unsupported_field")
+						requireError(t, sh, c.Ask(sh, schema, allowance(sh, 300_000), mode.Field), 503, "feature_unavailable")
+						c.RequireUntouched(t)
+						outcomeOf(t, sh, c.Ask(sh, schema, allowance(sh, 500), mode.Field))
+						require.Equal(t, "json", c.Route(t))
+					})
+				t.Run(fmt.Sprintf("STRUCT-31 only routes that offer JSON are tried %s %s %s", w.Clause, sh.Name, mode.Name),
+					func(t *testing.T) {
+						t.Parallel()
+						c := both.rich(t)
+						outcomeOf(t, sh, c.Post(sh.Path, sh.Body("PROMPT", `"model":"service/max"`, schema, mode.Field)))
+						require.Equal(t, "json", c.Route(t))
+						c.Answers(upstream.Refuse(upstream.ServerError()))
+						requireError(t, sh, c.Ask(sh, schema, mode.Field), 502, "upstream_error")
+						require.Len(t, c.Seen(), 2)
+					})
+				t.Run(fmt.Sprintf("STRUCT-34 BILL-07 the addition is held and charged %s %s %s", w.Clause, sh.Name, mode.Name),
+					func(t *testing.T) {
+						t.Parallel()
+						held := func(fields ...string) int64 {
+							c := object.rich(t)
+							c.Blocked(script(used(90, 5), "stop", upstream.Text("{}")))
+							done := c.Start(t, sh, append(fields, allowance(sh, 100), mode.Field)...)
+							held := c.Balance().Held
+							c.Upstream.Open(c.Mark)
+							outcomeOf(t, sh, <-done)
+							require.Equal(t, int64(90*300+5*1500), c.Credits*1_000_000-c.Net(), "what the route reports is charged")
+							return held
+						}
+						require.Greater(t, held(schema)-held(), tokens.Text(daySchema)*300, "the schema, and the words around it")
+					})
 			}
 		}
 	}
@@ -343,6 +359,7 @@ func TestStructuredRoutes(t *testing.T) {
 			require.Greater(t, with, plain+15)
 		}
 		off := startScripted(t, setup{}).rich(t)
-		require.Equal(t, off.Count(t, sh.Body("hi")), off.Count(t, sh.Body("hi", `"output_format":`+`{"type":"json_schema","schema":`+daySchema+`}`)))
+		require.Equal(t, off.Count(t, sh.Body("hi")),
+			off.Count(t, sh.Body("hi", `"output_format":`+`{"type":"json_schema","schema":`+daySchema+`}`)))
 	})
 }

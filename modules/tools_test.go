@@ -24,7 +24,8 @@ func tools(sh shape, list ...function) string {
 			fields += `,"description":` + quote(f.Description)
 		}
 		if f.Schema != "" {
-			fields += map[string]string{"chat": `,"parameters":`, "responses": `,"parameters":`, "messages": `,"input_schema":`}[sh.Name] + f.Schema
+			fields += map[string]string{"chat": `,"parameters":`, "responses": `,"parameters":`,
+				"messages": `,"input_schema":`}[sh.Name] + f.Schema
 		}
 		switch sh.Name {
 		case "chat":
@@ -57,7 +58,8 @@ func answered(sh shape, calls []toolCall, results ...string) string {
 		}
 		switch sh.Name {
 		case "chat":
-			said += comma + fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%q}}`, c.ID, c.Name, c.Arguments)
+			said += comma + fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%q}}`, c.ID, c.Name,
+				c.Arguments)
 			heard += fmt.Sprintf(`,{"role":"tool","tool_call_id":%q,"content":%q}`, c.ID, results[i])
 		case "responses":
 			said += fmt.Sprintf(`,{"type":"function_call","call_id":%q,"name":%q,"arguments":%q}`, c.ID, c.Name, c.Arguments)
@@ -74,7 +76,8 @@ func answered(sh shape, calls []toolCall, results ...string) string {
 	case "responses":
 		return `"input":[` + turns + said + heard + `]`
 	}
-	return `"messages":[` + turns + `,{"role":"assistant","content":[` + said + `]},{"role":"user","content":[` + heard + `]}]`
+	return `"messages":[` + turns + `,{"role":"assistant","content":[` + said + `]},{"role":"user","content":[` + heard +
+		`]}]`
 }
 
 func TestToolLoop(t *testing.T) {
@@ -135,7 +138,8 @@ func TestToolLoop(t *testing.T) {
 	t.Run("TOOL-01 the native forms", func(t *testing.T) {
 		t.Parallel()
 		for family, want := range map[string]string{
-			"chat":      `"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look_up","arguments":"{\"q\":1}"}}]`,
+			"chat": `"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look_up",` +
+				`"arguments":"{\"q\":1}"}}]`,
 			"responses": `"call_id":"call_1","name":"look_up","arguments":"{\"q\":1}"`,
 			"messages":  `{"type":"tool_use","id":"call_1","name":"look_up","input":{"q":1}}`,
 		} {

@@ -12,7 +12,8 @@ import (
 // TestUnfinished is a reply whose upstream says that it ended for a reason that nobody knows, or for none (GAP-114).
 func TestUnfinished(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Routes: []route{{Name: "standard", More: `finish_reasons = { EOD = "stop", cut = "length", abort2 = "content_filter" }`}}})
+	g := startScripted(t, setup{Routes: []route{{Name: "standard",
+		More: `finish_reasons = { EOD = "stop", cut = "length", abort2 = "content_filter" }`}}})
 	two := startScripted(t, setup{Routes: twoRoutes})
 	five := used(5, 5)
 	const cost = 5*300 + 5*1500
@@ -33,7 +34,8 @@ func TestUnfinished(t *testing.T) {
 				require.NotNil(t, e)
 				return *e
 			}
-			for _, word := range []string{"error", "abort", "ERROR", "cancelled", "insufficient_system_resource", "eot", "a text of the user"} {
+			for _, word := range []string{"error", "abort", "ERROR", "cancelled", "insufficient_system_resource", "eot",
+				"a text of the user"} {
 				t.Run("GAP-114 BILL-21 "+word+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
 					t.Parallel()
 					c := g.rich(t)
@@ -42,21 +44,24 @@ func TestUnfinished(t *testing.T) {
 					c.Answers(script(five, word)) // without a word of text it is no answer, and a failure before that
 					require.Equal(t, "upstream_error", failed(t, c).Code)
 					c.Answers(script(five, word, upstream.Text("a END b")))
-					require.Equal(t, "upstream_error", failed(t, c, `"stop":["END"],"stop_sequences":["END"]`).Code, "a match does not hide it (STOP-25)")
+					require.Equal(t, "upstream_error", failed(t, c, `"stop":["END"],"stop_sequences":["END"]`).Code,
+						"a match does not hide it (STOP-25)")
 				})
 			}
 			t.Run("GAP-114 words of the route "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
 				for word, finish := range map[string][3]string{
-					"eod": {"stop", "completed", "end_turn"}, "Eod": {"stop", "completed", "end_turn"}, "eos_token": {"stop", "completed", "end_turn"},
-					"CUT":    {"length", "incomplete/max_output_tokens", "max_tokens"},
-					"abort2": {"content_filter", "incomplete/content_filter", "refusal"},
+					"eod": {"stop", "completed", "end_turn"}, "Eod": {"stop", "completed", "end_turn"},
+					"eos_token": {"stop", "completed", "end_turn"},
+					"CUT":       {"length", "incomplete/max_output_tokens", "max_tokens"},
+					"abort2":    {"content_filter", "incomplete/content_filter", "refusal"},
 				} {
 					c.Answers(script(five, word, upstream.Text("Hel")))
 					o := outcomeOf(t, sh, c.Ask(sh, mode.Field))
 					require.Equal(t, "Hel", o.Text)
-					require.Equal(t, map[string]string{"chat": finish[0], "responses": finish[1], "messages": finish[2]}[sh.Name], o.Finish)
+					require.Equal(t, map[string]string{"chat": finish[0], "responses": finish[1], "messages": finish[2]}[sh.Name],
+						o.Finish)
 				}
 			})
 			t.Run("GAP-114 GAP-40 no reason at all "+sh.Name+" "+mode.Name, func(t *testing.T) {
@@ -68,7 +73,8 @@ func TestUnfinished(t *testing.T) {
 				c.Answers(ends(upstream.Text("Hel")))
 				o := outcomeOf(t, sh, c.Ask(sh, mode.Field))
 				require.Equal(t, "Hel", o.Text)
-				require.Equal(t, map[string]string{"chat": "stop", "responses": "completed", "messages": "end_turn"}[sh.Name], o.Finish)
+				require.Equal(t, map[string]string{"chat": "stop", "responses": "completed", "messages": "end_turn"}[sh.Name],
+					o.Finish)
 				c.Answers(ends())
 				a := c.Ask(sh, mode.Field)
 				if mode.Name == "json" {

@@ -74,7 +74,8 @@ func TestWhoARequestActsFor(t *testing.T) {
 		t.Parallel()
 		unknown, _, err := ledger.NewKey(new(zeros))
 		require.NoError(t, err)
-		for _, headers := range [][]string{{}, {"X-Api-Key", key}, {"Authorization", "Bearer " + unknown}, {"Authorization", "Bearer x"}} {
+		for _, headers := range [][]string{{}, {"X-Api-Key", key}, {"Authorization", "Bearer " + unknown},
+			{"Authorization", "Bearer x"}} {
 			call, resp := ask(t, e, chat.Server{}, headers...)
 			require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 			require.Equal(t, "false", resp.Header.Get("X-Should-Retry"))

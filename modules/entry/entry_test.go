@@ -50,7 +50,8 @@ func logTo(w io.Writer) *zap.Logger {
 }
 
 // serve lets next answer a request. Without an engine the gateway is not open.
-func serve(t *testing.T, e *engine.Engine, r *http.Request, next func(http.ResponseWriter, *gateway.Call) error) (v visit) {
+func serve(t *testing.T, e *engine.Engine, r *http.Request,
+	next func(http.ResponseWriter, *gateway.Call) error) (v visit) {
 	t.Helper()
 	var log bytes.Buffer
 	h, err := New(e, all, logTo(&log))
@@ -65,10 +66,11 @@ func serve(t *testing.T, e *engine.Engine, r *http.Request, next func(http.Respo
 				v.aborted = true
 			}
 		}()
-		require.NoError(t, h.ServeHTTP(v.ResponseRecorder, r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			v.call = gateway.Take(w, r, gateway.StepAuth)
-			return next(w, v.call)
-		})))
+		require.NoError(t, h.ServeHTTP(v.ResponseRecorder, r,
+			caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+				v.call = gateway.Take(w, r, gateway.StepAuth)
+				return next(w, v.call)
+			})))
 	}()
 	v.skipped, _ = vars[caddyhttp.LogSkipVar].(bool)
 	for line := range strings.Lines(log.String()) {
@@ -132,12 +134,15 @@ func TestTheAccessLine(t *testing.T) {
 	began := time.Now()
 	v := serve(t, e, request(t, "POST", "/v1/chat/completions", "{}"), func(w http.ResponseWriter, c *gateway.Call) error {
 		require.WithinRange(t, c.Start, began, time.Now())
-		c.Principal = ledger.Principal{Account: ledger.Account{ID: "a", Name: "acme"}, Key: ledger.Key{ID: "k", Last4: "wxyz"}}
-		c.Record = gateway.Record{Stream: true, Profile: "p", Route: "r", Attempts: 2, Input: 3, Output: 4, Microcents: 5, Pending: true, Reason: "x"}
+		c.Principal = ledger.Principal{Account: ledger.Account{ID: "a", Name: "acme"},
+			Key: ledger.Key{ID: "k", Last4: "wxyz"}}
+		c.Record = gateway.Record{Stream: true, Profile: "p", Route: "r", Attempts: 2, Input: 3, Output: 4, Microcents: 5,
+			Pending: true, Reason: "x"}
 		w.WriteHeader(http.StatusAccepted)
 		return hello(w, c)
 	})
-	for name, want := range map[string]any{"level": "INFO", "endpoint": "chat", "status": 202.0, "bytes": 5.0, "account": "acme",
+	for name, want := range map[string]any{"level": "INFO", "endpoint": "chat", "status": 202.0, "bytes": 5.0,
+		"account":   "acme",
 		"key_last4": "wxyz", "stream": true, "profile": "p", "route": "r", "attempts": 2.0, "input_tokens": 3.0,
 		"output_tokens": 4.0, "microcents": 5.0, "pending": true, "reason": "x"} {
 		require.Equal(t, want, v.line[name], name)

@@ -41,8 +41,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach Caddy's writer, to flush and to set deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// finish counts the request, writes its access line, and remembers the request where the ledger has nothing about it: never a
-// key, never a prompt, never a path or a header that the client chose.
+// finish counts the request, writes its access line, and remembers the request where the ledger has nothing about it:
+// never a key, never a prompt, never a path or a header that the client chose.
 func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	now := time.Now()
 	var first time.Duration
@@ -102,7 +102,8 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 // logged is a request for the request log.
 func logged(call *gateway.Call, status int) requestlog.Record {
 	return requestlog.Record{
-		ID: call.ID, Time: call.Start.UTC(), Endpoint: call.Endpoint, Status: status, Code: call.Record.Code, Limit: call.Record.Limit,
+		ID: call.ID, Time: call.Start.UTC(), Endpoint: call.Endpoint, Status: status, Code: call.Record.Code,
+		Limit:   call.Record.Limit,
 		Account: call.Principal.Account.ID, Key: call.Principal.Key.ID,
 	}
 }

@@ -8,8 +8,8 @@ import (
 // resetsEvery is how often a request that its client gave up before it had come is worth a line.
 const resetsEvery = time.Second
 
-// resets bounds the lines about requests that their clients gave up before they had come. Over HTTP/2 such a request costs
-// a client two frames, so that one connection could fill the log with them. They are counted all the same.
+// resets bounds the lines about requests that their clients gave up before they had come. Over HTTP/2 such a request
+// costs a client two frames, so that one connection could fill the log with them. They are counted all the same.
 type resets struct {
 	mu     sync.Mutex
 	last   time.Time

@@ -37,7 +37,8 @@ func TestUsageOfAnAttempt(t *testing.T) {
 		{"less later", []llm.Event{said, used(*whole), used(llm.Usage{Input: n(7), Output: n(1)})}, whole, ""},
 		{"a flaw", []llm.Event{said, used(llm.Usage{Flaw: "x is negative"})}, nil, "x is negative"},
 		{"better after a flaw", []llm.Event{said, used(llm.Usage{Flaw: "x is negative"}), used(*whole)}, whole, ""},
-		{"an estimate beyond the allowance", []llm.Event{said, used(llm.Usage{Input: n(1), Output: n(50), Reasoning: n(40), Estimated: true})},
+		{"an estimate beyond the allowance", []llm.Event{said,
+			used(llm.Usage{Input: n(1), Output: n(50), Reasoning: n(40), Estimated: true})},
 			&llm.Usage{Input: n(1), Output: n(20), Reasoning: n(20), Estimated: true}, ""},
 	} {
 		t.Run("GAP-111 "+tt.name, func(t *testing.T) {
@@ -70,13 +71,15 @@ func TestRequestOfAnAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			req := &request{Request: &families.Request{Stream: tc.stream, LLM: &llm.Request{Stop: stops, Tools: tc.tools, MaxTokens: 7}}}
+			req := &request{Request: &families.Request{Stream: tc.stream,
+				LLM: &llm.Request{Stop: stops, Tools: tc.tools, MaxTokens: 7}}}
 			for n := range stops {
 				req.LLM.Stop = stops[:n+1]
 				route := &config.Route{Model: "m", Unsupported: []string{"top_p"}, Metering: config.MeteringEstimate}
 				up := (&attempt{id: "a.1", route: route, allowance: 9}).upstream(req)
-				require.Equal(t, &llm.Request{Attempt: "a.1", Model: "m", Unsupported: []string{"top_p"}, MaxTokens: 9, Tools: tc.tools,
-					Stop: stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole}, up, "STOP-22")
+				require.Equal(t, &llm.Request{Attempt: "a.1", Model: "m", Unsupported: []string{"top_p"}, MaxTokens: 9,
+					Tools: tc.tools,
+					Stop:  stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole}, up, "STOP-22")
 				require.EqualValues(t, 7, req.LLM.MaxTokens, "the client's own stays")
 			}
 		})

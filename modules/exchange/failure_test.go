@@ -44,7 +44,8 @@ func TestFramesOfFailures(t *testing.T) {
 	t.Parallel()
 	for kind, frame := range map[failureKind]families.Code{
 		llm.ErrUpstream: "", llm.ErrRejected: "", llm.ErrCredentials: "", attemptTimeout: "",
-		llm.ErrBroken: families.StreamError, llm.ErrDied: families.StreamError, noUsage: families.StreamError, shutdown: families.StreamError,
+		llm.ErrBroken: families.StreamError, llm.ErrDied: families.StreamError, noUsage: families.StreamError,
+		shutdown:        families.StreamError,
 		llm.ErrProtocol: families.ValidatorFailed, invalidArguments: families.ValidatorFailed,
 	} {
 		e := new(exchange).refusal(&failure{kind: kind})

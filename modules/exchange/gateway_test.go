@@ -391,7 +391,8 @@ func TestWhatAnExchangeLeaves(t *testing.T) {
 		}
 	})
 	t.Run("GAP-47 the client leaves and the attempt proves what it used", func(t *testing.T) {
-		b.upstream.SetModel("first", upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Text("Hel"), upstream.Silence()}})
+		b.upstream.SetModel("first", upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Text("Hel"),
+			upstream.Silence()}})
 		ctx, leave := context.WithCancel(t.Context())
 		w, call := &watched{httptest.NewRecorder(), func(string) { leave() }}, generating(true)
 		require.PanicsWithValue(t, http.ErrAbortHandler, func() { b.ask(t, ctx, w, call) })

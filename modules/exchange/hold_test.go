@@ -106,8 +106,10 @@ func TestDueIsAtMostTheHold(t *testing.T) {
 	x := &exchange{attempts: []*attempt{{route: &standard, accepted: true, outcome: ledger.Finished, usage: known}}}
 	for hold, over := range map[int64]int64{0: 45_000, 44_999: 1, 45_000: 0, 45_001: 0} {
 		x.hold = hold
-		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over}, x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-110")
-		require.Equal(t, over+7-min(7, max(0, hold-45_000)), x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}).Over)
+		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over},
+			x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-110")
+		require.Equal(t, over+7-min(7, max(0, hold-45_000)),
+			x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}).Over)
 	}
 }
 
@@ -124,16 +126,22 @@ func TestDue(t *testing.T) {
 		final    bool
 		want     ledger.Charge
 	}{
-		"BILL-23 all attempts are charged": {attempts: []*attempt{accepted(ledger.Failed, known), accepted(ledger.Finished, known)},
+		"BILL-23 all attempts are charged": {attempts: []*attempt{accepted(ledger.Failed, known),
+			accepted(ledger.Finished, known)},
 			want: ledger.Charge{Microcents: 2 * (100*300 + 10*1500)}},
-		"BILL-28 what is not proven is pending": {attempts: []*attempt{accepted(ledger.Failed, nil), accepted(ledger.Finished, known)},
+		"BILL-28 what is not proven is pending": {attempts: []*attempt{accepted(ledger.Failed, nil),
+			accepted(ledger.Finished, known)},
 			want: ledger.Charge{Microcents: 100*300 + 10*1500, Pending: true}},
-		"GAP-57 and closed at 0 where the charge is final": {attempts: []*attempt{accepted(ledger.Failed, nil), accepted(ledger.Finished, known)},
+		"GAP-57 and closed at 0 where the charge is final": {attempts: []*attempt{accepted(ledger.Failed, nil),
+			accepted(ledger.Finished, known)},
 			final: true, want: ledger.Charge{Microcents: 100*300 + 10*1500}},
-		"GAP-57 an attempt that was not accepted is a proven zero": {attempts: []*attempt{{route: &standard, outcome: ledger.Failed}}},
-		"BILL-28 nor is one whose provider died before it said so": {attempts: []*attempt{{route: &standard, lost: true, outcome: ledger.Failed}},
+		"GAP-57 an attempt that was not accepted is a proven zero": {attempts: []*attempt{{route: &standard,
+			outcome: ledger.Failed}}},
+		"BILL-28 nor is one whose provider died before it said so": {attempts: []*attempt{{route: &standard, lost: true,
+			outcome: ledger.Failed}},
 			want: ledger.Charge{Pending: true}},
-		"usage that cannot be priced proves nothing": {attempts: []*attempt{accepted(ledger.Finished, absurd)}, want: ledger.Charge{Pending: true}},
+		"usage that cannot be priced proves nothing": {attempts: []*attempt{accepted(ledger.Finished, absurd)},
+			want: ledger.Charge{Pending: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

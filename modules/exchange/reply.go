@@ -87,7 +87,8 @@ func (r *reply) unfinished() *failure {
 
 // policyText stands in for a reply that a content policy ended before any text (POL-06, GAP-95). It is the
 // service's own text and never matched against stop sequences (GAP-75).
-const policyText = "This request was blocked by the content policy. If you think this is a mistake, contact support with the request id."
+const policyText = "This request was blocked by the content policy. If you think this is a mistake, contact support " +
+	"with the request id."
 
 // ending is how a finished reply ends for the client.
 type ending struct {

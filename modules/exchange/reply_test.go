@@ -73,9 +73,10 @@ func TestReplyEndings(t *testing.T) {
 		passed: []llm.Event{text("a ")},
 		ending: ending{finish: llm.FinishStop, stop: matched("END")},
 	}, {
-		name:   "STOP-34 an earlier call is kept, with arguments that come late",
-		stops:  []string{"END"},
-		events: []llm.Event{text("x"), call(0, "f"), arguments(0, "{"), text("y END z"), call(1, "g"), arguments(1, "{}"), arguments(0, "}"), finish(llm.FinishToolCalls)},
+		name:  "STOP-34 an earlier call is kept, with arguments that come late",
+		stops: []string{"END"},
+		events: []llm.Event{text("x"), call(0, "f"), arguments(0, "{"), text("y END z"), call(1, "g"), arguments(1, "{}"),
+			arguments(0, "}"), finish(llm.FinishToolCalls)},
 		passed: []llm.Event{text("x"), call(0, "f"), arguments(0, "{"), text("y "), arguments(0, "}")},
 		ending: ending{finish: llm.FinishStop, stop: matched("END")},
 	}, {

@@ -98,7 +98,8 @@ func (x *exchange) encode(end ending, e families.End) (body []byte) {
 func (x *exchange) fail(f *failure) *families.Error {
 	e := x.refusal(f)
 	estimate := x.unproven(f)
-	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f), Results: x.results(false)}
+	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f),
+		Results: x.results(false)}
 	s.Results[len(s.Results)-1].Estimate = estimate
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)

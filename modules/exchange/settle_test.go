@@ -55,12 +55,14 @@ func TestServiceLimit(t *testing.T) {
 		"GAP-113 the route's after text":          {failure: attemptTimeout, shown: true, want: true},
 		"GAP-113 the route's before any":          {failure: attemptTimeout},
 		"GAP-112 the route's, used by the client": {failure: attemptTimeout, shown: true, stalled: true},
-		"GAP-54 an allowance of the service's":    {failure: noVisibleText, finish: llm.FinishLength, allowance: 10, want: true},
-		"GAP-54 less than the client's":           {failure: noVisibleText, finish: llm.FinishLength, own: 11, allowance: 10, want: true},
-		"GAP-54 the client's":                     {failure: noVisibleText, finish: llm.FinishLength, own: 10, allowance: 10},
-		"GAP-54 the client's, raised":             {failure: noVisibleText, finish: llm.FinishLength, own: 9, allowance: 10},
-		"GAP-54 nothing was said within it":       {failure: noVisibleText, finish: llm.FinishStop, allowance: 10},
-		"any other end":                           {failure: llm.ErrBroken, shown: true},
+		"GAP-54 an allowance of the service's": {failure: noVisibleText, finish: llm.FinishLength, allowance: 10,
+			want: true},
+		"GAP-54 less than the client's": {failure: noVisibleText, finish: llm.FinishLength, own: 11, allowance: 10,
+			want: true},
+		"GAP-54 the client's":               {failure: noVisibleText, finish: llm.FinishLength, own: 10, allowance: 10},
+		"GAP-54 the client's, raised":       {failure: noVisibleText, finish: llm.FinishLength, own: 9, allowance: 10},
+		"GAP-54 nothing was said within it": {failure: noVisibleText, finish: llm.FinishStop, allowance: 10},
+		"any other end":                     {failure: llm.ErrBroken, shown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

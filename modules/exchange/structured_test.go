@@ -47,10 +47,13 @@ func TestInstructObject(t *testing.T) {
 		count    int
 	}{
 		{"STRUCT-19 no system message", []llm.Message{say(llm.RoleUser, "hi")}, line, 2},
-		{"STRUCT-19 one system message", []llm.Message{say(llm.RoleSystem, "Be brief."), say(llm.RoleUser, "hi")}, "Be brief.\n" + line, 2},
-		{"STRUCT-19 two system messages", []llm.Message{say(llm.RoleSystem, "a"), say(llm.RoleSystem, "b"), say(llm.RoleUser, "hi")}, "ab\n" + line, 3},
+		{"STRUCT-19 one system message", []llm.Message{say(llm.RoleSystem, "Be brief."), say(llm.RoleUser, "hi")},
+			"Be brief.\n" + line, 2},
+		{"STRUCT-19 two system messages", []llm.Message{say(llm.RoleSystem, "a"), say(llm.RoleSystem, "b"),
+			say(llm.RoleUser, "hi")}, "ab\n" + line, 3},
 		{"STRUCT-19 system messages only", []llm.Message{say(llm.RoleSystem, "a")}, "a\n" + line, 1},
-		{"STRUCT-19 a system message in between", []llm.Message{say(llm.RoleUser, "hi"), say(llm.RoleSystem, "a"), say(llm.RoleUser, "ho")}, line, 4},
+		{"STRUCT-19 a system message in between", []llm.Message{say(llm.RoleUser, "hi"), say(llm.RoleSystem, "a"),
+			say(llm.RoleUser, "ho")}, line, 4},
 		{"GAP-77 the user says it", []llm.Message{say(llm.RoleUser, "as Json, please")}, "", 1},
 		{"GAP-77 the system says it", []llm.Message{say(llm.RoleSystem, "JSON!"), say(llm.RoleUser, "hi")}, "JSON!", 2},
 		{"GAP-77 a tool says it", []llm.Message{say(llm.RoleUser, "hi"), say(llm.RoleTool, "x", "jjson")}, "", 2},
@@ -71,7 +74,8 @@ func TestInstructObject(t *testing.T) {
 
 func TestInstructSchema(t *testing.T) {
 	t.Parallel()
-	format := &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "A day.", Schema: []byte(`{"type":"object"}`)}
+	format := &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "A day.",
+		Schema: []byte(`{"type":"object"}`)}
 	first := say(llm.RoleSystem, "Be brief.")
 	r := asking(format, first, say(llm.RoleUser, "hi"))
 	r.instruct()
@@ -82,7 +86,8 @@ func TestInstructSchema(t *testing.T) {
 
 	other := r.prompt(&config.Route{JSONObject: true})
 	require.Equal(t, &llm.Format{Kind: llm.FormatJSONObject}, other.Format)
-	require.Equal(t, "Be brief.\nA day.\nRespond only with JSON that matches this JSON Schema, and with nothing around it:\n{\"type\":\"object\"}", system(other.Messages))
+	require.Equal(t, "Be brief.\nA day.\nRespond only with JSON that matches this JSON Schema, and with nothing around "+
+		"it:\n{\"type\":\"object\"}", system(other.Messages))
 	require.Len(t, other.Messages, 2)
 
 	t.Run("STRUCT-34 GAP-80 both forms are counted", func(t *testing.T) {

@@ -45,7 +45,8 @@ func TestHeldUp(t *testing.T) {
 	}
 }
 
-// TestNothingToEstimate: an estimate stands in only for what a limit of time cut off after text was delivered (GAP-113).
+// TestNothingToEstimate: an estimate stands in only for what a limit of time cut off after text was delivered
+// (GAP-113).
 func TestNothingToEstimate(t *testing.T) {
 	t.Parallel()
 	known := &llm.Usage{Input: llm.Count(2), Output: llm.Count(1)}

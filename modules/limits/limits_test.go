@@ -67,7 +67,8 @@ func (c *counted) Acquire(ctx context.Context, asks []ratelimit.Ask) (ratelimit.
 func started(t *testing.T) (*engine.Engine, *counted) {
 	t.Helper()
 	limiter := &counted{Memory: ratelimit.NewMemory(ratelimit.Options{})}
-	return enginetest.Start(t, &config.Config{Gateway: settings(), Plans: []config.Plan{{Name: "alone", ConcurrentRequests: 1}}}, engine.Options{Limiter: limiter}), limiter
+	return enginetest.Start(t, &config.Config{Gateway: settings(),
+		Plans: []config.Plan{{Name: "alone", ConcurrentRequests: 1}}}, engine.Options{Limiter: limiter}), limiter
 }
 
 // request is one on its way through the handler.
@@ -153,14 +154,16 @@ func TestModule(t *testing.T) {
 func TestBehindItsOwnOnly(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	require.NoError(t, new(Handler).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), nil))
+	require.NoError(t, new(Handler).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil),
+		nil))
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 }
 
 func TestWhatIsCounted(t *testing.T) {
 	t.Parallel()
 	e, limiter := started(t)
-	for _, kind := range []gateway.Kind{gateway.Generate, gateway.CountTokens, gateway.Models, gateway.Model, gateway.Account} {
+	for _, kind := range []gateway.Kind{gateway.Generate, gateway.CountTokens, gateway.Models, gateway.Model,
+		gateway.Account} {
 		limiter.asked, limiter.taken = 0, 0
 		hasBody := kind == gateway.Generate || kind == gateway.CountTokens
 		got := request{kind: kind, body: strings.NewReader("{}"), then: func(call *gateway.Call) {

@@ -33,7 +33,8 @@ var pluginName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 // errors name the plugin and what to do.
 func (h *Host) find(s Source) (executable, error) {
 	if !pluginName.MatchString(s.Plugin) {
-		return executable{}, fmt.Errorf("finding plugin %q: a plugin's name is made of lower-case letters, digits, - and _", s.Plugin)
+		return executable{}, fmt.Errorf("finding plugin %q: a plugin's name is made of lower-case letters, digits, - and _",
+			s.Plugin)
 	}
 	argv, builtin := h.builtin(s.Plugin)
 	if builtin && s.SHA256 == "" {
@@ -51,12 +52,14 @@ func (h *Host) find(s Source) (executable, error) {
 
 func findFile(s Source) (executable, error) {
 	if s.Dir == "" {
-		return executable{}, errors.New("it is not built in, and there is no plugin folder to look in; check the name, or set plugin_dir")
+		return executable{}, errors.New("it is not built in, and there is no plugin folder to look in; check the name, or " +
+			"set plugin_dir")
 	}
 	path := filepath.Join(s.Dir, filePrefix+s.Plugin)
 	resolved, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return executable{}, fmt.Errorf("it is not built in, and there is no file %s; check the name, or put the plugin there", path)
+		return executable{},
+			fmt.Errorf("it is not built in, and there is no file %s; check the name, or put the plugin there", path)
 	}
 	if err != nil {
 		return executable{}, err
@@ -82,7 +85,8 @@ func findFile(s Source) (executable, error) {
 		return executable{}, err
 	}
 	if s.SHA256 != "" && !strings.EqualFold(s.SHA256, digest) {
-		return executable{}, fmt.Errorf("the sha256 of %s is %s and not %s; if you trust the file, set sha256 to the former", path, digest, s.SHA256)
+		return executable{}, fmt.Errorf("the sha256 of %s is %s and not %s; if you trust the file, set sha256 to the former",
+			path, digest, s.SHA256)
 	}
 	return executable{plugin: s.Plugin, argv: []string{resolved}, digest: digest, pinned: s.SHA256 != ""}, nil
 }
@@ -95,11 +99,13 @@ func checkWriters(path string, us int) error {
 		return err
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
+		return fmt.Errorf(
+			"%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
 			path, info.Mode().Perm(), path)
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != us {
-		return fmt.Errorf("%s belongs to user %d, who could run anything as the gateway; give it to the gateway's user or to root: chown %d %s",
+		return fmt.Errorf("%s belongs to user %d, who could run anything as the gateway; give it to the gateway's user or "+
+			"to root: chown %d %s",
 			path, owner.Uid, us, path)
 	}
 	return nil

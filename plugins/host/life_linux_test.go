@@ -46,7 +46,8 @@ func endsWithin(t *testing.T, pidfd int, d time.Duration) bool {
 	t.Helper()
 	deadline := time.Now().Add(d)
 	for {
-		ended, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds()))
+		ended, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}},
+			int(time.Until(deadline).Milliseconds()))
 		if err != unix.EINTR {
 			require.NoError(t, err)
 			return ended == 1

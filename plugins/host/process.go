@@ -133,9 +133,11 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 	case line == "":
 		return fmt.Errorf("%s: it ended before the handshake (%s); %s", doing, p.child.ended(), p.child.say)
 	case len(parts) < 4 || parts[0] != fmt.Sprint(plugin.CoreProtocolVersion):
-		return fmt.Errorf("%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin prints to stderr", doing, line)
+		return fmt.Errorf("%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin "+
+			"prints to stderr", doing, line)
 	case parts[1] != fmt.Sprint(wire.Version):
-		return fmt.Errorf("%s: it speaks version %s of the plugin protocol, and this gateway version %d; build it with the gateway's version of github.com/fareway/fareway/plugins/provider", doing, parts[1], wire.Version)
+		return fmt.Errorf("%s: it speaks version %s of the plugin protocol, and this gateway version %d; build it with "+
+			"the gateway's version of github.com/fareway/fareway/plugins/provider", doing, parts[1], wire.Version)
 	}
 	return fmt.Errorf("%s: making the handshake: %w; %s", doing, err, p.child.say)
 }

@@ -26,8 +26,8 @@ import (
 // runKey is the variable that marks a plugin's process and all that it starts, each run by a value of its own.
 const runKey = "FAREWAY_PLUGIN_RUN"
 
-// noHome is the home of a built-in plugin, which has none: it is the gateway's executable, and Caddy's packages look for
-// one as soon as they are loaded.
+// noHome is the home of a built-in plugin, which has none: it is the gateway's executable, and Caddy's packages look
+// for one as soon as they are loaded.
 const noHome = "HOME=/nonexistent"
 
 // passed are the variables of the gateway's environment that a plugin gets. Everything else may be a secret.

@@ -47,7 +47,8 @@ func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "started")
 	file := filepath.Join(t.TempDir(), "plugin")
 	start := func(digest string) error {
-		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true}, slog.New(slog.DiscardHandler))
+		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true},
+			slog.New(slog.DiscardHandler))
 		c.prepare(nil)
 		err := c.Start(t.Context())
 		if err == nil {
@@ -92,7 +93,8 @@ func TestAFailedCallTellsNoSecret(t *testing.T) {
 	require.NoError(t, c.Start(t.Context()))
 	defer c.ends(t)
 	defer c.killGroup()
-	c.scrub.learn(&settings.Schema{Attributes: []settings.Attribute{{Name: "key", Secret: true}}}, settings.Values(`{"key": "hunter2"}`))
+	c.scrub.learn(&settings.Schema{Attributes: []settings.Attribute{{Name: "key", Secret: true}}},
+		settings.Values(`{"key": "hunter2"}`))
 	p := &process{exe: c.exe, child: c}
 	err := p.callError(t.Context(), "configuring it", errors.New("no such key: hunter2"))
 	require.EqualError(t, err, `starting plugin "sh": configuring it: no such key: ***`)

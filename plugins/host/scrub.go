@@ -16,8 +16,8 @@ import (
 // hidden is what is shown in place of a secret.
 const hidden = "***"
 
-// minSecret is the shortest value that is looked for, in bytes: a shorter one is in every other word, and its marks would
-// tell what it is.
+// minSecret is the shortest value that is looked for, in bytes: a shorter one is in every other word, and its marks
+// would tell what it is.
 const minSecret = 4
 
 // scrubber takes a plugin's secrets out of what it says: a plugin that logs its settings, or hands on the words of an

@@ -22,7 +22,8 @@ func TestScrubber(t *testing.T) {
 			{Name: "more", Many: true, Schema: settings.Schema{Attributes: []settings.Attribute{{Name: "token", Secret: true}}}},
 		},
 	}, settings.Values(`{"key": "abcd", "short": "xyz", "open": "public", "list": ["first one", {"a": "second one"}, 5],
-		"tls": {"pem": "-----BEGIN KEY-----\nMIIabc\nMIIdef\n-----END KEY-----\n"}, "more": [{"token": "abcdefgh"}, {}, "odd"]}`))
+		"tls": {"pem": "-----BEGIN KEY-----\nMIIabc\nMIIdef\n-----END KEY-----\n"}, "more": [{"token": "abcdefgh"}, {}, `+
+		`"odd"]}`))
 	for text, want := range map[string]string{
 		"an abcd and abcd.":        "an *** and ***.",
 		"the longer abcdefgh":      "the longer ***",
@@ -38,7 +39,8 @@ func TestScrubber(t *testing.T) {
 	for end, want := range map[string]string{"firs": hidden, "first on": hidden, "fir": "fir"} {
 		require.Equal(t, want, strings.TrimPrefix(s.clean(cut+end), cut), "a line that was cut within a secret")
 	}
-	require.Equal(t, map[string]any{"a": []any{hidden, 1.5}, hidden: nil}, s.cleanValue(map[string]any{"a": []any{"abcd", 1.5}, "abcd": nil}))
+	require.Equal(t, map[string]any{"a": []any{hidden, 1.5}, hidden: nil},
+		s.cleanValue(map[string]any{"a": []any{"abcd", 1.5}, "abcd": nil}))
 
 	var pairs, longer []string // of which one is the beginning of the other, and a byte shorter
 	for c := 'a'; c <= 'm'; c++ {
@@ -49,7 +51,8 @@ func TestScrubber(t *testing.T) {
 	require.NoError(t, err)
 	for range 20 { // they are collected in no order
 		s.learn(&settings.Schema{Attributes: []settings.Attribute{{Name: "key", Secret: true}}}, values)
-		require.Equal(t, strings.Repeat(hidden+" ", len(longer)), s.clean(strings.Join(longer, " ")+" "), "nothing of the longer one is left")
+		require.Equal(t, strings.Repeat(hidden+" ", len(longer)), s.clean(strings.Join(longer, " ")+" "),
+			"nothing of the longer one is left")
 	}
 
 	s.learn(new(settings.Schema), settings.Values(`nonsense`))

@@ -35,7 +35,8 @@ func TestSecretsOfAPluginAreNotLogged(t *testing.T) {
 	require.ErrorContains(t, err, "must be polite***")
 
 	h.Close()
-	for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret)), secret[:len(secret)/2]} {
+	for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret)),
+		secret[:len(secret)/2]} {
 		require.NotContains(t, log.String(), form)
 	}
 	require.Contains(t, log.String(), `msg="on stdout ***"`)

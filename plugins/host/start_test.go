@@ -152,7 +152,8 @@ func TestADigestReplacesABuiltInPlugin(t *testing.T) {
 	t.Parallel()
 	// The file behaves by its own name; the built-in plugin of that name dies.
 	dir, digest := install(t, "script", 0o755)
-	require.NoError(t, os.Rename(filepath.Join(dir, "fareway-provider-script"), filepath.Join(dir, "fareway-provider-dies")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "fareway-provider-script"),
+		filepath.Join(dir, "fareway-provider-dies")))
 	h := newHost(t)
 	_, err := h.Acquire(t.Context(), host.Spec{Name: "f", Source: host.Source{Plugin: "dies", Dir: dir}})
 	require.ErrorContains(t, err, "run-plugin dies", "without a digest the built-in one is used")
@@ -185,7 +186,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 	t.Run("file that others can write", func(t *testing.T) {
 		t.Parallel()
 		dir, _ := install(t, "file-only", 0o775)
-		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod go-w "+dir+"/fareway-provider-file-only")
+		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}),
+			"chmod go-w "+dir+"/fareway-provider-file-only")
 	})
 	t.Run("folder that others can write", func(t *testing.T) {
 		t.Parallel()
@@ -198,7 +200,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		open, _ := install(t, "file-only", 0o755)
 		require.NoError(t, os.Chmod(open, 0o777))
 		dir := t.TempDir()
-		require.NoError(t, os.Symlink(filepath.Join(open, "fareway-provider-file-only"), filepath.Join(dir, "fareway-provider-file-only")))
+		require.NoError(t, os.Symlink(filepath.Join(open, "fareway-provider-file-only"),
+			filepath.Join(dir, "fareway-provider-file-only")))
 		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod go-w "+open)
 	})
 	t.Run("other content than pinned", func(t *testing.T) {

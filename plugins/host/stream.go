@@ -116,7 +116,8 @@ func (s *Stream) read(message *proto.Events) []llm.Event {
 func (s *Stream) failure(f *proto.Failure) error {
 	err := s.proc.failure(f)
 	if err.Kind == llm.ErrCanceled && !s.canceled.Load() {
-		return llm.Errorf(llm.ErrProtocol, "provider %q says that an attempt was cancelled, which it was not", s.plugin.spec.Name)
+		return llm.Errorf(llm.ErrProtocol, "provider %q says that an attempt was cancelled, which it was not",
+			s.plugin.spec.Name)
 	}
 	return err
 }

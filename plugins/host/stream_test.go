@@ -180,7 +180,8 @@ func TestLargeMessagesPass(t *testing.T) {
 	t.Run("a request of 32 MiB", func(t *testing.T) {
 		t.Parallel()
 		req := ask("hello")
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(strings.Repeat("x", 32<<20))}})
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser,
+			Parts: []llm.Part{llm.Text(strings.Repeat("x", 32<<20))}})
 		s := open(t, t.Context(), p, req)
 		_, err := rest(s)
 		require.NoError(t, err)
@@ -188,7 +189,8 @@ func TestLargeMessagesPass(t *testing.T) {
 	t.Run("a request that is too large", func(t *testing.T) {
 		t.Parallel()
 		req := ask("large")
-		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(strings.Repeat("x", 65<<20))}})
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleUser,
+			Parts: []llm.Part{llm.Text(strings.Repeat("x", 65<<20))}})
 		s, err := p.Generate(t.Context(), req)
 		if err == nil {
 			defer s.Close()

@@ -60,7 +60,8 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, er
 			return receipts, err
 		}
 		if !asked[r.GetAttempt()] {
-			return receipts, llm.Errorf(llm.ErrProtocol, "provider %q sent a receipt that nobody asked for, or sent it twice", p.spec.Name)
+			return receipts, llm.Errorf(llm.ErrProtocol, "provider %q sent a receipt that nobody asked for, or sent it twice",
+				p.spec.Name)
 		}
 		delete(asked, r.GetAttempt())
 		receipts = append(receipts, Receipt{Attempt: r.GetAttempt(), Usage: *usage})

@@ -21,22 +21,28 @@ func TestUsageMerge(t *testing.T) {
 		{"the first", nil, &llm.Usage{Input: n(1)}, &llm.Usage{Input: n(1)}},
 		{"nothing new", &llm.Usage{Input: n(1)}, nil, &llm.Usage{Input: n(1)}},
 		{"the other half", &llm.Usage{Input: n(10)}, &llm.Usage{Output: n(5)}, &llm.Usage{Input: n(10), Output: n(5)}},
-		{"half of it", &llm.Usage{Input: n(10), Output: n(5)}, &llm.Usage{Input: n(7)}, &llm.Usage{Input: n(10), Output: n(5)}},
+		{"half of it", &llm.Usage{Input: n(10), Output: n(5)}, &llm.Usage{Input: n(7)},
+			&llm.Usage{Input: n(10), Output: n(5)}},
 		{"more", &llm.Usage{Input: n(10), Output: n(5)}, &llm.Usage{Input: n(11), Output: n(6), Reasoning: n(2)},
 			&llm.Usage{Input: n(11), Output: n(6), Reasoning: n(2)}},
 		{"what was cached of it", &llm.Usage{Input: n(10)}, &llm.Usage{Input: n(6), CacheRead: n(3), CacheWrite: n(1)},
 			&llm.Usage{Input: n(6), CacheRead: n(3), CacheWrite: n(1)}},
-		{"no word of the cache", &llm.Usage{Input: n(6), CacheRead: n(4)}, &llm.Usage{Input: n(12)}, &llm.Usage{Input: n(8), CacheRead: n(4)}},
+		{"no word of the cache", &llm.Usage{Input: n(6), CacheRead: n(4)}, &llm.Usage{Input: n(12)},
+			&llm.Usage{Input: n(8), CacheRead: n(4)}},
 		{"the cache alone", &llm.Usage{CacheRead: n(4)}, &llm.Usage{CacheRead: n(5)}, &llm.Usage{CacheRead: n(5)}},
-		{"more in the caches than there is", &llm.Usage{Input: n(0), CacheRead: n(8)}, &llm.Usage{Input: n(0), CacheWrite: n(9)},
+		{"more in the caches than there is", &llm.Usage{Input: n(0), CacheRead: n(8)},
+			&llm.Usage{Input: n(0), CacheWrite: n(9)},
 			&llm.Usage{Input: n(0), CacheRead: n(8), CacheWrite: n(9)}},
 		{"a flaw", &llm.Usage{Input: n(1), Output: n(1)}, &llm.Usage{Flaw: "x"}, &llm.Usage{Flaw: "x"}},
 		{"after a flaw", &llm.Usage{Flaw: "x"}, &llm.Usage{Output: n(1)}, &llm.Usage{Output: n(1)}},
-		{"reported after estimated", &llm.Usage{Input: n(9), Output: n(9), Estimated: true}, &llm.Usage{Input: n(1), Output: n(1)},
+		{"reported after estimated", &llm.Usage{Input: n(9), Output: n(9), Estimated: true},
+			&llm.Usage{Input: n(1), Output: n(1)},
 			&llm.Usage{Input: n(1), Output: n(1)}},
-		{"estimated after reported", &llm.Usage{Input: n(1), Output: n(1)}, &llm.Usage{Input: n(9), Output: n(9), Estimated: true},
+		{"estimated after reported", &llm.Usage{Input: n(1), Output: n(1)},
+			&llm.Usage{Input: n(9), Output: n(9), Estimated: true},
 			&llm.Usage{Input: n(1), Output: n(1)}},
-		{"estimated twice", &llm.Usage{Input: n(1), Output: n(1), Estimated: true}, &llm.Usage{Input: n(2), Output: n(2), Estimated: true},
+		{"estimated twice", &llm.Usage{Input: n(1), Output: n(1), Estimated: true},
+			&llm.Usage{Input: n(2), Output: n(2), Estimated: true},
 			&llm.Usage{Input: n(2), Output: n(2), Estimated: true}},
 	} {
 		t.Run("GAP-111 "+tt.name, func(t *testing.T) {
@@ -49,8 +55,9 @@ func TestUsageMerge(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			count := rapid.Ptr(rapid.Int64Range(0, 20), true)
 			draw := func(who string) *llm.Usage {
-				return &llm.Usage{Input: count.Draw(t, who+" input"), CacheRead: count.Draw(t, who+" read"), CacheWrite: count.Draw(t, who+" write"),
-					Output: count.Draw(t, who+" output"), Reasoning: count.Draw(t, who+" reasoning")}
+				return &llm.Usage{Input: count.Draw(t, who+" input"), CacheRead: count.Draw(t, who+" read"),
+					CacheWrite: count.Draw(t, who+" write"),
+					Output:     count.Draw(t, who+" output"), Reasoning: count.Draw(t, who+" reasoning")}
 			}
 			before, later := draw("before"), draw("later")
 			merged := before.Merge(later)

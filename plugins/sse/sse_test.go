@@ -42,18 +42,23 @@ func TestReader(t *testing.T) {
 		{name: "one line", stream: "data: a\n\n", events: []event{{"", "a"}}, err: io.EOF},
 		{name: "carriage returns", stream: "data: a\r\rdata: b\r\r", events: []event{{"", "a"}, {"", "b"}}, err: io.EOF},
 		{name: "both", stream: "data: a\r\n\r\ndata: b\r\n\r\n", events: []event{{"", "a"}, {"", "b"}}, err: io.EOF},
-		{name: "mixed ends", stream: "data: a\r\ndata: b\n\rdata: c\r\n\n", events: []event{{"", "a\nb"}, {"", "c"}}, err: io.EOF},
+		{name: "mixed ends", stream: "data: a\r\ndata: b\n\rdata: c\r\n\n", events: []event{{"", "a\nb"}, {"", "c"}},
+			err: io.EOF},
 		{name: "several data lines", stream: "data: a\ndata\ndata:b\n\n", events: []event{{"", "a\n\nb"}}, err: io.EOF},
 		{name: "one blank is dropped", stream: "data:  a\n\n", events: []event{{"", " a"}}, err: io.EOF},
 		{name: "empty data", stream: "data:\n\n", events: []event{{"", ""}}, err: io.EOF},
-		{name: "names", stream: "event: x\ndata: a\n\ndata: b\n\nevent:y\ndata:c\n\n", events: []event{{"x", "a"}, {"", "b"}, {"y", "c"}}, err: io.EOF},
+		{name: "names", stream: "event: x\ndata: a\n\ndata: b\n\nevent:y\ndata:c\n\n",
+			events: []event{{"x", "a"}, {"", "b"}, {"y", "c"}}, err: io.EOF},
 		{name: "a name without data is no event", stream: "event: x\n\ndata: a\n\n", events: []event{{"", "a"}}, err: io.EOF},
-		{name: "comments and other fields", stream: ": hi\n\nid: 7\nretry: 5\nfoo: x\nfoo\n: ho\ndata: a\n:\n\n", events: []event{{"", "a"}}, err: io.EOF},
+		{name: "comments and other fields", stream: ": hi\n\nid: 7\nretry: 5\nfoo: x\nfoo\n: ho\ndata: a\n:\n\n",
+			events: []event{{"", "a"}}, err: io.EOF},
 		{name: "byte order mark", stream: "\xEF\xBB\xBFdata: a\n\n", events: []event{{"", "a"}}, err: io.EOF},
-		{name: "a second mark is text", stream: "\xEF\xBB\xBF\xEF\xBB\xBFdata: a\n\ndata: b\n\n", events: []event{{"", "b"}}, err: io.EOF},
+		{name: "a second mark is text", stream: "\xEF\xBB\xBF\xEF\xBB\xBFdata: a\n\ndata: b\n\n", events: []event{{"", "b"}},
+			err: io.EOF},
 		{name: "colon in the value", stream: "data: a: b\n\n", events: []event{{"", "a: b"}}, err: io.EOF},
 		{name: "cut in a line", stream: "data: a\n\ndata: b", events: []event{{"", "a"}}, err: io.ErrUnexpectedEOF},
-		{name: "cut before the blank line", stream: "data: a\n\ndata: b\n", events: []event{{"", "a"}}, err: io.ErrUnexpectedEOF},
+		{name: "cut before the blank line", stream: "data: a\n\ndata: b\n", events: []event{{"", "a"}},
+			err: io.ErrUnexpectedEOF},
 		{name: "cut after a name", stream: "event: b\n", err: io.ErrUnexpectedEOF},
 		{name: "ends after a comment", stream: "data: a\n\n: bye\n", events: []event{{"", "a"}}, err: io.EOF},
 	} {
@@ -169,7 +174,8 @@ func TestWhatIsAppendedReadsBack(t *testing.T) {
 
 func TestAppendWritesNoCarriageReturn(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "event: x\ndata: a\ndata: b\ndata: c\ndata: \n\n", string(sse.Append(nil, "x", []byte("a\rb\r\nc\n"))))
+	require.Equal(t, "event: x\ndata: a\ndata: b\ndata: c\ndata: \n\n",
+		string(sse.Append(nil, "x", []byte("a\rb\r\nc\n"))))
 }
 
 // FuzzReader checks that the chunks in which a stream arrives change nothing, and that whatever is read can
@@ -294,7 +300,8 @@ func TestAppendCutsAtEveryEndOfALine(t *testing.T) {
 	t.Parallel()
 	for data, lines := range map[string]string{
 		"a\r\nb": "data: a\ndata: b", "a\rb": "data: a\ndata: b", "a\nb": "data: a\ndata: b", "a\r": "data: a\ndata: ",
-		"a\r\n": "data: a\ndata: ", "a\r\r\nb": "data: a\ndata: \ndata: b", "a\n\rb": "data: a\ndata: \ndata: b", "\r\n": "data: \ndata: ",
+		"a\r\n": "data: a\ndata: ", "a\r\r\nb": "data: a\ndata: \ndata: b", "a\n\rb": "data: a\ndata: \ndata: b",
+		"\r\n": "data: \ndata: ",
 	} {
 		require.Equal(t, lines+"\n\n", string(sse.Append(nil, "", []byte(data))), "%q", data)
 	}

@@ -59,7 +59,8 @@ func TestTextIsNearO200k(t *testing.T) {
 
 func TestTextOfATokenIsOne(t *testing.T) {
 	t.Parallel()
-	for _, token := range []string{"a", " the", " function", "();\n", "\n\n", "        ", "123", " 世", "です", "입니다", " été"} {
+	for _, token := range []string{"a", " the", " function", "();\n", "\n\n", "        ", "123", " 世", "です", "입니다",
+		" été"} {
 		n, err := o200k().Count(token)
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "%q is a token", token)

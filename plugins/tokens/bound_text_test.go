@@ -44,8 +44,10 @@ func TestBoundTextOfHostileInput(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"zq", "xjqzvkwyxqjzkvw", "QXZJVKQXZJ", "qXjZvKwYxQ", "'s'll're've'x'Sx'LLx", "don'tx we'llxy she'sxyz IT'SX",
-		"a_b-c.d/e\\f(g)h", ";\n/*x*/;\r\n//y\n/z/", "}\n//\n/* */", "!@#$%^&*()_+", "\"'`~<>?|\\", "¿¡«»", "\t\t\tx \t x\t \t",
-		"   \n   \n x", "  x   y    z", " \u00a0 x\u00a0 y", "a\u0301b\u0301 \u0301c", "'ſx 'Kx", "\x00\x01\x7f\x1b[0m", "0123456789", "1a2b3c4d5e6f",
+		"a_b-c.d/e\\f(g)h", ";\n/*x*/;\r\n//y\n/z/", "}\n//\n/* */", "!@#$%^&*()_+", "\"'`~<>?|\\", "¿¡«»",
+		"\t\t\tx \t x\t \t",
+		"   \n   \n x", "  x   y    z", " \u00a0 x\u00a0 y", "a\u0301b\u0301 \u0301c", "'ſx 'Kx", "\x00\x01\x7f\x1b[0m",
+		"0123456789", "1a2b3c4d5e6f",
 		"😀😃👩‍👩‍👧‍👦🏳️‍🌈", "漢ABc字", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢", "ＦＵＬＬ", "\u200b\u200b\u2028x", "<|endoftext|><|im_start|>", "ﷺﷻ", "a\ufffdb",
 	} {
 		for _, repeat := range []int{1, 2, 37} {
@@ -97,7 +99,8 @@ func TestBoundHoldsForPartsInOnePiece(t *testing.T) {
 
 // jsonValue makes values with many lines in print and little on each.
 var jsonValue = rapid.OneOf(
-	rapid.SampledFrom([]string{`0`, `-1`, `1.5`, `true`, `""`, `"a"`, `[]`, `{}`, `[1]`, `[[1]]`, `[true,0]`, `{"a":1}`, `{"a":{"b":null}}`}),
+	rapid.SampledFrom([]string{`0`, `-1`, `1.5`, `true`, `""`, `"a"`, `[]`, `{}`, `[1]`, `[[1]]`, `[true,0]`, `{"a":1}`,
+		`{"a":{"b":null}}`}),
 	rapid.Map(hostilePiece, func(s string) string {
 		text, _ := json.Marshal(s) // a string is always JSON
 		return string(text)
@@ -106,9 +109,11 @@ var jsonValue = rapid.OneOf(
 
 func TestBoundJSONHoldsForAnyPrinter(t *testing.T) {
 	t.Parallel()
-	const compact = `{"type":"object","properties":{"path":{"type":"string"},"tags":{"type":"array","items":{"enum":["a","b"]}}},"required":["path"]}`
+	const compact = `{"type":"object","properties":{"path":{"type":"string"},"tags":{"type":"array",` +
+		`"items":{"enum":["a","b"]}}},"required":["path"]}`
 	spaced := strings.NewReplacer(":", ": ", ",", ", ", "{", "{ ", "}", " }", "[", "[ ", "]", " ]").Replace(compact)
-	indented := strings.NewReplacer(":", ": ", ",", ",\n        ", "{", "{\n        ", "[", "[\n        ", "}", "\n        }").Replace(compact)
+	indented := strings.NewReplacer(":", ": ", ",", ",\n        ", "{", "{\n        ", "[", "[\n        ", "}",
+		"\n        }").Replace(compact)
 	for _, printed := range []string{compact, spaced, indented} {
 		o, cl := real(t, printed)
 		require.GreaterOrEqual(t, boundJSON(compact), max(o, cl), "%s", printed)
@@ -117,7 +122,8 @@ func TestBoundJSONHoldsForAnyPrinter(t *testing.T) {
 		values := rapid.SliceOfN(jsonValue, 1, 4).Draw(t, "values")
 		compact := []byte("[" + strings.Repeat(strings.Join(values, ",")+",", 20) + "0]")
 		var indented bytes.Buffer
-		require.NoError(t, json.Indent(&indented, compact, "", rapid.SampledFrom([]string{" ", "  ", "    "}).Draw(t, "indent")))
+		require.NoError(t, json.Indent(&indented, compact, "",
+			rapid.SampledFrom([]string{" ", "  ", "    "}).Draw(t, "indent")))
 		o, cl := real(t, indented.String())
 		require.GreaterOrEqual(t, boundJSON(string(compact)), max(o, cl))
 	})

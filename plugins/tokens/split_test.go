@@ -54,10 +54,12 @@ func TestJoined(t *testing.T) {
 		text string
 		want bool // before its last byte but those in brackets
 	}{
-		{"a[b", true}, {"A[B", true}, {"a[B", false}, {"A[b", true}, {" [a", true}, {" [A", true}, {"z[a", true}, {"Z[a", true},
+		{"a[b", true}, {"A[B", true}, {"a[B", false}, {"A[b", true}, {" [a", true}, {" [A", true}, {"z[a", true},
+		{"Z[a", true},
 		{"1[a", false}, {"a[1", false}, {"1[2", false}, {"'s[t", false}, {"'ll[x", false}, {"'S[t", false}, {"xyz[a", true},
 		{".[a", false}, {"a.[b", true}, {"1.[b", true}, {" .[b", false}, {"a'[b", false}, {" [.", true}, {".[.", true},
-		{"/[/", true}, {".[/", true}, {"/[.", false}, {" [ ]", false}, {" [  ", true}, {" [ ", false}, {"\t[\t\t", true}, {"\t[ \t", false},
+		{"/[/", true}, {".[/", true}, {"/[.", false}, {" [ ]", false}, {" [  ", true}, {" [ ", false}, {"\t[\t\t", true},
+		{"\t[ \t", false},
 		{" [ a", false}, {"\n[\n\n", false}, {"\t[a", false}, {"é[a", false},
 	} {
 		at := 0
@@ -114,7 +116,8 @@ func TestPartsAddUp(t *testing.T) {
 	with := func(parts ...llm.Part) *llm.Request {
 		return &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: parts}}}
 	}
-	one, two, three := with(llm.Text("a")), with(llm.Text("a"), llm.Text("b")), with(llm.Text("a"), llm.Text("b"), llm.Text("c"))
+	one, two, three := with(llm.Text("a")), with(llm.Text("a"), llm.Text("b")),
+		with(llm.Text("a"), llm.Text("b"), llm.Text("c"))
 	require.Equal(t, Bound(one)+boundJoint+boundText("b"), Bound(two))
 	require.Equal(t, Bound(two)+boundJoint+boundText("c"), Bound(three))
 

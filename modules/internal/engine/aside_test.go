@@ -188,7 +188,8 @@ func TestOlderDatabase(t *testing.T) {
 		require.Equal(t, request(n), r.Settlement.Request)
 		require.Equal(t, []any{f.account.ID, f.key.ID, int64(each)}, []any{r.Account, r.Key, *r.Charge})
 		require.Equal(t, []spool.Attempt{{ID: request(n) + ".1", Route: "small", Provider: "echo", Model: "echo-1",
-			PriceVersion: 1, Price: spool.Price{Input: 3_000_000, CacheRead: 3_000_000, CacheWrite: 3_000_000, Output: 3_000_000}}}, r.Attempts)
+			PriceVersion: 1, Price: spool.Price{Input: 3_000_000, CacheRead: 3_000_000, CacheWrite: 3_000_000,
+				Output: 3_000_000}}}, r.Attempts)
 	}
 	mary := ledger.WithActor(t.Context(), "mary")
 	done, err := e.Aside().Apply(mary, items[0].ID, "restored on Monday")
@@ -214,7 +215,8 @@ func TestOlderDatabase(t *testing.T) {
 	require.Equal(t, 2, undecided(t, e))
 	f.requireOwed(e, each)
 	trail := acts(t, e.Store())
-	require.Equal(t, []string{"credit.adjust by mary of ann", "spool.apply by mary of ann", "spool.discard by mary of ann"},
+	require.Equal(t, []string{"credit.adjust by mary of ann", "spool.apply by mary of ann",
+		"spool.discard by mary of ann"},
 		trail[len(trail)-3:])
 
 	// A crash between the correction and the decision.

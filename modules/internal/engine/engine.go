@@ -133,7 +133,8 @@ func (e *Engine) setBackground(o *Options) {
 	e.background.loops = []*loop{
 		{chores: keeper.chores(), log: log, now: o.Now, after: o.After},
 		// In a loop of its own: a provider may take its time.
-		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now, after: o.After},
+		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now,
+			after: o.After},
 	}
 }
 
@@ -165,7 +166,8 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 
 func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Schema, error) {
 	return func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
-		return h.Schema(ctx, host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256, StartTimeout: ref.StartTimeout})
+		return h.Schema(ctx, host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256,
+			StartTimeout: ref.StartTimeout})
 	}
 }
 

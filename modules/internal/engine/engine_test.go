@@ -19,7 +19,8 @@ var sqliteStore = config.Store{Kind: "sqlite", Path: "fareway.db"}
 
 func open(t *testing.T) *Engine {
 	t.Helper()
-	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+	e, err := Open(Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)},
+		&config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	return e
 }

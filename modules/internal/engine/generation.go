@@ -25,11 +25,13 @@ type Generation struct {
 // Activate; either way it is given back with Retire.
 func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, error) {
 	if cfg.Store != e.where {
-		return nil, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; restart it to change that",
+		return nil, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; "+
+			"restart it to change that",
 			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)
 	}
 	if cfg.Limiter != e.counts {
-		return nil, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; restart it to change that",
+		return nil, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; restart "+
+			"it to change that",
 			e.counts.Kind, cfg.Limiter.Kind)
 	}
 	if err := e.keepPlans(ctx, cfg); err != nil {

@@ -85,7 +85,8 @@ func TestHousekeeping(t *testing.T) {
 	})
 }
 
-// TestChoresGiveBack: a configuration that was replaced goes when the last chore has done with it, also one that failed.
+// TestChoresGiveBack: a configuration that was replaced goes when the last chore has done with it, also one that
+// failed.
 func TestChoresGiveBack(t *testing.T) {
 	t.Parallel()
 	for _, down := range []error{nil, errors.New("the disk is full")} {

@@ -132,7 +132,8 @@ func limitedValues(t *testing.T, m *Metrics) map[string]float64 {
 func TestChargedRequests(t *testing.T) {
 	t.Parallel()
 	ctx, here := context.Background(), netip.MustParseAddr("2001:db8::1")
-	cfg := &config.Config{Plans: []config.Plan{{Name: "few", ConcurrentRequests: 3, RequestsPerMinute: config.RequestsPerMinute{Key: 500}}}}
+	cfg := &config.Config{Plans: []config.Plan{{Name: "few", ConcurrentRequests: 3,
+		RequestsPerMinute: config.RequestsPerMinute{Key: 500}}}}
 	begin, clock := limits(cfg)
 	who := client("k", "a", "few")
 	var running, admitted, busy, limited atomic.Int64

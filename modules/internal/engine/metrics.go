@@ -55,16 +55,19 @@ func newMetrics() *Metrics {
 			Name: "fareway_requests_total", Help: "Requests answered, by endpoint and HTTP status."},
 			[]string{"endpoint", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fareway_request_duration_seconds", Help: "Time from a request's first byte to its reply's last.", Buckets: seconds},
+			Name: "fareway_request_duration_seconds", Help: "Time from a request's first byte to its reply's last.",
+			Buckets: seconds},
 			[]string{"endpoint"}),
 		firstEvent: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "fareway_time_to_first_event_seconds", Help: "Time from a request's first byte to the first byte of its reply.", Buckets: seconds},
+			Name: "fareway_time_to_first_event_seconds",
+			Help: "Time from a request's first byte to the first byte of its reply.", Buckets: seconds},
 			[]string{"endpoint"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_tokens_total", Help: "Tokens that upstreams reported, by route and price class."},
 			[]string{"route", "class"}),
 		charged: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered, or that a later receipt is about. Refunds do not lower it."},
+			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered, or " +
+				"that a later receipt is about. Refunds do not lower it."},
 			[]string{"route"}),
 		over: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_over_microcents_total",
@@ -100,11 +103,13 @@ func newMetrics() *Metrics {
 		spooled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_spooled_settlements", Help: "Settlements that wait in the spool because the ledger is away."}),
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an operator's decision."}),
+			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an " +
+				"operator's decision."}),
 		stalled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fareway_stalled_clients_total", Help: "Clients that took nothing for too long and were taken to have left."}),
 		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "fareway_requests_unlogged_total", Help: "Refused requests that the request log could not take, so that nobody finds them by their ids."}),
+			Name: "fareway_requests_unlogged_total", Help: "Refused requests that the request log could not take, so that " +
+				"nobody finds them by their ids."}),
 	}
 	m.answered = handlesOf(func(a answer) prometheus.Counter {
 		return m.requests.WithLabelValues(a.endpoint, strconv.Itoa(a.status))
@@ -175,7 +180,8 @@ func (m *Metrics) watchLimiter(usage func() ratelimit.Usage) {
 			Name: "fareway_limiter_addresses", Help: "Addresses whose requests of the last minute are counted."},
 			func() float64 { return float64(usage().Addresses) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fareway_limiter_evicted_total", Help: "Addresses whose requests were forgotten before their minute was over, for there were too many."},
+			Name: "fareway_limiter_evicted_total", Help: "Addresses whose requests were forgotten before their minute was " +
+				"over, for there were too many."},
 			func() float64 { return float64(usage().Evicted) }),
 	}
 }

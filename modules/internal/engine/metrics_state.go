@@ -6,15 +6,16 @@ import (
 	"github.com/fareway/fareway/plugins/host"
 )
 
-// stateCollector tells the states of the providers that serve. It looks when it is asked: what a replaced process of the
-// same name goes through while it drains is nobody's state any more.
+// stateCollector tells the states of the providers that serve. It looks when it is asked: what a replaced process of
+// the same name goes through while it drains is nobody's state any more.
 type stateCollector struct {
 	desc   *prometheus.Desc
 	states func() map[string]host.State // by provider; set before it is registered
 }
 
 func newStateCollector() *stateCollector {
-	return &stateCollector{desc: prometheus.NewDesc("fareway_provider_state", "1 for the state that a provider's process is in.",
+	return &stateCollector{desc: prometheus.NewDesc("fareway_provider_state",
+		"1 for the state that a provider's process is in.",
 		[]string{"provider", "state"}, nil)}
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// PlanOf is the plan that holds for one account: its own, with what was set for the account itself over it (GAP-118), and
-// with the gateway's default profile where neither has one.
+// PlanOf is the plan that holds for one account: its own, with what was set for the account itself over it (GAP-118),
+// and with the gateway's default profile where neither has one.
 func PlanOf(cfg *config.Config, a ledger.Account) config.Plan {
 	p, own := cfg.PlanOf(a.Plan), a.Limits
 	if limit := own.Of(ledger.LimitSpendCap); limit != nil {

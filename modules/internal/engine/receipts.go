@@ -139,7 +139,8 @@ func (r *reconciler) ask(ctx context.Context, provider string, b Backend, w *wal
 }
 
 // question asks about one page and records what comes back. failure is the provider's, err the ledger's.
-func (r *reconciler) question(ctx context.Context, provider string, b Backend, page []ledger.Waiting, w *walk) (proved int, failure, err error) {
+func (r *reconciler) question(ctx context.Context, provider string, b Backend, page []ledger.Waiting,
+	w *walk) (proved int, failure, err error) {
 	attempts := make([]string, len(page))
 	routes := make(map[string]string, len(page))
 	for i := range page {
@@ -200,7 +201,8 @@ func (r *reconciler) record(ctx context.Context, provider string, receipt *host.
 		return "", c, err
 	}
 	if w.once(receipt.Attempt) {
-		r.log.Error("a receipt cannot be charged; the attempt goes on waiting", "provider", provider, "attempt", receipt.Attempt, "error", err)
+		r.log.Error("a receipt cannot be charged; the attempt goes on waiting", "provider", provider, "attempt",
+			receipt.Attempt, "error", err)
 	}
 	return receiptRefused, c, nil
 }
@@ -234,7 +236,8 @@ func (r *reconciler) failed(provider string, w *walk, failure error) {
 	w.failures++
 	w.next = r.now().Add(pause(w.failures, maxFailedPause))
 	if w.failures == 1 {
-		r.log.Warn("a provider does not give receipts; it is asked again, in growing intervals", "provider", provider, "error", failure)
+		r.log.Warn("a provider does not give receipts; it is asked again, in growing intervals", "provider", provider,
+			"error", failure)
 	}
 }
 

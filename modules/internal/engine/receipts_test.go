@@ -124,7 +124,8 @@ func TestQuestionsBecomeRare(t *testing.T) {
 		d.room.enter("p", 10*receiptBatch)
 		require.NoError(t, d.pass(t, time.Minute))
 		require.LessOrEqual(t, a.questions(), 12, "one question a look")
-		require.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(a.asked...)))), 10*receiptBatch, "and each has its turn")
+		require.Len(t, slices.Compact(slices.Sorted(slices.Values(slices.Concat(a.asked...)))), 10*receiptBatch,
+			"and each has its turn")
 	})
 	t.Run("while the provider fails", func(t *testing.T) {
 		t.Parallel()
@@ -292,7 +293,8 @@ func TestProviderThatHangs(t *testing.T) {
 			d := newDesk(map[string]Backend{"hangs": &archive{answer: hang}})
 			d.room.enter("hangs", 1)
 			var b background
-			b.loops = []*loop{{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: d.look}}, log: d.log, now: time.Now, after: time.After}}
+			b.loops = []*loop{{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: d.look}}, log: d.log,
+				now: time.Now, after: time.After}}
 			ctx, stop := context.WithCancel(t.Context())
 			b.start(ctx)
 			synctest.Wait()

@@ -90,14 +90,17 @@ func (o *office) unproven(t *testing.T) string {
 	o.requests++
 	request := fmt.Sprintf("req_%d", o.requests)
 	attempt := ledger.Attempt{
-		ID: ledger.AttemptID(request, 1), Route: "small", Provider: "upstream", Model: "m", PriceVersion: o.Current().PriceVersion("small"), Worst: 5_000_000,
+		ID: ledger.AttemptID(request, 1), Route: "small", Provider: "upstream", Model: "m",
+		PriceVersion: o.Current().PriceVersion("small"), Worst: 5_000_000,
 	}
 	_, err := o.store.Hold(t.Context(), ledger.Hold{
-		Request: request, Account: o.account, Key: o.key, Endpoint: "chat", Profile: "balanced", Microcents: 5_000_000, Attempt: attempt,
+		Request: request, Account: o.account, Key: o.key, Endpoint: "chat", Profile: "balanced", Microcents: 5_000_000,
+		Attempt: attempt,
 	})
 	require.NoError(t, err)
 	charge, err := o.store.Settle(t.Context(), ledger.Settlement{
-		Request: request, Status: 502, Reason: "upstream_error", Results: []ledger.Result{{Attempt: attempt.ID, Outcome: ledger.Unproven}},
+		Request: request, Status: 502, Reason: "upstream_error",
+		Results: []ledger.Result{{Attempt: attempt.ID, Outcome: ledger.Unproven}},
 	})
 	require.NoError(t, err)
 	require.True(t, charge.Pending)
@@ -107,7 +110,8 @@ func (o *office) unproven(t *testing.T) string {
 // arrive puts a receipt for 30,000 input and 10,000 output tokens into the archive: 5,000,000 microcents.
 func (o *office) arrive(t *testing.T, attempt string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(o.receipts, attempt), []byte(`{"Input": 30000, "Output": 10000}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(o.receipts, attempt), []byte(`{"Input": 30000, "Output": 10000}`),
+		0o600))
 }
 
 const receiptWorth = 5_000_000
@@ -136,7 +140,8 @@ func TestReceiptsOfARealProvider(t *testing.T) {
 		require.Equal(t, int64(receiptWorth), o.spent(t))
 		o.turn(t, o.Engine, time.Hour)
 		require.Equal(t, int64(receiptWorth), o.spent(t), "the provider still has the receipt")
-		_, applied, err := o.store.AddReceipt(t.Context(), attempt, llm.Usage{Input: llm.Count(30_000), Output: llm.Count(10_000)})
+		_, applied, err := o.store.AddReceipt(t.Context(), attempt,
+			llm.Usage{Input: llm.Count(30_000), Output: llm.Count(10_000)})
 		require.NoError(t, err)
 		require.False(t, applied, "nor does it count when it is delivered again")
 		require.Equal(t, int64(receiptWorth), o.spent(t))

@@ -38,7 +38,8 @@ type till struct {
 }
 
 func newTill() *till {
-	return &till{refuses: make(map[string]error), settled: make(map[string]ledger.Settlement), charges: make(map[string]ledger.Charge),
+	return &till{refuses: make(map[string]error), settled: make(map[string]ledger.Settlement),
+		charges: make(map[string]ledger.Charge),
 		unknown: make(map[string]bool), used: make(map[string]llm.Usage)}
 }
 
@@ -159,7 +160,8 @@ func spooled(t *testing.T, s *settler) float64 {
 var computed = ledger.Charge{Microcents: 5, Pending: true}
 
 func endOf(request string) Ending {
-	s := ledger.Settlement{Request: request, Status: 200, Reason: "ok", Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
+	s := ledger.Settlement{Request: request, Status: 200, Reason: "ok",
+		Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
 	return Ending{Settlement: s, Account: "acct_1", Key: "key_1", Charge: computed, Attempts: []Tried{
 		{Attempt: ledger.Attempt{ID: request + ".1", Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: 2},
 			Price: config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}},

@@ -49,7 +49,8 @@ func (p *plans) of(name string) ledger.Terms {
 	p.reported[name] = true
 	p.mu.Unlock()
 	if first {
-		p.log.Warn("accounts are on a plan that the configuration does not have; they have the default plan until it is back", "plan", name)
+		p.log.Warn("accounts are on a plan that the configuration does not have; they have the default plan until it is back",
+			"plan", name)
 	}
 	return terms
 }
@@ -80,6 +81,7 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return fmt.Errorf("accounts are on plans that the configuration lacks (%s): put their plan blocks back, or move these accounts first, with `gateway account set-plan NAME PLAN`",
+	return fmt.Errorf("accounts are on plans that the configuration lacks (%s): put their plan blocks back, or move "+
+		"these accounts first, with `gateway account set-plan NAME PLAN`",
 		strings.Join(gone, ", "))
 }

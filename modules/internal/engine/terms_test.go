@@ -21,7 +21,8 @@ func TestTerms(t *testing.T) {
 		{Name: "free"},
 	})
 	none := ledger.Terms{FairUse: 10_000_000}
-	require.Equal(t, ledger.Terms{MonthlyCredits: 500, SpendCap: 20_000_000, TokenBudget: 30, FairUse: 40}, p.of("starter"))
+	require.Equal(t, ledger.Terms{MonthlyCredits: 500, SpendCap: 20_000_000, TokenBudget: 30, FairUse: 40},
+		p.of("starter"))
 	require.Equal(t, ledger.Terms{}, p.of("free"))
 	require.Equal(t, none, p.of(""), "accounts on no plan have the default one")
 	require.Empty(t, logged.String())

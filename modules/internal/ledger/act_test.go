@@ -14,8 +14,9 @@ func TestActHash(t *testing.T) {
 	t.Parallel()
 	act := ledger.Act{
 		N: 7, Created: time.Date(2026, 11, 20, 10, 30, 0, 123_456_789, time.UTC), Actor: "mary", Action: "account.set_state",
-		Account: "acct_1", AccountName: "main", Subject: "acct_1", Before: `{"state":"active"}`, After: `{"state":"suspended"}`,
-		Prev: ledger.Digest{1, 2, 3}, Format: 1,
+		Account: "acct_1", AccountName: "main", Subject: "acct_1", Before: `{"state":"active"}`,
+		After: `{"state":"suspended"}`,
+		Prev:  ledger.Digest{1, 2, 3}, Format: 1,
 	}
 	require.Equal(t, "ba9ecbd5e1bdfe0c636fdee43d7aea18e6e2566c132c09556d5a22777ef6fc7c", act.Hash().String())
 	for name, change := range map[string]func(*ledger.Act){
@@ -35,7 +36,8 @@ func TestActHash(t *testing.T) {
 	}
 	now := act
 	now.Seq, now.Format = 5, ledger.ActFormat
-	require.Equal(t, "671da88ecd96e937d67dfb1225300f7bbba50f333e19d4c3b5ee93edb278316b", now.Hash().String(), "nor this one")
+	require.Equal(t, "671da88ecd96e937d67dfb1225300f7bbba50f333e19d4c3b5ee93edb278316b", now.Hash().String(),
+		"nor this one")
 	one := now
 	one.Format, one.N = 1, one.Seq
 	require.NotEqual(t, now.Hash(), one.Hash())

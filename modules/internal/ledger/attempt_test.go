@@ -21,7 +21,8 @@ func TestAttemptID(t *testing.T) {
 		require.Equal(t, seq, gotSeq)
 	})
 	for _, wrong := range []string{
-		"", ".", "req", "req.", ".1", "req.0", "req.-1", "req.+1", "req.01", "req.1 ", "req. 1", "req.1.", "req.a", "req.9223372036854775808", "req.0x1",
+		"", ".", "req", "req.", ".1", "req.0", "req.-1", "req.+1", "req.01", "req.1 ", "req. 1", "req.1.", "req.a",
+		"req.9223372036854775808", "req.0x1",
 	} {
 		_, _, ok := ledger.ParseAttemptID(wrong)
 		require.False(t, ok, "%q", wrong)

@@ -39,8 +39,8 @@ func (b Balance) Covers(microcents int64) bool {
 	return microcents >= 0 && a >= 1 && microcents <= a*MicrocentsPerCredit
 }
 
-// Refuse is why a further hold is not covered: ErrNothingLeft, ErrHeld or ErrInsufficient; nil when it is. own is what of
-// Held is the request's own.
+// Refuse is why a further hold is not covered: ErrNothingLeft, ErrHeld or ErrInsufficient; nil when it is. own is what
+// of Held is the request's own.
 func (b Balance) Refuse(microcents, own int64) error {
 	unheld, alone := b, b
 	unheld.Held, alone.Held = 0, own

@@ -18,10 +18,13 @@ func TestBalanceAdd(t *testing.T) {
 		want  ledger.Balance
 	}{
 		{"BILL-02 lands on a credit", ledger.Balance{Credits: 9, Accrued: 587_584}, -412_416, ledger.Balance{Credits: 8}},
-		{"BILL-04 debits what is filled", ledger.Balance{Credits: 10, Accrued: 250_000}, -1_800_000, ledger.Balance{Credits: 8, Accrued: 50_000}},
-		{"BILL-06 does not round up", ledger.Balance{Credits: 9, Accrued: 586_350}, -1_234, ledger.Balance{Credits: 9, Accrued: 587_584}},
+		{"BILL-04 debits what is filled", ledger.Balance{Credits: 10, Accrued: 250_000}, -1_800_000,
+			ledger.Balance{Credits: 8, Accrued: 50_000}},
+		{"BILL-06 does not round up", ledger.Balance{Credits: 9, Accrued: 586_350}, -1_234,
+			ledger.Balance{Credits: 9, Accrued: 587_584}},
 		{"goes below zero", ledger.Balance{Credits: 1}, -3_400_000, ledger.Balance{Credits: -2, Accrued: 400_000}},
-		{"a top-up leaves what is accrued", ledger.Balance{Credits: -2, Accrued: 400_000}, 2_000_000, ledger.Balance{Accrued: 400_000}},
+		{"a top-up leaves what is accrued", ledger.Balance{Credits: -2, Accrued: 400_000}, 2_000_000,
+			ledger.Balance{Accrued: 400_000}},
 		{"nothing", ledger.Balance{Credits: 3, Accrued: 1}, 0, ledger.Balance{Credits: 3, Accrued: 1}},
 		{"holds stay", ledger.Balance{Credits: 3, Held: 7}, -1, ledger.Balance{Credits: 3, Held: 7, Accrued: 1}},
 	} {
@@ -105,16 +108,18 @@ func TestBalanceRefuse(t *testing.T) {
 		microcents, own int64
 		want            error
 	}{
-		"all of it":                          {ledger.Balance{Credits: 3}, 3_000_000, 0, nil},
-		"the last credit":                    {ledger.Balance{Credits: 1}, 1_000_000, 0, nil},
-		"a microcent more":                   {ledger.Balance{Credits: 3}, 3_000_001, 0, ledger.ErrInsufficient},
-		"nothing, of nothing":                {ledger.Balance{}, 0, 0, ledger.ErrNothingLeft},
-		"nothing left but what accrued":      {ledger.Balance{Credits: 1, Accrued: 1}, 0, 0, ledger.ErrNothingLeft},
-		"held by others":                     {ledger.Balance{Credits: 3, Held: 1_000_000}, 2_000_001, 0, ledger.ErrHeld},
-		"all held by others":                 {ledger.Balance{Credits: 3, Held: 3_000_000}, 0, 0, ledger.ErrHeld},
-		"too much whoever holds":             {ledger.Balance{Credits: 3, Held: 1_000_000}, 3_000_001, 0, ledger.ErrInsufficient},
-		"a raise, where its own hold counts": {ledger.Balance{Credits: 3, Held: 1_000_000}, 2_000_001, 1_000_000, ledger.ErrInsufficient},
-		"a negative amount":                  {ledger.Balance{Credits: 3}, -1, 0, ledger.ErrInsufficient},
+		"all of it":                     {ledger.Balance{Credits: 3}, 3_000_000, 0, nil},
+		"the last credit":               {ledger.Balance{Credits: 1}, 1_000_000, 0, nil},
+		"a microcent more":              {ledger.Balance{Credits: 3}, 3_000_001, 0, ledger.ErrInsufficient},
+		"nothing, of nothing":           {ledger.Balance{}, 0, 0, ledger.ErrNothingLeft},
+		"nothing left but what accrued": {ledger.Balance{Credits: 1, Accrued: 1}, 0, 0, ledger.ErrNothingLeft},
+		"held by others":                {ledger.Balance{Credits: 3, Held: 1_000_000}, 2_000_001, 0, ledger.ErrHeld},
+		"all held by others":            {ledger.Balance{Credits: 3, Held: 3_000_000}, 0, 0, ledger.ErrHeld},
+		"too much whoever holds": {ledger.Balance{Credits: 3, Held: 1_000_000}, 3_000_001, 0,
+			ledger.ErrInsufficient},
+		"a raise, where its own hold counts": {ledger.Balance{Credits: 3, Held: 1_000_000}, 2_000_001, 1_000_000,
+			ledger.ErrInsufficient},
+		"a negative amount": {ledger.Balance{Credits: 3}, -1, 0, ledger.ErrInsufficient},
 	} {
 		t.Run("GAP-49 "+name, func(t *testing.T) {
 			t.Parallel()

@@ -34,7 +34,8 @@ func TestCheckpointHash(t *testing.T) {
 
 	var h ledger.Heads
 	whole := h.Seal(c)
-	require.Equal(t, []any{c.N, c.Entries, c.Created, c.Prev}, []any{whole.N, whole.Entries, whole.Created, whole.Prev}, "the rest is as it was")
+	require.Equal(t, []any{c.N, c.Entries, c.Created, c.Prev}, []any{whole.N, whole.Entries, whole.Created, whole.Prev},
+		"the rest is as it was")
 
 	for name, hash := range map[string]ledger.Digest{
 		"number":           sealed(ledger.Checkpoint{N: 3, Entries: 7, Created: c.Created, Prev: c.Prev}, heads...),
@@ -69,7 +70,8 @@ func TestCheckpointHash(t *testing.T) {
 
 	c.Created = c.Created.In(time.FixedZone("elsewhere", 3600))
 	require.Equal(t, first, sealed(c, heads...), "a time zone is no part of the moment")
-	require.Equal(t, "aa0b446d1ba923bcf5a07eeecc735b5beec7113fe5a96b207a029ac926501743", first.String(), "the encoding is for ever: checkpoints that were kept are compared with it")
+	require.Equal(t, "aa0b446d1ba923bcf5a07eeecc735b5beec7113fe5a96b207a029ac926501743", first.String(),
+		"the encoding is for ever: checkpoints that were kept are compared with it")
 }
 
 // Wherever one head ends and the next begins is part of the hash.
@@ -77,7 +79,8 @@ func TestHeadsAreApart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		heads := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) head {
-			return head{rapid.StringN(0, 3, 3).Draw(t, "account"), rapid.Int64Range(0, 2).Draw(t, "seq"), byte(rapid.IntRange(0, 2).Draw(t, "hash"))}
+			return head{rapid.StringN(0, 3, 3).Draw(t, "account"), rapid.Int64Range(0, 2).Draw(t, "seq"),
+				byte(rapid.IntRange(0, 2).Draw(t, "hash"))}
 		}), 0, 4)
 		a, b := heads.Draw(t, "a"), heads.Draw(t, "b")
 		same := sealed(ledger.Checkpoint{}, a...) == sealed(ledger.Checkpoint{}, b...)
@@ -104,7 +107,8 @@ func TestDigest(t *testing.T) {
 	var read ledger.Checkpoint
 	require.NoError(t, json.Unmarshal(written, &read))
 	require.Equal(t, d, read.Hash)
-	for _, wrong := range []string{"", "01", text + "00", text[:63], strings.Replace(text, "f", "g", 1), text[:62] + " a"} {
+	for _, wrong := range []string{"", "01", text + "00", text[:63], strings.Replace(text, "f", "g", 1),
+		text[:62] + " a"} {
 		require.ErrorContains(t, read.Hash.UnmarshalText([]byte(wrong)), "reading a digest", "%q", wrong)
 		require.Equal(t, d, read.Hash)
 	}

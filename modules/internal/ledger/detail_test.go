@@ -16,7 +16,8 @@ func aRecord() ledger.RequestRecord {
 		ID: "req_1", Account: "acct_1", Key: "key_1", Endpoint: "chat", Profile: "max", Owner: "boot", Held: 1,
 		Created: time.Unix(2, 3), Settled: time.Unix(4, 5), Status: 200, Reason: "ok", Surcharge: 6,
 		Attempts: []ledger.AttemptRecord{anAttempt(), {
-			Attempt: ledger.Attempt{ID: "req_1.2"}, Outcome: ledger.Unproven, Estimate: &llm.Usage{Input: llm.Count(40), Output: llm.Count(41)},
+			Attempt: ledger.Attempt{ID: "req_1.2"}, Outcome: ledger.Unproven,
+			Estimate: &llm.Usage{Input: llm.Count(40), Output: llm.Count(41)},
 		}},
 	}
 }
@@ -25,8 +26,10 @@ func anAttempt() ledger.AttemptRecord {
 	return ledger.AttemptRecord{
 		Attempt: ledger.Attempt{ID: "req_1.1", Route: "small", Provider: "up", Model: "m", PriceVersion: 7, Worst: 8},
 		Outcome: ledger.Finished, Created: time.Unix(9, 10),
-		Usage: llm.Usage{Input: llm.Count(11), CacheRead: llm.Count(12), CacheWrite: llm.Count(13), Output: llm.Count(14), Reasoning: llm.Count(15)},
-		Price: config.Price{Input: 16, CacheRead: 17, CacheWrite: 18, Output: 19}, Cost: config.Price{Input: 20, CacheRead: 21, CacheWrite: 22, Output: 23},
+		Usage: llm.Usage{Input: llm.Count(11), CacheRead: llm.Count(12), CacheWrite: llm.Count(13), Output: llm.Count(14),
+			Reasoning: llm.Count(15)},
+		Price: config.Price{Input: 16, CacheRead: 17, CacheWrite: 18, Output: 19},
+		Cost:  config.Price{Input: 20, CacheRead: 21, CacheWrite: 22, Output: 23},
 	}
 }
 

@@ -63,8 +63,9 @@ type Entry struct {
 	Reason    string `json:"reason,omitempty"`
 	// Prices are the price versions that made it: of a charge those of all attempts with usage, in order and each once,
 	// "small@3 deep@1"; of a receipt or closing its attempt's.
-	Prices     string `json:"prices,omitempty"`
-	Microcents int64  `json:"microcents"` // what it adds to the account's worth and takes from the book: negative for a charge
+	Prices string `json:"prices,omitempty"`
+	// what it adds to the account's worth and takes from the book: negative for a charge
+	Microcents int64 `json:"microcents"`
 	// Of a charge, receipt or closing since format 3: what it left free and what was used beyond the hold, both in
 	// microcents, the tokens that it counted against the token budget, and the hash of what it is about, which is
 	// RequestRecord.Detail or AttemptRecord.Detail.

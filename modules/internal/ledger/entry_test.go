@@ -10,7 +10,8 @@ import (
 )
 
 var anEntry = ledger.Entry{
-	N: 9, Account: "acct_1", Seq: 2, Kind: ledger.TopUp, Book: ledger.Payments, Request: "r", Reference: "ref", Reason: "why", Prices: "small@3",
+	N: 9, Account: "acct_1", Seq: 2, Kind: ledger.TopUp, Book: ledger.Payments, Request: "r", Reference: "ref",
+	Reason: "why", Prices: "small@3",
 	Microcents: 3, Credits: 4, Accrued: 5, Created: time.Unix(6, 7), Prev: [32]byte{8},
 	Waived: 10, Over: 11, Tokens: 12, Detail: [32]byte{13},
 }
@@ -84,7 +85,8 @@ func TestEntryHash(t *testing.T) {
 func TestEveryKindHasItsBook(t *testing.T) {
 	t.Parallel()
 	for kind, book := range map[ledger.EntryKind]ledger.Book{
-		ledger.TopUp: ledger.Payments, ledger.Charged: ledger.Revenue, ledger.Receipt: ledger.Revenue, ledger.Closing: ledger.Revenue, ledger.Refund: ledger.Revenue,
+		ledger.TopUp: ledger.Payments, ledger.Charged: ledger.Revenue, ledger.Receipt: ledger.Revenue,
+		ledger.Closing: ledger.Revenue, ledger.Refund: ledger.Revenue,
 		ledger.Adjustment: ledger.Adjustments, ledger.Allotment: ledger.Allotments,
 	} {
 		require.Equal(t, book, kind.Book(), "%s", kind)

@@ -62,7 +62,8 @@ func TestParseKeyRefuses(t *testing.T) {
 			require.False(t, ok, "characters %d and %d", i-1, i)
 		}
 	}
-	for _, wrong := range []string{"", "fwk_", text + "0", text[:len(text)-1], " " + text, text[1:] + "0", "sk-" + text[3:]} {
+	for _, wrong := range []string{"", "fwk_", text + "0", text[:len(text)-1], " " + text, text[1:] + "0",
+		"sk-" + text[3:]} {
 		_, ok := ledger.ParseKey(wrong)
 		require.False(t, ok, "%q", wrong)
 	}

@@ -271,7 +271,8 @@ type Store interface {
 	ChangeKey(ctx context.Context, id string, change KeyChange) (Key, error)
 	// RotateKey makes a key that takes the name, the expiry and the spend cap of another, which goes on for the
 	// overlap (0: ends now) under its name with "~1" (or "~2", ...) behind it. ErrInvalid for a key that has ended.
-	RotateKey(ctx context.Context, id string, hash [32]byte, last4 string, overlap time.Duration) (fresh, old Key, err error)
+	RotateKey(ctx context.Context, id string, hash [32]byte, last4 string, overlap time.Duration) (fresh, old Key,
+		err error)
 	RevokeKey(ctx context.Context, id string) (Key, error)
 	// Lookup finds who a key's hash belongs to. A key that is revoked or has expired is found, too.
 	Lookup(ctx context.Context, hash [32]byte) (Principal, error)

@@ -17,7 +17,8 @@ const (
 
 // AllLimits is every Limit, in the order in which they are shown.
 var AllLimits = [...]Limit{
-	LimitSpendCap, LimitTokenBudget, LimitFairUse, LimitConcurrentRequests, LimitKeyRequests, LimitAccountRequests, LimitAddressRequests,
+	LimitSpendCap, LimitTokenBudget, LimitFairUse, LimitConcurrentRequests, LimitKeyRequests, LimitAccountRequests,
+	LimitAddressRequests,
 }
 
 // Limits are what was set for one account, in the order of AllLimits; nil: its plan decides.

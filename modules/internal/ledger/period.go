@@ -3,9 +3,10 @@ package ledger
 import "time"
 
 // Period is an account's current period and what was settled in it. Periods are calendar months in UTC that are
-// counted from the account's creation; the day is clamped to the length of the month, without drift (GAP-60). When a period
-// begins, the counters begin anew, and the plan's credits are added: once for each period, whatever plans the account has in it,
-// by the first of them that adds any (GAP-118). An account whose plan has no periods counts for ever.
+// counted from the account's creation; the day is clamped to the length of the month, without drift (GAP-60). When a
+// period begins, the counters begin anew, and the plan's credits are added: once for each period, whatever plans the
+// account has in it, by the first of them that adds any (GAP-118). An account whose plan has no periods counts for
+// ever.
 //
 // A clock that jumps ahead ends the periods that it passes; when it jumps back, nothing ends until the current
 // end is reached again. So each period's credits are added once, whatever the clock does.

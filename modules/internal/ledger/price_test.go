@@ -100,7 +100,8 @@ func TestHoldFor(t *testing.T) {
 // A price of a million dollars a token is far above anything that a configuration can say.
 var anyPrice = rapid.Custom(func(t *rapid.T) config.Price {
 	one := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 100_000_000_000_000))
-	return config.Price{Input: one.Draw(t, "in"), CacheRead: one.Draw(t, "read"), CacheWrite: one.Draw(t, "write"), Output: one.Draw(t, "out")}
+	return config.Price{Input: one.Draw(t, "in"), CacheRead: one.Draw(t, "read"), CacheWrite: one.Draw(t, "write"),
+		Output: one.Draw(t, "out")}
 })
 
 func TestCostAgainstBigIntegers(t *testing.T) {

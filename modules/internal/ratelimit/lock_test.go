@@ -12,8 +12,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
-// TestOneAtATime: calls about one subject come one after the other. The clock is read with the locks held, so that it sees
-// who else is inside.
+// TestOneAtATime: calls about one subject come one after the other. The clock is read with the locks held, so that it
+// sees who else is inside.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
 	var inside, together atomic.Int64

@@ -20,8 +20,8 @@ const (
 
 var kindNames = [...]string{strangers: "strangers", known: "accounts"}
 
-// segments is over how many files the records of one kind are spread: the oldest goes when there is no room, or when all in it
-// is too old.
+// segments is over how many files the records of one kind are spread: the oldest goes when there is no room, or when
+// all in it is too old.
 const segments = 8
 
 // files writes the records of one kind into numbered files of JSON lines. Log's goroutine alone uses it.
@@ -57,7 +57,8 @@ func list(dir, kind string) ([]segment, error) {
 	var all []segment
 	for _, e := range entries {
 		s := segment{path: filepath.Join(dir, e.Name())}
-		if _, err := fmt.Sscanf(e.Name(), kind+"-%d.jsonl", &s.number); err != nil || e.Name() != fmt.Sprintf(namePattern, kind, s.number) {
+		if _, err := fmt.Sscanf(e.Name(), kind+"-%d.jsonl", &s.number); err != nil ||
+			e.Name() != fmt.Sprintf(namePattern, kind, s.number) {
 			continue // somebody else's
 		}
 		all = append(all, s)

@@ -16,8 +16,8 @@ import (
 // idPattern is the form of the ids that the gateway gives out (GAP-91).
 var idPattern = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
 
-// Find returns the record of a request from the files in a folder, which nobody needs to write. ErrNotFound when there is
-// none, or when the request began before oldest.
+// Find returns the record of a request from the files in a folder, which nobody needs to write. ErrNotFound when there
+// is none, or when the request began before oldest.
 func Find(dir, id string, oldest time.Time) (Record, error) {
 	if !idPattern.MatchString(id) {
 		return Record{}, fmt.Errorf("request %q: %w", id, ErrNotFound)

@@ -52,7 +52,8 @@ func (f *fixture) turn(to time.Time) { f.now.Store(&to) }
 // record is the n-th request, of an account or of nobody.
 func (f *fixture) record(n int, account string) requestlog.Record {
 	r := requestlog.Record{
-		ID: id(n), Time: *f.now.Load(), Endpoint: "chat", Status: 429, Code: "rate_limit_exceeded", Limit: "key_requests_per_minute",
+		ID: id(n), Time: *f.now.Load(), Endpoint: "chat", Status: 429, Code: "rate_limit_exceeded",
+		Limit:   "key_requests_per_minute",
 		Account: account,
 	}
 	if account != "" {

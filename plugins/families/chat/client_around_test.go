@@ -34,20 +34,24 @@ func decodeChunks(t require.TestingT, chunks []string, alike bool) []llm.Event {
 func TestChunksThatAreAlike(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		texts := rapid.SampledFrom([]string{`"a"`, `" b"`, `""`, `"\n"`, `"\ud83d"`, `"\ude00"`, `"index"`, `"stop"`, `"é"`, `"\\"`,
-			`null`, `7`, `["x"]`, `[{"type":"text","text":"p"}]`, `"a","content":"b"`, `"a"},"index":1,"delta":{"content":"c"`, `"x`})
+		texts := rapid.SampledFrom([]string{`"a"`, `" b"`, `""`, `"\n"`, `"\ud83d"`, `"\ude00"`, `"index"`, `"stop"`, `"é"`,
+			`"\\"`,
+			`null`, `7`, `["x"]`, `[{"type":"text","text":"p"}]`, `"a","content":"b"`, `"a"},"index":1,"delta":{"content":"c"`,
+			`"x`})
 		shapes := rapid.SampledFrom([]string{
 			`{"model":"m","choices":[{"index":0,"delta":{"content":%s}}]}`,
 			`{"choices":[{"index":0,"delta":{"role":"assistant","content":%s},"finish_reason":null}],"usage":null}`,
 			`{"choices":[{"index":0,"delta":{"content":%s}}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`,
-			`{"choices":[{"index":0,"delta":{"content":%s},"finish_reason":"length"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`,
+			`{"choices":[{"index":0,"delta":{"content":%s},"finish_reason":"length"}],"usage":{"prompt_tokens":3,` +
+				`"completion_tokens":5}}`,
 			`{"choices":[{"index":0,"delta":{"content":%s}},{"index":1,"delta":{"content":"other"}}]}`,
 			`{"choices":[{"index":0,"delta":{"content":%s}},{"index":0,"delta":{"content":"more"}}]}`,
 			`{"choices":[{"index":1,"delta":{"content":%s}}]}`,
 			`{"choices":[{"delta":{"content":%s,"reasoning":"hm"}}]}`,
 			`{"choices":[{"delta":{"reasoning_content":%s}}]}`,
 			`{"choices":[{"delta":{"content":%s,"refusal":"no"}}]}`,
-			`{"choices":[{"delta":{"content":%s,"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}}]}`,
+			`{"choices":[{"delta":{"content":%s,"tool_calls":[{"index":0,"id":"c","function":{"name":"f",` +
+				`"arguments":"{}"}}]}}]}`,
 		})
 		var chunks []string
 		for range rapid.IntRange(1, 4).Draw(t, "runs") {

@@ -34,71 +34,110 @@ func TestDecoder(t *testing.T) {
 		chunks []string
 		want   []llm.Event
 	}{
-		{"usage in a chunk of its own", []string{delta(`{"role":"assistant","content":""}`), delta(`{"content":"a"}`), finish("stop"), `{"choices":[],` + use + `}`, "[DONE]"}, ended},
+		{"usage in a chunk of its own", []string{delta(`{"role":"assistant","content":""}`), delta(`{"content":"a"}`),
+			finish("stop"), `{"choices":[],` + use + `}`, "[DONE]"}, ended},
 		{"usage in every chunk", []string{
 			`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":1}}`,
 			`{"choices":[{"delta":{},"finish_reason":"stop"}],` + use + `}`, "[DONE]"}, ended},
-		{"usage never", []string{delta(`{"content":"a"}`), finish("stop"), `{"choices":[],"usage":null}`, "[DONE]"}, []llm.Event{text("a"), finished(llm.FinishStop)}},
-		{"no end marker after the finish", []string{delta(`{"content":"a"}`), finish("stop")}, []llm.Event{text("a"), finished(llm.FinishStop)}},
-		{"an end marker without a finish", []string{delta(`{"content":"a"}`), " [DONE] "}, []llm.Event{text("a"), finished(llm.FinishUnknown)}},
-		{"nothing counts after the end marker", []string{finish("stop"), "[DONE]", delta(`{"content":"a"}`), "junk"}, []llm.Event{finished(llm.FinishStop)}},
+		{"usage never", []string{delta(`{"content":"a"}`), finish("stop"), `{"choices":[],"usage":null}`, "[DONE]"},
+			[]llm.Event{text("a"), finished(llm.FinishStop)}},
+		{"no end marker after the finish", []string{delta(`{"content":"a"}`), finish("stop")},
+			[]llm.Event{text("a"), finished(llm.FinishStop)}},
+		{"an end marker without a finish", []string{delta(`{"content":"a"}`), " [DONE] "},
+			[]llm.Event{text("a"), finished(llm.FinishUnknown)}},
+		{"nothing counts after the end marker", []string{finish("stop"), "[DONE]", delta(`{"content":"a"}`), "junk"},
+			[]llm.Event{finished(llm.FinishStop)}},
 		{"empty data", []string{"", finish("stop")}, []llm.Event{finished(llm.FinishStop)}},
 		{"length", []string{finish("length")}, []llm.Event{finished(llm.FinishLength)}},
 		{"function_call", []string{finish("function_call")}, []llm.Event{finished(llm.FinishToolCalls)}},
 		{"content_filter", []string{finish("content_filter")}, []llm.Event{finished(llm.FinishPolicy)}},
 		{"GAP-114 another service's word", []string{finish("eos")}, []llm.Event{finished(llm.FinishStop)}},
 		{"GAP-114 an unknown finish", []string{finish("abort"), finish("stop")}, []llm.Event{finished("abort")}},
-		{"the reported model", []string{`{"model":"m-1","choices":[]}`, finish("stop")}, []llm.Event{{Kind: llm.EventFinish, Finish: llm.FinishStop, Model: "m-1"}}},
-		{"another choice is passed over", []string{`{"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":"length"}]}`, finish("stop")}, []llm.Event{finished(llm.FinishStop)}},
-		{"reasoning_content", []string{delta(`{"reasoning_content":"r","content":null}`), finish("stop")}, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, finished(llm.FinishStop)}},
-		{"reasoning, sent twice", []string{delta(`{"reasoning":"r","reasoning_content":"r"}`), finish("stop")}, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, finished(llm.FinishStop)}},
-		{"refusal is text", []string{delta(`{"refusal":"no"}`), finish("stop")}, []llm.Event{text("no"), finished(llm.FinishStop)}},
-		{"content in parts", []string{delta(`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), finish("stop")}, []llm.Event{text("a"), text("b"), finished(llm.FinishStop)}},
-		{"GAP-74 a surrogate pair cut in two", []string{delta(`{"content":"x\ud83d"}`), delta(`{"content":""}`), delta(`{"content":"\ude00y"}`), finish("stop")}, []llm.Event{text("x"), text("😀y"), finished(llm.FinishStop)}},
-		{"GAP-74 half a pair at the end", []string{delta(`{"content":"\ud83d"}`), finish("stop")}, []llm.Event{text("\uFFFD"), finished(llm.FinishStop)}},
-		{"GAP-74 half a pair before a call", []string{delta(`{"content":"\ud83d"}`), tool(`{"index":0,"id":"a","function":{"name":"f"}}`), finish("stop")},
+		{"the reported model", []string{`{"model":"m-1","choices":[]}`, finish("stop")},
+			[]llm.Event{{Kind: llm.EventFinish, Finish: llm.FinishStop, Model: "m-1"}}},
+		{"another choice is passed over",
+			[]string{`{"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":"length"}]}`, finish("stop")},
+			[]llm.Event{finished(llm.FinishStop)}},
+		{"reasoning_content", []string{delta(`{"reasoning_content":"r","content":null}`), finish("stop")},
+			[]llm.Event{{Kind: llm.EventReasoning, Text: "r"}, finished(llm.FinishStop)}},
+		{"reasoning, sent twice", []string{delta(`{"reasoning":"r","reasoning_content":"r"}`), finish("stop")},
+			[]llm.Event{{Kind: llm.EventReasoning, Text: "r"}, finished(llm.FinishStop)}},
+		{"refusal is text", []string{delta(`{"refusal":"no"}`), finish("stop")},
+			[]llm.Event{text("no"), finished(llm.FinishStop)}},
+		{"content in parts", []string{delta(`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`),
+			finish("stop")}, []llm.Event{text("a"), text("b"), finished(llm.FinishStop)}},
+		{"GAP-74 a surrogate pair cut in two", []string{delta(`{"content":"x\ud83d"}`), delta(`{"content":""}`),
+			delta(`{"content":"\ude00y"}`), finish("stop")}, []llm.Event{text("x"), text("😀y"), finished(llm.FinishStop)}},
+		{"GAP-74 half a pair at the end", []string{delta(`{"content":"\ud83d"}`), finish("stop")},
+			[]llm.Event{text("\uFFFD"), finished(llm.FinishStop)}},
+		{"GAP-74 half a pair before a call", []string{delta(`{"content":"\ud83d"}`),
+			tool(`{"index":0,"id":"a","function":{"name":"f"}}`), finish("stop")},
 			[]llm.Event{text("\uFFFD"), begin(0, "a", "f"), finished(llm.FinishStop)}},
 
-		{"GAP-109 cached tokens are taken out of the input", []string{finish("stop"), `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2,
+		{"GAP-109 cached tokens are taken out of the input", []string{finish("stop"), `{"choices":[],` +
+			`"usage":{"prompt_tokens":10,"completion_tokens":2,
 			"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":1}}}`},
-			[]llm.Event{usage(llm.Usage{Input: n(6), CacheRead: n(4), Output: n(2), Reasoning: n(1)}), finished(llm.FinishStop)}},
-		{"GAP-109 zero is zero, absent is absent", []string{finish("stop"), `{"usage":{"prompt_tokens":0,"completion_tokens":null,"prompt_tokens_details":{"cached_tokens":0}}}`},
+			[]llm.Event{usage(llm.Usage{Input: n(6), CacheRead: n(4), Output: n(2), Reasoning: n(1)}),
+				finished(llm.FinishStop)}},
+		{"GAP-109 zero is zero, absent is absent", []string{finish("stop"),
+			`{"usage":{"prompt_tokens":0,"completion_tokens":null,"prompt_tokens_details":{"cached_tokens":0}}}`},
 			[]llm.Event{usage(llm.Usage{Input: n(0), CacheRead: n(0)}), finished(llm.FinishStop)}},
-		{"GAP-109 an older name for cached tokens", []string{finish("stop"), `{"usage":{"prompt_tokens":10,"prompt_cache_hit_tokens":3}}`},
+		{"GAP-109 an older name for cached tokens", []string{finish("stop"),
+			`{"usage":{"prompt_tokens":10,"prompt_cache_hit_tokens":3}}`},
 			[]llm.Event{usage(llm.Usage{Input: n(7), CacheRead: n(3)}), finished(llm.FinishStop)}},
-		{"GAP-109 what was written to a cache is taken out of the input", []string{finish("stop"), `{"usage":{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":3}}}`},
+		{"GAP-109 what was written to a cache is taken out of the input",
+			[]string{finish("stop"),
+				`{"usage":{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":3}}}`},
 			[]llm.Event{usage(llm.Usage{Input: n(3), CacheRead: n(4), CacheWrite: n(3)}), finished(llm.FinishStop)}},
-		{"GAP-109 more cached than there was", []string{finish("stop"), `{"usage":{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":10}}}`},
+		{"GAP-109 more cached than there was", []string{finish("stop"),
+			`{"usage":{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":10}}}`},
 			[]llm.Event{usage(llm.Usage{Input: n(0), CacheRead: n(3)}), finished(llm.FinishStop)}},
 		{"GAP-111 counts that are none", []string{finish("stop"), `{"usage":{"prompt_tokens":-1,"completion_tokens":"2"}}`},
 			[]llm.Event{usage(llm.Usage{Flaw: "prompt_tokens is negative"}), finished(llm.FinishStop)}},
 
-		{"a call by index", []string{tool(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}`), tool(`{"index":0,"function":{"arguments":"{\"q\""}}`),
+		{"a call by index", []string{tool(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}`),
+			tool(`{"index":0,"function":{"arguments":"{\"q\""}}`),
 			tool(`{"index":0,"id":null,"function":{"name":null,"arguments":":1}"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, `{"q"`), arguments(0, ":1}"), finished(llm.FinishToolCalls)}},
-		{"interleaved calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}},{"index":1,"id":"b","function":{"name":"g"}}`),
-			tool(`{"index":1,"function":{"arguments":"1"}},{"index":0,"function":{"arguments":"0"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, "1"), arguments(0, "0"), finished(llm.FinishToolCalls)}},
-		{"indexes that do not count from 0", []string{tool(`{"index":7,"id":"a","function":{"name":"f"}}`), tool(`{"index":3,"id":"b","function":{"name":"g"}}`),
+		{"interleaved calls",
+			[]string{tool(`{"index":0,"id":"a","function":{"name":"f"}},{"index":1,"id":"b","function":{"name":"g"}}`),
+				tool(`{"index":1,"function":{"arguments":"1"}},{"index":0,"function":{"arguments":"0"}}`), finish("tool_calls")},
+			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, "1"), arguments(0, "0"),
+				finished(llm.FinishToolCalls)}},
+		{"indexes that do not count from 0", []string{tool(`{"index":7,"id":"a","function":{"name":"f"}}`),
+			tool(`{"index":3,"id":"b","function":{"name":"g"}}`),
 			tool(`{"index":7,"function":{"arguments":"x"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "x"), finished(llm.FinishToolCalls)}},
-		{"one index for all calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "b", "g"), arguments(1, "2"), finished(llm.FinishToolCalls)}},
-		{"a new id for every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}}`), tool(`{"index":0,"id":"b","function":{"arguments":"1"}}`), finish("tool_calls")},
+		{"one index for all calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`),
+			tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`), finish("tool_calls")},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "b", "g"), arguments(1, "2"),
+				finished(llm.FinishToolCalls)}},
+		{"a new id for every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f"}}`),
+			tool(`{"index":0,"id":"b","function":{"arguments":"1"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), finished(llm.FinishToolCalls)}},
-		{"a name in every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`), tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
+		{"a name in every piece", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`),
+			tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
-		{"the name comes late", []string{tool(`{"index":0,"id":"a"}`), tool(`{"index":0,"function":{"arguments":"1"}}`), tool(`{"index":0,"function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
+		{"the name comes late", []string{tool(`{"index":0,"id":"a"}`), tool(`{"index":0,"function":{"arguments":"1"}}`),
+			tool(`{"index":0,"function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
-		{"names come in another order than the calls", []string{tool(`{"index":0,"id":"a"},{"index":1,"id":"b","function":{"name":"g"}}`), tool(`{"index":0,"function":{"name":"f","arguments":"1"}}`), finish("tool_calls")},
+		{"names come in another order than the calls",
+			[]string{tool(`{"index":0,"id":"a"},{"index":1,"id":"b","function":{"name":"g"}}`),
+				tool(`{"index":0,"function":{"name":"f","arguments":"1"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "b", "g"), begin(1, "a", "f"), arguments(1, "1"), finished(llm.FinishToolCalls)}},
-		{"no index, known by id", []string{tool(`{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}`), tool(`{"id":"a","function":{"arguments":"1"}}`), tool(`{"function":{"arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
-		{"arguments as an object", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":{"q": 1}}}`), finish("tool_calls")},
+		{"no index, known by id", []string{tool(`{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}`),
+			tool(`{"id":"a","function":{"arguments":"1"}}`), tool(`{"function":{"arguments":"2"}}`), finish("tool_calls")},
+			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "1"), arguments(0, "2"),
+				finished(llm.FinishToolCalls)}},
+		{"arguments as an object", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":{"q": 1}}}`),
+			finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, `{"q": 1}`), finished(llm.FinishToolCalls)}},
-		{"GAP-74 a pair cut in two within arguments", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), tool(`{"index":0,"function":{"arguments":"\ude00"}}`), finish("tool_calls")},
+		{"GAP-74 a pair cut in two within arguments",
+			[]string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`),
+				tool(`{"index":0,"function":{"arguments":"\ude00"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "😀"), finished(llm.FinishToolCalls)}},
-		{"GAP-74 half a pair at the end of arguments", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), finish("tool_calls")},
+		{"GAP-74 half a pair at the end of arguments",
+			[]string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "\uFFFD"), finished(llm.FinishToolCalls)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,9 +152,12 @@ func TestDecoder(t *testing.T) {
 func TestDecoderMakesUpMissingIDs(t *testing.T) {
 	t.Parallel()
 	for name, chunks := range map[string][]string{
-		"by index":          {tool(`{"index":0,"function":{"name":"f"}},{"index":1,"function":{"name":"g"}}`), tool(`{"index":1,"id":"late","function":{"name":"g","arguments":"1"}}`), finish("tool_calls")},
-		"without index":     {tool(`{"function":{"name":"f"}},{"function":{"name":"g","arguments":"1"}}`), finish("tool_calls")},
-		"the older form, 1": {tool(`{"function":{"name":"f"}}`), delta(`{"tool_calls":[{"function":{"name":"g"}}]}`), delta(`{"function_call":{"arguments":"1"}}`), finish("function_call")},
+		"by index": {tool(`{"index":0,"function":{"name":"f"}},{"index":1,"function":{"name":"g"}}`),
+			tool(`{"index":1,"id":"late","function":{"name":"g","arguments":"1"}}`), finish("tool_calls")},
+		"without index": {tool(`{"function":{"name":"f"}},{"function":{"name":"g","arguments":"1"}}`),
+			finish("tool_calls")},
+		"the older form, 1": {tool(`{"function":{"name":"f"}}`), delta(`{"tool_calls":[{"function":{"name":"g"}}]}`),
+			delta(`{"function_call":{"arguments":"1"}}`), finish("function_call")},
 	} {
 		events, err := read(chunks...)
 		require.NoError(t, err, name)
@@ -133,7 +175,8 @@ func TestDecoderMakesUpMissingIDs(t *testing.T) {
 		require.Equal(t, "g", g.Name)
 		require.Equal(t, "1", g.Arguments.String(), name)
 	}
-	events, err := read(delta(`{"function_call":{"name":"f","arguments":""}}`), delta(`{"function_call":{"arguments":"{}"}}`), finish("function_call"))
+	events, err := read(delta(`{"function_call":{"name":"f","arguments":""}}`),
+		delta(`{"function_call":{"arguments":"{}"}}`), finish("function_call"))
 	require.NoError(t, err)
 	require.Len(t, events, 3)
 	require.Equal(t, "f", events[0].Name)
@@ -150,11 +193,16 @@ func TestDecoderFails(t *testing.T) {
 		{"cut after text", []string{delta(`{"content":"a"}`)}, llm.ErrBroken},
 		{"no JSON", []string{"<html>"}, llm.ErrProtocol},
 		{"no object", []string{"[]"}, llm.ErrProtocol},
-		{"a call without a name", []string{tool(`{"index":0,"id":"a","function":{"arguments":"{}"}}`), finish("tool_calls")}, llm.ErrProtocol},
-		{"an error in the stream", []string{delta(`{"content":"a"}`), `{"error":{"message":"overloaded","type":"server_error"}}`}, llm.ErrUpstream},
+		{"a call without a name", []string{tool(`{"index":0,"id":"a","function":{"arguments":"{}"}}`), finish("tool_calls")},
+			llm.ErrProtocol},
+		{"an error in the stream", []string{delta(`{"content":"a"}`),
+			`{"error":{"message":"overloaded","type":"server_error"}}`}, llm.ErrUpstream},
 		{"an error with a status as its code", []string{`{"error":{"message":"m","code":429}}`}, llm.ErrCapacity},
-		{"an error as the whole object", []string{`{"object":"error","message":"m","type":"BadRequestError","code":400}`}, llm.ErrRejected},
-		{"an error in a choice", []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":502,"message":"m"}}]}`}, llm.ErrUpstream},
+		{"an error as the whole object", []string{`{"object":"error","message":"m","type":"BadRequestError","code":400}`},
+			llm.ErrRejected},
+		{"an error in a choice",
+			[]string{`{"choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":502,"message":"m"}}]}`},
+			llm.ErrUpstream},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -180,21 +228,29 @@ func TestDecoderFails(t *testing.T) {
 
 func TestDecodeReply(t *testing.T) {
 	t.Parallel()
-	events, err := readWhole(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"r","content":"a",
-		"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"1"}}]},
+	events, err := readWhole(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,` +
+		`"message":{"role":"assistant","reasoning_content":"r","content":"a",
+		"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function",` +
+		`"function":{"name":"g","arguments":"1"}}]},
 		"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, text("a"), begin(0, "a", "f"), arguments(0, "{}"), begin(1, "b", "g"), arguments(1, "1"),
-		usage(llm.Usage{Input: llm.Count(1), Output: llm.Count(2)}), {Kind: llm.EventFinish, Finish: llm.FinishToolCalls, Model: "m"}}, events)
+	require.Equal(t, []llm.Event{{Kind: llm.EventReasoning, Text: "r"}, text("a"), begin(0, "a", "f"), arguments(0, "{}"),
+		begin(1, "b", "g"), arguments(1, "1"),
+		usage(llm.Usage{Input: llm.Count(1), Output: llm.Count(2)}),
+		{Kind: llm.EventFinish, Finish: llm.FinishToolCalls, Model: "m"}}, events)
 
 	events, err = readWhole(`{"choices":[{"message":{"content":"a"},"finish_reason":null}]}`)
 	require.NoError(t, err)
 	require.Equal(t, []llm.Event{text("a"), finished(llm.FinishUnknown)}, events)
 
 	// Pieces of a stream are joined by their ids; what comes whole is not.
-	events, err = readWhole(`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"1"}},{"id":"a","function":{"name":"g","arguments":"2"}}]}}]}`)
+	events,
+		err = readWhole(
+		`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"1"}},{"id":"a",` +
+			`"function":{"name":"g","arguments":"2"}}]}}]}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "a", "g"), arguments(1, "2"), finished(llm.FinishUnknown)}, events)
+	require.Equal(t, []llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "a", "g"), arguments(1, "2"),
+		finished(llm.FinishUnknown)}, events)
 
 	for body, kind := range map[string]llm.ErrorKind{
 		`{"error":{"message":"m","code":"context_length_exceeded"}}`: llm.ErrContext,
@@ -216,7 +272,8 @@ func TestDecodeError(t *testing.T) {
 		want   llm.ErrorKind
 	}{
 		{400, `{"error":{"code":"context_length_exceeded","message":"m"}}`, llm.ErrContext},
-		{400, `{"object":"error","message":"This model's maximum context length is 8192 tokens.","code":400}`, llm.ErrContext},
+		{400, `{"object":"error","message":"This model's maximum context length is 8192 tokens.","code":400}`,
+			llm.ErrContext},
 		{400, `{"error":{"code":400,"type":"exceed_context_size_error","message":"m"}}`, llm.ErrContext},
 		{400, `{"error":{"code":"content_policy_violation"}}`, llm.ErrPolicy},
 		{400, `{"error":{"code":"content_filter"}}`, llm.ErrPolicy},
@@ -246,9 +303,11 @@ func TestDecodeError(t *testing.T) {
 func TestDecodeErrorKeepsSecretsOutOfTheLog(t *testing.T) {
 	t.Parallel()
 	key := "sk-proj-0123456789abcdef0123456789"
-	e := chat.DecodeError(400, "", []byte(`{"error":{"type":"invalid_request_error","code":"`+key+`","param":"messages[0].content",`+
+	e := chat.DecodeError(400, "", []byte(`{"error":{"type":"invalid_request_error","code":"`+key+
+		`","param":"messages[0].content",`+
 		`"message":"bad key `+key+` in: a prompt"}}`))
-	require.Equal(t, "rejected: the upstream answered with an error (invalid_request_error, messages[0].content) (status 400)", e.Error())
+	require.Equal(t, "rejected: the upstream answered with an error (invalid_request_error, messages[0].content) "+
+		"(status 400)", e.Error())
 	e = chat.DecodeError(401, "", []byte(`{"error":{"code":"invalid_api_key","message":"Incorrect API key: sk-12"}}`))
 	require.Equal(t, "credentials: the upstream answered with an error (invalid_api_key) (status 401)", e.Error())
 }
@@ -281,18 +340,24 @@ func TestEncodeRequest(t *testing.T) {
 	require.Equal(t, plain+`,"stream_options":{"include_usage":true}}`, encode(&llm.Request{Model: "m", Messages: hi}))
 
 	full := &llm.Request{Model: "m", Messages: hi, MaxTokens: 9, Temperature: &temperature, Stop: []string{"a", "\n"},
-		Tools:      []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{}}`)}, {Name: "g", Schema: []byte(`{"type":"object"}`)}},
+		Tools: []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{}}`)},
+			{Name: "g", Schema: []byte(`{"type":"object"}`)}},
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "f"}}
-	const tools = `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}},` +
+	const tools = `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object",` +
+		`"properties":{}}}},` +
 		`{"type":"function","function":{"name":"g"}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`
-	require.Equal(t, plain+`,"stream_options":{"include_usage":true},"max_tokens":9,"temperature":0.3,"stop":["a","\n"]`+tools, encode(full))
+	require.Equal(t, plain+`,"stream_options":{"include_usage":true},"max_tokens":9,"temperature":0.3,"stop":["a","\n"]`+
+		tools, encode(full))
 	full.Unsupported = []string{"stop", "temperature", "max_tokens", "stream_options"}
 	require.Equal(t, plain+`,"max_completion_tokens":9`+tools, encode(full))
-	require.Equal(t, strings.TrimSuffix(plain, `,"stream":true`)+"}", encode(&llm.Request{Model: "m", Messages: hi, Whole: true}))
+	require.Equal(t, strings.TrimSuffix(plain, `,"stream":true`)+"}",
+		encode(&llm.Request{Model: "m", Messages: hi, Whole: true}))
 
 	strict := true
-	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}), `"response_format":{"type":"json_object"}}`)
-	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{}`), Strict: &strict}}),
+	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}),
+		`"response_format":{"type":"json_object"}}`)
+	require.Contains(t, encode(&llm.Request{Messages: hi,
+		Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{}`), Strict: &strict}}),
 		`"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{},"strict":true}}}`)
 
 	_, err := chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: "robot"}}})

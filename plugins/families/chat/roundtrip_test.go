@@ -106,8 +106,10 @@ func checkSent(t *testing.T, req *families.Request) {
 
 func FuzzDecoder(f *testing.F) {
 	familytest.FuzzDecoder(f, family, "testdata/e16.sse",
-		[]string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`), tool(`{"index":0,"function":{"arguments":"\ude00"}}`), finish("tool_calls")},
-		[]string{tool(`{"function":{"name":"f"}},{"id":"b","function":{"arguments":{}}}`), delta(`{"function_call":{"name":"g"}}`), "[DONE]"},
+		[]string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"\ud83d"}}`),
+			tool(`{"index":0,"function":{"arguments":"\ude00"}}`), finish("tool_calls")},
+		[]string{tool(`{"function":{"name":"f"}},{"id":"b","function":{"arguments":{}}}`),
+			delta(`{"function_call":{"name":"g"}}`), "[DONE]"},
 		[]string{`{"error":{"code":429,"message":"m"}}`},
 		[]string{delta(`{"content":[{"text":"a"}],"reasoning":"r","refusal":"x"}`)})
 }

@@ -69,12 +69,16 @@ func TestStream(t *testing.T) {
 	t.Run("SSE-31 SSE-49 E19 error frame", func(t *testing.T) {
 		t.Parallel()
 		e := encoder(true)
-		frame := e.AppendError(nil, &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError, Message: "The model route failed."})
-		require.Equal(t, `data: {"error":{"message":"The model route failed.","type":"upstream_error","code":"upstream_error"},"usage":{"billing_pending":true}}`+"\n\n", string(frame))
+		frame := e.AppendError(nil, &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError,
+			Message: "The model route failed."})
+		require.Equal(t,
+			`data: {"error":{"message":"The model route failed.","type":"upstream_error","code":"upstream_error"},`+
+				`"usage":{"billing_pending":true}}`+"\n\n", string(frame))
 	})
 	t.Run("GAP-42 a frame's code where it differs", func(t *testing.T) {
 		t.Parallel()
-		frame := encoder(false).AppendError(nil, &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError, Frame: families.StreamError, Message: "m"})
+		frame := encoder(false).AppendError(nil, &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError,
+			Frame: families.StreamError, Message: "m"})
 		require.Contains(t, string(frame), `"type":"stream_error","code":"stream_error"`)
 	})
 	t.Run("text and model names are escaped", func(t *testing.T) {
@@ -82,7 +86,8 @@ func TestStream(t *testing.T) {
 		e := chat.Server{}.NewEncoder(&families.Request{}, families.Head{ID: "1", Model: "a\"\n\u2028<"})
 		chunks := payloads(t, string(e.AppendEvent(nil, llm.Event{Kind: llm.EventText, Text: "x\r\n\n\"\x00"})))
 		require.Equal(t, "a\"\n\u2028<", chunks[0]["model"])
-		require.Equal(t, "x\r\n\n\"\x00", chunks[0]["choices"].([]any)[0].(map[string]any)["delta"].(map[string]any)["content"])
+		choice := chunks[0]["choices"].([]any)[0].(map[string]any)
+		require.Equal(t, "x\r\n\n\"\x00", choice["delta"].(map[string]any)["content"])
 	})
 }
 
@@ -108,10 +113,12 @@ func TestStreamOfToolCalls(t *testing.T) {
 		t.Parallel()
 		out := stream(encoder(false), []llm.Event{begin(0, "call_1", "f"), arguments(0, `{"q"`), arguments(0, ":1}")},
 			families.End{Finish: llm.FinishToolCalls})
-		require.Contains(t, out, `"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}`)
+		require.Contains(t, out,
+			`"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}`)
 		require.Contains(t, out, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"q\""}}]}`)
 		require.Contains(t, out, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}`)
-		require.True(t, strings.HasSuffix(out, `"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n"))
+		require.True(t, strings.HasSuffix(out, `"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+
+			"\n\ndata: [DONE]\n\n"))
 	})
 	t.Run("interleaved pieces keep their index", func(t *testing.T) {
 		t.Parallel()
@@ -147,9 +154,11 @@ func TestFinishReason(t *testing.T) {
 		{"CHAT-31 allowance", families.End{Finish: llm.FinishLength}, false, "length"},
 		{"CHAT-31 allowance within calls", families.End{Finish: llm.FinishLength}, true, "length"},
 		{"CHAT-32 policy", families.End{Finish: llm.FinishPolicy}, false, "content_filter"},
-		{"CHAT-32 STOP-25 policy after a match", families.End{Finish: llm.FinishPolicy, StopSequence: &matched}, true, "content_filter"},
+		{"CHAT-32 STOP-25 policy after a match", families.End{Finish: llm.FinishPolicy, StopSequence: &matched}, true,
+			"content_filter"},
 		{"GAP-70 a match after a call", families.End{Finish: llm.FinishToolCalls, StopSequence: &matched}, true, "stop"},
-		{"GAP-73 a match before the allowance", families.End{Finish: llm.FinishLength, StopSequence: &matched}, false, "stop"},
+		{"GAP-73 a match before the allowance", families.End{Finish: llm.FinishLength, StopSequence: &matched}, false,
+			"stop"},
 		{"GAP-82 calls", families.End{Finish: llm.FinishToolCalls}, true, "tool_calls"},
 		{"GAP-82 calls, though the upstream says stop", families.End{Finish: llm.FinishStop}, true, "tool_calls"},
 		{"no call, though the upstream says so", families.End{Finish: llm.FinishToolCalls}, false, "stop"},
@@ -170,7 +179,8 @@ func TestReply(t *testing.T) {
 	t.Parallel()
 	t.Run("USE-01 USE-02 USE-04 HTTP-10 MODEL-15 text", func(t *testing.T) {
 		t.Parallel()
-		usage := &llm.Usage{Input: llm.Count(10), CacheRead: llm.Count(5), CacheWrite: llm.Count(3), Output: llm.Count(7), Reasoning: llm.Count(4)}
+		usage := &llm.Usage{Input: llm.Count(10), CacheRead: llm.Count(5), CacheWrite: llm.Count(3), Output: llm.Count(7),
+			Reasoning: llm.Count(4)}
 		require.Equal(t, `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"auto","choices":[{"index":0,`+
 			`"message":{"role":"assistant","content":"Hello","refusal":null},"finish_reason":"stop","logprobs":null}],`+
 			`"usage":{"prompt_tokens":18,"completion_tokens":7,"total_tokens":25,"prompt_tokens_details":{"cached_tokens":5},`+
@@ -179,13 +189,16 @@ func TestReply(t *testing.T) {
 	})
 	t.Run("TOOL-01 only calls", func(t *testing.T) {
 		t.Parallel()
-		require.Contains(t, whole([]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, `{"q":1}`)}, families.End{}),
-			`"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},`+
+		require.Contains(t, whole([]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(1, `{"q":1}`)},
+			families.End{}),
+			`"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"a","type":"function",`+
+				`"function":{"name":"f","arguments":"{}"}},`+
 				`{"id":"b","type":"function","function":{"name":"g","arguments":"{\"q\":1}"}}]}`)
 	})
 	t.Run("E12 text around a call is one content", func(t *testing.T) {
 		t.Parallel()
-		require.Contains(t, whole([]llm.Event{{Kind: llm.EventText, Text: "abEN"}, begin(0, "a", "f"), {Kind: llm.EventText, Text: "Dcd"}}, families.End{}),
+		require.Contains(t, whole([]llm.Event{{Kind: llm.EventText, Text: "abEN"}, begin(0, "a", "f"),
+			{Kind: llm.EventText, Text: "Dcd"}}, families.End{}),
 			`"content":"abENDcd","refusal":null,"tool_calls":[`)
 	})
 	t.Run("GAP-72 nothing at all", func(t *testing.T) {
@@ -201,14 +214,17 @@ func TestErrorBody(t *testing.T) {
 		want string
 	}{
 		"ERR-01 ERR-02 ERR-03 E19 code, message and type": {
-			&families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError, Message: "The model route failed."},
+			&families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError,
+				Message: "The model route failed."},
 			`{"error":{"code":"upstream_error","message":"The model route failed.","type":"upstream_error"}}`},
 		"ERR-06 MEDIA-11 MEDIA-12 media": {families.Media(),
-			`{"error":{"code":"unsupported_content","message":"Image and audio input are not supported yet. Send text only.","type":"invalid_request_error"}}`},
+			`{"error":{"code":"unsupported_content","message":"Image and audio input are not supported yet. Send text only.",` +
+				`"type":"invalid_request_error"}}`},
 		"ERR-07 unknown model": {&families.Error{Status: 404, Code: families.ModelNotFound, Message: "m"},
 			`{"error":{"code":"model_not_found","message":"m","type":"invalid_request_error","param":"model"}}`},
 		"ERR-13 unsupported": {families.Unsupported("a \"b\""),
-			`{"error":{"code":"unsupported_field","message":"a \"b\" The same request fails again.","type":"unsupported_field"}}`},
+			`{"error":{"code":"unsupported_field","message":"a \"b\" The same request fails again.",` +
+				`"type":"unsupported_field"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

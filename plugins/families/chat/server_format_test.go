@@ -19,8 +19,10 @@ func TestStructuredOutput(t *testing.T) {
 	}{
 		"STRUCT-08 STRUCT-17 text": {`"response_format":{"type":"text"}`, nil},
 		"STRUCT-09 json_object":    {`"response_format":{"type":"json_object"}`, &llm.Format{Kind: llm.FormatJSONObject}},
-		"STRUCT-10 json_schema": {`"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{"type":"object"},"strict":true}}`,
-			&llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{"type":"object"}`), Strict: &yes}},
+		"STRUCT-10 json_schema": {`"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d",` +
+			`"schema":{"type":"object"},"strict":true}}`,
+			&llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{"type":"object"}`),
+				Strict: &yes}},
 		"STRUCT-01 null":                      {`"response_format":null`, nil},
 		"other families' fields are not read": {`"text":5,"output_format":5,"output_config":5`, nil},
 	} {

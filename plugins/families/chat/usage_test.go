@@ -34,14 +34,17 @@ func TestUsages(t *testing.T) {
 	t.Run("GAP-111 a bad bill after more text", func(t *testing.T) {
 		t.Parallel()
 		const bill = `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":1}}`
-		events, err := read(bill, delta(`{"content":"b"}`), finish("stop"), `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":-9}}`, "[DONE]")
+		events, err := read(bill, delta(`{"content":"b"}`), finish("stop"),
+			`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":-9}}`, "[DONE]")
 		require.NoError(t, err)
-		require.Equal(t, []llm.Event{text("a"), text("b"), usage(llm.Usage{Flaw: "completion_tokens is negative"}), finished(llm.FinishStop)}, events,
+		require.Equal(t, []llm.Event{text("a"), text("b"), usage(llm.Usage{Flaw: "completion_tokens is negative"}),
+			finished(llm.FinishStop)}, events,
 			"what was said before is not the bill of what came since")
 	})
 	t.Run("GAP-111 half a usage of a reply of calls or of thoughts", func(t *testing.T) {
 		t.Parallel()
-		for _, piece := range []string{`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f"}}]}`, `{"reasoning":"hm"}`} {
+		for _, piece := range []string{`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f"}}]}`,
+			`{"reasoning":"hm"}`} {
 			events, err := read(delta(piece), finish("stop"), `{"usage":{"prompt_tokens":10}}`, "[DONE]")
 			require.NoError(t, err)
 			require.Equal(t, usage(llm.Usage{Flaw: "completion_tokens is missing"}), events[1])

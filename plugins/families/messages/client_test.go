@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	started = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`
+	started = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m-1",` +
+		`"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"output_tokens":1}}}`
 	stopped = `{"type":"message_stop"}`
 )
 
@@ -41,7 +42,8 @@ func inputDelta(index, s string) string {
 }
 
 func ended(reason string) string {
-	return `{"type":"message_delta","delta":{"stop_reason":"` + reason + `","stop_sequence":null},"usage":{"output_tokens":2}}`
+	return `{"type":"message_delta","delta":{"stop_reason":"` + reason +
+		`","stop_sequence":null},"usage":{"output_tokens":2}}`
 }
 
 func TestDecoder(t *testing.T) {
@@ -52,44 +54,72 @@ func TestDecoder(t *testing.T) {
 		data []string // between message_start and message_stop
 		want []llm.Event
 	}{
-		{"a text", []string{blockStart("0", `{"type":"text","text":""}`), textDelta("a"), `{"type":"ping"}`, textDelta("b"), blockStop("0"), ended("end_turn")},
+		{"a text", []string{blockStart("0", `{"type":"text","text":""}`), textDelta("a"), `{"type":"ping"}`, textDelta("b"),
+			blockStop("0"), ended("end_turn")},
 			append(say("a", "b"), spent, finished(llm.FinishStop))},
-		{"text where the block starts", []string{blockStart("0", `{"type":"text","text":"a"}`), blockStop("0"), ended("end_turn")}, append(say("a"), spent, finished(llm.FinishStop))},
-		{"thinking is reasoning, its signature nothing", []string{blockStart("0", `{"type":"thinking","thinking":"h","signature":""}`), blockDelta("0", `{"type":"thinking_delta","thinking":"m"}`),
-			blockDelta("0", `{"type":"signature_delta","signature":"EqQ"}`), blockStop("0"), blockStart("1", `{"type":"redacted_thinking","data":"x"}`), blockStop("1"), ended("end_turn")},
+		{"text where the block starts", []string{blockStart("0", `{"type":"text","text":"a"}`), blockStop("0"),
+			ended("end_turn")}, append(say("a"), spent, finished(llm.FinishStop))},
+		{"thinking is reasoning, its signature nothing",
+			[]string{blockStart("0", `{"type":"thinking","thinking":"h","signature":""}`),
+				blockDelta("0", `{"type":"thinking_delta","thinking":"m"}`),
+				blockDelta("0", `{"type":"signature_delta","signature":"EqQ"}`), blockStop("0"),
+				blockStart("1", `{"type":"redacted_thinking","data":"x"}`), blockStop("1"), ended("end_turn")},
 			[]llm.Event{thought("h"), thought("m"), spent, finished(llm.FinishStop)}},
-		{"a call ends with its block", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{}}`), inputDelta("0", ""), inputDelta("0", `{"q"`), inputDelta("0", `:1}`), blockStop("0"), ended("tool_use")},
-			[]llm.Event{begin(0, "t1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`), end(0), spent, finished(llm.FinishToolCalls)}},
-		{"GAP-84 a call without input", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{}}`), blockStop("0"), ended("tool_use")},
+		{"a call ends with its block", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{}}`),
+			inputDelta("0", ""), inputDelta("0", `{"q"`), inputDelta("0", `:1}`), blockStop("0"), ended("tool_use")},
+			[]llm.Event{begin(0, "t1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`), end(0), spent,
+				finished(llm.FinishToolCalls)}},
+		{"GAP-84 a call without input", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{}}`),
+			blockStop("0"), ended("tool_use")},
 			[]llm.Event{begin(0, "t1", "f"), end(0), spent, finished(llm.FinishToolCalls)}},
-		{"the whole input where the block starts", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{"q": 1}}`), inputDelta("0", ""), blockStop("0"), ended("tool_use")},
+		{"the whole input where the block starts", []string{blockStart("0",
+			`{"type":"tool_use","id":"t1","name":"f","input":{"q": 1}}`), inputDelta("0", ""), blockStop("0"),
+			ended("tool_use")},
 			[]llm.Event{begin(0, "t1", "f"), arguments(0, `{"q": 1}`), end(0), spent, finished(llm.FinishToolCalls)}},
-		{"input that is said twice counts once", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{"q":1}}`), inputDelta("0", `{"q":1}`), blockStop("0"), ended("tool_use")},
+		{"input that is said twice counts once", []string{blockStart("0",
+			`{"type":"tool_use","id":"t1","name":"f","input":{"q":1}}`), inputDelta("0", `{"q":1}`), blockStop("0"),
+			ended("tool_use")},
 			[]llm.Event{begin(0, "t1", "f"), arguments(0, `{"q":1}`), end(0), spent, finished(llm.FinishToolCalls)}},
-		{"calls between texts", []string{textDelta("a"), blockStart("1", `{"type":"tool_use","id":"t1","name":"f"}`), blockStop("1"), blockStart("2", `{"type":"tool_use","id":"t2","name":"g"}`), inputDelta("2", "{}"), blockStop("2"),
+		{"calls between texts", []string{textDelta("a"), blockStart("1", `{"type":"tool_use","id":"t1","name":"f"}`),
+			blockStop("1"), blockStart("2", `{"type":"tool_use","id":"t2","name":"g"}`), inputDelta("2", "{}"), blockStop("2"),
 			blockStart("3", `{"type":"text","text":""}`), textDelta("b"), ended("end_turn")},
-			append(append(say("a"), begin(0, "t1", "f"), end(0), begin(1, "t2", "g"), arguments(1, "{}"), end(1)), append(say("b"), spent, finished(llm.FinishStop))...)},
-		{"tools that the upstream runs itself are passed over", []string{blockStart("0", `{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`), inputDelta("0", `{"query":"x"}`), blockStop("0"),
-			blockStart("1", `{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}`), blockStop("1"), ended("end_turn")}, []llm.Event{spent, finished(llm.FinishStop)}},
-		{"unknown events, deltas and blocks are passed over", []string{`{"type":"message_note","usage":{"input_tokens":99}}`, blockDelta("0", `{"type":"citations_delta","citation":{}}`), blockStart("0", `{"type":"new"}`), "", ended("end_turn")},
+			append(append(say("a"), begin(0, "t1", "f"), end(0), begin(1, "t2", "g"), arguments(1, "{}"), end(1)),
+				append(say("b"), spent, finished(llm.FinishStop))...)},
+		{"tools that the upstream runs itself are passed over",
+			[]string{blockStart("0", `{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`),
+				inputDelta("0", `{"query":"x"}`), blockStop("0"),
+				blockStart("1", `{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}`), blockStop("1"),
+				ended("end_turn")}, []llm.Event{spent, finished(llm.FinishStop)}},
+		{"unknown events, deltas and blocks are passed over",
+			[]string{`{"type":"message_note","usage":{"input_tokens":99}}`,
+				blockDelta("0", `{"type":"citations_delta","citation":{}}`), blockStart("0", `{"type":"new"}`), "",
+				ended("end_turn")},
 			[]llm.Event{spent, finished(llm.FinishStop)}},
-		{"GAP-74 a surrogate pair cut in two", []string{textDelta(`x\ud83d`), textDelta(`\ude00y`), ended("end_turn")}, append(say("x", "😀y"), spent, finished(llm.FinishStop))},
-		{"GAP-74 half a pair at the end of arguments", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f"}`), blockDelta("0", `{"type":"input_json_delta","partial_json":"\ud83d"}`), blockStop("0"), ended("tool_use")},
+		{"GAP-74 a surrogate pair cut in two", []string{textDelta(`x\ud83d`), textDelta(`\ude00y`), ended("end_turn")},
+			append(say("x", "😀y"), spent, finished(llm.FinishStop))},
+		{"GAP-74 half a pair at the end of arguments",
+			[]string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f"}`),
+				blockDelta("0", `{"type":"input_json_delta","partial_json":"\ud83d"}`), blockStop("0"), ended("tool_use")},
 			[]llm.Event{begin(0, "t1", "f"), arguments(0, "\uFFFD"), end(0), spent, finished(llm.FinishToolCalls)}},
 
 		{"a stop sequence", []string{ended("stop_sequence")}, []llm.Event{spent, finished(llm.FinishStop)}},
 		{"a pause", []string{ended("pause_turn")}, []llm.Event{spent, finished(llm.FinishStop)}},
 		{"the allowance", []string{ended("max_tokens")}, []llm.Event{spent, finished(llm.FinishLength)}},
-		{"the context window", []string{ended("model_context_window_exceeded")}, []llm.Event{spent, finished(llm.FinishLength)}},
+		{"the context window", []string{ended("model_context_window_exceeded")},
+			[]llm.Event{spent, finished(llm.FinishLength)}},
 		{"the content policy", []string{ended("refusal")}, []llm.Event{spent, finished(llm.FinishPolicy)}},
 		{"GAP-114 an unknown reason", []string{ended("tired")}, []llm.Event{spent, finished("tired")}},
 		{"GAP-114 no reason", []string{}, []llm.Event{usage(*used(10, 1)), finished(llm.FinishUnknown)}},
 
 		{"GAP-109 later counts replace earlier ones, class by class", []string{
-			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":7,"cache_read_input_tokens":3,"cache_creation_input_tokens":0,"output_tokens":5,"output_tokens_details":{"thinking_tokens":4}}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":7,"cache_read_input_tokens":3,` +
+				`"cache_creation_input_tokens":0,"output_tokens":5,"output_tokens_details":{"thinking_tokens":4}}}`,
 			`{"type":"message_delta","delta":{},"usage":{"output_tokens":6}}`},
-			[]llm.Event{usage(llm.Usage{Input: llm.Count(7), CacheRead: llm.Count(3), CacheWrite: llm.Count(0), Output: llm.Count(6), Reasoning: llm.Count(4)}), finished(llm.FinishStop)}},
-		{"GAP-111 counts that are none, of a reply of nothing", []string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":-1,"cache_read_input_tokens":null,"output_tokens":"2"}}`},
+			[]llm.Event{usage(llm.Usage{Input: llm.Count(7), CacheRead: llm.Count(3), CacheWrite: llm.Count(0),
+				Output: llm.Count(6), Reasoning: llm.Count(4)}), finished(llm.FinishStop)}},
+		{"GAP-111 counts that are none, of a reply of nothing",
+			[]string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":-1,` +
+				`"cache_read_input_tokens":null,"output_tokens":"2"}}`},
 			[]llm.Event{usage(*used(10, 1)), finished(llm.FinishStop)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +131,8 @@ func TestDecoder(t *testing.T) {
 	}
 	t.Run("no usage anywhere", func(t *testing.T) {
 		t.Parallel()
-		events, err := read(`{"type":"message_start","message":{"model":"m-1"}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, stopped)
+		events, err := read(`{"type":"message_start","message":{"model":"m-1"}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, stopped)
 		require.NoError(t, err)
 		require.Equal(t, []llm.Event{finished(llm.FinishStop)}, events)
 	})
@@ -123,12 +154,16 @@ func TestDecoderFails(t *testing.T) {
 		{"no object", []string{"[]"}, llm.ErrProtocol},
 		{"an end without a beginning", []string{stopped}, llm.ErrProtocol},
 		{"a call without a name", []string{started, blockStart("0", `{"type":"tool_use","id":"t1"}`)}, llm.ErrProtocol},
-		{"a call goes on after text", []string{started, call, blockStart("1", `{"type":"text","text":"a"}`), inputDelta("0", "{}")}, llm.ErrProtocol},
-		{"overloaded", []string{started, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`}, llm.ErrUpstream},
+		{"a call goes on after text", []string{started, call, blockStart("1", `{"type":"text","text":"a"}`),
+			inputDelta("0", "{}")}, llm.ErrProtocol},
+		{"overloaded", []string{started, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`},
+			llm.ErrUpstream},
 		{"rate limit", []string{`{"type":"error","error":{"type":"rate_limit_error","message":"m"}}`}, llm.ErrCapacity},
 		{"key", []string{`{"type":"error","error":{"type":"authentication_error","message":"m"}}`}, llm.ErrCredentials},
 		{"form", []string{`{"type":"error","error":{"type":"invalid_request_error","message":"m"}}`}, llm.ErrRejected},
-		{"length", []string{`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}`}, llm.ErrContext},
+		{"length",
+			[]string{`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 ` +
+				`maximum"}}`}, llm.ErrContext},
 		{"an error of another shape", []string{started, `{"error":{"message":"m","code":502}}`}, llm.ErrUpstream},
 		{"an error that says nothing", []string{started, `{"type":"error"}`}, llm.ErrUpstream},
 	} {
@@ -156,15 +191,21 @@ func TestDecoderFails(t *testing.T) {
 
 func TestDecodeReply(t *testing.T) {
 	t.Parallel()
-	events, err := readWhole(`{"id":"msg_1","type":"message","role":"assistant","model":"m-1","content":[{"type":"thinking","thinking":"h","signature":"x"},{"type":"text","text":"a"},
-		{"type":"tool_use","id":"t1","name":"f","input":{"q":1}},{"type":"tool_use","id":"t2","name":"g","input":{}},{"type":"server_tool_use","id":"s","name":"web_search","input":{"q":2}}],
-		"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":4,"cache_read_input_tokens":3,"output_tokens":2}}`)
+	events, err := readWhole(`{"id":"msg_1","type":"message","role":"assistant","model":"m-1",` +
+		`"content":[{"type":"thinking","thinking":"h","signature":"x"},{"type":"text","text":"a"},
+		{"type":"tool_use","id":"t1","name":"f","input":{"q":1}},{"type":"tool_use","id":"t2","name":"g","input":{}},` +
+		`{"type":"server_tool_use","id":"s","name":"web_search","input":{"q":2}}],
+		"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":4,` +
+		`"cache_read_input_tokens":3,"output_tokens":2}}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{thought("h"), say("a")[0], begin(0, "t1", "f"), arguments(0, `{"q":1}`), end(0), begin(1, "t2", "g"), end(1),
-		usage(llm.Usage{Input: llm.Count(10), CacheWrite: llm.Count(4), CacheRead: llm.Count(3), Output: llm.Count(2)}), finished(llm.FinishToolCalls)}, events)
+	require.Equal(t, []llm.Event{thought("h"), say("a")[0], begin(0, "t1", "f"), arguments(0, `{"q":1}`), end(0),
+		begin(1, "t2", "g"), end(1),
+		usage(llm.Usage{Input: llm.Count(10), CacheWrite: llm.Count(4), CacheRead: llm.Count(3), Output: llm.Count(2)}),
+		finished(llm.FinishToolCalls)}, events)
 
 	for body, kind := range map[string]llm.ErrorKind{
-		`{"type":"error","error":{"type":"invalid_request_error","message":"Output blocked by content filtering policy"}}`: llm.ErrPolicy,
+		`{"type":"error","error":{"type":"invalid_request_error",` +
+			`"message":"Output blocked by content filtering policy"}}`: llm.ErrPolicy,
 		`{"error":"boom"}`:                  llm.ErrUpstream,
 		`{"content":"a"}`:                   llm.ErrProtocol,
 		`{}`:                                llm.ErrProtocol,
@@ -185,7 +226,8 @@ func TestDecodeError(t *testing.T) {
 	}{
 		{400, "invalid_request_error", "messages: field required", llm.ErrRejected},
 		{400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", llm.ErrContext},
-		{400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000", llm.ErrContext},
+		{400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000",
+			llm.ErrContext},
 		{400, "invalid_request_error", "Output blocked by content filtering policy", llm.ErrPolicy},
 		{400, "invalid_request_error", "Your credit balance is too low to access the API.", llm.ErrCredentials},
 		{401, "authentication_error", "invalid x-api-key", llm.ErrCredentials},
@@ -196,7 +238,8 @@ func TestDecodeError(t *testing.T) {
 		{500, "api_error", "a text", llm.ErrUpstream},
 		{529, "overloaded_error", "Overloaded", llm.ErrUpstream},
 	} {
-		e := messages.DecodeError(tt.status, "7", []byte(`{"type":"error","error":{"type":"`+tt.kind+`","message":"`+tt.text+`"}}`))
+		e := messages.DecodeError(tt.status, "7", []byte(`{"type":"error","error":{"type":"`+tt.kind+`","message":"`+tt.text+
+			`"}}`))
 		require.Equal(t, tt.want, e.Kind, tt.text)
 		require.Equal(t, tt.status, e.Status)
 		require.Contains(t, e.Message, tt.kind)
@@ -223,18 +266,22 @@ func TestEncodeRequest(t *testing.T) {
 	}
 	hi := []llm.Message{text(llm.RoleUser, "hi")}
 	temperature := 0.3
-	full := &llm.Request{Model: "m", Messages: hi, MaxTokens: 9, Temperature: &temperature, Stop: []string{"a", "\n", "b "},
-		Tools: []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{}}`)}, {Name: "g", Schema: []byte(`{"type":"object"}`)}}}
+	full := &llm.Request{Model: "m", Messages: hi, MaxTokens: 9, Temperature: &temperature,
+		Stop: []string{"a", "\n", "b "},
+		Tools: []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{}}`)},
+			{Name: "g", Schema: []byte(`{"type":"object"}`)}}}
 	const (
 		plain = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]`
-		tools = `,"tools":[{"name":"f","description":"d","input_schema":{"type":"object","properties":{}}},{"name":"g","input_schema":{"type":"object"}}]`
+		tools = `,"tools":[{"name":"f","description":"d","input_schema":{"type":"object","properties":{}}},{"name":"g",` +
+			`"input_schema":{"type":"object"}}]`
 	)
 	require.Equal(t, plain+`,"stream":true,"temperature":0.3,"stop_sequences":["a","b "]`+tools+"}", encode(full))
 	full.Unsupported = []string{"stop", "temperature"}
 	require.Equal(t, plain+`,"stream":true`+tools+"}", encode(full))
 	require.Equal(t, plain+"}", encode(&llm.Request{Model: "m", Messages: hi, MaxTokens: 9, Whole: true}))
 	for choice, want := range map[llm.ToolChoice]string{
-		{}: "", {Mode: llm.ToolNone}: `{"type":"none"}`, {Mode: llm.ToolRequired}: `{"type":"any"}`, {Mode: llm.ToolNamed, Name: "f"}: `{"type":"tool","name":"f"}`,
+		{}: "", {Mode: llm.ToolNone}: `{"type":"none"}`, {Mode: llm.ToolRequired}: `{"type":"any"}`,
+		{Mode: llm.ToolNamed, Name: "f"}: `{"type":"tool","name":"f"}`,
 	} {
 		full.ToolChoice = choice
 		if want != "" {
@@ -245,20 +292,27 @@ func TestEncodeRequest(t *testing.T) {
 	hot := 1.5
 	require.NotContains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1, Temperature: &hot}), "temperature")
 	require.NotContains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1, Stop: []string{" ", "\n"}}), "stop_sequences")
-	require.NotContains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1, Format: &llm.Format{Kind: llm.FormatJSONObject}}), "output_config")
-	require.Contains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1, Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Schema: []byte(`{"type":"object"}`)}}),
+	require.NotContains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1,
+		Format: &llm.Format{Kind: llm.FormatJSONObject}}), "output_config")
+	require.Contains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1,
+		Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Schema: []byte(`{"type":"object"}`)}}),
 		`,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}`)
-	require.Contains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1, Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"properties":{"type":{}},"type":null}`)}}}),
+	require.Contains(t, encode(&llm.Request{Messages: hi, MaxTokens: 1,
+		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"properties":{"type":{}},"type":null}`)}}}),
 		`"input_schema":{"type":"object","properties":{"type":{}}}`)
 
 	nan := math.NaN()
 	for want, req := range map[string]*llm.Request{
-		`encoding message 0: unknown role "robot"`:                                         {Messages: []llm.Message{{Role: "robot"}}, MaxTokens: 1},
-		`encoding tool choice: unknown mode "x"`:                                           {Messages: hi, MaxTokens: 1, Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}},
-		"encoding tool 0: its schema is not a JSON object":                                 {Messages: hi, MaxTokens: 1, Tools: []llm.Tool{{Name: "f", Schema: []byte(`[]`)}}},
-		"encoding temperature: NaN is not a number in JSON":                                {Messages: hi, MaxTokens: 1, Temperature: &nan},
+		`encoding message 0: unknown role "robot"`: {Messages: []llm.Message{{Role: "robot"}}, MaxTokens: 1},
+		`encoding tool choice: unknown mode "x"`: {Messages: hi, MaxTokens: 1,
+			Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}},
+		"encoding tool 0: its schema is not a JSON object": {Messages: hi, MaxTokens: 1,
+			Tools: []llm.Tool{{Name: "f", Schema: []byte(`[]`)}}},
+		"encoding temperature: NaN is not a number in JSON": {Messages: hi, MaxTokens: 1,
+			Temperature: &nan},
 		"encoding max_tokens: the messages family needs an output allowance of at least 1": {Messages: hi},
-		"encoding messages: there is no text in them, and no call":                         {Messages: []llm.Message{text(llm.RoleUser, " ", "")}, MaxTokens: 1},
+		"encoding messages: there is no text in them, and no call": {Messages: []llm.Message{text(
+			llm.RoleUser, " ", "")}, MaxTokens: 1},
 	} {
 		_, err := messages.EncodeRequest(nil, req)
 		require.EqualError(t, err, want)
@@ -289,25 +343,43 @@ func TestEncodeConversation(t *testing.T) {
 		messages []llm.Message
 		want     string
 	}{
-		{"system messages stand apart, wherever they were", []llm.Message{text(llm.RoleSystem, "a", "", "b"), text(llm.RoleUser, "hi"), text(llm.RoleSystem, "c")},
-			`"system":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}],"messages":[` + user + `]`},
+		{"system messages stand apart, wherever they were",
+			[]llm.Message{text(llm.RoleSystem, "a", "", "b"), text(llm.RoleUser, "hi"), text(llm.RoleSystem, "c")},
+			`"system":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}],"messages":[` + user +
+				`]`},
 		{"a system message alone is the question", []llm.Message{text(llm.RoleSystem, "hi")}, `"messages":[` + user + `]`},
-		{"results and what follows them are one turn", []llm.Message{text(llm.RoleUser, "hi"), assistant(call("c1", `{"q":1}`), call("c2", "")), result("c1", "x", "y"), text(llm.RoleUser, "and?"), result("c2")},
-			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{"q":1}},{"type":"tool_use","id":"c2","name":"f","input":{}}]},` +
-				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"},{"type":"text","text":"y"}]},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"and?"}]}]`},
+		{"results and what follows them are one turn",
+			[]llm.Message{text(llm.RoleUser, "hi"), assistant(call("c1", `{"q":1}`), call("c2", "")), result("c1", "x", "y"),
+				text(llm.RoleUser, "and?"), result("c2")},
+			`"messages":[` + user +
+				`,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{"q":1}},{"type":"tool_use",` +
+				`"id":"c2","name":"f","input":{}}]},` +
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"},` +
+				`{"type":"text","text":"y"}]},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"and?"}]}]`},
 		{"a tool that failed", []llm.Message{text(llm.RoleUser, "hi"), assistant(call("c1", `{"q":1}`)), failed},
-			`"messages":[` + user + `,` + calls + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"no"}],"is_error":true}]}]`},
-		{"text and calls keep their order", []llm.Message{text(llm.RoleUser, "hi"), assistant(llm.Text("a"), call("c1", `{"q":1}`), llm.Text("b")), result("c1", "x")},
-			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c1","name":"f","input":{"q":1}},{"type":"text","text":"b"}]},` +
+			`"messages":[` + user + `,` + calls +
+				`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"no"}],` +
+				`"is_error":true}]}]`},
+		{"text and calls keep their order", []llm.Message{text(llm.RoleUser, "hi"),
+			assistant(llm.Text("a"), call("c1", `{"q":1}`), llm.Text("b")), result("c1", "x")},
+			`"messages":[` + user +
+				`,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c1","name":"f",` +
+				`"input":{"q":1}},{"type":"text","text":"b"}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"}]}]}]`},
 		{"GAP-84 arguments that are no object", []llm.Message{text(llm.RoleUser, "hi"), assistant(call("c1", `{"q":`))},
 			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}]`},
-		{"a beginning of the reply loses the blanks at its end", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n")},
+		{"a beginning of the reply loses the blanks at its end",
+			[]llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n")},
 			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
-		{"so it does where nothing but blanks comes after", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n", " "), text(llm.RoleUser, ""), text(llm.RoleSystem, "s")},
-			`"system":[{"type":"text","text":"s"}],"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
-		{"turns of nothing are left out", []llm.Message{text(llm.RoleAssistant, " "), text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "")}, `"messages":[` + user + `]`},
-		{"turns between which nothing is said are one", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, ""), text(llm.RoleUser, "ho")},
+		{"so it does where nothing but blanks comes after",
+			[]llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n", " "), text(llm.RoleUser, ""),
+				text(llm.RoleSystem, "s")},
+			`"system":[{"type":"text","text":"s"}],"messages":[` + user +
+				`,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
+		{"turns of nothing are left out", []llm.Message{text(llm.RoleAssistant, " "), text(llm.RoleUser, "hi"),
+			text(llm.RoleAssistant, "")}, `"messages":[` + user + `]`},
+		{"turns between which nothing is said are one",
+			[]llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, ""), text(llm.RoleUser, "ho")},
 			`"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"ho"}]}]`},
 		{"turns of one role are one", []llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleUser, "ho")},
 			`"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"ho"}]}]`},

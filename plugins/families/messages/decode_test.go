@@ -19,8 +19,9 @@ func with(members string) string {
 func turns(list string) string { return `{"model":"auto","messages":[` + list + `]}` }
 
 const (
-	calling = `{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t1","name":"f","input":{"q": 1}}]}`
-	image   = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}`
+	calling = `{"role":"assistant","content":[{"type":"text","text":"Let me look."},{"type":"tool_use","id":"t1",` +
+		`"name":"f","input":{"q": 1}}]}`
+	image = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}`
 )
 
 func TestDecodeConversation(t *testing.T) {
@@ -38,29 +39,49 @@ func TestDecodeConversation(t *testing.T) {
 			[]llm.Message{text(llm.RoleUser, "a", "b")}},
 		{"MSG-03 system string", with(`"system":"be brief"`),
 			[]llm.Message{text(llm.RoleSystem, "be brief"), text(llm.RoleUser, "hi")}},
-		{"MSG-03 system blocks", with(`"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b"}]`),
+		{"MSG-03 system blocks",
+			with(`"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b"}]`),
 			[]llm.Message{text(llm.RoleSystem, "a", "b"), text(llm.RoleUser, "hi")}},
-		{"GAP-26 role system inside messages", turns(`{"role":"user","content":"hi"},{"role":"system","content":[{"type":"text","text":"now in German"}]}`),
+		{"GAP-26 role system inside messages", turns(
+			`{"role":"user","content":"hi"},{"role":"system","content":[{"type":"text","text":"now in German"}]}`),
 			[]llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleSystem, "now in German")}},
 		{"MSG-05 tool_use keeps its place among text", turns(`{"role":"user","content":"hi"},` + calling),
 			[]llm.Message{text(llm.RoleUser, "hi"), called}},
 		{"MSG-05 tool_use without input", turns(`{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f"}]}`),
 			[]llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "t1", Name: "f"}}}}}},
-		{"MSG-06 TOOL-04 tool_result with a string", turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}`),
+		{"MSG-06 TOOL-04 tool_result with a string", turns(calling +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}`),
 			[]llm.Message{called, {Role: llm.RoleTool, CallID: "t1", Parts: []llm.Part{llm.Text("ok")}}}},
-		{"MSG-06 tool_result with blocks that failed", turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":[{"type":"text","text":"no"}]}]}`),
+		{"MSG-06 tool_result with blocks that failed",
+			turns(calling +
+				`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":[{"type":"text",` +
+				`"text":"no"}]}]}`),
 			[]llm.Message{called, {Role: llm.RoleTool, CallID: "t1", IsError: true, Parts: []llm.Part{llm.Text("no")}}}},
-		{"MSG-06 tool_result without content", turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1"}]}`),
+		{"MSG-06 tool_result without content", turns(calling +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1"}]}`),
 			[]llm.Message{called, {Role: llm.RoleTool, CallID: "t1"}}},
-		{"results come before what the user says besides", turns(calling + `,{"role":"user","content":[{"type":"text","text":"and?"},{"type":"tool_result","tool_use_id":"t1","content":"ok"},{"type":"text","text":"go on"}]}`),
-			[]llm.Message{called, {Role: llm.RoleTool, CallID: "t1", Parts: []llm.Part{llm.Text("ok")}}, text(llm.RoleUser, "and?", "go on")}},
-		{"GAP-101 tool_reference names the tool", turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"tool_reference","tool_name":"WebSearch"}]}]}`),
+		{"results come before what the user says besides",
+			turns(calling +
+				`,{"role":"user","content":[{"type":"text","text":"and?"},{"type":"tool_result","tool_use_id":"t1",` +
+				`"content":"ok"},{"type":"text","text":"go on"}]}`),
+			[]llm.Message{called, {Role: llm.RoleTool, CallID: "t1", Parts: []llm.Part{llm.Text("ok")}},
+				text(llm.RoleUser, "and?", "go on")}},
+		{"GAP-101 tool_reference names the tool", turns(calling +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"tool_reference",` +
+			`"tool_name":"WebSearch"}]}]}`),
 			[]llm.Message{called, {Role: llm.RoleTool, CallID: "t1", Parts: []llm.Part{llm.Text("Tool: WebSearch\n")}}}},
-		{"GAP-27 thinking is left out", turns(`{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"a"}]}`),
+		{"GAP-27 thinking is left out",
+			turns(
+				`{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},{"type":"redacted_thinking",` +
+					`"data":"x"},{"type":"text","text":"a"}]}`),
 			[]llm.Message{text(llm.RoleAssistant, "a")}},
-		{"GAP-27 a turn of thinking only is no turn", turns(`{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"}]}`),
+		{"GAP-27 a turn of thinking only is no turn",
+			turns(
+				`{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"x",` +
+					`"signature":"s"}]}`),
 			[]llm.Message{text(llm.RoleUser, "hi")}},
-		{"GAP-74 a lone surrogate escape", turns(`{"role":"user","content":"a\ud800b"}`), []llm.Message{text(llm.RoleUser, "a\uFFFDb")}},
+		{"GAP-74 a lone surrogate escape", turns(`{"role":"user","content":"a\ud800b"}`),
+			[]llm.Message{text(llm.RoleUser, "a\uFFFDb")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,10 +136,12 @@ func TestDecodeFields(t *testing.T) {
 
 func TestDecodeTools(t *testing.T) {
 	t.Parallel()
-	tool := `{"name":"f","description":"does f","input_schema":{"type":"object","properties":{"api_key":{"type":"string"}}}}`
+	tool := `{"name":"f","description":"does f","input_schema":{"type":"object",` +
+		`"properties":{"api_key":{"type":"string"}}}}`
 	t.Run("MSG-11 AUTH-18 client tools", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, []llm.Tool{{Name: "f", Description: "does f", Schema: []byte(`{"type":"object","properties":{"api_key":{"type":"string"}}}`)}},
+		require.Equal(t, []llm.Tool{{Name: "f", Description: "does f",
+			Schema: []byte(`{"type":"object","properties":{"api_key":{"type":"string"}}}`)}},
 			accepted(t, with(`"tools":[`+tool+`]`)).LLM.Tools)
 	})
 	t.Run("MSG-12 GAP-81 server-side tools are client tools", func(t *testing.T) {
@@ -155,42 +178,82 @@ func TestDecodeRefuses(t *testing.T) {
 		{"ERR-11 messages no array", `{"messages":"x"}`, families.InvalidRequest, "messages must be an array"},
 		{"GAP-26 unknown role", turns(`{"role":"developer","content":"x"}`), families.InvalidRequest, "messages[0].role"},
 		{"content missing", turns(`{"role":"user"}`), families.InvalidRequest, "messages[0].content is required"},
-		{"text that is no string", turns(`{"role":"user","content":[{"type":"text","text":1}]}`), families.InvalidRequest, "messages[0].content[0].text must be a string"},
+		{"text that is no string", turns(`{"role":"user","content":[{"type":"text","text":1}]}`), families.InvalidRequest,
+			"messages[0].content[0].text must be a string"},
 		{"MSG-02 max_tokens 0", with(`"max_tokens":0`), families.InvalidRequest, "max_tokens"},
 		{"MSG-02 max_tokens a string", with(`"max_tokens":"5"`), families.InvalidRequest, "max_tokens"},
 		{"GAP-25 temperature over 1", with(`"temperature":1.5`), families.InvalidRequest, "temperature"},
 		{"MSG-09 stop_sequences a string", with(`"stop_sequences":"X"`), families.InvalidRequest, "stop_sequences"},
 		{"MSG-09 stop_sequences of numbers", with(`"stop_sequences":[1]`), families.InvalidRequest, "stop_sequences[0]"},
-		{"STOP-16 STOP-17 17 sequences, most of them empty", with(`"stop_sequences":["a"` + strings.Repeat(`,""`, 16) + `]`), families.InvalidRequest, "16"},
+		{"STOP-16 STOP-17 17 sequences, most of them empty", with(`"stop_sequences":["a"` + strings.Repeat(`,""`, 16) + `]`),
+			families.InvalidRequest, "16"},
 		{"STOP-18 257 characters", with(`"stop_sequences":["` + long + `"]`), families.InvalidRequest, "256"},
 		{"MSG-10 stream a number", with(`"stream":1`), families.InvalidRequest, "stream"},
 		{"MSG-11 tool without a name", with(`"tools":[{"input_schema":{}}]`), families.InvalidRequest, "tools[0].name"},
-		{"GAP-81 server-side tool without a name", with(`"tools":[{"type":"web_search_20250305"}]`), families.InvalidRequest, "tools[0].name"},
-		{"GAP-29 schema that is no object", with(`"tools":[{"name":"f","input_schema":[]}]`), families.InvalidRequest, "input_schema"},
+		{"GAP-81 server-side tool without a name", with(`"tools":[{"type":"web_search_20250305"}]`), families.InvalidRequest,
+			"tools[0].name"},
+		{"GAP-29 schema that is no object", with(`"tools":[{"name":"f","input_schema":[]}]`), families.InvalidRequest,
+			"input_schema"},
 		{"GAP-29 tool declared twice", with(`"tools":[{"name":"f"},{"name":"f"}]`), families.InvalidRequest, "tools[1].name"},
 		{"ERR-11 tools no array", with(`"tools":{}`), families.InvalidRequest, "tools must be an array"},
-		{"MSG-15 unknown tool_choice", with(`"tools":[{"name":"f"}],"tool_choice":{"type":"x"}`), families.InvalidRequest, "tool_choice.type"},
-		{"MSG-15 tool_choice of another family", with(`"tools":[{"name":"f"}],"tool_choice":"auto"`), families.InvalidRequest, "tool_choice"},
+		{"MSG-15 unknown tool_choice", with(`"tools":[{"name":"f"}],"tool_choice":{"type":"x"}`), families.InvalidRequest,
+			"tool_choice.type"},
+		{"MSG-15 tool_choice of another family", with(`"tools":[{"name":"f"}],"tool_choice":"auto"`), families.InvalidRequest,
+			"tool_choice"},
 		{"GAP-29 any without tools", with(`"tool_choice":{"type":"any"}`), families.InvalidRequest, "tool_choice"},
-		{"GAP-29 a tool that is not declared", with(`"tools":[{"name":"f"}],"tool_choice":{"type":"tool","name":"g"}`), families.InvalidRequest, "tool_choice.name"},
-		{"MSG-06 tool_result without an id", turns(calling + `,{"role":"user","content":[{"type":"tool_result","content":"x"}]}`), families.InvalidRequest, "tool_use_id is required"},
-		{"GAP-28 GAP-103 tool_result without its call", turns(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t9","content":"x"}]}`), families.InvalidRequest, "whole conversation"},
-		{"tool_use in a user's turn", turns(`{"role":"user","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]}`), families.InvalidRequest, "messages[0].content[0]"},
-		{"tool_use with input that is no object", turns(`{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":"x"}]}`), families.InvalidRequest, "input must be an object"},
-		{"tool_result in an assistant's turn", turns(calling + `,{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"t1"}]}`), families.InvalidRequest, "messages[1].content[0]"},
-		{"GAP-101 tool_reference outside a result", turns(`{"role":"user","content":[{"type":"tool_reference","tool_name":"x"}]}`), families.InvalidRequest, "messages[0].content[0]"},
-		{"GAP-27 unknown block", turns(`{"role":"user","content":[{"type":"hologram"}]}`), families.InvalidRequest, "content[0]"},
-		{"GAP-27 document", turns(`{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"}}]}`), families.UnsupportedField, "content[0]"},
-		{"GAP-27 document in a result", turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"document"}]}]}`), families.UnsupportedField, "content[0].content[0]"},
-		{"GAP-01 what is not offered comes before other rules", turns(`{"role":"user","content":[{"type":"hologram"},{"type":"document"}]}`), families.UnsupportedField, "content[1]"},
+		{"GAP-29 a tool that is not declared", with(`"tools":[{"name":"f"}],"tool_choice":{"type":"tool","name":"g"}`),
+			families.InvalidRequest, "tool_choice.name"},
+		{"MSG-06 tool_result without an id", turns(calling +
+			`,{"role":"user","content":[{"type":"tool_result","content":"x"}]}`), families.InvalidRequest,
+			"tool_use_id is required"},
+		{"GAP-28 GAP-103 tool_result without its call",
+			turns(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t9","content":"x"}]}`),
+			families.InvalidRequest, "whole conversation"},
+		{"tool_use in a user's turn",
+			turns(`{"role":"user","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]}`), families.InvalidRequest,
+			"messages[0].content[0]"},
+		{"tool_use with input that is no object", turns(
+			`{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":"x"}]}`), families.InvalidRequest,
+			"input must be an object"},
+		{"tool_result in an assistant's turn", turns(calling +
+			`,{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"t1"}]}`), families.InvalidRequest,
+			"messages[1].content[0]"},
+		{"GAP-101 tool_reference outside a result", turns(
+			`{"role":"user","content":[{"type":"tool_reference","tool_name":"x"}]}`), families.InvalidRequest,
+			"messages[0].content[0]"},
+		{"GAP-27 unknown block", turns(`{"role":"user","content":[{"type":"hologram"}]}`), families.InvalidRequest,
+			"content[0]"},
+		{"GAP-27 document",
+			turns(
+				`{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"}}]}`),
+			families.UnsupportedField, "content[0]"},
+		{"GAP-27 document in a result", turns(calling +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"document"}]}]}`),
+			families.UnsupportedField, "content[0].content[0]"},
+		{"GAP-01 what is not offered comes before other rules",
+			turns(`{"role":"user","content":[{"type":"hologram"},{"type":"document"}]}`), families.UnsupportedField,
+			"content[1]"},
 
-		{"MSG-07 MEDIA-04 CNT-07 image of a user", turns(`{"role":"user","content":[{"type":"text","text":"see"},` + image + `]}`), families.UnsupportedContent, "Image and audio input are not supported yet"},
-		{"MEDIA-05 image of an assistant", turns(`{"role":"assistant","content":[` + image + `]}`), families.UnsupportedContent, "not supported yet"},
-		{"MEDIA-07 CNT-07 image in system", with(`"system":[` + image + `]`), families.UnsupportedContent, "not supported yet"},
-		{"MEDIA-08 CNT-07 image in a result", turns(calling + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[` + image + `]}]}`), families.UnsupportedContent, "not supported yet"},
-		{"GAP-28 image in a result without its call", turns(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t9","content":[` + image + `]}]}`), families.UnsupportedContent, "not supported yet"},
-		{"GAP-27 document that is an image", turns(`{"role":"user","content":[{"type":"document","source":{"type":"base64","media_type":"image/png","data":"x"}}]}`), families.UnsupportedContent, "not supported yet"},
-		{"MEDIA-10 image in a late turn", turns(`{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text","text":"c"},` + image + `]}`), families.UnsupportedContent, "not supported yet"},
+		{"MSG-07 MEDIA-04 CNT-07 image of a user", turns(`{"role":"user","content":[{"type":"text","text":"see"},` + image +
+			`]}`), families.UnsupportedContent, "Image and audio input are not supported yet"},
+		{"MEDIA-05 image of an assistant", turns(`{"role":"assistant","content":[` + image + `]}`),
+			families.UnsupportedContent, "not supported yet"},
+		{"MEDIA-07 CNT-07 image in system", with(`"system":[` + image + `]`), families.UnsupportedContent,
+			"not supported yet"},
+		{"MEDIA-08 CNT-07 image in a result", turns(calling +
+			`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[` + image + `]}]}`),
+			families.UnsupportedContent, "not supported yet"},
+		{"GAP-28 image in a result without its call",
+			turns(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t9","content":[` + image + `]}]}`),
+			families.UnsupportedContent, "not supported yet"},
+		{"GAP-27 document that is an image",
+			turns(
+				`{"role":"user","content":[{"type":"document","source":{"type":"base64","media_type":"image/png","data":"x"}}]}`),
+			families.UnsupportedContent, "not supported yet"},
+		{"MEDIA-10 image in a late turn",
+			turns(
+				`{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text",` +
+					`"text":"c"},` + image + `]}`), families.UnsupportedContent, "not supported yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +269,8 @@ func TestDecodeRefuses(t *testing.T) {
 func TestCaptures(t *testing.T) {
 	t.Parallel()
 	familytest.Captures(t, family, map[string]families.Error{
-		"sdk-anthropic-7": {Code: families.InvalidRequest, Message: "send the whole conversation"}, // a thread continued with nothing but the result (GAP-103)
+		// a thread continued with nothing but the result (GAP-103)
+		"sdk-anthropic-7": {Code: families.InvalidRequest, Message: "send the whole conversation"},
 	}, func(t *testing.T, req *families.Request) {
 		if sent := checkSent(t, req.LLM); sent != nil {
 			official(t, sent)

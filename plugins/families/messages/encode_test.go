@@ -50,12 +50,16 @@ func TestStreamGolden(t *testing.T) {
 		t.Parallel()
 		e := family.NewEncoder()
 		e.AppendEvent(e.AppendStart(nil), say("Hel")[0])
-		got := e.AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Message: "The model route failed."})
-		require.Equal(t, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"upstream_error\",\"message\":\"The model route failed.\"},\"usage\":{\"billing_pending\":true}}\n\n", string(got))
+		got := e.AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError,
+			Message: "The model route failed."})
+		require.Equal(t, "event: error\ndata: "+
+			"{\"type\":\"error\",\"error\":{\"type\":\"upstream_error\",\"message\":\"The model route "+
+			"failed.\"},\"usage\":{\"billing_pending\":true}}\n\n", string(got))
 	})
 	t.Run("GAP-42 the frame has the code of its own", func(t *testing.T) {
 		t.Parallel()
-		got := family.NewEncoder().AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError, Frame: families.StreamError, Message: "m"})
+		got := family.NewEncoder().AppendError(nil, &families.Error{Status: 502, Code: families.UpstreamError,
+			Frame: families.StreamError, Message: "m"})
 		require.Contains(t, string(got), `"error":{"type":"stream_error","message":"m"}`)
 	})
 	t.Run("SSE-27 GAP-64 a keep-alive is a ping, before the start as well", func(t *testing.T) {
@@ -67,11 +71,17 @@ func TestStreamGolden(t *testing.T) {
 		got := frames(t, stream([]llm.Event{begin(0, "call_1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`)},
 			families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2)}))
 		require.Equal(t, []familytest.Frame{
-			{Name: "content_block_start", Data: `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_1","name":"f","input":{}}}`},
-			{Name: "content_block_delta", Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\""}}`},
-			{Name: "content_block_delta", Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":":1}"}}`},
+			{Name: "content_block_start",
+				Data: `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_1","name":"f",` +
+					`"input":{}}}`},
+			{Name: "content_block_delta",
+				Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\""}}`},
+			{Name: "content_block_delta",
+				Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":":1}"}}`},
 			{Name: "content_block_stop", Data: `{"type":"content_block_stop","index":0}`},
-			{Name: "message_delta", Data: `{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":0,"billing_pending":false}}`},
+			{Name: "message_delta",
+				Data: `{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},` +
+					`"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":0,"billing_pending":false}}`},
 			{Name: "message_stop", Data: `{"type":"message_stop"}`},
 		}, got[1:])
 	})
@@ -87,20 +97,24 @@ func TestBlocksFollowEachOther(t *testing.T) {
 		{"SSE-17 text, a call, text", append(append(say("a"), begin(0, "c0", "f"), arguments(0, "{}"), end(0)), say("b")...),
 			[]string{"+0 text", "a", "-0", "+1 c0", "{}", "-1", "+2 text", "b", "-2"}},
 		{"overlapping calls: the first streams, the second waits for its end",
-			[]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{"x":`), arguments(0, `{"y":`), arguments(0, `2}`), end(0), arguments(1, `1}`), end(1)},
+			[]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{"x":`), arguments(0, `{"y":`),
+				arguments(0, `2}`), end(0), arguments(1, `1}`), end(1)},
 			[]string{"+0 c0", `{"y":`, `2}`, "-0", "+1 c1", `{"x":`, `1}`, "-1"}},
 		{"a later call that has ended waits as well",
-			[]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{}`), end(1), arguments(0, `{`), arguments(0, `}`), end(0)},
+			[]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{}`), end(1), arguments(0, `{`),
+				arguments(0, `}`), end(0)},
 			[]string{"+0 c0", `{`, `}`, "-0", "+1 c1", `{}`, "-1"}},
 		{"calls without an end are closed by the reply's",
 			[]llm.Event{begin(0, "c0", "f"), arguments(0, `{}`), begin(1, "c1", "g"), begin(2, "c2", "h"), arguments(2, `{}`)},
 			[]string{"+0 c0", `{}`, "-0", "+1 c1", "-1", "+2 c2", `{}`, "-2"}},
-		{"text ends the calls before it", append([]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{}`)}, say("a")...),
+		{"text ends the calls before it", append([]llm.Event{begin(0, "c0", "f"), begin(1, "c1", "g"), arguments(1, `{}`)},
+			say("a")...),
 			[]string{"+0 c0", "-0", "+1 c1", `{}`, "-1", "+2 text", "a", "-2"}},
 		{"empty deltas open nothing", append(say("", "", "a"), begin(0, "c0", "f"), arguments(0, "")),
 			[]string{"+0 text", "a", "-0", "+1 c0", "-1"}},
 		{"GAP-72 a reply of nothing is one empty text block", nil, []string{"+0 text", "-0"}},
-		{"GAP-71 reasoning is never shown", []llm.Event{{Kind: llm.EventAccepted}, {Kind: llm.EventReasoning, Text: "hm"}, {Kind: llm.EventUsage}},
+		{"GAP-71 reasoning is never shown", []llm.Event{{Kind: llm.EventAccepted}, {Kind: llm.EventReasoning, Text: "hm"},
+			{Kind: llm.EventUsage}},
 			[]string{"+0 text", "-0"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,18 +152,23 @@ func TestStopReason(t *testing.T) {
 		reason   anthropic.StopReason
 		sequence string
 	}{
-		{"MSG-18 STOP-24 the service found the match", say("a "), families.End{Finish: llm.FinishStop, StopSequence: &match}, "stop_sequence", "END"},
+		{"MSG-18 STOP-24 the service found the match", say("a "), families.End{Finish: llm.FinishStop, StopSequence: &match},
+			"stop_sequence", "END"},
 		{"MSG-19 STOP-24 the route stopped first", say("a "), families.End{Finish: llm.FinishStop}, "end_turn", ""},
 		{"MSG-20 a natural end", say("a"), families.End{Finish: llm.FinishStop}, "end_turn", ""},
 		{"MSG-20 the route did not say", say("a"), families.End{Finish: llm.FinishUnknown}, "end_turn", ""},
 		{"MSG-21 the allowance", say("a"), families.End{Finish: llm.FinishLength}, "max_tokens", ""},
-		{"MSG-21 the allowance within a call", []llm.Event{call, arguments(0, `{"q":`)}, families.End{Finish: llm.FinishLength}, "max_tokens", ""},
+		{"MSG-21 the allowance within a call", []llm.Event{call, arguments(0, `{"q":`)},
+			families.End{Finish: llm.FinishLength}, "max_tokens", ""},
 		{"MSG-22 POL-05 the content policy", say("Hel"), families.End{Finish: llm.FinishPolicy}, "refusal", ""},
-		{"STOP-25 the content policy after a match", say("a "), families.End{Finish: llm.FinishPolicy, StopSequence: &match}, "refusal", ""},
-		{"GAP-73 the allowance after a match", say("a "), families.End{Finish: llm.FinishLength, StopSequence: &match}, "stop_sequence", "END"},
+		{"STOP-25 the content policy after a match", say("a "), families.End{Finish: llm.FinishPolicy, StopSequence: &match},
+			"refusal", ""},
+		{"GAP-73 the allowance after a match", say("a "), families.End{Finish: llm.FinishLength, StopSequence: &match},
+			"stop_sequence", "END"},
 		{"MSG-14 GAP-82 a call", []llm.Event{call}, families.End{Finish: llm.FinishToolCalls}, "tool_use", ""},
 		{"GAP-70 a call and an ordinary stop", []llm.Event{call}, families.End{Finish: llm.FinishStop}, "tool_use", ""},
-		{"GAP-70 STOP-34 a match after a call", append([]llm.Event{call}, say("y ")...), families.End{Finish: llm.FinishToolCalls, StopSequence: &match}, "stop_sequence", "END"},
+		{"GAP-70 STOP-34 a match after a call", append([]llm.Event{call}, say("y ")...),
+			families.End{Finish: llm.FinishToolCalls, StopSequence: &match}, "stop_sequence", "END"},
 		{"GAP-70 calls dropped by a match leave none", say("a "), families.End{Finish: llm.FinishToolCalls}, "end_turn", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,10 +186,12 @@ func TestReply(t *testing.T) {
 	t.Parallel()
 	t.Run("USE-01 USE-02 HTTP-10 HTTP-11 GAP-12 the whole body", func(t *testing.T) {
 		t.Parallel()
-		got := whole(append(say("Hel", "lo"), begin(0, "call_1", "f"), arguments(0, `{"q":1}`)), families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2), Billed: 6000, Pending: true})
-		require.Equal(t, `{"id":"msg_1","type":"message","role":"assistant","model":"auto","content":[{"type":"text","text":"Hello"},`+
-			`{"type":"tool_use","id":"call_1","name":"f","input":{"q":1}}],"stop_reason":"tool_use","stop_sequence":null,`+
-			`"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":6000,"billing_pending":true}}`, got)
+		got := whole(append(say("Hel", "lo"), begin(0, "call_1", "f"), arguments(0, `{"q":1}`)),
+			families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2), Billed: 6000, Pending: true})
+		require.Equal(t,
+			`{"id":"msg_1","type":"message","role":"assistant","model":"auto","content":[{"type":"text","text":"Hello"},`+
+				`{"type":"tool_use","id":"call_1","name":"f","input":{"q":1}}],"stop_reason":"tool_use","stop_sequence":null,`+
+				`"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":6000,"billing_pending":true}}`, got)
 		parse(t, got)
 	})
 	t.Run("GAP-109 the classes of input stand apart, and what was not reported is absent", func(t *testing.T) {
@@ -178,12 +199,14 @@ func TestReply(t *testing.T) {
 		usage := used(10, 2)
 		usage.CacheRead, usage.CacheWrite = llm.Count(7), llm.Count(0)
 		end := families.End{Usage: usage}
-		require.Contains(t, whole(say("a"), end), `"usage":{"input_tokens":10,"cache_creation_input_tokens":0,"cache_read_input_tokens":7,"output_tokens":2,`)
+		require.Contains(t, whole(say("a"), end),
+			`"usage":{"input_tokens":10,"cache_creation_input_tokens":0,"cache_read_input_tokens":7,"output_tokens":2,`)
 		usage.CacheRead, usage.CacheWrite = nil, nil
 		require.NotContains(t, whole(say("a"), end), "cache")
 	})
 	for name, sent := range map[string]string{
-		"GAP-84 empty arguments": "", "blank arguments": " ", "GAP-84 arguments cut short by the allowance": `{"q":`, "arguments that are no object": `[1]`,
+		"GAP-84 empty arguments": "", "blank arguments": " ", "GAP-84 arguments cut short by the allowance": `{"q":`,
+		"arguments that are no object": `[1]`,
 	} {
 		t.Run(name+" are shown as {}", func(t *testing.T) {
 			t.Parallel()
@@ -208,16 +231,21 @@ func TestErrorBody(t *testing.T) {
 		err  *families.Error
 		want string
 	}{
-		{"ERR-04 ERR-05 the code is the type", &families.Error{Status: 402, Code: families.BudgetExceeded, Message: "m"}, "budget_exceeded"},
-		{"ERR-05 rate limit", &families.Error{Status: 429, Code: families.RateLimitExceeded, Message: "m"}, "rate_limit_exceeded"},
-		{"GAP-27 unsupported field", &families.Error{Status: 400, Code: families.UnsupportedField, Message: "m"}, "unsupported_field"},
+		{"ERR-04 ERR-05 the code is the type", &families.Error{Status: 402, Code: families.BudgetExceeded, Message: "m"},
+			"budget_exceeded"},
+		{"ERR-05 rate limit", &families.Error{Status: 429, Code: families.RateLimitExceeded, Message: "m"},
+			"rate_limit_exceeded"},
+		{"GAP-27 unsupported field", &families.Error{Status: 400, Code: families.UnsupportedField, Message: "m"},
+			"unsupported_field"},
 		{"ERR-08 unknown model", &families.Error{Status: 404, Code: families.ModelNotFound, Message: "m"}, "not_found_error"},
 		{"GAP-02 unknown path", &families.Error{Status: 404, Code: families.NotFound, Message: "m"}, "not_found_error"},
-		{"MEDIA-13 ERR-06 media", &families.Error{Status: 400, Code: families.UnsupportedContent, Message: "m"}, "invalid_request_error"},
+		{"MEDIA-13 ERR-06 media", &families.Error{Status: 400, Code: families.UnsupportedContent, Message: "m"},
+			"invalid_request_error"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, `{"type":"error","error":{"type":"`+tt.want+`","message":"m"}}`, string(messages.Server{}.AppendError(nil, tt.err)))
+			require.Equal(t, `{"type":"error","error":{"type":"`+tt.want+`","message":"m"}}`,
+				string(messages.Server{}.AppendError(nil, tt.err)))
 		})
 	}
 }
@@ -228,7 +256,8 @@ func TestEndpoints(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, []families.Endpoint{
 			{Path: "/v1/messages", Kind: families.Generate}, {Path: "/messages", Kind: families.Generate},
-			{Path: "/v1/messages/count_tokens", Kind: families.CountTokens}, {Path: "/messages/count_tokens", Kind: families.CountTokens},
+			{Path: "/v1/messages/count_tokens", Kind: families.CountTokens},
+			{Path: "/messages/count_tokens", Kind: families.CountTokens},
 		}, messages.Server{}.Endpoints())
 		require.True(t, messages.Server{}.APIKeyHeader())
 		require.Equal(t, "messages", messages.Server{}.Name())
@@ -241,7 +270,8 @@ func TestStreamAndReplyAgree(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			events := familytest.DrawReply(t, callArguments())
-			end := families.End{Finish: rapid.SampledFrom([]llm.FinishReason{llm.FinishStop, llm.FinishLength, llm.FinishToolCalls, llm.FinishPolicy}).Draw(t, "finish"),
+			end := families.End{Finish: rapid.SampledFrom([]llm.FinishReason{llm.FinishStop, llm.FinishLength,
+				llm.FinishToolCalls, llm.FinishPolicy}).Draw(t, "finish"),
 				Usage: used(10, 2), Billed: 6000}
 			streamed, body := accumulate(t, stream(events, end)), parse(t, whole(events, end))
 			require.Len(t, streamed.Content, len(body.Content))

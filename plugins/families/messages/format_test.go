@@ -37,7 +37,8 @@ func TestStructuredOutput(t *testing.T) {
 		members string
 		code    families.Code
 	}{
-		"STRUCT-16 both":                    {`"output_format":` + format + `,"output_config":{"format":` + format + `}`, families.InvalidRequest},
+		"STRUCT-16 both": {`"output_format":` + format + `,"output_config":{"format":` + format + `}`,
+			families.InvalidRequest},
 		"STRUCT-14 no schema":               {`"output_format":{"type":"json_schema"}`, families.InvalidRequest},
 		"STRUCT-29 not an object":           {`"output_format":"json"`, families.InvalidRequest},
 		"STRUCT-29 the other not an object": {`"output_config":7`, families.InvalidRequest},

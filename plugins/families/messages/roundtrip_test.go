@@ -104,10 +104,12 @@ func checkSent(t *testing.T, req *llm.Request) []byte {
 	}
 	again := accepted(t, string(sent)).LLM
 	// Instructions without a question are sent as the question.
-	require.Equal(t, append(said(req, llm.RoleSystem), said(req, llm.RoleUser)...), append(said(again, llm.RoleSystem), said(again, llm.RoleUser)...))
+	require.Equal(t, append(said(req, llm.RoleSystem), said(req, llm.RoleUser)...),
+		append(said(again, llm.RoleSystem), said(again, llm.RoleUser)...))
 	require.Equal(t, said(req, llm.RoleTool), said(again, llm.RoleTool))
 	replies, repliesAgain := said(req, llm.RoleAssistant), said(again, llm.RoleAssistant)
-	if n := len(replies); n > 0 && req.Messages[len(req.Messages)-1].Role == llm.RoleAssistant { // the beginning of the reply
+	// the beginning of the reply
+	if n := len(replies); n > 0 && req.Messages[len(req.Messages)-1].Role == llm.RoleAssistant {
 		require.Equal(t, strings.TrimRight(replies[n-1], " \t\r\n"), strings.TrimRight(repliesAgain[n-1], " \t\r\n"))
 		replies, repliesAgain = replies[:n-1], repliesAgain[:n-1]
 	}
@@ -143,8 +145,10 @@ func said(req *llm.Request, role llm.Role) []string {
 
 func FuzzDecoder(f *testing.F) {
 	familytest.FuzzDecoder(f, family, "testdata/e18.txt",
-		[]string{started, blockStart("0", `{"type":"tool_use","id":"t","name":"f","input":{"q":1}}`), blockStop("0"), ended("tool_use"), stopped},
-		[]string{started, blockStart("0", `{"type":"tool_use","name":"f"}`), inputDelta("0", `{"q":`), textDelta(`\ud83d`), blockStart("1", `{"type":"tool_use","id":"t","name":"g"}`), inputDelta("1", "x"), blockStop("1"), stopped},
+		[]string{started, blockStart("0", `{"type":"tool_use","id":"t","name":"f","input":{"q":1}}`), blockStop("0"),
+			ended("tool_use"), stopped},
+		[]string{started, blockStart("0", `{"type":"tool_use","name":"f"}`), inputDelta("0", `{"q":`), textDelta(`\ud83d`),
+			blockStart("1", `{"type":"tool_use","id":"t","name":"g"}`), inputDelta("1", "x"), blockStop("1"), stopped},
 		[]string{started, `{"type":"error","error":{"type":"overloaded_error"}}`},
 		[]string{started, blockStart("0", `{"type":"thinking","thinking":"h"}`), ended("refusal"), stopped})
 }

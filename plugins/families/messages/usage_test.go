@@ -17,7 +17,8 @@ func TestUsages(t *testing.T) {
 	}
 	familytest.Usages(t, familytest.Metered{
 		Input: "input_tokens", Output: "output_tokens",
-		Details: []string{`"cache_read_input_tokens":%s`, `"cache_creation_input_tokens":%s`, `"output_tokens_details":{"thinking_tokens":%s}`},
+		Details: []string{`"cache_read_input_tokens":%s`, `"cache_creation_input_tokens":%s`,
+			`"output_tokens_details":{"thinking_tokens":%s}`},
 		Stream: func(usage ...string) ([]llm.Event, error) {
 			events := []string{begun, textDelta("a")}
 			for _, u := range usage {
@@ -39,11 +40,15 @@ func TestUsages(t *testing.T) {
 		events []string
 		want   *llm.Usage
 	}{
-		{"an estimate gives way to the bill, which may be smaller", []string{textDelta("a"), delta(`{"input_tokens":7,"output_tokens":2}`)}, used(7, 2)},
+		{"an estimate gives way to the bill, which may be smaller",
+			[]string{textDelta("a"), delta(`{"input_tokens":7,"output_tokens":2}`)}, used(7, 2)},
 		{"the rest of it stays", []string{textDelta("a"), delta(`{"output_tokens":2}`)}, used(10, 2)},
-		{"without a bill there is none", []string{textDelta("a"), delta(`null`)}, &llm.Usage{Flaw: "output_tokens is missing"}},
-		{"nor with half of one", []string{textDelta("a"), delta(`{"input_tokens":7}`)}, &llm.Usage{Flaw: "output_tokens is missing"}},
-		{"nor with one that is none", []string{textDelta("a"), delta(`{"output_tokens":"2"}`)}, &llm.Usage{Flaw: "output_tokens is not a number"}},
+		{"without a bill there is none", []string{textDelta("a"), delta(`null`)},
+			&llm.Usage{Flaw: "output_tokens is missing"}},
+		{"nor with half of one", []string{textDelta("a"), delta(`{"input_tokens":7}`)},
+			&llm.Usage{Flaw: "output_tokens is missing"}},
+		{"nor with one that is none", []string{textDelta("a"), delta(`{"output_tokens":"2"}`)},
+			&llm.Usage{Flaw: "output_tokens is not a number"}},
 		{"of a reply of nothing it is one", []string{delta(`null`)}, used(10, 1)},
 	} {
 		t.Run("GAP-111 GAP-66 what a message begins with: "+tt.name, func(t *testing.T) {

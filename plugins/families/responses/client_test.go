@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	created = `{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","model":"m-1","output":[],"usage":null}}`
-	spent   = `"usage":{"input_tokens":10,"output_tokens":2,"total_tokens":12}`
+	created = `{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response",` +
+		`"status":"in_progress","model":"m-1","output":[],"usage":null}}`
+	spent = `"usage":{"input_tokens":10,"output_tokens":2,"total_tokens":12}`
 )
 
 // last is the event with which a stream ends.
@@ -36,15 +37,17 @@ func delta(kind, at, piece string) string {
 }
 
 func argumentsDone(at, whole string) string {
-	return `{"type":"response.function_call_arguments.done","output_index":` + at + `,"item_id":"i","arguments":"` + whole + `"}`
+	return `{"type":"response.function_call_arguments.done","output_index":` + at + `,"item_id":"i","arguments":"` +
+		whole + `"}`
 }
 
 func TestDecoder(t *testing.T) {
 	t.Parallel()
 	const (
-		message = `{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"ab"}]}`
-		opened  = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":""}`
-		called  = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}`
+		message = `{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text",` +
+			`"text":"ab"}]}`
+		opened = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":""}`
+		called = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}`
 	)
 	use := spending(*used(10, 2))
 	for _, tt := range []struct {
@@ -52,34 +55,58 @@ func TestDecoder(t *testing.T) {
 		data []string // between response.created and the response's end
 		want []llm.Event
 	}{
-		{"a text, said four times", []string{added("0", `{"type":"message","content":[]}`), `{"type":"response.content_part.added","output_index":0,"part":{"type":"output_text","text":""}}`,
-			delta("output_text", "0", "a"), delta("output_text", "0", "b"), `{"type":"response.output_text.done","output_index":0,"text":"ab"}`, itemDone("0", message)}, append(say("a", "b"), use, finished(llm.FinishStop))},
-		{"a text without deltas", []string{added("0", `{"type":"message","content":[]}`), itemDone("0", message)}, append(say("ab"), use, finished(llm.FinishStop))},
-		{"refusal is text", []string{delta("refusal", "0", "no"), itemDone("0", `{"type":"message","content":[{"type":"refusal","refusal":"no"}]}`)}, append(say("no"), use, finished(llm.FinishStop))},
-		{"reasoning, its summary and its text", []string{added("0", `{"type":"reasoning","summary":[]}`), delta("reasoning_summary_text", "0", "h"), delta("reasoning_text", "0", "m"),
-			itemDone("0", `{"type":"reasoning","summary":[{"type":"summary_text","text":"h"}]}`), delta("output_text", "1", "a")},
+		{"a text, said four times", []string{added("0", `{"type":"message","content":[]}`),
+			`{"type":"response.content_part.added","output_index":0,"part":{"type":"output_text","text":""}}`,
+			delta("output_text", "0", "a"), delta("output_text", "0", "b"),
+			`{"type":"response.output_text.done","output_index":0,"text":"ab"}`, itemDone("0", message)},
+			append(say("a", "b"), use, finished(llm.FinishStop))},
+		{"a text without deltas", []string{added("0", `{"type":"message","content":[]}`), itemDone("0", message)},
+			append(say("ab"), use, finished(llm.FinishStop))},
+		{"refusal is text", []string{delta("refusal", "0", "no"),
+			itemDone("0", `{"type":"message","content":[{"type":"refusal","refusal":"no"}]}`)},
+			append(say("no"), use, finished(llm.FinishStop))},
+		{"reasoning, its summary and its text", []string{added("0", `{"type":"reasoning","summary":[]}`),
+			delta("reasoning_summary_text", "0", "h"), delta("reasoning_text", "0", "m"),
+			itemDone("0", `{"type":"reasoning","summary":[{"type":"summary_text","text":"h"}]}`),
+			delta("output_text", "1", "a")},
 			append([]llm.Event{thought("h"), thought("m")}, append(say("a"), use, finished(llm.FinishStop))...)},
-		{"reasoning without deltas", []string{itemDone("0", `{"type":"reasoning","summary":[{"type":"summary_text","text":"h"}],"content":[{"type":"reasoning_text","text":"m"}],"encrypted_content":"x"}`)},
+		{"reasoning without deltas", []string{itemDone("0",
+			`{"type":"reasoning","summary":[{"type":"summary_text","text":"h"}],"content":[{"type":"reasoning_text",`+
+				`"text":"m"}],"encrypted_content":"x"}`)},
 			[]llm.Event{thought("h"), thought("m"), use, finished(llm.FinishStop)}},
-		{"GAP-82 a call ends with its arguments", []string{added("0", opened), delta("function_call_arguments", "0", `{\"q\"`), delta("function_call_arguments", "0", `:1}`), argumentsDone("0", `{\"q\":1}`),
+		{"GAP-82 a call ends with its arguments", []string{added("0", opened),
+			delta("function_call_arguments", "0", `{\"q\"`), delta("function_call_arguments", "0", `:1}`),
+			argumentsDone("0", `{\"q\":1}`),
 			itemDone("0", called), delta("output_text", "1", "a")},
-			append([]llm.Event{begin(0, "c1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`), end(0)}, append(say("a"), use, finished(llm.FinishToolCalls))...)},
-		{"a call ends with its item", []string{added("0", opened), delta("function_call_arguments", "0", "{}"), itemDone("0", called), delta("function_call_arguments", "0", "late")},
+			append([]llm.Event{begin(0, "c1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`), end(0)},
+				append(say("a"), use, finished(llm.FinishToolCalls))...)},
+		{"a call ends with its item", []string{added("0", opened), delta("function_call_arguments", "0", "{}"),
+			itemDone("0", called), delta("function_call_arguments", "0", "late")},
 			[]llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
 		{"arguments without deltas", []string{added("0", opened), argumentsDone("0", "{}"), itemDone("0", called)},
 			[]llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
-		{"a call that comes whole", []string{itemDone("0", called)}, []llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
-		{"calls side by side", []string{added("0", opened), added("1", `{"type":"function_call","call_id":"c2","name":"g"}`), delta("function_call_arguments", "1", "1"), delta("function_call_arguments", "0", "0"), argumentsDone("1", "1"), argumentsDone("0", "0")},
-			[]llm.Event{begin(0, "c1", "f"), begin(1, "c2", "g"), arguments(1, "1"), arguments(0, "0"), end(1), end(0), use, finished(llm.FinishToolCalls)}},
-		{"tools that the upstream runs itself are passed over", []string{added("0", `{"type":"web_search_call","id":"ws_1","status":"in_progress"}`), `{"type":"response.web_search_call.searching","output_index":0}`,
-			delta("function_call_arguments", "0", "{}"), argumentsDone("0", "{}"), itemDone("0", `{"type":"web_search_call"}`), "", delta("output_text", "1", "a")}, append(say("a"), use, finished(llm.FinishStop))},
-		{"GAP-74 a surrogate pair cut in two", []string{delta("output_text", "0", `x\ud83d`), delta("output_text", "0", `\ude00y`)}, append(say("x", "😀y"), use, finished(llm.FinishStop))},
-		{"GAP-74 half a pair at the end of arguments", []string{added("0", opened), delta("function_call_arguments", "0", `\ud83d`), argumentsDone("0", "x")},
+		{"a call that comes whole", []string{itemDone("0", called)},
+			[]llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
+		{"calls side by side", []string{added("0", opened), added("1", `{"type":"function_call","call_id":"c2","name":"g"}`),
+			delta("function_call_arguments", "1", "1"), delta("function_call_arguments", "0", "0"), argumentsDone("1", "1"),
+			argumentsDone("0", "0")},
+			[]llm.Event{begin(0, "c1", "f"), begin(1, "c2", "g"), arguments(1, "1"), arguments(0, "0"), end(1), end(0), use,
+				finished(llm.FinishToolCalls)}},
+		{"tools that the upstream runs itself are passed over",
+			[]string{added("0", `{"type":"web_search_call","id":"ws_1","status":"in_progress"}`),
+				`{"type":"response.web_search_call.searching","output_index":0}`,
+				delta("function_call_arguments", "0", "{}"), argumentsDone("0", "{}"), itemDone("0", `{"type":"web_search_call"}`),
+				"", delta("output_text", "1", "a")}, append(say("a"), use, finished(llm.FinishStop))},
+		{"GAP-74 a surrogate pair cut in two", []string{delta("output_text", "0", `x\ud83d`),
+			delta("output_text", "0", `\ude00y`)}, append(say("x", "😀y"), use, finished(llm.FinishStop))},
+		{"GAP-74 half a pair at the end of arguments",
+			[]string{added("0", opened), delta("function_call_arguments", "0", `\ud83d`), argumentsDone("0", "x")},
 			[]llm.Event{begin(0, "c1", "f"), arguments(0, "\uFFFD"), end(0), use, finished(llm.FinishToolCalls)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			events, err := read(append(append([]string{created}, tt.data...), last("completed", spent), "[DONE]", "nothing counts now")...)
+			events, err := read(append(append([]string{created}, tt.data...), last("completed", spent), "[DONE]",
+				"nothing counts now")...)
 			require.NoError(t, err)
 			require.Equal(t, tt.want, events)
 		})
@@ -88,7 +115,8 @@ func TestDecoder(t *testing.T) {
 		t.Parallel()
 		events, err := read(created, last("completed", `"output":[`+message+`,`+called+`],`+spent))
 		require.NoError(t, err)
-		require.Equal(t, append(say("ab"), begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)), events)
+		require.Equal(t, append(say("ab"), begin(0, "c1", "f"), arguments(0, "{}"), end(0), use,
+			finished(llm.FinishToolCalls)), events)
 	})
 }
 
@@ -100,21 +128,37 @@ func TestDecoderEnds(t *testing.T) {
 		end  string
 		want []llm.Event
 	}{
-		{"GAP-23 the allowance", last("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`), []llm.Event{finished(llm.FinishLength)}},
-		{"the content policy", last("incomplete", `"incomplete_details":{"reason":"content_filter"}`), []llm.Event{finished(llm.FinishPolicy)}},
-		{"GAP-114 an unknown reason", last("incomplete", `"incomplete_details":{"reason":"tired"}`), []llm.Event{finished("tired")}},
-		{"GAP-114 incomplete without a reason", last("incomplete", `"incomplete_details":null`), []llm.Event{finished("incomplete")}},
-		{"GAP-114 incomplete for the reason of a whole one", last("incomplete", `"incomplete_details":{"reason":"stop"}`), []llm.Event{finished("incomplete")}},
-		{"GAP-114 another word for the allowance", last("incomplete", `"incomplete_details":{"reason":"max_tokens"}`), []llm.Event{finished(llm.FinishLength)}},
-		{"GAP-114 complete, and not", last("completed", `"incomplete_details":{"reason":"error"}`), []llm.Event{finished("error")}},
-		{"GAP-114 an unknown status", `{"type":"response.completed","response":{"status":"aborted","incomplete_details":null,"output":[]}}`, []llm.Event{finished("aborted")}},
+		{"GAP-23 the allowance", last("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`),
+			[]llm.Event{finished(llm.FinishLength)}},
+		{"the content policy", last("incomplete", `"incomplete_details":{"reason":"content_filter"}`),
+			[]llm.Event{finished(llm.FinishPolicy)}},
+		{"GAP-114 an unknown reason", last("incomplete", `"incomplete_details":{"reason":"tired"}`),
+			[]llm.Event{finished("tired")}},
+		{"GAP-114 incomplete without a reason", last("incomplete", `"incomplete_details":null`),
+			[]llm.Event{finished("incomplete")}},
+		{"GAP-114 incomplete for the reason of a whole one", last("incomplete", `"incomplete_details":{"reason":"stop"}`),
+			[]llm.Event{finished("incomplete")}},
+		{"GAP-114 another word for the allowance", last("incomplete", `"incomplete_details":{"reason":"max_tokens"}`),
+			[]llm.Event{finished(llm.FinishLength)}},
+		{"GAP-114 complete, and not", last("completed", `"incomplete_details":{"reason":"error"}`),
+			[]llm.Event{finished("error")}},
+		{"GAP-114 an unknown status",
+			`{"type":"response.completed","response":{"status":"aborted","incomplete_details":null,"output":[]}}`,
+			[]llm.Event{finished("aborted")}},
 		{"no usage", last("completed", `"usage":null`), []llm.Event{finished(llm.FinishStop)}},
-		{"GAP-109 cached tokens are taken out of the input", last("completed", `"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":1},"output_tokens":2,"output_tokens_details":{"reasoning_tokens":1}}`),
-			[]llm.Event{spending(llm.Usage{Input: n(5), CacheRead: n(4), CacheWrite: n(1), Output: n(2), Reasoning: n(1)}), finished(llm.FinishStop)}},
-		{"GAP-109 zero is zero, absent is absent", last("completed", `"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":0}`),
+		{"GAP-109 cached tokens are taken out of the input",
+			last("completed",
+				`"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":1},"output_tokens":2,`+
+					`"output_tokens_details":{"reasoning_tokens":1}}`),
+			[]llm.Event{spending(llm.Usage{Input: n(5), CacheRead: n(4), CacheWrite: n(1), Output: n(2), Reasoning: n(1)}),
+				finished(llm.FinishStop)}},
+		{"GAP-109 zero is zero, absent is absent", last("completed",
+			`"usage":{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":0}`),
 			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(0), Output: n(0)}), finished(llm.FinishStop)}},
-		{"GAP-109 more cached than there was", last("completed", `"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":9},"output_tokens":1}`),
-			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(2), CacheWrite: n(1), Output: n(1)}), finished(llm.FinishStop)}},
+		{"GAP-109 more cached than there was", last("completed",
+			`"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":9},"output_tokens":1}`),
+			[]llm.Event{spending(llm.Usage{Input: n(0), CacheRead: n(2), CacheWrite: n(1), Output: n(1)}),
+				finished(llm.FinishStop)}},
 		{"GAP-111 counts that are none", last("completed", `"usage":{"input_tokens":-1,"output_tokens":"2"}`),
 			[]llm.Event{spending(llm.Usage{Flaw: "input_tokens is negative"}), finished(llm.FinishStop)}},
 	} {
@@ -136,21 +180,30 @@ func TestDecoderFails(t *testing.T) {
 	}{
 		{"cut before anything", nil, llm.ErrBroken},
 		{"cut after text", []string{created, delta("output_text", "0", "a")}, llm.ErrBroken},
-		{"cut after the item's end", []string{created, itemDone("0", `{"type":"message","content":[{"type":"output_text","text":"a"}]}`)}, llm.ErrBroken},
+		{"cut after the item's end", []string{created,
+			itemDone("0", `{"type":"message","content":[{"type":"output_text","text":"a"}]}`)}, llm.ErrBroken},
 		{"an end marker alone is none", []string{created, delta("output_text", "0", "a"), "[DONE]"}, llm.ErrBroken},
 		{"no JSON", []string{"<html>"}, llm.ErrProtocol},
 		{"no object", []string{"[]"}, llm.ErrProtocol},
 		{"an end without anything", []string{created, last("completed", spent)}, llm.ErrProtocol},
-		{"an end that is none", []string{created, delta("output_text", "0", "a"), `{"type":"response.completed","response":{"status":"in_progress"}}`}, llm.ErrProtocol},
+		{"an end that is none", []string{created, delta("output_text", "0", "a"),
+			`{"type":"response.completed","response":{"status":"in_progress"}}`}, llm.ErrProtocol},
 		{"a call without a name", []string{created, added("0", `{"type":"function_call","call_id":"c1"}`)}, llm.ErrProtocol},
-		{"a call goes on after text", []string{created, added("0", `{"type":"function_call","call_id":"c1","name":"f"}`), delta("output_text", "1", "a"), delta("function_call_arguments", "0", "{}")}, llm.ErrProtocol},
+		{"a call goes on after text", []string{created, added("0", `{"type":"function_call","call_id":"c1","name":"f"}`),
+			delta("output_text", "1", "a"), delta("function_call_arguments", "0", "{}")}, llm.ErrProtocol},
 		{"failed", []string{created, last("failed", `"error":{"code":"server_error","message":"m"}`)}, llm.ErrUpstream},
-		{"failed by a limit", []string{created, last("failed", `"error":{"code":"rate_limit_exceeded","message":"m"}`)}, llm.ErrCapacity},
-		{"failed by policy", []string{created, last("failed", `"error":{"code":"invalid_prompt","message":"m"}`)}, llm.ErrPolicy},
-		{"failed by length", []string{created, last("failed", `"error":{"code":"context_length_exceeded","message":"m"}`)}, llm.ErrContext},
+		{"failed by a limit", []string{created, last("failed", `"error":{"code":"rate_limit_exceeded","message":"m"}`)},
+			llm.ErrCapacity},
+		{"failed by policy", []string{created, last("failed", `"error":{"code":"invalid_prompt","message":"m"}`)},
+			llm.ErrPolicy},
+		{"failed by length", []string{created, last("failed", `"error":{"code":"context_length_exceeded","message":"m"}`)},
+			llm.ErrContext},
 		{"failed without a word", []string{created, last("failed", `"error":null`)}, llm.ErrUpstream},
-		{"an error event", []string{created, `{"type":"error","code":"rate_limit_exceeded","message":"m","param":null}`}, llm.ErrCapacity},
-		{"an error event with an object", []string{created, `{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"m"}}`}, llm.ErrContext},
+		{"an error event", []string{created, `{"type":"error","code":"rate_limit_exceeded","message":"m","param":null}`},
+			llm.ErrCapacity},
+		{"an error event with an object", []string{created,
+			`{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"m"}}`},
+			llm.ErrContext},
 		{"an error event without a word", []string{`{"type":"error"}`}, llm.ErrUpstream},
 		{"an error of another shape", []string{`{"error":{"message":"m","code":401}}`}, llm.ErrCredentials},
 	} {
@@ -177,13 +230,17 @@ func TestDecoderFails(t *testing.T) {
 
 func TestDecodeReply(t *testing.T) {
 	t.Parallel()
-	events, err := readWhole(`{"id":"resp_1","object":"response","status":"completed","error":null,"incomplete_details":null,"model":"m-1","output":[
+	events, err := readWhole(`{"id":"resp_1","object":"response","status":"completed","error":null,` +
+		`"incomplete_details":null,"model":"m-1","output":[
 		{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"h"}]},
-		{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"a","annotations":[]},{"type":"refusal","refusal":"b"}]},
-		{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{\"q\":1}","status":"completed"},{"type":"web_search_call","id":"ws_1"},
+		{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"a",` +
+		`"annotations":[]},{"type":"refusal","refusal":"b"}]},
+		{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{\"q\":1}","status":"completed"},` +
+		`{"type":"web_search_call","id":"ws_1"},
 		{"type":"function_call","id":"fc_2","call_id":"c2","name":"g","arguments":""}],` + spent + `}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{thought("h"), say("a")[0], say("b")[0], begin(0, "c1", "f"), arguments(0, `{"q":1}`), end(0), begin(1, "c2", "g"), end(1),
+	require.Equal(t, []llm.Event{thought("h"), say("a")[0], say("b")[0], begin(0, "c1", "f"), arguments(0, `{"q":1}`),
+		end(0), begin(1, "c2", "g"), end(1),
 		spending(*used(10, 2)), finished(llm.FinishToolCalls)}, events)
 
 	for body, kind := range map[string]llm.ErrorKind{
@@ -229,10 +286,13 @@ func TestEncodeRequest(t *testing.T) {
 	hi := []llm.Message{text(llm.RoleUser, "hi")}
 	temperature := 1.3
 	full := &llm.Request{Model: "m", Messages: hi, MaxTokens: 99, Temperature: &temperature, Stop: []string{"a"},
-		Tools: []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{"a":{}}}`)}, {Name: "g", Schema: []byte(`{"type":"object"}`)}}}
+		Tools: []llm.Tool{{Name: "f", Description: "d", Schema: []byte(`{"type":"object","properties":{"a":{}}}`)},
+			{Name: "g", Schema: []byte(`{"type":"object"}`)}}}
 	const (
-		plain = `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}],"store":false`
-		tools = `,"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object","properties":{"a":{}}},"strict":false},` +
+		plain = `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}],` +
+			`"store":false`
+		tools = `,"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object",` +
+			`"properties":{"a":{}}},"strict":false},` +
 			`{"type":"function","name":"g","parameters":{"type":"object","properties":{}},"strict":false}]`
 	)
 	require.Equal(t, plain+`,"stream":true,"max_output_tokens":99,"temperature":1.3`+tools+"}", encode(full))
@@ -240,7 +300,8 @@ func TestEncodeRequest(t *testing.T) {
 	require.Equal(t, plain+`,"stream":true,"max_output_tokens":99`+tools+"}", encode(full))
 	require.Equal(t, plain+"}", encode(&llm.Request{Model: "m", Messages: hi, Whole: true}))
 	for choice, want := range map[llm.ToolChoice]string{
-		{}: "", {Mode: llm.ToolNone}: `"none"`, {Mode: llm.ToolRequired}: `"required"`, {Mode: llm.ToolNamed, Name: "f"}: `{"type":"function","name":"f"}`,
+		{}: "", {Mode: llm.ToolNone}: `"none"`, {Mode: llm.ToolRequired}: `"required"`,
+		{Mode: llm.ToolNamed, Name: "f"}: `{"type":"function","name":"f"}`,
 	} {
 		full.ToolChoice = choice
 		if want != "" {
@@ -249,15 +310,19 @@ func TestEncodeRequest(t *testing.T) {
 		require.Equal(t, plain+`,"stream":true,"max_output_tokens":99`+tools+want+"}", encode(full))
 	}
 	strict := true
-	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}), `,"text":{"format":{"type":"json_object"}}}`)
-	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{"type":"object"}`), Strict: &strict}}),
+	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}),
+		`,"text":{"format":{"type":"json_object"}}}`)
+	require.Contains(t, encode(&llm.Request{Messages: hi,
+		Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{"type":"object"}`),
+			Strict: &strict}}),
 		`,"text":{"format":{"type":"json_schema","name":"n","description":"d","schema":{"type":"object"},"strict":true}}}`)
 
 	nan := math.NaN()
 	for want, req := range map[string]*llm.Request{
-		`encoding messages: unknown role "robot"`:           {Messages: []llm.Message{{Role: "robot"}}},
-		`encoding messages: there are none`:                 {},
-		`encoding tool choice: unknown mode "x"`:            {Messages: hi, Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}},
+		`encoding messages: unknown role "robot"`: {Messages: []llm.Message{{Role: "robot"}}},
+		`encoding messages: there are none`:       {},
+		`encoding tool choice: unknown mode "x"`: {Messages: hi, Tools: full.Tools,
+			ToolChoice: llm.ToolChoice{Mode: "x"}},
 		"encoding temperature: NaN is not a number in JSON": {Messages: hi, Temperature: &nan},
 	} {
 		_, err := responses.EncodeRequest(nil, req)
@@ -269,7 +334,8 @@ func TestEncodeConversation(t *testing.T) {
 	t.Parallel()
 	result := text(llm.RoleTool, "x", "y")
 	result.CallID, result.IsError = "c1", true
-	turn := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("a"), llm.Text("b"), {Call: &llm.ToolCall{ID: "c1", Name: "f"}}, llm.Text("c")}}
+	turn := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("a"), llm.Text("b"),
+		{Call: &llm.ToolCall{ID: "c1", Name: "f"}}, llm.Text("c")}}
 	message := func(role, content string) string {
 		return `{"type":"message","role":"` + role + `","content":[` + content + `]}`
 	}
@@ -278,13 +344,20 @@ func TestEncodeConversation(t *testing.T) {
 		messages []llm.Message
 		want     string
 	}{
-		{"the first system message are the instructions", []llm.Message{text(llm.RoleSystem, "a", "b"), text(llm.RoleUser, "hi"), text(llm.RoleSystem, "c")},
-			`"instructions":"ab","input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("system", `{"type":"input_text","text":"c"}`) + `]`},
-		{"a system message alone is the input", []llm.Message{text(llm.RoleSystem, "a")}, `"input":[` + message("system", `{"type":"input_text","text":"a"}`) + `]`},
+		{"the first system message are the instructions",
+			[]llm.Message{text(llm.RoleSystem, "a", "b"), text(llm.RoleUser, "hi"), text(llm.RoleSystem, "c")},
+			`"instructions":"ab","input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("system",
+				`{"type":"input_text","text":"c"}`) + `]`},
+		{"a system message alone is the input", []llm.Message{text(llm.RoleSystem, "a")},
+			`"input":[` + message("system", `{"type":"input_text","text":"a"}`) + `]`},
 		{"a turn in items, and its results", []llm.Message{text(llm.RoleUser, "hi"), turn, result},
-			`"input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("assistant", `{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}`) +
-				`,{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},` + message("assistant", `{"type":"output_text","text":"c"}`) + `,{"type":"function_call_output","call_id":"c1","output":"xy"}]`},
-		{"turns of nothing", []llm.Message{{Role: llm.RoleUser}, {Role: llm.RoleAssistant}}, `"input":[` + message("user", `{"type":"input_text","text":""}`) + `,` + message("assistant", `{"type":"output_text","text":""}`) + `]`},
+			`"input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("assistant",
+				`{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}`) +
+				`,{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},` + message("assistant",
+				`{"type":"output_text","text":"c"}`) + `,{"type":"function_call_output","call_id":"c1","output":"xy"}]`},
+		{"turns of nothing", []llm.Message{{Role: llm.RoleUser}, {Role: llm.RoleAssistant}},
+			`"input":[` + message("user", `{"type":"input_text","text":""}`) + `,` + message("assistant",
+				`{"type":"output_text","text":""}`) + `]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -22,17 +22,23 @@ func TestStructuredOutput(t *testing.T) {
 		want    *llm.Format
 		echo    string
 	}{
-		"STRUCT-11 text.format":                {flat, schema, `{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
-		"STRUCT-12 response_format":            {nested, schema, `{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
-		"STRUCT-13 text.format null":           {nested + `,"text":{"format":null}`, schema, `{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
-		"STRUCT-13 response_format null":       {flat + `,"response_format":null`, schema, `{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
-		"STRUCT-11 an object":                  {`"text":{"format":{"type":"json_object"}}`, &llm.Format{Kind: llm.FormatJSONObject}, `{"type":"json_object"}`},
-		"STRUCT-11 STRUCT-17 text":             {`"text":{"format":{"type":"text"}}`, nil, `{"type":"text"}`},
-		"STRUCT-08 STRUCT-17 chat-style text":  {`"response_format":{"type":"text"}`, nil, `{"type":"text"}`},
-		"STRUCT-11 other members of text":      {`"text":{"verbosity":"low"}`, nil, `{"type":"text"}`},
-		"STRUCT-11 null":                       {`"text":null`, nil, `{"type":"text"}`},
-		"other families' fields are not read":  {`"output_format":5,"output_config":5`, nil, `{"type":"text"}`},
-		"STRUCT-13 text without a format, too": {nested + `,"text":{}`, schema, `{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
+		"STRUCT-11 text.format": {flat, schema,
+			`{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
+		"STRUCT-12 response_format": {nested, schema,
+			`{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
+		"STRUCT-13 text.format null": {nested + `,"text":{"format":null}`, schema,
+			`{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
+		"STRUCT-13 response_format null": {flat + `,"response_format":null`, schema,
+			`{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
+		"STRUCT-11 an object": {`"text":{"format":{"type":"json_object"}}`,
+			&llm.Format{Kind: llm.FormatJSONObject}, `{"type":"json_object"}`},
+		"STRUCT-11 STRUCT-17 text":            {`"text":{"format":{"type":"text"}}`, nil, `{"type":"text"}`},
+		"STRUCT-08 STRUCT-17 chat-style text": {`"response_format":{"type":"text"}`, nil, `{"type":"text"}`},
+		"STRUCT-11 other members of text":     {`"text":{"verbosity":"low"}`, nil, `{"type":"text"}`},
+		"STRUCT-11 null":                      {`"text":null`, nil, `{"type":"text"}`},
+		"other families' fields are not read": {`"output_format":5,"output_config":5`, nil, `{"type":"text"}`},
+		"STRUCT-13 text without a format, too": {nested + `,"text":{}`, schema,
+			`{"type":"json_schema","name":"response","description":null,"schema":{"type":"object"},"strict":true}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

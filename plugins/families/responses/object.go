@@ -132,7 +132,8 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 // unread are the members of a response of which the request's are not read: each has its documented default or null,
 // whatever was sent (GAP-116).
 const unread = `],"max_tool_calls":null,"parallel_tool_calls":true,"previous_response_id":null,` +
-	`"prompt_cache_key":null,"reasoning":{"effort":null,"summary":null},"safety_identifier":null,"service_tier":"default",` +
+	`"prompt_cache_key":null,"reasoning":{"effort":null,"summary":null},"safety_identifier":null,` +
+	`"service_tier":"default",` +
 	`"store":false,"truncation":"disabled","top_logprobs":0,"top_p":1,"presence_penalty":0,"frequency_penalty":0`
 
 // unsettled is the usage that error frames carry (GAP-58).

@@ -73,7 +73,8 @@ func TestRoundTrips(t *testing.T) {
 		Arguments: callArguments(),
 		Usage: rapid.Custom(func(t *rapid.T) *llm.Usage {
 			return &llm.Usage{Input: familytest.DrawCount(t, "input"), CacheRead: familytest.DrawCount(t, "read"),
-				CacheWrite: familytest.DrawCount(t, "write"), Output: familytest.DrawCount(t, "output"), Reasoning: familytest.DrawCount(t, "reasoning")}
+				CacheWrite: familytest.DrawCount(t, "write"), Output: familytest.DrawCount(t, "output"),
+				Reasoning: familytest.DrawCount(t, "reasoning")}
 		}),
 	})
 }
@@ -104,12 +105,16 @@ func checkSent(t *testing.T, req *llm.Request) []byte {
 }
 
 func FuzzDecoder(f *testing.F) {
-	f.Add([]byte(stream(append(say("a"), begin(0, "c", "f"), begin(1, "d", "g"), arguments(1, "{}"), end(1)), families.End{Usage: used(10, 2)})))
+	f.Add([]byte(stream(append(say("a"), begin(0, "c", "f"), begin(1, "d", "g"), arguments(1, "{}"), end(1)),
+		families.End{Usage: used(10, 2)})))
 	familytest.FuzzDecoder(f, family, "testdata/e17.txt",
-		[]string{created, added("0", `{"type":"function_call","name":"f"}`), delta("output_text", "1", `\ud83d`), delta("function_call_arguments", "0", "{"), argumentsDone("0", "{}")},
-		[]string{created, itemDone("0", `{"type":"function_call","name":"f","arguments":"{}"}`), last("incomplete", `"incomplete_details":{"reason":"content_filter"}`)},
+		[]string{created, added("0", `{"type":"function_call","name":"f"}`), delta("output_text", "1", `\ud83d`),
+			delta("function_call_arguments", "0", "{"), argumentsDone("0", "{}")},
+		[]string{created, itemDone("0", `{"type":"function_call","name":"f","arguments":"{}"}`),
+			last("incomplete", `"incomplete_details":{"reason":"content_filter"}`)},
 		[]string{`{"type":"error","code":"server_error"}`},
-		[]string{delta("reasoning_summary_text", "0", "h"), last("completed", `"output":[{"type":"message","content":[{"text":"a"}]}]`)})
+		[]string{delta("reasoning_summary_text", "0", "h"),
+			last("completed", `"output":[{"type":"message","content":[{"text":"a"}]}]`)})
 }
 
 func FuzzEncoder(f *testing.F) { familytest.FuzzEncoder(f, family) }

@@ -59,8 +59,10 @@ func TestOfficialTypes(t *testing.T) {
 		{responseEvents["response.content_part.done"], oresponses.ResponseContentPartDoneEvent{}, "", ""},
 		{responseEvents["response.output_text.delta"], oresponses.ResponseTextDeltaEvent{}, "", ""},
 		{responseEvents["response.output_text.done"], oresponses.ResponseTextDoneEvent{}, "", ""},
-		{responseEvents["response.function_call_arguments.delta"], oresponses.ResponseFunctionCallArgumentsDeltaEvent{}, "", ""},
-		{responseEvents["response.function_call_arguments.done"], oresponses.ResponseFunctionCallArgumentsDoneEvent{}, "", "name"},
+		{responseEvents["response.function_call_arguments.delta"], oresponses.ResponseFunctionCallArgumentsDeltaEvent{}, "",
+			""},
+		{responseEvents["response.function_call_arguments.done"], oresponses.ResponseFunctionCallArgumentsDoneEvent{}, "",
+			"name"},
 		{responseEvents["error"], oresponses.ResponseErrorEvent{}, "", "usage"},
 
 		{message, anthropic.Message{}, messageLeft, ""},

@@ -44,8 +44,9 @@ var (
 		"background": exactly(false), "frequency_penalty": exactly(0), "max_tool_calls": Null, "metadata": Object{},
 		"parallel_tool_calls": exactly(true), "presence_penalty": exactly(0), "previous_response_id": Null,
 		"prompt_cache_key": Null,
-		"reasoning":        Object{"effort": Null, "summary": Null}, "safety_identifier": Null, "service_tier": exactly("default"),
-		"store": exactly(false), "top_logprobs": exactly(0), "top_p": exactly(1), "truncation": exactly("disabled"),
+		"reasoning":        Object{"effort": Null, "summary": Null}, "safety_identifier": Null,
+		"service_tier": exactly("default"),
+		"store":        exactly(false), "top_logprobs": exactly(0), "top_p": exactly(1), "truncation": exactly("disabled"),
 	}
 
 	responseEvents = eventTypes(Object{"sequence_number": Count}, map[string]Object{

@@ -12,7 +12,8 @@ func TestCheck(t *testing.T) {
 		"n": Count, "word": Words{"a", "b"}, "list": List{Object{"x?": Text}}, "one": exactly(1), "yes": exactly(true),
 		"maybe": nullable(Flag), "any": JSON, "none": nothing, "real": Number,
 	}
-	const good = `{"n":0,"word":"b","list":[{"x":"y"},{}],"one":1,"yes":true,"maybe":null,"any":{"q":1},"none":[],"real":0.5}`
+	const good = `{"n":0,"word":"b","list":[{"x":"y"},{}],"one":1,"yes":true,"maybe":null,"any":{"q":1},"none":[],` +
+		`"real":0.5}`
 	require.NoError(t, check("thing", shape, []byte(good)))
 	for _, tt := range []struct{ text, want string }{
 		{`{`, "unexpected EOF"},
@@ -29,7 +30,8 @@ func TestCheck(t *testing.T) {
 		{good[:len(good)-1] + `,"one":2}`, "thing.one is not 1"},
 		{good[:len(good)-1] + `,"one":"1"}`, "thing.one is not 1"},
 		{good[:len(good)-1] + `,"yes":false}`, "thing.yes is not true"},
-		{good[:len(good)-1] + `,"maybe":0}`, "thing.maybe is not null but a value of type json.Number; or thing.maybe is not true or false"},
+		{good[:len(good)-1] + `,"maybe":0}`, "thing.maybe is not null but a value of type json.Number; or thing.maybe is " +
+			"not true or false"},
 		{good[:len(good)-1] + `,"any":[]}`, "thing.any is not an object"},
 		{good[:len(good)-1] + `,"none":[1]}`, "thing.none is not an empty array"},
 		{good[:len(good)-1] + `,"real":"1"}`, "thing.real is not a number"},
@@ -44,11 +46,16 @@ func TestFamilies(t *testing.T) {
 	for _, tt := range []struct {
 		family, stream, want string
 	}{
-		{"chat", "data: {\"error\":{\"message\":\"m\",\"type\":\"t\",\"code\":\"c\"},\"usage\":{\"billing_pending\":true}}\n\ndata: [DONE]\n\n", ""},
-		{"chat", "data: {\"error\":{\"message\":\"m\",\"type\":\"t\"},\"usage\":{\"billing_pending\":true}}\n\n", "event.error.code is missing"},
+		{"chat",
+			"data: {\"error\":{\"message\":\"m\",\"type\":\"t\",\"code\":\"c\"},\"usage\":{\"billing_pending\":true}}\n\n" +
+				"data: [DONE]\n\n", ""},
+		{"chat", "data: {\"error\":{\"message\":\"m\",\"type\":\"t\"},\"usage\":{\"billing_pending\":true}}\n\n",
+			"event.error.code is missing"},
 		{"chat", "data: {\"id\":\"x\"}\n\n", "event.choices is missing"},
 		{"chat", ": keepalive\n\ndata: {\"cut", ""},
-		{"responses", "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"c\",\"message\":\"m\",\"param\":null,\"usage\":{\"billing_pending\":true}}\n\n", ""},
+		{"responses", "event: error\ndata: " +
+			"{\"type\":\"error\",\"sequence_number\":0,\"code\":\"c\",\"message\":\"m\",\"param\":null," +
+			"\"usage\":{\"billing_pending\":true}}\n\n", ""},
 		{"responses", "data: {\"type\":\"error\"}\n\n", "event.code is missing"},
 		{"responses", "data: {\"type\":\"response.tired\"}\n\n", "has none like it"},
 		{"responses", "data: 5\n\n", "is not an object"},
@@ -67,9 +74,11 @@ func TestFamilies(t *testing.T) {
 	require.ErrorContains(t, Of("messages").Count([]byte(`{}`)), "token count.input_tokens is missing")
 	for _, name := range []string{"chat", "responses"} {
 		require.NoError(t, Of(name).Failure([]byte(`{"error":{"code":"c","message":"m","type":"t","param":"model"}}`)))
-		require.ErrorContains(t, Of(name).Failure([]byte(`{"error":{"code":"c","message":"m","type":"t","param":null}}`)), "param is not model")
+		require.ErrorContains(t, Of(name).Failure([]byte(`{"error":{"code":"c","message":"m","type":"t","param":null}}`)),
+			"param is not model")
 	}
 	require.NoError(t, Of("messages").Failure([]byte(`{"type":"error","error":{"type":"t","message":"m"}}`)))
-	require.ErrorContains(t, Of("messages").Failure([]byte(`{"type":"error","error":{"type":"t","message":"m","code":"c"}}`)), "code is not in the schema")
+	require.ErrorContains(t, Of("messages").Failure(
+		[]byte(`{"type":"error","error":{"type":"t","message":"m","code":"c"}}`)), "code is not in the schema")
 	require.ErrorContains(t, Of("chat").Body([]byte(`{}`)), "body.choices is missing")
 }

@@ -198,7 +198,8 @@ func TestOrder(t *testing.T) {
 		events []llm.Event
 		want   string // "" for a legal sequence, otherwise a part of the last event's error
 	}{
-		{"all kinds", []llm.Event{accepted, {Kind: llm.EventReasoning, Text: "hm"}, say("a"), call(0), args(0), call(1), args(1), args(0), end(0), end(1), used(&llm.Usage{}), say("b"), used(&llm.Usage{}), finish}, ""},
+		{"all kinds", []llm.Event{accepted, {Kind: llm.EventReasoning, Text: "hm"}, say("a"), call(0), args(0), call(1),
+			args(1), args(0), end(0), end(1), used(&llm.Usage{}), say("b"), used(&llm.Usage{}), finish}, ""},
 		{"no text", []llm.Event{accepted, finish}, ""},
 		{"text first", []llm.Event{say("a")}, "before accepted"},
 		{"finish first", []llm.Event{finish}, "before accepted"},
@@ -216,7 +217,8 @@ func TestOrder(t *testing.T) {
 		{"half a character", []llm.Event{accepted, say("\xc3")}, "UTF-8"},
 		{"usage without usage", []llm.Event{accepted, used(nil)}, "empty"},
 		{"negative usage", []llm.Event{accepted, used(&llm.Usage{Output: llm.Count(-1)})}, "negative"},
-		{"GAP-111 no such count", []llm.Event{accepted, used(&llm.Usage{CacheRead: llm.Count(llm.MaxCount + 1)})}, "above 2^53"},
+		{"GAP-111 no such count", []llm.Event{accepted, used(&llm.Usage{CacheRead: llm.Count(llm.MaxCount + 1)})},
+			"above 2^53"},
 		{"GAP-111 the largest count", []llm.Event{accepted, used(&llm.Usage{CacheRead: llm.Count(llm.MaxCount)})}, ""},
 		{"GAP-111 usage that is none", []llm.Event{accepted, used(&llm.Usage{Flaw: "x"}), finish}, ""},
 		{"GAP-114 a word of the upstream's", []llm.Event{accepted, {Kind: llm.EventFinish, Finish: "tired"}}, ""},

@@ -57,7 +57,8 @@ func testAccounts(t *testing.T, open Open) {
 			p, err := f.store.Lookup(ctx, hashOf(f.account.ID+"laptop"))
 			require.NoError(t, err)
 			require.Equal(t, state, p.Account.State)
-			require.NoError(t, f.store.Begin(ctx, ledger.Next{Request: running.Request, Attempt: f.attempt(running.Request, 2, "unit")}))
+			require.NoError(t, f.store.Begin(ctx, ledger.Next{Request: running.Request,
+				Attempt: f.attempt(running.Request, 2, "unit")}))
 			s := ok(running, usage(0, 1))
 			s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(running.Request, 2), Outcome: ledger.NotMade})
 			require.EqualValues(t, 1, f.settle(s).Microcents)

@@ -63,7 +63,8 @@ func testAdmission(t *testing.T, open Open) {
 		ctx := soon(t)
 		h := f.hold("unit", 1_500_000)
 		begin := func(seq, total int64) error {
-			return f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, seq, "unit"), Microcents: total})
+			return f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, seq, "unit"),
+				Microcents: total})
 		}
 		require.NoError(t, begin(2, 1_000_000))
 		require.EqualValues(t, 1_500_000, f.balance().Held, "a smaller total changes no hold")

@@ -63,7 +63,8 @@ func testAudit(t *testing.T, open Open) {
 			return f.key.ID, err
 		}, []any{false}, []any{true}},
 		{"credit.add", func() (string, error) {
-			_, _, err := f.store.AddCredit(ctx, ledger.Credit{Account: f.account.ID, Credits: 3, Reference: "invoice 9", Reason: "paid"})
+			_, _, err := f.store.AddCredit(ctx, ledger.Credit{Account: f.account.ID, Credits: 3, Reference: "invoice 9",
+				Reason: "paid"})
 			return f.account.ID, err
 		}, nil, []any{3.0, "invoice 9", "paid"}},
 		{"", func() (string, error) {

@@ -15,7 +15,8 @@ func testCaps(t *testing.T, open Open) {
 		t.Parallel()
 		f := newFixture(t, open, 100, ledger.Terms{TokenBudget: 10_000})
 		f.settle(ok(f.hold("cached", 10_000_000), &llm.Usage{
-			Input: llm.Count(1_000), CacheRead: llm.Count(2_000), CacheWrite: llm.Count(3_000), Output: llm.Count(3_500), Reasoning: llm.Count(3_000),
+			Input: llm.Count(1_000), CacheRead: llm.Count(2_000), CacheWrite: llm.Count(3_000), Output: llm.Count(3_500),
+			Reasoning: llm.Count(3_000),
 		}))
 		require.EqualValues(t, 9_500, f.period().Tokens, "every class counts once, and reasoning is part of the output")
 		crossing := f.newHold("unit", 1)
@@ -139,7 +140,8 @@ func testKeyCaps(t *testing.T, open Open) {
 		f.refusedHold(hold(capped, 1_001), ledger.ErrKeySpendCap)
 		h := hold(capped, 1_000)
 		f.admit(h)
-		require.ErrorIs(t, f.store.Begin(soon(t), ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 2, "unit"), Microcents: 1_001}),
+		require.ErrorIs(t, f.store.Begin(soon(t), ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 2, "unit"),
+			Microcents: 1_001}),
 			ledger.ErrKeySpendCap)
 		f.settle(ok(h, usage(0, 999)))
 		f.refusedHold(hold(capped, 2), ledger.ErrKeySpendCap)

@@ -17,14 +17,16 @@ func testCharges(t *testing.T, open Open) {
 		h := f.hold("fraction", 10)
 		f.begin(h, 2, "fraction")
 		s := ok(h, usage(1, 1)) // 2.0 microcents less a bit, twice
-		s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(h.Request, 2), Outcome: ledger.Finished, Usage: usage(2, 1)})
+		s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(h.Request, 2), Outcome: ledger.Finished,
+			Usage: usage(2, 1)})
 		// (3 x 333,333 + 2 x 1,666,667) / 1,000,000 = 4.33; each part by itself would make 0 or 1 each.
 		require.EqualValues(t, 4, f.settle(s).Microcents)
 	})
 	t.Run("GAP-109 classes are priced apart and reasoning is part of the output", func(t *testing.T) {
 		h := f.hold("cached", 10_000_000)
 		c := f.settle(ok(h, &llm.Usage{
-			Input: llm.Count(100), CacheRead: llm.Count(1_000), CacheWrite: llm.Count(10), Output: llm.Count(20), Reasoning: llm.Count(15),
+			Input: llm.Count(100), CacheRead: llm.Count(1_000), CacheWrite: llm.Count(10), Output: llm.Count(20),
+			Reasoning: llm.Count(15),
 		}))
 		require.EqualValues(t, 100*300+1_000*30+10*375+20*1_500, c.Microcents)
 	})
@@ -250,7 +252,8 @@ func testRefusals(t *testing.T, open Open) {
 	ctx := soon(t)
 	_, err := f.store.Settle(ctx, ledger.Settlement{Request: "unknown"})
 	require.ErrorIs(t, err, ledger.ErrNotFound)
-	require.ErrorIs(t, f.store.Begin(ctx, ledger.Next{Request: "unknown", Attempt: f.attempt("unknown", 2, "unit")}), ledger.ErrNotFound)
+	require.ErrorIs(t, f.store.Begin(ctx, ledger.Next{Request: "unknown", Attempt: f.attempt("unknown", 2, "unit")}),
+		ledger.ErrNotFound)
 
 	other := f.account
 	f.newAccount(10)
@@ -262,20 +265,22 @@ func testRefusals(t *testing.T, open Open) {
 		apply func(*ledger.Hold)
 		want  error
 	}{
-		"no request id":                 {func(h *ledger.Hold) { h.Request, h.Attempt.ID = "", ".1" }, ledger.ErrInvalid},
-		"no attempt id":                 {func(h *ledger.Hold) { h.Attempt.ID = "" }, ledger.ErrInvalid},
-		"another request's attempt":     {func(h *ledger.Hold) { h.Attempt.ID = running.Attempt.ID }, ledger.ErrInvalid},
-		"an attempt that is not first":  {func(h *ledger.Hold) { h.Attempt.ID = ledger.AttemptID(h.Request, 2) }, ledger.ErrInvalid},
-		"negative microcents":           {func(h *ledger.Hold) { h.Microcents = -1 }, ledger.ErrInvalid},
-		"negative tokens":               {func(h *ledger.Hold) { h.Tokens = -1 }, ledger.ErrInvalid},
-		"unknown account":               {func(h *ledger.Hold) { h.Account = "acct_0" }, ledger.ErrNotFound},
-		"unknown key":                   {func(h *ledger.Hold) { h.Key = "key_0" }, ledger.ErrNotFound},
-		"another account's key":         {func(h *ledger.Hold) { h.Key = otherKey.ID }, ledger.ErrNotFound},
-		"unknown price version":         {func(h *ledger.Hold) { h.Attempt.PriceVersion = 99 }, ledger.ErrNotFound},
-		"no price version":              {func(h *ledger.Hold) { h.Attempt.PriceVersion = 0 }, ledger.ErrNotFound},
-		"a route without prices":        {func(h *ledger.Hold) { h.Attempt.Route = "unknown" }, ledger.ErrNotFound},
-		"saturated":                     {func(h *ledger.Hold) { h.Microcents = math.MaxInt64 }, ledger.ErrInsufficient},
-		"another account's running one": {func(h *ledger.Hold) { *h = running; h.Account, h.Key = other.ID, otherKey.ID }, ledger.ErrExists},
+		"no request id":             {func(h *ledger.Hold) { h.Request, h.Attempt.ID = "", ".1" }, ledger.ErrInvalid},
+		"no attempt id":             {func(h *ledger.Hold) { h.Attempt.ID = "" }, ledger.ErrInvalid},
+		"another request's attempt": {func(h *ledger.Hold) { h.Attempt.ID = running.Attempt.ID }, ledger.ErrInvalid},
+		"an attempt that is not first": {func(h *ledger.Hold) { h.Attempt.ID = ledger.AttemptID(h.Request, 2) },
+			ledger.ErrInvalid},
+		"negative microcents":    {func(h *ledger.Hold) { h.Microcents = -1 }, ledger.ErrInvalid},
+		"negative tokens":        {func(h *ledger.Hold) { h.Tokens = -1 }, ledger.ErrInvalid},
+		"unknown account":        {func(h *ledger.Hold) { h.Account = "acct_0" }, ledger.ErrNotFound},
+		"unknown key":            {func(h *ledger.Hold) { h.Key = "key_0" }, ledger.ErrNotFound},
+		"another account's key":  {func(h *ledger.Hold) { h.Key = otherKey.ID }, ledger.ErrNotFound},
+		"unknown price version":  {func(h *ledger.Hold) { h.Attempt.PriceVersion = 99 }, ledger.ErrNotFound},
+		"no price version":       {func(h *ledger.Hold) { h.Attempt.PriceVersion = 0 }, ledger.ErrNotFound},
+		"a route without prices": {func(h *ledger.Hold) { h.Attempt.Route = "unknown" }, ledger.ErrNotFound},
+		"saturated":              {func(h *ledger.Hold) { h.Microcents = math.MaxInt64 }, ledger.ErrInsufficient},
+		"another account's running one": {func(h *ledger.Hold) { *h = running; h.Account, h.Key = other.ID, otherKey.ID },
+			ledger.ErrExists},
 	} {
 		h := f.newHold("unit", 5)
 		change.apply(&h)
@@ -291,11 +296,12 @@ func testRefusals(t *testing.T, open Open) {
 	}{
 		"no attempt id":             {func(n *ledger.Next) { n.Attempt.ID = "" }, ledger.ErrInvalid},
 		"another request's attempt": {func(n *ledger.Next) { n.Attempt.ID = "request-0.2" }, ledger.ErrInvalid},
-		"a gap":                     {func(n *ledger.Next) { n.Attempt.ID = ledger.AttemptID(running.Request, 3) }, ledger.ErrInvalid},
-		"negative microcents":       {func(n *ledger.Next) { n.Microcents = -1 }, ledger.ErrInvalid},
-		"negative tokens":           {func(n *ledger.Next) { n.Tokens = -1 }, ledger.ErrInvalid},
-		"unknown price version":     {func(n *ledger.Next) { n.Attempt.PriceVersion = 99 }, ledger.ErrNotFound},
-		"saturated":                 {func(n *ledger.Next) { n.Microcents = math.MaxInt64 }, ledger.ErrInsufficient},
+		"a gap": {func(n *ledger.Next) { n.Attempt.ID = ledger.AttemptID(running.Request, 3) },
+			ledger.ErrInvalid},
+		"negative microcents":   {func(n *ledger.Next) { n.Microcents = -1 }, ledger.ErrInvalid},
+		"negative tokens":       {func(n *ledger.Next) { n.Tokens = -1 }, ledger.ErrInvalid},
+		"unknown price version": {func(n *ledger.Next) { n.Attempt.PriceVersion = 99 }, ledger.ErrNotFound},
+		"saturated":             {func(n *ledger.Next) { n.Microcents = math.MaxInt64 }, ledger.ErrInsufficient},
 	} {
 		n := ledger.Next{Request: running.Request, Attempt: f.attempt(running.Request, 2, "unit"), Microcents: 5}
 		change.apply(&n)
@@ -308,7 +314,8 @@ func testRefusals(t *testing.T, open Open) {
 		apply func(*ledger.Settlement)
 		want  error
 	}{
-		"unknown attempt":    {func(s *ledger.Settlement) { s.Results[0].Attempt = ledger.AttemptID(s.Request, 2) }, ledger.ErrNotFound},
+		"unknown attempt": {func(s *ledger.Settlement) { s.Results[0].Attempt = ledger.AttemptID(s.Request, 2) },
+			ledger.ErrNotFound},
 		"two results":        {func(s *ledger.Settlement) { s.Results = append(s.Results, s.Results[0]) }, ledger.ErrInvalid},
 		"unknown outcome":    {func(s *ledger.Settlement) { s.Results[0].Outcome = "lost" }, ledger.ErrInvalid},
 		"closed":             {func(s *ledger.Settlement) { s.Results[0].Outcome = ledger.Closed }, ledger.ErrInvalid},

@@ -53,7 +53,8 @@ func testCheckpoints(t *testing.T, open Open) {
 	require.NoError(t, err)
 	four, err := f.store.MakeCheckpoint(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []int64{4, three.Entries, three.Acts + 1}, []int64{four.N, four.Entries, four.Acts}, "an act alone makes one, too")
+	require.Equal(t, []int64{4, three.Entries, three.Acts + 1}, []int64{four.N, four.Entries, four.Acts},
+		"an act alone makes one, too")
 	f.charge(50)
 	every, acts := f.entries(ledger.Query{}), f.acts(ledger.Query{})
 

@@ -60,7 +60,8 @@ func testTopUps(t *testing.T, open Open) {
 
 	t.Run("a balance stays in its range", func(t *testing.T) {
 		const full = ledger.MaxBalance * ledger.MicrocentsPerCredit
-		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: full - 3_000_000, Reason: "the limit"})
+		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: full - 3_000_000,
+			Reason: "the limit"})
 		require.NoError(t, err)
 		require.EqualValues(t, int64(ledger.MaxBalance), f.balance().Credits)
 		_, _, err = f.store.AddCredit(ctx, ledger.Credit{Account: f.account.ID, Credits: 1})
@@ -107,7 +108,8 @@ func testCorrections(t *testing.T, open Open) {
 		f.settle(ok(h, usage(0, 1_000)))
 		spent := f.period().Spent
 		refund := func(microcents int64, reference string) (bool, error) {
-			_, applied, err := f.store.Correct(ctx, ledger.Correction{Request: h.Request, Microcents: microcents, Reference: reference, Reason: "sorry"})
+			_, applied, err := f.store.Correct(ctx, ledger.Correction{Request: h.Request, Microcents: microcents,
+				Reference: reference, Reason: "sorry"})
 			return applied, err
 		}
 		before := f.balance().Net()
@@ -150,7 +152,8 @@ func testCorrections(t *testing.T, open Open) {
 		require.True(t, applied)
 		mine, key := f.account, f.key
 		f.newAccount(1)
-		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Request: h.Request, Microcents: 1, Reason: "r"})
+		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Request: h.Request, Microcents: 1,
+			Reason: "r"})
 		require.Error(t, err, "another account's request")
 		require.Equal(t, ledger.Balance{Credits: 1}, f.balance())
 		f.account, f.key = mine, key

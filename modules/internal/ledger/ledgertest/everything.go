@@ -148,8 +148,9 @@ func (c *crowd) told(account string, microcents int64, applied bool) {
 func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id string) error {
 	routes := []string{"unit", "fraction", "cached"}
 	h := ledger.Hold{
-		Request: id, Account: p.account.ID, Key: p.key.ID, Endpoint: "chat", Profile: "max", Microcents: random.Int64N(100_000),
-		Attempt: c.attempt(id, 1, routes[random.IntN(3)]),
+		Request: id, Account: p.account.ID, Key: p.key.ID, Endpoint: "chat", Profile: "max",
+		Microcents: random.Int64N(100_000),
+		Attempt:    c.attempt(id, 1, routes[random.IntN(3)]),
 	}
 	if _, err := c.store.Hold(ctx, h); err != nil {
 		return err
@@ -159,10 +160,12 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 		return err
 	}
 	s := ledger.Settlement{
-		Request: id, Status: 200, Reason: "ok", Free: random.IntN(9) == 0, ServiceLimit: random.IntN(3) == 0, Surcharge: random.Int64N(3),
+		Request: id, Status: 200, Reason: "ok", Free: random.IntN(9) == 0, ServiceLimit: random.IntN(3) == 0,
+		Surcharge: random.Int64N(3),
 	}
 	for _, attempt := range []string{h.Attempt.ID, next.Attempt.ID} {
-		result := ledger.Result{Attempt: attempt, Outcome: ledger.Finished, Usage: usage(random.Int64N(20_000), random.Int64N(20_000))}
+		result := ledger.Result{Attempt: attempt, Outcome: ledger.Finished,
+			Usage: usage(random.Int64N(20_000), random.Int64N(20_000))}
 		if random.IntN(3) == 0 {
 			result.Outcome, result.Usage = ledger.Unproven, nil
 		}
@@ -299,7 +302,8 @@ func (c *crowd) reconcile() {
 	}
 	for _, p := range c.payers {
 		c.account = p.account
-		require.Equal(c.t, c.net[p.account.ID]+(1+months)*2_000_000, c.now().Balance.Net(), "%s after %d periods", p.account.Name, months)
+		require.Equal(c.t, c.net[p.account.ID]+(1+months)*2_000_000, c.now().Balance.Net(), "%s after %d periods",
+			p.account.Name, months)
 		var spent int64
 		for _, k := range c.keys(p.account.ID) {
 			spent += k.Spent

@@ -178,7 +178,8 @@ func (f *fixture) fallback(outcome ledger.Outcome, first, second *llm.Usage) led
 	f.begin(h, 2, "example")
 	s := ok(h, first)
 	s.Results[0].Outcome = outcome
-	s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(h.Request, 2), Outcome: ledger.Finished, Usage: second})
+	s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(h.Request, 2), Outcome: ledger.Finished,
+		Usage: second})
 	return s
 }
 
@@ -195,7 +196,8 @@ func (f *fixture) refusedHold(h ledger.Hold, want error) {
 	for _, kind := range []error{ledger.ErrHeld, ledger.ErrNothingLeft} {
 		require.Equal(f.t, errors.Is(want, kind), errors.Is(err, kind), "%v, and not %v", want, err)
 	}
-	require.ErrorIs(f.t, f.store.Check(context.Background(), h.Account, h.Key, h.Microcents, h.Tokens), want, "Check says what Hold does")
+	require.ErrorIs(f.t, f.store.Check(context.Background(), h.Account, h.Key, h.Microcents, h.Tokens), want,
+		"Check says what Hold does")
 	require.Equal(f.t, before, f.now())
 	_, err = f.store.Request(context.Background(), h.Request)
 	require.ErrorIs(f.t, err, ledger.ErrNotFound)

@@ -54,7 +54,8 @@ func testFairUse(t *testing.T, open Open) {
 		require.EqualValues(t, 50_000, c.Waived, "what is left fits exactly")
 		require.EqualValues(t, 10_000_000, f.period().Waived)
 		require.EqualValues(t, 1, f.settle(f.atLimit(usage(0, 1))).Microcents)
-		require.Equal(t, ledger.Period{Spent: 200_002, Tokens: 200_002, Waived: 10_000_000}, f.period(), "tokens that were waived count nowhere")
+		require.Equal(t, ledger.Period{Spent: 200_002, Tokens: 200_002, Waived: 10_000_000}, f.period(),
+			"tokens that were waived count nowhere")
 		require.EqualValues(t, 200_002, f.keyNow(f.key.ID).Spent)
 	})
 
@@ -121,13 +122,15 @@ func testFairUse(t *testing.T, open Open) {
 		second := pending(10)
 		require.EqualValues(t, 10, f.settle(second).Waived)
 		c = f.receipt(second.Results[0].Attempt, usage(0, 41))
-		require.Equal(t, ledger.Charge{Microcents: 41, Added: 41, Waived: 10, Balance: f.balance()}, c, "what it adds does not fit, the rest stays free")
+		require.Equal(t, ledger.Charge{Microcents: 41, Added: 41, Waived: 10, Balance: f.balance()}, c,
+			"what it adds does not fit, the rest stays free")
 		require.Equal(t, ledger.Period{Spent: 41, Tokens: 41, Waived: 60}, f.period())
 
 		third := pending(50)
 		require.EqualValues(t, 50, f.settle(third).Microcents)
 		c = f.receipt(third.Results[0].Attempt, usage(0, 40))
-		require.Equal(t, ledger.Charge{Microcents: 50, Waived: 40, Balance: f.balance()}, c, "what it adds fits, the rest stays charged")
+		require.Equal(t, ledger.Charge{Microcents: 50, Waived: 40, Balance: f.balance()}, c,
+			"what it adds fits, the rest stays charged")
 		require.Equal(t, ledger.Period{Spent: 91, Tokens: 41, Waived: 100}, f.period())
 		r := f.record(third.Request)
 		require.EqualValues(t, 50, r.Microcents)

@@ -19,7 +19,8 @@ import (
 )
 
 // The routes of the fixture. Tokens of "unit" cost one microcent each, so that a test can charge any amount;
-// "example" has the prices of the worked examples, "cached" four different ones; "fraction" has prices that never come out even.
+// "example" has the prices of the worked examples, "cached" four different ones; "fraction" has prices that never come
+// out even.
 var prices = map[string]config.Price{
 	"unit":     {Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000},
 	"example":  {Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 1_500_000_000},
@@ -237,7 +238,8 @@ func (f *fixture) newHold(route string, microcents int64) ledger.Hold {
 
 func (f *fixture) attempt(request string, seq int64, route string) ledger.Attempt {
 	return ledger.Attempt{
-		ID: ledger.AttemptID(request, seq), Route: route, Provider: "local", Model: "m", PriceVersion: f.version[route], Worst: worst,
+		ID: ledger.AttemptID(request, seq), Route: route, Provider: "local", Model: "m", PriceVersion: f.version[route],
+		Worst: worst,
 	}
 }
 
@@ -258,7 +260,8 @@ func (f *fixture) hold(route string, microcents int64) ledger.Hold {
 
 // begin begins a further attempt of a request, whose total it adds nothing to.
 func (f *fixture) begin(h ledger.Hold, seq int64, route string) {
-	require.NoError(f.t, f.store.Begin(context.Background(), ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, seq, route)}))
+	require.NoError(f.t, f.store.Begin(context.Background(),
+		ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, seq, route)}))
 }
 
 func (f *fixture) settle(s ledger.Settlement) ledger.Charge {

@@ -28,9 +28,11 @@ func busy(t *testing.T, open Open) (f *fixture, accounts [2]ledger.Account) {
 			f.settle(ok(h, usage(1_000, int64(500*(i+1)))))
 			waiting := f.unproven("cached", nil)
 			f.receipt(waiting.Attempt.ID, usage(7, int64(i)))
-			_, _, err := f.store.Correct(ctx, ledger.Correction{Request: h.Request, Microcents: int64(i + 1), Reference: f.next("case"), Reason: "refund"})
+			_, _, err := f.store.Correct(ctx, ledger.Correction{Request: h.Request, Microcents: int64(i + 1),
+				Reference: f.next("case"), Reason: "refund"})
 			require.NoError(t, err)
-			_, _, err = f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: int64(-1 - i), Reason: "adjust"})
+			_, _, err = f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: int64(-1 - i),
+				Reason: "adjust"})
 			require.NoError(t, err)
 		}
 		f.clock.set(start.AddDate(0, i+1, 1))
@@ -136,7 +138,8 @@ func testLists(t *testing.T, open Open) {
 			return f.store.Checkpoints(ctx, func(ledger.Checkpoint) error { return each() })
 		},
 		"usage": func(ctx context.Context, each func() error) error {
-			return f.store.Usage(ctx, ledger.UsageQuery{By: []ledger.Dimension{ledger.ByDay}}, func(ledger.UsageRow) error { return each() })
+			return f.store.Usage(ctx, ledger.UsageQuery{By: []ledger.Dimension{ledger.ByDay}},
+				func(ledger.UsageRow) error { return each() })
 		},
 		"audit": func(ctx context.Context, each func() error) error {
 			return f.store.Audit(ctx, ledger.Query{}, func(ledger.Act) error { return each() })

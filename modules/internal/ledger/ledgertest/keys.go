@@ -101,7 +101,8 @@ func testKeys(t *testing.T, open Open) {
 		last := ledger.MaxExpiry.Add(-1)
 		k := f.newKey("lasting", ledger.KeyChange{Expires: &last})
 		require.True(t, f.keyNow(k.ID).Expires.Equal(last))
-		for _, at := range []time.Time{ledger.MaxExpiry, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1026, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		for _, at := range []time.Time{ledger.MaxExpiry, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+			time.Date(1026, 1, 1, 0, 0, 0, 0, time.UTC)} {
 			_, err := f.store.CreateKey(ctx, f.account.ID, "endless", [32]byte{1}, "1234", ledger.KeyChange{Expires: &at})
 			require.ErrorIs(t, err, ledger.ErrInvalid, "%s", at)
 			_, err = f.store.ChangeKey(ctx, k.ID, ledger.KeyChange{Expires: &at})

@@ -65,7 +65,8 @@ func (r *run) adjust() {
 	r.look(o)
 	n := rapid.OneOf(rapid.Int64Range(-3_000_000, -1), rapid.Int64Range(1, 3_000_000)).Draw(r.T, "microcents")
 	reference := r.reference(o)
-	b, applied, err := r.f.store.Correct(r.ctx, ledger.Correction{Account: o.ID, Microcents: n, Reference: reference, Reason: "r"})
+	b, applied, err := r.f.store.Correct(r.ctx, ledger.Correction{Account: o.ID, Microcents: n, Reference: reference,
+		Reason: "r"})
 	require.NoError(r, err)
 	r.moved(o, fact{kind: ledger.Adjustment, reference: reference, microcents: n}, applied)
 	require.Equal(r, r.balance(o), b)
@@ -76,7 +77,8 @@ func (r *run) refund() {
 	r.unlooked = false
 	r.look(q.owner)
 	left := q.Microcents - q.Refunded
-	c := ledger.Correction{Request: q.ID, Microcents: r.near("microcents", left, 0), Reference: r.reference(q.owner), Reason: "r"}
+	c := ledger.Correction{Request: q.ID, Microcents: r.near("microcents", left, 0), Reference: r.reference(q.owner),
+		Reason: "r"}
 	if rapid.Bool().Draw(r.T, "name the account") {
 		c.Account = q.Account
 	}
@@ -102,7 +104,8 @@ func (r *run) check() {
 	r.unlooked = false
 	r.look(k.owner)
 	microcents, tokens := r.near("microcents", r.left(k)...), r.near("tokens", r.left(k)...)
-	r.refusedOr(r.f.store.Check(r.ctx, k.owner.ID, k.ID, microcents, tokens), r.refusals(k, microcents, microcents, tokens))
+	r.refusedOr(r.f.store.Check(r.ctx, k.owner.ID, k.ID, microcents, tokens),
+		r.refusals(k, microcents, microcents, tokens))
 }
 
 func (r *run) setPlan() {
@@ -297,7 +300,8 @@ func (r *run) closeUnproven() {
 	require.EqualValues(r, r.close(before), n.Attempts)
 }
 
-// close closes the attempts that wait and began before then, those that began first before the others, and says how many.
+// close closes the attempts that wait and began before then, those that began first before the others, and says how
+// many.
 func (r *run) close(before time.Time) (closed int) {
 	type late struct {
 		q   *request
@@ -312,7 +316,8 @@ func (r *run) close(before time.Time) (closed int) {
 		}
 	}
 	slices.SortFunc(all, func(a, b late) int {
-		return cmp.Or(a.q.Attempts[a.seq].Created.Compare(b.q.Attempts[b.seq].Created), cmp.Compare(a.q.ID, b.q.ID), cmp.Compare(a.seq, b.seq))
+		return cmp.Or(a.q.Attempts[a.seq].Created.Compare(b.q.Attempts[b.seq].Created), cmp.Compare(a.q.ID, b.q.ID),
+			cmp.Compare(a.seq, b.seq))
 	})
 	for _, l := range all {
 		a := &l.q.Attempts[l.seq]

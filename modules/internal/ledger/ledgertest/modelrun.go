@@ -283,7 +283,8 @@ func (r *run) sometimes(what string, onceIn int) bool {
 
 // near draws an amount, every other time one of those given or next to it.
 func (r *run) near(what string, borders ...int64) int64 {
-	amounts := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 400_000), rapid.Int64Range(0, 400_000), rapid.Int64Range(0, 9_000_000))
+	amounts := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 400_000), rapid.Int64Range(0, 400_000),
+		rapid.Int64Range(0, 9_000_000))
 	if len(borders) > 0 && rapid.Bool().Draw(r.T, "at a border") {
 		return max(0, rapid.SampledFrom(borders).Draw(r.T, what)+rapid.Int64Range(-1, 1).Draw(r.T, "off"))
 	}

@@ -82,7 +82,8 @@ func (r *run) begin() {
 	a := r.attempt(q.ID, int64(len(q.Attempts))+1)
 	n := ledger.Next{
 		Request: q.ID, Attempt: a.Attempt,
-		Microcents: r.near("microcents", append(r.left(q.key), q.Held, q.Held+r.available(q.owner))...), Tokens: r.near("tokens", r.left(q.key)...),
+		Microcents: r.near("microcents", append(r.left(q.key), q.Held, q.Held+r.available(q.owner))...),
+		Tokens:     r.near("tokens", r.left(q.key)...),
 	}
 	why := r.limits(q.key, 0, q.Held, n.Microcents, n.Tokens)
 	if more := n.Microcents - q.Held; more > 0 {
@@ -99,7 +100,8 @@ func (r *run) beginAgain() {
 	r.look(q.owner)
 	r.unlooked = false
 	a := pick(r, "attempt", q.Attempts)
-	err := r.f.store.Begin(r.ctx, ledger.Next{Request: q.ID, Attempt: a.Attempt, Microcents: r.near("microcents"), Tokens: 1 << 40})
+	err := r.f.store.Begin(r.ctx, ledger.Next{Request: q.ID, Attempt: a.Attempt, Microcents: r.near("microcents"),
+		Tokens: 1 << 40})
 	if q.Running {
 		require.NoError(r, err)
 	} else {
@@ -169,7 +171,8 @@ func (r *run) settleOne() {
 
 // charged compares what the store says about a settled request.
 func (r *run) charged(q *request, c ledger.Charge) {
-	require.Equal(r, ledger.Charge{Microcents: q.Microcents, Waived: q.Waived, Over: q.Over, Pending: q.Pending, Balance: r.balance(q.owner)}, c)
+	require.Equal(r, ledger.Charge{Microcents: q.Microcents, Waived: q.Waived, Over: q.Over, Pending: q.Pending,
+		Balance: r.balance(q.owner)}, c)
 }
 
 func (r *run) settleAgain() {

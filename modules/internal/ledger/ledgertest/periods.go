@@ -40,14 +40,16 @@ func testPeriods(t *testing.T, open Open) {
 			require.EqualValues(t, 50_000_000, entries[i].Microcents)
 			at, err := time.Parse(time.RFC3339Nano, entries[i].Reference)
 			require.NoError(t, err)
-			require.True(t, at.Equal(begin) || at.Equal(begin.Truncate(time.Second)), "%s names the period's beginning", entries[i].Reference)
+			require.True(t, at.Equal(begin) || at.Equal(begin.Truncate(time.Second)), "%s names the period's beginning",
+				entries[i].Reference)
 		}
 	})
 
 	t.Run("GAP-60 the day is clamped to the month's length, without drift", func(t *testing.T) {
 		t.Parallel()
 		for created, ends := range map[string][]string{
-			"2027-12-31T23:59:59Z": {"2028-01-31T23:59:59Z", "2028-02-29T23:59:59Z", "2028-03-31T23:59:59Z", "2028-04-30T23:59:59Z", "2028-05-31T23:59:59Z"},
+			"2027-12-31T23:59:59Z": {"2028-01-31T23:59:59Z", "2028-02-29T23:59:59Z", "2028-03-31T23:59:59Z",
+				"2028-04-30T23:59:59Z", "2028-05-31T23:59:59Z"},
 			"2027-01-30T00:00:00Z": {"2027-02-28T00:00:00Z", "2027-03-30T00:00:00Z", "2027-04-30T00:00:00Z"},
 			"2027-01-29T12:00:00Z": {"2027-02-28T12:00:00Z", "2027-03-29T12:00:00Z"},
 			"2028-01-29T12:00:00Z": {"2028-02-29T12:00:00Z", "2028-03-29T12:00:00Z"},
@@ -103,7 +105,8 @@ func testPeriods(t *testing.T, open Open) {
 				require.EqualValues(f.t, 104, f.topUp(1).Credits)
 			},
 			"correction": func(f *fixture) {
-				b, _, err := f.store.Correct(context.Background(), ledger.Correction{Account: f.account.ID, Microcents: 1_000_000, Reason: "r"})
+				b, _, err := f.store.Correct(context.Background(),
+					ledger.Correction{Account: f.account.ID, Microcents: 1_000_000, Reason: "r"})
 				require.NoError(f.t, err)
 				require.EqualValues(f.t, 104, b.Credits)
 			},

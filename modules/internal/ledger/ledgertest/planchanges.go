@@ -10,29 +10,31 @@ import (
 )
 
 func testPlanChanges(t *testing.T, open Open) {
-	t.Run("GAP-60 GAP-118 a plan that adds credits begins periods, with its credits, and the counters anew", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, open, 10, ledger.Terms{FairUse: 100})
-		f.plans.set("pro", monthly)
-		f.charge(7)
-		f.settle(f.atLimit(usage(0, 5)))
-		require.Equal(t, ledger.Period{Spent: 7, Tokens: 7, Waived: 5}, f.period())
+	t.Run("GAP-60 GAP-118 a plan that adds credits begins periods, with its credits, and the counters anew",
+		func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, open, 10, ledger.Terms{FairUse: 100})
+			f.plans.set("pro", monthly)
+			f.charge(7)
+			f.settle(f.atLimit(usage(0, 5)))
+			require.Equal(t, ledger.Period{Spent: 7, Tokens: 7, Waived: 5}, f.period())
 
-		f.clock.set(start.AddDate(0, 4, 3))
-		a := f.setPlan("pro")
-		require.Equal(t, ledger.Period{End: start.AddDate(0, 5, 0)}, a.Period, "counted from the account's creation")
-		require.EqualValues(t, 60_000_000-7, a.Balance.Net(), "what passed without the plan adds nothing")
-		require.Zero(t, f.keyNow(f.key.ID).Spent)
-		f.charge(3)
-		require.Equal(t, ledger.Period{End: start.AddDate(0, 5, 0), Spent: 3, Tokens: 3}, f.period())
-		require.EqualValues(t, 3, f.keyNow(f.key.ID).Spent)
+			f.clock.set(start.AddDate(0, 4, 3))
+			a := f.setPlan("pro")
+			require.Equal(t, ledger.Period{End: start.AddDate(0, 5, 0)}, a.Period, "counted from the account's creation")
+			require.EqualValues(t, 60_000_000-7, a.Balance.Net(), "what passed without the plan adds nothing")
+			require.Zero(t, f.keyNow(f.key.ID).Spent)
+			f.charge(3)
+			require.Equal(t, ledger.Period{End: start.AddDate(0, 5, 0), Spent: 3, Tokens: 3}, f.period())
+			require.EqualValues(t, 3, f.keyNow(f.key.ID).Spent)
 
-		a = f.setPlan("starter")
-		require.Equal(t, ledger.Period{Spent: 10, Tokens: 10, Waived: 5}, a.Period, "without periods the counters count for ever")
-		require.EqualValues(t, 10, f.keyNow(f.key.ID).Spent)
-		f.clock.set(start.AddDate(1, 0, 0))
-		require.EqualValues(t, 60_000_000-10, f.balance().Net())
-	})
+			a = f.setPlan("starter")
+			require.Equal(t, ledger.Period{Spent: 10, Tokens: 10, Waived: 5}, a.Period,
+				"without periods the counters count for ever")
+			require.EqualValues(t, 10, f.keyNow(f.key.ID).Spent)
+			f.clock.set(start.AddDate(1, 0, 0))
+			require.EqualValues(t, 60_000_000-10, f.balance().Net())
+		})
 
 	t.Run("GAP-118 once a period, whatever plan changes in it", func(t *testing.T) {
 		t.Parallel()
@@ -48,7 +50,8 @@ func testPlanChanges(t *testing.T, open Open) {
 		f.charge(5)
 		end := f.period().End
 		a := f.setPlan("pro")
-		require.EqualValues(t, 550_000_000-5, a.Balance.Net(), "the first plan that has credits gives them, in the midst of a period")
+		require.EqualValues(t, 550_000_000-5, a.Balance.Net(),
+			"the first plan that has credits gives them, in the midst of a period")
 		require.Equal(t, ledger.Period{End: end, Spent: 5, Tokens: 5}, a.Period, "which goes on")
 		require.EqualValues(t, 550_000_000-5, f.setPlan("starter").Balance.Net())
 		f.clock.set(end)
@@ -78,7 +81,8 @@ func testPlanChanges(t *testing.T, open Open) {
 			accounts int64
 			credits  int64
 		}{
-			{ledger.Terms{Periods: true}, 2, 0}, {ledger.Terms{Periods: true}, 0, 0}, {monthly, 2, 50}, {ledger.Terms{MonthlyCredits: 7}, 0, 50},
+			{ledger.Terms{Periods: true}, 2, 0}, {ledger.Terms{Periods: true}, 0, 0}, {monthly, 2, 50},
+			{ledger.Terms{MonthlyCredits: 7}, 0, 50},
 			{ledger.Terms{}, 2, 50}, {monthly, 2, 50},
 		} {
 			f.plans.set("starter", step.terms)
@@ -140,21 +144,22 @@ func testPlanChanges(t *testing.T, open Open) {
 		require.EqualValues(t, 111_000_000-7, f.balance().Net())
 	})
 
-	t.Run("GAP-60 a period's credits are added once, also when the plan goes and comes while the clock goes back", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, open, 0, monthly)
-		f.clock.set(start.AddDate(0, 2, 0))
-		require.EqualValues(t, 150, f.balance().Credits)
-		f.setPlan("")
-		f.clock.set(start)
-		f.setPlan("starter")
-		f.clock.set(start.AddDate(0, 1, 0))
-		require.EqualValues(t, 150, f.balance().Credits, "the second period's are given already")
-		f.clock.set(start.AddDate(0, 2, 0))
-		require.EqualValues(t, 150, f.balance().Credits, "the third's too")
-		f.clock.set(start.AddDate(0, 3, 0))
-		require.EqualValues(t, 200, f.balance().Credits)
-	})
+	t.Run("GAP-60 a period's credits are added once, also when the plan goes and comes while the clock goes back",
+		func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, open, 0, monthly)
+			f.clock.set(start.AddDate(0, 2, 0))
+			require.EqualValues(t, 150, f.balance().Credits)
+			f.setPlan("")
+			f.clock.set(start)
+			f.setPlan("starter")
+			f.clock.set(start.AddDate(0, 1, 0))
+			require.EqualValues(t, 150, f.balance().Credits, "the second period's are given already")
+			f.clock.set(start.AddDate(0, 2, 0))
+			require.EqualValues(t, 150, f.balance().Credits, "the third's too")
+			f.clock.set(start.AddDate(0, 3, 0))
+			require.EqualValues(t, 200, f.balance().Credits)
+		})
 
 	t.Run("a plan that the configuration does not know has no terms", func(t *testing.T) {
 		t.Parallel()

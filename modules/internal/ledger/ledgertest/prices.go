@@ -41,7 +41,8 @@ func testPrices(t *testing.T, open Open) {
 		f.begin(before, 2, "unit")
 		after := f.hold("unit", 1_000)
 		s := ok(before, usage(0, 10))
-		s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(before.Request, 2), Outcome: ledger.Finished, Usage: usage(0, 1)})
+		s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(before.Request, 2), Outcome: ledger.Finished,
+			Usage: usage(0, 1)})
 		require.EqualValues(t, 10+9, f.settle(s).Microcents)
 		require.Equal(t, "unit@1 unit@2", f.lastEntry().Prices)
 		require.EqualValues(t, 90, f.settle(ok(after, usage(0, 10))).Microcents)

@@ -43,28 +43,29 @@ func testRace(t *testing.T, open Open) {
 		})
 	})
 
-	t.Run("BILL-20 GAP-53 a cap that is reached refuses everyone, and one that is not admits all at once", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, open, 1_000, ledger.Terms{SpendCap: 1_000})
-		ctx := soon(t)
-		var admitted atomic.Int64
-		var wg sync.WaitGroup
-		for range 200 {
-			h := f.newHold("unit", 1_000)
-			f.running[h.Request] = h
-			wg.Go(func() {
-				if _, err := f.store.Hold(ctx, h); err == nil {
-					admitted.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		require.EqualValues(t, 200, admitted.Load(), "nothing was settled, so each fits alone")
-		for _, id := range sortedKeys(f.running) {
-			require.EqualValues(t, 1_000, f.settle(ok(f.running[id], usage(0, 1_000))).Microcents)
-		}
-		f.refused(0, ledger.ErrSpendCap)
-	})
+	t.Run("BILL-20 GAP-53 a cap that is reached refuses everyone, and one that is not admits all at once",
+		func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, open, 1_000, ledger.Terms{SpendCap: 1_000})
+			ctx := soon(t)
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for range 200 {
+				h := f.newHold("unit", 1_000)
+				f.running[h.Request] = h
+				wg.Go(func() {
+					if _, err := f.store.Hold(ctx, h); err == nil {
+						admitted.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			require.EqualValues(t, 200, admitted.Load(), "nothing was settled, so each fits alone")
+			for _, id := range sortedKeys(f.running) {
+				require.EqualValues(t, 1_000, f.settle(ok(f.running[id], usage(0, 1_000))).Microcents)
+			}
+			f.refused(0, ledger.ErrSpendCap)
+		})
 }
 
 func testSettlementRace(t *testing.T, open Open) {

@@ -42,7 +42,8 @@ func testReceipts(t *testing.T, open Open) {
 			require.Equal(t, before-7, f.balance().Net())
 			f.restart()
 		}
-		require.EqualValues(t, 7, f.settle(ok(h, usage(9, 9))).Microcents, "a settlement that is repeated says what is charged in all")
+		require.EqualValues(t, 7, f.settle(ok(h, usage(9, 9))).Microcents,
+			"a settlement that is repeated says what is charged in all")
 	})
 
 	t.Run("GAP-48 a receipt raises the charge to what one division over all attempts makes", func(t *testing.T) {
@@ -127,7 +128,8 @@ func testReceipts(t *testing.T, open Open) {
 
 	t.Run("a receipt is taken whatever the account has", func(t *testing.T) {
 		h := f.unproven("unit", nil)
-		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: -f.balance().Net(), Reason: "empty"})
+		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: -f.balance().Net(),
+			Reason: "empty"})
 		require.NoError(t, err)
 		_, err = f.store.SetState(ctx, f.account.ID, ledger.Suspended)
 		require.NoError(t, err)

@@ -38,7 +38,8 @@ func testRecords(t *testing.T, open Open) {
 	})
 
 	f.clock.add(time.Second)
-	u := &llm.Usage{Input: llm.Count(11), CacheRead: llm.Count(22), CacheWrite: llm.Count(33), Output: llm.Count(44), Reasoning: llm.Count(40)}
+	u := &llm.Usage{Input: llm.Count(11), CacheRead: llm.Count(22), CacheWrite: llm.Count(33), Output: llm.Count(44),
+		Reasoning: llm.Count(40)}
 	s := ok(h, u)
 	s.Status, s.Reason, s.ServiceLimit, s.Surcharge = 504, "time_limit", true, 1_350
 	f.settle(s)

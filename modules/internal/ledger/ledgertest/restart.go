@@ -15,7 +15,8 @@ func testRestart(t *testing.T, open Open) {
 		ctx := soon(t)
 		f.charge(1_500_000)
 		h := f.hold("unit", 2_000_000)
-		require.NoError(t, f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 2, "unit"), Microcents: 3_000_000}))
+		require.NoError(t, f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 2, "unit"),
+			Microcents: 3_000_000}))
 		require.EqualValues(t, 1, f.verify().Holds)
 		owner := f.options.BootID
 
@@ -39,7 +40,8 @@ func testRestart(t *testing.T, open Open) {
 		require.Zero(t, late.Microcents, "a settlement after recovery charges nothing")
 		require.True(t, late.Pending)
 		require.EqualValues(t, 8_500_000, f.balance().Net())
-		require.ErrorIs(t, f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 3, "unit")}), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Begin(ctx, ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 3, "unit")}),
+			ledger.ErrNotFound)
 	})
 
 	t.Run("GAP-99 settlements that were spooled are repeated before recovery, and charge", func(t *testing.T) {
@@ -103,7 +105,8 @@ func testRestart(t *testing.T, open Open) {
 		see := func() everything {
 			return everything{
 				f.accounts(), f.keys(""), f.entries(ledger.Query{}), f.checkpoints(), f.acts(ledger.Query{}),
-				f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByRoute, ledger.ByDay}}), f.record(waiting.Request),
+				f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByRoute, ledger.ByDay}}),
+				f.record(waiting.Request),
 			}
 		}
 		before := see()

@@ -38,7 +38,8 @@ func testUsage(t *testing.T, open Open) {
 				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 2), Outcome: ledger.Failed, Usage: &llm.Usage{
 					CacheRead: llm.Count(5), Output: llm.Count(3), Reasoning: llm.Count(2), Estimated: day == 0,
 				}},
-				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 3), Outcome: ledger.Finished, Usage: usage(int64(i), int64(day))})
+				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 3), Outcome: ledger.Finished,
+					Usage: usage(int64(i), int64(day))})
 			f.settle(s)
 			free := ok(f.hold("unit", 1), usage(7, 7))
 			free.Free = true
@@ -63,13 +64,15 @@ func testUsage(t *testing.T, open Open) {
 
 	a, k, r, d := ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay
 	narrow := map[string]ledger.UsageQuery{
-		"everything":   {},
-		"an account":   {Query: ledger.Query{Account: first.ID}},
-		"a key":        {Key: server.ID},
-		"a route":      {Route: "cached"},
-		"a time":       {Query: ledger.Query{Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)}},
-		"all of these": {Query: ledger.Query{Account: first.ID, Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)}, Key: server.ID, Route: "unit"},
-		"nothing":      {Query: ledger.Query{Since: time.Date(2036, 12, 2, 0, 0, 0, 0, time.UTC)}},
+		"everything": {},
+		"an account": {Query: ledger.Query{Account: first.ID}},
+		"a key":      {Key: server.ID},
+		"a route":    {Route: "cached"},
+		"a time": {Query: ledger.Query{Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC),
+			Until: time.Date(2026, 12, 3, 0, 0, 0, 0, time.UTC)}},
+		"all of these": {Query: ledger.Query{Account: first.ID, Since: time.Date(2026, 12, 2, 0, 0, 0, 0, time.UTC)},
+			Key: server.ID, Route: "unit"},
+		"nothing": {Query: ledger.Query{Since: time.Date(2036, 12, 2, 0, 0, 0, 0, time.UTC)}},
 	}
 	for name, q := range narrow {
 		for _, q.By = range [][]ledger.Dimension{nil, {a}, {k}, {r}, {d}, {a, d}, {d, a}, {r, d}, {k, r}, {a, k, r, d}} {
@@ -92,7 +95,8 @@ func testUsage(t *testing.T, open Open) {
 	t.Run("what makes no sense is refused", func(t *testing.T) {
 		each := func(ledger.UsageRow) error { return nil }
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{By: []ledger.Dimension{"moon"}}, each), ledger.ErrInvalid)
-		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Query: ledger.Query{Account: "acct_0"}}, each), ledger.ErrNotFound)
+		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Query: ledger.Query{Account: "acct_0"}}, each),
+			ledger.ErrNotFound)
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Key: "key_0"}, each), ledger.ErrNotFound)
 	})
 }
@@ -117,7 +121,8 @@ func (f *fixture) reconciled() {
 	}
 	for _, row := range f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount, ledger.ByRoute}}) {
 		sum := routes[row.Account]
-		routes[row.Account] = amounts{sum.charged + row.Microcents, sum.waived + row.Waived, sum.refunded + row.Refunded, sum.cost + row.Cost}
+		routes[row.Account] = amounts{sum.charged + row.Microcents, sum.waived + row.Waived, sum.refunded + row.Refunded,
+			sum.cost + row.Cost}
 	}
 	require.Equal(f.t, whole, routes, "the routes come to the whole")
 	for account, left := range revenue {

@@ -75,8 +75,9 @@ func (a *account) now() counters {
 func (a *account) view() ledger.Account {
 	now := a.now()
 	v := ledger.Account{
-		ID: a.id, Name: a.name, Plan: a.plan, State: a.state, Created: a.created, Limits: a.limits, Profile: a.profile, Balance: a.Balance,
-		Period: ledger.Period{Spent: now.spent, Tokens: now.tokens, Waived: now.waived},
+		ID: a.id, Name: a.name, Plan: a.plan, State: a.state, Created: a.created, Limits: a.limits, Profile: a.profile,
+		Balance: a.Balance,
+		Period:  ledger.Period{Spent: now.spent, Tokens: now.tokens, Waived: now.waived},
 	}
 	if a.period != nil {
 		v.Period.End = a.period.end
@@ -131,11 +132,12 @@ func scanRow(row *sqlite.Stmt) *account {
 
 // readAccount reads one account, with what it holds.
 func (m *memory) readAccount(conn *sqlite.Conn, id string) (a *account, err error) {
-	err = run(conn, `SELECT `+accountColumns+` FROM accounts AS a JOIN balances AS b ON b.n = a.n WHERE a.id = ?`, func(row *sqlite.Stmt) error {
-		a = scanRow(row)
-		a.Held = m.held[a.n]
-		return nil
-	}, id)
+	err = run(conn, `SELECT `+accountColumns+` FROM accounts AS a JOIN balances AS b ON b.n = a.n WHERE a.id = ?`,
+		func(row *sqlite.Stmt) error {
+			a = scanRow(row)
+			a.Held = m.held[a.n]
+			return nil
+		}, id)
 	if err == nil && a == nil {
 		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, id)
 	}
@@ -189,7 +191,8 @@ const saveBalance = `INSERT OR REPLACE INTO balances
 	(n, credits, accrued, head, last, entries, requests, spent, tokens, waived, line, line_spent)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// bindBalance is what requests and credits change of an account. The rest, which is indexed, is written where it changes.
+// bindBalance is what requests and credits change of an account. The rest, which is indexed, is written where it
+// changes.
 func bindBalance(row *rows, changed **account) {
 	a := *changed
 	row.number(a.n)

@@ -37,7 +37,8 @@ func (s *Store) CreateAccount(ctx context.Context, name, plan string) (ledger.Ac
 		if err != nil {
 			return err
 		}
-		if err := t.exec(`INSERT INTO balances (n, head) SELECT n, ? FROM accounts WHERE id = ?`, ledger.Digest{}, id); err != nil {
+		if err := t.exec(`INSERT INTO balances (n, head) SELECT n, ? FROM accounts WHERE id = ?`, ledger.Digest{},
+			id); err != nil {
 			return err
 		}
 		a, err := t.account(id)
@@ -127,7 +128,8 @@ func (s *Store) SetState(ctx context.Context, id string, state ledger.State) (le
 }
 
 // changeAccount runs an operation on an account and returns the account as it is after it.
-func (s *Store) changeAccount(ctx context.Context, operation, id string, fn func(*tx, *account) error) (v ledger.Account, err error) {
+func (s *Store) changeAccount(ctx context.Context, operation, id string,
+	fn func(*tx, *account) error) (v ledger.Account, err error) {
 	err = s.write(ctx, operation, func(t *tx) error {
 		a, err := t.account(id)
 		if err != nil {
@@ -181,8 +183,10 @@ func checkTexts(reference, reason string) error {
 }
 
 func checkText(what, text string) error {
-	if len(text) > maxName || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%w: %s has to be UTF-8 without control characters, of at most %d bytes", ledger.ErrInvalid, what, maxName)
+	if len(text) > maxName || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%w: %s has to be UTF-8 without control characters, of at most %d bytes", ledger.ErrInvalid, what,
+			maxName)
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ func advice(err error) string {
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return "; another program has the file locked: end it, or let it finish, and start again"
 	case sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultCantOpen, sqlite.ResultAuth:
-		return "; the file, those that begin with its name, and their folder have to be writable for the user that runs the gateway"
+		return "; the file, those that begin with its name, and their folder have to be writable for the user that runs " +
+			"the gateway"
 	case sqlite.ResultFull:
 		return "; make room on its disk and start again"
 	case sqlite.ResultCorrupt:

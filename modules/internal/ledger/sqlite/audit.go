@@ -30,7 +30,8 @@ func (b *books) Audit(ctx context.Context, q ledger.Query, each func(ledger.Act)
 	return nil
 }
 
-const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, u.hash, u.account,
+const selectAct = `SELECT u.n, u.created, u.actor, u.action, a.id, a.name, u.subject, u.before, u.after, u.prev, ` +
+	`u.hash, u.account,
 	u.seq, u.format
 	FROM audit AS u LEFT JOIN accounts AS a ON a.n = u.account `
 

@@ -80,8 +80,8 @@ func holdAndSettle(b *testing.B, s *Store, customers []customer, callers int) fl
 	return each
 }
 
-// benchID is an id as the gateway makes them, with a number instead of random bits. Benchmarks make one for each pair, so it is
-// cheap.
+// benchID is an id as the gateway makes them, with a number instead of random bits. Benchmarks make one for each pair,
+// so it is cheap.
 func benchID(now time.Time, n int64) string {
 	var b [14]byte
 	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli())<<16)
@@ -94,7 +94,8 @@ func pair(ctx context.Context, s *Store, p customer, version, n int64) error {
 	attempt := ledger.AttemptID(id, 1)
 	_, err := s.Hold(ctx, ledger.Hold{
 		Request: id, Account: p.account, Key: p.key, Endpoint: "chat", Profile: "balanced", Microcents: 1_000_000,
-		Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version, Worst: 1_000_000},
+		Attempt: ledger.Attempt{ID: attempt, Route: "route", Provider: "provider", Model: "model", PriceVersion: version,
+			Worst: 1_000_000},
 	})
 	if err != nil {
 		return err
@@ -111,8 +112,8 @@ var (
 	fillCharges  = flag.Int64("fill.charges", 1_000_000, "charges of BenchmarkFilled")
 )
 
-// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much: with one of its accounts, with 1,000, and with all.
-// Beside it stands a ledger of 1,000 accounts that has seen nothing, and how much dearer a pair is than there.
+// BenchmarkFilled is BenchmarkHoldSettle on a ledger that has seen much: with one of its accounts, with 1,000, and with
+// all. Beside it stands a ledger of 1,000 accounts that has seen nothing, and how much dearer a pair is than there.
 func BenchmarkFilled(b *testing.B) {
 	var empty float64
 	for _, scale := range []struct {

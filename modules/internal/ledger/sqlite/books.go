@@ -33,11 +33,12 @@ func findRow(conn *sqlite.Conn, idOrName string) (a *account, err error) {
 	if strings.HasPrefix(idOrName, accountPrefix) {
 		where = `WHERE a.id = ?`
 	}
-	err = run(conn, `SELECT `+accountColumns+`, `+accountHeld+` FROM accounts AS a JOIN balances AS b ON b.n = a.n `+where, func(row *sqlite.Stmt) error {
-		a = scanRow(row)
-		a.Held = row.ColumnInt64(accountWidth)
-		return nil
-	}, idOrName)
+	err = run(conn, `SELECT `+accountColumns+`, `+accountHeld+` FROM accounts AS a JOIN balances AS b ON b.n = a.n `+where,
+		func(row *sqlite.Stmt) error {
+			a = scanRow(row)
+			a.Held = row.ColumnInt64(accountWidth)
+			return nil
+		}, idOrName)
 	if err == nil && a == nil {
 		err = fmt.Errorf("%w: account %q", ledger.ErrNotFound, idOrName)
 	}

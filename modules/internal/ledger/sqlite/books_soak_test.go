@@ -84,8 +84,8 @@ func watchMemory(t *testing.T) (stop func() (most int64)) {
 	}
 }
 
-// anonymous is what the process has that is not in a file, in bytes: SQLite maps the temporary files of a sort, which the
-// system takes back when it needs the room.
+// anonymous is what the process has that is not in a file, in bytes: SQLite maps the temporary files of a sort, which
+// the system takes back when it needs the room.
 func anonymous(t *testing.T) int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

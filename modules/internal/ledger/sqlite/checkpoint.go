@@ -37,7 +37,8 @@ func newestCheckpoint(conn *sqlite.Conn) (c ledger.Checkpoint, err error) {
 // Checkpoints implements ledger.Books.
 func (b *books) Checkpoints(ctx context.Context, each func(ledger.Checkpoint) error) error {
 	err := b.list(ctx, "checkpoints", func(conn *sqlite.Conn) error {
-		return run(conn, selectCheckpoint+`ORDER BY n`, func(row *sqlite.Stmt) error { return give(each, scanCheckpoint(row)) })
+		return run(conn, selectCheckpoint+`ORDER BY n`,
+			func(row *sqlite.Stmt) error { return give(each, scanCheckpoint(row)) })
 	})
 	if err != nil {
 		return fmt.Errorf("listing checkpoints: %w", err)
@@ -65,7 +66,8 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 			}
 			err = t.exec(`INSERT INTO checkpoints (n, entries, created, prev, hash, format, acts, trail)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash), next.Format, next.Acts, [32]byte(next.Trail))
+				next.N, next.Entries, next.Created, [32]byte(next.Prev), [32]byte(next.Hash), next.Format, next.Acts,
+				[32]byte(next.Trail))
 			if err != nil {
 				return err
 			}
@@ -81,10 +83,11 @@ func (s *Store) MakeCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 // following is the checkpoint after last over all entries and acts that there are, or last when it has them all.
 func following(conn *sqlite.Conn, last ledger.Checkpoint, now time.Time) (ledger.Checkpoint, error) {
 	next := ledger.Checkpoint{Format: ledger.CheckpointFormat, N: last.N + 1, Created: now, Prev: last.Hash}
-	err := run(conn, `SELECT coalesce((SELECT max(n) FROM entries), 0), coalesce((SELECT max(n) FROM audit), 0)`, func(row *sqlite.Stmt) error {
-		next.Entries, next.Acts = row.ColumnInt64(0), row.ColumnInt64(1)
-		return nil
-	})
+	err := run(conn, `SELECT coalesce((SELECT max(n) FROM entries), 0), coalesce((SELECT max(n) FROM audit), 0)`,
+		func(row *sqlite.Stmt) error {
+			next.Entries, next.Acts = row.ColumnInt64(0), row.ColumnInt64(1)
+			return nil
+		})
 	if err != nil || next.Entries <= last.Entries && next.Acts <= last.Acts {
 		return last, err
 	}

@@ -128,7 +128,8 @@ func killed(t *testing.T, cycles int) {
 			require.NoError(t, left.has(f))
 		}
 		require.NoError(t, left.consistent())
-		require.InDelta(t, count(told, "hold"), len(left.requests), float64(workers*(cycle+1)), "what was done without a word is at most one thing a worker")
+		require.InDelta(t, count(told, "hold"), len(left.requests), float64(workers*(cycle+1)),
+			"what was done without a word is at most one thing a worker")
 		require.NoError(t, s.Close())
 	}
 	require.Positive(t, caught)

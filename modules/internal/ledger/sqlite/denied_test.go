@@ -12,8 +12,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// refusal makes one statement of a connection fail, as a damaged page or a broken disk may: SQLite's authorizer is asked
-// about every one when it is prepared.
+// refusal makes one statement of a connection fail, as a damaged page or a broken disk may: SQLite's authorizer is
+// asked about every one when it is prepared.
 type refusal struct {
 	left   atomic.Int64 // until the one that fails; nothing fails at 0
 	failed atomic.Bool
@@ -112,15 +112,17 @@ func TestStatementThatFails(t *testing.T) {
 		}},
 		{"begin", func() error { return s.store.Begin(ctx, next("r24-estimated-runs", 2, 20_000)) }},
 		{"settle", func() error {
-			_, err := s.store.Settle(ctx, ledger.Settlement{Request: "r24-estimated-runs", Reason: "ok", Results: []ledger.Result{
-				{Attempt: ledger.AttemptID("r24-estimated-runs", 1), Outcome: ledger.Unproven, Estimate: used(1, 2)},
-				{Attempt: ledger.AttemptID("r24-estimated-runs", 2), Outcome: ledger.Finished, Usage: used(3, 4)},
-			}})
+			_, err := s.store.Settle(ctx, ledger.Settlement{Request: "r24-estimated-runs", Reason: "ok",
+				Results: []ledger.Result{
+					{Attempt: ledger.AttemptID("r24-estimated-runs", 1), Outcome: ledger.Unproven, Estimate: used(1, 2)},
+					{Attempt: ledger.AttemptID("r24-estimated-runs", 2), Outcome: ledger.Finished, Usage: used(3, 4)},
+				}})
 			return err
 		}},
 		{"close", func() error { _, err := s.store.CloseUnproven(ctx, s.now.Add(time.Hour)); return err }},
 		{"correct", func() error {
-			_, _, err := s.store.Correct(ctx, ledger.Correction{Request: "r24-estimated-runs", Microcents: 1, Reference: "case 2", Reason: "sorry"})
+			_, _, err := s.store.Correct(ctx, ledger.Correction{Request: "r24-estimated-runs", Microcents: 1,
+				Reference: "case 2", Reason: "sorry"})
 			return err
 		}},
 		{"rotate", func() error {

@@ -37,7 +37,8 @@
 //   - a settlement finds the request settled and returns what was charged the first time;
 //   - a hold finds the request running and changes nothing; once it is settled, ErrExists;
 //   - a receipt finds that its attempt does not wait any more;
-//   - a top-up or a correction with a reference finds its entry. One without a reference is the only operation that must
+//   - a top-up or a correction with a reference finds its entry. One without a reference is the only operation that
+//     must
 //     not be repeated blindly.
 //
 // A crash between hold and settlement leaves a running request. The next process has PATH.lock, which the system

@@ -57,7 +57,8 @@ const (
 	chainOfAccount = `WITH RECURSIVE chain(n, before) AS (
 			SELECT e.n, e.before FROM balances AS b JOIN entries AS e ON e.n = b.last WHERE b.n = ?1
 			UNION ALL SELECT e.n, e.before FROM chain AS c CROSS JOIN entries AS e ON e.n = c.before WHERE c.before < c.n
-		) SELECT ` + entryColumns + ` FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n CROSS JOIN accounts AS a ON a.n = ?1
+		) SELECT ` + entryColumns + ` FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n CROSS JOIN accounts AS a ON a.n ` +
+		`= ?1
 		WHERE e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY c.n`
 	scanForAccount = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account
 		WHERE e.account = ?1 AND e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY e.n`
@@ -114,11 +115,12 @@ func coveredBy(conn *sqlite.Conn, checkpoint int64) (n int64, err error) {
 
 // wayTo chooses how the entries of an account are found.
 func wayTo(conn *sqlite.Conn, account int64) (query string, err error) {
-	err = run(conn, `SELECT entries > (SELECT max(n) FROM entries) / ? FROM balances WHERE n = ?`, func(row *sqlite.Stmt) error {
-		if query = chainOfAccount; row.ColumnBool(0) {
-			query = scanForAccount
-		}
-		return nil
-	}, linkCost, account)
+	err = run(conn, `SELECT entries > (SELECT max(n) FROM entries) / ? FROM balances WHERE n = ?`,
+		func(row *sqlite.Stmt) error {
+			if query = chainOfAccount; row.ColumnBool(0) {
+				query = scanForAccount
+			}
+			return nil
+		}, linkCost, account)
 	return query, err
 }

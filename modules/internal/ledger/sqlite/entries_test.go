@@ -47,8 +47,10 @@ func TestBothWaysLeadToTheSameEntries(t *testing.T) {
 	require.Equal(t, scanForAccount, query, "one of five")
 
 	require.NoError(t, run(conn, `DROP TRIGGER entries_stay`, nil))
-	require.NoError(t, run(conn, `UPDATE entries SET before = n + 40 WHERE n = (SELECT last FROM balances WHERE n = 2)`, nil))
-	require.Len(t, entriesBy(t, conn, chainOfAccount, 2, since, until, int64(math.MaxInt64)), 1, "links that lead on for ever are not followed")
+	require.NoError(t, run(conn, `UPDATE entries SET before = n + 40 WHERE n = (SELECT last FROM balances WHERE n = 2)`,
+		nil))
+	require.Len(t, entriesBy(t, conn, chainOfAccount, 2, since, until, int64(math.MaxInt64)), 1,
+		"links that lead on for ever are not followed")
 }
 
 // What reads a large table reads it in its own order: nothing is sorted, and nothing is kept.
@@ -57,20 +59,30 @@ func TestLargeTablesAreNotSorted(t *testing.T) {
 	conn := openForWriting(t, newScene(t, "").store.opts.Path)
 	require.NoError(t, (&verification{conn: conn}).sum())
 	for query, want := range map[string]string{
-		wholeJournal:                            "SEARCH e USING INTEGER PRIMARY KEY (rowid<?); SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
-		scanForAccount:                          "SEARCH e USING INTEGER PRIMARY KEY (rowid<?); SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
-		entryByNumber:                           "SEARCH e USING INTEGER PRIMARY KEY (rowid=?); SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
-		laterEntries:                            "SEARCH e USING INDEX later (request=?); SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+		wholeJournal: "SEARCH e USING INTEGER PRIMARY KEY (rowid<?); SEARCH a USING INTEGER " +
+			"PRIMARY KEY (rowid=?)",
+		scanForAccount: "SEARCH e USING INTEGER PRIMARY KEY (rowid<?); SEARCH a USING INTEGER " +
+			"PRIMARY KEY (rowid=?)",
+		entryByNumber: "SEARCH e USING INTEGER PRIMARY KEY (rowid=?); SEARCH a USING INTEGER " +
+			"PRIMARY KEY (rowid=?)",
+		laterEntries: "SEARCH e USING INDEX later (request=?); SEARCH a USING INTEGER PRIMARY " +
+			"KEY (rowid=?)",
 		selectDetails + ` ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
-		selectDetails + `WHERE r.account = ? ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
-		selectDetails + `WHERE r.id = ? ORDER BY r.id, t.seq`:      "SEARCH r USING PRIMARY KEY (id=?); SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
-		accountsWithSums:           "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH e USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		strayBalances:              "SCAN b; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-		keysWithSums:               "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		selectDetails +
+			`WHERE r.account = ? ORDER BY r.id, t.seq`: "SCAN r; SEARCH t USING PRIMARY KEY (request=?) LEFT-JOIN",
+		selectDetails + `WHERE r.id = ? ORDER BY r.id, t.seq`: "SEARCH r USING PRIMARY KEY (id=?); SEARCH t USING " +
+			"PRIMARY KEY (request=?) LEFT-JOIN",
+		accountsWithSums: "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH e USING " +
+			"INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH w USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		strayBalances: "SCAN b; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+		keysWithSums: "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH b USING " +
+			"INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH r USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN; SEARCH s USING " +
+			"INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		selectPrunable:             "SEARCH r USING PRIMARY KEY (id>?)",
 		selectAct + `ORDER BY u.n`: "SCAN u; SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
 		allAccounts:                "SCAN a; SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
-		selectKey + `ORDER BY k.n`: "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?); SEARCH b USING INTEGER PRIMARY KEY (rowid=?); SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
+		selectKey + `ORDER BY k.n`: "SCAN k; SEARCH a USING INTEGER PRIMARY KEY (rowid=?); SEARCH b USING INTEGER PRIMARY " +
+			"KEY (rowid=?); SEARCH r USING INTEGER PRIMARY KEY (rowid=?)",
 	} {
 		var plan []string
 		require.NoError(t, run(conn, `EXPLAIN QUERY PLAN `+query, func(row *sqlite.Stmt) error {

@@ -72,7 +72,8 @@ func (s *scene) newKey(name string) {
 }
 
 func (s *scene) topUp(credits int64, reference string) {
-	_, applied, err := s.store.AddCredit(s.tick(), ledger.Credit{Account: s.owner, Credits: credits, Reference: reference, Reason: "paid"})
+	_, applied, err := s.store.AddCredit(s.tick(),
+		ledger.Credit{Account: s.owner, Credits: credits, Reference: reference, Reason: "paid"})
 	require.NoError(s.t, err)
 	require.True(s.t, applied)
 }
@@ -87,10 +88,12 @@ func (s *scene) hold(id string, routes ...string) {
 	for i, route := range routes {
 		v, err := s.store.PriceVersion(ctx, route, scenePrices[route], half(scenePrices[route]))
 		require.NoError(s.t, err)
-		a := ledger.Attempt{ID: ledger.AttemptID(id, int64(i+1)), Route: route, Provider: "provider", Model: "model", PriceVersion: v, Worst: 10_000}
+		a := ledger.Attempt{ID: ledger.AttemptID(id, int64(i+1)), Route: route, Provider: "provider", Model: "model",
+			PriceVersion: v, Worst: 10_000}
 		if i == 0 {
 			_, err = s.store.Hold(ctx, ledger.Hold{
-				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: "max", Microcents: microcents, Tokens: 1, Attempt: a,
+				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: "max", Microcents: microcents, Tokens: 1,
+				Attempt: a,
 			})
 		} else {
 			err = s.store.Begin(ctx, ledger.Next{Request: id, Attempt: a, Microcents: 20_000})
@@ -144,7 +147,8 @@ func half(p config.Price) config.Price {
 }
 
 func used(input, output int64) *llm.Usage {
-	return &llm.Usage{Input: llm.Count(input), CacheRead: llm.Count(90), CacheWrite: llm.Count(45), Output: llm.Count(output), Reasoning: llm.Count(2)}
+	return &llm.Usage{Input: llm.Count(input), CacheRead: llm.Count(90), CacheWrite: llm.Count(45),
+		Output: llm.Count(output), Reasoning: llm.Count(2)}
 }
 
 func atLimit(st *ledger.Settlement) { st.ServiceLimit, st.Status, st.Reason = true, 504, "time_limit" }
@@ -156,7 +160,8 @@ func (s *scene) everything() (kept []ledger.Checkpoint) {
 	return append(kept, s.checkpoint())
 }
 
-// later is what an older fareway did not do: a charge that its hold bounds, and attempts that are taken to have used something.
+// later is what an older fareway did not do: a charge that its hold bounds, and attempts that are taken to have used
+// something.
 func (s *scene) later() {
 	s.account("third", "pro")
 	s.topUp(5, "invoice 3")
@@ -206,7 +211,8 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	kept = append(kept, s.checkpoint())
 
 	s.hold("r03-charged", "large", "small", "small")
-	s.settle("r03-charged", func(st *ledger.Settlement) { st.Surcharge, st.Results[2].Outcome = 1_350, ledger.Failed }, used(1_000, 2_000), nil, used(500, 600))
+	s.settle("r03-charged", func(st *ledger.Settlement) { st.Surcharge, st.Results[2].Outcome = 1_350, ledger.Failed },
+		used(1_000, 2_000), nil, used(500, 600))
 	s.hold("r04-plain", "small")
 	s.settle("r04-plain", nil, used(1_000, 2_000))
 	fresh, old, err := s.store.RotateKey(s.tick(), s.key, sha256.Sum256([]byte("rotated")), "wxyz", time.Hour)

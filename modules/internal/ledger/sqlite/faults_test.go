@@ -58,20 +58,23 @@ func newTill(t testing.TB, change func(*Options)) *till {
 
 func (p *till) hold(id string) error {
 	_, err := p.Hold(context.Background(), ledger.Hold{
-		Request: id, Account: p.account, Key: p.key, Endpoint: "chat", Profile: "max", Microcents: 1_000_000, Attempt: p.attempt(id, 1),
+		Request: id, Account: p.account, Key: p.key, Endpoint: "chat", Profile: "max", Microcents: 1_000_000,
+		Attempt: p.attempt(id, 1),
 	})
 	return err
 }
 
 func (p *till) attempt(id string, seq int64) ledger.Attempt {
-	return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "route", Provider: "p", Model: "m", PriceVersion: p.version, Worst: 1 << 40}
+	return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "route", Provider: "p", Model: "m",
+		PriceVersion: p.version, Worst: 1 << 40}
 }
 
 // settle settles a request whose first attempt used some tokens.
 func (p *till) settle(id string, tokens int64) (ledger.Charge, error) {
-	return p.Settle(context.Background(), ledger.Settlement{Request: id, Status: 200, Reason: "ok", Results: []ledger.Result{
-		{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: &tokens}},
-	}})
+	return p.Settle(context.Background(), ledger.Settlement{Request: id, Status: 200, Reason: "ok",
+		Results: []ledger.Result{
+			{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: &tokens}},
+		}})
 }
 
 func (p *till) balance() ledger.Balance {
@@ -279,7 +282,8 @@ func TestDiskThatFails(t *testing.T) {
 				require.ErrorIs(t, err, ledger.ErrUnavailable)
 				_, err = p.topUp("invoice")
 				require.ErrorIs(t, err, ledger.ErrUnavailable)
-				require.Equal(t, ledger.Balance{Credits: 10, Held: 1_000_000}, p.balance(), "reading goes on, and nothing has changed")
+				require.Equal(t, ledger.Balance{Credits: 10, Held: 1_000_000}, p.balance(),
+					"reading goes on, and nothing has changed")
 			}
 			broken.Store(false)
 			require.NoError(t, p.hold("r2"))
@@ -361,7 +365,8 @@ func TestLockedByAnotherProgram(t *testing.T) {
 	p.verified()
 }
 
-// What another program commits between two operations is neither lost nor overwritten: a person with the sqlite3 shell, say.
+// What another program commits between two operations is neither lost nor overwritten: a person with the sqlite3 shell,
+// say.
 func TestAnotherProgramWrites(t *testing.T) {
 	t.Parallel()
 	p := newTill(t, nil)
@@ -431,8 +436,8 @@ func TestFilesMoved(t *testing.T) {
 	}
 }
 
-// A hold whose commit failed may be in the log all the same, so that something is written over it, also when there is nothing to
-// release.
+// A hold whose commit failed may be in the log all the same, so that something is written over it, also when there is
+// nothing to release.
 func TestCommitInDoubtIsWrittenOver(t *testing.T) {
 	t.Parallel()
 	p := newTill(t, nil)

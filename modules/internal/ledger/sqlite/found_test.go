@@ -210,7 +210,8 @@ func (f *found) consistent() error {
 		periods++
 	}
 	if f.periodEnd > 0 && int64(kinds[ledger.Allotment]) != periods {
-		return fmt.Errorf("%d periods began before %s, and %d allotments were made", periods, time.Unix(0, f.periodEnd).UTC(), kinds[ledger.Allotment])
+		return fmt.Errorf("%d periods began before %s, and %d allotments were made", periods, time.Unix(0, f.periodEnd).UTC(),
+			kinds[ledger.Allotment])
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func (g *guard) connected() error {
 // are not.
 func (g *guard) check() error {
 	if same, err := isFile(g.path, g.main); err != nil || !same {
-		return fmt.Errorf("%w: %s was moved or replaced; put the file back that the gateway was started with, or restart the gateway",
+		return fmt.Errorf("%w: %s was moved or replaced; put the file back that the gateway was started with, or restart "+
+			"the gateway",
 			ledger.ErrUnavailable, g.path)
 	}
 	for name, was := range g.aside {

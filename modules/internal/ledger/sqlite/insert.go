@@ -7,16 +7,16 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// rowsAtOnce is how many rows one statement inserts where there are so many. They share what a statement costs, and SQLite
-// looks for the place of a row that follows the one before only where that went.
+// rowsAtOnce is how many rows one statement inserts where there are so many. They share what a statement costs, and
+// SQLite looks for the place of a row that follows the one before only where that went.
 const rowsAtOnce = 16
 
 // inserter puts rows into a table.
 type inserter struct{ one, many rows }
 
-// newInserter prepares a statement that ends with the values of one row. It should name all columns in the table's order,
-// which saves SQLite a copy of each, and begin with INSERT OR FAIL: who inserts takes the transaction back when a row fails, so that
-// no statement needs a journal of its own.
+// newInserter prepares a statement that ends with the values of one row. It should name all columns in the table's
+// order, which saves SQLite a copy of each, and begin with INSERT OR FAIL: who inserts takes the transaction back when
+// a row fails, so that no statement needs a journal of its own.
 func newInserter(conn *sqlite.Conn, query string) (*inserter, error) {
 	values := query[strings.LastIndex(query, "("):]
 	one, err := newRows(conn, query)
@@ -47,8 +47,8 @@ func insert[T any](in *inserter, all []T, bind func(*rows, *T)) error {
 	return nil
 }
 
-// rows are the parameters of a statement, one or more rows of them. Most are as they were in the rows before, and SQLite, which
-// keeps what is bound, has them already.
+// rows are the parameters of a statement, one or more rows of them. Most are as they were in the rows before, and
+// SQLite, which keeps what is bound, has them already.
 type rows struct {
 	stmt  *sqlite.Stmt
 	last  int     // that was bound

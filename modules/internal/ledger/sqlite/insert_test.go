@@ -17,7 +17,8 @@ import (
 // unhurried gives the tests of a queue the time that a busy machine needs to fill it.
 func unhurried(o *Options) { o.WaitTimeout = time.Minute }
 
-// What is written with many rows in one statement is the same as what is written alone, and where the ids lead is no matter.
+// What is written with many rows in one statement is the same as what is written alone, and where the ids lead is no
+// matter.
 func TestManyInOneCommit(t *testing.T) {
 	t.Parallel()
 	p := newTill(t, unhurried)
@@ -29,7 +30,8 @@ func TestManyInOneCommit(t *testing.T) {
 	for i := range n {
 		holds = append(holds, func(t *tx) error {
 			_, err := t.hold(&ledger.Hold{
-				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i/7), Microcents: n, Attempt: p.attempt(id(i), 1),
+				Request: id(i), Account: p.account, Key: p.key, Endpoint: "chat", Profile: fmt.Sprint("profile", i/7),
+				Microcents: n, Attempt: p.attempt(id(i), 1),
 			})
 			for seq := 2; seq <= attempts(i) && err == nil; seq++ {
 				err = t.next(&ledger.Next{Request: id(i), Attempt: p.attempt(id(i), int64(seq))})
@@ -37,9 +39,10 @@ func TestManyInOneCommit(t *testing.T) {
 			return err
 		})
 		settlements = append(settlements, func(t *tx) error {
-			_, err := t.settle(&ledger.Settlement{Request: id(i), Status: 200, Reason: fmt.Sprint("reason", i/7), Results: []ledger.Result{
-				{Attempt: ledger.AttemptID(id(i), 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(int64(i))}},
-			}})
+			_, err := t.settle(&ledger.Settlement{Request: id(i), Status: 200, Reason: fmt.Sprint("reason", i/7),
+				Results: []ledger.Result{
+					{Attempt: ledger.AttemptID(id(i), 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(int64(i))}},
+				}})
 			return err
 		})
 	}
@@ -117,7 +120,8 @@ func TestOperationsSeeEachOther(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return t.act(ctx, "credit.add", a, a.id, nil, fields{"credits": 1, "reference": "invoice", "reason": "", "balance_credits": a.Credits})
+			return t.act(ctx, "credit.add", a, a.id, nil,
+				fields{"credits": 1, "reference": "invoice", "reason": "", "balance_credits": a.Credits})
 		},
 	)
 	for i, err := range errs {

@@ -17,7 +17,8 @@ type posted struct {
 	hash    ledger.Digest
 }
 
-const insertEntry = `INSERT OR FAIL INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
+const insertEntry = `INSERT OR FAIL INTO entries (n, account, seq, before, kind, book, request, reference, reason, ` +
+	`prices,
 	microcents, waived, over, tokens, detail, credits, accrued, created, format, prev, hash)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
@@ -33,7 +34,8 @@ func (t *tx) post(a *account, e ledger.Entry) error {
 	t.lastEntry++
 	a.Balance = after
 	a.entries++
-	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = t.lastEntry, a.id, a.entries, e.Kind.Book(), ledger.EntryFormat, a.head
+	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = t.lastEntry, a.id, a.entries, e.Kind.Book(), ledger.EntryFormat,
+		a.head
 	e.Credits, e.Accrued = after.Credits, after.Accrued
 	a.head, a.last = e.Hash(), e.N
 
@@ -70,7 +72,8 @@ func bindEntry(row *rows, e *posted) {
 }
 
 // findReference looks for an entry of an account, one of allotments or of people's, by its reference.
-const findReference = `SELECT 1 FROM entries WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`
+const findReference = `SELECT 1 FROM entries WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND ` +
+	`reference IS NOT NULL`
 
 // seen reports whether the account has an entry with this reference, of people's or of allotments.
 func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen bool, err error) {
@@ -173,7 +176,8 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 	case t.live[c.Request] != nil:
 		return b, false, fmt.Errorf("%w: request %q is running; refund it when it has ended", ledger.ErrInvalid, c.Request)
 	case !found || c.Account != "" && c.Account != r.account:
-		return b, false, fmt.Errorf("%w: request %q; when its detail was pruned, adjust the balance instead", ledger.ErrNotFound, c.Request)
+		return b, false, fmt.Errorf("%w: request %q; when its detail was pruned, adjust the balance instead",
+			ledger.ErrNotFound, c.Request)
 	}
 	a, err := t.account(r.account)
 	if err != nil {
@@ -201,6 +205,7 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 		return b, false, err
 	}
 	return a.Balance, true, t.act(ctx, "credit.refund", a, r.id, fields{"refunded_microcents": r.refunded}, fields{
-		"refunded_microcents": r.refunded + amount, "reference": c.Reference, "reason": c.Reason, "balance_credits": a.Credits,
+		"refunded_microcents": r.refunded + amount, "reference": c.Reference, "reason": c.Reason,
+		"balance_credits": a.Credits,
 	})
 }

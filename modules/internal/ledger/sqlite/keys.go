@@ -15,7 +15,8 @@ import (
 // selectKey reads keys AS k with their account, which is a and b, and the first key of their line AS r.
 const selectKey = `SELECT k.id, a.id, a.name, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap,
 	r.spent + iif(b.line = r.n, b.line_spent, 0) - r.spent_before
-	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN balances AS b ON b.n = k.account JOIN keys AS r ON r.n = k.root `
+	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN balances AS b ON b.n = k.account JOIN keys AS r ON r.n = ` +
+	`k.root `
 
 func scanKey(row *sqlite.Stmt) ledger.Key {
 	return ledger.Key{
@@ -33,7 +34,8 @@ func scanKey(row *sqlite.Stmt) ledger.Key {
 }
 
 // CreateKey implements ledger.Store.
-func (s *Store) CreateKey(ctx context.Context, account, name string, hash [32]byte, last4 string, change ledger.KeyChange) (ledger.Key, error) {
+func (s *Store) CreateKey(ctx context.Context, account, name string, hash [32]byte, last4 string,
+	change ledger.KeyChange) (ledger.Key, error) {
 	k := ledger.Key{Account: account, Name: name, Last4: last4}
 	apply(&k, ledger.KeyChange{Expires: change.Expires, SpendCap: change.SpendCap})
 	err := s.write(ctx, "create_key", func(t *tx) error {
@@ -85,7 +87,9 @@ func (t *tx) insertKey(a *account, k *ledger.Key, hash [32]byte, root *int64) er
 		spendCap = 0 // the first key of the line has it
 	}
 	k.ID, k.Created = id, t.now()
-	return t.exec(`INSERT INTO keys (n, id, account, name, hash, last4, created, expires, root, spend_cap) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return t.exec(
+		`INSERT INTO keys (n, id, account, name, hash, last4, created, expires, root, spend_cap) VALUES (?, ?, ?, ?, ?, ?, `+
+			`?, ?, ?, ?)`,
 		n, k.ID, a.n, k.Name, hash, k.Last4, k.Created, optionalTime(k.Expires), *root, spendCap)
 }
 
@@ -194,7 +198,8 @@ func (t *tx) retiredName(a *account, name string) (string, error) {
 	for i := 1; ; i++ {
 		retired := name + "~" + strconv.Itoa(i)
 		taken := false
-		err := t.query(`SELECT 1 FROM keys WHERE account = ? AND name = ?`, func(*sqlite.Stmt) error { taken = true; return nil }, a.n, retired)
+		err := t.query(`SELECT 1 FROM keys WHERE account = ? AND name = ?`,
+			func(*sqlite.Stmt) error { taken = true; return nil }, a.n, retired)
 		if err != nil || !taken {
 			return retired, err
 		}
@@ -320,7 +325,8 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 	var p ledger.Principal
 	err := s.read(ctx, "lookup", func(conn *sqlite.Conn) error {
 		found := false
-		err := run(conn, `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name, a.plan, a.state, a.created, `+settingColumns+`
+		err := run(conn, `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name, a.plan,`+
+			` a.state, a.created, `+settingColumns+`
 			FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root WHERE k.hash = ?`,
 			func(row *sqlite.Stmt) error {
 				found = true

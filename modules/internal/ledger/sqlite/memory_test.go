@@ -169,8 +169,8 @@ func nonZero(m map[string]int64) map[string]int64 {
 	return kept
 }
 
-// While everything happens at once, memory is again and again compared with the database, made to forget, and spoiled by operations
-// that fail half way.
+// While everything happens at once, memory is again and again compared with the database, made to forget, and spoiled
+// by operations that fail half way.
 func TestMemoryIsTheDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -254,7 +254,8 @@ func (t *tx) compare() error {
 				if err != nil {
 					return err
 				}
-				differ("line", [...]int64{l.cap, l.spent, l.before, l.row}, [...]int64{fresh.cap, fresh.spent, fresh.before, fresh.row})
+				differ("line", [...]int64{l.cap, l.spent, l.before, l.row},
+					[...]int64{fresh.cap, fresh.spent, fresh.before, fresh.row})
 			}
 			is := *a
 			is.lines, row.lines = nil, nil

@@ -74,7 +74,8 @@ func (b *books) chore(ctx context.Context, operation string, fn func(*sqlite.Con
 }
 
 // apart runs an operation on a connection of its own, in one snapshot.
-func (b *books) apart(ctx context.Context, places chan struct{}, operation string, fn func(*sqlite.Conn) error) (err error) {
+func (b *books) apart(ctx context.Context, places chan struct{}, operation string,
+	fn func(*sqlite.Conn) error) (err error) {
 	start := time.Now()
 	defer func() { b.observe(operation, time.Since(start), 0) }()
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -84,8 +84,9 @@ func TestOpenBooksRefuses(t *testing.T) {
 		kind error
 		text string
 	}{
-		"empty.db":           {ErrVersion, "the database is empty"},
-		"old.db":             {ErrVersion, "it has schema version 1 and this fareway reads version 6; start the gateway on it once"},
+		"empty.db": {ErrVersion, "the database is empty"},
+		"old.db": {ErrVersion, "it has schema version 1 and this fareway reads version 6; start the gateway " +
+			"on it once"},
 		"newer.db":           {ErrVersion, "run the newer fareway"},
 		"other.db":           {ErrVersion, "another program's database"},
 		"letter.txt":         {ErrVersion, "not an SQLite database"},
@@ -158,7 +159,8 @@ func TestListsHaveConnectionsOfTheirOwn(t *testing.T) {
 			require.ErrorIs(t, err, ledger.ErrUnavailable, "what is listed when the store is closed ends")
 		}
 	}
-	require.ErrorIs(t, s.store.Entries(t.Context(), ledger.Query{}, func(ledger.Entry) error { return nil }), ledger.ErrUnavailable)
+	require.ErrorIs(t, s.store.Entries(t.Context(), ledger.Query{}, func(ledger.Entry) error { return nil }),
+		ledger.ErrUnavailable)
 }
 
 func TestListsReturnTheErrorOfTheirCaller(t *testing.T) {

@@ -88,9 +88,9 @@ func (a *account) beginning() string {
 	return ledger.PeriodBegin(a.created, a.period.number).Format(time.RFC3339)
 }
 
-// allot adds the credits of the account's period, unless it has them. They may be there although the period does not know
-// it: the account had the period before, its plan was changed and the clock put back. A balance that cannot take them goes
-// without.
+// allot adds the credits of the account's period, unless it has them. They may be there although the period does not
+// know it: the account had the period before, its plan was changed and the clock put back. A balance that cannot take
+// them goes without.
 func (t *tx) allot(a *account, credits int64, now time.Time) error {
 	if a.period == nil || a.period.allotted || credits == 0 {
 		return nil
@@ -100,7 +100,8 @@ func (t *tx) allot(a *account, credits int64, now time.Time) error {
 		return err
 	}
 	err := t.post(a, ledger.Entry{
-		Kind: ledger.Allotment, Reference: a.beginning(), Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit, Created: now,
+		Kind: ledger.Allotment, Reference: a.beginning(), Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit,
+		Created: now,
 	})
 	if errors.Is(err, ledger.ErrInvalid) {
 		t.opts.Logger.Error("an account goes without its plan's credits", "account", a.id, "error", err)
@@ -136,7 +137,8 @@ func (t *tx) savePeriod(a *account) error {
 	if p := a.period; p != nil {
 		number, end, allotted = p.number, p.end, p.allotted
 	}
-	return t.exec(`UPDATE accounts SET period = ?, period_end = ?, allotted = ?, spent_before = ?, tokens_before = ?, waived_before = ?
+	return t.exec(`UPDATE accounts SET period = ?, period_end = ?, allotted = ?, spent_before = ?, tokens_before = ?, `+
+		`waived_before = ?
 		WHERE n = ?`, number, end, allotted, a.before.spent, a.before.tokens, a.before.waived, a.n)
 }
 

@@ -27,8 +27,8 @@ type answer struct {
 	position int // how many events the disk had seen when the answer was given
 }
 
-// record runs the workload on a disk that is watched, from the making of the ledger to its closing, and once more on the
-// ledger that is there by then.
+// record runs the workload on a disk that is watched, from the making of the ledger to its closing, and once more on
+// the ledger that is there by then.
 func record(t *testing.T, goroutines, rounds int) recording {
 	dir := t.TempDir()
 	d := &disk{}
@@ -96,8 +96,8 @@ func (r recording) fail(t *testing.T, choose func(point int) []loss, seed uint64
 	return times, nil
 }
 
-// survives opens the ledger on what a disk holds, as the gateway does after a crash, and checks that everything that was
-// told is in it, whole and once.
+// survives opens the ledger on what a disk holds, as the gateway does after a crash, and checks that everything that
+// was told is in it, whole and once.
 func survives(t *testing.T, i image, told []fact) (err error) {
 	dir := t.TempDir()
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // now, for there are many
@@ -105,7 +105,8 @@ func survives(t *testing.T, i image, told []fact) (err error) {
 		return err
 	}
 	defer watch(dir, &disk{volatile: true})()
-	s, err := Open(Options{Path: filepath.Join(dir, "fareway.db"), BootID: "after", Logger: quiet, Now: func() time.Time { return workStart }})
+	s, err := Open(Options{Path: filepath.Join(dir, "fareway.db"), BootID: "after", Logger: quiet,
+		Now: func() time.Time { return workStart }})
 	if err != nil {
 		return err
 	}
@@ -163,11 +164,13 @@ func TestPowerLoss(t *testing.T) {
 		return []loss{losses[0], losses[1+point%(len(losses)-1)]}
 	}, seed)
 	require.NoError(t, err, "seed %d", seed)
-	t.Logf("the power failed %d times at %d points of %d events; %d answers", times, len(r.points()), len(r.events), len(r.told))
+	t.Logf("the power failed %d times at %d points of %d events; %d answers", times, len(r.points()), len(r.events),
+		len(r.told))
 	require.Greater(t, times, 150/powerLossStep)
 }
 
-// TestPowerLossIsSeen shows that the test above sees what it looks for: on disks that do not do what they are told it fails.
+// TestPowerLossIsSeen shows that the test above sees what it looks for: on disks that do not do what they are told it
+// fails.
 func TestPowerLossIsSeen(t *testing.T) {
 	t.Parallel()
 	r := record(t, 3, 4)

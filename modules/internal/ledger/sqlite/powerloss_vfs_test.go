@@ -113,7 +113,8 @@ func openFileCall(tls *libc.TLS, _, path, file uintptr, flags int32, outFlags ui
 	}
 	methods := &at[lib.Tsqlite3_file](file).FpMethods
 	f := &openFile{disk: d, name: filepath.Base(full), methods: at[lib.Tsqlite3_io_methods](*methods)}
-	f.newName = flags&lib.SQLITE_OPEN_CREATE != 0 && flags&(lib.SQLITE_OPEN_MAIN_JOURNAL|lib.SQLITE_OPEN_SUPER_JOURNAL|lib.SQLITE_OPEN_WAL) != 0
+	f.newName = flags&lib.SQLITE_OPEN_CREATE != 0 &&
+		flags&(lib.SQLITE_OPEN_MAIN_JOURNAL|lib.SQLITE_OPEN_SUPER_JOURNAL|lib.SQLITE_OPEN_WAL) != 0
 	recorded, ok := system.recorded[*methods]
 	if !ok {
 		if recorded = recordingMethods(tls, f.methods); recorded == 0 {

@@ -22,7 +22,8 @@ func prefill(t testing.TB, path string, accounts, charges int64) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	require.NoError(t, err)
-	for _, pragma := range []string{`PRAGMA journal_mode = off`, `PRAGMA synchronous = off`, `PRAGMA cache_size = -65536`} {
+	for _, pragma := range []string{`PRAGMA journal_mode = off`, `PRAGMA synchronous = off`,
+		`PRAGMA cache_size = -65536`} {
 		require.NoError(t, run(conn, pragma, nil))
 	}
 	require.NoError(t, migrate(conn, 0))
@@ -78,7 +79,8 @@ func (f *filler) post(a *account, e ledger.Entry) (err error) {
 	}
 	f.entries++
 	a.entries++
-	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.id, a.entries, e.Kind.Book(), cmp.Or(e.Format, 2), a.head
+	e.N, e.Account, e.Seq, e.Book, e.Format, e.Prev = f.entries, a.id, a.entries, e.Kind.Book(), cmp.Or(e.Format, 2),
+		a.head
 	e.Credits, e.Accrued = a.Credits, a.Accrued
 	a.head, a.last = e.Hash(), e.N
 	return run(f.conn, `INSERT INTO entries (n, account, seq, before, kind, book, request, reference, reason, prices,
@@ -109,8 +111,10 @@ func (f *filler) charge(i int64) error {
 			return err
 		}
 		used += tokens(u)
-		err := run(f.conn, `INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, input, cache_read, output, estimated, created)
-			VALUES (?, ?, ?, 'provider', 'model', 1, 'finished', ?, ?, ?, 0, ?)`, nil, id, seq+1, route, u.Input, u.CacheRead, u.Output, created)
+		err := run(f.conn, `INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, input, `+
+			`cache_read, output, estimated, created)
+			VALUES (?, ?, ?, 'provider', 'model', 1, 'finished', ?, ?, ?, 0, ?)`, nil,
+			id, seq+1, route, u.Input, u.CacheRead, u.Output, created)
 		if err != nil {
 			return err
 		}
@@ -129,7 +133,8 @@ func (f *filler) charge(i int64) error {
 	a.requests++
 	a.ever.spent += microcents
 	a.ever.tokens += used
-	return run(f.conn, `INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
+	return run(f.conn, `INSERT INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, `+
+		`service_limit,
 		surcharge, charge, waived, tokens, pending, created, settled, entry)
 		VALUES (?, ?, ?, 'boot', 'chat', 'balanced', ?, 200, 'ok', 0, 0, 0, ?, 0, ?, 0, ?, ?, ?)`, nil,
 		id, a.n, a.n, 2*microcents, microcents, used, created, settled, a.last)
@@ -143,14 +148,18 @@ func (f *filler) end() error {
 		if err != nil {
 			return err
 		}
-		err = run(f.conn, `INSERT INTO balances (n, credits, accrued, head, last, entries, requests, spent, tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, nil,
+		err = run(f.conn,
+			`INSERT INTO balances (n, credits, accrued, head, last, entries, requests, spent, tokens) VALUES (?, ?, ?, ?, ?, `+
+				`?, ?, ?, ?)`, nil,
 			a.n, a.Credits, a.Accrued, a.head, a.last, a.entries, a.requests, a.ever.spent, a.ever.tokens)
 		if err != nil {
 			return err
 		}
 		var hash [32]byte
 		copy(hash[:], a.id)
-		err = run(f.conn, `INSERT INTO keys (n, id, account, name, hash, last4, created, root, spent) VALUES (?1, ?2, ?1, 'key', ?3, '', ?4, ?1, ?5)`, nil,
+		err = run(f.conn,
+			`INSERT INTO keys (n, id, account, name, hash, last4, created, root, spent) VALUES (?1, ?2, ?1, 'key', ?3, '', ?4,`+
+				` ?1, ?5)`, nil,
 			a.n, fmt.Sprintf("key_%024x", a.n), hash, a.created, a.ever.spent)
 		if err != nil {
 			return err

@@ -20,7 +20,8 @@ func (s *Store) PriceVersion(ctx context.Context, route string, price, cost conf
 		}
 		version = 0
 		var last, lastCost config.Price
-		err := t.query(`SELECT version, input, cache_read, cache_write, output, cost_input, cost_cache_read, cost_cache_write, cost_output
+		err := t.query(`SELECT version, input, cache_read, cache_write, output, cost_input, cost_cache_read, `+
+			`cost_cache_write, cost_output
 			FROM prices WHERE route = ? ORDER BY version DESC LIMIT 1`, func(row *sqlite.Stmt) error {
 			version, last, lastCost = row.ColumnInt64(0), scanPrice(row, 1), scanPrice(row, 5)
 			return nil

@@ -63,7 +63,8 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 		// As the request is now: a refund may have come since it was found.
 		err := t.exec(`INSERT INTO pruned (key, requests, tokens, charge, waived, refunded)
 			SELECT r.key, 1, r.tokens, r.charge, r.waived, r.refunded FROM requests AS r WHERE r.id = ?2 AND `+prunable+`
-			ON CONFLICT DO UPDATE SET requests = requests + 1, tokens = tokens + excluded.tokens, charge = charge + excluded.charge,
+			ON CONFLICT DO UPDATE SET requests = requests + 1, tokens = tokens + excluded.tokens, charge = charge + `+
+			`excluded.charge,
 			waived = waived + excluded.waived, refunded = refunded + excluded.refunded`, before, id)
 		if err != nil {
 			return 0, err

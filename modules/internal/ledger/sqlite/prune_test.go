@@ -51,7 +51,8 @@ func TestPruneInBatches(t *testing.T) {
 	}))
 	require.Len(t, acts, 2, "one for each time that the bound moved")
 	require.Equal(t, ledger.Act{
-		Seq: 1, Format: 2, Created: s.now, Actor: "mary", Action: "ledger.prune", After: `{"settled_before":"2026-01-01T00:01:00Z"}`,
+		Seq: 1, Format: 2, Created: s.now, Actor: "mary", Action: "ledger.prune",
+		After: `{"settled_before":"2026-01-01T00:01:00Z"}`,
 	}, acts[0])
 	require.Equal(t, acts[0].After, acts[1].Before)
 	require.Equal(t, "gateway", acts[1].Actor)

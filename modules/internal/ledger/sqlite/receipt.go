@@ -157,7 +157,8 @@ func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, t
 	u := this.usage
 	err = t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?,
 		estimated = ?, receipt = ? WHERE request = ? AND seq = ?`,
-		string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated, optionalTime(this.receipt), request, seq)
+		string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
+		optionalTime(this.receipt), request, seq)
 	if err != nil {
 		return p, err
 	}
@@ -252,7 +253,8 @@ func (t *tx) closeUnproven(before time.Time) (ledger.Closings, error) {
 	// The providers are read from the index one by one: there are few, and of each only what is old is looked at.
 	err := t.query(`WITH RECURSIVE used(provider) AS (
 			SELECT min(provider) FROM waiting
-			UNION ALL SELECT (SELECT min(provider) FROM waiting WHERE provider > used.provider) FROM used WHERE provider IS NOT NULL
+			UNION ALL SELECT (SELECT min(provider) FROM waiting WHERE provider > used.provider) FROM used WHERE provider IS `+
+		`NOT NULL
 		) SELECT w.request, w.seq FROM used CROSS JOIN waiting AS w
 		ON w.provider = used.provider AND w.created < ? LIMIT ?`, func(row *sqlite.Stmt) error {
 		all = append(all, waiting{row.ColumnText(0), row.ColumnInt64(1)})

@@ -20,7 +20,8 @@ func (b *books) Request(ctx context.Context, id string) (ledger.RequestRecord, e
 			return err
 		}
 		if r, found, err = runningRecord(conn, id); err == nil && !found {
-			err = fmt.Errorf("%w: a request with this id; the detail of old ones is removed after the retention time", ledger.ErrNotFound)
+			err = fmt.Errorf("%w: a request with this id; the detail of old ones is removed after the retention time",
+				ledger.ErrNotFound)
 		}
 		return err
 	})
@@ -113,15 +114,18 @@ func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, er
 
 // named fills in the ids of the account and the key.
 func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error {
-	return run(conn, `SELECT (SELECT id FROM accounts WHERE n = ?), (SELECT id FROM keys WHERE n = ?)`, func(row *sqlite.Stmt) error {
-		r.Account, r.Key = row.ColumnText(0), row.ColumnText(1)
-		return nil
-	}, account, key)
+	return run(conn, `SELECT (SELECT id FROM accounts WHERE n = ?), (SELECT id FROM keys WHERE n = ?)`,
+		func(row *sqlite.Stmt) error {
+			r.Account, r.Key = row.ColumnText(0), row.ColumnText(1)
+			return nil
+		}, account, key)
 }
 
 const (
-	entryByNumber = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.n = ?`
-	laterEntries  = `SELECT ` + entryColumns + ` FROM entries AS e INDEXED BY later CROSS JOIN accounts AS a ON a.n = e.account
+	entryByNumber = `SELECT ` + entryColumns +
+		` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.n = ?`
+	laterEntries = `SELECT ` + entryColumns + ` FROM entries AS e INDEXED BY later CROSS JOIN accounts AS a ON a.n = ` +
+		`e.account
 		WHERE e.request = ? AND e.kind IN ('receipt', 'closing', 'refund') ORDER BY e.n`
 )
 

@@ -19,7 +19,8 @@ const (
 
 // signIn records that this process admits requests.
 func (d *database) signIn() error {
-	err := run(d.conn, `INSERT INTO owners (boot_id, pid, started) VALUES (?, ?, ?)`, nil, d.opts.BootID, os.Getpid(), d.opts.Now())
+	err := run(d.conn, `INSERT INTO owners (boot_id, pid, started) VALUES (?, ?, ?)`, nil, d.opts.BootID, os.Getpid(),
+		d.opts.Now())
 	return failure(err)
 }
 
@@ -39,7 +40,8 @@ func (s *Store) Recover(ctx context.Context) (requests int64, err error) {
 		more = n == recoverBatch
 	}
 	if requests > 0 {
-		s.opts.Logger.Warn("an earlier process ended without settling; its holds are released and its requests wait for receipts",
+		s.opts.Logger.Warn("an earlier process ended without settling; its holds are released and its requests wait for "+
+			"receipts",
 			"requests", requests, "held_microcents", held)
 	}
 	return requests, nil

@@ -16,9 +16,10 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Accounts of testdata/schema1.db.gz, a ledger that the fareway of commit 62ea020 wrote: ann and bob, three keys, top-ups,
-// charges with fractions (req_01, req_02, req_05), a request that was free (req_03), attempts that wait for receipts (of req_02,
-// req_04, and req_06, whose process died), requests that run (req_07, req_08), and a clock that was put back.
+// Accounts of testdata/schema1.db.gz, a ledger that the fareway of commit 62ea020 wrote: ann and bob, three keys,
+// top-ups, charges with fractions (req_01, req_02, req_05), a request that was free (req_03), attempts that wait for
+// receipts (of req_02, req_04, and req_06, whose process died), requests that run (req_07, req_08), and a clock that
+// was put back.
 const (
 	oldAnn = "acct_0d0e0f101112131415161718"
 	oldBob = "acct_191a1b1c1d1e1f2021222324"
@@ -146,8 +147,8 @@ func TestMigrationFails(t *testing.T) {
 	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
 }
 
-// testdata/schema2.db.gz is what the fareway of commit fb73260 wrote, with two checkpoints that were kept and do not know
-// the audit trail.
+// testdata/schema2.db.gz is what the fareway of commit fb73260 wrote, with two checkpoints that were kept and do not
+// know the audit trail.
 func TestMigrationOfCheckpoints(t *testing.T) {
 	t.Parallel()
 	var kept []ledger.Checkpoint
@@ -175,7 +176,8 @@ func TestMigrationOfCheckpoints(t *testing.T) {
 	require.Equal(t, "checkpoint/1", verify(kept...).Entry)
 }
 
-// testdata/schema3.db.gz is what the fareway of commit b619b61 wrote when everything had happened (see scene.everything).
+// testdata/schema3.db.gz is what the fareway of commit b619b61 wrote when everything had happened (see
+// scene.everything).
 func TestMigrationOfBalances(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -232,8 +234,9 @@ func TestMigrationOfBalances(t *testing.T) {
 	}
 }
 
-// testdata/schema4.db.gz is what the fareway of commit aa0c77d wrote when everything had happened (see scene.earlier), with two
-// checkpoints that were kept. It goes on: old entries, acts and charges are verified by their rules, and new ones continue them.
+// testdata/schema4.db.gz is what the fareway of commit aa0c77d wrote when everything had happened (see scene.earlier),
+// with two checkpoints that were kept. It goes on: old entries, acts and charges are verified by their rules, and new
+// ones continue them.
 func TestMigrationOfFormats(t *testing.T) {
 	t.Parallel()
 	var kept []ledger.Checkpoint

@@ -18,7 +18,8 @@ var limitColumns = [len(ledger.AllLimits)]string{
 }
 
 // settingColumns are what was set for accounts AS a.
-const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, a.account_requests,
+const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, ` +
+	`a.account_requests,
 	a.address_requests, a.profile`
 
 // settingsWidth is how many columns settingColumns names.
@@ -83,8 +84,8 @@ func (s *Store) SetProfile(ctx context.Context, id, profile string) (ledger.Acco
 	return v, nil
 }
 
-// quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are where it
-// says nothing: there is none that was set without an act.
+// quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are
+// where it says nothing: there is none that was set without an act.
 var quotedSettings, unsetSettings = func() (columns string, unset map[string]string) {
 	unset = map[string]string{"profile": `""`}
 	columns = `, json_quote(a.profile) AS profile`
@@ -97,8 +98,10 @@ var quotedSettings, unsetSettings = func() (columns string, unset map[string]str
 
 // verifyUnsaid looks for settings of accounts about which the audit trail says nothing at all.
 func (v *verification) verifyUnsaid() error {
-	return run(v.conn, `SELECT a.id FROM accounts AS a WHERE (a.profile <> '' OR coalesce(`+strings.Join(limitColumns[:], ", ")+`) IS NOT NULL)
+	limits := strings.Join(limitColumns[:], ", ")
+	return run(v.conn, `SELECT a.id FROM accounts AS a WHERE (a.profile <> '' OR coalesce(`+limits+`) IS NOT NULL)
 		AND a.id NOT IN (SELECT subject FROM audit WHERE action LIKE 'account.%') LIMIT 1`, func(row *sqlite.Stmt) error {
-		return disagree(row.ColumnText(0), "it has a limit or a profile of its own, and the audit trail does not say who set it")
+		return disagree(row.ColumnText(0), "it has a limit or a profile of its own, and the audit trail does not say who "+
+			"set it")
 	})
 }

@@ -171,7 +171,8 @@ type ended struct {
 	entry   int64 // where its charge lies
 }
 
-const insertRequest = `INSERT OR FAIL INTO requests (id, account, key, owner, endpoint, profile, hold, status, reason, free, service_limit,
+const insertRequest = `INSERT OR FAIL INTO requests (id, account, key, owner, endpoint, profile, hold, status, ` +
+	`reason, free, service_limit,
 	surcharge, charge, waived, tokens, refunded, pending, created, settled, entry, over)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`
 
@@ -308,7 +309,8 @@ func (t *tx) settledRequest(id string) (s settledRequest, found bool, err error)
 	if t.settled.unknown(id) {
 		return s, false, nil
 	}
-	err = t.query(`SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending, r.hold, r.over
+	err = t.query(`SELECT a.id, r.key, r.service_limit, r.surcharge, r.charge, r.waived, r.refunded, r.pending, r.hold, `+
+		`r.over
 		FROM requests AS r JOIN accounts AS a ON a.n = r.account WHERE r.id = ?`, func(row *sqlite.Stmt) error {
 		found = true
 		s = settledRequest{

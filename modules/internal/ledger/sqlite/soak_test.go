@@ -19,7 +19,8 @@ func TestSoakPowerLoss(t *testing.T) {
 		seed := rand.Uint64()
 		times, err := r.fail(t, func(int) []loss { return losses }, seed)
 		require.NoError(t, err, "seed %d", seed)
-		t.Logf("the power failed %d times at %d points of %d events; %d answers", times, len(r.points()), len(r.events), len(r.told))
+		t.Logf("the power failed %d times at %d points of %d events; %d answers", times, len(r.points()), len(r.events),
+			len(r.told))
 	}
 }
 

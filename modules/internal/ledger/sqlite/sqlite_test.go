@@ -17,7 +17,8 @@ func TestStore(t *testing.T) {
 
 // openSuite opens a store for the suite.
 func openSuite(t testing.TB, o ledgertest.Options) ledger.Store {
-	s, err := Open(Options{Path: filepath.Join(o.Dir, "fareway.db"), BootID: o.BootID, Now: o.Now, Terms: o.Terms, Logger: quiet})
+	s, err := Open(Options{Path: filepath.Join(o.Dir, "fareway.db"), BootID: o.BootID, Now: o.Now, Terms: o.Terms,
+		Logger: quiet})
 	require.NoError(t, err)
 	return s
 }

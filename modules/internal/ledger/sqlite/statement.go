@@ -149,7 +149,8 @@ func failure(err error) error {
 		return err
 	}
 	switch code := sqlite.ErrCode(err); {
-	case code == sqlite.ResultConstraintUnique, code == sqlite.ResultConstraintPrimaryKey, code == sqlite.ResultConstraintRowID:
+	case code == sqlite.ResultConstraintUnique, code == sqlite.ResultConstraintPrimaryKey,
+		code == sqlite.ResultConstraintRowID:
 		return fmt.Errorf("%w: %w", ledger.ErrExists, err)
 	case code.ToPrimary() == sqlite.ResultConstraint:
 		return err

@@ -145,8 +145,8 @@ func (u *usage) count(d *detail) error {
 	return nil
 }
 
-// countRoutes adds the attempts of a request to the groups of their routes, each with its share of what the request came
-// to, and the request once to each.
+// countRoutes adds the attempts of a request to the groups of their routes, each with its share of what the request
+// came to, and the request once to each.
 func (u *usage) countRoutes(d *detail, g group) error {
 	if err := u.weigh(d); err != nil {
 		return err
@@ -283,9 +283,11 @@ const (
 	) STRICT`
 	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// sum() of nothing but NULL is NULL: what was never reported stays so.
-	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.requests, u.attempts, u.microcents, u.waived, u.refunded,
+	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.requests, u.attempts, u.microcents, u.waived, ` +
+		`u.refunded,
 		u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated, u.over
-		FROM (SELECT account, key, route, day, sum(requests) AS requests, sum(attempts) AS attempts, sum(microcents) AS microcents,
+		FROM (SELECT account, key, route, day, sum(requests) AS requests, sum(attempts) AS attempts, sum(microcents) AS ` +
+		`microcents,
 			sum(waived) AS waived, sum(refunded) AS refunded, sum(cost) AS cost, sum(pending) AS pending, sum(input) AS input,
 			sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output, sum(reasoning) AS reasoning,
 			max(estimated) AS estimated, sum(over) AS over

@@ -27,24 +27,28 @@ func TestMoreGroupsThanMemoryKeeps(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, b.Close()) })
 		var rows []ledger.UsageRow
-		require.NoError(t, b.Usage(t.Context(), ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}}, func(r ledger.UsageRow) error {
-			rows = append(rows, r)
-			return nil
-		}))
+		require.NoError(t, b.Usage(t.Context(), ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}},
+			func(r ledger.UsageRow) error {
+				rows = append(rows, r)
+				return nil
+			}))
 		i := 0
 		// SQLite's own sums, of requests and attempts apart.
 		require.NoError(t, run(conn, `SELECT a.id, a.name, r.requests, r.charge, t.attempts, t.input, t.cache_read, t.output
 			FROM (SELECT account, count(*) AS requests, sum(charge) AS charge FROM requests GROUP BY account) AS r
-			JOIN (SELECT r.account, count(*) AS attempts, sum(t.input) AS input, sum(t.cache_read) AS cache_read, sum(t.output) AS output
+			JOIN (SELECT r.account, count(*) AS attempts, sum(t.input) AS input, sum(t.cache_read) AS cache_read, `+
+			`sum(t.output) AS output
 				FROM attempts AS t JOIN requests AS r ON r.id = t.request GROUP BY r.account) AS t ON t.account = r.account
 			JOIN accounts AS a ON a.n = r.account ORDER BY a.name`, func(row *sqlite.Stmt) error {
 			got := rows[i]
 			i++
 			require.Equal(t, ledger.UsageRow{
-				Account: row.ColumnText(0), AccountName: row.ColumnText(1), Requests: row.ColumnInt64(2), Microcents: row.ColumnInt64(3),
-				Attempts: row.ColumnInt64(4), Cost: got.Cost,
+				Account: row.ColumnText(0), AccountName: row.ColumnText(1), Requests: row.ColumnInt64(2),
+				Microcents: row.ColumnInt64(3),
+				Attempts:   row.ColumnInt64(4), Cost: got.Cost,
 				Tokens: llm.Usage{
-					Input: llm.Count(row.ColumnInt64(5)), CacheRead: llm.Count(row.ColumnInt64(6)), Output: llm.Count(row.ColumnInt64(7)),
+					Input: llm.Count(row.ColumnInt64(5)), CacheRead: llm.Count(row.ColumnInt64(6)),
+					Output: llm.Count(row.ColumnInt64(7)),
 				},
 			}, got)
 			require.LessOrEqual(t, got.Cost, got.Microcents, "of attempts by themselves, rounded down")
@@ -69,8 +73,8 @@ func TestMoreGroupsThanMemoryKeeps(t *testing.T) {
 	})
 }
 
-// However a request was tried and whatever it came to, the shares of its attempts are the whole, and none is further from
-// its proportion than rounding.
+// However a request was tried and whatever it came to, the shares of its attempts are the whole, and none is further
+// from its proportion than rounding.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,9 +120,10 @@ func TestUsageByDay(t *testing.T) {
 	}
 	require.Equal(t, []string{"1969-12-31", "1970-01-01", "2026-11-21"}, want)
 	var days []string
-	require.NoError(t, s.store.Usage(t.Context(), ledger.UsageQuery{By: []ledger.Dimension{ledger.ByDay}}, func(r ledger.UsageRow) error {
-		days = append(days, r.Day)
-		return nil
-	}))
+	require.NoError(t, s.store.Usage(t.Context(), ledger.UsageQuery{By: []ledger.Dimension{ledger.ByDay}},
+		func(r ledger.UsageRow) error {
+			days = append(days, r.Day)
+			return nil
+		}))
 	require.Equal(t, want, days)
 }

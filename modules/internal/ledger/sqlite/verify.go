@@ -96,7 +96,8 @@ func (v *verification) run() error {
 		}
 	}
 	for _, step := range []func() error{
-		v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys, v.verifyRunning, v.verifyWaiting,
+		v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys, v.verifyRunning,
+		v.verifyWaiting,
 		v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid, v.verifyMoved, v.verifyStructure,
 	} {
 		if v.first != nil {

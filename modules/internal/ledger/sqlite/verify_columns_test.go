@@ -82,13 +82,15 @@ type column struct {
 }
 
 func (v *vandal) columns(table string) (all []column) {
-	require.NoError(v.t, run(v.conn, `SELECT name, type, NOT "notnull" AND pk = 0, pk = 1 FROM pragma_table_info(?) ORDER BY cid`,
-		func(row *sqlite.Stmt) error {
-			all = append(all, column{
-				table: table, name: row.ColumnText(0), kind: row.ColumnText(1), nullable: row.ColumnBool(2), key: row.ColumnBool(3),
-			})
-			return nil
-		}, table))
+	require.NoError(v.t,
+		run(v.conn, `SELECT name, type, NOT "notnull" AND pk = 0, pk = 1 FROM pragma_table_info(?) ORDER BY cid`,
+			func(row *sqlite.Stmt) error {
+				all = append(all, column{
+					table: table, name: row.ColumnText(0), kind: row.ColumnText(1), nullable: row.ColumnBool(2),
+					key: row.ColumnBool(3),
+				})
+				return nil
+			}, table))
 	return all
 }
 
@@ -156,16 +158,18 @@ var excuses = map[string]struct {
 	why string
 	in  []string
 }{
-	"owners.pid":             {why: "for people who look for a process; requests name the boot id"},
-	"owners.started":         {why: "for people, too"},
-	"meta.releases":          {why: "nobody reads it"},
-	"prices.since":           {why: "attempts name the version that was in force, not the time"},
-	"accounts.spent_before":  {why: "when a plan gains credits is nowhere recorded, so there are bounds only", in: []string{"n = 1", "n = 4"}},
+	"owners.pid":     {why: "for people who look for a process; requests name the boot id"},
+	"owners.started": {why: "for people, too"},
+	"meta.releases":  {why: "nobody reads it"},
+	"prices.since":   {why: "attempts name the version that was in force, not the time"},
+	"accounts.spent_before": {why: "when a plan gains credits is nowhere recorded, so there are bounds only",
+		in: []string{"n = 1", "n = 4"}},
 	"accounts.tokens_before": {why: "the same", in: []string{"n = 1", "n = 4"}},
 	"accounts.waived_before": {why: "the same", in: []string{"n = 1", "n = 4"}},
 	"keys.spent_before":      {why: "like accounts.spent_before", in: []string{"n = 1", "n = 5"}},
-	"accounts.allotted":      {why: "what a plan gives is nowhere recorded", in: []string{"n = 3 -> allotted + 1", "n = 4 -> allotted + 1"}},
-	"audit.n":                {why: "only the order of the rows", in: []string{"n = 30 -> n + 1"}},
+	"accounts.allotted": {why: "what a plan gives is nowhere recorded",
+		in: []string{"n = 3 -> allotted + 1", "n = 4 -> allotted + 1"}},
+	"audit.n": {why: "only the order of the rows", in: []string{"n = 30 -> n + 1"}},
 
 	"holds.n":    {why: "only the order of the rows", in: []string{"-> n + 1"}},
 	"pruned.key": {why: "keys of one line share what they spend", in: []string{"key = 1 -> key + 1"}},

@@ -10,8 +10,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// The last entry of an account is written anew, with its hash, so that its chain is whole and its request still has what it
-// was settled with: each thing that both say is compared.
+// The last entry of an account is written anew, with its hash, so that its chain is whole and its request still has
+// what it was settled with: each thing that both say is compared.
 func TestVerifyComparesAnEntryWithItsRequest(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t)
@@ -24,10 +24,22 @@ func TestVerifyComparesAnEntryWithItsRequest(t *testing.T) {
 		}))
 	require.Equal(t, "r17-second", e.Request)
 	for problem, change := range map[string]func(*ledger.Entry){
-		`it has the reason "length", request "r17-second" was settled for "ok"`:                  func(e *ledger.Entry) { e.Reason = "length" },
-		`it is not of the moment when request "r17-second" was settled`:                          func(e *ledger.Entry) { e.Created = e.Created.Add(time.Nanosecond) },
-		`it names the prices "large@1", the attempts of request "r17-second" began at "small@1"`: func(e *ledger.Entry) { e.Prices = "large@1" },
-		`what is on record of request "r17-second" is not what it was settled with`:              func(e *ledger.Entry) { e.Detail[31]++ },
+		`it has the reason "length", request "r17-second" was settled for "ok"`: func(
+			e *ledger.Entry) {
+			e.Reason = "length"
+		},
+		`it is not of the moment when request "r17-second" was settled`: func(
+			e *ledger.Entry) {
+			e.Created = e.Created.Add(time.Nanosecond)
+		},
+		`it names the prices "large@1", the attempts of request "r17-second" began at "small@1"`: func(
+			e *ledger.Entry) {
+			e.Prices = "large@1"
+		},
+		`what is on record of request "r17-second" is not what it was settled with`: func(
+			e *ledger.Entry) {
+			e.Detail[31]++
+		},
 	} {
 		forged := e
 		change(&forged)

@@ -54,7 +54,8 @@ func (p *journalPass) entry(row *sqlite.Stmt) error {
 	wrong := func(format string, args ...any) error { return entryDisagrees(e.N, whereOf(e), format, args...) }
 	switch {
 	case e.N != p.n+1:
-		return entryDisagrees(p.n+1, whereOf(e), "entry %d of the journal is missing before it, which is entry %d", p.n+1, e.N)
+		return entryDisagrees(p.n+1, whereOf(e), "entry %d of the journal is missing before it, which is entry %d", p.n+1,
+			e.N)
 	case e.Account == "":
 		return wrong("it belongs to an account that does not exist, number %d", account)
 	}
@@ -103,10 +104,11 @@ func (p *journalPass) before(n, account, next int64) (link, error) {
 	if n >= next {
 		return l, nil // an entry can only continue an earlier one
 	}
-	err := run(p.conn, `SELECT n, account, seq, hash, credits, accrued FROM entries WHERE n = ?`, func(row *sqlite.Stmt) error {
-		l = scanLink(row)
-		return nil
-	}, n)
+	err := run(p.conn, `SELECT n, account, seq, hash, credits, accrued FROM entries WHERE n = ?`,
+		func(row *sqlite.Stmt) error {
+			l = scanLink(row)
+			return nil
+		}, n)
 	return l, err
 }
 
@@ -145,26 +147,32 @@ func (p *journalPass) nonsense(e ledger.Entry, created time.Time) string {
 	switch e.Kind {
 	case ledger.TopUp:
 		if about || e.Microcents < credit || e.Microcents%credit != 0 || e.Microcents > ledger.MaxTopUp*credit {
-			return fmt.Sprintf("it is a top-up of %d microcents; a top-up is of whole credits and about no request", e.Microcents)
+			return fmt.Sprintf("it is a top-up of %d microcents; a top-up is of whole credits and about no request",
+				e.Microcents)
 		}
 	case ledger.Allotment:
 		if about || e.Microcents < credit || e.Microcents%credit != 0 {
-			return fmt.Sprintf("it is an allotment of %d microcents; an allotment is of whole credits and about no request", e.Microcents)
+			return fmt.Sprintf("it is an allotment of %d microcents; an allotment is of whole credits and about no request",
+				e.Microcents)
 		}
 		if !beginsPeriod(created, e.Reference) {
-			return fmt.Sprintf("it is an allotment for a period that began at %q, when no period of its account does", e.Reference)
+			return fmt.Sprintf("it is an allotment for a period that began at %q, when no period of its account does",
+				e.Reference)
 		}
 	case ledger.Charged, ledger.Receipt, ledger.Closing:
 		if !about || e.Microcents > 0 || e.Microcents == 0 && e.Format < 3 {
-			return fmt.Sprintf("it is a %s of %d microcents for request %q; it takes something, for a request", e.Kind, e.Microcents, e.Request)
+			return fmt.Sprintf("it is a %s of %d microcents for request %q; it takes something, for a request", e.Kind,
+				e.Microcents, e.Request)
 		}
 	case ledger.Refund:
 		if !about || e.Microcents <= 0 {
-			return fmt.Sprintf("it is a refund of %d microcents for request %q; it gives something back, of a request", e.Microcents, e.Request)
+			return fmt.Sprintf("it is a refund of %d microcents for request %q; it gives something back, of a request",
+				e.Microcents, e.Request)
 		}
 	case ledger.Adjustment:
 		if about || e.Microcents == 0 || e.Reason == "" {
-			return fmt.Sprintf("it is an adjustment of %d microcents with the reason %q; it moves something, for a reason, and is about no request",
+			return fmt.Sprintf("it is an adjustment of %d microcents with the reason %q; it moves something, for a reason, "+
+				"and is about no request",
 				e.Microcents, e.Reason)
 		}
 	default:

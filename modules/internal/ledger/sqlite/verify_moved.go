@@ -19,7 +19,8 @@ type moved struct {
 
 // Both lists of columns are those of scanMoved, after the number.
 const (
-	selectMovedEntries = `SELECT e.n, e.account, CASE e.kind WHEN 'top_up' THEN 'credit.add' WHEN 'refund' THEN 'credit.refund' ELSE 'credit.adjust' END,
+	selectMovedEntries = `SELECT e.n, e.account, CASE e.kind WHEN 'top_up' THEN 'credit.add' WHEN 'refund' THEN ` +
+		`'credit.refund' ELSE 'credit.adjust' END,
 		e.microcents, coalesce(e.request, ''), coalesce(e.reference, ''), e.reason, e.credits, a.id, e.seq
 		FROM entries AS e JOIN accounts AS a ON a.n = e.account
 		WHERE e.kind IN ('top_up', 'refund', 'adjustment') AND e.format > 1 ORDER BY e.n`
@@ -56,7 +57,8 @@ func (v *verification) verifyMoved() error {
 		case !found:
 			return entryDisagrees(row.ColumnInt64(0), where, "the audit trail does not say who made it")
 		case says != scanMoved(row):
-			return entryDisagrees(row.ColumnInt64(0), where, "act %d of the audit trail, which should have made it, says otherwise", act)
+			return entryDisagrees(row.ColumnInt64(0), where,
+				"act %d of the audit trail, which should have made it, says otherwise", act)
 		}
 		return nil
 	})

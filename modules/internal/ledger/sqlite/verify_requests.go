@@ -67,9 +67,11 @@ func (v *verification) verifyFacts(d *detail) error {
 		case closed && !sameUsage(t.usage, t.estimate):
 			return disagree(d.id, "attempt %d is closed at another usage than its estimate", t.seq)
 		case t.estimate != nil && t.outcome != ledger.Unproven && !closed:
-			return disagree(d.id, "attempt %d is %s and has an estimate, which only one that nobody proved has", t.seq, t.outcome)
+			return disagree(d.id, "attempt %d is %s and has an estimate, which only one that nobody proved has", t.seq,
+				t.outcome)
 		case t.receipt != nil && (t.outcome != ledger.Unproven || d.free || !t.usage.Known()):
-			return disagree(d.id, "attempt %d has a receipt, which only an unproven one of a request that is not free can get", t.seq)
+			return disagree(d.id, "attempt %d has a receipt, which only an unproven one of a request that is not free can get",
+				t.seq)
 		}
 		if waits {
 			pending = true
@@ -87,7 +89,8 @@ func (v *verification) verifyOwner(request, owner string) error {
 		return nil
 	}
 	known := false
-	err := run(v.conn, `SELECT 1 FROM owners WHERE boot_id = ?`, func(*sqlite.Stmt) error { known = true; return nil }, owner)
+	err := run(v.conn, `SELECT 1 FROM owners WHERE boot_id = ?`, func(*sqlite.Stmt) error { known = true; return nil },
+		owner)
 	if err == nil && !known {
 		return disagree(request, "it was admitted by the process %q, which never opened this ledger", owner)
 	}
@@ -117,8 +120,9 @@ type claim struct {
 
 	charged, waived, over int64 // as the entries show it
 	counted               int64 // tokens
-	unsure                int64 // tokens that counted when what they cost came to nothing beside the rest, and else did not
-	many                  bool  // old receipts that may be taken for one another
+	// tokens that counted when what they cost came to nothing beside the rest, and else did not
+	unsure int64
+	many   bool // old receipts that may be taken for one another
 }
 
 // proof is an attempt that was proven, or closed, after the settlement.
@@ -143,7 +147,8 @@ func (v *verification) claimOf(d *detail) (claim, error) {
 		case err != nil:
 			return c, err
 		case !p.found:
-			return c, disagree(d.id, "attempt %d is to be charged at a price that does not exist, %s@%d", t.seq, t.route, t.version)
+			return c, disagree(d.id, "attempt %d is to be charged at a price that does not exist, %s@%d", t.seq, t.route,
+				t.version)
 		}
 		name, used := t.route+"@"+strconv.FormatInt(t.version, 10), t.usage.Prompt()+llm.Tokens(t.usage.Output)
 		cost, err := ledger.Cost(t.usage, p.price)
@@ -212,7 +217,8 @@ func (v *verification) entriesFor(d *detail) (charge *ledger.Entry, later []ledg
 		case charge == nil:
 			return nil, nil, disagree(d.id, "the journal has no entry %d, which the request names as its charge", *d.entry)
 		case charge.Kind != ledger.Charged || charge.Request != d.id:
-			return nil, nil, disagree(d.id, "entry %d of the journal, which the request names as its charge, is not that", *d.entry)
+			return nil, nil, disagree(d.id, "entry %d of the journal, which the request names as its charge, is not that",
+				*d.entry)
 		}
 		v.count(v.found, charge.Kind, charge.Created.UnixNano())
 	}
@@ -240,7 +246,8 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 	case e != nil && e.Format >= 3:
 		return v.settlementNow(c, d, e, settled)
 	case slices.ContainsFunc(d.attempts, func(t tried) bool { return t.worst >= 0 }):
-		return disagree(d.id, "it has no entry of its settlement, which every request has since attempts say what they may cost")
+		return disagree(d.id, "it has no entry of its settlement, which every request has since attempts say what they "+
+			"may cost")
 	case e == nil:
 		switch {
 		case d.free:
@@ -249,7 +256,8 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 		case d.serviceLimit:
 			c.waived += settled
 		default:
-			return disagree(d.id, "its usage and prices make %d microcents at its settlement, and no entry charged them", settled)
+			return disagree(d.id, "its usage and prices make %d microcents at its settlement, and no entry charged them",
+				settled)
 		}
 		return nil
 	}
@@ -261,7 +269,8 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 		return entryDisagrees(e.N, where, "it charges %d microcents for request %q, whose usage and prices make %d",
 			-e.Microcents, d.id, settled)
 	case e.Format > 1 && e.Prices != c.prices:
-		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id, c.prices)
+		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id,
+			c.prices)
 	case e.Created.UnixNano() != d.settled:
 		return entryDisagrees(e.N, where, "it is not of the moment when request %q was settled", d.id)
 	case e.Reason != d.reason:
@@ -290,7 +299,8 @@ func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settl
 	case e.Created.UnixNano() != d.settled:
 		return entryDisagrees(e.N, where, "it is not of the moment when request %q was settled", d.id)
 	case e.Prices != c.prices:
-		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id, c.prices)
+		return entryDisagrees(e.N, where, "it names the prices %q, the attempts of request %q began at %q", e.Prices, d.id,
+			c.prices)
 	case d.free:
 		settled, c.tokens = 0, 0
 	}
@@ -313,7 +323,8 @@ func (c *claim) take(d *detail, e ledger.Entry, microcents, held, tokens int64) 
 		charge, waived, counted = 0, due, 0
 	}
 	if -e.Microcents != charge || e.Waived != waived || e.Over != over || e.Tokens != counted {
-		return entryDisagrees(e.N, whereOf(e), "it charges %d microcents for request %q, leaves %d free and %d over the hold, "+
+		return entryDisagrees(e.N, whereOf(e), "it charges %d microcents for request %q, leaves %d free and %d over the "+
+			"hold, "+
 			"and counts %d tokens; %d, %d, %d and %d follow from usage and prices",
 			-e.Microcents, d.id, e.Waived, e.Over, e.Tokens, charge, waived, over, counted)
 	}
@@ -348,7 +359,8 @@ func (c *claim) later(d *detail, entries []ledger.Entry) error {
 			}
 		}
 		if about[i] == nil {
-			return entryDisagrees(e.N, whereOf(e), "what it is about is not on record of request %q: no attempt has such a %s", d.id, e.Kind)
+			return entryDisagrees(e.N, whereOf(e), "what it is about is not on record of request %q: no attempt has such a %s",
+				d.id, e.Kind)
 		}
 	}
 	if err := c.oldReceipts(d, old); err != nil {
@@ -364,7 +376,8 @@ func (c *claim) later(d *detail, entries []ledger.Entry) error {
 		}
 	}
 	if refunded != d.refunded {
-		return disagree(d.id, "the request says that %d microcents of it were refunded, the journal says %d", d.refunded, refunded)
+		return disagree(d.id, "the request says that %d microcents of it were refunded, the journal says %d", d.refunded,
+			refunded)
 	}
 	return nil
 }
@@ -410,7 +423,8 @@ func (c *claim) oldReceipts(d *detail, entries []ledger.Entry) error {
 	c.many = receipts > 1 && d.serviceLimit
 	for _, e := range entries {
 		if !c.prove(e) {
-			return entryDisagrees(e.N, whereOf(e), "it is a receipt of %d microcents at %q for request %q, and no attempt has such a receipt",
+			return entryDisagrees(e.N, whereOf(e), "it is a receipt of %d microcents at %q for request %q, and no attempt "+
+				"has such a receipt",
 				-e.Microcents, e.Prices, d.id)
 		}
 	}
@@ -461,11 +475,14 @@ func (c *claim) compare(d *detail) error {
 	case d.over != c.over:
 		return disagree(d.id, "the request says that %d microcents were over its hold, its entries make %d", d.over, c.over)
 	case d.charge+d.waived+d.over != total:
-		return disagree(d.id, "the request was charged %d microcents and %d were left free, its usage and prices make %d", d.charge, d.waived, total)
+		return disagree(d.id, "the request was charged %d microcents and %d were left free, its usage and prices make %d",
+			d.charge, d.waived, total)
 	case d.waived != 0 && !d.serviceLimit:
-		return disagree(d.id, "%d microcents of the request were left free, and it did not end at a limit of the service", d.waived)
+		return disagree(d.id, "%d microcents of the request were left free, and it did not end at a limit of the service",
+			d.waived)
 	case d.waived < c.waived:
-		return disagree(d.id, "%d microcents of the request were left free, its settlement came to %d that no entry charged", d.waived, c.waived)
+		return disagree(d.id, "%d microcents of the request were left free, its settlement came to %d that no entry charged",
+			d.waived, c.waived)
 	case !c.many && (d.tokens < c.counted || d.tokens > c.counted+c.unsure):
 		return disagree(d.id, "the request says that %d tokens of it count, its usage makes %d", d.tokens, c.counted)
 	}

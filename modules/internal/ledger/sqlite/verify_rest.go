@@ -18,7 +18,8 @@ func (v *verification) verifyRunning() error {
 		func(row *sqlite.Stmt) error {
 			rows, held := row.ColumnInt64(0), row.ColumnInt64(1)
 			if rows != row.ColumnInt64(2) || held != row.ColumnInt64(3) {
-				return disagree("holds", "there are %d attempts of running requests that hold %d microcents, and there should be %d that hold %d",
+				return disagree("holds", "there are %d attempts of running requests that hold %d microcents, and there should "+
+					"be %d that hold %d",
 					row.ColumnInt64(2), row.ColumnInt64(3), rows, held)
 			}
 			marks = row.ColumnInt64(4)
@@ -29,9 +30,11 @@ func (v *verification) verifyRunning() error {
 	}
 	var request, head string // of the row before
 	var seq int64
-	err = run(v.conn, `SELECT h.request, h.seq, h.hold, k.account IS h.account, p.version IS NULL, s.id IS NOT NULL, h.owner,
+	err = run(v.conn, `SELECT h.request, h.seq, h.hold, k.account IS h.account, p.version IS NULL, s.id IS NOT NULL, `+
+		`h.owner,
 		h.account || ' ' || h.key || ' ' || quote(h.owner) || ' ' || quote(h.endpoint) || ' ' || quote(h.profile)
-		FROM holds AS h LEFT JOIN keys AS k ON k.n = h.key LEFT JOIN prices AS p ON p.route = h.route AND p.version = h.price_version
+		FROM holds AS h LEFT JOIN keys AS k ON k.n = h.key LEFT JOIN prices AS p ON p.route = h.route AND p.version = `+
+		`h.price_version
 		LEFT JOIN requests AS s ON s.id = h.request ORDER BY h.request, h.seq, h.n`, func(row *sqlite.Stmt) error {
 		id, same := row.ColumnText(0), row.ColumnText(7)
 		if id != request {
@@ -68,7 +71,8 @@ func (v *verification) verifyRunning() error {
 		}
 	}
 	if marks != 0 {
-		return disagree("holds", "the running requests are not those that were recorded: one of them was changed, removed or put in")
+		return disagree("holds", "the running requests are not those that were recorded: one of them was changed, removed "+
+			"or put in")
 	}
 	return nil
 }
@@ -82,7 +86,8 @@ func (v *verification) verifyWaiting() error {
 		AND t.outcome = 'unproven' AND t.receipt IS NULL`, func(row *sqlite.Stmt) error {
 		v.report.Pending++
 		if !row.ColumnBool(2) {
-			return disagree(row.ColumnText(0), "attempt %d is listed as waiting for a receipt, and it is not as listed or does not wait", row.ColumnInt64(1))
+			return disagree(row.ColumnText(0), "attempt %d is listed as waiting for a receipt, and it is not as listed or "+
+				"does not wait", row.ColumnInt64(1))
 		}
 		return nil
 	})
@@ -90,7 +95,8 @@ func (v *verification) verifyWaiting() error {
 		return err
 	}
 	return run(v.conn, `SELECT t.request, t.seq FROM requests AS r JOIN attempts AS t ON t.request = r.id
-		LEFT JOIN waiting AS w ON w.provider = t.provider AND w.created = t.created AND w.request = t.request AND w.seq = t.seq
+		LEFT JOIN waiting AS w ON w.provider = t.provider AND w.created = t.created AND w.request = t.request AND w.seq = `+
+		`t.seq
 		WHERE r.pending AND t.outcome = 'unproven' AND t.receipt IS NULL AND w.seq IS NULL ORDER BY r.id LIMIT 1`,
 		func(row *sqlite.Stmt) error {
 			return disagree(row.ColumnText(0), "attempt %d waits for a receipt, and is not listed", row.ColumnInt64(1))
@@ -107,7 +113,8 @@ func (v *verification) verifyAttempts() error {
 	if err != nil || attempts == v.attempts {
 		return err
 	}
-	return run(v.conn, `SELECT request FROM attempts WHERE request NOT IN (SELECT id FROM requests) ORDER BY request LIMIT 1`,
+	return run(v.conn,
+		`SELECT request FROM attempts WHERE request NOT IN (SELECT id FROM requests) ORDER BY request LIMIT 1`,
 		func(row *sqlite.Stmt) error {
 			return disagree(row.ColumnText(0), "there are attempts of it, and no request")
 		})
@@ -122,7 +129,8 @@ func (v *verification) verifyPrices() error {
 			route, version = r, 0
 		}
 		if version++; row.ColumnInt64(1) != version {
-			return disagree(fmt.Sprintf("%s@%d", route, row.ColumnInt64(1)), "version %d of the route's price is missing before it", version)
+			return disagree(fmt.Sprintf("%s@%d", route, row.ColumnInt64(1)),
+				"version %d of the route's price is missing before it", version)
 		}
 		return nil
 	})
@@ -185,7 +193,8 @@ var newestSchema = sync.OnceValues(func() (map[string]string, error) {
 // like, which SQLite keeps for itself, begin with sqlite_.
 func schemaOf(conn *sqlite.Conn) (map[string]string, error) {
 	objects := map[string]string{}
-	err := run(conn, `SELECT type, name, coalesce(sql, '') FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`,
+	err := run(conn,
+		`SELECT type, name, coalesce(sql, '') FROM main.sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`,
 		func(row *sqlite.Stmt) error {
 			objects[row.ColumnText(0)+" "+row.ColumnText(1)] = row.ColumnText(2)
 			return nil

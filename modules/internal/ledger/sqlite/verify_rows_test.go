@@ -81,12 +81,13 @@ func TestVerifySeesExchangedRows(t *testing.T) {
 		"an account's place in its chain": exchange("entries", "seq", "n = 5", "n = 6"),
 		"what entries moved":              exchange("entries", "microcents", "n = 5", "n = 6"),
 		"two charges":                     exchange("requests", "entry", "id = 'r03-charged'", "id = 'r04-plain'"),
-		"attempts":                        exchange("attempts", "seq", "request = 'r03-charged' AND seq = 1", "request = 'r03-charged' AND seq = 3"),
-		"who pays":                        exchange("requests", "account", "id = 'r17-second'", "id = 'r04-plain'"),
-		"acts":                            exchange("audit", "n", "n = 3", "n = 4"),
-		"checkpoints":                     exchange("checkpoints", "n", "n = 1", "n = 2"),
-		"the accounts' money":             exchange("balances", "credits", "n = 1", "n = 2"),
-		"keys":                            exchange("keys", "id", "n = 1", "n = 3"),
+		"attempts": exchange("attempts", "seq", "request = 'r03-charged' AND seq = 1",
+			"request = 'r03-charged' AND seq = 3"),
+		"who pays":            exchange("requests", "account", "id = 'r17-second'", "id = 'r04-plain'"),
+		"acts":                exchange("audit", "n", "n = 3", "n = 4"),
+		"checkpoints":         exchange("checkpoints", "n", "n = 1", "n = 2"),
+		"the accounts' money": exchange("balances", "credits", "n = 1", "n = 2"),
+		"keys":                exchange("keys", "id", "n = 1", "n = 3"),
 	} {
 		require.NotEmpty(t, v.problem(change), "%s are exchanged", name)
 	}
@@ -101,9 +102,11 @@ func TestVerifyComparesTheSchema(t *testing.T) {
 	for sql, problem := range map[string]string{
 		`DROP INDEX one_reference`:  "index one_reference is missing, or not as this fareway makes it",
 		`DROP TRIGGER entries_keep`: "trigger entries_keep is missing, or not as this fareway makes it",
-		`DROP INDEX later; CREATE INDEX later ON entries (request) WHERE kind = 'refund'`: "index later is missing, or not as this fareway makes it",
-		`CREATE TRIGGER thief AFTER INSERT ON entries BEGIN DELETE FROM holds; END`:       "trigger thief is not of this fareway",
-		`CREATE VIEW worth AS SELECT credits FROM balances`:                               "view worth is not of this fareway",
+		`DROP INDEX later; ` +
+			`CREATE INDEX later ON entries (request) WHERE kind = 'refund'`: "index later is missing, or not as this " +
+			"fareway makes it",
+		`CREATE TRIGGER thief AFTER INSERT ON entries BEGIN DELETE FROM holds; END`: "trigger thief is not of this fareway",
+		`CREATE VIEW worth AS SELECT credits FROM balances`:                         "view worth is not of this fareway",
 		`ANALYZE`: "",
 	} {
 		require.NoError(t, run(conn, `SAVEPOINT change`, nil))

@@ -31,14 +31,16 @@ func (v *verification) unpaired(kind ledger.EntryKind, n int64) error {
 			WHEN r.id IS NULL THEN ?1 = 0 OR e.created >= ?1 AND e.kind = 'charge'
 			WHEN e.kind = 'charge' THEN r.entry IS NOT e.n
 			WHEN e.kind = 'refund' THEN r.refunded = 0
-			WHEN e.kind = 'closing' THEN NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.outcome = 'closed')
+			WHEN e.kind = 'closing' THEN NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.outcome = `+
+		`'closed')
 			ELSE NOT EXISTS (SELECT 1 FROM attempts AS t WHERE t.request = e.request AND t.receipt = e.created)
 		END ORDER BY e.n LIMIT 1`, func(row *sqlite.Stmt) error {
 		why := "which knows nothing of it"
 		if row.ColumnBool(4) {
 			why = "whose detail is missing"
 		}
-		return entryDisagrees(row.ColumnInt64(0), row.ColumnText(1), "it is a %s for request %q, %s", row.ColumnText(2), row.ColumnText(3), why)
+		return entryDisagrees(row.ColumnInt64(0), row.ColumnText(1), "it is a %s for request %q, %s", row.ColumnText(2),
+			row.ColumnText(3), why)
 	}, v.pruned)
 	if err != nil {
 		return err
@@ -61,9 +63,11 @@ func (v *verification) verifyCheckpoints() error {
 		case c.N != last.N+1:
 			return disagree(where, "checkpoint %d is missing before it", last.N+1)
 		case c.Entries < last.Entries || c.Entries > v.report.Entries:
-			return disagree(where, "it is over %d entries, the one before it over %d, and the journal has %d", c.Entries, last.Entries, v.report.Entries)
+			return disagree(where, "it is over %d entries, the one before it over %d, and the journal has %d", c.Entries,
+				last.Entries, v.report.Entries)
 		case c.Format < last.Format || c.Acts < last.Acts:
-			return disagree(where, "it is over %d acts in format %d, the one before it over %d in format %d", c.Acts, c.Format, last.Acts, last.Format)
+			return disagree(where, "it is over %d acts in format %d, the one before it over %d in format %d", c.Acts, c.Format,
+				last.Acts, last.Format)
 		case c.Entries == last.Entries && c.Acts == last.Acts:
 			return disagree(where, "it is over nothing that the one before it is not over")
 		case c.Prev != last.Hash:
@@ -76,13 +80,16 @@ func (v *verification) verifyCheckpoints() error {
 		case err != nil:
 			return err
 		case again.Trail != c.Trail:
-			return disagree(where, "the audit trail, of which it is over the first %d acts, is not the one that it was made over", c.Acts)
+			return disagree(where,
+				"the audit trail, of which it is over the first %d acts, is not the one that it was made over", c.Acts)
 		case again.Hash != c.Hash:
 			return disagree(where, "it is not what the heads of the accounts make after entry %d", c.Entries)
 		}
 		for _, k := range kept[c.N] {
-			if k.Hash != c.Hash || k.Prev != c.Prev || k.Entries != c.Entries || k.Acts != c.Acts || k.Trail != c.Trail || !k.Created.Equal(c.Created) {
-				return disagree(where, "it is not the one that was kept: entries up to %d or acts up to %d were rewritten after it was made", k.Entries, k.Acts)
+			if k.Hash != c.Hash || k.Prev != c.Prev || k.Entries != c.Entries || k.Acts != c.Acts || k.Trail != c.Trail ||
+				!k.Created.Equal(c.Created) {
+				return disagree(where, "it is not the one that was kept: entries up to %d or acts up to %d were rewritten after "+
+					"it was made", k.Entries, k.Acts)
 			}
 		}
 		delete(kept, c.N)
@@ -104,7 +111,8 @@ func (v *verification) verifyCheckpoints() error {
 	}
 	for _, k := range v.kept {
 		if _, missing := kept[k.N]; missing {
-			return disagree(checkpointName(k.N), "it was kept elsewhere and the ledger does not have it: what came after checkpoint %d was cut off", last.N)
+			return disagree(checkpointName(k.N), "it was kept elsewhere and the ledger does not have it: what came after "+
+				"checkpoint %d was cut off", last.N)
 		}
 	}
 	return nil
@@ -116,7 +124,8 @@ func checkpointName(n int64) string { return fmt.Sprintf("checkpoint/%d", n) }
 // line of keys. Of requests whose detail was pruned they have what was written down of them.
 var createSums = []string{
 	`CREATE TEMP TABLE verify_entries (account INTEGER PRIMARY KEY, entries, spent, refunded)`,
-	`CREATE TEMP TABLE verify_keys (account, key, requests, tokens, charge, waived, refunded, PRIMARY KEY (account, key)) WITHOUT ROWID`,
+	`CREATE TEMP TABLE verify_keys (account, key, requests, tokens, charge, waived, refunded, PRIMARY KEY (account, ` +
+		`key)) WITHOUT ROWID`,
 	`CREATE TEMP TABLE verify_requests (account INTEGER PRIMARY KEY, requests, tokens, charge, waived, refunded)`,
 	`CREATE TEMP TABLE verify_lines (root INTEGER PRIMARY KEY, charge)`,
 	`INSERT INTO verify_entries SELECT account, count(*),
@@ -129,7 +138,8 @@ var createSums = []string{
 		GROUP BY account, key`,
 	`INSERT INTO verify_requests SELECT account, sum(requests), sum(tokens), sum(charge), sum(waived), sum(refunded)
 		FROM verify_keys GROUP BY account`,
-	`INSERT INTO verify_lines SELECT k.root, sum(w.charge) FROM verify_keys AS w JOIN keys AS k ON k.n = w.key GROUP BY k.root`,
+	`INSERT INTO verify_lines SELECT k.root, sum(w.charge) FROM verify_keys AS w JOIN keys AS k ON k.n = w.key GROUP BY ` +
+		`k.root`,
 }
 
 // sum fills the temporary tables.
@@ -147,16 +157,19 @@ func (v *verification) sum() error {
 	return nil
 }
 
-const accountsWithSums = `SELECT ` + accountColumns + `, coalesce(e.entries, 0), coalesce(e.spent, 0), coalesce(e.refunded, 0),
+const accountsWithSums = `SELECT ` + accountColumns + `, coalesce(e.entries, 0), coalesce(e.spent, 0), ` +
+	`coalesce(e.refunded, 0),
 	coalesce(w.requests, 0), coalesce(w.tokens, 0), coalesce(w.charge, 0), coalesce(w.waived, 0), coalesce(w.refunded, 0),
 	a.period IS NULL, a.period_end IS NULL, b.last IS NULL, (b.line IS NULL) = (b.line_spent = 0), a.allotted IS NULL
-	FROM accounts AS a LEFT JOIN balances AS b ON b.n = a.n LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT JOIN temp.verify_requests AS w ON w.account = a.n
+	FROM accounts AS a LEFT JOIN balances AS b ON b.n = a.n LEFT JOIN temp.verify_entries AS e ON e.account = a.n LEFT ` +
+	`JOIN temp.verify_requests AS w ON w.account = a.n
 	ORDER BY a.n`
 
-const strayBalances = `SELECT b.n FROM balances AS b LEFT JOIN accounts AS a ON a.n = b.n WHERE a.n IS NULL ORDER BY b.n LIMIT 1`
+const strayBalances = `SELECT b.n FROM balances AS b LEFT JOIN accounts AS a ON a.n = b.n WHERE a.n IS NULL ORDER BY ` +
+	`b.n LIMIT 1`
 
-// verifyAccounts compares each account's balance with its last entry, and its counters with what its entries and requests
-// come to.
+// verifyAccounts compares each account's balance with its last entry, and its counters with what its entries and
+// requests come to.
 func (v *verification) verifyAccounts() error {
 	if err := run(v.conn, accountsWithSums, v.account); err != nil {
 		return err
@@ -179,7 +192,8 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	case a.entries != entries:
 		return disagree(a.id, "the account counts %d entries and the journal has %d", a.entries, entries)
 	case a.requests != requests:
-		return disagree(a.id, "the account counts %d settled requests, and with those that were pruned there are %d", a.requests, requests)
+		return disagree(a.id, "the account counts %d settled requests, and with those that were pruned there are %d",
+			a.requests, requests)
 	case charge != spent:
 		return disagree(a.id, "its requests were charged %d microcents, the journal says %d", charge, spent)
 	case givenBack != refunded:
@@ -196,23 +210,26 @@ func (v *verification) account(row *sqlite.Stmt) error {
 	if err := v.lastEntry(a, row.ColumnBool(accountWidth+10)); err != nil {
 		return err
 	}
-	return v.verifyPeriod(a, row.ColumnBool(accountWidth+8), row.ColumnBool(accountWidth+9), row.ColumnBool(accountWidth+12))
+	return v.verifyPeriod(a, row.ColumnBool(accountWidth+8), row.ColumnBool(accountWidth+9),
+		row.ColumnBool(accountWidth+12))
 }
 
 // lastEntry compares an account with the entry that it names as its last.
 func (v *verification) lastEntry(a *account, none bool) error {
 	var l link
-	err := run(v.conn, `SELECT n, account, seq, hash, credits, accrued FROM entries WHERE n = ?`, func(row *sqlite.Stmt) error {
-		l = scanLink(row)
-		return nil
-	}, a.last)
+	err := run(v.conn, `SELECT n, account, seq, hash, credits, accrued FROM entries WHERE n = ?`,
+		func(row *sqlite.Stmt) error {
+			l = scanLink(row)
+			return nil
+		}, a.last)
 	switch {
 	case err != nil:
 		return err
 	case none != (a.entries == 0):
 		return disagree(a.id, "the account has %d entries and names entry %d of the journal as its last", a.entries, a.last)
 	case !none && l.account != a.n || l.seq != a.entries:
-		return disagree(a.id, "entry %d of the journal, which the account names as its last, is not its entry %d", a.last, a.entries)
+		return disagree(a.id, "entry %d of the journal, which the account names as its last, is not its entry %d", a.last,
+			a.entries)
 	case a.head != l.hash:
 		return disagree(a.id, "the head of the account's hash chain is not its last entry's hash")
 	case a.Credits != l.credits || a.Accrued != l.accrued:
@@ -222,9 +239,9 @@ func (v *verification) lastEntry(a *account, none bool) error {
 	return nil
 }
 
-// verifyPeriod checks an account's period, its allotment and the counters of its beginning. Why a period began when it did (a
-// plan that gains periods, which is in the configuration) is not recorded, so what was counted before it is known to be
-// no more than what was ever; nor is what a plan gives, so that a period may have no allotment.
+// verifyPeriod checks an account's period, its allotment and the counters of its beginning. Why a period began when it
+// did (a plan that gains periods, which is in the configuration) is not recorded, so what was counted before it is
+// known to be no more than what was ever; nor is what a plan gives, so that a period may have no allotment.
 func (v *verification) verifyPeriod(a *account, noNumber, noEnd, noAllotted bool) error {
 	if noNumber != noEnd || noNumber != noAllotted {
 		return disagree(a.id, "the account has a part of a period: its number, its end, or whether it has its credits")
@@ -240,28 +257,34 @@ func (v *verification) verifyPeriod(a *account, noNumber, noEnd, noAllotted bool
 	case !end.Equal(a.period.end):
 		return disagree(a.id, "period %d of the account ends at %s, and not at %s", a.period.number, end, a.period.end)
 	case outside(before.spent, ever.spent) || outside(before.tokens, ever.tokens) || outside(before.waived, ever.waived):
-		return disagree(a.id, "the account's period began at %d microcents spent, %d tokens and %d microcents left free; there are %d, %d and %d now",
+		return disagree(a.id, "the account's period began at %d microcents spent, %d tokens and %d microcents left free; "+
+			"there are %d, %d and %d now",
 			before.spent, before.tokens, before.waived, ever.spent, ever.tokens, ever.waived)
 	case a.period.allotted:
 		return nil
 	}
 	return run(v.conn, findReference, func(*sqlite.Stmt) error {
-		return disagree(a.id, "period %d of the account does not say that it has its credits, and the journal has them", a.period.number)
+		return disagree(a.id, "period %d of the account does not say that it has its credits, and the journal has them",
+			a.period.number)
 	}, a.n, true, a.beginning())
 }
 
 func outside(n, limit int64) bool { return n < 0 || n > limit }
 
-const keysWithSums = `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(b.line = k.n, b.line_spent, 0), k.spent_before,
+const keysWithSums = `SELECT k.id, k.n = k.root, k.spend_cap, k.spent + iif(b.line = k.n, b.line_spent, 0), ` +
+	`k.spent_before,
 	a.n IS NULL, a.period IS NULL, r.root IS k.root AND r.account IS k.account, coalesce(s.charge, 0)
-	FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN balances AS b ON b.n = k.account LEFT JOIN keys AS r ON r.n = k.root
+	FROM keys AS k LEFT JOIN accounts AS a ON a.n = k.account LEFT JOIN balances AS b ON b.n = k.account LEFT JOIN keys ` +
+	`AS r ON r.n = k.root
 	LEFT JOIN temp.verify_lines AS s ON s.root = k.n ORDER BY k.n`
 
 // verifyKeys compares what lines of keys spent with the requests of all their keys. Only the first key of a line
 // counts.
 func (v *verification) verifyKeys() error {
 	err := run(v.conn, `SELECT w.account, w.key FROM temp.verify_keys AS w LEFT JOIN keys AS k ON k.n = w.key
-		WHERE k.account IS NOT w.account LIMIT 1`, func(row *sqlite.Stmt) error { return v.strangers(row.ColumnInt64(0), row.ColumnInt64(1)) })
+		WHERE k.account IS NOT w.account LIMIT 1`, func(row *sqlite.Stmt) error {
+		return v.strangers(row.ColumnInt64(0), row.ColumnInt64(1))
+	})
 	if err != nil {
 		return err
 	}
@@ -276,7 +299,8 @@ func (v *verification) verifyKeys() error {
 		case !first && (limit != 0 || spent != 0 || before != 0):
 			return disagree(id, "the key has a cap or counts what it spent, which only the first key of its line does")
 		case first && spent != row.ColumnInt64(8):
-			return disagree(id, "the key and those that replaced it count %d microcents as spent, their requests make %d", spent, row.ColumnInt64(8))
+			return disagree(id, "the key and those that replaced it count %d microcents as spent, their requests make %d", spent,
+				row.ColumnInt64(8))
 		case before < 0 || before > spent || before > 0 && row.ColumnBool(6):
 			return disagree(id, "the key counts from %d microcents on and has spent %d", before, spent)
 		}
@@ -286,9 +310,10 @@ func (v *verification) verifyKeys() error {
 
 // strangers names what belongs to a key that does not exist, or that is another account's.
 func (v *verification) strangers(account, key int64) error {
-	err := run(v.conn, `SELECT id FROM requests WHERE account = ? AND key = ? ORDER BY id LIMIT 1`, func(row *sqlite.Stmt) error {
-		return disagree(row.ColumnText(0), "its key, number %d, is none of its account's", key)
-	}, account, key)
+	err := run(v.conn, `SELECT id FROM requests WHERE account = ? AND key = ? ORDER BY id LIMIT 1`,
+		func(row *sqlite.Stmt) error {
+			return disagree(row.ColumnText(0), "its key, number %d, is none of its account's", key)
+		}, account, key)
 	if err != nil {
 		return err
 	}

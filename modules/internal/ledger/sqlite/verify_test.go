@@ -27,7 +27,8 @@ func TestVerifyClean(t *testing.T) {
 	require.Equal(t, ledger.Report{
 		OK: true, Accounts: 4, Entries: 43, Requests: 19, Holds: 3, Pending: 1, Checkpoints: 3,
 		Sums: map[string]int64{
-			"accounts": r.Sums["accounts"], "payments": -20_000_000, "allotments": -10_000_000, "adjustments": 1_234, "revenue": r.Sums["revenue"],
+			"accounts": r.Sums["accounts"], "payments": -20_000_000, "allotments": -10_000_000, "adjustments": 1_234,
+			"revenue": r.Sums["revenue"],
 		},
 	}, r)
 	require.Equal(t, 30_000_000-1_234-r.Sums["revenue"], r.Sums["accounts"], "the trial balance is zero")
@@ -41,15 +42,19 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 	for _, c := range []struct{ sql, problem string }{
 		{`UPDATE entries SET reason = 'gift' WHERE n IN (5, 9)`, main + `/5: it is not what its hash was made of`},
 		{`UPDATE entries SET prev = zeroblob(32) WHERE n = 7`, main + `/7: its link to the entry before it is broken`},
-		{`UPDATE entries SET before = 4 WHERE n = 6`, main + `/6: entry 4 of the journal, which it names as the one before it, is not entry 5 of its account`},
+		{`UPDATE entries SET before = 4 WHERE n = 6`,
+			main + `/6: entry 4 of the journal, which it names as the one before it, is not entry 5 of its account`},
 		{`DELETE FROM entries WHERE n = 4`, main + `/5: entry 4 of the journal is missing before it, which is entry 5`},
 		{`DELETE FROM entries WHERE n = 19`, `/20: entry 19 of the journal is missing before it, which is entry 20`},
 		{`DELETE FROM entries`, `r03-charged: the journal has no entry 5, which the request names as its charge`},
-		{`UPDATE requests SET entry = 6 WHERE id = 'r03-charged'`, `r03-charged: entry 6 of the journal, which the request names as its charge, is not that`},
+		{`UPDATE requests SET entry = 6 WHERE id = 'r03-charged'`,
+			`r03-charged: entry 6 of the journal, which the request names as its charge, is not that`},
 		{`UPDATE attempts SET output = output + 1000 WHERE request = 'r04-plain'`, main + `/6: it charges `},
 		{`UPDATE prices SET output = output * 2 WHERE route = 'small'`, main + `/5: it charges `},
-		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 6`, main + `/5: it charges `},
-		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 3`, main + `/3: it is not what`},
+		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 6`,
+			main + `/5: it charges `},
+		{`UPDATE prices SET output = output * 2 WHERE route = 'small'; UPDATE entries SET reason = 'gift' WHERE n = 3`,
+			main + `/3: it is not what`},
 		{`UPDATE requests SET charge = charge + 1 WHERE id = 'r05-rotated'`, `r05-rotated: the request was charged `},
 		{`UPDATE balances SET credits = credits + 1 WHERE n = 1`, main + `: the account has `},
 		{`UPDATE holds SET hold = hold + 1 WHERE n = 25`, `holds: there are 4 attempts of running requests that hold `},
@@ -57,28 +62,36 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 		{`UPDATE balances SET n = 100 WHERE n = 3`, `: the account has no balance`},
 		{`INSERT INTO balances (n, head) VALUES (100, zeroblob(32))`, `balance/100: it is of no account`},
 		{`UPDATE balances SET tokens = 0 WHERE n = 1`, main + `: the account counts 0 tokens, its requests make `},
-		{`UPDATE keys SET spent = spent + 1 WHERE n = 1`, v.texts(`SELECT id FROM keys WHERE n = 1`)[0] + `: the key and those that replaced it count `},
-		{`UPDATE accounts SET state = 'suspended' WHERE n = 1`, main + `: its state is "suspended", the audit trail says "active"`},
+		{`UPDATE keys SET spent = spent + 1 WHERE n = 1`,
+			v.texts(`SELECT id FROM keys WHERE n = 1`)[0] + `: the key and those that replaced it count `},
+		{`UPDATE accounts SET state = 'suspended' WHERE n = 1`,
+			main + `: its state is "suspended", the audit trail says "active"`},
 		{`DELETE FROM requests WHERE id = 'r04-plain'; DELETE FROM attempts WHERE request = 'r04-plain'`,
 			main + `/6: it is a charge for request "r04-plain", whose detail is missing`},
 		{`DELETE FROM requests WHERE id = 'r07-free'; DELETE FROM attempts WHERE request = 'r07-free'`,
 			main + `/12: it is a charge for request "r07-free", whose detail is missing`},
 		{`INSERT INTO attempts (request, seq, route, provider, model, price_version, outcome, estimated, created)
 			VALUES ('ghost', 1, 'small', 'p', 'm', 1, 'failed', 0, 0)`, `ghost: there are attempts of it, and no request`},
-		{`UPDATE balances SET requests = requests + 1 WHERE n = 1`, main + `: the account counts 16 settled requests, and with those that were pruned there are 15`},
+		{`UPDATE balances SET requests = requests + 1 WHERE n = 1`,
+			main + `: the account counts 16 settled requests, and with those that were pruned there are 15`},
 		{`DELETE FROM requests WHERE id = 'r04-plain'; DELETE FROM attempts WHERE request = 'r04-plain';
 			UPDATE pruned SET requests = requests + 1, tokens = tokens + 3135, charge = charge + 3688 WHERE key = 1`,
 			main + `/6: it is a charge for request "r04-plain", whose detail is missing`},
-		{`UPDATE pruned SET charge = 9223372036854775807`, `pruned: what pruned requests came to is more than any ledger can hold`},
+		{`UPDATE pruned SET charge = 9223372036854775807`,
+			`pruned: what pruned requests came to is more than any ledger can hold`},
 		{`DELETE FROM waiting`, `r23-estimated-waits: attempt 1 waits for a receipt, and is not listed`},
-		{`DELETE FROM checkpoints WHERE n = 3; UPDATE meta SET checkpoints = 2, checkpoint = (SELECT hash FROM checkpoints WHERE n = 2)`,
+		{`DELETE FROM checkpoints WHERE n = 3; UPDATE meta SET checkpoints = 2, checkpoint = (SELECT hash FROM checkpoints ` +
+			`WHERE n = 2)`,
 			`checkpoint/3: it was kept elsewhere and the ledger does not have it`},
-		{`UPDATE checkpoints SET entries = entries - 1 WHERE n = 2`, `checkpoint/2: it is not what the heads of the accounts make after entry `},
-		{`DELETE FROM audit WHERE n = (SELECT acts FROM checkpoints WHERE n = 1)`, `checkpoint/1: the audit trail, of which it is over the first 5 acts, is not the one`},
+		{`UPDATE checkpoints SET entries = entries - 1 WHERE n = 2`,
+			`checkpoint/2: it is not what the heads of the accounts make after entry `},
+		{`DELETE FROM audit WHERE n = (SELECT acts FROM checkpoints WHERE n = 1)`,
+			`checkpoint/1: the audit trail, of which it is over the first 5 acts, is not the one`},
 		{`UPDATE checkpoints SET acts = acts - 1 WHERE n = 2`, `checkpoint/2: the audit trail, of which`},
 		{`UPDATE checkpoints SET format = 1 WHERE n = 2`, `checkpoint/2: it is over `},
 		{`UPDATE audit SET actor = 'nobody' WHERE n = 3`, `act/3: it is not what its hash was made of`},
-		{`UPDATE prices SET version = 2 WHERE route = 'gratis'`, `r06-gratis: attempt 1 is to be charged at a price that does not exist, gratis@1`},
+		{`UPDATE prices SET version = 2 WHERE route = 'gratis'`,
+			`r06-gratis: attempt 1 is to be charged at a price that does not exist, gratis@1`},
 	} {
 		p := v.problem(func() error {
 			for _, sql := range strings.Split(c.sql, ";") {
@@ -92,8 +105,8 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 	}
 }
 
-// What an entry vouches for shows also where every number that follows from it was adjusted, and what no entry can vouch for where
-// its sums were.
+// What an entry vouches for shows also where every number that follows from it was adjusted, and what no entry can
+// vouch for where its sums were.
 func TestVerifySeesAdjustedSums(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t)
@@ -101,19 +114,29 @@ func TestVerifySeesAdjustedSums(t *testing.T) {
 	main := v.texts(`SELECT id FROM accounts WHERE n = 1`)[0]
 	const live = `holds: the running requests are not those that were recorded`
 	for name, c := range map[string]struct{ sql, problem string }{
-		"a live hold is removed": {`UPDATE meta SET holds = holds - 2, held = held - (SELECT hold FROM holds WHERE request = 'r16-runs' AND seq = 1);
+		"a live hold is removed": {`UPDATE meta SET holds = holds - 2, held = held - (SELECT hold FROM holds WHERE request ` +
+			`= 'r16-runs' AND seq = 1);
 			DELETE FROM holds WHERE request = 'r16-runs'`, live},
-		"a live hold is lowered": {`UPDATE meta SET held = held - 9; UPDATE holds SET hold = hold - 9 WHERE request = 'r18-runs'`, live},
-		"a live hold is raised":  {`UPDATE meta SET held = held + 9; UPDATE holds SET hold = hold + 9 WHERE request = 'r18-runs'`, live},
-		"a live hold is another key's": {`UPDATE holds SET key = (SELECT max(n) FROM keys AS k WHERE k.account = holds.account AND k.n <> holds.key)
+		"a live hold is lowered": {`UPDATE meta SET held = held - 9; UPDATE holds SET hold = hold - 9 WHERE request = ` +
+			`'r18-runs'`, live},
+		"a live hold is raised": {`UPDATE meta SET held = held + 9; UPDATE holds SET hold = hold + 9 WHERE request = ` +
+			`'r18-runs'`, live},
+		"a live hold is another key's": {`UPDATE holds SET key = (SELECT max(n) FROM keys AS k WHERE k.account = ` +
+			`holds.account AND k.n <> holds.key)
 			WHERE request = 'r16-runs'`, live},
-		"a live hold's names run together": {`UPDATE holds SET provider = provider || substr(model, 1, 1), model = substr(model, 2)
+		"a live hold's names run together": {`UPDATE holds SET provider = provider || substr(model, 1, 1), model = ` +
+			`substr(model, 2)
 			WHERE request = 'r18-runs'`, live},
-		"a settled request's hold":             {`UPDATE requests SET hold = hold + 1 WHERE id = 'r04-plain'`, main + `/6: what is on record of request "r04-plain"`},
-		"a request moved to a key of its line": {`UPDATE requests SET key = 2 WHERE id = 'r04-plain'`, main + `/6: what is on record`},
-		"an uncharged pending request": {`DELETE FROM waiting WHERE request = 'r23-estimated-waits'; DELETE FROM attempts WHERE request = 'r23-estimated-waits';
-			UPDATE balances SET requests = requests - 1 WHERE n = (SELECT account FROM requests WHERE id = 'r23-estimated-waits');
-			DELETE FROM requests WHERE id = 'r23-estimated-waits'`, `it is a charge for request "r23-estimated-waits", whose detail is missing`},
+		"a settled request's hold": {`UPDATE requests SET hold = hold + 1 WHERE id = 'r04-plain'`,
+			main + `/6: what is on record of request "r04-plain"`},
+		"a request moved to a key of its line": {`UPDATE requests SET key = 2 WHERE id = 'r04-plain'`,
+			main + `/6: what is on record`},
+		"an uncharged pending request": {`DELETE FROM waiting WHERE request = 'r23-estimated-waits'; DELETE FROM attempts ` +
+			`WHERE request = 'r23-estimated-waits';
+			UPDATE balances SET requests = requests - 1 WHERE n = (SELECT account FROM requests WHERE id = ` +
+			`'r23-estimated-waits');
+			DELETE FROM requests WHERE id = 'r23-estimated-waits'`, `it is a charge for request "r23-estimated-waits", whose ` +
+			`detail is missing`},
 		"a pending attempt closed by hand": {`DELETE FROM waiting WHERE request = 'r23-estimated-waits';
 			UPDATE attempts SET outcome = 'closed', input = 5, output = 6, estimated = 1 WHERE request = 'r23-estimated-waits';
 			UPDATE requests SET pending = 0 WHERE id = 'r23-estimated-waits'`,
@@ -122,14 +145,19 @@ func TestVerifySeesAdjustedSums(t *testing.T) {
 			UPDATE attempts SET receipt = created, input = 0, output = 0 WHERE request = 'r23-estimated-waits';
 			UPDATE requests SET pending = 0 WHERE id = 'r23-estimated-waits'`,
 			`r23-estimated-waits: no entry says that its attempt 1 was proven by a receipt`},
-		"an estimate":            {`UPDATE attempts SET estimate_output = estimate_output - 1 WHERE request = 'r23-estimated-waits'`, `what is on record`},
-		"what was over":          {`UPDATE requests SET over = over - 1, charge = charge + 1 WHERE id = 'r19-over'`, `r19-over: the request was charged`},
-		"the operator's cost":    {`UPDATE prices SET cost_output = cost_output + 1 WHERE route = 'small'`, main + `/5: what is on record of request "r03-charged"`},
-		"an account's beginning": {`UPDATE accounts SET created = created - 1, period_end = NULL, period = NULL WHERE n = 2`, `: it was made at `},
-		"a key's beginning":      {`UPDATE keys SET created = created - 1 WHERE n = 2`, `: it was made at `},
-		"the last checkpoint":    {`DELETE FROM checkpoints WHERE n = 3`, `checkpoint/3: the ledger counts 3 checkpoints`},
-		"all checkpoints":        {`DELETE FROM checkpoints`, `checkpoint/3: the ledger counts 3 checkpoints`},
-		"the last act":           {`DELETE FROM audit WHERE n = (SELECT max(n) FROM audit WHERE account = 1)`, `checkpoint/2: the audit trail`},
+		"an estimate": {`UPDATE attempts SET estimate_output = estimate_output - 1 WHERE request = ` +
+			`'r23-estimated-waits'`, `what is on record`},
+		"what was over": {`UPDATE requests SET over = over - 1, charge = charge + 1 WHERE id = 'r19-over'`,
+			`r19-over: the request was charged`},
+		"the operator's cost": {`UPDATE prices SET cost_output = cost_output + 1 WHERE route = 'small'`,
+			main + `/5: what is on record of request "r03-charged"`},
+		"an account's beginning": {`UPDATE accounts SET created = created - 1, period_end = NULL, period = NULL WHERE n = 2`,
+			`: it was made at `},
+		"a key's beginning":   {`UPDATE keys SET created = created - 1 WHERE n = 2`, `: it was made at `},
+		"the last checkpoint": {`DELETE FROM checkpoints WHERE n = 3`, `checkpoint/3: the ledger counts 3 checkpoints`},
+		"all checkpoints":     {`DELETE FROM checkpoints`, `checkpoint/3: the ledger counts 3 checkpoints`},
+		"the last act": {`DELETE FROM audit WHERE n = (SELECT max(n) FROM audit WHERE account = 1)`,
+			`checkpoint/2: the audit trail`},
 		"the settlement's entry forgotten": {`UPDATE requests SET entry = NULL WHERE id = 'r07-free'`,
 			`r07-free: it has no entry of its settlement`},
 	} {
@@ -150,12 +178,16 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	t.Parallel()
 	v := newVandal(t)
 	a := account{n: 2}
-	e := ledger.Entry{Kind: ledger.TopUp, Book: ledger.Payments, Microcents: ledger.MicrocentsPerCredit, Format: ledger.EntryFormat}
-	require.NoError(t, run(v.conn, `SELECT (SELECT id FROM accounts WHERE n = b.n), credits, accrued, entries, head, last FROM balances AS b WHERE n = ?`, func(row *sqlite.Stmt) error {
-		a.id, a.Credits, a.Accrued = row.ColumnText(0), row.ColumnInt64(1), row.ColumnInt64(2)
-		a.entries, a.head, a.last = row.ColumnInt64(3), columnHash(row, 4), row.ColumnInt64(5)
-		return nil
-	}, a.n))
+	e := ledger.Entry{Kind: ledger.TopUp, Book: ledger.Payments, Microcents: ledger.MicrocentsPerCredit,
+		Format: ledger.EntryFormat}
+	require.NoError(t,
+		run(v.conn,
+			`SELECT (SELECT id FROM accounts WHERE n = b.n), credits, accrued, entries, head, last FROM balances AS b WHERE n `+
+				`= ?`, func(row *sqlite.Stmt) error {
+				a.id, a.Credits, a.Accrued = row.ColumnText(0), row.ColumnInt64(1), row.ColumnInt64(2)
+				a.entries, a.head, a.last = row.ColumnInt64(3), columnHash(row, 4), row.ColumnInt64(5)
+				return nil
+			}, a.n))
 	require.NoError(t, run(v.conn, `SELECT max(n) + 1, max(created) FROM entries`, func(row *sqlite.Stmt) error {
 		e.N, e.Created = row.ColumnInt64(0), columnTime(row, 1)
 		return nil
@@ -163,30 +195,37 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 	e.Account, e.Seq, e.Prev, e.Credits, e.Accrued = a.id, a.entries+1, a.head, a.Credits+1, a.Accrued
 	p := v.problem(func() error {
 		err := run(v.conn, `INSERT INTO entries (n, account, seq, before, kind, book, reason, prices, microcents,
-			waived, over, tokens, credits, accrued, created, format, prev, hash) VALUES (?, ?, ?, ?, ?, ?, '', '', ?, 0, 0, 0, ?, ?, ?, ?, ?, ?)`, nil,
-			e.N, a.n, e.Seq, a.last, string(e.Kind), string(e.Book), e.Microcents, e.Credits, e.Accrued, e.Created, e.Format, e.Prev, e.Hash())
+			waived, over, tokens, credits, accrued, created, format, prev, hash) VALUES (?, ?, ?, ?, ?, ?, '', '', ?, 0, 0, 0,`+
+			` ?, ?, ?, ?, ?, ?)`, nil,
+			e.N, a.n, e.Seq, a.last, string(e.Kind), string(e.Book), e.Microcents, e.Credits, e.Accrued, e.Created, e.Format,
+			e.Prev, e.Hash())
 		if err != nil {
 			return err
 		}
-		return run(v.conn, `UPDATE balances SET credits = ?, entries = ?, head = ?, last = ? WHERE n = ?`, nil, e.Credits, e.Seq, e.Hash(), e.N, a.n)
+		return run(v.conn, `UPDATE balances SET credits = ?, entries = ?, head = ?, last = ? WHERE n = ?`, nil, e.Credits,
+			e.Seq, e.Hash(), e.N, a.n)
 	})
 	require.Equal(t, fmt.Sprintf("%s/%d: the audit trail does not say who made it", a.id, e.Seq), p)
 
 	act := ledger.Act{
-		Created: e.Created, Action: "credit.add", Account: a.id, Subject: a.id, After: `{"credits":1,"reference":"","reason":""}`, Format: ledger.ActFormat,
+		Created: e.Created, Action: "credit.add", Account: a.id, Subject: a.id,
+		After: `{"credits":1,"reference":"","reason":""}`, Format: ledger.ActFormat,
 	}
 	n := int64(0)
-	require.NoError(t, run(v.conn, `SELECT acts + 1, trail, (SELECT max(n) + 1 FROM audit) FROM accounts WHERE n = ?`, func(row *sqlite.Stmt) error {
-		act.Seq, act.Prev, n = row.ColumnInt64(0), columnHash(row, 1), row.ColumnInt64(2)
-		return nil
-	}, a.n))
+	require.NoError(t, run(v.conn, `SELECT acts + 1, trail, (SELECT max(n) + 1 FROM audit) FROM accounts WHERE n = ?`,
+		func(row *sqlite.Stmt) error {
+			act.Seq, act.Prev, n = row.ColumnInt64(0), columnHash(row, 1), row.ColumnInt64(2)
+			return nil
+		}, a.n))
 	forged := func() error {
-		return run(v.conn, `INSERT INTO audit (created, actor, action, account, subject, before, after, prev, hash, seq, format)
+		return run(v.conn, `INSERT INTO audit (created, actor, action, account, subject, before, after, prev, hash, seq, `+
+			`format)
 			VALUES (?, '', ?, ?, ?, '', ?, ?, ?, ?, ?)`,
 			nil, act.Created, act.Action, a.n, act.Subject, act.After, act.Prev, act.Hash(), act.Seq, act.Format)
 	}
 	p = v.problem(forged)
-	require.Equal(t, fmt.Sprintf("%s: it counts %d acts about it and the audit trail has %d, or the last of them is another", a.id, act.Seq-1, act.Seq), p)
+	require.Equal(t, fmt.Sprintf("%s: it counts %d acts about it and the audit trail has %d, or the last of them is "+
+		"another", a.id, act.Seq-1, act.Seq), p)
 	p = v.problem(func() error {
 		if err := forged(); err != nil {
 			return err
@@ -206,21 +245,25 @@ func TestVerifySeesWhatNoOperatorDid(t *testing.T) {
 
 	for _, n := range []int{-1, 100} {
 		p = v.problem(func() error {
-			return run(v.conn, `INSERT INTO keys (n, id, account, name, hash, last4, created, root) VALUES (?1, 'key_forged', 2, 'forged', randomblob(32), '', 0, ?1)`, nil, n)
+			return run(v.conn,
+				`INSERT INTO keys (n, id, account, name, hash, last4, created, root) VALUES (?1, 'key_forged', 2, 'forged', `+
+					`randomblob(32), '', 0, ?1)`, nil, n)
 		})
 		require.Equal(t, "key_forged: the audit trail does not say that it was made", p)
 		p = v.problem(func() error {
 			if err := run(v.conn, `INSERT INTO balances (n, head) VALUES (?, zeroblob(32))`, nil, n); err != nil {
 				return err
 			}
-			return run(v.conn, `INSERT INTO accounts (n, id, name, plan, state, created) VALUES (?, 'acct_forged', 'forged', '', 'active', 0)`, nil, n)
+			return run(v.conn,
+				`INSERT INTO accounts (n, id, name, plan, state, created) VALUES (?, 'acct_forged', 'forged', '', 'active', 0)`,
+				nil, n)
 		})
 		require.Equal(t, "acct_forged: the audit trail does not say that it was made", p)
 	}
 }
 
-// forge is a ledger in which the same happened, but that one charge was another, or the name that an operator gave; every
-// hash is right.
+// forge is a ledger in which the same happened, but that one charge was another, or the name that an operator gave;
+// every hash is right.
 func forge(t *testing.T, name string, output int64) (*scene, []ledger.Checkpoint) {
 	s := newScene(t, "")
 	s.store.opts.Rand = rand.NewChaCha8([32]byte{})
@@ -359,9 +402,11 @@ func TestVerifyBesideEverythingElse(t *testing.T) {
 	for n := range int64(4) {
 		work(func(i int) error {
 			id := fmt.Sprintf("req_9%d%08d", n, i)
-			attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "small", Provider: "p", Model: "m", PriceVersion: 1, Worst: 1 << 40}
+			attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "small", Provider: "p", Model: "m", PriceVersion: 1,
+				Worst: 1 << 40}
 			_, err := s.Hold(ctx, ledger.Hold{
-				Request: id, Account: fmt.Sprintf("acct_%024x", n+1), Key: fmt.Sprintf("key_%024x", n+1), Microcents: 1_000_000, Attempt: attempt,
+				Request: id, Account: fmt.Sprintf("acct_%024x", n+1), Key: fmt.Sprintf("key_%024x", n+1), Microcents: 1_000_000,
+				Attempt: attempt,
 			})
 			if err != nil {
 				return err
@@ -370,7 +415,8 @@ func TestVerifyBesideEverythingElse(t *testing.T) {
 			if i%2 == 0 {
 				result.Usage = used(100, int64(i))
 			}
-			if _, err := s.Settle(ctx, ledger.Settlement{Request: id, Reason: "ok", Results: []ledger.Result{result}}); err != nil {
+			if _, err := s.Settle(ctx, ledger.Settlement{Request: id, Reason: "ok",
+				Results: []ledger.Result{result}}); err != nil {
 				return err
 			}
 			_, _, err = s.AddReceipt(ctx, attempt.ID, *used(1, 2))

@@ -59,13 +59,15 @@ func (v *verification) verifyTrail() error {
 	if err != nil {
 		return err
 	}
-	return run(v.conn, `WITH heads AS MATERIALIZED (SELECT coalesce(account, 0) AS account, max(n), seq, hash FROM audit GROUP BY account)
+	return run(v.conn, `WITH heads AS MATERIALIZED (SELECT coalesce(account, 0) AS account, max(n), seq, hash FROM `+
+		`audit GROUP BY account)
 		SELECT counts.id, counts.acts, coalesce(h.seq, 0) FROM (
 			SELECT n, id, acts, trail FROM accounts UNION ALL SELECT 0, 'meta', acts, trail FROM meta
 		) AS counts LEFT JOIN heads AS h ON h.account = counts.n
 		WHERE counts.acts <> coalesce(h.seq, 0) OR counts.trail <> coalesce(h.hash, zeroblob(32)) ORDER BY counts.n LIMIT 1`,
 		func(row *sqlite.Stmt) error {
-			return disagree(row.ColumnText(0), "it counts %d acts about it and the audit trail has %d, or the last of them is another",
+			return disagree(row.ColumnText(0), "it counts %d acts about it and the audit trail has %d, or the last of them "+
+				"is another",
 				row.ColumnInt64(1), row.ColumnInt64(2))
 		})
 }
@@ -74,8 +76,10 @@ func (v *verification) verifyTrail() error {
 // yet have the smallest numbers.
 func (v *verification) verifyMade() error {
 	for _, made := range []struct{ table, action string }{{"accounts", "account.create"}, {"keys", "key.create"}} {
-		err := run(v.conn, `WITH made AS MATERIALIZED (SELECT t.n FROM audit AS u JOIN `+made.table+` AS t ON t.id = u.subject WHERE u.action = ?)
-			SELECT id FROM `+made.table+` WHERE n NOT BETWEEN 1 AND (SELECT min(n) FROM made) AND n NOT IN (SELECT n FROM made) ORDER BY n LIMIT 1`,
+		err := run(v.conn, `WITH made AS MATERIALIZED (SELECT t.n FROM audit AS u JOIN `+made.table+` AS t ON t.id = u.subject
+			WHERE u.action = ?)
+			SELECT id FROM `+made.table+` WHERE n NOT BETWEEN 1 AND (SELECT min(n) FROM made) AND n NOT IN (SELECT n FROM `+
+			`made) ORDER BY n LIMIT 1`,
 			func(row *sqlite.Stmt) error {
 				return disagree(row.ColumnText(0), "the audit trail does not say that it was made")
 			}, made.action)
@@ -110,7 +114,8 @@ type said struct {
 }
 
 // verify_caps has the caps of lines with several keys: a cap that was changed through one of them is all of theirs.
-const createCaps = `CREATE TEMP TABLE verify_caps (root INTEGER PRIMARY KEY, act INTEGER NOT NULL, spend_cap TEXT NOT NULL) STRICT`
+const createCaps = `CREATE TEMP TABLE verify_caps (root INTEGER PRIMARY KEY, act INTEGER NOT NULL, spend_cap TEXT ` +
+	`NOT NULL) STRICT`
 
 // verifySaid compares what accounts and keys are with what the audit trail said last of them. Those of a ledger
 // that had no trail yet are compared in what was changed since.
@@ -120,7 +125,8 @@ func (v *verification) verifySaid() error {
 	}
 	s := said{}
 	// Of a group the value is that of the row with the largest number (SQLite, "bare columns in an aggregate query").
-	err := run(v.conn, `SELECT u.subject, j.key, json_quote(j.value), max(u.n) FROM audit AS u CROSS JOIN json_each(u.after) AS j
+	err := run(v.conn, `SELECT u.subject, j.key, json_quote(j.value), max(u.n) FROM audit AS u CROSS JOIN `+
+		`json_each(u.after) AS j
 		WHERE u.after <> '' AND (u.action LIKE 'account.%' OR u.action LIKE 'key.%') GROUP BY u.subject, j.key`,
 		func(row *sqlite.Stmt) error {
 			if subject := row.ColumnText(0); subject != s.subject {
@@ -142,7 +148,8 @@ func (v *verification) verifySaid() error {
 	if err := v.verifyUnsaid(); err != nil {
 		return err
 	}
-	err = run(v.conn, `SELECT k.id, k.spend_cap, l.act, l.spend_cap FROM temp.verify_caps AS l JOIN keys AS k ON k.n = l.root
+	err = run(v.conn, `SELECT k.id, k.spend_cap, l.act, l.spend_cap FROM temp.verify_caps AS l JOIN keys AS k ON k.n = `+
+		`l.root
 		WHERE l.spend_cap <> json_quote(k.spend_cap)`, func(row *sqlite.Stmt) error {
 		return disagree(row.ColumnText(0), "the key has a cap of %d microcents, act %d of the audit trail says %s",
 			row.ColumnInt64(1), row.ColumnInt64(2), row.ColumnText(3))
@@ -177,7 +184,8 @@ func (v *verification) compareSaid(s *said) error {
 	if err != nil {
 		return err
 	}
-	err = run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state`+quotedSettings+`
+	err = run(v.conn, `SELECT json_quote(name) AS name, json_quote(plan) AS plan, json_quote(state) AS state`+
+		quotedSettings+`
 		FROM accounts AS a WHERE id = ?`,
 		compare, s.subject)
 	if err != nil || found {
@@ -203,12 +211,13 @@ func (v *verification) compareCreated(s *said) error {
 	if !ok {
 		return nil
 	}
-	return run(v.conn, `SELECT created FROM accounts WHERE id = ?1 UNION ALL SELECT created FROM keys WHERE id = ?1`, func(row *sqlite.Stmt) error {
-		if is := quoted(moment(row.ColumnInt64(0)).Format(time.RFC3339Nano)); is != says {
-			return disagree(s.subject, "it was made at %s, act %d of the audit trail says %s", is, s.at["created"], says)
-		}
-		return nil
-	}, s.subject)
+	return run(v.conn, `SELECT created FROM accounts WHERE id = ?1 UNION ALL SELECT created FROM keys WHERE id = ?1`,
+		func(row *sqlite.Stmt) error {
+			if is := quoted(moment(row.ColumnInt64(0)).Format(time.RFC3339Nano)); is != says {
+				return disagree(s.subject, "it was made at %s, act %d of the audit trail says %s", is, s.at["created"], says)
+			}
+			return nil
+		}, s.subject)
 }
 
 // compareKey compares what the trail writes in another way than the table: times, and the caps of lines.
@@ -228,7 +237,8 @@ func (v *verification) compareKey(s *said) error {
 				row.ColumnInt64(1), s.at["spend_cap_microcents"], says)
 		}
 		if is := fmt.Sprint(row.ColumnInt64(3)); says != is {
-			return disagree(s.subject, "it has a cap of %s microcents, act %d of the audit trail says %s", is, s.at["spend_cap_microcents"], says)
+			return disagree(s.subject, "it has a cap of %s microcents, act %d of the audit trail says %s", is,
+				s.at["spend_cap_microcents"], says)
 		}
 		return nil
 	}, s.subject)
@@ -246,7 +256,8 @@ func (v *verification) verifyPruned() error {
 		is = moment(v.pruned).Format(time.RFC3339Nano)
 	}
 	says := ""
-	err := run(v.conn, `SELECT after ->> 'settled_before' FROM audit WHERE action = 'ledger.prune' ORDER BY n DESC LIMIT 1`,
+	err := run(v.conn,
+		`SELECT after ->> 'settled_before' FROM audit WHERE action = 'ledger.prune' ORDER BY n DESC LIMIT 1`,
 		func(row *sqlite.Stmt) error {
 			says = row.ColumnText(0)
 			return nil

@@ -106,8 +106,8 @@ func settlement(id string) ledger.Settlement {
 
 func waived(id string) bool { return amount(id, 9)%4 == 0 }
 
-// round takes one request through its life, with what operators and the gateway's housekeeping do beside it. Rounds of a
-// worker are numbered.
+// round takes one request through its life, with what operators and the gateway's housekeeping do beside it. Rounds of
+// a worker are numbered.
 func (w *workload) round(ctx context.Context, worker, n int, id string) error {
 	if n%3 == 0 {
 		if err := w.topUp(ctx, id); err != nil {
@@ -134,9 +134,11 @@ func (w *workload) round(ctx context.Context, worker, n int, id string) error {
 
 // request holds, tries twice, settles, repeats the settlement as the spool does, and is given its receipt and a refund.
 func (w *workload) request(ctx context.Context, n int, id string) error {
-	attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m", PriceVersion: w.version, Worst: 1 << 40}
+	attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m",
+		PriceVersion: w.version, Worst: 1 << 40}
 	_, err := w.store.Hold(ctx, ledger.Hold{
-		Request: id, Account: w.account.ID, Key: w.key.ID, Endpoint: "chat", Profile: "max", Microcents: workHold, Attempt: attempt,
+		Request: id, Account: w.account.ID, Key: w.key.ID, Endpoint: "chat", Profile: "max", Microcents: workHold,
+		Attempt: attempt,
 	})
 	if err != nil {
 		return err
@@ -175,7 +177,8 @@ func (w *workload) request(ctx context.Context, n int, id string) error {
 	if waived(id) {
 		return nil
 	}
-	_, _, err = w.store.Correct(ctx, ledger.Correction{Request: id, Microcents: 1, Reference: "refund-" + id, Reason: "sorry"})
+	_, _, err = w.store.Correct(ctx, ledger.Correction{Request: id, Microcents: 1, Reference: "refund-" + id,
+		Reason: "sorry"})
 	if err == nil {
 		w.tell(fact{"refund", id, 1})
 	}

@@ -103,7 +103,8 @@ func TestGroupCommit(t *testing.T) {
 	require.ErrorIs(t, errs[1], refusal)
 	require.ErrorIs(t, errs[2], ledger.ErrExists)
 	require.NoError(t, errs[3])
-	require.Equal(t, []string{"a", "b", "c", "d"}, owners(t, s), "an operation that failed half way left nothing, and its neighbours are whole")
+	require.Equal(t, []string{"a", "b", "c", "d"}, owners(t, s),
+		"an operation that failed half way left nothing, and its neighbours are whole")
 }
 
 // Issue 10, the ledger: commits are gathered for 1 ms at most, and nothing waits when it is idle.
@@ -173,7 +174,8 @@ func TestFailedCommitIsToldToAll(t *testing.T) {
 		func(*tx) error { return ledger.ErrInsufficient },
 		func(t *tx) error {
 			// A reference to nothing that is only noticed at the commit.
-			if err := t.exec(`CREATE TABLE child (n INTEGER REFERENCES accounts (n) DEFERRABLE INITIALLY DEFERRED)`); err != nil {
+			if err := t.exec(
+				`CREATE TABLE child (n INTEGER REFERENCES accounts (n) DEFERRABLE INITIALLY DEFERRED)`); err != nil {
 				return err
 			}
 			return t.exec(`INSERT INTO child (n) VALUES (4711)`)

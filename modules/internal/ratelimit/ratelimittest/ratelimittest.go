@@ -106,7 +106,8 @@ func Run(t *testing.T, open Open) {
 	t.Run("LIM-01 LIM-02 LIM-03 LIM-10 each subject is counted alone", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, open)
-		subjects := []ratelimit.Subject{KeyOf("one"), KeyOf("two"), AccountOf("one"), AddressOf("192.0.2.1"), AddressOf("192.0.2.2"),
+		subjects := []ratelimit.Subject{KeyOf("one"), KeyOf("two"), AccountOf("one"), AddressOf("192.0.2.1"),
+			AddressOf("192.0.2.2"),
 			AddressOf("2001:db8::1"), AddressOf("2001:db8:0:1::1"), FailuresOf("192.0.2.1"), FailuresOf("2001:db8::1")}
 		for _, s := range subjects {
 			b.takes(5, ratelimit.Ask{Subject: s, Limit: 5})
@@ -182,7 +183,8 @@ func Run(t *testing.T, open Open) {
 		b := newBench(t, open)
 		b.takes(100, ratelimit.Ask{Subject: KeyOf("k")}, ratelimit.Ask{Subject: AccountOf("a"), Limit: -1})
 		b.takes(1, ratelimit.Ask{Subject: KeyOf("k"), Limit: 1})
-		require.Equal(t, refused(1, time.Minute), b.take(ratelimit.Ask{Subject: AccountOf("a")}, ratelimit.Ask{Subject: KeyOf("k"), Limit: 1}))
+		require.Equal(t, refused(1, time.Minute), b.take(ratelimit.Ask{Subject: AccountOf("a")},
+			ratelimit.Ask{Subject: KeyOf("k"), Limit: 1}))
 		require.Nil(t, b.take())
 	})
 	t.Run("a check counts nothing", func(t *testing.T) {
@@ -210,8 +212,10 @@ func race(t *testing.T, open Open) {
 	t.Parallel()
 	b := newBench(t, open)
 	account := ratelimit.Ask{Subject: AccountOf("a"), Limit: 300}
-	keys := []ratelimit.Ask{{Subject: KeyOf("k0"), Limit: 100}, {Subject: KeyOf("k1"), Limit: 150}, {Subject: KeyOf("k2"), Limit: 400}}
-	addresses := []ratelimit.Ask{{Subject: AddressOf("192.0.2.1"), Limit: 120}, {Subject: AddressOf("2001:db8::1"), Limit: 1000}}
+	keys := []ratelimit.Ask{{Subject: KeyOf("k0"), Limit: 100}, {Subject: KeyOf("k1"), Limit: 150},
+		{Subject: KeyOf("k2"), Limit: 400}}
+	addresses := []ratelimit.Ask{{Subject: AddressOf("192.0.2.1"), Limit: 120},
+		{Subject: AddressOf("2001:db8::1"), Limit: 1000}}
 	counted := make([]atomic.Int64, len(keys)+len(addresses)+1)
 	var workers sync.WaitGroup
 	for w := range 32 {

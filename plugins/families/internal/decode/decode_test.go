@@ -105,7 +105,8 @@ func TestUnitTemperature(t *testing.T) {
 func TestStopListTakesNoString(t *testing.T) {
 	t.Parallel()
 	var check decode.Check
-	require.Equal(t, []string{"a"}, check.Field("stop_sequences", view(t, `["a",""]`)).StopList("must be an array of strings"))
+	require.Equal(t, []string{"a"}, check.Field("stop_sequences",
+		view(t, `["a",""]`)).StopList("must be an array of strings"))
 	require.Nil(t, check.Err())
 	require.Nil(t, check.Field("stop_sequences", view(t, `"a"`)).StopList("must be an array of strings"))
 	require.Equal(t, families.Invalid("stop_sequences must be an array of strings."), check.Err())

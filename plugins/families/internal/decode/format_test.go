@@ -17,7 +17,10 @@ var readers = []struct {
 	read   func(decode.Value) *llm.Format
 	schema func(members string) string
 }{
-	{"nested", decode.Value.NestedFormat, func(m string) string { return `{"type":"json_schema","json_schema":{` + m + `}}` }},
+	{"nested", decode.Value.NestedFormat, func(m string) string {
+		return `{"type":"json_schema","json_schema":{` + m +
+			`}}`
+	}},
 	{"flat", decode.Value.FlatFormat, func(m string) string { return `{"type":"json_schema",` + m + `}` }},
 	{"schema only", decode.Value.SchemaFormat, func(m string) string { return `{"type":"json_schema",` + m + `}` }},
 }
@@ -42,7 +45,8 @@ func TestFormat(t *testing.T) {
 			"STRUCT-25 all characters":   {object + `,"name":"aZ_-09"`, llm.Format{Name: "aZ_-09"}},
 			"STRUCT-27 STRUCT-28": {object + `,"name":"n","description":"d","strict":false`,
 				llm.Format{Name: "n", Description: "d", Strict: &no}},
-			"GAP-79 null is absent":       {object + `,"name":null,"description":null,"strict":null`, llm.Format{Name: "response"}},
+			"GAP-79 null is absent": {object + `,"name":null,"description":null,"strict":null`,
+				llm.Format{Name: "response"}},
 			"GAP-79 unknown keys":         {object + `,"nullable":5`, llm.Format{Name: "response"}},
 			"the schema is kept, compact": {`"schema": { "type" : "object" }`, llm.Format{Name: "response"}},
 		} {
@@ -115,7 +119,8 @@ func TestFormat(t *testing.T) {
 	}
 	t.Run("STRUCT-10 json_schema has to be there", func(t *testing.T) {
 		t.Parallel()
-		for _, text := range []string{`{"type":"json_schema"}`, `{"type":"json_schema","json_schema":null}`, `{"type":"json_schema","json_schema":"x"}`} {
+		for _, text := range []string{`{"type":"json_schema"}`, `{"type":"json_schema","json_schema":null}`,
+			`{"type":"json_schema","json_schema":"x"}`} {
 			var check decode.Check
 			check.Field("format", view(t, text)).NestedFormat()
 			require.NotNil(t, check.Err(), text)

@@ -126,7 +126,8 @@ func (c Calls) Call(id Value) string {
 func (c Calls) Result(id Value) string {
 	s := id.Required()
 	if _, known := c[s]; !known && id.Kind() == jsonview.String {
-		id.Invalid("matches no tool call earlier in this request: send the whole conversation, with the call that the result answers")
+		id.Invalid("matches no tool call earlier in this request: send the whole conversation, with the call that the " +
+			"result answers")
 	}
 	return s
 }

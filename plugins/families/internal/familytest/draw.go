@@ -28,11 +28,13 @@ func Texts() *rapid.Generator[string] {
 // DrawTools draws tools f0, f1, ... with these schemas, and a choice among them.
 func DrawTools(t *rapid.T, req *llm.Request, schemas ...string) {
 	for i := range rapid.IntRange(0, 3).Draw(t, "tools") {
-		req.Tools = append(req.Tools, llm.Tool{Name: "f" + strconv.Itoa(i), Description: rapid.String().Draw(t, "description"),
-			Schema: []byte(rapid.SampledFrom(schemas).Draw(t, "schema"))})
+		req.Tools = append(req.Tools, llm.Tool{Name: "f" + strconv.Itoa(i),
+			Description: rapid.String().Draw(t, "description"),
+			Schema:      []byte(rapid.SampledFrom(schemas).Draw(t, "schema"))})
 	}
 	if len(req.Tools) > 0 {
-		req.ToolChoice = rapid.SampledFrom([]llm.ToolChoice{{}, {Mode: llm.ToolNone}, {Mode: llm.ToolRequired}, {Mode: llm.ToolNamed, Name: "f0"}}).Draw(t, "choice")
+		req.ToolChoice = rapid.SampledFrom([]llm.ToolChoice{{}, {Mode: llm.ToolNone}, {Mode: llm.ToolRequired},
+			{Mode: llm.ToolNamed, Name: "f0"}}).Draw(t, "choice")
 	}
 }
 

@@ -55,7 +55,8 @@ func FuzzEncodeRequest(fuzz *testing.F, f Family, seeds ...string) {
 	for n := range hostile { // as a stop sequence, a description, text, a call, and its result
 		text := string([]byte{byte(128 + n)})
 		fuzz.Add([]byte("\x02\x05\x00\x01\x40\x01" + text + "\x03" + text + "\x00" + text + "\x01" + text + "\x02\x03" +
-			"\x03\x01" + text + "\x00\x02" + text + "\x02hi\x01\x02\x00" + text + "\x01" + text + text + text + "\x02\x00\x01\x01" + text))
+			"\x03\x01" + text + "\x00\x02" + text + "\x02hi\x01\x02\x00" + text + "\x01" + text + text + text +
+			"\x02\x00\x01\x01" + text))
 	}
 	fuzz.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) > maxScript {

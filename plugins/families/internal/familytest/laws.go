@@ -32,7 +32,8 @@ func RoundTrips(t *testing.T, f Family, d Draws) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			want := d.Formats.Draw(t, "format")
-			body, err := f.EncodeRequest(nil, &llm.Request{Model: "m", Messages: []llm.Message{Text(llm.RoleUser, "hi")}, MaxTokens: 10, Format: want})
+			body, err := f.EncodeRequest(nil, &llm.Request{Model: "m", Messages: []llm.Message{Text(llm.RoleUser, "hi")},
+				MaxTokens: 10, Format: want})
 			require.NoError(t, err)
 			req, refusal := f.Decode(t, string(body), families.Rules{StructuredOutput: true})
 			require.Nil(t, refusal)

@@ -24,7 +24,8 @@ const endOfEvents = 0xff
 
 // hostile are texts that writers get wrong; a length above what a text can have picks one.
 var hostile = []string{
-	"\x00\x1f\x7f", "\u2028\u2029\u0085", "\r\n\ndata: [DONE]\n\n", "\"\\u0000\\ud83d", "\ud7ff\ue000\ufeff\ufffd", "😀\U0010ffff",
+	"\x00\x1f\x7f", "\u2028\u2029\u0085", "\r\n\ndata: [DONE]\n\n", "\"\\u0000\\ud83d", "\ud7ff\ue000\ufeff\ufffd",
+	"😀\U0010ffff",
 	"\xff", "\xed\xa0\xbd", "\xf0\x9f", "</script>", `{"q":1e999}`, `{"q":`, `{"a":{},"a":[]} `, " \t\n", "[DONE]",
 	"event: message_stop", `"finish_reason":"stop"`,
 }
@@ -168,7 +169,8 @@ func (s *script) request() *llm.Request {
 		)
 	}
 	if len(req.Tools) > 0 {
-		req.ToolChoice = []llm.ToolChoice{{}, {Mode: llm.ToolNone}, {Mode: llm.ToolRequired}, {Mode: llm.ToolNamed, Name: "f0"}}[s.number()%4]
+		req.ToolChoice = []llm.ToolChoice{{}, {Mode: llm.ToolNone}, {Mode: llm.ToolRequired},
+			{Mode: llm.ToolNamed, Name: "f0"}}[s.number()%4]
 	}
 	for len(req.Messages) == 0 || s.rest != "" {
 		req.Messages = append(req.Messages, s.message(req.Messages))

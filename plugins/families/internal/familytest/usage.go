@@ -47,8 +47,9 @@ func Usages(t *testing.T, m Metered) {
 		}
 	}
 	for value, problem := range map[string]string{
-		"-50": "is negative", "-0.5": "is negative", `"50"`: "is not a number", "true": "is not a number", "[50]": "is not a number",
-		"{}": "is not a number", "50.5": "is not a whole number", "0.1": "is not a whole number",
+		"-50": "is negative", "-0.5": "is negative", `"50"`: "is not a number", "true": "is not a number",
+		"[50]": "is not a number",
+		"{}":   "is not a number", "50.5": "is not a whole number", "0.1": "is not a whole number",
 		"1e19": "is above 2^53", "9007199254740993": "is above 2^53", "1e999": "is above 2^53", "null": "is missing",
 	} {
 		t.Run("GAP-111 "+value, func(t *testing.T) {
@@ -74,7 +75,8 @@ func Usages(t *testing.T, m Metered) {
 	})
 	t.Run("GAP-111 what is a count", func(t *testing.T) {
 		t.Parallel()
-		for value, n := range map[string]int64{"0": 0, "50": 50, "50.0": 50, "5e1": 50, "-0": 0, "9007199254740992": 1 << 53} {
+		for value, n := range map[string]int64{"0": 0, "50": 50, "50.0": 50, "5e1": 50, "-0": 0,
+			"9007199254740992": 1 << 53} {
 			require.Equal(t, Used(10, n), told(t, reads(m.Whole(object("10", value)))), value)
 			require.Equal(t, Used(10, n), told(t, reads(m.Stream(object("10", value)))), value)
 		}
@@ -101,7 +103,8 @@ func Usages(t *testing.T, m Metered) {
 			{"goes down", []string{good, object("3", "2")}, Used(10, 5)},
 			{"is none", []string{good, object("10", "-50")}, Used(10, 5)},
 			{"is one after all", []string{object("10", "-50"), good}, Used(10, 5)},
-			{"is half of one after none", []string{object("10", "-50"), only(m.Input, "10")}, &llm.Usage{Flaw: m.Output + " is missing"}},
+			{"is half of one after none", []string{object("10", "-50"), only(m.Input, "10")},
+				&llm.Usage{Flaw: m.Output + " is missing"}},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()

@@ -52,9 +52,11 @@ func TestUsageCountsNothingTwice(t *testing.T) {
 func TestFinish(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]llm.FinishReason{
-		"stop": llm.FinishStop, "STOP": llm.FinishStop, "eos": llm.FinishStop, "eos_token": llm.FinishStop, "end_turn": llm.FinishStop,
+		"stop": llm.FinishStop, "STOP": llm.FinishStop, "eos": llm.FinishStop, "eos_token": llm.FinishStop,
+		"end_turn":      llm.FinishStop,
 		"stop_sequence": llm.FinishStop, "pause_turn": llm.FinishStop, "COMPLETE": llm.FinishStop,
-		"length": llm.FinishLength, "model_length": llm.FinishLength, "max_tokens": llm.FinishLength, "MAX_TOKENS": llm.FinishLength,
+		"length": llm.FinishLength, "model_length": llm.FinishLength, "max_tokens": llm.FinishLength,
+		"MAX_TOKENS": llm.FinishLength,
 		"tool_calls": llm.FinishToolCalls, "tool_use": llm.FinishToolCalls, "function_call": llm.FinishToolCalls,
 		"content_filter": llm.FinishPolicy, "refusal": llm.FinishPolicy, "SAFETY": llm.FinishPolicy,
 		"": llm.FinishUnknown,
@@ -95,7 +97,8 @@ func TestFinish(t *testing.T) {
 func TestCallsOfAStream(t *testing.T) {
 	t.Parallel()
 	var events []llm.Event
-	s := reply.New(reply.Main{Input: "in", Output: "out"}, func(ev llm.Event) error { events = append(events, ev); return nil })
+	s := reply.New(reply.Main{Input: "in", Output: "out"},
+		func(ev llm.Event) error { events = append(events, ev); return nil })
 	require.NoError(t, s.Text(view(t, `"a\ud83d"`)))
 	first, err := s.Call("c1", "f")
 	require.NoError(t, err)
@@ -115,8 +118,10 @@ func TestCallsOfAStream(t *testing.T) {
 	events[3].ID = ""
 	require.Equal(t, []llm.Event{{Kind: llm.EventText, Text: "a"}, {Kind: llm.EventText, Text: "\uFFFD"},
 		{Kind: llm.EventToolCall, ID: "c1", Name: "f"}, {Kind: llm.EventToolCall, Index: 1, Name: "g"},
-		{Kind: llm.EventToolArguments, Index: 1, Text: `{"q":1}`}, {Kind: llm.EventToolArguments, Text: "{"}, {Kind: llm.EventToolEnd, Index: 1},
-		{Kind: llm.EventReasoning, Text: "h"}, {Kind: llm.EventToolArguments, Text: "\uFFFD"}, {Kind: llm.EventText, Text: "b"}}, events)
+		{Kind: llm.EventToolArguments, Index: 1, Text: `{"q":1}`}, {Kind: llm.EventToolArguments, Text: "{"},
+		{Kind: llm.EventToolEnd, Index: 1},
+		{Kind: llm.EventReasoning, Text: "h"}, {Kind: llm.EventToolArguments, Text: "\uFFFD"},
+		{Kind: llm.EventText, Text: "b"}}, events)
 }
 
 func TestEndsOfAStream(t *testing.T) {
@@ -134,7 +139,8 @@ func TestEndsOfAStream(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var kinds []llm.EventKind
-			s := reply.New(reply.Main{Input: "in", Output: "out"}, func(ev llm.Event) error { kinds = append(kinds, ev.Kind); return nil })
+			s := reply.New(reply.Main{Input: "in", Output: "out"},
+				func(ev llm.Event) error { kinds = append(kinds, ev.Kind); return nil })
 			s.Used(&llm.Usage{Input: llm.Count(1), Output: llm.Count(1)})
 			err := tt.end(s)
 			require.Equal(t, err, s.Err())
