@@ -20,7 +20,7 @@ func (e *SyntaxError) Error() string {
 // validate returns the one value in b, and how many objects there are.
 func validate(b []byte, maxDepth int) (v View, objects int, err error) {
 	b = b[:len(b):len(b)]
-	s := scanner{b: b, max: maxDepth, open: make([]byte, 0, 64)}
+	s := scanner{b: b, max: maxDepth}
 	if len(b) >= indexedText {
 		s.index = newIndex(len(b))
 	}
@@ -79,6 +79,9 @@ func (s *scanner) text(i int) (int, error) {
 		case '{', '[':
 			if len(s.open) == s.max {
 				return 0, s.fail(i, fmt.Sprintf("arrays and objects are nested more than %d deep", s.max))
+			}
+			if s.open == nil {
+				s.open = make([]byte, 0, 64) // a text without containers needs none
 			}
 			closing := s.b[i] + 2 // in ASCII the closing bracket is two after the opening one
 			if s.index != nil && len(s.open) < indexedDepth {
