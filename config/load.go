@@ -45,10 +45,35 @@ func Load(ctx context.Context, path string, opts Options) (*Config, *Diagnostics
 	return read(ctx, path, opts, (*loader).load)
 }
 
-// LoadLedger is Load for who only looks at a ledger: it reads the blocks gateway, store and plan, of the file at path,
-// and nothing of the others, so that it needs neither a plugin nor the credentials of one.
-func LoadLedger(path string) (*Config, *Diagnostics) {
-	return read(context.Background(), path, Options{}, (*loader).loadLedger)
+// LoadLedger reads of the file at path what concerns the ledger, for who only looks at that: where it is and, in the
+// configuration, the blocks gateway and plan. It needs neither a plugin nor the credentials of one, and what is wrong
+// in other blocks does not matter. The configuration is nil when its blocks cannot be used, and the store the default
+// one where there are errors: then where the ledger is is not known.
+func LoadLedger(path string) (Store, *Config, *Diagnostics) {
+	usable := false
+	cfg, diags := read(context.Background(), path, Options{}, func(l *loader) *Config {
+		file := l.file()
+		if file == nil {
+			return nil
+		}
+		*l.diags = Diagnostics{}
+		l.config.Store = l.store(file)
+		if l.diags.HasErrors() {
+			return nil
+		}
+		l.config.Gateway = l.gateway(file)
+		l.plans(file)
+		usable = !l.diags.HasErrors()
+		*l.diags = Diagnostics{}
+		return l.config
+	})
+	switch {
+	case cfg == nil:
+		return DefaultStore(), nil, diags
+	case !usable:
+		return cfg.Store, nil, diags
+	}
+	return cfg.Store, cfg, diags
 }
 
 func read(ctx context.Context, path string, opts Options, load func(*loader) *Config) (*Config, *Diagnostics) {
@@ -117,7 +142,7 @@ func (l *loader) warn(at hcl.Range, summary, detail string) {
 
 // load parses the text, decodes block by block, checks references, and freezes.
 func (l *loader) load() *Config {
-	file := l.file(&fileGrammar)
+	file := l.file()
 	if file == nil {
 		return nil
 	}
@@ -136,30 +161,14 @@ func (l *loader) load() *Config {
 	return l.config
 }
 
-func (l *loader) loadLedger() *Config {
-	optional := fileGrammar
-	optional.blocks = slices.Clone(optional.blocks)
-	for i := range optional.blocks {
-		optional.blocks[i].required = false
-	}
-	file := l.file(&optional)
-	if file == nil {
-		return nil
-	}
-	l.config.Gateway = l.gateway(file)
-	l.config.Store = l.store(file)
-	l.plans(file)
-	return l.config
-}
-
 // file is the whole file, nil when there is nothing to go on with.
-func (l *loader) file(g *grammar) *section {
+func (l *loader) file() *section {
 	body := l.parse()
 	if body == nil {
 		return nil
 	}
 	whole := hcl.Range{Filename: l.src.path} // without a line: what is missing in the file is missing everywhere
-	return l.section("the file", whole, body, g)
+	return l.section("the file", whole, body, &fileGrammar)
 }
 
 // parse returns the body of the file, or nil when there is nothing to go on with.

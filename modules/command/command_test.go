@@ -269,6 +269,12 @@ func TestLedgerVerifyOnFiles(t *testing.T) {
 		_, err = run(t, "ledger", "verify", "--config", caddyfile)
 		require.ErrorContains(t, err, "must be relative to the data folder", "no other database is taken for it")
 
+		require.NoError(t,
+			os.WriteFile(hcl, []byte("store \"sqlite\" {\n  path = \"money.db\"\n}\nplan \"p\" {\n  x = 1\n}\n"+
+				"nonsense {\n}\n"), 0o600))
+		_, err = run(t, "ledger", "verify", "--config", caddyfile)
+		require.ErrorContains(t, err, filepath.Join(data, "money.db"), "what else is wrong does not matter")
+
 		_, err = run(t, "ledger", "verify", "--config", caddyfile, "--data", data)
 		require.ErrorContains(t, err, "--config and --data do not go together")
 		_, err = run(t, "ledger", "verify", "--config", filepath.Join(etc, "none"))

@@ -59,13 +59,11 @@ func (t *target) offline() (admin.Offline, error) {
 	if err != nil {
 		return o, err
 	}
-	store := config.DefaultStore()
-	switch cfg, diags := config.LoadLedger(hcl); {
-	case !diags.HasErrors():
-		o.Config, store = cfg, cfg.Store
-	case isThere(hcl):
+	store, cfg, diags := config.LoadLedger(hcl)
+	if diags.HasErrors() && isThere(hcl) {
 		return o, fmt.Errorf("no gateway is running on %s, and where its ledger is cannot be read: %w", data, diags)
 	}
+	o.Config = cfg
 	o.Ledger = store.File(data)
 	if _, err := os.Stat(o.Ledger); err != nil {
 		return o, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+

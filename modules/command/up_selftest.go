@@ -23,11 +23,13 @@ type shape struct {
 
 var shapes = []shape{
 	{"chat", "/v1/chat/completions",
-		`{"model":"service/auto","max_tokens":512,"messages":[{"role":"user","content":"Say hello in one sentence."}]}`},
+		`{"model":"service/auto","max_tokens":512,` +
+			`"messages":[{"role":"user","content":"Say hello in one short sentence."}]}`},
 	{"responses", "/v1/responses",
-		`{"model":"service/auto","max_output_tokens":512,"input":"Say hello in one sentence."}`},
+		`{"model":"service/auto","max_output_tokens":512,"input":"Say hello in one short sentence."}`},
 	{"messages", "/v1/messages",
-		`{"model":"service/auto","max_tokens":512,"messages":[{"role":"user","content":"Say hello in one sentence."}]}`},
+		`{"model":"service/auto","max_tokens":512,` +
+			`"messages":[{"role":"user","content":"Say hello in one short sentence."}]}`},
 }
 
 // selfReply is what the self test reads of a reply of any shape.
