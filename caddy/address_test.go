@@ -69,7 +69,7 @@ func TestClientAddress(t *testing.T) {
 	addresses := loopbacks(t)
 	ask := func(t *testing.T, url, key string, forwarded ...string) (status int, reason string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(patient(t), "GET", url+"/v1/account", nil)
+		req, err := http.NewRequestWithContext(withTimeout(t), "GET", url+"/v1/account", nil)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+key)
 		req.Header["X-Forwarded-For"] = forwarded

@@ -30,7 +30,7 @@ func message(t testing.TB, c anthropic.Client, p anthropic.MessageNewParams, str
 	if p.MaxTokens == 0 {
 		p.MaxTokens = 1000
 	}
-	ctx := patient(t)
+	ctx := withTimeout(t)
 	if !stream {
 		reply, err := c.Messages.New(ctx, p)
 		require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestAnthropic(t *testing.T) {
 			c := newAnthropic(g.URL, credential)
 			var counts []int64
 			for _, text := range []string{"count me", "count me, and this too", longPrompt("count me")} {
-				n, err := c.Messages.CountTokens(patient(t), anthropic.MessageCountTokensParams{
+				n, err := c.Messages.CountTokens(withTimeout(t), anthropic.MessageCountTokensParams{
 					Model: "service/auto", Messages: userMessage(text).Messages})
 				require.NoError(t, err)
 				counts = append(counts, n.InputTokens)
@@ -199,11 +199,11 @@ func TestAnthropic(t *testing.T) {
 		t.Parallel()
 		p := userMessage("hello")
 		p.Model, p.MaxTokens = "claude-nonesuch", 10
-		_, err := c.Messages.New(patient(t), p)
+		_, err := c.Messages.New(withTimeout(t), p)
 		isAnthropicError(t, err, http.StatusNotFound, "not_found_error")
 		p.Model = "service/auto"
 		wrong := newAnthropic(g.URL, option.WithAPIKey(mistyped(key)))
-		_, err = wrong.Messages.New(patient(t), p)
+		_, err = wrong.Messages.New(withTimeout(t), p)
 		isAnthropicError(t, err, http.StatusUnauthorized, "authentication_error")
 	})
 }

@@ -118,7 +118,7 @@ func (c *crash) trace(t testing.TB, first int) {
 	report := verifyOffline(t, c.dir)
 	require.True(t, report.OK, report.Problem)
 	require.Zero(t, report.Holds)
-	require.NoError(t, c.up.Idle(patient(t)))
+	require.NoError(t, c.up.Idle(withTimeout(t)))
 	charged := c.traceCharges(t)
 	whole, receipts := 0, 0
 	for _, rec := range c.up.Records() {

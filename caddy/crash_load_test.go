@@ -30,7 +30,7 @@ func (c *crash) work(t testing.TB, g *gateway, end func()) {
 	arrived := int64(len(c.up.Records()))
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()
-	ctx, stop := context.WithCancel(patient(t))
+	ctx, stop := context.WithCancel(withTimeout(t))
 	var wg sync.WaitGroup
 	for range clients {
 		rng := rand.New(rand.NewPCG(c.rng.Uint64(), 0))

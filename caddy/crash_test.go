@@ -126,7 +126,7 @@ func crashes(t *testing.T, cycles int) map[string]int {
 	t.Logf("%v", c.ends)
 	require.Empty(t, c.left, "plugins that were left after three seconds")
 	require.Positive(t, c.watched)
-	require.NoError(t, c.up.Idle(patient(t)))
+	require.NoError(t, c.up.Idle(withTimeout(t)))
 	served := len(c.up.Records())
 	require.NotEmpty(t, c.seen, "gateways that were killed have answered too")
 	require.Positive(t, c.ends["lock, with a spool in use"])

@@ -115,7 +115,7 @@ func (f *faulty) open(t *testing.T, round int) []*inFlight {
 			all = append(all, r)
 		}
 	}
-	require.NoError(t, f.up.AtGate(patient(t), gate, len(all)))
+	require.NoError(t, f.up.AtGate(withTimeout(t), gate, len(all)))
 	return all
 }
 
@@ -207,7 +207,7 @@ func (r reply) refusal(s shape) string {
 // get asks what is not charged.
 func (f *faulty) get(t *testing.T, path string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(patient(t), http.MethodGet, f.URL+path, http.NoBody)
+	req, err := http.NewRequestWithContext(withTimeout(t), http.MethodGet, f.URL+path, http.NoBody)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+f.key)
 	r := fetch(f.client, req)
@@ -245,7 +245,7 @@ func (f *faulty) recovers(t *testing.T) {
 	}
 	f.pay(len(shapes), price(2, 1))
 	require.Equal(t, faultyCredits*1_000_000-f.due, worth(t, f.gateway, f.key))
-	require.NoError(t, f.up.Idle(patient(t))) // a call is written down when its upstream is done with it
+	require.NoError(t, f.up.Idle(withTimeout(t))) // a call is written down when its upstream is done with it
 	require.Len(t, f.up.Records(), f.served)
 	report := f.verify(t)
 	require.True(t, report.OK, report.Problem)

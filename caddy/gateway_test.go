@@ -31,7 +31,7 @@ import (
 // tested.
 const patience = time.Minute
 
-func patient(t testing.TB) context.Context {
+func withTimeout(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
@@ -82,7 +82,7 @@ func startGateway(t testing.TB, f files) *gateway {
 func runGateway(t testing.TB, dir string) *gateway {
 	t.Helper()
 	g := launchGateway(t, dir)
-	require.NoError(t, g.listening(patient(t)))
+	require.NoError(t, g.listening(withTimeout(t)))
 	key, err := os.ReadFile(filepath.Join(dir, "trial.key"))
 	require.NoError(t, err)
 	g.Key = strings.TrimSpace(string(key))
@@ -213,7 +213,7 @@ func (g *gateway) call(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	b, err := json.Marshal(in)
 	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(patient(t), method, "http://localhost"+path, bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(withTimeout(t), method, "http://localhost"+path, bytes.NewReader(b))
 	require.NoError(t, err)
 	resp, err := g.admin.Do(req)
 	require.NoError(t, err)

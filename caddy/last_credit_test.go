@@ -88,7 +88,7 @@ func race(t *testing.T, g *gateway, up *upstream.Server, key, gate string) {
 		}
 	}
 	answers(racers - raceAdmitted)
-	require.NoError(t, up.AtGate(patient(t), gate, raceAdmitted))
+	require.NoError(t, up.AtGate(withTimeout(t), gate, raceAdmitted))
 	credits := summary(t, g, key).Credits
 	require.EqualValues(t, raceCredits, credits.Balance)
 	require.EqualValues(t, raceCredits, credits.Reserved)

@@ -43,7 +43,7 @@ var shapes = []shape{
 // request makes a request of the shape.
 func (s shape) request(t testing.TB, url, key, prompt string, stream bool) *http.Request {
 	t.Helper()
-	req, err := s.newRequest(patient(t), url, key, prompt, stream)
+	req, err := s.newRequest(withTimeout(t), url, key, prompt, stream)
 	require.NoError(t, err)
 	return req
 }
@@ -152,7 +152,7 @@ func openAll(t testing.TB, g *gateway, up *upstream.Server, key string) map[stri
 		streams[s.name] = s.send(t, http.DefaultClient, g.URL, key, "wait at go", true)
 		streams[s.name].until(t, "one ")
 	}
-	require.NoError(t, up.AtGate(patient(t), "go", len(shapes)))
+	require.NoError(t, up.AtGate(withTimeout(t), "go", len(shapes)))
 	return streams
 }
 

@@ -69,7 +69,7 @@ type said struct{ Role, Text, CallID string }
 // received finds what the route got of the conversation whose last user message is prompt: its last request.
 func received(t testing.TB, up *upstream.Server, prompt string) (messages []said, calls []upstream.PastCall) {
 	t.Helper()
-	ctx := patient(t)
+	ctx := withTimeout(t)
 	require.NoError(t, up.Idle(ctx))
 	for _, rec := range slices.Backward(up.Records()) {
 		req, err := up.Request(ctx, rec.N)
@@ -90,7 +90,7 @@ func received(t testing.TB, up *upstream.Server, prompt string) (messages []said
 // requests counts those that reached the route with this last user message.
 func requests(t testing.TB, up *upstream.Server, prompt string) int {
 	t.Helper()
-	ctx := patient(t)
+	ctx := withTimeout(t)
 	n := 0
 	for _, rec := range up.Records() {
 		req, err := up.Request(ctx, rec.N)

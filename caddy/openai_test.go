@@ -45,7 +45,7 @@ func completion(t testing.TB, c openai.Client, p openai.ChatCompletionNewParams,
 	billing) {
 	t.Helper()
 	p.Model = "service/auto"
-	ctx := patient(t)
+	ctx := withTimeout(t)
 	if !stream {
 		reply, err := c.Chat.Completions.New(ctx, p)
 		require.NoError(t, err)
@@ -195,9 +195,9 @@ func TestOpenAIChat(t *testing.T) {
 				t.Parallel()
 				p := chatPrompt("hello")
 				p.Model = test.model
-				_, err := test.client.Chat.Completions.New(patient(t), p)
+				_, err := test.client.Chat.Completions.New(withTimeout(t), p)
 				isOpenAIError(t, err, test.status, test.code)
-				events := test.client.Chat.Completions.NewStreaming(patient(t), p)
+				events := test.client.Chat.Completions.NewStreaming(withTimeout(t), p)
 				require.False(t, events.Next())
 				isOpenAIError(t, events.Err(), test.status, test.code)
 			})
@@ -214,18 +214,18 @@ func TestOpenAIChat(t *testing.T) {
 			}))
 		p := chatPrompt("hello")
 		p.Model, p.MaxTokens = "service/auto", openai.Int(2_000_000)
-		_, err := c.Chat.Completions.New(patient(t), p)
+		_, err := c.Chat.Completions.New(withTimeout(t), p)
 		isOpenAIError(t, err, http.StatusServiceUnavailable, "feature_unavailable")
 		require.Equal(t, 1, tries, "x-should-retry: false")
 	})
 
 	t.Run("MODEL-01 MODEL-05 EP-09 models", func(t *testing.T) {
 		t.Parallel()
-		list, err := c.Models.List(patient(t))
+		list, err := c.Models.List(withTimeout(t))
 		require.NoError(t, err)
 		require.Len(t, list.Data, 1)
 		require.Equal(t, "service/auto", list.Data[0].ID)
-		one, err := c.Models.Get(patient(t), "service/auto")
+		one, err := c.Models.Get(withTimeout(t), "service/auto")
 		require.NoError(t, err)
 		require.Equal(t, "service/auto", one.ID)
 	})

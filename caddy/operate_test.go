@@ -102,7 +102,7 @@ func (g *gateway) customer(t *testing.T, up *upstream.Server) *customer {
 		c.streams[s.name] = s.send(t, http.DefaultClient, g.URL, c.Key.Key, "wait at "+c.Account, true)
 		c.streams[s.name].until(t, "one ")
 	}
-	require.NoError(t, up.AtGate(patient(t), c.Account, len(shapes)))
+	require.NoError(t, up.AtGate(withTimeout(t), c.Account, len(shapes)))
 	return c
 }
 
@@ -122,7 +122,7 @@ func (g *gateway) statuses(t *testing.T, key string) map[string]int {
 // get is the status of a request without a body.
 func (g *gateway) get(t *testing.T, path, key string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(patient(t), http.MethodGet, g.URL+path, http.NoBody)
+	req, err := http.NewRequestWithContext(withTimeout(t), http.MethodGet, g.URL+path, http.NoBody)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	reply := do(t, http.DefaultClient, req)

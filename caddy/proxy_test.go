@@ -86,7 +86,7 @@ func TestImpatientProxy(t *testing.T) {
 		line, _ := s.keepAlive()
 		streams[s.name].until(t, line)
 	}
-	require.NoError(t, up.AtGate(patient(t), "go", len(shapes)))
+	require.NoError(t, up.AtGate(withTimeout(t), "go", len(shapes)))
 	// Replies that are no streams are as silent, and tell when the proxy has lost its patience.
 	for _, s := range shapes {
 		require.Contains(t, s.send(t, client, proxied, key, "hello", false).all(t), `"hello"`)

@@ -53,7 +53,7 @@ func TestReadmeMoney(t *testing.T) {
 			command = strings.ReplaceAll(command, name, id)
 		}
 		like := fareway(g.Dir) // its folder and environment
-		cmd := exec.CommandContext(patient(t), "sh", "-c", "fareway gateway "+command+" --data "+g.Dir)
+		cmd := exec.CommandContext(withTimeout(t), "sh", "-c", "fareway gateway "+command+" --data "+g.Dir)
 		cmd.Dir, cmd.Env = like.Dir, like.Env
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", command, out)

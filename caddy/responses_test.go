@@ -19,7 +19,7 @@ func response(t testing.TB, c openai.Client, p responses.ResponseNewParams, stre
 	more ...option.RequestOption) *responses.Response {
 	t.Helper()
 	p.Model = "service/auto"
-	ctx := patient(t)
+	ctx := withTimeout(t)
 	if !stream {
 		reply, err := c.Responses.New(ctx, p, more...)
 		require.NoError(t, err)

@@ -81,18 +81,18 @@ http://:{$FAREWAY_PORT} {
 		wrong := s.request(t, g.URL, wrongKey, prompted, false)
 		wrong.Header.Set("x-api-key", key)
 		readAll(t, wrong)
-		broken, err := http.NewRequestWithContext(patient(t), "POST", g.URL+s.path+"?"+prompted,
+		broken, err := http.NewRequestWithContext(withTimeout(t), "POST", g.URL+s.path+"?"+prompted,
 			strings.NewReader(`{"model": "`+prompted))
 		require.NoError(t, err)
 		broken.Header.Set("x-api-key", key)
 		broken.Header.Set("Authorization", "Bearer "+key)
 		readAll(t, broken)
-		elsewhere, err := http.NewRequestWithContext(patient(t), "GET", g.URL+s.path+"/"+prompted, nil)
+		elsewhere, err := http.NewRequestWithContext(withTimeout(t), "GET", g.URL+s.path+"/"+prompted, nil)
 		require.NoError(t, err)
 		elsewhere.Header.Set("x-api-key", key)
 		readAll(t, elsewhere)
 	}
-	require.NoError(t, up.Idle(patient(t)))
+	require.NoError(t, up.Idle(withTimeout(t)))
 	require.GreaterOrEqual(t, len(up.Records()), sent)
 	g.settled(t)
 	g.terminate(t)

@@ -103,7 +103,7 @@ func TestTransports(t *testing.T) {
 				require.Empty(t, stream.Header.Get("Content-Encoding"))
 				require.Contains(t, stream.Header.Get("Cache-Control"), "no-transform")
 				stream.until(t, "one ")
-				require.NoError(t, up.AtGate(patient(t), gate, 1), "the route has not said more")
+				require.NoError(t, up.AtGate(withTimeout(t), gate, 1), "the route has not said more")
 				up.Open(gate)
 				stream.whole(t, s)
 			})

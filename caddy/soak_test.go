@@ -70,7 +70,7 @@ func TestSoakSilence(t *testing.T) {
 				later(func() timed { return s.clock(ctx, direct[proto], g.URL, key, false, line) })})
 		}
 	}
-	require.NoError(t, up.AtGate(patient(t), "go", 2*len(all)))
+	require.NoError(t, up.AtGate(withTimeout(t), "go", 2*len(all)))
 	timer := time.AfterFunc(silence, func() { up.Open("go") })
 	t.Cleanup(func() { timer.Stop() })
 	for _, w := range all {

@@ -43,7 +43,7 @@ func dialNarrow(ctx context.Context, network, address string) (net.Conn, error) 
 // paid is what an account has paid since it had so many credits, and whether anything is still held, as it sees itself.
 func (g *gateway) paid(t testing.TB, client *http.Client, key string, credits int64) (microcents int64, held bool) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(patient(t), http.MethodGet, g.URL+"/v1/account", http.NoBody)
+	req, err := http.NewRequestWithContext(withTimeout(t), http.MethodGet, g.URL+"/v1/account", http.NoBody)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	resp, err := client.Do(req)
@@ -135,7 +135,7 @@ func TestLongBodyUnsent(t *testing.T) {
 			t.Run(name+" "+s.name, func(t *testing.T) {
 				t.Parallel()
 				var d net.Dialer
-				conn, err := d.DialContext(patient(t), "tcp", site.Host)
+				conn, err := d.DialContext(withTimeout(t), "tcp", site.Host)
 				require.NoError(t, err)
 				defer conn.Close()
 				require.NoError(t, conn.SetDeadline(time.Now().Add(patience/2)))

@@ -37,7 +37,7 @@ func TestTrickle(t *testing.T) {
 						}
 					}
 				}()
-				req, err := http.NewRequestWithContext(patient(t), http.MethodPost, g.URL+s.path, body)
+				req, err := http.NewRequestWithContext(withTimeout(t), http.MethodPost, g.URL+s.path, body)
 				require.NoError(t, err)
 				req.Header.Set("Authorization", "Bearer "+key)
 				reply := do(t, client, req)

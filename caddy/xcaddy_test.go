@@ -55,7 +55,7 @@ func TestXcaddy(t *testing.T) {
 	g := &gateway{Dir: data, ended: make(chan struct{})}
 	require.NoError(t, os.Mkdir(data, 0o700))
 	g.launch(t, program)
-	require.NoError(t, g.listening(patient(t)))
+	require.NoError(t, g.listening(withTimeout(t)))
 	key, err := os.ReadFile(filepath.Join(data, "trial.key"))
 	require.NoError(t, err)
 	reply := shapes[0].send(t, http.DefaultClient, g.URL, strings.TrimSpace(string(key)), "hello", false)

@@ -129,8 +129,8 @@ var readings = rapid.Custom(func(t *rapid.T) reading {
 // and client do (GAP-47, GAP-112, GAP-113); and a whole one costs what it says.
 func TestWhoeverGotTextPays(t *testing.T) {
 	t.Parallel()
-	g := startScripted(t, setup{Gateway: "client_stall = \"200ms\"\nrequest_timeout = \"1500ms\"",
-		Routes: []route{{Name: "standard", Timeout: "500ms"}},
+	g := startScripted(t, setup{Gateway: "client_stall = \"200ms\"\nrequest_timeout = \"3s\"",
+		Routes: []route{{Name: "standard", Timeout: "800ms"}},
 		Plan:   "strict", Extra: capped("strict", "fair_use_microcents = 0")})
 	url, narrow := g.Narrow(t, "HTTP/1.1")
 	for seed := range 32 {

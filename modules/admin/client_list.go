@@ -38,7 +38,7 @@ func (c *Client) Lines(ctx context.Context, path string, query url.Values, each 
 		}
 		if err != nil {
 			return fmt.Errorf("reading a list of the gateway at %s: it broke off: %w; it ends a list whose reader takes "+
-				"nothing for %s", c.Address, err, human.Span(listPatience))
+				"nothing for %s", c.Address, err, human.Span(listTimeout))
 		}
 		if err := failedList(line); err != nil {
 			return err

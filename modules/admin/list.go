@@ -13,9 +13,9 @@ import (
 const (
 	// ListBuffer is how many bytes of a list are written at once.
 	ListBuffer = 32 << 10
-	// listPatience is how long a list waits for a client that reads nothing: a list looks at one moment of the
+	// listTimeout is how long a list waits for a client that reads nothing: a list looks at one moment of the
 	// ledger, and as long as it does, the database cannot reuse the space of what came after.
-	listPatience = time.Minute
+	listTimeout = time.Minute
 )
 
 // list answers with JSON lines: one for each value that handle emits, as it comes.
@@ -72,7 +72,7 @@ func (l *lineWriter) flush() error {
 		l.w.Header().Set("Cache-Control", "no-store")
 	}
 	// What cannot set it (a test's recorder) does not wait for a network either.
-	_ = l.control.SetWriteDeadline(time.Now().Add(listPatience))
+	_ = l.control.SetWriteDeadline(time.Now().Add(listTimeout))
 	_, err := l.buffer.WriteTo(l.w)
 	if err != nil {
 		return fmt.Errorf("writing a list: %w", err)

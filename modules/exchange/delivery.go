@@ -227,10 +227,10 @@ func (d *delivery) writes(who writer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writing, d.since = who, time.Now()
-	if patience := min(readAheadAfter, d.stall); d.watch == nil {
-		d.watch = time.AfterFunc(patience, d.late)
+	if wait := min(readAheadAfter, d.stall); d.watch == nil {
+		d.watch = time.AfterFunc(wait, d.late)
 	} else {
-		d.watch.Reset(patience)
+		d.watch.Reset(wait)
 	}
 }
 

@@ -96,15 +96,15 @@ func (r *reader) run() {
 // wait pushes a batch when there is room for it. That time is the client's and not the route's; a client that takes
 // nothing in it has left.
 func (r *reader) wait(b batch) (goOn bool) {
-	patience := time.NewTimer(min(roomWait, r.delivery.stall))
-	defer patience.Stop()
+	timeout := time.NewTimer(min(roomWait, r.delivery.stall))
+	defer timeout.Stop()
 	for {
 		begin := time.Now()
 		r.time.pause()
 		var hungUp bool
 		select {
 		case <-r.queue.room:
-		case <-patience.C:
+		case <-timeout.C:
 			r.delivery.giveUp()
 		case <-r.hungUp:
 			hungUp = true
@@ -117,7 +117,7 @@ func (r *reader) wait(b batch) (goOn bool) {
 		if added, goOn := r.queue.push(b); added {
 			return goOn
 		}
-		patience.Reset(min(roomWait, r.delivery.stall))
+		timeout.Reset(min(roomWait, r.delivery.stall))
 	}
 }
 

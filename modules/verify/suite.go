@@ -87,14 +87,14 @@ func perform(ctx context.Context, target *Target, checks []*Check) []finding {
 		}
 	}
 	var group sync.WaitGroup
-	slots := make(chan struct{}, max(1, target.limits.Parallel))
+	semaphore := make(chan struct{}, max(1, target.limits.Parallel))
 	for i, c := range checks {
 		if c.Quiet {
 			continue
 		}
-		slots <- struct{}{}
+		semaphore <- struct{}{}
 		group.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-semaphore }()
 			findings[i] = c.run(ctx, target)
 		})
 	}

@@ -109,13 +109,13 @@ type answer struct {
 	Cut    error // why the body ended before its end, nil when it did not
 }
 
-// patience is how often a rate limit is waited for: when it frees, other checks are there, too.
-const patience = 3
+// limitTries is how often a rate limit is waited for: when it frees, other checks are there, too.
+const limitTries = 3
 
 // do sends a request and reads its whole reply. A rate limit is waited for.
 func (t *T) do(c call) *answer {
 	a := t.send(c)
-	for range patience {
+	for range limitTries {
 		if a.Status != http.StatusTooManyRequests || !t.backOff(a) {
 			break
 		}

@@ -56,8 +56,8 @@ func pair(t *testing.T, o upstream.Options) (*upstream.Server, *caller) {
 	return s, start(t, endpoint.Endpoint{URL: s.BaseURL()})
 }
 
-// patient bounds what a test waits for; it is no part of what is tested.
-func patient(t *testing.T) context.Context {
+// withTimeout bounds what a test waits for; it is no part of what is tested.
+func withTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
@@ -72,7 +72,7 @@ func ask(text string) *llm.Request {
 func generate(t *testing.T, c *caller, req *llm.Request) ([]llm.Event, error) {
 	t.Helper()
 	var events []llm.Event
-	err := c.Generate(patient(t), req, func(ev llm.Event) error {
+	err := c.Generate(withTimeout(t), req, func(ev llm.Event) error {
 		events = append(events, ev)
 		return nil
 	})
@@ -219,7 +219,7 @@ func TestOnePieceSaysWhatAStreamSays(t *testing.T) {
 		events, err := generate(t, start(t, endpoint.Endpoint{URL: s.BaseURL(), AlwaysStream: c.always}), c.request)
 		require.NoError(t, err)
 		folds = append(folds, fold(events))
-		got, err := s.Request(patient(t), int64(n)+1)
+		got, err := s.Request(withTimeout(t), int64(n)+1)
 		require.NoError(t, err)
 		require.Equal(t, c.streamed, got.Stream)
 	}
@@ -259,7 +259,7 @@ func TestRequestIsWhatTheServiceTakes(t *testing.T) {
 	}
 	_, err := generate(t, p, req)
 	require.NoError(t, err, "the fake is as strict as the real service")
-	got, err := s.Request(patient(t), 1)
+	got, err := s.Request(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.True(t, got.Stream)
 	require.True(t, got.IncludeUsage)
@@ -273,7 +273,7 @@ func TestRequestIsWhatTheServiceTakes(t *testing.T) {
 	req.Whole, req.Unsupported = true, []string{"stop", "temperature"}
 	_, err = generate(t, p, req)
 	require.NoError(t, err)
-	got, err = s.Request(patient(t), 2)
+	got, err = s.Request(withTimeout(t), 2)
 	require.NoError(t, err)
 	require.NotContains(t, string(got.Body), `"stop"`)
 	require.NotContains(t, string(got.Body), `"temperature"`)

@@ -129,8 +129,8 @@ func TestLargeRequests(t *testing.T) {
 	s, c := pair(t, upstream.Options{})
 	for i, size := range []int{1, 3 << 10, 4 << 10, 5 << 10, 100 << 10, 3 << 20} {
 		text := strings.Repeat("x", size-1) + "y"
-		require.NoError(t, c.Generate(patient(t), ask(text), ignore))
-		got, err := s.Request(patient(t), int64(i+1))
+		require.NoError(t, c.Generate(withTimeout(t), ask(text), ignore))
+		got, err := s.Request(withTimeout(t), int64(i+1))
 		require.NoError(t, err)
 		require.True(t, text == got.LastUser(), size)
 	}

@@ -47,7 +47,7 @@ func TestDialects(t *testing.T) {
 				t.Cleanup(c.client.CloseIdle)
 				req := ask("hello")
 				req.Whole = whole
-				call, err := c.client.Call(patient(t), &c.source, req)
+				call, err := c.client.Call(withTimeout(t), &c.source, req)
 				require.NoError(t, err)
 				defer call.Close()
 				var reply llm.Reply
@@ -90,7 +90,7 @@ func TestIDsOfTheUpstream(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			d := start(t, endpoint.Endpoint{URL: server.URL})
-			call, err := d.client.Call(patient(t), &d.source, ask("x"))
+			call, err := d.client.Call(withTimeout(t), &d.source, ask("x"))
 			require.NoError(t, err)
 			defer call.Close()
 			_, err = call.Recv()
@@ -133,11 +133,11 @@ func TestMutualTLS(t *testing.T) {
 	secured := endpoint.TLS{CA: block("CERTIFICATE", server.Certificate().Raw), ServerName: "example.com",
 		Certificate: block("CERTIFICATE", der), Key: block("PRIVATE KEY", rawKey)}
 	c := start(t, endpoint.Endpoint{URL: server.URL, TLS: secured})
-	require.NoError(t, c.Generate(patient(t), ask("x"), ignore))
+	require.NoError(t, c.Generate(withTimeout(t), ask("x"), ignore))
 	require.Equal(t, "gateway", <-seen)
 
 	secured.ServerName = "another.example"
-	err = start(t, endpoint.Endpoint{URL: server.URL, TLS: secured}).Generate(patient(t), ask("x"), ignore)
+	err = start(t, endpoint.Endpoint{URL: server.URL, TLS: secured}).Generate(withTimeout(t), ask("x"), ignore)
 	require.ErrorContains(t, err, "verifying the upstream's certificate")
 }
 
@@ -156,11 +156,11 @@ func TestProxy(t *testing.T) {
 	require.NoError(t, err)
 	through.User = url.UserPassword("u", "geheim")
 	c := start(t, endpoint.Endpoint{URL: "http://upstream.invalid", Proxy: through.String()})
-	require.NoError(t, c.Generate(patient(t), ask("x"), ignore))
+	require.NoError(t, c.Generate(withTimeout(t), ask("x"), ignore))
 	require.Equal(t, "Basic dTpnZWhlaW0=", <-credentials)
 
 	proxy.Close()
-	err = c.Generate(patient(t), ask("x"), ignore)
+	err = c.Generate(withTimeout(t), ask("x"), ignore)
 	require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
 	require.NotContains(t, err.Error(), "geheim")
 }
@@ -172,8 +172,8 @@ func TestWhatAnEndpointRefusesIsLeftOut(t *testing.T) {
 	req := ask("x")
 	half := 0.5
 	req.Temperature, req.Stop, req.Unsupported = &half, []string{"a"}, []string{"stop"}
-	require.NoError(t, c.Generate(patient(t), req, ignore))
-	got, err := s.Request(patient(t), 1)
+	require.NoError(t, c.Generate(withTimeout(t), req, ignore))
+	got, err := s.Request(withTimeout(t), 1)
 	require.NoError(t, err)
 	for _, name := range []string{`"temperature"`, `"stop"`, `"max_tokens"`} {
 		require.NotContains(t, string(got.Body), name)
@@ -199,7 +199,7 @@ func TestBatches(t *testing.T) {
 	)
 	s.Enqueue(many)
 	c := start(t, endpoint.Endpoint{URL: s.BaseURL()})
-	call, err := c.client.Call(patient(t), &c.source, ask("x"))
+	call, err := c.client.Call(withTimeout(t), &c.source, ask("x"))
 	require.NoError(t, err)
 	defer call.Close()
 	var texts, batches int
@@ -224,7 +224,7 @@ func TestACallThatIsClosedEnds(t *testing.T) {
 	s := upstream.Start(t, upstream.Options{})
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Silence()}})
 	c := start(t, endpoint.Endpoint{URL: s.BaseURL()})
-	call, err := c.client.Call(patient(t), &c.source, ask("x"))
+	call, err := c.client.Call(withTimeout(t), &c.source, ask("x"))
 	require.NoError(t, err)
 	for text := ""; text == ""; {
 		events, err := call.Recv()
@@ -240,5 +240,5 @@ func TestACallThatIsClosedEnds(t *testing.T) {
 	err = <-ended
 	require.Error(t, err)
 	require.False(t, errors.Is(err, io.EOF))
-	require.NoError(t, s.Idle(patient(t)))
+	require.NoError(t, s.Idle(withTimeout(t)))
 }

@@ -243,7 +243,7 @@ func TestReset(t *testing.T) {
 	s, p := pair(t, upstream.Options{})
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Wait("read"), upstream.Reset()}})
 	var events []llm.Event
-	err := p.Generate(patient(t), ask("x"), func(ev llm.Event) error {
+	err := p.Generate(withTimeout(t), ask("x"), func(ev llm.Event) error {
 		if events = append(events, ev); ev.Kind == llm.EventText {
 			s.Open("read")
 		}
@@ -263,9 +263,9 @@ func TestAcceptedComesWithTheHeaders(t *testing.T) {
 		},
 	)
 	var events []llm.Event
-	err := p.Generate(patient(t), ask("x"), func(ev llm.Event) error {
+	err := p.Generate(withTimeout(t), ask("x"), func(ev llm.Event) error {
 		if events = append(events, ev); ev.Kind == llm.EventAccepted {
-			require.NoError(t, s.AtGate(patient(t), "first token", 1), "the reply has not begun yet")
+			require.NoError(t, s.AtGate(withTimeout(t), "first token", 1), "the reply has not begun yet")
 			s.Open("first token")
 		}
 		return nil
@@ -287,14 +287,14 @@ func TestCallerLeaves(t *testing.T) {
 			t.Parallel()
 			s, p := pair(t, upstream.Options{})
 			s.Enqueue(reply)
-			ctx, leave := context.WithCancelCause(patient(t))
+			ctx, leave := context.WithCancelCause(withTimeout(t))
 			go func() {
 				_ = s.Arrived(ctx, 1) // the test fails below when it never does
 				leave(reason)
 			}()
 			err := p.Generate(ctx, ask("x"), func(llm.Event) error { return nil })
 			require.ErrorIs(t, err, reason)
-			rec, err := s.Ended(patient(t), 1)
+			rec, err := s.Ended(withTimeout(t), 1)
 			require.NoError(t, err, "the upstream call ends at once")
 			require.Equal(t, upstream.OutcomeLeft, rec.Outcome)
 		})
@@ -304,7 +304,7 @@ func TestCallerLeaves(t *testing.T) {
 		s, p := pair(t, upstream.Options{})
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Silence()}})
 		n := 0
-		err := p.Generate(patient(t), ask("x"), func(ev llm.Event) error {
+		err := p.Generate(withTimeout(t), ask("x"), func(ev llm.Event) error {
 			if n++; ev.Kind == llm.EventText {
 				return reason
 			}
@@ -312,7 +312,7 @@ func TestCallerLeaves(t *testing.T) {
 		})
 		require.ErrorIs(t, err, reason)
 		require.Equal(t, 2, n, "nothing is sent after an error of send")
-		rec, err := s.Ended(patient(t), 1)
+		rec, err := s.Ended(withTimeout(t), 1)
 		require.NoError(t, err)
 		require.Equal(t, upstream.OutcomeLeft, rec.Outcome)
 	})

@@ -86,8 +86,8 @@ func TestAnEndpointIsUsedUntilItExpires(t *testing.T) {
 	call := func() string {
 		t.Helper()
 		calls++
-		require.NoError(t, d.Generate(patient(t), ask("x"), ignore))
-		got, err := s.Request(patient(t), calls)
+		require.NoError(t, d.Generate(withTimeout(t), ask("x"), ignore))
+		got, err := s.Request(withTimeout(t), calls)
 		require.NoError(t, err)
 		return got.Header.Get("X-Token")
 	}
@@ -110,7 +110,7 @@ func TestAnEndpointIsUsedUntilItExpires(t *testing.T) {
 
 	other := ask("x")
 	other.Model = "n"
-	require.NoError(t, d.Generate(patient(t), other, ignore))
+	require.NoError(t, d.Generate(withTimeout(t), other, ignore))
 	calls++
 	require.Equal(t, []string{"m", "m", "m", "n"}, d.questions(), "each model has its own")
 
@@ -120,7 +120,7 @@ func TestAnEndpointIsUsedUntilItExpires(t *testing.T) {
 	d.pass(45 * time.Second)
 	require.Equal(t, "Bearer tok-3", call(), "to its end, when there is no new one to be had")
 	d.pass(time.Minute)
-	err := d.Generate(patient(t), ask("x"), ignore)
+	err := d.Generate(withTimeout(t), ask("x"), ignore)
 	require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 }
 
@@ -138,7 +138,7 @@ func TestOneQuestionForAllWhoWait(t *testing.T) {
 	require.ErrorIs(t, <-left, why, "who leaves does not wait")
 	results := make(chan error, 8)
 	for range cap(results) {
-		go func() { results <- d.Generate(patient(t), ask("x"), ignore) }()
+		go func() { results <- d.Generate(withTimeout(t), ask("x"), ignore) }()
 	}
 	close(d.gate)
 	for range cap(results) {
@@ -164,15 +164,15 @@ func TestARefusedCredentialIsAskedForAnewOnce(t *testing.T) {
 	d := newDesk(t, server.URL+"/v1")
 
 	accepts.Store("Bearer tok-2", true)
-	require.NoError(t, d.Generate(patient(t), ask("x"), ignore))
+	require.NoError(t, d.Generate(withTimeout(t), ask("x"), ignore))
 	require.Equal(t, []string{"m", "m!"}, d.questions())
 	require.Equal(t, "Bearer tok-1", <-posts)
 	require.Equal(t, "Bearer tok-2", <-posts)
-	require.NoError(t, d.Generate(patient(t), ask("x"), ignore))
+	require.NoError(t, d.Generate(withTimeout(t), ask("x"), ignore))
 	require.Equal(t, "Bearer tok-2", <-posts, "the new one is kept")
 
 	accepts.Clear()
-	err := d.Generate(patient(t), ask("x"), ignore)
+	err := d.Generate(withTimeout(t), ask("x"), ignore)
 	require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 	require.NotContains(t, err.Error(), "tok")
 	require.Len(t, d.questions(), 3, "once")
@@ -180,11 +180,11 @@ func TestARefusedCredentialIsAskedForAnewOnce(t *testing.T) {
 	require.Equal(t, "Bearer tok-3", <-posts)
 
 	d.same = true
-	err = d.Generate(patient(t), ask("x"), ignore)
+	err = d.Generate(withTimeout(t), ask("x"), ignore)
 	require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 	require.Equal(t, "Bearer tok-3", <-posts)
 	require.Equal(t, "Bearer tok", <-posts)
-	err = d.Generate(patient(t), ask("x"), ignore)
+	err = d.Generate(withTimeout(t), ask("x"), ignore)
 	require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 	require.Equal(t, "Bearer tok", <-posts)
 	require.Empty(t, posts, "the same credential is not sent twice")
@@ -230,7 +230,7 @@ func TestEndpointsThatCannotBeUsed(t *testing.T) {
 					Ask: func(context.Context, string, bool) (*endpoint.Endpoint, error) { return c.endpoint, nil },
 				},
 			}
-			err := d.Generate(patient(t), ask("x"), ignore)
+			err := d.Generate(withTimeout(t), ask("x"), ignore)
 			require.Equal(t, llm.ErrProtocol, llm.KindOf(err), "an error of the provider: %v", err)
 			require.ErrorContains(t, err, "the provider's endpoint cannot be used")
 			require.ErrorContains(t, err, c.want)

@@ -24,8 +24,8 @@ func start(t *testing.T, values any) provider.Provider {
 	return p
 }
 
-// patient bounds what a test waits for; it is no part of what is tested.
-func patient(t *testing.T) context.Context {
+// withTimeout bounds what a test waits for; it is no part of what is tested.
+func withTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
@@ -40,7 +40,7 @@ func ask(text string) *llm.Request {
 func generate(t *testing.T, p provider.Provider, req *llm.Request) ([]llm.Event, error) {
 	t.Helper()
 	var events []llm.Event
-	err := p.Generate(patient(t), req, func(ev llm.Event) error {
+	err := p.Generate(withTimeout(t), req, func(ev llm.Event) error {
 		events = append(events, ev)
 		return nil
 	})

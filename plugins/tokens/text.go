@@ -8,10 +8,10 @@ const (
 	longestToken  = 24
 	longestRepeat = 128
 
-	// patience is after how many beginnings in a row that are no token a longer one is no longer looked for;
+	// lookahead is after how many beginnings in a row that are no token a longer one is no longer looked for;
 	// a character of three or four bytes counts twice. The beginnings of a token are nearly all tokens themselves.
 	// It bounds the work on texts that hold none.
-	patience = 4
+	lookahead = 4
 )
 
 // Text returns about how many tokens a text has by itself, without any framing. It takes one pass over
@@ -45,7 +45,7 @@ func longest(s string) int {
 	var (
 		limit, repeat  = min(len(s), longestToken), 0
 		found, foundAt = 0, emptyKey
-		left           = patience
+		left           = lookahead
 		begin          = 0 // of the current character
 	)
 	for i, k := 0, emptyKey; i < limit && left > 0; {
@@ -57,7 +57,7 @@ func longest(s string) int {
 		switch {
 		case i < repeat && i%8 != 0: // long tokens of one repeated byte come in eights
 		case known(k):
-			found, foundAt, left = i, k, patience
+			found, foundAt, left = i, k, lookahead
 			if i == 8 {
 				repeat = run(s)
 				limit = max(limit, repeat)

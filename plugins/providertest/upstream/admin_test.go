@@ -15,7 +15,7 @@ import (
 // admin makes one request to an admin path and returns its status and body.
 func admin(t *testing.T, s *upstream.Server, method, path, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(patient(t), method, s.URL()+"/_fake/"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(withTimeout(t), method, s.URL()+"/_fake/"+path, strings.NewReader(body))
 	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -38,13 +38,14 @@ func TestAdminDrivesTheFake(t *testing.T) {
 	status, body = admin(t, s, http.MethodPost, "queue", `{"steps": [{"do": "error", "error": {"status": 503}}]}`)
 	require.Equal(t, http.StatusNoContent, status, body)
 
-	require.Equal(t, http.StatusServiceUnavailable, post(patient(t), t, s, streamed).StatusCode, "the queue comes first")
-	resp := post(patient(t), t, s, strings.Replace(streamed, `"m"`, `"other"`, 1))
+	require.Equal(t, http.StatusServiceUnavailable, post(withTimeout(t), t, s, streamed).StatusCode,
+		"the queue comes first")
+	resp := post(withTimeout(t), t, s, strings.Replace(streamed, `"m"`, `"other"`, 1))
 	text, err := read(resp)
 	require.NoError(t, err)
 	require.Contains(t, text, "default")
 
-	resp = post(patient(t), t, s, streamed)
+	resp = post(withTimeout(t), t, s, streamed)
 	status, _ = admin(t, s, http.MethodGet, "gates/go?n=1", "")
 	require.Equal(t, http.StatusNoContent, status)
 	status, _ = admin(t, s, http.MethodPost, "gates/go", "")
@@ -108,10 +109,10 @@ func TestOnlyTheLatestRecordsAreKept(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{Keep: 2})
 	for range 5 {
-		_, err := read(post(patient(t), t, s, streamed))
+		_, err := read(post(withTimeout(t), t, s, streamed))
 		require.NoError(t, err)
 	}
-	require.NoError(t, s.Idle(patient(t)))
+	require.NoError(t, s.Idle(withTimeout(t)))
 	records := s.Records()
 	require.Len(t, records, 2)
 	require.EqualValues(t, 5, records[1].N)
@@ -120,8 +121,8 @@ func TestOnlyTheLatestRecordsAreKept(t *testing.T) {
 func TestBodyThatIsNotJSONIsKept(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
-	require.Equal(t, http.StatusBadRequest, post(patient(t), t, s, "no \"JSON\"").StatusCode)
-	rec, err := s.Ended(patient(t), 1)
+	require.Equal(t, http.StatusBadRequest, post(withTimeout(t), t, s, "no \"JSON\"").StatusCode)
+	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, upstream.OutcomeRefused, rec.Outcome)
 	require.JSONEq(t, `"no \"JSON\""`, string(rec.Body))

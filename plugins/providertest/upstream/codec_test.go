@@ -65,7 +65,7 @@ func (c codec) generate(t *testing.T, s *upstream.Server, req *llm.Request) ([]l
 	t.Helper()
 	body, err := c.encode(nil, req)
 	require.NoError(t, err)
-	resp := postTo(patient(t), t, s, c.path, string(body))
+	resp := postTo(withTimeout(t), t, s, c.path, string(body))
 	if resp.StatusCode != http.StatusOK {
 		reply, err := read(resp)
 		require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestCodecsAskTheSame(t *testing.T) {
 				req.Whole = !req.Whole
 				_, err := c.generate(t, s, req)
 				require.NoError(t, err)
-				got, err := s.Request(patient(t), int64(n+1))
+				got, err := s.Request(withTimeout(t), int64(n+1))
 				require.NoError(t, err)
 				require.Equal(
 					t,
@@ -326,7 +326,7 @@ func TestCodecsSeeEveryCut(t *testing.T) {
 			s.Enqueue(upstream.Reply{Steps: steps})
 			_, err := c.generate(t, s, asking())
 			require.NoError(t, err)
-			rec, err := s.Ended(patient(t), 1)
+			rec, err := s.Ended(withTimeout(t), 1)
 			require.NoError(t, err)
 			for at := int64(0); at < rec.Bytes-16; at += 11 { // the last bytes are the end marker's own
 				s.Enqueue(upstream.Reply{Steps: steps, Wire: upstream.Wire{Break: &upstream.Break{At: at}}})

@@ -32,7 +32,7 @@ func messagesStream(t *testing.T, s *upstream.Server, p anthropic.MessageNewPara
 	client := anthropicClient(s)
 	var m anthropic.Message
 	var names []string
-	events := client.Messages.NewStreaming(patient(t), p)
+	events := client.Messages.NewStreaming(withTimeout(t), p)
 	for events.Next() {
 		ev := events.Current()
 		names = append(names, ev.Type)
@@ -46,7 +46,7 @@ func messagesBoth(t *testing.T, reply upstream.Reply, p anthropic.MessageNewPara
 	t.Helper()
 	s := upstream.Start(t, upstream.Options{Script: func(*upstream.Request) upstream.Reply { return reply }})
 	client := anthropicClient(s)
-	whole, err := client.Messages.New(patient(t), p)
+	whole, err := client.Messages.New(withTimeout(t), p)
 	require.NoError(t, err)
 	streamed, _, err := messagesStream(t, s, p)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestMessagesText(t *testing.T) {
 	require.Equal(t, []string{"message_start", "content_block_start", "content_block_delta", "content_block_delta",
 		"content_block_delta", "content_block_delta",
 		"content_block_delta", "content_block_stop", "message_delta", "message_stop"}, names)
-	rec, err := s.Ended(patient(t), 1)
+	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, "messages", rec.Family)
 	require.Equal(t, m.ID, rec.ID)
@@ -170,7 +170,7 @@ func TestMessagesUsageModes(t *testing.T) {
 				require.Contains(t, body, `"usage":{`+usage+`}`)
 			}
 			require.True(t, strings.HasSuffix(body, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"))
-			rec, err := s.Ended(patient(t), 1)
+			rec, err := s.Ended(withTimeout(t), 1)
 			require.NoError(t, err)
 			require.Equal(t, want != nil, rec.Reported != nil)
 		})
@@ -203,7 +203,7 @@ func TestMessagesErrors(t *testing.T) {
 			s := upstream.Start(t, upstream.Options{})
 			s.Enqueue(upstream.Refuse(c.err))
 			client := anthropicClient(s)
-			_, err := client.Messages.New(patient(t), messagesPrompt("x"))
+			_, err := client.Messages.New(withTimeout(t), messagesPrompt("x"))
 			var failed *anthropic.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.status, failed.StatusCode)
@@ -235,10 +235,10 @@ func TestMessagesToolConversation(t *testing.T) {
 		anthropic.NewAssistantMessage(anthropic.NewTextBlock("Let me look."),
 			anthropic.NewToolUseBlock("toolu_1", map[string]any{"city": "Rome"}, "weather")),
 		anthropic.NewUserMessage(anthropic.NewToolResultBlock("toolu_1", "sunny", false), anthropic.NewTextBlock("and?")))
-	reply, err := client.Messages.New(patient(t), p)
+	reply, err := client.Messages.New(withTimeout(t), p)
 	require.NoError(t, err)
 	require.Equal(t, "You said: and?", reply.Content[0].Text)
-	req, err := s.Request(patient(t), 1)
+	req, err := s.Request(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, []upstream.Message{{Role: "system", Text: "be brief"}, {Role: "user", Text: "weather?"},
 		{Role: "assistant", Text: "Let me look.", Calls: []upstream.PastCall{{ID: "toolu_1", Name: "weather",
@@ -248,20 +248,20 @@ func TestMessagesToolConversation(t *testing.T) {
 	for name, keyed := range map[string]option.RequestOption{"other": option.WithAPIKey("other"),
 		"none": option.WithHeaderDel("X-Api-Key")} {
 		intruder := anthropicClient(s, keyed)
-		_, err = intruder.Messages.New(patient(t), p)
+		_, err = intruder.Messages.New(withTimeout(t), p)
 		var failed *anthropic.Error
 		require.ErrorAs(t, err, &failed, name)
 		require.Equal(t, 401, failed.StatusCode)
 	}
 	subscriber := anthropicClient(s, option.WithHeaderDel("X-Api-Key"), option.WithHeader("Authorization", "Bearer k"))
-	_, err = subscriber.Messages.New(patient(t), p)
+	_, err = subscriber.Messages.New(withTimeout(t), p)
 	require.NoError(t, err)
 }
 
 // messagesPost sends a body as it is.
 func messagesPost(t *testing.T, s *upstream.Server, body string) *http.Response {
 	t.Helper()
-	return postTo(patient(t), t, s, "/messages", body)
+	return postTo(withTimeout(t), t, s, "/messages", body)
 }
 
 // TestMessagesBadRequests: each body has one mistake that the real service refuses.
@@ -351,7 +351,7 @@ func TestMessagesBadRequests(t *testing.T) {
 	t.Run("no version", func(t *testing.T) {
 		t.Parallel()
 		client := anthropicClient(s, option.WithHeaderDel("anthropic-version"))
-		_, err := client.Messages.New(patient(t), messagesPrompt("x"))
+		_, err := client.Messages.New(withTimeout(t), messagesPrompt("x"))
 		require.ErrorContains(t, err, "anthropic-version")
 	})
 	for name, body := range map[string]string{

@@ -24,8 +24,8 @@ func prompt(text string) openai.ChatCompletionNewParams {
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }
 
-// patient bounds what a test waits for; it is no part of what is tested.
-func patient(t *testing.T) context.Context {
+// withTimeout bounds what a test waits for; it is no part of what is tested.
+func withTimeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
@@ -38,7 +38,7 @@ func stream(t *testing.T, s *upstream.Server, p openai.ChatCompletionNewParams) 
 	client := official(s)
 	var acc openai.ChatCompletionAccumulator
 	var chunks []openai.ChatCompletionChunk
-	events := client.Chat.Completions.NewStreaming(patient(t), p)
+	events := client.Chat.Completions.NewStreaming(withTimeout(t), p)
 	for events.Next() {
 		chunks = append(chunks, events.Current())
 		require.True(t, acc.AddChunk(events.Current()), "the accumulator takes the chunk")
@@ -50,7 +50,7 @@ func TestStreamedAndNotAreTheSameReply(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
 	client := official(s)
-	whole, err := client.Chat.Completions.New(patient(t), prompt("what a day"))
+	whole, err := client.Chat.Completions.New(withTimeout(t), prompt("what a day"))
 	require.NoError(t, err)
 	require.Equal(t, "You said: what a day", whole.Choices[0].Message.Content)
 	require.Equal(t, "stop", whole.Choices[0].FinishReason)
@@ -110,7 +110,7 @@ func TestUsageModes(t *testing.T) {
 			if c.want != nil {
 				require.Equal(t, c.own, len(last.Choices) == 0)
 			}
-			rec, err := s.Ended(patient(t), 1)
+			rec, err := s.Ended(withTimeout(t), 1)
 			require.NoError(t, err)
 			require.Equal(t, c.want != nil, rec.Reported != nil, "the record says what was reported")
 			require.EqualValues(t, 3, rec.Used.Completion, "and what was used, reported or not")
@@ -126,7 +126,7 @@ func TestScriptedUsageHasAllClasses(t *testing.T) {
 		upstream.ReportTokens(upstream.Usage{Prompt: 950, Completion: 700, Cached: &cached, Reasoning: &reasoning}),
 		upstream.Done()}})
 	client := official(s)
-	reply, err := client.Chat.Completions.New(patient(t), prompt("x"))
+	reply, err := client.Chat.Completions.New(withTimeout(t), prompt("x"))
 	require.NoError(t, err)
 	require.EqualValues(t, 950, reply.Usage.PromptTokens)
 	require.EqualValues(t, 700, reply.Usage.CompletionTokens)
@@ -159,7 +159,7 @@ func TestInterleavedToolCalls(t *testing.T) {
 	require.Equal(t, map[int64]string{0: `{"city":"Rome"}`, 1: `{"zone":"CET"}`}, arguments)
 
 	client := official(s)
-	whole, err := client.Chat.Completions.New(patient(t), prompt("x"))
+	whole, err := client.Chat.Completions.New(withTimeout(t), prompt("x"))
 	require.NoError(t, err)
 	calls := whole.Choices[0].Message.ToolCalls
 	require.Len(t, calls, 2)
@@ -175,7 +175,7 @@ func TestReasoningIsBesideTheText(t *testing.T) {
 		upstream.Finish("stop"), upstream.ReportUsage(), upstream.Done()}}
 	s.SetModel("m", reply)
 	client := official(s)
-	whole, err := client.Chat.Completions.New(patient(t), prompt("x"))
+	whole, err := client.Chat.Completions.New(withTimeout(t), prompt("x"))
 	require.NoError(t, err)
 	require.Equal(t, "42", whole.Choices[0].Message.Content)
 	require.Equal(t, `"let me see"`, whole.Choices[0].Message.JSON.ExtraFields["reasoning_content"].Raw())
@@ -207,13 +207,13 @@ func TestErrorsAreTheOnesTheOfficialClientKnows(t *testing.T) {
 			s := upstream.Start(t, upstream.Options{})
 			s.Enqueue(upstream.Refuse(c.err))
 			client := official(s)
-			_, err := client.Chat.Completions.New(patient(t), prompt("x"))
+			_, err := client.Chat.Completions.New(withTimeout(t), prompt("x"))
 			var failed *openai.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.status, failed.StatusCode)
 			require.Equal(t, c.code, failed.Code)
 			require.Equal(t, c.err.RetryAfter, failed.Response.Header.Get("Retry-After"))
-			rec, err := s.Ended(patient(t), 1)
+			rec, err := s.Ended(withTimeout(t), 1)
 			require.NoError(t, err)
 			require.Equal(t, upstream.OutcomeFailed, rec.Outcome)
 			require.Equal(t, c.status, rec.Status)
@@ -228,7 +228,7 @@ func TestErrorInMidStream(t *testing.T) {
 	acc, _, err := stream(t, s, prompt("x"))
 	require.ErrorContains(t, err, "The server had an error")
 	require.Equal(t, "half", acc.Choices[0].Message.Content)
-	rec, err := s.Ended(patient(t), 1)
+	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, upstream.OutcomeFailed, rec.Outcome)
 	require.Equal(t, 200, rec.Status)
@@ -259,7 +259,7 @@ func TestLimitsAreHonouredWhenTold(t *testing.T) {
 			reply.Honour = c.honour
 			s.SetModel("m", reply)
 			client := official(s)
-			whole, err := client.Chat.Completions.New(patient(t), p)
+			whole, err := client.Chat.Completions.New(withTimeout(t), p)
 			require.NoError(t, err)
 			require.Equal(t, c.want, whole.Choices[0].Message.Content)
 			require.Equal(t, c.finish, whole.Choices[0].FinishReason)
@@ -275,7 +275,7 @@ func TestToolConversationIsAccepted(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{APIKey: "k", Models: []string{"m"}})
 	client := official(s)
-	reply, err := client.Chat.Completions.New(patient(t), openai.ChatCompletionNewParams{Model: "m",
+	reply, err := client.Chat.Completions.New(withTimeout(t), openai.ChatCompletionNewParams{Model: "m",
 		Messages: []openai.ChatCompletionMessageParamUnion{
 			openai.SystemMessage("be brief"), openai.UserMessage("weather?"),
 			{OfAssistant: &openai.ChatCompletionAssistantMessageParam{
@@ -291,13 +291,13 @@ func TestToolConversationIsAccepted(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "You said: weather?", reply.Choices[0].Message.Content)
-	req, err := s.Request(patient(t), 1)
+	req, err := s.Request(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, "call_1", req.Messages[3].ToolCallID)
 	require.Equal(t, "[redacted]", req.Header.Get("Authorization"), "keys are not written down")
 
 	intruder := official(s, option.WithAPIKey("other"))
-	_, err = intruder.Chat.Completions.New(patient(t), prompt("x"))
+	_, err = intruder.Chat.Completions.New(withTimeout(t), prompt("x"))
 	var failed *openai.Error
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, 401, failed.StatusCode)

@@ -86,7 +86,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resp := post(patient(t), t, s, c.body)
+			resp := post(withTimeout(t), t, s, c.body)
 			body, err := read(resp)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusBadRequest, resp.StatusCode, body)
@@ -99,11 +99,11 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	}
 	t.Run("unknown model", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, http.StatusNotFound, post(patient(t), t, s, `{"model":"n",`+user+`}`).StatusCode)
+		require.Equal(t, http.StatusNotFound, post(withTimeout(t), t, s, `{"model":"n",`+user+`}`).StatusCode)
 	})
 	t.Run("null is absent", func(t *testing.T) {
 		t.Parallel()
-		resp := post(patient(t), t, s, `{"model":"m",`+user+
+		resp := post(withTimeout(t), t, s, `{"model":"m",`+user+
 			`,"stop":null,"tools":null,"max_tokens":null,"stream":null,"temperature":null}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 	})

@@ -28,7 +28,7 @@ func responsesStream(t *testing.T, s *upstream.Server, p responses.ResponseNewPa
 	var last responses.Response
 	deltas := map[string]string{}
 	var names []string
-	events := client.Responses.NewStreaming(patient(t), p)
+	events := client.Responses.NewStreaming(withTimeout(t), p)
 	for events.Next() {
 		ev := events.Current()
 		require.EqualValues(t, len(names), ev.SequenceNumber)
@@ -59,7 +59,7 @@ func responsesBoth(t *testing.T, reply upstream.Reply, p responses.ResponseNewPa
 	t.Helper()
 	s := upstream.Start(t, upstream.Options{Script: func(*upstream.Request) upstream.Reply { return reply }})
 	client := official(s)
-	whole, err := client.Responses.New(patient(t), p)
+	whole, err := client.Responses.New(withTimeout(t), p)
 	require.NoError(t, err)
 	streamed, deltas, _, err := responsesStream(t, s, p)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestResponsesText(t *testing.T) {
 		"response.output_text.delta", "response.output_text.delta", "response.output_text.delta",
 		"response.output_text.delta", "response.output_text.delta",
 		"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed"}, names)
-	rec, err := s.Ended(patient(t), 1)
+	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, "responses", rec.Family)
 	require.Equal(t, r.ID, rec.ID)
@@ -181,7 +181,7 @@ func TestResponsesErrors(t *testing.T) {
 			s := upstream.Start(t, upstream.Options{})
 			s.Enqueue(upstream.Refuse(c.err))
 			client := official(s)
-			_, err := client.Responses.New(patient(t), responsesPrompt("x"))
+			_, err := client.Responses.New(withTimeout(t), responsesPrompt("x"))
 			var failed *openai.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.status, failed.StatusCode)
@@ -192,7 +192,7 @@ func TestResponsesErrors(t *testing.T) {
 		t.Parallel()
 		s := upstream.Start(t, upstream.Options{})
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.ServerError())}})
-		body, err := read(postTo(patient(t), t, s, "/responses", `{"model":"m","stream":true,"input":"x"}`))
+		body, err := read(postTo(withTimeout(t), t, s, "/responses", `{"model":"m","stream":true,"input":"x"}`))
 		require.NoError(t, err)
 		require.Contains(t, body, `event: error`+"\n"+
 			`data: {"code":"server_error","message":"The server had an error.","param":null,"sequence_number":5,"type":"error"}`)
@@ -220,10 +220,10 @@ func TestResponsesToolConversation(t *testing.T) {
 		Tools: []responses.ToolUnionParam{{OfFunction: &responses.FunctionToolParam{Name: "weather",
 			Strict:     param.NewOpt(false),
 			Parameters: map[string]any{"type": "object", "properties": map[string]any{}}}}}}
-	reply, err := client.Responses.New(patient(t), p)
+	reply, err := client.Responses.New(withTimeout(t), p)
 	require.NoError(t, err)
 	require.Equal(t, "You said: and?", reply.OutputText())
-	req, err := s.Request(patient(t), 1)
+	req, err := s.Request(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, []upstream.Message{{Role: "system", Text: "be brief"}, {Role: "user", Text: "weather?"},
 		{Role: "assistant", Calls: []upstream.PastCall{{ID: "call_1", Name: "weather", Arguments: `{"city":"Rome"}`}}},
@@ -292,7 +292,7 @@ func TestResponsesBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resp := postTo(patient(t), t, s, "/responses", c.body)
+			resp := postTo(withTimeout(t), t, s, "/responses", c.body)
 			body, err := read(resp)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusBadRequest, resp.StatusCode, body)
@@ -320,7 +320,7 @@ func TestResponsesBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resp := postTo(patient(t), t, s, "/responses", body)
+			resp := postTo(withTimeout(t), t, s, "/responses", body)
 			reply, err := read(resp)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, resp.StatusCode, reply)

@@ -68,7 +68,7 @@ func cutAtEveryByte(t *testing.T, path, body string) {
 		return r
 	}
 	s := upstream.Start(t, upstream.Options{})
-	post := func() *http.Response { return postTo(patient(t), t, s, path, body) }
+	post := func() *http.Response { return postTo(withTimeout(t), t, s, path, body) }
 	s.Enqueue(upstream.Say("a b"))
 	whole, err := read(post())
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func cutAtEveryByte(t *testing.T, path, body string) {
 				require.NoError(t, err)
 			}
 			require.Len(t, got, at)
-			rec, err := s.Ended(patient(t), n+1)
+			rec, err := s.Ended(withTimeout(t), n+1)
 			require.NoError(t, err)
 			require.Equal(t, upstream.OutcomeCut, rec.Outcome)
 			require.EqualValues(t, at, rec.Bytes)
@@ -111,11 +111,11 @@ func TestResetByStepAndByBreak(t *testing.T) {
 
 	_, err := http.Post(s.BaseURL()+"/chat/completions", "application/json", strings.NewReader(streamed))
 	if err == nil { // a reset may overtake the header
-		rec, err := s.Ended(patient(t), 1)
+		rec, err := s.Ended(withTimeout(t), 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 20, rec.Bytes)
 	}
-	resp := post(patient(t), t, s, streamed)
+	resp := post(withTimeout(t), t, s, streamed)
 	s.Open("header seen")
 	_, err = read(resp)
 	require.ErrorContains(t, err, "connection reset")
@@ -129,7 +129,7 @@ func TestBytesOnTheWire(t *testing.T) {
 	}
 	read := func(t *testing.T, w upstream.Wire) string {
 		s := upstream.Start(t, upstream.Options{Script: func(*upstream.Request) upstream.Reply { return reply(w) }})
-		body, err := read(post(patient(t), t, s, streamed))
+		body, err := read(post(withTimeout(t), t, s, streamed))
 		require.NoError(t, err)
 		created := strings.Index(body, `"created":`)
 		require.Positive(t, created)
@@ -168,19 +168,19 @@ func TestSlowHeadersAndSlowFirstToken(t *testing.T) {
 		upstream.Text("now"), upstream.Silence()}})
 	came := make(chan *http.Response, 1)
 	go func() { came <- post(t.Context(), t, s, streamed) }()
-	require.NoError(t, s.Arrived(patient(t), 1))
+	require.NoError(t, s.Arrived(withTimeout(t), 1))
 	require.Empty(t, came, "no header before the channel is closed")
 	close(released)
 	resp := <-came
 	require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
-	require.NoError(t, s.AtGate(patient(t), "token", 1))
+	require.NoError(t, s.AtGate(withTimeout(t), "token", 1))
 	s.Open("token")
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, `"role":"assistant"`)
 
 	require.NoError(t, resp.Body.Close())
-	rec, err := s.Ended(patient(t), 1)
+	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, upstream.OutcomeLeft, rec.Outcome, "the client left during the silence")
 	require.EqualValues(t, 1, rec.Used.Completion)
@@ -191,10 +191,10 @@ func TestStreamWithoutEndMarker(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a")}})
-	body, err := read(post(patient(t), t, s, streamed))
+	body, err := read(post(withTimeout(t), t, s, streamed))
 	require.NoError(t, err, "it closes cleanly")
 	require.NotContains(t, body, "DONE")
-	rec, err := s.Ended(patient(t), 1)
+	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, upstream.OutcomeCut, rec.Outcome)
 }
@@ -207,7 +207,7 @@ func TestErrorAsA200(t *testing.T) {
 	s.Enqueue(upstream.Refuse(e), upstream.Reply{Header: map[string]string{"X-More": "yes"},
 		Steps: []upstream.Step{upstream.Headers(), upstream.Fail(upstream.Overloaded())}})
 
-	resp := post(patient(t), t, s, streamed)
+	resp := post(withTimeout(t), t, s, streamed)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
 	body, err := read(resp)
@@ -215,7 +215,7 @@ func TestErrorAsA200(t *testing.T) {
 	require.JSONEq(t,
 		`{"error":{"message":"The server is overloaded.","type":"server_error","param":null,"code":"overloaded"}}`, body)
 
-	resp = post(patient(t), t, s, streamed)
+	resp = post(withTimeout(t), t, s, streamed)
 	require.Equal(t, "yes", resp.Header.Get("X-More"))
 	framed, err := read(resp)
 	require.NoError(t, err)
