@@ -31,8 +31,8 @@ func (b *batch) size() int64 {
 
 // memory is what the queues of all requests share.
 type memory interface {
-	TakeAhead(n int64) bool
-	GiveAhead(n int64)
+	AcquireAhead(n int64) bool
+	ReleaseAhead(n int64)
 }
 
 // queue is what was read of an upstream while a write waited for the client (GAP-112). One goroutine reads ahead and
@@ -82,7 +82,7 @@ func (q *queue) push(b batch) (added, goOn bool) {
 	}
 	var size int64
 	if len(q.waiting) > q.head {
-		if size = b.size(); q.used+size > maxAhead || !q.memory.TakeAhead(size) {
+		if size = b.size(); q.used+size > maxAhead || !q.memory.AcquireAhead(size) {
 			q.wanted = true
 			return false, true
 		}
@@ -165,7 +165,7 @@ func (q *queue) close() {
 func (q *queue) give(size int64) {
 	if size > 0 {
 		q.used -= size
-		q.memory.GiveAhead(size)
+		q.memory.ReleaseAhead(size)
 	}
 }
 

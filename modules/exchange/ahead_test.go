@@ -17,7 +17,7 @@ type shared struct {
 	used, max int64
 }
 
-func (s *shared) TakeAhead(n int64) bool {
+func (s *shared) AcquireAhead(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used+n > s.max {
@@ -27,7 +27,7 @@ func (s *shared) TakeAhead(n int64) bool {
 	return true
 }
 
-func (s *shared) GiveAhead(n int64) {
+func (s *shared) ReleaseAhead(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used -= n

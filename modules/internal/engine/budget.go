@@ -29,9 +29,9 @@ func (e *Engine) AcquireBody(n int64) bool { return e.bodies.acquire(n) }
 // ReleaseBody gives back n bytes.
 func (e *Engine) ReleaseBody(n int64) { e.bodies.release(n) }
 
-// TakeAhead sets n bytes aside for events that wait for a client; false when those of all requests together would pass
-// 256 MiB. What was taken is given back with GiveAhead.
-func (e *Engine) TakeAhead(n int64) bool { return e.ahead.acquire(n) }
+// AcquireAhead sets n bytes aside for events that wait for a client; false when those of all requests together would pass
+// 256 MiB. What was taken is given back with ReleaseAhead.
+func (e *Engine) AcquireAhead(n int64) bool { return e.ahead.acquire(n) }
 
-// GiveAhead gives back n bytes.
-func (e *Engine) GiveAhead(n int64) { e.ahead.release(n) }
+// ReleaseAhead gives back n bytes.
+func (e *Engine) ReleaseAhead(n int64) { e.ahead.release(n) }
