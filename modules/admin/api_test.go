@@ -97,18 +97,36 @@ func TestAdminAccounts(t *testing.T) {
 	}
 }
 
+// refusal is a request to the API, and what it is answered.
+type refusal struct {
+	method, path string
+	in           any
+	status       int
+	message      string
+}
+
+// requireRefusals makes the requests, each in a subtest.
+func requireRefusals(t *testing.T, c *Client, refusals map[string]refusal) {
+	t.Helper()
+	for name, r := range refusals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.Call(t.Context(), r.method, r.path, r.in, new(any))
+			var e *adminError
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, r.status, e.Status)
+			require.Contains(t, e.Message, r.message)
+		})
+	}
+}
+
 func TestAdminRefusals(t *testing.T) {
 	t.Parallel()
 	c, _ := running(t)
 	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/accounts", NewAccount{Name: "ann"}, new(Account)))
 	require.NoError(t, c.Call(t.Context(), "POST", "/fareway/keys", NewKey{Account: "ann", Name: "first"}, new(Key)))
 
-	for name, tc := range map[string]struct {
-		method, path string
-		in           any
-		status       int
-		message      string
-	}{
+	requireRefusals(t, c, map[string]refusal{
 		"name that exists":  {"POST", "/fareway/accounts", NewAccount{Name: "ann"}, 409, `account "ann" exists already`},
 		"name with a space": {"POST", "/fareway/accounts", NewAccount{Name: "a b"}, 400, "1 to 64 letters"},
 		"name too long": {"POST", "/fareway/accounts", NewAccount{Name: strings.Repeat("a", 65)}, 400,
@@ -159,16 +177,7 @@ func TestAdminRefusals(t *testing.T) {
 		"body not an object":   {"POST", "/fareway/accounts", []int{1}, 400, "reading the request body"},
 		"path unknown":         {"GET", "/fareway/bogus", nil, 404, "no GET /fareway/bogus"},
 		"method of a resource": {"DELETE", "/fareway/accounts", nil, 404, "no DELETE /fareway/accounts"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := c.Call(t.Context(), tc.method, tc.path, tc.in, new(any))
-			var e *adminError
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, tc.status, e.Status)
-			require.Contains(t, e.Message, tc.message)
-		})
-	}
+	})
 }
 
 func TestAdminBodyIsOneValue(t *testing.T) {

@@ -165,12 +165,7 @@ func TestAdminMoneyRefusals(t *testing.T) {
 			Provider: "up", Model: "deep-1", PriceVersion: version, Worst: 5_000_000}})
 	require.NoError(t, err)
 	key := "/fareway/keys/" + made.Key.ID
-	for name, tc := range map[string]struct {
-		method, path string
-		in           any
-		status       int
-		message      string
-	}{
+	requireRefusals(t, c, map[string]refusal{
 		"rename to a taken name": {"POST", "/fareway/accounts/ann/name", NewName{"bob"}, 409, `"bob" exists already`},
 		"rename to an id":        {"POST", "/fareway/accounts/ann/name", NewName{"acct_1"}, 400, "mistaken"},
 		"rename nobody":          {"POST", "/fareway/accounts/nobody/name", NewName{"x"}, 404, `no account "nobody"`},
@@ -232,16 +227,7 @@ func TestAdminMoneyRefusals(t *testing.T) {
 		"pruning without a time": {"POST", "/fareway/ledger/prune", map[string]any{}, 400, "in the past"},
 		"checkpoint that is no hash": {"POST", "/fareway/ledger/verify",
 			map[string]any{"checkpoints": []any{map[string]any{"hash": "x"}}}, 400, "reading a digest"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := c.Call(t.Context(), tc.method, tc.path, tc.in, new(any))
-			var e *adminError
-			require.ErrorAs(t, err, &e)
-			require.Equal(t, tc.status, e.Status)
-			require.Contains(t, e.Message, tc.message)
-		})
-	}
+	})
 }
 
 func TestAdminAudit(t *testing.T) {
