@@ -56,7 +56,7 @@ func LoadLedger(path string) (Store, *Config, *Diagnostics) {
 		if file == nil {
 			return nil
 		}
-		*l.diags = Diagnostics{}
+		*l.diags = Diagnostics{} // those of other blocks
 		l.config.Store = l.store(file)
 		if l.diags.HasErrors() {
 			return nil
@@ -64,7 +64,7 @@ func LoadLedger(path string) (Store, *Config, *Diagnostics) {
 		l.config.Gateway = l.gateway(file)
 		l.plans(file)
 		usable = !l.diags.HasErrors()
-		*l.diags = Diagnostics{}
+		*l.diags = Diagnostics{} // the ledger can be read without them
 		return l.config
 	})
 	switch {

@@ -13,7 +13,8 @@ func TestTerms(t *testing.T) {
 	for text, want := range map[string]bool{
 		"draw an SVG": true, "svg": true, "SVGs, please": true, "an <svg>": true, "make it in Three.js.": true,
 		"3d Scenes":  true,
-		"a 3d scene": true, "logo.svg": true, "svg/svg2": true, "画一个矢量图吧": true, "画svg图": true, "été": true, "mesh.OBJ": true,
+		"a 3d scene": true, "logo.svg": true, "svg/svg2": true,
+		"画一个矢量图吧": true, "画svg图": true, "été": true, "mesh.OBJ": true,
 		"as `svg`": true, "@svg": true, "[svg]": true, "{svg}": true, "/svg:": true, "svgz": false, "Zsvg": false,
 		"asvg": false, "svgA": false, "0svg": false, "svg9": false, "svgr": false, "an SVGS": true,
 		"": false, "svgo": false, "mysvg": false, "3d": false, "scene": false, "3d-scene": false, "three js": false,
