@@ -275,6 +275,10 @@ func TestLedgerVerifyOnFiles(t *testing.T) {
 		_, err = run(t, "ledger", "verify", "--config", caddyfile)
 		require.ErrorContains(t, err, filepath.Join(data, "money.db"), "what else is wrong does not matter")
 
+		require.NoError(t, os.Remove(hcl))
+		_, err = run(t, "ledger", "verify", "--config", caddyfile)
+		require.ErrorContains(t, err, "There is no such file", "nor is one guessed")
+
 		_, err = run(t, "ledger", "verify", "--config", caddyfile, "--data", data)
 		require.ErrorContains(t, err, "--config and --data do not go together")
 		_, err = run(t, "ledger", "verify", "--config", filepath.Join(etc, "none"))

@@ -60,7 +60,7 @@ func (t *target) offline() (admin.Offline, error) {
 		return o, err
 	}
 	store, cfg, diags := config.LoadLedger(hcl)
-	if diags.HasErrors() && isThere(hcl) {
+	if diags.HasErrors() && (t.config != "" || isThere(hcl)) { // a copy of the database alone has the default name
 		return o, fmt.Errorf("no gateway is running on %s, and where its ledger is cannot be read: %w", data, diags)
 	}
 	o.Config = cfg
