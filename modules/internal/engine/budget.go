@@ -29,8 +29,8 @@ func (e *Engine) AcquireBody(n int64) bool { return e.bodies.acquire(n) }
 // ReleaseBody gives back n bytes.
 func (e *Engine) ReleaseBody(n int64) { e.bodies.release(n) }
 
-// AcquireAhead sets n bytes aside for events that wait for a client; false when those of all requests together would pass
-// 256 MiB. What was taken is given back with ReleaseAhead.
+// AcquireAhead sets n bytes aside for events that wait for a client; false when those of all requests together would
+// pass 256 MiB. ReleaseAhead gives them back.
 func (e *Engine) AcquireAhead(n int64) bool { return e.ahead.acquire(n) }
 
 // ReleaseAhead gives back n bytes.
