@@ -256,20 +256,6 @@ func inJSON(s llm.String) llm.String {
 	return llm.Quoted(b.String())
 }
 
-// Not parallel: allocations are counted for the whole process.
-func TestCountingAllocatesNothing(t *testing.T) {
-	req := &llm.Request{
-		Messages: []llm.Message{
-			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("How warm is it in Graz, à peu près?")}},
-			{Role: llm.RoleAssistant, Parts: []llm.Part{{Text: llm.Quoted(`I look.\n`),
-				Call: &llm.ToolCall{ID: "c", Name: "f", Arguments: llm.Quoted(`{\"city\":\"Graz\"}`)}}}},
-		},
-		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object"}`)}},
-	}
-	require.Zero(t, testing.AllocsPerRun(100, func() { tokens.Estimate(req) }))
-	require.Zero(t, testing.AllocsPerRun(100, func() { tokens.Bound(req) }))
-}
-
 func FuzzText(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.*"))
 	require.NoError(f, err)
