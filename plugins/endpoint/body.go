@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"io"
 	"sync"
 
@@ -34,6 +35,13 @@ func newBody(c *codec, req *llm.Request) (*body, error) {
 
 // Len is how many bytes are left to be read.
 func (b *body) Len() int { return len(b.left) }
+
+// small is a body of up to writeBuffer bytes as one that the transport knows to be in memory: it writes the headers
+// and such a body at once, and the headers of any other before it. It takes the place of b.
+func (b *body) small() io.ReadCloser {
+	defer b.Close()
+	return io.NopCloser(bytes.NewReader(bytes.Clone(b.left)))
+}
 
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()

@@ -1,7 +1,10 @@
 package endpoint
 
 import (
+	"bufio"
 	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -45,4 +48,33 @@ func TestBody(t *testing.T) {
 	_, err = newBody(dialects[Chat], &llm.Request{Messages: []llm.Message{{Role: "nobody"}}})
 	require.ErrorContains(t, err, "encoding the request")
 	require.Equal(t, llm.ErrRejected, llm.KindOf(err))
+}
+
+// TestSmallBody: headers and a small body go out in one write, and what was given back is not what is read.
+func TestSmallBody(t *testing.T) {
+	t.Parallel()
+	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
+	b, err := newBody(dialects[Chat], req)
+	require.NoError(t, err)
+	want, size := string(b.left), b.Len()
+	memory := b.left
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://upstream.test/", nil)
+	require.NoError(t, err)
+	r.Body, r.ContentLength = b.small(), int64(size)
+	clear(memory)
+	require.Nil(t, b.room, "given back")
+	var out pieces
+	w := bufio.NewWriterSize(&out, writeBuffer)
+	require.NoError(t, r.Write(w))
+	require.NoError(t, w.Flush())
+	require.Len(t, out, 1)
+	require.True(t, strings.HasSuffix(out[0], "\r\n\r\n"+want), out[0])
+}
+
+// pieces are what was written, each write apart.
+type pieces []string
+
+func (p *pieces) Write(b []byte) (int, error) {
+	*p = append(*p, string(b))
+	return len(b), nil
 }

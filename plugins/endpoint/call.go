@@ -242,6 +242,9 @@ func (c *Call) ask() error {
 		}
 	}
 	req.ContentLength, req.Body = int64(sent.Len()), sent
+	if sent.Len() <= writeBuffer {
+		req.Body = sent.small()
+	}
 	resp, err := to.transport.RoundTrip(req)
 	if err != nil {
 		return c.endpoint.unanswered(err)
