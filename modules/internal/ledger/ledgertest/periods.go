@@ -181,6 +181,19 @@ func testPeriods(t *testing.T, open Open) {
 		require.Len(t, f.entries(ledger.Query{}), 16)
 	})
 
+	t.Run("GAP-118 a period knows its credits again when its plan had none for a while", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 0, monthly)
+		f.plans.set("capped", ledger.Terms{Periods: true, SpendCap: 10})
+		for _, plan := range []string{"", "capped", "starter"} {
+			f.setPlan(plan)
+			require.EqualValues(t, 50, f.balance().Credits)
+			f.verify()
+		}
+		f.clock.set(f.period().End)
+		require.EqualValues(t, 100, f.balance().Credits)
+	})
+
 	t.Run("a reference of a person's is no allotment's", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 0, monthly)

@@ -89,17 +89,21 @@ func (a *account) beginning() string {
 }
 
 // allot adds the credits of the account's period, unless it has them. They may be there although the period does not
-// know it: the account had the period before, its plan was changed and the clock put back. A balance that cannot take
-// them goes without.
+// know it: the account had the period before, and a plan without periods, or with fewer, in between. A balance that
+// cannot take them goes without.
 func (t *tx) allot(a *account, credits int64, now time.Time) error {
-	if a.period == nil || a.period.allotted || credits == 0 {
+	if a.period == nil || a.period.allotted {
 		return nil
 	}
-	a.period.allotted = true
-	if seen, err := t.seen(a, a.beginning(), ledger.Allotment); err != nil || seen {
+	seen, err := t.seen(a, a.beginning(), ledger.Allotment)
+	if err != nil {
 		return err
 	}
-	err := t.post(a, ledger.Entry{
+	a.period.allotted = seen || credits > 0
+	if seen || credits == 0 {
+		return nil
+	}
+	err = t.post(a, ledger.Entry{
 		Kind: ledger.Allotment, Reference: a.beginning(), Reason: a.plan, Microcents: credits * ledger.MicrocentsPerCredit,
 		Created: now,
 	})
