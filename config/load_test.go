@@ -70,6 +70,8 @@ func testSchema(_ context.Context, ref PluginRef) (settings.Schema, error) {
 				{Name: "careful", Type: settings.Bool},
 				{Name: "tags", Type: settings.ListString},
 				{Name: "labels", Type: settings.MapString},
+				{Name: "preset", Type: settings.String, OneOf: []string{"groq", "mistral", "xai"}},
+				{Name: "patience", Type: settings.String, Duration: true},
 			},
 			Blocks: []settings.Block{
 				{Name: "endpoint", Schema: settings.Schema{Attributes: []settings.Attribute{

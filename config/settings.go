@@ -87,6 +87,12 @@ func settingExample(a *settings.Attribute) string {
 	if a.Secret {
 		return `env("NAME")`
 	}
+	switch {
+	case len(a.OneOf) > 0:
+		return fmt.Sprintf("%q", a.OneOf[0])
+	case a.Duration:
+		return `"10s"`
+	}
 	switch a.Type {
 	case settings.Number:
 		return "1"
@@ -151,8 +157,18 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 		return
 	}
 	real, problem := settingValue(v, a.Type)
+	text, _ := real.(string)
+	if problem == "" && a.Duration {
+		d, ok := ParseDuration(text)
+		if real = d.String(); !ok {
+			problem = notDuration
+		}
+	}
 	if problem != "" {
 		s.refuse(v, problem)
+		return
+	}
+	if len(a.OneOf) > 0 && !s.choose(v, text, a.OneOf) {
 		return
 	}
 	d.real[a.Name] = real

@@ -70,7 +70,7 @@ func duration(text string, most time.Duration) (time.Duration, string) {
 	d, ok := ParseDuration(text)
 	switch {
 	case !ok:
-		return 0, "must be a number with a unit: ms, s, m, h or d, as in \"10m\" or \"1m30s\""
+		return 0, notDuration
 	case d >= minDuration && d <= most:
 		return d, ""
 	case most > maxDuration:
@@ -78,6 +78,9 @@ func duration(text string, most time.Duration) (time.Duration, string) {
 	}
 	return 0, fmt.Sprintf("must be between \"1ms\" and \"%dh\"", most/time.Hour)
 }
+
+// notDuration is what is wrong with a text that is none.
+const notDuration = "must be a number with a unit: ms, s, m, h or d, as in \"10m\" or \"1m30s\""
 
 const day = 24 * time.Hour
 

@@ -55,7 +55,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			e.LogRequest(logged(call, rec.status))
 		}
 	}
-	fields := append(make([]zap.Field, 0, 20), // as many as there can be
+	fields := append(make([]zap.Field, 0, 21), // as many as there can be
 		zap.String("request_id", call.ID),
 		zap.String("endpoint", call.Endpoint),
 		zap.Int("status", rec.status),
@@ -78,6 +78,9 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			zap.Int64("microcents", c.Microcents),
 			zap.Bool("pending", c.Pending),
 		)
+	}
+	if call.Record.Upstream != "" {
+		fields = append(fields, zap.String("upstream_request_id", call.Record.Upstream))
 	}
 	if call.Record.Reason != "" {
 		fields = append(fields, zap.String("reason", call.Record.Reason))

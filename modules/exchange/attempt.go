@@ -26,7 +26,9 @@ type attempt struct {
 	told     *llm.Usage // what the provider said of the usage
 	usage    *llm.Usage // as far as it is usage, see judge
 	outcome  ledger.Outcome
-	output   tokens.Output // of a stream: what the client got, and after it left what would have come
+	// upstreamID is what the upstream calls the request, "" if it has no name for it.
+	upstreamID string
+	output     tokens.Output // of a stream: what the client got, and after it left what would have come
 }
 
 // begin makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with the
@@ -70,7 +72,7 @@ func (a *attempt) upstream(req *request) *llm.Request {
 func (a *attempt) note(ev llm.Event) {
 	switch ev.Kind {
 	case llm.EventAccepted:
-		a.accepted = true
+		a.accepted, a.upstreamID = true, ev.ID
 	case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
 		a.produced = a.produced || ev.Text != "" || ev.Kind == llm.EventToolCall
 	case llm.EventUsage:

@@ -343,7 +343,8 @@ func TestWhatAnExchangeLeaves(t *testing.T) {
 			require.False(t, r.Pending)
 			require.False(t, r.Free)
 			rec := call.Record
-			rec.Profile = ""
+			require.Regexp(t, `^req-fake-\d+$`, rec.Upstream, "what the upstream calls the request is in the log")
+			rec.Profile, rec.Upstream = "", ""
 			require.Equal(t, gateway.Record{Stream: stream, Route: "second", Attempts: 2, Input: 10, Output: 2,
 				Microcents: helloCost, Reason: "ok", Held: true}, rec)
 		})

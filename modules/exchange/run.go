@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -176,6 +178,7 @@ func (x *exchange) try() *failure {
 	defer a.permit.Release()
 	defer x.warnOfUsage(a)
 	x.call.Record.Route, x.call.Record.Attempts = a.route.Name, len(x.attempts)
+	defer func() { x.call.Record.Upstream = a.upstreamID }()
 	x.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
 	a.outcome = ledger.Failed
 
@@ -327,8 +330,12 @@ func (x *exchange) logFailure(f *failure) {
 	if f.kind == llm.ErrCredentials {
 		log = x.engine.Logger().Error
 	}
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+		a.upstreamID = cmp.Or(a.upstreamID, failed.RequestID)
+		x.call.Record.Upstream = a.upstreamID
+	}
 	log("attempt failed", "request_id", x.call.ID, "attempt", a.id, "route", a.route.Name,
-		"provider", a.route.Provider, "kind", f.kind, "error", f.err)
+		"provider", a.route.Provider, "kind", f.kind, "upstream_request_id", a.upstreamID, "error", f.err)
 }
 
 // warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111).

@@ -81,6 +81,7 @@ type Record struct {
 	Held       bool   // the ledger has the request: it was admitted
 	Code       string // of the error reply
 	Limit      string // what X-RateLimit-Reason said
+	Upstream   string // what the upstream calls the request of the last attempt, "" if it has no name for it
 }
 
 type callKey struct{}

@@ -44,8 +44,9 @@ type Call struct {
 
 	caller  context.Context // ends when nobody wants the reply any more
 	ctx     context.Context // of the connection: one whose reply ended well outlives caller
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	unhook  func() bool
+	timer   Timer       // of the endpoint's time-outs, nil where it has none
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
 
 	req      *llm.Request // until the upstream has answered
@@ -92,17 +93,20 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	return nil
 }
 
-// IDs are the names that the upstream gave to the request (its header x-request-id or request-id) and to the reply, ""
-// while they are not known.
+// IDs are the names that the upstream gave to the request (see requestID) and to the reply, "" while they are not
+// known.
 func (c *Call) IDs() (request, reply string) { return c.requestID, c.replyID }
 
 // Close gives the call up, if it has not ended. It may be called more than once, and while Recv waits.
 func (c *Call) Close() {
 	c.unhook()
 	if !c.settled.Load() {
-		c.cancel()
+		c.giveUp()
 	}
 }
+
+// giveUp breaks the connection off.
+func (c *Call) giveUp() { c.cancel(nil) }
 
 // Recv returns the next events: several when several have come together. With the last ones, or after them, comes the
 // end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving. The
@@ -157,21 +161,28 @@ func (c *Call) close() {
 		c.replyID = c.decoder.ID()
 	}
 	c.unhook()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	switch {
 	case errors.Is(c.err, io.EOF):
 		c.settled.Store(true)
 		if c.events == nil || c.ending.ended {
-			linger(c.resp.Body, c.cancel) // it has been read to its end
+			linger(c.resp.Body, c.giveUp) // it has been read to its end
 		} else {
-			go linger(c.resp.Body, c.cancel)
+			go linger(c.resp.Body, c.giveUp)
 		}
 	default:
-		c.cancel()
+		c.giveUp()
 		if c.resp != nil {
 			_ = c.resp.Body.Close() // the reply is lost already
 		}
 		if c.caller.Err() != nil {
 			c.err = left(c.caller)
+		} else if failed, ok := errors.AsType[*llm.Error](c.err); ok && failed.RequestID == "" && c.requestID != "" {
+			named := *failed // which may be shared
+			named.RequestID = c.requestID
+			c.err = &named
 		}
 	}
 }
@@ -211,7 +222,7 @@ func (c *Call) open() error {
 		failed.Status = c.resp.StatusCode
 		return failed
 	}
-	c.batch = append(c.batch, llm.Event{Kind: llm.EventAccepted})
+	c.batch = append(c.batch, llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
 	c.decoder = c.codec.decoder(c.event)
 	if streamed {
 		c.ending.body = c.resp.Body
@@ -245,8 +256,15 @@ func (c *Call) ask() error {
 	if sent.Len() <= writeBuffer {
 		req.Body = sent.small()
 	}
+	c.limit(c.endpoint.Timeouts.FirstByte, errFirstByte)
 	resp, err := to.transport.RoundTrip(req)
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	if err != nil {
+		if errors.Is(context.Cause(c.ctx), errFirstByte) {
+			return c.endpoint.late()
+		}
 		return c.endpoint.unanswered(err)
 	}
 	c.requestID = requestID(resp.Header)
@@ -254,20 +272,39 @@ func (c *Call) ask() error {
 		defer resp.Body.Close()
 		return c.endpoint.refused(c.codec, resp)
 	}
+	if idle := c.endpoint.Timeouts.Idle; idle > 0 {
+		c.limit(idle, errIdle)
+		c.timer.Stop()
+		resp.Body = &watched{resp.Body, c.timer, idle}
+	}
 	c.resp = resp
 	return nil
 }
 
-// maxID bounds an id that is kept, in bytes.
-const maxID = 256
+var (
+	errFirstByte = errors.New("the upstream did not begin to answer")
+	errIdle      = errors.New("the upstream sent nothing")
+)
 
-func requestID(h http.Header) string {
-	for _, name := range []string{"X-Request-Id", "Request-Id"} {
-		if id := h.Get(name); id != "" && len(id) <= maxID {
-			return id
-		}
+// limit breaks the connection off after d, if that is not 0, for that reason.
+func (c *Call) limit(d time.Duration, reason error) {
+	if d > 0 {
+		c.timer = c.client.afterFunc(d, func() { c.cancel(reason) })
 	}
-	return ""
+}
+
+// watched is a body whose upstream may be silent for so long, while somebody waits for it: who reads slowly is not
+// the upstream.
+type watched struct {
+	io.ReadCloser
+	timer Timer
+	idle  time.Duration
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.timer.Reset(w.idle)
+	defer w.timer.Stop()
+	return w.ReadCloser.Read(p)
 }
 
 // streams says whether a 2xx reply is an event stream. Services that name no type, or a wrong one, stream.
@@ -294,7 +331,7 @@ func (c *Call) stream() error {
 			return c.end(c.decoder.Close())
 		}
 		if err != nil {
-			c.broken = broke(err)
+			c.broken = c.broke(err)
 			_ = c.decoder.Close() // sends the usage so far; event keeps its EventFinish back
 			return c.end(c.broken)
 		}
@@ -331,7 +368,7 @@ func (c *Call) whole() error {
 	_, err := b.ReadFrom(io.LimitReader(c.resp.Body, c.most+1))
 	switch {
 	case err != nil:
-		return c.end(broke(err))
+		return c.end(c.broke(err))
 	case int64(b.Len()) > c.most:
 		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+
 			"many times what it was allowed to say; it is cut", c.most))

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	connectTimeout = 10 * time.Second // for TCP, and again for TLS
+	connectTimeout = 10 * time.Second // where the endpoint has none
 	idleTimeout    = 90 * time.Second
 	idlePerHost    = 512 // streams that end together leave their connections to the next ones
 	maxHeaderBytes = 64 << 10
@@ -20,7 +21,8 @@ const (
 	// times as much as usual for reading, and for the buffer of the stream itself, made no difference to a burst.
 	writeBuffer = 2 << 10
 	// A peer that vanished without a word is noticed after about this long, while a stream is quiet.
-	pingAfter = 30 * time.Second
+	pingAfter   = 30 * time.Second
+	pingTimeout = 10 * time.Second
 	// maxTransports bounds the kinds of connections that are kept: a provider whose TLS settings change with each
 	// endpoint must not fill the memory.
 	maxTransports = 64
@@ -29,9 +31,25 @@ const (
 // Client keeps connections. It may be shared by providers: what has other TLS or proxy settings has connections of its
 // own. The zero value is ready.
 type Client struct {
+	// AfterFunc is how time-outs are waited for, nil for time.AfterFunc.
+	AfterFunc func(time.Duration, func()) Timer
+
 	mu      sync.Mutex
 	kinds   map[connection]*http.Transport
 	targets map[*Endpoint]*target
+}
+
+// Timer is what a Client needs of a *time.Timer.
+type Timer interface {
+	Reset(time.Duration) bool
+	Stop() bool
+}
+
+func (c *Client) afterFunc(d time.Duration, f func()) Timer {
+	if c.AfterFunc != nil {
+		return c.AfterFunc(d, f)
+	}
+	return time.AfterFunc(d, f)
 }
 
 // target is an endpoint as calls need it, made once. It is not changed.
@@ -43,8 +61,9 @@ type target struct {
 
 // connection is what connections of one kind have in common.
 type connection struct {
-	tls   TLS
-	proxy string
+	tls     TLS
+	proxy   string
+	connect time.Duration
 }
 
 // Call begins a call; the upstream is asked when it is first read. ctx ends the call, but not the connection of a reply
@@ -56,8 +75,8 @@ func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*C
 	} else if err := call.prepare(e, req); err != nil {
 		return nil, err
 	}
-	call.ctx, call.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	call.unhook = context.AfterFunc(ctx, call.cancel)
+	call.ctx, call.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	call.unhook = context.AfterFunc(ctx, call.giveUp)
 	return call, nil
 }
 
@@ -101,7 +120,7 @@ func (c *Client) target(e *Endpoint) (*target, error) {
 
 // transport returns the connections of an endpoint's kind. The lock is held.
 func (c *Client) transport(e *Endpoint) (*http.Transport, error) {
-	kind := connection{e.TLS, e.Proxy}
+	kind := connection{e.TLS, e.Proxy, e.Timeouts.Connect}
 	if transport := c.kinds[kind]; transport != nil {
 		return transport, nil
 	}
@@ -124,10 +143,9 @@ func (c *Client) transport(e *Endpoint) (*http.Transport, error) {
 	return transport, nil
 }
 
-// newTransport makes connections of a kind. It has no time limit on a reply: a model may think for minutes before its
-// first token, and how long an attempt may take is the gateway's to say, by the context. Requests are made by RoundTrip
-// and not by an http.Client, so that no redirect is followed: it would take prompts and key to an address that the
-// operator did not choose.
+// newTransport makes connections of a kind. Time limits on a reply are the call's, see Timeouts. Requests are made by
+// RoundTrip and not by an http.Client, so that no redirect is followed: it would take prompts and key to an address
+// that the operator did not choose.
 func newTransport(e *Endpoint) (*http.Transport, error) {
 	secured, err := e.TLS.config()
 	if err != nil {
@@ -137,17 +155,18 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: pingAfter}
+	connect := cmp.Or(e.Timeouts.Connect, connectTimeout)
+	dialer := &net.Dialer{Timeout: connect, KeepAlive: pingAfter}
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        secured,
-		TLSHandshakeTimeout:    connectTimeout,
+		TLSHandshakeTimeout:    connect,
 		MaxIdleConnsPerHost:    idlePerHost,
 		WriteBufferSize:        writeBuffer,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: connectTimeout},
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableCompression:     true, // a compressed stream comes in blocks, not in tokens
 	}
 	if proxy != nil {

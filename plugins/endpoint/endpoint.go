@@ -36,6 +36,9 @@ type Endpoint struct {
 	// Expires is until when calls may begin with it, zero for ever.
 	Expires time.Time
 
+	// Timeouts bound what the network does.
+	Timeouts Timeouts
+
 	// Refuses are names of request settings that the upstream refuses, see llm.Request.Unsupported.
 	Refuses []string
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
@@ -54,6 +57,14 @@ type TLS struct {
 	Certificate string // PEM of the client's certificate with its chain, and Key of its key
 	Key         string
 	ServerName  string // the name to expect in place of the address's
+}
+
+// Timeouts bound waiting. Zero is connectTimeout for Connect, and no limit for the others: a model may think for
+// minutes, and how long an attempt may take is the gateway's to say, by the context.
+type Timeouts struct {
+	Connect   time.Duration // for TCP, and again for TLS
+	FirstByte time.Duration // from the call to the head of the reply, connecting included
+	Idle      time.Duration // between two pieces of the reply, while somebody waits for one
 }
 
 // Settings are the names that the operator's settings have.
@@ -102,6 +113,9 @@ func (e *Endpoint) Check(now time.Time) error {
 	}
 	if !e.Expires.IsZero() && !now.Before(e.Expires) {
 		return errors.New("it has expired already")
+	}
+	if t := e.Timeouts; min(t.Connect, t.FirstByte, t.Idle) < 0 {
+		return errors.New("one of its timeouts is negative")
 	}
 	if _, err := e.proxy(); err != nil {
 		return err

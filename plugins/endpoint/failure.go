@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // the status alone says enough
 	failed := c.refusal(resp.StatusCode, resp.Header.Get("Retry-After"), body)
+	if wait := retryAfter(resp); wait > 0 {
+		failed.RetryAfter = wait
+	}
 	switch {
 	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0:
 		failed.Message += "; set " + e.Settings.key()
@@ -33,6 +37,11 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 		failed.Message += "; check " + e.Settings.address() + " and the route's model"
 	}
 	return failed
+}
+
+// late makes the error of a call that got no reply in time.
+func (e *Endpoint) late() *llm.Error {
+	return llm.Errorf(llm.ErrUpstream, "%v within first_byte_timeout (%s)", errFirstByte, e.Timeouts.FirstByte)
 }
 
 // unanswered makes the error of a call that got no reply.
@@ -46,11 +55,18 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, noName := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
+	alert, alerted := errors.AsType[tls.AlertError](err)
+	network, _ := errors.AsType[*net.OpError](err)
 	switch {
+	case network != nil && e.Proxy != "" && (network.Op == "proxyconnect" || network.Op == "socks connect"):
+		return llm.Errorf(llm.ErrUpstream, "connecting to the proxy: %s; check proxy", ourWords(network))
+	case alerted:
+		return llm.Errorf(llm.ErrUpstream, "the upstream refuses the connection: %v; check client_certificate and %s",
+			alert, address)
 	case untrusted:
 		return llm.Errorf(
 			llm.ErrUpstream,
-			"verifying the upstream's certificate: %v; check %s, or install the authority that signed it",
+			"verifying the upstream's certificate: %v; check %s, or set ca to the authority that signed it",
 			cause,
 			address,
 		)
@@ -72,7 +88,13 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 }
 
 // broke makes the error of a reply that could not be read to its end.
-func broke(err error) *llm.Error {
+func (c *Call) broke(err error) *llm.Error {
+	switch cause := context.Cause(c.ctx); {
+	case errors.Is(cause, errIdle):
+		return llm.Errorf(llm.ErrBroken, "%v for longer than idle_timeout (%s)", cause, c.endpoint.Timeouts.Idle)
+	case errors.Is(cause, errFirstByte): // just as it began
+		return c.endpoint.late()
+	}
 	if errors.Is(err, sse.ErrTooLarge) {
 		return llm.Errorf(llm.ErrProtocol, "%v", err)
 	}

@@ -40,7 +40,8 @@ type Error struct {
 	Kind       ErrorKind
 	Message    string
 	Status     int           // the upstream's HTTP status, 0 if there was none
-	RetryAfter time.Duration // ErrCapacity: how long the upstream asked to wait, 0 if it did not say
+	RetryAfter time.Duration // how long the upstream asked to wait, 0 if it did not say
+	RequestID  string        // what the upstream calls the request, "" if it has no name
 }
 
 func (e *Error) Error() string {

@@ -7,7 +7,8 @@ type EventKind uint8
 
 const (
 	// EventAccepted: the upstream has taken the request (its 2xx headers). It comes first, once, before
-	// any text; the client's stream opens on it (GAP-63). Model may be set.
+	// any text; the client's stream opens on it (GAP-63). Model may be set, and ID: what the upstream calls the
+	// request, for the operator's log.
 	EventAccepted EventKind = iota + 1
 	// EventText: Text is a piece of the visible reply. It ends every call that has begun.
 	EventText
@@ -33,7 +34,7 @@ const (
 type Event struct {
 	Kind   EventKind
 	Index  int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
-	ID     string // EventToolCall
+	ID     string // EventToolCall, EventAccepted
 	Name   string // EventToolCall
 	Text   string // EventText, EventReasoning, EventToolArguments: valid UTF-8
 	Usage  *Usage // EventUsage

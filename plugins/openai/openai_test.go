@@ -3,6 +3,8 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,11 +71,15 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	schema, err := provider.SettingsSchema(openai.New().(provider.Configurable).Settings())
 	require.NoError(t, err)
-	require.Len(t, schema.Attributes, 3)
+	require.Len(t, schema.Attributes, 15)
 	for _, a := range schema.Attributes {
 		require.NotEmpty(t, a.Doc)
-		require.Equal(t, a.Name == "api_key", a.Secret)
-		require.Equal(t, a.Name == "base_url", a.Required)
+		require.Equal(t, slices.Contains([]string{"api_key", "client_key", "proxy_credentials"}, a.Name), a.Secret, a.Name)
+		require.False(t, a.Required, "a preset alone is enough")
+		require.Equal(t, strings.HasSuffix(a.Name, "_timeout"), a.Duration, a.Name)
+		if a.Name == "preset" {
+			require.Equal(t, openai.Presets(), a.OneOf)
+		}
 	}
 	for name, c := range map[string]struct{ base, key, want string }{
 		"not a URL":       {"http://[", "", "not a URL"},

@@ -31,7 +31,8 @@ type Documented interface {
 // and float type, time.Duration (written as a string such as "1m30s"), []string, map[string]string, and
 // pointers to them, which stay nil when the operator does not set them. A block is a struct, a pointer to a
 // struct (nil without the block) or a slice of structs. secret:"true" keeps the value out of everything that
-// is printed. The error is for the plugin's author: it names the field.
+// is printed. A struct that is embedded lends its settings, with its Docs: see Connection. The error is for the
+// plugin's author: it names the field.
 func SettingsSchema(v any) (settings.Schema, error) {
 	t := reflect.TypeOf(v)
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -57,15 +58,21 @@ func schemaOf(t reflect.Type) (settings.Schema, error) {
 	if err != nil {
 		return schema, err
 	}
+	choices, err := choicesOf(t, fields)
+	if err != nil {
+		return schema, err
+	}
 	for _, f := range fields {
 		if !f.block {
-			kind, _ := typeOf(f.Type)
+			kind, duration, _ := typeOf(f.Type)
 			schema.Attributes = append(schema.Attributes, settings.Attribute{
 				Name:     f.setting,
 				Type:     kind,
 				Required: !f.optional,
 				Secret:   f.Tag.Get("secret") == "true",
 				Doc:      cmp.Or(f.Tag.Get("doc"), docs[f.setting]),
+				OneOf:    choices[f.setting],
+				Duration: duration,
 			})
 			continue
 		}
@@ -80,19 +87,54 @@ func schemaOf(t reflect.Type) (settings.Schema, error) {
 	return schema, nil
 }
 
-// docsOf is what a struct that is Documented says.
+// Choosy is a struct of settings some of which are one of a few words.
+type Choosy interface {
+	// Choices has the words by the settings' names. It is asked of a zero value.
+	Choices() map[string][]string
+}
+
+// docsOf is what a struct that is Documented says, and what it embeds.
 func docsOf(t reflect.Type, fields []field) (map[string]string, error) {
-	documented, ok := reflect.New(t).Interface().(Documented)
-	if !ok {
-		return nil, nil
-	}
-	docs := documented.Docs()
-	for name := range docs {
-		if !slices.ContainsFunc(fields, func(f field) bool { return f.setting == name }) {
-			return nil, fmt.Errorf("%s.Docs has %q, which is no setting of it", t.Name(), name)
+	docs := make(map[string]string)
+	for _, lender := range append(embedded(t), t) {
+		documented, ok := reflect.New(lender).Interface().(Documented)
+		if !ok {
+			continue
+		}
+		for name, doc := range documented.Docs() {
+			if !slices.ContainsFunc(fields, func(f field) bool { return f.setting == name }) {
+				return nil, fmt.Errorf("%s.Docs has %q, which is no setting of it", lender.Name(), name)
+			}
+			docs[name] = doc
 		}
 	}
 	return docs, nil
+}
+
+// choicesOf is what a struct that is Choosy says.
+func choicesOf(t reflect.Type, fields []field) (map[string][]string, error) {
+	choosy, ok := reflect.New(t).Interface().(Choosy)
+	if !ok {
+		return nil, nil
+	}
+	choices := choosy.Choices()
+	for name := range choices {
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.setting == name && f.Type.Kind() == reflect.String }) {
+			return nil, fmt.Errorf("%s.Choices has %q, which is no setting of it that is a string", t.Name(), name)
+		}
+	}
+	return choices, nil
+}
+
+// embedded are the structs that a struct embeds without a tag.
+func embedded(t reflect.Type) []reflect.Type {
+	var lenders []reflect.Type
+	for f := range t.Fields() {
+		if _, tagged := f.Tag.Lookup("hcl"); f.Anonymous && !tagged && f.Type.Kind() == reflect.Struct {
+			lenders = append(append(lenders, embedded(f.Type)...), f.Type)
+		}
+	}
+	return lenders
 }
 
 // field is a struct field that is a setting.
@@ -113,6 +155,22 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		tag, ok := sf.Tag.Lookup("hcl")
+		if !ok && sf.Anonymous && sf.Type.Kind() == reflect.Struct {
+			lent, err := fieldsOf(sf.Type)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range lent {
+				if seen[f.setting] != "" {
+					return nil, fmt.Errorf("fields %s.%s and %s.%s are both the setting %q", t.Name(), seen[f.setting],
+						sf.Type.Name(), f.Name, f.setting)
+				}
+				seen[f.setting] = sf.Name + "." + f.Name
+				f.Index = append([]int{i}, f.Index...)
+				fields = append(fields, f)
+			}
+			continue
+		}
 		if !ok {
 			continue
 		}
@@ -133,7 +191,7 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 			return nil, fmt.Errorf("field %s is a block of type %s; use a struct, a pointer to one or a slice of them", where,
 				sf.Type)
 		}
-		if _, err := typeOf(sf.Type); !f.block && err != nil {
+		if _, _, err := typeOf(sf.Type); !f.block && err != nil {
 			return nil, fmt.Errorf("field %s: %w", where, err)
 		}
 		seen[name] = sf.Name
@@ -144,33 +202,33 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// typeOf is the setting's type for a field of type t.
-func typeOf(t reflect.Type) (settings.Type, error) {
+// typeOf is the setting's type for a field of type t, and whether it is a duration.
+func typeOf(t reflect.Type) (kind settings.Type, duration bool, err error) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t == durationType {
-		return settings.String, nil
+		return settings.String, true, nil
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return settings.String, nil
+		return settings.String, false, nil
 	case reflect.Bool:
-		return settings.Bool, nil
+		return settings.Bool, false, nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
 		reflect.Float32, reflect.Float64:
-		return settings.Number, nil
+		return settings.Number, false, nil
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.String {
-			return settings.ListString, nil
+			return settings.ListString, false, nil
 		}
 	case reflect.Map:
 		if t.Key().Kind() == reflect.String && t.Elem().Kind() == reflect.String {
-			return settings.MapString, nil
+			return settings.MapString, false, nil
 		}
 	}
-	return "", fmt.Errorf("a setting cannot have the type %s; use a string, number, bool, duration, []string or "+
+	return "", false, fmt.Errorf("a setting cannot have the type %s; use a string, number, bool, duration, []string or "+
 		"map[string]string", t)
 }
 

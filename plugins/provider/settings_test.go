@@ -64,15 +64,15 @@ func TestTheSchemaComesFromTheTags(t *testing.T) {
 			{Name: "enabled", Type: settings.Bool},
 			{Name: "share", Type: settings.Number},
 			{Name: "temperature", Type: settings.Number},
-			{Name: "timeout", Type: settings.String},
+			{Name: "timeout", Duration: true, Type: settings.String},
 			{Name: "models", Type: settings.ListString},
 			{Name: "headers", Type: settings.MapString},
 		},
 		Blocks: []settings.Block{
 			{Name: "retry", Doc: "When to try again.", Schema: settings.Schema{Attributes: []settings.Attribute{
 				{Name: "attempts", Type: settings.Number, Doc: "How many."},
-				{Name: "pause", Type: settings.String, Doc: "How long."},
-				{Name: "limit", Type: settings.String, Doc: "At most so long."},
+				{Name: "pause", Duration: true, Type: settings.String, Doc: "How long."},
+				{Name: "limit", Duration: true, Type: settings.String, Doc: "At most so long."},
 			}}},
 			{Name: "proxy", Schema: targetSchema},
 			{Name: "target", Many: true, Schema: targetSchema},
@@ -80,11 +80,60 @@ func TestTheSchemaComesFromTheTags(t *testing.T) {
 	}, schema)
 }
 
+// lender is embedded by those that borrow its settings.
+type lender struct {
+	Wait time.Duration `hcl:"wait,optional" doc:"How long."`
+	Word string        `hcl:"word,optional"`
+}
+
+// Docs implements provider.Documented.
+func (lender) Docs() map[string]string { return map[string]string{"word": "One of two."} }
+
+type borrower struct {
+	Key string `hcl:"key"`
+	lender
+}
+
+// Docs implements provider.Documented.
+func (borrower) Docs() map[string]string { return map[string]string{"key": "The key."} }
+
+// Choices implements provider.Choosy.
+func (borrower) Choices() map[string][]string { return map[string][]string{"word": {"yes", "no"}} }
+
+// unchoosy has choices of what it has not.
+type unchoosy struct {
+	Key int `hcl:"key"`
+}
+
+// Choices implements provider.Choosy.
+func (unchoosy) Choices() map[string][]string { return map[string][]string{"key": {"1"}} }
+
+func TestSettingsAreLent(t *testing.T) {
+	t.Parallel()
+	schema, err := provider.SettingsSchema(&borrower{})
+	require.NoError(t, err)
+	require.Equal(t, settings.Schema{Attributes: []settings.Attribute{
+		{Name: "key", Type: settings.String, Required: true, Doc: "The key."},
+		{Name: "wait", Type: settings.String, Duration: true, Doc: "How long."},
+		{Name: "word", Type: settings.String, Doc: "One of two.", OneOf: []string{"yes", "no"}},
+	}}, schema)
+	got := borrower{lender: lender{Word: "no"}}
+	require.NoError(t, provider.DecodeSettings(settings.Values(`{"key": "k", "wait": "2s"}`), &got))
+	require.Equal(t, borrower{Key: "k", lender: lender{Wait: 2 * time.Second, Word: "no"}}, got)
+	err = provider.DecodeSettings(settings.Values(`{"key": "k", "wait": "soon"}`), &got)
+	require.ErrorContains(t, err, "setting wait")
+}
+
 func TestStructsThatCannotBeSettings(t *testing.T) {
 	t.Parallel()
 	for want, v := range map[string]any{
-		"a pointer to a struct is needed":                        7,
-		`undocumented.Docs has "kye", which is no setting of it`: &undocumented{},
+		"a pointer to a struct is needed":                                        7,
+		`undocumented.Docs has "kye", which is no setting of it`:                 &undocumented{},
+		`unchoosy.Choices has "key", which is no setting of it that is a string`: &unchoosy{},
+		`lender.Wait are both the setting "wait"`: &struct {
+			Long string `hcl:"wait"`
+			lender
+		}{},
 		"not exported": &struct {
 			key string `hcl:"key"`
 		}{},

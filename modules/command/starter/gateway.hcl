@@ -15,8 +15,8 @@ provider "echo" {
 # provider "openai" {
 #   plugin = "openai"
 #   config {
-#     base_url = "https://api.openai.com/v1"      # Ollama: "http://127.0.0.1:11434/v1", without an api_key
-#     api_key  = env("OPENAI_API_KEY")
+#     preset  = "openai"                          # or "openrouter", "groq", ...; "ollama", without an api_key
+#     api_key = env("OPENAI_API_KEY")
 #   }
 # }
 

@@ -16,6 +16,8 @@ func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
 	out := &proto.Endpoint{
 		Dialect: string(e.Dialect), Url: e.URL, Proxy: e.Proxy, Refuses: e.Refuses, AlwaysStream: e.AlwaysStream,
 		AddressSetting: e.Settings.Address, KeySetting: e.Settings.Key,
+		ConnectTimeoutMs: e.Timeouts.Connect.Milliseconds(), FirstByteTimeoutMs: e.Timeouts.FirstByte.Milliseconds(),
+		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(),
 	}
 	if !e.Expires.IsZero() {
 		out.ExpiresMs = e.Expires.UnixMilli()
@@ -42,6 +44,10 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 			CA: t.GetCa(), Certificate: t.GetCertificate(), Key: t.GetKey(), ServerName: t.GetServerName(),
 		},
 		Settings: endpoint.Settings{Address: e.GetAddressSetting(), Key: e.GetKeySetting()},
+		Timeouts: endpoint.Timeouts{
+			Connect: milliseconds(e.GetConnectTimeoutMs()), FirstByte: milliseconds(e.GetFirstByteTimeoutMs()),
+			Idle: milliseconds(e.GetIdleTimeoutMs()),
+		},
 	}
 	if ms := e.GetExpiresMs(); ms != 0 {
 		out.Expires = time.UnixMilli(ms)
@@ -51,3 +57,5 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 	}
 	return out
 }
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -18,6 +18,9 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 	require.Nil(t, wire.FromProto(wire.ToProto(nil)))
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(name string) string { return rapid.String().Draw(t, name) }
+		wait := func(name string) time.Duration {
+			return time.Duration(rapid.Int64Range(0, 1<<30).Draw(t, name)) * time.Millisecond
+		}
 		e := &endpoint.Endpoint{
 			Dialect: endpoint.Dialect(text("dialect")), URL: text("url"), Proxy: text("proxy"),
 			AlwaysStream: rapid.Bool().Draw(t, "always"),
@@ -28,6 +31,7 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 				ServerName:  text("server"),
 			},
 			Settings: endpoint.Settings{Address: text("address"), Key: text("key setting")},
+			Timeouts: endpoint.Timeouts{Connect: wait("connect"), FirstByte: wait("first byte"), Idle: wait("idle")},
 		}
 		if ms := rapid.Int64Range(0, 1<<42).Draw(t, "expires"); ms > 0 {
 			e.Expires = time.UnixMilli(ms)

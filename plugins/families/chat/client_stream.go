@@ -104,6 +104,8 @@ func (d *Decoder) chunk(root jsonview.View) error {
 			}
 		case "usage":
 			d.out.Used(readUsage(member))
+		case "x_groq": // usage that nobody asked for
+			d.out.Used(readUsage(member.Get("usage")))
 		case "error":
 			failure = member
 		case "object":
@@ -216,6 +218,11 @@ func (d *Decoder) content(v jsonview.View) error {
 		return d.out.Text(v)
 	}
 	for _, part := range v.Elems() {
+		for _, thought := range part.Get("thinking").Elems() { // of Mistral
+			if err := d.out.Reasoning(thought.Get("text")); err != nil {
+				return err
+			}
+		}
 		if err := d.out.Text(part.Get("text")); err != nil {
 			return err
 		}

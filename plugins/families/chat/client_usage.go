@@ -17,6 +17,7 @@ func readUsage(v jsonview.View) *llm.Usage {
 		return nil
 	}
 	var prompt, read, hit, written, completion, reasoning *int64
+	var total jsonview.View
 	for name, member := range v.Members() {
 		switch name {
 		case mainCounts.Input:
@@ -26,14 +27,26 @@ func readUsage(v jsonview.View) *llm.Usage {
 		case "prompt_tokens_details":
 			read = counts.Read("prompt_tokens_details.cached_tokens", member.Get("cached_tokens"))
 			written = counts.Read("prompt_tokens_details.cache_write_tokens", member.Get("cache_write_tokens"))
-		case "prompt_cache_hit_tokens": // the same number under an older name
+		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek's and Moonshot's names for the same number
 			hit = counts.Read(name, member)
 		case "completion_tokens_details":
 			reasoning = counts.Read("completion_tokens_details.reasoning_tokens", member.Get("reasoning_tokens"))
+		case "total_tokens":
+			total = member
 		}
 	}
 	if read == nil {
 		read = hit
 	}
+	if apart(prompt, completion, reasoning, total) {
+		completion = llm.Count(*completion + *reasoning)
+	}
 	return counts.Usage(reply.Classes(prompt, read, written, completion, reasoning))
+}
+
+// apart reports whether reasoning is no part of the completion's count, as xAI has it (Google's documentation of Grok
+// on Vertex AI, "Reasoning for Grok models"): then the total is the sum of all three.
+func apart(prompt, completion, reasoning *int64, total jsonview.View) bool {
+	sum, ok := total.Int()
+	return ok && prompt != nil && completion != nil && llm.Tokens(reasoning) > 0 && sum == *prompt+*completion+*reasoning
 }

@@ -398,7 +398,11 @@ type Attribute struct {
 	// The value may come from env("NAME") or file("path") only, and is never printed.
 	Secret bool `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
 	// Effect, unit, danger and default, for people.
-	Doc           string `protobuf:"bytes,5,opt,name=doc,proto3" json:"doc,omitempty"`
+	Doc string `protobuf:"bytes,5,opt,name=doc,proto3" json:"doc,omitempty"`
+	// What the value of a string may be; empty: anything.
+	OneOf []string `protobuf:"bytes,6,rep,name=one_of,json=oneOf,proto3" json:"one_of,omitempty"`
+	// A string is a duration, such as "1m30s".
+	Duration      bool `protobuf:"varint,7,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,6 +470,20 @@ func (x *Attribute) GetDoc() string {
 		return x.Doc
 	}
 	return ""
+}
+
+func (x *Attribute) GetOneOf() []string {
+	if x != nil {
+		return x.OneOf
+	}
+	return nil
+}
+
+func (x *Attribute) GetDuration() bool {
+	if x != nil {
+		return x.Duration
+	}
+	return false
 }
 
 // Block is a nested block of settings.
@@ -1524,7 +1542,9 @@ func (*Event_Failure) isEvent_Kind() {}
 type Accepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model that the upstream says it is, if it says so.
-	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// What the upstream calls the request (a header such as x-request-id), for the operator's log; empty if it has no name.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1562,6 +1582,13 @@ func (*Accepted) Descriptor() ([]byte, []int) {
 func (x *Accepted) GetModel() string {
 	if x != nil {
 		return x.Model
+	}
+	return ""
+}
+
+func (x *Accepted) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -1889,7 +1916,9 @@ type Failure struct {
 	// The upstream's HTTP status, 0 if there was none.
 	Status int32 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
 	// How long the upstream asked to wait, in milliseconds; 0 if it did not say.
-	RetryAfterMs  int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	RetryAfterMs int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// What the upstream calls the request, for the operator's log; empty if it has no name.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1950,6 +1979,13 @@ func (x *Failure) GetRetryAfterMs() int64 {
 		return x.RetryAfterMs
 	}
 	return 0
+}
+
+func (x *Failure) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type EndpointRequest struct {
@@ -2080,8 +2116,13 @@ type Endpoint struct {
 	// What the operator's settings for address and credential are called, for errors; empty: base_url and api_key.
 	AddressSetting string `protobuf:"bytes,9,opt,name=address_setting,json=addressSetting,proto3" json:"address_setting,omitempty"`
 	KeySetting     string `protobuf:"bytes,10,opt,name=key_setting,json=keySetting,proto3" json:"key_setting,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Milliseconds; 0 is 10 seconds for connecting (for TCP, and again for TLS), and no limit for the others: until the
+	// head of the reply, and between two pieces of it.
+	ConnectTimeoutMs   int64 `protobuf:"varint,11,opt,name=connect_timeout_ms,json=connectTimeoutMs,proto3" json:"connect_timeout_ms,omitempty"`
+	FirstByteTimeoutMs int64 `protobuf:"varint,12,opt,name=first_byte_timeout_ms,json=firstByteTimeoutMs,proto3" json:"first_byte_timeout_ms,omitempty"`
+	IdleTimeoutMs      int64 `protobuf:"varint,13,opt,name=idle_timeout_ms,json=idleTimeoutMs,proto3" json:"idle_timeout_ms,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2182,6 +2223,27 @@ func (x *Endpoint) GetKeySetting() string {
 		return x.KeySetting
 	}
 	return ""
+}
+
+func (x *Endpoint) GetConnectTimeoutMs() int64 {
+	if x != nil {
+		return x.ConnectTimeoutMs
+	}
+	return 0
+}
+
+func (x *Endpoint) GetFirstByteTimeoutMs() int64 {
+	if x != nil {
+		return x.FirstByteTimeoutMs
+	}
+	return 0
+}
+
+func (x *Endpoint) GetIdleTimeoutMs() int64 {
+	if x != nil {
+		return x.IdleTimeoutMs
+	}
+	return 0
 }
 
 type Header struct {
@@ -2800,13 +2862,15 @@ const file_provider_proto_rawDesc = "" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1e.fareway.provider.v1.AttributeR\n" +
 	"attributes\x122\n" +
-	"\x06blocks\x18\x02 \x03(\v2\x1a.fareway.provider.v1.BlockR\x06blocks\"y\n" +
+	"\x06blocks\x18\x02 \x03(\v2\x1a.fareway.provider.v1.BlockR\x06blocks\"\xac\x01\n" +
 	"\tAttribute\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\bR\brequired\x12\x16\n" +
 	"\x06secret\x18\x04 \x01(\bR\x06secret\x12\x10\n" +
-	"\x03doc\x18\x05 \x01(\tR\x03doc\"v\n" +
+	"\x03doc\x18\x05 \x01(\tR\x03doc\x12\x15\n" +
+	"\x06one_of\x18\x06 \x03(\tR\x05oneOf\x12\x1a\n" +
+	"\bduration\x18\a \x01(\bR\bduration\"v\n" +
 	"\x05Block\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04many\x18\x02 \x01(\bR\x04many\x12\x10\n" +
@@ -2876,9 +2940,11 @@ const file_provider_proto_rawDesc = "" +
 	"\x05usage\x18\a \x01(\v2\x1a.fareway.provider.v1.UsageH\x00R\x05usage\x125\n" +
 	"\x06finish\x18\b \x01(\v2\x1b.fareway.provider.v1.FinishH\x00R\x06finish\x128\n" +
 	"\afailure\x18\t \x01(\v2\x1c.fareway.provider.v1.FailureH\x00R\afailureB\x06\n" +
-	"\x04kind\" \n" +
+	"\x04kind\"?\n" +
 	"\bAccepted\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"D\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"D\n" +
 	"\bToolCall\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2906,12 +2972,14 @@ const file_provider_proto_rawDesc = "" +
 	"_reasoning\"6\n" +
 	"\x06Finish\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\"\xb7\x02\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"\xd6\x02\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.fareway.provider.v1.Failure.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\x05R\x06status\x12$\n" +
-	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\"\x9c\x01\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"\x9c\x01\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
 	"\bUPSTREAM\x10\x01\x12\f\n" +
@@ -2930,7 +2998,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xd7\x02\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xe0\x03\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -2944,7 +3012,10 @@ const file_provider_proto_rawDesc = "" +
 	"\x0faddress_setting\x18\t \x01(\tR\x0eaddressSetting\x12\x1f\n" +
 	"\vkey_setting\x18\n" +
 	" \x01(\tR\n" +
-	"keySetting\"2\n" +
+	"keySetting\x12,\n" +
+	"\x12connect_timeout_ms\x18\v \x01(\x03R\x10connectTimeoutMs\x121\n" +
+	"\x15first_byte_timeout_ms\x18\f \x01(\x03R\x12firstByteTimeoutMs\x12&\n" +
+	"\x0fidle_timeout_ms\x18\r \x01(\x03R\ridleTimeoutMs\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"j\n" +

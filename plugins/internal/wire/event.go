@@ -11,7 +11,7 @@ import (
 func EventToProto(ev llm.Event) *proto.Event {
 	switch ev.Kind {
 	case llm.EventAccepted:
-		return &proto.Event{Kind: &proto.Event_Accepted{Accepted: &proto.Accepted{Model: ev.Model}}}
+		return &proto.Event{Kind: &proto.Event_Accepted{Accepted: &proto.Accepted{Model: ev.Model, RequestId: clip(ev.ID)}}}
 	case llm.EventText:
 		return &proto.Event{Kind: &proto.Event_Text{Text: ev.Text}}
 	case llm.EventReasoning:
@@ -41,7 +41,7 @@ func EventToProto(ev llm.Event) *proto.Event {
 func EventFromProto(ev *proto.Event) llm.Event {
 	switch kind := ev.GetKind().(type) {
 	case *proto.Event_Accepted:
-		return llm.Event{Kind: llm.EventAccepted, Model: kind.Accepted.GetModel()}
+		return llm.Event{Kind: llm.EventAccepted, Model: kind.Accepted.GetModel(), ID: kind.Accepted.GetRequestId()}
 	case *proto.Event_Text:
 		return llm.Event{Kind: llm.EventText, Text: kind.Text}
 	case *proto.Event_Reasoning:

@@ -42,6 +42,7 @@ func FailureToProto(err error) *proto.Failure {
 		Message:      clip(typed.Message),
 		Status:       int32(typed.Status),
 		RetryAfterMs: typed.RetryAfter.Milliseconds(),
+		RequestId:    clip(typed.RequestID),
 	}
 }
 
@@ -55,6 +56,7 @@ func FailureFromProto(f *proto.Failure) *llm.Error {
 		Message:    f.GetMessage(),
 		Status:     int(f.GetStatus()),
 		RetryAfter: time.Duration(f.GetRetryAfterMs()) * time.Millisecond,
+		RequestID:  f.GetRequestId(),
 	}
 	for kind, value := range kinds {
 		if value == f.GetKind() {

@@ -11,6 +11,7 @@ func SchemaToProto(s settings.Schema) *proto.Schema {
 	for _, a := range s.Attributes {
 		out.Attributes = append(out.Attributes, &proto.Attribute{
 			Name: a.Name, Type: string(a.Type), Required: a.Required, Secret: a.Secret, Doc: a.Doc,
+			OneOf: a.OneOf, Duration: a.Duration,
 		})
 	}
 	for _, b := range s.Blocks {
@@ -28,6 +29,7 @@ func SchemaFromProto(s *proto.Schema) settings.Schema {
 		out.Attributes = append(out.Attributes, settings.Attribute{
 			Name: a.GetName(), Type: settings.Type(a.GetType()),
 			Required: a.GetRequired(), Secret: a.GetSecret(), Doc: a.GetDoc(),
+			OneOf: a.GetOneOf(), Duration: a.GetDuration(),
 		})
 	}
 	for _, b := range s.GetBlocks() {

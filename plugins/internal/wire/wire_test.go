@@ -114,7 +114,7 @@ func TestEventsCrossUnchanged(t *testing.T) {
 		want := llm.Event{Kind: llm.EventKind(rapid.IntRange(int(llm.EventAccepted), int(llm.EventFinish)).Draw(t, "kind"))}
 		switch want.Kind {
 		case llm.EventAccepted:
-			want.Model = text.Draw(t, "model")
+			want.Model, want.ID = text.Draw(t, "model"), rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "request id")
 		case llm.EventText, llm.EventReasoning:
 			want.Text = text.Draw(t, "text")
 		case llm.EventToolCall:
@@ -151,7 +151,8 @@ func TestFailuresCross(t *testing.T) {
 		llm.ErrUpstream, llm.ErrRejected, llm.ErrPolicy, llm.ErrContext, llm.ErrCapacity,
 		llm.ErrCredentials, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
 	} {
-		want := &llm.Error{Kind: kind, Message: "why", Status: 429, RetryAfter: 1500 * time.Millisecond}
+		want := &llm.Error{Kind: kind, Message: "why", Status: 429, RetryAfter: 1500 * time.Millisecond,
+			RequestID: "req_1"}
 		require.Equal(t, want, wire.FailureFromProto(across(t, wire.FailureToProto(want), &proto.Failure{})))
 	}
 	require.Nil(t, wire.FailureToProto(nil))
@@ -178,7 +179,7 @@ func TestSchemasCrossUnchanged(t *testing.T) {
 	want := settings.Schema{
 		Attributes: []settings.Attribute{{Name: "a", Type: settings.ListString, Required: true, Secret: true, Doc: "d"}},
 		Blocks: []settings.Block{{Name: "b", Many: true, Doc: "e", Schema: settings.Schema{
-			Attributes: []settings.Attribute{{Name: "c", Type: settings.Number}},
+			Attributes: []settings.Attribute{{Name: "c", Type: settings.String, OneOf: []string{"x", "y"}, Duration: true}},
 		}}},
 	}
 	require.Equal(t, want, wire.SchemaFromProto(across(t, wire.SchemaToProto(want), &proto.Schema{})))

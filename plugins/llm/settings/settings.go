@@ -31,6 +31,10 @@ type Attribute struct {
 	Secret bool
 	// Doc says what the setting does, its unit, its danger and its default, for people.
 	Doc string
+	// OneOf are what a String may be; empty: anything.
+	OneOf []string
+	// Duration: a String is a duration, such as "1m30s".
+	Duration bool
 }
 
 // Block is a nested block, at most one of it unless Many.

@@ -80,6 +80,10 @@ func chatUsageOf(u Usage) any {
 	if u.Raw != "" {
 		return json.RawMessage(u.Raw)
 	}
+	return chatCounts(u)
+}
+
+func chatCounts(u Usage) *chatUsage {
 	out := &chatUsage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Prompt + u.Completion}
 	if u.Cached != nil || u.Written != nil {
 		out.PromptDetails = &chatDetails{Cached: u.Cached, Written: u.Written}

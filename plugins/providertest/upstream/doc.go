@@ -16,6 +16,12 @@
 // The reply to a request is the first of: the oldest reply queued with Server.Enqueue, the reply set for the
 // request's model with Server.SetModel, what Options.Script returns, and Answer, which says the prompt again.
 //
+// # Services
+//
+// With Options.Service it is one of the services that speak chat completions and differ from OpenAI, with what their
+// documentation says of them: address, key, fields that they refuse, usage, names (services). With Options.Cache it
+// keeps the beginnings of prompts as services do, and says in usage what it knew.
+//
 // # How tokens are counted
 //
 // One token is one whitespace-separated word. A prompt is the words of all messages (their text, and the

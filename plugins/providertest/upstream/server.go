@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,10 @@ type Options struct {
 	// APIKey is the key that requests must show: as a bearer token, in the messages family as x-api-key or so.
 	// Empty: none is asked for.
 	APIKey string
+	// Service is a service that speaks chat completions and differs from OpenAI, one of Services. Empty: none of them.
+	Service string
+	// Cache keeps the beginnings of prompts, and reports in usage what was read from there and what was put there.
+	Cache bool
 	// Models are the models that the service has. Empty: every name is one.
 	Models []string
 	// Script chooses the reply to a request for which none is queued or set. nil: Answer. It is called by
@@ -43,7 +48,10 @@ type Server struct {
 	state   *state
 	mux     *http.ServeMux
 
-	mu       sync.Mutex // guards the scripts
+	service service
+
+	mu       sync.Mutex // guards the scripts and the cache
+	cache    promptCache
 	queue    []Reply
 	models   map[string]Reply
 	fallback *Reply
@@ -61,9 +69,10 @@ func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{options: o, state: newState(o.Keep), mux: http.NewServeMux(), models: map[string]Reply{}}
+	s := &Server{options: o, state: newState(o.Keep), mux: http.NewServeMux(), models: map[string]Reply{},
+		service: services[o.Service], cache: promptCache{}}
 	for _, f := range families {
-		s.mux.HandleFunc("POST "+f.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+		s.mux.HandleFunc("POST "+s.service.address(f), func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
 	}
 	s.mux.HandleFunc("/", notFound)
 	s.admin()
@@ -179,7 +188,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 		}
 		s.state.end(rec)
 	}()
-	w.Header().Set("X-Request-Id", fmt.Sprintf("req-fake-%d", n))
+	w.Header().Set(cmp.Or(s.service.id, "X-Request-Id"), fmt.Sprintf("req-fake-%d", n))
 
 	req, err := s.accept(r, &rec, f)
 	if err != nil {
@@ -204,7 +213,7 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	if err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
-	if s.options.APIKey != "" && f.credential(r.Header) != s.options.APIKey {
+	if s.options.APIKey != "" && s.service.credential(r.Header, f) != s.options.APIKey {
 		e := InvalidKey()
 		return nil, &e
 	}
@@ -214,9 +223,15 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	if err := f.check(r.Header); err != nil {
 		return nil, err
 	}
+	if err := s.service.check(r, body); err != nil {
+		return nil, err
+	}
 	req, err := f.decode(body)
 	if err != nil {
 		return nil, err
+	}
+	if deployment := r.PathValue("model"); deployment != "" {
+		req.Model = deployment
 	}
 	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
 	rec.Family, rec.Model, rec.Stream = req.Family, req.Model, req.Stream
@@ -234,9 +249,19 @@ func (s *Server) run(ctx context.Context, w http.ResponseWriter, req *Request, r
 	if h.Model == "" {
 		h.Model = req.Model
 	}
-	p := &player{server: s, req: req, reply: reply, family: f, render: f.render(req, reply, h),
+	reply.Usage = cmp.Or(reply.Usage, s.service.mode)
+	p := &player{server: s, req: req, reply: reply, family: f, render: s.service.in(f.render(req, reply, h), req),
 		out:    newWire(w, reply.Wire),
 		header: w.Header(), rec: rec, prompt: promptTokens(req)}
+	if s.options.Cache {
+		s.mu.Lock()
+		read, written := s.cache.use(req)
+		s.mu.Unlock()
+		p.meter.cached = &read
+		if p.prompt = max(p.prompt, read+written); f.name == "messages" {
+			p.meter.written = &written
+		}
+	}
 	err := p.play(ctx)
 	rec.Outcome, rec.Bytes = outcome(err), p.out.sent
 	if broken, ok := errors.AsType[brokenError](err); ok && broken.how != EndClean {

@@ -33,8 +33,9 @@ func (c *counter) gap() { c.word = false }
 
 // meter counts a completion step by step.
 type meter struct {
-	all, reasoning int64
-	words          map[source]*counter
+	all, reasoning  int64
+	cached, written *int64 // of the prompt, nil where no cache is kept
+	words           map[source]*counter
 }
 
 // source is one of the texts of a completion, whose pieces may be interleaved.
@@ -76,7 +77,7 @@ func (m *meter) take(s Step, limit int64) string {
 
 // usage is what was counted so far.
 func (m *meter) usage(prompt int64) Usage {
-	u := Usage{Prompt: prompt, Completion: m.all}
+	u := Usage{Prompt: prompt, Completion: m.all, Cached: m.cached, Written: m.written}
 	if n := m.reasoning; n > 0 {
 		u.Reasoning = &n
 	}

@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -35,7 +37,12 @@ func run() error {
 	logFile := flag.String("log", "", "a file to append a line of JSON to for each request")
 	keep := flag.Int("keep", 0, "how many of the latest records stay in memory; 0: all of them")
 	key := flag.String("api-key", "", "the key that requests must show; without it none is asked for")
+	service := flag.String("service", "", "the service whose ways it has: "+strings.Join(upstream.Services(), ", "))
+	cache := flag.Bool("cache", false, "keep the beginnings of prompts, and say in usage what was known")
 	flag.Parse()
+	if *service != "" && !slices.Contains(upstream.Services(), *service) {
+		return fmt.Errorf("there is no service %q; there are %s", *service, strings.Join(upstream.Services(), ", "))
+	}
 
 	// stop is called by a log that cannot be written: going on would make a comparison with it wrong.
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -43,7 +50,7 @@ func run() error {
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	defer release()
 
-	options := upstream.Options{Keep: *keep, APIKey: *key}
+	options := upstream.Options{Keep: *keep, APIKey: *key, Service: *service, Cache: *cache}
 	if *logFile != "" {
 		log, err := openLog(*logFile)
 		if err != nil {

@@ -1,0 +1,129 @@
+package endpoint_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// alarm is a time-out that the test lets run out.
+type alarm struct {
+	set  chan time.Duration // each time that it is waited for
+	ring func()
+}
+
+func (a *alarm) Reset(d time.Duration) bool { a.set <- d; return true }
+func (a *alarm) Stop() bool                 { return true }
+
+// alarmed makes a caller whose time-outs are told to the test, the first of each call beside the others.
+func alarmed(t *testing.T, e endpoint.Endpoint) (*caller, <-chan *alarm) {
+	t.Helper()
+	c := start(t, e)
+	alarms := make(chan *alarm, 8)
+	c.client.AfterFunc = func(d time.Duration, f func()) endpoint.Timer {
+		a := &alarm{set: make(chan time.Duration, 64), ring: f}
+		a.set <- d
+		alarms <- a
+		return a
+	}
+	return c, alarms
+}
+
+// begin makes a call in the background.
+func begin(c *caller) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Generate(context.Background(), ask("x"), ignore)
+	}()
+	return ended
+}
+
+func TestFirstByteTimeout(t *testing.T) {
+	t.Parallel()
+	s := upstream.Start(t, upstream.Options{})
+	c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: endpoint.Timeouts{FirstByte: time.Minute}})
+	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Wait("never")}})
+	ended := begin(c)
+	a := <-alarms
+	require.Equal(t, time.Minute, <-a.set)
+	require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
+	a.ring()
+	err := <-ended
+	require.Equal(t, llm.ErrUpstream, llm.KindOf(err), "another route is worth trying")
+	require.ErrorContains(t, err, "first_byte_timeout (1m0s)")
+	rec, err := s.Ended(withTimeout(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, upstream.OutcomeLeft, rec.Outcome, "the upstream is let go of")
+}
+
+func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
+	s := upstream.Start(t, upstream.Options{})
+	c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: endpoint.Timeouts{Idle: time.Hour}})
+	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Wait("never")}})
+	ended := begin(c)
+	require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
+	a := <-alarms
+	for range 3 { // it is set when the reply begins, and whenever somebody waits for more
+		require.Equal(t, time.Hour, <-a.set)
+	}
+	a.ring()
+	err := <-ended
+	require.Equal(t, llm.ErrBroken, llm.KindOf(err))
+	require.ErrorContains(t, err, "idle_timeout (1h0m0s)")
+}
+
+// TestNoTimeout: a reply that comes is not disturbed, and an endpoint without time-outs waits for nothing.
+func TestNoTimeout(t *testing.T) {
+	t.Parallel()
+	s := upstream.Start(t, upstream.Options{})
+	for _, limits := range []endpoint.Timeouts{{}, {Connect: time.Hour, FirstByte: time.Hour, Idle: time.Hour}} {
+		c, alarms := alarmed(t, endpoint.Endpoint{URL: s.BaseURL(), Timeouts: limits})
+		require.NoError(t, <-begin(c))
+		require.Equal(t, limits == endpoint.Timeouts{}, len(alarms) == 0)
+	}
+}
+
+func TestRequestsHaveTheirUpstreamsNames(t *testing.T) {
+	t.Parallel()
+	s, c := pair(t, upstream.Options{})
+	events, err := generate(t, c, ask("x"))
+	require.NoError(t, err)
+	require.Equal(t, "req-fake-1", events[0].ID)
+	for n, reply := range []upstream.Reply{
+		upstream.Refuse(upstream.RateLimited("")),
+		{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}},
+	} {
+		s.Enqueue(reply)
+		_, err = generate(t, c, ask("x"))
+		var failed *llm.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, []string{"req-fake-2", "req-fake-3"}[n], failed.RequestID)
+	}
+	s.Enqueue(upstream.Reply{Header: map[string]string{"X-Ratelimit-Remaining-Tokens": "0",
+		"X-Ratelimit-Reset-Tokens": "2s"}, Steps: []upstream.Step{upstream.Fail(upstream.RateLimited(""))}})
+	_, err = generate(t, c, ask("x"))
+	var failed *llm.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, http.StatusTooManyRequests, failed.Status)
+	require.Equal(t, 2*time.Second, failed.RetryAfter)
+}
+
+// TestProxyOfNoUse: what the operator reads names the setting, and not the password.
+func TestProxyOfNoUse(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"http", "socks5"} {
+		c := start(t, endpoint.Endpoint{URL: "https://upstream.invalid", Proxy: scheme + "://user:geheim@127.0.0.1:1"})
+		err := c.Generate(withTimeout(t), ask("x"), ignore)
+		require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
+		require.ErrorContains(t, err, "check proxy")
+		require.NotContains(t, err.Error(), "geheim")
+	}
+}

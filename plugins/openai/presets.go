@@ -1,0 +1,75 @@
+package openai
+
+import (
+	"maps"
+	"slices"
+)
+
+// preset is how a service differs from what base_url alone would make of it. What a service may do and the codec takes
+// anyway (reasoning as `reasoning_content` or `reasoning`, cached tokens under each of their names, usage in a chunk of
+// its own, in every one, or beside x_groq, words of its own for a reply's end) needs no entry.
+type preset struct {
+	base    string   // base_url where the operator sets none; "" where each customer has an address of their own
+	refuses []string // request settings that the service does not take, see llm.Request.Unsupported
+	header  string   // of the key, "" for Authorization with a bearer token
+	keyless bool     // it needs no key
+	// deployments: the model stands in the path, below /openai/deployments, and an api-version in the query.
+	deployments bool
+}
+
+// The ways in which services differ.
+var (
+	// renamed is the allowance as max_completion_tokens.
+	renamed = []string{"max_tokens"}
+	// unasked is usage in a stream that is always there, and no setting to ask for it.
+	unasked = []string{"stream_options"}
+)
+
+// presets are the services that have a name here. Each says where it comes from and when that was read; what no public
+// document says is marked as assumed.
+var presets = map[string]preset{
+	// The API reference, "Create chat completion": max_tokens is deprecated, and refused by reasoning models. Known to
+	// the codec before; read in the reference that the family's schema tests check (plugins/families/schema), November
+	// 2026.
+	"openai": {base: "https://api.openai.com/v1", refuses: renamed},
+	// learn.microsoft.com, "Azure OpenAI REST API reference" (data plane 2024-10-21, the latest dated release), and
+	// docs/azure.md of openai/openai-node (the API "v1", in which the deployment is the model and no version is sent);
+	// November 2026. Key in the header api-key. Assumed: deployments of reasoning models are why max_completion_tokens is
+	// sent.
+	"azure": {refuses: renamed, header: "Api-Key", deployments: true},
+	// openrouter.ai/docs/use-cases/usage-accounting, November 2026: usage comes with every reply and stream_options has no
+	// effect; prompt_tokens_details has cached_tokens and cache_write_tokens.
+	"openrouter": {base: "https://openrouter.ai/api/v1", refuses: unasked},
+	// groq/groq-python, types/chat (generated from Groq's OpenAPI), November 2026: usage as asked for, and in x_groq of
+	// the last chunk; `reasoning`. Assumed: max_tokens is deprecated for max_completion_tokens, and both are taken.
+	"groq": {base: "https://api.groq.com/openai/v1", refuses: renamed},
+	// mistralai/client-python, docs/models/chatcompletionstreamrequest.md, November 2026: max_tokens, and no
+	// stream_options; usage is in the last chunk. Assumed: thoughts stand in `content`, as parts of type thinking.
+	"mistral": {base: "https://api.mistral.ai/v1", refuses: unasked},
+	// chat-deep.ai/guide/create-chat-completion (checked against api-docs.deepseek.com, 27 April 2026), November 2026:
+	// stream_options and max_tokens, `reasoning_content`, prompt_cache_hit_tokens beside cached_tokens, json_object and no
+	// json_schema. A reply that ends with insufficient_system_resource has failed (GAP-114).
+	"deepseek": {base: "https://api.deepseek.com/v1"},
+	// docs.together.ai/docs/inference/openai-compatibility, November 2026. Assumed: max_tokens, stream_options,
+	// `reasoning`, and "eos" for the natural end of some models.
+	"together": {base: "https://api.together.ai/v1"},
+	// docs.fireworks.ai by pkg.go.dev/github.com/Tangerg/scope/models/fireworks and docs.getbifrost.ai, November 2026:
+	// the address and `reasoning_content`. Assumed: max_tokens and stream_options.
+	"fireworks": {base: "https://api.fireworks.ai/inference/v1"},
+	// docs.rs/crate/xai-openapi (types of xAI's API) and Google's "Reasoning for Grok models", November 2026:
+	// reasoning_tokens are no part of completion_tokens. Assumed: max_tokens is deprecated for max_completion_tokens.
+	"xai": {base: "https://api.x.ai/v1", refuses: renamed},
+
+	// Assumed of all four, which follow OpenAI: max_tokens and stream_options are taken. Their ports are the defaults.
+	// docs.vllm.ai, "OpenAI-Compatible Server": cached tokens only with --enable-prompt-tokens-details.
+	"vllm": {base: "http://127.0.0.1:8000/v1", keyless: true},
+	// ggml-org/llama.cpp, tools/server/README.md.
+	"llamacpp": {base: "http://127.0.0.1:8080/v1", keyless: true},
+	// lmstudio.ai/docs/developer, November 2026.
+	"lmstudio": {base: "http://127.0.0.1:1234/v1", keyless: true},
+	// docs.ollama.com, "OpenAI compatibility".
+	"ollama": {base: "http://127.0.0.1:11434/v1", keyless: true},
+}
+
+// Presets lists the names of the services that have a preset.
+func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
