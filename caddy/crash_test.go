@@ -303,6 +303,7 @@ func crashHCL(t testing.TB, up *upstream.Server, o *office) (config [2]string) {
 
 provider "later" {
   plugin = "later"
+  start_timeout = "1m"
   config {
     base_url = "` + up.BaseURL() + `"
     desk     = "` + o.url + `"

@@ -29,7 +29,7 @@ import (
 
 // patience bounds what a test waits for. It is generous, for the tests share few cores, and no part of what is
 // tested.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func withTimeout(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -360,6 +360,7 @@ plan "trial" {
 
 provider "up" {
   plugin = "openai"
+  start_timeout = "1m"
   carry  = "host"
   config {
     base_url = %q

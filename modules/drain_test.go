@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 			defer close(drained)
 			g.Engine.Drain()
 		}()
-		require.Eventually(t, func() bool { return g.Engine.Ready() != nil }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return g.Engine.Ready() != nil }, time.Minute, time.Millisecond)
 		select {
 		case <-drained:
 			require.Fail(t, "drained with live streams")

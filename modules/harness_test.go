@@ -220,7 +220,8 @@ func start(t testing.TB, s setup) *service {
 		if i == 0 {
 			plugin, settings = cmp.Or(s.Plugin, plugin), s.Settings
 		}
-		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  carry = %q\n  config {\n    base_url = %q\n    %s\n  }\n}\n",
+		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  start_timeout = \"1m\"\n  carry = %q\n"+
+			"  config {\n    base_url = %q\n    %s\n  }\n}\n",
 			name, plugin, carry, up.BaseURL(), settings)
 	}
 	for _, r := range s.Routes {
@@ -563,7 +564,7 @@ func (s *service) Send(ctx context.Context, method, path, body string, header ..
 
 // within is the context of a wait for an event that must come.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -46,13 +46,13 @@ func (s *service) kill(t testing.TB, provider string) {
 func (s *service) awaitState(t testing.TB, provider string, state host.State) {
 	t.Helper()
 	require.Eventually(t, func() bool { return slices.Contains(s.providerStates(t), provider+" "+string(state)) },
-		20*time.Second, time.Millisecond)
+		time.Minute, time.Millisecond)
 }
 
 // awaitProvider waits until a provider takes requests again.
 func (s *service) awaitProvider(t testing.TB, provider string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.Engine.Current().Ready(provider) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Engine.Current().Ready(provider) }, time.Minute, time.Millisecond)
 }
 
 // TestProviderDies kills provider processes with -9.

@@ -84,7 +84,8 @@ func (k gateKind) upProvider(base string) string {
 	if k == singleGate {
 		carry = " carry = \"process\"\n"
 	}
-	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n%s config {\n base_url = %q\n }\n}\n", carry, base)
+	return fmt.Sprintf("provider \"up\" {\n plugin = \"openai\"\n start_timeout = \"1m\"\n"+
+		"%s config {\n base_url = %q\n }\n}\n", carry, base)
 }
 
 // hcl is the kind's configuration over this provider block.

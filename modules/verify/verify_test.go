@@ -21,6 +21,7 @@ import (
 const deploymentHCL = `
 provider "echo" {
   plugin = "echo"
+  start_timeout = "1m"
   config {
     delay = "3ms"
   }

@@ -37,7 +37,7 @@ func (c *child) ends(t *testing.T) {
 	t.Helper()
 	select {
 	case <-c.exited:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.Fail(t, "it does not end")
 	}
 }

@@ -72,9 +72,9 @@ func TestGenerations(t *testing.T) {
 			return g.refs == 0
 		}
 	}
-	require.Eventually(t, released(failed), 10*time.Second, time.Millisecond, "its providers go at once")
+	require.Eventually(t, released(failed), time.Minute, time.Millisecond, "its providers go at once")
 	old.Done()
-	require.Eventually(t, released(first), 10*time.Second, time.Millisecond, "and these with the last request")
+	require.Eventually(t, released(first), time.Minute, time.Millisecond, "and these with the last request")
 	e.Retire(second)
 	require.Nil(t, e.Current())
 	require.NoError(t, e.Close())

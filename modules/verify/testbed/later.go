@@ -40,7 +40,8 @@ func (d *Desk) Provider(base string) (block string, programs map[string]string, 
 	if err != nil {
 		return "", nil, fmt.Errorf("finding this executable: %w", err)
 	}
-	block = fmt.Sprintf("provider \"up\" {\n plugin = \"later\"\n config {\n base_url = %q\n desk = %q\n }\n}\n", base,
+	block = fmt.Sprintf("provider \"up\" {\n plugin = \"later\"\n start_timeout = \"1m\"\n"+
+		" config {\n base_url = %q\n desk = %q\n }\n}\n", base,
 		"http://"+d.listener.Addr().String())
 	script := "#!/bin/sh\nexec '" + strings.ReplaceAll(exe, "'", `'\''`) + "' gateway verify provider\n"
 	return block, map[string]string{"plugins/fareway-provider-later": script}, nil

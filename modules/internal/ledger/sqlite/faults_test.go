@@ -29,7 +29,7 @@ type till struct {
 const (
 	// tillTimeout is short, so that tests which wait for its end take no time, and long for a disk that works.
 	tillTimeout = 500 * time.Millisecond
-	eventually  = 20 * time.Second
+	eventually  = time.Minute
 )
 
 func newTill(t testing.TB, change func(*Options)) *till {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +19,7 @@ func TestStore(t *testing.T) {
 // openSuite opens a store for the suite.
 func openSuite(t testing.TB, o ledgertest.Options) ledger.Store {
 	s, err := Open(Options{Path: filepath.Join(o.Dir, "fareway.db"), BootID: o.BootID, Now: o.Now, Terms: o.Terms,
-		Logger: quiet})
+		Logger: quiet, WaitTimeout: time.Minute}) // a busy machine's disk may take its time
 	require.NoError(t, err)
 	return s
 }

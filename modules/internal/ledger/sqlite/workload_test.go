@@ -58,7 +58,7 @@ func amount(id string, n int64) int64 {
 
 func newWorkload(path, boot string, clock *atomic.Int64, tell func(fact)) (*workload, error) {
 	s, err := Open(Options{
-		Path: path, BootID: boot, Terms: workTerms, Logger: quiet,
+		Path: path, BootID: boot, Terms: workTerms, Logger: quiet, WaitTimeout: time.Minute,
 		Now: func() time.Time { return time.Unix(0, clock.Load()) },
 	})
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 
 func openStore(t testing.TB, change func(*Options)) *Store {
 	t.Helper()
-	o := Options{Path: filepath.Join(t.TempDir(), "fareway.db"), Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Path: filepath.Join(t.TempDir(), "fareway.db"), Logger: slog.New(slog.DiscardHandler),
+		WaitTimeout: time.Minute}
 	if change != nil {
 		change(&o)
 	}
@@ -58,7 +59,7 @@ func queue(t *testing.T, s *Store, fns ...func(*tx) error) (batches []int, errs 
 	for i, fn := range fns {
 		before := len(s.writer.queue)
 		wg.Go(func() { batches[i], errs[i] = s.writer.do(context.Background(), "", "", fn) })
-		require.Eventually(t, func() bool { return len(s.writer.queue) > before }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(s.writer.queue) > before }, time.Minute, time.Millisecond)
 	}
 	open()
 	wg.Wait()
@@ -201,7 +202,7 @@ func TestContext(t *testing.T) {
 		var err error
 		var wg sync.WaitGroup
 		wg.Go(func() { _, err = s.writer.do(ctx, "", "", insertOwner("a")) })
-		require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, time.Minute, time.Millisecond)
 		cancel(cause)
 		wg.Wait()
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
@@ -243,7 +244,7 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { _, err = s.writer.do(context.Background(), "", "", insertOwner("a")) })
-	require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.writer.queue) == 1 }, time.Minute, time.Millisecond)
 	wg.Go(func() { _ = s.Close() })
 	open()
 	wg.Wait()

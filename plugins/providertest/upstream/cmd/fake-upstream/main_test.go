@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // command is the command with these arguments; it dies with the test.
 func command(t *testing.T, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "RUN_FAKE_UPSTREAM=1")
