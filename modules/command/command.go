@@ -72,7 +72,7 @@ admin address (--admin).`
 		return wrongFlag(cmd, err)
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), accountCommand(), keyCommand(), creditCommand(),
-		usageCommand(), ledgerCommand(), connectCommand(), providerCommand())
+		usageCommand(), ledgerCommand(), connectCommand(), pluginCommand(), providerCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}
