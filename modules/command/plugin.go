@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,17 +11,34 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/builtin"
+	"github.com/fareway/fareway/plugins/conformance"
 )
 
 func pluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "Tests provider plugins",
+		Short: "Makes and tests provider plugins",
 		Long: `Provider plugins are the gateway's backends, each a program of its own: those that
 are built in, and the files fareway-provider-NAME in plugin_dir.`,
 	}
-	cmd.AddCommand(pluginTestCommand())
+	cmd.AddCommand(pluginNewCommand(), pluginTestCommand(), pluginProtoCommand())
 	return group(cmd)
+}
+
+func pluginProtoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "proto",
+		Short: "Prints the protocol between the gateway and its plugins, for authors in any language",
+		Long: `Prints the protocol between the gateway and its plugins, provider.proto: the file to
+generate code from, and in its comments the specification of the handshake, the life
+of the process, and each message. examples/provider-node is a provider by it.`,
+		Example: "  fareway gateway plugin proto > provider.proto",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), conformance.Document())
+			return err
+		},
+	}
 }
 
 // program is a plugin's program.

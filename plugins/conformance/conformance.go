@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -76,6 +77,9 @@ type rule struct {
 type inapplicable string
 
 func (e inapplicable) Error() string { return string(e) }
+
+// Document is the protocol that the rules are about: provider.proto, the specification.
+func Document() string { return proto.Document }
 
 // RuleIDs lists the rules, in the order of their checks.
 func RuleIDs() []string {

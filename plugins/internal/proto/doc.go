@@ -6,4 +6,11 @@
 // them needs nothing more (see gen).
 package proto
 
+import _ "embed" // of the specification
+
 //go:generate go run ./gen
+
+// Document is provider.proto.
+//
+//go:embed provider.proto
+var Document string
