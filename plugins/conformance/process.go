@@ -150,8 +150,11 @@ func (p *process) lastWords() string {
 	if lines[0] == "" && len(lines) == 1 {
 		return "it said nothing"
 	}
-	return "its last words: " + strings.Join(lines[max(0, len(lines)-5):], "\n  ")
+	return "its last words: " + strings.Join(lines[max(0, len(lines)-maxWords):], "\n  ")
 }
+
+// maxWords are the lines of a stack that say where it came from.
+const maxWords = 15
 
 // recorder keeps what is written to it, up to a limit.
 type recorder struct {

@@ -1,29 +1,45 @@
 // The protocol between the gateway (the host) and a provider plugin, version 1.
 //
 // This file is the specification. A plugin in Go uses package plugins/provider and never sees it; a plugin
-// in another language implements the service below.
+// in another language implements the service below (examples/provider-node is one). `fareway gateway plugin proto` prints
+// this file, and `fareway gateway plugin test FILE` checks a plugin by all that is said here.
 //
 // LAUNCH. The host starts the plugin as a process of its own (its own process group, stdin empty) with a
 // minimal environment: PATH, TMPDIR, TZ, LANG where the host has them, and the handshake of
 // hashicorp/go-plugin:
 //
-//   FAREWAY_PROVIDER_PLUGIN    the magic cookie; without it the process was started by hand and says so
+//   FAREWAY_PROVIDER_PLUGIN    the magic cookie, whatever its value; without it the process was started by hand: it says
+//                              what it is on stderr and exits with status 1
 //   FAREWAY_HOST_PID           the host's process id; see LIFE
-//   PLUGIN_PROTOCOL_VERSIONS   what the host speaks, separated by commas
+//   PLUGIN_PROTOCOL_VERSIONS   what the host speaks, separated by commas, in any order
 //   PLUGIN_CLIENT_CERT         the PEM certificate that the host will present (mutual TLS)
 //   PLUGIN_UNIX_SOCKET_DIR     the folder to create the listening socket in; the host removes it
 //
-// The plugin listens on a unix socket, makes a certificate for the name "localhost", and prints one line on
-// stdout: `1|1|unix|PATH|grpc|CERT`: go-plugin's core version, the version of this protocol, the network,
-// the address, "grpc", and its certificate (base64 of the DER, without padding). Nothing else may be printed
-// on stdout before that line. It also serves grpc.health.v1.Health (service "plugin": SERVING) and
-// plugin.GRPCController (Shutdown: exit).
+// Other variables that begin with PLUGIN_ are not meant for this protocol.
+//
+// The plugin listens on a unix socket, makes a certificate for the DNS name "localhost" (signed by itself, on P-256 for
+// example), and prints one line on stdout, which it flushes: `1|1|unix|PATH|grpc|CERT`: go-plugin's core version, the
+// version of this protocol that it chose among the host's (its own, where that is not among them: the host then says
+// what to do), the network, the address, "grpc", and its certificate (base64 of the DER, without padding). Nothing else
+// may be printed on stdout before that line; what comes after it goes to the host's log.
+//
+// TLS is of version 1.2 or later. The plugin requires a client certificate and trusts the one in PLUGIN_CLIENT_CERT
+// alone, which signs itself and has a key on P-521; the host trusts the one in the handshake alone.
+//
+// Beside the service below the plugin serves two calls of go-plugin:
+//
+//   grpc.health.v1.Health/Check            of the service "plugin": SERVING (the bytes 08 01); the standard health service
+//   plugin.GRPCController/Shutdown         takes and returns a message without fields (no bytes); the process then exits
+//
+// Of any other method the host takes UNIMPLEMENTED for an answer, which gRPC libraries give by themselves; it also tries
+// plugin.GRPCBroker and plugin.GRPCStdio, which this protocol does not use.
 //
 // LIFE. The host calls Describe, Configure (once) and Health, in that order, and then Generate, CountTokens
-// and Receipts at any time and concurrently. The whole start must fit the operator's start_timeout. A plugin
+// and Receipts at any time and concurrently. The whole start must fit the operator's start_timeout (10 seconds where
+// nothing is said). An attempt that comes before Configure ends with a Failure of kind PROTOCOL. A plugin
 // never outlives its host: it compares its parent's process id with FAREWAY_HOST_PID once a second and exits
 // when they differ. It ignores SIGTERM and SIGINT, which may reach it before the gateway has drained; the
-// host ends it by Shutdown, and two seconds later by SIGKILL.
+// host ends it by Shutdown, and two seconds later by SIGKILL. It is also started for Describe alone, and then killed.
 //
 // LOG. Lines on stderr reach the gateway's log. JSON objects with "@level", "@message" and "@timestamp" (the
 // format of hclog) keep their level and fields. Never log a prompt, a reply or a credential.
@@ -97,7 +113,7 @@ type ProviderClient interface {
 	//	accepted, then any of text, reasoning, tool_call, tool_arguments, tool_end and usage, then finish
 	//
 	// and it may end with a failure at any point instead, also before accepted. Exactly one finish or failure
-	// is the last event; the stream then closes with status OK. A message holds one event or several: what has
+	// is the last event, and nothing comes after it, not even usage; the stream then closes with status OK. A message holds one event or several: what has
 	// gathered while the previous message was being written travels together, and nothing waits in order to
 	// travel together. When the caller leaves, the call is cancelled and the provider stops its upstream call.
 	Generate(ctx context.Context, in *GenerateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Events], error)
@@ -250,7 +266,7 @@ type ProviderServer interface {
 	//	accepted, then any of text, reasoning, tool_call, tool_arguments, tool_end and usage, then finish
 	//
 	// and it may end with a failure at any point instead, also before accepted. Exactly one finish or failure
-	// is the last event; the stream then closes with status OK. A message holds one event or several: what has
+	// is the last event, and nothing comes after it, not even usage; the stream then closes with status OK. A message holds one event or several: what has
 	// gathered while the previous message was being written travels together, and nothing waits in order to
 	// travel together. When the caller leaves, the call is cancelled and the provider stops its upstream call.
 	Generate(*GenerateRequest, grpc.ServerStreamingServer[Events]) error
