@@ -72,7 +72,7 @@ type Call struct {
 
 // prepare encodes the request for an endpoint.
 func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
-	c.endpoint, c.codec, c.counts = e, dialects[e.Dialect], req.EstimateUsage
+	c.endpoint, c.codec, c.counts = e, e.codec(), req.EstimateUsage
 	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 {
 		changed := *req
 		changed.Whole = req.Whole && !e.AlwaysStream

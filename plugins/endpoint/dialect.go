@@ -52,6 +52,23 @@ var dialects = map[Dialect]*codec{
 	},
 }
 
+// marking are the codecs of the messages dialect that mark what the upstream is to keep, by how long.
+var marking = map[string]*codec{"5m": marked("5m"), "1h": marked("1h")}
+
+func marked(ttl string) *codec {
+	c := *dialects[Messages]
+	c.encode = func(b []byte, req *llm.Request) ([]byte, error) { return messages.EncodeMarked(b, req, ttl) }
+	return &c
+}
+
+// codec is the codec of the endpoint's dialect, which Check found to be one.
+func (e *Endpoint) codec() *codec {
+	if c := marking[e.CacheControl]; c != nil && e.Dialect == Messages {
+		return c
+	}
+	return dialects[e.Dialect]
+}
+
 // Dialects lists the dialects by name, sorted.
 func Dialects() []string {
 	var names []string

@@ -41,6 +41,9 @@ type Endpoint struct {
 
 	// Refuses are names of request settings that the upstream refuses, see llm.Request.Unsupported.
 	Refuses []string
+	// CacheControl is how long the upstream is to keep the beginning of a prompt, "5m" or "1h", where requests of the
+	// dialect mark it (Messages); "" marks nothing.
+	CacheControl string
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool
 
@@ -90,6 +93,8 @@ func (e *Endpoint) Check(now time.Time) error {
 	}
 	u, err := url.Parse(e.URL)
 	switch {
+	case !slices.Contains([]string{"", "5m", "1h"}, e.CacheControl):
+		return errors.New("its cache control is neither 5m nor 1h")
 	case err != nil:
 		return errors.New("its address is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":

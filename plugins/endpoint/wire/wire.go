@@ -17,7 +17,7 @@ func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
 		Dialect: string(e.Dialect), Url: e.URL, Proxy: e.Proxy, Refuses: e.Refuses, AlwaysStream: e.AlwaysStream,
 		AddressSetting: e.Settings.Address, KeySetting: e.Settings.Key,
 		ConnectTimeoutMs: e.Timeouts.Connect.Milliseconds(), FirstByteTimeoutMs: e.Timeouts.FirstByte.Milliseconds(),
-		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(),
+		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(), CacheControl: e.CacheControl,
 	}
 	if !e.Expires.IsZero() {
 		out.ExpiresMs = e.Expires.UnixMilli()
@@ -39,7 +39,7 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 	t := e.GetTls()
 	out := &endpoint.Endpoint{
 		Dialect: endpoint.Dialect(e.GetDialect()), URL: e.GetUrl(), Proxy: e.GetProxy(), Refuses: e.GetRefuses(),
-		AlwaysStream: e.GetAlwaysStream(),
+		AlwaysStream: e.GetAlwaysStream(), CacheControl: e.GetCacheControl(),
 		TLS: endpoint.TLS{
 			CA: t.GetCa(), Certificate: t.GetCertificate(), Key: t.GetKey(), ServerName: t.GetServerName(),
 		},

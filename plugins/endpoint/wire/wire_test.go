@@ -23,7 +23,7 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 		}
 		e := &endpoint.Endpoint{
 			Dialect: endpoint.Dialect(text("dialect")), URL: text("url"), Proxy: text("proxy"),
-			AlwaysStream: rapid.Bool().Draw(t, "always"),
+			AlwaysStream: rapid.Bool().Draw(t, "always"), CacheControl: text("cache control"),
 			TLS: endpoint.TLS{
 				CA:          text("ca"),
 				Certificate: text("certificate"),

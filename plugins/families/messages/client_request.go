@@ -29,7 +29,13 @@ const highestTemperature = 1
 //   - a json_object format is left out: the family can enforce a schema only.
 //
 // An error means that req is not a legal request, or that it says nothing.
-func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
+func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeMarked(b, req, "") }
+
+// EncodeMarked is EncodeRequest with marks of what the upstream is to keep for so long ("5m", "1h"; "" marks nothing):
+// at the ends of the tools, of `system`, of what the user said last, and of what the user said before that, which is
+// where the last request's prompt ended. But for the marks, a conversation that goes on begins with the same bytes.
+func EncodeMarked(b []byte, req *llm.Request, ttl string) ([]byte, error) {
+	mark := marks[ttl]
 	if req.MaxTokens < 1 {
 		return nil, errors.New("encoding max_tokens: the messages family needs an output allowance of at least 1")
 	}
@@ -37,7 +43,7 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, req.MaxTokens, 10)
-	b, err := appendConversation(b, req.Messages)
+	b, err := appendConversation(b, req.Messages, mark)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +59,7 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 		b = append(b, `,"stop_sequences":`...)
 		b = encode.AppendStrings(b, stops)
 	}
-	if b, err = appendTools(b, req); err != nil {
+	if b, err = appendTools(b, req, mark); err != nil {
 		return nil, err
 	}
 	if f := req.Format; f != nil && f.Kind == llm.FormatJSONSchema {
@@ -77,7 +83,17 @@ func visible(texts []string) []string {
 
 func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
 
-func appendTools(b []byte, req *llm.Request) ([]byte, error) {
+// marks are the last member of a block at which something to be kept ends, with the end of the block.
+var marks = map[string]string{
+	"":   "}",
+	"5m": `,"cache_control":{"type":"ephemeral"}}`,
+	"1h": `,"cache_control":{"type":"ephemeral","ttl":"1h"}}`,
+}
+
+// appendMark marks the block at the end of b.
+func appendMark(b []byte, mark string) []byte { return append(b[:len(b)-1], mark...) }
+
+func appendTools(b []byte, req *llm.Request, mark string) ([]byte, error) {
 	if len(req.Tools) == 0 {
 		return b, nil
 	}
@@ -97,7 +113,8 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 		}
 		b = append(b, `},`...)
 	}
-	b[len(b)-1] = ']'
+	b = appendMark(b[:len(b)-1], mark)
+	b = append(b, ']')
 	switch req.ToolChoice.Mode {
 	case llm.ToolAuto:
 	case llm.ToolNone:

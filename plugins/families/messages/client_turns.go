@@ -21,7 +21,7 @@ type turn struct {
 }
 
 // appendConversation appends the members `system` and `messages`.
-func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
+func appendConversation(b []byte, messages []llm.Message, mark string) ([]byte, error) {
 	var system [][]byte
 	var turns []*turn
 	lastMessage, lastText := lastSaid(messages)
@@ -58,7 +58,13 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 	if len(system) > 0 {
 		b = append(b, `,"system":[`...)
 		b = appendBlocks(b, system)
-		b[len(b)-1] = ']'
+		b = append(appendMark(b[:len(b)-1], mark), ']')
+	}
+	asked := 0 // turns of the user that are still to come
+	for _, t := range turns {
+		if !t.assistant {
+			asked++
+		}
 	}
 	b = append(b, `,"messages":[`...)
 	for _, t := range turns {
@@ -71,12 +77,22 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 		b = append(b, `","content":[`...)
 		b = appendBlocks(b, t.results)
 		b = appendBlocks(b, t.blocks)
-		b[len(b)-1] = ']'
-		b = append(b, `},`...)
+		b = b[:len(b)-1]
+		if !t.assistant {
+			if asked <= markedTurns {
+				b = appendMark(b, mark)
+			}
+			asked--
+		}
+		b = append(b, `]},`...)
 	}
 	b[len(b)-1] = ']'
 	return b, nil
 }
+
+// markedTurns is how many of the user's last turns are marked. With the tools and `system` these are the four marks
+// that the API takes.
+const markedTurns = 2
 
 // appendBlocks appends blocks, each with a comma after it.
 func appendBlocks(b []byte, blocks [][]byte) []byte {

@@ -2138,8 +2138,11 @@ type Endpoint struct {
 	ConnectTimeoutMs   int64 `protobuf:"varint,11,opt,name=connect_timeout_ms,json=connectTimeoutMs,proto3" json:"connect_timeout_ms,omitempty"`
 	FirstByteTimeoutMs int64 `protobuf:"varint,12,opt,name=first_byte_timeout_ms,json=firstByteTimeoutMs,proto3" json:"first_byte_timeout_ms,omitempty"`
 	IdleTimeoutMs      int64 `protobuf:"varint,13,opt,name=idle_timeout_ms,json=idleTimeoutMs,proto3" json:"idle_timeout_ms,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// How long the upstream is to keep the beginning of a prompt ("5m", "1h"), for a dialect in which requests mark it
+	// (messages: cache_control); empty: no marks.
+	CacheControl  string `protobuf:"bytes,14,opt,name=cache_control,json=cacheControl,proto3" json:"cache_control,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2261,6 +2264,13 @@ func (x *Endpoint) GetIdleTimeoutMs() int64 {
 		return x.IdleTimeoutMs
 	}
 	return 0
+}
+
+func (x *Endpoint) GetCacheControl() string {
+	if x != nil {
+		return x.CacheControl
+	}
+	return ""
 }
 
 type Header struct {
@@ -3015,7 +3025,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xe0\x03\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x85\x04\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3032,7 +3042,8 @@ const file_provider_proto_rawDesc = "" +
 	"keySetting\x12,\n" +
 	"\x12connect_timeout_ms\x18\v \x01(\x03R\x10connectTimeoutMs\x121\n" +
 	"\x15first_byte_timeout_ms\x18\f \x01(\x03R\x12firstByteTimeoutMs\x12&\n" +
-	"\x0fidle_timeout_ms\x18\r \x01(\x03R\ridleTimeoutMs\"2\n" +
+	"\x0fidle_timeout_ms\x18\r \x01(\x03R\ridleTimeoutMs\x12#\n" +
+	"\rcache_control\x18\x0e \x01(\tR\fcacheControl\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"j\n" +

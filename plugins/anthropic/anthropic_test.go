@@ -1,0 +1,228 @@
+package anthropic_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/anthropic"
+	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+const key = "sk-ant-4711"
+
+// at are settings for a service at another host.
+func at(t *testing.T, s *upstream.Server, more map[string]any) json.RawMessage {
+	t.Helper()
+	values := map[string]any{"base_url": s.BaseURL(), "api_key": key + "\n"}
+	for name, value := range more {
+		values[name] = value
+	}
+	raw, err := json.Marshal(values)
+	require.NoError(t, err)
+	return raw
+}
+
+func fake(t *testing.T) *upstream.Server {
+	return upstream.Start(t, upstream.Options{APIKey: key, Cache: true})
+}
+
+func start(t *testing.T, values json.RawMessage) provider.Provider {
+	t.Helper()
+	p := anthropic.New()
+	require.NoError(t, provider.Configure(t.Context(), p, values))
+	return p
+}
+
+// withTimeout bounds what a test waits for; it is no part of what is tested.
+func withTimeout(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func ask(texts ...string) *llm.Request {
+	req := &llm.Request{Attempt: "att-1", Model: "m", MaxTokens: 100}
+	for i, text := range texts {
+		role := []llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2]
+		req.Messages = append(req.Messages, llm.Message{Role: role, Parts: []llm.Part{llm.Text(text)}})
+	}
+	return req
+}
+
+// generate makes one attempt and folds its reply.
+func generate(t *testing.T, p provider.Provider, req *llm.Request) (reply *llm.Reply, thought string, err error) {
+	t.Helper()
+	reply = &llm.Reply{}
+	err = p.Generate(withTimeout(t), req, func(ev llm.Event) error {
+		if reply.Add(ev); ev.Kind == llm.EventReasoning {
+			thought += ev.Text
+		}
+		return nil
+	})
+	reply.Close()
+	return reply, thought, err
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	providertest.Run(t, anthropic.New, providertest.Options{Settings: at(t, fake(t), nil)})
+}
+
+// TestConversations proves the issue's "prefixes stay byte for byte".
+func TestConversations(t *testing.T) {
+	t.Parallel()
+	for _, caching := range []string{"5m", "1h"} {
+		t.Run(caching, func(t *testing.T) {
+			t.Parallel()
+			s := fake(t)
+			providertest.RunConversations(t, anthropic.New, at(t, s, map[string]any{"prompt_caching": caching}), s)
+		})
+	}
+}
+
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	req := ask("one", "two", "three", "four", "five")
+	req.Messages = append([]llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("a"), llm.Text("b")}}},
+		req.Messages...)
+	req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"type":"object"}`)},
+		{Name: "g", Schema: json.RawMessage(`{"type":"object"}`)}}
+	said := func(role, text, mark string) string {
+		return `{"role":"` + role + `","content":[{"type":"text","text":"` + text + `"` + mark + `}]}`
+	}
+	for caching, mark := range map[string]string{
+		"off": "", "5m": `,"cache_control":{"type":"ephemeral"}`, "1h": `,"cache_control":{"type":"ephemeral","ttl":"1h"}`,
+	} {
+		t.Run(caching, func(t *testing.T) {
+			t.Parallel()
+			s := fake(t)
+			_, _, err := generate(t, start(t, at(t, s, map[string]any{"prompt_caching": caching})), req)
+			require.NoError(t, err)
+			got, err := s.Request(withTimeout(t), 1)
+			require.NoError(t, err)
+			require.Equal(t, `{"model":"m","max_tokens":100,"system":[{"type":"text","text":"a"},{"type":"text","text":"b"`+
+				mark+`}],"messages":[`+said("user", "one", "")+","+said("assistant", "two", "")+","+said("user", "three", mark)+
+				","+said("assistant", "four", "")+","+said("user", "five", mark)+`],"stream":true,"tools":[{"name":"f",`+
+				`"input_schema":{"type":"object"}},{"name":"g","input_schema":{"type":"object"}`+mark+`}]}`, string(got.Body))
+		})
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	s := fake(t)
+	_, _, err := generate(t, start(t, at(t, s, map[string]any{"beta": []string{"a-1", "b-2"}, "version": "2024-01-01",
+		"headers": map[string]string{"x-team": "blue"}})), ask("x"))
+	require.NoError(t, err)
+	got, err := s.Request(withTimeout(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, "a-1,b-2", got.Header.Get("Anthropic-Beta"))
+	require.Equal(t, "2024-01-01", got.Header.Get("Anthropic-Version"))
+	require.Equal(t, "blue", got.Header.Get("X-Team"))
+
+	bearer := upstream.Start(t, upstream.Options{APIKey: "token"})
+	_, _, err = generate(t, start(t, at(t, bearer, map[string]any{"auth_token": "token", "api_key": ""})), ask("x"))
+	require.NoError(t, err)
+	got, err = bearer.Request(withTimeout(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, "2023-06-01", got.Header.Get("Anthropic-Version"))
+	require.Empty(t, got.Header.Get("Anthropic-Beta"))
+}
+
+// TestThinkingIsHiddenAndMetered: what is thought is in the output that is charged, and nowhere else.
+func TestThinkingIsHiddenAndMetered(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{false, true} {
+		s := fake(t)
+		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("42"),
+			upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 30,
+				Cached: llm.Count(40), Written: llm.Count(20), Reasoning: llm.Count(10)}), upstream.Done()}})
+		req := ask("hello")
+		req.Whole = whole
+		reply, thought, err := generate(t, start(t, at(t, s, nil)), req)
+		require.NoError(t, err)
+		require.Equal(t, "42", reply.Text())
+		require.Equal(t, "let me see", thought)
+		require.Equal(t, &llm.Usage{Input: llm.Count(40), CacheRead: llm.Count(40), CacheWrite: llm.Count(20),
+			Output: llm.Count(30), Reasoning: llm.Count(10)}, reply.Usage, "GAP-109")
+	}
+}
+
+// TestRefusals: the forms that this service has for failures.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	overloaded := upstream.Error{Status: 529, Type: "overloaded_error", Message: "Overloaded"}
+	limited := upstream.Error{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: "sk-ant-4711"}
+	for name, c := range map[string]struct {
+		reply upstream.Reply
+		kind  llm.ErrorKind
+		wait  time.Duration
+	}{
+		"overloaded": {upstream.Refuse(overloaded), llm.ErrUpstream, 0},
+		"overloaded, for so long": {upstream.Reply{Header: map[string]string{"Retry-After": "4"},
+			Steps: []upstream.Step{upstream.Fail(overloaded)}}, llm.ErrUpstream, 4 * time.Second},
+		"overloaded in mid-stream": {upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(overloaded)}},
+			llm.ErrUpstream, 0},
+		"a limit": {upstream.Reply{Header: map[string]string{"Anthropic-Ratelimit-Tokens-Remaining": "0",
+			"Anthropic-Ratelimit-Tokens-Reset": "2999-01-01T00:00:00Z"}, Steps: []upstream.Step{upstream.Fail(limited)}},
+			llm.ErrCapacity, 24 * time.Hour},
+		"policy": {upstream.Refuse(upstream.ContentFilter()), llm.ErrPolicy, 0},
+		"length": {upstream.Refuse(upstream.ContextLength()), llm.ErrContext, 0},
+		"no funds": {upstream.Refuse(upstream.BadRequest("Your credit balance is too low to access the API.", "")),
+			llm.ErrCredentials, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fake(t)
+			s.Enqueue(c.reply)
+			_, _, err := generate(t, start(t, at(t, s, nil)), ask("x"))
+			var failed *llm.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, c.kind, failed.Kind)
+			require.Equal(t, c.wait, failed.RetryAfter)
+			require.NotContains(t, err.Error(), "4711")
+			require.Equal(t, "req-fake-1", failed.RequestID)
+		})
+	}
+	t.Run("a refusal in the reply is a policy's end", func(t *testing.T) {
+		t.Parallel()
+		s := fake(t)
+		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("no"), upstream.Finish("refusal"),
+			upstream.ReportUsage(), upstream.Done()}})
+		reply, _, err := generate(t, start(t, at(t, s, nil)), ask("x"))
+		require.NoError(t, err)
+		require.Equal(t, llm.FinishPolicy, reply.Finish)
+	})
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for want, values := range map[string]string{
+		`api_key = env("ANTHROPIC_API_KEY")`:      `{}`,
+		"exclude each other":                      `{"api_key": "4711", "auth_token": "4711"}`,
+		"prompt_caching must be 5m, 1h or off":    `{"api_key": "4711", "prompt_caching": "2h"}`,
+		"setting base_url":                        `{"base_url": "4711"}`,
+		"setting api_key must be one line":        `{"api_key": "4711\n4711"}`,
+		"setting auth_token must be one line":     `{"auth_token": "4711\n4711"}`,
+		"setting version must be one line":        `{"api_key": "k", "version": "4711\n4711"}`,
+		"setting idle_timeout must be at least":   `{"api_key": "k", "idle_timeout": "1us"}`,
+		"the value of its header Anthropic-Beta ": `{"api_key": "k", "beta": ["4711\n"]}`,
+	} {
+		err := provider.Configure(t.Context(), anthropic.New(), json.RawMessage(values))
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "4711")
+	}
+	p := start(t, json.RawMessage(`{"api_key": "k"}`))
+	e, err := p.(provider.Endpointer).Endpoint(t.Context(), provider.Target{Model: "m"})
+	require.NoError(t, err)
+	require.Equal(t, "https://api.anthropic.com/v1/messages", e.URL)
+	require.Equal(t, "5m", e.CacheControl)
+}
