@@ -49,6 +49,11 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			examples, err := filepath.Abs("../examples")
+			if err != nil {
+				return err
+			}
+			env.Setenv("EXAMPLES", examples)
 			env.Values[gatewayKey{}] = new(gatewayProcess)
 			return nil
 		},

@@ -20,7 +20,7 @@ func providerCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			p, ok := builtin.New(args[0])
 			if !ok {
-				return fmt.Errorf("there is no built-in provider %q: there are %s", args[0], strings.Join(builtin.Names(), " and "))
+				return fmt.Errorf("there is no built-in provider %q: there are %s", args[0], strings.Join(builtin.Names(), ", "))
 			}
 			provider.Serve(p)
 			return nil

@@ -6,14 +6,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fareway/fareway/plugins/anthropic"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/responses"
 )
 
 var providers = map[string]func() provider.Provider{
-	"echo":   echo.New,
-	"openai": openai.New,
+	"anthropic": anthropic.New,
+	"echo":      echo.New,
+	"openai":    openai.New,
+	"responses": responses.New,
 }
 
 // New makes the provider of a name; ok is false when there is none.

@@ -160,3 +160,17 @@ func TestPresetsAreRefused(t *testing.T) {
 		require.NotContains(t, err.Error(), "4711")
 	}
 }
+
+// TestConversations proves the "prefixes stay byte for byte".
+func TestConversations(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"openai", "deepseek"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.Start(t, upstream.Options{Service: name, Cache: true})
+			settings, err := json.Marshal(at(t, name, s))
+			require.NoError(t, err)
+			providertest.RunConversations(t, openai.New, settings, s)
+		})
+	}
+}

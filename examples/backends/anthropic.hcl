@@ -1,0 +1,25 @@
+# Anthropic's messages. The provider marks what of a prompt is to be cached, so the price has its three classes of input.
+
+provider "claude" {
+  plugin = "anthropic"
+  config {
+    api_key = env("ANTHROPIC_API_KEY")
+    # prompt_caching = "1h" # default: "5m"; or "off"
+    # beta           = ["context-1m-2025-08-07"]
+  }
+}
+
+route "deep" {
+  provider       = "claude"
+  model          = "claude-opus-4-5"
+  context_window = 200000
+  max_output     = 64000
+  quality        = 0.95
+  offers         = ["tools", "json_object", "json_schema"]
+  price { # what the account pays, in US dollars per million tokens
+    input       = 5
+    output      = 25
+    cache_read  = 0.50
+    cache_write = 6.25
+  }
+}

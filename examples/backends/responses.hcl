@@ -1,0 +1,22 @@
+# OpenAI's responses. The service is told to keep nothing; what the model thinks is hidden, and charged as output.
+
+provider "openai" {
+  plugin = "responses"
+  config {
+    api_key = env("OPENAI_API_KEY")
+  }
+}
+
+route "deep" {
+  provider       = "openai"
+  model          = "gpt-5"
+  context_window = 400000
+  max_output     = 128000
+  quality        = 0.9
+  offers         = ["tools", "json_object", "json_schema"]
+  price { # what the account pays, in US dollars per million tokens
+    input      = 1.25
+    output     = 10
+    cache_read = 0.125
+  }
+}
