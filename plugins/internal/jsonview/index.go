@@ -18,25 +18,28 @@ type index struct {
 }
 
 // span is a string, array or object: from its first byte to behind its last.
-type span struct{ start, end int }
+type span struct {
+	start, end int
+	surrogate  bool // of a string: an escape in it is half of a surrogate pair
+}
 
-// end returns where the value that begins at i ends, if it is known.
-func (x *index) end(i int) (int, bool) {
+// at returns the value that begins at i, nil where it is not known.
+func (x *index) at(i int) *span {
 	for k := x.last; k < min(x.last+3, len(x.spans)); k++ {
-		switch s := x.spans[k]; {
+		switch s := &x.spans[k]; {
 		case s.start == i:
 			x.last = k
-			return s.end, true
+			return s
 		case s.start > i && k > x.last:
-			return 0, false
+			return nil
 		}
 	}
 	k, found := slices.BinarySearchFunc(x.spans, i, func(s span, i int) int { return s.start - i })
 	if !found {
-		return 0, false
+		return nil
 	}
 	x.last = k
-	return x.spans[k].end, true
+	return &x.spans[k]
 }
 
 // open notes that a container begins, close that it has ended, and str a string.
@@ -52,9 +55,9 @@ func (x *index) close(entry, end int) {
 	}
 }
 
-func (x *index) str(start, end int) {
+func (x *index) str(start, end int, surrogate bool) {
 	if end-start >= indexedValue {
-		x.spans = append(x.spans, span{start, end})
+		x.spans = append(x.spans, span{start, end, surrogate})
 	}
 }
 

@@ -169,13 +169,18 @@ func memberName(quoted []byte) string {
 
 // end returns the index after the value that begins at i.
 func (v View) end(i int) int {
-	if v.index != nil {
-		offset := v.index.size - cap(v.raw)
-		if end, ok := v.index.end(offset + i); ok {
-			return end - offset
-		}
+	if s := v.indexed(i); s != nil {
+		return i + s.end - s.start
 	}
 	return valueEnd(v.raw, i)
+}
+
+// indexed returns what is known of the value that begins at i, nil if nothing is.
+func (v View) indexed(i int) *span {
+	if v.index == nil {
+		return nil
+	}
+	return v.index.at(v.index.size - cap(v.raw) + i)
 }
 
 // The functions below walk text that Parse has accepted, and so check nothing.

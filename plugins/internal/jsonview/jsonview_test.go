@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 const depth = 100
@@ -297,6 +298,45 @@ func tree(v jsonview.View) any {
 	return nil
 }
 
+// texts returns the strings in a view in the form that Text gives them, in their order.
+func texts(v jsonview.View) []llm.String {
+	if s, ok := v.Text(); ok {
+		return []llm.String{s}
+	}
+	var all []llm.String
+	for _, e := range v.Elems() {
+		all = append(all, texts(e)...)
+	}
+	for _, member := range v.Members() {
+		all = append(all, texts(member)...)
+	}
+	return all
+}
+
+// TestTextOfALongText: whether a string has half of a surrogate pair in it is known from the one pass over a long text,
+// and is found by a look at the string in a short one. They agree, string by string.
+func TestTextOfALongText(t *testing.T) {
+	t.Parallel()
+	pieces := []string{"plain ", `\n`, `\"`, `\\`, `\u0041`, `\ud83d\ude00`, `\uD83D`, `\uDe00`, `\udfff`, `\ud7ff`, `\ue000`,
+		"é", strings.Repeat("long ", 20)}
+	rapid.Check(t, func(t *rapid.T) {
+		inside := rapid.Map(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 6), func(s []string) string {
+			return strings.Join(s, "")
+		})
+		var all []string
+		for _, s := range rapid.SliceOfN(inside, 1, 5).Draw(t, "strings") {
+			all = append(all, `"`+s+`"`, `{"`+s+`":"`+s+strings.Repeat("x", 64)+`"}`)
+		}
+		text := "[" + strings.Join(all, ",") + "]"
+		long := parse(t, strings.Repeat(" ", 2048)+text)
+		var alone []llm.String
+		for _, one := range all {
+			alone = append(alone, texts(parse(t, one))...)
+		}
+		require.Equal(t, alone, texts(long))
+	})
+}
+
 func TestWalkingAgreesWithEncodingJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -404,6 +444,7 @@ func FuzzParse(f *testing.F) {
 		if json.Unmarshal(text, &want) == nil { // it refuses numbers beyond float64
 			require.Equal(t, want, tree(v))
 			require.Equal(t, want, tree(shifted), "with an index")
+			require.Equal(t, texts(v), texts(shifted))
 		}
 		for range v.Names() {
 		}

@@ -57,7 +57,8 @@ func (v View) Text() (llm.String, bool) {
 		return llm.String{}, false
 	}
 	inner := inside(v.raw)
-	if strings.Contains(inner, `\u`) && hasHalfPair(inner) {
+	known := v.indexed(0)
+	if (known == nil && strings.Contains(inner, `\u`) || known != nil && known.surrogate) && hasHalfPair(inner) {
 		s, _ := v.Str()
 		return llm.Plain(s), true
 	}

@@ -59,6 +59,7 @@ type scanner struct {
 
 	entries     [indexedDepth]int // of the containers that are open, in the index
 	beyondASCII bool              // in a string
+	surrogate   bool              // an escape of the last string is half of a surrogate pair
 	objects     int
 }
 
@@ -104,7 +105,7 @@ func (s *scanner) text(i int) (int, error) {
 		case '"':
 			begin := i
 			if i, err = s.str(i); err == nil && s.index != nil {
-				s.index.str(begin, i)
+				s.index.str(begin, i, s.surrogate)
 			}
 		case 't':
 			i, err = s.word(i, "true")
@@ -180,61 +181,62 @@ func (s *scanner) word(i int, word string) (int, error) {
 
 // str checks a string. Bytes that need a look are found eight at a time.
 func (s *scanner) str(i int) (int, error) {
-	i++
-	for {
-		i = s.plain(i)
-		switch c := s.at(i); {
-		case i >= len(s.b):
-			return 0, s.fail(i, "")
-		case c == '"':
-			return i + 1, nil
-		case c < ' ':
-			return 0, s.fail(i, "a control character in a string has to be escaped")
-		}
-		switch s.at(i + 1) { // after a backslash
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			i += 2
-		case 'u':
-			for k := i + 2; k < i+6; k++ {
-				if _, ok := hexDigit(s.at(k)); !ok {
-					return 0, s.fail(k, "four hexadecimal digits have to follow \\u")
-				}
-			}
-			i += 6
-		default:
-			return 0, s.fail(i+1, "an escape in a string is not one of JSON's")
-		}
-	}
-}
-
-// plain returns the index of the first byte at or after i that is a double quote, a backslash or a control
-// character.
-func (s *scanner) plain(i int) int {
 	const (
 		ones  = 0x0101010101010101
 		highs = 0x8080808080808080
 	)
 	b := s.b
 	var all uint64 // of the bytes that were passed by
-	for ; i+8 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:])
-		quote := w ^ '"'*ones
-		slash := w ^ '\\'*ones
-		// Each term has the high bit set in the lowest byte that is zero (after the xor) or below a blank;
-		// a borrow can only set bits above that one, so the lowest bit set is right.
-		hit := ((w - ' '*ones) &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)
-		all |= w // too many at the end, which does no harm
-		if hit &= highs; hit != 0 {
-			s.beyondASCII = s.beyondASCII || all&highs != 0
-			return i + bits.TrailingZeros64(hit)/8
+	s.surrogate = false
+	for i++; ; {
+		if i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			quote := w ^ '"'*ones
+			slash := w ^ '\\'*ones
+			// Each term has the high bit set in the lowest byte that is zero (after the xor) or below a blank;
+			// a borrow can only set bits above that one, so the lowest bit set is right.
+			hit := ((w - ' '*ones) &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)
+			all |= w // too many at the end, which does no harm
+			if hit &= highs; hit == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(hit) / 8
+		} else if i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+			all |= uint64(b[i])
+			i++
+			continue
 		}
+		switch c := s.at(i); {
+		case c == '\\':
+			if i+1 < len(b) && isEscape[b[i+1]] {
+				i += 2
+				continue
+			}
+		case i >= len(b):
+			return 0, s.fail(i, "")
+		case c == '"':
+			s.beyondASCII = s.beyondASCII || all&highs != 0
+			return i + 1, nil
+		default:
+			return 0, s.fail(i, "a control character in a string has to be escaped")
+		}
+		if s.at(i+1) != 'u' {
+			return 0, s.fail(i+1, "an escape in a string is not one of JSON's")
+		}
+		for k := i + 2; k < i+6; k++ {
+			if _, ok := hexDigit(s.at(k)); !ok {
+				return 0, s.fail(k, "four hexadecimal digits have to follow \\u")
+			}
+		}
+		s.surrogate = s.surrogate || b[i+2]|0x20 == 'd' && b[i+3] >= '8'
+		i += 6
 	}
-	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
-		all |= uint64(b[i])
-		i++
-	}
-	s.beyondASCII = s.beyondASCII || all&highs != 0
-	return i
+}
+
+// isEscape are the characters that make an escape with the backslash before them.
+var isEscape = [256]bool{
+	'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true,
 }
 
 // number checks a number by RFC 8259's grammar.
