@@ -87,9 +87,9 @@ type body struct {
 
 const (
 	// firstRead is the room that is made at first, in bytes. A length that is only claimed takes no more memory.
-	firstRead = 16 << 10
+	firstRead = 32 << 10
 	// growth is by how much the room grows when it is full.
-	growth = 4
+	growth = 8
 )
 
 // objectCost is what an object in the body is reckoned at, in bytes. The smallest message or tool is under 30

@@ -276,7 +276,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"byte by byte":   {body: &slow{rest: text(70 << 10)}},
 		"empty":          {body: strings.NewReader("")},
 		"identity":       {body: strings.NewReader("{}"), header: http.Header{"Content-Encoding": {"identity"}}},
-		"as many as fit": {body: strings.NewReader(objects(2000))},
+		"as many as fit": {body: strings.NewReader(objects(1980))},
 	} {
 		ok.kind = gateway.CountTokens
 		require.True(t, ok.send(t, e).passed, name)
@@ -323,8 +323,8 @@ func TestTheMemoryOfABody(t *testing.T) {
 		want   []int64
 	}{
 		"declared, short": {10, 10, []int64{11}},
-		"declared, long":  {100 << 10, 100 << 10, []int64{16 << 10, 64 << 10, 100<<10 + 1}},
-		"not declared":    {0, 200 << 10, []int64{16 << 10, 64 << 10, 200<<10 + 1}},
+		"declared, long":  {100 << 10, 100 << 10, []int64{32 << 10, 100<<10 + 1}},
+		"not declared":    {0, 200 << 10, []int64{32 << 10, 200<<10 + 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -369,12 +369,12 @@ func TestTheMemoryOfAllBodies(t *testing.T) {
 		require.Equal(t, memory-left, used(t, e))
 		e.ReleaseBody(memory - left)
 	}
-	refused(16<<10-1, "{}")
-	refused(64<<10-1, strings.Repeat("x", 16<<10+1))
-	refused(16<<10+objectCost-1, "{}")
-	require.True(t, e.AcquireBody(memory-16<<10-objectCost))
+	refused(32<<10-1, "{}")
+	refused(200<<10, strings.Repeat("x", 32<<10+1))
+	refused(32<<10+objectCost-1, "{}")
+	require.True(t, e.AcquireBody(memory-32<<10-objectCost))
 	require.True(t, request{kind: gateway.CountTokens, body: strings.NewReader("{}")}.send(t, e).passed)
-	e.ReleaseBody(memory - 16<<10 - objectCost)
+	e.ReleaseBody(memory - 32<<10 - objectCost)
 }
 
 // A body that is needed no more is forgotten before the reply ends, which may take minutes.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -75,4 +76,53 @@ type pieces []string
 func (p *pieces) Write(b []byte) (int, error) {
 	*p = append(*p, string(b))
 	return len(b), nil
+}
+
+// stuck is a connection that does not take what is written to it until it is told to.
+type stuck struct {
+	begun, goOn chan struct{}
+	got         []byte
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	close(s.begun)
+	<-s.goOn
+	s.got = append(s.got, b...)
+	return len(b), nil
+}
+
+// TestBodyWrittenAtOnce: memory that is being written is not used again, though the transport has closed the body.
+func TestBodyWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
+	want, err := dialects[Chat].encode(nil, req)
+	require.NoError(t, err)
+	b, err := newBody(dialects[Chat], req)
+	require.NoError(t, err)
+	conn := &stuck{begun: make(chan struct{}), goOn: make(chan struct{})}
+	_, ok, err := b.writeTo(conn, int64(len(want))-1)
+	require.NoError(t, err)
+	require.False(t, ok, "not the rest of the body")
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, ok, err := b.writeTo(conn, int64(len(want)))
+		assert.NoError(t, err)
+		assert.True(t, ok)
+		assert.Equal(t, len(want), n)
+	}()
+	<-conn.begun
+	require.NoError(t, b.Close())
+	require.NotNil(t, b.room, "it is still read from")
+	n, err := b.Read(make([]byte, 3))
+	require.Zero(t, n)
+	require.Equal(t, io.EOF, err)
+	close(conn.goOn)
+	<-done
+	require.Nil(t, b.room)
+	require.Equal(t, string(want), string(conn.got))
+	_, ok, err = b.writeTo(conn, int64(len(want)))
+	require.NoError(t, err)
+	require.False(t, ok, "nothing is left")
 }

@@ -158,7 +158,7 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 	connect := cmp.Or(e.Timeouts.Connect, connectTimeout)
 	dialer := &net.Dialer{Timeout: connect, KeepAlive: pingAfter}
 	transport := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            dialPlain(dialer),
 		TLSClientConfig:        secured,
 		TLSHandshakeTimeout:    connect,
 		MaxIdleConnsPerHost:    idlePerHost,

@@ -1,6 +1,9 @@
 package jsonview
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // AppendString appends s as a JSON string. What is appended is valid UTF-8 on one line, whatever the reader calls a
 // line: invalid bytes become U+FFFD, control characters and Unicode's line ends (U+0085, U+2028, U+2029) are
@@ -69,6 +72,7 @@ func isLineEnd(r rune) bool { return r == '\u0085' || r == '\u2028' || r == '\u2
 // AppendCompact appends valid JSON text without the blanks between its tokens and with Unicode's line ends escaped,
 // and so on one line as AppendString does, as an event stream needs it.
 func AppendCompact(b, valid []byte) []byte {
+	b = slices.Grow(b, len(valid))
 	for i := 0; i < len(valid); {
 		switch c := valid[i]; {
 		case c == '"':
