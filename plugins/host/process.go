@@ -31,6 +31,7 @@ type process struct {
 	exe    executable
 	child  *child
 	client *plugin.Client
+	conn   *grpc.ClientConn
 	rpc    proto.ProviderClient
 
 	about  *proto.DescribeResponse
@@ -103,7 +104,8 @@ func (p *process) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connecting to plugin %q: %w", p.exe.plugin, err)
 	}
-	p.rpc = raw.(proto.ProviderClient)
+	p.conn = raw.(*grpc.ClientConn)
+	p.rpc = proto.NewProviderClient(p.conn)
 	p.about, err = p.rpc.Describe(ctx, &proto.DescribeRequest{})
 	if err != nil {
 		return p.callError(ctx, "asking what it is", err)
@@ -217,7 +219,7 @@ type client struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCClient implements plugin.GRPCPlugin.
 func (client) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	return proto.NewProviderClient(conn), nil
+	return conn, nil
 }
 
 // GRPCServer is the plugin's half.

@@ -38,13 +38,30 @@ func (p *Plugin) Generate(ctx context.Context, req *llm.Request) (*Stream, error
 	s := &Stream{plugin: p, proc: proc, caller: ctx, attempt: req.Attempt}
 	own, cancel := context.WithCancel(undated{ctx})
 	s.abandon = cancel
-	s.rpc, err = proc.rpc.Generate(own, wire.RequestToProto(req))
-	if err != nil {
+	if err = s.call(own, req); err != nil {
 		err = s.explain(err)
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// call asks the process. A request goes with its texts as they are in JSON where the plugin takes them so.
+func (s *Stream) call(ctx context.Context, req *llm.Request) (err error) {
+	var message any = &wire.Request{Request: req}
+	if !s.proc.about.GetCapabilities().GetQuoted() {
+		message = wire.RequestToProto(req)
+	}
+	generate := &grpc.StreamDesc{ServerStreams: true}
+	s.rpc, err = s.proc.conn.NewStream(ctx, generate, proto.Provider_Generate_FullMethodName,
+		grpc.ForceCodecV2(wire.Codec()))
+	if err == nil {
+		err = s.rpc.SendMsg(message)
+	}
+	if err == nil {
+		err = s.rpc.CloseSend()
+	}
+	return err
 }
 
 // undated hides a context's deadline, which gRPC would hand on: the provider could see it a moment before we do,
@@ -59,7 +76,9 @@ type Stream struct {
 	proc    *process
 	caller  context.Context // the caller's, to tell its end from others
 	attempt string
-	rpc     grpc.ServerStreamingClient[proto.Events]
+	rpc     grpc.ClientStream
+	message wire.Events // the last one
+	events  []llm.Event // of it
 	abandon context.CancelFunc
 
 	order    wire.Order
@@ -69,41 +88,38 @@ type Stream struct {
 	once     sync.Once
 }
 
-// Recv waits for the next events: one, or several that came together. It returns io.EOF after EventFinish,
+// Recv waits for the next events, which are valid until the next Recv: one, or several that came together. It returns io.EOF after EventFinish,
 // and otherwise an *llm.Error: ErrDied when the process is gone, ErrCanceled when the caller left or when
 // the attempt was stopped by Cancel, ErrProtocol when the provider broke the protocol, and every other kind
 // as the provider gave it. When ctx ran into its deadline the kind is ErrUpstream: the attempt took too long.
 func (s *Stream) Recv() ([]llm.Event, error) {
 	for s.end == nil {
-		message, err := s.rpc.Recv()
-		if err != nil {
+		if err := s.rpc.RecvMsg(&s.message); err != nil {
 			s.end = s.explain(err)
 			break
 		}
-		if events := s.read(message); len(events) > 0 {
+		if events := s.read(); len(events) > 0 {
 			return events, nil
 		}
 	}
 	return nil, s.end
 }
 
-// read translates a message, up to the end of the stream if that is in it.
-func (s *Stream) read(message *proto.Events) []llm.Event {
-	events := make([]llm.Event, 0, len(message.GetEvents()))
-	for _, e := range message.GetEvents() {
-		if f := e.GetFailure(); f != nil {
-			s.end = s.failure(f)
+// read takes the events of the last message, up to the end of the stream if that is in it.
+func (s *Stream) read() []llm.Event {
+	events := s.events[:0]
+	defer func() { s.events = events }()
+	for i := range s.message.List {
+		said := &s.message.List[i]
+		if said.Failure != nil {
+			s.end = s.failure(said.Failure)
 			return events
 		}
-		ev := wire.EventFromProto(e)
-		if ev.Kind == 0 {
-			continue // of a later version; see COMPATIBILITY in provider.proto
-		}
-		if err := s.order.Check(ev); err != nil {
+		if err := s.order.Check(said.Event); err != nil {
 			s.end = err
 			return events
 		}
-		events = append(events, ev)
+		events = append(events, said.Event)
 		if s.order.Finished() {
 			s.end = io.EOF
 			return events

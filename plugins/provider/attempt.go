@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"unicode/utf8"
 
-	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -59,11 +58,11 @@ func (a *attempt) send(ev llm.Event) error {
 		}
 		piece := ev
 		piece.Text, ev.Text = ev.Text[:end], ev.Text[end:]
-		if err := a.out.put(a.running, wire.EventToProto(piece), end); err != nil {
+		if err := a.out.put(a.running, wire.Said{Event: piece}, end); err != nil {
 			return err
 		}
 	}
-	return a.out.put(a.running, wire.EventToProto(ev), len(ev.Text))
+	return a.out.put(a.running, wire.Said{Event: ev}, len(ev.Text))
 }
 
 // proveCanceled ends a cancelled attempt with what the provider can prove.
@@ -82,8 +81,7 @@ func (a *attempt) proveCanceled(id string) {
 		return
 	}
 	if usage != nil {
-		ev := &proto.Event{Kind: &proto.Event_Usage{Usage: wire.UsageToProto(usage)}}
-		if a.out.put(a.stream, ev, 0) != nil {
+		if a.out.put(a.stream, wire.Said{Event: llm.Event{Kind: llm.EventUsage, Usage: usage}}, 0) != nil {
 			return // the gateway has left
 		}
 	}
@@ -92,7 +90,7 @@ func (a *attempt) proveCanceled(id string) {
 
 // fail ends the attempt with a failure. An outbox that does not take it has lost its reader.
 func (a *attempt) fail(err error) {
-	_ = a.out.put(a.stream, &proto.Event{Kind: &proto.Event_Failure{Failure: wire.FailureToProto(err)}}, 0)
+	_ = a.out.put(a.stream, wire.Said{Failure: wire.FailureToProto(err)}, 0)
 }
 
 // guard calls a method of the provider and turns a panic into an error: one request must not end the

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/internal/wire"
 )
 
 const (
@@ -21,7 +21,7 @@ type outbox struct {
 	room  chan struct{} // capacity 1: what waited has been taken
 
 	mu     sync.Mutex
-	queue  []*proto.Event
+	queue  []wire.Said
 	bytes  int
 	closed bool
 }
@@ -32,7 +32,7 @@ func newOutbox() *outbox {
 
 // put adds an event, with size bytes of text in it. It blocks while the outbox is full, until ctx ends. It
 // must not be called concurrently.
-func (o *outbox) put(ctx context.Context, ev *proto.Event, size int) error {
+func (o *outbox) put(ctx context.Context, ev wire.Said, size int) error {
 	for {
 		if o.tryPut(ev, size) {
 			wake(o.ready)
@@ -46,7 +46,7 @@ func (o *outbox) put(ctx context.Context, ev *proto.Event, size int) error {
 	}
 }
 
-func (o *outbox) tryPut(ev *proto.Event, size int) bool {
+func (o *outbox) tryPut(ev wire.Said, size int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) >= outboxEvents || o.bytes >= outboxBytes {
@@ -67,7 +67,7 @@ func (o *outbox) close() {
 
 // take waits for events and takes all that there are. It answers nil when the outbox is closed and empty.
 // The events that it returned before must no longer be in use: it recycles their slice.
-func (o *outbox) take(recycle []*proto.Event) []*proto.Event {
+func (o *outbox) take(recycle []wire.Said) []wire.Said {
 	for {
 		o.mu.Lock()
 		if len(o.queue) > 0 {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -14,7 +15,6 @@ import (
 	plugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/internal/wire"
 )
 
@@ -35,6 +35,7 @@ func Serve(p Provider) {
 		os.Exit(1)
 	}
 	slog.SetDefault(newLogger(os.Stderr))
+	tuneMemory()
 	s, err := newService(p)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -58,6 +59,17 @@ func Serve(p Provider) {
 	})
 }
 
+// tuneMemory makes the garbage collector run as rarely as the gateway's own: a provider has little that lives and makes
+// much garbage. Near a GiB, which no provider needs, it runs as often as it takes.
+func tuneMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(1 << 30)
+	}
+}
+
 // ServeListener serves a provider on a listener until ctx ends: without a process, a handshake or TLS, and
 // otherwise by the same protocol. It is for tests (package providertest uses it). It returns once the
 // listener is closed; its error says what is wrong with the provider's settings.
@@ -67,7 +79,7 @@ func ServeListener(ctx context.Context, l net.Listener, p Provider) error {
 		return err
 	}
 	server := newServer(nil)
-	proto.RegisterProviderServer(server, s)
+	s.register(server)
 	defer context.AfterFunc(ctx, server.Stop)()
 	if err := server.Serve(l); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving the provider: %w", err)
@@ -82,7 +94,7 @@ type served struct {
 }
 
 func (s *served) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
-	proto.RegisterProviderServer(server, s.service)
+	s.service.register(server)
 	return nil
 }
 

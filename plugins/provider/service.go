@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -54,12 +55,17 @@ func newService(p Provider) (*service, error) {
 	return s, nil
 }
 
+// streamWorkers is how many goroutines are kept for calls. Each has grown its stack once and for all.
+const streamWorkers = 16
+
 // newServer makes a gRPC server with the limits of the protocol.
 func newServer(options []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(options,
+		grpc.ForceServerCodecV2(wire.Codec()),
 		grpc.MaxRecvMsgSize(wire.MaxRequest),
 		grpc.MaxSendMsgSize(wire.MaxResponse),
 		// A window of a fixed size: to find one, gRPC would answer every request with a ping.
+		grpc.NumStreamWorkers(streamWorkers), // beyond them a goroutine is made
 		grpc.InitialWindowSize(wire.Window),
 		grpc.InitialConnWindowSize(4*wire.Window),
 	)...)
@@ -78,7 +84,7 @@ func (s *service) Describe(context.Context, *proto.DescribeRequest) (*proto.Desc
 		Schema:  wire.SchemaToProto(s.schema),
 		Capabilities: &proto.Capabilities{
 			CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
-			Endpoint: hasEndpoint, Attempted: observes,
+			Endpoint: hasEndpoint, Attempted: observes, Quoted: true,
 		},
 	}, nil
 }
@@ -118,30 +124,46 @@ func (s *service) Health(ctx context.Context, _ *proto.HealthRequest) (*proto.He
 	return &proto.HealthResponse{}, nil
 }
 
-// Generate runs the provider in a goroutine of its own and writes what it sends.
-func (s *service) Generate(req *proto.GenerateRequest, stream grpc.ServerStreamingServer[proto.Events]) error {
+// register makes the service one of the server's, with Generate in the form that wire.Codec has for it.
+func (s *service) register(server *grpc.Server) {
+	desc := proto.Provider_ServiceDesc
+	desc.Streams = slices.Clone(desc.Streams)
+	for i := range desc.Streams {
+		if desc.Streams[i].StreamName == "Generate" {
+			desc.Streams[i].Handler = func(_ any, stream grpc.ServerStream) error { return s.generate(stream) }
+		}
+	}
+	server.RegisterService(&desc, s)
+}
+
+// generate runs the provider in a goroutine of its own and writes what it sends.
+func (s *service) generate(stream grpc.ServerStream) error {
+	var req wire.Request
+	if err := stream.RecvMsg(&req); err != nil {
+		return err
+	}
 	running, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	a := &attempt{provider: s.provider, out: newOutbox(), stream: stream.Context(), running: running}
-	err := s.begin(req.GetAttempt(), cancel)
+	err := s.begin(req.Attempt, cancel)
 	go func() {
 		defer a.out.close()
 		if err != nil {
 			a.fail(err)
 			return
 		}
-		defer s.end(req.GetAttempt())
-		a.run(wire.RequestFromProto(req))
+		defer s.end(req.Attempt)
+		a.run(req.Request)
 	}()
 
 	var sendErr error
-	var message proto.Events
+	var message wire.Events
 	for batch := a.out.take(nil); batch != nil; batch = a.out.take(batch) {
 		if sendErr != nil {
 			continue // nobody listens; the provider is on its way out
 		}
-		message.Events = batch
-		if sendErr = stream.Send(&message); sendErr != nil {
+		message.List = batch
+		if sendErr = stream.SendMsg(&message); sendErr != nil {
 			cancel(sendErr)
 		}
 	}

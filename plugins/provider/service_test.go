@@ -236,7 +236,7 @@ func TestAnOutboxKeepsOrderAndItsLimits(t *testing.T) {
 		producer.Go(func() {
 			defer o.close()
 			for i, size := range sizes {
-				ev := &proto.Event{Kind: &proto.Event_ToolEnd{ToolEnd: &proto.ToolEnd{Index: int32(i)}}}
+				ev := wire.Said{Event: llm.Event{Kind: llm.EventToolEnd, Index: i}}
 				if o.put(context.Background(), ev, size) != nil {
 					return
 				}
@@ -246,7 +246,7 @@ func TestAnOutboxKeepsOrderAndItsLimits(t *testing.T) {
 		for batch := o.take(nil); batch != nil; batch = o.take(batch) {
 			bytes := 0
 			for _, ev := range batch {
-				require.EqualValues(t, next, ev.GetToolEnd().GetIndex())
+				require.EqualValues(t, next, ev.Index)
 				bytes += sizes[next]
 				next++
 			}
@@ -262,9 +262,9 @@ func TestAFullOutboxGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	o := newOutbox()
 	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, o.put(ctx, &proto.Event{}, outboxBytes))
+	require.NoError(t, o.put(ctx, wire.Said{}, outboxBytes))
 	cancel()
-	require.ErrorIs(t, o.put(ctx, &proto.Event{}, 1), context.Canceled)
+	require.ErrorIs(t, o.put(ctx, wire.Said{}, 1), context.Canceled)
 }
 
 func TestTheLogKeepsLevelsAndNames(t *testing.T) {

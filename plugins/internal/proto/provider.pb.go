@@ -280,7 +280,9 @@ type Capabilities struct {
 	// Endpoint is served.
 	Endpoint bool `protobuf:"varint,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// Attempted is served: Receipts needs the upstream's own ids.
-	Attempted     bool `protobuf:"varint,5,opt,name=attempted,proto3" json:"attempted,omitempty"`
+	Attempted bool `protobuf:"varint,5,opt,name=attempted,proto3" json:"attempted,omitempty"`
+	// Generate takes texts as they are in JSON: Part.quoted and PastToolCall.quoted_arguments.
+	Quoted        bool `protobuf:"varint,6,opt,name=quoted,proto3" json:"quoted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +348,13 @@ func (x *Capabilities) GetEndpoint() bool {
 func (x *Capabilities) GetAttempted() bool {
 	if x != nil {
 		return x.Attempted
+	}
+	return false
+}
+
+func (x *Capabilities) GetQuoted() bool {
+	if x != nil {
+		return x.Quoted
 	}
 	return false
 }
@@ -970,6 +979,7 @@ type Part struct {
 	//
 	//	*Part_Text
 	//	*Part_Call
+	//	*Part_Quoted
 	Kind          isPart_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1030,6 +1040,15 @@ func (x *Part) GetCall() *PastToolCall {
 	return nil
 }
 
+func (x *Part) GetQuoted() string {
+	if x != nil {
+		if x, ok := x.Kind.(*Part_Quoted); ok {
+			return x.Quoted
+		}
+	}
+	return ""
+}
+
 type isPart_Kind interface {
 	isPart_Kind()
 }
@@ -1043,9 +1062,17 @@ type Part_Call struct {
 	Call *PastToolCall `protobuf:"bytes,2,opt,name=call,proto3,oneof"`
 }
 
+type Part_Quoted struct {
+	// A text as it stands between the quotes of a JSON string (RFC 8259), without halves of surrogate pairs: it can be
+	// put into an upstream's JSON as it is. Needs the capability quoted.
+	Quoted string `protobuf:"bytes,3,opt,name=quoted,proto3,oneof"`
+}
+
 func (*Part_Text) isPart_Kind() {}
 
 func (*Part_Call) isPart_Kind() {}
+
+func (*Part_Quoted) isPart_Kind() {}
 
 // PastToolCall is a tool call that the model made in an earlier turn.
 type PastToolCall struct {
@@ -1053,9 +1080,11 @@ type PastToolCall struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// JSON text as the model wrote it; empty means {}.
-	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Arguments string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// In place of arguments: the same in the form of Part.quoted.
+	QuotedArguments string `protobuf:"bytes,4,opt,name=quoted_arguments,json=quotedArguments,proto3" json:"quoted_arguments,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PastToolCall) Reset() {
@@ -1105,6 +1134,13 @@ func (x *PastToolCall) GetName() string {
 func (x *PastToolCall) GetArguments() string {
 	if x != nil {
 		return x.Arguments
+	}
+	return ""
+}
+
+func (x *PastToolCall) GetQuotedArguments() string {
+	if x != nil {
+		return x.QuotedArguments
 	}
 	return ""
 }
@@ -2878,13 +2914,14 @@ const file_provider_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x123\n" +
 	"\x06schema\x18\x03 \x01(\v2\x1b.fareway.provider.v1.SchemaR\x06schema\x12E\n" +
-	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\xaa\x01\n" +
+	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\xc2\x01\n" +
 	"\fCapabilities\x12!\n" +
 	"\fcancel_usage\x18\x01 \x01(\bR\vcancelUsage\x12!\n" +
 	"\fcount_tokens\x18\x02 \x01(\bR\vcountTokens\x12\x1a\n" +
 	"\breceipts\x18\x03 \x01(\bR\breceipts\x12\x1a\n" +
 	"\bendpoint\x18\x04 \x01(\bR\bendpoint\x12\x1c\n" +
-	"\tattempted\x18\x05 \x01(\bR\tattempted\"|\n" +
+	"\tattempted\x18\x05 \x01(\bR\tattempted\x12\x16\n" +
+	"\x06quoted\x18\x06 \x01(\bR\x06quoted\"|\n" +
 	"\x06Schema\x12>\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1e.fareway.provider.v1.AttributeR\n" +
@@ -2931,15 +2968,17 @@ const file_provider_proto_rawDesc = "" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12/\n" +
 	"\x05parts\x18\x02 \x03(\v2\x19.fareway.provider.v1.PartR\x05parts\x12\x17\n" +
 	"\acall_id\x18\x03 \x01(\tR\x06callId\x12\x19\n" +
-	"\bis_error\x18\x04 \x01(\bR\aisError\"]\n" +
+	"\bis_error\x18\x04 \x01(\bR\aisError\"w\n" +
 	"\x04Part\x12\x14\n" +
 	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x127\n" +
-	"\x04call\x18\x02 \x01(\v2!.fareway.provider.v1.PastToolCallH\x00R\x04callB\x06\n" +
-	"\x04kind\"P\n" +
+	"\x04call\x18\x02 \x01(\v2!.fareway.provider.v1.PastToolCallH\x00R\x04call\x12\x18\n" +
+	"\x06quoted\x18\x03 \x01(\tH\x00R\x06quotedB\x06\n" +
+	"\x04kind\"{\n" +
 	"\fPastToolCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x03 \x01(\tR\targuments\"T\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\x12)\n" +
+	"\x10quoted_arguments\x18\x04 \x01(\tR\x0fquotedArguments\"T\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
@@ -3211,6 +3250,7 @@ func file_provider_proto_init() {
 	file_provider_proto_msgTypes[12].OneofWrappers = []any{
 		(*Part_Text)(nil),
 		(*Part_Call)(nil),
+		(*Part_Quoted)(nil),
 	}
 	file_provider_proto_msgTypes[16].OneofWrappers = []any{}
 	file_provider_proto_msgTypes[18].OneofWrappers = []any{

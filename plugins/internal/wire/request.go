@@ -85,10 +85,16 @@ func messageFromProto(m *proto.Message) llm.Message {
 		switch kind := p.GetKind().(type) {
 		case *proto.Part_Text:
 			out.Parts = append(out.Parts, llm.Text(kind.Text))
+		case *proto.Part_Quoted:
+			out.Parts = append(out.Parts, llm.Part{Text: llm.Quoted(kind.Quoted)})
 		case *proto.Part_Call:
-			out.Parts = append(out.Parts, llm.Part{Call: &llm.ToolCall{
+			call := &llm.ToolCall{
 				ID: kind.Call.GetId(), Name: kind.Call.GetName(), Arguments: llm.Plain(kind.Call.GetArguments()),
-			}})
+			}
+			if quoted := kind.Call.GetQuotedArguments(); quoted != "" {
+				call.Arguments = llm.Quoted(quoted)
+			}
+			out.Parts = append(out.Parts, llm.Part{Call: call})
 		}
 	}
 	return out
