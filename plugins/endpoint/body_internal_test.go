@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -104,13 +103,15 @@ func TestBodyWrittenAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok, "not the rest of the body")
 
-	done := make(chan struct{})
+	type wrote struct {
+		n   int
+		ok  bool
+		err error
+	}
+	done := make(chan wrote, 1)
 	go func() {
-		defer close(done)
 		n, ok, err := b.writeTo(conn, int64(len(want)))
-		assert.NoError(t, err)
-		assert.True(t, ok)
-		assert.Equal(t, len(want), n)
+		done <- wrote{n, ok, err}
 	}()
 	<-conn.begun
 	require.NoError(t, b.Close())
@@ -119,7 +120,7 @@ func TestBodyWrittenAtOnce(t *testing.T) {
 	require.Zero(t, n)
 	require.Equal(t, io.EOF, err)
 	close(conn.goOn)
-	<-done
+	require.Equal(t, wrote{len(want), true, nil}, <-done)
 	require.Nil(t, b.room)
 	require.Equal(t, string(want), string(conn.got))
 	_, ok, err = b.writeTo(conn, int64(len(want)))

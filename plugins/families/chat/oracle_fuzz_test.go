@@ -15,7 +15,8 @@ import (
 
 // hostile are requests that a reader of its own JSON could get wrong.
 func hostile() []string {
-	call := `{"role":"assistant","tool_calls":[{"id":"c\u0031","type":"function","function":{"name":"f","arguments":"%"}}]}`
+	call := `{"role":"assistant","tool_calls":[{"id":"c\u0031","type":"function",` +
+		`"function":{"name":"f","arguments":"%"}}]}`
 	result := `{"role":"tool","tool_call_id":"c1","content":"r"}`
 	long := strings.Repeat("long ", 600)
 	list := []string{
@@ -41,7 +42,8 @@ func hostile() []string {
 		messages(`{"role":"user","content":"\ud83d\ude00 \ud83d \ude00 \u0000 \"\\\/"}`),
 		messages(`{"role":"user","content":"\ud83d\ud83d\ude00` + long + `"}`),
 		messages(`{"role":"user","content":"` + long + `\\ud83d"},{"role":"user","content":"` + long + `\\\udfff"}`),
-		messages(`{"role":"user","content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"},{"type":"thinking"}]}`),
+		messages(`{"role":"user","content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"},` +
+			`{"type":"thinking"}]}`),
 		messages(`{"role":"user","content":[{"type":"text","text":"a","type":"file"}]}`),
 		messages(`{"role":"user","content":[{"type":"text","text":5,"text":null},"x",{"type":null},{"type":"odd"}]}`),
 		messages(`{"role":"assistant","content":null,"refusal":"no"},{"role":"assistant"},{"role":"assistant","refusal":5}`),
@@ -63,8 +65,8 @@ func hostile() []string {
 	return list
 }
 
-// FuzzOracle puts Decode to the oracle: the same requests are accepted, with the same values, and what is wrong with the
-// others is the same (GAP-01, E28).
+// FuzzOracle puts Decode to the oracle: the same requests are accepted, with the same values, and what is wrong with
+// the others is the same (GAP-01, E28).
 func FuzzOracle(f *testing.F) {
 	for _, body := range hostile() {
 		f.Add([]byte(body))

@@ -3,6 +3,7 @@ package chat_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -82,7 +83,7 @@ func readTree(text []byte, maxDepth int) (root node, ok bool) {
 		return node{}, false
 	}
 	_, err = d.Token()
-	return root, err == io.EOF
+	return root, errors.Is(err, io.EOF)
 }
 
 // set is whether it is there and not null (GAP-22).

@@ -317,8 +317,8 @@ func texts(v jsonview.View) []llm.String {
 // and is found by a look at the string in a short one. They agree, string by string.
 func TestTextOfALongText(t *testing.T) {
 	t.Parallel()
-	pieces := []string{"plain ", `\n`, `\"`, `\\`, `\u0041`, `\ud83d\ude00`, `\uD83D`, `\uDe00`, `\udfff`, `\ud7ff`, `\ue000`,
-		"é", strings.Repeat("long ", 20)}
+	pieces := []string{"plain ", `\n`, `\"`, `\\`, `\u0041`, `\ud83d\ude00`, `\uD83D`, `\uDe00`, `\udfff`, `\ud7ff`,
+		`\ue000`, "é", strings.Repeat("long ", 20)}
 	rapid.Check(t, func(t *rapid.T) {
 		inside := rapid.Map(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 6), func(s []string) string {
 			return strings.Join(s, "")

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,7 +52,7 @@ func decoded(r *llm.Request) *llm.Request {
 func TestTheCodecOfRequests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		quoted := rapid.SampledFrom([]string{"", "plain", `a\n\"b\"`, `\u00e9é`, `\\`, string(bytes.Repeat([]byte("long "), 60))})
+		quoted := rapid.SampledFrom([]string{"", "plain", `a\n\"b\"`, `\u00e9é`, `\\`, strings.Repeat("long ", 60)})
 		req := drawRequest(t)
 		for i := range req.Messages {
 			for j := range req.Messages[i].Parts {
@@ -96,7 +97,7 @@ func TestTextsCrossQuoted(t *testing.T) {
 }
 
 func drawSaid(t *rapid.T) wire.Said {
-	text := rapid.OneOf(rapid.String(), rapid.Just(string(bytes.Repeat([]byte("long "), 60))))
+	text := rapid.OneOf(rapid.String(), rapid.Just(strings.Repeat("long ", 60)))
 	said := wire.Said{Event: llm.Event{Kind: llm.EventKind(rapid.IntRange(int(llm.EventAccepted),
 		int(llm.EventFinish)+1).Draw(t, "kind"))}}
 	switch said.Kind {
@@ -166,16 +167,22 @@ func FuzzEvents(f *testing.F) {
 	for _, list := range [][]wire.Said{
 		{{Event: llm.Event{Kind: llm.EventAccepted, Model: "m"}}, {Event: llm.Event{Kind: llm.EventText, Text: "hi"}}},
 		{{Event: llm.Event{Kind: llm.EventReasoning}}, {Event: llm.Event{Kind: llm.EventToolEnd, Index: 1}}},
-		{{Event: llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: &usage}}}, {Event: llm.Event{Kind: llm.EventFinish}}},
+		{{Event: llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: &usage}}},
+			{Event: llm.Event{Kind: llm.EventFinish}}},
 		{{Failure: &proto.Failure{Kind: proto.Failure_CAPACITY, RetryAfterMs: 5}}},
 	} {
 		f.Add(marshal(f, &wire.Events{List: list}))
 	}
-	f.Add([]byte("\x0a\x04\x12\x02hi\x0a\x06\x12\x01a\x12\x01b"))                   // two texts in one event: the last one counts
-	f.Add([]byte("\x0a\x06\x12\x01a\x1a\x01b"))                                     // a text, and then reasoning
-	f.Add([]byte("\x0a\x00\x0a\x03\xa2\x06\x00\x0a\x02\x12\x05\x12\x01a"))          // empty, of a later version, cut short
-	f.Add([]byte("\x0a\x04\x10\x01\x18\x01\x08\x01\x0a\x03\x12\x01\xff"))           // other types, and no UTF-8
-	f.Add([]byte("\x0a\x05\x92\x80\x00\x01a\x0a\x04\x12\x81\x00a\x0a\x02\x13\x14")) // long numbers, groups
+	// two texts in one event: the last one counts
+	f.Add([]byte("\x0a\x04\x12\x02hi\x0a\x06\x12\x01a\x12\x01b"))
+	// a text, and then reasoning
+	f.Add([]byte("\x0a\x06\x12\x01a\x1a\x01b"))
+	// empty, of a later version, cut short
+	f.Add([]byte("\x0a\x00\x0a\x03\xa2\x06\x00\x0a\x02\x12\x05\x12\x01a"))
+	// other types, and no UTF-8
+	f.Add([]byte("\x0a\x04\x10\x01\x18\x01\x08\x01\x0a\x03\x12\x01\xff"))
+	// long numbers, groups
+	f.Add([]byte("\x0a\x05\x92\x80\x00\x01a\x0a\x04\x12\x81\x00a\x0a\x02\x13\x14"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var message proto.Events
 		want := goproto.Unmarshal(b, &message)
