@@ -89,9 +89,10 @@ type Stream struct {
 }
 
 // Recv waits for the next events, which are valid until the next Recv: one, or several that came together. It
-// returns io.EOF after EventFinish, and otherwise an *llm.Error: ErrDied when the process is gone, ErrCanceled when the caller left or when
-// the attempt was stopped by Cancel, ErrProtocol when the provider broke the protocol, and every other kind
-// as the provider gave it. When ctx ran into its deadline the kind is ErrUpstream: the attempt took too long.
+// returns io.EOF after EventFinish, and otherwise an *llm.Error: ErrDied when the process is gone, ErrCanceled when
+// the caller left or when the attempt was stopped by Cancel, ErrProtocol when the provider broke the protocol, and
+// every other kind as the provider gave it. When ctx ran into its deadline the kind is ErrUpstream: the attempt took
+// too long.
 func (s *Stream) Recv() ([]llm.Event, error) {
 	for s.end == nil {
 		if err := s.rpc.RecvMsg(&s.message); err != nil {

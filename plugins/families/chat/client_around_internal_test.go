@@ -14,7 +14,8 @@ import (
 func FuzzAround(f *testing.F) {
 	const usual = `{"id":"i","model":"m","choices":[{"index":0,"delta":{"content":`
 	texts := "\"a\"\n\" b\"\n\"\"\n\"\\ud83d\"\n\"\\ude00\"\n\"\\u0061\"\nnull\n7\n\"x\n" +
-		"\"a\"b\"\n\"a\",\"content\":\"b\"\n[\"x\"]\n\"\xff\"\n\"\x01\"\n \"pad\" \n\"a\"},\"index\":1e0,\"delta\":{\"content\":\"c\"\n\"last\""
+		"\"a\"b\"\n\"a\",\"content\":\"b\"\n[\"x\"]\n\"\xff\"\n\"\x01\"\n \"pad\" \n" +
+		"\"a\"},\"index\":1e0,\"delta\":{\"content\":\"c\"\n\"last\""
 	for _, seed := range [][3]string{
 		{usual, `},"finish_reason":null}]}`, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`},
 		{usual, `},"finish_reason":"length"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, "[DONE]"},
@@ -72,7 +73,8 @@ func TestAroundIsUsed(t *testing.T) {
 	require.NoError(t, d.Data([]byte(before+`"a"`+after)))
 	require.True(t, d.around.text([]byte(before+`"b\n"`+after)).Set())
 	for _, chunk := range []string{before + `"b"` + after + " ", before + `"b","content":"c"` + after,
-		before + `"b` + after, before + "1" + after, before + after, before + "\"\xff\"" + after, before + ` "b"` + after + "}"} {
+		before + `"b` + after, before + "1" + after, before + after, before + "\"\xff\"" + after,
+		before + ` "b"` + after + "}"} {
 		require.False(t, d.around.text([]byte(chunk)).Set(), chunk)
 	}
 	require.Equal(t, []string{"a"}, got)
