@@ -3,6 +3,7 @@ package endpoint
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -126,4 +127,36 @@ func TestBodyWrittenAtOnce(t *testing.T) {
 	_, ok, err = b.writeTo(conn, int64(len(want)))
 	require.NoError(t, err)
 	require.False(t, ok, "nothing is left")
+}
+
+// TestPlainConnection: a body goes to a connection without TLS from where it is, and everything else as it always does.
+func TestPlainConnection(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	conn, err := dialPlain(&net.Dialer{})(t.Context(), "tcp", l.Addr().String())
+	require.NoError(t, err)
+	peer, err := l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = peer.Close() })
+	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
+	b, err := newBody(dialects[Chat], req)
+	require.NoError(t, err)
+	want := string(b.left)
+
+	rest := &io.LimitedReader{R: b, N: int64(len(want))}
+	n, err := io.Copy(conn, rest) // as the transport does
+	require.NoError(t, err)
+	require.EqualValues(t, len(want), n)
+	require.Zero(t, rest.N)
+	require.Nil(t, b.left, "it was not read")
+	for _, other := range []io.Reader{strings.NewReader("a"), &io.LimitedReader{R: strings.NewReader("bc"), N: 1}, b} {
+		_, err = io.Copy(conn, other)
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Close())
+	got, err := io.ReadAll(peer)
+	require.NoError(t, err)
+	require.Equal(t, want+"ab", string(got))
 }
