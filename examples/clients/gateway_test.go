@@ -86,6 +86,13 @@ plan "slow" {
 }
 `, up.BaseURL(), window, window/5), 0o600))
 
+	g.start(t)
+	return g
+}
+
+// start runs the gateway on its data folder, whose configuration is written.
+func (g *gateway) start(t testing.TB) {
+	t.Helper()
 	cmd := exec.Command(filepath.Join(root(t), "bin/fareway"), "gateway", "up", "--no-selftest",
 		"--listen", "127.0.0.1:0", "--data", g.Data)
 	cmd.Env = append(os.Environ(), "HOME="+g.Data)
@@ -112,7 +119,6 @@ plan "slow" {
 	g.fareway(t, "credit", "add", "--account", "trial", "10000000")
 	g.Wire = startWire(t, url)
 	g.URL = g.Wire.URL
-	return g
 }
 
 // account makes an account that can pay for anything, and returns a key of it. flags are of `account create`.
@@ -136,10 +142,15 @@ func (g *gateway) brokeAccount(t testing.TB, name string, flags ...string) (key 
 // fareway runs `fareway gateway ...` on the gateway's data folder and returns what it printed.
 func (g *gateway) fareway(t testing.TB, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return g.run(t, append(args, "--data", g.Data)...)
+}
+
+// run is fareway for a command that needs no gateway.
+func (*gateway) run(t testing.TB, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), clientTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "bin/fareway"), append([]string{"gateway"}, args...)...)
-	cmd.Args = append(cmd.Args, "--data", g.Data)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
