@@ -213,8 +213,6 @@ func (s *scanner) str(i int) (int, error) {
 				i += 2
 				continue
 			}
-		case i >= len(b):
-			return 0, s.fail(i, "")
 		case c == '"':
 			s.beyondASCII = s.beyondASCII || all&highs != 0
 			return i + 1, nil

@@ -96,11 +96,14 @@ func (r *Request) append(b []byte) ([]byte, error) {
 	head := *r.Request
 	head.Messages = nil
 	b, err := goproto.MarshalOptions{}.MarshalAppend(b, RequestToProto(&head))
+	if err != nil {
+		return nil, err
+	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		b = appendNested(b, requestMessages, func(b []byte) []byte { return appendMessage(b, m) })
 	}
-	return b, err
+	return b, nil
 }
 
 func appendMessage(b []byte, m *llm.Message) []byte {
@@ -307,11 +310,12 @@ func (e *Events) append(b []byte) ([]byte, error) {
 				b = protowire.AppendTag(b, eventReasoning, protowire.BytesType)
 				return protowire.AppendString(b, s.Text)
 			}
-			var wrong error
-			if b, wrong = (goproto.MarshalOptions{}).MarshalAppend(b, s.toProto()); wrong != nil {
+			whole, wrong := goproto.MarshalOptions{}.MarshalAppend(b, s.toProto())
+			if wrong != nil {
 				err = wrong
+				return b
 			}
-			return b
+			return whole
 		})
 	}
 	return b, err

@@ -216,3 +216,14 @@ func TestTheCodecRefusesWhatIsNoMessage(t *testing.T) {
 	}
 	require.Error(t, wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\x0a\x01\xff")}, &wire.Events{}))
 }
+
+// TestTheCodecWritesUTF8: protobuf refuses other strings, and so the message is.
+func TestTheCodecWritesUTF8(t *testing.T) {
+	t.Parallel()
+	call := llm.Event{Kind: llm.EventToolCall, ID: "c", Name: "\xff"}
+	text := llm.Event{Kind: llm.EventText, Text: "a"}
+	_, err := wire.Codec().Marshal(&wire.Events{List: []wire.Said{{Event: text}, {Event: call}, {Event: text}}})
+	require.ErrorContains(t, err, "UTF-8")
+	_, err = wire.Codec().Marshal(&wire.Request{Request: &llm.Request{Model: "\xff", Messages: []llm.Message{{}}}})
+	require.ErrorContains(t, err, "UTF-8")
+}
