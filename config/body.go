@@ -25,6 +25,7 @@ type attributeRule struct {
 type blockRule struct {
 	name     string
 	label    string // what its one label is, "" for a block without
+	bare     bool   // the label can be left out
 	many     bool
 	required bool
 	example  string // how it is written
@@ -128,7 +129,7 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 	switch {
 	case rule.label == "" && len(block.Labels) > 0:
 		s.fail(block.LabelRanges[0], rule.name+" takes no label", "Write it as:\n"+rule.example)
-	case rule.label != "" && len(block.Labels) == 0:
+	case rule.label != "" && !rule.bare && len(block.Labels) == 0:
 		s.fail(block.TypeRange, fmt.Sprintf("%s needs a label", rule.name),
 			fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
 	case rule.label != "" && len(block.Labels) > 1:
@@ -159,13 +160,19 @@ func (s *section) label(block *hclsyntax.Block, taken map[string]hcl.Range) (str
 		s.fail(at, "Invalid name", fmt.Sprintf("The name of a %s is made of %s.", block.Type, nameRule))
 		return name, false
 	}
+	return name, s.first(block, taken)
+}
+
+// first reports a second block with the same label.
+func (s *section) first(block *hclsyntax.Block, taken map[string]hcl.Range) bool {
+	name, at := block.Labels[0], block.LabelRanges[0]
 	if first, dup := taken[name]; dup {
 		s.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
 			fmt.Sprintf("The first is on line %d. Rename one of them, or remove it.", first.Start.Line))
-		return name, false
+		return false
 	}
 	taken[name] = at
-	return name, true
+	return true
 }
 
 // capital makes a sentence begin: "route ..." to "Route ...".

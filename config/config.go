@@ -123,14 +123,8 @@ type Route struct {
 	BillsPastAllowance bool
 	Price              Price // what the account pays
 	Cost               Price // what the operator pays; equals Price unless the file says otherwise
-}
-
-// Price is what tokens of each class cost, in microcents per million of them (GAP-48).
-type Price struct {
-	Input      int64 `json:"input"`
-	CacheRead  int64 `json:"cache_read"`
-	CacheWrite int64 `json:"cache_write"`
-	Output     int64 `json:"output"`
+	// LaterPrices and LaterCosts take the place of Price and Cost when they begin, in the order of time.
+	LaterPrices, LaterCosts []Dated
 }
 
 // Profile weighs cost against quality.

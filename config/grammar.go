@@ -19,6 +19,10 @@ const (
   input  = 0.04
   output = 0.16
 }`
+	tierExample = `above "272000" {
+  input  = 0.10
+  output = 0.30
+}`
 	perMinuteExample = `requests_per_minute {
   key     = 600
   account = 2400
@@ -109,8 +113,8 @@ var routeGrammar = grammar{
 		{name: "bills_past_allowance", example: "true"},
 	},
 	blocks: []blockRule{
-		{name: "price", required: true, example: priceExample},
-		{name: "cost", example: costExample},
+		{name: "price", label: "first day", bare: true, many: true, required: true, example: priceExample},
+		{name: "cost", label: "first day", bare: true, many: true, example: costExample},
 	},
 }
 
@@ -122,6 +126,7 @@ var priceGrammar = grammar{
 		{name: "cache_read", example: "0.01"},
 		{name: "cache_write", example: "0.05"},
 	},
+	blocks: []blockRule{tierRule},
 }
 
 var costGrammar = grammar{
@@ -132,7 +137,12 @@ var costGrammar = grammar{
 		{name: "cache_read", example: "0.008"},
 		{name: "cache_write", example: "0.04"},
 	},
+	blocks: []blockRule{tierRule},
 }
+
+var tierRule = blockRule{name: "above", label: "number of input tokens", many: true, example: tierExample}
+
+var tierGrammar = grammar{noun: "attribute", attributes: priceGrammar.attributes}
 
 var graphicsGrammar = grammar{
 	noun:       "attribute",
@@ -196,6 +206,7 @@ var places = []place{
 	{"in a route block", &routeGrammar},
 	{"in a price block", &priceGrammar},
 	{"in a cost block", &costGrammar},
+	{"in the above block of a price", &tierGrammar},
 	{"in special \"graphics\"", &graphicsGrammar},
 	{"in special \"long_context\"", &longContextGrammar},
 	{"in a profile block", &profileGrammar},

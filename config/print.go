@@ -98,11 +98,13 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		BillsPast     bool     `json:"bills_past_allowance"`
 		Price         Price    `json:"price"`
 		Cost          Price    `json:"cost"`
+		LaterPrices   []Dated  `json:"later_prices,omitempty"`
+		LaterCosts    []Dated  `json:"later_costs,omitempty"`
 	}{
 		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers,
 		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...),
 		r.FinishReasons, r.MaxConcurrent, r.Metering,
-		r.Timeout.String(), r.BillsPastAllowance, r.Price, r.Cost,
+		r.Timeout.String(), r.BillsPastAllowance, r.Price, r.Cost, r.LaterPrices, r.LaterCosts,
 	})
 }
 

@@ -54,10 +54,10 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
-		r.Price, _ = s.prices("price", &priceGrammar)
-		r.Cost = r.Price
-		if cost, ok := s.prices("cost", &costGrammar); ok {
-			r.Cost = cost
+		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar)
+		r.Cost, r.LaterCosts = r.Price, r.LaterPrices
+		if cost, later, ok := s.prices("cost", &costGrammar); ok {
+			r.Cost, r.LaterCosts = cost, later
 		}
 		l.config.Routes = append(l.config.Routes, r)
 	}
@@ -98,19 +98,4 @@ func (s *section) offers(r *Route) {
 			r.JSONSchema = true
 		}
 	})
-}
-
-// prices reads a block of prices by class; false when there is none. Reading from and writing to an upstream's
-// cache cost as much as input unless the block says otherwise.
-func (s *section) prices(name string, g *grammar) (Price, bool) {
-	var p Price
-	for _, block := range s.blocks[name] {
-		b := s.inner(block, g)
-		b.price("input", &p.Input)
-		b.price("output", &p.Output)
-		p.CacheRead, p.CacheWrite = p.Input, p.Input
-		b.price("cache_read", &p.CacheRead)
-		b.price("cache_write", &p.CacheWrite)
-	}
-	return p, len(s.blocks[name]) > 0
 }

@@ -131,7 +131,8 @@ type route struct {
 	Offers, Metering string // "" for tools, and for reported
 	Timeout          string
 	Provider         string // "" for "up"; others are named in setup.Providers
-	More             string // more attributes, as HCL
+	More             string // more attributes and blocks, as HCL
+	Tiers            string // of the price, as HCL
 }
 
 func (r route) hcl() string {
@@ -164,10 +165,11 @@ route %q {
   price {
     input  = %s
     output = %s
+    %s
   }
 }
 `, r.Name, or(r.Provider, "up"), r.Name, r.Window, r.Max, r.Quality, or(r.Offers, `"tools"`),
-		or(r.Metering, "reported"), or(r.Timeout, "5m"), r.More, or(r.Input, "3"), or(r.Output, "15"))
+		or(r.Metering, "reported"), or(r.Timeout, "5m"), r.More, or(r.Input, "3"), or(r.Output, "15"), r.Tiers)
 }
 
 // setup says what a gateway under test is made of; the zero value is one standard route named "standard".

@@ -114,8 +114,10 @@ type Attempt struct {
 	Worst        *int64       `json:"worst_microcents,omitempty"` // the most that it may cost; absent of old attempts
 	PriceVersion int64        `json:"price_version"`              // of its route, in force when it began
 	Price        config.Price `json:"price"`
-	CostPrice    config.Price `json:"cost_price"` // what the operator pays
-	Product      string       `json:"product"`    // tokens x price, summed over the classes
+	Tier         int64        `json:"tier,omitempty"`      // the input tokens from which on that price holds
+	CostPrice    config.Price `json:"cost_price"`          // what the operator pays
+	CostTier     int64        `json:"cost_tier,omitempty"` // as tier
+	Product      string       `json:"product"`             // tokens x price, summed over the classes
 }
 
 func viewLogged(r requestlog.Record) Request {
@@ -137,14 +139,16 @@ func ViewRequest(r ledger.RequestRecord) Request {
 	}
 	sum := new(big.Int)
 	for _, a := range r.Attempts {
-		part, cost := product(a.Usage, a.Price), product(a.Usage, a.Cost)
+		price, tier := a.Price.At(a.Usage.Prompt())
+		costPrice, costTier := a.Cost.At(a.Usage.Prompt())
+		part, cost := product(a.Usage, price), product(a.Usage, costPrice)
 		sum.Add(sum, part)
 		v.Cost += perMillion(cost)
 		view := Attempt{
 			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, Created: a.Created.UTC(), Outcome: string(a.Outcome),
-			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion, Price: a.Price,
-			CostPrice: a.Cost,
-			Product:   part.String(),
+			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion,
+			Price: price, Tier: tier, CostPrice: costPrice, CostTier: costTier,
+			Product: part.String(),
 		}
 		if a.Worst >= 0 {
 			view.Worst = &a.Worst

@@ -83,7 +83,11 @@ func printRequestHead(b *bytes.Buffer, v admin.Request) {
 func printAttempt(b *bytes.Buffer, n int, a admin.Attempt) {
 	fmt.Fprintf(b, "\nAttempt %d: route %s at its price version %d, provider %s, upstream model %s, %s.\n",
 		n, a.Route, a.PriceVersion, a.Provider, a.Model, human.Moment(a.Created))
-	fmt.Fprintf(b, "%s\n\n", outcomeText(a))
+	fmt.Fprintf(b, "%s\n", outcomeText(a))
+	if a.Tier > 0 {
+		fmt.Fprintf(b, "Its prices are those from %s of input on.\n", human.Count(a.Tier, "token"))
+	}
+	fmt.Fprintln(b)
 	l := newListing(b, column{title: "  CLASS"}, column{"TOKENS", right}, column{"MICROCENTS PER MILLION", right},
 		column{"PRODUCT", right})
 	for _, c := range [...]struct {

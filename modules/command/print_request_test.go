@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 	"github.com/fareway/fareway/modules/internal/golden"
@@ -70,6 +71,14 @@ func TestPrintRequest(t *testing.T) {
 				llm.Usage{Output: llm.Count(2), Estimated: true}, at(40)
 			r.Attempts[1].Outcome, r.Attempts[1].Usage = ledger.Unproven, llm.Usage{}
 			r.Surcharge, r.Microcents, r.Refunded, r.Pending, r.Entries = 0, 3000, 0, true, r.Entries[:1]
+		},
+		"tiered": func(r *ledger.RequestRecord) {
+			r.Microcents, r.Entries[0].Microcents = 1_651_350, -1_651_350
+			a := &r.Attempts[1]
+			a.Price.Tiers = []config.Tier{{Above: 500, Input: 2 * a.Price.Input, CacheRead: a.Price.CacheRead,
+				CacheWrite: a.Price.CacheWrite, Output: a.Price.Output}, {Above: 1_000_000}}
+			a.Cost.Tiers = []config.Tier{{Above: 900, Input: a.Cost.Input, CacheRead: a.Cost.CacheRead,
+				CacheWrite: a.Cost.CacheWrite, Output: 2 * a.Cost.Output}}
 		},
 		"wrong": func(r *ledger.RequestRecord) { r.Microcents++ },
 	} {

@@ -16,9 +16,13 @@ import (
 // them (GAP-49). When it returns nil, the first attempt and the hold are durable.
 func (x *exchange) admit() *families.Error {
 	cfg := x.gen.Config
+	var err error
+	if x.tariff, err = x.gen.Tariff(x.request.Context()); err != nil {
+		return x.call.LedgerError("recording a price", err)
+	}
 	profile := slices.IndexFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == x.req.profile })
 	ask := routing.Input{
-		Routes:    cfg.Routes,
+		Routes:    x.tariff.Routes,
 		Profile:   cfg.Profiles[profile],
 		Needs:     routing.NeedsOf(x.req.LLM),
 		Allowance: x.req.LLM.MaxTokens,
@@ -67,7 +71,7 @@ func (x *exchange) place(headroom int64) (worst, error) {
 		Profile:    x.req.profile,
 		Microcents: most.microcents,
 		Tokens:     most.tokens,
-		Attempt:    x.attempt().ledger(x.gen),
+		Attempt:    x.attempt().ledger(x.tariff),
 		Headroom:   headroom,
 	})
 	return most, err

@@ -48,9 +48,9 @@ func (x *exchange) begin(c routing.Candidate, permit engine.RoutePermit) {
 func (x *exchange) attempt() *attempt { return x.attempts[len(x.attempts)-1] }
 
 // ledger is the attempt as the ledger records it.
-func (a *attempt) ledger(gen *engine.Generation) ledger.Attempt {
+func (a *attempt) ledger(tariff *engine.Tariff) ledger.Attempt {
 	return ledger.Attempt{ID: a.id, Route: a.route.Name, Provider: a.route.Provider, Model: a.route.Model,
-		PriceVersion: gen.PriceVersion(a.route.Name), Worst: a.worst}
+		PriceVersion: tariff.PriceVersion(a.route.Name), Worst: a.worst}
 }
 
 // upstream is the request as the route gets it. What the contract does not say is forwarded is not in it.

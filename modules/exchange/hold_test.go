@@ -97,7 +97,7 @@ func TestSpent(t *testing.T) {
 	require.Equal(t, worst{microcents: 2*300 + 1_500 + 9_000 + 10_000, tokens: 3 + 12 + 13}, x.spent())
 	x.begin(routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
 	require.EqualValues(t, 7*300+3*1_500, x.attempt().worst)
-	require.EqualValues(t, 7*300+3*1_500, x.attempt().ledger(&engine.Generation{}).Worst)
+	require.EqualValues(t, 7*300+3*1_500, x.attempt().ledger(&engine.Tariff{}).Worst)
 }
 
 func TestDueIsAtMostTheHold(t *testing.T) {

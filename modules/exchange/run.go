@@ -30,7 +30,8 @@ type exchange struct {
 	ctx     context.Context
 	release func()
 
-	input      input // how long it is, as far as that is known
+	tariff     *engine.Tariff // what it is charged by
+	input      input          // how long it is, as far as that is known
 	candidates []routing.Candidate
 	held       bool  // the ledger has a hold; of nothing on a route that is free
 	hold       int64 // microcents
@@ -145,7 +146,7 @@ func (x *exchange) fallback(c routing.Candidate, permit engine.RoutePermit) *fai
 	x.begin(c, permit)
 	begin := func() (total worst, err error) {
 		total = x.spent().and(worstOf(x.input.bound, c))
-		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.gen),
+		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.tariff),
 			Microcents: total.microcents, Tokens: total.tokens})
 		return total, err
 	}

@@ -200,7 +200,7 @@ func (x *exchange) ending(s ledger.Settlement, due ledger.Charge) engine.Ending 
 	p := x.call.Principal
 	end := engine.Ending{Settlement: s, Account: p.Account.ID, Key: p.Key.ID, Charge: due}
 	for _, a := range x.attempts {
-		end.Attempts = append(end.Attempts, engine.Tried{Attempt: a.ledger(x.gen), Price: a.route.Price})
+		end.Attempts = append(end.Attempts, engine.Tried{Attempt: a.ledger(x.tariff), Price: a.route.Price})
 	}
 	return end
 }

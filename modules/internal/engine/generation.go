@@ -16,7 +16,7 @@ type Generation struct {
 	Number uint64
 
 	backends map[string]Backend // by provider name
-	prices   map[string]int64   // price version by route name
+	tariffs  tariffs
 	plugins  []*host.Plugin
 	refs     int // requests, and one for whoever made it; guarded by the lifecycle's lock
 }
@@ -37,7 +37,8 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 	if err := e.keepPlans(ctx, cfg); err != nil {
 		return nil, err
 	}
-	g := &Generation{Config: cfg, backends: make(map[string]Backend), prices: make(map[string]int64), refs: 1}
+	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1,
+		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
 	if err := e.fill(ctx, g); err != nil {
 		g.releasePlugins()
 		return nil, err
@@ -46,12 +47,8 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 }
 
 func (e *Engine) fill(ctx context.Context, g *Generation) error {
-	for _, r := range g.Config.Routes {
-		v, err := e.store.PriceVersion(ctx, r.Name, r.Price, r.Cost)
-		if err != nil {
-			return fmt.Errorf("recording the price of route %q: %w", r.Name, err)
-		}
-		g.prices[r.Name] = v
+	if err := g.tariffs.begin(ctx); err != nil {
+		return err
 	}
 	var errs []error
 	for _, p := range g.Config.Providers {
@@ -116,8 +113,9 @@ func (g *Generation) releasePlugins() {
 // Backend is the provider that runs as name, nil when there is none.
 func (g *Generation) Backend(name string) Backend { return g.backends[name] }
 
-// PriceVersion is the version of a route's price in this configuration.
-func (g *Generation) PriceVersion(route string) int64 { return g.prices[route] }
+// Tariff is what the routes charge at the moment. A request keeps the one that it was admitted with. The error is the
+// ledger's, which did not record a price that has begun.
+func (g *Generation) Tariff(ctx context.Context) (*Tariff, error) { return g.tariffs.of(ctx) }
 
 // Ready reports whether the provider takes requests at the moment.
 func (g *Generation) Ready(provider string) bool {

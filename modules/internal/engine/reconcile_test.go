@@ -88,12 +88,14 @@ func (o *office) close(t *testing.T) {
 func (o *office) unproven(t *testing.T) string {
 	t.Helper()
 	o.requests++
+	tariff, err := o.Current().Tariff(t.Context())
+	require.NoError(t, err)
 	request := fmt.Sprintf("req_%d", o.requests)
 	attempt := ledger.Attempt{
 		ID: ledger.AttemptID(request, 1), Route: "small", Provider: "upstream", Model: "m",
-		PriceVersion: o.Current().PriceVersion("small"), Worst: 5_000_000,
+		PriceVersion: tariff.PriceVersion("small"), Worst: 5_000_000,
 	}
-	_, err := o.store.Hold(t.Context(), ledger.Hold{
+	_, err = o.store.Hold(t.Context(), ledger.Hold{
 		Request: request, Account: o.account, Key: o.key, Endpoint: "chat", Profile: "balanced", Microcents: 5_000_000,
 		Attempt: attempt,
 	})

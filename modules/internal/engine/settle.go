@@ -152,7 +152,15 @@ func (t *settler) record(end Ending) spool.Record {
 		Charge: &end.Charge.Microcents, Pending: end.Charge.Pending, Time: t.now().UTC()}
 	for _, a := range end.Attempts {
 		r.Attempts = append(r.Attempts, spool.Attempt{ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model,
-			PriceVersion: a.PriceVersion, Price: spool.Price(a.Price)})
+			PriceVersion: a.PriceVersion, Price: spoolPrice(a.Price)})
 	}
 	return r
+}
+
+func spoolPrice(p config.Price) spool.Price {
+	s := spool.Price{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
+	for _, t := range p.Tiers {
+		s.Tiers = append(s.Tiers, spool.Tier(t))
+	}
+	return s
 }

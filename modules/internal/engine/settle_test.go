@@ -164,7 +164,7 @@ func endOf(request string) Ending {
 		Results: []ledger.Result{{Attempt: request + ".1", Outcome: ledger.Finished}}}
 	return Ending{Settlement: s, Account: "acct_1", Key: "key_1", Charge: computed, Attempts: []Tried{
 		{Attempt: ledger.Attempt{ID: request + ".1", Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: 2},
-			Price: config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}},
+			Price: config.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Tiers: []config.Tier{{Above: 9, Output: 8}}}},
 	}}
 }
 

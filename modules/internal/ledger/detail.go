@@ -44,11 +44,23 @@ func (a *AttemptRecord) append(b []byte, outcome Outcome, u *llm.Usage) []byte {
 	} else {
 		b = appendCounts(append(b, 1), a.Estimate)
 	}
-	return appendPrice(appendPrice(b, a.Price), a.Cost)
+	return appendTiers(appendTiers(appendPrice(appendPrice(b, a.Price), a.Cost), 1, a.Price.Tiers), 2, a.Cost.Tiers)
 }
 
 func appendPrice(b []byte, p config.Price) []byte {
 	return appendNumbers(b, p.Input, p.CacheRead, p.CacheWrite, p.Output)
+}
+
+// appendTiers adds nothing for a price without tiers: there was none before there were tiers.
+func appendTiers(b []byte, whose int64, tiers []config.Tier) []byte {
+	if len(tiers) == 0 {
+		return b
+	}
+	b = appendNumbers(b, whose, int64(len(tiers)))
+	for _, t := range tiers {
+		b = appendNumbers(b, t.Above, t.Input, t.CacheRead, t.CacheWrite, t.Output)
+	}
+	return b
 }
 
 // appendCounts tells a count that was not reported from one of 0.

@@ -29,9 +29,10 @@ type Tally struct {
 	hi, lo uint64 // microcents x tokensPerPrice, 128 bits
 }
 
-// Add adds an attempt's usage at the price in force when it began. A class that was not reported counts 0;
-// Reasoning is a part of Output and not counted again. ErrUsage leaves the tally as it was.
+// Add adds an attempt's usage at the price in force when it began, in the tier of its prompt. A class that was not
+// reported counts 0; Reasoning is a part of Output and not counted again. ErrUsage leaves the tally as it was.
 func (t *Tally) Add(u llm.Usage, p config.Price) error {
+	p, _ = p.At(u.Prompt())
 	var part Tally
 	for _, c := range [...]struct {
 		name   string
@@ -87,9 +88,23 @@ func Cost(u llm.Usage, p config.Price) (int64, error) {
 }
 
 // HoldFor is the most that a call can cost, in microcents, rounded up: a bound on the prompt at its dearest
-// class, and the whole output allowance (GAP-49). Numbers that make no sense give a hold that no balance
-// covers, never one that is too small.
+// class, and the whole output allowance (GAP-49), in the dearest tier that the bound can reach. Numbers that make no
+// sense give a hold that no balance covers, never one that is too small.
 func HoldFor(boundTokens, allowance int64, p config.Price) int64 {
+	most, from := int64(0), int64(0)
+	for _, t := range p.Tiers {
+		if t.Above > boundTokens {
+			break
+		}
+		at, _ := p.At(from)
+		most, from = max(most, holdAt(t.Above-1, allowance, at)), t.Above
+	}
+	at, _ := p.At(from)
+	return max(most, holdAt(boundTokens, allowance, at))
+}
+
+// holdAt is HoldFor in one tier.
+func holdAt(boundTokens, allowance int64, p config.Price) int64 {
 	dearest := max(p.Input, p.CacheRead, p.CacheWrite)
 	if boundTokens < 0 || allowance < 0 || dearest < 0 || p.Output < 0 {
 		return math.MaxInt64

@@ -97,11 +97,69 @@ func TestHoldFor(t *testing.T) {
 	})
 }
 
+// tiered charges more from 100 tokens of input on, and less from 1,000.
+var tiered = config.Price{Input: 1_000_000, CacheRead: 500_000, CacheWrite: 2_000_000, Output: 10_000_000,
+	Tiers: []config.Tier{
+		{Above: 100, Input: 3_000_000, CacheRead: 1_500_000, CacheWrite: 6_000_000, Output: 20_000_000},
+		{Above: 1_000, Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000},
+	}}
+
+// Issue 11, prices as they are: all tokens of a request cost what its whole input, cached or not, says.
+func TestTiers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ input, read, write, output, want int64 }{
+		"below":                       {99, 0, 0, 1, 99 + 10},
+		"at the bound":                {100, 0, 0, 1, 300 + 20},
+		"cached tokens count":         {40, 40, 20, 1, 120 + 60 + 120 + 20},
+		"output does not":             {99, 0, 0, 1_000_000, 99 + 10_000_000},
+		"above":                       {999, 0, 0, 0, 2_997},
+		"the highest that is fitting": {1_000, 0, 0, 1, 1_001},
+	} {
+		u := llm.Usage{Input: &c.input, CacheRead: &c.read, CacheWrite: &c.write, Output: &c.output}
+		got, err := ledger.Cost(u, tiered)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, name)
+	}
+	for bound, want := range map[int64]int64{
+		99:     99*2 + 10,
+		100:    600 + 20,
+		999:    999*6 + 20,
+		1_000:  999*6 + 20, // a prompt below the bound can be dearer
+		10_000: 10_000 + 1,
+	} {
+		require.Equal(t, want, ledger.HoldFor(bound, 1, tiered), "GAP-49 a bound of %d", bound)
+	}
+}
+
+// GAP-49, GAP-110: what a call is charged is at most its hold, whatever the prompt within its bound.
+func TestHoldCoversEveryTier(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPrice.Draw(t, "price")
+		bound, allowance := rapid.Int64Range(0, 3_000).Draw(t, "bound"), rapid.Int64Range(0, 1_000).Draw(t, "allowance")
+		i := rapid.Int64Range(0, bound).Draw(t, "i")
+		r := rapid.Int64Range(0, bound-i).Draw(t, "r")
+		w := rapid.Int64Range(0, bound-i-r).Draw(t, "w")
+		o := rapid.Int64Range(0, allowance).Draw(t, "o")
+		cost, err := ledger.Cost(llm.Usage{Input: &i, CacheRead: &r, CacheWrite: &w, Output: &o}, p)
+		if err == nil {
+			require.LessOrEqual(t, cost, ledger.HoldFor(bound, allowance, p))
+		}
+	})
+}
+
 // A price of a million dollars a token is far above anything that a configuration can say.
 var anyPrice = rapid.Custom(func(t *rapid.T) config.Price {
 	one := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 100_000_000_000_000))
-	return config.Price{Input: one.Draw(t, "in"), CacheRead: one.Draw(t, "read"), CacheWrite: one.Draw(t, "write"),
+	p := config.Price{Input: one.Draw(t, "in"), CacheRead: one.Draw(t, "read"), CacheWrite: one.Draw(t, "write"),
 		Output: one.Draw(t, "out")}
+	above := int64(0)
+	for range rapid.IntRange(0, 3).Draw(t, "tiers") {
+		above += rapid.Int64Range(1, 1_500).Draw(t, "above")
+		p.Tiers = append(p.Tiers, config.Tier{Above: above, Input: one.Draw(t, "in"), CacheRead: one.Draw(t, "read"),
+			CacheWrite: one.Draw(t, "write"), Output: one.Draw(t, "out")})
+	}
+	return p
 })
 
 func TestCostAgainstBigIntegers(t *testing.T) {
@@ -114,10 +172,16 @@ func TestCostAgainstBigIntegers(t *testing.T) {
 			p := anyPrice.Draw(t, "price")
 			i, r, w, o := tokens.Draw(t, "i"), tokens.Draw(t, "r"), tokens.Draw(t, "w"), tokens.Draw(t, "o")
 			part := new(big.Int)
+			whole := p
+			for _, tier := range p.Tiers {
+				if i+r+w >= tier.Above {
+					p.Input, p.CacheRead, p.CacheWrite, p.Output = tier.Input, tier.CacheRead, tier.CacheWrite, tier.Output
+				}
+			}
 			for _, x := range [][2]int64{{i, p.Input}, {r, p.CacheRead}, {w, p.CacheWrite}, {o, p.Output}} {
 				part.Add(part, new(big.Int).Mul(big.NewInt(x[0]), big.NewInt(x[1])))
 			}
-			err := tally.Add(llm.Usage{Input: &i, CacheRead: &r, CacheWrite: &w, Output: &o}, p)
+			err := tally.Add(llm.Usage{Input: &i, CacheRead: &r, CacheWrite: &w, Output: &o}, whole)
 			if new(big.Int).Div(part, big.NewInt(1_000_000)).Cmp(big.NewInt(ledger.MaxCharge)) > 0 {
 				require.ErrorIs(t, err, ledger.ErrUsage)
 				continue

@@ -33,7 +33,7 @@
 // which is as good as the best candidate and as cheap as the cheapest one.
 //
 //	cost   = (input estimate x input price + expected output x output price) / 1e6, in microcents,
-//	         expected output = min(allowance sent, ExpectedOutput)
+//	         expected output = min(allowance sent, ExpectedOutput), prices of the tier that the estimate reaches
 //	c      = (log1p(cost) - log1p(lowest)) / (log1p(highest) - log1p(lowest)), 0 when all cost the same
 //	s      = (best quality - quality) / (best quality - worst quality), 0 when all are equally good
 //	distance = sqrt((w_cost x c)^2 + (w_quality x s)^2), the profile's weights scaled to a sum of 1
@@ -259,7 +259,8 @@ func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 // million tokens.
 func expectedCost(route *config.Route, input, allowance int64) float64 {
 	output := min(allowance, ExpectedOutput)
-	return (float64(input)*float64(route.Price.Input) + float64(output)*float64(route.Price.Output)) / 1e6
+	price, _ := route.Price.At(input)
+	return (float64(input)*float64(price.Input) + float64(output)*float64(price.Output)) / 1e6
 }
 
 // score fills in how far each candidate is from the ideal.

@@ -35,6 +35,16 @@ type Attempt struct {
 
 // Price is in microcents per million tokens.
 type Price struct {
+	Input      int64  `json:"input"`
+	CacheRead  int64  `json:"cache_read"`
+	CacheWrite int64  `json:"cache_write"`
+	Output     int64  `json:"output"`
+	Tiers      []Tier `json:"tiers,omitempty"`
+}
+
+// Tier is the price of a request with so many tokens of input and more.
+type Tier struct {
+	Above      int64 `json:"above"`
 	Input      int64 `json:"input"`
 	CacheRead  int64 `json:"cache_read"`
 	CacheWrite int64 `json:"cache_write"`

@@ -35,7 +35,7 @@ func recordOf(n int) Record {
 		},
 		Account: "acct_1", Key: "key_1", Charge: &charge, Pending: n%2 == 1, Time: time.Unix(int64(n), 0).UTC(),
 		Attempts: []Attempt{{ID: ledger.AttemptID(id, 1), Route: "small", Provider: "echo", Model: "echo-1", PriceVersion: 3,
-			Price: Price{1, 2, 3, 4}}},
+			Price: Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, Tiers: []Tier{{Above: 5, Output: 6}}}}},
 	}
 	if n%3 == 0 {
 		r.Attempts, r.Settlement.Results = nil, nil

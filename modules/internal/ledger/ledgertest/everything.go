@@ -146,16 +146,17 @@ func (c *crowd) told(account string, microcents int64, applied bool) {
 
 // request holds, tries once more, and settles from two goroutines.
 func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id string) error {
-	routes := []string{"unit", "fraction", "cached"}
+	routes := []string{"unit", "fraction", "cached", "tiered"}
 	h := ledger.Hold{
 		Request: id, Account: p.account.ID, Key: p.key.ID, Endpoint: "chat", Profile: "max",
 		Microcents: random.Int64N(100_000),
-		Attempt:    c.attempt(id, 1, routes[random.IntN(3)]),
+		Attempt:    c.attempt(id, 1, routes[random.IntN(len(routes))]),
 	}
 	if _, err := c.store.Hold(ctx, h); err != nil {
 		return err
 	}
-	next := ledger.Next{Request: id, Attempt: c.attempt(id, 2, routes[random.IntN(3)]), Microcents: random.Int64N(200_000)}
+	next := ledger.Next{Request: id, Attempt: c.attempt(id, 2, routes[random.IntN(len(routes))]),
+		Microcents: random.Int64N(200_000)}
 	if err := c.store.Begin(ctx, next); err != nil {
 		return err
 	}

@@ -20,11 +20,15 @@ import (
 
 // The routes of the fixture. Tokens of "unit" cost one microcent each, so that a test can charge any amount;
 // "example" has the prices of the worked examples, "cached" four different ones; "fraction" has prices that never come
-// out even.
+// out even, and "tiered" others for long prompts, the longest of which are cheaper.
 var prices = map[string]config.Price{
-	"unit":     {Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000},
-	"example":  {Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 1_500_000_000},
-	"cached":   {Input: 300_000_000, CacheRead: 30_000_000, CacheWrite: 375_000_000, Output: 1_500_000_000},
+	"unit":    {Input: 1_000_000, CacheRead: 1_000_000, CacheWrite: 1_000_000, Output: 1_000_000},
+	"example": {Input: 300_000_000, CacheRead: 300_000_000, CacheWrite: 300_000_000, Output: 1_500_000_000},
+	"cached":  {Input: 300_000_000, CacheRead: 30_000_000, CacheWrite: 375_000_000, Output: 1_500_000_000},
+	"tiered": {Input: 2_000_000, CacheRead: 1_000_000, CacheWrite: 2_500_000, Output: 4_000_000, Tiers: []config.Tier{
+		{Above: 5, Input: 4_000_000, CacheRead: 2_000_000, CacheWrite: 5_000_000, Output: 7_777_777},
+		{Above: 20, Input: 1_000_001, CacheRead: 1_000_001, CacheWrite: 1_000_001, Output: 3_000_000},
+	}},
 	"fraction": {Input: 333_333, CacheRead: 33_333, CacheWrite: 416_666, Output: 1_666_667},
 }
 
@@ -33,7 +37,12 @@ const worst = 1 << 50
 
 // half is what a price costs the operator in these tests.
 func half(p config.Price) config.Price {
-	return config.Price{Input: p.Input / 2, CacheRead: p.CacheRead / 2, CacheWrite: p.CacheWrite / 2, Output: p.Output / 2}
+	h := config.Price{Input: p.Input / 2, CacheRead: p.CacheRead / 2, CacheWrite: p.CacheWrite / 2, Output: p.Output / 2}
+	for _, t := range p.Tiers {
+		h.Tiers = append(h.Tiers, config.Tier{Above: t.Above + 1, Input: t.Input / 2, CacheRead: t.CacheRead / 2,
+			CacheWrite: t.CacheWrite / 2, Output: t.Output / 2})
+	}
+	return h
 }
 
 // start is when the clock of every fixture begins.

@@ -245,7 +245,7 @@ func dearer(route string) config.Price {
 }
 
 func (r *run) changePrice() {
-	route := rapid.SampledFrom([]string{"unit", "fraction", "cached"}).Draw(r.T, "route")
+	route := rapid.SampledFrom([]string{"unit", "fraction", "cached", "tiered"}).Draw(r.T, "route")
 	price, next := prices[route], r.f.version[route]+1
 	if next%2 == 0 {
 		price = dearer(route)

@@ -13,7 +13,7 @@ import (
 
 // attempt draws a route of different prices, and what is to be on record of an attempt on it.
 func (r *run) attempt(request string, seq int64) ledger.AttemptRecord {
-	route := rapid.SampledFrom([]string{"unit", "unit", "fraction", "cached"}).Draw(r.T, "route")
+	route := rapid.SampledFrom([]string{"unit", "unit", "fraction", "cached", "tiered"}).Draw(r.T, "route")
 	a := r.f.attempt(request, seq, route)
 	if r.sometimes("bound", 2) {
 		a.Worst = r.near("worst", 300_000)

@@ -136,6 +136,11 @@ func (f *fixture) reconciled() {
 // exactly is what usage costs at a price, in microcents, as a fraction.
 func exactly(u llm.Usage, p config.Price) *big.Rat {
 	sum := new(big.Rat)
+	for _, t := range p.Tiers {
+		if llm.Tokens(u.Input)+llm.Tokens(u.CacheRead)+llm.Tokens(u.CacheWrite) >= t.Above {
+			p.Input, p.CacheRead, p.CacheWrite, p.Output = t.Input, t.CacheRead, t.CacheWrite, t.Output
+		}
+	}
 	for _, c := range []struct {
 		tokens *int64
 		price  int64

@@ -165,12 +165,14 @@ func (t *tariffs) of(route string, n int64) (tariff, error) {
 }
 
 func readTariff(conn *sqlite.Conn, route string, n int64) (p tariff, err error) {
-	err = run(conn, `SELECT input, cache_read, cache_write, output, cost_input, cost_cache_read, cost_cache_write, `+
-		`cost_output
-		FROM prices WHERE route = ? AND version = ?`, func(row *sqlite.Stmt) error {
-		p = tariff{price: scanPrice(row, 0), cost: scanPrice(row, 4), found: true}
-		return nil
-	}, route, n)
+	err = run(conn, `SELECT `+priceColumns+` FROM prices WHERE route = ? AND version = ?`,
+		func(row *sqlite.Stmt) (err error) {
+			if p.price, p.cost, err = scanPrices(row, 0); err != nil {
+				return disagree(fmt.Sprintf("%s@%d", route, n), "%v", err)
+			}
+			p.found = true
+			return nil
+		}, route, n)
 	if err != nil {
 		err = fmt.Errorf("reading price %s@%d: %w", route, n, err)
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
@@ -14,29 +15,88 @@ import (
 func (s *Store) PriceVersion(ctx context.Context, route string, price, cost config.Price) (version int64, err error) {
 	err = s.write(ctx, "price_version", func(t *tx) error {
 		for _, p := range [...]config.Price{price, cost} {
-			if min(p.Input, p.CacheRead, p.CacheWrite, p.Output) < 0 {
-				return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
+			if err := checkPrice(p); err != nil {
+				return err
 			}
 		}
 		version = 0
 		var last, lastCost config.Price
-		err := t.query(`SELECT version, input, cache_read, cache_write, output, cost_input, cost_cache_read, `+
-			`cost_cache_write, cost_output
-			FROM prices WHERE route = ? ORDER BY version DESC LIMIT 1`, func(row *sqlite.Stmt) error {
-			version, last, lastCost = row.ColumnInt64(0), scanPrice(row, 1), scanPrice(row, 5)
-			return nil
-		}, route)
-		if err != nil || version > 0 && last == price && lastCost == cost {
+		err := t.query(`SELECT version, `+priceColumns+` FROM prices WHERE route = ? ORDER BY version DESC LIMIT 1`,
+			func(row *sqlite.Stmt) error {
+				version = row.ColumnInt64(0)
+				last, lastCost, err = scanPrices(row, 1)
+				return err
+			}, route)
+		if err != nil || version > 0 && last.Equal(price) && lastCost.Equal(cost) {
 			return err
 		}
 		version++
-		return t.exec(`INSERT INTO prices (route, version, input, cache_read, cache_write, output,
-			cost_input, cost_cache_read, cost_cache_write, cost_output, since) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output,
-			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, t.now())
+		return t.exec(`INSERT INTO prices (route, version, `+priceColumns+`, since) `+
+			`VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			route, version, price.Input, price.CacheRead, price.CacheWrite, price.Output, tiersText(price.Tiers),
+			cost.Input, cost.CacheRead, cost.CacheWrite, cost.Output, tiersText(cost.Tiers), t.now())
 	})
 	if err != nil {
 		return 0, fmt.Errorf("recording the price of route %q: %w", route, err)
 	}
 	return version, nil
+}
+
+// priceColumns are what scanPrices reads.
+const priceColumns = `input, cache_read, cache_write, output, tiers, ` +
+	`cost_input, cost_cache_read, cost_cache_write, cost_output, cost_tiers`
+
+func checkPrice(p config.Price) error {
+	above := int64(0)
+	for _, t := range p.Tiers {
+		if t.Above <= above {
+			return fmt.Errorf("%w: tiers of a price that do not rise", ledger.ErrInvalid)
+		}
+		above = t.Above
+		if min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0 {
+			return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
+		}
+	}
+	if min(p.Input, p.CacheRead, p.CacheWrite, p.Output) < 0 {
+		return fmt.Errorf("%w: a negative price", ledger.ErrInvalid)
+	}
+	return nil
+}
+
+// tiersText is how tiers are stored: as JSON, and no tiers as "".
+func tiersText(tiers []config.Tier) string {
+	if len(tiers) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(tiers)
+	if err != nil {
+		panic(err) // numbers only
+	}
+	return string(b)
+}
+
+// scanPrices reads priceColumns from col on: what the account pays, and what the operator does.
+func scanPrices(row *sqlite.Stmt, col int) (price, cost config.Price, err error) {
+	if price, err = scanPrice(row, col); err == nil {
+		cost, err = scanPrice(row, col+5)
+	}
+	return price, cost, err
+}
+
+func scanPrice(row *sqlite.Stmt, col int) (config.Price, error) {
+	p := config.Price{
+		Input:      row.ColumnInt64(col),
+		CacheRead:  row.ColumnInt64(col + 1),
+		CacheWrite: row.ColumnInt64(col + 2),
+		Output:     row.ColumnInt64(col + 3),
+	}
+	if text := row.ColumnText(col + 4); text != "" {
+		if err := json.Unmarshal([]byte(text), &p.Tiers); err != nil {
+			return p, fmt.Errorf("the tiers of a price cannot be read: %w", err)
+		}
+		if err := checkPrice(p); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -130,16 +129,6 @@ func columnEstimate(row *sqlite.Stmt, col int) *llm.Usage {
 func columnHash(row *sqlite.Stmt, col int) (h ledger.Digest) {
 	row.ColumnBytes(col, h[:])
 	return h
-}
-
-// scanPrice reads four columns from col on.
-func scanPrice(row *sqlite.Stmt, col int) config.Price {
-	return config.Price{
-		Input:      row.ColumnInt64(col),
-		CacheRead:  row.ColumnInt64(col + 1),
-		CacheWrite: row.ColumnInt64(col + 2),
-		Output:     row.ColumnInt64(col + 3),
-	}
 }
 
 // failure puts SQLite's errors into the ledger's terms. A constraint tells about the operation; everything

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fareway/fareway/config"
+)
+
+// Tariff is what the routes of a configuration charge from some time on. It does not change.
+type Tariff struct {
+	// Routes are those of the configuration, with the prices in force.
+	Routes []config.Route
+
+	versions map[string]int64 // by route name
+	until    time.Time        // when the next price begins, zero for never
+}
+
+// PriceVersion is the version of a route's price.
+func (t *Tariff) PriceVersion(route string) int64 { return t.versions[route] }
+
+// tariffs is the tariff of a generation. Prices that begin later are recorded when a request first comes after that.
+type tariffs struct {
+	record func(ctx context.Context, route string, price, cost config.Price) (int64, error)
+	now    func() time.Time
+	routes []config.Route
+
+	current atomic.Pointer[Tariff]
+	mu      sync.Mutex // of whoever makes the next one
+}
+
+// begin makes the first tariff.
+func (t *tariffs) begin(ctx context.Context) error {
+	first, err := t.make(ctx, t.now())
+	if err != nil {
+		return err
+	}
+	t.current.Store(first)
+	return nil
+}
+
+func (t *tariffs) make(ctx context.Context, now time.Time) (*Tariff, error) {
+	made := &Tariff{Routes: slices.Clone(t.routes), versions: make(map[string]int64, len(t.routes))}
+	for i := range made.Routes {
+		r := &made.Routes[i]
+		r.Price, r.Cost = t.routes[i].In(now)
+		v, err := t.record(ctx, r.Name, r.Price, r.Cost)
+		if err != nil {
+			return nil, fmt.Errorf("recording the price of route %q: %w", r.Name, err)
+		}
+		made.versions[r.Name] = v
+		if next := r.NextPrice(now); !next.IsZero() && (made.until.IsZero() || next.Before(made.until)) {
+			made.until = next
+		}
+	}
+	return made, nil
+}
+
+// of is the tariff at the moment. An error is the ledger's, which cannot record a price that has begun.
+func (t *tariffs) of(ctx context.Context) (*Tariff, error) {
+	current := t.current.Load()
+	if current.until.IsZero() || t.now().Before(current.until) {
+		return current, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	current = t.current.Load()
+	now := t.now()
+	if now.Before(current.until) || current.until.IsZero() {
+		return current, nil
+	}
+	next, err := t.make(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	t.current.Store(next)
+	return next, nil
+}
