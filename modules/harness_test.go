@@ -35,6 +35,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/limits"
+	"github.com/fareway/fareway/plugins/anthropic"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
@@ -46,6 +47,7 @@ import (
 	"github.com/fareway/fareway/plugins/provider"
 	"github.com/fareway/fareway/plugins/providertest/later"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
+	responsesprovider "github.com/fareway/fareway/plugins/responses"
 )
 
 // The contract tests run the gateway's handlers over a real engine: a real ledger, real provider processes
@@ -56,7 +58,7 @@ import (
 const providerArgument = "-fareway-provider="
 
 var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
-	"prover": newProver}
+	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -84,7 +86,8 @@ func builtin(plugin string) ([]string, bool) {
 
 // schemas asks each plugin once for its settings, for all tests.
 var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
-	"later": askSchema("later"), "prover": askSchema("prover")}
+	"later": askSchema("later"), "prover": askSchema("prover"), "anthropic": askSchema("anthropic"),
+	"responses": askSchema("responses")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {

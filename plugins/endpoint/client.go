@@ -3,6 +3,7 @@ package endpoint
 import (
 	"cmp"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -78,6 +79,34 @@ func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*C
 	call.ctx, call.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	call.unhook = context.AfterFunc(ctx, call.giveUp)
 	return call, nil
+}
+
+// Fetch gets something from the upstream of an endpoint, over its connections and with its headers: up to 64 KiB, of a
+// reply that is a 2xx. No redirect is followed. Errors are *llm.Error.
+func (c *Client) Fetch(ctx context.Context, e *Endpoint, address string) ([]byte, error) {
+	to, err := c.target(e)
+	if err != nil {
+		return nil, llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, e.unanswered(err)
+	}
+	req.Header = to.header.Clone()
+	req.Header.Del("Content-Type")
+	resp, err := to.transport.RoundTrip(req)
+	if err != nil {
+		return nil, e.unanswered(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return nil, e.refused(e.codec(), resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil {
+		return nil, llm.Errorf(llm.ErrBroken, "the connection to the upstream broke in mid-reply: %s", ourWords(err))
+	}
+	return body, nil
 }
 
 // CloseIdle closes the connections that nobody uses.

@@ -67,6 +67,9 @@ func (c *carrier) Attempted(_ context.Context, attempts []provider.Attempt) {
 	}
 }
 
+// GivesReceipts implements provider.SometimesReceipter.
+func (c *carrier) GivesReceipts() bool { return c.settings.Broken != "receipts" }
+
 func (c *carrier) Receipts(_ context.Context, attempts []string) ([]provider.Receipt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,6 +117,13 @@ func carry(ctx context.Context, p *host.Plugin, req *llm.Request) ([]llm.Event, 
 	}
 }
 
+// TestSettingsTakeReceiptsAway: without receipts no attempt waits for one, and nobody is told of attempts.
+func TestSettingsTakeReceiptsAway(t *testing.T) {
+	t.Parallel()
+	_, p := carries(t, newHost(t), "receipts")
+	require.Equal(t, host.Capabilities{Endpoint: true}, p.Capabilities())
+}
+
 func TestCarriedByTheHost(t *testing.T) {
 	t.Parallel()
 	up, p := carries(t, newHost(t), "")
@@ -127,6 +137,7 @@ func TestCarriedByTheHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "m", got.Header.Get("X-Model"))
 
+	require.Equal(t, host.Capabilities{Receipts: true, Endpoint: true, Attempted: true}, p.Capabilities())
 	receipts, err := p.Receipts(t.Context(), []string{req.Attempt, "another"})
 	require.NoError(t, err)
 	require.Len(t, receipts, 1, "it was told of the attempt before it is asked")

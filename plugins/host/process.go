@@ -182,6 +182,9 @@ func (p *process) configure(ctx context.Context, values settings.Values) error {
 	if problem := configured.GetError(); problem != "" {
 		return fmt.Errorf("configuring plugin %q: %s", p.exe.plugin, p.child.scrub.clean(problem))
 	}
+	if less := configured.GetCapabilities(); less != nil {
+		p.about.Capabilities = less
+	}
 	health, err := p.rpc.Health(ctx, &proto.HealthRequest{})
 	if err != nil {
 		return p.callError(ctx, "checking its health", err)

@@ -62,6 +62,7 @@ type OpenAI struct {
 	endpoint endpoint.Endpoint
 	// deployments is the address above those of the models, nil where all have one address.
 	deployments *url.URL
+	made        attempts
 }
 
 // New makes the provider; it can be used after its settings are filled and Start.

@@ -15,6 +15,8 @@ type preset struct {
 	keyless bool     // it needs no key
 	// deployments: the model stands in the path, below /openai/deployments, and an api-version in the query.
 	deployments bool
+	// generations: it keeps records of replies, see Receipts.
+	generations bool
 }
 
 // The ways in which services differ.
@@ -39,7 +41,7 @@ var presets = map[string]preset{
 	"azure": {refuses: renamed, header: "Api-Key", deployments: true},
 	// openrouter.ai/docs/use-cases/usage-accounting, November 2026: usage comes with every reply and stream_options has no
 	// effect; prompt_tokens_details has cached_tokens and cache_write_tokens.
-	"openrouter": {base: "https://openrouter.ai/api/v1", refuses: unasked},
+	"openrouter": {base: "https://openrouter.ai/api/v1", refuses: unasked, generations: true},
 	// groq/groq-python, types/chat (generated from Groq's OpenAPI), November 2026: usage as asked for, and in x_groq of
 	// the last chunk; `reasoning`. Assumed: max_tokens is deprecated for max_completion_tokens, and both are taken.
 	"groq": {base: "https://api.groq.com/openai/v1", refuses: renamed},

@@ -78,6 +78,12 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 	return call.Each(send)
 }
 
+// Fetch gets something from the upstream of an endpoint, over its connections and with its headers: up to 64 KiB, of
+// a reply that is a 2xx. Errors are *llm.Error.
+func (c *Carried) Fetch(ctx context.Context, e *endpoint.Endpoint, url string) ([]byte, error) {
+	return c.client.Fetch(ctx, e, url)
+}
+
 func (c *Carried) tell(ctx context.Context, attempt string, call *endpoint.Call) {
 	if c.observer == nil {
 		return

@@ -60,6 +60,13 @@ type (
 		Receipts(ctx context.Context, attempts []string) ([]Receipt, error)
 	}
 
+	// SometimesReceipter is a Receipter whose settings decide whether its upstream has receipts.
+	SometimesReceipter interface {
+		Receipter
+		// GivesReceipts is asked once, after Start. Without receipts no attempt waits for one.
+		GivesReceipts() bool
+	}
+
 	// HealthChecker is a provider that can tell when it cannot take requests. Without it, one that answers
 	// at all is healthy.
 	HealthChecker interface {

@@ -73,27 +73,37 @@ func newServer(options []grpc.ServerOption) *grpc.Server {
 
 func (s *service) Describe(context.Context, *proto.DescribeRequest) (*proto.DescribeResponse, error) {
 	s.onCall()
+	return &proto.DescribeResponse{
+		Name:         nameOf(s.provider),
+		Version:      version(),
+		Schema:       wire.SchemaToProto(s.schema),
+		Capabilities: s.capabilities(),
+	}, nil
+}
+
+// capabilities are what the provider has methods for.
+func (s *service) capabilities() *proto.Capabilities {
 	_, canCancel := s.provider.(CancelProver)
 	_, canCount := s.provider.(TokenCounter)
 	_, hasReceipts := s.provider.(Receipter)
 	_, hasEndpoint := s.provider.(Endpointer)
 	_, observes := s.provider.(AttemptObserver)
-	return &proto.DescribeResponse{
-		Name:    nameOf(s.provider),
-		Version: version(),
-		Schema:  wire.SchemaToProto(s.schema),
-		Capabilities: &proto.Capabilities{
-			CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
-			Endpoint: hasEndpoint, Attempted: observes, Quoted: true,
-		},
-	}, nil
+	return &proto.Capabilities{
+		CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
+		Endpoint: hasEndpoint, Attempted: observes, Quoted: true,
+	}
 }
 
 func (s *service) Configure(ctx context.Context, req *proto.ConfigureRequest) (*proto.ConfigureResponse, error) {
 	if err := s.configure(ctx, req.GetSettings()); err != nil {
 		return &proto.ConfigureResponse{Error: err.Error()}, nil
 	}
-	return &proto.ConfigureResponse{}, nil
+	out := &proto.ConfigureResponse{}
+	if r, ok := s.provider.(SometimesReceipter); ok && !r.GivesReceipts() {
+		out.Capabilities = s.capabilities()
+		out.Capabilities.Receipts, out.Capabilities.Attempted = false, false
+	}
+	return out, nil
 }
 
 func (s *service) configure(ctx context.Context, values settings.Values) error {

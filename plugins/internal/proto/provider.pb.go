@@ -632,7 +632,9 @@ type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty when all is well; otherwise what is wrong, naming the setting and the next step, and never
 	// repeating a value. The host then ends the process and shows this to the operator.
-	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	// What the provider can do with these settings, where that is less than Describe said; absent: all of it.
+	Capabilities  *Capabilities `protobuf:"bytes,2,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -672,6 +674,13 @@ func (x *ConfigureResponse) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *ConfigureResponse) GetCapabilities() *Capabilities {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
 }
 
 type HealthRequest struct {
@@ -2941,9 +2950,10 @@ const file_provider_proto_rawDesc = "" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x123\n" +
 	"\x06schema\x18\x04 \x01(\v2\x1b.fareway.provider.v1.SchemaR\x06schema\".\n" +
 	"\x10ConfigureRequest\x12\x1a\n" +
-	"\bsettings\x18\x01 \x01(\fR\bsettings\")\n" +
+	"\bsettings\x18\x01 \x01(\fR\bsettings\"p\n" +
 	"\x11ConfigureResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"\x0f\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\x12E\n" +
+	"\fcapabilities\x18\x02 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\x0f\n" +
 	"\rHealthRequest\"&\n" +
 	"\x0eHealthResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\"\xec\x03\n" +
@@ -3191,54 +3201,55 @@ var file_provider_proto_depIdxs = []int32{
 	5,  // 2: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
 	6,  // 3: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
 	4,  // 4: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
-	12, // 5: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
-	15, // 6: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
-	16, // 7: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
-	17, // 8: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
-	13, // 9: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
-	14, // 10: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
-	19, // 11: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
-	20, // 12: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
-	21, // 13: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
-	22, // 14: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
-	23, // 15: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
-	24, // 16: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
-	25, // 17: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
-	26, // 18: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
-	0,  // 19: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
-	29, // 20: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
-	26, // 21: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
-	30, // 22: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
-	31, // 23: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
-	33, // 24: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
-	11, // 25: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
-	26, // 26: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	41, // 27: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	26, // 28: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	24, // 29: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	1,  // 30: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	7,  // 31: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	9,  // 32: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	11, // 33: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	35, // 34: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	27, // 35: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	32, // 36: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	37, // 37: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	39, // 38: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	2,  // 39: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	8,  // 40: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	10, // 41: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	18, // 42: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	36, // 43: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	28, // 44: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	34, // 45: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	38, // 46: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	40, // 47: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	39, // [39:48] is the sub-list for method output_type
-	30, // [30:39] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	3,  // 5: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
+	12, // 6: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
+	15, // 7: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
+	16, // 8: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
+	17, // 9: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
+	13, // 10: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
+	14, // 11: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
+	19, // 12: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
+	20, // 13: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
+	21, // 14: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
+	22, // 15: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
+	23, // 16: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
+	24, // 17: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
+	25, // 18: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
+	26, // 19: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
+	0,  // 20: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
+	29, // 21: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
+	26, // 22: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
+	30, // 23: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
+	31, // 24: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
+	33, // 25: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
+	11, // 26: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
+	26, // 27: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
+	41, // 28: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	26, // 29: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	24, // 30: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	1,  // 31: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	7,  // 32: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	9,  // 33: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	11, // 34: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	35, // 35: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	27, // 36: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	32, // 37: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	37, // 38: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	39, // 39: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	2,  // 40: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	8,  // 41: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	10, // 42: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	18, // 43: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	36, // 44: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	28, // 45: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	34, // 46: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	38, // 47: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	40, // 48: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	40, // [40:49] is the sub-list for method output_type
+	31, // [31:40] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }

@@ -74,6 +74,9 @@ func New(o Options) *Server {
 	for _, f := range families {
 		s.mux.HandleFunc("POST "+s.service.address(f), func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
 	}
+	if s.service.records != "" {
+		s.mux.HandleFunc("GET "+s.service.records, s.record)
+	}
 	s.mux.HandleFunc("/", notFound)
 	s.admin()
 	return s

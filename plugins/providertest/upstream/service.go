@@ -21,6 +21,8 @@ type service struct {
 	mode  UsageMode       // where usage stands in a stream, where a script leaves that open
 	first string          // what a stream begins with
 	id    string          // the header with the request's name, "" for x-request-id
+	// records is where it says later what a reply used, "" for nowhere.
+	records string
 }
 
 const (
@@ -36,7 +38,7 @@ var services = map[string]service{
 		first: `data: {"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[{"prompt_index":0,` +
 			`"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}}}]}` + "\n\n"},
 	"openrouter": {path: "/api/v1/chat/completions", words: map[string]string{asContent: asReasoning}, mode: UsageAlways,
-		first: ": OPENROUTER PROCESSING\n\n", usage: costed},
+		first: ": OPENROUTER PROCESSING\n\n", usage: costed, records: "/api/v1/generation"},
 	"groq": {path: "/openai/v1/chat/completions", words: map[string]string{asContent: asReasoning}},
 	"mistral": {refuses: []string{"stream_options", asAllowance}, mode: UsageWithFinish, id: "Mistral-Correlation-Id",
 		words: map[string]string{`"finish_reason":"length"`: `"finish_reason":"model_length"`}},
@@ -62,6 +64,27 @@ func costed(u Usage) any {
 		Cost    float64            `json:"cost"`
 		Details map[string]float64 `json:"cost_details"`
 	}{chatCounts(u), 0.95, map[string]float64{"upstream_inference_cost": 19}}
+}
+
+// record serves OpenRouter's record of a reply that has ended, by its id.
+func (s *Server) record(w http.ResponseWriter, r *http.Request) {
+	if s.options.APIKey != "" && bearer(r.Header) != s.options.APIKey {
+		e := InvalidKey()
+		e.write(w, chatFailure(&e))
+		return
+	}
+	for _, rec := range s.Records() {
+		if rec.ID == r.URL.Query().Get("id") {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(mustMarshal(map[string]any{"data": map[string]any{ // the client may be gone
+				"id": rec.ID, "total_cost": 0.0015, "native_tokens_prompt": rec.Used.Prompt,
+				"native_tokens_completion": rec.Used.Completion, "native_tokens_reasoning": rec.Used.Reasoning,
+				"native_tokens_cached": rec.Used.Cached,
+			}}))
+			return
+		}
+	}
+	notFound(w, r)
 }
 
 // hitOrMiss is DeepSeek's usage, which tells apart what was in the cache.
