@@ -28,6 +28,8 @@ func init() {
 // reads:
 //
 //	GET    /fareway/status                  what runs
+//	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
+//	GET    /fareway/plugins/{name}          one plugin, with the settings that it takes
 //	GET    /fareway/accounts                all accounts *
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
@@ -122,6 +124,8 @@ func (a *API) serve(e *engine.Engine) (err error) {
 func (a *API) Routes() []caddy.AdminRoute {
 	routes := []caddy.AdminRoute{
 		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
+		{Pattern: "GET /fareway/plugins", Handler: reply(a.plugins)},
+		{Pattern: "GET /fareway/plugins/{name}", Handler: reply(a.plugin)},
 		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},

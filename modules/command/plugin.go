@@ -17,16 +17,17 @@ import (
 func pluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "Makes and tests provider plugins",
+		Short: "Shows, makes and tests provider plugins",
 		Long: `Provider plugins are the gateway's backends, each a program of its own: those that
 are built in, and the files fareway-provider-NAME in plugin_dir.`,
 	}
-	cmd.AddCommand(pluginNewCommand(), pluginTestCommand(), pluginProtoCommand())
+	cmd.AddCommand(pluginListCommand(), pluginInfoCommand(), pluginNewCommand(), pluginTestCommand(), pluginProtoCommand())
 	return group(cmd)
 }
 
 func pluginProtoCommand() *cobra.Command {
-	return &cobra.Command{
+	var out output
+	cmd := &cobra.Command{
 		Use:   "proto",
 		Short: "Prints the protocol between the gateway and its plugins, for authors in any language",
 		Long: `Prints the protocol between the gateway and its plugins, provider.proto: the file to
@@ -35,10 +36,15 @@ of the process, and each message. examples/provider-node is a provider by it.`,
 		Example: "  fareway gateway plugin proto > provider.proto",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := io.WriteString(cmd.OutOrStdout(), conformance.Document())
-			return err
+			v := struct {
+				Name string `json:"name"` // of the file
+				Text string `json:"text"`
+			}{"provider.proto", conformance.Document()}
+			return out.print(cmd, v, func(w io.Writer) { fmt.Fprint(w, v.Text) })
 		},
 	}
+	out.addFlag(cmd)
+	return cmd
 }
 
 // program is a plugin's program.

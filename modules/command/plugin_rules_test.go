@@ -64,7 +64,7 @@ func TestPluginTestSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		want string
 	}{
 		{[]string{"ecko"}, "did you mean echo?"},
-		{[]string{"nothing-like-it"}, "name a plugin's file, or one of echo"},
+		{[]string{"nothing-like-it"}, "name a plugin's file, or one of "},
 		{[]string{filepath.Join(dir, "missing")}, "no such file"},
 		{[]string{"echo", "--rule", "handshakes"}, `there is no rule "handshakes": there are by-hand,`},
 		{[]string{"echo", "--settings", "missing.json"}, "write a JSON object"},

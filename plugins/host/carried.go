@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
@@ -44,8 +45,10 @@ func (p *Plugin) Carrying() bool {
 
 // Carry makes an attempt by the provider's endpoint, in this process. The error is an *llm.Error.
 func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) {
+	p.carrying.Add(1)
 	call, err := p.host.calls.Call(ctx, &p.source, req)
 	if err != nil {
+		p.carrying.Add(-1)
 		return nil, err
 	}
 	return &Carried{plugin: p, attempt: req.Attempt, call: call}, nil
@@ -57,6 +60,7 @@ type Carried struct {
 	attempt string
 	call    *endpoint.Call
 	ended   bool
+	closed  atomic.Bool
 }
 
 // Recv returns the next events. With the last ones, or after them, comes the end: io.EOF behind EventFinish, otherwise
@@ -92,7 +96,12 @@ func (c *Carried) Cancel(context.Context) error {
 }
 
 // Close abandons the attempt, if it is still running. It may be called more than once, and while Recv waits.
-func (c *Carried) Close() { c.call.Close() }
+func (c *Carried) Close() {
+	if !c.closed.Swap(true) {
+		c.plugin.carrying.Add(-1)
+	}
+	c.call.Close()
+}
 
 // askEndpoint asks the provider for the endpoint of a model.
 func (p *Plugin) askEndpoint(ctx context.Context, model string, refused bool) (*endpoint.Endpoint, error) {

@@ -126,30 +126,18 @@ func (h *Host) Schema(ctx context.Context, source Source) (settings.Schema, erro
 	key := exe.key()
 	h.mu.Lock()
 	schema, known := h.schemas[key]
-	closed := h.closed
-	if !closed {
-		h.running.Add(1)
-	}
 	h.mu.Unlock()
-	if closed {
-		return settings.Schema{}, errClosed
-	}
-	defer h.running.Done()
 	if known {
 		return schema, nil
 	}
-	bounded, cancel := withStartTimeout(h.life, cmp.Or(source.StartTimeout, DefaultStartTimeout))
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
-	proc, err := launch(bounded, exe, h.log.With("plugin", source.Plugin))
+	about, err := h.ask(ctx, exe, cmp.Or(source.StartTimeout, DefaultStartTimeout))
 	if err != nil {
 		return settings.Schema{}, err
 	}
-	defer proc.kill()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.schemas[key] = proc.schema
-	return proc.schema, nil
+	h.schemas[key] = about.Schema
+	return about.Schema, nil
 }
 
 // Acquire returns the provider of a spec, started, configured and healthy, or the reason why not, for the

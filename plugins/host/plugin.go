@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
@@ -63,8 +64,16 @@ type Plugin struct {
 	proc    *process // nil while there is none
 	caps    Capabilities
 	streams int
-	untold  []*proto.CarriedAttempt // attempts that the provider is to be told of
-	teller  bool                    // somebody is about to
+
+	about    *proto.DescribeResponse // of the last process that was ready; nil before
+	since    time.Time               // of that process
+	problem  string                  // why it is unhealthy, as it says
+	restarts int
+	crash    *Crash       // the last one; nil
+	carrying atomic.Int64 // attempts that the host makes for it
+
+	untold []*proto.CarriedAttempt // attempts that the provider is to be told of
+	teller bool                    // somebody is about to
 }
 
 func newPlugin(h *Host, key string, spec Spec, exe executable) *Plugin {
@@ -139,6 +148,7 @@ func (p *Plugin) run() {
 			return
 		}
 		if err == nil {
+			p.noteStart(proc, first)
 			p.log.Info("provider started", "pid", proc.child.ID(), "version", proc.about.GetVersion())
 			since := p.host.clock.Now()
 			p.enter(Ready, proc)
@@ -149,9 +159,12 @@ func (p *Plugin) run() {
 				p.drain(proc)
 				return
 			}
+			p.crashed(err)
 			p.enter(Restarting, nil)
 			proc.kill()
 			pause.ran(p.host.clock.Now().Sub(since))
+		} else {
+			p.crashed(err)
 		}
 		if p.wanted.Err() != nil {
 			return
@@ -173,11 +186,7 @@ func (p *Plugin) enter(s State, proc *process) {
 	changed := p.state != s || s == Starting
 	p.state, p.proc = s, proc
 	if proc != nil {
-		c := proc.about.GetCapabilities()
-		p.caps = Capabilities{
-			CancelUsage: c.GetCancelUsage(), CountTokens: c.GetCountTokens(), Receipts: c.GetReceipts(),
-			Endpoint: c.GetEndpoint(), Attempted: c.GetAttempted(),
-		}
+		p.caps = capabilitiesOf(proc.about.GetCapabilities())
 	}
 	p.mu.Unlock()
 	if changed {
@@ -220,12 +229,32 @@ func (p *Plugin) watch(proc *process) error {
 			if problem != "" {
 				state = Unhealthy
 			}
+			if answered {
+				p.note(problem)
+			}
 			if state != p.State() && answered {
 				p.log.Warn("provider's health changed", "state", state, "problem", problem)
 				p.enter(state, proc)
 			}
 		}
 	}
+}
+
+// noteStart notes a process that is ready.
+func (p *Plugin) noteStart(proc *process, first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.about, p.since, p.problem = proc.about, p.host.clock.Now(), ""
+	if !first {
+		p.restarts++
+	}
+}
+
+// note notes what the provider says of its health.
+func (p *Plugin) note(problem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problem = problem
 }
 
 func (p *Plugin) checkHealth(proc *process) (answered bool, problem string) {

@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// Plugin is a program that providers run: built in, or a file in plugin_dir.
+type Plugin struct {
+	Name    string `json:"name"`
+	Builtin bool   `json:"builtin"`
+	File    string `json:"file,omitempty"`
+	// SHA256 is what pins the file, as sha256 in a provider block.
+	SHA256       string   `json:"sha256,omitempty"`
+	Version      string   `json:"version,omitempty"` // as it says itself; absent when nothing of it has run
+	Capabilities []string `json:"capabilities"`      // the optional calls of the protocol that it serves
+	Problem      string   `json:"problem,omitempty"` // why it cannot be used
+
+	Providers []PluginProvider `json:"providers"`          // that run it
+	Settings  *PluginSettings  `json:"settings,omitempty"` // of one plugin; a list leaves them out
+}
+
+// PluginProvider is a provider that runs a plugin.
+type PluginProvider struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // starting, ready, unhealthy, restarting, draining or stopped
+	Ready bool   `json:"ready"` // it takes requests: one whose calls the gateway makes may do so without a process
+	// Problem is why it cannot take requests, in its own words.
+	Problem     string     `json:"problem,omitempty"`
+	Carry       string     `json:"carry"` // who makes its calls: host or process
+	PID         int        `json:"pid"`   // 0 while there is no process
+	Started     *time.Time `json:"started"`
+	MemoryBytes int64      `json:"memory_bytes"` // resident; 0 where the system does not tell
+	Streams     int        `json:"streams"`      // attempts in progress
+	Restarts    int        `json:"restarts"`
+	LastCrash   *Crash     `json:"last_crash,omitempty"`
+}
+
+// Crash is the end of a process that was still wanted, or a start that failed.
+type Crash struct {
+	At  time.Time `json:"at"`
+	Why string    `json:"why"` // with its last words
+}
+
+// PluginSettings are what a plugin takes in a config block.
+type PluginSettings struct {
+	Attributes []PluginSetting `json:"attributes"`
+	Blocks     []PluginBlock   `json:"blocks"`
+}
+
+// PluginSetting is one of them.
+type PluginSetting struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"` // string, number, bool, list(string) or map(string)
+	Required bool   `json:"required"`
+	Secret   bool   `json:"secret"` // from env() or file() only
+	Doc      string `json:"doc"`
+}
+
+// PluginBlock is a block of them.
+type PluginBlock struct {
+	Name     string         `json:"name"`
+	Many     bool           `json:"many"` // it may be repeated
+	Doc      string         `json:"doc"`
+	Settings PluginSettings `json:"settings"`
+}
+
+// ViewSchema shows a schema.
+func ViewSchema(s settings.Schema) PluginSettings {
+	v := PluginSettings{Attributes: []PluginSetting{}, Blocks: []PluginBlock{}}
+	for _, a := range s.Attributes {
+		v.Attributes = append(v.Attributes, PluginSetting{Name: a.Name, Type: string(a.Type), Required: a.Required,
+			Secret: a.Secret, Doc: a.Doc})
+	}
+	for _, b := range s.Blocks {
+		v.Blocks = append(v.Blocks, PluginBlock{Name: b.Name, Many: b.Many, Doc: b.Doc, Settings: ViewSchema(b.Schema)})
+	}
+	return v
+}
+
+// ViewCapabilities names capabilities as the protocol does.
+func ViewCapabilities(c host.Capabilities) []string {
+	names := []string{}
+	for _, one := range [...]struct {
+		name string
+		has  bool
+	}{
+		{"cancel_usage", c.CancelUsage}, {"count_tokens", c.CountTokens}, {"receipts", c.Receipts},
+		{"endpoint", c.Endpoint}, {"attempted", c.Attempted},
+	} {
+		if one.has {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
