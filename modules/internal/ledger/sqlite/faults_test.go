@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,8 +28,7 @@ type till struct {
 }
 
 const (
-	// tillTimeout is short, so that tests which wait for its end take no time, and long for a disk that works.
-	tillTimeout = 500 * time.Millisecond
+	tillTimeout = 500 * time.Millisecond // of bubbles
 	eventually  = time.Minute
 )
 
@@ -103,6 +103,13 @@ func (p *till) stuck() (release func()) {
 	return sync.OnceFunc(func() { close(wait) })
 }
 
+// impatient makes callers give up almost at once, until patient is called. The database itself waits as before.
+func (p *till) impatient() (patient func()) {
+	was := p.writer.timeout
+	p.writer.timeout = time.Millisecond
+	return func() { p.writer.timeout = was }
+}
+
 func (p *till) setFault(fault func(eventKind, string) int32) {
 	if fault == nil {
 		p.disk.fault.Store(nil)
@@ -111,11 +118,20 @@ func (p *till) setFault(fault func(eventKind, string) int32) {
 	p.disk.fault.Store(&fault)
 }
 
+// bubble is a test in a bubble of synctest, whose time goes on only when everybody waits: on the slowest of machines a
+// time-out is reached by those who wait for what does not come, and by nobody else.
+func bubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
+}
+
 func TestDiskThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	hurried := func(o *Options) { o.WaitTimeout = tillTimeout }
-	t.Run("GAP-99 a hold that nobody waited for is released", func(t *testing.T) {
-		t.Parallel()
+	bubble(t, "GAP-99 a hold that nobody waited for is released", func(t *testing.T) {
 		p := newTill(t, hurried)
 		release := p.stuck()
 		defer release()
@@ -141,8 +157,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.Equal(t, releases, p.releases(), "what is released is done with")
 		p.verified()
 	})
-	t.Run("issue 10: what only reads does not wait longer either", func(t *testing.T) {
-		t.Parallel()
+	bubble(t, "issue 10: what only reads does not wait longer either", func(t *testing.T) {
 		p := newTill(t, hurried)
 		for range readers {
 			conn, err := p.readers.acquire(t.Context())
@@ -155,8 +170,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.ErrorIs(t, p.Check(context.Background(), "", "", 0, 0), ledger.ErrUnavailable)
 		require.GreaterOrEqual(t, time.Since(start), 2*tillTimeout)
 	})
-	t.Run("a hold that is repeated meanwhile belongs to who repeated it", func(t *testing.T) {
-		t.Parallel()
+	bubble(t, "a hold that is repeated meanwhile belongs to who repeated it", func(t *testing.T) {
 		p := newTill(t, hurried)
 		release := p.stuck()
 		defer release()
@@ -177,8 +191,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		}
 		p.verified()
 	})
-	t.Run("an attempt that nobody waited for was not made", func(t *testing.T) {
-		t.Parallel()
+	bubble(t, "an attempt that nobody waited for was not made", func(t *testing.T) {
 		p := newTill(t, hurried)
 		require.NoError(t, p.hold("r1"))
 		release := p.stuck()
@@ -195,8 +208,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.Equal(t, ledger.NotMade, r.Attempts[1].Outcome)
 		p.verified()
 	})
-	t.Run("a settlement can be repeated", func(t *testing.T) {
-		t.Parallel()
+	bubble(t, "a settlement can be repeated", func(t *testing.T) {
 		p := newTill(t, hurried)
 		require.NoError(t, p.hold("r1"))
 		release := p.stuck()
@@ -212,8 +224,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		require.Equal(t, ledger.Balance{Credits: 10, Accrued: 7}, p.balance())
 		p.verified()
 	})
-	t.Run("what waits behind is never done", func(t *testing.T) {
-		t.Parallel()
+	bubble(t, "what waits behind is never done", func(t *testing.T) {
 		p := newTill(t, hurried)
 		release := p.stuck()
 		defer release()
@@ -342,16 +353,18 @@ func TestCommitThatComesBack(t *testing.T) {
 
 func TestLockedByAnotherProgram(t *testing.T) {
 	t.Parallel()
-	p := newTill(t, func(o *Options) { o.WaitTimeout = tillTimeout })
+	p := newTill(t, unhurried)
 	require.NoError(t, p.hold("r1"))
 	other, err := sqlite.OpenConn(p.opts.Path, sqlite.OpenReadWrite)
 	require.NoError(t, err)
 	require.NoError(t, run(other, `BEGIN IMMEDIATE`, nil))
+	patient := p.impatient()
 	start := time.Now()
 	require.ErrorIs(t, p.hold("r2"), ledger.ErrUnavailable)
 	require.Less(t, time.Since(start), eventually)
 	_, err = p.settle("r1", 7)
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	patient()
 	require.NoError(t, p.Check(t.Context(), p.account, p.key, 1, 1), "reading goes on")
 	require.NoError(t, other.Close())
 
