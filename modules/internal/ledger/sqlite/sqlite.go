@@ -46,6 +46,7 @@ type Options struct {
 	Observe func(operation string, d time.Duration, batch int)
 
 	sleep func(time.Duration) // of the writer, to gather a batch; time.Sleep
+	watch func() time.Time    // of the writer, to see how many operations come; time.Now
 }
 
 func (o *Options) fill() {
@@ -69,6 +70,9 @@ func (o *Options) fill() {
 	}
 	if o.sleep == nil {
 		o.sleep = time.Sleep
+	}
+	if o.watch == nil {
+		o.watch = time.Now
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,14 +109,17 @@ func TestGroupCommit(t *testing.T) {
 		"an operation that failed half way left nothing, and its neighbours are whole")
 }
 
-// Issue 10, the ledger: commits are gathered for 1 ms at most, and nothing waits when it is idle.
+// Issue 10, the ledger: commits are gathered for 1 ms at most, and nothing waits when it is idle, nor because those who
+// waited for the disk came together.
 func TestGather(t *testing.T) {
 	t.Parallel()
 	var (
+		clock   atomic.Int64 // nanoseconds
 		slept   []time.Duration
 		arrives func()
 	)
 	s := openStore(t, func(o *Options) {
+		o.watch = func() time.Time { return workStart.Add(time.Duration(clock.Load())) }
 		o.sleep = func(d time.Duration) {
 			slept = append(slept, d)
 			arrives()
@@ -136,21 +140,29 @@ func TestGather(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-
-	for range 3 {
-		require.Equal(t, 1, alone())
+	// round lets so many come, and one more when all of them took so long.
+	round := func(n int, d time.Duration) int {
+		queue(t, s, several(n-1)...) // and the gate
+		clock.Add(int64(d))
+		return alone()
 	}
-	queue(t, s, several(busy-1)...)
-	require.Equal(t, 1, alone())
-	require.Empty(t, slept, "nobody waits behind few")
 
-	queue(t, s, several(busy)...)
-	require.Equal(t, 2, alone(), "who came meanwhile shares the commit")
+	clock.Add(int64(time.Hour))
+	require.Equal(t, 1, alone())
+	require.Equal(t, 1, round(busy*10-2, 10*time.Millisecond), "nobody waits behind few: one is missing")
+	require.Equal(t, 1, round(100, 10*time.Millisecond-1), "nor behind many of which nobody knows yet whether they go on")
+	require.Equal(t, 1, round(100, 100*time.Millisecond), "nor behind a crowd that a slow disk has made")
+	require.Empty(t, slept)
+
+	require.Equal(t, 2, round(busy*10-1, 10*time.Millisecond), "who came meanwhile shares the commit")
 	wg.Wait()
 	require.Equal(t, 2, arrived)
 	require.Equal(t, []time.Duration{time.Millisecond}, slept)
-	require.Equal(t, 1, alone())
-	require.Len(t, slept, 1, "that batch was small: the next one does not wait")
+	require.Equal(t, 2, alone(), "as long as it is so")
+	wg.Wait()
+	clock.Add(int64(time.Second))
+	require.Equal(t, 1, alone(), "and nobody waits any more when it is idle")
+	require.Len(t, slept, 2)
 
 	crowd := func(*tx) error { // it comes while a commit runs
 		for range enough + 1 {
@@ -159,11 +171,12 @@ func TestGather(t *testing.T) {
 		for len(s.writer.queue) <= enough {
 			runtime.Gosched()
 		}
+		clock.Add(int64(10 * time.Millisecond))
 		return nil
 	}
-	queue(t, s, append(several(busy-1), crowd)...)
+	queue(t, s, append(several(busy*10), crowd)...)
 	wg.Wait()
-	require.Len(t, slept, 1, "enough wait already")
+	require.Len(t, slept, 2, "enough wait already")
 }
 
 func TestFailedCommitIsToldToAll(t *testing.T) {
