@@ -35,6 +35,10 @@ type Options struct {
 	// the file; an error becomes a diagnostic at the provider's `plugin` attribute, so that its text is read
 	// by people. Nil: no plugin has settings.
 	Schema func(ctx context.Context, ref PluginRef) (settings.Schema, error)
+	// Try starts a provider for a moment, with settings that are right by its plugin's schema. What it objects to, a
+	// line for each, becomes diagnostics at the settings that the lines name ("setting base_url must ..."). Nil: whoever
+	// starts it will see.
+	Try func(ctx context.Context, ref PluginRef, p Provider) error
 	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
 	Env func(string) (string, bool)
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -110,9 +111,25 @@ func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked
 	for _, config := range s.blocks["config"] {
 		header, body = config.DefRange(), config.Body
 	}
+	found := len(l.diags.items)
 	d := l.decodeSettings(what, header, body, &schema)
 	p.Settings, p.printable = d.encode()
+	if l.opts.Try == nil || len(l.diags.items) > found {
+		return
+	}
+	if err := l.opts.Try(l.ctx, ref, *p); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			at := header
+			if named := namedSetting.FindStringSubmatch(line); named != nil && body.Attributes[named[1]] != nil {
+				at = body.Attributes[named[1]].Expr.Range()
+			}
+			l.fail(at, fmt.Sprintf("Provider %q does not start", p.Name), sentence(line))
+		}
+	}
 }
+
+// namedSetting finds the setting that a provider objects to.
+var namedSetting = regexp.MustCompile(`\bsettings? ([a-z][a-z0-9_]*)`)
 
 // sentence ends a text of somebody else's with a period.
 func sentence(text string) string {

@@ -27,11 +27,11 @@ func checkCommand() *cobra.Command {
 		Short: "Checks an HCL configuration without running it",
 		Long: `Checks an HCL configuration without running it: it says what is wrong and where,
 and exits with 1. It starts the providers that the file names for a moment, to
-ask them for their settings.`,
+ask them for their settings and whether they can work with those of the file.`,
 		Example: "  fareway gateway check gateway.hcl",
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, diags := engine.CheckConfig(cmd.Context(), args[0], slog.New(slog.DiscardHandler))
+			cfg, diags := engine.TryConfig(cmd.Context(), args[0], slog.New(slog.DiscardHandler))
 			v := checkView{OK: !diags.HasErrors(), File: args[0], Diagnostics: diags}
 			var failed error
 			err := out.print(cmd, v, func(w io.Writer) {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -162,6 +163,26 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
 	return config.Load(ctx, path, config.Options{Schema: schemaOf(h)})
+}
+
+// TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
+// know of them is found, too.
+func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
+	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
+	defer h.Close()
+	try := func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
+		plugin, err := h.Acquire(ctx, host.Spec{Name: p.Name, Settings: p.Settings, StartTimeout: p.StartTimeout,
+			Source: host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256}})
+		if err != nil {
+			if _, problem, ok := strings.Cut(err.Error(), fmt.Sprintf("configuring plugin %q: ", p.Plugin)); ok {
+				err = errors.New(problem)
+			}
+			return err
+		}
+		plugin.Release()
+		return nil
+	}
+	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: try})
 }
 
 func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Schema, error) {

@@ -1,0 +1,43 @@
+package openai
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func TestUsed(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]*llm.Usage{
+		`{"data":{"native_tokens_prompt":10,"native_tokens_completion":2}}`: {Input: llm.Count(10), Output: llm.Count(2)},
+		`{"data":{"native_tokens_prompt":10,"native_tokens_completion":2,"native_tokens_cached":4}}`: {
+			Input: llm.Count(6), CacheRead: llm.Count(4), Output: llm.Count(2)},
+		`{"data":{"native_tokens_prompt":10,"native_tokens_completion":2,"native_tokens_cached":11}}`: {
+			Input: llm.Count(0), CacheRead: llm.Count(10), Output: llm.Count(2)},
+		`{"data":{"native_tokens_prompt":10}}`:                                            nil,
+		`{"data":{"native_tokens_completion":10}}`:                                        nil,
+		`{"data":{"native_tokens_prompt":-1,"native_tokens_completion":2}}`:               nil,
+		`{"data":{"native_tokens_prompt":1,"native_tokens_completion":1e300}}`:            nil,
+		`{"data":{"native_tokens_prompt":1,"native_tokens_completion":9007199254740993}}`: nil,
+		`{"data":{"native_tokens_prompt":1,"native_tokens_completion":2}`:                 nil,
+		`[]`: nil,
+	} {
+		require.Equal(t, want, used([]byte(body)), body)
+	}
+}
+
+func TestAttemptsAreBounded(t *testing.T) {
+	t.Parallel()
+	var a attempts
+	for i := range maxAttempts + 2 {
+		a.note(strconv.Itoa(i), "first")
+		a.note(strconv.Itoa(i), "name")
+	}
+	require.Len(t, a.names, maxAttempts)
+	require.Len(t, a.order, maxAttempts)
+	require.Empty(t, a.name("1"), "the oldest are forgotten")
+	require.Equal(t, "name", a.name("2"))
+}
