@@ -203,6 +203,18 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+func TestWrongCredentialsNameTheirSetting(t *testing.T) {
+	t.Parallel()
+	for setting, values := range map[string]map[string]any{
+		"check api_key": {"api_key": "wrong-4711"}, "check auth_token": {"api_key": "", "auth_token": "wrong-4711"},
+	} {
+		_, _, err := generate(t, start(t, at(t, fake(t), values)), ask("x"))
+		require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
+		require.ErrorContains(t, err, setting)
+		require.NotContains(t, err.Error(), "4711")
+	}
+}
+
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for want, values := range map[string]string{
