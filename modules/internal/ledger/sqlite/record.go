@@ -126,7 +126,7 @@ const (
 		` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.n = ?`
 	laterEntries = `SELECT ` + entryColumns + ` FROM entries AS e INDEXED BY later CROSS JOIN accounts AS a ON a.n = ` +
 		`e.account
-		WHERE e.request = ? AND e.kind IN ('receipt', 'closing', 'refund') ORDER BY e.n`
+		WHERE e.request = ? AND (e.kind = 'receipt' OR e.kind = 'closing' OR e.kind = 'refund') ORDER BY e.n`
 )
 
 // entriesOf are those that moved money for a request: its charge, and what came later.

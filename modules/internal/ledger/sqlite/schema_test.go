@@ -333,3 +333,41 @@ func TestOldEntriesSayNothingNew(t *testing.T) {
 		require.NoError(t, run(conn, `ROLLBACK`, nil))
 	}
 }
+
+// testdata/schema6.db.gz is what the fareway of commit d931983 wrote when everything had happened (see
+// scene.everything): what came later to a request is found by the new index, too.
+func TestMigrationOfLaterEntries(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	now := newScene(t, "")
+	now.everything()
+	s := openStore(t, func(o *Options) {
+		o.Path, o.Now = oldLedger(t, "schema6.db.gz"), now.store.opts.Now
+	})
+	want, err := now.store.Verify(ctx)
+	require.NoError(t, err)
+	report, err := s.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	require.Equal(t, want, report)
+	later := map[ledger.EntryKind]int{}
+	require.NoError(t, now.store.Entries(ctx, ledger.Query{}, func(e ledger.Entry) error {
+		if e.Request == "" {
+			return nil
+		}
+		r, err := s.Request(ctx, e.Request)
+		if _, gone := now.store.Request(ctx, e.Request); gone != nil {
+			require.ErrorIs(t, err, ledger.ErrNotFound, "its detail was pruned")
+			return nil
+		}
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(r.Entries, func(old ledger.Entry) bool {
+			return old.Kind == e.Kind && old.Seq == e.Seq && old.Microcents == e.Microcents
+		}), "%s of %s", e.Kind, e.Request)
+		later[e.Kind]++
+		return nil
+	}))
+	require.Positive(t, later[ledger.Receipt])
+	require.Positive(t, later[ledger.Closing])
+	require.Positive(t, later[ledger.Refund])
+}
