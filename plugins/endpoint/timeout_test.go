@@ -127,3 +127,38 @@ func TestProxyOfNoUse(t *testing.T) {
 		require.NotContains(t, err.Error(), "geheim")
 	}
 }
+
+// TestTheUpstreamIsToldThatNobodyWaits: before its reply, and in it.
+func TestTheUpstreamIsToldThatNobodyWaits(t *testing.T) {
+	t.Parallel()
+	for _, steps := range [][]upstream.Step{{upstream.Wait("never")}, {upstream.Text("half"), upstream.Wait("never")}} {
+		s, c := pair(t, upstream.Options{})
+		s.Enqueue(upstream.Reply{Steps: steps})
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Generate(ctx, ask("x"), ignore) }()
+		require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
+		leave()
+		rec, err := s.Ended(withTimeout(t), 1)
+		require.NoError(t, err)
+		require.Equal(t, upstream.OutcomeLeft, rec.Outcome)
+		require.ErrorIs(t, <-ended, context.Canceled)
+	}
+}
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	s := upstream.Start(t, upstream.Options{Service: "openrouter", APIKey: "sk-4711"})
+	for key, kind := range map[string]llm.ErrorKind{"sk-4711": llm.ErrRejected, "sk-4712": llm.ErrCredentials} {
+		var client endpoint.Client
+		defer client.CloseIdle()
+		e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: s.URL() + "/api/v1/chat/completions", Headers: bearer(key)}
+		_, err := client.Fetch(withTimeout(t), e, s.URL()+"/api/v1/generation?id=none")
+		require.Equal(t, kind, llm.KindOf(err), "%v", err)
+		require.NotContains(t, err.Error(), "471")
+		_, err = client.Fetch(withTimeout(t), e, "http://127.0.0.1:1/")
+		require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
+		_, err = client.Fetch(withTimeout(t), e, "http://[")
+		require.Error(t, err)
+	}
+}

@@ -31,6 +31,38 @@ func TestUsages(t *testing.T) {
 			return readWhole(`{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]` + usage + `}`)
 		},
 	})
+	for name, c := range map[string]struct {
+		chunk string
+		want  llm.Usage
+	}{
+		"Moonshot's cached tokens": {`{"usage":{"prompt_tokens":10,"completion_tokens":3,"cached_tokens":4}}`,
+			llm.Usage{Input: llm.Count(6), CacheRead: llm.Count(4), Output: llm.Count(3)}},
+		"Groq's usage that nobody asked for": {`{"x_groq":{"id":"req_1","usage":{"prompt_tokens":10,"completion_tokens":3}}}`,
+			llm.Usage{Input: llm.Count(10), Output: llm.Count(3)}},
+		"xAI's reasoning beside the completion": {`{"usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":18,` +
+			`"completion_tokens_details":{"reasoning_tokens":5}}}`,
+			llm.Usage{Input: llm.Count(10), Output: llm.Count(8), Reasoning: llm.Count(5)}},
+		"reasoning within the completion": {`{"usage":{"prompt_tokens":10,"completion_tokens":8,"total_tokens":18,` +
+			`"completion_tokens_details":{"reasoning_tokens":5}}}`,
+			llm.Usage{Input: llm.Count(10), Output: llm.Count(8), Reasoning: llm.Count(5)}},
+		"a total that says nothing": {`{"usage":{"prompt_tokens":10,"completion_tokens":8,"total_tokens":"18",` +
+			`"completion_tokens_details":{"reasoning_tokens":5}}}`,
+			llm.Usage{Input: llm.Count(10), Output: llm.Count(8), Reasoning: llm.Count(5)}},
+	} {
+		t.Run("GAP-109 "+name, func(t *testing.T) {
+			t.Parallel()
+			events, err := read(delta(`{"content":"a"}`), finish("stop"), c.chunk, "[DONE]")
+			require.NoError(t, err)
+			require.Equal(t, usage(c.want), events[1])
+		})
+	}
+	t.Run("Mistral's thoughts are hidden", func(t *testing.T) {
+		t.Parallel()
+		events, err := read(delta(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`),
+			delta(`{"content":[{"type":"text","text":"a"}]}`), finish("stop"), "[DONE]")
+		require.NoError(t, err)
+		require.Equal(t, []llm.Event{{Kind: llm.EventReasoning, Text: "hm"}, text("a"), finished(llm.FinishStop)}, events)
+	})
 	t.Run("GAP-111 a bad bill after more text", func(t *testing.T) {
 		t.Parallel()
 		const bill = `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":1}}`
