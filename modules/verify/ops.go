@@ -315,7 +315,7 @@ func opsChecks() []opsCheck {
 	return slices.Concat(opsServiceChecks(), opsMoneyChecks(), opsFieldChecks(), opsStructChecks(), opsStopChecks(),
 		opsErrorChecks(),
 		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
-		opsPatientChecks(),
+		opsSlowChecks(),
 		opsAwayChecks())
 }
 

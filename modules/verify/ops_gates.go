@@ -16,7 +16,7 @@ const (
 	windowGate  gateKind = "windows" // a narrow route, and a wide one that is the second choice
 	singleGate  gateKind = "single"  // frequent keep-alives, and a route that takes one request at a time
 	limitsGate  gateKind = "limits"  // plans with one limit each, and few failed authentications
-	patientGate gateKind = "patient" // the same
+	slowGate    gateKind = "slow"    // the same
 	// plans with one limit of money each, and two routes on which a token out costs a microcent
 	capsGate  gateKind = "caps"
 	pastGate  gateKind = "past"  // the standard route, which can bill past the allowance
@@ -137,7 +137,7 @@ func (k gateKind) hcl(provider string) string {
 	}
 	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited
 	switch k {
-	case limitsGate, patientGate:
+	case limitsGate, slowGate:
 		text += limitsHCL
 	case capsGate:
 		text += capsHCL

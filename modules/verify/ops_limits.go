@@ -98,10 +98,10 @@ func opsLimitChecks() []opsCheck {
 	}
 }
 
-// opsPatientChecks wait as long as a limit says, which is a minute.
-func opsPatientChecks() []opsCheck {
+// opsSlowChecks wait as long as a limit says, which is a minute.
+func opsSlowChecks() []opsCheck {
 	return []opsCheck{
-		atOnce("LIM-06 LIM-10", "who waits as long as the limits say is served again", patientGate, func(o *ops, s shape) {
+		atOnce("LIM-06 LIM-10", "who waits as long as the limits say is served again", slowGate, func(o *ops, s shape) {
 			key, address := o.customer(1_000_000), o.from(s, 5)
 			key.plan(keyPlan)
 			key.fill(s, key)

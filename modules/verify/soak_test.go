@@ -13,9 +13,9 @@ import (
 func TestSoakPatient(t *testing.T) {
 	t.Parallel()
 	findings, err := performOps(t.Context(), slices.DeleteFunc(opsChecks(),
-		func(c opsCheck) bool { return c.gate != patientGate }))
+		func(c opsCheck) bool { return c.gate != slowGate }))
 	require.NoError(t, err)
-	require.Len(t, findings, len(opsPatientChecks()))
+	require.Len(t, findings, len(opsSlowChecks()))
 	for _, f := range findings {
 		require.Equal(t, Pass, f.status, "%s: %s", f.check.Does, f.detail)
 	}

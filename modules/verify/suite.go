@@ -49,7 +49,7 @@ func Run(ctx context.Context, target *Target, o Options) ([]Result, error) {
 			return nil, err
 		}
 		more, err := performOps(ctx, slices.DeleteFunc(opsChecks(), func(c opsCheck) bool {
-			return o.Quick && c.gate == patientGate || !slices.ContainsFunc(strings.Fields(c.ids), o.chosen)
+			return o.Quick && c.gate == slowGate || !slices.ContainsFunc(strings.Fields(c.ids), o.chosen)
 		}))
 		if err != nil {
 			return nil, err
