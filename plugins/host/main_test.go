@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/host/frozen1"
 	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
@@ -65,6 +66,12 @@ func pluginMain(name string) {
 			VersionedPlugins: map[int]plugin.PluginSet{99: {wire.PluginName: incompatible{}}},
 			GRPCServer:       plugin.DefaultGRPCServer,
 		})
+		return
+	case "frozen1", "frozen1-carried":
+		if err := frozen1.Main(name == "frozen1-carried"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	case "logs":
 		// go-plugin's own reader of logs panics on the first of these.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,10 +139,19 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 		return fmt.Errorf("%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin "+
 			"prints to stderr", doing, line)
 	case parts[1] != fmt.Sprint(wire.Version):
-		return fmt.Errorf("%s: it speaks version %s of the plugin protocol, and this gateway version %d; build it with "+
-			"the gateway's version of github.com/fareway/fareway/plugins/provider", doing, parts[1], wire.Version)
+		return fmt.Errorf("%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild it with "+
+			"the gateway's version of github.com/fareway/fareway/plugins/provider, or, in another language, by what "+
+			"`fareway gateway plugin proto` prints", doing, parts[1], wire.Version, newer(parts[1]))
 	}
 	return fmt.Errorf("%s: making the handshake: %w; %s", doing, err, p.child.say)
+}
+
+// newer is what else to do about a plugin of a later version of the protocol.
+func newer(version string) string {
+	if n, err := strconv.Atoi(version); err == nil && n > wire.Version {
+		return "update the gateway, or "
+	}
+	return ""
 }
 
 // callError says why a call of the start failed.

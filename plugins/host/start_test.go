@@ -40,7 +40,7 @@ func TestAFailedStartSaysWhyAndWhatToDo(t *testing.T) {
 		{"dies", []string{`"test"`, `"dies"`, "before the handshake", "exit status 3", "cannot find my libraries"}},
 		{"panics", []string{"exit status 2", "panic: nothing works"}},
 		{"prints", []string{`"hello, I am starting"`, "on stdout", "prints to stderr"}},
-		{"incompatible", []string{"version 99", "version 1", "build it with"}},
+		{"incompatible", []string{"version 99", "version 1", "update the gateway, or build it with", "plugin proto"}},
 		{"refuses", []string{"setting greeting must be polite"}},
 		{"crashes", []string{"configuring it", "exit status 4", "configuring went wrong"}},
 		{"sick", []string{"health", "the license has expired"}},
