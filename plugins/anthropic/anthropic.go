@@ -35,7 +35,6 @@ type Settings struct {
 	Version       string   `hcl:"version,optional"`
 	Beta          []string `hcl:"beta,optional"`
 	PromptCaching string   `hcl:"prompt_caching,optional"`
-	AlwaysStream  bool     `hcl:"always_stream,optional"`
 	provider.Connection
 }
 
@@ -55,9 +54,6 @@ func (Settings) Docs() map[string]string {
 			"\"off\". Tools, instructions and the last two turns of the user are marked. Writing costs more than input (a " +
 			"quarter more, for 1h twice as much) and reading a tenth: off pays where prompts do not come again. Set " +
 			"cache_read and cache_write in the route's price. Default: \"" + defaultCaching + "\".",
-		"always_stream": "Ask for a stream also where the client waits for the reply in one piece. Set it when something " +
-			"between the gateway and the service drops connections that are silent for a minute or so; it costs more " +
-			"CPU time. Default: false.",
 	}
 }
 
@@ -107,7 +103,7 @@ func (a *Anthropic) Start(context.Context) error {
 		return errors.New("setting prompt_caching must be 5m, 1h or off")
 	}
 	a.endpoint = endpoint.Endpoint{
-		Dialect: endpoint.Messages, URL: address, AlwaysStream: s.AlwaysStream, CacheControl: caching,
+		Dialect: endpoint.Messages, URL: address, CacheControl: caching,
 		Headers: []endpoint.Header{{Name: "Anthropic-Version", Value: cmp.Or(version, defaultVersion)}},
 	}
 	for _, h := range []endpoint.Header{{Name: "X-Api-Key", Value: key}, {Name: "Anthropic-Beta",

@@ -22,11 +22,10 @@ import (
 
 // Settings are what an operator can set.
 type Settings struct {
-	Preset       string `hcl:"preset,optional"`
-	BaseURL      string `hcl:"base_url,optional"`
-	APIKey       string `hcl:"api_key,optional" secret:"true"`
-	APIVersion   string `hcl:"api_version,optional"`
-	AlwaysStream bool   `hcl:"always_stream,optional"`
+	Preset     string `hcl:"preset,optional"`
+	BaseURL    string `hcl:"base_url,optional"`
+	APIKey     string `hcl:"api_key,optional" secret:"true"`
+	APIVersion string `hcl:"api_version,optional"`
 	provider.Connection
 }
 
@@ -43,9 +42,6 @@ func (Settings) Docs() map[string]string {
 			"is dropped. Default: none, as local services have it.",
 		"api_version": "Of azure: the version of its API, as its documentation names it, or \"v1\". Default: \"" +
 			azureVersion + "\".",
-		"always_stream": "Ask for a stream also where the client waits for the reply in one piece. Set it when something " +
-			"between the gateway and the service drops connections that are silent for a minute or so; it costs more " +
-			"CPU time. Default: false.",
 	}
 }
 
@@ -88,7 +84,7 @@ func (o *OpenAI) Start(context.Context) error {
 	case s.APIVersion != "" && !service.deployments:
 		return fmt.Errorf("setting api_version is of preset \"azure\" only; leave it out")
 	}
-	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, AlwaysStream: s.AlwaysStream, Refuses: service.refuses}
+	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, Refuses: service.refuses}
 	if err := o.address(service); err != nil {
 		return err
 	}

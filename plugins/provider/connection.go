@@ -26,6 +26,7 @@ type Connection struct {
 	ClientKey         string            `hcl:"client_key,optional" secret:"true"`
 	ServerName        string            `hcl:"server_name,optional"`
 	Headers           map[string]string `hcl:"headers,optional"`
+	AlwaysStream      bool              `hcl:"always_stream,optional"`
 }
 
 // Docs implements Documented.
@@ -50,6 +51,9 @@ func (Connection) Docs() map[string]string {
 		"server_name": "The name that the service's certificate must have. Default: the host of its address.",
 		"headers": "More headers to send with each call, by name: { \"X-Title\" = \"Example\" }. They are kept out of logs " +
 			"as credentials are. Default: none.",
+		"always_stream": "Ask for a stream also where the client waits for the reply in one piece. Set it when something " +
+			"between the gateway and the service drops connections that are silent for a minute or so; it costs more " +
+			"CPU time. Default: false.",
 	}
 }
 
@@ -72,7 +76,7 @@ func (c *Connection) Apply(e *endpoint.Endpoint) error {
 		return errors.New("settings client_certificate and client_key belong together: set both, or none")
 	}
 	e.Timeouts = endpoint.Timeouts{Connect: c.ConnectTimeout, FirstByte: c.FirstByteTimeout, Idle: c.IdleTimeout}
-	e.Proxy = proxy
+	e.Proxy, e.AlwaysStream = proxy, c.AlwaysStream
 	e.TLS = endpoint.TLS{CA: c.CA, Certificate: c.ClientCertificate, Key: c.ClientKey, ServerName: c.ServerName}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		name, value := http.CanonicalHeaderKey(name), c.Headers[name]

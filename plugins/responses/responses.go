@@ -22,9 +22,8 @@ const service = "https://api.openai.com/v1"
 
 // Settings are what an operator can set.
 type Settings struct {
-	BaseURL      string `hcl:"base_url,optional"`
-	APIKey       string `hcl:"api_key,optional" secret:"true"`
-	AlwaysStream bool   `hcl:"always_stream,optional"`
+	BaseURL string `hcl:"base_url,optional"`
+	APIKey  string `hcl:"api_key,optional" secret:"true"`
 	provider.Connection
 }
 
@@ -35,9 +34,6 @@ func (Settings) Docs() map[string]string {
 			"/v1. Over http:// prompts and the key travel in clear. Default: \"" + service + "\".",
 		"api_key": "The key of the service, sent as a bearer token. White space around it is dropped. Default: none; " +
 			"OpenAI's own service needs one.",
-		"always_stream": "Ask for a stream also where the client waits for the reply in one piece. Set it when something " +
-			"between the gateway and the service drops connections that are silent for a minute or so; it costs more " +
-			"CPU time. Default: false.",
 	}
 }
 
@@ -69,7 +65,7 @@ func (r *Responses) Start(context.Context) error {
 	case key == "" && s.BaseURL == "":
 		return errors.New(`setting api_key is needed; write api_key = env("OPENAI_API_KEY")`)
 	}
-	r.endpoint = endpoint.Endpoint{Dialect: endpoint.Responses, URL: address, AlwaysStream: s.AlwaysStream}
+	r.endpoint = endpoint.Endpoint{Dialect: endpoint.Responses, URL: address}
 	if key != "" {
 		r.endpoint.Headers = []endpoint.Header{{Name: "Authorization", Value: "Bearer " + key}}
 	}
