@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 //	listen VAR                listens on a free port until the script ends; VAR is its host:port
 //	freeaddr VAR              the same, but nobody listens there
 //	setversion FILE N         writes a schema version into a ledger
+//	example NAME              copies a file of examples/backends; its providers have a minute to start
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -49,11 +50,6 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			examples, err := filepath.Abs("../examples")
-			if err != nil {
-				return err
-			}
-			env.Setenv("EXAMPLES", examples)
 			env.Values[gatewayKey{}] = new(gatewayProcess)
 			return nil
 		},
@@ -64,8 +60,20 @@ func TestScripts(t *testing.T) {
 			"listen":     listen,
 			"freeaddr":   freeAddr,
 			"setversion": setVersion,
+			"example":    example,
 		},
 	})
+}
+
+func example(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("example: takes no !, and one name")
+	}
+	text, err := os.ReadFile(filepath.Join("..", "examples", "backends", args[0]))
+	ts.Check(err)
+	const plugin = "  plugin = "
+	patient := strings.ReplaceAll(string(text), plugin, "  start_timeout = \"1m\"\n"+plugin)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(patient), 0o600))
 }
 
 type gatewayKey struct{}

@@ -43,7 +43,7 @@ func start(t *testing.T, values json.RawMessage) provider.Provider {
 
 // withTimeout bounds what a test waits for; it is no part of what is tested.
 func withTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -30,7 +30,7 @@ func generate(t *testing.T, s *upstream.Server, whole bool) (reply *llm.Reply, t
 	t.Helper()
 	p := responses.New()
 	require.NoError(t, provider.Configure(t.Context(), p, at(s)))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	reply = &llm.Reply{}
 	err = p.Generate(ctx, &llm.Request{Attempt: "att-1", Model: "m", MaxTokens: 100, Whole: whole,
