@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -143,4 +145,36 @@ func TestAttemptDetail(t *testing.T) {
 	again := proven
 	again.Receipt = time.Unix(51, 0)
 	require.Equal(t, proven.Detail(), again.Detail(), "its moment is the entry's")
+}
+
+// Issue 11: a price with tiers is covered, too, and one without them as ever.
+func TestDetailCoversTiers(t *testing.T) {
+	t.Parallel()
+	one := []config.Tier{{Above: 1, Input: 2, CacheRead: 3, CacheWrite: 4, Output: 5}}
+	two := append(slices.Clone(one), config.Tier{Above: 6, Input: 7, CacheRead: 8, CacheWrite: 9, Output: 10})
+	seen := map[ledger.Digest]string{}
+	look := func(name string, price, cost []config.Tier) ledger.Digest {
+		a := anAttempt()
+		a.Price.Tiers, a.Cost.Tiers = price, cost
+		d := a.Detail()
+		require.NotContains(t, seen, d, "%s is like %s", name, seen[d])
+		seen[d] = name
+		return d
+	}
+	look("none", nil, nil)
+	look("of the price", one, nil)
+	look("of the cost", nil, one)
+	look("of both", one, one)
+	look("two of the price", two, nil)
+	look("one and two", one, two)
+	d := look("two and one", two, one)
+	require.Equal(t, "85117d8d238fe69073b398b6ced1861f747a88028f6b05507991c9cb839d233a", d.String())
+	for i, change := range []func(*config.Tier){
+		func(t *config.Tier) { t.Above++ }, func(t *config.Tier) { t.Input++ }, func(t *config.Tier) { t.CacheRead++ },
+		func(t *config.Tier) { t.CacheWrite++ }, func(t *config.Tier) { t.Output++ },
+	} {
+		changed := slices.Clone(one)
+		change(&changed[0])
+		look(fmt.Sprintf("changed %d", i), changed, nil)
+	}
 }
