@@ -29,7 +29,7 @@ func init() {
 //
 //	GET    /fareway/status                  what runs
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
-//	GET    /fareway/plugins/{name}          one plugin, with the settings that it takes
+//	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
 //	GET    /fareway/accounts                all accounts *
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
