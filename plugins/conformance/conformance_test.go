@@ -2,6 +2,9 @@ package conformance
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -228,5 +231,40 @@ func TestAnUpstreamThatReportsNoUsage(t *testing.T) {
 	for _, r := range results[len(results)-2:] {
 		require.Equal(t, Skip, r.Outcome)
 		require.Equal(t, "this upstream reports no usage", r.Problem)
+	}
+}
+
+// The gateway charges replies of an endpoint by the same usage.
+func TestRepliesByAnEndpointAreMetered(t *testing.T) {
+	t.Parallel()
+	const usage = `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":` +
+		`{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}` + "\n\n"
+	for _, test := range []struct {
+		name, usage string
+		noUsage     bool
+		want        Outcome
+	}{
+		{"metered", usage, false, Pass}, {"not metered", "", false, Fail}, {"never metered", "", true, Pass},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				const chunk = `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[` +
+					`{"index":0,"delta":%s,"finish_reason":%s}]}` + "\n\n"
+				fmt.Fprintf(w, chunk, `{"role":"assistant","content":"hello"}`, "null")
+				fmt.Fprintf(w, chunk, `{}`, `"stop"`)
+				fmt.Fprint(w, test.usage, "data: [DONE]\n\n")
+			}))
+			t.Cleanup(service.Close)
+			o := options(t, "has an endpoint")
+			o.Only, o.alone, o.NoUsage = []string{"carried"}, true, test.noUsage
+			o.Settings = settings.Values(fmt.Sprintf(`{"base_url": %q}`, service.URL))
+			results := check(t, o)
+			require.Equal(t, test.want, results[0].Outcome, results[0].Problem)
+			if test.want == Fail {
+				require.Contains(t, results[0].Problem, "no usage of both input and output")
+			}
+		})
 	}
 }

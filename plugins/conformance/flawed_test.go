@@ -258,7 +258,7 @@ func (f *flawed) Describe(_ context.Context, r *proto.DescribeRequest) (*proto.D
 		can.Receipts = true
 	case "cannot cancel", "cancels with another failure", "cancels":
 		can.CancelUsage = true
-	case "has an endpoint to nowhere", "knows no endpoint":
+	case "has an endpoint to nowhere", "knows no endpoint", "has an endpoint":
 		can.Endpoint = true
 	case "has no secrets":
 		schema.Attributes[1].Secret, schema.Attributes[1].Doc, schema.Blocks = false, "The key. Default: none.", nil
@@ -467,6 +467,9 @@ func (f *flawed) Endpoint(context.Context, *proto.EndpointRequest) (*proto.Endpo
 	switch f.flaw {
 	case "has an endpoint to nowhere":
 		return &proto.EndpointResponse{Endpoint: &proto.Endpoint{Dialect: "chat", Url: "http://127.0.0.1:1/v1"}}, nil
+	case "has an endpoint":
+		at := &proto.Endpoint{Dialect: "chat", Url: fmt.Sprint(f.settings["base_url"])}
+		return &proto.EndpointResponse{Endpoint: at}, nil
 	case "knows no endpoint":
 		return &proto.EndpointResponse{Failure: &proto.Failure{Message: "who knows"}}, nil
 	}
