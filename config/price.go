@@ -139,7 +139,7 @@ func (s *section) priceOf(block *hclsyntax.Block, g *grammar) Price {
 		label, at := inner.Labels[0], inner.LabelRanges[0]
 		above, err := strconv.ParseInt(label, 10, 64)
 		t := b.inner(inner, &tierGrammar).classes()
-		if err != nil || above < 1 || above > maxTokens || label[0] == '+' {
+		if err != nil || above < 1 || above > maxTokens || label[0] == '+' || label[0] == '0' {
 			s.fail(at, "Invalid number of tokens", fmt.Sprintf("The label is the number of input tokens from which on these "+
 				"prices hold for all tokens of a request: 1 to %d, in digits, such as \"272000\".", int64(maxTokens)))
 			continue

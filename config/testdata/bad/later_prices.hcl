@@ -27,6 +27,10 @@ route "small" {
       input  = 1
       output = 2
     }
+    above "02000" {
+      input  = 1
+      output = 2
+    }
     above "1000" {
       input = 1
     }
