@@ -200,6 +200,12 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 	}
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
+		transport.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
+			if r.StatusCode != http.StatusOK {
+				return proxyRefusal(r.StatusCode)
+			}
+			return nil
+		}
 	}
 	return transport, nil
 }

@@ -29,6 +29,10 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 		failed.RetryAfter = wait
 	}
 	switch {
+	case resp.StatusCode == http.StatusProxyAuthRequired && e.Proxy != "":
+		failed.Message += "; check proxy and proxy_credentials"
+	case resp.StatusCode == http.StatusPaymentRequired && failed.Kind == llm.ErrCredentials:
+		failed.Message += "; top up the account that " + e.Settings.key() + " belongs to"
 	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0:
 		failed.Message += "; set " + e.Settings.key()
 	case failed.Kind == llm.ErrCredentials:
@@ -55,14 +59,18 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, noName := errors.AsType[*net.DNSError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
-	alert, alerted := errors.AsType[tls.AlertError](err)
 	network, _ := errors.AsType[*net.OpError](err)
+	refusal, refused := errors.AsType[proxyRefusal](err)
 	switch {
+	case refused:
+		failed := llm.Errorf(llm.ErrUpstream, "%v; check proxy and proxy_credentials", refusal)
+		failed.Status = int(refusal)
+		return failed
 	case network != nil && e.Proxy != "" && (network.Op == "proxyconnect" || network.Op == "socks connect"):
 		return llm.Errorf(llm.ErrUpstream, "connecting to the proxy: %s; check proxy", ourWords(network))
-	case alerted:
+	case network != nil && network.Op == "remote error": // crypto/tls: a TLS alert
 		return llm.Errorf(llm.ErrUpstream, "the upstream refuses the connection: %v; check client_certificate and %s",
-			alert, address)
+			network, address)
 	case untrusted:
 		return llm.Errorf(
 			llm.ErrUpstream,
@@ -86,6 +94,11 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
 		ourWords(cause), address)
 }
+
+// proxyRefusal is the status with which a proxy refuses to connect to the upstream.
+type proxyRefusal int
+
+func (proxyRefusal) Error() string { return "the proxy refuses to connect to the upstream" }
 
 // broke makes the error of a reply that could not be read to its end.
 func (c *Call) broke(err error) *llm.Error {

@@ -2,7 +2,11 @@ package endpoint_test
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -126,6 +130,47 @@ func TestProxyOfNoUse(t *testing.T) {
 		require.ErrorContains(t, err, "check proxy")
 		require.NotContains(t, err.Error(), "geheim")
 	}
+}
+
+// TestProxyThatRefuses: to connect to an upstream with TLS, and to pass a request on.
+func TestProxyThatRefuses(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+	}))
+	t.Cleanup(proxy.Close)
+	for _, address := range []string{"https://upstream.invalid", "http://upstream.invalid"} {
+		err := start(t, endpoint.Endpoint{URL: address, Proxy: proxy.URL}).Generate(withTimeout(t), ask("x"), ignore)
+		require.ErrorContains(t, err, "check proxy and proxy_credentials", address)
+		require.ErrorContains(t, err, "status 407", address)
+	}
+}
+
+// TestAccountWithoutMoney: the key is good then.
+func TestAccountWithoutMoney(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusPaymentRequired)
+	}))
+	t.Cleanup(s.Close)
+	err := start(t, endpoint.Endpoint{URL: s.URL}).Generate(withTimeout(t), ask("x"), ignore)
+	require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
+	require.ErrorContains(t, err, "top up the account")
+}
+
+// TestTheUpstreamEndsTheHandshake: as one does that asks for a client certificate and gets none.
+func TestTheUpstreamEndsTheHandshake(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return nil, errors.New("nobody is welcome")
+	}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	err := start(t, endpoint.Endpoint{URL: s.URL}).Generate(withTimeout(t), ask("x"), ignore)
+	require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
+	require.ErrorContains(t, err, "refuses the connection: remote error: tls: internal error; check client_certificate")
 }
 
 // TestTheUpstreamIsToldThatNobodyWaits: before its reply, and in it.
