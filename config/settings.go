@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"regexp"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -131,14 +132,18 @@ func (l *loader) decodeSettings(what string, header hcl.Range, body *hclsyntax.B
 	return d
 }
 
+// userInfo finds the user name or password of a URL.
+var userInfo = regexp.MustCompile(`://[^/?#"]*@`)
+
 // setting decodes one attribute into d.
 func (s *section) setting(a *settings.Attribute, d decoded) {
 	attr := s.attributes[a.Name]
 	if attr == nil {
 		return
 	}
-	if !a.Secret || isOutsideCall(attr.Expr) {
-		s.src.show(attr.Expr.Range())
+	at := attr.Expr.Range()
+	if isOutsideCall(attr.Expr) || !a.Secret && !userInfo.Match(at.SliceBytes(s.src.text)) {
+		s.src.show(at)
 	}
 	raw, ok := s.evaluate(attr.Expr)
 	if !ok {

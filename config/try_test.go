@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,26 @@ provider "c" {
 		"settings api_key and x are at odds.": {5, 16}, "setting other is needed.": {3, 3},
 		"nothing works.": {3, 3}}, places)
 	requireNoSecret(t, nil, diags)
+}
+
+// TestPasswordsInURLsAreNotShown: whoever writes one where none belongs reads it in no diagnostic.
+func TestPasswordsInURLsAreNotShown(t *testing.T) {
+	t.Parallel()
+	for value, shown := range map[string]bool{"http://u:geheim@h": false, "socks5://geheim@h:1/v1": false,
+		"http://h/v1": true, "http://h/geheim@x": true} {
+		path := filepath.Join(t.TempDir(), "gateway.hcl")
+		require.NoError(t, os.WriteFile(path, []byte(`provider "a" {
+  plugin = "openai"
+  config {
+    base_url = "`+value+`"
+  }
+}
+`), 0o600))
+		try := func(context.Context, PluginRef, Provider) error { return errors.New("setting base_url is wrong") }
+		_, diags := Load(t.Context(), path, Options{Schema: testSchema, Env: testEnv, Try: try})
+		text := printed(t, diags)
+		require.Contains(t, text, "base_url")
+		require.Equal(t, shown, strings.Contains(text, value), text)
+		require.Equal(t, shown && strings.Contains(value, "geheim"), strings.Contains(text, "geheim"))
+	}
 }
