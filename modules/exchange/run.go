@@ -331,12 +331,16 @@ func (x *exchange) logFailure(f *failure) {
 	if f.kind == llm.ErrCredentials {
 		log = x.engine.Logger().Error
 	}
+	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,
+		"kind", f.kind, "error", f.err}
 	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
 		a.upstreamID = cmp.Or(a.upstreamID, failed.RequestID)
 		x.call.Record.Upstream = a.upstreamID
+		if failed.RetryAfter > 0 {
+			said = append(said, "retry_after", failed.RetryAfter)
+		}
 	}
-	log("attempt failed", "request_id", x.call.ID, "attempt", a.id, "route", a.route.Name,
-		"provider", a.route.Provider, "kind", f.kind, "upstream_request_id", a.upstreamID, "error", f.err)
+	log("attempt failed", append(said, "upstream_request_id", a.upstreamID)...)
 }
 
 // warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111).
