@@ -89,8 +89,8 @@ func (r *Route) NextPrice(now time.Time) (next time.Time) {
 }
 
 // prices reads the blocks of prices by class: one that is in force at first, and those that begin on a day. ok is
-// false when there is none of the first kind.
-func (s *section) prices(name string, g *grammar) (first Price, later []Dated, ok bool) {
+// false when there is none of the first kind. window is that of the route, 0 where nothing says it.
+func (s *section) prices(name string, g *grammar, window int64) (first Price, later []Dated, ok bool) {
 	days := make(map[string]hcl.Range)
 	var at hcl.Range // of the first
 	for _, block := range s.blocks[name] {
@@ -101,11 +101,11 @@ func (s *section) prices(name string, g *grammar) (first Price, later []Dated, o
 						"%s \"2027-01-01\" {", at.Start.Line, name))
 				continue
 			}
-			first, ok, at = s.priceOf(block, g), true, block.DefRange()
+			first, ok, at = s.priceOf(block, g, window), true, block.DefRange()
 			continue
 		}
 		from, good := s.day(block, days)
-		if p := s.priceOf(block, g); good {
+		if p := s.priceOf(block, g, window); good {
 			later = append(later, Dated{From: from, Price: p})
 		}
 	}
@@ -131,7 +131,7 @@ func (s *section) day(block *hclsyntax.Block, taken map[string]hcl.Range) (time.
 
 // priceOf reads one block of prices. Reading from and writing to an upstream's cache cost as much as input unless the
 // block says otherwise.
-func (s *section) priceOf(block *hclsyntax.Block, g *grammar) Price {
+func (s *section) priceOf(block *hclsyntax.Block, g *grammar, window int64) Price {
 	b := s.inner(block, g)
 	p := b.classes()
 	bounds := make(map[string]hcl.Range)
@@ -143,6 +143,10 @@ func (s *section) priceOf(block *hclsyntax.Block, g *grammar) Price {
 			s.fail(at, "Invalid number of tokens", fmt.Sprintf("The label is the number of input tokens from which on these "+
 				"prices hold for all tokens of a request: 1 to %d, in digits, such as \"272000\".", int64(maxTokens)))
 			continue
+		}
+		if window > 0 && above >= window {
+			s.warn(at, "No request is so long", fmt.Sprintf("The route's context_window is %d tokens: these prices never hold. "+
+				"Is one of the two a slip?", window))
 		}
 		if s.first(inner, bounds) {
 			p.Tiers = append(p.Tiers, Tier{above, t.Input, t.CacheRead, t.CacheWrite, t.Output})

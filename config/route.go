@@ -54,9 +54,9 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
-		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar)
+		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar, r.ContextWindow)
 		r.Cost, r.LaterCosts = r.Price, r.LaterPrices
-		if cost, later, ok := s.prices("cost", &costGrammar); ok {
+		if cost, later, ok := s.prices("cost", &costGrammar, r.ContextWindow); ok {
 			r.Cost, r.LaterCosts = cost, later
 		}
 		l.config.Routes = append(l.config.Routes, r)

@@ -18,5 +18,13 @@ route "small" {
   price {
     input  = 0.05
     output = 0.20
+    above "4095" {
+      input  = 0.10
+      output = 0.40
+    }
+    above "4096" {
+      input  = 0.10
+      output = 0.40
+    }
   }
 }
