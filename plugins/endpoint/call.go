@@ -267,7 +267,7 @@ func (c *Call) ask() error {
 		}
 		return c.endpoint.unanswered(err)
 	}
-	c.requestID = requestID(resp.Header)
+	c.requestID = c.endpoint.requestID(resp.Header)
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
 		return c.endpoint.refused(c.codec, resp)

@@ -16,15 +16,31 @@ const maxID = 256
 var requestIDs = []string{"X-Request-Id", "Request-Id", "Apim-Request-Id", "Mistral-Correlation-Id", "X-Amzn-Requestid",
 	"Cf-Ray"}
 
-// requestID is what the upstream calls a request, "" if it has no name for it.
-func requestID(h http.Header) string {
+// requestID is what the upstream calls a request, "" if it has no name for it. What holds one of the endpoint's
+// credentials is none: names are logged.
+func (e *Endpoint) requestID(h http.Header) string {
 	for _, name := range requestIDs {
 		id := h.Get(name)
-		if id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) {
+		if id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) &&
+			!e.holdsSecret(id) {
 			return id
 		}
 	}
 	return ""
+}
+
+// holdsSecret reports whether a text holds what may be a credential: a word of a header's value, such as that after
+// Bearer.
+func (e *Endpoint) holdsSecret(text string) bool {
+	const shortest = 8 // as version numbers, which are no secrets, are not
+	for _, h := range e.Headers {
+		for word := range strings.FieldsSeq(h.Value) {
+			if len(word) >= shortest && strings.Contains(text, word) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // longestWait is the longest wait that says anything.

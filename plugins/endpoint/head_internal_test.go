@@ -67,11 +67,21 @@ func TestWaits(t *testing.T) {
 
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
+	e := &Endpoint{Headers: []Header{{Name: "Authorization", Value: "Bearer sk-4711-4711"},
+		{Name: "X-Beta", Value: "2024"}}}
 	for _, name := range requestIDs {
-		require.Equal(t, "req_1", requestID(headers(map[string]string{name: "req_1"})))
-		require.Empty(t, requestID(headers(map[string]string{name: "a prompt, perhaps"})))
-		require.Empty(t, requestID(headers(map[string]string{name: string(make([]byte, maxID+1))})))
+		require.Equal(t, "req_1", e.requestID(headers(map[string]string{name: "req_1"})))
+		require.Empty(t, e.requestID(headers(map[string]string{name: "a prompt, perhaps"})))
+		require.Empty(t, e.requestID(headers(map[string]string{name: string(make([]byte, maxID+1))})))
 	}
-	require.Equal(t, "a", requestID(headers(map[string]string{"cf-ray": "b", "x-request-id": "a"})))
-	require.Empty(t, requestID(http.Header{}))
+	require.Equal(t, "a", e.requestID(headers(map[string]string{"cf-ray": "b", "x-request-id": "a"})))
+	require.Empty(t, e.requestID(http.Header{}))
+	for id, want := range map[string]string{
+		"sk-4711-4711": "", "req/sk-4711-4711/1": "", "sk-4711-471": "sk-4711-471", "Bearer": "Bearer",
+		"req-2024": "req-2024",
+	} {
+		got := e.requestID(headers(map[string]string{"x-request-id": id}))
+		require.Equal(t, want, got, "issue 11: no credential in a log")
+	}
+	require.Equal(t, "b", e.requestID(headers(map[string]string{"cf-ray": "b", "x-request-id": "sk-4711-4711"})))
 }
