@@ -23,6 +23,14 @@ route "small" {
       input  = 1
       output = 2
     }
+    above "100000001" {
+      input  = 1
+      output = 2
+    }
+    above "-1" {
+      input  = 1
+      output = 2
+    }
     above "+5" {
       input  = 1
       output = 2

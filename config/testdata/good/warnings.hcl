@@ -18,6 +18,14 @@ route "small" {
   price {
     input  = 0.05
     output = 0.20
+    above "1" {
+      input  = 0.10
+      output = 0.40
+    }
+    above "100000000" {
+      input  = 0.10
+      output = 0.40
+    }
     above "4095" {
       input  = 0.10
       output = 0.40
