@@ -23,6 +23,9 @@ type Tariff struct {
 // PriceVersion is the version of a route's price.
 func (t *Tariff) PriceVersion(route string) int64 { return t.versions[route] }
 
+// over reports whether a later price has begun. It asks for the time only where there is one.
+func (t *Tariff) over(now func() time.Time) bool { return !t.until.IsZero() && !now().Before(t.until) }
+
 // tariffs is the tariff of a generation. Prices that begin later are recorded when a request first comes after that.
 type tariffs struct {
 	record func(ctx context.Context, route string, price, cost config.Price) (int64, error)
@@ -62,18 +65,15 @@ func (t *tariffs) make(ctx context.Context, now time.Time) (*Tariff, error) {
 
 // of is the tariff at the moment. An error is the ledger's, which cannot record a price that has begun.
 func (t *tariffs) of(ctx context.Context) (*Tariff, error) {
-	current := t.current.Load()
-	if current.until.IsZero() || t.now().Before(current.until) {
+	if current := t.current.Load(); !current.over(t.now) {
 		return current, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	current = t.current.Load()
-	now := t.now()
-	if now.Before(current.until) || current.until.IsZero() {
-		return current, nil
+	if current := t.current.Load(); !current.over(t.now) {
+		return current, nil // another request has made it
 	}
-	next, err := t.make(ctx, now)
+	next, err := t.make(ctx, t.now())
 	if err != nil {
 		return nil, err
 	}
