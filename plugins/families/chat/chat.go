@@ -11,7 +11,7 @@ package chat
 
 import (
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/internal/encode"
+	"github.com/fareway/fareway/plugins/families/internal/failure"
 )
 
 // Server is the server direction.
@@ -39,7 +39,7 @@ func (Server) NewEncoder(req *families.Request, head families.Head) families.Enc
 // AppendError appends {"error":{"code","message","type"}}, with param for an unknown model (ERR-01 to
 // ERR-07).
 func (Server) AppendError(b []byte, e *families.Error) []byte {
-	return encode.AppendError(b, e)
+	return failure.Append(b, e)
 }
 
 var _ families.Server = Server{}

@@ -1,7 +1,7 @@
 package chat
 
 import (
-	"github.com/fareway/fareway/plugins/families/internal/reply"
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
 

@@ -1,8 +1,8 @@
 package chat
 
 import (
-	"github.com/fareway/fareway/plugins/families/internal/reply"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/internal/reply"
 )
 
 // call is a tool call that the upstream is making. It begins for the reader once its name is known; what

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fareway/fareway/plugins/families/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/fareway/fareway/plugins/families/internal/decode"
-	"github.com/fareway/fareway/plugins/families/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )

@@ -9,7 +9,7 @@ package responses
 
 import (
 	"github.com/fareway/fareway/plugins/families"
-	"github.com/fareway/fareway/plugins/families/internal/encode"
+	"github.com/fareway/fareway/plugins/families/internal/failure"
 )
 
 // Server is the server direction of the responses family.
@@ -36,7 +36,7 @@ func (Server) NewEncoder(req *families.Request, head families.Head) families.Enc
 // AppendError appends {"error":{"code","message","type"}}, with param where the model is unknown (ERR-01 to
 // ERR-07).
 func (Server) AppendError(b []byte, e *families.Error) []byte {
-	return encode.AppendError(b, e)
+	return failure.Append(b, e)
 }
 
 var _ families.Server = Server{}

@@ -1,6 +1,6 @@
-// Package reply is what the reply decoders of the families share, in the client direction: how the events of
-// one reply follow each other, how pieces of text are joined, and what the errors and counts of upstreams
-// mean. It is for the packages chat, responses and messages only; what a wire looks like is theirs.
+// Package reply is what the decoders of upstreams' replies share, whatever the dialect: how the events of one reply
+// follow each other, how pieces of text are joined, and what the errors and counts of upstreams mean. It is for the
+// families' packages and for providers with a wire format of their own; what a wire looks like is theirs.
 package reply
 
 import (
@@ -148,6 +148,12 @@ func (s *Stream) Text(v jsonview.View) error {
 func (s *Stream) Reasoning(v jsonview.View) error {
 	return s.piece(llm.EventReasoning, s.reasoning.Piece(v))
 }
+
+// Said is Text for a text that has been read.
+func (s *Stream) Said(text string) error { return s.piece(llm.EventText, text) }
+
+// Thought is Reasoning for a text that has been read.
+func (s *Stream) Thought(text string) error { return s.piece(llm.EventReasoning, text) }
 
 // piece sends text, which, where visible, ends the calls before it.
 func (s *Stream) piece(kind llm.EventKind, text string) error {

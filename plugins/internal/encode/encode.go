@@ -1,5 +1,5 @@
-// Package encode is what families that write the same thing share: parts of requests in the client direction,
-// and the error body of the server direction. It is for the families' packages only.
+// Package encode is what those who write requests of upstreams share, whatever the dialect. It is for the families'
+// packages and for providers with a wire format of their own.
 package encode
 
 import (
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -115,21 +114,6 @@ func AppendSchemaFormat(b []byte, f *llm.Format) []byte {
 		b = strconv.AppendBool(b, *f.Strict)
 	}
 	return b
-}
-
-// AppendError appends {"error":{"code","message","type"}}, with param for an unknown model: the error body of the
-// families whose errors have a code (ERR-01 to ERR-07).
-func AppendError(b []byte, e *families.Error) []byte {
-	b = append(b, `{"error":{"code":`...)
-	b = jsonview.AppendString(b, string(e.Code))
-	b = append(b, `,"message":`...)
-	b = jsonview.AppendString(b, e.Message)
-	b = append(b, `,"type":`...)
-	b = jsonview.AppendString(b, string(e.Type()))
-	if e.Code == families.ModelNotFound {
-		b = append(b, `,"param":"model"`...)
-	}
-	return append(b, "}}"...)
 }
 
 // UnknownRole is the error for a message whose role the canonical model does not have.
