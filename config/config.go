@@ -24,9 +24,9 @@ type Config struct {
 	Plans     []Plan     `json:"plans"`    // in file order; DefaultPlan for accounts on none of them
 	PreAuth   PreAuth    `json:"pre_auth"`
 
-	// Path is the file's absolute path; Files are it and every file that it names by file("...").
-	Path  string   `json:"path"`
-	Files []string `json:"files"`
+	// Path is the file's absolute path; Files are it and every file that it names.
+	Path  string `json:"path"`
+	Files []File `json:"files"`
 	// Hash is the hex SHA-256 over the names and the content of Files: the same hash means the same configuration.
 	Hash string `json:"hash"`
 }

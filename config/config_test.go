@@ -154,7 +154,9 @@ func TestHash(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
 	first := load()
-	require.Equal(t, []string{path, key}, first.Files)
+	require.Equal(t, []File{{path, digest([]byte(text))}, {key, digest([]byte("1s\n"))}}, first.Files)
+	require.Equal(t, first.Files, Named(path))
+	require.Equal(t, first.Hash, Digest(path), "who watches the files compares the two")
 	require.JSONEq(t, `{"delay": "1s"}`, string(first.Providers[0].Settings))
 	require.Equal(t, first.Hash, load().Hash)
 
@@ -174,6 +176,7 @@ func TestDigest(t *testing.T) {
 	dir := t.TempDir()
 	path, key := filepath.Join(dir, "gateway.hcl"), filepath.Join(dir, "key")
 	require.Empty(t, Digest(path), "no file")
+	require.Equal(t, []File{{Path: path}}, Named(path), "it is watched until it comes back")
 	body := "env(\"FAREWAY_NEVER_SET\")\n  config {\n    delay = [\"${file(\"key\")}\"]\n  }"
 	text := strings.Replace(minimal, `"echo"`, body, 1)
 	seen := map[string]string{}
@@ -187,6 +190,7 @@ func TestDigest(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	fresh("the file that is named is missing")
+	require.Equal(t, []File{{path, digest([]byte(text))}, {Path: key}}, Named(path))
 	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
 	fresh("it is there")
 	require.NoError(t, os.WriteFile(key, []byte("2s\n"), 0o600))
@@ -199,25 +203,24 @@ func TestDigest(t *testing.T) {
 	fresh("it does not parse, and has changed")
 }
 
-func TestHashOfNamesAndLengths(t *testing.T) {
+func TestHashOfNamesAndContents(t *testing.T) {
 	t.Parallel()
-	hash := func(names, contents []string) string {
-		l := &loader{src: &source{abs: names[0], text: []byte(contents[0])}, config: &Config{Files: names},
-			outside: newOutside("", nil)}
-		for i, name := range names[1:] {
-			l.outside.files[name] = []byte(contents[i+1])
+	of := func(names, contents []string) string {
+		var files []File
+		for i, name := range names {
+			files = append(files, File{Path: name, SHA256: digest([]byte(contents[i]))})
 		}
-		return l.hash()
+		return hash(files)
 	}
 	names := []string{"/g", "/a", "/b"}
 	hashes := map[string]bool{
-		hash(names, []string{"text", "1", "2"}):                      true,
-		hash(names, []string{"text", "2", "1"}):                      true,
-		hash(names, []string{"text", "", "12"}):                      true,
-		hash([]string{"/h", "/a", "/b"}, []string{"text", "1", "2"}): true,
-		hash([]string{"/g", "/a", "/c"}, []string{"text", "1", "2"}): true,
-		hash(names, []string{"text", "x/by", "z"}):                   true,
-		hash(names, []string{"text", "x", "y/bz"}):                   true,
+		of(names, []string{"text", "1", "2"}):                      true,
+		of(names, []string{"text", "2", "1"}):                      true,
+		of(names, []string{"text", "", "12"}):                      true,
+		of([]string{"/h", "/a", "/b"}, []string{"text", "1", "2"}): true,
+		of([]string{"/g", "/a", "/c"}, []string{"text", "1", "2"}): true,
+		of(names, []string{"text", "x/by", "z"}):                   true,
+		of(names, []string{"text", "x", "y/bz"}):                   true,
 	}
 	require.Len(t, hashes, 7)
 }

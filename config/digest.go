@@ -2,31 +2,79 @@ package config
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Digest is the hex SHA-256 over the content of the file at path and of those that it names by `file("...")`: another
-// one means another configuration. It needs neither plugins nor the gateway's environment, and takes files with
-// mistakes. It is "" where there is no file to read.
-func Digest(path string) string {
+// File is one of the files that a configuration is made of, with its content as it was read.
+type File struct {
+	Path   string // absolute
+	SHA256 string // of its content, in hex; "" when it could not be read
+}
+
+// MarshalText prints the path alone: of a file that holds a short secret, the digest says too much.
+func (f File) MarshalText() ([]byte, error) { return []byte(f.Path), nil }
+
+// Named are the files that the configuration at path is made of: it and all that it names, first itself. It needs no
+// plugins, and takes files with mistakes, so that they can be watched. Which of them `file(...)` names by variables
+// depends on the environment.
+func Named(path string) []File {
 	src, err := readSource(path)
 	if err != nil {
-		return ""
+		return []File{{Path: src.abs}}
 	}
-	l := newLoader(context.Background(), Options{}, src, new(Diagnostics))
+	l := newLoader(context.Background(), Options{}.filled(), src, new(Diagnostics))
 	if body := l.parse(); body != nil {
 		_ = hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics { // it returns what its function does: nothing
 			if call, ok := node.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {
 				if name, diags := call.Args[0].Value(nil); !diags.HasErrors() && name.Type() == cty.String && !name.IsNull() {
-					_, _ = l.outside.file(name.AsString(), "") // one that cannot be read has nothing to add
+					_, _ = l.outside.file(name.AsString(), "") // one that cannot be read is named all the same
 				}
 			}
 			return nil
 		})
 	}
-	l.config.Files = append([]string{src.abs}, l.outside.names...)
-	return l.hash()
+	return l.files()
+}
+
+// Digest is the hex SHA-256 over the names and the content of Named: another one means another configuration. It is ""
+// where there is no file to read.
+func Digest(path string) string {
+	named := Named(path)
+	if named[0].SHA256 == "" {
+		return ""
+	}
+	return hash(named)
+}
+
+// files are those that were read so far: the main one, and the others sorted.
+func (l *loader) files() []File {
+	files := []File{{Path: l.src.abs, SHA256: digest(l.src.text)}}
+	for _, name := range slices.Sorted(slices.Values(l.outside.names)) {
+		f := File{Path: name}
+		if l.outside.errors[name] == nil {
+			f.SHA256 = digest(l.outside.files[name])
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// hash is over the names and the digests of all files.
+func hash(files []File) string {
+	sum := sha256.New()
+	for _, f := range files {
+		sum.Write([]byte(f.Path + "\x00" + f.SHA256 + "\x00")) // a hash takes everything, and no path has a zero in it
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -39,10 +39,11 @@ type outside struct {
 	spent  int
 	names  []string // absolute paths in order of first use
 	files  map[string][]byte
+	errors map[string]error // why files could not be read
 }
 
 func newOutside(dir string, lookup func(string) (string, bool)) *outside {
-	return &outside{dir: dir, lookup: lookup, files: make(map[string][]byte)}
+	return &outside{dir: dir, lookup: lookup, files: make(map[string][]byte), errors: make(map[string]error)}
 }
 
 // context has the two functions of the language and no variables.
@@ -105,12 +106,13 @@ func (o *outside) file(path, shown string) (string, error) {
 	}
 	content, known := o.files[full]
 	if !known {
-		var err error
-		if content, err = readBounded(full, maxFile); err != nil {
-			return "", &refusal{fmt.Sprintf("Unreadable file%s", shown), fileAdvice(err)}
-		}
-		o.files[full] = content
 		o.names = append(o.names, full)
+		var err error
+		content, err = readBounded(full, maxFile)
+		o.files[full], o.errors[full] = content, err
+	}
+	if err := o.errors[full]; err != nil {
+		return "", &refusal{fmt.Sprintf("Unreadable file%s", shown), fileAdvice(err)}
 	}
 	if !utf8.Valid(content) {
 		return "", &refusal{fmt.Sprintf("File%s is not text", shown), "Its content must be valid UTF-8."}

@@ -2,9 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,10 +84,7 @@ func read(ctx context.Context, path string, opts Options, load func(*loader) *Co
 		diags.add(SeverityError, hcl.Range{Filename: path}, "Unreadable configuration", sourceAdvice(err))
 		return nil, diags
 	}
-	if opts.Env == nil {
-		opts.Env = os.LookupEnv
-	}
-	l := newLoader(ctx, opts, src, diags)
+	l := newLoader(ctx, opts.filled(), src, diags)
 	config := load(l)
 	src.seal()
 	diags.finish(src)
@@ -98,6 +92,13 @@ func read(ctx context.Context, path string, opts Options, load func(*loader) *Co
 		return nil, diags
 	}
 	return config, diags
+}
+
+func (o Options) filled() Options {
+	if o.Env == nil {
+		o.Env = os.LookupEnv
+	}
+	return o
 }
 
 // sourceAdvice is the next step when the file itself cannot be read.
@@ -160,8 +161,8 @@ func (l *loader) load() *Config {
 	l.plans(file)
 	l.config.PreAuth = l.preAuth(file)
 
-	l.config.Files = append([]string{l.src.abs}, l.outside.names...)
-	l.config.Hash = l.hash()
+	l.config.Files = l.files()
+	l.config.Hash = hash(l.config.Files)
 	return l.config
 }
 
@@ -218,24 +219,4 @@ func (l *loader) syntax(d *hcl.Diagnostic) {
 			"$${ for ${."
 	}
 	l.fail(at, d.Summary, detail)
-}
-
-// hash is over the names and the contents of all files, each with its length before it.
-func (l *loader) hash() string {
-	sum := sha256.New()
-	write := func(data []byte) {
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(data)))
-		sum.Write(length[:])
-		sum.Write(data)
-	}
-	for _, name := range l.config.Files {
-		content := l.outside.files[name]
-		if name == l.src.abs {
-			content = l.src.text
-		}
-		write([]byte(name))
-		write(content)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -35,14 +35,11 @@ type span struct{ start, end int }
 
 func readSource(path string) (*source, error) {
 	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("finding the absolute path: %w", err)
+	if err != nil { // there is no working directory
+		return &source{path: path, abs: path}, fmt.Errorf("finding the absolute path: %w", err)
 	}
 	text, err := readBounded(path, maxSource)
-	if err != nil {
-		return nil, err
-	}
-	return &source{path: path, abs: abs, text: text}, nil
+	return &source{path: path, abs: abs, text: text}, err
 }
 
 // readBounded reads a regular file of at most limit bytes. Devices and pipes are refused, because reading
