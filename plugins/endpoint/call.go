@@ -269,8 +269,7 @@ func (c *Call) ask() error {
 	}
 	c.requestID = c.endpoint.requestID(resp.Header)
 	if resp.StatusCode/100 != 2 {
-		defer resp.Body.Close()
-		return c.endpoint.refused(c.codec, resp)
+		return c.client.refused(c.endpoint, c.codec, resp)
 	}
 	if idle := c.endpoint.Timeouts.Idle; idle > 0 {
 		c.limit(idle, errIdle)

@@ -100,7 +100,7 @@ func (c *Client) Fetch(ctx context.Context, e *Endpoint, address string) ([]byte
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return nil, e.refused(e.codec(), resp)
+		return nil, c.refused(e, e.codec(), resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {

@@ -10,10 +10,21 @@ import (
 	"net/http"
 	"net/url"
 	"syscall"
+	"time"
 
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 )
+
+// errorBodyTimeout is how long the body of a refusal may take.
+const errorBodyTimeout = 5 * time.Second
+
+// refused makes the error of a reply that is not a 2xx, and closes its body, of which what has come in time counts.
+func (c *Client) refused(e *Endpoint, codec *codec, resp *http.Response) *llm.Error {
+	defer resp.Body.Close()
+	defer c.afterFunc(errorBodyTimeout, func() { _ = resp.Body.Close() }).Stop()
+	return e.refused(codec, resp)
+}
 
 // refused makes the error of a reply that is not a 2xx.
 func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {

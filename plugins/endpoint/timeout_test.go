@@ -84,6 +84,30 @@ func TestIdleTimeout(t *testing.T) {
 	require.ErrorContains(t, err, "idle_timeout (1h0m0s)")
 }
 
+// TestEndlessRefusal: a refusal whose body has no end is one by its status and by what has come of it.
+func TestEndlessRefusal(t *testing.T) {
+	t.Parallel()
+	left := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(left)
+	}))
+	t.Cleanup(s.Close)
+	c, alarms := alarmed(t, endpoint.Endpoint{URL: s.URL})
+	ended := begin(c)
+	a := <-alarms
+	require.Equal(t, 5*time.Second, <-a.set)
+	a.ring()
+	var failed *llm.Error
+	require.ErrorAs(t, <-ended, &failed)
+	require.Equal(t, llm.ErrCapacity, failed.Kind)
+	require.Equal(t, 7*time.Second, failed.RetryAfter)
+	<-left
+}
+
 // TestNoTimeout: a reply that comes is not disturbed, and an endpoint without time-outs waits for nothing.
 func TestNoTimeout(t *testing.T) {
 	t.Parallel()
