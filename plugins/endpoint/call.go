@@ -330,7 +330,7 @@ func (c *Call) stream() error {
 			return c.end(c.decoder.Close())
 		}
 		if err != nil {
-			c.broken = c.broke(err)
+			c.broken = c.endpoint.broke(c.ctx, err)
 			_ = c.decoder.Close() // sends the usage so far; event keeps its EventFinish back
 			return c.end(c.broken)
 		}
@@ -367,7 +367,7 @@ func (c *Call) whole() error {
 	_, err := b.ReadFrom(io.LimitReader(c.resp.Body, c.most+1))
 	switch {
 	case err != nil:
-		return c.end(c.broke(err))
+		return c.end(c.endpoint.broke(c.ctx, err))
 	case int64(b.Len()) > c.most:
 		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+
 			"many times what it was allowed to say; it is cut", c.most))

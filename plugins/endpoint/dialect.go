@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -61,12 +62,13 @@ func marked(ttl string) *codec {
 	return &c
 }
 
-// codec is the codec of the endpoint's dialect, which Check found to be one.
+// codec is the codec of the endpoint's dialect, which Check found to be one. What has none is read as most services
+// write.
 func (e *Endpoint) codec() *codec {
 	if c := marking[e.CacheControl]; c != nil && e.Dialect == Messages {
 		return c
 	}
-	return dialects[e.Dialect]
+	return dialects[cmp.Or(e.Dialect, Chat)]
 }
 
 // Dialects lists the dialects by name, sorted.

@@ -23,7 +23,8 @@ import (
 
 // Endpoint is where the calls of one upstream model go, and how. It is not changed once it is handed out.
 type Endpoint struct {
-	// Dialect is the wire format: Chat, Responses or Messages.
+	// Dialect is the wire format: Chat, Responses or Messages; "" where the provider makes the calls itself, see
+	// Client.Do.
 	Dialect Dialect
 	// URL is the whole address that requests are posted to, http or https.
 	URL string
@@ -91,6 +92,11 @@ func (e *Endpoint) Check(now time.Time) error {
 	if dialects[e.Dialect] == nil {
 		return fmt.Errorf("its dialect is not one of %s", strings.Join(Dialects(), ", "))
 	}
+	return e.CheckConnection(now)
+}
+
+// CheckConnection is Check for an endpoint in whatever dialect, or in none.
+func (e *Endpoint) CheckConnection(now time.Time) error {
 	u, err := url.Parse(e.URL)
 	switch {
 	case !slices.Contains([]string{"", "5m", "1h"}, e.CacheControl):
@@ -167,22 +173,11 @@ func (t TLS) config() (*tls.Config, error) {
 // not count, and an address without a path gets /v1, where nearly every service has its API. Errors name the setting
 // that the address comes from, and do not repeat it: it may hold a password that does not belong there.
 func Join(setting, base string, d Dialect) (string, error) {
-	u, err := url.Parse(strings.TrimSpace(base))
-	example := `like "http://127.0.0.1:11434/v1"`
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("setting %s is not a URL; write it %s", setting, example)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf("setting %s must begin with http:// or https://, %s", setting, example)
-	case u.Hostname() == "":
-		return "", fmt.Errorf("setting %s names no host; write it %s", setting, example)
-	case u.User != nil:
-		return "", fmt.Errorf("setting %s must not hold a user name or password; use api_key for the key", setting)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "", fmt.Errorf("setting %s must not have a query (?) or a fragment (#); end it before them", setting)
+	u, err := Base(setting, base)
+	if err != nil {
+		return "", err
 	}
 	path := dialects[d].path
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	if strings.HasSuffix(u.Path, path) {
 		return "", fmt.Errorf("setting %s must end before %s, which is added by itself", setting, path)
 	}
@@ -190,4 +185,24 @@ func Join(setting, base string, d Dialect) (string, error) {
 		u.Path = "/v1"
 	}
 	return u.String() + path, nil
+}
+
+// Base reads the address of an API, without slashes at its end. Its errors are those of Join.
+func Base(setting, base string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(base))
+	example := `like "http://127.0.0.1:11434/v1"`
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("setting %s is not a URL; write it %s", setting, example)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("setting %s must begin with http:// or https://, %s", setting, example)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("setting %s names no host; write it %s", setting, example)
+	case u.User != nil:
+		return nil, fmt.Errorf("setting %s must not hold a user name or password; use api_key for the key", setting)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, fmt.Errorf("setting %s must not have a query (?) or a fragment (#); end it before them", setting)
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u, nil
 }

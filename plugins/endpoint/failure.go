@@ -111,13 +111,13 @@ type proxyRefusal int
 
 func (proxyRefusal) Error() string { return "the proxy refuses to connect to the upstream" }
 
-// broke makes the error of a reply that could not be read to its end.
-func (c *Call) broke(err error) *llm.Error {
-	switch cause := context.Cause(c.ctx); {
+// broke makes the error of a reply that could not be read to its end; ctx is its connection's.
+func (e *Endpoint) broke(ctx context.Context, err error) *llm.Error {
+	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errIdle):
-		return llm.Errorf(llm.ErrBroken, "%v for longer than idle_timeout (%s)", cause, c.endpoint.Timeouts.Idle)
+		return llm.Errorf(llm.ErrBroken, "%v for longer than idle_timeout (%s)", cause, e.Timeouts.Idle)
 	case errors.Is(cause, errFirstByte): // just as it began
-		return c.endpoint.late()
+		return e.late()
 	}
 	if errors.Is(err, sse.ErrTooLarge) {
 		return llm.Errorf(llm.ErrProtocol, "%v", err)

@@ -85,7 +85,11 @@ func (c *Connection) Apply(e *endpoint.Endpoint) error {
 		})
 		e.Headers = append(e.Headers, endpoint.Header{Name: name, Value: value})
 	}
-	if err := e.Check(time.Time{}); err != nil {
+	check := e.Check
+	if e.Dialect == "" {
+		check = e.CheckConnection
+	}
+	if err := check(time.Time{}); err != nil {
 		return fmt.Errorf("the settings make no endpoint: %w; check ca, client_certificate, client_key and headers", err)
 	}
 	return nil
