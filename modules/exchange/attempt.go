@@ -59,7 +59,7 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	up.Attempt = a.id
 	up.Model = a.route.Model
 	up.Unsupported = a.route.Unsupported
-	up.MaxTokens = a.allowance
+	up.MaxTokens, up.Window = a.allowance, a.route.ContextWindow
 	up.Stop = up.Stop[:min(len(up.Stop), maxStops)]
 	up.EstimateUsage = a.route.Metering == config.MeteringEstimate
 	// In one piece, a reply loses the order of its texts and tool calls, and so the place of a stop sequence

@@ -75,11 +75,11 @@ func TestRequestOfAnAttempt(t *testing.T) {
 				LLM: &llm.Request{Stop: stops, Tools: tc.tools, MaxTokens: 7}}}
 			for n := range stops {
 				req.LLM.Stop = stops[:n+1]
-				route := &config.Route{Model: "m", Unsupported: []string{"top_p"}, Metering: config.MeteringEstimate}
+				route := &config.Route{Model: "m", ContextWindow: 4096, Unsupported: []string{"top_p"},
+					Metering: config.MeteringEstimate}
 				up := (&attempt{id: "a.1", route: route, allowance: 9}).upstream(req)
 				require.Equal(t, &llm.Request{Attempt: "a.1", Model: "m", Unsupported: []string{"top_p"}, MaxTokens: 9,
-					Tools: tc.tools,
-					Stop:  stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole}, up, "STOP-22")
+					Window: 4096, Tools: tc.tools, Stop: stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole}, up, "STOP-22")
 				require.EqualValues(t, 7, req.LLM.MaxTokens, "the client's own stays")
 			}
 		})

@@ -33,6 +33,9 @@ type Request struct {
 	// MaxTokens is the output allowance in tokens, always at least 1 when it reaches a provider.
 	// Zero in a freshly decoded request means that the client gave none.
 	MaxTokens int64
+	// Window is the route's context window in tokens, prompt and reply together; 0 where nobody said. A provider whose
+	// upstream has to be told how much room to make uses it; the gateway has chosen the route by it already.
+	Window int64
 	// Temperature is nil when the client gave none.
 	Temperature *float64
 	// Stop holds the stop sequences. A decoded client request holds all that were sent, in order; what

@@ -791,7 +791,10 @@ type GenerateRequest struct {
 	EstimateUsage bool `protobuf:"varint,11,opt,name=estimate_usage,json=estimateUsage,proto3" json:"estimate_usage,omitempty"`
 	// Nobody sees the reply before its end: the upstream may be asked for it in one piece, which is cheaper
 	// than a stream. The events are the same, and come when they come.
-	Whole         bool `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
+	Whole bool `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
+	// The route's context window in tokens, prompt and reply together, for upstreams that have to be told how much room
+	// to make. 0: not known.
+	Window        int64 `protobuf:"varint,13,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -908,6 +911,13 @@ func (x *GenerateRequest) GetWhole() bool {
 		return x.Whole
 	}
 	return false
+}
+
+func (x *GenerateRequest) GetWindow() int64 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
 }
 
 // Message is one turn of the conversation.
@@ -2956,7 +2966,7 @@ const file_provider_proto_rawDesc = "" +
 	"\fcapabilities\x18\x02 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\x0f\n" +
 	"\rHealthRequest\"&\n" +
 	"\x0eHealthResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"\xec\x03\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"\x84\x04\n" +
 	"\x0fGenerateRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x128\n" +
@@ -2972,7 +2982,8 @@ const file_provider_proto_rawDesc = "" +
 	"\vunsupported\x18\n" +
 	" \x03(\tR\vunsupported\x12%\n" +
 	"\x0eestimate_usage\x18\v \x01(\bR\restimateUsage\x12\x14\n" +
-	"\x05whole\x18\f \x01(\bR\x05wholeB\x0e\n" +
+	"\x05whole\x18\f \x01(\bR\x05whole\x12\x16\n" +
+	"\x06window\x18\r \x01(\x03R\x06windowB\x0e\n" +
 	"\f_temperature\"\x82\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12/\n" +

@@ -16,6 +16,7 @@ func RequestToProto(r *llm.Request) *proto.GenerateRequest {
 		Unsupported:   r.Unsupported,
 		EstimateUsage: r.EstimateUsage,
 		Whole:         r.Whole,
+		Window:        r.Window,
 	}
 	for _, m := range r.Messages {
 		out.Messages = append(out.Messages, messageToProto(m))
@@ -59,6 +60,7 @@ func RequestFromProto(r *proto.GenerateRequest) *llm.Request {
 		Unsupported:   r.GetUnsupported(),
 		EstimateUsage: r.GetEstimateUsage(),
 		Whole:         r.GetWhole(),
+		Window:        r.GetWindow(),
 		ToolChoice: llm.ToolChoice{
 			Mode: llm.ToolMode(r.GetToolChoice().GetMode()),
 			Name: r.GetToolChoice().GetName(),

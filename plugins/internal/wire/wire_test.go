@@ -60,6 +60,7 @@ func drawRequest(t *rapid.T) *llm.Request {
 		Attempt:       text.Draw(t, "attempt"),
 		Model:         text.Draw(t, "model"),
 		MaxTokens:     rapid.Int64().Draw(t, "max tokens"),
+		Window:        rapid.Int64().Draw(t, "window"),
 		Temperature:   maybe(t, rapid.Float64(), "temperature"),
 		EstimateUsage: rapid.Bool().Draw(t, "estimate"),
 		ToolChoice: llm.ToolChoice{
