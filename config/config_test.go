@@ -154,7 +154,8 @@ func TestHash(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
 	first := load()
-	require.Equal(t, []File{{path, digest([]byte(text))}, {key, digest([]byte("1s\n"))}}, first.Files)
+	require.Equal(t, []File{{path, digest([]byte(text)), text}, {Path: key, SHA256: digest([]byte("1s\n"))}}, first.Files,
+		"what file() brings is nobody's to keep")
 	require.Equal(t, first.Files, Named(path))
 	require.Equal(t, first.Hash, Digest(path), "who watches the files compares the two")
 	require.JSONEq(t, `{"delay": "1s"}`, string(first.Providers[0].Settings))
@@ -190,7 +191,7 @@ func TestDigest(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	fresh("the file that is named is missing")
-	require.Equal(t, []File{{path, digest([]byte(text))}, {Path: key}}, Named(path))
+	require.Equal(t, []File{{path, digest([]byte(text)), text}, {Path: key}}, Named(path))
 	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
 	fresh("it is there")
 	require.NoError(t, os.WriteFile(key, []byte("2s\n"), 0o600))
@@ -201,6 +202,31 @@ func TestDigest(t *testing.T) {
 	fresh("it does not parse")
 	require.NoError(t, os.WriteFile(path, []byte(text+"}}\n"), 0o600))
 	fresh("it does not parse, and has changed")
+}
+
+// TestOverlay: issue 12, "Before and after": a candidate is loaded as if it were installed.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gateway.hcl")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("7"), 0o600))
+	text := minimal + "plan \"p\" {\n  spend_cap_credits = file(\"key\")\n}\n"
+	load := func(text string) (*Config, *Diagnostics) {
+		return Load(context.Background(), path, Options{Overlay: map[string]string{path: text}})
+	}
+	cfg, diags := load(text)
+	require.NoError(t, diags.Err())
+	require.EqualValues(t, 7, cfg.Plans[0].SpendCapCredits, "what it names is beside the path")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	require.Equal(t, cfg.Hash, Digest(path), "installed, it is the same")
+	changed, diags := load(text + "\n")
+	require.NoError(t, diags.Err())
+	require.NotEqual(t, cfg.Hash, changed.Hash, "and what is installed does not matter")
+
+	_, diags = load(strings.Repeat("#", maxSource+1))
+	require.ErrorContains(t, diags, "larger than 4 MiB")
+	_, diags = load(strings.Repeat("#", maxSource))
+	require.NotContains(t, diags.Error(), "larger than 4 MiB")
 }
 
 func TestHashOfNamesAndContents(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 type File struct {
 	Path   string // absolute
 	SHA256 string // of its content, in hex; "" when it could not be read
+	// Text is its content where that is HCL. What file(...) brings may be a secret: it is not here.
+	Text string
 }
 
 // MarshalText prints the path alone: of a file that holds a short secret, the digest says too much.
@@ -24,7 +26,7 @@ func (f File) MarshalText() ([]byte, error) { return []byte(f.Path), nil }
 // plugins, and takes files with mistakes, so that they can be watched. Which of them `file(...)` names by variables
 // depends on the environment.
 func Named(path string) []File {
-	src, err := readSource(path)
+	src, err := readSource(path, nil)
 	if err != nil {
 		return []File{{Path: src.abs}}
 	}
@@ -54,7 +56,7 @@ func Digest(path string) string {
 
 // files are those that were read so far: the main one, and the others sorted.
 func (l *loader) files() []File {
-	files := []File{{Path: l.src.abs, SHA256: digest(l.src.text)}}
+	files := []File{{Path: l.src.abs, SHA256: digest(l.src.text), Text: string(l.src.text)}}
 	for _, name := range slices.Sorted(slices.Values(l.outside.names)) {
 		f := File{Path: name}
 		if l.outside.errors[name] == nil {

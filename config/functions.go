@@ -88,7 +88,8 @@ func (o *outside) env(name, shown string) (string, error) {
 			return "", &refusal{"Environment variable not set", "Set it where the gateway is started."}
 		}
 		return "", &refusal{fmt.Sprintf("Environment variable%s is not set", shown),
-			fmt.Sprintf("Set it where the gateway is started, for example: export %s=...", name)}
+			fmt.Sprintf("Set it where the gateway is started, for example: export %s=...\nA gateway that runs has the "+
+				"variables of its start: restart it, or use file(\"...\").", name)}
 	}
 	if !utf8.ValidString(text) {
 		return "", &refusal{fmt.Sprintf("Environment variable%s is not text", shown), "Its value must be valid UTF-8."}

@@ -38,6 +38,9 @@ type Options struct {
 	Try func(ctx context.Context, ref PluginRef, p Provider) error
 	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
 	Env func(string) (string, bool)
+	// Overlay has texts that stand in for those of HCL files, by absolute path: of a configuration that is not installed
+	// yet, or no more.
+	Overlay map[string]string
 }
 
 // Load reads, checks and freezes the configuration at path. The diagnostics are never nil, and hold all that was
@@ -79,7 +82,7 @@ func LoadLedger(path string) (Store, *Config, *Diagnostics) {
 
 func read(ctx context.Context, path string, opts Options, load func(*loader) *Config) (*Config, *Diagnostics) {
 	diags := new(Diagnostics)
-	src, err := readSource(path)
+	src, err := readSource(path, opts.Overlay)
 	if err != nil {
 		diags.add(SeverityError, hcl.Range{Filename: path}, "Unreadable configuration", sourceAdvice(err))
 		return nil, diags

@@ -33,10 +33,16 @@ type source struct {
 // span is a half-open range of bytes of the text.
 type span struct{ start, end int }
 
-func readSource(path string) (*source, error) {
+func readSource(path string, overlay map[string]string) (*source, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil { // there is no working directory
 		return &source{path: path, abs: path}, fmt.Errorf("finding the absolute path: %w", err)
+	}
+	if text, ok := overlay[abs]; ok {
+		if len(text) > maxSource {
+			return &source{path: path, abs: abs}, errTooLarge
+		}
+		return &source{path: path, abs: abs, text: []byte(text)}, nil
 	}
 	text, err := readBounded(path, maxSource)
 	return &source{path: path, abs: abs, text: text}, err
