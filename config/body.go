@@ -88,7 +88,7 @@ func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g 
 }
 
 func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {
-	s.src.show(attr.NameRange)
+	s.show(attr.NameRange)
 	if slices.ContainsFunc(g.attributes, func(r attributeRule) bool { return r.name == attr.Name }) {
 		s.attributes[attr.Name] = attr
 		return
@@ -105,7 +105,7 @@ func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {
 }
 
 func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
-	s.src.show(block.TypeRange)
+	s.show(block.TypeRange)
 	at := slices.IndexFunc(g.blocks, func(r blockRule) bool { return r.name == block.Type })
 	if at < 0 {
 		for _, rule := range g.attributes {
@@ -124,7 +124,7 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 	}
 	rule := &g.blocks[at]
 	for _, r := range block.LabelRanges {
-		s.src.show(r)
+		s.show(r)
 	}
 	switch {
 	case rule.label == "" && len(block.Labels) > 0:
@@ -136,9 +136,8 @@ func (s *section) admitBlock(block *hclsyntax.Block, g *grammar) {
 		s.fail(block.LabelRanges[1], fmt.Sprintf("%s takes one label", rule.name),
 			fmt.Sprintf("The label is its %s. Write it as:\n%s", rule.label, rule.example))
 	case !rule.many && len(s.blocks[rule.name]) > 0:
-		first := s.blocks[rule.name][0].TypeRange.Start.Line
 		s.fail(block.DefRange(), fmt.Sprintf("Second %s block", rule.name),
-			fmt.Sprintf("The first is on line %d, and there can be only one. Join them.", first))
+			fmt.Sprintf("The first is %s, and there can be only one. Join them.", s.place(s.blocks[rule.name][0].TypeRange)))
 	default:
 		s.blocks[rule.name] = append(s.blocks[rule.name], block)
 	}
@@ -168,7 +167,7 @@ func (s *section) first(block *hclsyntax.Block, taken map[string]hcl.Range) bool
 	name, at := block.Labels[0], block.LabelRanges[0]
 	if first, dup := taken[name]; dup {
 		s.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
-			fmt.Sprintf("The first is on line %d. Rename one of them, or remove it.", first.Start.Line))
+			fmt.Sprintf("The first is %s. Rename one of them, or remove it.", s.place(first)))
 		return false
 	}
 	taken[name] = at

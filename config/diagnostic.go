@@ -23,7 +23,7 @@ type Diagnostic struct {
 	Severity Severity `json:"severity"`
 	Summary  string   `json:"summary"` // what is wrong, a few words
 	Detail   string   `json:"detail"`  // what to do next
-	File     string   `json:"file"`    // as it was given to Load
+	File     string   `json:"file"`    // as it was given to Load, or the path of an included one beside it
 	Line     int      `json:"line"`    // from 1; 0 when the finding is about the file as a whole
 	Column   int      `json:"column"`  // from 1, in characters; 0 like Line
 
@@ -34,7 +34,7 @@ type Diagnostic struct {
 // maxDiagnostics bounds what one file can make us say: beyond it nobody reads on.
 const maxDiagnostics = 100
 
-// Diagnostics are the findings of one Load in file order. The zero value is empty.
+// Diagnostics are the findings of one Load in the order of its files. The zero value is empty.
 //
 // It implements error for callers that only pass it on; use Err, never the pointer itself, where nil means
 // that all is well. As JSON it is the array of its findings.
@@ -113,14 +113,23 @@ func (d *Diagnostics) add(severity Severity, subject hcl.Range, summary, detail 
 	})
 }
 
-// finish puts the findings into file order and cuts their snippets. It comes last, when the source knows
+// finish puts the findings into the order of the files and cuts their snippets. It comes last, when the sources know
 // everything that may be shown.
-func (d *Diagnostics) finish(src *source) {
+func (d *Diagnostics) finish(all *sources) {
+	for _, src := range all.all {
+		src.seal()
+	}
+	order := func(i *Diagnostic) int {
+		if src := all.named[i.File]; src != nil {
+			return src.order
+		}
+		return 0
+	}
 	slices.SortStableFunc(d.items, func(a, b Diagnostic) int {
-		return cmp.Compare(a.subject.Start.Byte, b.subject.Start.Byte)
+		return cmp.Or(cmp.Compare(order(&a), order(&b)), cmp.Compare(a.subject.Start.Byte, b.subject.Start.Byte))
 	})
 	for i := range d.items {
-		if d.items[i].Line > 0 {
+		if src := all.named[d.items[i].File]; src != nil && d.items[i].Line > 0 {
 			d.items[i].snippet = src.snippet(d.items[i].subject)
 		}
 	}

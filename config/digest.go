@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -31,16 +32,19 @@ func Named(path string) []File {
 		return []File{{Path: src.abs}}
 	}
 	l := newLoader(context.Background(), Options{}.filled(), src, new(Diagnostics))
-	if body := l.parse(); body != nil {
-		_ = hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics { // it returns what its function does: nothing
-			if call, ok := node.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {
-				if name, diags := call.Args[0].Value(nil); !diags.HasErrors() && name.Type() == cty.String && !name.IsNull() {
-					_, _ = l.outside.file(name.AsString(), "") // one that cannot be read is named all the same
-				}
+	whole := l.gather(&included{source: src})
+	// It returns what its function does: nothing.
+	_ = hclsyntax.VisitAll(whole, func(node hclsyntax.Node) hcl.Diagnostics {
+		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {
+			name, diags := call.Args[0].Value(l.context(call.NameRange))
+			name, _ = name.Unmark()
+			if !diags.HasErrors() && name.Type() == cty.String && name.IsKnown() && !name.IsNull() {
+				// One that cannot be read is named all the same.
+				_, _ = l.outside.file(l.dir(call.NameRange), name.AsString(), "")
 			}
-			return nil
-		})
-	}
+		}
+		return nil
+	})
 	return l.files()
 }
 
@@ -56,15 +60,28 @@ func Digest(path string) string {
 
 // files are those that were read so far: the main one, and the others sorted.
 func (l *loader) files() []File {
-	files := []File{{Path: l.src.abs, SHA256: digest(l.src.text), Text: string(l.src.text)}}
-	for _, name := range slices.Sorted(slices.Values(l.outside.names)) {
+	files := make(map[string]File)
+	for _, name := range l.outside.names {
 		f := File{Path: name}
 		if l.outside.errors[name] == nil {
 			f.SHA256 = digest(l.outside.files[name])
 		}
-		files = append(files, f)
+		files[name] = f
 	}
-	return files
+	for _, src := range l.sources.all {
+		f := File{Path: src.abs}
+		if src.err == nil {
+			f.SHA256, f.Text = digest(src.text), string(src.text)
+		}
+		files[src.abs] = f
+	}
+	main := l.sources.main().abs
+	sorted := []File{files[main]}
+	delete(files, main)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		sorted = append(sorted, files[name])
+	}
+	return sorted
 }
 
 func digest(content []byte) string {

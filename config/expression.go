@@ -16,7 +16,7 @@ func (l *loader) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
 	if !l.plain(expr) {
 		return cty.NilVal, false
 	}
-	v, diags := expr.Value(l.evalContext)
+	v, diags := expr.Value(l.context(expr.Range()))
 	for _, d := range diags {
 		summary, detail, at := d.Summary, d.Detail, d.Subject
 		var refused *refusal

@@ -34,7 +34,6 @@ func (r *refusal) Error() string { return r.summary + ": " + r.detail }
 
 // outside is what the configuration takes from its surroundings, and the record of which files it named.
 type outside struct {
-	dir    string // absolute; relative paths start here
 	lookup func(string) (string, bool)
 	spent  int
 	names  []string // absolute paths in order of first use
@@ -42,16 +41,24 @@ type outside struct {
 	errors map[string]error // why files could not be read
 }
 
-func newOutside(dir string, lookup func(string) (string, bool)) *outside {
-	return &outside{dir: dir, lookup: lookup, files: make(map[string][]byte), errors: make(map[string]error)}
+func newOutside(lookup func(string) (string, bool)) *outside {
+	return &outside{lookup: lookup, files: make(map[string][]byte), errors: make(map[string]error)}
 }
 
-// context has the two functions of the language and no variables.
-func (o *outside) context() *hcl.EvalContext {
-	return &hcl.EvalContext{Functions: map[string]function.Function{
-		"env":  textFunction("name", o.env),
-		"file": textFunction("path", o.file),
-	}}
+// context has what the expressions of one file can use: `file` starts in its folder.
+func (l *loader) context(at hcl.Range) *hcl.EvalContext {
+	known, ok := l.contexts[at.Filename]
+	if !ok {
+		dir := l.dir(at)
+		known = &hcl.EvalContext{Functions: map[string]function.Function{
+			"env": textFunction("name", l.outside.env),
+			"file": textFunction("path", func(path, shown string) (string, error) {
+				return l.outside.file(dir, path, shown)
+			}),
+		}}
+		l.contexts[at.Filename] = known
+	}
+	return known
 }
 
 // textFunction makes a function of one text. An argument that itself came from outside is not repeated in
@@ -97,13 +104,14 @@ func (o *outside) env(name, shown string) (string, error) {
 	return o.spend(text)
 }
 
-func (o *outside) file(path, shown string) (string, error) {
+// file reads a file that is named in a file of the folder dir.
+func (o *outside) file(dir, path, shown string) (string, error) {
 	if path == "" {
-		return "", &refusal{"Empty path", "Name a file, relative to the folder of this configuration."}
+		return "", &refusal{"Empty path", "Name a file, relative to the folder of this file."}
 	}
 	full := filepath.Clean(path)
 	if !filepath.IsAbs(full) {
-		full = filepath.Join(o.dir, full)
+		full = filepath.Join(dir, full)
 	}
 	content, known := o.files[full]
 	if !known {
@@ -134,7 +142,7 @@ func (o *outside) spend(text string) (string, error) {
 func fileAdvice(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "There is no such file. A relative path starts in the folder of this configuration."
+		return "There is no such file. A relative path starts in the folder of the file that names it."
 	case errors.Is(err, fs.ErrPermission):
 		return "The gateway's user may not read it. Change its owner or its mode."
 	case errors.Is(err, errNotRegular):

@@ -106,7 +106,7 @@ func (s *section) pluginDir(target *string) {
 		return
 	}
 	if !filepath.IsAbs(given) {
-		given = filepath.Join(filepath.Dir(s.src.abs), given)
+		given = filepath.Join(s.dir(v.at), given)
 	}
 	*target = filepath.Clean(given)
 }

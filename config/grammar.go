@@ -8,6 +8,7 @@ import (
 // The language, block by block. What each attribute means is in README.md. What is not here is unknown, and refused.
 
 const (
+	includeExample  = `include "routes/*.hcl"`
 	providerExample = `provider "local" {
   plugin = "echo"
 }`
@@ -44,6 +45,7 @@ const (
 var fileGrammar = grammar{
 	noun: "attribute",
 	blocks: []blockRule{
+		{name: "include", label: "pattern of paths", many: true, example: includeExample},
 		{name: "gateway", example: "gateway {\n}"},
 		{name: "store", label: "kind", example: storeExample},
 		{name: "limiter", label: "kind", example: limiterExample},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,13 +85,12 @@ func read(ctx context.Context, path string, opts Options, load func(*loader) *Co
 	diags := new(Diagnostics)
 	src, err := readSource(path, opts.Overlay)
 	if err != nil {
-		diags.add(SeverityError, hcl.Range{Filename: path}, "Unreadable configuration", sourceAdvice(err))
+		diags.add(SeverityError, hcl.Range{Filename: path}, "Unreadable configuration", mainAdvice(err))
 		return nil, diags
 	}
 	l := newLoader(ctx, opts.filled(), src, diags)
 	config := load(l)
-	src.seal()
-	diags.finish(src)
+	diags.finish(&l.sources)
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -104,11 +104,16 @@ func (o Options) filled() Options {
 	return o
 }
 
-// sourceAdvice is the next step when the file itself cannot be read.
+// mainAdvice is the next step when the file itself cannot be read.
+func mainAdvice(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "There is no such file. Check the path; `gateway up` writes a starter file."
+	}
+	return sourceAdvice(err)
+}
+
 func sourceAdvice(err error) string {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "There is no such file. Check the path; `gateway up` writes a starter file."
 	case errors.Is(err, fs.ErrPermission):
 		return "The gateway's user may not read it. Change its owner or its mode."
 	case errors.Is(err, errNotRegular):
@@ -121,23 +126,57 @@ func sourceAdvice(err error) string {
 
 // loader carries one Load through its steps.
 type loader struct {
-	ctx         context.Context
-	opts        Options
-	src         *source
-	diags       *Diagnostics
-	outside     *outside
-	evalContext *hcl.EvalContext
-	config      *Config
+	ctx      context.Context
+	opts     Options
+	sources  sources
+	diags    *Diagnostics
+	outside  *outside
+	contexts map[string]*hcl.EvalContext // by path of the source: a relative path is relative to the file that has it
+	config   *Config
+	broken   bool // what was read is not all that there is
 }
 
 func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
-	dir := filepath.Dir(src.abs)
-	out := newOutside(dir, opts.Env)
-	return &loader{
-		ctx: ctx, opts: opts, src: src, diags: diags,
-		outside: out, evalContext: out.context(),
-		config: &Config{Path: src.abs, Plans: []Plan{}}, // what may be empty prints as [], not null
+	l := &loader{
+		ctx: ctx, opts: opts, diags: diags, outside: newOutside(opts.Env),
+		sources:  sources{named: make(map[string]*source), included: make(map[string]hcl.Range)},
+		contexts: make(map[string]*hcl.EvalContext),
+		config:   &Config{Path: src.abs, Plans: []Plan{}}, // what may be empty prints as [], not null
 	}
+	l.sources.add(src, hcl.Range{Filename: src.path})
+	return l
+}
+
+// show permits a range to be printed.
+func (l *loader) show(r hcl.Range) {
+	if src := l.sources.named[r.Filename]; src != nil {
+		src.show(r)
+	}
+}
+
+// textOf is what stands at a place.
+func (l *loader) textOf(r hcl.Range) []byte {
+	if src := l.sources.named[r.Filename]; src != nil {
+		return r.SliceBytes(src.text)
+	}
+	return nil
+}
+
+// dir is the folder of the file that has a range.
+func (l *loader) dir(r hcl.Range) string {
+	src := l.sources.named[r.Filename]
+	if src == nil {
+		src = l.sources.main()
+	}
+	return filepath.Dir(src.abs)
+}
+
+// place says where something is. In the main file alone, its line is enough.
+func (l *loader) place(r hcl.Range) string {
+	if len(l.sources.all) == 1 {
+		return fmt.Sprintf("on line %d", r.Start.Line)
+	}
+	return fmt.Sprintf("in %s on line %d", r.Filename, r.Start.Line)
 }
 
 func (l *loader) fail(at hcl.Range, summary, detail string) {
@@ -169,57 +208,68 @@ func (l *loader) load() *Config {
 	return l.config
 }
 
-// file is the whole file, nil when there is nothing to go on with.
+// file is the whole file with all that it includes, nil when there is nothing to go on with.
 func (l *loader) file() *section {
-	body := l.parse()
-	if body == nil {
+	main := l.sources.main()
+	body := l.gather(&included{source: main})
+	if l.broken {
 		return nil
 	}
-	whole := hcl.Range{Filename: l.src.path} // without a line: what is missing in the file is missing everywhere
+	whole := hcl.Range{Filename: main.path} // without a line: what is missing in the file is missing everywhere
 	return l.section("the file", whole, body, &fileGrammar)
 }
 
-// parse returns the body of the file, or nil when there is nothing to go on with.
-func (l *loader) parse() *hclsyntax.Body {
-	l.src.lex()
-	if at, summary, detail := guard(l.src.tokens); summary != "" {
-		l.src.showStatements()
+// parse returns the body of one file, or nil when there is nothing to go on with.
+func (l *loader) parse(src *source) *hclsyntax.Body {
+	src.lex()
+	if at, summary, detail := guard(src.tokens); summary != "" {
+		src.showStatements()
 		l.fail(at, summary, detail)
 		return nil
 	}
-	file, diags := hclsyntax.ParseConfig(l.src.text, l.src.path, hcl.InitialPos)
+	text, includes := src.takeIncludes()
+	file, diags := hclsyntax.ParseConfig(text, src.path, hcl.InitialPos)
 	broken := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool {
 		return d.Severity == hcl.DiagError && d.Summary != redefined
 	})
 	if broken >= 0 {
-		l.syntax(diags[broken])
+		l.syntax(src, diags[broken])
 		return nil
 	}
 	for _, d := range diags {
 		if d.Summary == redefined && d.Subject != nil {
-			l.src.show(*d.Subject)
+			src.show(*d.Subject)
 			l.fail(*d.Subject, "Attribute set twice", "The same block sets it further up already. Keep one of the two.")
 		}
 	}
-	return file.Body.(*hclsyntax.Body)
+	body := file.Body.(*hclsyntax.Body)
+	body.Blocks = append(body.Blocks, includes...)
+	slices.SortFunc(body.Blocks, func(a, b *hclsyntax.Block) int {
+		return cmp.Compare(a.TypeRange.Start.Byte, b.TypeRange.Start.Byte)
+	})
+	return body
 }
 
 // redefined is the parser's one complaint that leaves the rest of the file meaningful.
 const redefined = "Attribute redefined"
 
 // syntax reports the first error of the parser only: those behind it are mostly its echoes.
-func (l *loader) syntax(d *hcl.Diagnostic) {
-	l.src.showStatements()
-	l.src.seal()
-	at := hcl.Range{Filename: l.src.path, Start: hcl.InitialPos, End: hcl.InitialPos}
+func (l *loader) syntax(src *source, d *hcl.Diagnostic) {
+	src.showStatements()
+	src.seal()
+	at := hcl.Range{Filename: src.path, Start: hcl.InitialPos, End: hcl.InitialPos}
 	if d.Subject != nil {
 		at = *d.Subject
 	}
 	detail := d.Detail
-	if l.src.hides(at) && strings.ContainsAny(detail, `"[`) {
+	if src.hides(at) && strings.ContainsAny(detail, `"[`) {
 		// The parser repeats a piece of the text in some of its messages, in quotes or in brackets.
 		detail = "The text here is not valid in HCL. In a quoted text write \\\\ for a backslash, \\\" for a quote, and " +
 			"$${ for ${."
+	}
+	line, _ := src.line(at.Start.Byte)
+	if first := src.firstToken(line); first < len(src.tokens) && string(src.tokens[first].Bytes) == "include" {
+		detail = "Write the path in quotes, alone on its line:\n" + includeExample
 	}
 	l.fail(at, d.Summary, detail)
 }

@@ -97,8 +97,8 @@ func (s *section) prices(name string, g *grammar, window int64) (first Price, la
 		if len(block.Labels) == 0 {
 			if ok {
 				s.fail(block.DefRange(), fmt.Sprintf("Second %s block without a day", name),
-					fmt.Sprintf("The first is on line %d. Join them, or give this one the day on which it begins:\n"+
-						"%s \"2027-01-01\" {", at.Start.Line, name))
+					fmt.Sprintf("The first is %s. Join them, or give this one the day on which it begins:\n"+
+						"%s \"2027-01-01\" {", s.place(at), name))
 				continue
 			}
 			first, ok, at = s.priceOf(block, g, window), true, block.DefRange()

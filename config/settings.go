@@ -142,8 +142,8 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 		return
 	}
 	at := attr.Expr.Range()
-	if isOutsideCall(attr.Expr) || !a.Secret && !userInfo.Match(at.SliceBytes(s.src.text)) {
-		s.src.show(at)
+	if isOutsideCall(attr.Expr) || !a.Secret && !userInfo.Match(s.textOf(at)) {
+		s.show(at)
 	}
 	raw, ok := s.evaluate(attr.Expr)
 	if !ok {

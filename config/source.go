@@ -16,14 +16,33 @@ import (
 // maxSource is the size, in bytes, over which a configuration file is refused unread.
 const maxSource = 4 << 20
 
-// source is the text of the configuration, and the record of what in it may be shown to people.
+// sources are the files that a configuration is made of, in the order in which they were read: the main one first.
+type sources struct {
+	all      []*source
+	named    map[string]*source   // by path, as diagnostics name them
+	included map[string]hcl.Range // where, by real path
+}
+
+func (s *sources) main() *source { return s.all[0] }
+
+func (s *sources) add(src *source, at hcl.Range) {
+	src.order = len(s.all)
+	s.all = append(s.all, src)
+	s.named[src.path] = src
+	s.included[src.real] = at
+}
+
+// source is the text of one file of the configuration, and the record of what in it may be shown to people.
 //
 // Showing is by permission: structure (brackets, quotes, equals signs) always, everything else only when
 // the decoder has said that it is not secret. So a key at a misspelt name, in a block that nobody knows or
 // behind a syntax error is hidden without anyone having thought of that case.
 type source struct {
-	path   string // as given to Load
+	path   string // as given to Load, or beside that one; diagnostics name it so
 	abs    string
+	real   string // without symbolic links
+	order  int    // among all
+	err    error  // why it could not be read
 	text   []byte
 	tokens hclsyntax.Tokens
 	shown  []span // sorted and merged by seal
@@ -36,16 +55,29 @@ type span struct{ start, end int }
 func readSource(path string, overlay map[string]string) (*source, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil { // there is no working directory
-		return &source{path: path, abs: path}, fmt.Errorf("finding the absolute path: %w", err)
+		return &source{path: path, abs: path, real: path}, fmt.Errorf("finding the absolute path: %w", err)
 	}
+	src := &source{path: path, abs: abs, real: realPath(abs)}
 	if text, ok := overlay[abs]; ok {
 		if len(text) > maxSource {
-			return &source{path: path, abs: abs}, errTooLarge
+			return src, errTooLarge
 		}
-		return &source{path: path, abs: abs, text: []byte(text)}, nil
+		src.text = []byte(text)
+		return src, nil
 	}
-	text, err := readBounded(path, maxSource)
-	return &source{path: path, abs: abs, text: text}, err
+	src.text, err = readBounded(path, maxSource)
+	return src, err
+}
+
+// realPath is a path without symbolic links, or the path itself where that is not known.
+func realPath(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // readBounded reads a regular file of at most limit bytes. Devices and pipes are refused, because reading

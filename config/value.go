@@ -29,7 +29,7 @@ func (s *section) read(name string) (value, bool) {
 		return value{}, false
 	}
 	if s.public {
-		s.src.show(attr.Expr.Range())
+		s.show(attr.Expr.Range())
 	}
 	raw, ok := s.evaluate(attr.Expr)
 	if !ok {

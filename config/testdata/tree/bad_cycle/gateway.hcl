@@ -1,0 +1,4 @@
+include "b.hcl"
+provider "a" {
+  plugin = "echo"
+}

@@ -1,0 +1,16 @@
+gateway {}
+provider "a" {
+  plugin = "echo"
+}
+route "small" {
+  provider       = "b"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+wrong = "hunter2"

@@ -1,0 +1,7 @@
+include = "routes/*.hcl"
+provider "a" {
+  plugin = "echo"
+}
+gateway {
+  include "x.hcl" {}
+}

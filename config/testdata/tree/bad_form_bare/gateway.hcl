@@ -1,0 +1,4 @@
+include routes/*.hcl
+provider "a" {
+  plugin = "echo"
+}

@@ -1,0 +1,6 @@
+include "x.hcl" { plans = "hunter2" }
+include {}
+include "a" "b" {}
+provider "a" {
+  plugin = "echo"
+}

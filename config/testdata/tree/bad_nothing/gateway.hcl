@@ -1,0 +1,7 @@
+provider "a" {
+  plugin = "echo"
+}
+include "routes/*.hcl"
+include "plans.hcl"
+include "a[.hcl"
+include ""

@@ -1,0 +1,4 @@
+include "*.hcl"
+provider "a" {
+  plugin = "echo"
+}

@@ -1,0 +1,3 @@
+route "small" {
+  model = 
+}

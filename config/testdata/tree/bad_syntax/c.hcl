@@ -1,0 +1,3 @@
+provider "x" {
+  config { api_key = "sk-hunter2 }
+}

@@ -1,0 +1,5 @@
+provider "a" {
+  plugin = "echo"
+}
+include "b.hcl"
+include "c.hcl"

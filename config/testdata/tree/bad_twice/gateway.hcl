@@ -1,0 +1,5 @@
+include "b.hcl"
+include "[bc].hcl"
+provider "a" {
+  plugin = "echo"
+}

@@ -1,0 +1,3 @@
+gateway {
+  plugin_dir = "plugins"
+}

@@ -1,0 +1,1 @@
+nor is this {{{
