@@ -75,9 +75,11 @@ var failureTexts = map[failureKind]string{
 	// An error in the middle of a reply has no status that would tell these two apart.
 	llm.ErrRejected:    routeRefused,
 	llm.ErrCredentials: routeRefused,
-	llm.ErrBroken:      "The connection to the model route broke, so the reply is not whole. Trying again may help.",
-	llm.ErrDied:        "The model route stopped working in the middle of the request. Trying again may help.",
-	llm.ErrProtocol:    "The model route's output was not valid. Trying again may help, for replies differ each time.",
+	llm.ErrQuota: "This service's own quota at the model route is used up. Your API key and your credits are fine. " +
+		"Trying again unchanged will hardly help before the operator has raised it.",
+	llm.ErrBroken:   "The connection to the model route broke, so the reply is not whole. Trying again may help.",
+	llm.ErrDied:     "The model route stopped working in the middle of the request. Trying again may help.",
+	llm.ErrProtocol: "The model route's output was not valid. Trying again may help, for replies differ each time.",
 	invalidArguments: "The model route called a tool with arguments that are not JSON. " +
 		"Trying again may help, for replies differ each time.",
 	noUsage: "The model route did not report what the reply used, so the reply counts as failed. " +

@@ -22,7 +22,7 @@ func TestEveryFailureSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	texts := map[string]failureKind{}
 	for _, kind := range []failureKind{
-		llm.ErrUpstream, llm.ErrRejected, llm.ErrContext, llm.ErrCapacity, llm.ErrProtocol,
+		llm.ErrUpstream, llm.ErrRejected, llm.ErrContext, llm.ErrCapacity, llm.ErrQuota, llm.ErrProtocol,
 		llm.ErrBroken, llm.ErrDied, timeLimit, attemptTimeout, shutdown, invalidArguments, noUsage,
 	} {
 		e := new(exchange).refusal(&failure{kind: kind, err: errors.New("the upstream's own words")})
@@ -43,7 +43,7 @@ func TestEveryFailureSaysWhatToDo(t *testing.T) {
 func TestFramesOfFailures(t *testing.T) {
 	t.Parallel()
 	for kind, frame := range map[failureKind]families.Code{
-		llm.ErrUpstream: "", llm.ErrRejected: "", llm.ErrCredentials: "", attemptTimeout: "",
+		llm.ErrUpstream: "", llm.ErrRejected: "", llm.ErrCredentials: "", llm.ErrQuota: "", attemptTimeout: "",
 		llm.ErrBroken: families.StreamError, llm.ErrDied: families.StreamError, noUsage: families.StreamError,
 		shutdown:        families.StreamError,
 		llm.ErrProtocol: families.ValidatorFailed, invalidArguments: families.ValidatorFailed,

@@ -181,7 +181,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	for kind, want := range map[failureKind]bool{
 		llm.ErrPolicy: false, llm.ErrCanceled: false, timeLimit: false, shutdown: false, noVisibleText: false, noUsage: false,
 		overBudget: false, ledgerAway: false,
-		llm.ErrUpstream: true, llm.ErrCapacity: true, attemptTimeout: true, llm.ErrDied: true,
+		llm.ErrUpstream: true, llm.ErrCapacity: true, llm.ErrQuota: true, attemptTimeout: true, llm.ErrDied: true,
 	} {
 		require.Equal(t, want, (&failure{kind: kind}).retriable(), kind)
 	}

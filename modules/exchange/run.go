@@ -328,7 +328,7 @@ func (x *exchange) logFailure(f *failure) {
 	a := x.attempt()
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
 	log := x.engine.Logger().Warn
-	if f.kind == llm.ErrCredentials {
+	if f.kind == llm.ErrCredentials || f.kind == llm.ErrQuota {
 		log = x.engine.Logger().Error
 	}
 	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,

@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 		"policy": {upstream.Refuse(upstream.ContentFilter()), llm.ErrPolicy, 0},
 		"length": {upstream.Refuse(upstream.ContextLength()), llm.ErrContext, 0},
 		"no funds": {upstream.Refuse(upstream.BadRequest("Your credit balance is too low to access the API.", "")),
-			llm.ErrCredentials, 0},
+			llm.ErrQuota, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

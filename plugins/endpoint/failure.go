@@ -42,7 +42,7 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 	switch {
 	case resp.StatusCode == http.StatusProxyAuthRequired && e.Proxy != "":
 		failed.Message += "; check proxy and proxy_credentials"
-	case resp.StatusCode == http.StatusPaymentRequired && failed.Kind == llm.ErrCredentials:
+	case failed.Kind == llm.ErrQuota:
 		failed.Message += "; top up the account that " + e.Settings.key() + " belongs to"
 	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0:
 		failed.Message += "; set " + e.Settings.key()

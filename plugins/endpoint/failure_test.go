@@ -38,6 +38,7 @@ func TestErrorsOfTheService(t *testing.T) {
 		"forbidden":           {upstream.Refuse(upstream.Forbidden()), llm.ErrCredentials, 403},
 		"no model":            {upstream.Refuse(upstream.ModelNotFound()), llm.ErrRejected, 404},
 		"rate limit":          {upstream.Refuse(upstream.RateLimited("7")), llm.ErrCapacity, 429},
+		"no quota":            {upstream.Refuse(upstream.QuotaExceeded()), llm.ErrQuota, 429},
 		"internal":            {upstream.Refuse(upstream.ServerError()), llm.ErrUpstream, 500},
 		"a proxy's page":      {upstream.Refuse(upstream.BadGateway()), llm.ErrUpstream, 502},
 		"overloaded":          {upstream.Refuse(upstream.Overloaded()), llm.ErrUpstream, 503},

@@ -178,7 +178,7 @@ func TestAccountWithoutMoney(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	err := start(t, endpoint.Endpoint{URL: s.URL}).Generate(withTimeout(t), ask("x"), ignore)
-	require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
+	require.Equal(t, llm.ErrQuota, llm.KindOf(err))
 	require.ErrorContains(t, err, "top up the account")
 }
 

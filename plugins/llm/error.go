@@ -22,6 +22,9 @@ const (
 	ErrContext ErrorKind = "context_overflow"
 	// ErrCapacity: the upstream is rate limiting; RetryAfter may say for how long.
 	ErrCapacity ErrorKind = "capacity"
+	// ErrQuota: the operator's quota or credit at the upstream is used up. Unlike a rate limit, that does not pass by
+	// itself soon. The operator is alerted.
+	ErrQuota ErrorKind = "quota"
 	// ErrCredentials: the upstream refused the operator's credentials. The operator is alerted.
 	ErrCredentials ErrorKind = "credentials"
 	// ErrProtocol: the provider broke the plugin protocol, or what it sent cannot be a reply.

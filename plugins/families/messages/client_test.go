@@ -229,7 +229,8 @@ func TestDecodeError(t *testing.T) {
 		{400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000",
 			llm.ErrContext},
 		{400, "invalid_request_error", "Output blocked by content filtering policy", llm.ErrPolicy},
-		{400, "invalid_request_error", "Your credit balance is too low to access the API.", llm.ErrCredentials},
+		{400, "invalid_request_error", "Your credit balance is too low to access the API.", llm.ErrQuota},
+		{402, "billing_error", "a text", llm.ErrQuota},
 		{401, "authentication_error", "invalid x-api-key", llm.ErrCredentials},
 		{403, "permission_error", "a text", llm.ErrCredentials},
 		{404, "not_found_error", "model: m", llm.ErrRejected},
@@ -244,7 +245,7 @@ func TestDecodeError(t *testing.T) {
 		require.Equal(t, tt.status, e.Status)
 		require.Contains(t, e.Message, tt.kind)
 		require.NotContains(t, e.Message, tt.text)
-		require.Equal(t, tt.want == llm.ErrCapacity, e.RetryAfter > 0)
+		require.Equal(t, tt.want == llm.ErrCapacity || tt.want == llm.ErrQuota, e.RetryAfter > 0)
 	}
 }
 

@@ -95,7 +95,7 @@ const (
 	Failure_POLICY Failure_Kind = 3
 	// The request is too long for the upstream model.
 	Failure_CONTEXT_OVERFLOW Failure_Kind = 4
-	// The upstream is rate limiting; retry_after_ms may say for how long.
+	// The upstream is rate limiting; retry_after_ms may say for how long. A quota that is used up is QUOTA.
 	Failure_CAPACITY Failure_Kind = 5
 	// The upstream refused the operator's credentials.
 	Failure_CREDENTIALS Failure_Kind = 6
@@ -105,21 +105,25 @@ const (
 	Failure_BROKEN Failure_Kind = 8
 	// The attempt was stopped by Cancel. Only after a Cancel.
 	Failure_CANCELED Failure_Kind = 9
+	// The operator's quota or credit at the upstream is used up, which lasts until somebody does something about it or a
+	// new period begins. A gateway of before November 2026 takes it for UPSTREAM.
+	Failure_QUOTA Failure_Kind = 10
 )
 
 // Enum value maps for Failure_Kind.
 var (
 	Failure_Kind_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "UPSTREAM",
-		2: "REJECTED",
-		3: "POLICY",
-		4: "CONTEXT_OVERFLOW",
-		5: "CAPACITY",
-		6: "CREDENTIALS",
-		7: "PROTOCOL",
-		8: "BROKEN",
-		9: "CANCELED",
+		0:  "UNSPECIFIED",
+		1:  "UPSTREAM",
+		2:  "REJECTED",
+		3:  "POLICY",
+		4:  "CONTEXT_OVERFLOW",
+		5:  "CAPACITY",
+		6:  "CREDENTIALS",
+		7:  "PROTOCOL",
+		8:  "BROKEN",
+		9:  "CANCELED",
+		10: "QUOTA",
 	}
 	Failure_Kind_value = map[string]int32{
 		"UNSPECIFIED":      0,
@@ -132,6 +136,7 @@ var (
 		"PROTOCOL":         7,
 		"BROKEN":           8,
 		"CANCELED":         9,
+		"QUOTA":            10,
 	}
 )
 
@@ -204,8 +209,11 @@ type DescribeResponse struct {
 	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// The settings it takes in the operator's `config` block.
-	Schema        *Schema       `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"`
-	Capabilities  *Capabilities `protobuf:"bytes,4,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Schema       *Schema       `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"`
+	Capabilities *Capabilities `protobuf:"bytes,4,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Models that the plugin knows without asking anybody, such as the usual prices of a service. A route whose model is one
+	// of them may leave out what it says.
+	KnownModels   []*Model `protobuf:"bytes,5,rep,name=known_models,json=knownModels,proto3" json:"known_models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -268,6 +276,13 @@ func (x *DescribeResponse) GetCapabilities() *Capabilities {
 	return nil
 }
 
+func (x *DescribeResponse) GetKnownModels() []*Model {
+	if x != nil {
+		return x.KnownModels
+	}
+	return nil
+}
+
 // Capabilities are the optional parts of the protocol that the plugin has. The host never uses others.
 type Capabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -282,7 +297,9 @@ type Capabilities struct {
 	// Attempted is served: Receipts needs the upstream's own ids.
 	Attempted bool `protobuf:"varint,5,opt,name=attempted,proto3" json:"attempted,omitempty"`
 	// Generate takes texts as they are in JSON: Part.quoted and PastToolCall.quoted_arguments.
-	Quoted        bool `protobuf:"varint,6,opt,name=quoted,proto3" json:"quoted,omitempty"`
+	Quoted bool `protobuf:"varint,6,opt,name=quoted,proto3" json:"quoted,omitempty"`
+	// Models is served.
+	Models        bool `protobuf:"varint,7,opt,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +372,13 @@ func (x *Capabilities) GetAttempted() bool {
 func (x *Capabilities) GetQuoted() bool {
 	if x != nil {
 		return x.Quoted
+	}
+	return false
+}
+
+func (x *Capabilities) GetModels() bool {
+	if x != nil {
+		return x.Models
 	}
 	return false
 }
@@ -2923,24 +2947,293 @@ func (x *Receipt) GetUsage() *Usage {
 	return nil
 }
 
+type ModelsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelsRequest) Reset() {
+	*x = ModelsRequest{}
+	mi := &file_provider_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelsRequest) ProtoMessage() {}
+
+func (x *ModelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelsRequest.ProtoReflect.Descriptor instead.
+func (*ModelsRequest) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{41}
+}
+
+type ModelsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In any order, each id once.
+	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	// Set when the upstream could not be asked; models may then be incomplete.
+	Failure       *Failure `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelsResponse) Reset() {
+	*x = ModelsResponse{}
+	mi := &file_provider_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelsResponse) ProtoMessage() {}
+
+func (x *ModelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelsResponse.ProtoReflect.Descriptor instead.
+func (*ModelsResponse) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ModelsResponse) GetModels() []*Model {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *ModelsResponse) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+// Model is a model of the upstream.
+type Model struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The upstream's own name of it, as in GenerateRequest.model.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Tokens that a request and its reply may have together, and a reply alone; 0: the upstream does not say.
+	ContextWindow int64 `protobuf:"varint,2,opt,name=context_window,json=contextWindow,proto3" json:"context_window,omitempty"`
+	MaxOutput     int64 `protobuf:"varint,3,opt,name=max_output,json=maxOutput,proto3" json:"max_output,omitempty"`
+	// What it is known to take: "tools", "json_object", "json_schema". Others are ignored.
+	Offers []string `protobuf:"bytes,4,rep,name=offers,proto3" json:"offers,omitempty"`
+	// Absent: the upstream does not say what it costs.
+	Price *Price `protobuf:"bytes,5,opt,name=price,proto3" json:"price,omitempty"`
+	// Of known_models: the settings with which this holds, by name; an empty value is a setting that is not set.
+	Where map[string]string `protobuf:"bytes,6,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of known_models: the public document that says so, and when that was read ("2026-11-22").
+	Source        string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
+	Date          string `protobuf:"bytes,8,opt,name=date,proto3" json:"date,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Model) Reset() {
+	*x = Model{}
+	mi := &file_provider_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Model) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Model) ProtoMessage() {}
+
+func (x *Model) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Model.ProtoReflect.Descriptor instead.
+func (*Model) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Model) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Model) GetContextWindow() int64 {
+	if x != nil {
+		return x.ContextWindow
+	}
+	return 0
+}
+
+func (x *Model) GetMaxOutput() int64 {
+	if x != nil {
+		return x.MaxOutput
+	}
+	return 0
+}
+
+func (x *Model) GetOffers() []string {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+func (x *Model) GetPrice() *Price {
+	if x != nil {
+		return x.Price
+	}
+	return nil
+}
+
+func (x *Model) GetWhere() map[string]string {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+func (x *Model) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Model) GetDate() string {
+	if x != nil {
+		return x.Date
+	}
+	return ""
+}
+
+// Price is what tokens cost, in US dollars per million of them, as decimal numbers without an exponent: "0.15". An empty
+// one is not said.
+type Price struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Input         string                 `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	Output        string                 `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	CacheRead     string                 `protobuf:"bytes,3,opt,name=cache_read,json=cacheRead,proto3" json:"cache_read,omitempty"`
+	CacheWrite    string                 `protobuf:"bytes,4,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Price) Reset() {
+	*x = Price{}
+	mi := &file_provider_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Price) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Price) ProtoMessage() {}
+
+func (x *Price) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Price.ProtoReflect.Descriptor instead.
+func (*Price) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Price) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *Price) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *Price) GetCacheRead() string {
+	if x != nil {
+		return x.CacheRead
+	}
+	return ""
+}
+
+func (x *Price) GetCacheWrite() string {
+	if x != nil {
+		return x.CacheWrite
+	}
+	return ""
+}
+
 var File_provider_proto protoreflect.FileDescriptor
 
 const file_provider_proto_rawDesc = "" +
 	"\n" +
 	"\x0eprovider.proto\x12\x13fareway.provider.v1\"\x11\n" +
-	"\x0fDescribeRequest\"\xbc\x01\n" +
+	"\x0fDescribeRequest\"\xfb\x01\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x123\n" +
 	"\x06schema\x18\x03 \x01(\v2\x1b.fareway.provider.v1.SchemaR\x06schema\x12E\n" +
-	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\xc2\x01\n" +
+	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\x12=\n" +
+	"\fknown_models\x18\x05 \x03(\v2\x1a.fareway.provider.v1.ModelR\vknownModels\"\xda\x01\n" +
 	"\fCapabilities\x12!\n" +
 	"\fcancel_usage\x18\x01 \x01(\bR\vcancelUsage\x12!\n" +
 	"\fcount_tokens\x18\x02 \x01(\bR\vcountTokens\x12\x1a\n" +
 	"\breceipts\x18\x03 \x01(\bR\breceipts\x12\x1a\n" +
 	"\bendpoint\x18\x04 \x01(\bR\bendpoint\x12\x1c\n" +
 	"\tattempted\x18\x05 \x01(\bR\tattempted\x12\x16\n" +
-	"\x06quoted\x18\x06 \x01(\bR\x06quoted\"|\n" +
+	"\x06quoted\x18\x06 \x01(\bR\x06quoted\x12\x16\n" +
+	"\x06models\x18\a \x01(\bR\x06models\"|\n" +
 	"\x06Schema\x12>\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1e.fareway.provider.v1.AttributeR\n" +
@@ -3059,14 +3352,14 @@ const file_provider_proto_rawDesc = "" +
 	"_reasoning\"6\n" +
 	"\x06Finish\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\"\xd6\x02\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"\xe1\x02\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.fareway.provider.v1.Failure.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\x05R\x06status\x12$\n" +
 	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"\x9c\x01\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"\xa7\x01\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
 	"\bUPSTREAM\x10\x01\x12\f\n" +
@@ -3079,7 +3372,9 @@ const file_provider_proto_rawDesc = "" +
 	"\bPROTOCOL\x10\a\x12\n" +
 	"\n" +
 	"\x06BROKEN\x10\b\x12\f\n" +
-	"\bCANCELED\x10\t\"A\n" +
+	"\bCANCELED\x10\t\x12\t\n" +
+	"\x05QUOTA\x10\n" +
+	"\"A\n" +
 	"\x0fEndpointRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
@@ -3136,7 +3431,32 @@ const file_provider_proto_rawDesc = "" +
 	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"U\n" +
 	"\aReceipt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x120\n" +
-	"\x05usage\x18\x02 \x01(\v2\x1a.fareway.provider.v1.UsageR\x05usage2\xa6\x06\n" +
+	"\x05usage\x18\x02 \x01(\v2\x1a.fareway.provider.v1.UsageR\x05usage\"\x0f\n" +
+	"\rModelsRequest\"|\n" +
+	"\x0eModelsResponse\x122\n" +
+	"\x06models\x18\x01 \x03(\v2\x1a.fareway.provider.v1.ModelR\x06models\x126\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xca\x02\n" +
+	"\x05Model\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
+	"\x0econtext_window\x18\x02 \x01(\x03R\rcontextWindow\x12\x1d\n" +
+	"\n" +
+	"max_output\x18\x03 \x01(\x03R\tmaxOutput\x12\x16\n" +
+	"\x06offers\x18\x04 \x03(\tR\x06offers\x120\n" +
+	"\x05price\x18\x05 \x01(\v2\x1a.fareway.provider.v1.PriceR\x05price\x12;\n" +
+	"\x05where\x18\x06 \x03(\v2%.fareway.provider.v1.Model.WhereEntryR\x05where\x12\x16\n" +
+	"\x06source\x18\a \x01(\tR\x06source\x12\x12\n" +
+	"\x04date\x18\b \x01(\tR\x04date\x1a8\n" +
+	"\n" +
+	"WhereEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"u\n" +
+	"\x05Price\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\tR\x06output\x12\x1d\n" +
+	"\n" +
+	"cache_read\x18\x03 \x01(\tR\tcacheRead\x12\x1f\n" +
+	"\vcache_write\x18\x04 \x01(\tR\n" +
+	"cacheWrite2\xf9\x06\n" +
 	"\bProvider\x12W\n" +
 	"\bDescribe\x12$.fareway.provider.v1.DescribeRequest\x1a%.fareway.provider.v1.DescribeResponse\x12Z\n" +
 	"\tConfigure\x12%.fareway.provider.v1.ConfigureRequest\x1a&.fareway.provider.v1.ConfigureResponse\x12Q\n" +
@@ -3146,7 +3466,8 @@ const file_provider_proto_rawDesc = "" +
 	"\bEndpoint\x12$.fareway.provider.v1.EndpointRequest\x1a%.fareway.provider.v1.EndpointResponse\x12Z\n" +
 	"\tAttempted\x12%.fareway.provider.v1.AttemptedRequest\x1a&.fareway.provider.v1.AttemptedResponse\x12`\n" +
 	"\vCountTokens\x12'.fareway.provider.v1.CountTokensRequest\x1a(.fareway.provider.v1.CountTokensResponse\x12W\n" +
-	"\bReceipts\x12$.fareway.provider.v1.ReceiptsRequest\x1a%.fareway.provider.v1.ReceiptsResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
+	"\bReceipts\x12$.fareway.provider.v1.ReceiptsRequest\x1a%.fareway.provider.v1.ReceiptsResponse\x12Q\n" +
+	"\x06Models\x12\".fareway.provider.v1.ModelsRequest\x1a#.fareway.provider.v1.ModelsResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
 
 var (
 	file_provider_proto_rawDescOnce sync.Once
@@ -3161,7 +3482,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
 	(*DescribeRequest)(nil),     // 1: fareway.provider.v1.DescribeRequest
@@ -3205,62 +3526,74 @@ var file_provider_proto_goTypes = []any{
 	(*ReceiptsRequest)(nil),     // 39: fareway.provider.v1.ReceiptsRequest
 	(*ReceiptsResponse)(nil),    // 40: fareway.provider.v1.ReceiptsResponse
 	(*Receipt)(nil),             // 41: fareway.provider.v1.Receipt
+	(*ModelsRequest)(nil),       // 42: fareway.provider.v1.ModelsRequest
+	(*ModelsResponse)(nil),      // 43: fareway.provider.v1.ModelsResponse
+	(*Model)(nil),               // 44: fareway.provider.v1.Model
+	(*Price)(nil),               // 45: fareway.provider.v1.Price
+	nil,                         // 46: fareway.provider.v1.Model.WhereEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	4,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
 	3,  // 1: fareway.provider.v1.DescribeResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
-	5,  // 2: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
-	6,  // 3: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
-	4,  // 4: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
-	3,  // 5: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
-	12, // 6: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
-	15, // 7: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
-	16, // 8: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
-	17, // 9: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
-	13, // 10: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
-	14, // 11: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
-	19, // 12: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
-	20, // 13: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
-	21, // 14: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
-	22, // 15: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
-	23, // 16: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
-	24, // 17: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
-	25, // 18: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
-	26, // 19: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
-	0,  // 20: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
-	29, // 21: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
-	26, // 22: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
-	30, // 23: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
-	31, // 24: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
-	33, // 25: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
-	11, // 26: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
-	26, // 27: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	41, // 28: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	26, // 29: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	24, // 30: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	1,  // 31: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	7,  // 32: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	9,  // 33: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	11, // 34: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	35, // 35: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	27, // 36: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	32, // 37: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	37, // 38: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	39, // 39: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	2,  // 40: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	8,  // 41: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	10, // 42: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	18, // 43: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	36, // 44: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	28, // 45: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	34, // 46: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	38, // 47: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	40, // 48: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	40, // [40:49] is the sub-list for method output_type
-	31, // [31:40] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	44, // 2: fareway.provider.v1.DescribeResponse.known_models:type_name -> fareway.provider.v1.Model
+	5,  // 3: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
+	6,  // 4: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
+	4,  // 5: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
+	3,  // 6: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
+	12, // 7: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
+	15, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
+	16, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
+	17, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
+	13, // 11: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
+	14, // 12: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
+	19, // 13: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
+	20, // 14: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
+	21, // 15: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
+	22, // 16: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
+	23, // 17: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
+	24, // 18: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
+	25, // 19: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
+	26, // 20: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
+	0,  // 21: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
+	29, // 22: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
+	26, // 23: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
+	30, // 24: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
+	31, // 25: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
+	33, // 26: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
+	11, // 27: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
+	26, // 28: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
+	41, // 29: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	26, // 30: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	24, // 31: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	44, // 32: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
+	26, // 33: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
+	45, // 34: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
+	46, // 35: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
+	1,  // 36: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	7,  // 37: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	9,  // 38: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	11, // 39: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	35, // 40: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	27, // 41: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	32, // 42: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	37, // 43: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	39, // 44: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	42, // 45: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
+	2,  // 46: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	8,  // 47: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	10, // 48: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	18, // 49: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	36, // 50: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	28, // 51: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	34, // 52: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	38, // 53: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	40, // 54: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	43, // 55: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
+	46, // [46:56] is the sub-list for method output_type
+	36, // [36:46] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -3293,7 +3626,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   41,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -89,6 +89,7 @@ const (
 	Provider_Attempted_FullMethodName   = "/fareway.provider.v1.Provider/Attempted"
 	Provider_CountTokens_FullMethodName = "/fareway.provider.v1.Provider/CountTokens"
 	Provider_Receipts_FullMethodName    = "/fareway.provider.v1.Provider/Receipts"
+	Provider_Models_FullMethodName      = "/fareway.provider.v1.Provider/Models"
 )
 
 // ProviderClient is the client API for Provider service.
@@ -135,6 +136,9 @@ type ProviderClient interface {
 	// Receipts says what earlier attempts used, also those of an earlier process, where the upstream keeps
 	// such records. Needs receipts.
 	Receipts(ctx context.Context, in *ReceiptsRequest, opts ...grpc.CallOption) (*ReceiptsResponse, error)
+	// Models lists what the upstream offers, as it says itself. Needs models. It is asked when an operator wants to know,
+	// or to compare a configuration with it, and never for a request of a client.
+	Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error)
 }
 
 type providerClient struct {
@@ -244,6 +248,16 @@ func (c *providerClient) Receipts(ctx context.Context, in *ReceiptsRequest, opts
 	return out, nil
 }
 
+func (c *providerClient) Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ModelsResponse)
+	err := c.cc.Invoke(ctx, Provider_Models_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProviderServer is the server API for Provider service.
 // All implementations must embed UnimplementedProviderServer
 // for forward compatibility.
@@ -288,6 +302,9 @@ type ProviderServer interface {
 	// Receipts says what earlier attempts used, also those of an earlier process, where the upstream keeps
 	// such records. Needs receipts.
 	Receipts(context.Context, *ReceiptsRequest) (*ReceiptsResponse, error)
+	// Models lists what the upstream offers, as it says itself. Needs models. It is asked when an operator wants to know,
+	// or to compare a configuration with it, and never for a request of a client.
+	Models(context.Context, *ModelsRequest) (*ModelsResponse, error)
 	mustEmbedUnimplementedProviderServer()
 }
 
@@ -324,6 +341,9 @@ func (UnimplementedProviderServer) CountTokens(context.Context, *CountTokensRequ
 }
 func (UnimplementedProviderServer) Receipts(context.Context, *ReceiptsRequest) (*ReceiptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Receipts not implemented")
+}
+func (UnimplementedProviderServer) Models(context.Context, *ModelsRequest) (*ModelsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Models not implemented")
 }
 func (UnimplementedProviderServer) mustEmbedUnimplementedProviderServer() {}
 func (UnimplementedProviderServer) testEmbeddedByValue()                  {}
@@ -501,6 +521,24 @@ func _Provider_Receipts_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Provider_Models_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ModelsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServer).Models(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Provider_Models_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServer).Models(ctx, req.(*ModelsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Provider_ServiceDesc is the grpc.ServiceDesc for Provider service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -539,6 +577,10 @@ var Provider_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Receipts",
 			Handler:    _Provider_Receipts_Handler,
+		},
+		{
+			MethodName: "Models",
+			Handler:    _Provider_Models_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

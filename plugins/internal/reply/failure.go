@@ -3,6 +3,7 @@ package reply
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ func Refusal(status int, retryAfter string, body []byte) *llm.Error {
 		failure = root
 	}
 	e := Failure(status, failure)
-	if e.Kind == llm.ErrCapacity {
+	if e.Kind == llm.ErrCapacity || e.Kind == llm.ErrQuota {
 		e.RetryAfter = readRetryAfter(retryAfter)
 	}
 	return e
@@ -48,20 +49,29 @@ func Failure(status int, failure jsonview.View) *llm.Error {
 	return &llm.Error{Kind: classify(status, code, kind, message), Status: status, Message: logText(code, kind, param)}
 }
 
+// says reports whether a text has one of the parts.
+func says(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// outOfQuota tells an account whose quota or credit is used up from a rate limit (429) and from a wrong key (401, 403):
+// by 402 (OpenRouter, DeepSeek, Together), by its code (OpenAI and who follows it, as 429; Anthropic's billing_error),
+// and by the sentence of services that say it nowhere else: Anthropic's (400), xAI's and OpenRouter's for a key with a
+// limit of its own (403). A 400 may repeat the request, so only how it begins counts.
+func outOfQuota(status int, names, message string) bool {
+	return status == http.StatusPaymentRequired ||
+		says(names, "insufficient_quota", "billing", "current_quota", "insufficient_balance", "insufficient_credit") ||
+		strings.HasPrefix(message, "your credit balance is too low") ||
+		status == http.StatusForbidden &&
+			says(message, "have any credits", "used all available credits", "key limit exceeded")
+}
+
 // classify tells the kinds apart by what the known upstreams say. Codes and types are compared by a telling
-// part; messages only for what some say nowhere else: lengths, and what services of the messages family say of
-// their content policy and of an account without funds, which they call an invalid request.
+// part; messages only for what some say nowhere else: lengths, quotas, and what services of the messages family say of
+// their content policy, which they call an invalid request.
 func classify(status int, code, kind, message string) llm.ErrorKind {
 	names := strings.ToLower(code + " " + kind)
 	message = strings.ToLower(message)
-	says := func(text string, parts ...string) bool {
-		for _, part := range parts {
-			if strings.Contains(text, part) {
-				return true
-			}
-		}
-		return false
-	}
 	refused := status == 0 || 400 <= status && status < 500 && status != http.StatusTooManyRequests
 	switch {
 	case refused && (says(names, "content_filter", "content_policy", "moderation", "responsibleai", "invalid_prompt",
@@ -70,11 +80,11 @@ func classify(status int, code, kind, message string) llm.ErrorKind {
 	case refused && (says(names, "context_length", "context_size", "context_window") ||
 		says(message, "context length", "context window", "context size", "context limit", "prompt is too long")):
 		return llm.ErrContext
-	case refused && says(message, "credit balance is too low"):
-		return llm.ErrCredentials
+	case status < 500 && outOfQuota(status, names, message):
+		return llm.ErrQuota
 	}
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusPaymentRequired:
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return llm.ErrCredentials
 	case status == http.StatusTooManyRequests:
 		return llm.ErrCapacity
@@ -84,9 +94,9 @@ func classify(status int, code, kind, message string) llm.ErrorKind {
 		return llm.ErrRejected
 	}
 	switch {
-	case says(names, "rate_limit", "insufficient_quota"):
+	case says(names, "rate_limit"):
 		return llm.ErrCapacity
-	case says(names, "authentication", "invalid_api_key", "permission", "billing"):
+	case says(names, "authentication", "invalid_api_key", "permission"):
 		return llm.ErrCredentials
 	case says(names, "invalid_request", "badrequest", "bad_request", "not_found", "request_too_large"):
 		return llm.ErrRejected

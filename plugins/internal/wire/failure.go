@@ -25,6 +25,7 @@ var kinds = map[llm.ErrorKind]proto.Failure_Kind{
 	llm.ErrProtocol:    proto.Failure_PROTOCOL,
 	llm.ErrBroken:      proto.Failure_BROKEN,
 	llm.ErrCanceled:    proto.Failure_CANCELED,
+	llm.ErrQuota:       proto.Failure_QUOTA,
 }
 
 // FailureToProto translates an error of a provider: an *llm.Error by its kind, any other as a failure of

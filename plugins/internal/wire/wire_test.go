@@ -150,7 +150,7 @@ func TestFailuresCross(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []llm.ErrorKind{
 		llm.ErrUpstream, llm.ErrRejected, llm.ErrPolicy, llm.ErrContext, llm.ErrCapacity,
-		llm.ErrCredentials, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
+		llm.ErrCredentials, llm.ErrQuota, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
 	} {
 		want := &llm.Error{Kind: kind, Message: "why", Status: 429, RetryAfter: 1500 * time.Millisecond,
 			RequestID: "req_1"}
