@@ -18,6 +18,7 @@ func TestBackends(t *testing.T) {
 	for name, s := range map[string]setup{
 		"anthropic": {Plugin: "anthropic", Settings: `prompt_caching = "1h"`},
 		"responses": {Plugin: "responses"},
+		"ollama":    {Plugin: "ollama"},
 		"deepseek":  {Settings: `preset = "deepseek"`, Script: upstream.Options{Service: "deepseek"}},
 		"mistral":   {Settings: `preset = "mistral"`, Script: upstream.Options{Service: "mistral"}},
 		"xai":       {Settings: `preset = "xai"`, Script: upstream.Options{Service: "xai"}},

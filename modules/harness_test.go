@@ -43,6 +43,7 @@ import (
 	"github.com/fareway/fareway/plugins/families/responses"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
+	"github.com/fareway/fareway/plugins/ollama"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
 	"github.com/fareway/fareway/plugins/providertest/later"
@@ -58,7 +59,8 @@ import (
 const providerArgument = "-fareway-provider="
 
 var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
-	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New}
+	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New,
+	"ollama": ollama.New}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -87,7 +89,7 @@ func builtin(plugin string) ([]string, bool) {
 // schemas asks each plugin once for its settings, for all tests.
 var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
 	"later": askSchema("later"), "prover": askSchema("prover"), "anthropic": askSchema("anthropic"),
-	"responses": askSchema("responses")}
+	"responses": askSchema("responses"), "ollama": askSchema("ollama")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -221,13 +223,16 @@ func start(t testing.TB, s setup) *service {
 	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
 	carry := cmp.Or(s.Carry, os.Getenv("FAREWAY_TEST_CARRY"), "host")
 	for i, name := range append([]string{"up"}, s.Providers...) {
-		plugin, settings := "openai", ""
+		plugin, settings, address := "openai", "", up.BaseURL()
 		if i == 0 {
 			plugin, settings = cmp.Or(s.Plugin, plugin), s.Settings
 		}
+		if plugin == "ollama" {
+			address = up.URL()
+		}
 		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  start_timeout = \"1m\"\n  carry = %q\n"+
 			"  config {\n    base_url = %q\n    %s\n  }\n}\n",
-			name, plugin, carry, up.BaseURL(), settings)
+			name, plugin, carry, address, settings)
 	}
 	for _, r := range s.Routes {
 		hcl.WriteString(r.hcl())

@@ -1,9 +1,11 @@
 # Servers on this machine, on their usual ports; base_url says where else. The others: llamacpp, lmstudio.
 
 provider "ollama" {
-  plugin = "openai"
+  plugin = "ollama" # Ollama's own API: models are loaded with room for the route's context_window, and no prompt is cut
   config {
-    preset = "ollama"
+    keep_alive = "30m" # how long a model stays loaded
+    # num_ctx  = 16384 # the room, where the route's context_window takes too much memory
+    # think    = "off"
   }
 }
 

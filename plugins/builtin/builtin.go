@@ -8,6 +8,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/anthropic"
 	"github.com/fareway/fareway/plugins/echo"
+	"github.com/fareway/fareway/plugins/ollama"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
 	"github.com/fareway/fareway/plugins/responses"
@@ -16,6 +17,7 @@ import (
 var providers = map[string]func() provider.Provider{
 	"anthropic": anthropic.New,
 	"echo":      echo.New,
+	"ollama":    ollama.New,
 	"openai":    openai.New,
 	"responses": responses.New,
 }

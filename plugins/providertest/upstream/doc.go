@@ -1,8 +1,9 @@
 // Package upstream is the one fake model service that all of Fareway's tests share. It is a real HTTP
 // server on the loopback device that behaves as a service of any of the three request families does (POST
-// /v1/chat/completions, /v1/responses and /v1/messages), the good days and the bad ones: what it answers to a
-// request is a Reply, a short script of Steps that can stream, pause at a gate, report usage in several ways,
-// fail and break off at any byte. One script is answered in the shape of the request.
+// /v1/chat/completions, /v1/responses and /v1/messages), and as Ollama's own API (/api/chat), the good days
+// and the bad ones: what it answers to a request is a Reply, a short script of Steps that can stream, pause at
+// a gate, report usage in several ways, fail and break off at any byte. One script is answered in the shape of
+// the request.
 //
 // It is strict with requests, as the real services are (decodeChat, decodeResponses, decodeMessages), so that a
 // provider that passes here has a fair chance outside; and it writes down what it served (Record), so that a

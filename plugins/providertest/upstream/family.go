@@ -16,6 +16,8 @@ type family struct {
 	render func(*Request, Reply, head) renderer
 	// failure is an error as the body of a reply: an object of JSON, or Error.Body.
 	failure func(*Error) []byte
+	// fit, where there is one, does what the service does with a prompt that is too long. The error is an *Error.
+	fit func(*Server, *Request) error
 }
 
 // head is what a reply says of itself.
@@ -33,6 +35,8 @@ var families = []*family{
 		decode: decodeResponses, render: renderResponses, failure: chatFailure},
 	{name: "messages", path: "/v1/messages", id: "msg_fake_", credential: messagesCredential, check: messagesHeader,
 		decode: decodeMessages, render: renderMessages, failure: messagesFailure},
+	{name: "ollama", path: "/api/chat", id: "ollama-fake-", credential: bearer, check: anyHeader,
+		decode: decodeOllama, render: renderOllama, failure: ollamaFailure, fit: (*Server).ollamaFit},
 }
 
 func bearer(h http.Header) string {

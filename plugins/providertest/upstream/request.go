@@ -18,11 +18,14 @@ type Request struct {
 	// Body is the request as it came.
 	Body json.RawMessage
 
-	Model        string
-	Messages     []Message
-	Tools        []Tool
-	Stop         []string
-	MaxTokens    int64 // 0: none given
+	Model     string
+	Messages  []Message
+	Tools     []Tool
+	Stop      []string
+	MaxTokens int64 // 0: none given
+	// Room is how many tokens Ollama was asked to load the model with, and Cuts that it may drop what does not fit.
+	Room         int64
+	Cuts         bool
 	Stream       bool
 	IncludeUsage bool // a chat request asked for usage in its stream; the other families always have it
 }

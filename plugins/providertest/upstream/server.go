@@ -29,6 +29,11 @@ type Options struct {
 	Cache bool
 	// Models are the models that the service has. Empty: every name is one.
 	Models []string
+	// Local is what is said of models in Ollama's own API; only these are there then. nil: those of Models.
+	Local map[string]Local
+	// Version is what the server of Ollama's own API calls itself: an old one, which drops of a prompt what does not
+	// fit. Empty: a new one.
+	Version string
 	// Script chooses the reply to a request for which none is queued or set. nil: Answer. It is called by
 	// several goroutines.
 	Script func(*Request) Reply
@@ -77,6 +82,7 @@ func New(o Options) *Server {
 	if s.service.records != "" {
 		s.mux.HandleFunc("GET "+s.service.records, s.record)
 	}
+	s.ollama()
 	s.mux.HandleFunc("/", notFound)
 	s.admin()
 	return s
@@ -238,6 +244,11 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	}
 	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
 	rec.Family, rec.Model, rec.Stream = req.Family, req.Model, req.Stream
+	if f.fit != nil {
+		if err := f.fit(s, req); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.options.Models) > 0 && !slices.Contains(s.options.Models, req.Model) {
 		e := ModelNotFound()
 		return nil, &e

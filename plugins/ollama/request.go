@@ -1,0 +1,161 @@
+package ollama
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/fareway/fareway/plugins/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// thinking is the setting of that name as JSON.
+var thinking = map[string]string{
+	"": "true", "on": "true", "off": "false", "low": `"low"`, "medium": `"medium"`, "high": `"high"`,
+}
+
+// encode makes the body of a chat. It sends what the canonical request says, but for what this API does not have:
+//
+//   - it knows no tool choice: where no tool may be called none are offered, and of a named one only that; that one is
+//     called cannot be enforced;
+//   - results have no mark for tools that failed;
+//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {}.
+//
+// Options come after the conversation, so that one that goes on begins with the same bytes.
+func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
+	b := append(encode.Grow(nil, req), `{"model":`...)
+	b = jsonview.AppendString(b, req.Model)
+	b, err := appendTools(b, req)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, `,"messages":[`...)
+	names := map[string]string{} // of the tools that were called, by the call's id
+	for i := range req.Messages {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendMessage(b, &req.Messages[i], names); err != nil {
+			return nil, fmt.Errorf("encoding message %d: %w", i, err)
+		}
+	}
+	b = append(b, `],"truncate":false,"shift":false,"stream":`...)
+	b = strconv.AppendBool(b, !req.Whole || o.settings.AlwaysStream)
+	if m.thinks || !m.told && o.settings.Think != "" {
+		b = append(b, `,"think":`...)
+		b = append(b, thinking[o.settings.Think]...)
+	}
+	if o.keepAlive != "" {
+		b = append(b, `,"keep_alive":`...)
+		b = append(b, o.keepAlive...)
+	}
+	if f := req.Format; f != nil {
+		b = append(b, `,"format":`...)
+		if f.Kind == llm.FormatJSONSchema {
+			b = append(b, f.Schema...)
+		} else {
+			b = append(b, `"json"`...)
+		}
+	}
+	return o.appendOptions(b, req, room)
+}
+
+func (o *Ollama) appendOptions(b []byte, req *llm.Request, room int64) ([]byte, error) {
+	b = append(b, `,"options":{"num_predict":`...)
+	b = strconv.AppendInt(b, req.MaxTokens, 10)
+	if room > 0 {
+		b = append(b, `,"num_ctx":`...)
+		b = strconv.AppendInt(b, room, 10)
+	}
+	if t := req.Temperature; t != nil && !encode.Refused(req, "temperature") {
+		var err error
+		if b, err = encode.AppendTemperature(b, *t); err != nil {
+			return nil, err
+		}
+	}
+	if len(req.Stop) > 0 && !encode.Refused(req, "stop") {
+		b = append(b, `,"stop":`...)
+		b = encode.AppendStrings(b, req.Stop)
+	}
+	return append(b, `}}`...), nil
+}
+
+func appendTools(b []byte, req *llm.Request) ([]byte, error) {
+	only := ""
+	switch req.ToolChoice.Mode {
+	case llm.ToolAuto, llm.ToolRequired:
+	case llm.ToolNone:
+		return b, nil
+	case llm.ToolNamed:
+		only = req.ToolChoice.Name
+	default:
+		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
+	}
+	begin := len(b)
+	for _, tool := range req.Tools {
+		if only != "" && tool.Name != only {
+			continue
+		}
+		b = append(b, `,{"type":"function","function":{"name":`...)
+		b = jsonview.AppendString(b, tool.Name)
+		b = append(b, `,"description":`...)
+		b = jsonview.AppendString(b, tool.Description)
+		b = append(b, `,"parameters":`...)
+		b = append(b, tool.Schema...)
+		b = append(b, "}}"...)
+	}
+	if len(b) == begin {
+		return b, nil
+	}
+	list := string(b[begin+1:])
+	return append(append(append(b[:begin], `,"tools":[`...), list...), ']'), nil
+}
+
+func appendMessage(b []byte, m *llm.Message, names map[string]string) ([]byte, error) {
+	switch m.Role {
+	case llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
+	default:
+		return nil, encode.UnknownRole(m.Role)
+	}
+	b = append(b, `{"role":"`...)
+	b = append(b, m.Role...)
+	b = append(b, `","content":`...)
+	b = encode.AppendTexts(b, m)
+	calls := 0
+	for _, part := range m.Parts {
+		if part.Call == nil {
+			continue
+		}
+		if calls++; calls == 1 {
+			b = append(b, `,"tool_calls":[`...)
+		}
+		names[part.Call.ID] = part.Call.Name
+		b = append(appendCall(b, part.Call), ',')
+	}
+	if calls > 0 {
+		b[len(b)-1] = ']'
+	}
+	if m.Role == llm.RoleTool {
+		if name := names[m.CallID]; name != "" {
+			b = append(b, `,"tool_name":`...)
+			b = jsonview.AppendString(b, name)
+		}
+		b = append(b, `,"tool_call_id":`...)
+		b = jsonview.AppendString(b, m.CallID)
+	}
+	return append(b, '}'), nil
+}
+
+func appendCall(b []byte, call *llm.ToolCall) []byte {
+	b = append(b, `{"id":`...)
+	b = jsonview.AppendString(b, call.ID)
+	b = append(b, `,"function":{"name":`...)
+	b = jsonview.AppendString(b, call.Name)
+	b = append(b, `,"arguments":`...)
+	const depth = 1000
+	text := encode.Arguments(call).AppendTo(nil)
+	if v, err := jsonview.Parse(text, depth); err != nil || v.Kind() != jsonview.Object {
+		text = []byte("{}")
+	}
+	return append(append(b, text...), "}}"...)
+}
