@@ -109,7 +109,7 @@ func (p *Plugin) askEndpoint(ctx context.Context, model string, refused bool) (*
 	if err != nil {
 		return nil, err
 	}
-	defer p.returned()
+	defer p.returned(proc)
 	answer, err := proc.rpc.Endpoint(ctx, &proto.EndpointRequest{Model: model, Refused: refused})
 	if err != nil {
 		err = p.unaryError(ctx, proc, err)
@@ -169,7 +169,7 @@ func (p *Plugin) tell() {
 	if err != nil {
 		return
 	}
-	defer p.returned()
+	defer p.returned(proc)
 	ctx, cancel := context.WithTimeout(p.host.life, tellTimeout)
 	defer cancel()
 	if _, err := proc.rpc.Attempted(ctx, &proto.AttemptedRequest{Attempts: attempts}); err != nil {

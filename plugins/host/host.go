@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -35,6 +36,10 @@ type Options struct {
 	// OnState is told when a provider's state changes, by one goroutine for each process. It must not call
 	// the host. May be nil.
 	OnState func(provider string, s State)
+	// OnFailure is told why a provider's process has to be started again. It must not call the host. May be nil.
+	OnFailure func(provider string, c Cause)
+	// OnViolation is told when a provider breaks the plugin protocol. It must not call the host. May be nil.
+	OnViolation func(provider string, v Violation)
 	// Clock paces restarts, health checks and drains. nil: the real one.
 	Clock Clock
 }
@@ -68,14 +73,19 @@ type Spec struct {
 	StartTimeout time.Duration
 	// DrainTimeout is how long the streams of a released provider may go on. 0: not at all.
 	DrainTimeout time.Duration
+	// MaxMemory bounds the resident memory of the process and of what it starts, in bytes. From nine tenths of it on it
+	// is replaced, its streams going on; beyond it, it is killed. Linux only. 0: no bound.
+	MaxMemory int64
 }
 
 // Host runs plugins. Its methods may be called concurrently.
 type Host struct {
-	builtin func(string) ([]string, bool)
-	log     *slog.Logger
-	onState func(string, State)
-	clock   Clock
+	builtin     func(string) ([]string, bool)
+	log         *slog.Logger
+	onState     func(string, State)
+	onFailure   func(string, Cause)
+	onViolation func(string, Violation)
+	clock       Clock
 
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
@@ -91,12 +101,14 @@ type Host struct {
 // New makes a host. Close ends it.
 func New(o Options) *Host {
 	h := &Host{
-		builtin: o.Builtin,
-		log:     o.Logger,
-		onState: o.OnState,
-		clock:   o.Clock,
-		pool:    make(map[string]*Plugin),
-		schemas: make(map[string]settings.Schema),
+		builtin:     o.Builtin,
+		log:         o.Logger,
+		onState:     o.OnState,
+		onFailure:   o.OnFailure,
+		onViolation: o.OnViolation,
+		clock:       o.Clock,
+		pool:        make(map[string]*Plugin),
+		schemas:     make(map[string]settings.Schema),
 	}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	if h.builtin == nil {
@@ -107,6 +119,12 @@ func New(o Options) *Host {
 	}
 	if h.onState == nil {
 		h.onState = func(string, State) {}
+	}
+	if h.onFailure == nil {
+		h.onFailure = func(string, Cause) {}
+	}
+	if h.onViolation == nil {
+		h.onViolation = func(string, Violation) {}
 	}
 	if h.clock == nil {
 		h.clock = systemClock{}
@@ -208,7 +226,7 @@ func (h *Host) Close() {
 // poolKey hashes everything that shapes a process. The settings may hold secrets, and a hash keeps them out
 // of whatever may come to print the pool.
 func poolKey(spec Spec, exe executable) string {
-	b, err := json.Marshal([]string{spec.Name, exe.key(), string(spec.Settings)})
+	b, err := json.Marshal([]string{spec.Name, exe.key(), string(spec.Settings), strconv.FormatInt(spec.MaxMemory, 10)})
 	if err != nil {
 		panic(err) // strings can be encoded
 	}

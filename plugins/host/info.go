@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,12 +53,6 @@ func capabilitiesOf(c *proto.Capabilities) Capabilities {
 	}
 }
 
-// Crash is the end of a process that was still wanted, or a start that failed.
-type Crash struct {
-	At  time.Time
-	Why string // with its last words
-}
-
 // Info is a provider as it runs.
 type Info struct {
 	Provider string // the operator's name for it
@@ -67,17 +62,24 @@ type Info struct {
 	Problem  string    // why it cannot take requests, as it says itself; "" when it can
 	PID      int       // 0 while there is no process
 	Started  time.Time // of the process
-	Memory   int64     // resident, in bytes; 0 where the system does not tell
+	Memory   int64     // resident, of the process and what it has started, in bytes; 0 where the system does not tell
 	Streams  int       // attempts in progress, those that the host makes for it among them
 	Restarts int       // since the provider was acquired first
 	Crash    *Crash    // the last one, nil when there was none
+
+	MaxMemory  int64             // in bytes; 0: no limit
+	Failures   map[Cause]int     // of its processes and of starts, since the provider was acquired first
+	Violations map[Violation]int // of the plugin protocol, since then
+	Violation  string            // what the last one was; "" when there was none
 }
 
 // Info tells how the provider runs.
 func (p *Plugin) Info() Info {
 	p.mu.Lock()
 	i := Info{Provider: p.spec.Name, Origin: p.exe.origin(), State: p.state, Problem: p.problem,
-		Streams: p.streams + int(p.carrying.Load()), Restarts: p.restarts, Started: p.since}
+		Streams: p.streams + int(p.carrying.Load()), Restarts: p.restarts, Started: p.since,
+		MaxMemory: p.spec.MaxMemory, Failures: maps.Clone(p.failures), Violations: maps.Clone(p.violations.count),
+		Violation: p.violations.last}
 	about, proc := p.about, p.proc
 	if p.crash != nil {
 		i.Crash = new(*p.crash)
@@ -91,15 +93,8 @@ func (p *Plugin) Info() Info {
 		return i
 	}
 	i.PID, _ = strconv.Atoi(proc.child.ID())
-	i.Memory = residentMemory(i.PID)
+	i.Memory = memoryOf(i.PID)
 	return i
-}
-
-// crashed notes why the process, or its start, has failed.
-func (p *Plugin) crashed(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.crash = &Crash{At: p.host.clock.Now(), Why: err.Error()}
 }
 
 // Find looks for a plugin as Acquire does.

@@ -51,8 +51,9 @@ func TestInfoTellsHowAProviderRuns(t *testing.T) {
 	require.Zero(t, i.PID)
 	require.Zero(t, i.Memory)
 	require.NotEmpty(t, i.About.Version, "what it was is still known")
-	require.Equal(t, &host.Crash{At: time.Time{}, Why: "its process died (exit status 7); its last words: out of paper"},
-		i.Crash)
+	require.Equal(t, &host.Crash{At: time.Time{}, Cause: host.CauseCrash,
+		Why: "its process died (exit status 7); its last words: out of paper"}, i.Crash)
+	require.Equal(t, map[host.Cause]int{host.CauseCrash: 1}, i.Failures)
 	c.next(t, 80*time.Millisecond, 100*time.Millisecond).fire()
 	require.Equal(t, host.Starting, <-states)
 	require.Equal(t, host.Ready, <-states)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 func TestNoPluginIsLeftThreeSecondsAfterItsGatewayWasKilled(t *testing.T) {
@@ -98,4 +101,68 @@ func TestABuiltInPluginHasNoHome(t *testing.T) {
 	events, err := talk(t.Context(), acquire(t, newHost(t), spec("script")), "environment")
 	require.NoError(t, err)
 	require.Contains(t, strings.Split(text(events), "\n"), "HOME=/nonexistent")
+}
+
+// Issue 11, supervision: memory past max_memory. What is running ends with an error that says why.
+func TestAPluginThatTakesTooMuchMemoryIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"grow", "grow a child"} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			h, c, states := observed(t)
+			s := spec("script")
+			s.MaxMemory = 300 << 20
+			p := acquire(t, h, s)
+			require.Equal(t, host.Starting, <-states)
+			require.Equal(t, host.Ready, <-states)
+			require.EqualValues(t, 300<<20, p.Info().MaxMemory)
+			c.next(t, time.Second, time.Second).fire()
+			tick := c.next(t, time.Second, time.Second) // the first one found nothing
+			stream := open(t, t.Context(), p, ask("wait"))
+			_, err := talk(t.Context(), p, script+" to 310 MiB")
+			require.NoError(t, err)
+			tick.fire()
+			require.Equal(t, host.Restarting, <-states)
+			_, err = stream.Recv()
+			require.Equal(t, llm.ErrDied, kindOf(t, err))
+			require.ErrorContains(t, err, "more than its max_memory of 300.0 MiB; its last words: I have grown")
+			i := p.Info()
+			require.Equal(t, host.CauseMemory, i.Crash.Cause)
+			require.Contains(t, i.Crash.Why, "I have grown")
+			require.Equal(t, map[host.Cause]int{host.CauseMemory: 1}, i.Failures)
+			c.next(t, 80*time.Millisecond, 100*time.Millisecond).fire()
+			require.Equal(t, host.Starting, <-states)
+			require.Equal(t, host.Ready, <-states)
+			require.Less(t, p.Info().Memory, int64(270<<20))
+		})
+	}
+}
+
+// Issue 11: one that leaks is replaced before it is too late, and nothing breaks.
+func TestAPluginThatNearsItsMaxMemoryIsReplaced(t *testing.T) {
+	t.Parallel()
+	h, c, states := observed(t)
+	s := spec("script")
+	s.MaxMemory, s.DrainTimeout = 300<<20, time.Hour
+	p := acquire(t, h, s)
+	require.Equal(t, host.Starting, <-states)
+	require.Equal(t, host.Ready, <-states)
+	first := processID(t, p)
+	old, err := unix.PidfdOpen(first, 0)
+	require.NoError(t, err)
+	defer unix.Close(old)
+	stream := open(t, t.Context(), p, ask("flood"))
+	_, err = talk(t.Context(), p, "grow to 280 MiB")
+	require.NoError(t, err)
+	c.next(t, time.Second, time.Second).fire()
+	c.next(t, 80*time.Millisecond, 100*time.Millisecond).fire()
+	require.Eventually(t, func() bool { return processID(t, p) != first }, time.Minute, time.Millisecond)
+	require.Equal(t, host.CauseMemory, p.Info().Crash.Cause)
+	for range 100 {
+		_, err = stream.Recv()
+		require.NoError(t, err, "a stream goes on")
+	}
+	require.Empty(t, states, "it was ready all the time")
+	stream.Close()
+	require.True(t, endsWithin(t, old, time.Minute), "the old process ends with its last stream")
 }

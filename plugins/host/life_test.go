@@ -107,12 +107,28 @@ func TestAPluginThatHangsIsKilled(t *testing.T) {
 	p := acquire(t, h, spec("script"))
 	require.Equal(t, host.Starting, <-states)
 	require.Equal(t, host.Ready, <-states)
-	require.NoError(t, syscall.Kill(processID(t, p), syscall.SIGSTOP))
-	for range 3 {
+	stream := open(t, t.Context(), p, ask("wait"))
+	pid := processID(t, p)
+	_, err := talk(t.Context(), p, "print")
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	c.next(t, 10*time.Second, 10*time.Second).fire()
+	c.next(t, 5*time.Second, 5*time.Second).fire()
+	require.Equal(t, host.Unhealthy, <-states)
+	require.Equal(t, "it did not answer its last health check", p.Info().Problem)
+	_, err = p.Generate(t.Context(), ask("hello"))
+	require.Equal(t, llm.ErrUpstream, kindOf(t, err), "nobody else waits for it")
+	for range 2 {
 		c.next(t, 10*time.Second, 10*time.Second).fire()
 		c.next(t, 5*time.Second, 5*time.Second).fire()
 	}
 	require.Equal(t, host.Restarting, <-states)
+	_, err = stream.Recv()
+	require.Equal(t, llm.ErrDied, kindOf(t, err))
+	require.ErrorContains(t, err, "it did not answer 3 health checks in a row (no answer within 5s); its last words: ")
+	require.ErrorContains(t, err, "logged while running")
+	require.Equal(t, host.CauseHang, p.Info().Crash.Cause)
+	require.Contains(t, p.Info().Crash.Why, "logged while running")
 }
 
 func TestAPluginThatIsUnwellGetsNoRequests(t *testing.T) {

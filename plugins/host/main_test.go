@@ -40,6 +40,11 @@ func TestMain(m *testing.M) {
 		pluginMain(os.Args[2])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == "grow" {
+		grow(os.Args[2])
+		fmt.Println("grown")
+		forever()
+	}
 	if len(os.Args) > 1 && os.Args[1] == "run-host" {
 		hostMain()
 		return
@@ -72,6 +77,9 @@ func pluginMain(name string) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		return
+	case "rogue":
+		rogueMain()
 		return
 	case "logs":
 		// go-plugin's own reader of logs panics on the first of these.
@@ -118,6 +126,44 @@ func leaveChild() int {
 		return 0
 	}
 	return cmd.Process.Pid
+}
+
+// hoard is what grow has taken.
+var hoard [][]byte
+
+// grow takes memory until the process has as much as the script says, or starts a child that does.
+func grow(script string) {
+	var mebibytes int
+	if _, err := fmt.Sscanf(script, "grow a child to %d MiB", &mebibytes); err == nil {
+		cmd := exec.Command("/proc/self/exe", "grow", fmt.Sprintf("grow to %d MiB", mebibytes))
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = io.ReadFull(out, make([]byte, len("grown")))
+		}
+		if err != nil {
+			panic(err)
+		}
+		return
+	}
+	_, _ = fmt.Sscanf(script, "grow to %d MiB", &mebibytes)
+	for resident() < mebibytes<<20 {
+		more := make([]byte, 1<<20)
+		for i := 0; i < len(more); i += 4096 {
+			more[i] = 1
+		}
+		hoard = append(hoard, more)
+	}
+}
+
+// resident is how much memory this process has, in bytes.
+func resident() int {
+	var size, pages int
+	b, _ := os.ReadFile("/proc/self/statm")
+	_, _ = fmt.Sscan(string(b), &size, &pages)
+	return pages * os.Getpagesize()
 }
 
 func forever() {
@@ -225,6 +271,9 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 		confess(s.settings.Key)
 	case "blame":
 		return llm.Errorf(llm.ErrUpstream, "the upstream says: %s is no key", s.settings.Key)
+	case "grow to 280 MiB", "grow to 310 MiB", "grow a child to 310 MiB":
+		fmt.Fprintln(os.Stderr, "I have grown")
+		grow(script)
 	case "leave a child":
 		_ = say(fmt.Sprint(leaveChild()))
 	case "exit":

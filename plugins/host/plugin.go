@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -23,13 +22,6 @@ const (
 	Restarting State = "restarting" // it died; the next one starts after a pause
 	Draining   State = "draining"   // released; its last streams go on
 	Stopped    State = "stopped"    // for good
-)
-
-const (
-	healthInterval = 10 * time.Second
-	healthTimeout  = 5 * time.Second
-	// A process that leaves this many health checks in a row unanswered hangs, and is killed.
-	healthMisses = 3
 )
 
 // Capabilities are what a provider can do beside Generate.
@@ -53,7 +45,7 @@ type Plugin struct {
 	startErr error           // why it failed; read after started is closed
 	wanted   context.Context // ends with the last Release, or with the host
 	unwant   context.CancelCauseFunc
-	idle     chan struct{} // capacity 1: the last stream of a released plugin has ended
+	retiring sync.WaitGroup // processes that were replaced, and drain
 
 	source  endpoint.Source // of the calls that the host makes
 	telling sync.Mutex      // one at a time tells the provider of attempts
@@ -61,16 +53,19 @@ type Plugin struct {
 	mu      sync.Mutex
 	refs    int
 	state   State
-	proc    *process // nil while there is none
+	proc    *process // that takes requests; nil while there is none
 	caps    Capabilities
-	streams int
+	streams int // of all its processes
 
 	about    *proto.DescribeResponse // of the last process that was ready; nil before
 	since    time.Time               // of that process
-	problem  string                  // why it is unhealthy, as it says
+	problem  string                  // why it is unhealthy
 	restarts int
+	failures map[Cause]int
 	crash    *Crash       // the last one; nil
 	carrying atomic.Int64 // attempts that the host makes for it
+
+	violations violations
 
 	untold []*proto.CarriedAttempt // attempts that the provider is to be told of
 	teller bool                    // somebody is about to
@@ -79,9 +74,9 @@ type Plugin struct {
 func newPlugin(h *Host, key string, spec Spec, exe executable) *Plugin {
 	p := &Plugin{
 		host: h, key: key, spec: spec, exe: exe, refs: 1, state: Starting,
-		log:     h.log.With("provider", spec.Name, "plugin", spec.Source.Plugin),
-		started: make(chan struct{}),
-		idle:    make(chan struct{}, 1),
+		log:      h.log.With("provider", spec.Name, "plugin", spec.Source.Plugin),
+		started:  make(chan struct{}),
+		failures: make(map[Cause]int),
 	}
 	p.wanted, p.unwant = context.WithCancelCause(h.life)
 	p.source.Ask, p.source.Now = p.askEndpoint, h.clock.Now
@@ -133,164 +128,6 @@ func (p *Plugin) Capabilities() Capabilities {
 	return p.caps
 }
 
-// run is the plugin's life: one process after the other until the last Release or the host's end.
-func (p *Plugin) run() {
-	defer p.unwant(errReleased)
-	defer p.enter(Stopped, nil)
-	var pause backoff
-	for first := true; ; first = false {
-		p.enter(Starting, nil)
-		proc, err := p.start()
-		if first && err != nil {
-			p.startErr = err
-			p.host.leave(p) // whoever is told may try again at once
-			close(p.started)
-			return
-		}
-		if err == nil {
-			p.noteStart(proc, first)
-			p.log.Info("provider started", "pid", proc.child.ID(), "version", proc.about.GetVersion())
-			since := p.host.clock.Now()
-			p.enter(Ready, proc)
-			if first {
-				close(p.started)
-			}
-			if err = p.watch(proc); err == nil {
-				p.drain(proc)
-				return
-			}
-			p.crashed(err)
-			p.enter(Restarting, nil)
-			proc.kill()
-			pause.ran(p.host.clock.Now().Sub(since))
-		} else {
-			p.crashed(err)
-		}
-		if p.wanted.Err() != nil {
-			return
-		}
-		wait := pause.next()
-		p.log.Error("provider failed; starting it again", "error", err, "in", wait)
-		p.enter(Restarting, nil)
-		select {
-		case <-p.host.clock.After(wait):
-		case <-p.wanted.Done():
-			return
-		}
-	}
-}
-
-// enter changes the state. proc is the process that takes requests from now on.
-func (p *Plugin) enter(s State, proc *process) {
-	p.mu.Lock()
-	changed := p.state != s || s == Starting
-	p.state, p.proc = s, proc
-	if proc != nil {
-		p.caps = capabilitiesOf(proc.about.GetCapabilities())
-	}
-	p.mu.Unlock()
-	if changed {
-		p.host.onState(p.spec.Name, s)
-	}
-}
-
-// start starts one process, ready to take requests. It gives up when nobody needs it any more.
-func (p *Plugin) start() (*process, error) {
-	ctx, cancel := withStartTimeout(p.wanted, p.spec.StartTimeout)
-	defer cancel()
-	proc, err := launch(ctx, p.exe, p.log)
-	if err != nil {
-		return nil, err
-	}
-	if err := proc.configure(ctx, p.spec.Settings); err != nil {
-		proc.kill()
-		return nil, err
-	}
-	return proc, nil
-}
-
-// watch returns nil when the process is no longer wanted, or why it is no longer of use.
-func (p *Plugin) watch(proc *process) error {
-	missed := 0
-	for {
-		select {
-		case <-proc.child.exited:
-			return errors.New(proc.death(nil))
-		case <-p.wanted.Done():
-			return nil
-		case <-p.host.clock.After(healthInterval):
-			answered, problem := p.checkHealth(proc)
-			if answered {
-				missed = 0
-			} else if missed++; missed == healthMisses {
-				return fmt.Errorf("it did not answer %d health checks in a row", missed)
-			}
-			state := Ready
-			if problem != "" {
-				state = Unhealthy
-			}
-			if answered {
-				p.note(problem)
-			}
-			if state != p.State() && answered {
-				p.log.Warn("provider's health changed", "state", state, "problem", problem)
-				p.enter(state, proc)
-			}
-		}
-	}
-}
-
-// noteStart notes a process that is ready.
-func (p *Plugin) noteStart(proc *process, first bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.about, p.since, p.problem = proc.about, p.host.clock.Now(), ""
-	if !first {
-		p.restarts++
-	}
-}
-
-// note notes what the provider says of its health.
-func (p *Plugin) note(problem string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.problem = problem
-}
-
-func (p *Plugin) checkHealth(proc *process) (answered bool, problem string) {
-	ctx, cancel := context.WithCancel(p.wanted)
-	defer cancel()
-	go func() {
-		select {
-		case <-p.host.clock.After(healthTimeout):
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	health, err := proc.rpc.Health(ctx, &proto.HealthRequest{})
-	if err != nil {
-		return false, ""
-	}
-	return true, proc.child.scrub.clean(health.GetError())
-}
-
-// drain lets the streams of a released process go on, to the last one or to the drain timeout, and ends it.
-func (p *Plugin) drain(proc *process) {
-	p.enter(Draining, proc)
-	p.mu.Lock()
-	idle, timeout := p.streams == 0, p.spec.DrainTimeout
-	p.mu.Unlock()
-	if !idle {
-		select {
-		case <-p.idle:
-		case <-p.host.clock.After(timeout):
-		case <-p.host.life.Done():
-		case <-proc.child.exited:
-		}
-	}
-	proc.stop()
-}
-
 // lease takes part in the process for one call. The caller gives it back by returned.
 func (p *Plugin) lease() (*process, error) {
 	p.mu.Lock()
@@ -299,18 +136,31 @@ func (p *Plugin) lease() (*process, error) {
 		return nil, err
 	}
 	p.streams++
+	p.proc.streams++
 	return p.proc, nil
 }
 
 // returned gives a lease back.
-func (p *Plugin) returned() {
+func (p *Plugin) returned(proc *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.streams--
-	if p.streams == 0 && p.state == Draining {
-		select {
-		case p.idle <- struct{}{}:
-		default:
-		}
+	proc.streams--
+	if proc.streams == 0 && proc.idle != nil {
+		close(proc.idle)
+		proc.idle = nil
 	}
+}
+
+// idle returns a channel that is closed when the process, which gets no more calls, has none left.
+func (p *Plugin) idle(proc *process) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle := make(chan struct{})
+	if proc.streams == 0 {
+		close(idle)
+	} else {
+		proc.idle = idle
+	}
+	return idle
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -37,12 +38,21 @@ type process struct {
 
 	about  *proto.DescribeResponse
 	schema settings.Schema
+
+	verdict  atomic.Pointer[failure] // why the host killed it; nil when it did not
+	unfit    chan *failure           // capacity 1: why it is to be replaced
+	stopping atomic.Bool             // the host ends it
+
+	// Behind the plugin's mu.
+	streams  int
+	idle     chan struct{} // closed when the last stream ends; nil while nobody waits for that
+	offences offences
 }
 
 // launch starts a plugin and asks it what it is. ctx has a deadline (withStartTimeout); what launch starts
 // does not depend on it once launch has returned.
 func launch(ctx context.Context, exe executable, log *slog.Logger) (*process, error) {
-	p := &process{exe: exe, child: newChild(exe, log)}
+	p := &process{exe: exe, child: newChild(exe, log), unfit: make(chan *failure, 1)}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{wire.Version: {wire.PluginName: client{}}},
@@ -83,7 +93,7 @@ func launch(ctx context.Context, exe executable, log *slog.Logger) (*process, er
 // withStartTimeout bounds a start; its error names the setting.
 func withStartTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d,
-		fmt.Errorf("it was not ready within its start_timeout of %s; see its log, or allow it more", d))
+		fail(CauseSlowStart, "it was not ready within its start_timeout of %s; see its log, or allow it more", d))
 }
 
 // socketDir is where the folder of the plugin's socket is made: a socket's name has a limit of about 100
@@ -134,16 +144,16 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 	case line == "" && ctx.Err() != nil:
 		return fmt.Errorf("%s: %w; %s", doing, context.Cause(ctx), p.child.say)
 	case line == "":
-		return fmt.Errorf("%s: it ended before the handshake (%s); %s", doing, p.child.ended(), p.child.say)
+		return fail(CauseCrash, "%s: it ended before the handshake (%s); %s", doing, p.child.ended(), p.child.say)
 	case len(parts) < 4 || parts[0] != fmt.Sprint(plugin.CoreProtocolVersion):
-		return fmt.Errorf("%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin "+
+		return fail(CauseHandshake, "%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin "+
 			"prints to stderr", doing, line)
 	case parts[1] != fmt.Sprint(wire.Version):
-		return fmt.Errorf("%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild it with "+
+		return fail(CauseHandshake, "%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild it with "+
 			"the gateway's version of github.com/fareway/fareway/plugins/provider, or, in another language, by what "+
 			"`fareway gateway plugin proto` prints", doing, parts[1], wire.Version, newer(parts[1]))
 	}
-	return fmt.Errorf("%s: making the handshake: %w; %s", doing, err, p.child.say)
+	return fail(CauseHandshake, "%s: making the handshake: %w; %s", doing, err, p.child.say)
 }
 
 // newer is what else to do about a plugin of a later version of the protocol.
@@ -160,7 +170,7 @@ func (p *process) callError(ctx context.Context, doing string, err error) error 
 		<-ctx.Done() // the plugin has the same deadline, and can see it a moment earlier
 		err = context.Cause(ctx)
 	} else if how := p.death(err); how != "" {
-		err = errors.New(how)
+		err = fail(CauseCrash, "%s", how)
 	} else {
 		err = errors.New(p.child.scrub.clean(err.Error()))
 	}
@@ -176,9 +186,31 @@ func (p *process) death(err error) string {
 	}
 	select {
 	case <-p.child.exited:
-		return fmt.Sprintf("its process died (%s); %s", p.child.ended(), p.child.say)
+		return p.ending().Error()
 	case <-time.After(moment):
 		return ""
+	}
+}
+
+// ending says why the process, which is gone, has ended.
+func (p *process) ending() *failure {
+	if f := p.verdict.Load(); f != nil {
+		return fail(f.cause, "%w; %s", f.err, p.child.say)
+	}
+	return fail(CauseCrash, "its process died (%s); %s", p.child.ended(), p.child.say)
+}
+
+// condemn kills the process at once. The first reason counts.
+func (p *process) condemn(f *failure) {
+	p.verdict.CompareAndSwap(nil, f)
+	p.child.killGroup()
+}
+
+// replace has the process replaced as soon as another one is ready. It goes on until then.
+func (p *process) replace(f *failure) {
+	select {
+	case p.unfit <- f:
+	default: // there is a reason already
 	}
 }
 
@@ -216,6 +248,7 @@ func (p *process) failure(f *proto.Failure) *llm.Error {
 
 // stop asks the process to end, and kills it if it does not.
 func (p *process) stop() {
+	p.stopping.Store(true)
 	watchdog := time.AfterFunc(grace, p.child.killGroup)
 	defer watchdog.Stop()
 	p.client.Kill()
@@ -223,6 +256,7 @@ func (p *process) stop() {
 
 // kill ends the process at once.
 func (p *process) kill() {
+	p.stopping.Store(true)
 	p.child.killGroup()
 	p.client.Kill() // removes the socket, and waits for go-plugin's goroutines
 }

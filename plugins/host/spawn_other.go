@@ -14,5 +14,5 @@ func awaitEnd(cmd *exec.Cmd) { _ = cmd.Wait() }
 // killMarked: there is no portable way to look at the environments of processes.
 func killMarked(string) {}
 
-// residentMemory: there is no portable way to ask for it.
-func residentMemory(int) int64 { return 0 }
+// memoryOf: there is no portable way to ask for it.
+func memoryOf(int) int64 { return 0 }

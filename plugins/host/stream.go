@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +84,8 @@ type Stream struct {
 	abandon context.CancelFunc
 
 	order    wire.Order
-	end      error // what Recv answers from now on
+	end      error       // what Recv answers from now on
+	finished atomic.Bool // by EventFinish
 	canceled atomic.Bool
 	closed   atomic.Bool
 	once     sync.Once
@@ -118,11 +121,16 @@ func (s *Stream) read() []llm.Event {
 		}
 		if err := s.order.Check(said.Event); err != nil {
 			s.end = err
+			s.plugin.violated(s.proc, ViolationOrder, err)
 			return events
 		}
 		events = append(events, said.Event)
 		if s.order.Finished() {
 			s.end = io.EOF
+			s.finished.Store(true)
+			if i < len(s.message.List)-1 {
+				s.plugin.violated(s.proc, ViolationAfterFinish, errAfterFinish)
+			}
 			return events
 		}
 	}
@@ -133,8 +141,10 @@ func (s *Stream) read() []llm.Event {
 func (s *Stream) failure(f *proto.Failure) error {
 	err := s.proc.failure(f)
 	if err.Kind == llm.ErrCanceled && !s.canceled.Load() {
-		return llm.Errorf(llm.ErrProtocol, "provider %q says that an attempt was cancelled, which it was not",
+		err := llm.Errorf(llm.ErrProtocol, "provider %q says that an attempt was cancelled, which it was not",
 			s.plugin.spec.Name)
+		s.plugin.violated(s.proc, ViolationEnd, err)
+		return err
 	}
 	return err
 }
@@ -144,13 +154,17 @@ func (s *Stream) explain(err error) error {
 	name := s.plugin.spec.Name
 	switch {
 	case timedOut(s.caller, err):
-		return llm.Errorf(llm.ErrUpstream, "provider %q did not end the reply within the time limit of the attempt", name)
+		err := llm.Errorf(llm.ErrUpstream, "provider %q did not end the reply within the time limit of the attempt", name)
+		s.plugin.violated(s.proc, ViolationLate, err)
+		return err
 	case s.caller.Err() != nil || s.closed.Load():
 		return llm.Errorf(llm.ErrCanceled, "the caller left")
 	case errors.Is(err, io.EOF):
-		return llm.Errorf(llm.ErrProtocol, "provider %q ended the stream without a finish and without a failure", name)
+		err := llm.Errorf(llm.ErrProtocol, "provider %q ended the stream without a finish and without a failure", name)
+		s.plugin.violated(s.proc, ViolationEnd, err)
+		return err
 	}
-	return callFailure(s.proc, name, err)
+	return s.plugin.callFailure(s.proc, err)
 }
 
 // timedOut reports whether a call ended by the deadline of its context. A plugin that is given the deadline, as
@@ -160,23 +174,36 @@ func timedOut(ctx context.Context, err error) bool {
 }
 
 // callFailure is the error of a call that the connection did not carry to its end.
-func callFailure(proc *process, name string, err error) error {
-	st := status.Convert(err)
+func (p *Plugin) callFailure(proc *process, err error) error {
+	st, name := status.Convert(err), p.spec.Name
 	message := proc.child.scrub.clean(st.Message())
-	switch st.Code() {
-	case codes.ResourceExhausted:
+	violation := ViolationStatus
+	var failure *llm.Error
+	switch {
+	case st.Code() == codes.ResourceExhausted && strings.Contains(message, overLimit):
+		violation = ViolationMessage
+		failure = llm.Errorf(llm.ErrProtocol, "provider %q: it sent a message that is too large for the plugin protocol: %s",
+			name, message)
+	case st.Code() == codes.ResourceExhausted: // it does not take one
 		return llm.Errorf(llm.ErrRejected, "provider %q: a message is too large for the plugin protocol: %s", name, message)
-	case codes.Unimplemented:
-		return llm.Errorf(llm.ErrProtocol, "provider %q cannot do this: %s", name, message)
+	case st.Code() == codes.Unimplemented:
+		failure = llm.Errorf(llm.ErrProtocol, "provider %q cannot do this: %s", name, message)
+	default:
+		if how := proc.death(err); how != "" {
+			return llm.Errorf(llm.ErrDied, "provider %q: %s", name, how)
+		}
+		if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
+			failure = llm.Errorf(llm.ErrDied, "provider %q: the connection to its process broke: %s", name, message)
+		} else {
+			failure = llm.Errorf(llm.ErrProtocol, "provider %q broke the plugin protocol: %s: %s", name, st.Code(), message)
+		}
 	}
-	if how := proc.death(err); how != "" {
-		return llm.Errorf(llm.ErrDied, "provider %q: %s", name, how)
-	}
-	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
-		return llm.Errorf(llm.ErrDied, "provider %q: the connection to its process broke: %s", name, message)
-	}
-	return llm.Errorf(llm.ErrProtocol, "provider %q broke the plugin protocol: %s: %s", name, st.Code(), message)
+	p.violated(proc, violation, failure)
+	return failure
 }
+
+// overLimit is in the words of gRPC about a message that is over our own limit; a plugin has another one.
+var overLimit = fmt.Sprintf("vs. %d)", wire.MaxResponse)
 
 // Cancel asks the provider to stop the attempt and to prove what it used; it needs the capability
 // CancelUsage. The stream then goes on to its usage and its end: io.EOF if the reply ended first, otherwise
@@ -190,7 +217,7 @@ func (s *Stream) Cancel(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return llm.Errorf(llm.ErrCanceled, "provider %q was not asked to cancel in time", s.plugin.spec.Name)
 		}
-		return callFailure(s.proc, s.plugin.spec.Name, err)
+		return s.plugin.callFailure(s.proc, err)
 	}
 	return nil
 }
@@ -200,7 +227,25 @@ func (s *Stream) Cancel(ctx context.Context) error {
 func (s *Stream) Close() {
 	s.once.Do(func() {
 		s.closed.Store(true)
-		s.abandon()
-		s.plugin.returned()
+		if s.finished.Load() {
+			go s.awaitEnd()
+		} else {
+			s.abandon()
+		}
+		s.plugin.returned(s.proc)
 	})
+}
+
+// endTimeout is how long a provider may take to end a stream behind its finish.
+const endTimeout = 5 * time.Second
+
+var errAfterFinish = errors.New("something came after the reply's finish; finish must be the last one")
+
+// awaitEnd looks whether the provider ends the stream as it must, behind the finish. Nobody waits for it.
+func (s *Stream) awaitEnd() {
+	defer s.abandon()
+	defer time.AfterFunc(endTimeout, s.abandon).Stop()
+	if s.rpc.RecvMsg(new(wire.Events)) == nil {
+		s.plugin.violated(s.proc, ViolationAfterFinish, errAfterFinish)
+	}
 }

@@ -21,7 +21,7 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 	if err != nil {
 		return 0, err
 	}
-	defer p.returned()
+	defer p.returned(proc)
 	counted, err := proc.rpc.CountTokens(ctx, &proto.CountTokensRequest{Request: wire.RequestToProto(req)})
 	if err != nil {
 		return 0, p.unaryError(ctx, proc, err)
@@ -30,7 +30,7 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 		return 0, f
 	}
 	if counted.GetTokens() < 0 {
-		return 0, llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name)
+		return 0, p.wrong(proc, llm.Errorf(llm.ErrProtocol, "provider %q counted a negative number of tokens", p.spec.Name))
 	}
 	return counted.GetTokens(), nil
 }
@@ -44,7 +44,7 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, er
 	if err != nil {
 		return nil, err
 	}
-	defer p.returned()
+	defer p.returned(proc)
 	answer, err := proc.rpc.Receipts(ctx, &proto.ReceiptsRequest{Attempts: attempts})
 	if err != nil {
 		return nil, p.unaryError(ctx, proc, err)
@@ -57,11 +57,11 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, er
 	for _, r := range answer.GetReceipts() {
 		usage := wire.UsageFromProto(r.GetUsage())
 		if err := wire.CheckUsage(usage); err != nil {
-			return receipts, err
+			return receipts, p.wrong(proc, err)
 		}
 		if !asked[r.GetAttempt()] {
-			return receipts, llm.Errorf(llm.ErrProtocol, "provider %q sent a receipt that nobody asked for, or sent it twice",
-				p.spec.Name)
+			return receipts, p.wrong(proc, llm.Errorf(llm.ErrProtocol,
+				"provider %q sent a receipt that nobody asked for, or sent it twice", p.spec.Name))
 		}
 		delete(asked, r.GetAttempt())
 		receipts = append(receipts, Receipt{Attempt: r.GetAttempt(), Usage: *usage})
@@ -72,13 +72,21 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, er
 	return receipts, nil
 }
 
+// wrong counts an answer that cannot be one.
+func (p *Plugin) wrong(proc *process, err error) error {
+	p.violated(proc, ViolationAnswer, err)
+	return err
+}
+
 // unaryError is the error of a call that did not come back.
 func (p *Plugin) unaryError(ctx context.Context, proc *process, err error) error {
 	switch {
 	case timedOut(ctx, err):
-		return llm.Errorf(llm.ErrUpstream, "provider %q did not answer in time", p.spec.Name)
+		err := llm.Errorf(llm.ErrUpstream, "provider %q did not answer in time", p.spec.Name)
+		p.violated(proc, ViolationLate, err)
+		return err
 	case ctx.Err() != nil:
 		return llm.Errorf(llm.ErrCanceled, "the caller left")
 	}
-	return callFailure(proc, p.spec.Name, err)
+	return p.callFailure(proc, err)
 }
