@@ -78,6 +78,8 @@ type Provider struct {
 	Settings     settings.Values // decoded with the plugin's schema; may hold secrets: never print
 	StartTimeout time.Duration
 	Carry        Carry
+	// MaxMemory bounds the memory of its process, in bytes. 0: no bound.
+	MaxMemory int64
 
 	// printable is Settings with every secret, and everything that came from env() or file(), replaced.
 	// Nil in a Provider that Load did not make: then nothing of Settings is printed.

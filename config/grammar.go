@@ -93,6 +93,7 @@ var providerGrammar = grammar{
 		{name: "sha256", example: `"<64 hex digits>"`},
 		{name: "start_timeout", example: `"10s"`},
 		{name: "carry", example: `"process"`},
+		{name: "max_memory", example: `"1GiB"`},
 	},
 	blocks: []blockRule{{name: "config", example: "config {\n}"}},
 }

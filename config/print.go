@@ -55,7 +55,8 @@ func (p Provider) MarshalJSON() ([]byte, error) {
 		Settings     json.RawMessage `json:"settings"`
 		StartTimeout string          `json:"start_timeout"`
 		Carry        Carry           `json:"carry"`
-	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String(), p.Carry})
+		MaxMemory    int64           `json:"max_memory,omitempty"`
+	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String(), p.Carry, p.MaxMemory})
 }
 
 // Format prints the provider without secrets under every verb: %+v and %#v would otherwise walk into Settings.

@@ -56,12 +56,24 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 		carry := string(p.Carry)
 		s.oneOf("carry", []string{string(CarryHost), string(CarryProcess)}, &carry)
 		p.Carry = Carry(carry)
+		s.maxMemory(&p.MaxMemory)
 		if pluginOK {
 			l.settings(s, block, &p, &asked)
 		}
 		l.config.Providers = append(l.config.Providers, p)
 	}
 	return taken
+}
+
+// minMemory is about what a program takes that does nothing: less is a slip of the pen.
+const minMemory = 16 << 20
+
+// maxMemory reads the bound of a process's memory.
+func (s *section) maxMemory(target *int64) {
+	s.size("max_memory", target)
+	if v, ok := s.read("max_memory"); ok && *target != 0 && *target < minMemory {
+		s.refuse(v, "must be at least \"16MiB\": a program needs some to run at all")
+	}
 }
 
 // plugin reads which program to run; false when that is not certain enough to ask it for its schema.

@@ -13,13 +13,19 @@ import (
 // providerStates are the states that fareway_provider_state tells of.
 func (s *service) providerStates(t testing.TB) []string {
 	t.Helper()
+	return s.ones(t, "fareway_provider_state")
+}
+
+// ones are the labels of a metric, each of which is one.
+func (s *service) ones(t testing.TB, metric string) []string {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s.Engine.Metrics().Collectors()...)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	var states []string
 	for _, family := range families {
-		if family.GetName() != "fareway_provider_state" {
+		if family.GetName() != metric {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
@@ -27,7 +33,7 @@ func (s *service) providerStates(t testing.TB) []string {
 			for _, label := range metric.GetLabel() {
 				labels = append(labels, label.GetValue())
 			}
-			require.EqualValues(t, 1, metric.GetGauge().GetValue())
+			require.EqualValues(t, 1, metric.GetGauge().GetValue()+metric.GetCounter().GetValue())
 			states = append(states, strings.Join(labels, " "))
 		}
 	}
@@ -57,4 +63,17 @@ func TestTheStateOfAReplacedProvider(t *testing.T) {
 	l.End()
 	s.Log.Await(t, func(line map[string]any) bool { return line["msg"] == "request" })
 	require.Equal(t, []string{"up ready"}, s.providerStates(t))
+}
+
+// Issue 11, supervision: metrics tell why a provider's process was started again, also after it was replaced.
+func TestTheFailuresOfAProvider(t *testing.T) {
+	t.Parallel()
+	s := startScripted(t, setup{Providers: []string{"spare"}})
+	require.Empty(t, s.ones(t, "fareway_provider_failures_total"))
+	s.kill(t, "up")
+	require.Equal(t, []string{"crash up"}, s.ones(t, "fareway_provider_failures_total"))
+	s.Reload(func(hcl string) string {
+		return strings.Replace(hcl, "base_url =", "always_stream = true\n    base_url =", 1)
+	})
+	require.Equal(t, []string{"crash up"}, s.ones(t, "fareway_provider_failures_total"))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/host"
 )
 
 // plugins lists the plugins: those that run, those that are built in, and the files of plugin_dir.
@@ -63,13 +64,29 @@ func viewPlugin(p engine.PluginState) Plugin {
 		v.Problem = p.Problem.Error()
 	}
 	for _, s := range p.Providers {
-		one := PluginProvider{Name: s.Provider, State: string(s.State), Ready: s.Ready, Problem: s.Problem,
-			Carry: string(s.Carry), PID: s.PID, Started: optionalTime(s.Started), MemoryBytes: s.Memory, Streams: s.Streams,
-			Restarts: s.Restarts}
-		if s.Crash != nil {
-			one.LastCrash = &Crash{At: s.Crash.At.UTC(), Why: s.Crash.Why}
-		}
-		v.Providers = append(v.Providers, one)
+		v.Providers = append(v.Providers, PluginProvider{Name: s.Provider, State: string(s.State), Ready: s.Ready,
+			Problem: s.Problem, Carry: string(s.Carry), PID: s.PID, Started: optionalTime(s.Started), MemoryBytes: s.Memory,
+			MaxMemoryBytes: s.MaxMemory, Streams: s.Streams, Restarts: s.Restarts, Failures: byName(s.Failures),
+			LastCrash: viewCrash(s.Crash), Violations: byName(s.Violations), LastViolation: s.Violation})
 	}
 	return v
+}
+
+func viewCrash(c *host.Crash) *Crash {
+	if c == nil {
+		return nil
+	}
+	return &Crash{At: c.At.UTC(), Cause: string(c.Cause), Why: c.Why}
+}
+
+// byName are counts by a name; nil when there are none.
+func byName[K ~string](counts map[K]int) map[string]int {
+	var named map[string]int
+	for k, n := range counts {
+		if named == nil {
+			named = make(map[string]int)
+		}
+		named[string(k)] = n
+	}
+	return named
 }

@@ -23,8 +23,11 @@ func (a *API) status(*http.Request) (any, error) {
 		return v, nil
 	}
 	v.Config, v.ConfigHash, v.Generation = g.Config.Path, g.Config.Hash, g.Number
+	infos := g.Infos()
 	for _, p := range g.Config.Providers {
-		v.Providers = append(v.Providers, Provider{Name: p.Name, Plugin: p.Plugin, Ready: g.Ready(p.Name)})
+		i := infos[p.Name]
+		v.Providers = append(v.Providers, Provider{Name: p.Name, Plugin: p.Plugin, Ready: g.Ready(p.Name),
+			State: string(i.State), Problem: i.Problem, Restarts: i.Restarts, LastCrash: viewCrash(i.Crash)})
 	}
 	for _, r := range g.Config.Routes {
 		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model})

@@ -169,7 +169,13 @@ type FailedLoad struct {
 type Provider struct {
 	Name   string `json:"name"`
 	Plugin string `json:"plugin"`
-	Ready  bool   `json:"ready"`
+	// Ready: it takes requests; one whose calls the gateway makes may do so without a process.
+	Ready    bool   `json:"ready"`
+	State    string `json:"state"`             // of its process, as in GET /fareway/plugins
+	Problem  string `json:"problem,omitempty"` // why the process cannot take requests, in its own words
+	Restarts int    `json:"restarts"`
+	// LastCrash is why it was started again, or is to be.
+	LastCrash *Crash `json:"last_crash,omitempty"`
 }
 
 // Route is a route of the configuration.

@@ -32,16 +32,26 @@ type PluginProvider struct {
 	Carry       string     `json:"carry"` // who makes its calls: host or process
 	PID         int        `json:"pid"`   // 0 while there is no process
 	Started     *time.Time `json:"started"`
-	MemoryBytes int64      `json:"memory_bytes"` // resident; 0 where the system does not tell
-	Streams     int        `json:"streams"`      // attempts in progress
-	Restarts    int        `json:"restarts"`
-	LastCrash   *Crash     `json:"last_crash,omitempty"`
+	MemoryBytes int64      `json:"memory_bytes"` // resident, with what it has started; 0 where the system does not tell
+	// MaxMemoryBytes is the provider's max_memory; absent without.
+	MaxMemoryBytes int64 `json:"max_memory_bytes,omitempty"`
+	Streams        int   `json:"streams"` // attempts in progress
+	Restarts       int   `json:"restarts"`
+	// Failures are its ends, failed starts and replacements by cause: crash, hang, memory, protocol, slow_start,
+	// handshake or start.
+	Failures  map[string]int `json:"failures,omitempty"`
+	LastCrash *Crash         `json:"last_crash,omitempty"`
+	// Violations are what it has broken of the plugin protocol: order, end, after_finish, message, status, answer or
+	// late. All of these are of the provider since its settings, its file or its max_memory changed last.
+	Violations    map[string]int `json:"violations,omitempty"`
+	LastViolation string         `json:"last_violation,omitempty"`
 }
 
-// Crash is the end of a process that was still wanted, or a start that failed.
+// Crash is the end of a process that was still wanted, a start that failed, or why a process was replaced.
 type Crash struct {
-	At  time.Time `json:"at"`
-	Why string    `json:"why"` // with its last words
+	At    time.Time `json:"at"`
+	Cause string    `json:"cause"` // as in failures
+	Why   string    `json:"why"`   // with its last words
 }
 
 // PluginSettings are what a plugin takes in a config block.

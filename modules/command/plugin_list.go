@@ -1,14 +1,17 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -139,9 +142,41 @@ func providerNotes(p admin.PluginProvider) (notes []string) {
 		notes = append(notes, fmt.Sprintf("Provider %s is not healthy: %s", p.Name, sentence(p.Problem)))
 	}
 	if c := p.LastCrash; c != nil {
-		notes = append(notes, fmt.Sprintf("Provider %s crashed at %s: %s", p.Name, human.Moment(c.At), sentence(c.Why)))
+		also := ""
+		if n := total(p.Failures); n > 1 {
+			also = fmt.Sprintf(" (the last of %d failures: %s)", n, counts(p.Failures))
+		}
+		notes = append(notes, fmt.Sprintf("Provider %s %s at %s%s: %s", p.Name, cmp.Or(failed[host.Cause(c.Cause)], "failed"),
+			human.Moment(c.At), also, sentence(c.Why)))
+	}
+	if n := total(p.Violations); n > 0 {
+		notes = append(notes, fmt.Sprintf("Provider %s broke the plugin protocol %s (%s), the last time so: %s", p.Name,
+			human.Count(n, "time"), counts(p.Violations), sentence(p.LastViolation)))
 	}
 	return notes
+}
+
+// failed says what a provider did.
+var failed = map[host.Cause]string{
+	host.CauseCrash: "crashed", host.CauseHang: "hung", host.CauseMemory: "took too much memory",
+	host.CauseProtocol: "was replaced", host.CauseSlowStart: "did not start in time",
+	host.CauseHandshake: "did not start", host.CauseStart: "did not start",
+}
+
+func total(counts map[string]int) (n int) {
+	for _, one := range counts {
+		n += one
+	}
+	return n
+}
+
+// counts lists counts by name.
+func counts(byName map[string]int) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, fmt.Sprintf("%d %s", byName[name], name))
+	}
+	return strings.Join(list, ", ")
 }
 
 func from(p admin.Plugin) string {
@@ -167,6 +202,14 @@ func memory(bytes int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
 }
 
+// maxMemory says what bounds a provider's memory.
+func maxMemory(p admin.PluginProvider) string {
+	if p.MaxMemoryBytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (max_memory %s)", memory(p.MaxMemoryBytes))
+}
+
 func printPlugin(w io.Writer, p admin.Plugin) {
 	table(w, func(w io.Writer) {
 		fmt.Fprintf(w, "plugin\t%s, %s\n", p.Name, from(p))
@@ -178,8 +221,8 @@ func printPlugin(w io.Writer, p admin.Plugin) {
 		for _, one := range p.Providers {
 			fmt.Fprintf(w, "provider %s\t%s, calls are made %s\n", one.Name, one.State, carriedBy(one))
 			if one.PID != 0 {
-				fmt.Fprintf(w, "\tprocess %d since %s, %s of memory\n", one.PID, human.Moment(*one.Started),
-					memory(one.MemoryBytes))
+				fmt.Fprintf(w, "\tprocess %d since %s, %s of memory%s\n", one.PID, human.Moment(*one.Started),
+					memory(one.MemoryBytes), maxMemory(one))
 			}
 			fmt.Fprintf(w, "\t%s, %s\n", human.Count(one.Streams, "stream"), human.Count(one.Restarts, "restart"))
 			for _, note := range providerNotes(one) {

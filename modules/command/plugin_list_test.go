@@ -165,10 +165,52 @@ func TestPluginListTellsOfLastWords(t *testing.T) {
 	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	printPlugins(&b, []admin.Plugin{{Name: "hello", File: "/p/fareway-provider-hello", Providers: []admin.PluginProvider{{
 		Name: "greeter", State: "unhealthy", Problem: "feeling unwell", Streams: 3, Restarts: 2, MemoryBytes: 3 << 19,
-		LastCrash: &admin.Crash{At: at, Why: "its process died (exit status 7); its last words: out of paper"},
+		LastCrash: &admin.Crash{At: at, Cause: "crash", Why: "its process died (exit status 7); its last words: out of paper"},
 	}}}})
 	require.Contains(t, b.String(), "unhealthy  by itself  1.5 MiB  3        2")
 	require.Contains(t, b.String(), "\nProvider greeter is not healthy: feeling unwell.\n"+
 		"Provider greeter crashed at 2026-11-22 18:00:00 UTC: its process died (exit status 7); its last words: out of "+
 		"paper.\n")
+}
+
+// Issue 11, supervision: what failed by cause, and what was broken of the protocol.
+func TestPluginListTellsOfFailuresAndViolations(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
+	p := admin.PluginProvider{Name: "greeter", State: "ready", PID: 7, Started: &at, MemoryBytes: 3 << 20,
+		MaxMemoryBytes: 1 << 30, Failures: map[string]int{"memory": 1, "crash": 2},
+		LastCrash:  &admin.Crash{At: at, Cause: "memory", Why: "it took 1.1 GiB"},
+		Violations: map[string]int{"order": 10, "late": 2}, LastViolation: "usage came with a negative count"}
+	require.Equal(t, []string{
+		"Provider greeter took too much memory at 2026-11-22 18:00:00 UTC (the last of 3 failures: 2 crash, 1 memory): it " +
+			"took 1.1 GiB.",
+		"Provider greeter broke the plugin protocol 12 times (2 late, 10 order), the last time so: usage came with a " +
+			"negative count.",
+	}, providerNotes(p))
+	var b strings.Builder
+	printPlugin(&b, admin.Plugin{Name: "hello", Providers: []admin.PluginProvider{p}})
+	require.Contains(t, b.String(), "process 7 since 2026-11-22 18:00:00 UTC, 3.0 MiB of memory (max_memory 1024.0 MiB)\n")
+	p.LastCrash.Cause = "one of a later gateway"
+	require.Contains(t, providerNotes(p)[0], "Provider greeter failed at ")
+	for cause, want := range map[string]string{"crash": "crashed", "hang": "hung", "protocol": "was replaced",
+		"slow_start": "did not start in time", "handshake": "did not start", "start": "did not start"} {
+		p.LastCrash.Cause = cause
+		require.Contains(t, providerNotes(p)[0], "Provider greeter "+want+" at ")
+	}
+}
+
+// Issue 11, supervision: status tells how each provider does, in a line.
+func TestStatusTellsHowProvidersDo(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
+	for want, p := range map[string]admin.Provider{
+		"ready": {State: "ready", Ready: true},
+		"ready (the gateway makes its calls; its process is restarting), 2 restarts, the last failure (hang) at " +
+			"2026-11-22 18:00:00 UTC; `fareway gateway plugin list` tells more": {State: "restarting", Ready: true, Restarts: 2,
+			LastCrash: &admin.Crash{At: at, Cause: "hang", Why: "it hung"}},
+		"unhealthy: feeling unwell, 1 restart": {State: "unhealthy", Problem: "feeling unwell.", Restarts: 1},
+		"starting":                             {State: "starting"},
+	} {
+		require.Equal(t, want, providerState(p))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/plugins/host"
 )
 
 func statusCommand() *cobra.Command {
@@ -36,6 +37,25 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
+// providerState says in a line how a provider does.
+func providerState(p admin.Provider) string {
+	text := p.State
+	switch {
+	case p.Ready && p.State != string(host.Ready):
+		text = fmt.Sprintf("ready (the gateway makes its calls; its process is %s)", p.State)
+	case p.Problem != "":
+		text += ": " + strings.TrimSuffix(sentence(p.Problem), ".")
+	}
+	if p.Restarts > 0 {
+		text += ", " + human.Count(p.Restarts, "restart")
+	}
+	if c := p.LastCrash; c != nil {
+		text += fmt.Sprintf(", the last failure (%s) at %s", c.Cause, human.Moment(c.At))
+		text += gateway.Own("; `fareway gateway plugin list` tells more")
+	}
+	return text
+}
+
 func printStatus(w io.Writer, v admin.Status) {
 	table(w, func(w io.Writer) {
 		if v.Ready {
@@ -47,11 +67,7 @@ func printStatus(w io.Writer, v admin.Status) {
 		fmt.Fprintf(w, "data\t%s\n", v.Data)
 		fmt.Fprintf(w, "config\t%s (generation %d)\n", orDash(v.Config), v.Generation)
 		for _, p := range v.Providers {
-			state := "ready"
-			if !p.Ready {
-				state = "not ready"
-			}
-			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, state)
+			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, providerState(p))
 		}
 		for _, r := range v.Routes {
 			fmt.Fprintf(w, "route %s\t%s of %s\n", r.Name, r.Model, r.Provider)

@@ -313,7 +313,7 @@ func TestAProcessThatDiesBeforeItsSuccessorServes(t *testing.T) {
 	first := p.Info().PID
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	require.Equal(t, host.CauseCrash, <-causes)
-	require.Equal(t, host.Restarting, p.State())
+	require.Eventually(t, func() bool { return p.State() == host.Restarting }, time.Minute, time.Millisecond)
 	successor.fire()
 	require.Eventually(t, p.Ready, time.Minute, time.Millisecond)
 	require.NotEqual(t, first, p.Info().PID)

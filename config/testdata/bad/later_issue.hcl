@@ -3,8 +3,7 @@ cache "memory" {
 }
 
 provider "local" {
-  plugin     = "echo"
-  max_memory = "1GiB"
+  plugin = "echo"
 }
 
 route "small" {

@@ -29,6 +29,7 @@ provider "local" {
     base_url = "http://127.0.0.1:11434/v1"
   }
   start_timeout = "10s"
+  max_memory    = "1GiB"
 }
 
 provider "claude" {

@@ -39,7 +39,7 @@ type Stream interface {
 type hosted struct{ plugin *host.Plugin }
 
 func (h hosted) Ready() bool        { return h.plugin.Ready() }
-func (h hosted) state() host.State  { return h.plugin.State() }
+func (h hosted) info() host.Info    { return h.plugin.Info() }
 func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage }
 
 func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }

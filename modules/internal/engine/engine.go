@@ -119,9 +119,10 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := e.openRequestLog(&o); err != nil {
 		return nil, errors.Join(err, e.closeLedger())
 	}
-	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger})
+	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
+		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
-	e.metrics.providerState.states = e.providerStates
+	e.metrics.providers.infos = e.providerInfos
 	e.setBackground(&o)
 	return e, nil
 }

@@ -58,6 +58,7 @@ func (e *Engine) fill(ctx context.Context, g *Generation) error {
 			Settings:     p.Settings,
 			StartTimeout: p.StartTimeout,
 			DrainTimeout: g.Config.Gateway.DrainTimeout,
+			MaxMemory:    p.MaxMemory,
 		})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("starting provider %q: %w", p.Name, err))

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -24,7 +25,9 @@ type Metrics struct {
 	held          prometheus.Gauge
 	upstreamError *prometheus.CounterVec
 	attempts      *prometheus.GaugeVec
-	providerState *stateCollector
+	providers     *providerCollector
+	failures      *prometheus.CounterVec
+	violations    *prometheus.CounterVec
 	ledger        *prometheus.HistogramVec
 	ledgerBatch   prometheus.Histogram
 	generation    prometheus.Gauge
@@ -81,7 +84,14 @@ func newMetrics() *Metrics {
 		attempts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_running_attempts", Help: "Attempts that run at the moment, by route; max_concurrent bounds them."},
 			[]string{"route"}),
-		providerState: newStateCollector(),
+		providers: newProviderCollector(),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_provider_failures_total",
+			Help: "Ends, failed starts and replacements of providers' processes, by cause. Each is followed by a start."},
+			[]string{"provider", "cause"}),
+		violations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_provider_violations_total", Help: "What providers' processes have broken of the plugin protocol."},
+			[]string{"provider", "violation"}),
 		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fareway_ledger_duration_seconds", Help: "Time of a ledger operation, queueing and commit included.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}},
@@ -126,7 +136,7 @@ func newMetrics() *Metrics {
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
-		m.upstreamError, m.attempts, m.providerState, m.ledger, m.ledgerBatch, m.generation,
+		m.upstreamError, m.attempts, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
 		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged}, slices.Concat(m.limiter, m.budgets)...)
 }
 
@@ -167,6 +177,14 @@ func (m *Metrics) Held(delta int64) { m.held.Add(float64(delta)) }
 // UpstreamError counts a failed attempt; kind is an llm.ErrorKind.
 func (m *Metrics) UpstreamError(route, kind string) {
 	m.upstreamError.WithLabelValues(route, kind).Inc()
+}
+
+func (m *Metrics) providerFailed(provider string, c host.Cause) {
+	m.failures.WithLabelValues(provider, string(c)).Inc()
+}
+
+func (m *Metrics) providerViolated(provider string, v host.Violation) {
+	m.violations.WithLabelValues(provider, string(v)).Inc()
 }
 
 func (m *Metrics) running(route string, more int64) {

@@ -6,43 +6,61 @@ import (
 	"github.com/fareway/fareway/plugins/host"
 )
 
-// stateCollector tells the states of the providers that serve. It looks when it is asked: what a replaced process of
-// the same name goes through while it drains is nobody's state any more.
-type stateCollector struct {
-	desc   *prometheus.Desc
-	states func() map[string]host.State // by provider; set before it is registered
+// providerCollector tells how the providers that serve do. It looks when it is asked: what a replaced process of the
+// same name goes through while it drains is nobody's state any more.
+type providerCollector struct {
+	state, memory, streams *prometheus.Desc
+	infos                  func() map[string]host.Info // by provider; set before it is registered
 }
 
-func newStateCollector() *stateCollector {
-	return &stateCollector{desc: prometheus.NewDesc("fareway_provider_state",
-		"1 for the state that a provider's process is in.",
-		[]string{"provider", "state"}, nil)}
+func newProviderCollector() *providerCollector {
+	return &providerCollector{
+		state: prometheus.NewDesc("fareway_provider_state", "1 for the state that a provider's process is in.",
+			[]string{"provider", "state"}, nil),
+		memory: prometheus.NewDesc("fareway_provider_memory_bytes",
+			"Resident memory of a provider's process and of what it has started; max_memory bounds it.",
+			[]string{"provider"}, nil),
+		streams: prometheus.NewDesc("fareway_provider_streams", "Calls in progress of a provider, by its process or for it.",
+			[]string{"provider"}, nil),
+	}
 }
 
 // Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+func (c *providerCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.state
+	ch <- c.memory
+	ch <- c.streams
+}
 
 // Collect implements prometheus.Collector.
-func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	if c.states == nil {
+func (c *providerCollector) Collect(ch chan<- prometheus.Metric) {
+	if c.infos == nil {
 		return
 	}
-	for provider, state := range c.states() {
-		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, 1, provider, string(state))
+	for provider, i := range c.infos() {
+		ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, provider, string(i.State))
+		if i.Memory > 0 { // where the system tells
+			ch <- prometheus.MustNewConstMetric(c.memory, prometheus.GaugeValue, float64(i.Memory), provider)
+		}
+		ch <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, float64(i.Streams), provider)
 	}
 }
 
-// providerStates are the states of the current configuration's providers.
-func (e *Engine) providerStates() map[string]host.State {
-	states := make(map[string]host.State)
-	g := e.Current()
-	if g == nil {
-		return states
+// providerInfos tell of the current configuration's providers.
+func (e *Engine) providerInfos() map[string]host.Info {
+	if g := e.Current(); g != nil {
+		return g.Infos()
 	}
+	return nil
+}
+
+// Infos tell how the providers run, by their names.
+func (g *Generation) Infos() map[string]host.Info {
+	infos := make(map[string]host.Info)
 	for name, b := range g.backends {
-		if p, ok := b.(interface{ state() host.State }); ok {
-			states[name] = p.state()
+		if p, ok := b.(interface{ info() host.Info }); ok {
+			infos[name] = p.info()
 		}
 	}
-	return states
+	return infos
 }

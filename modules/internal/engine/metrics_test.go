@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -34,6 +35,11 @@ func TestMetrics(t *testing.T) {
 	m.forgetUnproven("q")
 	m.receipt("p", receiptCharged)
 	m.limitReached(KeyRequests)
+	m.providerFailed("p", host.CauseHang)
+	m.providerViolated("p", host.ViolationOrder)
+	m.providers.infos = func() map[string]host.Info {
+		return map[string]host.Info{"p": {State: host.Ready, Memory: 8, Streams: 3}, "q": {State: host.Restarting}}
+	}
 	for _, batch := range []int{0, 1, 2, 3, 512, 513} {
 		m.observeLedger("hold", time.Microsecond, batch)
 	}
@@ -53,11 +59,20 @@ func TestMetrics(t *testing.T) {
 		`fareway_unproven_attempts{provider="p"}`:                      6,
 		`fareway_receipts_total{provider="p" result="charged"}`:        1,
 		`fareway_limited_total{reason="key_requests_per_minute"}`:      1,
+
+		`fareway_provider_failures_total{cause="hang" provider="p"}`:        1,
+		`fareway_provider_violations_total{provider="p" violation="order"}`: 1,
+		`fareway_provider_state{provider="p" state="ready"}`:                1,
+		`fareway_provider_state{provider="q" state="restarting"}`:           1,
+		`fareway_provider_memory_bytes{provider="p"}`:                       8,
+		`fareway_provider_streams{provider="p"}`:                            3,
+		`fareway_provider_streams{provider="q"}`:                            0,
 	} {
 		require.Contains(t, values, name)
 		require.InDelta(t, want, values[name], 0, name)
 	}
 	require.NotContains(t, values, `fareway_unproven_attempts{provider="q"}`)
+	require.NotContains(t, values, `fareway_provider_memory_bytes{provider="q"}`, "nobody knows")
 	buckets := func(name string) (bounds []float64, counts []float64) {
 		for le := range values {
 			var bound float64
