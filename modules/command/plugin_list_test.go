@@ -165,7 +165,8 @@ func TestPluginListTellsOfLastWords(t *testing.T) {
 	at := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	printPlugins(&b, []admin.Plugin{{Name: "hello", File: "/p/fareway-provider-hello", Providers: []admin.PluginProvider{{
 		Name: "greeter", State: "unhealthy", Problem: "feeling unwell", Streams: 3, Restarts: 2, MemoryBytes: 3 << 19,
-		LastCrash: &admin.Crash{At: at, Cause: "crash", Why: "its process died (exit status 7); its last words: out of paper"},
+		LastCrash: &admin.Crash{At: at, Cause: "crash",
+			Why: "its process died (exit status 7); its last words: out of paper"},
 	}}}})
 	require.Contains(t, b.String(), "unhealthy  by itself  1.5 MiB  3        2")
 	require.Contains(t, b.String(), "\nProvider greeter is not healthy: feeling unwell.\n"+

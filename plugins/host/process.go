@@ -146,11 +146,11 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 	case line == "":
 		return fail(CauseCrash, "%s: it ended before the handshake (%s); %s", doing, p.child.ended(), p.child.say)
 	case len(parts) < 4 || parts[0] != fmt.Sprint(plugin.CoreProtocolVersion):
-		return fail(CauseHandshake, "%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, a plugin "+
-			"prints to stderr", doing, line)
+		return fail(CauseHandshake, "%s: it printed %q on stdout before the handshake; stdout belongs to the protocol, "+
+			"a plugin prints to stderr", doing, line)
 	case parts[1] != fmt.Sprint(wire.Version):
-		return fail(CauseHandshake, "%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild it with "+
-			"the gateway's version of github.com/fareway/fareway/plugins/provider, or, in another language, by what "+
+		return fail(CauseHandshake, "%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild "+
+			"it with the gateway's version of github.com/fareway/fareway/plugins/provider, or, in another language, by what "+
 			"`fareway gateway plugin proto` prints", doing, parts[1], wire.Version, newer(parts[1]))
 	}
 	return fail(CauseHandshake, "%s: making the handshake: %w; %s", doing, err, p.child.say)

@@ -247,8 +247,8 @@ func TestAnswersThatCannotBeAreViolations(t *testing.T) {
 	require.Equal(t, 3, p.Info().Violations[host.ViolationAnswer])
 }
 
-// Issue 11: a process that breaks the protocol again and again is replaced: another one takes over when it is ready, and
-// what the first one does well goes on.
+// Issue 11: a process that breaks the protocol again and again is replaced: another one takes over when it is ready,
+// and what the first one does well goes on.
 func TestViolationsOverAndOverReplaceTheProcess(t *testing.T) {
 	t.Parallel()
 	h, c, seen, causes := violations(t)
@@ -273,7 +273,7 @@ func TestViolationsOverAndOverReplaceTheProcess(t *testing.T) {
 	require.Equal(t, 1, i.Restarts)
 	require.Equal(t, map[host.Cause]int{host.CauseProtocol: 1}, i.Failures)
 	require.Equal(t, host.CauseProtocol, i.Crash.Cause)
-	require.Regexp(t, `^it broke the plugin protocol 10 times within 1m0s, the last time so: an event came before accepted`,
+	require.Regexp(t, `^it broke the plugin protocol 10 times within 1m0s, the last time so: an event came before`,
 		i.Crash.Why)
 	require.Equal(t, 1, i.Streams, "of the old process")
 	for range 100 {

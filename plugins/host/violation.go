@@ -20,8 +20,8 @@ const (
 	ViolationLate        Violation = "late"         // no end within the time limit
 )
 
-// A process that breaks the protocol maxOffences times within offenceWindow is replaced. What is late does not count, for
-// a slow upstream looks the same.
+// A process that breaks the protocol maxOffences times within offenceWindow is replaced. What is late does not count,
+// for a slow upstream looks the same.
 const (
 	maxOffences   = 10
 	offenceWindow = time.Minute
