@@ -163,11 +163,11 @@ func (s *section) label(block *hclsyntax.Block, taken map[string]hcl.Range) (str
 }
 
 // first reports a second block with the same label.
-func (s *section) first(block *hclsyntax.Block, taken map[string]hcl.Range) bool {
+func (l *loader) first(block *hclsyntax.Block, taken map[string]hcl.Range) bool {
 	name, at := block.Labels[0], block.LabelRanges[0]
 	if first, dup := taken[name]; dup {
-		s.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
-			fmt.Sprintf("The first is %s. Rename one of them, or remove it.", s.place(first)))
+		l.fail(at, fmt.Sprintf("Second %s %q", block.Type, name),
+			fmt.Sprintf("The first is %s. Rename one of them, or remove it.", l.place(first)))
 		return false
 	}
 	taken[name] = at

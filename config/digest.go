@@ -33,6 +33,13 @@ func Named(path string) []File {
 	}
 	l := newLoader(context.Background(), Options{}.filled(), src, new(Diagnostics))
 	whole := l.gather(&included{source: src})
+	blocks := make(map[string][]*hclsyntax.Block)
+	for _, block := range whole.Blocks {
+		if block.Type == "locals" || block.Type == "variable" && len(block.Labels) == 1 {
+			blocks[block.Type] = append(blocks[block.Type], block)
+		}
+	}
+	l.names(blocks)
 	// It returns what its function does: nothing.
 	_ = hclsyntax.VisitAll(whole, func(node hclsyntax.Node) hcl.Diagnostics {
 		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {

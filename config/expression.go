@@ -2,6 +2,9 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -20,26 +23,50 @@ func (l *loader) evaluate(expr hclsyntax.Expression) (cty.Value, bool) {
 	for _, d := range diags {
 		summary, detail, at := d.Summary, d.Detail, d.Subject
 		var refused *refusal
-		if extra, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok && errors.As(extra.FunctionCallError(), &refused) {
-			summary, detail, at = refused.summary, refused.detail, d.Context // the call with its argument
+		if extra, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
+			if errors.As(extra.FunctionCallError(), &refused) {
+				summary, detail, at = refused.summary, refused.detail, d.Context // the call with its argument
+			} else { // the library's own words may repeat what it was given
+				name := extra.CalledFunctionName()
+				detail = fmt.Sprintf("It is written %s: %s.", usage(name), builtins[name].doc)
+			}
 		}
 		if at == nil {
 			at = expr.Range().Ptr()
 		}
 		l.fail(*at, summary, detail)
 	}
-	if diags.HasErrors() {
+	switch {
+	case diags.HasErrors():
+		return cty.NilVal, false
+	case !v.IsWhollyKnown():
+		if !l.diags.HasErrors() { // else its cause is reported
+			l.fail(expr.Range(), "Unknown value", "A variable or local that it is made of is wrong; `gateway check` says why.")
+		}
 		return cty.NilVal, false
 	}
-	if !v.IsWhollyKnown() {
-		l.fail(expr.Range(), "Unknown value", "Write the value itself.")
+	if weight := weigh(v); weight > maxValue && !isNumber(v) {
+		l.fail(expr.Range(), "Value too large", "It is far larger than anything here could mean.")
+		return cty.NilVal, false
+	} else if l.spent += weight; l.spent > maxSpent {
+		l.fail(expr.Range(), "Too much in all", "The values of all expressions together are too large.")
 		return cty.NilVal, false
 	}
 	return v, true
 }
 
-// plain checks that an expression is made only of what a configuration needs: texts, numbers, true, false, lists,
-// maps, arithmetic, env and file. Loops could run for ever; everything else has nothing to refer to.
+const (
+	numberOutOfRange = "Number out of range"
+	outOfRangeDetail = "It is larger or smaller than anything here could mean."
+)
+
+// maxSpent is how many bytes the values of all expressions may have.
+const maxSpent = 64 << 20
+
+// isNumber: what is wrong with a number is for its reader to say.
+func isNumber(v cty.Value) bool { return v.Type() == cty.Number }
+
+// plain checks that an expression is made only of what a configuration needs. Loops could run for ever.
 func (l *loader) plain(expr hclsyntax.Expression) bool {
 	ok := true
 	refuse := func(at hcl.Range, summary, detail string) {
@@ -48,43 +75,112 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 		}
 		ok = false
 	}
-	const advice = "Write the value itself: a number, true, false, a text in quotes, a list, env(\"NAME\") or " +
-		"file(\"path\")."
 	// VisitAll never fails: the callback returns no diagnostics.
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch n := node.(type) {
 		case *hclsyntax.LiteralValueExpr:
 			if n.Val.Type() == cty.Number && n.Val.IsKnown() && !n.Val.IsNull() && tooExtreme(n.Val.AsBigFloat()) {
-				refuse(n.Range(), "Number out of range", "It is larger or smaller than anything here could mean.")
+				refuse(n.Range(), numberOutOfRange, outOfRangeDetail)
 			}
 		case *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr, *hclsyntax.ParenthesesExpr,
 			*hclsyntax.TupleConsExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.ObjectConsKeyExpr,
-			hclsyntax.ChildScope:
-		case *hclsyntax.UnaryOpExpr:
-			if n.Op != hclsyntax.OpNegate {
-				refuse(n.Range(), "Unsupported expression", advice)
-			}
-		case *hclsyntax.BinaryOpExpr:
-			switch n.Op {
-			case hclsyntax.OpAdd, hclsyntax.OpSubtract, hclsyntax.OpMultiply, hclsyntax.OpDivide:
-			default:
-				refuse(n.Range(), "Unsupported expression", advice)
-			}
+			*hclsyntax.UnaryOpExpr, *hclsyntax.BinaryOpExpr, *hclsyntax.ConditionalExpr,
+			*hclsyntax.IndexExpr, *hclsyntax.RelativeTraversalExpr, hclsyntax.ChildScope:
 		case *hclsyntax.FunctionCallExpr:
-			if n.Name != "env" && n.Name != "file" {
-				refuse(n.NameRange, "Unknown function", "The functions are env(\"NAME\") and file(\"path\").")
-			} else if len(n.Args) != 1 || n.ExpandFinal {
-				refuse(n.Range(), "Wrong number of arguments", "Write env(\"NAME\") or file(\"path\").")
+			if summary, detail := l.callProblem(n); summary != "" {
+				at := n.NameRange
+				if usage(n.Name) != "" {
+					at = n.Range()
+				}
+				refuse(at, summary, detail)
 			}
 		case *hclsyntax.ScopeTraversalExpr:
-			refuse(n.Range(), "Text without quotes", "There are no variables here. If a text is meant, put it in quotes; for "+
-				"a secret write env(\"NAME\").")
+			if summary, detail := l.referenceProblem(n.Traversal); summary != "" {
+				refuse(n.Range(), summary, detail)
+			}
 		default:
-			refuse(node.Range(), "Unsupported expression", advice)
+			refuse(node.Range(), "Unsupported expression", "There are no loops here. Write the value itself, or make it of "+
+				"others with operators and functions.")
 		}
 		return nil
 	})
 	return ok
+}
+
+// callProblem says what is wrong with a function's name, or with the number of arguments of env and file.
+func (l *loader) callProblem(call *hclsyntax.FunctionCallExpr) (summary, detail string) {
+	known := append(slices.Sorted(maps.Keys(builtins)), "env", "file")
+	switch {
+	case usage(call.Name) == "":
+		return "Unknown function", suggestion(call.Name, known, "function")
+	case (call.Name == "env" || call.Name == "file") && (len(call.Args) != 1 || call.ExpandFinal):
+		return "Wrong number of arguments", "Write env(\"NAME\") or file(\"path\")."
+	}
+	return "", ""
+}
+
+// referenceProblem says what is wrong with a name that stands without quotes.
+func (l *loader) referenceProblem(t hcl.Traversal) (summary, detail string) {
+	root, name := reference(t)
+	noun := map[string]string{"var": "variable", "local": "local"}[root]
+	if noun == "" {
+		return "Text without quotes", "If a text is meant, put it in quotes; for a secret write env(\"NAME\"). Without " +
+			"quotes stand var.NAME and local.NAME."
+	}
+	known, ok := l.scope[root]
+	if !ok {
+		return "Not known here", "A default is made of values and functions only. What refers to variables belongs into " +
+			"locals."
+	}
+	if _, ok := known[name]; ok {
+		return "", ""
+	}
+	summary = fmt.Sprintf("No %s %q", noun, clip(name))
+	if len(known) > 0 {
+		return summary, suggestion(name, slices.Sorted(maps.Keys(known)), noun)
+	}
+	return summary, fmt.Sprintf("There is no %s. Write one at the top of the file:\n%s", noun,
+		map[string]string{"var": variableExample, "local": localsExample}[root])
+}
+
+// showSafe permits of an expression what is surely not a secret: numbers, operators, references and functions. Texts
+// stay hidden, for who says that none of them is a key?
+func (l *loader) showSafe(expr hclsyntax.Expression) {
+	l.showReferences(expr)
+	src := l.sources.named[expr.Range().Filename]
+	if src == nil {
+		return
+	}
+	end := expr.Range().End.Byte
+	for i := src.firstToken(expr.Range().Start.Byte); i < len(src.tokens) && src.tokens[i].Range.Start.Byte < end; i++ {
+		switch t := &src.tokens[i]; t.Type {
+		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit, hclsyntax.TokenIdent, hclsyntax.TokenInvalid,
+			hclsyntax.TokenBadUTF8, hclsyntax.TokenComment:
+		default:
+			src.show(t.Range)
+		}
+	}
+}
+
+// showReferences permits the names of functions, of variables and of locals, and what env and file are asked for.
+func (l *loader) showReferences(expr hclsyntax.Expression) {
+	// VisitAll never fails: the callback returns no diagnostics.
+	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
+		switch n := node.(type) {
+		case *hclsyntax.FunctionCallExpr:
+			if usage(n.Name) != "" {
+				l.show(n.NameRange)
+			}
+			if isOutsideCall(n) {
+				l.show(n.Range())
+			}
+		case *hclsyntax.ScopeTraversalExpr:
+			if root, _ := reference(n.Traversal); root == "var" || root == "local" {
+				l.show(n.Range())
+			}
+		}
+		return nil
+	})
 }
 
 // isOutsideCall reports whether an expression is just env("NAME") or file("path") with nothing in it to hide.

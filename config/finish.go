@@ -28,7 +28,7 @@ func (s *section) finishReasons() map[string]llm.FinishReason {
 	if !ok {
 		return reasons
 	}
-	if !v.Type().IsObjectType() {
+	if !isMap(v.Type()) {
 		s.refuseType(v, `a map, as in { eod = "stop" }`)
 		return reasons
 	}

@@ -50,12 +50,12 @@ func (l *loader) context(at hcl.Range) *hcl.EvalContext {
 	known, ok := l.contexts[at.Filename]
 	if !ok {
 		dir := l.dir(at)
-		known = &hcl.EvalContext{Functions: map[string]function.Function{
-			"env": textFunction("name", l.outside.env),
+		known = l.base.NewChild()
+		known.Functions = map[string]function.Function{
 			"file": textFunction("path", func(path, shown string) (string, error) {
 				return l.outside.file(dir, path, shown)
 			}),
-		}}
+		}
 		l.contexts[at.Filename] = known
 	}
 	return known

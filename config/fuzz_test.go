@@ -65,7 +65,10 @@ func TestHostileTextIsRefused(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	for _, pattern := range []string{"testdata/good/*.hcl", "testdata/bad/*.hcl"} {
+	const apart = "\n#### more/part.hcl\n" // what is behind it is another file
+	f.Add([]byte("include \"more/*.hcl\"\n" + minimal + apart + "locals {\n  a = upper(env(\"SECRET_TOKEN\"))\n}\n"))
+	f.Add([]byte(minimal + "include \"more/part.hcl\" # here\n" + apart + minimal + "include \"../gateway.hcl\"\n"))
+	for _, pattern := range []string{"testdata/good/*.hcl", "testdata/bad/*.hcl", "testdata/tree/*/gateway.hcl"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(f, err)
 		require.NotEmpty(f, files)
@@ -76,9 +79,14 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		path := filepath.Join(t.TempDir(), "gateway.hcl")
-		require.NoError(t, os.WriteFile(path, text, 0o600))
+		main, part, _ := strings.Cut(string(text), apart)
+		dir := t.TempDir()
+		path := write(t, dir, "gateway.hcl", main)
+		write(t, dir, "more/part.hcl", part)
 		config, diags := testLoad(t, path)
+		if config != nil {
+			require.Equal(t, config.Hash, Digest(path))
+		}
 		require.Equal(t, diags.HasErrors(), config == nil)
 		lines := strings.Count(string(text), "\n") + 1
 		for _, d := range diags.All() {

@@ -9,6 +9,12 @@ import (
 
 const (
 	includeExample  = `include "routes/*.hcl"`
+	variableExample = `variable "region" {
+  default = "eu"
+}`
+	localsExample = `locals {
+  cheap = 0.05
+}`
 	providerExample = `provider "local" {
   plugin = "echo"
 }`
@@ -46,6 +52,8 @@ var fileGrammar = grammar{
 	noun: "attribute",
 	blocks: []blockRule{
 		{name: "include", label: "pattern of paths", many: true, example: includeExample},
+		{name: "variable", label: "name", many: true, example: variableExample},
+		{name: "locals", many: true, example: localsExample},
 		{name: "gateway", example: "gateway {\n}"},
 		{name: "store", label: "kind", example: storeExample},
 		{name: "limiter", label: "kind", example: limiterExample},
@@ -56,6 +64,14 @@ var fileGrammar = grammar{
 		{name: "profile", label: "name", many: true, example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
 		{name: "plan", label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
 		{name: "pre_auth", example: "pre_auth {\n  failures_per_minute = 120\n}"},
+	},
+}
+
+var variableGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "default", example: `"eu"`},
+		{name: "description", example: `"where the upstreams are"`},
 	},
 }
 
@@ -202,6 +218,7 @@ type place struct {
 // places are the whole language outside of plugins' settings.
 var places = []place{
 	{"at the top of the file", &fileGrammar},
+	{"in a variable block", &variableGrammar},
 	{"in the gateway block", &gatewayGrammar},
 	{"in a store block", &storeGrammar},
 	{"in a limiter block", &limiterGrammar},

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -97,6 +99,9 @@ func (l *loader) include(file *included, block *hclsyntax.Block) (sources []*sou
 
 // mayInclude says why a file cannot be read once more, or again.
 func (l *loader) mayInclude(file *included, name string) (summary, detail string) {
+	if !isPrintable(name) {
+		return "Unprintable name of a file", "It has signs in it that no message can show. Rename the file."
+	}
 	real, depth := realPath(name), 0
 	chain := name
 	for f := file; f != nil; f, depth = f.by, depth+1 {
@@ -140,7 +145,7 @@ func includeAdvice(err error) string {
 // As in a shell, a wildcard does not stand for a period at the beginning of a name, nor do the folders match that it
 // names: editors and Kubernetes keep things of their own there.
 func (l *loader) match(dir, pattern string) ([]string, error) {
-	if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
+	if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" || !isPrintable(pattern) {
 		return nil, filepath.ErrBadPattern
 	}
 	if !strings.ContainsAny(pattern, `*?[\`) {
@@ -162,6 +167,11 @@ func (l *loader) match(dir, pattern string) ([]string, error) {
 	})
 	slices.Sort(names)
 	return names, err
+}
+
+// isPrintable: a path stands in messages and in logs.
+func isPrintable(path string) bool {
+	return utf8.ValidString(path) && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // wildcards makes a folder's name stand for itself in a pattern.

@@ -174,6 +174,10 @@ func TestIncludeInAFolderWithWildcards(t *testing.T) {
 	write(t, dir, "[a]*/c.hcl", "")
 	_, diags := testLoad(t, path)
 	require.NoError(t, diags.Err())
+	write(t, dir, "[a]*/b\x1b[31m.hcl", "")
+	_, diags = testLoad(t, path)
+	require.ErrorContains(t, diags.Err(), "Unprintable name")
+	require.NotContains(t, printed(t, diags), "\x1b")
 }
 
 // A candidate may include files that are not installed either.

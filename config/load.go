@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -131,7 +132,10 @@ type loader struct {
 	sources  sources
 	diags    *Diagnostics
 	outside  *outside
+	scope    map[string]map[string]cty.Value // what `var` and `local` have, by name
+	base     *hcl.EvalContext
 	contexts map[string]*hcl.EvalContext // by path of the source: a relative path is relative to the file that has it
+	spent    int                         // bytes, about, of the values of all expressions
 	config   *Config
 	broken   bool // what was read is not all that there is
 }
@@ -140,9 +144,11 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 	l := &loader{
 		ctx: ctx, opts: opts, diags: diags, outside: newOutside(opts.Env),
 		sources:  sources{named: make(map[string]*source), included: make(map[string]hcl.Range)},
+		base:     &hcl.EvalContext{Functions: functions()},
 		contexts: make(map[string]*hcl.EvalContext),
 		config:   &Config{Path: src.abs, Plans: []Plan{}}, // what may be empty prints as [], not null
 	}
+	l.base.Functions["env"] = textFunction("name", l.outside.env)
 	l.sources.add(src, hcl.Range{Filename: src.path})
 	return l
 }
@@ -216,7 +222,9 @@ func (l *loader) file() *section {
 		return nil
 	}
 	whole := hcl.Range{Filename: main.path} // without a line: what is missing in the file is missing everywhere
-	return l.section("the file", whole, body, &fileGrammar)
+	file := l.section("the file", whole, body, &fileGrammar)
+	l.names(file.blocks)
+	return file
 }
 
 // parse returns the body of one file, or nil when there is nothing to go on with.

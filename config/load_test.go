@@ -39,8 +39,20 @@ func testEnv(name string) (string, bool) {
 		"COUNT":             "12",
 		"CAREFUL":           "true",
 		"EMPTY":             "",
-		"NOT_TEXT":          "hunter2\xff",
-		"ENDLESS":           "1" + strings.Repeat("0", 1000),
+
+		"FAREWAY_VAR_COUNT":       "12",
+		"FAREWAY_VAR_number":      " 45 ",
+		"FAREWAY_VAR_flag":        "true",
+		"FAREWAY_VAR_list":        `["b", "c"]`,
+		"FAREWAY_VAR_outside_key": "one-hunter2,two-hunter2",
+		"FAREWAY_VAR_NUMBER":      "hunter2",
+		"FAREWAY_VAR_FLAG":        "hunter2",
+		"FAREWAY_VAR_LIST":        `{"hunter2": 1}`,
+		"FAREWAY_VAR_JSON_NULL":   "null",
+		"FAREWAY_VAR_NOT_TEXT":    "hunter2\xff",
+		"FAREWAY_VAR_EXTREME":     "1e99999",
+		"NOT_TEXT":                "hunter2\xff",
+		"ENDLESS":                 "1" + strings.Repeat("0", 1000),
 	}[name]
 	return text, ok
 }

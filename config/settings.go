@@ -142,8 +142,10 @@ func (s *section) setting(a *settings.Attribute, d decoded) {
 		return
 	}
 	at := attr.Expr.Range()
-	if isOutsideCall(attr.Expr) || !a.Secret && !userInfo.Match(s.textOf(at)) {
+	if !a.Secret && !userInfo.Match(s.textOf(at)) {
 		s.show(at)
+	} else {
+		s.showReferences(attr.Expr)
 	}
 	raw, ok := s.evaluate(attr.Expr)
 	if !ok {
@@ -223,7 +225,7 @@ func settingValue(v value, t settings.Type) (any, string) {
 		}
 		return b, ""
 	case settings.ListString:
-		if !v.Type().IsTupleType() {
+		if !isList(v.Type()) {
 			return nil, v.mistyped("a list of texts, as in [\"a\", \"b\"]")
 		}
 		list := make([]string, 0, v.LengthInt())
@@ -235,7 +237,7 @@ func settingValue(v value, t settings.Type) (any, string) {
 		}
 		return list, ""
 	case settings.MapString:
-		if !v.Type().IsObjectType() {
+		if !isMap(v.Type()) {
 			return nil, v.mistyped("a map of texts, as in { name = \"value\" }")
 		}
 		texts := make(map[string]string, v.LengthInt())

@@ -72,13 +72,17 @@ func describe(t cty.Type) string {
 		return "a number"
 	case t == cty.Bool:
 		return "true or false"
-	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+	case isList(t):
 		return "a list"
-	case t.IsObjectType() || t.IsMapType():
+	case isMap(t):
 		return "a map"
 	}
 	return "something else"
 }
+
+// isList and isMap know what is written out, and what functions make.
+func isList(t cty.Type) bool { return t.IsTupleType() || t.IsListType() || t.IsSetType() }
+func isMap(t cty.Type) bool  { return t.IsObjectType() || t.IsMapType() }
 
 // elements are the values of a list, each at its own place if the list is written out.
 func (v value) elements() []value {
@@ -305,7 +309,7 @@ func (s *section) list(name, example string, each func(element value)) {
 	if !ok {
 		return
 	}
-	if !v.Type().IsTupleType() {
+	if !isList(v.Type()) {
 		s.refuseType(v, "a list, as in "+example)
 		return
 	}

@@ -1,5 +1,5 @@
 gateway {
-  namespace = upper("service")
+  namespace = uper("service")
   keepalive = duration
   max_body  = env(["A"]...)
 }

@@ -1,0 +1,4 @@
+locals {
+  tools = ["tools", "json_object"]
+  key   = file("key.txt") # beside this file
+}
