@@ -2,14 +2,18 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,7 +40,9 @@ func TestMain(m *testing.M) {
 //
 //	up [ARGS]                 starts `fareway gateway up --listen 127.0.0.1:0 ARGS` in the folder data, waits until
 //	                          it listens, and sets $URL, $ADDR and $PID; what it prints is in up.out
-//	down                      ends it with SIGTERM, and expects it to end with status 0
+//	down [PATTERN]            ends it with SIGTERM, and expects it to end with status 0; each line on stderr matches
+//	hangup                    sends it SIGHUP
+//	serves N                  waits until the configuration that it keeps as number N serves
 //	crash                     ends it with SIGKILL
 //	listen VAR                listens on a free port until the script ends; VAR is its host:port
 //	freeaddr VAR              the same, but nobody listens there
@@ -57,6 +63,8 @@ func TestScripts(t *testing.T) {
 			"up":         up,
 			"down":       down,
 			"crash":      crash,
+			"hangup":     hangup,
+			"serves":     serves,
 			"listen":     listen,
 			"freeaddr":   freeAddr,
 			"setversion": setVersion,
@@ -176,15 +184,63 @@ func (p *gatewayProcess) end() error {
 
 func down(ts *testscript.TestScript, neg bool, args []string) {
 	p := process(ts)
-	if neg || len(args) > 0 || p.cmd == nil {
-		ts.Fatalf("usage: down, after up")
+	if neg || len(args) > 1 || p.cmd == nil {
+		ts.Fatalf("usage: down [PATTERN], after up")
+	}
+	expected := regexp.MustCompile("^$")
+	if len(args) > 0 {
+		expected = regexp.MustCompile(args[0])
 	}
 	ts.Check(p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := p.end(); err != nil {
 		ts.Fatalf("down: it ended with %v: %s", err, p.stderr.String())
 	}
-	if p.stderr.Len() > 0 {
-		ts.Fatalf("down: it wrote on stderr: %s", p.stderr.String())
+	for line := range strings.Lines(p.stderr.String()) {
+		if !expected.MatchString(line) {
+			ts.Fatalf("down: it wrote on stderr: %s", line)
+		}
+	}
+}
+
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	p := process(ts)
+	if neg || len(args) > 0 || p.cmd == nil {
+		ts.Fatalf("usage: hangup, after up")
+	}
+	ts.Check(p.cmd.Process.Signal(syscall.SIGHUP))
+}
+
+func serves(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serves N")
+	}
+	number, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	socket := ts.MkAbs("data/admin.sock")
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(startTimeout); ; {
+		var status struct {
+			Number int64 `json:"config_number"`
+		}
+		resp, err := client.Get("http://localhost/fareway/status")
+		ts.Check(err)
+		err = json.NewDecoder(resp.Body).Decode(&status)
+		ts.Check(errors.Join(err, resp.Body.Close()))
+		if status.Number == number {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("serves: configuration %d does", status.Number)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ func init() {
 // reads:
 //
 //	GET    /fareway/status                  what runs
+//	POST   /fareway/reload                  loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
 //	GET    /fareway/accounts                all accounts *
@@ -141,6 +142,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/refunds", Handler: a.change(a.refund)},
 		{Pattern: "POST /fareway/ledger/checkpoints", Handler: a.change(a.makeCheckpoint)},
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
+		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
 	routes = append(routes, a.books.routes()...)

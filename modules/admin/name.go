@@ -28,7 +28,10 @@ func checkPlan(e *engine.Engine, plan string) error {
 	if _, ok := g.Config.Plan(plan); ok {
 		return nil
 	}
-	names := PlanNames(g)
+	if err := notLoaded(e, g.Config, plan); err != nil {
+		return err
+	}
+	names := PlanNames(g.Config)
 	if len(names) == 0 {
 		return problem(http.StatusBadRequest, "plan %q is not in %s: it has no plans; add a block `plan %q {}` or leave the "+
 			"plan out", plan, g.Config.Path, plan)
@@ -40,10 +43,31 @@ func checkPlan(e *engine.Engine, plan string) error {
 		strings.Join(names, ", "))
 }
 
+// notLoaded says so of a plan that the saved file has, and what serves has not; nil otherwise.
+func notLoaded(e *engine.Engine, serving *config.Config, plan string) error {
+	if config.Digest(serving.Path) == serving.Hash {
+		return nil
+	}
+	_, saved, _ := config.LoadLedger(serving.Path)
+	if saved == nil {
+		return nil
+	}
+	if _, ok := saved.Plan(plan); !ok {
+		return nil
+	}
+	if f := e.FailedLoad(); f != nil && f.InFile {
+		return problem(http.StatusConflict, "plan %q is in %s as it is saved, but that is refused, and the configuration "+
+			"before it serves on: %s; `fareway gateway status` shows where, and saving it mended is enough",
+			plan, serving.Path, f.Problem)
+	}
+	return problem(http.StatusConflict, "plan %q is in %s as it is saved, but that is not loaded yet: it is within two "+
+		"seconds, or at once by `fareway reload`; then try again", plan, serving.Path)
+}
+
 // PlanNames are the plans of a configuration.
-func PlanNames(g *engine.Generation) []string {
-	names := make([]string, len(g.Config.Plans))
-	for i, p := range g.Config.Plans {
+func PlanNames(cfg *config.Config) []string {
+	names := make([]string, len(cfg.Plans))
+	for i, p := range cfg.Plans {
 		names[i] = p.Name
 	}
 	return names

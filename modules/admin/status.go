@@ -1,9 +1,10 @@
 package admin
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -11,16 +12,20 @@ import (
 
 func (a *API) status(*http.Request) (any, error) {
 	v := Status{PID: os.Getpid(), Version: gateway.Version(), Data: a.engine.DataDir(),
-		Providers: []Provider{}, Routes: []Route{}, Plans: []string{}}
+		Providers: []Provider{}, Routes: []Route{}, Plans: []string{}, Files: []string{}}
 	if err := a.engine.Ready(); err != nil {
 		v.Reason = err.Error()
 	}
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())
-	g := a.engine.Current()
-	if g == nil {
+	g := a.engine.InForce()
+	if g.Generation == nil {
 		return v, nil
+	}
+	v.InForce, v.Kept = &g.Since, g.Kept
+	for _, f := range g.Config.Files {
+		v.Files = append(v.Files, f.Path)
 	}
 	v.Config, v.ConfigHash, v.Generation = g.Config.Path, g.Config.Hash, g.Number
 	infos := g.Infos()
@@ -32,7 +37,7 @@ func (a *API) status(*http.Request) (any, error) {
 	for _, r := range g.Config.Routes {
 		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model})
 	}
-	v.Plans = append(v.Plans, PlanNames(g)...)
+	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil
 }
 
@@ -42,9 +47,24 @@ func viewFailedLoad(f *engine.FailedLoad) *FailedLoad {
 	}
 	v := &FailedLoad{At: f.At, Config: f.Path, Problem: f.Problem}
 	if f.Diagnostics != nil {
-		var text strings.Builder
-		_ = f.Diagnostics.Write(&text, false) // a builder takes everything
-		v.Diagnostics, v.Text = f.Diagnostics.All(), text.String()
+		v.Diagnostics, v.Text = f.Diagnostics.All(), f.Text()
 	}
 	return v
+}
+
+// reload loads the HCL file now.
+func (a *API) reload(r *http.Request) (any, error) {
+	changed, err := a.engine.Reload(r.Context())
+	if refused, ok := errors.AsType[*engine.RefusedError](err); ok {
+		return nil, problem(http.StatusUnprocessableEntity, "the saved configuration is refused, and the one before serves "+
+			"on:\n\n%s", cmp.Or(refused.Text(), refused.Problem))
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := a.engine.Current()
+	if g == nil {
+		return nil, engine.ErrReplaced
+	}
+	return Reloaded{Changed: changed, Generation: g.Number, ConfigHash: g.Config.Hash}, nil
 }

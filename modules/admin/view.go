@@ -139,20 +139,25 @@ type Rotated struct {
 
 // Status is what runs.
 type Status struct {
-	Ready      bool       `json:"ready"`
-	Reason     string     `json:"reason,omitempty"` // why it is not ready
-	PID        int        `json:"pid"`
-	Version    string     `json:"version"`
-	Data       string     `json:"data"`
-	Config     string     `json:"config"`      // path of the HCL file
-	ConfigHash string     `json:"config_hash"` // of its content and of what it names
-	Generation uint64     `json:"generation"`  // counts the configurations that this process has run
-	Providers  []Provider `json:"providers"`
-	Routes     []Route    `json:"routes"`
-	Plans      []string   `json:"plans"`
-	Spool      Spool      `json:"spool"`
+	Ready      bool   `json:"ready"`
+	Reason     string `json:"reason,omitempty"` // why it is not ready
+	PID        int    `json:"pid"`
+	Version    string `json:"version"`
+	Data       string `json:"data"`
+	Config     string `json:"config"`      // path of the HCL file
+	ConfigHash string `json:"config_hash"` // of its content and of what it names
+	Generation uint64 `json:"generation"`  // counts the configurations that this process has run
+	// InForce is since when that content serves, also before a restart; null while nothing does.
+	InForce *time.Time `json:"config_in_force_since"`
+	// Kept is its number among the kept configurations; 0 where it could not be kept.
+	Kept      int64      `json:"config_number"`
+	Files     []string   `json:"config_files"` // the HCL file and all that it names
+	Providers []Provider `json:"providers"`
+	Routes    []Route    `json:"routes"`
+	Plans     []string   `json:"plans"`
+	Spool     Spool      `json:"spool"`
 
-	// FailedLoad is the last load, when that has failed: what is above serves on.
+	// FailedLoad is why the configuration as it is saved now was not taken: what is above serves on.
 	FailedLoad *FailedLoad `json:"failed_load,omitempty"`
 }
 
@@ -163,6 +168,13 @@ type FailedLoad struct {
 	Problem     string              `json:"problem"`
 	Diagnostics []config.Diagnostic `json:"diagnostics,omitempty"` // as `gateway check --json` has them
 	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
+}
+
+// Reloaded is what came of loading the HCL file.
+type Reloaded struct {
+	Changed    bool   `json:"changed"` // false: it served already
+	Generation uint64 `json:"generation"`
+	ConfigHash string `json:"config_hash"`
 }
 
 // Provider is a provider of the configuration.

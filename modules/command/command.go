@@ -36,6 +36,7 @@ func init() {
 			cmd.Hidden = true
 			cmd.RunE = func(*cobra.Command, []string) error { return ours.Help() }
 			root := ours.Root()
+			reloadToo(root)
 			root.Example = strings.ReplaceAll(root.Example, "$ caddy ", "$ "+gateway.Program()+" ")
 		},
 	})

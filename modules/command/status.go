@@ -66,6 +66,13 @@ func printStatus(w io.Writer, v admin.Status) {
 		fmt.Fprintf(w, "process\t%d, version %s\n", v.PID, v.Version)
 		fmt.Fprintf(w, "data\t%s\n", v.Data)
 		fmt.Fprintf(w, "config\t%s (generation %d)\n", orDash(v.Config), v.Generation)
+		if v.InForce != nil {
+			fmt.Fprintf(w, "in force\tsince %s, content %.12s", human.Moment(*v.InForce), v.ConfigHash)
+			if v.Kept > 0 {
+				fmt.Fprintf(w, ", kept as number %d", v.Kept)
+			}
+			fmt.Fprintln(w)
+		}
 		for _, p := range v.Providers {
 			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, providerState(p))
 		}

@@ -35,7 +35,7 @@ func prepareTrial(ctx context.Context, e *engine.Engine, data string) (trial, er
 	account, err := e.Store().Account(ctx, trialName)
 	if errors.Is(err, ledger.ErrNotFound) {
 		var plan string
-		if slices.Contains(admin.PlanNames(e.Current()), trialName) {
+		if slices.Contains(admin.PlanNames(e.Current().Config), trialName) {
 			plan = trialName
 		}
 		account, err = admin.CreateAccount(ctx, e, trialName, plan)

@@ -48,7 +48,7 @@ type App struct {
 	cfg    *config.Config
 	caddys string                        // the address of Caddy's own admin endpoint, "" when it is off
 	engine atomic.Pointer[engine.Engine] // nil until Open
-	gen    *engine.Generation
+	live   *engine.Live                  // nil until Open
 	health *healthServer
 	admin  adminListener // nil without one
 	log    *slog.Logger
@@ -103,15 +103,23 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("finding the configuration file: %w", err)
 	}
-	cfg, diags := engine.CheckConfig(ctx, path, a.log)
+	cfg, diags := a.load(ctx, path)
 	if diags.HasErrors() {
-		return &loadError{path: path, diags: diags}
+		return &loadError{path: path, err: diags}
 	}
 	a.cfg = cfg
 	if _, running := engines.References(a.Data); running {
 		return a.Open()
 	}
 	return nil
+}
+
+// load reads the HCL file, with the plugins of the gateway that this process runs already, if there is one.
+func (a *App) load(ctx caddy.Context, path string) (*config.Config, *config.Diagnostics) {
+	if e := runningEngine(a.Data); e != nil {
+		return e.Load(ctx, path, nil)
+	}
+	return engine.CheckConfig(ctx, path, a.log)
 }
 
 // Open leases the engine and starts what the HCL file names. Only the first call does anything: the admin API calls it
@@ -126,8 +134,8 @@ func (a *App) Open() error {
 		return fmt.Errorf("starting the gateway on %s: %w", a.Data, err)
 	}
 	a.engine.Store(e)
-	if a.gen, err = e.Prepare(a.ctx, a.cfg); err != nil {
-		return fmt.Errorf("loading %s: %w", a.cfg.Path, err)
+	if a.live, err = e.Live(a.ctx, a.cfg); err != nil {
+		return &loadError{path: a.cfg.Path, err: err}
 	}
 	for _, c := range e.Metrics().Collectors() {
 		if err := a.ctx.GetMetricsRegistry().Register(c); err != nil {
@@ -167,7 +175,8 @@ func (a *App) Start() error {
 		return err
 	}
 	e.SetLogger(a.log)
-	e.Activate(a.gen)
+	a.live.Start()
+	handleHangup()
 	go watchExit(a.ctx, e, a.shutdownDelay())
 	return nil
 }
@@ -184,8 +193,8 @@ func (a *App) Cleanup() error {
 	if a.health != nil {
 		a.health.stop()
 	}
-	if a.gen != nil {
-		a.Engine().Retire(a.gen)
+	if a.live != nil {
+		a.live.Retire()
 	}
 	_, err := engines.Delete(a.Data)
 	return err

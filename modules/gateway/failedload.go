@@ -16,31 +16,32 @@ import (
 	"github.com/fareway/fareway/modules/internal/human"
 )
 
-// loadError is why a configuration was not taken: what is wrong in the HCL file.
+// loadError is why a configuration was not taken: what is wrong in the HCL file, or cannot be done that it asks for.
 type loadError struct {
-	path  string
-	diags *config.Diagnostics
+	path string
+	err  error
 }
 
-func (e *loadError) Error() string { return fmt.Sprintf("loading %s: %v", e.path, e.diags) }
-func (e *loadError) Unwrap() error { return e.diags }
+func (e *loadError) Error() string { return fmt.Sprintf("loading %s: %v", e.path, e.err) }
+func (e *loadError) Unwrap() error { return e.err }
 
 // failed tells of a load that has failed, where people look for it: `gateway status` of the gateway that goes on
 // serving, and the terminal, as `gateway check` prints it. Caddy itself makes one line of an error, in its log.
 func (a *App) failed(err error) {
 	load, inFile := errors.AsType[*loadError](err)
+	diags, _ := errors.AsType[*config.Diagnostics](err)
 	if e := runningEngine(a.Data); e != nil {
 		f := engine.FailedLoad{Path: a.Config, Problem: Own(err.Error())}
 		if inFile {
-			f.Path, f.Diagnostics = load.path, load.diags
+			f.Path, f.InFile, f.Diagnostics = load.path, true, diags
 		}
 		e.NoteFailedLoad(f)
 		if !human.IsTerminal(os.Stderr) {
 			return // it is a log that programs read, too
 		}
 	}
-	if inFile {
-		printLoad.diagnostics(load.diags)
+	if diags != nil {
+		printLoad.diagnostics(diags)
 	}
 }
 

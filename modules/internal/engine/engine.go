@@ -13,10 +13,12 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
@@ -83,6 +85,10 @@ type Engine struct {
 	probe      storeProbe
 	background background
 	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
+	timer      func(time.Duration) <-chan time.Time
+	history    *history.History
+	keeping    sync.Mutex // of whoever notes what is in force
+	inForce    InForce
 }
 
 // Open makes the data folder, takes the ledger that cfg names (which recovers what a dead process left) and
@@ -102,6 +108,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		keys:    newKeyCache(time.Second, o.Now),
 
 		limiter: o.Limiter,
+		timer:   o.After,
+		history: history.In(o.DataDir),
 	}
 	e.ahead.limit(maxAhead)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)

@@ -206,7 +206,8 @@ func TestBorrowedGenerationStays(t *testing.T) {
 // withoutStore is an engine without store and providers, for tests of time.
 func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
-	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics()}
+	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(),
+		keys: newKeyCache(time.Second, time.Now)}
 	e.plans = newPlans(e.Logger())
 	e.life = newLifecycle(e.Logger(), e.use)
 	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})

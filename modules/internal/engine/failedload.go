@@ -12,6 +12,8 @@ type FailedLoad struct {
 	Path string // of the HCL file
 	// Problem says why, in one line or few.
 	Problem string
+	// InFile: the reason is in the HCL file, or in what that names.
+	InFile bool
 	// Diagnostics are what is wrong in the file; nil when that is not the reason.
 	Diagnostics *config.Diagnostics
 }
@@ -20,6 +22,7 @@ type FailedLoad struct {
 func (e *Engine) NoteFailedLoad(f FailedLoad) {
 	f.At = e.Now()
 	e.failed.Store(&f)
+	e.metrics.refused.Set(1)
 }
 
 // FailedLoad is the last load when that has failed, nil otherwise.

@@ -15,6 +15,7 @@ type Generation struct {
 	Config *config.Config
 	Number uint64
 
+	live     *Live              // that keeps up with its file; nil without one
 	backends map[string]Backend // by provider name
 	tariffs  tariffs
 	plugins  []*host.Plugin
@@ -73,8 +74,22 @@ func (e *Engine) fill(ctx context.Context, g *Generation) error {
 // Activate makes g the generation of the requests that come from now on.
 func (e *Engine) Activate(g *Generation) {
 	e.life.activate(g)
-	e.failed.Store(nil)
+	e.taken()
 	e.background.start(e.life.ctx)
+}
+
+// replace makes g the generation in place of old, which is given back.
+func (e *Engine) replace(old, g *Generation) {
+	e.life.replace(old, g)
+	e.taken()
+}
+
+// taken is for a configuration that has come into force.
+func (e *Engine) taken() {
+	e.failed.Store(nil)
+	e.metrics.refused.Set(0)
+	e.metrics.loaded("taken")
+	e.remember()
 }
 
 // use applies to the engine what the current configuration says.
@@ -87,7 +102,10 @@ func (e *Engine) use(g *Generation) {
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it
 // is still there) becomes current again: a reload that fails after its start leaves the old one serving.
-func (e *Engine) Retire(g *Generation) { e.life.retire(g) }
+func (e *Engine) Retire(g *Generation) {
+	e.life.retire(g)
+	e.remember()
+}
 
 // Current is the active configuration, nil when there is none. Only for looking at: a request takes Begin.
 func (e *Engine) Current() *Generation {

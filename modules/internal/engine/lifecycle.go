@@ -70,6 +70,18 @@ func (l *lifecycle) activate(g *Generation) {
 	l.turn()
 }
 
+// replace puts g in the place of old, whose reference it gives back. Where a newer configuration serves, it goes on.
+func (l *lifecycle) replace(old, g *Generation) {
+	l.mu.Lock()
+	l.number++
+	g.Number = l.number
+	l.generations[slices.Index(l.generations, old)] = g
+	l.turn()
+	release := old.unref()
+	l.mu.Unlock()
+	release()
+}
+
 // retire gives back the reference of whoever made g. When g was the current configuration, the one before it, if it is
 // still active, becomes current again.
 func (l *lifecycle) retire(g *Generation) {

@@ -40,6 +40,9 @@ type Metrics struct {
 	stalled       prometheus.Counter
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	unlogged      prometheus.Counter
+	loads         *prometheus.CounterVec
+	refused       prometheus.Gauge
+	inForce       *prometheus.GaugeVec
 
 	// What every request counts.
 	answered      *handles[answer, prometheus.Counter]
@@ -120,6 +123,15 @@ func newMetrics() *Metrics {
 		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fareway_requests_unlogged_total", Help: "Refused requests that the request log could not take, so that " +
 				"nobody finds them by their ids."}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_config_loads_total", Help: "Loads of a configuration, by what came of them: taken or refused."},
+			[]string{"result"}),
+		refused: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fareway_config_refused", Help: "1 while the saved configuration is refused, and the one before it serves."}),
+		inForce: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fareway_config_in_force_since_timestamp_seconds",
+			Help: "When the configuration that serves came into force, by the digest of its content."},
+			[]string{"hash"}),
 	}
 	m.answered = handlesOf(func(a answer) prometheus.Counter {
 		return m.requests.WithLabelValues(a.endpoint, strconv.Itoa(a.status))
@@ -137,7 +149,8 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.attempts, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged}, slices.Concat(m.limiter, m.budgets)...)
+		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged,
+		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -235,6 +248,15 @@ func (m *Metrics) observeLedger(op string, d time.Duration, batch int) {
 	if batch > 0 {
 		m.ledgerBatch.Observe(float64(batch))
 	}
+}
+
+// loaded counts a load; result is "taken" or "refused".
+func (m *Metrics) loaded(result string) { m.loads.WithLabelValues(result).Inc() }
+
+// setInForce shows what serves, and since when.
+func (m *Metrics) setInForce(hash string, since time.Time) {
+	m.inForce.Reset()
+	m.inForce.WithLabelValues(hash).Set(float64(since.UnixMilli()) / 1000)
 }
 
 func (m *Metrics) setGeneration(n uint64) { m.generation.Set(float64(n)) }

@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+var hangups sync.Once
+
+// handleHangup makes SIGHUP load the HCL file at once, for as long as the process lives. Caddy, which has no use for
+// the signal, says in its log that it has none.
+func handleHangup() {
+	if hangup == nil {
+		return
+	}
+	hangups.Do(func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, hangup)
+		go func() {
+			for range signals {
+				reloadAll(context.Background())
+			}
+		}()
+	})
+}
+
+// reloadAll loads the files of all gateways of this process. What comes of it is in their logs and states.
+func reloadAll(ctx context.Context) {
+	var running []*engine.Engine
+	engines.Range(func(_, value any) bool {
+		if p, ok := value.(pooledEngine); ok {
+			running = append(running, p.Engine)
+		}
+		return true
+	})
+	for _, e := range running {
+		_, _ = e.Reload(ctx)
+	}
+}

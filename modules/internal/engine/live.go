@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/config"
+)
+
+const (
+	// lookEvery is how often the files of a configuration are hashed.
+	lookEvery = time.Second
+	// settleFor is how long changed files have to stay as they are before they are loaded: a file that is being saved
+	// may be looked at when half of it is there, and half a configuration can be a valid one.
+	settleFor = 250 * time.Millisecond
+	// settleLooks bounds how often that is waited for, when somebody writes without an end.
+	settleLooks = 3
+	// retryLooks is after how many looks a refused configuration is tried again: what hindered it may be gone though the
+	// files are as they were (accounts that left a plan, a program that can be started now).
+	retryLooks = 15
+)
+
+// ErrReplaced is why a Live loads nothing any more: another one serves.
+var ErrReplaced = errors.New("another configuration of the gateway is being loaded: try again in a moment")
+
+// Live is a configuration file that serves as it is saved: it and all that it names are looked at each second, and a
+// change is loaded whole or not at all. Content alone decides, so that clocks, links and inodes mean nothing.
+type Live struct {
+	engine *Engine
+	path   string
+	end    context.CancelFunc // of the watch
+	watch  sync.WaitGroup
+
+	mu      sync.Mutex  // of whoever loads
+	gen     *Generation // that serves, nil when this has retired
+	refused *string     // digest of the files that were not taken, nil for none
+	looks   int         // since they were refused
+}
+
+// Live prepares the configuration cfg, loaded from its file, to serve and to be kept up with. It serves nobody until
+// Start; either way it is given back with Retire.
+func (e *Engine) Live(ctx context.Context, cfg *config.Config) (*Live, error) {
+	g, err := e.Prepare(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{engine: e, path: cfg.Path, gen: g, end: func() {}}
+	g.live = l
+	return l, nil
+}
+
+// Start makes this the configuration that serves, and begins to look for changes.
+func (l *Live) Start() {
+	l.engine.Activate(l.gen)
+	ctx, end := context.WithCancel(l.engine.life.ctx)
+	l.end = end
+	l.watch.Go(func() { l.look(ctx) })
+}
+
+// Retire ends the watch and gives the configuration back.
+func (l *Live) Retire() {
+	l.end()
+	l.watch.Wait()
+	l.mu.Lock()
+	g := l.gen
+	l.gen = nil
+	l.mu.Unlock()
+	l.engine.Retire(g)
+}
+
+// look looks each second, until ctx ends.
+func (l *Live) look(ctx context.Context) {
+	wait := func(d time.Duration) bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-l.engine.timer(d):
+			return true
+		}
+	}
+	for wait(lookEvery) {
+		digest := config.Digest(l.path)
+		if !l.news(digest) {
+			continue
+		}
+		for range settleLooks {
+			if !wait(settleFor) {
+				return
+			}
+			before := digest
+			if digest = config.Digest(l.path); digest == before {
+				break
+			}
+		}
+		// What comes of it is in the log and in the engine's FailedLoad.
+		_, _ = l.Reload(ctx)
+	}
+}
+
+// news reports whether files with this digest are to be loaded.
+func (l *Live) news(digest string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.gen == nil:
+		return false
+	case digest == l.gen.Config.Hash:
+		failed := l.engine.FailedLoad()
+		return failed != nil && failed.InFile // what was refused is gone
+	case l.refused == nil || digest != *l.refused:
+		return true
+	}
+	l.looks++
+	return l.looks%retryLooks == 0
+}
+
+// Reload loads the file now: checked whole first, then swapped at once. A file that cannot be taken is a *RefusedError,
+// and what served before goes on. changed is false when it serves already.
+func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gen == nil {
+		return false, ErrReplaced
+	}
+	if err := l.engine.life.ready(); errors.Is(err, ErrShutdown) {
+		return false, err
+	}
+	digest := config.Digest(l.path)
+	cfg, diags := l.engine.Load(ctx, l.path, nil)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx) // it says nothing about the file
+	}
+	if diags.HasErrors() {
+		return false, l.refuse(digest, FailedLoad{Problem: diags.Error(), Diagnostics: diags})
+	}
+	if cfg.Hash == l.gen.Config.Hash {
+		l.mended()
+		return false, nil
+	}
+	g, err := l.engine.Prepare(ctx, cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, l.refuse(digest, FailedLoad{Problem: err.Error()})
+	}
+	g.live = l
+	old := l.gen
+	l.gen, l.refused = g, nil
+	l.engine.replace(old, g)
+	log := l.engine.Logger().With("file", l.path, "generation", g.Number, "config_hash", cfg.Hash)
+	if text := textOf(diags); text != "" {
+		log.Warn("the saved configuration serves, with warnings", "warnings", text)
+		return true, nil
+	}
+	log.Info("the saved configuration serves")
+	return true, nil
+}
+
+// refuse notes that the file was not taken. What was said already is not said again.
+func (l *Live) refuse(digest string, f FailedLoad) error {
+	f.Path, f.InFile = l.path, true
+	again := l.refused != nil && *l.refused == digest
+	if last := l.engine.FailedLoad(); !again || last == nil || last.Problem != f.Problem {
+		l.engine.metrics.loaded("refused")
+		l.engine.NoteFailedLoad(f)
+		log := l.engine.Logger().With("file", l.path, "generation", l.gen.Number, "problem", f.Problem)
+		if f.Diagnostics != nil {
+			log = log.With("diagnostics", f.Text())
+		}
+		log.Error("the saved configuration is refused; the one before serves on")
+	}
+	l.refused, l.looks = &digest, 0
+	return &RefusedError{*l.engine.FailedLoad()}
+}
+
+// mended notes that the file is again what serves.
+func (l *Live) mended() {
+	l.refused = nil
+	if failed := l.engine.FailedLoad(); failed != nil && failed.InFile {
+		l.engine.failed.Store(nil)
+		l.engine.metrics.refused.Set(0)
+		l.engine.Logger().Info("the configuration file is again what serves", "file", l.path, "generation", l.gen.Number)
+	}
+}
+
+// Reload loads the file of the configuration that serves, now. See Live.Reload.
+func (e *Engine) Reload(ctx context.Context) (changed bool, err error) {
+	g := e.Current()
+	if g == nil || g.live == nil {
+		return false, ErrReplaced
+	}
+	return g.live.Reload(ctx)
+}
+
+// Load reads the HCL file at path, with texts that stand in for those of files. Plugins are asked once for settings.
+func (e *Engine) Load(ctx context.Context, path string, overlay map[string]string) (*config.Config,
+	*config.Diagnostics) {
+	return config.Load(ctx, path, config.Options{Schema: schemaOf(e.host), Overlay: overlay})
+}
+
+// RefusedError is why a file was not taken.
+type RefusedError struct{ FailedLoad }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s is refused, and what served before goes on: %s", e.Path, e.Problem)
+}
+
+// Unwrap gives the diagnostics, where those are the reason.
+func (e *RefusedError) Unwrap() error {
+	if e.Diagnostics == nil {
+		return nil
+	}
+	return e.Diagnostics
+}
+
+// Text is what is wrong in the file, as `gateway check` prints it; "" when that is not the reason.
+func (f FailedLoad) Text() string {
+	if f.Diagnostics == nil {
+		return ""
+	}
+	return textOf(f.Diagnostics)
+}
+
+func textOf(d *config.Diagnostics) string {
+	var text strings.Builder
+	_ = d.Write(&text, false) // a builder takes everything
+	return text.String()
+}
