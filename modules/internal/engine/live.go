@@ -37,8 +37,9 @@ type Live struct {
 
 	mu      sync.Mutex  // of whoever loads
 	gen     *Generation // that serves, nil when this has retired
-	refused *string     // digest of the files that were not taken, nil for none
-	looks   int         // since they were refused
+	seen    string      // digest of the files that were loaded last, or refused
+	refused bool        // they were
+	looks   int         // since then
 }
 
 // Live prepares the configuration cfg, loaded from its file, to serve and to be kept up with. It serves nobody until
@@ -48,7 +49,7 @@ func (e *Engine) Live(ctx context.Context, cfg *config.Config) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{engine: e, path: cfg.Path, gen: g, end: func() {}}
+	l := &Live{engine: e, path: cfg.Path, gen: g, seen: cfg.Hash, end: func() {}}
 	g.live = l
 	return l, nil
 }
@@ -108,11 +109,11 @@ func (l *Live) news(digest string) bool {
 	switch {
 	case l.gen == nil:
 		return false
-	case digest == l.gen.Config.Hash:
-		failed := l.engine.FailedLoad()
-		return failed != nil && failed.InFile // what was refused is gone
-	case l.refused == nil || digest != *l.refused:
+	case digest != l.seen:
 		return true
+	case !l.refused:
+		failed := l.engine.FailedLoad()
+		return failed != nil && failed.InFile // what a reload of Caddy's has refused is gone
 	}
 	l.looks++
 	return l.looks%retryLooks == 0
@@ -130,12 +131,14 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	digest := config.Digest(l.path)
+	again := l.refused && digest == l.seen
 	cfg, diags := l.engine.Load(ctx, l.path, nil)
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx) // it says nothing about the file
 	}
+	l.seen = digest
 	if diags.HasErrors() {
-		return false, l.refuse(digest, FailedLoad{Problem: diags.Error(), Diagnostics: diags})
+		return false, l.refuse(again, FailedLoad{Problem: diags.Error(), Diagnostics: diags})
 	}
 	if cfg.Hash == l.gen.Config.Hash {
 		l.mended()
@@ -144,13 +147,14 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	g, err := l.engine.Prepare(ctx, cfg)
 	if err != nil {
 		if ctx.Err() != nil {
+			l.seen = "" // to be loaded again
 			return false, context.Cause(ctx)
 		}
-		return false, l.refuse(digest, FailedLoad{Problem: err.Error()})
+		return false, l.refuse(again, FailedLoad{Problem: err.Error()})
 	}
 	g.live = l
 	old := l.gen
-	l.gen, l.refused = g, nil
+	l.gen, l.refused = g, false
 	l.engine.replace(old, g)
 	log := l.engine.Logger().With("file", l.path, "generation", g.Number, "config_hash", cfg.Hash)
 	if text := textOf(diags); text != "" {
@@ -161,10 +165,9 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
-// refuse notes that the file was not taken. What was said already is not said again.
-func (l *Live) refuse(digest string, f FailedLoad) error {
+// refuse notes that the file was not taken. What was said of the same content already is not said again.
+func (l *Live) refuse(again bool, f FailedLoad) error {
 	f.Path, f.InFile = l.path, true
-	again := l.refused != nil && *l.refused == digest
 	if last := l.engine.FailedLoad(); !again || last == nil || last.Problem != f.Problem {
 		l.engine.metrics.loaded("refused")
 		l.engine.NoteFailedLoad(f)
@@ -174,13 +177,13 @@ func (l *Live) refuse(digest string, f FailedLoad) error {
 		}
 		log.Error("the saved configuration is refused; the one before serves on")
 	}
-	l.refused, l.looks = &digest, 0
+	l.refused, l.looks = true, 0
 	return &RefusedError{*l.engine.FailedLoad()}
 }
 
 // mended notes that the file is again what serves.
 func (l *Live) mended() {
-	l.refused = nil
+	l.refused = false
 	if failed := l.engine.FailedLoad(); failed != nil && failed.InFile {
 		l.engine.failed.Store(nil)
 		l.engine.metrics.refused.Set(0)
