@@ -98,7 +98,8 @@ func TestBetween(t *testing.T) {
 			want: []Block{{Kind: Altered, Type: "plan", Name: "starter", Fields: []Field{
 				{"requests_per_minute.key", raw("600"), raw("7")}}}}},
 		"a setting of a provider": {replace: []string{"http://one", "http://two"}, want: []Block{{Kind: Altered,
-			Type: "provider", Name: "up", Fields: []Field{{"settings.url", raw(`"http://one"`), raw(`"http://two"`)}}, Process: Restarts}}},
+			Type: "provider", Name: "up", Process: Restarts,
+			Fields: []Field{{"settings.url", raw(`"http://one"`), raw(`"http://two"`)}}}}},
 		"a secret": {token: "another", want: []Block{{Kind: Altered, Type: "provider", Name: "up",
 			Fields: []Field{{"settings", raw(`"***"`), raw(`"*** (changed)"`)}}, Process: Restarts}}},
 		"who carries": {replace: []string{`plugin = "echo"`, "plugin = \"echo\"\n  carry = \"process\""},
