@@ -250,6 +250,7 @@ func (l *loader) parse(src *source) *hclsyntax.Body {
 			l.fail(*d.Subject, "Attribute set twice", "The same block sets it further up already. Keep one of the two.")
 		}
 	}
+	src.parsed = true
 	body := file.Body.(*hclsyntax.Body)
 	body.Blocks = append(body.Blocks, includes...)
 	slices.SortFunc(body.Blocks, func(a, b *hclsyntax.Block) int {

@@ -44,6 +44,7 @@ type source struct {
 	order  int    // among all
 	err    error  // why it could not be read
 	text   []byte
+	parsed bool
 	tokens hclsyntax.Tokens
 	shown  []span // sorted and merged by seal
 	sealed bool
