@@ -80,6 +80,8 @@ type Provider struct {
 	Carry        Carry
 	// MaxMemory bounds the memory of its process, in bytes. 0: no bound.
 	MaxMemory int64
+	// Keys are several credentials of one service, in file order. Without any, Settings has what there is.
+	Keys []Key
 
 	// printable is Settings with every secret, and everything that came from env() or file(), replaced.
 	// Nil in a Provider that Load did not make: then nothing of Settings is printed.

@@ -51,6 +51,17 @@ func (d *Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(d.items, func(i Diagnostic) bool { return i.Severity == SeverityError })
 }
 
+// errors is how many errors there are.
+func (d *Diagnostics) errors() int {
+	n := 0
+	for _, i := range d.items {
+		if i.Severity == SeverityError {
+			n++
+		}
+	}
+	return n
+}
+
 // Err returns the diagnostics as an error if the configuration was refused, nil otherwise.
 func (d *Diagnostics) Err() error {
 	if !d.HasErrors() {

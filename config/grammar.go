@@ -102,6 +102,8 @@ var storeGrammar = grammar{
 
 var limiterGrammar = grammar{noun: "attribute"}
 
+const keyExample = "key \"main\" {\n  api_key = env(\"NAME\")\n}"
+
 var providerGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
@@ -111,7 +113,10 @@ var providerGrammar = grammar{
 		{name: "carry", example: `"process"`},
 		{name: "max_memory", example: `"1GiB"`},
 	},
-	blocks: []blockRule{{name: "config", example: "config {\n}"}},
+	blocks: []blockRule{
+		{name: "config", example: "config {\n}"},
+		{name: "key", label: "name", many: true, example: keyExample},
+	},
 }
 
 var routeGrammar = grammar{

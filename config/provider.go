@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,20 +124,47 @@ func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked
 	for _, config := range s.blocks["config"] {
 		header, body = config.DefRange(), config.Body
 	}
-	found := len(l.diags.items)
-	d := l.decodeSettings(what, header, body, &schema)
+	bad := l.diags.errors()
+	keys, taken := s.blocks["key"], &schema
+	if len(keys) > 0 {
+		taken = keyed(&schema)
+	}
+	d := l.decodeSettings(what, header, body, taken)
 	p.Settings, p.printable = d.encode()
-	if l.opts.Try == nil || len(l.diags.items) > found {
+	if len(keys) > 0 {
+		s.keys(p, &schema, d)
+	}
+	if l.opts.Try == nil || l.diags.errors() > bad {
 		return
 	}
-	if err := l.opts.Try(l.ctx, ref, *p); err != nil {
-		for line := range strings.Lines(err.Error()) {
-			at := header
-			if named := namedSetting.FindStringSubmatch(line); named != nil && body.Attributes[named[1]] != nil {
-				at = body.Attributes[named[1]].Expr.Range()
+	if len(keys) == 0 {
+		l.try(ref, *p, header, body)
+		return
+	}
+	for i, key := range p.Keys { // none was left out: there was no error
+		one := *p
+		one.Keys, one.Settings = nil, key.Settings
+		l.try(ref, one, keys[i].DefRange(), keys[i].Body, body)
+	}
+}
+
+// try starts a provider for a moment. What it objects to is reported at the settings that it names, in the first of the
+// bodies that has them, or else at header.
+func (l *loader) try(ref PluginRef, p Provider, header hcl.Range, bodies ...*hclsyntax.Body) {
+	err := l.opts.Try(l.ctx, ref, p)
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		at := header
+		if named := namedSetting.FindStringSubmatch(line); named != nil {
+			for _, body := range slices.Backward(bodies) {
+				if attr := body.Attributes[named[1]]; attr != nil {
+					at = attr.Expr.Range()
+				}
 			}
-			l.fail(at, fmt.Sprintf("Provider %q does not start", p.Name), sentence(line))
 		}
+		l.fail(at, fmt.Sprintf("Provider %q does not start", p.Name), sentence(line))
 	}
 }
 
