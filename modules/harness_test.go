@@ -191,6 +191,7 @@ type setup struct {
 	Plugin        string            // of the provider "up"; "" for openai
 	Carry         string            // "" for FAREWAY_TEST_CARRY, which runs all tests in the other way, or "host"
 	Settings      string            // more of them, as HCL
+	Keys          string            // of the provider "up", as HCL
 	Clock         *clock            // nil: the wall's
 	LedgerTimeout time.Duration     // 0: more than any test of something else takes
 	// Data is a data folder that another gateway left, with the account "acme", whose key is Key; "" for an empty one.
@@ -223,16 +224,16 @@ func start(t testing.TB, s setup) *service {
 	fmt.Fprintf(&hcl, "gateway {\n%s\n}\n", s.Gateway)
 	carry := cmp.Or(s.Carry, os.Getenv("FAREWAY_TEST_CARRY"), "host")
 	for i, name := range append([]string{"up"}, s.Providers...) {
-		plugin, settings, address := "openai", "", up.BaseURL()
+		plugin, settings, keys, address := "openai", "", "", up.BaseURL()
 		if i == 0 {
-			plugin, settings = cmp.Or(s.Plugin, plugin), s.Settings
+			plugin, settings, keys = cmp.Or(s.Plugin, plugin), s.Settings, s.Keys
 		}
 		if plugin == "ollama" {
 			address = up.URL()
 		}
 		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  start_timeout = \"1m\"\n  carry = %q\n"+
-			"  config {\n    base_url = %q\n    %s\n  }\n}\n",
-			name, plugin, carry, address, settings)
+			"  config {\n    base_url = %q\n    %s\n  }\n%s\n}\n",
+			name, plugin, carry, address, settings, keys)
 	}
 	for _, r := range s.Routes {
 		hcl.WriteString(r.hcl())

@@ -32,13 +32,21 @@ func (a *API) status(*http.Request) (any, error) {
 	for _, p := range g.Config.Providers {
 		i := infos[p.Name]
 		v.Providers = append(v.Providers, Provider{Name: p.Name, Plugin: p.Plugin, Ready: g.Ready(p.Name),
-			State: string(i.State), Problem: i.Problem, Restarts: i.Restarts, LastCrash: viewCrash(i.Crash)})
+			State: string(i.State), Problem: i.Problem, Restarts: i.Restarts, LastCrash: viewCrash(i.Crash),
+			Keys: viewKeys(g.Keys(p.Name))})
 	}
 	for _, r := range g.Config.Routes {
 		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model})
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil
+}
+
+func viewKeys(keys []engine.KeyHealth) (list []ProviderKey) {
+	for _, k := range keys {
+		list = append(list, ProviderKey{Name: k.Name, State: string(k.State), Until: optionalTime(k.Until)})
+	}
+	return list
 }
 
 func viewFailedLoad(f *engine.FailedLoad) *FailedLoad {

@@ -188,6 +188,15 @@ type Provider struct {
 	Restarts int    `json:"restarts"`
 	// LastCrash is why it was started again, or is to be.
 	LastCrash *Crash `json:"last_crash,omitempty"`
+	// Keys are its credentials, where it has several; absent otherwise.
+	Keys []ProviderKey `json:"keys,omitempty"`
+}
+
+// ProviderKey is how one of a provider's credentials does, by its name.
+type ProviderKey struct {
+	Name  string     `json:"name"`
+	State string     `json:"state"`           // serves, rate_limited, out_of_quota or refused
+	Until *time.Time `json:"until,omitempty"` // when it is tried again
 }
 
 // Route is a route of the configuration.

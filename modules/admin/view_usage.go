@@ -105,7 +105,8 @@ type Attempt struct {
 	ID           string       `json:"id"`
 	Route        string       `json:"route"`
 	Provider     string       `json:"provider"`
-	Model        string       `json:"model"` // upstream
+	Model        string       `json:"model"`                  // upstream
+	Key          string       `json:"provider_key,omitempty"` // the name of the provider's key that it was made with
 	Created      time.Time    `json:"created"`
 	Outcome      string       `json:"outcome"` // "" while it runs
 	Receipt      *time.Time   `json:"receipt"` // when a later receipt proved the usage
@@ -145,7 +146,8 @@ func ViewRequest(r ledger.RequestRecord) Request {
 		sum.Add(sum, part)
 		v.Cost += perMillion(cost)
 		view := Attempt{
-			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, Created: a.Created.UTC(), Outcome: string(a.Outcome),
+			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, Key: a.Key,
+			Created: a.Created.UTC(), Outcome: string(a.Outcome),
 			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion,
 			Price: price, Tier: tier, CostPrice: costPrice, CostTier: costTier,
 			Product: part.String(),

@@ -79,10 +79,18 @@ func printRequestHead(b *bytes.Buffer, v admin.Request) {
 	})
 }
 
+// providerOf is who made an attempt, with the key where the provider has several.
+func providerOf(a admin.Attempt) string {
+	if a.Key == "" {
+		return a.Provider
+	}
+	return a.Provider + " with its key " + a.Key
+}
+
 // printAttempt writes what an attempt used and what each class of it comes to.
 func printAttempt(b *bytes.Buffer, n int, a admin.Attempt) {
 	fmt.Fprintf(b, "\nAttempt %d: route %s at its price version %d, provider %s, upstream model %s, %s.\n",
-		n, a.Route, a.PriceVersion, a.Provider, a.Model, human.Moment(a.Created))
+		n, a.Route, a.PriceVersion, providerOf(a), a.Model, human.Moment(a.Created))
 	fmt.Fprintf(b, "%s\n", outcomeText(a))
 	if a.Tier > 0 {
 		fmt.Fprintf(b, "Its prices are those from %s of input on.\n", human.Count(a.Tier, "token"))

@@ -56,6 +56,17 @@ func providerState(p admin.Provider) string {
 	return text
 }
 
+// keyState says whether a key serves, and when it is asked again where it does not.
+func keyState(k admin.ProviderKey) string {
+	words := map[string]string{"serves": "serves", "rate_limited": "limited by the service",
+		"out_of_quota": "out of quota", "refused": "refused by the service"}
+	state := cmp.Or(words[k.State], k.State)
+	if k.Until == nil {
+		return state
+	}
+	return fmt.Sprintf("%s; tried again from %s on", state, human.Moment(*k.Until))
+}
+
 func printStatus(w io.Writer, v admin.Status) {
 	table(w, func(w io.Writer) {
 		if v.Ready {
@@ -75,6 +86,9 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		for _, p := range v.Providers {
 			fmt.Fprintf(w, "provider %s\t%s, %s\n", p.Name, p.Plugin, providerState(p))
+			for _, k := range p.Keys {
+				fmt.Fprintf(w, "\tkey %s: %s\n", k.Name, keyState(k))
+			}
 		}
 		for _, r := range v.Routes {
 			fmt.Fprintf(w, "route %s\t%s of %s\n", r.Name, r.Model, r.Provider)

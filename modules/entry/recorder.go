@@ -82,6 +82,9 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if call.Record.Upstream != "" {
 		fields = append(fields, zap.String("upstream_request_id", call.Record.Upstream))
 	}
+	if call.Record.ProviderKey != "" {
+		fields = append(fields, zap.String("provider_key", call.Record.ProviderKey))
+	}
 	if call.Record.Reason != "" {
 		fields = append(fields, zap.String("reason", call.Record.Reason))
 	}

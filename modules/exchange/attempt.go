@@ -28,6 +28,7 @@ type attempt struct {
 	outcome  ledger.Outcome
 	// upstreamID is what the upstream calls the request, "" if it has no name for it.
 	upstreamID string
+	key        string        // the name of the provider's key that it was made with, "" where the provider has none
 	output     tokens.Output // of a stream: what the client got, and after it left what would have come
 }
 
@@ -133,7 +134,7 @@ func (a *attempt) open() bool { return a.proven() == nil && (a.accepted || a.los
 // result is what the settlement is told of the attempt. An attempt that was accepted, or whose provider died with it,
 // and that proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
-	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven()}
+	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key}
 	if a.open() && !final {
 		r.Outcome = ledger.Unproven
 	}

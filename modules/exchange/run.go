@@ -179,7 +179,7 @@ func (x *exchange) try() *failure {
 	defer a.permit.Release()
 	defer x.warnOfUsage(a)
 	x.call.Record.Route, x.call.Record.Attempts = a.route.Name, len(x.attempts)
-	defer func() { x.call.Record.Upstream = a.upstreamID }()
+	defer func() { x.call.Record.Upstream, x.call.Record.ProviderKey = a.upstreamID, a.key }()
 	x.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
 	a.outcome = ledger.Failed
 
@@ -196,12 +196,15 @@ func (x *exchange) try() *failure {
 	}
 	defer hangUp()
 	defer unbind()
-	stream, err := backend.Generate(calling, a.upstream(x.req))
+	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, a.upstream(x.req))
 	if err != nil {
 		limit.end()
 		return x.failed(ctx, err)
 	}
 	defer stream.Close()
+	if keyed, ok := stream.(engine.Keyed); ok {
+		defer func() { a.key = keyed.Key() }()
+	}
 	if proves && unbind() {
 		ended := make(chan struct{})
 		defer close(ended)
@@ -333,6 +336,9 @@ func (x *exchange) logFailure(f *failure) {
 	}
 	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,
 		"kind", f.kind, "error", f.err}
+	if a.key != "" {
+		said = append(said, "key", a.key)
+	}
 	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
 		a.upstreamID = cmp.Or(a.upstreamID, failed.RequestID)
 		x.call.Record.Upstream = a.upstreamID

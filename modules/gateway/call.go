@@ -69,19 +69,21 @@ func NewID(now time.Time) string {
 
 // Record is what the access line tells of a call beyond its status.
 type Record struct {
-	Stream     bool
-	Profile    string
-	Route      string // the route that answered, or the last one that was tried
-	Attempts   int
-	Input      int64 // tokens of the whole prompt, as charged
-	Output     int64 // tokens
-	Microcents int64 // charged
-	Pending    bool
-	Reason     string // the settlement's reason
-	Held       bool   // the ledger has the request: it was admitted
-	Code       string // of the error reply
-	Limit      string // what X-RateLimit-Reason said
-	Upstream   string // what the upstream calls the request of the last attempt, "" if it has no name for it
+	Stream   bool
+	Profile  string
+	Route    string // the route that answered, or the last one that was tried
+	Attempts int
+	// ProviderKey is the name of the provider's key that the last attempt was made with, "" where it has none.
+	ProviderKey string
+	Input       int64 // tokens of the whole prompt, as charged
+	Output      int64 // tokens
+	Microcents  int64 // charged
+	Pending     bool
+	Reason      string // the settlement's reason
+	Held        bool   // the ledger has the request: it was admitted
+	Code        string // of the error reply
+	Limit       string // what X-RateLimit-Reason said
+	Upstream    string // what the upstream calls the request of the last attempt, "" if it has no name for it
 }
 
 type callKey struct{}

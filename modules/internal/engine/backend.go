@@ -17,8 +17,8 @@ type Backend interface {
 	// GivesReceipts reports whether it can tell later what an attempt used: the attempt that ended without proof
 	// is worth asking about (GAP-56).
 	GivesReceipts() bool
-	// Generate calls the upstream. Errors are *llm.Error.
-	Generate(ctx context.Context, req *llm.Request) (Stream, error)
+	// Generate calls the upstream for a request of an account. Errors are *llm.Error.
+	Generate(ctx context.Context, account string, req *llm.Request) (Stream, error)
 	// Receipts asks what attempts have used, by their ids. What it has no record of is left out. Receipts count
 	// also beside an error, an *llm.Error; they may then be incomplete.
 	Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error)
@@ -48,7 +48,7 @@ func (h hosted) Receipts(ctx context.Context, attempts []string) ([]host.Receipt
 	return h.plugin.Receipts(ctx, attempts)
 }
 
-func (h hosted) Generate(ctx context.Context, req *llm.Request) (Stream, error) {
+func (h hosted) Generate(ctx context.Context, _ string, req *llm.Request) (Stream, error) {
 	s, err := h.plugin.Generate(ctx, req)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ type carried struct{ hosted }
 
 func (c carried) Ready() bool { return c.plugin.Carrying() }
 
-func (c carried) Generate(ctx context.Context, req *llm.Request) (Stream, error) {
+func (c carried) Generate(ctx context.Context, _ string, req *llm.Request) (Stream, error) {
 	s, err := c.plugin.Carry(ctx, req)
 	if err != nil {
 		return nil, err

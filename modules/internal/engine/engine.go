@@ -74,9 +74,11 @@ type Engine struct {
 	metrics    *Metrics
 	requestLog *requestlog.Log // requests that the ledger has nothing about
 	keys       *keyCache
-	bodies     budget // bytes of request bodies and of what is made of them
-	ahead      budget // events that wait for clients, in bytes
-	streams    budget // charged requests in progress
+	// providerKeys are the credentials of providers that have several.
+	providerKeys providerKeys
+	bodies       budget // bytes of request bodies and of what is made of them
+	ahead        budget // events that wait for clients, in bytes
+	streams      budget // charged requests in progress
 
 	limiter  ratelimit.Limiter
 	attempts atomic.Int64 // in progress
@@ -130,7 +132,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
-	e.metrics.providers.infos = e.providerInfos
+	e.metrics.providers.infos, e.metrics.providers.keys = e.providerInfos, e.keyHealth
 	e.setBackground(&o)
 	return e, nil
 }

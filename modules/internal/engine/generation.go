@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
 // Generation is one loaded configuration with its running providers. Requests that began on it keep it
@@ -18,8 +20,8 @@ type Generation struct {
 	live     *Live              // that keeps up with its file; nil without one
 	backends map[string]Backend // by provider name
 	tariffs  tariffs
-	plugins  []*host.Plugin
-	refs     int // requests, and one for whoever made it; guarded by the lifecycle's lock
+	plugins  []instance // of each provider, and of each of its keys, in the configuration's order
+	refs     int        // requests, and one for whoever made it; guarded by the lifecycle's lock
 }
 
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
@@ -53,22 +55,79 @@ func (e *Engine) fill(ctx context.Context, g *Generation) error {
 	}
 	var errs []error
 	for _, p := range g.Config.Providers {
-		plugin, err := e.host.Acquire(ctx, host.Spec{
-			Name:         p.Name,
-			Source:       host.Source{Plugin: p.Plugin, Dir: g.Config.Gateway.PluginDir, SHA256: p.SHA256},
-			Settings:     p.Settings,
-			StartTimeout: p.StartTimeout,
-			DrainTimeout: g.Config.Gateway.DrainTimeout,
-			MaxMemory:    p.MaxMemory,
-		})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("starting provider %q: %w", p.Name, err))
+		if len(p.Keys) > 0 {
+			errs = append(errs, e.startPool(ctx, g, &p))
 			continue
 		}
-		g.plugins = append(g.plugins, plugin)
-		g.backends[p.Name] = backendOf(plugin, p.Carry)
+		b, err := e.start(ctx, g, &p, p.Name, p.Settings)
+		errs = append(errs, err)
+		if err == nil {
+			g.backends[p.Name] = b
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// instance is a plugin that runs for a provider.
+type instance struct {
+	*host.Plugin
+	backend Backend // by it alone
+}
+
+// start starts a provider's plugin with settings.
+func (e *Engine) start(ctx context.Context, g *Generation, p *config.Provider, name string,
+	values settings.Values) (Backend, error) {
+	plugin, err := e.host.Acquire(ctx, host.Spec{
+		Name:         name,
+		Source:       host.Source{Plugin: p.Plugin, Dir: g.Config.Gateway.PluginDir, SHA256: p.SHA256},
+		Settings:     values,
+		StartTimeout: p.StartTimeout,
+		DrainTimeout: g.Config.Gateway.DrainTimeout,
+		MaxMemory:    p.MaxMemory,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting provider %q: %w", name, err)
+	}
+	b := backendOf(plugin, p.Carry)
+	g.plugins = append(g.plugins, instance{plugin, b})
+	return b, nil
+}
+
+// startPool starts a plugin for each key of a provider.
+func (e *Engine) startPool(ctx context.Context, g *Generation, p *config.Provider) error {
+	made := &pool{name: p.Name, now: e.Now}
+	for _, k := range p.Keys {
+		b, err := e.start(ctx, g, p, p.Name+"/"+k.Name, k.Settings)
+		if err != nil {
+			return err
+		}
+		key := e.providerKeys.of(p.Name, k.Name, k.Identity, func() *providerKey {
+			return &providerKey{provider: p.Name, name: k.Name, now: e.Now, log: e.Logger(), metrics: e.metrics}
+		})
+		made.lanes = append(made.lanes, lane{Backend: b, plugin: g.plugins[len(g.plugins)-1].Plugin, key: key,
+			weight: k.Weight})
+	}
+	g.backends[p.Name] = made
+	return nil
+}
+
+// Keys are how a provider's keys do, in the configuration's order; none for one without.
+func (g *Generation) Keys(provider string) []KeyHealth {
+	p, ok := g.backends[provider].(*pool)
+	if !ok {
+		return nil
+	}
+	var list []KeyHealth
+	for _, l := range p.lanes {
+		list = append(list, l.key.health())
+	}
+	return list
+}
+
+// has reports whether the configuration has a key.
+func (g *Generation) has(k *providerKey) bool {
+	p, ok := g.backends[k.provider].(*pool)
+	return ok && slices.ContainsFunc(p.lanes, func(l lane) bool { return l.key == k })
 }
 
 // Activate makes g the generation of the requests that come from now on.
@@ -98,6 +157,7 @@ func (e *Engine) use(g *Generation) {
 	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
 	e.metrics.setGeneration(g.Number)
+	e.providerKeys.keep(g.has)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it

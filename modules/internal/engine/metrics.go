@@ -26,6 +26,7 @@ type Metrics struct {
 	upstreamError *prometheus.CounterVec
 	attempts      *prometheus.GaugeVec
 	providers     *providerCollector
+	keyAttempts   *prometheus.CounterVec
 	failures      *prometheus.CounterVec
 	violations    *prometheus.CounterVec
 	ledger        *prometheus.HistogramVec
@@ -88,6 +89,9 @@ func newMetrics() *Metrics {
 			Name: "fareway_running_attempts", Help: "Attempts that run at the moment, by route; max_concurrent bounds them."},
 			[]string{"route"}),
 		providers: newProviderCollector(),
+		keyAttempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_provider_key_attempts_total", Help: "Calls of upstreams by the provider's key: served, or the kind " +
+				"of the failure."}, []string{"provider", "key", "result"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_provider_failures_total",
 			Help: "Ends, failed starts and replacements of providers' processes, by cause. Each is followed by a start."},
@@ -149,7 +153,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.attempts, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
-		m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged,
+		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
 }
 
@@ -198,6 +202,11 @@ func (m *Metrics) providerFailed(provider string, c host.Cause) {
 
 func (m *Metrics) providerViolated(provider string, v host.Violation) {
 	m.violations.WithLabelValues(provider, string(v)).Inc()
+}
+
+// keyAttempt counts a call with a provider's key; result is served, or an llm.ErrorKind.
+func (m *Metrics) keyAttempt(provider, key, result string) {
+	m.keyAttempts.WithLabelValues(provider, key, result).Inc()
 }
 
 func (m *Metrics) running(route string, more int64) {

@@ -11,6 +11,9 @@ import (
 type providerCollector struct {
 	state, memory, streams *prometheus.Desc
 	infos                  func() map[string]host.Info // by provider; set before it is registered
+
+	key  *prometheus.Desc
+	keys func() map[string][]KeyHealth // by provider, of those that have keys; set like infos
 }
 
 func newProviderCollector() *providerCollector {
@@ -22,6 +25,9 @@ func newProviderCollector() *providerCollector {
 			[]string{"provider"}, nil),
 		streams: prometheus.NewDesc("fareway_provider_streams", "Calls in progress of a provider, by its process or for it.",
 			[]string{"provider"}, nil),
+		key: prometheus.NewDesc("fareway_provider_key_state",
+			"1 for the state that a key of a provider is in: serves, rate_limited, out_of_quota or refused.",
+			[]string{"provider", "key", "state"}, nil),
 	}
 }
 
@@ -30,6 +36,7 @@ func (c *providerCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.state
 	ch <- c.memory
 	ch <- c.streams
+	ch <- c.key
 }
 
 // Collect implements prometheus.Collector.
@@ -43,6 +50,14 @@ func (c *providerCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.memory, prometheus.GaugeValue, float64(i.Memory), provider)
 		}
 		ch <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, float64(i.Streams), provider)
+	}
+	if c.keys == nil {
+		return
+	}
+	for provider, keys := range c.keys() {
+		for _, k := range keys {
+			ch <- prometheus.MustNewConstMetric(c.key, prometheus.GaugeValue, 1, provider, k.Name, string(k.State))
+		}
 	}
 }
 
@@ -63,4 +78,19 @@ func (g *Generation) Infos() map[string]host.Info {
 		}
 	}
 	return infos
+}
+
+// keyHealth is how the keys of the current configuration's providers do.
+func (e *Engine) keyHealth() map[string][]KeyHealth {
+	health := make(map[string][]KeyHealth)
+	g := e.Current()
+	if g == nil {
+		return health
+	}
+	for name := range g.backends {
+		if keys := g.Keys(name); keys != nil {
+			health[name] = keys
+		}
+	}
+	return health
 }

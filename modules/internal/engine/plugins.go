@@ -58,13 +58,10 @@ func (e *Engine) Plugins() ([]PluginState, error) {
 // pluginStates are the plugins of the configuration's providers, by name.
 func (g *Generation) pluginStates() []PluginState {
 	var list []PluginState
-	for i, p := range g.Config.Providers {
-		if i >= len(g.plugins) {
-			break // its start has failed, and with it the configuration's
-		}
-		info, backend := g.plugins[i].Info(), g.backends[p.Name]
-		state := ProviderState{Info: info, Ready: backend.Ready(), Carry: config.CarryProcess}
-		if _, ok := backend.(carried); ok {
+	for _, p := range g.plugins {
+		info := p.Info()
+		state := ProviderState{Info: info, Ready: p.backend.Ready(), Carry: config.CarryProcess}
+		if _, ok := p.backend.(carried); ok {
 			state.Carry = config.CarryHost
 		}
 		at := slices.IndexFunc(list, func(p PluginState) bool { return p.Origin == info.Origin })

@@ -44,8 +44,15 @@ func (a *AttemptRecord) append(b []byte, outcome Outcome, u *llm.Usage) []byte {
 	} else {
 		b = appendCounts(append(b, 1), a.Estimate)
 	}
-	return appendTiers(appendTiers(appendPrice(appendPrice(b, a.Price), a.Cost), 1, a.Price.Tiers), 2, a.Cost.Tiers)
+	b = appendTiers(appendTiers(appendPrice(appendPrice(b, a.Price), a.Cost), 1, a.Price.Tiers), 2, a.Cost.Tiers)
+	if a.Key != "" { // it adds nothing otherwise: there was none before there were keys
+		b = appendTexts(appendNumbers(b, detailKey), a.Key)
+	}
+	return b
 }
+
+// detailKey marks an attempt's key, as appendTiers marks whose tiers follow.
+const detailKey = 3
 
 func appendPrice(b []byte, p config.Price) []byte {
 	return appendNumbers(b, p.Input, p.CacheRead, p.CacheWrite, p.Output)

@@ -147,6 +147,18 @@ func TestAttemptDetail(t *testing.T) {
 	require.Equal(t, proven.Detail(), again.Detail(), "its moment is the entry's")
 }
 
+// Issue 11: the provider's key that an attempt was made with is covered, and an attempt without one is as ever.
+func TestDetailCoversTheProvidersKey(t *testing.T) {
+	t.Parallel()
+	seen := map[ledger.Digest]string{}
+	for _, key := range []string{"", "a", "b", "ab"} {
+		a := anAttempt()
+		a.Key = key
+		require.NotContains(t, seen, a.Detail())
+		seen[a.Detail()] = key
+	}
+}
+
 // Issue 11: a price with tiers is covered, too, and one without them as ever.
 func TestDetailCoversTiers(t *testing.T) {
 	t.Parallel()

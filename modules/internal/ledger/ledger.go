@@ -153,6 +153,8 @@ type Attempt struct {
 	// Worst is the most that the attempt may cost, in microcents. It bounds what a receipt or its Estimate may add once
 	// the hold is gone (GAP-110). Below zero: not known, of a ledger from before; the request's hold bounds it then.
 	Worst int64
+	// Key is the name of the provider's key that it was made with, "" where the provider has none. Its Result says it.
+	Key string
 }
 
 // Next is a further attempt of a running request.
@@ -190,6 +192,7 @@ type Result struct {
 	// charges it then, marked as estimated, at most the attempt's Worst. Of its classes Input and Output count, and
 	// without both it is none. It is left out of any other attempt, and where it cannot be priced.
 	Estimate *llm.Usage `json:"estimate,omitempty"`
+	Key      string     `json:"key,omitempty"` // see Attempt.Key
 }
 
 // Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once, at most the

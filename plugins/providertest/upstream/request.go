@@ -27,6 +27,7 @@ type Request struct {
 	Room         int64
 	Cuts         bool
 	Stream       bool
+	credential   string
 	IncludeUsage bool // a chat request asked for usage in its stream; the other families always have it
 }
 
@@ -47,6 +48,9 @@ type PastCall struct {
 type Tool struct {
 	Name, Description string
 }
+
+// Shows reports whether the request came with this key.
+func (r *Request) Shows(key string) bool { return r.credential == key }
 
 // LastUser is the text of the last user message, "" if there is none.
 func (r *Request) LastUser() string {

@@ -243,6 +243,7 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 		req.Model = deployment
 	}
 	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
+	req.credential = s.service.credential(r.Header, f)
 	rec.Family, rec.Model, rec.Stream = req.Family, req.Model, req.Stream
 	if f.fit != nil {
 		if err := f.fit(s, req); err != nil {

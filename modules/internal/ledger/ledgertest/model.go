@@ -294,7 +294,7 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 			if result.Attempt != a.ID {
 				continue
 			}
-			a.Outcome = result.Outcome
+			a.Outcome, a.Key = result.Outcome, result.Key
 			switch u := result.Usage; {
 			case u != nil && *u.Output >= 0:
 				a.Usage = *u

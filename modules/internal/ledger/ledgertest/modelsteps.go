@@ -125,6 +125,7 @@ func (r *run) settlement(q *request) ledger.Settlement {
 		result := ledger.Result{Attempt: a.ID, Outcome: rapid.SampledFrom([]ledger.Outcome{
 			ledger.Finished, ledger.Finished, ledger.Failed, ledger.Unproven, ledger.NotMade,
 		}).Draw(r.T, "outcome")}
+		result.Key = rapid.SampledFrom([]string{"", "", "main", "spare"}).Draw(r.T, "provider key")
 		switch rapid.IntRange(0, 7).Draw(r.T, "usage") {
 		case 0: // nothing is proven
 		case 1:

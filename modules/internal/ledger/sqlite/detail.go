@@ -47,13 +47,14 @@ type tried struct {
 	receipt         *int64 // when it came
 	worst           int64  // below zero: not known
 	estimate        *llm.Usage
+	key             string // of the provider
 }
 
 const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
 	t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
 	r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
 	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry,
-	r.over, t.worst, t.estimate_input, t.estimate_output
+	r.over, t.worst, t.estimate_input, t.estimate_output, t.provider_key
 	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
 
 // eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it
@@ -129,6 +130,7 @@ func scanTried(row *sqlite.Stmt) tried {
 		receipt:  columnCount(row, 14),
 		worst:    columnWorst(row, 35),
 		estimate: columnEstimate(row, 36),
+		key:      row.ColumnText(38),
 	}
 }
 

@@ -184,7 +184,7 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 	var all []attempt
 	err := t.query(`SELECT seq, route, provider, model, price_version, outcome,
 		input, cache_read, cache_write, output, reasoning, estimated, created, receipt,
-		worst, estimate_input, estimate_output
+		worst, estimate_input, estimate_output, provider_key
 		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
 		a := attempt{
 			Attempt: ledger.Attempt{
@@ -194,6 +194,7 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 				Model:        row.ColumnText(3),
 				PriceVersion: row.ColumnInt64(4),
 				Worst:        columnWorst(row, 14),
+				Key:          row.ColumnText(17),
 			},
 			outcome: ledger.Outcome(row.ColumnText(5)),
 			usage: llm.Usage{

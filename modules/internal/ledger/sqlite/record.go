@@ -98,6 +98,7 @@ func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, er
 			Model:        t.model,
 			PriceVersion: t.version,
 			Worst:        t.worst,
+			Key:          t.key,
 		},
 		Outcome:  t.outcome,
 		Usage:    t.usage,

@@ -120,7 +120,7 @@ func checkSettlement(st *ledger.Settlement) error {
 func (t *tx) conclude(r *running, results []ledger.Result) error {
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		a.outcome, a.usage, a.estimate = ledger.Unproven, llm.Usage{}, nil
+		a.outcome, a.usage, a.estimate, a.Key = ledger.Unproven, llm.Usage{}, nil, ""
 		if t.unmade[a.ID] {
 			a.outcome = ledger.NotMade
 		}
@@ -140,6 +140,7 @@ results:
 
 func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 	var err error
+	a.Key = r.Key
 	if a.outcome, a.usage, err = r.Conclude(a.price); err != nil {
 		t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
 	}
@@ -207,8 +208,9 @@ type made struct {
 }
 
 const insertAttempt = `INSERT OR FAIL INTO attempts (request, seq, route, provider, model, price_version, outcome,
-	input, cache_read, cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)`
+	input, cache_read, cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output,
+	provider_key)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?)`
 
 func bindAttempt(row *rows, a *made) {
 	row.text(a.request)
@@ -229,6 +231,7 @@ func bindAttempt(row *rows, a *made) {
 	e := a.guess()
 	row.count(e.Input)
 	row.count(e.Output)
+	row.usual(a.Key)
 }
 
 // flushEnds moves the requests that were settled from holds to requests and attempts, in the order of their ids:

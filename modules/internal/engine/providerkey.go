@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// KeyState is whether a provider's key serves.
+type KeyState string
+
+const (
+	KeyServes    KeyState = "serves"
+	KeyLimited   KeyState = "rate_limited" // for at least one upstream model
+	KeyExhausted KeyState = "out_of_quota"
+	KeyRefused   KeyState = "refused" // the upstream did not take it
+)
+
+// How long a key is passed over. A rate limit is over when the upstream says so. A quota or a key that is refused is
+// somebody's to mend, so it is tried by one request after a while, and then after twice as long each time.
+const (
+	limitedUnsaid   = 5 * time.Second // where the upstream does not say
+	limitedLeast    = time.Second
+	limitedMost     = 15 * time.Minute
+	quotaPause      = 5 * time.Minute
+	refusedPause    = time.Minute
+	longestKeyPause = time.Hour
+	// keyTrial is how long nobody else tries a key that one request is trying.
+	keyTrial = time.Minute
+	// maxLimitedModels bounds the models that a key keeps a limit of.
+	maxLimitedModels = 1024
+)
+
+// providerKey is what is known of one of a provider's keys. It outlives configurations that do not change the key.
+type providerKey struct {
+	provider, name string
+	now            func() time.Time
+	log            *slog.Logger
+	metrics        *Metrics
+
+	mu      sync.Mutex
+	out     KeyState // KeyExhausted or KeyRefused, of the key as a whole; "" when it is neither
+	until   time.Time
+	trying  bool // one request is
+	pause   time.Duration
+	limited map[string]time.Time // by upstream model, until when
+}
+
+// take reports whether the key serves a model now; if not, why and until when. One that has been passed over for long
+// enough is taken by one request, to be tried.
+func (k *providerKey) take(model string) (why KeyState, until time.Time, ok bool) {
+	now := k.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.out != "" {
+		if now.Before(k.until) {
+			return k.out, k.until, false
+		}
+		k.until, k.trying = now.Add(keyTrial), true
+		return "", time.Time{}, true
+	}
+	if until := k.limited[model]; now.Before(until) {
+		return KeyLimited, until, false
+	}
+	delete(k.limited, model)
+	return "", time.Time{}, true
+}
+
+// served notes that the upstream took a request with the key.
+func (k *providerKey) served(model string) {
+	k.metrics.keyAttempt(k.provider, k.name, "served")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.limited, model)
+	if k.out != "" {
+		k.log.Info("the key serves again", "provider", k.provider, "key", k.name)
+		k.out, k.pause, k.trying = "", 0, false
+	}
+}
+
+// failed notes how an attempt with the key failed, and reports whether it is the key's fault, so that another may do
+// better.
+func (k *providerKey) failed(model string, err *llm.Error) bool {
+	k.metrics.keyAttempt(k.provider, k.name, string(err.Kind))
+	switch err.Kind {
+	case llm.ErrCapacity:
+		k.limit(model, err.RetryAfter)
+	case llm.ErrQuota:
+		k.passOver(KeyExhausted, quotaPause, err)
+	case llm.ErrCredentials:
+		// What the upstream allows no one with this key (403) says nothing of its other models.
+		if err.Status == http.StatusUnauthorized || err.Status == 0 {
+			k.passOver(KeyRefused, refusedPause, err)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (k *providerKey) limit(model string, wait time.Duration) {
+	if wait == 0 {
+		wait = limitedUnsaid
+	}
+	wait = min(max(wait, limitedLeast), limitedMost)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.limited == nil || len(k.limited) >= maxLimitedModels {
+		k.limited = make(map[string]time.Time)
+	}
+	if until := k.now().Add(wait); until.After(k.limited[model]) {
+		k.limited[model] = until
+	}
+}
+
+func (k *providerKey) passOver(why KeyState, first time.Duration, err *llm.Error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	// Requests that began together fail together, and count once.
+	if k.out == why && now.Before(k.until) && !k.trying {
+		return
+	}
+	if k.out != why {
+		k.pause = first
+	} else {
+		k.pause = min(2*k.pause, longestKeyPause)
+	}
+	k.out, k.trying = why, false
+	k.until = now.Add(max(k.pause, min(err.RetryAfter, longestKeyPause)))
+	k.log.Error("a key is passed over", "provider", k.provider, "key", k.name, "state", why, "until", k.until,
+		"error", err)
+}
+
+// KeyHealth is how a provider's key does.
+type KeyHealth struct {
+	Name  string
+	State KeyState
+	// Until is when it is tried again, zero for one that serves. Of one that is limited for several models, the last.
+	Until time.Time
+}
+
+func (k *providerKey) health() KeyHealth {
+	now := k.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := KeyHealth{Name: k.name, State: KeyServes}
+	if k.out != "" {
+		h.State, h.Until = k.out, k.until
+		return h
+	}
+	for _, until := range k.limited {
+		if now.Before(until) && until.After(h.Until) {
+			h.State, h.Until = KeyLimited, until
+		}
+	}
+	return h
+}
+
+// providerKeys are the keys of all configurations that are in use, by provider, name and identity.
+type providerKeys struct {
+	mu    sync.Mutex
+	known map[[3]string]*providerKey
+}
+
+// of finds a key that is known, or makes it.
+func (p *providerKeys) of(provider, name, identity string, fresh func() *providerKey) *providerKey {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := [3]string{provider, name, identity}
+	k := p.known[id]
+	if k == nil {
+		if p.known == nil {
+			p.known = make(map[[3]string]*providerKey)
+		}
+		k = fresh()
+		p.known[id] = k
+	}
+	return k
+}
+
+// keep forgets keys that a configuration does not have.
+func (p *providerKeys) keep(wanted func(*providerKey) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, k := range p.known {
+		if !wanted(k) {
+			delete(p.known, id)
+		}
+	}
+}
