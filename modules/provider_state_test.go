@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,6 +64,37 @@ func TestTheStateOfAReplacedProvider(t *testing.T) {
 	l.End()
 	s.Log.Await(t, func(line map[string]any) bool { return line["msg"] == "request" })
 	require.Equal(t, []string{"up ready"}, s.providerStates(t))
+}
+
+// Issue 11, supervision: no reply breaks while its provider is replaced ten times.
+func TestReplacingAProviderBreaksNoReply(t *testing.T) {
+	t.Parallel()
+	s := startScripted(t, setup{Carry: "process", Settings: `first_byte_timeout = "10m"`})
+	const times = 10
+	var callers [times + 1]*caller
+	var replies [times + 1]*live
+	for i := range replies {
+		c := s.rich(t)
+		c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))
+		sh := shapes[i%len(shapes)]
+		callers[i], replies[i] = c, c.Open(t, sh)
+		replies[i].Start(sh)
+		require.Equal(t, "Hel", replies[i].Text(sh))
+		if i < times {
+			s.Reload(func(hcl string) string {
+				return strings.Replace(hcl, fmt.Sprintf("%dm", 10+i), fmt.Sprintf("%dm", 11+i), 1)
+			})
+			require.Len(t, s.processes(t, "up"), i+2)
+		}
+	}
+	for i, l := range replies {
+		sh := shapes[i%len(shapes)]
+		s.Upstream.Open(callers[i].Mark)
+		l.End()
+		v := judge(t, sh, l)
+		require.True(t, v.Complete)
+		require.Equal(t, "Hello", v.Text)
+	}
 }
 
 // Issue 11, supervision: metrics tell why a provider's process was started again, also after it was replaced.

@@ -13,7 +13,10 @@ type Plugin struct {
 	Builtin bool   `json:"builtin"`
 	File    string `json:"file,omitempty"`
 	// SHA256 is what pins the file, as sha256 in a provider block.
-	SHA256       string   `json:"sha256,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	// ReplacedBy is the sha256 of the file as it is now, where that is not what runs: the next load of the configuration
+	// starts it, and a crash does, too.
+	ReplacedBy   string   `json:"replaced_by,omitempty"`
 	Version      string   `json:"version,omitempty"` // as it says itself; absent when nothing of it has run
 	Capabilities []string `json:"capabilities"`      // the optional calls of the protocol that it serves
 	Problem      string   `json:"problem,omitempty"` // why it cannot be used

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/plugins/builtin"
@@ -121,6 +122,7 @@ func printPlugins(w io.Writer, list []admin.Plugin) {
 			if p.Problem != "" {
 				notes = append(notes, fmt.Sprintf("Plugin %s cannot be used: %s", p.Name, sentence(p.Problem)))
 			}
+			notes = append(notes, replacedNotes(p)...)
 			for _, one := range p.Providers {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", p.Name, orDash(p.Version), one.Name, one.State,
 					carriedBy(one), memory(one.MemoryBytes), one.Streams, one.Restarts, from(p))
@@ -154,6 +156,15 @@ func providerNotes(p admin.PluginProvider) (notes []string) {
 			human.Count(n, "time"), counts(p.Violations), sentence(p.LastViolation)))
 	}
 	return notes
+}
+
+// replacedNotes say that a plugin's file is no longer what runs.
+func replacedNotes(p admin.Plugin) []string {
+	if p.ReplacedBy == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("The file of plugin %s has changed since it was started (its sha256 is %s now): "+
+		"`%s reload` starts it, and a crash would, too.", p.Name, p.ReplacedBy, gateway.Program())}
 }
 
 // failed says what a provider did.
@@ -228,6 +239,9 @@ func printPlugin(w io.Writer, p admin.Plugin) {
 			for _, note := range providerNotes(one) {
 				fmt.Fprintf(w, "\t%s\n", strings.ReplaceAll(note, "\n", "\n\t"))
 			}
+		}
+		for _, note := range replacedNotes(p) {
+			fmt.Fprintf(w, "note\t%s\n", note)
 		}
 		if p.Problem != "" {
 			fmt.Fprintf(w, "problem\t%s\n", strings.ReplaceAll(sentence(p.Problem), "\n", "\n\t"))

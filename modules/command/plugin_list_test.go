@@ -110,6 +110,45 @@ func TestPluginInfoShowsOne(t *testing.T) {
 	}
 }
 
+// Issue 11, supervision: a file that is no longer what runs is told of.
+func TestPluginListTellsOfAReplacedFile(t *testing.T) {
+	t.Parallel()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(folder, 0o755))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	file := filepath.Join(folder, "fareway-provider-shelf")
+	script := "#!/bin/sh\nexec '" + self + "' gateway provider echo\n"
+	write := func(text string) string {
+		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o755))
+		require.NoError(t, os.Rename(file+".new", file))
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:])
+	}
+	first := write(script)
+	e := enginetest.Start(t, &config.Config{
+		Gateway: config.Gateway{PluginDir: folder},
+		Providers: []config.Provider{{Name: "local", Plugin: "shelf", Settings: settings.Values("{}"),
+			StartTimeout: time.Minute, Carry: config.CarryHost}},
+	}, engine.Options{})
+	serve(t, e)
+	v := runJSON[admin.Plugin](t, "plugin", "info", "shelf", "--data", e.DataDir())
+	require.Equal(t, first, v.SHA256)
+	require.Empty(t, v.ReplacedBy)
+
+	second := write(script + "# version 2\n")
+	v = runJSON[admin.Plugin](t, "plugin", "info", "shelf", "--data", e.DataDir())
+	require.Equal(t, []string{first, second}, []string{v.SHA256, v.ReplacedBy})
+	for _, command := range []string{"list", "info shelf"} {
+		args := append(append([]string{"plugin"}, strings.Fields(command)...), "--data", e.DataDir())
+		out, err := run(t, args...)
+		require.NoError(t, err)
+		require.Contains(t, out, "The file of plugin shelf has changed since it was started (its sha256 is "+second+" now): `")
+		require.Contains(t, out, " reload` starts it, and a crash would, too.")
+	}
+}
+
 func TestPluginInfoNeedsNoGateway(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -213,6 +213,24 @@ func (h *Host) leave(p *Plugin) {
 	}
 }
 
+// rekey notes that a plugin is started from another file. Where one of that content runs already, as of a later
+// configuration, the pool keeps that one.
+func (h *Host) rekey(p *Plugin, exe executable) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pooled := h.pool[p.key] == p
+	if pooled {
+		delete(h.pool, p.key)
+	}
+	p.mu.Lock()
+	p.exe = exe
+	p.mu.Unlock()
+	p.key = poolKey(p.spec, exe)
+	if pooled && h.pool[p.key] == nil {
+		h.pool[p.key] = p
+	}
+}
+
 // Close kills all processes and waits until they are gone. Drain before: streams end with llm.ErrDied.
 func (h *Host) Close() {
 	h.mu.Lock()

@@ -240,6 +240,12 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 	if err := send(llm.Event{Kind: llm.EventAccepted, Model: req.Model}); err != nil {
 		return err
 	}
+	if gate, ok := strings.CutPrefix(script, "until there is "); ok {
+		if err := awaitFile(ctx, gate); err != nil {
+			return err
+		}
+		_ = say("the end")
+	}
 	switch script {
 	case "pid":
 		_ = say(fmt.Sprint(os.Getpid()))
@@ -286,6 +292,22 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 		return s.flood(send)
 	}
 	return send(llm.Event{Kind: llm.EventFinish, Finish: llm.FinishStop})
+}
+
+// awaitFile waits until a file is there.
+func awaitFile(ctx context.Context, path string) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
 // flood sends until the caller leaves, and notes when send blocks.

@@ -36,9 +36,9 @@ type Capabilities struct {
 // Plugin is a provider that runs: one process at a time, started again when it dies.
 type Plugin struct {
 	host *Host
-	key  string
-	spec Spec // DrainTimeout is behind mu
-	exe  executable
+	key  string     // behind the host's mu
+	spec Spec       // DrainTimeout is behind mu
+	exe  executable // the goroutine of run changes it, with mu held
 	log  *slog.Logger
 
 	started  chan struct{}   // closed when the first start has succeeded or failed

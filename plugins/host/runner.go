@@ -39,7 +39,8 @@ var passed = []string{"PATH", "TMPDIR", "TZ", "LANG"}
 type child struct {
 	exe executable
 	run string // the value of runKey
-	cmd *exec.Cmd
+	env []string
+	cmd *exec.Cmd // the started one
 	log *slog.Logger
 	out *io.PipeReader // the handshake line, for go-plugin
 	say *lastWords
@@ -61,18 +62,16 @@ func newChild(exe executable, log *slog.Logger) *child {
 
 // prepare takes the environment that go-plugin's handshake needs.
 func (c *child) prepare(handshake []string) {
-	c.cmd = exec.Command(c.exe.argv[0], c.exe.argv[1:]...)
 	for _, name := range passed {
 		if value, ok := os.LookupEnv(name); ok {
-			c.cmd.Env = append(c.cmd.Env, name+"="+value)
+			c.env = append(c.env, name+"="+value)
 		}
 	}
-	c.cmd.Env = append(c.cmd.Env, handshake...)
-	c.cmd.Env = append(c.cmd.Env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()), runKey+"="+c.run)
+	c.env = append(c.env, handshake...)
+	c.env = append(c.env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()), runKey+"="+c.run)
 	if c.exe.digest == "" {
-		c.cmd.Env = append(c.cmd.Env, noHome)
+		c.env = append(c.env, noHome)
 	}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
 
 // Start implements runner.Runner.
@@ -91,8 +90,7 @@ func (c *child) Start(context.Context) error {
 		return err
 	}
 	defer errEnd.Close()
-	c.cmd.Stdout, c.cmd.Stderr = outEnd, errEnd
-	if err := startUnprivileged(c.cmd); err != nil {
+	if err := c.launch(outEnd, errEnd); err != nil {
 		stdout.Close()
 		stderr.Close()
 		return err
@@ -121,6 +119,27 @@ func (c *child) Start(context.Context) error {
 		close(c.exited)
 	}()
 	return nil
+}
+
+const (
+	// busyTries is how often a file is tried that somebody writes to at the moment: one that is being copied, or whose
+	// descriptor another process has got for the moment between its fork and its exec.
+	busyTries = 100
+	busyPause = 10 * time.Millisecond
+)
+
+// launch starts the process.
+func (c *child) launch(stdout, stderr *os.File) (err error) {
+	for range busyTries {
+		c.cmd = exec.Command(c.exe.argv[0], c.exe.argv[1:]...)
+		c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.env, stdout, stderr
+		c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err = startUnprivileged(c.cmd); !errors.Is(err, syscall.ETXTBSY) {
+			return err
+		}
+		time.Sleep(busyPause)
+	}
+	return err
 }
 
 // verify compares a pinned file with its digest once more: it may have changed since it was found.

@@ -84,7 +84,7 @@ func (s *supervision) step() bool {
 		next := make(chan started, 1)
 		s.next = next
 		go func() {
-			proc, err := s.start()
+			proc, err := s.startAgain()
 			next <- started{proc, err}
 		}()
 	case r := <-s.next:
@@ -168,6 +168,20 @@ func (p *Plugin) enter(s State, proc *process) {
 	if changed {
 		p.host.onState(p.spec.Name, s)
 	}
+}
+
+// startAgain is start for a plugin whose file may have changed. There is no other content to start it from, so what is
+// there is started, unless the operator pinned its digest.
+func (p *Plugin) startAgain() (*process, error) {
+	exe, err := p.host.find(p.spec.Source)
+	if err != nil {
+		return nil, err
+	}
+	if exe.digest != p.exe.digest {
+		p.log.Warn("the plugin's file has changed; starting it as it is now", "file", exe.argv[0], "sha256", exe.digest)
+		p.host.rekey(p, exe)
+	}
+	return p.start()
 }
 
 // start starts one process, ready to take requests. It gives up when nobody needs it any more.

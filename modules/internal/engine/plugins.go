@@ -16,6 +16,8 @@ type PluginState struct {
 	About     host.About      // zero when nothing of it has run
 	Providers []ProviderState // of the current configuration; none when nothing uses it
 	Problem   error           // why it cannot be used; nil when it can
+	// Replaced is the sha256 of the file as it is now, where another content runs; "" where the same does.
+	Replaced string
 }
 
 // ProviderState is a provider of the current configuration.
@@ -50,6 +52,11 @@ func (e *Engine) Plugins() ([]PluginState, error) {
 	for _, f := range files {
 		if !used(f.Origin) {
 			list = append(list, PluginState{Origin: f.Origin, Problem: f.Problem})
+		}
+		for i := range list {
+			if list[i].File == f.File && list[i].SHA256 != f.SHA256 {
+				list[i].Replaced = f.SHA256
+			}
 		}
 	}
 	return list, err
