@@ -144,7 +144,7 @@ func TestPluginListTellsOfAReplacedFile(t *testing.T) {
 		args := append(append([]string{"plugin"}, strings.Fields(command)...), "--data", e.DataDir())
 		out, err := run(t, args...)
 		require.NoError(t, err)
-		require.Contains(t, out, "The file of plugin shelf has changed since it was started (its sha256 is "+second+" now): `")
+		require.Contains(t, out, "The file of plugin shelf has changed since it was started (its sha256 is "+second+" now)")
 		require.Contains(t, out, " reload` starts it, and a crash would, too.")
 	}
 }

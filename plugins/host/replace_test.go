@@ -85,7 +85,8 @@ func replacements(t *testing.T, streams int) {
 	}
 }
 
-// Issue 11, supervision: no stream breaks when a plugin's file or settings change. TestSoakReplacements has more of them.
+// Issue 11, supervision: no stream breaks when a plugin's file or settings change.
+// TestSoakReplacements has more of them.
 func TestReplacementsBreakNoStream(t *testing.T) {
 	t.Parallel()
 	replacements(t, 66)
@@ -101,7 +102,8 @@ func TestAFileThatIsBeingWrittenIsWaitedFor(t *testing.T) {
 	acquire(t, newHost(t), host.Spec{Name: "f", Source: host.Source{Plugin: "file-only", Dir: dir}})
 }
 
-// Issue 11, supervision: a file that is replaced without a pinned digest is taken by the next Acquire; what runs goes on.
+// Issue 11, supervision: a file that is replaced without a pinned digest is taken by the next Acquire;
+// what runs goes on.
 func TestAReplacedFileIsTakenByTheNextAcquire(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
