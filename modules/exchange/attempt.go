@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"cmp"
+
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -78,6 +80,8 @@ func (a *attempt) note(ev llm.Event) {
 		a.produced = a.produced || ev.Text != "" || ev.Kind == llm.EventToolCall
 	case llm.EventUsage:
 		a.told = a.told.Merge(ev.Usage)
+	case llm.EventFinish:
+		a.upstreamID = cmp.Or(a.upstreamID, ev.ID)
 	default:
 		return
 	}

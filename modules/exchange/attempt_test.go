@@ -54,6 +54,17 @@ func TestUsageOfAnAttempt(t *testing.T) {
 	}
 }
 
+// TestNameOfAnAttempt: what the upstream calls the request is logged or, where it has no name for that, its reply.
+func TestNameOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string]string{"req-1": "req-1", "": "reply-1"} {
+		a := &attempt{route: &config.Route{}}
+		a.note(llm.Event{Kind: llm.EventAccepted, ID: request})
+		a.note(llm.Event{Kind: llm.EventFinish, ID: "reply-1"})
+		require.Equal(t, want, a.upstreamID)
+	}
+}
+
 // TestRequestOfAnAttempt: what a route is sent of a request, and how.
 func TestRequestOfAnAttempt(t *testing.T) {
 	t.Parallel()

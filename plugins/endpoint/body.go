@@ -26,9 +26,9 @@ const maxRoom = 1 << 20
 var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // newBody encodes a request.
-func newBody(c *codec, req *llm.Request) (*body, error) {
+func newBody(e *Endpoint, req *llm.Request) (*body, error) {
 	room := rooms.Get().(*[]byte)
-	b, err := c.encode((*room)[:0], req)
+	b, err := e.codec().encode((*room)[:0], req, e)
 	if err != nil {
 		rooms.Put(room)
 		return nil, llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)

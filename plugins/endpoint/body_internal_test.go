@@ -14,15 +14,17 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+var plainChat = &Endpoint{Dialect: Chat}
+
 // TestBody: what was sent is let go of, and a transport that still reads after it closed the body gets nothing of it,
 // and nothing of the next one in its place.
 func TestBody(t *testing.T) {
 	t.Parallel()
 	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
-	want, err := dialects[Chat].encode(nil, req)
+	want, err := dialects[Chat].encode(nil, req, plainChat)
 	require.NoError(t, err)
 	for range 3 {
-		b, err := newBody(dialects[Chat], req)
+		b, err := newBody(plainChat, req)
 		require.NoError(t, err)
 		require.Equal(t, len(want), b.Len())
 		got, err := io.ReadAll(iotest.OneByteReader(b))
@@ -30,15 +32,15 @@ func TestBody(t *testing.T) {
 		require.Equal(t, string(want), string(got))
 		require.Zero(t, b.Len())
 
-		b, err = newBody(dialects[Chat], req)
+		b, err = newBody(plainChat, req)
 		require.NoError(t, err)
 		_, err = b.Read(make([]byte, 3))
 		require.NoError(t, err)
 		require.NoError(t, b.Close())
-		next, err := newBody(dialects[Chat], req)
+		next, err := newBody(plainChat, req)
 		require.NoError(t, err)
 		require.NoError(t, b.Close(), "twice")
-		other, err := newBody(dialects[Chat], req)
+		other, err := newBody(plainChat, req)
 		require.NoError(t, err)
 		require.NotSame(t, &next.left[0], &other.left[0], "closed twice, it is given back once")
 		n, err := b.Read(make([]byte, 3))
@@ -46,7 +48,7 @@ func TestBody(t *testing.T) {
 		require.Equal(t, io.EOF, err)
 		require.Equal(t, string(want), string(next.left))
 	}
-	_, err = newBody(dialects[Chat], &llm.Request{Messages: []llm.Message{{Role: "nobody"}}})
+	_, err = newBody(plainChat, &llm.Request{Messages: []llm.Message{{Role: "nobody"}}})
 	require.ErrorContains(t, err, "encoding the request")
 	require.Equal(t, llm.ErrRejected, llm.KindOf(err))
 }
@@ -55,7 +57,7 @@ func TestBody(t *testing.T) {
 func TestSmallBody(t *testing.T) {
 	t.Parallel()
 	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
-	b, err := newBody(dialects[Chat], req)
+	b, err := newBody(plainChat, req)
 	require.NoError(t, err)
 	want, size := string(b.left), b.Len()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://upstream.test/", nil)
@@ -95,9 +97,9 @@ func (s *stuck) Write(b []byte) (int, error) {
 func TestBodyWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
-	want, err := dialects[Chat].encode(nil, req)
+	want, err := dialects[Chat].encode(nil, req, plainChat)
 	require.NoError(t, err)
-	b, err := newBody(dialects[Chat], req)
+	b, err := newBody(plainChat, req)
 	require.NoError(t, err)
 	conn := &stuck{begun: make(chan struct{}), goOn: make(chan struct{})}
 	_, ok, err := b.writeTo(conn, int64(len(want))-1)
@@ -141,7 +143,7 @@ func TestPlainConnection(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = peer.Close() })
 	req := &llm.Request{Model: "m", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}}}
-	b, err := newBody(dialects[Chat], req)
+	b, err := newBody(plainChat, req)
 	require.NoError(t, err)
 	want := string(b.left)
 

@@ -80,7 +80,7 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		req = &changed
 	}
 	var err error
-	if c.body, err = newBody(c.codec, req); err != nil {
+	if c.body, err = newBody(e, req); err != nil {
 		return err
 	}
 	c.req, c.most = req, maxReply
@@ -96,6 +96,14 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 // IDs are the names that the upstream gave to the request (see requestID) and to the reply, "" while they are not
 // known.
 func (c *Call) IDs() (request, reply string) { return c.requestID, c.replyID }
+
+// name is what the upstream calls the request or, where it has a name for its reply only, the reply.
+func (c *Call) name() string {
+	if c.requestID != "" || c.decoder == nil {
+		return c.requestID
+	}
+	return c.endpoint.name(c.decoder.ID())
+}
 
 // Close gives the call up, if it has not ended. It may be called more than once, and while Recv waits.
 func (c *Call) Close() {
@@ -179,9 +187,9 @@ func (c *Call) close() {
 		}
 		if c.caller.Err() != nil {
 			c.err = left(c.caller)
-		} else if failed, ok := errors.AsType[*llm.Error](c.err); ok && failed.RequestID == "" && c.requestID != "" {
+		} else if failed, ok := errors.AsType[*llm.Error](c.err); ok && failed.RequestID == "" && c.name() != "" {
 			named := *failed // which may be shared
-			named.RequestID = c.requestID
+			named.RequestID = c.name()
 			c.err = &named
 		}
 	}
@@ -246,9 +254,9 @@ func (c *Call) ask() error {
 	c.body = nil
 	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
 	// and nothing was sent, or for another credential.
-	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.codec, c.req) }
+	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.endpoint, c.req) }
 	if sent == nil {
-		if sent, err = newBody(c.codec, c.req); err != nil {
+		if sent, err = newBody(c.endpoint, c.req); err != nil {
 			return err
 		}
 	}
@@ -396,6 +404,9 @@ func (c *Call) event(ev llm.Event) error {
 			return c.broken
 		}
 		c.count()
+		if c.requestID == "" {
+			ev.ID = c.name()
+		}
 	}
 	if c.counts {
 		c.produced.Add(ev)

@@ -109,6 +109,21 @@ func (c *Client) Fetch(ctx context.Context, e *Endpoint, address string) ([]byte
 	return body, nil
 }
 
+// HTTP is a client for what else a provider has to ask, such as a server of tokens: over connections of the endpoint's
+// kind, but with no header of it and no server name, and with no redirect followed.
+func (c *Client) HTTP(e *Endpoint) (*http.Client, error) {
+	other := *e
+	other.TLS.ServerName = ""
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	transport, err := c.transport(&other)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
 // CloseIdle closes the connections that nobody uses.
 func (c *Client) CloseIdle() {
 	c.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/families/gemini"
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/families/responses"
 	"github.com/fareway/fareway/plugins/llm"
@@ -14,17 +15,19 @@ import (
 // Dialect is a wire format that upstreams speak.
 type Dialect string
 
-// The dialects that calls can be made in: those whose families have a client codec.
+// The dialects that calls can be made in: those that there is a client codec for.
 const (
 	Chat      Dialect = "chat"
 	Responses Dialect = "responses"
 	Messages  Dialect = "messages"
+	// Gemini is Google's streamed generateContent: the address names the model, and always asks for a stream.
+	Gemini Dialect = "gemini"
 )
 
-// codec is the client direction of a family.
+// codec is the client direction of a dialect.
 type codec struct {
-	path    string // of its endpoint, below the address of an API
-	encode  func(b []byte, req *llm.Request) ([]byte, error)
+	path    string // of its endpoint, below the address of an API; "" where that is not all there is to it
+	encode  func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error)
 	decoder func(send func(llm.Event) error) decoder
 	refusal func(status int, retryAfter string, body []byte) *llm.Error
 }
@@ -40,36 +43,37 @@ type decoder interface {
 
 var dialects = map[Dialect]*codec{
 	Chat: {
-		path: "/chat/completions", encode: chat.EncodeRequest, refusal: chat.DecodeError,
+		path: "/chat/completions", encode: plainly(chat.EncodeRequest), refusal: chat.DecodeError,
 		decoder: func(send func(llm.Event) error) decoder { return chat.NewDecoder(send) },
 	},
 	Responses: {
-		path: "/responses", encode: responses.EncodeRequest, refusal: responses.DecodeError,
+		path: "/responses", encode: plainly(responses.EncodeRequest), refusal: responses.DecodeError,
 		decoder: func(send func(llm.Event) error) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {
-		path: "/messages", encode: messages.EncodeRequest, refusal: messages.DecodeError,
+		path: "/messages", refusal: messages.DecodeError,
+		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
+			return messages.EncodeMarked(b, req, e.CacheControl)
+		},
 		decoder: func(send func(llm.Event) error) decoder { return messages.NewDecoder(send) },
+	},
+	Gemini: {
+		refusal: gemini.DecodeError,
+		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
+			return gemini.EncodeRequest(b, req, gemini.Options{ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel})
+		},
+		decoder: func(send func(llm.Event) error) decoder { return gemini.NewDecoder(send) },
 	},
 }
 
-// marking are the codecs of the messages dialect that mark what the upstream is to keep, by how long.
-var marking = map[string]*codec{"5m": marked("5m"), "1h": marked("1h")}
-
-func marked(ttl string) *codec {
-	c := *dialects[Messages]
-	c.encode = func(b []byte, req *llm.Request) ([]byte, error) { return messages.EncodeMarked(b, req, ttl) }
-	return &c
+// plainly is an encoder that nothing of an endpoint changes.
+func plainly(encode func([]byte, *llm.Request) ([]byte, error)) func([]byte, *llm.Request, *Endpoint) ([]byte, error) {
+	return func(b []byte, req *llm.Request, _ *Endpoint) ([]byte, error) { return encode(b, req) }
 }
 
 // codec is the codec of the endpoint's dialect, which Check found to be one. What has none is read as most services
 // write.
-func (e *Endpoint) codec() *codec {
-	if c := marking[e.CacheControl]; c != nil && e.Dialect == Messages {
-		return c
-	}
-	return dialects[cmp.Or(e.Dialect, Chat)]
-}
+func (e *Endpoint) codec() *codec { return dialects[cmp.Or(e.Dialect, Chat)] }
 
 // Dialects lists the dialects by name, sorted.
 func Dialects() []string {

@@ -23,7 +23,7 @@ import (
 
 // Endpoint is where the calls of one upstream model go, and how. It is not changed once it is handed out.
 type Endpoint struct {
-	// Dialect is the wire format: Chat, Responses or Messages; "" where the provider makes the calls itself, see
+	// Dialect is the wire format: Chat, Responses, Messages or Gemini; "" where the provider makes the calls itself, see
 	// Client.Do.
 	Dialect Dialect
 	// URL is the whole address that requests are posted to, http or https.
@@ -45,12 +45,20 @@ type Endpoint struct {
 	// CacheControl is how long the upstream is to keep the beginning of a prompt, "5m" or "1h", where requests of the
 	// dialect mark it (Messages); "" marks nothing.
 	CacheControl string
+	// ThinkingBudget is how many tokens a model may think for, where requests of the dialect say so (Gemini): 0 for none,
+	// -1 for as many as it wants; nil leaves it to the model. ThinkingLevel is the same as one of ThinkingLevels, "" for
+	// none.
+	ThinkingBudget *int64
+	ThinkingLevel  string
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool
 
 	// Settings name what the operator can set, for errors that say what to look at.
 	Settings Settings
 }
+
+// ThinkingLevels are what a ThinkingLevel can be.
+func ThinkingLevels() []string { return []string{"minimal", "low", "medium", "high"} }
 
 // Header is a header of a request.
 type Header struct{ Name, Value string }
@@ -101,6 +109,8 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 	switch {
 	case !slices.Contains([]string{"", "5m", "1h"}, e.CacheControl):
 		return errors.New("its cache control is neither 5m nor 1h")
+	case e.ThinkingLevel != "" && !slices.Contains(ThinkingLevels(), e.ThinkingLevel):
+		return fmt.Errorf("its thinking level is not one of %s", strings.Join(ThinkingLevels(), ", "))
 	case err != nil:
 		return errors.New("its address is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":

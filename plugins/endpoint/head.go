@@ -20,13 +20,19 @@ var requestIDs = []string{"X-Request-Id", "Request-Id", "Apim-Request-Id", "Mist
 // credentials is none: names are logged.
 func (e *Endpoint) requestID(h http.Header) string {
 	for _, name := range requestIDs {
-		id := h.Get(name)
-		if id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) &&
-			!e.holdsSecret(id) {
+		if id := e.name(h.Get(name)); id != "" {
 			return id
 		}
 	}
 	return ""
+}
+
+// name is an id as it may be logged, "" for what is none.
+func (e *Endpoint) name(id string) string {
+	if len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) || e.holdsSecret(id) {
+		return ""
+	}
+	return id
 }
 
 // holdsSecret reports whether a text holds what may be a credential: a word of a header's value, such as that after

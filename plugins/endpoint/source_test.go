@@ -202,7 +202,7 @@ func TestEndpointsThatCannotBeUsed(t *testing.T) {
 		want     string
 	}{
 		"none":           {nil, "there is none"},
-		"no dialect":     {at(func(e *endpoint.Endpoint) { e.Dialect = "" }), "one of chat, messages, responses"},
+		"no dialect":     {at(func(e *endpoint.Endpoint) { e.Dialect = "" }), "one of chat, gemini, messages, responses"},
 		"no URL":         {at(func(e *endpoint.Endpoint) { e.URL = "http://%zz" }), "not a URL"},
 		"another scheme": {at(func(e *endpoint.Endpoint) { e.URL = "file:///etc/geheim" }), "http:// or https://"},
 		"no host":        {at(func(e *endpoint.Endpoint) { e.URL = "http:///v1" }), "no host"},

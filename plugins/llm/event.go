@@ -25,7 +25,7 @@ const (
 	// EventUsage: Usage is what the attempt has used so far. A later one adds to what is known, see Usage.Merge.
 	EventUsage
 	// EventFinish: the reply ended by itself; Finish says why. It comes last, once. A reply that fails
-	// ends with an error instead.
+	// ends with an error instead. ID may be what the upstream calls its reply, for one that has no name for the request.
 	EventFinish
 )
 
@@ -34,7 +34,7 @@ const (
 type Event struct {
 	Kind   EventKind
 	Index  int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
-	ID     string // EventToolCall, EventAccepted
+	ID     string // EventToolCall, EventAccepted, EventFinish
 	Name   string // EventToolCall
 	Text   string // EventText, EventReasoning, EventToolArguments: valid UTF-8
 	Usage  *Usage // EventUsage

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/llm"
@@ -83,6 +84,9 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 func (c *Carried) Fetch(ctx context.Context, e *endpoint.Endpoint, url string) ([]byte, error) {
 	return c.client.Fetch(ctx, e, url)
 }
+
+// HTTP is a client for what else the provider has to ask, see endpoint.Client.HTTP.
+func (c *Carried) HTTP(e *endpoint.Endpoint) (*http.Client, error) { return c.client.HTTP(e) }
 
 func (c *Carried) tell(ctx context.Context, attempt string, call *endpoint.Call) {
 	if c.observer == nil {

@@ -30,6 +30,7 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 				Key:         text("key"),
 				ServerName:  text("server"),
 			},
+			ThinkingBudget: rapid.Ptr(rapid.Int64(), true).Draw(t, "budget"), ThinkingLevel: text("level"),
 			Settings: endpoint.Settings{Address: text("address"), Key: text("key setting")},
 			Timeouts: endpoint.Timeouts{Connect: wait("connect"), FirstByte: wait("first byte"), Idle: wait("idle")},
 		}

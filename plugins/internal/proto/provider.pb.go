@@ -1952,8 +1952,10 @@ type Finish struct {
 	// "stop", "length", "tool_calls", "content_filter", or "" when the upstream did not say. Any other word, of at most
 	// 64 bytes, is the upstream's own: the host looks it up in the route's finish_reasons, and one that is not there
 	// means that the upstream failed. So pass on what you do not know, and never turn it into "stop".
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	Model         string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Model  string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// What the upstream calls its reply, for the operator's log, where it has no name for the request (Accepted.request_id).
+	ReplyId       string `protobuf:"bytes,3,opt,name=reply_id,json=replyId,proto3" json:"reply_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1998,6 +2000,13 @@ func (x *Finish) GetReason() string {
 func (x *Finish) GetModel() string {
 	if x != nil {
 		return x.Model
+	}
+	return ""
+}
+
+func (x *Finish) GetReplyId() string {
+	if x != nil {
+		return x.ReplyId
 	}
 	return ""
 }
@@ -2194,7 +2203,8 @@ func (x *EndpointResponse) GetFailure() *Failure {
 // Endpoint is where calls go, and how. It holds credentials: never log it.
 type Endpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "chat", "responses" or "messages".
+	// "chat", "responses", "messages" or "gemini" (Google's streamed generateContent). A host refuses one that it does not
+	// know.
 	Dialect string `protobuf:"bytes,1,opt,name=dialect,proto3" json:"dialect,omitempty"`
 	// The whole address that requests are posted to, http or https.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
@@ -2219,9 +2229,13 @@ type Endpoint struct {
 	IdleTimeoutMs      int64 `protobuf:"varint,13,opt,name=idle_timeout_ms,json=idleTimeoutMs,proto3" json:"idle_timeout_ms,omitempty"`
 	// How long the upstream is to keep the beginning of a prompt ("5m", "1h"), for a dialect in which requests mark it
 	// (messages: cache_control); empty: no marks.
-	CacheControl  string `protobuf:"bytes,14,opt,name=cache_control,json=cacheControl,proto3" json:"cache_control,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CacheControl string `protobuf:"bytes,14,opt,name=cache_control,json=cacheControl,proto3" json:"cache_control,omitempty"`
+	// How many tokens the model may think for, in a dialect whose requests say so (gemini): 0 for none, -1 for as many as it
+	// wants; absent: the model's default. Or the same as a level: "minimal", "low", "medium", "high"; empty: none.
+	ThinkingBudget *int64 `protobuf:"varint,15,opt,name=thinking_budget,json=thinkingBudget,proto3,oneof" json:"thinking_budget,omitempty"`
+	ThinkingLevel  string `protobuf:"bytes,16,opt,name=thinking_level,json=thinkingLevel,proto3" json:"thinking_level,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2348,6 +2362,20 @@ func (x *Endpoint) GetIdleTimeoutMs() int64 {
 func (x *Endpoint) GetCacheControl() string {
 	if x != nil {
 		return x.CacheControl
+	}
+	return ""
+}
+
+func (x *Endpoint) GetThinkingBudget() int64 {
+	if x != nil && x.ThinkingBudget != nil {
+		return *x.ThinkingBudget
+	}
+	return 0
+}
+
+func (x *Endpoint) GetThinkingLevel() string {
+	if x != nil {
+		return x.ThinkingLevel
 	}
 	return ""
 }
@@ -3349,10 +3377,11 @@ const file_provider_proto_rawDesc = "" +
 	"\f_cache_writeB\t\n" +
 	"\a_outputB\f\n" +
 	"\n" +
-	"_reasoning\"6\n" +
+	"_reasoning\"Q\n" +
 	"\x06Finish\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\"\xe1\x02\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x19\n" +
+	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xe1\x02\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.fareway.provider.v1.Failure.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
@@ -3380,7 +3409,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x85\x04\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xee\x04\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3398,7 +3427,10 @@ const file_provider_proto_rawDesc = "" +
 	"\x12connect_timeout_ms\x18\v \x01(\x03R\x10connectTimeoutMs\x121\n" +
 	"\x15first_byte_timeout_ms\x18\f \x01(\x03R\x12firstByteTimeoutMs\x12&\n" +
 	"\x0fidle_timeout_ms\x18\r \x01(\x03R\ridleTimeoutMs\x12#\n" +
-	"\rcache_control\x18\x0e \x01(\tR\fcacheControl\"2\n" +
+	"\rcache_control\x18\x0e \x01(\tR\fcacheControl\x12,\n" +
+	"\x0fthinking_budget\x18\x0f \x01(\x03H\x00R\x0ethinkingBudget\x88\x01\x01\x12%\n" +
+	"\x0ethinking_level\x18\x10 \x01(\tR\rthinkingLevelB\x12\n" +
+	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"j\n" +
@@ -3620,6 +3652,7 @@ func file_provider_proto_init() {
 		(*Event_Failure)(nil),
 	}
 	file_provider_proto_msgTypes[23].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

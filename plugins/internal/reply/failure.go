@@ -46,7 +46,8 @@ func Failure(status int, failure jsonview.View) *llm.Error {
 		status = int(n)
 	}
 	param, _ := failure.Get("param").Str()
-	return &llm.Error{Kind: classify(status, code, kind, message), Status: status, Message: logText(code, kind, param)}
+	return &llm.Error{Kind: classify(status, code, kind, message), Status: status,
+		Message: LogText("the upstream answered with an error", code, kind, param)}
 }
 
 // says reports whether a text has one of the parts.
@@ -104,20 +105,15 @@ func classify(status int, code, kind, message string) llm.ErrorKind {
 	return llm.ErrUpstream
 }
 
-// logText is what the operator reads: the upstream's code and type, and the field that it objects to. Its
-// message is left out, for services repeat prompts and keys in it.
-func logText(code, errorType, param string) string {
-	var words []string
-	for _, word := range []string{code, errorType, param} {
-		if isErrorWord(word) {
-			words = append(words, word)
-		}
+// LogText is what the operator reads: what happened and, in brackets, the upstream's words for it, such as its code and
+// the field that it objects to, as far as they are words. Its message is left out, for services repeat prompts and keys
+// in it.
+func LogText(happened string, words ...string) string {
+	words = slices.DeleteFunc(words, func(word string) bool { return !isErrorWord(word) })
+	if len(words) == 0 {
+		return happened
 	}
-	text := "the upstream answered with an error"
-	if len(words) > 0 {
-		text += " (" + strings.Join(words, ", ") + ")"
-	}
-	return text
+	return happened + " (" + strings.Join(words, ", ") + ")"
 }
 
 // isErrorWord tells a word for machines, such as "invalid_api_key" or "messages[0].content", from a text or a key.

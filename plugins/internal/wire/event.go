@@ -30,7 +30,7 @@ func EventToProto(ev llm.Event) *proto.Event {
 		return &proto.Event{Kind: &proto.Event_Usage{Usage: UsageToProto(ev.Usage)}}
 	case llm.EventFinish:
 		return &proto.Event{Kind: &proto.Event_Finish{
-			Finish: &proto.Finish{Reason: string(ev.Finish), Model: ev.Model},
+			Finish: &proto.Finish{Reason: string(ev.Finish), Model: ev.Model, ReplyId: clip(ev.ID)},
 		}}
 	}
 	panic(fmt.Sprintf("translating an event of unknown kind %d", ev.Kind))
@@ -58,7 +58,8 @@ func EventFromProto(ev *proto.Event) llm.Event {
 		return llm.Event{Kind: llm.EventUsage, Usage: UsageFromProto(kind.Usage)}
 	case *proto.Event_Finish:
 		f := kind.Finish
-		return llm.Event{Kind: llm.EventFinish, Finish: llm.FinishReason(f.GetReason()), Model: f.GetModel()}
+		return llm.Event{Kind: llm.EventFinish, Finish: llm.FinishReason(f.GetReason()), Model: f.GetModel(),
+			ID: f.GetReplyId()}
 	}
 	return llm.Event{}
 }

@@ -128,7 +128,7 @@ func TestEventsCrossUnchanged(t *testing.T) {
 			want.Usage = drawUsage(t)
 		case llm.EventFinish:
 			want.Finish = llm.FinishReason(text.Draw(t, "finish"))
-			want.Model = text.Draw(t, "model")
+			want.Model, want.ID = text.Draw(t, "model"), rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "reply id")
 		}
 		require.Equal(t, want, wire.EventFromProto(across(t, wire.EventToProto(want), &proto.Event{})))
 	})

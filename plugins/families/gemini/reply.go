@@ -1,0 +1,227 @@
+package gemini
+
+import (
+	"bytes"
+	"crypto/rand"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/internal/reply"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Decoder turns an upstream's stream into events. Make one for each reply, hand it the data of each event of the
+// stream, and Close it when the stream ends, however it ended. It does not send EventAccepted: that is due when the
+// upstream's headers have come.
+//
+// Each chunk is a whole GenerateContentResponse with what is new. The stream has no end marker: a reply is whole when
+// a chunk has said why it ended. Usage comes in every chunk, and is sent once, before the end. Calls come whole.
+type Decoder struct {
+	out    *reply.Stream
+	finish *llm.FinishReason // nil while the upstream has not said why the reply ended
+	said   bool              // something visible came
+}
+
+// NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method that met it
+// returns it.
+func NewDecoder(send func(llm.Event) error) *Decoder {
+	return &Decoder{out: reply.New(mainCounts, send)}
+}
+
+// Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error, or what
+// send returned.
+func (d *Decoder) Data(data []byte) error { return d.out.Take(data, d.chunk) }
+
+// Done reports whether nothing more can come, which no stream of this dialect says.
+func (d *Decoder) Done() bool { return false }
+
+// ID is what the upstream calls the reply, "" while it has not said.
+func (d *Decoder) ID() string { return d.out.ID }
+
+// Close ends the reply: with EventFinish if the upstream has said why it ended, and otherwise with an *llm.Error of
+// kind llm.ErrBroken. After an error of Data it returns that error.
+func (d *Decoder) Close() error {
+	if d.finish == nil {
+		return d.out.Broken()
+	}
+	reason := *d.finish
+	if reason == llm.FinishStop && d.out.Calls() > 0 { // there is no word for it
+		reason = llm.FinishToolCalls
+	}
+	d.out.Finished(reason)
+	return d.out.End()
+}
+
+// Whole takes a reply in one piece instead.
+func (d *Decoder) Whole(body []byte) error {
+	if err := d.Data(body); err != nil {
+		return err
+	}
+	if d.finish == nil && d.out.Err() == nil {
+		return d.out.Fail(llm.Errorf(llm.ErrProtocol, "the upstream's reply does not say why it ended"))
+	}
+	return d.Close()
+}
+
+func (d *Decoder) chunk(root jsonview.View) error {
+	var candidates, feedback, usage, failed jsonview.View
+	for name, member := range root.Members() {
+		switch name {
+		case "candidates":
+			candidates = member
+		case "promptFeedback":
+			feedback = member
+		case "usageMetadata":
+			usage = member
+		case "error":
+			failed = member
+		case "modelVersion":
+			d.out.Model, _ = member.Str()
+		case "responseId":
+			d.out.ID, _ = member.Str()
+		}
+	}
+	if err := d.candidate(first(candidates)); err != nil { // one was asked for
+		return err
+	}
+	d.out.Used(d.usage(usage))
+	if failed.Set() {
+		return failure(0, failed)
+	}
+	if reason, _ := feedback.Get("blockReason").Str(); reason != "" && d.finish == nil {
+		return llm.Errorf(llm.ErrPolicy, "%s", reply.LogText("the upstream declined the prompt", reason))
+	}
+	return nil
+}
+
+// first is the first element of an array.
+func first(v jsonview.View) (found jsonview.View) {
+	for i, element := range v.Elems() {
+		if i == 0 {
+			found = element
+		}
+	}
+	return found
+}
+
+func (d *Decoder) candidate(candidate jsonview.View) error {
+	for _, part := range candidate.Get("content").Get("parts").Elems() {
+		if err := d.part(part); err != nil {
+			return err
+		}
+	}
+	if word, ok := candidate.Get("finishReason").Str(); ok {
+		reason := readFinish(word)
+		d.finish = &reason
+	}
+	return nil
+}
+
+// part takes a piece of text, a thought or a call. What the service runs itself is passed over.
+func (d *Decoder) part(part jsonview.View) error {
+	var text, call jsonview.View
+	thought := false
+	for name, member := range part.Members() {
+		switch name {
+		case "text":
+			text = member
+		case "thought":
+			thought, _ = member.Bool()
+		case "functionCall":
+			call = member
+		}
+	}
+	switch {
+	case call.Set():
+		return d.call(call)
+	case thought:
+		return d.out.Reasoning(text)
+	}
+	d.said = d.said || text.Set()
+	return d.out.Text(text)
+}
+
+func (d *Decoder) call(v jsonview.View) error {
+	d.said = true
+	id, _ := v.Get("id").Str()
+	name, _ := v.Get("name").Str()
+	if id == "" {
+		id = made + rand.Text()
+	}
+	call, err := d.out.Call(id, name)
+	if err != nil {
+		return err
+	}
+	if err := call.Arguments(string(bytes.TrimSpace(objectOf(v.Get("args"))))); err != nil {
+		return err
+	}
+	return call.End()
+}
+
+// objectOf is the text of an object, and nothing for what is none.
+func objectOf(v jsonview.View) []byte {
+	if v.Kind() != jsonview.Object {
+		return nil
+	}
+	return v.Raw()
+}
+
+// finishes are the service's own words for the end of a reply, beside those that others have as well. What is not here
+// is no proper end (GAP-114): MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, TOO_MANY_TOOL_CALLS, LANGUAGE and OTHER
+// say that the model did not get along with the request.
+var finishes = map[string]llm.FinishReason{
+	"FINISH_REASON_UNSPECIFIED": llm.FinishUnknown,
+
+	"BLOCKLIST":                llm.FinishPolicy,
+	"RECITATION":               llm.FinishPolicy,
+	"SPII":                     llm.FinishPolicy, // personal data
+	"MODEL_ARMOR":              llm.FinishPolicy,
+	"IMAGE_SAFETY":             llm.FinishPolicy,
+	"IMAGE_PROHIBITED_CONTENT": llm.FinishPolicy,
+	"IMAGE_RECITATION":         llm.FinishPolicy,
+}
+
+func readFinish(word string) llm.FinishReason {
+	if reason, ok := finishes[word]; ok {
+		return reason
+	}
+	return reply.Finish(word)
+}
+
+var mainCounts = reply.Main{Input: "promptTokenCount", Output: "candidatesTokenCount"}
+
+// usage reads a usage object; nil comes back when there is none. On the wire what was cached is a part of the prompt,
+// what tools of the service added to it is not, and thoughts are no part of the candidates (GAP-109). A count of zero
+// is left out: thoughts without any word of candidates are all that there was, as long as nothing was said.
+func (d *Decoder) usage(v jsonview.View) *llm.Usage {
+	var counts reply.Counts
+	if !counts.Object(v) {
+		return nil
+	}
+	var prompt, cached, tools, said, thought *int64
+	for name, member := range v.Members() {
+		switch name {
+		case mainCounts.Input:
+			prompt = counts.Read(name, member)
+		case "cachedContentTokenCount":
+			cached = counts.Read(name, member)
+		case "toolUsePromptTokenCount":
+			tools = counts.Read(name, member)
+		case mainCounts.Output:
+			said = counts.Read(name, member)
+		case "thoughtsTokenCount":
+			thought = counts.Read(name, member)
+		}
+	}
+	if said == nil && thought != nil && !d.said {
+		said = llm.Count(0)
+	}
+	return counts.Usage(reply.Classes(with(prompt, tools), cached, nil, with(said, thought), thought))
+}
+
+// with is a count and what comes to it; nil where the count itself is not there.
+func with(n, more *int64) *int64 {
+	if n == nil || more == nil {
+		return n
+	}
+	return llm.Count(min(*n+*more, llm.MaxCount))
+}

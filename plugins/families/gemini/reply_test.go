@@ -1,0 +1,279 @@
+package gemini_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/families/gemini"
+	"github.com/fareway/fareway/plugins/families/internal/familytest"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+var dialect = familytest.Family{
+	NewDecoder: func(send func(llm.Event) error) familytest.Decoder { return gemini.NewDecoder(send) },
+	DecodeReply: func(body []byte, send func(llm.Event) error) error {
+		return gemini.NewDecoder(send).Whole(body)
+	},
+}
+
+// chunk is a chunk with these parts; more follows within the candidate.
+func chunk(parts, more string) string {
+	return `{"candidates":[{"content":{"role":"model","parts":[` + parts + `]}` + more + `,"index":0}],` +
+		`"modelVersion":"m-1","responseId":"r-1"}`
+}
+
+// usage is a chunk with this usage, and with the end of the reply.
+func usage(object, reason string) string {
+	return `{"candidates":[{"finishReason":"` + reason + `"}],"usageMetadata":{` + object + `},"modelVersion":"m-1"}`
+}
+
+const counted = `"promptTokenCount":10,"candidatesTokenCount":5,"totalTokenCount":15`
+
+var spent = llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: llm.Count(10), Output: llm.Count(5)}}
+
+func finished(reason llm.FinishReason) llm.Event {
+	return llm.Event{Kind: llm.EventFinish, Finish: reason, Model: "m-1"}
+}
+
+func said(s string) llm.Event { return llm.Event{Kind: llm.EventText, Text: s} }
+
+func TestDecoder(t *testing.T) {
+	t.Parallel()
+	begin, arguments, end := familytest.Begin, familytest.Arguments, familytest.End
+	for name, c := range map[string]struct {
+		chunks []string
+		want   []llm.Event
+	}{
+		"text": {[]string{chunk(`{"text":"a"}`, ""), chunk(`{"text":"b"},{"text":"c"}`, ""), usage(counted, "STOP")},
+			[]llm.Event{said("a"), said("b"), said("c"), spent, finished(llm.FinishStop)}},
+		"thoughts are hidden": {[]string{chunk(`{"text":"hm","thought":true},{"text":"a"}`, ""), usage(counted, "STOP")},
+			[]llm.Event{{Kind: llm.EventReasoning, Text: "hm"}, said("a"), spent, finished(llm.FinishStop)}},
+		"GAP-74 a pair cut in two": {[]string{chunk(`{"text":"\ud83d"}`, ""), chunk(`{"text":"\ude00"}`, ""),
+			usage(counted, "STOP")}, []llm.Event{said("😀"), spent, finished(llm.FinishStop)}},
+		"a call": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","args":{"q": [1]}},"thoughtSignature":"c2ln"}`, ""),
+			usage(counted, "STOP")},
+			[]llm.Event{begin(0, "x", "f"), arguments(0, `{"q": [1]}`), end(0), spent, finished(llm.FinishToolCalls)}},
+		"GAP-84 a call without arguments": {[]string{chunk(`{"functionCall":{"id":"x","name":"f"}}`, ""),
+			usage(counted, "STOP")}, []llm.Event{begin(0, "x", "f"), end(0), spent, finished(llm.FinishToolCalls)}},
+		"calls that are cut short": {[]string{chunk(`{"functionCall":{"id":"x","name":"f"}}`, ""),
+			usage(counted, "MAX_TOKENS")}, []llm.Event{begin(0, "x", "f"), end(0), spent, finished(llm.FinishLength)}},
+		"what the service runs itself": {[]string{chunk(`{"executableCode":{"code":"1"}},{"codeExecutionResult":{}},`+
+			`{"text":"","thoughtSignature":"c2ln"}`, ""), usage(counted, "STOP")}, []llm.Event{spent, finished(llm.FinishStop)}},
+		"usage after the end": {[]string{chunk(`{"text":"a"}`, `,"finishReason":"STOP"`),
+			`{"usageMetadata":{` + counted + `}}`}, []llm.Event{said("a"), spent, finished(llm.FinishStop)}},
+		"no usage": {[]string{chunk(`{"text":"a"}`, `,"finishReason":"STOP"`)},
+			[]llm.Event{said("a"), finished(llm.FinishStop)}},
+		"one reply only": {[]string{strings.Replace(chunk(`{"text":"a"}`, ""), `"index":0}]`,
+			`"index":0},{"content":{"parts":[{"text":"z"}]},"index":1}]`, 1), usage(counted, "STOP")},
+			[]llm.Event{said("a"), spent, finished(llm.FinishStop)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events, err := dialect.Read(c.chunks...)
+			require.NoError(t, err)
+			require.Equal(t, c.want, events)
+		})
+	}
+	t.Run("ids", func(t *testing.T) {
+		t.Parallel()
+		d := gemini.NewDecoder(func(llm.Event) error { return nil })
+		require.NoError(t, d.Data([]byte(chunk(`{"text":"a"}`, ""))))
+		require.Equal(t, "r-1", d.ID())
+		require.False(t, d.Done())
+	})
+}
+
+// TestCallsWithoutIDs: each gets one of ours, by which it is known not to be the service's.
+func TestCallsWithoutIDs(t *testing.T) {
+	t.Parallel()
+	events, err := dialect.Read(chunk(`{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}}`, ""),
+		usage(counted, "STOP"))
+	require.NoError(t, err)
+	require.Len(t, events, 6)
+	for _, i := range []int{0, 2} {
+		require.Regexp(t, `^call_made_[A-Z2-7]{26}$`, events[i].ID)
+	}
+	require.NotEqual(t, events[0].ID, events[2].ID)
+}
+
+func TestFinishReasons(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]llm.FinishReason{
+		"STOP": llm.FinishStop, "MAX_TOKENS": llm.FinishLength, "FINISH_REASON_UNSPECIFIED": llm.FinishUnknown,
+		"SAFETY": llm.FinishPolicy, "RECITATION": llm.FinishPolicy, "BLOCKLIST": llm.FinishPolicy,
+		"PROHIBITED_CONTENT": llm.FinishPolicy, "SPII": llm.FinishPolicy, "MODEL_ARMOR": llm.FinishPolicy,
+		"IMAGE_SAFETY": llm.FinishPolicy, "IMAGE_PROHIBITED_CONTENT": llm.FinishPolicy, "IMAGE_RECITATION": llm.FinishPolicy,
+		"MALFORMED_FUNCTION_CALL": "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL": "UNEXPECTED_TOOL_CALL",
+		"TOO_MANY_TOOL_CALLS": "TOO_MANY_TOOL_CALLS", "LANGUAGE": "LANGUAGE", "OTHER": "OTHER",
+	} {
+		events, err := dialect.Read(chunk(`{"text":"a"}`, ""), usage(counted, word))
+		require.NoError(t, err)
+		require.Equal(t, finished(want), events[len(events)-1], "GAP-114")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	n := llm.Count
+	for name, c := range map[string]struct {
+		chunks []string
+		want   *llm.Usage
+	}{
+		"GAP-109 disjoint classes": {[]string{chunk(`{"text":"a"}`, ""), usage(`"promptTokenCount":100,`+
+			`"cachedContentTokenCount":40,"toolUsePromptTokenCount":7,"candidatesTokenCount":20,"thoughtsTokenCount":30`,
+			"STOP")},
+			&llm.Usage{Input: n(67), CacheRead: n(40), Output: n(50), Reasoning: n(30)}},
+		"what grows": {[]string{`{"usageMetadata":{"promptTokenCount":9,"totalTokenCount":9}}`,
+			strings.Replace(chunk(`{"text":"a"}`, ""), `"modelVersion"`,
+				`"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2},"modelVersion"`, 1),
+			usage(`"promptTokenCount":9,"candidatesTokenCount":4`, "STOP")}, &llm.Usage{Input: n(9), Output: n(4)}},
+		"nothing but thoughts": {[]string{usage(`"promptTokenCount":9,"thoughtsTokenCount":90,"totalTokenCount":99`,
+			"MAX_TOKENS")}, &llm.Usage{Input: n(9), Output: n(90), Reasoning: n(90)}},
+		"GAP-111 text and no word of it": {[]string{chunk(`{"text":"a"}`, ""), usage(`"promptTokenCount":9,`+
+			`"thoughtsTokenCount":90`, "STOP")}, &llm.Usage{Flaw: "candidatesTokenCount is missing"}},
+		"GAP-111 nothing of the prompt": {[]string{chunk(`{"text":"a"}`, ""), usage(`"candidatesTokenCount":9`, "STOP")},
+			&llm.Usage{Flaw: "promptTokenCount is missing"}},
+		"GAP-111 no count": {[]string{chunk(`{"text":"a"}`, ""), usage(`"promptTokenCount":-1`, "STOP")},
+			&llm.Usage{Flaw: "promptTokenCount is negative"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events, err := dialect.Read(c.chunks...)
+			require.NoError(t, err)
+			require.Equal(t, llm.Event{Kind: llm.EventUsage, Usage: c.want}, events[len(events)-2])
+		})
+	}
+}
+
+func TestDecoderFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		chunks []string
+		want   llm.ErrorKind
+	}{
+		"cut before anything": {nil, llm.ErrBroken},
+		"cut after text":      {[]string{chunk(`{"text":"a"}`, "")}, llm.ErrBroken},
+		"no JSON":             {[]string{"<html>"}, llm.ErrProtocol},
+		"a call without name": {[]string{chunk(`{"functionCall":{"args":{}}}`, "")}, llm.ErrProtocol},
+		"an error": {[]string{chunk(`{"text":"a"}`, ""), `{"error":{"code":503,"message":"overloaded",` +
+			`"status":"UNAVAILABLE"}}`}, llm.ErrUpstream},
+		"a prompt that is declined": {[]string{`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},` +
+			`"usageMetadata":{"promptTokenCount":4}}`}, llm.ErrPolicy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := dialect.Read(c.chunks...)
+			var failed *llm.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, c.want, failed.Kind)
+		})
+	}
+	t.Run("usage before the refusal", func(t *testing.T) {
+		t.Parallel()
+		events, err := dialect.Read(`{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":4}}`)
+		require.EqualError(t, err, "policy: the upstream declined the prompt (SAFETY)")
+		require.Equal(t, []llm.Event{{Kind: llm.EventUsage, Usage: &llm.Usage{Input: llm.Count(4)}}}, events)
+	})
+	t.Run("feedback beside a reply is none", func(t *testing.T) {
+		t.Parallel()
+		_, err := dialect.Read(strings.Replace(usage(counted, "STOP"), `"modelVersion"`,
+			`"promptFeedback":{"blockReason":"OTHER"},"modelVersion"`, 1))
+		require.NoError(t, err)
+	})
+}
+
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	events, err := dialect.ReadWhole(strings.Replace(chunk(`{"text":"a"},{"functionCall":{"id":"x","name":"f"}}`,
+		`,"finishReason":"STOP"`), `"modelVersion"`, `"usageMetadata":{`+counted+`},"modelVersion"`, 1))
+	require.NoError(t, err)
+	require.Equal(t, []llm.Event{said("a"), familytest.Begin(0, "x", "f"), familytest.End(0), spent,
+		finished(llm.FinishToolCalls)}, events)
+	for body, kind := range map[string]llm.ErrorKind{
+		`{}`: llm.ErrProtocol, `x`: llm.ErrProtocol, chunk(`{"text":"a"}`, ""): llm.ErrProtocol,
+		`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}`: llm.ErrCapacity,
+	} {
+		_, err = dialect.ReadWhole(body)
+		require.Equal(t, kind, llm.KindOf(err), body)
+	}
+}
+
+func TestDecodeError(t *testing.T) {
+	t.Parallel()
+	const detail = `{"@type":"type.googleapis.com/google.rpc.`
+	for name, c := range map[string]struct {
+		status     int
+		retryAfter string
+		body       string
+		kind       llm.ErrorKind
+		wait       time.Duration
+		message    string
+	}{
+		"a key": {400, "", `{"code":400,"message":"API key not valid. sk-4711","status":"INVALID_ARGUMENT",` +
+			`"details":[` + detail + `ErrorInfo","reason":"API_KEY_INVALID"}]}`, llm.ErrCredentials, 0,
+			"(INVALID_ARGUMENT, API_KEY_INVALID)"},
+		"a key, in words": {400, "", `{"message":"API key expired. Please renew","status":"INVALID_ARGUMENT"}`,
+			llm.ErrCredentials, 0, "(INVALID_ARGUMENT)"},
+		"a token":    {401, "", `{"status":"UNAUTHENTICATED"}`, llm.ErrCredentials, 0, "(UNAUTHENTICATED)"},
+		"no right":   {403, "", `{"status":"PERMISSION_DENIED"}`, llm.ErrCredentials, 0, "(PERMISSION_DENIED)"},
+		"no billing": {400, "", `{"status":"FAILED_PRECONDITION"}`, llm.ErrCredentials, 0, "(FAILED_PRECONDITION)"},
+		"a field": {400, "", `{"status":"INVALID_ARGUMENT","details":[` + detail + `BadRequest",` +
+			`"fieldViolations":[{"field":"contents[0].parts"}]}]}`, llm.ErrRejected, 0, "(INVALID_ARGUMENT, contents[0].parts)"},
+		"a model": {404, "", `{"status":"NOT_FOUND"}`, llm.ErrRejected, 0, "(NOT_FOUND)"},
+		"too long": {400, "", `{"status":"INVALID_ARGUMENT","message":"The input token count (9) exceeds the ` +
+			`maximum number of tokens allowed (8)."}`, llm.ErrContext, 0, "(INVALID_ARGUMENT)"},
+		"too large": {400, "", `{"status":"INVALID_ARGUMENT",` +
+			`"message":"Request payload size exceeds the limit: 20971520 bytes."}`,
+			llm.ErrContext, 0, "(INVALID_ARGUMENT)"},
+		"larger yet": {413, "", `{}`, llm.ErrContext, 0, "error"},
+		"a limit": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail + `QuotaFailure","violations":[` +
+			`{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel"}]},` + detail + `RetryInfo","retryDelay":"36.5s"}]}`,
+			llm.ErrCapacity, 36500 * time.Millisecond, "(RESOURCE_EXHAUSTED)"},
+		"a limit for ever": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
+			`RetryInfo","retryDelay":"99999999s"}]}`, llm.ErrCapacity, 24 * time.Hour, "(RESOURCE_EXHAUSTED)"},
+		"a limit in the past": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
+			`RetryInfo","retryDelay":"-3s"}]}`, llm.ErrCapacity, 0, "(RESOURCE_EXHAUSTED)"},
+		"the day's quota": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail + `QuotaFailure","violations":[` +
+			`{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"},{"quotaId":"x"}]},` + detail +
+			`RetryInfo","retryDelay":"36s"}]}`, llm.ErrQuota, 0, "(RESOURCE_EXHAUSTED)"},
+		"the day's quota, otherwise": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
+			`ErrorInfo","reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerDay"}}]}`, llm.ErrQuota, 0,
+			"(RESOURCE_EXHAUSTED, RATE_LIMIT_EXCEEDED)"},
+		"overloaded":        {503, "", `{"status":"UNAVAILABLE"}`, llm.ErrUpstream, 0, "(UNAVAILABLE)"},
+		"too slow":          {504, "", `{"status":"DEADLINE_EXCEEDED"}`, llm.ErrUpstream, 0, "(DEADLINE_EXCEEDED)"},
+		"no word":           {400, "", `{}`, llm.ErrRejected, 0, "error"},
+		"no word, a limit":  {429, "", `{}`, llm.ErrCapacity, 0, "error"},
+		"no word, no right": {403, "", `{}`, llm.ErrCredentials, 0, "error"},
+		"no word, its own":  {500, "", `{}`, llm.ErrUpstream, 0, "error"},
+		"a proxy's":         {429, "7", `"sk-4711"`, llm.ErrCapacity, 7 * time.Second, "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, body := range []string{`{"error":` + c.body + `}`, `[{"error":` + c.body + `}]`} {
+				e := gemini.DecodeError(c.status, c.retryAfter, []byte(body))
+				require.Equal(t, c.kind, e.Kind)
+				require.Equal(t, c.status, e.Status)
+				require.Equal(t, c.wait, e.RetryAfter)
+				require.Contains(t, e.Message, c.message)
+				require.NotContains(t, e.Message, "4711")
+			}
+		})
+	}
+	require.Equal(t, llm.ErrUpstream, gemini.DecodeError(502, "", []byte("<html>")).Kind)
+}
+
+func FuzzDecoder(f *testing.F) {
+	familytest.FuzzDecoder(f, dialect, "testdata/stream.txt",
+		[]string{chunk(`{"text":"\ud83d"},{"text":"a","thought":true}`, ""), chunk(`{"text":"b"}`, ""),
+			usage(counted, "STOP")},
+		[]string{chunk(`{"functionCall":{"id":"x","name":"f","args":{"q":1}}},{"functionCall":{"name":"g"}}`, ""),
+			chunk(`{"text":"b"}`, `,"finishReason":"STOP"`), chunk(`{"functionCall":{"name":"h","args":[]}}`, ""),
+			usage(counted, "OTHER")},
+		[]string{usage(`"promptTokenCount":1e0,"thoughtsTokenCount":9007199254740992,"candidatesTokenCount":9007199254740992`,
+			"MAX_TOKENS")},
+		[]string{chunk(`{"text":"a"}`, ""), `{"error":{"code":503,"status":"UNAVAILABLE"}}`, usage(counted, "STOP")},
+		[]string{`{"promptFeedback":{"blockReason":"SAFETY"}}`}, []string{`{"candidates":{}}`, `{"candidates":[7]}`, "[]"})
+}

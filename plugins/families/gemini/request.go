@@ -1,0 +1,282 @@
+package gemini
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fareway/fareway/plugins/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// maxStops is how many stop sequences the service takes.
+const maxStops = 5
+
+// EncodeRequest appends the body that asks for a reply. That it is streamed, and which model is asked, stands in the
+// address. It sends what the canonical request says, and leaves out what the service would refuse:
+//
+//   - system messages, wherever they stand, go to `systemInstruction`, for there is no such role;
+//   - messages of one role in a row are one turn, so that the results of calls made together come together;
+//   - empty texts are left out;
+//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
+//   - "stop" and "temperature" are left out where req.Unsupported names them.
+//
+// An error means that req is not a legal request.
+func EncodeRequest(b []byte, req *llm.Request, o Options) ([]byte, error) {
+	b = append(encode.Grow(b, req), '{')
+	b, err := appendConversation(b, req)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = appendTools(b, req); err != nil {
+		return nil, err
+	}
+	b = append(b, `,"generationConfig":{`...)
+	if req.MaxTokens > 0 {
+		b = append(b, `"maxOutputTokens":`...)
+		b = strconv.AppendInt(b, req.MaxTokens, 10)
+		b = append(b, ',')
+	}
+	if t := req.Temperature; t != nil && !encode.Refused(req, "temperature") {
+		comma := len(b)
+		if b, err = encode.AppendTemperature(b, *t); err != nil {
+			return nil, err
+		}
+		b = append(slices.Delete(b, comma, comma+1), ',')
+	}
+	if n := min(len(req.Stop), maxStops); n > 0 && !encode.Refused(req, "stop") {
+		b = append(b, `"stopSequences":`...)
+		b = append(encode.AppendStrings(b, req.Stop[:n]), ',')
+	}
+	if f := req.Format; f != nil {
+		b = append(b, `"responseMimeType":"application/json",`...)
+		if f.Kind == llm.FormatJSONSchema {
+			b = append(b, `"responseJsonSchema":`...)
+			b = append(append(b, f.Schema...), ',')
+		}
+	}
+	b = appendThinking(b, o)
+	if b[len(b)-1] == ',' {
+		b = b[:len(b)-1]
+	}
+	return append(b, `}}`...), nil
+}
+
+func appendThinking(b []byte, o Options) []byte {
+	switch {
+	case o.ThinkingLevel != "":
+		b = append(b, `"thinkingConfig":{"thinkingLevel":`...)
+		b = jsonview.AppendString(b, strings.ToUpper(o.ThinkingLevel))
+	case o.ThinkingBudget != nil:
+		b = append(b, `"thinkingConfig":{"thinkingBudget":`...)
+		b = strconv.AppendInt(b, *o.ThinkingBudget, 10)
+	default:
+		return b
+	}
+	return append(b, `},`...)
+}
+
+func appendTools(b []byte, req *llm.Request) ([]byte, error) {
+	if len(req.Tools) == 0 {
+		return b, nil
+	}
+	b = append(b, `,"tools":[{"functionDeclarations":[`...)
+	for i := range req.Tools {
+		tool := &req.Tools[i]
+		b = append(b, `{"name":`...)
+		b = jsonview.AppendString(b, tool.Name)
+		b = append(b, `,"description":`...) // which the reference calls required
+		b = jsonview.AppendString(b, tool.Description)
+		// `parameters` takes a part of OpenAPI's schemas only.
+		b = append(b, `,"parametersJsonSchema":`...)
+		b = append(append(b, tool.Schema...), `},`...)
+	}
+	b = append(b[:len(b)-1], `]}]`...)
+	mode := ""
+	switch req.ToolChoice.Mode {
+	case llm.ToolAuto:
+		return b, nil
+	case llm.ToolNone:
+		mode = "NONE"
+	case llm.ToolRequired, llm.ToolNamed:
+		mode = "ANY"
+	default:
+		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
+	}
+	b = append(b, `,"toolConfig":{"functionCallingConfig":{"mode":"`...)
+	b = append(append(b, mode...), '"')
+	if req.ToolChoice.Mode == llm.ToolNamed {
+		b = append(b, `,"allowedFunctionNames":`...)
+		b = encode.AppendStrings(b, []string{req.ToolChoice.Name})
+	}
+	return append(b, `}}`...), nil
+}
+
+// turn is a run of messages of one role.
+type turn struct {
+	model bool
+	parts [][]byte
+}
+
+// appendConversation appends the members `systemInstruction`, if there is any, and `contents`.
+func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
+	var system [][]byte
+	var turns []*turn
+	names := make(map[string]string) // of the calls, by their ids
+	signed := signs(req.Model)
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		var parts [][]byte
+		switch m.Role {
+		case llm.RoleSystem:
+			system = appendTexts(system, m)
+			continue
+		case llm.RoleUser:
+			parts = appendTexts(nil, m)
+		case llm.RoleTool:
+			name, called := names[m.CallID]
+			if !called {
+				return nil, fmt.Errorf("encoding message %d: it answers a call that is not there", i)
+			}
+			parts = [][]byte{appendResult(nil, m, name)}
+		case llm.RoleAssistant:
+			parts = appendReply(m, names, signed)
+		default:
+			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		model := m.Role == llm.RoleAssistant
+		if n := len(turns); n == 0 || turns[n-1].model != model {
+			turns = append(turns, &turn{model: model})
+		}
+		last := turns[len(turns)-1]
+		last.parts = append(last.parts, parts...)
+	}
+	if len(turns) == 0 {
+		turns, system = []*turn{{parts: system}}, nil // instructions without a question are the question
+	}
+	if len(turns[0].parts) == 0 {
+		return nil, errors.New("encoding messages: there is no text in them, and no call")
+	}
+	if len(system) > 0 {
+		b = append(b, `"systemInstruction":`...)
+		b = append(appendParts(append(b, '{'), system), ',')
+	}
+	b = append(b, `"contents":[`...)
+	for _, t := range turns {
+		role := "user"
+		if t.model {
+			role = "model"
+		}
+		b = append(b, `{"role":"`...)
+		b = append(append(b, role...), `",`...)
+		b = append(appendParts(b, t.parts), ',')
+	}
+	b[len(b)-1] = ']'
+	return b, nil
+}
+
+// appendParts appends the member `parts` and the end of what it stands in.
+func appendParts(b []byte, parts [][]byte) []byte {
+	b = append(b, `"parts":[`...)
+	for _, part := range parts {
+		b = append(append(b, part...), ',')
+	}
+	b[len(b)-1] = ']'
+	return append(b, '}')
+}
+
+// appendTexts adds a part for each text of a message.
+func appendTexts(parts [][]byte, m *llm.Message) [][]byte {
+	for _, part := range m.Parts {
+		if part.Text.Size() > 0 {
+			parts = append(parts, appendText(nil, part.Text))
+		}
+	}
+	return parts
+}
+
+func appendText(b []byte, text llm.String) []byte {
+	b = append(b, `{"text":`...)
+	return append(encode.AppendText(b, text), '}')
+}
+
+// unsigned stands in the place of a signature that is not there any more, or that this service never made: the guide
+// "Thought signatures" names it for that. A model of today refuses the first call of a reply that has none.
+const unsigned = "skip_thought_signature_validator"
+
+// signs reports whether a model signs its calls: all since Gemini 3, also by names without a number.
+func signs(model string) bool {
+	for _, older := range []string{"gemini-1", "gemini-2", "gemma", "learnlm"} {
+		if strings.Contains(model, older) {
+			return false
+		}
+	}
+	return true
+}
+
+// appendReply makes the parts of a past reply, and notes its calls.
+func appendReply(m *llm.Message, names map[string]string, signed bool) [][]byte {
+	var parts [][]byte
+	first := true
+	for _, part := range m.Parts {
+		call := part.Call
+		if call == nil {
+			if part.Text.Size() > 0 {
+				parts = append(parts, appendText(nil, part.Text))
+			}
+			continue
+		}
+		names[call.ID] = call.Name
+		b := append([]byte(nil), `{"functionCall":{`...)
+		b = appendID(b, call.ID)
+		b = append(b, `"name":`...)
+		b = jsonview.AppendString(b, call.Name)
+		b = append(b, `,"args":`...)
+		b = append(appendArguments(b, call), '}')
+		if first && signed {
+			b = append(b, `,"thoughtSignature":`...)
+			b = jsonview.AppendString(b, unsigned)
+		}
+		first = false
+		parts = append(parts, append(b, '}'))
+	}
+	return parts
+}
+
+// appendID appends the member `id`, if the service has given one.
+func appendID(b []byte, id string) []byte {
+	if strings.HasPrefix(id, made) {
+		return b
+	}
+	b = append(b, `"id":`...)
+	return append(jsonview.AppendString(b, id), ',')
+}
+
+func appendArguments(b []byte, call *llm.ToolCall) []byte {
+	text := call.Arguments.AppendTo(nil)
+	v, err := jsonview.Parse(text, maxDepth)
+	if err != nil || v.Kind() != jsonview.Object {
+		return append(b, `{}`...)
+	}
+	return append(b, v.Raw()...)
+}
+
+// appendResult appends the result of a call, which is an object here: what came out, or what went wrong.
+func appendResult(b []byte, m *llm.Message, name string) []byte {
+	b = append(b, `{"functionResponse":{`...)
+	b = appendID(b, m.CallID)
+	b = append(b, `"name":`...)
+	b = jsonview.AppendString(b, name)
+	if m.IsError {
+		b = append(b, `,"response":{"error":`...)
+	} else {
+		b = append(b, `,"response":{"output":`...)
+	}
+	return append(encode.AppendTexts(b, m), `}}}`...)
+}
