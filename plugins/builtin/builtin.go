@@ -8,6 +8,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/anthropic"
 	"github.com/fareway/fareway/plugins/echo"
+	"github.com/fareway/fareway/plugins/gemini"
 	"github.com/fareway/fareway/plugins/ollama"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
@@ -17,6 +18,7 @@ import (
 var providers = map[string]func() provider.Provider{
 	"anthropic": anthropic.New,
 	"echo":      echo.New,
+	"gemini":    gemini.New,
 	"ollama":    ollama.New,
 	"openai":    openai.New,
 	"responses": responses.New,

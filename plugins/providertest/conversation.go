@@ -72,8 +72,12 @@ func bodyOf(t *rapid.T, raw json.RawMessage) body {
 	if conversation == nil {
 		conversation = fields["input"]
 	}
+	if conversation == nil {
+		conversation = fields["contents"]
+	}
 	require.NotEmpty(t, conversation)
-	head := string(fields["tools"]) + string(fields["system"]) + string(fields["instructions"])
+	head := string(fields["tools"]) + string(fields["system"]) + string(fields["instructions"]) +
+		string(fields["systemInstruction"])
 	return body{marks.Replace(head), strings.TrimSuffix(marks.Replace(string(conversation)), "]")}
 }
 

@@ -67,13 +67,17 @@ func unitsOf(req *Request) []unit {
 		Prompt   json.RawMessage   `json:"instructions"`
 		Messages []json.RawMessage `json:"messages"`
 		Input    []json.RawMessage `json:"input"`
+		// Of Google's.
+		Instruction json.RawMessage   `json:"systemInstruction"`
+		Contents    []json.RawMessage `json:"contents"`
 	}
 	if json.Unmarshal(req.Body, &body) != nil {
 		return nil
 	}
 	var units []unit
 	if req.Family != "messages" {
-		for _, piece := range slices.Concat(body.Tools, []json.RawMessage{body.Prompt}, body.Messages, body.Input) {
+		for _, piece := range slices.Concat(body.Tools, []json.RawMessage{body.Prompt, body.Instruction},
+			body.Messages, body.Input, body.Contents) {
 			units = append(units, unit{string(piece), true})
 		}
 		return units

@@ -6,18 +6,32 @@ import "net/http"
 type family struct {
 	name string
 	path string
-	id   string // begins the ids of replies
+	also []string // further paths
+	id   string   // begins the ids of replies
 
 	// credential is the key that a request shows, "" for none; check refuses its header with an *Error.
 	credential func(http.Header) string
 	check      func(http.Header) error
 	// decode reads a request as strictly as the official service does. The error is an *Error.
 	decode func(body []byte) (*Request, error)
-	render func(*Request, Reply, head) renderer
+	// address reads what stands in the address, with an *Error; nil where nothing does.
+	address func(*http.Request, *Request) error
+	render  func(*Request, Reply, head) renderer
 	// failure is an error as the body of a reply: an object of JSON, or Error.Body.
 	failure func(*Error) []byte
 	// fit, where there is one, does what the service does with a prompt that is too long. The error is an *Error.
 	fit func(*Server, *Request) error
+	// waitInBody: failure says how long to wait, and no header does.
+	waitInBody bool
+}
+
+// refuse sends an error as a whole HTTP reply, and returns how many bytes its body has.
+func (f *family) refuse(w http.ResponseWriter, e *Error) int64 {
+	sent := *e
+	if f.waitInBody {
+		sent.RetryAfter = ""
+	}
+	return sent.write(w, f.failure(e))
 }
 
 // head is what a reply says of itself.
@@ -37,6 +51,10 @@ var families = []*family{
 		decode: decodeMessages, render: renderMessages, failure: messagesFailure},
 	{name: "ollama", path: "/api/chat", id: "ollama-fake-", credential: bearer, check: anyHeader,
 		decode: decodeOllama, render: renderOllama, failure: ollamaFailure, fit: (*Server).ollamaFit},
+	{name: "gemini", path: "/v1beta/models/{call}",
+		also: []string{"/v1/projects/{project}/locations/{location}/publishers/google/models/{call}"},
+		id:   "gemini-fake-", credential: geminiCredential, check: anyHeader, decode: decodeGemini, address: geminiAddress,
+		render: renderGemini, failure: geminiFailure, waitInBody: true},
 }
 
 func bearer(h http.Header) string {

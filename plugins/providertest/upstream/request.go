@@ -11,7 +11,7 @@ type Request struct {
 	N int64
 	// ID is the reply's id, unique within a Server.
 	ID string
-	// Family is the shape it came in: "chat", "responses" or "messages".
+	// Family is the shape it came in: "chat", "responses", "messages" or "gemini".
 	Family string
 	// Header is the HTTP header, with credentials replaced by "[redacted]".
 	Header http.Header
@@ -28,6 +28,7 @@ type Request struct {
 	Cuts         bool
 	Stream       bool
 	credential   string
+	Thoughts     bool // a gemini request asked to see what is thought; the other families always do
 	IncludeUsage bool // a chat request asked for usage in its stream; the other families always have it
 }
 

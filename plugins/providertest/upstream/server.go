@@ -77,7 +77,9 @@ func New(o Options) *Server {
 	s := &Server{options: o, state: newState(o.Keep), mux: http.NewServeMux(), models: map[string]Reply{},
 		service: services[o.Service], cache: promptCache{}}
 	for _, f := range families {
-		s.mux.HandleFunc("POST "+s.service.address(f), func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+		for _, path := range append([]string{s.service.address(f)}, f.also...) {
+			s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+		}
 	}
 	if s.service.records != "" {
 		s.mux.HandleFunc("GET "+s.service.records, s.record)
@@ -197,7 +199,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 		}
 		s.state.end(rec)
 	}()
-	w.Header().Set(cmp.Or(s.service.id, "X-Request-Id"), fmt.Sprintf("req-fake-%d", n))
+	if f.address == nil { // the others name their replies only
+		w.Header().Set(cmp.Or(s.service.id, "X-Request-Id"), fmt.Sprintf("req-fake-%d", n))
+	}
 
 	req, err := s.accept(r, &rec, f)
 	if err != nil {
@@ -207,7 +211,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 			return
 		}
 		rec.Outcome, rec.Status = OutcomeRefused, refusal.Status
-		rec.Bytes = refusal.write(w, f.failure(refusal))
+		rec.Bytes = f.refuse(w, refusal)
 		return
 	}
 	reply := s.choose(req)
@@ -241,6 +245,11 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	}
 	if deployment := r.PathValue("model"); deployment != "" {
 		req.Model = deployment
+	}
+	if f.address != nil {
+		if err := f.address(r, req); err != nil {
+			return nil, err
+		}
 	}
 	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
 	req.credential = s.service.credential(r.Header, f)
