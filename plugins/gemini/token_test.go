@@ -228,6 +228,7 @@ func TestTokensThatAreNotGiven(t *testing.T) {
 	}{
 		"refused":    {status(400), llm.ErrCredentials, "check service_account, and this machine's clock (status 400)"},
 		"busy":       {status(429), llm.ErrUpstream, "the server of tokens failed (status 429)"},
+		"of its own": {status(500), llm.ErrUpstream, "the server of tokens failed (status 500)"},
 		"down":       {status(503), llm.ErrUpstream, "the server of tokens failed (status 503)"},
 		"a redirect": {status(302), llm.ErrUpstream, "the server of tokens failed (status 302)"},
 		"nonsense":   {func(w http.ResponseWriter) { _, _ = w.Write([]byte("<4711>")) }, llm.ErrUpstream, "fetching a token"},

@@ -242,7 +242,9 @@ func TestDecodeError(t *testing.T) {
 		"the day's quota, otherwise": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
 			`ErrorInfo","reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerDay"}}]}`, llm.ErrQuota, 0,
 			"(RESOURCE_EXHAUSTED, RATE_LIMIT_EXCEEDED)"},
-		"overloaded":        {503, "", `{"status":"UNAVAILABLE"}`, llm.ErrUpstream, 0, "(UNAVAILABLE)"},
+		"overloaded": {503, "", `{"status":"UNAVAILABLE"}`, llm.ErrUpstream, 0, "(UNAVAILABLE)"},
+		"a limit, made something else on the way": {403, "", `{"code":429,"status":"RESOURCE_EXHAUSTED"}`, llm.ErrCapacity,
+			0, "(RESOURCE_EXHAUSTED)"},
 		"too slow":          {504, "", `{"status":"DEADLINE_EXCEEDED"}`, llm.ErrUpstream, 0, "(DEADLINE_EXCEEDED)"},
 		"no word":           {400, "", `{}`, llm.ErrRejected, 0, "error"},
 		"no word, a limit":  {429, "", `{}`, llm.ErrCapacity, 0, "error"},
