@@ -18,8 +18,13 @@ type grammar struct {
 
 type attributeRule struct {
 	name     string
+	kind     kind
 	required bool
+	secret   bool
+	fallback string // the default, as it is written in HCL
+	instead  string // what holds without it, where that is not one value
 	example  string // of a value, as it is written in HCL
+	doc      string // what it does, and its danger, in Markdown
 }
 
 type blockRule struct {
@@ -29,6 +34,18 @@ type blockRule struct {
 	many     bool
 	required bool
 	example  string // how it is written
+	doc      string
+	body     *grammar            // nil: what its attributes are is not ours to say
+	bodies   map[string]*grammar // by label, where that decides
+}
+
+// rule is what the grammar says of an attribute.
+func (g *grammar) rule(name string) *attributeRule {
+	i := slices.IndexFunc(g.attributes, func(r attributeRule) bool { return r.name == name })
+	if i < 0 {
+		panic("reading an attribute that the grammar does not have: " + name)
+	}
+	return &g.attributes[i]
 }
 
 func (g *grammar) attributeNames() []string {
@@ -55,13 +72,14 @@ type section struct {
 	header     hcl.Range // where a message about something missing points
 	attributes map[string]*hclsyntax.Attribute
 	blocks     map[string][]*hclsyntax.Block
+	grammar    *grammar
 	public     bool // every known attribute may be printed
 }
 
 // section sorts a body by its grammar.
 func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g *grammar) *section {
 	s := &section{
-		loader: l, what: what, header: header,
+		loader: l, what: what, header: header, grammar: g,
 		attributes: make(map[string]*hclsyntax.Attribute, len(body.Attributes)),
 		blocks:     make(map[string][]*hclsyntax.Block),
 	}

@@ -59,19 +59,19 @@ func (l *loader) gateway(file *section) Gateway {
 	for _, block := range file.blocks["gateway"] {
 		s := l.open(block, &gatewayGrammar)
 		s.namespace(&g.Namespace)
-		s.oneOf("default_profile", ProfileNames(), &g.DefaultProfile)
+		s.oneOf("default_profile", &g.DefaultProfile)
 		s.duration("request_timeout", &g.RequestTimeout)
 		s.size("max_body", &g.MaxBody)
 		s.size("max_body_memory", &g.MaxBodyMemory)
-		s.integer("max_streams", 1, maxConcurrent, &g.MaxStreams)
+		s.integer("max_streams", &g.MaxStreams)
 		s.duration("keepalive", &g.Keepalive)
 		s.duration("drain_timeout", &g.DrainTimeout)
 		s.pluginDir(&g.PluginDir)
 		s.flag("structured_output", &g.StructuredOutput)
 		s.clientModels(&g.ClientModels)
-		s.durationUpTo("receipt_age", maxReceiptAge, &g.ReceiptAge)
+		s.duration("receipt_age", &g.ReceiptAge)
 		s.duration("client_stall", &g.ClientStall)
-		s.durationUpTo("request_log", maxRequestLog, &g.RequestLog)
+		s.duration("request_log", &g.RequestLog)
 		if g.MaxBody > g.MaxBodyMemory {
 			s.fail(s.anyOf("max_body", "max_body_memory"), "max_body is over max_body_memory",
 				"A body of the largest size would never fit into the memory for all bodies. Raise max_body_memory or lower "+
@@ -84,7 +84,7 @@ func (l *loader) gateway(file *section) Gateway {
 // namespace is half of every public model id and a part of the profile header's name.
 func (s *section) namespace(target *string) {
 	var given string
-	v, ok := s.text("namespace", 64, &given)
+	v, ok := s.text("namespace", &given)
 	if !ok {
 		return
 	}

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The language, block by block. What each attribute means is in README.md. What is not here is unknown, and refused.
+// The language, block by block: what it accepts, what holds without it, and what it does. The decoder, its messages,
+// `gateway schema` and the tables of README.md come from here. What is not here is unknown, and refused.
 
 const (
 	includeExample  = `include "routes/*.hcl"`
@@ -51,53 +52,107 @@ const (
 var fileGrammar = grammar{
 	noun: "attribute",
 	blocks: []blockRule{
-		{name: "include", label: "pattern of paths", many: true, example: includeExample},
-		{name: "variable", label: "name", many: true, example: variableExample},
-		{name: "locals", many: true, example: localsExample},
-		{name: "gateway", example: "gateway {\n}"},
-		{name: "store", label: "kind", example: storeExample},
-		{name: "limiter", label: "kind", example: limiterExample},
-		{name: "provider", label: "name", many: true, required: true, example: providerExample},
-		{name: "route", label: "name", many: true, required: true, example: routeExample},
-		{name: "special", label: "specialty", many: true,
+		{name: "include", doc: "Puts what stands in other files here, sorted by path. It has no body.",
+			label: "pattern of paths", many: true, example: includeExample},
+		{name: "variable", doc: "What differs between the places where one configuration runs: `var.NAME`.",
+			body: &variableGrammar, label: "name", many: true, example: variableExample},
+		{name: "locals", doc: "Values with a name, to be written once: `local.NAME`. Its attributes are yours.",
+			many: true, example: localsExample},
+		{name: "gateway", doc: "The settings of the service as a whole.",
+			body: &gatewayGrammar, example: "gateway {\n}"},
+		{name: "store", doc: "Where the ledger is. The label is `sqlite`.",
+			body: &storeGrammar, label: "kind", example: storeExample},
+		{name: "limiter", doc: "Where requests are counted. The label is `memory`.",
+			body: &limiterGrammar, label: "kind", example: limiterExample},
+		{name: "provider", doc: "A backend process.",
+			body: &providerGrammar, label: "name", many: true, required: true, example: providerExample},
+		{name: "route", doc: "An upstream model behind a provider.",
+			body: &routeGrammar, label: "name", many: true, required: true, example: routeExample},
+		{name: "special", bodies: map[string]*grammar{"graphics": &graphicsGrammar, "long_context": &longContextGrammar},
+			doc:   "Which requests are of a specialty: `graphics` or `long_context`.",
+			label: "specialty", many: true,
 			example: "special \"graphics\" {\n  terms = [\"svg\", \"3d scene\"]\n}"},
-		{name: "profile", label: "name", many: true, example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
-		{name: "plan", label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
-		{name: "pre_auth", example: "pre_auth {\n  failures_per_minute = 120\n}"},
+		{name: "profile", doc: "The weights of cost against quality: `budget`, `balanced` or `max`.",
+			body: &profileGrammar, label: "name", many: true,
+			example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
+		{name: "plan", doc: "What accounts can be on: their limits, and what they are given.",
+			body: &planGrammar, label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
+		{name: "pre_auth", doc: "What an address may do before any key is looked at.",
+			body: &preAuthGrammar, example: "pre_auth {\n  failures_per_minute = 120\n}"},
 	},
 }
 
 var variableGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "default", example: `"eu"`},
-		{name: "description", example: `"where the upstreams are"`},
+		{name: "default", kind: anything, example: `"eu"`,
+			doc: "The value where the environment has none. A value from the environment is read as what this is: " +
+				"text, a number, true or false; in JSON where it is a list or a map. It can use `env`, `file` and " +
+				"functions, but no variables."},
+		{name: "description", kind: aText(1024), example: `"where the upstreams are"`,
+			doc: "What it is for."},
 	},
 }
 
 var gatewayGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "namespace", example: `"service"`},
-		{name: "default_profile", example: `"balanced"`},
-		{name: "request_timeout", example: `"10m"`},
-		{name: "max_body", example: `"32MiB"`},
-		{name: "max_body_memory", example: `"1GiB"`},
-		{name: "max_streams", example: "10000"},
-		{name: "keepalive", example: `"15s"`},
-		{name: "drain_timeout", example: `"5m"`},
-		{name: "plugin_dir", example: `"plugins"`},
-		{name: "structured_output", example: "true"},
-		{name: "client_models", example: `["my-agent"]`},
-		{name: "receipt_age", example: `"24h"`},
-		{name: "client_stall", example: `"60s"`},
-		{name: "request_log", example: `"7d"`},
+		{name: "namespace", kind: aText(64), fallback: `"service"`, example: `"service"`,
+			doc: "The public models are `service/auto`, `service/budget` and so on, the profile header is " +
+				"`x-service-profile`. Lower-case letters, digits, `-`; at most 32. Clients have it in their " +
+				"settings: a change breaks them."},
+		{name: "default_profile", kind: oneOf(ProfileNames()...), fallback: `"balanced"`, example: `"balanced"`,
+			doc: "The profile of a request that names none: `budget`, `balanced` or `max`."},
+		{name: "request_timeout", kind: aDuration(maxDuration), fallback: `"10m"`, example: `"10m"`,
+			doc: "From the body read to the last byte of the last attempt."},
+		{name: "max_body", kind: aSize, fallback: `"32MiB"`, example: `"32MiB"`,
+			doc: "The largest request body."},
+		{name: "max_body_memory", kind: aSize, fallback: `"1GiB"`, example: `"1GiB"`,
+			doc: "All request bodies together, and the messages and tools that are made of them (512 bytes for each " +
+				"JSON object); over it requests get 429. At least `max_body`. With the copies of the texts, and " +
+				"until its garbage is collected, the process may take four times as much: keep it under a fifth of " +
+				"the machine's memory."},
+		{name: "max_streams", kind: anInteger(1, maxConcurrent), fallback: `10000`, example: "10000",
+			doc: "How many charged requests may be in progress at the same time, streamed or not, over all accounts." +
+				" One more gets 429 without headers. What a stream costs is in the README; what clients left counts" +
+				" until its upstream has ended."},
+		{name: "keepalive", kind: aDuration(maxDuration), fallback: `"15s"`, example: `"15s"`,
+			doc: "How long a stream may be silent before a keep-alive is sent. Longer than the idle limit of a proxy" +
+				" in between, streams are cut."},
+		{name: "drain_timeout", kind: aDuration(maxDuration), fallback: `"5m"`, example: `"5m"`,
+			doc: "For live streams at exit, and for a replaced plugin. When it is over they end in an error."},
+		{name: "plugin_dir", kind: aPath, fallback: `""`, example: `"plugins"`,
+			doc: "The folder with `fareway-provider-NAME` files, relative to this file. Empty: built-in providers " +
+				"only. Whoever can write there can run programs as the gateway."},
+		{name: "structured_output", kind: aFlag, fallback: `false`, example: "true",
+			doc: "Turns structured outputs on, in all three families. Off, `response_format` is refused, and the " +
+				"fields of the other families are ignored. On, a request for JSON goes to a route that `offers` it," +
+				" and is refused where there is none."},
+		{name: "client_models", kind: aList, fallback: `[]`, example: `["my-agent"]`,
+			doc: "Names that clients may send as `model`, beside the built-in list of what agents and client " +
+				"libraries send on their own. Each is an exact name, or a regular expression from `^` to `$` for " +
+				"names that end in a version or a date: `[\"my-agent\", \"^my-agent-\\\\d{8}$\"]`. They are routed like " +
+				"`service/auto` and pin no model. Never with a slash. A loose pattern turns typing mistakes into " +
+				"replies."},
+		{name: "receipt_age", kind: aDuration(maxReceiptAge), fallback: `"24h"`, example: `"24h"`,
+			doc: "How long an attempt that ended without proof of its usage waits for its provider's receipt. Then " +
+				"it is closed and costs nothing, even if the upstream bills it."},
+		{name: "client_stall", kind: aDuration(maxDuration), fallback: `"60s"`, example: `"60s"`,
+			doc: "How long a client may take nothing of what is ready for it. Then it has left: its connection is " +
+				"broken, its upstream is read to the end, and the work is charged. While it takes nothing, its " +
+				"upstream is read on, up to 1 MiB a reply and 256 MiB in all; when that is full, it has five " +
+				"seconds at most. Too short, readers that pause (a debugger, a laptop that sleeps) lose their " +
+				"replies and pay for them."},
+		{name: "request_log", kind: aDuration(maxRequestLog), fallback: `"7d"`, example: `"7d"`,
+			doc: "How long `fareway gateway usage ID` finds a request that was refused before it was charged. The " +
+				"log is bounded in size too: in a flood of refusals the oldest go first."},
 	},
 }
 
 var storeGrammar = grammar{
-	noun:       "attribute",
-	attributes: []attributeRule{{name: "path", example: `"fareway.db"`}},
+	noun: "attribute",
+	attributes: []attributeRule{{name: "path", kind: aPath, fallback: `"fareway.db"`, example: `"fareway.db"`,
+		doc: "The database file, relative to the data folder; an absolute path is refused."}},
 }
 
 var limiterGrammar = grammar{noun: "attribute"}
@@ -107,111 +162,197 @@ const keyExample = "key \"main\" {\n  api_key = env(\"NAME\")\n}"
 var providerGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "plugin", required: true, example: `"openai"`},
-		{name: "sha256", example: `"<64 hex digits>"`},
-		{name: "start_timeout", example: `"10s"`},
-		{name: "carry", example: `"process"`},
-		{name: "max_memory", example: `"1GiB"`},
+		{name: "plugin", kind: aText(64), required: true, example: `"openai"`,
+			doc: "The name of a built-in provider (`echo`, `openai`, `anthropic`, `gemini`, `responses`, `ollama`), or NAME of" +
+				" a file `fareway-provider-NAME` in `plugin_dir`. Must be written out, without `env` or `file`."},
+		{name: "sha256", kind: aDigest, example: `"<64 hex digits>"`,
+			doc: "Pins the file in `plugin_dir`. Only a pinned file replaces a built-in provider. Without it, a file that " +
+				"was replaced is started by the next load of the configuration (`fareway reload`), and after a crash."},
+		{name: "start_timeout", kind: aDuration(maxDuration), fallback: `"10s"`, example: `"10s"`,
+			doc: "How long the process may take to start and answer."},
+		{name: "carry", kind: oneOf(string(CarryHost), string(CarryProcess)), fallback: `"host"`, example: `"process"`,
+			doc: "Who makes the upstream calls. `\"host\"`: the gateway itself, where the provider can say where calls" +
+				" go (all built-in ones but `echo`); a request then costs half, and replies outlive the provider's " +
+				"process. `\"process\"`: the provider's process, so that all its traffic is isolated there. A " +
+				"provider that carries traffic itself does so either way."},
+		{name: "max_memory", kind: aSize, example: `"1GiB"`,
+			doc: "The resident memory of its process and of what that starts, at least `\"16MiB\"`; looked at each " +
+				"second, on Linux. From nine tenths of it on another process is started and takes over, while the " +
+				"old one finishes its replies; beyond it the process is killed, and replies that it carries break."},
 	},
 	blocks: []blockRule{
-		{name: "config", example: "config {\n}"},
-		{name: "key", label: "name", many: true, example: keyExample},
+		{name: "config", example: "config {\n}", doc: "The plugin's own settings, checked against what it declares."},
+		{name: "key", label: "name", many: true, example: keyExample, body: &keyGrammar,
+			doc: "One of several credentials of the service, in place of the one in `config`: the plugin's secret settings " +
+				"and a `weight`."},
 	},
+}
+
+// keyGrammar is what a key block has beside the plugin's own secret settings.
+var keyGrammar = grammar{
+	noun: "setting",
+	attributes: []attributeRule{{name: weightSetting, kind: anInteger(1, maxKeyWeight), fallback: "1", example: "2",
+		doc: "The key's share of the conversations, against the weights of the other keys."}},
 }
 
 var routeGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "provider", required: true, example: `"local"`},
-		{name: "model", required: true, example: `"qwen3:4b"`},
-		{name: "context_window", required: true, example: "32768"},
-		{name: "max_output", required: true, example: "8192"},
-		{name: "quality", required: true, example: "0.45"},
-		{name: "offers", example: `["tools", "json_object"]`},
-		{name: "specialty", example: `["graphics"]`},
-		{name: "unsupported", example: `["stop", "temperature"]`},
-		{name: "finish_reasons", example: `{ eod = "stop" }`},
-		{name: "max_concurrent", example: "8"},
-		{name: "metering", example: `"reported"`},
-		{name: "timeout", example: `"5m"`},
-		{name: "bills_past_allowance", example: "true"},
+		{name: "provider", kind: aText(64), required: true, example: `"local"`,
+			doc: "The provider that speaks to the model."},
+		{name: "model", kind: aText(256), required: true, example: `"qwen3:4b"`,
+			doc: "The model's name there. Clients never see it."},
+		{name: "context_window", kind: anInteger(1, maxTokens), required: true, example: "32768",
+			doc: "Prompt and reply together, in tokens. Larger than the truth, the upstream refuses long requests."},
+		{name: "max_output", kind: anInteger(1, maxTokens), required: true, example: "8192",
+			doc: "The longest reply, in tokens. Holds are sized by it when a client sets no limit."},
+		{name: "quality", kind: aFraction, required: true, example: "0.45",
+			doc: "How good the model is compared with the other routes."},
+		{name: "offers", kind: aListOf(offerNames...), fallback: `[]`, example: `["tools", "json_object"]`,
+			doc: "What the model can do beyond text: `\"tools\"`, `\"json_object\"`, `\"json_schema\"`. A request that " +
+				"needs one is sent only to routes that offer it. With `json_schema` the model is known to enforce a" +
+				" schema and gets it as the client sent it; with `json_object` alone it gets the schema in its " +
+				"system instructions, and is asked for JSON."},
+		{name: "specialty", kind: aListOf(specialtyNames...), fallback: `[]`, example: `["graphics"]`,
+			doc: "The requests that this route is kept for: `\"graphics\"`, `\"long_context\"` (see special). It serves " +
+				"others only when no ordinary route could; an allowance below 4,096 tokens is raised to 4,096 on " +
+				"it."},
+		{name: "unsupported", kind: aListOf(unsupportedNames...), fallback: `[]`, example: `["stop", "temperature"]`,
+			doc: "Request settings that the upstream refuses: `\"stop\"`, `\"temperature\"`. The provider leaves them " +
+				"out; replies still end at stop sequences, for the gateway sees to that itself."},
+		{name: "finish_reasons", kind: aMap, fallback: `{}`, example: `{ eod = "stop" }`,
+			doc: "Words with which this upstream ends a reply and which the gateway does not know, each `\"stop\"` " +
+				"(whole), `\"length\"` (cut at the limit), `\"tool_calls\"` or `\"content_filter\"`: `{ eod = \"stop\" }`. " +
+				"Capitals make no difference. A reply that ends in any other word, such as `error` or `abort`, has " +
+				"failed: the client gets an error, and the work that the upstream reported is charged. Say `\"stop\"`" +
+				" of a failure, and clients take half a reply for a whole one."},
+		{name: "max_concurrent", kind: anInteger(0, maxConcurrent), fallback: `0`, example: "8",
+			doc: "How many attempts may run at the same time, over all accounts; 0 for no limit. A request goes to " +
+				"another route when this one is full; when all routes that could take it are full, it gets 429. " +
+				"Clients that left count until the upstream has ended."},
+		{name: "metering", kind: oneOf(string(MeteringReported), string(MeteringEstimate)),
+			fallback: `"reported"`, example: `"reported"`,
+			doc: "`\"estimate\"` for an upstream that never reports usage: accounts are then charged by the gateway's " +
+				"own estimate."},
+		{name: "timeout", kind: aDuration(maxDuration), fallback: `"5m"`, example: `"5m"`,
+			doc: "One attempt; `request_timeout` holds as well."},
+		{name: "bills_past_allowance", kind: aFlag, fallback: `false`, example: "true",
+			doc: "The upstream may bill more output than a request allows, as some do for hidden reasoning. Then " +
+				"holds are sized by `max_output`, whatever the client's limit, so that no bill is larger than its " +
+				"hold. Left out where it is true, what passes the hold is not charged: it is `over` in `usage`, and" +
+				" yours."},
 	},
 	blocks: []blockRule{
-		{name: "price", label: "first day", bare: true, many: true, required: true, example: priceExample},
-		{name: "cost", label: "first day", bare: true, many: true, example: costExample},
+		{name: "price", doc: "US dollars per million tokens that the account pays. One with a day begins on it.",
+			body: &priceGrammar, label: "first day", bare: true, many: true, required: true, example: priceExample},
+		{name: "cost",
+			doc: "What you pay the upstream, written like `price`; without it, the same. It is recorded with every " +
+				"charge, for reports of the margin; no account ever sees it or pays it.",
+			body: &costGrammar, label: "first day", bare: true, many: true, example: costExample},
 	},
 }
 
-var priceGrammar = grammar{
-	noun: "attribute",
-	attributes: []attributeRule{
-		{name: "input", required: true, example: "0.05"},
-		{name: "output", required: true, example: "0.20"},
-		{name: "cache_read", example: "0.01"},
-		{name: "cache_write", example: "0.05"},
-	},
-	blocks: []blockRule{tierRule},
+// priceClasses are the attributes of each block of prices; the examples are those of these blocks.
+func priceClasses(input, output, read, write string) []attributeRule {
+	return []attributeRule{
+		{name: "input", kind: aPrice, required: true, example: input,
+			doc: "Prompt tokens that no cache served."},
+		{name: "output", kind: aPrice, required: true, example: output,
+			doc: "Reply tokens, reasoning included."},
+		{name: "cache_read", kind: aPrice, instead: "as `input`", example: read,
+			doc: "Prompt tokens that the upstream read from its cache."},
+		{name: "cache_write", kind: aPrice, instead: "as `input`", example: write,
+			doc: "Prompt tokens that the upstream wrote to its cache."},
+	}
 }
 
-var costGrammar = grammar{
-	noun: "attribute",
-	attributes: []attributeRule{
-		{name: "input", required: true, example: "0.04"},
-		{name: "output", required: true, example: "0.16"},
-		{name: "cache_read", example: "0.008"},
-		{name: "cache_write", example: "0.04"},
-	},
-	blocks: []blockRule{tierRule},
-}
+var (
+	priceGrammar = grammar{noun: "attribute", attributes: priceClasses("0.05", "0.20", "0.01", "0.05"),
+		blocks: []blockRule{tierRule}}
+	costGrammar = grammar{noun: "attribute", attributes: priceClasses("0.04", "0.16", "0.008", "0.04"),
+		blocks: []blockRule{tierRule}}
+	tierGrammar = grammar{noun: "attribute", attributes: priceClasses("0.10", "0.30", "0.02", "0.10")}
 
-var tierRule = blockRule{name: "above", label: "number of input tokens", many: true, example: tierExample}
-
-var tierGrammar = grammar{noun: "attribute", attributes: priceGrammar.attributes}
+	tierRule = blockRule{name: "above", label: "number of input tokens", many: true, example: tierExample,
+		doc: "Prices of whole requests with at least so much input.", body: &tierGrammar}
+)
 
 var graphicsGrammar = grammar{
-	noun:       "attribute",
-	attributes: []attributeRule{{name: "terms", example: `["svg", "3d scene"]`}},
+	noun: "attribute",
+	attributes: []attributeRule{{name: "terms", kind: aList, instead: "see below", example: `["svg", "3d scene"]`,
+		doc: "Words and phrases, at most 200 of 64 bytes. One of them in the last text of the user is enough: in" +
+			" any case, as a word of its own or with an `s`. `[]`: no request is for graphics."}},
 }
 
 var longContextGrammar = grammar{
-	noun:       "attribute",
-	attributes: []attributeRule{{name: "above", required: true, example: "100000"}},
+	noun: "attribute",
+	attributes: []attributeRule{{name: "above", kind: anInteger(1, maxTokens), required: true, example: "100000",
+		doc: "A request is long when its input and the allowance that the client gave are together more than " +
+			"this."}},
 }
 
 var profileGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "cost", required: true, example: "0.5"},
-		{name: "quality", required: true, example: "0.5"},
+		{name: "cost", kind: aWeight, required: true, example: "0.5",
+			doc: "How much cost counts when a route is chosen. Only its relation to the other weight matters."},
+		{name: "quality", kind: aWeight, required: true, example: "0.5",
+			doc: "How much quality counts when a route is chosen. Only its relation to the other weight matters."},
 	},
 }
 
 var planGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "default_profile", example: "\"budget\""},
-		{name: "monthly_credits", example: "500"},
-		{name: "periods", example: "true"},
-		{name: "spend_cap_credits", example: "1000"},
-		{name: "token_budget", example: "1000000"},
-		{name: "fair_use_microcents", example: "10000000"},
-		{name: "concurrent_requests", example: "8"},
+		{name: "default_profile", kind: oneOf(ProfileNames()...), instead: "the gateway's", example: "\"budget\"",
+			doc: "The profile of requests that name none, of accounts without one of their own: `budget`, `balanced`" +
+				" or `max`."},
+		{name: "monthly_credits", kind: anInteger(0, maxCredits), fallback: `0`, example: "500",
+			doc: "The allotment: added to the balance when a period begins, the first one too, and what is left " +
+				"stays. It is added once a period, by the first of the account's plans that has one. A credit is " +
+				"US$0.01."},
+		{name: "periods", kind: aFlag, instead: "as `monthly_credits`", example: "true",
+			doc: "`true`: months also without monthly credits, so that cap, budget and fair use begin anew. Left " +
+				"out: where there are monthly credits."},
+		{name: "spend_cap_credits", kind: anInteger(0, MaxSpendCapCredits), fallback: `0`, example: "1000",
+			doc: "What an account may spend in a period, whatever its balance; a request that could cross it gets " +
+				"402. 0 for no cap. Requests at the same time may cross it slightly."},
+		{name: "token_budget", kind: anInteger(0, MaxTokenBudget), fallback: `0`, example: "1000000",
+			doc: "Like the cap, in tokens of prompt and reply. 0 for no budget."},
+		{name: "fair_use_microcents", kind: anInteger(0, MaxFairUseMicrocents), fallback: `10000000`, example: "10000000",
+			doc: "What an account gets for nothing in a period when its requests end at a limit of the service, not " +
+				"of the client: the total time limit, or the route's output limit. 1,000,000 microcents are a " +
+				"credit; 0 for none."},
+		{name: "concurrent_requests", kind: anInteger(0, MaxConcurrentRequests), fallback: `0`, example: "8",
+			doc: "How many charged requests may run at the same time; over it requests get 429. Those whose client " +
+				"left count until their upstream has ended. 0 for no limit."},
 	},
-	blocks: []blockRule{{name: "requests_per_minute", example: perMinuteExample}},
+	blocks: []blockRule{{name: "requests_per_minute",
+		doc:  "How many requests are answered in any 60 seconds; over it requests get 429.",
+		body: &perMinuteGrammar, example: perMinuteExample}},
 }
 
 var perMinuteGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "key", example: "600"},
-		{name: "account", example: "2400"},
-		{name: "address", example: "6000"},
+		{name: "key", kind: anInteger(0, MaxRequestsPerMinute), fallback: `600`, example: "600",
+			doc: "The requests of each key."},
+		{name: "account", kind: anInteger(0, MaxRequestsPerMinute), fallback: `2400`, example: "2400",
+			doc: "The requests of all keys of an account."},
+		{name: "address", kind: anInteger(0, MaxRequestsPerMinute), fallback: `6000`, example: "6000",
+			doc: "The requests from one address of clients, over all accounts. An IPv6 address counts with its /64. " +
+				"Behind a proxy, set `trusted_proxies` in the Caddyfile: otherwise all clients share the proxy's " +
+				"address; and `trusted_proxies_strict`: otherwise they can make theirs up."},
 	},
 }
 
 var preAuthGrammar = grammar{
-	noun:       "attribute",
-	attributes: []attributeRule{{name: "failures_per_minute", example: "120"}},
+	noun: "attribute",
+	attributes: []attributeRule{{name: "failures_per_minute",
+		kind: anInteger(0, MaxRequestsPerMinute), fallback: `120`, example: "120",
+		doc: "Failed authentications (no key, or an unknown one) of one address in any 60 seconds. Over it, all " +
+			"requests from there get 429, also those with a good key, and nobody can go on guessing. A proxy on" +
+			" a unix socket has no address, and no limit of it. 0 for no limit."}},
 }
 
 // place is a grammar and where in the file it holds, as a message says it.
@@ -228,6 +369,7 @@ var places = []place{
 	{"in a store block", &storeGrammar},
 	{"in a limiter block", &limiterGrammar},
 	{"in a provider block", &providerGrammar},
+	{"in a key block of a provider", &keyGrammar},
 	{"in a route block", &routeGrammar},
 	{"in a price block", &priceGrammar},
 	{"in a cost block", &costGrammar},

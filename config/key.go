@@ -89,7 +89,7 @@ func (s *section) keys(p *Provider, schema *settings.Schema, shared decoded) {
 		return
 	}
 	names := make([]string, len(secrets))
-	g := &grammar{noun: "setting", attributes: []attributeRule{{name: weightSetting, example: "2"}}}
+	g := &grammar{noun: "setting", attributes: slices.Clone(keyGrammar.attributes)}
 	for i, a := range secrets {
 		names[i] = a.Name
 		g.attributes = append(g.attributes, attributeRule{name: a.Name, example: settingExample(&a)})
@@ -107,7 +107,7 @@ func (s *section) keys(p *Provider, schema *settings.Schema, shared decoded) {
 				s.show(weight.Expr.Range())
 			}
 		}
-		in.integer(weightSetting, 1, maxKeyWeight, &key.Weight)
+		in.integer(weightSetting, &key.Weight)
 		own, merged := newDecoded(), maps.Clone(shared.real)
 		for i := range secrets {
 			in.keySetting(&secrets[i], block, own, shared)

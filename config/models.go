@@ -104,7 +104,7 @@ const maxModelName = 256
 // clientModels reads the names that are accepted beside the built-in list (GAP-07).
 func (s *section) clientModels(target *ModelNames) {
 	var entries []string
-	s.list("client_models", `["my-agent"]`, func(element value) {
+	s.list("client_models", func(element value) {
 		var entry string
 		if !s.asText(element, maxModelName, &entry) {
 			return

@@ -52,8 +52,8 @@ func (l *loader) plans(file *section) {
 		p := DefaultPlan()
 		p.Name, _ = file.label(block, taken)
 		s := l.open(block, &planGrammar)
-		s.oneOf("default_profile", ProfileNames(), &p.DefaultProfile)
-		s.integer("monthly_credits", 0, maxCredits, &p.MonthlyCredits)
+		s.oneOf("default_profile", &p.DefaultProfile)
+		s.integer("monthly_credits", &p.MonthlyCredits)
 		p.Periods = p.MonthlyCredits > 0
 		s.flag("periods", &p.Periods)
 		if p.MonthlyCredits > 0 && !p.Periods {
@@ -62,14 +62,14 @@ func (l *loader) plans(file *section) {
 		}
 		for _, inner := range s.blocks["requests_per_minute"] {
 			r := s.inner(inner, &perMinuteGrammar)
-			r.integer("key", 0, MaxRequestsPerMinute, &p.RequestsPerMinute.Key)
-			r.integer("account", 0, MaxRequestsPerMinute, &p.RequestsPerMinute.Account)
-			r.integer("address", 0, MaxRequestsPerMinute, &p.RequestsPerMinute.Address)
+			r.integer("key", &p.RequestsPerMinute.Key)
+			r.integer("account", &p.RequestsPerMinute.Account)
+			r.integer("address", &p.RequestsPerMinute.Address)
 		}
-		s.integer("spend_cap_credits", 0, MaxSpendCapCredits, &p.SpendCapCredits)
-		s.integer("token_budget", 0, MaxTokenBudget, &p.TokenBudget)
-		s.integer("fair_use_microcents", 0, MaxFairUseMicrocents, &p.FairUseMicrocents)
-		s.integer("concurrent_requests", 0, MaxConcurrentRequests, &p.ConcurrentRequests)
+		s.integer("spend_cap_credits", &p.SpendCapCredits)
+		s.integer("token_budget", &p.TokenBudget)
+		s.integer("fair_use_microcents", &p.FairUseMicrocents)
+		s.integer("concurrent_requests", &p.ConcurrentRequests)
 		l.config.Plans = append(l.config.Plans, p)
 	}
 }
@@ -77,7 +77,7 @@ func (l *loader) plans(file *section) {
 func (l *loader) preAuth(file *section) PreAuth {
 	p := PreAuth{FailuresPerMinute: 120}
 	for _, block := range file.blocks["pre_auth"] {
-		l.open(block, &preAuthGrammar).integer("failures_per_minute", 0, MaxRequestsPerMinute, &p.FailuresPerMinute)
+		l.open(block, &preAuthGrammar).integer("failures_per_minute", &p.FailuresPerMinute)
 	}
 	return p
 }

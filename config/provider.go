@@ -55,7 +55,7 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 		pluginOK := s.plugin(&p)
 		s.duration("start_timeout", &p.StartTimeout)
 		carry := string(p.Carry)
-		s.oneOf("carry", []string{string(CarryHost), string(CarryProcess)}, &carry)
+		s.oneOf("carry", &carry)
 		p.Carry = Carry(carry)
 		s.maxMemory(&p.MaxMemory)
 		if pluginOK {
@@ -79,7 +79,7 @@ func (s *section) maxMemory(target *int64) {
 
 // plugin reads which program to run; false when that is not certain enough to ask it for its schema.
 func (s *section) plugin(p *Provider) bool {
-	v, ok := s.text("plugin", 64, &p.Plugin)
+	v, ok := s.text("plugin", &p.Plugin)
 	switch {
 	case !ok:
 	case v.outside: // it stands in the errors of whoever starts it
@@ -93,7 +93,7 @@ func (s *section) plugin(p *Provider) bool {
 		return ok
 	}
 	var digest string
-	v, digestOK := s.text("sha256", 128, &digest)
+	v, digestOK := s.text("sha256", &digest)
 	switch {
 	case !digestOK:
 		return false

@@ -28,29 +28,27 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		r.Name, _ = file.label(block, taken)
 		s := l.open(block, &routeGrammar)
 
-		if v, ok := s.text("provider", 64, &r.Provider); ok {
+		if v, ok := s.text("provider", &r.Provider); ok {
 			used[r.Provider] = true
 			s.knownProvider(v, r.Provider, providers)
 		} else {
 			certain = false
 		}
-		s.text("model", 256, &r.Model)
-		_, windowOK := s.integer("context_window", 1, maxTokens, &r.ContextWindow)
-		output, outputOK := s.integer("max_output", 1, maxTokens, &r.MaxOutput)
+		s.text("model", &r.Model)
+		_, windowOK := s.integer("context_window", &r.ContextWindow)
+		output, outputOK := s.integer("max_output", &r.MaxOutput)
 		if windowOK && outputOK && r.MaxOutput > r.ContextWindow {
 			s.warn(output.at, "max_output is over context_window",
 				"A reply is never longer than the window; is one of them a slip?")
 		}
 		s.fraction("quality", &r.Quality)
 		s.offers(&r)
-		s.choices("specialty", `["graphics"]`, specialtyNames,
-			func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
-		s.choices("unsupported", `["stop"]`, unsupportedNames,
-			func(name string) { r.Unsupported = append(r.Unsupported, name) })
+		s.choices("specialty", func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
+		s.choices("unsupported", func(name string) { r.Unsupported = append(r.Unsupported, name) })
 		r.FinishReasons = s.finishReasons()
-		s.integer("max_concurrent", 0, maxConcurrent, &r.MaxConcurrent)
+		s.integer("max_concurrent", &r.MaxConcurrent)
 		metering := string(r.Metering)
-		s.oneOf("metering", []string{string(MeteringReported), string(MeteringEstimate)}, &metering)
+		s.oneOf("metering", &metering)
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
@@ -88,7 +86,7 @@ func (s *section) knownProvider(v value, name string, providers map[string]hcl.R
 
 // offers reads a list of names into the route's flags.
 func (s *section) offers(r *Route) {
-	s.choices("offers", `["tools", "json_object"]`, offerNames, func(name string) {
+	s.choices("offers", func(name string) {
 		switch name {
 		case "tools":
 			r.Tools = true

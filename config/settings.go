@@ -76,12 +76,28 @@ func checkSchema(schema *settings.Schema) error {
 func settingsGrammar(schema *settings.Schema) *grammar {
 	g := &grammar{noun: "setting"}
 	for _, a := range schema.Attributes {
-		g.attributes = append(g.attributes, attributeRule{name: a.Name, required: a.Required, example: settingExample(&a)})
+		g.attributes = append(g.attributes, attributeRule{name: a.Name, kind: settingKind(&a), required: a.Required,
+			secret: a.Secret, example: settingExample(&a), doc: a.Doc})
 	}
 	for _, b := range schema.Blocks {
-		g.blocks = append(g.blocks, blockRule{name: b.Name, many: b.Many, example: b.Name + " {\n}"})
+		g.blocks = append(g.blocks, blockRule{name: b.Name, many: b.Many, example: b.Name + " {\n}", doc: b.Doc,
+			body: settingsGrammar(&b.Schema)})
 	}
 	return g
+}
+
+// settingKind is for the reference: plugins' settings are read by their own schema.
+func settingKind(a *settings.Attribute) kind {
+	k := kind{name: string(a.Type), hcl: string(a.Type), choices: a.OneOf}
+	switch {
+	case a.Secret:
+		k.name += ", secret: from `env` or `file`"
+	case len(a.OneOf) > 0:
+		k.name = "one of " + quoted(a.OneOf)
+	case a.Duration:
+		k.name = "duration"
+	}
+	return k
 }
 
 func settingExample(a *settings.Attribute) string {

@@ -129,7 +129,7 @@ func (l *loader) specials(file *section) {
 		case Graphics:
 			l.open(block, &graphicsGrammar).terms(&l.config.Special.Graphics)
 		case LongContext:
-			l.open(block, &longContextGrammar).integer("above", 1, maxTokens, &l.config.Special.LongContextAbove)
+			l.open(block, &longContextGrammar).integer("above", &l.config.Special.LongContextAbove)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (s *section) terms(target *Terms) {
 		return
 	}
 	var list []string
-	s.list("terms", `["svg", "3d scene"]`, func(element value) {
+	s.list("terms", func(element value) {
 		var term string
 		switch {
 		case !s.asText(element, maxTerm, &term):

@@ -29,7 +29,7 @@ func (l *loader) store(file *section) Store {
 		}
 		s := l.open(block, &storeGrammar)
 		var path string
-		v, ok := s.text("path", 4096, &path)
+		v, ok := s.text("path", &path)
 		switch {
 		case !ok:
 		case strings.HasSuffix(path, "/"):

@@ -125,10 +125,10 @@ func (v value) boolean() (result, ok bool) {
 	return false, false
 }
 
-// text reads a text of 1 to limit bytes without control characters.
-func (s *section) text(name string, limit int, target *string) (value, bool) {
+// text reads a text of one byte up to what the grammar allows, without control characters.
+func (s *section) text(name string, target *string) (value, bool) {
 	v, ok := s.read(name)
-	return v, ok && s.asText(v, limit, target)
+	return v, ok && s.asText(v, s.grammar.rule(name).kind.bytes, target)
 }
 
 // asText is text for a value that was read already.
@@ -150,16 +150,11 @@ func (s *section) asText(v value, limit int, target *string) bool {
 }
 
 // oneOf reads a text out of a few.
-func (s *section) oneOf(name string, choices []string, target *string) {
+func (s *section) oneOf(name string, target *string) {
 	var given string
-	v, ok := s.text(name, 64, &given)
-	if !ok {
-		return
+	if v, ok := s.text(name, &given); ok && s.choose(v, given, s.grammar.rule(name).kind.choices) {
+		*target = given
 	}
-	if !s.choose(v, given, choices) {
-		return
-	}
-	*target = given
 }
 
 // choose checks a text against the few that are known.
@@ -180,13 +175,8 @@ func (s *section) choose(v value, given string, choices []string) bool {
 	return false
 }
 
-// duration reads a duration in Go's notation, of at most a day.
+// duration reads a duration in Go's notation.
 func (s *section) duration(name string, target *time.Duration) {
-	s.durationUpTo(name, maxDuration, target)
-}
-
-// durationUpTo is duration for what may last longer.
-func (s *section) durationUpTo(name string, most time.Duration, target *time.Duration) {
 	v, ok := s.read(name)
 	if !ok {
 		return
@@ -195,7 +185,7 @@ func (s *section) durationUpTo(name string, most time.Duration, target *time.Dur
 		s.refuseType(v, "a duration in quotes, as in \"10m\"")
 		return
 	}
-	d, problem := duration(v.AsString(), most)
+	d, problem := duration(v.AsString(), s.grammar.rule(name).kind.longest)
 	if problem != "" {
 		s.refuse(v, problem)
 		return
@@ -245,8 +235,9 @@ func (s *section) number(name, want string) (value, *big.Float, bool) {
 	return v, n, ok
 }
 
-// integer reads a whole number within bounds.
-func (s *section) integer(name string, least, most int64, target *int64) (value, bool) {
+// integer reads a whole number within the bounds that the grammar has.
+func (s *section) integer(name string, target *int64) (value, bool) {
+	least, most := s.grammar.rule(name).kind.least, s.grammar.rule(name).kind.most
 	v, n, ok := s.number(name, "a whole number without quotes")
 	switch {
 	case !ok:
@@ -304,13 +295,13 @@ func (s *section) price(name string, target *int64) {
 }
 
 // list reads a list of values, each of which is not null, and hands them to each.
-func (s *section) list(name, example string, each func(element value)) {
+func (s *section) list(name string, each func(element value)) {
 	v, ok := s.read(name)
 	if !ok {
 		return
 	}
 	if !isList(v.Type()) {
-		s.refuseType(v, "a list, as in "+example)
+		s.refuseType(v, "a list, as in "+s.grammar.rule(name).example)
 		return
 	}
 	for _, element := range v.elements() {
@@ -323,9 +314,9 @@ func (s *section) list(name, example string, each func(element value)) {
 }
 
 // choices reads a list of names out of a few, each once, and hands them to each.
-func (s *section) choices(name, example string, known []string, each func(choice string)) {
-	seen := make(map[string]bool)
-	s.list(name, example, func(element value) {
+func (s *section) choices(name string, each func(choice string)) {
+	seen, known := make(map[string]bool), s.grammar.rule(name).kind.choices
+	s.list(name, func(element value) {
 		if element.Type() != cty.String {
 			s.refuse(element, "must be a list of texts: "+enumerate(known))
 			return

@@ -59,7 +59,7 @@ func (l *loader) variable(name string, block *hclsyntax.Block) cty.Value {
 	s := l.open(block, &variableGrammar)
 	s.public = false // perhaps a key is written out here
 	var description string
-	s.text("description", 1024, &description)
+	s.text("description", &description)
 	fallback := cty.NilVal
 	if attr := s.attributes["default"]; attr != nil {
 		l.showSafe(attr.Expr)

@@ -72,8 +72,8 @@ admin address (--admin).`
 		}
 		return wrongFlag(cmd, err)
 	})
-	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), accountCommand(), keyCommand(),
-		creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), pluginCommand(), providerCommand())
+	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
+		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), pluginCommand(), providerCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/fareway/fareway/plugins/anthropic"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/gemini"
+	"github.com/fareway/fareway/plugins/llm/settings"
 	"github.com/fareway/fareway/plugins/ollama"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
@@ -31,6 +32,15 @@ func New(name string) (p provider.Provider, ok bool) {
 		return nil, false
 	}
 	return create(), true
+}
+
+// Schema is what the provider of a name accepts in its config block.
+func Schema(name string) (settings.Schema, error) {
+	p, _ := New(name)
+	if c, ok := p.(provider.Configurable); ok {
+		return provider.SettingsSchema(c.Settings())
+	}
+	return settings.Schema{}, nil
 }
 
 // Has reports whether there is a provider of a name.
