@@ -101,7 +101,7 @@ func ViewCapabilities(c host.Capabilities) []string {
 		has  bool
 	}{
 		{"cancel_usage", c.CancelUsage}, {"count_tokens", c.CountTokens}, {"receipts", c.Receipts},
-		{"endpoint", c.Endpoint}, {"attempted", c.Attempted},
+		{"endpoint", c.Endpoint}, {"attempted", c.Attempted}, {"models", c.Models},
 	} {
 		if one.has {
 			names = append(names, one.name)

@@ -73,7 +73,8 @@ admin address (--admin).`
 		return wrongFlag(cmd, err)
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
-		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), pluginCommand(), providerCommand())
+		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(),
+		pluginCommand(), providerCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

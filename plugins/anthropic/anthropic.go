@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
 )
 
@@ -124,7 +125,13 @@ func (a *Anthropic) Endpoint(context.Context, provider.Target) (*endpoint.Endpoi
 	return &a.endpoint, nil
 }
 
+// Models implements provider.ModelLister. 1,000 is the most that the service lists at once.
+func (a *Anthropic) Models(ctx context.Context) ([]llm.Model, error) {
+	return a.ListModels(ctx, &a.endpoint, "?limit=1000")
+}
+
 var (
+	_ provider.ModelLister  = (*Anthropic)(nil)
 	_ provider.Provider     = (*Anthropic)(nil)
 	_ provider.Configurable = (*Anthropic)(nil)
 	_ provider.Starter      = (*Anthropic)(nil)

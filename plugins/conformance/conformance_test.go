@@ -58,7 +58,8 @@ func TestWhatIsNoFlawPasses(t *testing.T) {
 		want         Outcome
 	}{
 		{"prints after the handshake", "reply", Pass}, {"knows more events", "reply", Pass},
-		{"caches", "usage-disjoint", Pass}, {"cancels", "optional", Pass}, {"has no secrets", "secrets", Skip},
+		{"caches", "usage-disjoint", Pass}, {"cancels", "optional", Pass}, {"lists models", "optional", Pass},
+		{"has no secrets", "secrets", Skip},
 	} {
 		t.Run(test.oddity, func(t *testing.T) {
 			t.Parallel()
@@ -151,6 +152,9 @@ func TestEachFlawIsNoticed(t *testing.T) {
 		{"optional", "fails to count", "lost count"},
 		{"optional", "invents receipts", "never made: leave those out"},
 		{"optional", "fails on receipts", "the archive burned down"},
+		{"optional", "has a model twice", `the model "m" is there twice`},
+		{"optional", "has a model without a name", "a model has no id"},
+		{"optional", "has a model of no size", "a negative size"},
 		{"optional", "cannot cancel", "no such attempt"},
 		{"optional", "cancels with another failure", "and not CANCELED: what happened?"},
 	} {

@@ -256,6 +256,8 @@ func (f *flawed) Describe(_ context.Context, r *proto.DescribeRequest) (*proto.D
 		can.CountTokens = true
 	case "invents receipts", "fails on receipts":
 		can.Receipts = true
+	case "has a model twice", "has a model without a name", "has a model of no size", "lists models":
+		can.Models = true
 	case "cannot cancel", "cancels with another failure", "cancels":
 		can.CancelUsage = true
 	case "has an endpoint to nowhere", "knows no endpoint", "has an endpoint":
@@ -451,6 +453,21 @@ func (f *flawed) CountTokens(context.Context, *proto.CountTokensRequest) (*proto
 		return &proto.CountTokensResponse{Failure: &proto.Failure{Message: "lost count"}}, nil
 	}
 	return f.UnimplementedProviderServer.CountTokens(context.Background(), nil)
+}
+
+func (f *flawed) Models(context.Context, *proto.ModelsRequest) (*proto.ModelsResponse, error) {
+	one := &proto.Model{Id: "m", ContextWindow: 8192}
+	switch f.flaw {
+	case "has a model twice":
+		return &proto.ModelsResponse{Models: []*proto.Model{one, one}}, nil
+	case "has a model without a name":
+		return &proto.ModelsResponse{Models: []*proto.Model{one, {}}}, nil
+	case "has a model of no size":
+		return &proto.ModelsResponse{Models: []*proto.Model{{Id: "m", MaxOutput: -1}}}, nil
+	case "lists models":
+		return &proto.ModelsResponse{Models: []*proto.Model{one}}, nil
+	}
+	return f.UnimplementedProviderServer.Models(context.Background(), nil)
 }
 
 func (f *flawed) Receipts(_ context.Context, r *proto.ReceiptsRequest) (*proto.ReceiptsResponse, error) {

@@ -143,6 +143,10 @@ func capabilities(ctx context.Context, s *suite) error {
 				_, err := p.Attempted(ctx, &proto.AttemptedRequest{Attempts: []*proto.CarriedAttempt{{Attempt: "never made"}}})
 				return err
 			}},
+			{"Models", can.GetModels(), func() error {
+				_, err := p.Models(ctx, &proto.ModelsRequest{})
+				return err
+			}},
 			{"Cancel", can.GetCancelUsage(), func() error {
 				_, err := p.Cancel(ctx, &proto.CancelRequest{Attempt: "never made"})
 				return err

@@ -254,7 +254,7 @@ func optional(ctx context.Context, s *suite) error {
 			check   func(context.Context, *peer) error
 		}{
 			{can.GetCountTokens(), s.countTokens}, {can.GetReceipts(), receipts},
-			{can.GetAttempted(), attempted}, {can.GetCancelUsage(), s.cancel},
+			{can.GetAttempted(), attempted}, {can.GetCancelUsage(), s.cancel}, {can.GetModels(), models},
 		} {
 			if c.claimed {
 				claimed = true
@@ -277,6 +277,27 @@ func (s *suite) countTokens(ctx context.Context, p *peer) error {
 		return fmt.Errorf("CountTokens ended with a failure: %s", answer.GetFailure().GetMessage())
 	case answer.GetTokens() <= 0:
 		return fmt.Errorf("CountTokens counts %d", answer.GetTokens())
+	}
+	return nil
+}
+
+// models may end with a failure: the upstream of a test need not have a list.
+func models(ctx context.Context, p *peer) error {
+	answer, err := p.Models(ctx, &proto.ModelsRequest{})
+	if err != nil {
+		return fmt.Errorf("Models: %w", err)
+	}
+	seen := make(map[string]bool)
+	for _, m := range wire.ModelsFromProto(answer.GetModels()) {
+		switch {
+		case m.ID == "":
+			return errors.New("Models: a model has no id")
+		case seen[m.ID]:
+			return fmt.Errorf("Models: the model %q is there twice", m.ID)
+		case m.ContextWindow < 0 || m.MaxOutput < 0:
+			return fmt.Errorf("Models: the model %q has a negative size; 0 is what is not known", m.ID)
+		}
+		seen[m.ID] = true
 	}
 	return nil
 }

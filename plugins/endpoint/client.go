@@ -84,6 +84,11 @@ func (c *Client) Call(ctx context.Context, source *Source, req *llm.Request) (*C
 // Fetch gets something from the upstream of an endpoint, over its connections and with its headers: up to 64 KiB, of a
 // reply that is a 2xx. No redirect is followed. Errors are *llm.Error.
 func (c *Client) Fetch(ctx context.Context, e *Endpoint, address string) ([]byte, error) {
+	return c.FetchUpTo(ctx, e, address, maxErrorBody)
+}
+
+// FetchUpTo is Fetch of so many bytes.
+func (c *Client) FetchUpTo(ctx context.Context, e *Endpoint, address string, most int64) ([]byte, error) {
 	to, err := c.target(e)
 	if err != nil {
 		return nil, llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
@@ -102,7 +107,7 @@ func (c *Client) Fetch(ctx context.Context, e *Endpoint, address string) ([]byte
 	if resp.StatusCode/100 != 2 {
 		return nil, c.refused(e, e.codec(), resp)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
 		return nil, llm.Errorf(llm.ErrBroken, "the connection to the upstream broke in mid-reply: %s", ourWords(err))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/internal/wire"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -38,18 +39,19 @@ type About struct {
 	Name         string // what it calls itself
 	Version      string
 	Schema       settings.Schema
+	Models       []llm.Model // that it knows without asking
 	Capabilities Capabilities
 }
 
 func aboutOf(a *proto.DescribeResponse) About {
 	return About{Name: a.GetName(), Version: a.GetVersion(), Schema: wire.SchemaFromProto(a.GetSchema()),
-		Capabilities: capabilitiesOf(a.GetCapabilities())}
+		Capabilities: capabilitiesOf(a.GetCapabilities()), Models: wire.ModelsFromProto(a.GetKnownModels())}
 }
 
 func capabilitiesOf(c *proto.Capabilities) Capabilities {
 	return Capabilities{
 		CancelUsage: c.GetCancelUsage(), CountTokens: c.GetCountTokens(), Receipts: c.GetReceipts(),
-		Endpoint: c.GetEndpoint(), Attempted: c.GetAttempted(),
+		Endpoint: c.GetEndpoint(), Attempted: c.GetAttempted(), Models: c.GetModels(),
 	}
 }
 

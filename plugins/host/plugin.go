@@ -30,6 +30,7 @@ type Capabilities struct {
 	CountTokens bool
 	Receipts    bool
 	Endpoint    bool // it says where calls go, see Plugin.Carry
+	Models      bool // it lists what its upstream offers
 	Attempted   bool // it wants to know of attempts that the host carried
 }
 

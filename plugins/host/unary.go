@@ -78,6 +78,25 @@ func (p *Plugin) wrong(proc *process, err error) error {
 	return err
 }
 
+// Models lists what the provider's upstream offers. It needs the capability Models. The models count also when there is
+// an error, an *llm.Error.
+func (p *Plugin) Models(ctx context.Context) ([]llm.Model, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer p.returned(proc)
+	answer, err := proc.rpc.Models(ctx, &proto.ModelsRequest{})
+	if err != nil {
+		return nil, p.unaryError(ctx, proc, err)
+	}
+	models := wire.ModelsFromProto(answer.GetModels())
+	if f := proc.failure(answer.GetFailure()); f != nil {
+		return models, f
+	}
+	return models, nil
+}
+
 // unaryError is the error of a call that did not come back.
 func (p *Plugin) unaryError(ctx context.Context, proc *process, err error) error {
 	switch {

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
 )
 
@@ -130,7 +131,13 @@ func (o *OpenAI) Endpoint(_ context.Context, target provider.Target) (*endpoint.
 	return &e, nil
 }
 
+// Models implements provider.ModelLister.
+func (o *OpenAI) Models(ctx context.Context) ([]llm.Model, error) {
+	return o.ListModels(ctx, &o.endpoint, "")
+}
+
 var (
+	_ provider.ModelLister  = (*OpenAI)(nil)
 	_ provider.Provider     = (*OpenAI)(nil)
 	_ provider.Configurable = (*OpenAI)(nil)
 	_ provider.Starter      = (*OpenAI)(nil)

@@ -78,6 +78,7 @@ func (s *service) Describe(context.Context, *proto.DescribeRequest) (*proto.Desc
 		Version:      version(),
 		Schema:       wire.SchemaToProto(s.schema),
 		Capabilities: s.capabilities(),
+		KnownModels:  wire.ModelsToProto(s.known()),
 	}, nil
 }
 
@@ -88,9 +89,10 @@ func (s *service) capabilities() *proto.Capabilities {
 	_, hasReceipts := s.provider.(Receipter)
 	_, hasEndpoint := s.provider.(Endpointer)
 	_, observes := s.provider.(AttemptObserver)
+	_, lists := s.provider.(ModelLister)
 	return &proto.Capabilities{
 		CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
-		Endpoint: hasEndpoint, Attempted: observes, Quoted: true,
+		Endpoint: hasEndpoint, Attempted: observes, Quoted: true, Models: lists,
 	}
 }
 
@@ -291,6 +293,30 @@ func (s *service) Receipts(ctx context.Context, req *proto.ReceiptsRequest) (*pr
 		out.Receipts = append(out.Receipts, &proto.Receipt{Attempt: r.Attempt, Usage: wire.UsageToProto(&r.Usage)})
 	}
 	return out, nil
+}
+
+// known are the models that the provider knows without asking.
+func (s *service) known() []llm.Model {
+	if k, ok := s.provider.(ModelKnower); ok {
+		return k.KnownModels()
+	}
+	return nil
+}
+
+func (s *service) Models(ctx context.Context, _ *proto.ModelsRequest) (*proto.ModelsResponse, error) {
+	lister, ok := s.provider.(ModelLister)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider does not list models")
+	}
+	var models []llm.Model
+	err := s.usable()
+	if err == nil {
+		err = guard("Models", func() (err error) {
+			models, err = lister.Models(ctx)
+			return err
+		})
+	}
+	return &proto.ModelsResponse{Models: wire.ModelsToProto(models), Failure: wire.FailureToProto(err)}, nil
 }
 
 // nameOf is what the plugin calls itself in logs: the package of its provider, or, for one that is written

@@ -14,6 +14,7 @@ import (
 	"errors"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
 )
 
@@ -77,7 +78,13 @@ func (r *Responses) Endpoint(context.Context, provider.Target) (*endpoint.Endpoi
 	return &r.endpoint, nil
 }
 
+// Models implements provider.ModelLister.
+func (r *Responses) Models(ctx context.Context) ([]llm.Model, error) {
+	return r.ListModels(ctx, &r.endpoint, "")
+}
+
 var (
+	_ provider.ModelLister  = (*Responses)(nil)
 	_ provider.Provider     = (*Responses)(nil)
 	_ provider.Configurable = (*Responses)(nil)
 	_ provider.Starter      = (*Responses)(nil)

@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"github.com/fareway/fareway/plugins/internal/proto"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// ModelsToProto translates models.
+func ModelsToProto(models []llm.Model) []*proto.Model {
+	var out []*proto.Model
+	for _, m := range models {
+		to := &proto.Model{Id: clip(m.ID), ContextWindow: m.ContextWindow, MaxOutput: m.MaxOutput, Offers: m.Offers,
+			Where: m.Where, Source: clip(m.Source), Date: clip(m.Date)}
+		if p := m.Price; p != nil {
+			to.Price = &proto.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+		}
+		out = append(out, to)
+	}
+	return out
+}
+
+// ModelsFromProto translates models back. Nothing of them is checked.
+func ModelsFromProto(models []*proto.Model) []llm.Model {
+	var out []llm.Model
+	for _, m := range models {
+		to := llm.Model{ID: m.GetId(), ContextWindow: m.GetContextWindow(), MaxOutput: m.GetMaxOutput(),
+			Offers: m.GetOffers(), Where: m.GetWhere(), Source: m.GetSource(), Date: m.GetDate()}
+		if p := m.GetPrice(); p != nil {
+			to.Price = &llm.ModelPrice{Input: p.GetInput(), Output: p.GetOutput(), CacheRead: p.GetCacheRead(),
+				CacheWrite: p.GetCacheWrite()}
+		}
+		out = append(out, to)
+	}
+	return out
+}
