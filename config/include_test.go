@@ -196,3 +196,40 @@ func TestIncludeFromOverlay(t *testing.T) {
 	}})
 	require.NoError(t, diags.Err())
 }
+
+// TestExample: examples/several-files is what its README says.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("..", "examples", "several-files", "gateway.hcl")
+	load := func(env map[string]string) *Config {
+		env["LLM_KEY"] = secretToken
+		config, diags := Load(t.Context(), path, Options{Schema: testSchema, Env: func(name string) (string, bool) {
+			text, ok := env[name]
+			return text, ok
+		}})
+		require.Empty(t, diags.All())
+		requireNoSecret(t, config, diags)
+		return config
+	}
+	eu := load(map[string]string{})
+	require.Len(t, eu.Files, 4)
+	require.Equal(t, "large", eu.Routes[0].Name)
+	require.Equal(t, "mistral-large", eu.Routes[0].Model)
+	require.Equal(t, Price{Input: 6_000_000, CacheRead: 6_000_000, CacheWrite: 6_000_000, Output: 24_000_000},
+		eu.Routes[1].Price)
+	require.EqualValues(t, 5_000_000, eu.Routes[1].Cost.Input)
+	require.EqualValues(t, 2400, eu.Plans[0].RequestsPerMinute.Account)
+	require.JSONEq(t, `{"base_url": "https://llm.eu.example.com/v1", "api_key": "`+secretToken+`"}`,
+		string(eu.Providers[0].Settings))
+
+	us := load(map[string]string{"FAREWAY_VAR_region": "us", "FAREWAY_VAR_margin": "1.3"})
+	require.Equal(t, "llama-70b", us.Routes[0].Model)
+	require.EqualValues(t, 6_500_000, us.Routes[1].Price.Input)
+	require.NotEqual(t, eu.Providers[0].Settings, us.Providers[0].Settings)
+
+	formatted, diags := Format(path)
+	require.NoError(t, diags.Err())
+	for _, f := range formatted {
+		require.Equal(t, string(f.Before), string(f.After), f.Path)
+	}
+}
