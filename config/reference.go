@@ -210,16 +210,21 @@ func writeTable(b *strings.Builder, g *grammar) {
 	}
 	b.WriteString("| name | value | default | effect and danger |\n|---|---|---|---|\n")
 	for _, rule := range g.attributes {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", rule.name, rule.kind.name, rule.without(), rule.doc)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", rule.name, rule.kind.name, rule.without(), cell(rule.doc))
 	}
 	for _, rule := range g.blocks {
 		without := ""
 		if rule.required {
 			without = "required"
 		}
-		fmt.Fprintf(b, "| `%s` | block | %s | %s |\n", rule.name, without, rule.doc)
+		fmt.Fprintf(b, "| `%s` | block | %s | %s |\n", rule.name, without, cell(rule.doc))
 	}
 }
+
+var cells = strings.NewReplacer("|", `\|`, "\n", " ", "\r", "")
+
+// cell is a text as it can stand in a table: plugins have texts of their own.
+func cell(text string) string { return cells.Replace(text) }
 
 // without is what holds without the attribute.
 func (r *attributeRule) without() string {

@@ -193,6 +193,11 @@ func TestReferenceForms(t *testing.T) {
 	}
 	golden(t, filepath.Join("testdata", "reference.json"), encode(NewReference(testSchemas(t))))
 	golden(t, filepath.Join("testdata", "snippets.json"), encode(Snippets(testSchemas(t))))
+	text.Reset()
+	require.NoError(t, WriteMarkdown(&text, map[string]settings.Schema{"odd": {Attributes: []settings.Attribute{
+		{Name: "a", Type: settings.String, Doc: "one | two\nthree"}}}, "none": {}}))
+	require.Contains(t, text.String(), `one \| two three`)
+	require.Contains(t, text.String(), "\"none\"\n\nIt has no settings.\n")
 	require.ErrorContains(t, WriteMarkdown(failingWriter{os.ErrClosed}, nil), "closed")
 }
 
