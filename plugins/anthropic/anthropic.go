@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/endpoint"
@@ -125,12 +126,29 @@ func (a *Anthropic) Endpoint(context.Context, provider.Target) (*endpoint.Endpoi
 	return &a.endpoint, nil
 }
 
+// KnownModels implements provider.ModelKnower: the usual prices, by platform.claude.com/docs/en/about-claude/pricing.
+// What writing to the cache costs depends on how long it is kept.
+func (a *Anthropic) KnownModels() (known []llm.Model) {
+	for _, id := range []string{"claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7"} {
+		for caching, write := range map[string]string{"": "6.25", defaultCaching: "6.25", "1h": "10", noCaching: ""} {
+			known = append(known, llm.Model{ID: id, Where: map[string]string{"base_url": "", "prompt_caching": caching},
+				Price:  &llm.ModelPrice{Input: "5", Output: "25", CacheRead: "0.50", CacheWrite: write},
+				Source: "platform.claude.com/docs/en/about-claude/pricing", Date: "2026-11-22"})
+		}
+	}
+	slices.SortFunc(known, func(a, b llm.Model) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Where["prompt_caching"], b.Where["prompt_caching"]))
+	})
+	return known
+}
+
 // Models implements provider.ModelLister. 1,000 is the most that the service lists at once.
 func (a *Anthropic) Models(ctx context.Context) ([]llm.Model, error) {
 	return a.ListModels(ctx, &a.endpoint, "?limit=1000")
 }
 
 var (
+	_ provider.ModelKnower  = (*Anthropic)(nil)
 	_ provider.ModelLister  = (*Anthropic)(nil)
 	_ provider.Provider     = (*Anthropic)(nil)
 	_ provider.Configurable = (*Anthropic)(nil)

@@ -131,12 +131,20 @@ func (o *OpenAI) Endpoint(_ context.Context, target provider.Target) (*endpoint.
 	return &e, nil
 }
 
+// KnownModels implements provider.ModelKnower: the usual prices of services that have a preset.
+func (o *OpenAI) KnownModels() []llm.Model {
+	return []llm.Model{{ID: "gpt-5-mini", Where: map[string]string{"preset": "openai"}, ContextWindow: 400_000,
+		MaxOutput: 128_000, Price: &llm.ModelPrice{Input: "0.25", Output: "2.00", CacheRead: "0.025"},
+		Source: "developers.openai.com/api/docs/models/gpt-5-mini", Date: "2026-11-22"}}
+}
+
 // Models implements provider.ModelLister.
 func (o *OpenAI) Models(ctx context.Context) ([]llm.Model, error) {
 	return o.ListModels(ctx, &o.endpoint, "")
 }
 
 var (
+	_ provider.ModelKnower  = (*OpenAI)(nil)
 	_ provider.ModelLister  = (*OpenAI)(nil)
 	_ provider.Provider     = (*OpenAI)(nil)
 	_ provider.Configurable = (*OpenAI)(nil)

@@ -57,6 +57,9 @@ func (Connection) Docs() map[string]string {
 	}
 }
 
+// longestTimeout is far longer than any reply takes: a longer one is a slip.
+const longestTimeout = 24 * time.Hour
+
 // Apply sets the endpoint's connection and adds the headers; a header that it has already is replaced. Its error names
 // the setting, and shows no value.
 func (c *Connection) Apply(e *endpoint.Endpoint) error {
@@ -66,6 +69,17 @@ func (c *Connection) Apply(e *endpoint.Endpoint) error {
 	}{{"connect_timeout", c.ConnectTimeout}, {"first_byte_timeout", c.FirstByteTimeout}, {"idle_timeout", c.IdleTimeout}} {
 		if t.d != 0 && t.d < time.Millisecond {
 			return fmt.Errorf("setting %s must be at least \"1ms\"", t.name)
+		}
+		if t.d > longestTimeout {
+			return fmt.Errorf("setting %s must be at most \"24h\"", t.name)
+		}
+	}
+	for _, pem := range []struct{ name, text string }{
+		{"ca", c.CA}, {"client_certificate", c.ClientCertificate}, {"client_key", c.ClientKey},
+	} {
+		if strings.ContainsAny(pem.text, "./") && !strings.ContainsAny(pem.text, " \n") { // a path
+			return fmt.Errorf("setting %s must be PEM, which begins with -----BEGIN; for what is in a file write %s = "+
+				"file(\"path\")", pem.name, pem.name)
 		}
 	}
 	proxy, err := c.proxy()

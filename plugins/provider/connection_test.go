@@ -59,3 +59,23 @@ func TestSecret(t *testing.T) {
 		require.NotContains(t, err.Error(), "geheim")
 	}
 }
+
+// Issue 11: a path in place of what is in the file gets a hint, and a time-out of days is a slip.
+func TestConnectionHints(t *testing.T) {
+	t.Parallel()
+	e := endpoint.Endpoint{Dialect: endpoint.Chat, URL: "https://h/v1"}
+	for want, c := range map[string]provider.Connection{
+		`setting ca must be PEM, which begins with -----BEGIN; for what is in a file write ca = file("path")`: {
+			CA: "/etc/ca.pem"},
+		`write client_certificate = file("path")`:            {ClientCertificate: "client.pem", ClientKey: "client.key"},
+		"setting first_byte_timeout must be at most \"24h\"": {FirstByteTimeout: 24*time.Hour + 1},
+		"setting idle_timeout must be at most":               {IdleTimeout: 25 * time.Hour},
+	} {
+		at := e
+		require.ErrorContains(t, c.Apply(&at), want)
+		require.NotContains(t, c.Apply(&at).Error(), "/etc")
+	}
+	at := e
+	day := provider.Connection{FirstByteTimeout: 24 * time.Hour}
+	require.NoError(t, day.Apply(&at))
+}
