@@ -1,0 +1,93 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+)
+
+// Kept is what a share of the best model's quality comes to on one data set.
+type Kept struct {
+	Dataset string  `json:"dataset"`
+	Share   float64 `json:"share"`
+	Margin  float64 `json:"margin"`
+	Quality float64 `json:"quality"` // reached, as a share of the best model's
+	Saved   float64 `json:"saved"`   // of the best model's cost
+}
+
+// Shares are those that margins are calibrated for.
+var Shares = []float64{0.9, 0.95, 0.98, 1}
+
+// Calibrate finds, for each pool that the data sets are of, the smallest margins with which each share of the best
+// model's quality is kept on them, less one standard error. It changes the model's margins.
+func Calibrate(m *predict.Model, sets []*learn.Dataset) ([]Kept, error) {
+	var all []Kept
+	found := map[int][]predict.Margin{}
+	for _, d := range sets {
+		t, use, err := Predict(m, d)
+		if err != nil {
+			return nil, fmt.Errorf("calibrating by %s: %w", d.Name, err)
+		}
+		if t.Cost == nil || len(use) < 2 {
+			continue
+		}
+		pool, _, err := m.Pool(d.Models)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(m.Pools, func(p predict.Pool) bool { return slices.Equal(p.Models, pool.Models) })
+		for _, share := range Shares {
+			k := keep(t, share)
+			k.Dataset = d.Name
+			all = append(all, k)
+			// Of two data sets of one pool the more careful one counts.
+			if i := slices.IndexFunc(found[at], func(g predict.Margin) bool { return g.Share == float32(share) }); i >= 0 {
+				found[at][i].Margin = max(found[at][i].Margin, float32(k.Margin))
+			} else {
+				found[at] = append(found[at], predict.Margin{Share: float32(share), Margin: float32(k.Margin)})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no data set has costs of two models or more: calibrate by one that has, or with a " +
+			"prices.json")
+	}
+	for at, margins := range found {
+		m.Pools[at].Margins = margins
+	}
+	return all, nil
+}
+
+// keep finds the smallest margin for one share.
+func keep(t *Table, share float64) Kept {
+	all := every(len(t.Score))
+	scores, costs := means(t.Score, all), means(t.Cost, all)
+	best := 0
+	for k := range scores {
+		if scores[k] > scores[best] {
+			best = k
+		}
+	}
+	var k Kept
+	for step := -40; step <= 40; step++ {
+		margin := float64(step) / 100
+		var sum, squares, cost float64
+		for i := range t.Score {
+			at := predict.Keep(t.Predicted[i], t.PredictedCost[i], share, margin)
+			d := t.Score[i][at] - share*t.Score[i][best]
+			sum, squares, cost = sum+d, squares+d*d, cost+t.Cost[i][at]
+		}
+		n := float64(len(t.Score))
+		mean := sum / n
+		slack := math.Sqrt(max(0, squares/n-mean*mean) / n)
+		k = Kept{Share: share, Margin: margin, Quality: share + mean/scores[best], Saved: 1 - cost/n/costs[best]}
+		if mean-slack >= 0 {
+			break
+		}
+	}
+	return k
+}

@@ -1,0 +1,140 @@
+package predict
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func ask(text string) *llm.Request {
+	return &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
+}
+
+// seen is what is left of features when their working memory is used again.
+type seen struct {
+	stats [numStats]float32
+	words []uint32
+	chars []uint16
+}
+
+func read(f *Features, req *llm.Request) seen {
+	f.Read(req)
+	s := seen{f.stats, slices.Clone(f.words), slices.Clone(f.chars)}
+	slices.Sort(s.words)
+	slices.Sort(s.chars)
+	return s
+}
+
+const question = "A train leaves at 8:30 and goes 120 km in 2 hours. How fast is it, on average?\n" +
+	"A. 60 km an hour\nB. 30 km an hour\nC. not at all\n"
+
+func TestFeatures_questionIsWhatIsAsked(t *testing.T) {
+	t.Parallel()
+	f := NewFeatures()
+	plain := read(f, ask(question))
+	for name, text := range map[string]string{
+		"another mark at its end":   question + "Answer:",
+		"an instruction at its end": question + "Print only a single choice without explanation.\nAnswer:",
+		"examples before it": "Two and two?\nA. 4\nB. 5\nAnswer:\nA\n\nOne and one?\nA. 1\nB. 2\nAnswer:\nB\n\n" +
+			question + "Answer:",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := read(NewFeatures(), ask(text))
+			require.Equal(t, plain.words, got.words)
+			require.Equal(t, plain.chars, got.chars)
+		})
+	}
+	require.Positive(t, plain.stats[statOptions])
+	require.Positive(t, plain.stats[statNumbers])
+	require.Positive(t, plain.stats[statNegations])
+	require.Zero(t, plain.stats[statShots])
+}
+
+func TestFeatures_statistics(t *testing.T) {
+	t.Parallel()
+	f := NewFeatures()
+	code := read(f, ask("def f(x):\n    return x == 2\nprint(f(3));"))
+	require.Positive(t, code.stats[statCoding])
+	require.Positive(t, code.stats[statCode])
+	require.Positive(t, code.stats[statIndented])
+	korean := read(f, ask("휴대 전화의 전파 범위를 벗어난 곳"))
+	require.Greater(t, korean.stats[statForeign], float32(0.7))
+	write := read(f, ask("Write a poem about the sea"))
+	require.Positive(t, write.stats[statWriting])
+	require.Zero(t, write.stats[statForeign])
+
+	agent := read(f, &llm.Request{
+		Tools:  []llm.Tool{{Name: "ls", Schema: json.RawMessage(`{"type":"object"}`)}},
+		Format: &llm.Format{Kind: llm.FormatJSONObject},
+		Messages: []llm.Message{
+			{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("You are an agent.")}},
+			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Tidy up")}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("I look")}},
+			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Go on")}},
+			{Role: llm.RoleTool, CallID: "1", IsError: true, Parts: []llm.Part{llm.Text("no such file")}},
+		},
+	})
+	for _, stat := range []int{statTools, statSchema, statSystem, statTurns, statToolTurn, statToolErrors, statFormat} {
+		require.Positive(t, agent.stats[stat], stat)
+	}
+}
+
+// What is read does not depend on what was read before, nor on whether texts are still in their JSON form.
+func TestFeatures_property(t *testing.T) {
+	t.Parallel()
+	used := NewFeatures()
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.ToValidUTF8(rapid.StringN(0, 200, 2000).Draw(t, "text"), "")
+		want := read(NewFeatures(), ask(text))
+		require.Equal(t, want, read(used, ask(text)))
+		inside, err := json.Marshal(text)
+		require.NoError(t, err)
+		if strings.Contains(string(inside), `\ud`) {
+			return
+		}
+		req := ask("")
+		req.Messages[0].Parts[0].Text = llm.Quoted(string(inside[1 : len(inside)-1]))
+		got := read(used, req)
+		require.Equal(t, want.words, got.words)
+		require.Equal(t, want.chars, got.chars)
+	})
+}
+
+func TestFeatures_headAndTail(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 50000)
+	f := NewFeatures()
+	read(f, ask("beginning "+long+" end"))
+	require.LessOrEqual(t, len(f.text), maxBytes)
+	require.Contains(t, string(f.norm), "beginning")
+	require.Contains(t, string(f.norm), "end")
+	read(f, &llm.Request{})
+	require.Empty(t, f.words)
+}
+
+func FuzzFeatures(f *testing.F) {
+	f.Add(question, true)
+	f.Add(`\u00e4 \\ \"quoted\" \`, false)
+	f.Add("A) a\nA) b\n\n(c) \x80\xff:", true)
+	features := NewFeatures()
+	f.Fuzz(func(t *testing.T, text string, plain bool) {
+		req := ask(text)
+		if !plain {
+			req.Messages[0].Parts[0].Text = llm.Quoted(text)
+		}
+		features.Read(req)
+		for i, v := range features.stats {
+			require.False(t, v != v || v < 0, "statistic %d is %v", i, v)
+		}
+		for _, b := range features.words {
+			require.Less(t, Bucket(b), buckets)
+		}
+	})
+}

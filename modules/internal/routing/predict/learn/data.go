@@ -1,0 +1,285 @@
+package learn
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Dataset is one file of recorded answers: what each of several models made of the same prompts.
+type Dataset struct {
+	Name   string // the file's name up to its first dot
+	Models []string
+	Rows   []Row
+}
+
+// Row is one prompt, with what each model (in the order of Dataset.Models) made of it.
+type Row struct {
+	ID, Task string
+	Prompt   string
+	Tools    []llm.Tool
+
+	Score  []float64 // 0 to 1
+	Output []float64 // tokens, NaN where unknown
+	Cost   []float64 // US dollars, NaN where unknown
+	Input  float64   // tokens
+}
+
+// Request is the row as a client would send it.
+func (r *Row) Request() *llm.Request {
+	return &llm.Request{
+		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(r.Prompt)}}},
+		Tools:    r.Tools,
+	}
+}
+
+// The lines of a file.
+type (
+	header struct {
+		Dataset string   `json:"dataset"`
+		Models  []string `json:"models"`
+	}
+	line struct {
+		ID     json.RawMessage `json:"id"`
+		Task   string          `json:"g"`
+		Prompt *string         `json:"prompt"`
+		Score  []*float64      `json:"s"`
+		Output []*float64      `json:"o"`
+		Input  float64         `json:"i"`
+		Cost   []*float64      `json:"c"`
+		Tools  string          `json:"tools"`
+		NTools int             `json:"ntools"`
+	}
+	prices struct {
+		Prices map[string][2]float64 `json:"prices"`
+	}
+)
+
+// ReadDir reads all *.jsonl.gz and *.jsonl files of a folder, in the order of their names, and its prices.json where
+// it has one. Errors name file and line.
+func ReadDir(dir string) ([]*Dataset, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of recorded answers: %w", err)
+	}
+	list, err := readPrices(filepath.Join(dir, "prices.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []*Dataset
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".jsonl.gz") && !strings.HasSuffix(e.Name(), ".jsonl") {
+			continue
+		}
+		d, err := readFile(filepath.Join(dir, e.Name()), list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s holds no *.jsonl.gz or *.jsonl file of recorded answers: name the folder that does", dir)
+	}
+	return all, nil
+}
+
+func readPrices(file string) (map[string][2]float64, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the prices: %w", err)
+	}
+	var p prices
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf("reading the prices in %s: %w", file, err)
+	}
+	return p.Prices, nil
+}
+
+func readFile(file string, list map[string][2]float64) (*Dataset, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("opening recorded answers: %w", err)
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(file, ".gz") {
+		if r, err = gzip.NewReader(f); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+	}
+	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	d, at, err := read(r, list)
+	if err != nil {
+		return nil, fmt.Errorf("reading line %d of %s: %w", at, file, err)
+	}
+	d.Name = name
+	return d, nil
+}
+
+// read reads one file. at is the line that it came to.
+func read(r io.Reader, list map[string][2]float64) (d *Dataset, at int, err error) {
+	b := bufio.NewReaderSize(r, 1<<20)
+	d = &Dataset{}
+	for at = 1; ; at++ {
+		text, err := b.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, at, err
+		}
+		end := err != nil
+		if len(strings.TrimSpace(string(text))) > 0 {
+			if at == 1 {
+				err = d.header(text)
+			} else {
+				err = d.line(text)
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				return nil, at, err
+			}
+		}
+		if end {
+			break
+		}
+	}
+	if len(d.Models) == 0 {
+		return nil, 1, errors.New("the file is empty: its first line is a header with `models`")
+	}
+	if len(d.Rows) == 0 {
+		return nil, at, errors.New("the file has a header and no prompts")
+	}
+	d.price(list)
+	return d, at, nil
+}
+
+func (d *Dataset) header(text []byte) error {
+	var h header
+	if err := json.Unmarshal(text, &h); err != nil {
+		return fmt.Errorf("decoding the header: %w", err)
+	}
+	if len(h.Models) == 0 {
+		return errors.New("the header has no `models`")
+	}
+	for i, m := range h.Models {
+		if m == "" || slices.Contains(h.Models[:i], m) {
+			return fmt.Errorf("the header's `models` has %q twice, or an empty name", m)
+		}
+	}
+	d.Models = h.Models
+	return nil
+}
+
+func (d *Dataset) line(text []byte) error {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return fmt.Errorf("decoding a prompt: %w", err)
+	}
+	m := len(d.Models)
+	switch {
+	case l.Prompt == nil:
+		return errors.New("the field `prompt` is missing")
+	case len(l.Score) != m:
+		return fmt.Errorf("the field `s` has %d scores for the %d models of the header", len(l.Score), m)
+	case l.Output != nil && len(l.Output) != m:
+		return fmt.Errorf("the field `o` has %d numbers for the %d models of the header", len(l.Output), m)
+	case l.Cost != nil && len(l.Cost) != m:
+		return fmt.Errorf("the field `c` has %d costs for the %d models of the header", len(l.Cost), m)
+	}
+	row := Row{ID: strings.Trim(string(l.ID), `"`), Task: l.Task, Prompt: *l.Prompt, Input: l.Input}
+	for k, s := range l.Score {
+		if s == nil || *s < 0 || *s > 1 {
+			return fmt.Errorf("the score of %s is missing or not between 0 and 1", d.Models[k])
+		}
+		row.Score = append(row.Score, *s)
+	}
+	row.Output, row.Cost = known(l.Output, m), known(l.Cost, m)
+	if l.Tools != "" {
+		row.Tools = tools(l.Tools, l.NTools)
+	}
+	d.Rows = append(d.Rows, row)
+	return nil
+}
+
+// known copies numbers, with NaN for those that are not there.
+func known(list []*float64, n int) []float64 {
+	out := make([]float64, n)
+	for k := range out {
+		out[k] = math.NaN()
+		if k < len(list) && list[k] != nil && *list[k] >= 0 {
+			out[k] = *list[k]
+		}
+	}
+	return out
+}
+
+// tools reads the functions of a prompt. What is no list of functions still counts, as that many functions whose
+// schemas are as long together.
+func tools(text string, n int) []llm.Tool {
+	var list []struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	if json.Unmarshal([]byte(text), &list) != nil || len(list) == 0 {
+		out := make([]llm.Tool, max(n, 1))
+		out[0].Schema = json.RawMessage(text)
+		return out
+	}
+	out := make([]llm.Tool, len(list))
+	for i, t := range list {
+		out[i] = llm.Tool{Name: t.Name, Description: t.Description, Schema: t.Parameters}
+	}
+	return out
+}
+
+// price fills in the costs that the file does not have: from the tokens of each answer and list prices.
+func (d *Dataset) price(list map[string][2]float64) {
+	for k, model := range d.Models {
+		p, ok := list[model]
+		if !ok {
+			continue
+		}
+		var sum, n float64
+		for i := range d.Rows {
+			if o := d.Rows[i].Output[k]; !math.IsNaN(o) {
+				sum, n = sum+o, n+1
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		for i := range d.Rows {
+			r := &d.Rows[i]
+			if !math.IsNaN(r.Cost[k]) {
+				continue
+			}
+			o := r.Output[k]
+			if math.IsNaN(o) {
+				o = sum / n
+			}
+			r.Cost[k] = (r.Input*p[0] + o*p[1]) / 1e6
+		}
+	}
+}
+
+// Priced are the models (by their place) whose costs are known for every prompt.
+func (d *Dataset) Priced() []int {
+	var out []int
+	for k := range d.Models {
+		if !slices.ContainsFunc(d.Rows, func(r Row) bool { return math.IsNaN(r.Cost[k]) }) {
+			out = append(out, k)
+		}
+	}
+	return out
+}

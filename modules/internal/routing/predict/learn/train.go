@@ -1,0 +1,640 @@
+// Package learn makes the predictor's model from recorded answers. The same folder and seed give the same file, byte
+// for byte, on every machine of the same architecture.
+package learn
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+)
+
+// How the regressions are fitted. Chosen by cross-validation on the development files, see README.md.
+const (
+	folds       = 5
+	headCost    = 1    // c of the regressions on text
+	headEpochs  = 6    // and passes over the data
+	sharedCost  = 0.01 // c of a pool's difficulty
+	routeCost   = 0.003
+	routeEpochs = 10
+	statWeight  = 0.2 // of statistics beside heads in the small regressions
+	ownWeight   = 2   // of a pool's own heads beside others
+	maxRank     = 5   // heads of a pool
+	usualHeads  = 31  // of all pools together: with the norm they fill 32 lanes
+	seenOften   = 3
+	ridgeCost   = 30
+)
+
+// sample is a row with what training needs of it.
+type sample struct {
+	pool int
+	set  int
+	row  *Row
+	fold int
+
+	words []uint32
+	chars []uint16
+	stats []float32
+	text  sparse
+	z     []float64 // of heads that were trained without the row's fold
+}
+
+// pool is data sets with the same models.
+type pool struct {
+	names  []string
+	models []string
+	order  map[int][]int // data set -> for each of models its place there
+	rows   []int         // of samples
+}
+
+type trainer struct {
+	seed      uint64
+	samples   []sample
+	pools     []pool
+	model     *predict.Model
+	dim       int
+	own       [][]int
+	rarity    []float64     // of each bucket
+	direction [][][]float64 // of each pool's own heads, in its models
+}
+
+// Train learns from data sets.
+func Train(sets []*Dataset, seed uint64) (*predict.Model, error) {
+	t := &trainer{seed: seed, model: &predict.Model{}}
+	t.gather(sets)
+	if len(t.samples) < 2*folds {
+		return nil, errors.New("there are too few recorded answers to learn from")
+	}
+	t.vectors()
+	t.heads()
+	t.familiar()
+	t.regressions()
+	return t.model, nil
+}
+
+// gather reads the features of all rows, and finds out which data sets have the same models.
+func (t *trainer) gather(sets []*Dataset) {
+	f := predict.NewFeatures()
+	byModels := map[string]int{}
+	for s, d := range sets {
+		models := slices.Sorted(slices.Values(d.Models))
+		key := strings.Join(models, "\x00")
+		p, ok := byModels[key]
+		if !ok {
+			p = len(t.pools)
+			byModels[key] = p
+			t.pools = append(t.pools, pool{models: d.Models, order: map[int][]int{}})
+		}
+		pl := &t.pools[p]
+		pl.names = append(pl.names, d.Name)
+		for _, m := range pl.models {
+			pl.order[s] = append(pl.order[s], slices.Index(d.Models, m))
+		}
+		for i := range d.Rows {
+			row := &d.Rows[i]
+			f.Read(row.Request())
+			pl.rows = append(pl.rows, len(t.samples))
+			t.samples = append(t.samples, sample{pool: p, set: s, row: row,
+				fold:  int(question(row.Prompt) % folds),
+				words: slices.Clone(f.Words()), chars: slices.Clone(f.Chars()), stats: slices.Clone(f.Stats())})
+		}
+	}
+}
+
+func (t *trainer) values(i int, of func(*Row) []float64) []float64 {
+	s := &t.samples[i]
+	order := t.pools[s.pool].order[s.set]
+	all := of(s.row)
+	out := make([]float64, len(order))
+	for k, at := range order {
+		out[k] = all[at]
+	}
+	return out
+}
+
+func (t *trainer) scores(i int) []float64 {
+	return t.values(i, func(r *Row) []float64 { return r.Score })
+}
+
+// vectors makes the vectors of text and statistics that heads are regressed on: word n-grams and character n-grams by
+// inverse document frequency, each part scaled to its own length, and standardised statistics.
+func (t *trainer) vectors() {
+	n := float64(len(t.samples))
+	frequency := make([]float64, 2*predict.Buckets)
+	mean, dev := make([]float64, predict.NumStats), make([]float64, predict.NumStats)
+	for i := range t.samples {
+		s := &t.samples[i]
+		for _, h := range s.words {
+			frequency[predict.Bucket(h)]++
+		}
+		for _, b := range s.chars {
+			frequency[predict.Buckets+int(b)]++
+		}
+		for j, v := range s.stats {
+			mean[j] += float64(v) / n
+		}
+	}
+	for i := range t.samples {
+		for j, v := range t.samples[i].stats {
+			dev[j] += (float64(v) - mean[j]) * (float64(v) - mean[j]) / n
+		}
+	}
+	t.model.Mean, t.model.Dev = make([]float32, predict.NumStats), make([]float32, predict.NumStats)
+	for j := range mean {
+		t.model.Mean[j], t.model.Dev[j] = float32(mean[j]), float32(math.Sqrt(dev[j]))
+		if dev[j] < 1e-9 {
+			t.model.Dev[j] = 0
+		}
+	}
+	t.dim = 2*predict.Buckets + predict.NumStats
+	rarity := make([]float64, 2*predict.Buckets)
+	for b := range rarity {
+		rarity[b] = math.Log((n+1)/(frequency[b]+1)) + 1
+	}
+	t.rarity = rarity
+	for i := range t.samples {
+		s := &t.samples[i]
+		list := make([]int, 0, max(len(s.words), len(s.chars)))
+		for _, h := range s.words {
+			list = append(list, predict.Bucket(h))
+		}
+		s.text.add(list, rarity, 1)
+		list = list[:0]
+		for _, b := range s.chars {
+			list = append(list, predict.Buckets+int(b))
+		}
+		s.text.add(list, rarity, predict.CharWeight)
+		for j, v := range s.stats {
+			v = standard(v, t.model.Mean[j], t.model.Dev[j])
+			s.stats[j] = v
+			if v != 0 {
+				s.text.at = append(s.text.at, int32(2*predict.Buckets+j))
+				s.text.value = append(s.text.value, v/float32(math.Sqrt(float64(predict.NumStats))))
+			}
+		}
+	}
+}
+
+func standard(v, mean, dev float32) float32 {
+	if dev == 0 {
+		return 0
+	}
+	return min(max((v-mean)/dev, -4), 4)
+}
+
+func (x *sparse) add(list []int, rarity []float64, weight float64) {
+	sum := 0.0
+	for _, b := range list {
+		sum += rarity[b] * rarity[b]
+	}
+	for _, b := range list {
+		x.at = append(x.at, int32(b))
+		x.value = append(x.value, float32(weight*rarity[b]/math.Sqrt(sum)))
+	}
+}
+
+// heads regresses the score of each model on text, and keeps of each pool's regressions the few directions in which
+// they differ most: a prompt's difficulty for all models, and what distinguishes models. It is done on all rows, for
+// the model, and without each fold in turn, for what the small regressions are trained on.
+func (t *trainer) heads() {
+	ranks := t.ranks()
+	t.own = make([][]int, len(t.pools))
+	heads := 0
+	for p, rank := range ranks {
+		for range rank {
+			t.own[p] = append(t.own[p], heads)
+			heads++
+		}
+	}
+	texts := make([]sparse, len(t.samples))
+	for i := range t.samples {
+		t.samples[i].z = make([]float64, heads)
+		texts[i] = t.samples[i].text
+	}
+	t.model.Heads = make([]predict.Head, heads)
+	weights := make([][]float32, heads)
+	t.direction = make([][][]float64, len(t.pools))
+	for p := range t.pools {
+		models := len(t.pools[p].models)
+		out := make([]float64, models)
+		for fold := -1; fold < folds; fold++ {
+			pick := slices.DeleteFunc(slices.Clone(t.pools[p].rows), func(i int) bool { return t.samples[i].fold == fold })
+			if len(pick) == 0 || ranks[p] == 0 {
+				continue
+			}
+			y, offset := t.targets(p, pick)
+			w := logistic(texts, y, pick, t.dim, models, offset, nil, headCost, headEpochs, t.seed)
+			if fold < 0 {
+				t.direction[p] = t.directions(texts, pick, w, models, ranks[p])
+				for j, head := range t.own[p] {
+					weights[head] = make([]float32, t.dim)
+					for at := range t.dim {
+						weights[head][at] = project(w[at*models:at*models+models], t.direction[p][j])
+					}
+				}
+				continue
+			}
+			for i := range t.samples {
+				if t.samples[i].fold != fold {
+					continue
+				}
+				margins(&texts[i], w, models, out)
+				for j, head := range t.own[p] {
+					t.samples[i].z[head] = dot(out, t.direction[p][j])
+				}
+			}
+		}
+	}
+	n := float64(len(t.samples))
+	for h := range heads {
+		var mean, dev float64
+		for i := range t.samples {
+			mean += t.samples[i].z[h] / n
+		}
+		for i := range t.samples {
+			d := t.samples[i].z[h] - mean
+			dev += d * d / n
+		}
+		head := predict.Head{Mean: float32(mean), Dev: float32(math.Sqrt(dev))}
+		for j := range predict.NumStats {
+			head.Stats = append(head.Stats,
+				weights[h][2*predict.Buckets+j]/float32(math.Sqrt(float64(predict.NumStats))))
+		}
+		t.model.Heads[h] = head
+	}
+	t.quantise(weights)
+}
+
+// ranks says how many heads each pool has: few, and the largest pools more while there is room.
+func (t *trainer) ranks() []int {
+	order := make([]int, len(t.pools))
+	for p := range order {
+		order[p] = p
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(t.pools[b].rows), len(t.pools[a].rows)) })
+	ranks := make([]int, len(t.pools))
+	room := usualHeads
+	if 2*len(order) > room {
+		room = predict.MaxHeads
+	}
+	for rank := 1; rank <= maxRank; rank++ {
+		for _, p := range order {
+			if room > 0 && rank <= len(t.pools[p].models) {
+				ranks[p]++
+				room--
+			}
+		}
+	}
+	return ranks
+}
+
+// targets are the scores of rows, and the log odds of each model's mean score.
+func (t *trainer) targets(p int, pick []int) (y, offset [][]float64) {
+	models := len(t.pools[p].models)
+	y, offset = make([][]float64, len(t.samples)), make([][]float64, len(t.samples))
+	level := make([]float64, models)
+	for _, i := range pick {
+		y[i] = t.scores(i)
+		for k, s := range y[i] {
+			level[k] += s / float64(len(pick))
+		}
+	}
+	for k := range level {
+		level[k] = logit(level[k])
+	}
+	for _, i := range pick {
+		offset[i] = level
+	}
+	return y, offset
+}
+
+// directions are the first right singular vectors of what the regressions predict, by the power method.
+func (t *trainer) directions(texts []sparse, pick []int, w []float32, models, rank int) [][]float64 {
+	square := make([]float64, models*models)
+	out := make([]float64, models)
+	for _, i := range pick {
+		margins(&texts[i], w, models, out)
+		for a, x := range out {
+			for b, y := range out {
+				square[a*models+b] += x * y
+			}
+		}
+	}
+	var all [][]float64
+	for j := range rank {
+		v, next := make([]float64, models), make([]float64, models)
+		for k := range v {
+			v[k] = math.Sin(float64(k*(j+1) + 1))
+		}
+		for range 100 {
+			for k := range next {
+				next[k] = dot(square[k*models:k*models+models], v)
+			}
+			for _, u := range all {
+				along := dot(next, u)
+				for k := range next {
+					next[k] -= along * u[k]
+				}
+			}
+			length := math.Sqrt(dot(next, next))
+			if length < 1e-9 {
+				clear(v)
+				break
+			}
+			for k := range v {
+				v[k] = next[k] / length
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func project(w []float32, v []float64) float32 {
+	sum := 0.0
+	for k, x := range w {
+		sum += float64(x) * v[k]
+	}
+	return float32(sum)
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+func logit(p float64) float64 {
+	p = min(max(p, 0.005), 0.995)
+	return math.Log(p / (1 - p))
+}
+
+// quantise puts the heads' weights into the model's table.
+func (t *trainer) quantise(weights [][]float32) {
+	heads := len(weights)
+	m := t.model
+	m.Lanes = (heads + 1 + 7) / 8 * 8
+	m.Table = make([]byte, 2*predict.Buckets*m.Lanes)
+	m.Scale = make([]float32, m.Lanes)
+	value := func(lane, b int) float64 {
+		switch {
+		case lane < heads:
+			return float64(weights[lane][b]) * t.rarity[b]
+		case lane == m.Lanes-1:
+			return t.rarity[b] * t.rarity[b]
+		}
+		return 0
+	}
+	for lane := range m.Lanes {
+		top := 0.0
+		for b := range 2 * predict.Buckets {
+			top = max(top, math.Abs(value(lane, b)))
+		}
+		scale := max(top/127, 1e-12)
+		m.Scale[lane] = float32(scale)
+		for b := range 2 * predict.Buckets {
+			m.Table[b*m.Lanes+lane] = byte(128 + math.Round(value(lane, b)/scale))
+		}
+	}
+}
+
+// familiar finds which word n-grams are known, and how much of training's own prompts is.
+func (t *trainer) familiar() {
+	t.model.Known = make([]uint64, predict.KnownBits/64)
+	frequency := make([]int, predict.KnownBits)
+	at := func(h uint32) uint32 { return h / (1 << 32 / predict.KnownBits) }
+	for i := range t.samples {
+		for _, h := range t.samples[i].words {
+			frequency[at(h)]++
+		}
+	}
+	for b, n := range frequency {
+		if n >= seenOften {
+			t.model.Known[b/64] |= 1 << (b % 64)
+		}
+	}
+	var shares []float64
+	for i := range t.samples {
+		known := 0
+		for _, h := range t.samples[i].words {
+			if frequency[at(h)] >= seenOften {
+				known++
+			}
+		}
+		if n := len(t.samples[i].words); n > 0 {
+			shares = append(shares, float64(known)/float64(n))
+		}
+	}
+	slices.Sort(shares)
+	if len(shares) > 0 {
+		t.model.Familiar = float32(shares[len(shares)/2])
+	}
+}
+
+// regressions fits what reads heads and statistics.
+func (t *trainer) regressions() {
+	m := t.model
+	heads := len(m.Heads)
+	dim := heads + predict.NumStats
+	for p := range t.pools {
+		pl := &t.pools[p]
+		weight := make([]float32, dim)
+		for h := range heads {
+			weight[h] = 1
+		}
+		for _, h := range t.own[p] {
+			weight[h] = ownWeight
+		}
+		for j := heads; j < dim; j++ {
+			weight[j] = statWeight
+		}
+		xs := t.dense(pl.rows, weight)
+		out := predict.Pool{Datasets: pl.names, Models: pl.models, Rows: len(pl.rows), Own: t.own[p]}
+		t.quality(pl, &out, xs, weight, dim)
+		for k := range pl.models {
+			out.Routes[k].Components = []float32{}
+			for j := range t.own[p] {
+				out.Routes[k].Components = append(out.Routes[k].Components, float32(t.direction[p][j][k]))
+			}
+			out.Routes[k].Output = t.logRidge(pl, xs, weight, k, func(r *Row) []float64 { return r.Output })
+			out.Routes[k].Cost = t.logRidge(pl, xs, weight, k, func(r *Row) []float64 { return r.Cost })
+		}
+		m.Pools = append(m.Pools, out)
+	}
+	t.kinds(dim)
+}
+
+// dense are heads and statistics of rows, standardised and weighted.
+func (t *trainer) dense(rows []int, weight []float32) []sparse {
+	heads := len(t.model.Heads)
+	xs := make([]sparse, len(rows))
+	for r, i := range rows {
+		s := &t.samples[i]
+		x := &xs[r]
+		for h, z := range s.z {
+			x.at = append(x.at, int32(h))
+			x.value = append(x.value, weight[h]*standard(float32(z), t.model.Heads[h].Mean, t.model.Heads[h].Dev))
+		}
+		for j, v := range s.stats {
+			x.at = append(x.at, int32(heads+j))
+			x.value = append(x.value, weight[heads+j]*v)
+		}
+	}
+	return xs
+}
+
+// quality fits the pool's difficulty, and what each route adds to it.
+func (t *trainer) quality(pl *pool, out *predict.Pool, xs []sparse, weight []float32, dim int) {
+	n, models := len(pl.rows), len(pl.models)
+	pick := make([]int, n)
+	y, mean, offset := make([][]float64, n), make([][]float64, n), make([][]float64, n)
+	level := make([]float64, models)
+	total := 0.0
+	type count struct{ n, sum []float64 }
+	tasks := map[string]*count{}
+	var names []string
+	for r, i := range pl.rows {
+		pick[r] = r
+		y[r] = t.scores(i)
+		mean[r] = []float64{0}
+		c := tasks[t.samples[i].row.Task]
+		if c == nil {
+			c = &count{n: make([]float64, models), sum: make([]float64, models)}
+			tasks[t.samples[i].row.Task] = c
+			names = append(names, t.samples[i].row.Task)
+		}
+		for k, s := range y[r] {
+			level[k] += s / float64(n)
+			mean[r][0] += s / float64(models)
+			c.sum[k] += s
+			c.n[k]++
+		}
+		total += mean[r][0] / float64(n)
+	}
+	for r := range offset {
+		offset[r] = []float64{logit(total)}
+	}
+	w := logistic(xs, mean, pick, dim, 1, offset, nil, sharedCost, routeEpochs, t.seed)
+	out.Difficulty = linear(w, 1, 0, dim, weight, 0)
+	one := []float64{0}
+	for r := range offset {
+		margins(&xs[r], w, 1, one)
+		offset[r] = make([]float64, models)
+		for k := range level {
+			offset[r][k] = logit(level[k]) + one[0]
+		}
+	}
+	w = logistic(xs, y, pick, dim, models, offset, nil, routeCost, routeEpochs, t.seed)
+	for k := range models {
+		// Small tasks count as much as they have rows, up to 30.
+		balanced, weights := 0.0, 0.0
+		for _, name := range names {
+			c := tasks[name]
+			share := min(c.n[k], 30)
+			balanced += share * c.sum[k] / c.n[k]
+			weights += share
+		}
+		out.Routes = append(out.Routes, predict.Route{Mean: float32(level[k]),
+			Odds: float32(logit(level[k])), Balanced: float32(balanced / weights),
+			Quality: linear(w, models, k, dim, weight, logit(level[k]))})
+	}
+}
+
+// linear takes one target's weights out of a regression on weighted values.
+func linear(w []float32, h, target, dim int, weight []float32, bias float64) predict.Linear {
+	l := predict.Linear{Bias: float32(bias)}
+	for at := range dim {
+		l.Weights = append(l.Weights, w[at*h+target]*weight[at])
+	}
+	return l
+}
+
+// logRidge fits the log of a number, corrected so that the mean of what it predicts is right.
+func (t *trainer) logRidge(pl *pool, xs []sparse, weight []float32, k int, of func(*Row) []float64) *predict.Linear {
+	var pick []int
+	var y, values []float64
+	for r, i := range pl.rows {
+		if v := t.values(i, of)[k]; v > 0 {
+			pick, y, values = append(pick, r), append(y, math.Log(v)), append(values, v)
+		}
+	}
+	if len(pick) < 20 {
+		return nil
+	}
+	mean := 0.0
+	for _, v := range y {
+		mean += v / float64(len(y))
+	}
+	w := ridge(xs, pick, y, mean, len(weight), ridgeCost)
+	var have, want float64
+	for r, i := range pick {
+		p := mean
+		for j, at := range xs[i].at {
+			p += float64(xs[i].value[j]) * w[at]
+		}
+		have, want = have+math.Exp(p), want+values[r]
+	}
+	l := predict.Linear{Bias: float32(mean + math.Log(want/have))}
+	for at, v := range w {
+		l.Weights = append(l.Weights, float32(v)*weight[at])
+	}
+	return &l
+}
+
+// kinds fits how likely a prompt is of each kind of work, from the names that data sets give their tasks.
+func (t *trainer) kinds(dim int) {
+	var rows []int
+	var y [][]float64
+	for i := range t.samples {
+		if kind, ok := kindOf(t.samples[i].row); ok {
+			rows = append(rows, i)
+			one := make([]float64, predict.Writing)
+			one[kind] = 1
+			y = append(y, one)
+		}
+	}
+	weight := slices.Repeat([]float32{1}, dim)
+	pick := make([]int, len(rows))
+	for r := range pick {
+		pick[r] = r
+	}
+	kinds := int(predict.Writing)
+	offset := slices.Repeat([][]float64{slices.Repeat([]float64{-1}, kinds)}, len(rows))
+	w := logistic(t.dense(rows, weight), y, pick, dim, kinds, offset, nil, 0.01, routeEpochs, t.seed)
+	for k := range kinds {
+		t.model.Kinds = append(t.model.Kinds, linear(w, kinds, k, dim, weight, -1))
+	}
+}
+
+func kindOf(r *Row) (predict.Kind, bool) {
+	task := strings.ToLower(r.Task)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(task, w) })
+	}
+	switch {
+	case len(r.Tools) > 0:
+		return predict.Tools, true
+	case has("mbpp", "humaneval", "crux", "code"):
+		return predict.Code, true
+	case has("gsm", "math", "algebra"):
+		return predict.Math, true
+	case has("skt"):
+		return 0, false // many kinds under one name
+	}
+	return predict.Knowledge, true
+}
+
+// Summary sums a training up.
+func Summary(m *predict.Model) string {
+	rows, models := 0, 0
+	for _, p := range m.Pools {
+		rows += p.Rows
+		models += len(p.Models)
+	}
+	return fmt.Sprintf("%d prompts, %d models in %d pools, %d heads", rows, models, len(m.Pools), len(m.Heads))
+}

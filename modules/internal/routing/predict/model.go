@@ -1,0 +1,263 @@
+package predict
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Kind is a kind of work. Operators say how good their routes are by kind.
+type Kind int
+
+// The kinds of work.
+const (
+	Knowledge Kind = iota // questions and whatever is nothing else
+	Code
+	Math
+	Tools
+	Writing
+	NumKinds
+)
+
+// String is the kind's name in a configuration.
+func (k Kind) String() string {
+	return [...]string{"default", "code", "math", "tools", "writing"}[k]
+}
+
+const (
+	// NumStats is how many plain statistics there are.
+	NumStats = int(numStats)
+	// Buckets is into how many buckets n-grams of words are hashed, and those of characters into as many more.
+	Buckets = buckets
+	// MaxHeads is how many text regressions a model has at most.
+	MaxHeads = 46
+	// KnownBits is how many hashes of word n-grams are told apart to know which text is new.
+	KnownBits = 1 << knownBits
+	knownBits = 19
+	maxLanes  = MaxHeads + 1
+	maxX      = MaxHeads + NumStats
+	// MaxFile is how long a model file is at most.
+	MaxFile = 4 << 20
+)
+
+// Model is what was learned: weights and tables, and no text. It is never changed and may be used by many at once.
+//
+// A conversation's n-grams, weighted by how rare they are, and its statistics give a number for each head: linear
+// regressions on what the models of a pool made of the prompts of their data sets. These numbers and the statistics
+// are what each pool's small regressions of quality, output and cost read.
+type Model struct {
+	Mean, Dev []float32 // of each statistic
+
+	// Table has one row of Lanes bytes for each bucket, words before characters: each head's weight, offset by 128,
+	// and last what the n-gram adds to the norm of the vector.
+	Lanes int
+	Table []byte
+	Scale []float32 // of each lane
+
+	Heads []Head
+	Pools []Pool
+	Kinds []Linear // a logistic regression for each of Knowledge, Code, Math and Tools
+	// Known has a bit for each hash of a word n-gram, set if training has seen it often enough; Familiar is the median
+	// share of such n-grams in training's own prompts.
+	Known    []uint64
+	Familiar float32
+}
+
+// Head is a regression on text and statistics; the text's part of its weights is in the table.
+type Head struct {
+	Stats     []float32
+	Mean, Dev float32 // of what it gives for prompts that it was not trained on
+}
+
+// Linear is a regression on heads and statistics.
+type Linear struct {
+	Bias    float32
+	Weights []float32
+}
+
+// Pool is models that were put to the same prompts.
+type Pool struct {
+	Datasets []string
+	Models   []string
+	Rows     int
+	// Own are the pool's own heads: the directions in which regressions of its models' scores on text differ most.
+	Own []int
+	// Difficulty is the log odds that the prompt is answered better than the mean, for any model.
+	Difficulty Linear
+	Routes     []Route
+	Margins    []Margin // for keeping a share of the best route's quality
+}
+
+// Route is what was learned of one model.
+type Route struct {
+	Mean       float32   // score
+	Balanced   float32   // mean score with each task counted alike: what is expected of the unknown
+	Quality    Linear    // log odds, added to the pool's difficulty
+	Odds       float32   // log odds of Mean
+	Components []float32 // with them and the pool's own heads: another prediction of the log odds
+	Output     *Linear   // log of output tokens, nil where no data set has them
+	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
+}
+
+const magic = "fareway route model 1\n"
+
+// ErrModel is wrapped by errors about a model file that cannot be used.
+var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")
+
+// Encode makes a model file: its kind, a checksum, and the model.
+func (m *Model) Encode() ([]byte, error) {
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(m); err != nil {
+		return nil, fmt.Errorf("encoding the model: %w", err)
+	}
+	sum := sha256.Sum256(body.Bytes())
+	file := slices.Concat([]byte(magic), sum[:], body.Bytes())
+	if len(file) > MaxFile {
+		return nil, fmt.Errorf("the model has %d bytes, more than the %d that it may: train it on fewer data sets",
+			len(file), MaxFile)
+	}
+	return file, nil
+}
+
+// Decode reads a model file. All errors wrap ErrModel.
+func Decode(file []byte) (*Model, error) {
+	if len(file) > MaxFile {
+		return nil, fmt.Errorf("%w (it is larger than %d bytes)", ErrModel, MaxFile)
+	}
+	rest, ok := bytes.CutPrefix(file, []byte(magic))
+	if !ok {
+		return nil, fmt.Errorf("%w (it does not begin as one of this version does)", ErrModel)
+	}
+	if len(rest) < sha256.Size {
+		return nil, fmt.Errorf("%w (it is cut off)", ErrModel)
+	}
+	sum, body := rest[:sha256.Size], rest[sha256.Size:]
+	if have := sha256.Sum256(body); !bytes.Equal(sum, have[:]) {
+		return nil, fmt.Errorf("%w (its checksum is wrong)", ErrModel)
+	}
+	m := &Model{}
+	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(m); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrModel, err)
+	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrModel, err)
+	}
+	return m, nil
+}
+
+// check makes sure that no use of the model can reach beyond its tables.
+func (m *Model) check() error {
+	heads := len(m.Heads)
+	switch {
+	case len(m.Mean) != NumStats || len(m.Dev) != NumStats:
+		return errors.New("it has other statistics")
+	case heads > MaxHeads || m.Lanes%8 != 0 || m.Lanes < heads+1 || m.Lanes > maxLanes+8 || len(m.Scale) != m.Lanes,
+		len(m.Table) != 2*buckets*m.Lanes:
+		return errors.New("its table is of another size")
+	case len(m.Known) != KnownBits/64:
+		return errors.New("its table of known text is of another size")
+	case len(m.Kinds) != int(Writing):
+		return errors.New("it knows other kinds of work")
+	}
+	all := [][]float32{m.Mean, m.Dev, m.Scale, {m.Familiar}}
+	linear := func(l *Linear) error {
+		if len(l.Weights) != heads+NumStats {
+			return errors.New("a regression is of another size")
+		}
+		all = append(all, l.Weights, []float32{l.Bias})
+		return nil
+	}
+	var errs []error
+	for i := range m.Heads {
+		h := &m.Heads[i]
+		if len(h.Stats) != NumStats {
+			errs = append(errs, errors.New("a head is of another size"))
+		}
+		all = append(all, h.Stats, []float32{h.Mean, h.Dev})
+	}
+	for i := range m.Kinds {
+		errs = append(errs, linear(&m.Kinds[i]))
+	}
+	for i := range m.Pools {
+		p := &m.Pools[i]
+		if len(p.Routes) != len(p.Models) || len(p.Routes) == 0 {
+			errs = append(errs, errors.New("a pool has not as many routes as models"))
+		}
+		for _, h := range p.Own {
+			if h < 0 || h >= heads {
+				errs = append(errs, errors.New("a pool has a head that is not there"))
+			}
+		}
+		errs = append(errs, linear(&p.Difficulty))
+		for j := range p.Routes {
+			r := &p.Routes[j]
+			if len(r.Components) != len(p.Own) {
+				errs = append(errs, errors.New("a route is of another size"))
+			}
+			errs = append(errs, linear(&r.Quality))
+			if r.Output != nil {
+				errs = append(errs, linear(r.Output))
+			}
+			if r.Cost != nil {
+				errs = append(errs, linear(r.Cost))
+			}
+			all = append(all, r.Components, []float32{r.Mean, r.Odds, r.Balanced})
+		}
+	}
+	for _, list := range all {
+		for _, v := range list {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				return errors.New("it has a number that is none")
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Pool finds the models that a caller wants to choose from among those that were put to the same prompts: the
+// smallest pool that has them all, and the place of each in it. The error names those that are not known.
+func (m *Model) Pool(models []string) (*Pool, []int, error) {
+	var best *Pool
+	for i := range m.Pools {
+		p := &m.Pools[i]
+		if (best == nil || len(p.Models) < len(best.Models)) && p.has(models) {
+			best = p
+		}
+	}
+	if best == nil {
+		return nil, nil, m.missing(models)
+	}
+	at := make([]int, len(models))
+	for k, name := range models {
+		at[k] = slices.Index(best.Models, name)
+	}
+	return best, at, nil
+}
+
+func (p *Pool) has(models []string) bool {
+	return !slices.ContainsFunc(models, func(name string) bool { return !slices.Contains(p.Models, name) })
+}
+
+func (m *Model) missing(models []string) error {
+	var unknown []string
+	for _, name := range models {
+		if !slices.ContainsFunc(m.Pools, func(p Pool) bool { return slices.Contains(p.Models, name) }) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return errors.New("the model file knows each of the models, but from different data sets: train it on one " +
+			"that has them together")
+	}
+	const most = 3
+	more := ""
+	if len(unknown) > most {
+		more = fmt.Sprintf(" and %d more", len(unknown)-most)
+		unknown = unknown[:most]
+	}
+	return fmt.Errorf("the model file does not know %q%s: train it on a data set that has them", unknown, more)
+}

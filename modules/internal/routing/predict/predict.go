@@ -1,0 +1,265 @@
+// Package predict says, before a request is sent anywhere, how well each route is likely to serve it and how much it
+// will write. It has learned that from recorded answers (package learn trains, package measure judges) and knows
+// operators' own words about routes where nobody has recorded any. See README.md.
+package predict
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Signal is what the model makes of one conversation, for all routes. The zero value is ready for use.
+type Signal struct {
+	// Trust is from 0, for text unlike all that was trained on, to 1.
+	Trust float32
+	// Kinds says how likely the conversation is of each kind of work; the sum is 1.
+	Kinds [NumKinds]float32
+
+	x     [maxX]float32 // heads, then statistics, standardised
+	heads int
+	raw   [MaxHeads]float32
+}
+
+// X are the heads and statistics, standardised, for training.
+func (s *Signal) X() []float32 { return s.x[:s.heads+NumStats] }
+
+// Look fills a signal from features. It allocates nothing.
+func (m *Model) Look(f *Features, s *Signal) {
+	heads := len(m.Heads)
+	s.heads = heads
+	stats := s.x[heads : heads+NumStats]
+	for j := range stats {
+		stats[j] = standard(f.stats[j], m.Mean[j], m.Dev[j])
+	}
+	var sums [2][maxLanes + 8]float32
+	sumRows(m, f.words, 0, 32-bucketBits, &sums[0])
+	sumRows(m, f.chars, buckets, 0, &sums[1])
+	norm := [2]float32{root(sums[0][m.Lanes-1]), CharWeight * root(sums[1][m.Lanes-1])}
+	for h := range m.Heads {
+		z := sums[0][h]*norm[0] + sums[1][h]*norm[1]
+		for j, w := range m.Heads[h].Stats {
+			z += w * stats[j]
+		}
+		s.raw[h] = z
+		s.x[h] = standard(z, m.Heads[h].Mean, m.Heads[h].Dev)
+	}
+	s.Trust = m.trust(f)
+	m.kinds(s)
+}
+
+// CharWeight is the weight of a text's character n-grams beside its word n-grams.
+const CharWeight = 0.5
+
+// root is 1/sqrt(v), 0 for nothing.
+func root(v float32) float32 {
+	if v <= 0 {
+		return 0
+	}
+	return float32(1 / math.Sqrt(float64(v)))
+}
+
+func standard(v, mean, dev float32) float32 {
+	if dev == 0 {
+		return 0
+	}
+	return min(max((v-mean)/dev, -4), 4)
+}
+
+// trust is the weight that a prediction has beside what is expected of unknown text: it falls as the share of word
+// n-grams that training has seen falls below what is usual.
+func (m *Model) trust(f *Features) float32 {
+	if len(f.words) == 0 || m.Familiar <= 0 {
+		return 0
+	}
+	known := 0
+	for _, h := range f.words {
+		b := h >> (32 - knownBits)
+		known += int(m.Known[b>>6] >> (b & 63) & 1)
+	}
+	t := min(max((share(known, len(f.words))/m.Familiar-0.3)/0.7, 0), 1)
+	return t * t
+}
+
+// sumRows adds up the table's rows of buckets: what is in the list, shifted. Eight lanes at a time are added as four
+// 16-bit numbers twice, which take 256 rows before they could overflow.
+func sumRows[T uint16 | uint32](m *Model, list []T, first, shift int, out *[maxLanes + 8]float32) {
+	const even = 0x00ff00ff00ff00ff
+	words := m.Lanes / 8
+	var totals [maxLanes + 8]int32
+	for begin := 0; begin < len(list); begin += 256 {
+		part := list[begin:min(begin+256, len(list))]
+		var acc [(maxLanes + 8) / 8][2]uint64
+		if words == 4 {
+			add4(m.Table, part, first, shift, &acc)
+		} else {
+			for _, b := range part {
+				at := (first + int(b>>shift)) * m.Lanes
+				for w, row := 0, m.Table[at:at+m.Lanes]; w < words; w++ {
+					v := binary.LittleEndian.Uint64(row[8*w:])
+					acc[w][0] += v & even
+					acc[w][1] += v >> 8 & even
+				}
+			}
+		}
+		for w := range words {
+			for i := range 8 {
+				lane := int32(acc[w][i&1] >> (i >> 1 * 16) & 0xffff)
+				totals[8*w+i] += lane - 128*int32(len(part))
+			}
+		}
+	}
+	for i := range m.Lanes {
+		out[i] = float32(totals[i]) * m.Scale[i]
+	}
+}
+
+// add4 is the loop of sumRows for 32 lanes.
+func add4[T uint16 | uint32](table []byte, list []T, first, shift int, acc *[(maxLanes + 8) / 8][2]uint64) {
+	const even = 0x00ff00ff00ff00ff
+	var a0, a1, b0, b1, c0, c1, d0, d1 uint64
+	for _, b := range list {
+		at := (first + int(b>>shift)) * 32
+		row := table[at : at+32 : at+32]
+		v := binary.LittleEndian.Uint64(row)
+		a0, a1 = a0+v&even, a1+v>>8&even
+		v = binary.LittleEndian.Uint64(row[8:])
+		b0, b1 = b0+v&even, b1+v>>8&even
+		v = binary.LittleEndian.Uint64(row[16:])
+		c0, c1 = c0+v&even, c1+v>>8&even
+		v = binary.LittleEndian.Uint64(row[24:])
+		d0, d1 = d0+v&even, d1+v>>8&even
+	}
+	acc[0], acc[1] = [2]uint64{a0, a1}, [2]uint64{b0, b1}
+	acc[2], acc[3] = [2]uint64{c0, c1}, [2]uint64{d0, d1}
+}
+
+func (l *Linear) at(s *Signal) float64 {
+	v := l.Bias
+	x := s.x[:s.heads+NumStats]
+	if len(l.Weights) != len(x) {
+		return float64(v)
+	}
+	for i, w := range l.Weights {
+		v += w * x[i]
+	}
+	return float64(v)
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func logit(p float64) float64 {
+	p = min(max(p, 0.01), 0.99)
+	return math.Log(p / (1 - p))
+}
+
+// Quality predicts the score, from 0 to 1, that each of the pool's models would get. out has a place for each. It
+// allocates nothing.
+//
+// It is the mean of two predictors: one reads all heads and statistics, the other is the pool's own heads alone, put
+// together as what all models have in common and what distinguishes them. Where the text is new, it is what is
+// expected of the model on any task.
+func (p *Pool) Quality(s *Signal, out []float64) {
+	common := p.Difficulty.at(s)
+	trust := float64(s.Trust)
+	for k := range p.Routes {
+		r := &p.Routes[k]
+		q := sigmoid(r.Quality.at(s) + common)
+		if len(p.Own) > 0 {
+			direct := r.Odds
+			for j, c := range r.Components {
+				direct += c * s.raw[p.Own[j]]
+			}
+			q = (q + sigmoid(float64(direct))) / 2
+		}
+		out[k] = trust*q + (1-trust)*float64(r.Balanced)
+	}
+}
+
+// CostOf predicts what an answer of one model costs, in US dollars at the prices of its data set; ok is false where no
+// data set has costs.
+func (r *Route) CostOf(s *Signal) (cost float64, ok bool) {
+	if r.Cost == nil {
+		return 0, false
+	}
+	return math.Exp(r.Cost.at(s)), true
+}
+
+// OutputOf predicts how many tokens an answer has; ok is false where no data set counts them.
+func (r *Route) OutputOf(s *Signal) (tokens float64, ok bool) {
+	if r.Output == nil {
+		return 0, false
+	}
+	return min(math.Exp(r.Output.at(s)), 1e6), true
+}
+
+// kinds fills in how likely the conversation is of each kind of work. Nobody has recorded answers to orders for texts,
+// so that Writing goes by its words.
+func (m *Model) kinds(s *Signal) {
+	stats := s.x[s.heads : s.heads+NumStats]
+	sum := float32(0)
+	for k := range m.Kinds {
+		s.Kinds[k] = float32(sigmoid(m.Kinds[k].at(s)))
+		sum += s.Kinds[k]
+	}
+	s.Kinds[Writing] = float32(sigmoid(float64(2*stats[statWriting] - 4*max(stats[statCoding], 0) -
+		2*max(stats[statOptions], 0) - 4)))
+	sum += s.Kinds[Writing]
+	for k := range s.Kinds {
+		s.Kinds[k] /= sum
+	}
+}
+
+// Prior is what an operator says of a route: how good it is by kind of work, from 0 to 1, and for how many
+// observations that counts beside what is learned.
+type Prior struct {
+	Quality [NumKinds]float64
+	Weight  float64
+}
+
+// Flat is a prior that is the same for all kinds.
+func Flat(quality float64) Prior {
+	var p Prior
+	for k := range p.Quality {
+		p.Quality[k] = quality
+	}
+	return p
+}
+
+// Of is the quality that a prior gives for a conversation: that of its kinds, higher where the conversation is easier
+// than the mean for all models that are known, as far as that can be told.
+func (m *Model) Of(prior *Prior, s *Signal) float64 {
+	q := 0.0
+	for k, share := range s.Kinds {
+		q += float64(share) * prior.Quality[k]
+	}
+	if q <= 0 || q >= 1 {
+		return min(max(q, 0), 1)
+	}
+	return sigmoid(logit(q) + float64(s.Trust)*m.Ease(s))
+}
+
+// Ease is how much easier than the mean the conversation is, in log odds, for the models of all pools, each pool by the
+// root of its size.
+func (m *Model) Ease(s *Signal) float64 {
+	var sum, weights float64
+	for i := range m.Pools {
+		p := &m.Pools[i]
+		w := math.Sqrt(float64(p.Rows))
+		sum += w * min(max(p.Difficulty.at(s), -2), 2)
+		weights += w
+	}
+	if weights == 0 {
+		return 0
+	}
+	return sum / weights
+}
+
+// Blend is the quality of a route whose model is known and of which the operator says something as well: the
+// prediction counts for as many observations as the data has tasks, the less the newer the text is.
+func (m *Model) Blend(predicted float64, prior *Prior, s *Signal) float64 {
+	learned := 100 * float64(s.Trust)
+	if learned+prior.Weight == 0 {
+		return predicted
+	}
+	return (learned*predicted + prior.Weight*m.Of(prior, s)) / (learned + prior.Weight)
+}

@@ -1,0 +1,153 @@
+package predict
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/gob"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// known are models of different pools, three of one.
+var known = []string{"gpt-4-1106-preview", "mistralai/mixtral-8x7b-chat", "claude-v2"}
+
+func TestDefault_isSmallAndSane(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, len(builtIn), MaxFile)
+	m := Default()
+	pool, at, err := m.Pool(known)
+	require.NoError(t, err)
+	quality := make([]float64, len(pool.Models))
+	f, s := NewFeatures(), &Signal{}
+	ease := func(text string) float64 {
+		f.Read(ask(text))
+		m.Look(f, s)
+		pool.Quality(s, quality)
+		for _, q := range quality {
+			require.True(t, q >= 0 && q <= 1)
+		}
+		sum := float32(0)
+		for _, k := range s.Kinds {
+			sum += k
+		}
+		require.InDelta(t, 1, sum, 1e-4)
+		return quality[at[0]]
+	}
+	ease("Write a python function to reverse a list.")
+	require.Greater(t, s.Kinds[Code], s.Kinds[Math])
+	ease("Natalia sold clips to 48 of her friends in April, and then half as many in May. How many clips altogether?")
+	require.Greater(t, s.Kinds[Math], s.Kinds[Code])
+	ease(strings.Repeat("qzx vkj wqp ", 40))
+	require.Less(t, s.Trust, float32(0.2))
+	cost, ok := pool.Routes[at[0]].CostOf(s)
+	require.True(t, ok)
+	require.Positive(t, cost)
+}
+
+func TestPool_unknown(t *testing.T) {
+	t.Parallel()
+	_, _, err := Default().Pool([]string{"claude-v2", "nobody/knows-this"})
+	require.ErrorContains(t, err, `does not know ["nobody/knows-this"]`)
+	_, _, err = Default().Pool([]string{"claude-v2", "ax31"})
+	require.ErrorContains(t, err, "different data sets")
+}
+
+func TestPrior(t *testing.T) {
+	t.Parallel()
+	m := Default()
+	p := Flat(0.6)
+	p.Quality[Math], p.Weight = 0.1, 100
+	s := &Signal{Kinds: [NumKinds]float32{Math: 1}}
+	require.InDelta(t, 0.1, m.Of(&p, s), 1e-9, "new text tells nothing of difficulty")
+	s.Kinds = [NumKinds]float32{Code: 1}
+	require.InDelta(t, 0.6, m.Of(&p, s), 1e-9)
+	require.InDelta(t, 0.6, m.Blend(0.9, &p, s), 1e-9, "of new text the operator knows more")
+	require.InDelta(t, 0.9, m.Blend(0.9, &Prior{}, s), 1e-9)
+	s.Trust = 1
+	require.InDelta(t, (0.9+m.Of(&p, s))/2, m.Blend(0.9, &p, s), 1e-9)
+}
+
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	quality, cost := []float64{0.9, 0.85, 0.6}, []float64{10, 3, 1}
+	require.Equal(t, 0, Keep(quality, cost, 1, 0))
+	require.Equal(t, 1, Keep(quality, cost, 0.9, 0))
+	require.Equal(t, 0, Keep(quality, cost, 0.9, 0.05))
+	require.Equal(t, 2, Keep(quality, cost, 0.5, 0))
+	p := Pool{Margins: []Margin{{0.9, 0.01}, {0.98, 0.02}}}
+	require.InDelta(t, 0.02, p.MarginFor(0.95), 1e-6)
+	require.InDelta(t, 0.02, p.MarginFor(0.98), 1e-6)
+	require.InDelta(t, 0.05, p.MarginFor(1), 1e-6)
+}
+
+func TestDecode_corrupt(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(b []byte) []byte{
+		"empty":            func([]byte) []byte { return nil },
+		"another file":     func(b []byte) []byte { return append([]byte("x"), b...) },
+		"cut off":          func(b []byte) []byte { return b[:len(b)/2] },
+		"cut off early":    func(b []byte) []byte { return b[:len(magic)+5] },
+		"one bit":          func(b []byte) []byte { b[len(b)-7] ^= 1; return b },
+		"something behind": func(b []byte) []byte { return append(b, 0) },
+		"too large":        func(b []byte) []byte { return append(b, make([]byte, MaxFile)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Decode(change(bytes.Clone(builtIn)))
+			require.ErrorIs(t, err, ErrModel)
+		})
+	}
+	for name, change := range map[string]func(m *Model){
+		"a table of another size":   func(m *Model) { m.Table = m.Table[1:] },
+		"other statistics":          func(m *Model) { m.Mean = m.Mean[1:] },
+		"a head that is not there":  func(m *Model) { m.Pools[0].Own = []int{len(m.Heads)} },
+		"a route without a model":   func(m *Model) { m.Pools[0].Models = m.Pools[0].Models[1:] },
+		"a regression too short":    func(m *Model) { m.Pools[0].Difficulty.Weights = nil },
+		"a cost that is too short":  func(m *Model) { m.Pools[0].Routes[0].Cost = &Linear{} },
+		"a number that is none":     func(m *Model) { m.Pools[0].Routes[0].Mean = float32(nan()) },
+		"a head without statistics": func(m *Model) { m.Heads[0].Stats = nil },
+		"too few lanes":             func(m *Model) { m.Lanes = 8 },
+		"another number of kinds":   func(m *Model) { m.Kinds = m.Kinds[1:] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, err := Decode(builtIn)
+			require.NoError(t, err)
+			change(m)
+			file, err := m.Encode()
+			require.NoError(t, err)
+			_, err = Decode(file)
+			require.ErrorIs(t, err, ErrModel)
+		})
+	}
+}
+
+func nan() float64 {
+	zero := 0.0
+	return zero / zero
+}
+
+// FuzzDecode gives Decode bodies with the right checksum, so that what is behind it is reached.
+func FuzzDecode(f *testing.F) {
+	var small bytes.Buffer
+	require.NoError(f, gob.NewEncoder(&small).Encode(&Model{Lanes: 8, Heads: []Head{{}},
+		Pools: []Pool{{Models: []string{"a"}}}}))
+	f.Add(small.Bytes())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := sha256.Sum256(body)
+		m, err := Decode(append(append([]byte(magic), sum[:]...), body...))
+		if err != nil {
+			require.ErrorIs(t, err, ErrModel)
+			return
+		}
+		features, s := NewFeatures(), &Signal{}
+		features.Read(ask(question))
+		m.Look(features, s)
+		for i := range m.Pools {
+			m.Pools[i].Quality(s, make([]float64, len(m.Pools[i].Routes)))
+		}
+	})
+}

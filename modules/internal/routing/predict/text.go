@@ -1,0 +1,451 @@
+package predict
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// What a byte is.
+const (
+	isLetter = 1 << iota
+	isCapital
+	isDigit
+	isBlank
+	isBracket
+	isOperator
+	isSymbol
+)
+
+var (
+	class [256]uint8
+	lower [256]byte
+	hex   [256]uint8
+	logs  [4096]float32
+)
+
+func init() {
+	for i := range 256 {
+		c := byte(i)
+		lower[c] = c
+		switch {
+		case 'a' <= c && c <= 'z', c >= 0x80, c == '\'':
+			class[c] = isLetter
+		case 'A' <= c && c <= 'Z':
+			class[c], lower[c] = isLetter|isCapital, c|0x20
+		case '0' <= c && c <= '9':
+			class[c], hex[c] = isDigit, c-'0'
+		case c <= ' ':
+			class[c] = isBlank
+		case strings.IndexByte("()[]{}", c) >= 0:
+			class[c] = isBracket
+		case strings.IndexByte("+-*/=<>^%|&", c) >= 0:
+			class[c] = isOperator
+		case strings.IndexByte("$\\~", c) >= 0:
+			class[c] = isSymbol
+		}
+		if d := lower[c]; 'a' <= d && d <= 'f' {
+			hex[c] = d - 'a' + 10
+		}
+	}
+	for i := range logs {
+		logs[i] = float32(math.Log1p(float64(i)))
+	}
+}
+
+// words that statistics count, by their hash.
+type words struct {
+	hash [1024]uint32
+	stat [1024]uint8
+}
+
+func newLexicon(lists map[uint8]string) *words {
+	var w words
+	for stat, list := range lists {
+		for word := range strings.FieldsSeq(list) {
+			h := wordStart
+			for _, c := range []byte(word) {
+				h = (h ^ uint32(c)) * wordPrime
+			}
+			i := h >> 22
+			for w.hash[i] != 0 && w.hash[i] != h {
+				i = (i + 1) & 1023
+			}
+			if w.hash[i] == h {
+				// A word counts for the statistic of the lowest number, whatever order the lists come in.
+				stat = min(stat, w.stat[i])
+			}
+			w.hash[i], w.stat[i] = h, stat
+		}
+	}
+	return &w
+}
+
+func (w *words) find(h uint32) (stat uint8, ok bool) {
+	for i := h >> 22; w.hash[i] != 0; i = (i + 1) & 1023 {
+		if w.hash[i] == h {
+			return w.stat[i], true
+		}
+	}
+	return 0, false
+}
+
+const (
+	wordStart uint32 = 2166136261
+	wordPrime uint32 = 16777619
+	spread    uint32 = 0x9e3779b1
+)
+
+func appendRune(b []byte, r rune) []byte {
+	return utf8.AppendRune(b, r)
+}
+
+// option reports whether a line begins with the mark of an option ("A. ", "(B)", "c) "), which it is, and how long
+// the mark is.
+func option(line []byte) (letter byte, length int) {
+	i := 0
+	if i < len(line) && line[i] == '(' {
+		i++
+	}
+	if i+1 >= len(line) {
+		return 0, 0
+	}
+	c := lower[line[i]]
+	if c < 'a' || c > 'j' {
+		return 0, 0
+	}
+	switch line[i+1] {
+	case ')', '.', ':':
+		return c, i + 2
+	}
+	return 0, 0
+}
+
+// focus is where the question itself begins in a text that has worked examples before it, and how many there are. Such
+// a text has several lists of options, or ends in a mark ("Answer:") that it has before.
+func focus(text []byte) (start, shots int) {
+	lastA := -1
+	for at := 0; at < len(text); {
+		end := lineEnd(text, at)
+		if letter, _ := option(text[at:end]); letter == 'a' {
+			lastA = at
+			shots++
+		}
+		at = end + 1
+	}
+	if shots >= 2 {
+		return blockStart(text, lastA), shots - 1
+	}
+	// The last line, where it is a mark.
+	trimmed := bytes.TrimRight(text, " \n\t\r")
+	if n := len(trimmed); n > 2 && trimmed[n-1] == ':' {
+		begin := max(bytes.LastIndexByte(trimmed, '\n'), bytes.LastIndexByte(trimmed, '.'),
+			bytes.LastIndexByte(trimmed, '?')) + 1
+		mark := bytes.TrimLeft(trimmed[begin:], " ")
+		if len(mark) <= 24 {
+			if k := bytes.Count(trimmed, mark); k >= 3 {
+				return blockStart(text, begin), k - 1
+			}
+		}
+	}
+	return 0, 0
+}
+
+// blockStart is where the block of lines begins that has the place in it.
+func blockStart(text []byte, at int) int {
+	if i := bytes.LastIndex(text[:max(at-1, 0)], []byte("\n\n")); i >= 0 {
+		return i + 2
+	}
+	return 0
+}
+
+func lineEnd(text []byte, at int) int {
+	if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+		return at + i
+	}
+	return len(text)
+}
+
+// readText counts the statistics of f.text and hashes its n-grams.
+func (f *Features) readText() {
+	s := &f.stats
+	start, shots := focus(f.text)
+	text := f.text[start:]
+	s[statShots] = ln1(shots)
+	f.readLines(text)
+	f.readWords()
+	f.readChars()
+}
+
+// readLines reads what is in the order of lines, and makes the text that n-grams are taken from, without the marks of
+// options: which letter an answer has says nothing. What stands behind the
+// last option, and marks such as "Answer:", say how to answer and not what: they are left out, so that a question is
+// the same however one asks for its answer.
+func (f *Features) readLines(text []byte) {
+	s := &f.stats
+	var lines, indented, options, optionBytes, optionNums, stem int
+	var squares float64
+	stem = -1
+	lastOption := lastOption(text)
+	for at := 0; at < len(text); {
+		end := lineEnd(text, at)
+		line := text[at:end]
+		if len(line) > 0 {
+			lines++
+			if line[0] == ' ' || line[0] == '\t' {
+				indented++
+			}
+		}
+		switch _, n := option(line); {
+		case n == 0 && (mark(line) || at > lastOption && lastOption >= 0 && len(text)-lastOption <= instructionBytes):
+			at = end + 1
+			continue
+		case n > 0:
+			if stem < 0 {
+				stem = at
+			}
+			rest := bytes.TrimLeft(line[n:], " ")
+			options++
+			optionBytes += len(rest)
+			squares += float64(len(rest) * len(rest))
+			if len(rest) > 0 && (class[rest[0]]&isDigit != 0 || rest[0] == '-' || rest[0] == '$') {
+				optionNums++
+			}
+			line = rest
+		}
+		f.norm = append(f.norm, line...)
+		f.norm = append(f.norm, '\n')
+		at = end + 1
+	}
+	if stem < 0 {
+		stem = len(text)
+	}
+	s[statFocus] = ln1(len(f.norm))
+	s[statLines] = ln1(lines)
+	s[statIndented] = share(indented, lines)
+	s[statOptions] = ln1(options)
+	s[statStem] = ln1(stem)
+	if options > 0 {
+		mean := float64(optionBytes) / float64(options)
+		s[statOptionLen] = float32(math.Log1p(mean))
+		s[statOptionDev] = float32(math.Sqrt(max(0, squares/float64(options)-mean*mean)) / (1 + mean))
+		s[statOptionNums] = share(optionNums, options)
+	}
+}
+
+// instructionBytes is how long the text from the last option on can be to be an instruction.
+const instructionBytes = 320
+
+// lastOption is where the last line begins that is an option, -1 where none is.
+func lastOption(text []byte) int {
+	last := -1
+	for at := 0; at < len(text); {
+		end := lineEnd(text, at)
+		if _, n := option(text[at:end]); n > 0 {
+			last = at
+		}
+		at = end + 1
+	}
+	return last
+}
+
+// mark reports whether a line only announces the next one.
+func mark(line []byte) bool {
+	return len(line) > 2 && len(line) <= 24 && line[len(line)-1] == ':'
+}
+
+// readWords reads f.norm once, byte by byte: words and their n-grams, numbers, marks. It leaves f.norm in small
+// letters, with one 0 for each digit and one blank between words.
+func (f *Features) readWords() {
+	s := &f.stats
+	var counts [numStats]int32
+	var nWords, letters, long, capitals, digits, foreign, brackets, operators, symbols, punctuation int
+	var sentences, numbers, decimals, years, quotes, questions, blanks, code, markup int
+	var largest float64
+	before := uint32(0)
+	src := f.norm
+	n := len(src)
+	out := 0 // f.norm is written over behind what is read
+	blank := true
+	for i := 0; i < n; {
+		c := src[i]
+		switch k := class[c]; {
+		case k&isLetter != 0:
+			h := wordStart
+			j := i
+			for ; j < n; j++ {
+				c = src[j]
+				k = class[c]
+				if k&isLetter == 0 {
+					break
+				}
+				if k&isCapital != 0 {
+					capitals++
+				} else if c >= 0x80 {
+					foreign++
+				}
+				c = lower[c]
+				src[out] = c
+				out++
+				h = (h ^ uint32(c)) * wordPrime
+			}
+			nWords++
+			letters += j - i
+			if j-i >= 8 {
+				long++
+			}
+			if stat, ok := lexicon.find(h); ok {
+				counts[stat]++
+			}
+			f.seen[h>>26] |= 1 << (h >> 20 & 63)
+			f.word(h * spread)
+			f.word((before*31 + h) * spread)
+			before = h
+			i = j
+			blank = false
+		case k&isDigit != 0:
+			value, j := 0.0, i
+			for ; j < n && class[src[j]]&isDigit != 0; j++ {
+				value = value*10 + float64(src[j]-'0')
+				if j-i < 4 {
+					src[out] = '0'
+					out++
+				}
+			}
+			digits += j - i
+			numbers++
+			if i > 0 && src[i-1] == '.' && numbers > 1 && i > 1 && class[src[i-2]]&isDigit != 0 {
+				decimals++
+			}
+			if value >= 1000 && value <= 2100 && j-i == 4 {
+				years++
+			}
+			largest = max(largest, value)
+			h := uint32(min(j-i, 4)) * 7919
+			f.word(h * spread)
+			f.word((before*31 + h) * spread)
+			before = h
+			i = j
+			blank = false
+		case k&isBlank != 0:
+			if !blank {
+				src[out] = ' '
+				out++
+				blank = true
+			}
+			i++
+		default:
+			switch {
+			case k&isBracket != 0:
+				brackets++
+			case k&isOperator != 0:
+				operators++
+			case k&isSymbol != 0:
+				symbols++
+			}
+			punctuation++
+			next := byte(0)
+			if i+1 < n {
+				next = src[i+1]
+			}
+			switch c {
+			case '.', '!', '?':
+				if class[next]&isBlank != 0 {
+					sentences++
+				}
+				if c == '?' {
+					questions++
+				}
+			case '"':
+				quotes++
+			case '_':
+				if next == '_' || class[next]&isBlank != 0 {
+					blanks++
+				} else {
+					code++
+				}
+			case ';', '{', '}':
+				code++
+			case '=':
+				if next == '=' {
+					code++
+				}
+			case ':':
+				if class[next]&isBlank != 0 && next == '\n' {
+					code++
+				}
+			case '<', '`', '#':
+				if class[next]&isLetter != 0 || next == '/' || next == c {
+					markup++
+				}
+			case '*':
+				if next == '*' {
+					markup++
+				}
+			}
+			src[out] = c
+			out++
+			i++
+			blank = false
+		}
+	}
+	f.norm = src[:out]
+
+	total := max(n, 1)
+	s[statWords] = ln1(nWords)
+	s[statNumbers] = ln1(numbers)
+	s[statDigits] = share(digits, total)
+	s[statCapitals] = share(capitals, total)
+	s[statForeign] = share(foreign, total)
+	s[statWordLength] = share(letters, nWords)
+	s[statLongWords] = share(long, nWords)
+	s[statDistinct] = share(popcount(&f.seen), max(nWords, 1))
+	s[statSentence] = float32(math.Log1p(float64(nWords) / float64(sentences+1)))
+	s[statPunctuation] = share(punctuation, total)
+	s[statBrackets] = share(brackets, total)
+	s[statOperators] = share(operators, total)
+	s[statSymbols] = ln1(symbols)
+	s[statCode] = ln1(code)
+	s[statMarkup] = ln1(markup)
+	s[statQuotes] = ln1(quotes)
+	s[statQuestions] = ln1(questions)
+	s[statBlanks] = ln1(blanks)
+	s[statLargest] = float32(math.Log1p(largest))
+	s[statDecimals] = ln1(decimals)
+	s[statYears] = ln1(years)
+	for stat := statNegations; stat < numStats; stat++ {
+		if counts[stat] > 0 {
+			s[stat] = ln1(int(counts[stat]))
+		}
+	}
+}
+
+// readChars hashes the runs of 3, 4 and 5 bytes of f.norm.
+func (f *Features) readChars() {
+	v := uint64(' ')
+	list := f.chars
+	for i, c := range f.norm {
+		v = v<<8 | uint64(c)
+		if i < 2 {
+			continue
+		}
+		h := (v & 0xffffff) * 0x9e3779b97f4a7c15
+		if first(&f.seenC, uint32(h>>32)) {
+			list = append(list, uint16(h>>(64-bucketBits)))
+		}
+		if i >= 3 {
+			h = (v & 0xffffffff) * 0xc2b2ae3d27d4eb4f
+			if first(&f.seenC, uint32(h>>32)) {
+				list = append(list, uint16(h>>(64-bucketBits)))
+			}
+		}
+		if i >= 4 {
+			h = (v & 0xffffffffff) * 0x165667b19e3779f9
+			if first(&f.seenC, uint32(h>>32)) {
+				list = append(list, uint16(h>>(64-bucketBits)))
+			}
+		}
+	}
+	f.chars = list
+}
