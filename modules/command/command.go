@@ -74,7 +74,7 @@ admin address (--admin).`
 	})
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(),
-		pluginCommand(), providerCommand())
+		pluginCommand(), providerCommand(), routeCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}

@@ -1,0 +1,267 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/internal/routing/measure"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
+)
+
+func routeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "route",
+		Short: "Trains and measures what predicts each route's quality",
+		Long: `Trains and measures the model that predicts, for each request, how well each route
+would serve it and what that would cost. All of it works from folders of recorded
+answers and needs no gateway.
+
+A folder holds *.jsonl.gz or *.jsonl files. The first line of each is a header
+with "models", a list of names; each further line is a prompt: "prompt", "s" (a
+score from 0 to 1 for each model), and where they are known "g" (a task), "i"
+(input tokens), "o" (output tokens of each model), "c" (cost of each model), and
+"tools". prices.json, {"prices": {"MODEL": [INPUT, OUTPUT]}} in US dollars per
+million tokens, gives costs where "c" does not.`,
+	}
+	cmd.AddCommand(routeTrainCommand(), routeEvalCommand(), routeCalibrateCommand())
+	return group(cmd)
+}
+
+// trainedView is the result of `gateway route train`.
+type trainedView struct {
+	File    string `json:"file"`
+	Bytes   int    `json:"bytes"`
+	Prompts int    `json:"prompts"`
+	Models  int    `json:"models"`
+	Seed    uint64 `json:"seed"`
+}
+
+func routeTrainCommand() *cobra.Command {
+	var out output
+	var data, file string
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "train --data DIR --out FILE",
+		Short: "Trains a model from a folder of recorded answers",
+		Long: `Trains a model from a folder of recorded answers, on one core in a minute or so. The
+same folder and seed give the same file. The file holds weights and tables, and no
+text of any prompt.`,
+		Example: "  fareway gateway route train --data recorded --out routes.model",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			sets, err := learn.ReadDir(data)
+			if err != nil {
+				return err
+			}
+			m, err := learn.Train(sets, seed)
+			if err != nil {
+				return err
+			}
+			text, err := writeModel(m, file)
+			if err != nil {
+				return err
+			}
+			v := trainedView{File: file, Bytes: len(text), Seed: seed}
+			for i := range m.Pools {
+				v.Prompts += m.Pools[i].Rows
+				v.Models += len(m.Pools[i].Models)
+			}
+			return out.print(cmd, v, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %d bytes, from %d prompts and %d models.\n", v.File, v.Bytes, v.Prompts, v.Models)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers")
+	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "what the order of training follows from, a number `N`")
+	required(cmd, "data", "out")
+	out.addFlag(cmd)
+	return cmd
+}
+
+func routeEvalCommand() *cobra.Command {
+	var out output
+	var model, data, train, report string
+	var leaveOut []string
+	var seed uint64
+	var folds int
+	cmd := &cobra.Command{
+		Use:   "eval --data DIR",
+		Short: "Measures a model by recorded answers",
+		Long: `Measures a model by recorded answers: what a router that went by its predictions would
+have reached, and at which cost. For each data set it prints, with the interval that
+95% of 300 bootstrap samples lie in, and beside it the same on a copy with shuffled
+options and other words around the question:
+
+  area                       over the best random mix of the single models
+  saved95, saved98, saved100 share of the best model's cost that is saved at that
+                             share of its quality; nothing where it is not reached
+  regret                     to a router that knows the answers, in the middle
+  apgr, cpt50, cpt80         for two models: how much of the gap is recovered, and
+                             percent of prompts sent to the stronger one for 50 and
+                             80% of it
+
+Two models without costs are measured by the share of prompts sent to the stronger
+one, more than two without costs by nothing. --leave-out trains once for each task
+that it names, without it, and prints the area on it; "harm" is the lowest one.
+--folds trains that many times on a part of the folder and measures on the rest.`,
+		Example: `  fareway gateway route eval --model routes.model --data held-out --report report
+  fareway gateway route eval --folds 5 --data recorded --json`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if folds > 0 && model != "" {
+				return errors.New("--folds trains models of its own: leave out --model")
+			}
+			if folds == 1 || folds < 0 {
+				return errors.New("--folds needs 2 or more: one part to measure on, and the rest to train on")
+			}
+			sets, err := learn.ReadDir(data)
+			if err != nil {
+				return err
+			}
+			var results []*measure.Result
+			if folds > 0 {
+				results, err = measure.CrossEval(sets, folds, seed)
+			} else {
+				var m *predict.Model
+				if m, err = readModel(model); err == nil {
+					results, err = measure.Eval(m, sets, seed)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if len(leaveOut) > 0 {
+				from := sets
+				if train != "" {
+					if from, err = learn.ReadDir(train); err != nil {
+						return err
+					}
+				}
+				if err := measure.LeaveOut(from, sets, leaveOut, seed, results); err != nil {
+					return err
+				}
+			}
+			if report != "" {
+				if err := measure.Report(report, results); err != nil {
+					return err
+				}
+			}
+			return out.print(cmd, results, func(w io.Writer) { writeFigures(w, results) })
+		},
+	}
+	cmd.Flags().StringVar(&model, "model", "", "the model `FILE` (default: the one that is built in)")
+	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers to measure by")
+	cmd.Flags().StringArrayVar(&leaveOut, "leave-out", nil, "train without this `TASK` and measure on it; may be repeated")
+	cmd.Flags().StringVar(&train, "train", "", "the folder `DIR` that --leave-out trains on (default: that of --data)")
+	cmd.Flags().IntVar(&folds, "folds", 0, "cross-validate with `K` parts in place of --model")
+	cmd.Flags().StringVar(&report, "report", "", "write drawings as SVG and a page with all of them into the folder `DIR`")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
+	required(cmd, "data")
+	out.addFlag(cmd)
+	return cmd
+}
+
+// writeFigures writes a line for each figure.
+func writeFigures(w io.Writer, results []*measure.Result) {
+	table(w, func(w io.Writer) {
+		fmt.Fprintln(w, "DATASET\tPROMPTS\tFIGURE\tVALUE\tLOW\tHIGH\tSHUFFLED")
+		for _, r := range results {
+			for _, name := range measure.Names {
+				v, ok := r.Value[name]
+				if !ok {
+					continue
+				}
+				shuffled := ""
+				if v, ok := r.Shuffled[name]; ok {
+					shuffled = fmt.Sprintf("%.4f", v)
+				}
+				fmt.Fprintf(w, "%s\t%d\t%s\t%.4f\t%.4f\t%.4f\t%s\n", r.Dataset, r.N, name, v, r.Low[name], r.High[name],
+					shuffled)
+			}
+			if len(r.LeftOut) > 0 {
+				fmt.Fprintf(w, "%s\t%d\tharm\t%.4f\n", r.Dataset, r.N, r.Harm())
+			}
+		}
+	})
+}
+
+func routeCalibrateCommand() *cobra.Command {
+	var out output
+	var model, data, file string
+	cmd := &cobra.Command{
+		Use:   "calibrate --data DIR --out FILE",
+		Short: "Finds the margins that keep a share of the best route's quality",
+		Long: `Finds, on recorded answers that the model was not trained on, the smallest margins with
+which the cheapest route that is predicted to keep 90, 95, 98 or 100% of the best
+route's quality really keeps it, and writes the model with them.`,
+		Example: "  fareway gateway route calibrate --model routes.model --data held-out --out routes.model",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := readModel(model)
+			if err != nil {
+				return err
+			}
+			sets, err := learn.ReadDir(data)
+			if err != nil {
+				return err
+			}
+			kept, err := measure.Calibrate(m, sets)
+			if err != nil {
+				return err
+			}
+			if _, err := writeModel(m, file); err != nil {
+				return err
+			}
+			return out.print(cmd, kept, func(w io.Writer) {
+				table(w, func(w io.Writer) {
+					fmt.Fprintln(w, "DATASET\tSHARE\tMARGIN\tQUALITY KEPT\tCOST SAVED")
+					for _, k := range kept {
+						fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.4f\t%.4f\n", k.Dataset, k.Share, k.Margin, k.Quality, k.Saved)
+					}
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&model, "model", "", "the model `FILE` (default: the one that is built in)")
+	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers to calibrate by")
+	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
+	required(cmd, "data", "out")
+	out.addFlag(cmd)
+	return cmd
+}
+
+func readModel(file string) (*predict.Model, error) {
+	if file == "" {
+		return predict.Default(), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the model: %w", err)
+	}
+	m, err := predict.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return m, nil
+}
+
+func writeModel(m *predict.Model, file string) ([]byte, error) {
+	text, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, fmt.Errorf("making the model's folder: %w", err)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return nil, fmt.Errorf("writing the model: %w", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recorded writes a folder of recorded answers: the strong model alone can do those about matrices.
+func recorded(t *testing.T, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	lines := []string{`{"dataset":"made","models":["weak","strong"]}`}
+	for i := range n {
+		task, prompt, weak := "easy", "Which colour has flower %d?", 1
+		if i%2 == 0 {
+			task, prompt, weak = "hard", "Solve matrix %d for x.", 0
+		}
+		lines = append(lines, fmt.Sprintf(`{"id":%d,"g":%q,"prompt":%q,"s":[%d,1],"c":[0.001,0.01],"o":[9,9],"i":9}`,
+			i, task, fmt.Sprintf(prompt, i*i), weak))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "made.train.jsonl"), []byte(strings.Join(lines, "\n")), 0o600))
+	return dir
+}
+
+// Issue 13, "Measuring".
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	data, dir := recorded(t, 120), t.TempDir()
+	model, calibrated := filepath.Join(dir, "new", "a.model"), filepath.Join(dir, "b.model")
+
+	trained := runJSON[trainedView](t, "route", "train", "--data", data, "--out", model, "--seed", "7")
+	require.Equal(t, 120, trained.Prompts)
+	require.Equal(t, uint64(7), trained.Seed)
+
+	report := filepath.Join(dir, "report")
+	results := runJSON[[]map[string]any](t, "route", "eval", "--model", model, "--data", data, "--leave-out", "hard",
+		"--report", report)
+	require.Len(t, results, 1)
+	require.Equal(t, "made", results[0]["dataset"])
+	for _, name := range []string{"n", "area", "area_low", "area_high", "saved95", "saved98", "saved100", "regret", "apgr",
+		"cpt50", "cpt80", "cpt80_high", "harm", "shuffled"} {
+		require.Contains(t, results[0], name)
+	}
+	require.FileExists(t, filepath.Join(report, "index.html"))
+	require.FileExists(t, filepath.Join(report, "made-curve.svg"))
+
+	kept := runJSON[[]map[string]any](t, "route", "calibrate", "--model", model, "--data", data, "--out", calibrated)
+	require.Len(t, kept, 4)
+	out, err := run(t, "route", "eval", "--model", calibrated, "--data", data)
+	require.NoError(t, err)
+	require.Contains(t, out, "saved98")
+	_, err = run(t, "route", "eval", "--folds", "2", "--data", data)
+	require.NoError(t, err)
+}
+
+func TestRoute_mistakes(t *testing.T) {
+	t.Parallel()
+	data := recorded(t, 20)
+	broken := filepath.Join(t.TempDir(), "broken.model")
+	require.NoError(t, os.WriteFile(broken, []byte("no model"), 0o600))
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no data":           {[]string{"eval"}, "--data is missing"},
+		"no out":            {[]string{"train", "--data", data}, "--out is missing"},
+		"no such folder":    {[]string{"train", "--data", "nowhere", "--out", broken}, "no such file"},
+		"a corrupt model":   {[]string{"eval", "--data", data, "--model", broken}, "train it again"},
+		"unknown models":    {[]string{"eval", "--data", data}, `does not know ["weak" "strong"]`},
+		"one fold":          {[]string{"eval", "--data", data, "--folds", "1"}, "2 or more"},
+		"a model and folds": {[]string{"eval", "--data", data, "--folds", "2", "--model", broken}, "leave out --model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := run(t, append([]string{"route"}, c.args...)...)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
