@@ -163,8 +163,9 @@ var providerGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "plugin", kind: aText(64), required: true, example: `"openai"`,
-			doc: "The name of a built-in provider (`echo`, `openai`, `anthropic`, `gemini`, `responses`, `ollama`), or NAME of" +
-				" a file `fareway-provider-NAME` in `plugin_dir`. Must be written out, without `env` or `file`."},
+			doc: "The name of a built-in provider (`echo`, `openai`, `anthropic`, `gemini`, `responses`, `bedrock`, " +
+				"`ollama`), or NAME of a file `fareway-provider-NAME` in `plugin_dir`. Must be written out, without `env` " +
+				"or `file`."},
 		{name: "sha256", kind: aDigest, example: `"<64 hex digits>"`,
 			doc: "Pins the file in `plugin_dir`. Only a pinned file replaces a built-in provider. Without it, a file that " +
 				"was replaced is started by the next load of the configuration (`fareway reload`), and after a crash."},

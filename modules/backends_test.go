@@ -1,6 +1,9 @@
 package modules_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,10 +18,13 @@ func TestBackends(t *testing.T) {
 	t.Parallel()
 	work := upstream.Usage{Prompt: 100, Completion: 30, Cached: llm.Count(40), Reasoning: llm.Count(10)}
 	const cost = 100*300 + 30*1500 // at the standard prices, in microcents
+	profile := filepath.Join(t.TempDir(), "credentials")
+	require.NoError(t, os.WriteFile(profile, []byte("[default]\naws_access_key_id=a\naws_secret_access_key=b\n"), 0o600))
 	for name, s := range map[string]setup{
 		"anthropic": {Plugin: "anthropic", Settings: `prompt_caching = "1h"`},
 		"responses": {Plugin: "responses"},
 		"ollama":    {Plugin: "ollama"},
+		"bedrock":   {Plugin: "bedrock", Settings: fmt.Sprintf("region = \"eu-central-1\"\nprofile_file = %q", profile)},
 		"deepseek":  {Settings: `preset = "deepseek"`, Script: upstream.Options{Service: "deepseek"}},
 		"mistral":   {Settings: `preset = "mistral"`, Script: upstream.Options{Service: "mistral"}},
 		"xai":       {Settings: `preset = "xai"`, Script: upstream.Options{Service: "xai"}},

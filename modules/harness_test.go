@@ -36,6 +36,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/limits"
 	"github.com/fareway/fareway/plugins/anthropic"
+	"github.com/fareway/fareway/plugins/bedrock"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
@@ -60,7 +61,7 @@ const providerArgument = "-fareway-provider="
 
 var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
 	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New,
-	"ollama": ollama.New}
+	"ollama": ollama.New, "bedrock": bedrock.New}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -89,7 +90,8 @@ func builtin(plugin string) ([]string, bool) {
 // schemas asks each plugin once for its settings, for all tests.
 var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
 	"later": askSchema("later"), "prover": askSchema("prover"), "anthropic": askSchema("anthropic"),
-	"responses": askSchema("responses"), "ollama": askSchema("ollama")}
+	"responses": askSchema("responses"), "ollama": askSchema("ollama"),
+	"bedrock": askSchema("bedrock")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -228,7 +230,7 @@ func start(t testing.TB, s setup) *service {
 		if i == 0 {
 			plugin, settings, keys = cmp.Or(s.Plugin, plugin), s.Settings, s.Keys
 		}
-		if plugin == "ollama" {
+		if plugin == "ollama" || plugin == "bedrock" {
 			address = up.URL()
 		}
 		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  start_timeout = \"1m\"\n  carry = %q\n"+

@@ -158,7 +158,8 @@ func TestCommandMistakes(t *testing.T) {
 		"profile": {[]string{"account", "set-profile", "ann", "best", "--data", data},
 			"a profile is one of budget, balanced, max"},
 		"odd account": {[]string{"account", "show", "a/b?c", "--data", data}, `no account "a/b?c"`},
-		"provider":    {[]string{"provider", "nope"}, "there are anthropic, echo, gemini, ollama, openai, responses"},
+		"provider": {[]string{"provider", "nope"},
+			"there are anthropic, bedrock, echo, gemini, ollama, openai, responses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/plugins/anthropic"
+	"github.com/fareway/fareway/plugins/bedrock"
 	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/gemini"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -18,6 +19,7 @@ import (
 
 var providers = map[string]func() provider.Provider{
 	"anthropic": anthropic.New,
+	"bedrock":   bedrock.New,
 	"echo":      echo.New,
 	"gemini":    gemini.New,
 	"ollama":    ollama.New,

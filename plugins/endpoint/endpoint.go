@@ -83,6 +83,8 @@ type Timeouts struct {
 type Settings struct {
 	Address string // of the address; "" is base_url
 	Key     string // of the credential; "" is api_key
+	// Signs says that the provider has a credential that is in no header of the endpoint's.
+	Signs bool
 }
 
 func (s Settings) address() string { return cmp.Or(s.Address, "base_url") }

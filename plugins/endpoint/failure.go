@@ -44,7 +44,7 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 		failed.Message += "; check proxy and proxy_credentials"
 	case failed.Kind == llm.ErrQuota:
 		failed.Message += "; top up the account that " + e.Settings.key() + " belongs to"
-	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0:
+	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0 && !e.Settings.Signs:
 		failed.Message += "; set " + e.Settings.key()
 	case failed.Kind == llm.ErrCredentials:
 		failed.Message += "; check " + e.Settings.key()

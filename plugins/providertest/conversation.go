@@ -63,7 +63,9 @@ type body struct {
 
 // marks are how the providers here write them.
 var marks = strings.NewReplacer(`,"cache_control":{"type":"ephemeral"}`, "",
-	`,"cache_control":{"type":"ephemeral","ttl":"1h"}`, "")
+	`,"cache_control":{"type":"ephemeral","ttl":"1h"}`, "",
+	`,{"cachePoint":{"type":"default"}}`, "", `,{"cachePoint":{"ttl":"1h","type":"default"}}`, "",
+	`,{"cachePoint":{"type":"default","ttl":"1h"}}`, "")
 
 func bodyOf(t *rapid.T, raw json.RawMessage) body {
 	var fields map[string]json.RawMessage
@@ -76,8 +78,8 @@ func bodyOf(t *rapid.T, raw json.RawMessage) body {
 		conversation = fields["contents"]
 	}
 	require.NotEmpty(t, conversation)
-	head := string(fields["tools"]) + string(fields["system"]) + string(fields["instructions"]) +
-		string(fields["systemInstruction"])
+	head := string(fields["tools"]) + string(fields["toolConfig"]) + string(fields["system"]) +
+		string(fields["instructions"]) + string(fields["systemInstruction"])
 	return body{marks.Replace(head), strings.TrimSuffix(marks.Replace(string(conversation)), "]")}
 }
 

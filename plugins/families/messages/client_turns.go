@@ -3,8 +3,6 @@ package messages
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"strconv"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/encode"
@@ -134,7 +132,7 @@ func (t *turn) add(m *llm.Message, cut int) {
 		for i, part := range m.Parts {
 			switch {
 			case part.Call != nil:
-				t.blocks = append(t.blocks, appendToolUse(nil, callID(part.Call.ID), part.Call))
+				t.blocks = append(t.blocks, appendToolUse(nil, encode.CallID(part.Call.ID), part.Call))
 			case part.Text.Blank():
 			case i == cut:
 				t.blocks = append(t.blocks, appendText(nil, llm.Plain(strings.TrimRight(part.Text.String(), " \t\r\n"))))
@@ -165,7 +163,7 @@ func appendText(b []byte, text llm.String) []byte {
 
 func appendResult(b []byte, m *llm.Message) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = jsonview.AppendString(b, callID(m.CallID))
+	b = jsonview.AppendString(b, encode.CallID(m.CallID))
 	if texts := appendTexts(nil, m); len(texts) > 0 {
 		b = append(b, `,"content":[`...)
 		b = appendBlocks(b, texts)
@@ -175,23 +173,4 @@ func appendResult(b []byte, m *llm.Message) []byte {
 		b = append(b, `,"is_error":true`...)
 	}
 	return append(b, '}')
-}
-
-// callID is a call's id in the letters that the family allows: those of other families may have more. The same
-// id gives the same one each time, for the call and for its result; different ones stay different.
-func callID(id string) string {
-	allowed := true
-	changed := strings.Map(func(r rune) rune {
-		if 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		allowed = false
-		return '_'
-	}, id)
-	if allowed {
-		return id
-	}
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(id)) // never fails
-	return changed + "_" + strconv.FormatUint(sum.Sum64(), 16)
 }

@@ -4,9 +4,11 @@ package encode
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
@@ -122,4 +124,25 @@ func UnknownRole(role llm.Role) error { return fmt.Errorf("unknown role %q", rol
 // UnknownChoice is the error for a tool choice whose mode the canonical model does not have.
 func UnknownChoice(mode llm.ToolMode) error {
 	return fmt.Errorf("encoding tool choice: unknown mode %q", mode)
+}
+
+// CallID is a call's id in the letters that Anthropic and Bedrock allow, up to 64 of them: others may have more. The
+// same id gives the same one each time, for the call and for its result; different ones stay different.
+func CallID(id string) string {
+	allowed := true
+	changed := strings.Map(func(r rune) rune {
+		if 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		allowed = false
+		return '_'
+	}, id)
+	const longest = 64
+	if allowed && len(id) <= longest {
+		return id
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(id)) // never fails
+	const kept = 40              // beside the sum
+	return changed[:min(len(changed), kept)] + "_" + strconv.FormatUint(sum.Sum64(), 16)
 }

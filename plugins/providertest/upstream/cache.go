@@ -16,7 +16,7 @@ type unit struct {
 const lookback = 20
 
 // promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the model and all its units.
-// In the messages family marks are what the request sets (cache_control); the others keep every prefix by themselves.
+// In the families messages and bedrock marks are what the request sets; the others keep every prefix by themselves.
 // The services' smallest prefix, of a thousand tokens or so, and the end of their time are left out.
 type promptCache map[string]bool
 
@@ -61,6 +61,9 @@ func (c promptCache) use(req *Request) (read, written int64) {
 // unitsOf takes a prompt apart. What the words of a request come to is left to the counter: the prompt has no more of
 // them than are in its units, for those have JSON around them.
 func unitsOf(req *Request) []unit {
+	if req.Family == "bedrock" {
+		return bedrockUnits(req.Body)
+	}
 	var body struct {
 		Tools    []json.RawMessage `json:"tools"`
 		System   []json.RawMessage `json:"system"`

@@ -1,9 +1,10 @@
 // Package upstream is the one fake model service that all of Fareway's tests share. It is a real HTTP
 // server on the loopback device that behaves as a service of any of the three request families does (POST
-// /v1/chat/completions, /v1/responses and /v1/messages), as Ollama's own API (/api/chat) and as Google's
-// (/v1beta/models/NAME:streamGenerateContent, and Vertex AI's address for the same), the good days and the bad ones:
-// what it answers to a request is a Reply, a short script of Steps that can stream, pause at a gate, report usage in
-// several ways, fail and break off at any byte. One script is answered in the shape of the request.
+// /v1/chat/completions, /v1/responses and /v1/messages), as Ollama's own API (/api/chat), as Google's
+// (/v1beta/models/NAME:streamGenerateContent, and Vertex AI's address for the same) and as Amazon Bedrock's
+// (/model/ID/converse-stream), the good days and the bad ones: what it answers to a request is a Reply, a short script
+// of Steps that can stream, pause at a gate, report usage in several ways, fail and break off at any byte. One script
+// is answered in the shape of the request.
 //
 // It is strict with requests, as the real services are (decodeChat, decodeResponses, decodeMessages, decodeGemini), so
 // that a provider that passes here has a fair chance outside; and it writes down what it served (Record), so that a

@@ -19,6 +19,8 @@ type family struct {
 	render  func(*Request, Reply, head) renderer
 	// failure is an error as the body of a reply: an object of JSON, or Error.Body.
 	failure func(*Error) []byte
+	// marks says that requests mark what is to be kept, and that usage tells what was written to the cache.
+	marks bool
 	// fit, where there is one, does what the service does with a prompt that is too long. The error is an *Error.
 	fit func(*Server, *Request) error
 	// waitInBody: failure says how long to wait, and no header does.
@@ -48,7 +50,9 @@ var families = []*family{
 	{name: "responses", path: "/v1/responses", id: "resp_fake_", credential: bearer, check: anyHeader,
 		decode: decodeResponses, render: renderResponses, failure: chatFailure},
 	{name: "messages", path: "/v1/messages", id: "msg_fake_", credential: messagesCredential, check: messagesHeader,
-		decode: decodeMessages, render: renderMessages, failure: messagesFailure},
+		decode: decodeMessages, render: renderMessages, failure: messagesFailure, marks: true},
+	{name: "bedrock", path: "/model/{model}/converse-stream", id: "bedrock-fake-", credential: bedrockCredential,
+		check: anyHeader, decode: decodeBedrock, render: renderBedrock, failure: bedrockFailure, marks: true},
 	{name: "ollama", path: "/api/chat", id: "ollama-fake-", credential: bearer, check: anyHeader,
 		decode: decodeOllama, render: renderOllama, failure: ollamaFailure, fit: (*Server).ollamaFit},
 	{name: "gemini", path: "/v1beta/models/{call}",

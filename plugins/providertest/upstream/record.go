@@ -42,7 +42,8 @@ type Record struct {
 // redacted is a copy of a header without credentials.
 func redacted(h http.Header) http.Header {
 	h = h.Clone()
-	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie"} {
+	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "X-Amz-Security-Token",
+		"Cookie"} {
 		if h.Get(name) != "" {
 			h.Set(name, "[redacted]")
 		}

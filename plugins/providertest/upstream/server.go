@@ -282,7 +282,7 @@ func (s *Server) run(ctx context.Context, w http.ResponseWriter, req *Request, r
 		read, written := s.cache.use(req)
 		s.mu.Unlock()
 		p.meter.cached = &read
-		if p.prompt = max(p.prompt, read+written); f.name == "messages" {
+		if p.prompt = max(p.prompt, read+written); f.marks {
 			p.meter.written = &written
 		}
 	}

@@ -1,0 +1,210 @@
+package bedrock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+	"github.com/aws/smithy-go"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/internal/reply"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Generate implements provider.Provider.
+func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	mark, alsoTools := b.caching(req.Model)
+	in, err := encodeRequest(req, mark, alsoTools)
+	if err != nil {
+		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
+	}
+	c := &call{http: &b.http, endpoint: &b.endpoint}
+	out, err := b.client.ConverseStream(ctx, in, func(o *bedrockruntime.Options) { o.HTTPClient = c })
+	if err != nil {
+		return c.refused(ctx, err)
+	}
+	stream := out.GetStream()
+	defer func() { _ = stream.Close() }() // what went wrong is known by then
+	if err := send(llm.Event{Kind: llm.EventAccepted, ID: c.requestID}); err != nil {
+		return err
+	}
+	d := newDecoder(send)
+	for event := range stream.Events() {
+		if err := d.event(event); err != nil {
+			return c.named(err)
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return c.named(d.out.Fail(c.broke(err)))
+	}
+	return c.named(d.end())
+}
+
+// call is one request, as the library makes it.
+type call struct {
+	http      *endpoint.Client
+	endpoint  *endpoint.Endpoint
+	resp      *http.Response // its head
+	requestID string
+	broken    error // how reading the reply failed
+}
+
+// Do implements bedrockruntime.HTTPClient.
+func (c *call) Do(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		// The library closes a body once the head of the reply has come, when the transport may still look for its end:
+		// one call in ten thousand lost its connection by that (smithy-go v1.28.8).
+		raw, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
+		req.Body, _ = req.GetBody()
+	}
+	resp, err := c.http.Do(c.endpoint, req)
+	if err != nil {
+		return nil, err
+	}
+	head := *resp
+	head.Body = http.NoBody
+	c.resp, c.requestID = &head, c.endpoint.RequestID(resp.Header)
+	resp.Body = &noting{resp.Body, c}
+	return resp, nil
+}
+
+// noting keeps the error of a body, of which the library's own may say less.
+type noting struct {
+	io.ReadCloser
+	call *call
+}
+
+func (n *noting) Read(p []byte) (int, error) {
+	read, err := n.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		n.call.broken = err
+	}
+	return read, err
+}
+
+// refused makes the error of a request that got no stream.
+func (c *call) refused(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("calling the upstream: %w", context.Cause(ctx))
+	}
+	if failed, ok := errors.AsType[*llm.Error](err); ok { // of the connection
+		return failed
+	}
+	if c.resp == nil { // before anything was sent
+		return llm.Errorf(llm.ErrCredentials, "signing the request: check %s", c.endpoint.Settings.Key)
+	}
+	if c.resp.StatusCode/100 == 2 {
+		return c.named(llm.Errorf(llm.ErrProtocol, "the upstream's reply is not an event stream; check base_url"))
+	}
+	return c.endpoint.Refusal(c.resp, func(status int, _ string, _ []byte) *llm.Error { return failure(status, err) })
+}
+
+// broke makes the error of a stream that failed.
+func (c *call) broke(err error) error {
+	if c.broken != nil {
+		return c.broken // that of the connection, or of a caller who left
+	}
+	if _, ok := errors.AsType[smithy.APIError](err); ok {
+		return failure(0, err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return llm.Errorf(llm.ErrBroken, "the upstream's stream ended in the middle of an event")
+	}
+	return llm.Errorf(llm.ErrProtocol, "the upstream's event stream could not be read (%T)", err)
+}
+
+// named adds the upstream's name for the request.
+func (c *call) named(err error) error {
+	failed, ok := errors.AsType[*llm.Error](err)
+	if !ok || failed.RequestID != "" {
+		return err
+	}
+	with := *failed
+	with.RequestID = c.requestID
+	return &with
+}
+
+// kinds are the exceptions of the API (API reference, "ConverseStream", and "Common errors"), in lower case.
+var kinds = map[string]llm.ErrorKind{
+	"throttlingexception":           llm.ErrCapacity,
+	"servicequotaexceededexception": llm.ErrQuota,
+	"modelnotreadyexception":        llm.ErrCapacity,
+	"validationexception":           llm.ErrRejected,
+	"resourcenotfoundexception":     llm.ErrRejected,
+	"conflictexception":             llm.ErrRejected,
+	"modelerrorexception":           llm.ErrUpstream,
+	"modelstreamerrorexception":     llm.ErrUpstream,
+	"modeltimeoutexception":         llm.ErrUpstream,
+	"internalserverexception":       llm.ErrUpstream,
+	"serviceunavailableexception":   llm.ErrUpstream,
+	"accessdeniedexception":         llm.ErrCredentials,
+	"unrecognizedclientexception":   llm.ErrCredentials,
+	"invalidsignatureexception":     llm.ErrCredentials,
+	"signaturedoesnotmatch":         llm.ErrCredentials,
+	"expiredtokenexception":         llm.ErrCredentials,
+	"incompletesignature":           llm.ErrCredentials,
+	"missingauthenticationtoken":    llm.ErrCredentials,
+	"invalidclienttokenid":          llm.ErrCredentials,
+}
+
+// failure makes the error of an exception; status is 0 for one in a stream. Its text is not repeated: it may hold the
+// prompt, and an ARN.
+func failure(status int, err error) *llm.Error {
+	code, message := "", ""
+	if exception, ok := errors.AsType[smithy.APIError](err); ok {
+		code, message = exception.ErrorCode(), strings.ToLower(exception.ErrorMessage())
+	}
+	failed := &llm.Error{Kind: kinds[strings.ToLower(code)], Status: status,
+		Message: reply.LogText("the upstream answered with an error", code)}
+	switch {
+	case failed.Kind == "":
+		failed.Kind = byStatus(status)
+	case failed.Kind == llm.ErrRejected && tooLong(message):
+		failed.Kind = llm.ErrContext
+	case failed.Kind == llm.ErrRejected && strings.Contains(message, "content filtering policy"):
+		failed.Kind = llm.ErrPolicy
+	case failed.Kind == llm.ErrCapacity && strings.Contains(message, "per day"):
+		failed.Kind = llm.ErrQuota
+	case strings.EqualFold(code, "AccessDeniedException"):
+		failed.Message += "; the account needs access to the model, and its policy bedrock:InvokeModelWithResponseStream"
+	case strings.EqualFold(code, "ModelNotReadyException"):
+		failed.Message += "; the model is being made ready, which takes minutes"
+	case strings.Contains(message, "on-demand throughput"):
+		failed.Message += "; the model is offered by an inference profile only: write its id (us., eu., ...) as the " +
+			"route's model"
+	}
+	return failed
+}
+
+// tooLong reports whether a refusal is for the length of the prompt, as the makers of models say it.
+func tooLong(message string) bool {
+	for _, part := range []string{"input is too long", "prompt is too long", "too many input tokens", "context length",
+		"context window", "context limit", "maximum context", "exceeds the maximum number of input tokens"} {
+		if strings.Contains(message, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func byStatus(status int) llm.ErrorKind {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return llm.ErrCredentials
+	case status == http.StatusTooManyRequests:
+		return llm.ErrCapacity
+	case status == http.StatusRequestTimeout, status == http.StatusFailedDependency, status == 0, status >= 500:
+		return llm.ErrUpstream
+	}
+	return llm.ErrRejected
+}

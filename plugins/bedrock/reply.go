@@ -1,0 +1,108 @@
+package bedrock
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
+
+	"github.com/fareway/fareway/plugins/internal/reply"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// decoder turns the events of a stream into those of a reply.
+type decoder struct {
+	out     *reply.Stream
+	calls   map[int32]*reply.Call // that are open, by the index of their block
+	stopped bool                  // it was said why the reply ends
+}
+
+func newDecoder(send func(llm.Event) error) *decoder {
+	return &decoder{out: reply.New(reply.Main{Input: "inputTokens", Output: "outputTokens"}, send),
+		calls: map[int32]*reply.Call{}}
+}
+
+// event takes one event. Errors are *llm.Error, or what send returned.
+func (d *decoder) event(event types.ConverseStreamOutput) error {
+	if err := d.out.Err(); err != nil {
+		return err
+	}
+	return d.out.Fail(d.take(event))
+}
+
+// end ends the reply, whose stream has ended.
+func (d *decoder) end() error {
+	if !d.stopped {
+		return d.out.Broken()
+	}
+	return d.out.End()
+}
+
+func (d *decoder) take(event types.ConverseStreamOutput) error {
+	switch e := event.(type) {
+	case *types.ConverseStreamOutputMemberContentBlockStart:
+		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
+		if !ok {
+			return nil
+		}
+		call, err := d.out.Call(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name))
+		d.calls[aws.ToInt32(e.Value.ContentBlockIndex)] = call
+		return err
+	case *types.ConverseStreamOutputMemberContentBlockDelta:
+		return d.delta(aws.ToInt32(e.Value.ContentBlockIndex), e.Value.Delta)
+	case *types.ConverseStreamOutputMemberContentBlockStop:
+		index := aws.ToInt32(e.Value.ContentBlockIndex)
+		call := d.calls[index]
+		if call == nil {
+			return nil
+		}
+		delete(d.calls, index)
+		return call.End()
+	case *types.ConverseStreamOutputMemberMessageStop:
+		d.stopped = true
+		d.out.Finished(reply.Finish(string(e.Value.StopReason)))
+	case *types.ConverseStreamOutputMemberMetadata:
+		d.out.Used(usage(e.Value.Usage))
+	}
+	return nil
+}
+
+func (d *decoder) delta(index int32, delta types.ContentBlockDelta) error {
+	switch delta := delta.(type) {
+	case *types.ContentBlockDeltaMemberText:
+		return d.out.Said(delta.Value)
+	case *types.ContentBlockDeltaMemberReasoningContent:
+		if thought, ok := delta.Value.(*types.ReasoningContentBlockDeltaMemberText); ok {
+			return d.out.Thought(thought.Value)
+		}
+	case *types.ContentBlockDeltaMemberToolUse:
+		if call := d.calls[index]; call != nil { // not of a tool that Bedrock runs itself
+			return call.Arguments(aws.ToString(delta.Value.Input))
+		}
+	}
+	return nil
+}
+
+// usage reads the counts, which are disjoint: what was read from the cache or written to it is not in inputTokens.
+func usage(u *types.TokenUsage) *llm.Usage {
+	if u == nil {
+		return nil
+	}
+	out := &llm.Usage{}
+	for _, count := range []struct {
+		name string
+		from *int32
+		to   **int64
+	}{
+		{"inputTokens", u.InputTokens, &out.Input}, {"outputTokens", u.OutputTokens, &out.Output},
+		{"cacheReadInputTokens", u.CacheReadInputTokens, &out.CacheRead},
+		{"cacheWriteInputTokens", u.CacheWriteInputTokens, &out.CacheWrite},
+	} {
+		switch {
+		case count.from == nil:
+		case *count.from < 0:
+			return &llm.Usage{Flaw: count.name + " is negative"}
+		default:
+			*count.to = llm.Count(int64(*count.from))
+		}
+	}
+	return out
+}

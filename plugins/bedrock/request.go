@@ -1,0 +1,312 @@
+package bedrock
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
+	smithydocument "github.com/aws/smithy-go/document"
+
+	"github.com/fareway/fareway/plugins/internal/encode"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// highestTemperature is the end of Bedrock's range.
+const highestTemperature = 1
+
+// markedTurns is how many of the user's last turns are marked. With the tools and the instructions these are the four
+// marks that a request may have.
+const markedTurns = 2
+
+// encodeRequest makes a request. It sends what the canonical request says, in the order that Bedrock wants it, and
+// leaves out what Bedrock would refuse:
+//
+//   - system messages, wherever they stand, go to `system`, for there is no such turn;
+//   - the results of tools and what the user says after them are one turn, results first;
+//   - texts and stop sequences that are blank, and blanks at the end of a reply to go on with, are left out;
+//   - a temperature over 1 is left out, and so are "stop" and "temperature" where req.Unsupported names them;
+//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
+//   - there is no choice to call no tool: then none are offered, unless the conversation has calls, for which tools
+//     must be there;
+//   - a json_object format is left out: Bedrock can enforce a schema only.
+func encodeRequest(req *llm.Request, mark *types.CachePointBlock, alsoTools bool,
+) (*bedrockruntime.ConverseStreamInput, error) {
+	in := &bedrockruntime.ConverseStreamInput{ModelId: &req.Model, InferenceConfig: &types.InferenceConfiguration{
+		MaxTokens: aws.Int32(int32(min(req.MaxTokens, math.MaxInt32)))}}
+	if t := req.Temperature; t != nil && *t <= highestTemperature && !encode.Refused(req, "temperature") {
+		in.InferenceConfig.Temperature = aws.Float32(float32(*t))
+	}
+	if !encode.Refused(req, "stop") {
+		for _, stop := range req.Stop {
+			if strings.TrimSpace(stop) != "" {
+				in.InferenceConfig.StopSequences = append(in.InferenceConfig.StopSequences, stop)
+			}
+		}
+	}
+	if err := converse(in, req.Messages, mark); err != nil {
+		return nil, err
+	}
+	if f := req.Format; f != nil && f.Kind == llm.FormatJSONSchema {
+		schema := types.JsonSchemaDefinition{Schema: aws.String(string(f.Schema)), Name: text(f.Name),
+			Description: text(f.Description)}
+		in.OutputConfig = &types.OutputConfig{TextFormat: &types.OutputFormat{Type: types.OutputFormatTypeJsonSchema,
+			Structure: &types.OutputFormatStructureMemberJsonSchema{Value: schema}}}
+	}
+	var err error
+	if !alsoTools {
+		mark = nil
+	}
+	in.ToolConfig, err = tools(req, mark)
+	return in, err
+}
+
+// text is nil for "".
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// turn is a run of messages that are one turn of Bedrock's.
+type turn struct {
+	role    types.ConversationRole
+	results []types.ContentBlock // which come before the others
+	others  []types.ContentBlock
+}
+
+// converse sets `system` and `messages`.
+func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, mark *types.CachePointBlock) error {
+	var turns []*turn
+	for i := range messages {
+		m := &messages[i]
+		if m.Role == llm.RoleSystem {
+			for _, part := range m.Parts {
+				if !part.Text.Blank() {
+					in.System = append(in.System, &types.SystemContentBlockMemberText{Value: part.Text.String()})
+				}
+			}
+			continue
+		}
+		role := types.ConversationRoleUser
+		switch m.Role {
+		case llm.RoleUser, llm.RoleTool:
+		case llm.RoleAssistant:
+			role = types.ConversationRoleAssistant
+		default:
+			return fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
+		}
+		results, others := blocks(m)
+		if len(results)+len(others) == 0 { // who says nothing does not part what stands around it
+			continue
+		}
+		if n := len(turns); n == 0 || turns[n-1].role != role {
+			turns = append(turns, &turn{role: role})
+		}
+		t := turns[len(turns)-1]
+		t.results, t.others = append(t.results, results...), append(t.others, others...)
+	}
+	if len(turns) == 0 {
+		if len(in.System) == 0 {
+			return errors.New("encoding messages: there is no text in them, and no call")
+		}
+		question := &turn{role: types.ConversationRoleUser} // instructions without a question are the question
+		for _, block := range in.System {
+			said := block.(*types.SystemContentBlockMemberText)
+			question.others = append(question.others, &types.ContentBlockMemberText{Value: said.Value})
+		}
+		turns, in.System = []*turn{question}, nil
+	}
+	if len(in.System) > 0 && mark != nil {
+		in.System = append(in.System, &types.SystemContentBlockMemberCachePoint{Value: *mark})
+	}
+	last := turns[len(turns)-1]
+	if last.role == types.ConversationRoleAssistant {
+		if end, ok := last.others[len(last.others)-1].(*types.ContentBlockMemberText); ok {
+			end.Value = strings.TrimRight(end.Value, " \t\r\n")
+		}
+	}
+	asked := 0 // turns of the user that are still to come
+	for _, t := range turns {
+		if t.role == types.ConversationRoleUser {
+			asked++
+		}
+	}
+	for _, t := range turns {
+		content := append(t.results, t.others...)
+		if t.role == types.ConversationRoleUser {
+			if asked <= markedTurns && mark != nil {
+				content = append(content, &types.ContentBlockMemberCachePoint{Value: *mark})
+			}
+			asked--
+		}
+		in.Messages = append(in.Messages, types.Message{Role: t.role, Content: content})
+	}
+	return nil
+}
+
+// blocks are what a message says.
+func blocks(m *llm.Message) (results, others []types.ContentBlock) {
+	if m.Role == llm.RoleTool {
+		result := types.ToolResultBlock{ToolUseId: aws.String(encode.CallID(m.CallID)),
+			Content: []types.ToolResultContentBlock{}}
+		for _, part := range m.Parts {
+			if !part.Text.Blank() {
+				result.Content = append(result.Content, &types.ToolResultContentBlockMemberText{Value: part.Text.String()})
+			}
+		}
+		if m.IsError {
+			result.Status = types.ToolResultStatusError
+		}
+		return []types.ContentBlock{&types.ContentBlockMemberToolResult{Value: result}}, nil
+	}
+	for _, part := range m.Parts {
+		if c := part.Call; c != nil {
+			others = append(others, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{
+				ToolUseId: aws.String(encode.CallID(c.ID)), Name: &c.Name, Input: arguments(c)}})
+			continue
+		}
+		if !part.Text.Blank() {
+			others = append(others, &types.ContentBlockMemberText{Value: part.Text.String()})
+		}
+	}
+	return nil, others
+}
+
+// arguments are those of a past call.
+func arguments(c *llm.ToolCall) document.Interface {
+	v, err := documentOf([]byte(encode.Arguments(c).String()))
+	if err != nil {
+		return document.NewLazyDocument(map[string]any{})
+	}
+	return v
+}
+
+// documentOf is an object of JSON as the library takes it: it writes the members in order of their names, each time the
+// same.
+func documentOf(raw []byte) (document.Interface, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is data after the JSON value")
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("it is not a JSON object")
+	}
+	return document.NewLazyDocument(numbered(object)), nil
+}
+
+// numbered puts numbers into the form of the library, which keeps their digits.
+func numbered(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return smithydocument.Number(v)
+	case map[string]any:
+		for name, member := range v {
+			v[name] = numbered(member)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = numbered(element)
+		}
+	}
+	return v
+}
+
+// tools are nil for none. A conversation with calls must have some.
+func tools(req *llm.Request, mark *types.CachePointBlock) (*types.ToolConfiguration, error) {
+	offered := req.Tools
+	called := calledTools(req.Messages)
+	config := &types.ToolConfiguration{}
+	switch req.ToolChoice.Mode {
+	case llm.ToolAuto:
+	case llm.ToolNone:
+		if len(called) == 0 {
+			return nil, nil
+		}
+	case llm.ToolRequired:
+		config.ToolChoice = &types.ToolChoiceMemberAny{}
+	case llm.ToolNamed:
+		config.ToolChoice = &types.ToolChoiceMemberTool{Value: types.SpecificToolChoice{Name: &req.ToolChoice.Name}}
+	default:
+		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
+	}
+	if len(offered) == 0 {
+		offered = called
+	}
+	if len(offered) == 0 {
+		return nil, nil
+	}
+	for i := range offered {
+		tool := &offered[i]
+		schema, err := documentOf(tool.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the schema of tool %d: %w", i, err)
+		}
+		config.Tools = append(config.Tools, &types.ToolMemberToolSpec{Value: types.ToolSpecification{Name: &tool.Name,
+			Description: text(tool.Description), InputSchema: &types.ToolInputSchemaMemberJson{Value: schema}}})
+	}
+	if mark != nil {
+		config.Tools = append(config.Tools, &types.ToolMemberCachePoint{Value: *mark})
+	}
+	return config, nil
+}
+
+// calledTools are those that a conversation has called, as far as they can be told by that.
+func calledTools(messages []llm.Message) []llm.Tool {
+	var called []llm.Tool
+	seen := map[string]bool{}
+	for _, m := range messages {
+		for _, part := range m.Parts {
+			if c := part.Call; c != nil && !seen[c.Name] {
+				seen[c.Name] = true
+				called = append(called, llm.Tool{Name: c.Name, Schema: json.RawMessage(`{"type":"object"}`)})
+			}
+		}
+	}
+	return called
+}
+
+// caching is how what is to be kept of a prompt is marked, nil for not at all, and whether tools are marked, too.
+func (b *Bedrock) caching(model string) (mark *types.CachePointBlock, alsoTools bool) {
+	mark = &types.CachePointBlock{Type: types.CachePointTypeDefault}
+	switch b.settings.PromptCaching {
+	case noCaching:
+		return nil, false
+	case "1h":
+		mark.Ttl = types.CacheTTLOneHour
+	case "", autoCaching:
+		if !keeps(model) {
+			return nil, false
+		}
+	}
+	return mark, !strings.Contains(model, "amazon.nova")
+}
+
+// older are models of Anthropic that take no marks.
+var older = []string{"claude-v2", "claude-instant", "claude-3-haiku", "claude-3-sonnet", "claude-3-opus",
+	"claude-3-5-sonnet"}
+
+// keeps reports whether the name of a model, or of a profile of several regions, says that it takes marks (user guide,
+// "Supported models, regions, and limits" of prompt caching).
+func keeps(model string) bool {
+	for _, name := range older {
+		if strings.Contains(model, name) {
+			return false
+		}
+	}
+	return strings.Contains(model, "anthropic.claude") || strings.Contains(model, "amazon.nova")
+}
