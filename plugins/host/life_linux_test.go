@@ -35,9 +35,15 @@ func TestNoPluginIsLeftThreeSecondsAfterItsGatewayWasKilled(t *testing.T) {
 	plugin, err := unix.PidfdOpen(pid, 0)
 	require.NoError(t, err)
 	defer unix.Close(plugin)
+	pid, err = strconv.Atoi(strings.Fields(line)[1])
+	require.NoError(t, err, line)
+	child, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(child)
 
 	require.NoError(t, gateway.Process.Kill())
 	require.True(t, endsWithin(t, plugin, 3*time.Second), "the plugin still runs")
+	require.True(t, endsWithin(t, child, 3*time.Second), "what it has started still runs")
 	require.Error(t, gateway.Wait())
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
@@ -67,32 +73,33 @@ func TestAPluginHasNoPrivileges(t *testing.T) {
 	require.Contains(t, status, "CapAmb:\t0000000000000000")
 }
 
-// A child that a plugin has put into a session of its own is in no group that could be killed with the plugin's.
+// Issue 11, supervision: what has a session of its own is in no group that could be killed with the plugin's, and a
+// daemon has neither the plugin's environment nor its parent.
 func TestNothingIsLeftOfAPluginThatDied(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
-	p := acquire(t, h, spec("script"))
-	events, err := talk(t.Context(), p, "leave a child")
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(text(events))
-	require.NoError(t, err)
-	child, err := unix.PidfdOpen(pid, 0)
-	require.NoError(t, err)
-	defer unix.Close(child)
-	other := acquire(t, h, spec("other"))
-	events, err = talk(t.Context(), other, "leave a child")
-	require.NoError(t, err)
-	neighbour, err := strconv.Atoi(text(events))
-	require.NoError(t, err)
-
-	require.NoError(t, unix.Kill(processID(t, p), unix.SIGKILL))
-	require.True(t, endsWithin(t, child, 3*time.Second), "the child still runs")
-	require.NoError(t, unix.Kill(neighbour, 0), "and that of another plugin does")
-	h.Close()
-	fd, err := unix.PidfdOpen(neighbour, 0)
-	if err == nil {
-		defer unix.Close(fd)
-		require.True(t, endsWithin(t, fd, 3*time.Second), "it ends with its own")
+	for _, script := range []string{"start a child", "leave a child", "leave a daemon"} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			leave := func(plugin string) (*host.Plugin, int) {
+				p := acquire(t, h, spec(plugin))
+				events, err := talk(t.Context(), p, script)
+				require.NoError(t, err)
+				pid, err := strconv.Atoi(text(events))
+				require.NoError(t, err, text(events))
+				fd, err := unix.PidfdOpen(pid, 0)
+				require.NoError(t, err)
+				t.Cleanup(func() { unix.Close(fd) })
+				return p, fd
+			}
+			p, child := leave("script")
+			_, neighbour := leave("other")
+			require.NoError(t, unix.Kill(p.Info().PID, unix.SIGKILL))
+			require.True(t, endsWithin(t, child, time.Minute), "the child still runs")
+			require.NoError(t, unix.PidfdSendSignal(neighbour, 0, nil, 0), "and that of another plugin does")
+			h.Close()
+			require.True(t, endsWithin(t, neighbour, time.Minute), "it ends with its own")
+		})
 	}
 }
 

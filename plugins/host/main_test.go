@@ -103,7 +103,8 @@ func hostMain() {
 		os.Exit(1)
 	}
 	events, err := talk(context.Background(), p, "pid")
-	fmt.Println(text(events), err)
+	child, _ := talk(context.Background(), p, "start a child")
+	fmt.Println(text(events), text(child), err)
 	forever()
 }
 
@@ -118,10 +119,19 @@ func confess(key string) {
 	fmt.Fprintln(os.Stderr, strings.Repeat("x", 16<<10-len(key)/2)+key)
 }
 
-// leaveChild starts a process in a session of its own, which outlives whoever started it.
-func leaveChild() int {
+// leaveDaemon starts a process as daemons do: in a session of its own, without an environment, and a child of nobody.
+func leaveDaemon() string {
+	out, err := exec.Command("env", "-i", "setsid", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 & echo $!").Output()
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// leaveChild starts a process, maybe in a session of its own, which outlives whoever started it.
+func leaveChild(session bool) int {
 	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	if err := cmd.Start(); err != nil {
 		return 0
 	}
@@ -280,8 +290,10 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 	case "grow to 280 MiB", "grow to 310 MiB", "grow a child to 310 MiB":
 		fmt.Fprintln(os.Stderr, "I have grown")
 		grow(script)
-	case "leave a child":
-		_ = say(fmt.Sprint(leaveChild()))
+	case "leave a child", "start a child":
+		_ = say(fmt.Sprint(leaveChild(script == "leave a child")))
+	case "leave a daemon":
+		_ = say(leaveDaemon())
 	case "exit":
 		fmt.Fprintln(os.Stderr, "out of paper")
 		os.Exit(7)

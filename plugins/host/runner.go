@@ -38,7 +38,8 @@ var passed = []string{"PATH", "TMPDIR", "TZ", "LANG"}
 // not tell when the process ended or why.
 type child struct {
 	exe executable
-	run string // the value of runKey
+	run string // runKey with its value
+	own mark
 	env []string
 	cmd *exec.Cmd // the started one
 	log *slog.Logger
@@ -57,7 +58,8 @@ type child struct {
 }
 
 func newChild(exe executable, log *slog.Logger) *child {
-	return &child{exe: exe, run: rand.Text(), log: log, say: &lastWords{}, exited: make(chan struct{})}
+	run := runKey + "=" + rand.Text()
+	return &child{exe: exe, run: run, own: newMark(run), log: log, say: &lastWords{}, exited: make(chan struct{})}
 }
 
 // prepare takes the environment that go-plugin's handshake needs.
@@ -68,7 +70,7 @@ func (c *child) prepare(handshake []string) {
 		}
 	}
 	c.env = append(c.env, handshake...)
-	c.env = append(c.env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()), runKey+"="+c.run)
+	c.env = append(c.env, wire.HostPIDKey+"="+strconv.Itoa(os.Getpid()), c.run)
 	if c.exe.digest == "" {
 		c.env = append(c.env, noHome)
 	}
@@ -95,6 +97,7 @@ func (c *child) Start(context.Context) error {
 		stderr.Close()
 		return err
 	}
+	c.own.put(c.cmd.Process.Pid)
 	c.mu.Lock()
 	c.pid = c.cmd.Process.Pid
 	doomed := c.doomed
@@ -208,7 +211,7 @@ func (c *child) reap() {
 	_ = c.cmd.Wait() // how it ended is in ProcessState
 	c.reaped = true
 	c.mu.Unlock()
-	killMarked(runKey + "=" + c.run)
+	c.own.killAll()
 }
 
 // ended says how the process ended, "" while it runs.

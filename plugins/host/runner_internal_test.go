@@ -130,6 +130,7 @@ func TestTheGroupOfAChildEndsWithIt(t *testing.T) {
 func TestMarkedProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	mark := "MARK_" + rand.Text() + "=value"
+	m := newMark(mark)
 	start := func(env ...string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")
 		cmd.Env = env
@@ -143,7 +144,11 @@ func TestMarkedProcessesAreKilled(t *testing.T) {
 	}
 	others := []*exec.Cmd{start(mark + "2"), start("X="+mark, "Y"+mark)}
 	marked := []*exec.Cmd{start(mark), start(mark, "X=1"), start("X=1", mark), start("X=1", mark, "Y=2")}
-	killMarked(mark)
+	limited, otherwise := start("X=1"), start("X=1")
+	m.put(limited.Process.Pid)
+	newMark(mark + "2").put(otherwise.Process.Pid)
+	marked, others = append(marked, limited), append(others, otherwise)
+	m.killAll()
 	var ends []string
 	for _, cmd := range slices.Concat(marked, others) {
 		ends = append(ends, endedBy(cmd))

@@ -11,8 +11,12 @@ func startUnprivileged(cmd *exec.Cmd) error { return cmd.Start() }
 // after it might in theory be a new one; there is no portable way to wait without.
 func awaitEnd(cmd *exec.Cmd) { _ = cmd.Wait() }
 
-// killMarked: there is no portable way to look at the environments of processes.
-func killMarked(string) {}
+// mark: there is no portable way to look at the environments of processes.
+type mark struct{}
+
+func newMark(string) mark { return mark{} }
+func (mark) put(int)      {}
+func (mark) killAll()     {}
 
 // memoryOf: there is no portable way to ask for it.
 func memoryOf(int) int64 { return 0 }

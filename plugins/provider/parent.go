@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	plugin "github.com/hashicorp/go-plugin"
@@ -21,6 +22,10 @@ func watchHost() {
 	for ; os.Getppid() == host; <-time.After(time.Second) {
 	}
 	removeSocket()
+	if os.Getpid() == syscall.Getpgrp() {
+		// The gateway made this a group of its own: nobody else is there to end what the provider has started.
+		_ = syscall.Kill(0, syscall.SIGKILL)
+	}
 	os.Exit(1)
 }
 
