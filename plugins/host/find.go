@@ -22,6 +22,8 @@ type executable struct {
 	argv   []string
 	digest string // hex SHA-256 of the file; "" for a built-in one, which cannot change under us
 	pinned bool   // the operator gave the digest
+
+	confine Confine // how it is run
 }
 
 // key tells executables apart.

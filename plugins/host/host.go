@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -76,6 +75,7 @@ type Spec struct {
 	// MaxMemory bounds the resident memory of the process and of what it starts, in bytes. From nine tenths of it on it
 	// is replaced, its streams going on; beyond it, it is killed. Linux only. 0: no bound.
 	MaxMemory int64
+	Confine   Confine
 }
 
 // Host runs plugins. Its methods may be called concurrently.
@@ -167,6 +167,7 @@ func (h *Host) Acquire(ctx context.Context, spec Spec) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting provider %q: %w", spec.Name, err)
 	}
+	exe.confine = spec.Confine
 	if spec.StartTimeout == 0 {
 		spec.StartTimeout = DefaultStartTimeout
 	}
@@ -244,9 +245,9 @@ func (h *Host) Close() {
 // poolKey hashes everything that shapes a process. The settings may hold secrets, and a hash keeps them out
 // of whatever may come to print the pool.
 func poolKey(spec Spec, exe executable) string {
-	b, err := json.Marshal([]string{spec.Name, exe.key(), string(spec.Settings), strconv.FormatInt(spec.MaxMemory, 10)})
+	b, err := json.Marshal([]any{spec.Name, exe.key(), string(spec.Settings), spec.MaxMemory, spec.Confine})
 	if err != nil {
-		panic(err) // strings can be encoded
+		panic(err) // strings and numbers can be encoded
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

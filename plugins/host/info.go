@@ -69,7 +69,8 @@ type Info struct {
 	Restarts int       // since the provider was acquired first
 	Crash    *Crash    // the last one, nil when there was none
 
-	MaxMemory  int64             // in bytes; 0: no limit
+	MaxMemory  int64 // in bytes; 0: no limit
+	Confine    Confine
 	Failures   map[Cause]int     // of its processes and of starts, since the provider was acquired first
 	Violations map[Violation]int // of the plugin protocol, since then
 	Violation  string            // what the last one was; "" when there was none
@@ -80,7 +81,7 @@ func (p *Plugin) Info() Info {
 	p.mu.Lock()
 	i := Info{Provider: p.spec.Name, Origin: p.exe.origin(), State: p.state, Problem: p.problem,
 		Streams: p.streams + int(p.carrying.Load()), Restarts: p.restarts, Started: p.since,
-		MaxMemory: p.spec.MaxMemory, Failures: maps.Clone(p.failures), Violations: maps.Clone(p.violations.count),
+		MaxMemory: p.spec.MaxMemory, Confine: p.spec.Confine, Failures: maps.Clone(p.failures), Violations: maps.Clone(p.violations.count),
 		Violation: p.violations.last}
 	about, proc := p.about, p.proc
 	if p.crash != nil {

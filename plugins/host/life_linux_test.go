@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,4 +174,81 @@ func TestAPluginThatNearsItsMaxMemoryIsReplaced(t *testing.T) {
 	require.Empty(t, states, "it was ready all the time")
 	stream.Close()
 	require.True(t, endsWithin(t, old, time.Minute), "the old process ends with its last stream")
+}
+
+// Issue 11, supervision: confinement, where the host allows it, and plain words where it does not.
+func TestAPluginIsConfined(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "fw") //nolint:usetesting // one that another user can look into
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	self, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fareway-provider-file-only"), self, 0o755))
+	var log *strings.Builder
+	h := newHost(t, func(o *host.Options) { log = capture(o) })
+	p := acquire(t, h, host.Spec{Name: "test", Source: host.Source{Plugin: "file-only", Dir: dir},
+		Confine: host.Confine{User: "nobody", MaxFiles: 123, MaxProcesses: 150}})
+	tell := func(script string) string {
+		events, err := talk(t.Context(), p, script)
+		require.NoError(t, err)
+		return text(events)
+	}
+	require.Contains(t, tell("status"), "NoNewPrivs:\t1")
+	limits := tell("limits")
+	require.Regexp(t, `(?m)^Max open files +123 +123 `, limits)
+	confine := p.Info().Confine
+	if os.Geteuid() != 0 {
+		require.Equal(t, []string{"no new privileges", "max_files 123"}, confine.InForce())
+		missing := strings.Join(confine.Missing(), "\n")
+		require.Contains(t, missing, "user: only root can run a process as another user")
+		require.Contains(t, missing, "max_processes: it counts those of a user of its own")
+		h.Close()
+		require.Contains(t, log.String(), "provider is not confined as its confine block says")
+		return
+	}
+	require.Equal(t, []string{"no new privileges", "user nobody", "max_files 123", "max_processes 150"}, confine.InForce())
+	require.Empty(t, confine.Missing())
+	nobody, err := user.Lookup("nobody")
+	require.NoError(t, err)
+	status := tell("status")
+	require.Regexp(t, `(?m)^Uid:(\s+`+nobody.Uid+`){4}$`, status)
+	require.Regexp(t, `(?m)^Gid:(\s+`+nobody.Gid+`){4}$`, status)
+	require.Regexp(t, `(?m)^Groups:\s*$`, status)
+	require.Regexp(t, `(?m)^CapEff:\s+0+$`, status)
+	require.Regexp(t, `(?m)^Max processes +150 +150 `, limits)
+	started, err := strconv.Atoi(tell("fork bomb"))
+	require.NoError(t, err)
+	require.Less(t, started, 150, "a fork bomb is limited")
+	_, err = talk(t.Context(), acquire(t, h, spec("script")), "start a child")
+	require.NoError(t, err, "nobody else is")
+	h.Close()
+	require.NotContains(t, log.String(), "not confined")
+}
+
+func TestAConfinementThatCannotBe(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		require.NotEmpty(t, host.Confine{User: "root"}.Missing())
+		return
+	}
+	dir, err := os.MkdirTemp("", "fw") //nolint:usetesting // one that another user can look into
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, "fareway-provider-file-only")
+	require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755))
+	for _, test := range []struct {
+		confine host.Confine
+		want    string
+	}{
+		{host.Confine{User: "root"}, `user "root" is root: name another`},
+		{host.Confine{User: "nobody-of-that-name"}, `there is no user "nobody-of-that-name" on this machine`},
+		{host.Confine{User: "nobody"}, `user "nobody" may not run it`}, // the folder is closed to it
+		{host.Confine{MaxFiles: 1 << 40}, "it cannot be more than the gateway's own limit"},
+	} {
+		_, err := newHost(t).Acquire(t.Context(), host.Spec{Name: "test",
+			Source: host.Source{Plugin: "file-only", Dir: dir}, Confine: test.confine})
+		require.ErrorContains(t, err, test.want)
+	}
 }

@@ -119,6 +119,14 @@ func confess(key string) {
 	fmt.Fprintln(os.Stderr, strings.Repeat("x", 16<<10-len(key)/2)+key)
 }
 
+// forkBomb starts processes until that fails, at most 300, and tells how many.
+func forkBomb() (n int) {
+	for n < 300 && leaveChild(true) != 0 {
+		n++
+	}
+	return n
+}
+
 // leaveDaemon starts a process as daemons do: in a session of its own, without an environment, and a child of nobody.
 func leaveDaemon() string {
 	out, err := exec.Command("env", "-i", "setsid", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 & echo $!").Output()
@@ -268,6 +276,11 @@ func (s *scripted) Generate(ctx context.Context, req *llm.Request, send func(llm
 	case "status":
 		b, _ := os.ReadFile("/proc/self/status")
 		_ = say(string(b))
+	case "limits":
+		b, _ := os.ReadFile("/proc/self/limits")
+		_ = say(string(b))
+	case "fork bomb":
+		_ = say(fmt.Sprint(forkBomb()))
 	case "stdin":
 		b, err := io.ReadAll(os.Stdin)
 		_ = say(fmt.Sprintf("%q %v", b, err))

@@ -97,7 +97,6 @@ func (c *child) Start(context.Context) error {
 		stderr.Close()
 		return err
 	}
-	c.own.put(c.cmd.Process.Pid)
 	c.mu.Lock()
 	c.pid = c.cmd.Process.Pid
 	doomed := c.doomed
@@ -132,17 +131,36 @@ const (
 )
 
 // launch starts the process.
-func (c *child) launch(stdout, stderr *os.File) (err error) {
+func (c *child) launch(stdout, stderr *os.File) error {
+	credential, err := c.exe.confine.credential()
+	if err != nil {
+		return err
+	}
+	if credential != nil {
+		if err := own(credential, c.env); err != nil {
+			return err
+		}
+	}
 	for range busyTries {
 		c.cmd = exec.Command(c.exe.argv[0], c.exe.argv[1:]...)
 		c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.env, stdout, stderr
-		c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err = startUnprivileged(c.cmd); !errors.Is(err, syscall.ETXTBSY) {
+		c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}
+		err = startUnprivileged(c.cmd, c.limit)
+		if credential != nil && errors.Is(err, syscall.EACCES) {
+			return fmt.Errorf("confine: user %q may not run it: %w", c.exe.confine.User, err)
+		}
+		if !errors.Is(err, syscall.ETXTBSY) {
 			return err
 		}
 		time.Sleep(busyPause)
 	}
 	return err
+}
+
+// limit marks a process and sets its limits.
+func (c *child) limit(pid int) error {
+	c.own.put(pid)
+	return c.exe.confine.limits(pid)
 }
 
 // verify compares a pinned file with its digest once more: it may have changed since it was found.

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 
@@ -13,7 +14,7 @@ import (
 // the ambient ones, which children inherit, nor those of the gateway's own file, which a built-in plugin
 // would get again by executing it. Both are properties of the thread that starts the child; the thread ends
 // with the goroutine, for it stays locked to it.
-func startUnprivileged(cmd *exec.Cmd) error {
+func startUnprivileged(cmd *exec.Cmd, limits func(pid int) error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -26,10 +27,57 @@ func startUnprivileged(cmd *exec.Cmd) error {
 			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 				return fmt.Errorf("dropping privileges: %w", err)
 			}
-			return cmd.Start()
+			if err := cmd.Start(); err != nil {
+				return err
+			}
+			if err := limit(cmd, limits); err != nil {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+				return err
+			}
+			return nil
 		}()
 	}()
 	return <-result
+}
+
+// hasLimits: the limits of a process can be set from outside.
+const hasLimits = true
+
+// limit sets the limits of a process that was just started, on a thread that ends. It may be of another user, whose
+// limits only that user may set, or whoever has a capability that root in a container has not: so the thread takes
+// its real ids, which the system calls do for all threads only through Go's own functions.
+func limit(cmd *exec.Cmd, limits func(pid int) error) error {
+	if c := cmd.SysProcAttr.Credential; c != nil {
+		const same = ^uintptr(0)
+		if _, _, err := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(c.Gid), same, same); err != 0 {
+			return fmt.Errorf("taking the group of the process: %w", err)
+		}
+		if _, _, err := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(c.Uid), same, same); err != 0 {
+			return fmt.Errorf("taking the user of the process: %w", err)
+		}
+	}
+	return limits(cmd.Process.Pid)
+}
+
+// limits sets what confines a process.
+func (c Confine) limits(pid int) error {
+	set := func(name string, resource int, n int64) error {
+		if n == 0 {
+			return nil
+		}
+		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}, nil); err != nil {
+			return fmt.Errorf("confine: setting %s to %d: %w; it cannot be more than the gateway's own limit", name, n, err)
+		}
+		return nil
+	}
+	if err := set("max_files", unix.RLIMIT_NOFILE, c.MaxFiles); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return nil // the gateway's own processes would count, too
+	}
+	return set("max_processes", unix.RLIMIT_NPROC, c.MaxProcesses)
 }
 
 // awaitEnd waits until the process has ended, and leaves its status to be taken by cmd.Wait: until then its

@@ -5,7 +5,12 @@ package host
 import "os/exec"
 
 // startUnprivileged starts cmd. Capabilities that children inherit exist on Linux only.
-func startUnprivileged(cmd *exec.Cmd) error { return cmd.Start() }
+func startUnprivileged(cmd *exec.Cmd, _ func(int) error) error { return cmd.Start() }
+
+// hasLimits: there is no portable way to set the limits of another process.
+const hasLimits = false
+
+func (Confine) limits(int) error { return nil }
 
 // awaitEnd waits until the process has ended. It takes its status as well, so that the group that is killed
 // after it might in theory be a new one; there is no portable way to wait without.

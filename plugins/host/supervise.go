@@ -107,6 +107,9 @@ func (s *supervision) serve(proc *process) {
 	old := s.proc
 	s.noteStart(proc)
 	s.log.Info("provider started", "pid", proc.child.ID(), "version", proc.about.GetVersion())
+	if missing := s.spec.Confine.Missing(); len(missing) > 0 {
+		s.log.Warn("provider is not confined as its confine block says", "missing", missing)
+	}
 	s.proc, s.since, s.missed = proc, s.host.clock.Now(), 0
 	s.enter(Ready, proc)
 	s.health = s.host.clock.After(healthInterval)
@@ -177,6 +180,7 @@ func (p *Plugin) startAgain() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	exe.confine = p.spec.Confine
 	if exe.digest != p.exe.digest {
 		p.log.Warn("the plugin's file has changed; starting it as it is now", "file", exe.argv[0], "sha256", exe.digest)
 		p.host.rekey(p, exe)
