@@ -80,12 +80,20 @@ type Provider struct {
 	Carry        Carry
 	// MaxMemory bounds the memory of its process, in bytes. 0: no bound.
 	MaxMemory int64
+	Confine   Confine
 	// Keys are several credentials of one service, in file order. Without any, Settings has what there is.
 	Keys []Key
 
 	// printable is Settings with every secret, and everything that came from env() or file(), replaced.
 	// Nil in a Provider that Load did not make: then nothing of Settings is printed.
 	printable settings.Values
+}
+
+// Confine is what a provider's process may not do.
+type Confine struct {
+	User         string `json:"user,omitempty"` // that it runs as; "": the gateway's own
+	MaxFiles     int64  `json:"max_files,omitempty"`
+	MaxProcesses int64  `json:"max_processes,omitempty"` // of the user
 }
 
 // Carry says who makes the upstream calls of a provider.

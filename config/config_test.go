@@ -128,6 +128,25 @@ func TestAPluginThatIsAskedHasItsStartTimeout(t *testing.T) {
 	}
 }
 
+// Issue 11, supervision: what of a confinement cannot be had is said plainly, and is no error.
+func TestAConfinementThatCannotBeHadIsAWarning(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	confine := "\"echo\"\n  confine {\n    user = \"plugins\"\n    max_files = 100\n    max_processes = 50\n  }"
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(minimal, `"echo"`, confine, 1)), 0o600))
+	want := Confine{User: "plugins", MaxFiles: 100, MaxProcesses: 50}
+	cfg, diags := Load(t.Context(), path, Options{Unconfined: func(c Confine) []string {
+		require.Equal(t, want, c)
+		return []string{"user: only root can do that"}
+	}})
+	require.False(t, diags.HasErrors())
+	require.Equal(t, want, cfg.Providers[0].Confine)
+	var text strings.Builder
+	require.NoError(t, diags.Write(&text, false))
+	require.Contains(t, text.String(), "Warning: Not confined as written")
+	require.Contains(t, text.String(), "The provider runs nevertheless, without user: only root can do that.")
+}
+
 func TestWithoutSchemaNoPluginHasSettings(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gateway.hcl")

@@ -186,6 +186,29 @@ var providerGrammar = grammar{
 		{name: "key", label: "name", many: true, example: keyExample, body: &keyGrammar,
 			doc: "One of several credentials of the service, in place of the one in `config`: the plugin's secret settings " +
 				"and a `weight`."},
+		{name: "confine", example: confineExample, body: &confineGrammar, doc: "What its process may not do, on Linux."},
+	},
+}
+
+const confineExample = `confine {
+  user          = "fareway-plugins"
+  max_files     = 1024
+  max_processes = 256
+}`
+
+var confineGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "user", kind: aText(64), instead: "the gateway's own", example: `"fareway-plugins"`,
+			doc: "The user that the process runs as, with the user's own group and no other; not root. Needs a gateway " +
+				"that runs as root. The user must be able to read and run the plugin's file; for a built-in provider, the " +
+				"gateway's own. Give it no files: the data folder is closed to it then."},
+		{name: "max_files", kind: anInteger(minFiles, maxConfined), instead: "the gateway's limit", example: "1024",
+			doc: "How many files and connections one of its processes may have open, at most what the gateway may. Each call " +
+				"that it makes takes one or two."},
+		{name: "max_processes", kind: anInteger(minProcesses, maxConfined), instead: "the gateway's limit", example: "256",
+			doc: "How many processes and threads the user may have. Needs `user`, and counts all that runs as that user. A " +
+				"provider in Go has about ten threads, in Node about fifteen."},
 	},
 }
 
@@ -371,6 +394,7 @@ var places = []place{
 	{"in a limiter block", &limiterGrammar},
 	{"in a provider block", &providerGrammar},
 	{"in a key block of a provider", &keyGrammar},
+	{"in the confine block of a provider", &confineGrammar},
 	{"in a route block", &routeGrammar},
 	{"in a price block", &priceGrammar},
 	{"in a cost block", &costGrammar},

@@ -56,8 +56,9 @@ func (p Provider) MarshalJSON() ([]byte, error) {
 		StartTimeout string          `json:"start_timeout"`
 		Carry        Carry           `json:"carry"`
 		MaxMemory    int64           `json:"max_memory,omitempty"`
+		Confine      Confine         `json:"confine,omitzero"`
 		Keys         []Key           `json:"keys,omitempty"`
-	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String(), p.Carry, p.MaxMemory, p.Keys})
+	}{p.Name, p.Plugin, p.SHA256, shown, p.StartTimeout.String(), p.Carry, p.MaxMemory, p.Confine, p.Keys})
 }
 
 // Format prints the provider without secrets under every verb: %+v and %#v would otherwise walk into Settings.

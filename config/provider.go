@@ -58,6 +58,9 @@ func (l *loader) providers(file *section) map[string]hcl.Range {
 		s.oneOf("carry", &carry)
 		p.Carry = Carry(carry)
 		s.maxMemory(&p.MaxMemory)
+		for _, block := range s.blocks["confine"] {
+			p.Confine = s.confine(block)
+		}
 		if pluginOK {
 			l.settings(s, block, &p, &asked)
 		}
@@ -75,6 +78,35 @@ func (s *section) maxMemory(target *int64) {
 	if v, ok := s.read("max_memory"); ok && *target != 0 && *target < minMemory {
 		s.refuse(v, "must be at least \"16MiB\": a program needs some to run at all")
 	}
+}
+
+// userPattern is what names of users are made of.
+var userPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,31}$`)
+
+// A process needs some files for its socket, its output and its upstream, and some threads to run at all.
+const (
+	minFiles     = 32
+	minProcesses = 16
+	maxConfined  = 1 << 20
+)
+
+// confine reads what a process may not do.
+func (s *section) confine(block *hclsyntax.Block) (c Confine) {
+	in := s.inner(block, &confineGrammar)
+	if v, ok := in.text("user", &c.User); ok && !userPattern.MatchString(c.User) {
+		in.refuse(v, "must be the name of a user of this machine")
+	}
+	in.integer("max_files", &c.MaxFiles)
+	if v, ok := in.integer("max_processes", &c.MaxProcesses); ok && c.User == "" {
+		in.fail(v.at, "max_processes without user", "It counts all processes and threads of a user, and those of the "+
+			"gateway's own are not the provider's alone. Set user to one that runs nothing else.")
+	}
+	if s.opts.Unconfined != nil {
+		for _, missing := range s.opts.Unconfined(c) {
+			in.warn(block.DefRange(), "Not confined as written", sentence("The provider runs nevertheless, without "+missing))
+		}
+	}
+	return c
 }
 
 // plugin reads which program to run; false when that is not certain enough to ask it for its schema.

@@ -143,6 +143,8 @@ func around(block, line string) string {
 	case "key":
 		provider = "provider \"local\" {\nplugin = \"anthropic\"\nkey \"k\" {\napi_key = env(\"SECRET_TOKEN\")\n" + line +
 			"\n}\n}\n"
+	case "confine":
+		provider = strings.Replace(provider, "{\n", "{\nconfine {\n"+line+"\n}\n", 1)
 	case "route":
 		route = drop(route) + line + "\n"
 	case "price", "cost":

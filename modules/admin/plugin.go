@@ -66,7 +66,8 @@ func viewPlugin(p engine.PluginState) Plugin {
 	for _, s := range p.Providers {
 		v.Providers = append(v.Providers, PluginProvider{Name: s.Provider, State: string(s.State), Ready: s.Ready,
 			Problem: s.Problem, Carry: string(s.Carry), PID: s.PID, Started: optionalTime(s.Started), MemoryBytes: s.Memory,
-			MaxMemoryBytes: s.MaxMemory, Streams: s.Streams, Restarts: s.Restarts, Failures: byName(s.Failures),
+			MaxMemoryBytes: s.MaxMemory, Confined: append([]string{}, s.Confine.InForce()...), Unconfined: s.Confine.Missing(),
+			Streams: s.Streams, Restarts: s.Restarts, Failures: byName(s.Failures),
 			LastCrash: viewCrash(s.Crash), Violations: byName(s.Violations), LastViolation: s.Violation})
 	}
 	return v

@@ -38,8 +38,11 @@ type PluginProvider struct {
 	MemoryBytes int64      `json:"memory_bytes"` // resident, with what it has started; 0 where the system does not tell
 	// MaxMemoryBytes is the provider's max_memory; absent without.
 	MaxMemoryBytes int64 `json:"max_memory_bytes,omitempty"`
-	Streams        int   `json:"streams"` // attempts in progress
-	Restarts       int   `json:"restarts"`
+	// Confined says what its process cannot do, Unconfined what of the confine block cannot be had, and why.
+	Confined   []string `json:"confined"`
+	Unconfined []string `json:"unconfined,omitempty"`
+	Streams    int      `json:"streams"` // attempts in progress
+	Restarts   int      `json:"restarts"`
 	// Failures are its ends, failed starts and replacements by cause: crash, hang, memory, protocol, slow_start,
 	// handshake or start.
 	Failures  map[string]int `json:"failures,omitempty"`

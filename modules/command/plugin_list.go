@@ -143,6 +143,9 @@ func providerNotes(p admin.PluginProvider) (notes []string) {
 	if p.Problem != "" {
 		notes = append(notes, fmt.Sprintf("Provider %s is not healthy: %s", p.Name, sentence(p.Problem)))
 	}
+	for _, missing := range p.Unconfined {
+		notes = append(notes, fmt.Sprintf("Provider %s is not confined as written, without %s", p.Name, sentence(missing)))
+	}
 	if c := p.LastCrash; c != nil {
 		also := ""
 		if n := total(p.Failures); n > 1 {
@@ -234,6 +237,9 @@ func printPlugin(w io.Writer, p admin.Plugin) {
 			if one.PID != 0 {
 				fmt.Fprintf(w, "\tprocess %d since %s, %s of memory%s\n", one.PID, human.Moment(*one.Started),
 					memory(one.MemoryBytes), maxMemory(one))
+			}
+			if len(one.Confined) > 0 {
+				fmt.Fprintf(w, "\tconfined: %s\n", strings.Join(one.Confined, ", "))
 			}
 			fmt.Fprintf(w, "\t%s, %s\n", human.Count(one.Streams, "stream"), human.Count(one.Restarts, "restart"))
 			for _, note := range providerNotes(one) {

@@ -15,6 +15,7 @@ import (
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -60,7 +61,8 @@ func TestPluginListShowsWhatTheGatewayHas(t *testing.T) {
 	require.NotZero(t, local.PID)
 	require.NotNil(t, local.Started)
 	local.PID, local.Started, local.MemoryBytes = 0, nil, 0
-	require.Equal(t, admin.PluginProvider{Name: "local", State: "ready", Ready: true, Carry: "process"}, local)
+	require.Equal(t, admin.PluginProvider{Name: "local", State: "ready", Ready: true, Carry: "process",
+		Confined: host.Confine{}.InForce()}, local)
 	require.Equal(t, "host", byName["openai"].Providers[0].Carry)
 
 	sum := sha256.Sum256([]byte("#!/bin/sh\necho out of paper >&2\nexit 3\n"))
@@ -230,6 +232,11 @@ func TestPluginListTellsOfFailuresAndViolations(t *testing.T) {
 	var b strings.Builder
 	printPlugin(&b, admin.Plugin{Name: "hello", Providers: []admin.PluginProvider{p}})
 	require.Contains(t, b.String(), "process 7 since 2026-11-22 18:00:00 UTC, 3.0 MiB of memory (max_memory 1024.0 MiB)\n")
+	p.Confined, p.Unconfined = []string{"no new privileges", "max_files 9"}, []string{"user: not here"}
+	require.Contains(t, providerNotes(p), "Provider greeter is not confined as written, without user: not here.")
+	printPlugin(&b, admin.Plugin{Name: "hello", Providers: []admin.PluginProvider{p}})
+	require.Contains(t, b.String(), "confined: no new privileges, max_files 9\n")
+	p.Unconfined = nil
 	p.LastCrash.Cause = "one of a later gateway"
 	require.Contains(t, providerNotes(p)[0], "Provider greeter failed at ")
 	for cause, want := range map[string]string{"crash": "crashed", "hang": "hung", "protocol": "was replaced",

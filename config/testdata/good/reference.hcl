@@ -30,6 +30,11 @@ provider "local" {
   }
   start_timeout = "10s"
   max_memory    = "1GiB"
+  confine {
+    user          = "fareway-plugins"
+    max_files     = 1024
+    max_processes = 256
+  }
 }
 
 provider "claude" {

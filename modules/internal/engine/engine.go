@@ -173,7 +173,7 @@ func (e *Engine) Logger() *slog.Logger { return slog.New(e.log) }
 func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
-	return config.Load(ctx, path, config.Options{Schema: schemaOf(h)})
+	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Unconfined: unconfined})
 }
 
 // TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
@@ -183,7 +183,8 @@ func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.C
 	defer h.Close()
 	try := func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
 		plugin, err := h.Acquire(ctx, host.Spec{Name: p.Name, Settings: p.Settings, StartTimeout: p.StartTimeout,
-			Source: host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256}})
+			Source:  host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256},
+			Confine: host.Confine(p.Confine)})
 		if err != nil {
 			if _, problem, ok := strings.Cut(err.Error(), fmt.Sprintf("configuring plugin %q: ", p.Plugin)); ok {
 				err = errors.New(problem)
@@ -193,8 +194,10 @@ func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.C
 		plugin.Release()
 		return nil
 	}
-	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: try})
+	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: try, Unconfined: unconfined})
 }
+
+func unconfined(c config.Confine) []string { return host.Confine(c).Missing() }
 
 func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Schema, error) {
 	return func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {

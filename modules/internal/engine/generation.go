@@ -84,6 +84,7 @@ func (e *Engine) start(ctx context.Context, g *Generation, p *config.Provider, n
 		StartTimeout: p.StartTimeout,
 		DrainTimeout: g.Config.Gateway.DrainTimeout,
 		MaxMemory:    p.MaxMemory,
+		Confine:      host.Confine(p.Confine),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting provider %q: %w", name, err)

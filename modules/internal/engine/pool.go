@@ -86,7 +86,7 @@ func (p *pool) info() host.Info {
 		one := l.plugin.Info()
 		if i == 0 || one.State == host.Ready && all.State != host.Ready {
 			all.Origin, all.About, all.State, all.Problem = one.Origin, one.About, one.State, one.Problem
-			all.PID, all.Started = one.PID, one.Started
+			all.PID, all.Started, all.MaxMemory, all.Confine = one.PID, one.Started, one.MaxMemory, one.Confine
 		}
 		all.Memory += one.Memory
 		all.Streams += one.Streams
