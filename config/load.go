@@ -38,7 +38,8 @@ type Options struct {
 	// line for each, becomes diagnostics at the settings that the lines name ("setting base_url must ..."). Nil: whoever
 	// starts it will see.
 	Try func(ctx context.Context, ref PluginRef, p Provider) error
-	// Unconfined says what of a confine block cannot be had on this machine, and why; each becomes a warning. Nil: nothing.
+	// Unconfined says what of a confine block cannot be had on this machine, and why; each becomes a warning. Nil:
+	// nothing.
 	Unconfined func(c Confine) []string
 	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
 	Env func(string) (string, bool)

@@ -81,8 +81,9 @@ func (p *Plugin) Info() Info {
 	p.mu.Lock()
 	i := Info{Provider: p.spec.Name, Origin: p.exe.origin(), State: p.state, Problem: p.problem,
 		Streams: p.streams + int(p.carrying.Load()), Restarts: p.restarts, Started: p.since,
-		MaxMemory: p.spec.MaxMemory, Confine: p.spec.Confine, Failures: maps.Clone(p.failures), Violations: maps.Clone(p.violations.count),
-		Violation: p.violations.last}
+		MaxMemory: p.spec.MaxMemory, Confine: p.spec.Confine, Failures: maps.Clone(p.failures),
+		Violations: maps.Clone(p.violations.count),
+		Violation:  p.violations.last}
 	about, proc := p.about, p.proc
 	if p.crash != nil {
 		i.Crash = new(*p.crash)
