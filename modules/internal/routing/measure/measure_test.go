@@ -221,6 +221,37 @@ func TestPredict_withoutCosts(t *testing.T) {
 	require.ErrorContains(t, err, "has not learned what answers of weak cost")
 }
 
+// Of three models without costs there is a calibration to draw, and pages without curves.
+func TestReport_withoutCosts(t *testing.T) {
+	t.Parallel()
+	d := made(60, 1)
+	d.Models = append(d.Models, "third")
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		r.Score, r.Cost = append(r.Score, 0), []float64{nan(), nan(), nan()}
+		r.Output = append(r.Output, nan())
+	}
+	m, err := learn.Train([]*learn.Dataset{d}, 1)
+	require.NoError(t, err)
+	results, err := Eval(m, []*learn.Dataset{d}, 1)
+	require.NoError(t, err)
+	require.Empty(t, results[0].Value)
+	dir := t.TempDir()
+	require.NoError(t, Report(dir, results))
+	require.FileExists(t, filepath.Join(dir, "made-curve.svg"))
+
+	free := made(60, 1)
+	for i := range free.Rows {
+		free.Rows[i].Cost[0] = 0
+	}
+	table := four()
+	table.Cost = [][]float64{{0, 5}, {0, 5}, {0, 5}, {0, 5}}
+	drawn := &Result{Dataset: "free", Curve: curve(table, &learn.Dataset{Models: free.Models, Rows: free.Rows[:4]},
+		[]int{0, 1}, 1)}
+	_, err = drawn.CurveSVG()
+	require.NoError(t, err, "a model that costs nothing")
+}
+
 func TestCrossEval(t *testing.T) {
 	t.Parallel()
 	results, err := CrossEval([]*learn.Dataset{made(150, 1)}, 3, 1)

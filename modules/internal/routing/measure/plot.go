@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -36,20 +37,13 @@ func (r *Result) CurveSVG() ([]byte, error) {
 	if c.Shares {
 		p.X.Label.Text = "percent of prompts sent to the stronger model"
 		scale = 100
-	} else {
-		p.X.Scale = plot.LogScale{}
-		p.X.Tick.Marker = decades{}
 	}
 	if len(c.Singles) == 0 {
 		p.Title.Text += ": nobody knows what its answers cost"
 		return svg(p)
 	}
-	if !c.Shares {
-		for _, s := range c.Singles {
-			if s.Cost <= 0 {
-				p.X.Scale, p.X.Tick.Marker = plot.LinearScale{}, plot.DefaultTicks{}
-			}
-		}
+	if !c.Shares && !slices.ContainsFunc(c.Singles, func(s Point) bool { return s.Cost <= 0 }) {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
 	}
 	first, last := c.Singles[0].Cost, c.Singles[0].Cost
 	for _, s := range c.Singles {
