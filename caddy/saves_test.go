@@ -65,13 +65,15 @@ func TestSavesUnderLoad(t *testing.T) {
 	streams := openAll(t, g, up, key)
 
 	ctx, end := context.WithCancel(t.Context())
-	served := later(func() (n int) {
-		for ctx.Err() == nil {
-			shapes[n%len(shapes)].send(t, http.DefaultClient, g.URL, key, "hello", n%2 == 0).whole(t, shapes[n%len(shapes)])
-			n++
+	served := make(chan int, 1)
+	go func() {
+		n := 0
+		defer func() { served <- n }()
+		for ; ctx.Err() == nil; n++ {
+			s := shapes[n%len(shapes)]
+			s.send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, s)
 		}
-		return n
-	})
+	}()
 	for i := range saves {
 		text := strings.Replace(config, "input  = 3", fmt.Sprintf("input  = 3 # %d", i), 1)
 		if i%20 == 10 { // another process each time
@@ -91,6 +93,7 @@ func TestSavesUnderLoad(t *testing.T) {
 	eventually(t, func() (bool, string) {
 		p, r, d := len(g.children(t)), g.goroutines(t), g.descriptors(t)
 		return p == processes && r <= goroutines+slack && d <= descriptors+slack,
-			fmt.Sprintf("%d processes, %d goroutines and %d descriptors of %d, %d and %d", p, r, d, processes, goroutines, descriptors)
+			fmt.Sprintf("%d processes, %d goroutines and %d descriptors of %d, %d and %d", p, r, d, processes, goroutines,
+				descriptors)
 	})
 }

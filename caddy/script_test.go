@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 //	                          it listens, and sets $URL, $ADDR and $PID; what it prints is in up.out
 //	down [PATTERN]            ends it with SIGTERM, and expects it to end with status 0; each line on stderr matches
 //	hangup                    sends it SIGHUP
+//	status N COMMAND...       runs a command that ends with status N
 //	serves N                  waits until the configuration that it keeps as number N serves
 //	crash                     ends it with SIGKILL
 //	listen VAR                listens on a free port until the script ends; VAR is its host:port
@@ -65,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"crash":      crash,
 			"hangup":     hangup,
 			"serves":     serves,
+			"status":     status,
 			"listen":     listen,
 			"freeaddr":   freeAddr,
 			"setversion": setVersion,
@@ -208,6 +210,19 @@ func hangup(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: hangup, after up")
 	}
 	ts.Check(p.cmd.Process.Signal(syscall.SIGHUP))
+}
+
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND...")
+	}
+	got := "0"
+	if exit, ok := errors.AsType[*exec.ExitError](ts.Exec(args[1], args[2:]...)); ok {
+		got = strconv.Itoa(exit.ExitCode())
+	}
+	if got != args[0] {
+		ts.Fatalf("status: it ended with %s", got)
+	}
 }
 
 func serves(ts *testscript.TestScript, neg bool, args []string) {

@@ -14,6 +14,7 @@ import (
 
 // TestSoakManyProviders: issue 12, "Saving is enough": 80 providers reloaded 200 times in flat memory.
 func TestSoakManyProviders(t *testing.T) {
+	t.Parallel()
 	const providers, reloads = 80, 200
 	const leftOver = 8 << 20 // bytes; a generation of this size has some hundred KB
 	up := upstream.Start(t, upstream.Options{})

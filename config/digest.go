@@ -91,6 +91,9 @@ func (l *loader) files() []File {
 	return sorted
 }
 
+// DigestOf is the hex SHA-256 of a text, as in File.
+func DigestOf(text string) string { return digest([]byte(text)) }
+
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])

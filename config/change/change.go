@@ -189,31 +189,51 @@ func charge(c *config.Config, route string, now time.Time) *int64 {
 	return new((TypicalInput*at.Input + TypicalOutput*at.Output + million - 1) / million)
 }
 
-// process says what happens to a provider's process, and that a secret has changed, which no value shows.
-func process(before, after *config.Config, b *Block) {
-	find := func(c *config.Config) *config.Provider {
-		i := slices.IndexFunc(c.Providers, func(p config.Provider) bool { return p.Name == b.Name })
-		if i < 0 {
-			return nil
-		}
-		return &c.Providers[i]
-	}
-	old, now := find(before), find(after)
+// ProcessOf is what happens to the process of a provider when it takes the place of the one of its name.
+func ProcessOf(before *config.Config, after *config.Provider) Process {
+	old := find(before, after.Name)
 	switch {
 	case old == nil:
-		b.Process = Starts
-		return
-	case now == nil:
+		return Starts
+	case sameSettings(old, after) && old.Plugin == after.Plugin && old.SHA256 == after.SHA256 &&
+		old.MaxMemory == after.MaxMemory && old.Confine == after.Confine:
+		return ""
+	}
+	return Restarts
+}
+
+func find(c *config.Config, provider string) *config.Provider {
+	i := slices.IndexFunc(c.Providers, func(p config.Provider) bool { return p.Name == provider })
+	if i < 0 {
+		return nil
+	}
+	return &c.Providers[i]
+}
+
+// process says what happens to a provider's process, and that a secret has changed, which no value shows.
+func process(before, after *config.Config, b *Block) {
+	old, now := find(before, b.Name), find(after, b.Name)
+	if now == nil {
 		b.Process = Stops
 		return
-	case old.Plugin == now.Plugin && old.SHA256 == now.SHA256 && bytes.Equal(old.Settings, now.Settings):
+	}
+	b.Process = ProcessOf(before, now)
+	if old == nil || sameSettings(old, now) {
 		return
 	}
-	b.Process = Restarts
-	shown := slices.ContainsFunc(b.Fields, func(f Field) bool { return strings.HasPrefix(f.Name, "settings") })
-	if !shown && !bytes.Equal(old.Settings, now.Settings) {
+	shown := slices.ContainsFunc(b.Fields, func(f Field) bool {
+		return strings.HasPrefix(f.Name, "settings") || strings.HasPrefix(f.Name, "keys")
+	})
+	if !shown {
 		b.Fields = append(b.Fields, Field{"settings", json.RawMessage(`"***"`), json.RawMessage(`"*** (changed)"`)})
 	}
+}
+
+// sameSettings compares what processes get, also what is secret. Each key of a provider has a process of its own.
+func sameSettings(a, b *config.Provider) bool {
+	return bytes.Equal(a.Settings, b.Settings) && slices.EqualFunc(a.Keys, b.Keys, func(a, b config.Key) bool {
+		return a.Name == b.Name && bytes.Equal(a.Settings, b.Settings)
+	})
 }
 
 // encode writes what can always be written: values of config.

@@ -105,6 +105,13 @@ func TestBetween(t *testing.T) {
 		"who carries": {replace: []string{`plugin = "echo"`, "plugin = \"echo\"\n  carry = \"process\""},
 			want: []Block{{Kind: Altered, Type: "provider", Name: "up", Fields: []Field{
 				{"carry", raw(`"host"`), raw(`"process"`)}}}}},
+		"how it is run": {replace: []string{`plugin = "echo"`,
+			"plugin = \"echo\"\n  max_memory = \"1GiB\"\n  confine {\n    max_files = 64\n  }"},
+			want: []Block{{Kind: Altered, Type: "provider", Name: "up", Process: Restarts, Fields: []Field{
+				{"confine.max_files", none, raw("64")}, {"max_memory", none, raw("1073741824")}}}}},
+		"its memory": {replace: []string{`plugin = "echo"`, "plugin = \"echo\"\n  max_memory = \"1GiB\""},
+			want: []Block{{Kind: Altered, Type: "provider", Name: "up", Process: Restarts, Fields: []Field{
+				{"max_memory", none, raw("1073741824")}}}}},
 		"another provider": {replace: []string{`"up"`, `"down"`}, want: []Block{
 			{Kind: Added, Type: "provider", Name: "down", Process: Starts},
 			{Kind: Altered, Type: "route", Name: "small", Fields: []Field{{"provider", raw(`"up"`), raw(`"down"`)}}},

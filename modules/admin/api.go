@@ -28,6 +28,9 @@ func init() {
 // reads:
 //
 //	GET    /fareway/status                  what runs
+//	GET    /fareway/configurations          the configurations that were in force, the newest first
+//	GET    /fareway/configurations/{number} one of them, with the texts of its files
+//	POST   /fareway/plan                    {"text" | "kept"} what a configuration would change; on a socket only
 //	POST   /fareway/reload                  loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
@@ -143,6 +146,9 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/checkpoints", Handler: a.change(a.makeCheckpoint)},
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
+		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
+		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
+		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
 	routes = append(routes, a.books.routes()...)
@@ -173,12 +179,16 @@ func (a *API) guard(next caddy.AdminHandler) caddy.AdminHandler {
 // arrive reads the body, and then takes off the 10 seconds that Caddy gives a request to be read: net/http would
 // take the client for gone when they are over, in the middle of a long answer.
 func arrive(w http.ResponseWriter, r *http.Request) error {
-	b, err := io.ReadAll(io.LimitReader(r.Body, maxAdminBody))
+	limit := maxAdminBody
+	if r.URL.Path == "/fareway/plan" {
+		limit = maxPlanBody
+	}
+	b, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)))
 	if err != nil {
 		return problem(http.StatusBadRequest, "reading the request body: %w", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(b))
-	if len(b) == maxAdminBody {
+	if len(b) == limit {
 		return nil // readJSON refuses it; what is left of it keeps its 10 seconds
 	}
 	// What cannot set it has none.
@@ -243,9 +253,11 @@ func asAPIError(err error) caddy.APIError {
 const maxAdminBody = 64 << 10
 
 // readJSON decodes the body, which must be one JSON value with no fields that we do not know.
-func readJSON[T any](r *http.Request) (T, error) {
+func readJSON[T any](r *http.Request) (T, error) { return readJSONUpTo[T](r, maxAdminBody) }
+
+func readJSONUpTo[T any](r *http.Request, limit int64) (T, error) {
 	var v T
-	d := json.NewDecoder(io.LimitReader(r.Body, maxAdminBody))
+	d := json.NewDecoder(io.LimitReader(r.Body, limit))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
 		return v, problem(http.StatusBadRequest, "reading the request body: %w", err)

@@ -157,6 +157,9 @@ type Status struct {
 	Plans     []string   `json:"plans"`
 	Spool     Spool      `json:"spool"`
 
+	// Traffic counts since the process began.
+	Traffic Traffic `json:"traffic"`
+
 	// FailedLoad is why the configuration as it is saved now was not taken: what is above serves on.
 	FailedLoad *FailedLoad `json:"failed_load,omitempty"`
 }
@@ -169,6 +172,16 @@ type FailedLoad struct {
 	Diagnostics []config.Diagnostic `json:"diagnostics,omitempty"` // as `gateway check --json` has them
 	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
 }
+
+// Traffic is how many requests were answered, and what of it failed for the service.
+type Traffic struct {
+	Answered       int64 `json:"answered"`
+	Failed         int64 `json:"failed"`          // with a status of 500 and above
+	FailedAttempts int64 `json:"failed_attempts"` // at upstreams, also where another one answered or the reply had begun
+}
+
+// Failures is the larger of the two: a request often counts in both.
+func (t Traffic) Failures() int64 { return max(t.Failed, t.FailedAttempts) }
 
 // Reloaded is what came of loading the HCL file.
 type Reloaded struct {

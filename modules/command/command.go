@@ -72,6 +72,7 @@ admin address (--admin).`
 		}
 		return wrongFlag(cmd, err)
 	})
+	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand())
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(),
 		pluginCommand(), providerCommand(), routeCommand())

@@ -88,6 +88,7 @@ type Engine struct {
 	background background
 	failed     atomic.Pointer[FailedLoad] // nil when the last load has not failed
 	timer      func(time.Duration) <-chan time.Time
+	builtin    func(plugin string) ([]string, bool)
 	history    *history.History
 	keeping    sync.Mutex // of whoever notes what is in force
 	inForce    InForce
@@ -111,6 +112,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 
 		limiter: o.Limiter,
 		timer:   o.After,
+		builtin: o.Builtin,
 		history: history.In(o.DataDir),
 	}
 	e.ahead.limit(maxAhead)
@@ -181,7 +183,13 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
-	try := func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
+	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: tryOn(h),
+		Unconfined: unconfined})
+}
+
+// tryOn starts a provider with its settings for a moment.
+func tryOn(h *host.Host) func(context.Context, config.PluginRef, config.Provider) error {
+	return func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
 		plugin, err := h.Acquire(ctx, host.Spec{Name: p.Name, Settings: p.Settings, StartTimeout: p.StartTimeout,
 			Source:  host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256},
 			Confine: host.Confine(p.Confine)})
@@ -194,7 +202,6 @@ func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.C
 		plugin.Release()
 		return nil
 	}
-	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: try, Unconfined: unconfined})
 }
 
 func unconfined(c config.Confine) []string { return host.Confine(c).Missing() }

@@ -27,17 +27,7 @@ type Generation struct {
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
 // Activate; either way it is given back with Retire.
 func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, error) {
-	if cfg.Store != e.where {
-		return nil, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; "+
-			"restart it to change that",
-			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)
-	}
-	if cfg.Limiter != e.counts {
-		return nil, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; restart "+
-			"it to change that",
-			e.counts.Kind, cfg.Limiter.Kind)
-	}
-	if err := e.keepPlans(ctx, cfg); err != nil {
+	if err := e.refusals(ctx, cfg); err != nil {
 		return nil, err
 	}
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1,
@@ -47,6 +37,22 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		return nil, err
 	}
 	return g, nil
+}
+
+// refusals are why a gateway that runs does not take a configuration, one a line; nil when it does.
+func (e *Engine) refusals(ctx context.Context, cfg *config.Config) error {
+	var errs []error
+	if cfg.Store != e.where {
+		errs = append(errs, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; "+
+			"restart it to change that",
+			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path))
+	}
+	if cfg.Limiter != e.counts {
+		errs = append(errs, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; "+
+			"restart it to change that",
+			e.counts.Kind, cfg.Limiter.Kind))
+	}
+	return errors.Join(append(errs, e.keepPlans(ctx, cfg))...)
 }
 
 func (e *Engine) fill(ctx context.Context, g *Generation) error {

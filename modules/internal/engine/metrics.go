@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +45,8 @@ type Metrics struct {
 	loads         *prometheus.CounterVec
 	refused       prometheus.Gauge
 	inForce       *prometheus.GaugeVec
+
+	answers, failed, failedAttempts atomic.Int64
 
 	// What every request counts.
 	answered      *handles[answer, prometheus.Counter]
@@ -159,11 +162,20 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
 func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Duration) {
+	m.answers.Add(1)
+	if status >= 500 {
+		m.failed.Add(1)
+	}
 	m.answered.of(answer{endpoint, status}).Inc()
 	m.durations.of(endpoint).Observe(total.Seconds())
 	if firstEvent > 0 {
 		m.firstEvents.of(endpoint).Observe(firstEvent.Seconds())
 	}
+}
+
+// Traffic is how many requests were answered, how many of them with 500 and above, and how many attempts failed.
+func (m *Metrics) Traffic() (answered, failed, failedAttempts int64) {
+	return m.answers.Load(), m.failed.Load(), m.failedAttempts.Load()
 }
 
 // Tokens counts what an attempt on route is proven to have used, by price class.
@@ -193,6 +205,7 @@ func (m *Metrics) Held(delta int64) { m.held.Add(float64(delta)) }
 
 // UpstreamError counts a failed attempt; kind is an llm.ErrorKind.
 func (m *Metrics) UpstreamError(route, kind string) {
+	m.failedAttempts.Add(1)
 	m.upstreamError.WithLabelValues(route, kind).Inc()
 }
 

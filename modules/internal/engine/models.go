@@ -28,7 +28,8 @@ func Models(ctx context.Context, path, name string, logger *slog.Logger) (models
 		if p.Name == name && spec == nil {
 			ref, asked = r, p
 			spec = &host.Spec{Name: p.Name, Settings: p.Settings, StartTimeout: p.StartTimeout,
-				Source: host.Source{Plugin: r.Plugin, Dir: r.Dir, SHA256: r.SHA256}}
+				Source:  host.Source{Plugin: r.Plugin, Dir: r.Dir, SHA256: r.SHA256},
+				Confine: host.Confine(p.Confine)}
 		}
 		return nil
 	}

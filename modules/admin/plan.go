@@ -1,0 +1,173 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/config/change"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/history"
+)
+
+// PlanRequest asks what a configuration would change: one of the two.
+type PlanRequest struct {
+	// Text is that of the HCL file, in place of what is saved. What it names is as it is saved.
+	Text *string `json:"text,omitempty"`
+	// Kept is the number of a configuration that was in force.
+	Kept int64 `json:"kept,omitempty"`
+}
+
+// Plan is what a configuration would change in place of the one that serves.
+type Plan struct {
+	OK          bool                `json:"ok"`        // it would be taken
+	Different   bool                `json:"different"` // something would change
+	Config      string              `json:"config"`    // path of the HCL file
+	Changes     []change.Block      `json:"changes"`
+	Refused     []string            `json:"refused"`        // why a gateway that runs would not take it
+	Diagnostics []config.Diagnostic `json:"diagnostics"`    // as `gateway check --json` has them
+	Text        string              `json:"text,omitempty"` // as `gateway check` prints them
+
+	// ConfigHash and Generation are of the configuration that serves: of what it was compared with.
+	ConfigHash string `json:"config_hash"`
+	Generation uint64 `json:"generation"`
+	// Files are those that installing it writes, with the digests of what they replace.
+	Files []PlanFile `json:"files"`
+}
+
+// PlanFile is a file that differs from what is saved.
+type PlanFile struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+	// SavedSHA256 is of what is saved, in hex; "" when there is no such file.
+	SavedSHA256 string `json:"saved_sha256"`
+}
+
+// Configuration is one that was in force.
+type Configuration struct {
+	Number     int64      `json:"number"`
+	Since      time.Time  `json:"since"`
+	ConfigHash string     `json:"config_hash"`
+	InForce    bool       `json:"in_force"`
+	Files      []KeptFile `json:"files"`
+}
+
+// KeptFile is a file of it.
+type KeptFile struct {
+	Path string `json:"path"`
+	// Text is its content; null of what file("...") brought, which may be a secret. A list leaves it out.
+	Text *string `json:"text,omitempty"`
+}
+
+// maxPlanBody is above a configuration of the largest size, written as JSON.
+const maxPlanBody = 16 << 20
+
+// plan says what a configuration would change.
+func (a *API) plan(r *http.Request) (any, error) {
+	if r.TLS != nil {
+		return nil, problem(http.StatusForbidden, "a configuration is not taken over a network, for it can read files and "+
+			"start programs: use the gateway's socket, on its own machine")
+	}
+	in, err := readJSONUpTo[PlanRequest](r, maxPlanBody)
+	if err != nil {
+		return nil, err
+	}
+	g := a.engine.Current()
+	if g == nil {
+		return nil, engine.ErrReplaced
+	}
+	texts := make(map[string]string)
+	switch {
+	case in.Text != nil:
+		texts[g.Config.Path] = *in.Text
+	case in.Kept > 0:
+		k, err := a.kept(in.Kept)
+		if err != nil {
+			return nil, err
+		}
+		texts = k.Texts()
+	}
+	p, err := a.engine.Plan(r.Context(), texts)
+	if err != nil {
+		return nil, err
+	}
+	return viewPlan(p, g.Number, texts), nil
+}
+
+func viewPlan(p *engine.Planned, generation uint64, texts map[string]string) Plan {
+	v := Plan{OK: p.OK(), Config: p.Serving.Path, Changes: p.Changes, Refused: p.Refused,
+		Diagnostics: p.Diagnostics.All(), ConfigHash: p.Serving.Hash, Generation: generation, Files: []PlanFile{}}
+	v.Different = p.Config != nil && len(p.Changes) > 0
+	if v.Changes == nil {
+		v.Changes = []change.Block{}
+	}
+	if v.Refused == nil {
+		v.Refused = []string{}
+	}
+	if v.Diagnostics == nil {
+		v.Diagnostics = []config.Diagnostic{}
+	}
+	var report strings.Builder
+	_ = p.Diagnostics.Write(&report, false) // a builder takes everything
+	v.Text = report.String()
+	saved := make(map[string]string)
+	for _, f := range config.Named(p.Serving.Path) {
+		saved[f.Path] = f.SHA256
+	}
+	for path, text := range texts {
+		if config.DigestOf(text) != saved[path] {
+			v.Files = append(v.Files, PlanFile{Path: path, Text: text, SavedSHA256: saved[path]})
+		}
+	}
+	return v
+}
+
+func (a *API) kept(number int64) (history.Kept, error) {
+	k, err := a.engine.History().Get(number)
+	if errors.Is(err, history.ErrNotKept) {
+		return k, problem(http.StatusNotFound, "configuration %d is not kept: `fareway gateway history` lists those that are",
+			number)
+	}
+	return k, err
+}
+
+// configurations lists those that were in force, the newest first.
+func (a *API) configurations(*http.Request) (any, error) {
+	list, err := a.engine.History().List()
+	if err != nil && len(list) == 0 {
+		return nil, err
+	}
+	now := a.engine.InForce().Kept
+	views := make([]Configuration, 0, len(list))
+	for i := len(list) - 1; i >= 0; i-- {
+		views = append(views, viewKept(list[i], list[i].Number == now, false))
+	}
+	return views, nil
+}
+
+func (a *API) configuration(r *http.Request) (any, error) {
+	number, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "%q is no number of a configuration", r.PathValue("number"))
+	}
+	k, err := a.kept(number)
+	if err != nil {
+		return nil, err
+	}
+	return viewKept(k, number == a.engine.InForce().Kept, true), nil
+}
+
+func viewKept(k history.Kept, inForce, withTexts bool) Configuration {
+	v := Configuration{Number: k.Number, Since: k.Since, ConfigHash: k.Hash, InForce: inForce, Files: []KeptFile{}}
+	for _, f := range k.Files {
+		one := KeptFile{Path: f.Path}
+		if withTexts {
+			one.Text = f.Text
+		}
+		v.Files = append(v.Files, one)
+	}
+	return v
+}

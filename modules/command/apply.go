@@ -1,0 +1,195 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
+)
+
+// applyView is the result of `gateway apply` and `rollback`.
+type applyView struct {
+	Applied    bool       `json:"applied"`
+	Generation uint64     `json:"generation,omitempty"` // that serves it
+	RolledBack string     `json:"rolled_back,omitempty"`
+	Plan       admin.Plan `json:"plan"`
+}
+
+// applying is what installs a configuration.
+type applying struct {
+	target
+	output
+	yes   bool
+	watch time.Duration
+	after func(time.Duration) <-chan time.Time
+}
+
+func (a *applying) addFlags(cmd *cobra.Command) {
+	a.target.addFlags(cmd)
+	a.output.addFlag(cmd)
+	cmd.Flags().BoolVar(&a.yes, "yes", false, "do not ask")
+	cmd.Flags().DurationVar(&a.watch, "watch", 0,
+		"go back to what served when more requests fail within this `TIME`, as in 2m")
+	a.after = time.After
+}
+
+func applyCommand() *cobra.Command {
+	var a applying
+	cmd := &cobra.Command{
+		Use:   "apply NEW.hcl",
+		Short: "Installs a configuration, and waits until it serves",
+		Long: `Installs a configuration in place of the gateway's own file, and waits until it
+serves. It shows what would change first, as plan does, and asks. It refuses
+when somebody else saves the file meanwhile, and when the gateway refuses the
+configuration, the file is as it was. With --watch it looks on for a while, and
+puts back what served when clearly more requests fail than before.`,
+		Example: "  fareway gateway apply new.hcl\n  fareway gateway apply new.hcl --yes --watch 2m",
+		Args:    exactly("NEW.hcl"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("reading the new configuration: %w", err)
+			}
+			return a.run(cmd, admin.PlanRequest{Text: new(string(text))})
+		},
+	}
+	a.addFlags(cmd)
+	return cmd
+}
+
+// run plans, shows, asks, installs and waits.
+func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
+	v := applyView{}
+	if err := a.call(cmd, "POST", "/fareway/plan", request, &v.Plan); err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	if a.json {
+		w = io.Discard
+	}
+	printPlan(w, v.Plan)
+	switch {
+	case !v.Plan.OK:
+		if err := a.print(cmd, v, func(io.Writer) {}); err != nil {
+			return err
+		}
+		return errRefusedPlan
+	case len(v.Plan.Files) == 0:
+		fmt.Fprintln(w, "It is installed already.")
+		return a.print(cmd, v, func(io.Writer) {})
+	}
+	if err := a.confirm(cmd, w); err != nil {
+		return err
+	}
+	var before admin.Status
+	if err := a.call(cmd, "GET", "/fareway/status", nil, &before); err != nil {
+		return err
+	}
+	done, err := install(v.Plan.Files, v.Plan.Config)
+	if err != nil {
+		return err
+	}
+	var serves admin.Reloaded
+	if err := a.call(cmd, "POST", "/fareway/reload", nil, &serves); err != nil {
+		return errors.Join(fmt.Errorf("%w; the file is put back as it was", err), done.undo())
+	}
+	v.Applied, v.Generation = true, serves.Generation
+	fmt.Fprintf(w, "It serves: generation %d.\n", serves.Generation)
+	if v.RolledBack, err = a.look(cmd, w, before.Traffic); err != nil {
+		return err
+	}
+	if v.RolledBack != "" {
+		if err := a.goBack(cmd, done); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s What served before is put back, and serves.\n", v.RolledBack)
+	}
+	if err := a.print(cmd, v, func(io.Writer) {}); err != nil || v.RolledBack == "" {
+		return err
+	}
+	return silent(cmd)
+}
+
+// goBack installs again what was there.
+func (a *applying) goBack(cmd *cobra.Command, done *installed) error {
+	if err := done.undo(); err != nil {
+		return fmt.Errorf("putting back what served: %w", err)
+	}
+	return a.call(cmd, "POST", "/fareway/reload", nil, new(admin.Reloaded))
+}
+
+// confirm asks whoever sits there.
+func (a *applying) confirm(cmd *cobra.Command, w io.Writer) error {
+	if a.yes {
+		return nil
+	}
+	in := cmd.InOrStdin()
+	if f, ok := in.(*os.File); a.json || ok && !term.IsTerminal(int(f.Fd())) {
+		return errors.New("nobody is there to be asked: say --yes to apply it")
+	}
+	fmt.Fprint(w, "\nApply this? [y/N] ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("it is not applied: nothing has changed")
+	}
+	return nil
+}
+
+const (
+	watchEvery = 5 * time.Second
+	// Fewer failures say nothing.
+	minFailures = 5
+)
+
+// look watches the requests that fail, and says why to go back; "" when there is no reason.
+func (a *applying) look(cmd *cobra.Command, w io.Writer, before admin.Traffic) (string, error) {
+	if a.watch <= 0 {
+		return "", nil
+	}
+	fmt.Fprintf(w, "Watching the requests that fail for %v.\n", a.watch)
+	for left := a.watch; left > 0; left -= watchEvery {
+		select {
+		case <-cmd.Context().Done():
+			return "", cmd.Context().Err()
+		case <-a.after(min(left, watchEvery)):
+		}
+		var now admin.Status
+		if err := a.call(cmd, "GET", "/fareway/status", nil, &now); err != nil {
+			return "", err
+		}
+		if reason := jump(before, now.Traffic); reason != "" {
+			return reason, nil
+		}
+	}
+	fmt.Fprintln(w, "No more requests fail than before.")
+	return "", nil
+}
+
+// jump says how failures have jumped since before; "" when they have not: when their share is not twice what it was
+// until then and 5 in a hundred more.
+func jump(before, now admin.Traffic) string {
+	answered := now.Answered - before.Answered
+	failed := max(now.Failed-before.Failed, now.FailedAttempts-before.FailedAttempts)
+	if failed < minFailures {
+		return ""
+	}
+	share := float64(failed) / float64(max(answered, failed))
+	was := float64(before.Failures()) / float64(max(before.Answered, before.Failures(), 1))
+	if share < 2*was || share < was+.05 {
+		return ""
+	}
+	return fmt.Sprintf("Of %s since then %d failed, %.0f%%; before it were %.0f%%.",
+		human.Count(answered, "request"), failed, 100*share, 100*was)
+}

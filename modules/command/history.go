@@ -1,0 +1,204 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aryann/difflib"
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
+)
+
+func historyCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:     "history",
+		Short:   "Lists the configurations that were in force",
+		Example: "  fareway gateway history",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var list []admin.Configuration
+			if err := to.call(cmd, "GET", "/fareway/configurations", nil, &list); err != nil {
+				return err
+			}
+			return out.print(cmd, list, func(w io.Writer) {
+				table(w, func(w io.Writer) {
+					fmt.Fprintln(w, "number\tin force since\tcontent\tfiles")
+					for _, k := range list {
+						now := ""
+						if k.InForce {
+							now = " (now)"
+						}
+						fmt.Fprintf(w, "%d%s\t%s\t%.12s\t%d\n", k.Number, now, human.Moment(k.Since), k.ConfigHash, len(k.Files))
+					}
+				})
+			})
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func rollbackCommand() *cobra.Command {
+	var a applying
+	cmd := &cobra.Command{
+		Use:   "rollback [NUMBER]",
+		Short: "Puts back a configuration that was in force",
+		Long: `Puts back a configuration that was in force: the one of that number in history, or
+the one before the one that serves. It shows what would change and asks, as apply
+does. Files that file("...") names are left as they are: they may hold secrets,
+which are not kept.`,
+		Example: "  fareway gateway rollback\n  fareway gateway rollback 12 --yes",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := a.which(cmd, args)
+			if err != nil {
+				return err
+			}
+			return a.run(cmd, admin.PlanRequest{Kept: number})
+		},
+	}
+	a.addFlags(cmd)
+	return cmd
+}
+
+// which is the number of the configuration to go back to.
+func (t *target) which(cmd *cobra.Command, args []string) (int64, error) {
+	if len(args) > 0 {
+		return configurationNumber(args[0])
+	}
+	var list []admin.Configuration
+	if err := t.call(cmd, "GET", "/fareway/configurations", nil, &list); err != nil {
+		return 0, err
+	}
+	for i, k := range list {
+		if k.InForce && i+1 < len(list) {
+			return list[i+1].Number, nil
+		}
+	}
+	return 0, fmt.Errorf("no configuration is kept from before the one that serves: `fareway gateway history` lists them")
+}
+
+func configurationNumber(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is no number of a configuration: `fareway gateway history` lists them", text)
+	}
+	return n, nil
+}
+
+// diffView is the result of `gateway diff`.
+type diffView struct {
+	From  int64      `json:"from"`
+	To    int64      `json:"to"`
+	Files []fileDiff `json:"files"`
+}
+
+type fileDiff struct {
+	Path string `json:"path"`
+	Diff string `json:"diff"` // lines that begin with "+", "-" or " "
+}
+
+func diffCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:     "diff N M",
+		Short:   "Shows what is different in the text of two configurations that were in force",
+		Example: "  fareway gateway diff 11 12",
+		Args:    exactly("N", "M"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var both [2]admin.Configuration
+			for i, arg := range args {
+				number, err := configurationNumber(arg)
+				if err != nil {
+					return err
+				}
+				if err := to.call(cmd, "GET", fmt.Sprintf("/fareway/configurations/%d", number), nil, &both[i]); err != nil {
+					return err
+				}
+			}
+			v := diffOf(both[0], both[1])
+			return out.print(cmd, v, func(w io.Writer) {
+				for _, f := range v.Files {
+					fmt.Fprintf(w, "--- %s, configuration %d\n+++ %s, configuration %d\n%s", f.Path, v.From, f.Path, v.To, f.Diff)
+				}
+				if len(v.Files) == 0 {
+					fmt.Fprintln(w, "Their texts are the same.")
+				}
+			})
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func diffOf(from, to admin.Configuration) diffView {
+	v := diffView{From: from.Number, To: to.Number, Files: []fileDiff{}}
+	before, after := textsOf(from), textsOf(to)
+	var paths []string
+	for _, list := range [...][]admin.KeptFile{from.Files, to.Files} {
+		for _, f := range list {
+			if !slices.Contains(paths, f.Path) && before[f.Path] != after[f.Path] {
+				paths = append(paths, f.Path)
+			}
+		}
+	}
+	for _, path := range paths {
+		v.Files = append(v.Files, fileDiff{path, lineDiff(before[path], after[path])})
+	}
+	return v
+}
+
+func textsOf(c admin.Configuration) map[string]string {
+	texts := make(map[string]string)
+	for _, f := range c.Files {
+		if f.Text != nil {
+			texts[f.Path] = *f.Text
+		}
+	}
+	return texts
+}
+
+// around is how many equal lines are shown before and after different ones.
+const around = 3
+
+// lineDiff shows different lines with some around them.
+func lineDiff(before, after string) string {
+	records := difflib.Diff(strings.Split(before, "\n"), strings.Split(after, "\n"))
+	near := make([]bool, len(records))
+	for i, r := range records {
+		if r.Delta != difflib.Common {
+			for j := max(0, i-around); j <= min(len(records)-1, i+around); j++ {
+				near[j] = true
+			}
+		}
+	}
+	signs := map[difflib.DeltaType]string{difflib.Common: " ", difflib.LeftOnly: "-", difflib.RightOnly: "+"}
+	var b strings.Builder
+	gap := false
+	for i, r := range records {
+		if !near[i] {
+			gap = true
+			continue
+		}
+		if gap {
+			b.WriteString("...\n")
+			gap = false
+		}
+		b.WriteString(strings.TrimRight(signs[r.Delta]+r.Payload, " ") + "\n")
+	}
+	return b.String()
+}

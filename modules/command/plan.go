@@ -1,0 +1,203 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/config/change"
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+func planCommand() *cobra.Command {
+	var (
+		to      target
+		out     output
+		against string
+	)
+	cmd := &cobra.Command{
+		Use:   "plan NEW.hcl",
+		Short: "Shows what a configuration would change",
+		Long: `Shows what a configuration would change in place of the one that serves: routes
+that come and go, prices with what a typical request costs, plans with how many
+accounts are on them, processes that would start or restart, and what the
+gateway would refuse. It changes nothing. What NEW.hcl names is looked for where
+it would be installed, beside the gateway's own file.
+
+It exits with 0 when nothing would change, with 2 when something would, and with
+1 when the configuration is bad. With --against two files are compared, and no
+gateway has to run.`,
+		Example: "  fareway gateway plan new.hcl\n  fareway gateway plan new.hcl --against gateway.hcl --json",
+		Args:    exactly("NEW.hcl"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := askPlan(cmd, &to, args[0], against)
+			if err != nil {
+				return err
+			}
+			if err := out.print(cmd, v, func(w io.Writer) { printPlan(w, v) }); err != nil {
+				return err
+			}
+			switch {
+			case !v.OK:
+				return silent(cmd)
+			case v.Different:
+				return exitWith(cmd, 2)
+			}
+			return nil
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	cmd.Flags().StringVar(&against, "against", "", "compare with this `FILE`, without a gateway and its accounts")
+	return cmd
+}
+
+// exitWith ends a command with a status of its own, when everything has been said already.
+func exitWith(cmd *cobra.Command, status int) error {
+	cmd.SilenceErrors = true
+	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return status, nil })(cmd, nil)
+}
+
+func askPlan(cmd *cobra.Command, to *target, file, against string) (admin.Plan, error) {
+	if against != "" {
+		return compareFiles(cmd, against, file), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return admin.Plan{}, fmt.Errorf("reading the new configuration: %w", err)
+	}
+	var v admin.Plan
+	return v, to.call(cmd, "POST", "/fareway/plan", admin.PlanRequest{Text: new(string(text))}, &v)
+}
+
+// compareFiles is a plan without a gateway.
+func compareFiles(cmd *cobra.Command, before, after string) admin.Plan {
+	log := slog.New(slog.DiscardHandler)
+	v := admin.Plan{Config: before, Changes: []change.Block{}, Refused: []string{},
+		Diagnostics: []config.Diagnostic{}, Files: []admin.PlanFile{}}
+	var loaded [2]*config.Config
+	for i, file := range [...]string{before, after} {
+		cfg, diags := engine.CheckConfig(cmd.Context(), file, log)
+		var text strings.Builder
+		_ = diags.Write(&text, false) // a builder takes everything
+		if i == 1 || diags.HasErrors() {
+			v.Diagnostics, v.Text = append(v.Diagnostics, diags.All()...), v.Text+text.String()
+		}
+		loaded[i] = cfg
+	}
+	if loaded[0] == nil || loaded[1] == nil {
+		return v
+	}
+	v.OK, v.ConfigHash = true, loaded[0].Hash
+	v.Changes = change.Between(loaded[0], loaded[1], time.Now())
+	v.Different = len(v.Changes) > 0
+	return v
+}
+
+// printPlan shows a plan to people.
+func printPlan(w io.Writer, v admin.Plan) {
+	if v.Text != "" {
+		fmt.Fprintln(w, v.Text)
+	}
+	for _, reason := range v.Refused {
+		fmt.Fprintf(w, "Refused: %s.\n", reason)
+	}
+	if len(v.Refused) > 0 {
+		fmt.Fprintln(w)
+	}
+	signs := map[change.Kind]string{change.Added: "+", change.Removed: "-", change.Altered: "~"}
+	for _, b := range v.Changes {
+		fmt.Fprintf(w, "%s %s%s%s\n", signs[b.Kind], b.Type, strings.TrimRight(" "+b.Name, " "), effects(b))
+		for _, f := range b.Fields {
+			if strings.HasPrefix(f.Name, "cost.") && hasField(b, "price."+strings.TrimPrefix(f.Name, "cost."), f) {
+				continue // it follows the price
+			}
+			fmt.Fprintf(w, "    %s: %s -> %s\n", f.Name, showValue(f.Name, f.Before), showValue(f.Name, f.After))
+		}
+		if t := b.Typical; t != nil {
+			fmt.Fprintf(w, "    a request of %s tokens in and %d out costs %s\n", human.Thousands(change.TypicalInput),
+				change.TypicalOutput, showTypical(t))
+		}
+	}
+	switch {
+	case !v.OK && len(v.Refused) == 0:
+		fmt.Fprintln(w, "It has errors: nothing would change.")
+	case !v.OK:
+		fmt.Fprintln(w, "The gateway would refuse it: nothing would change.")
+	case !v.Different && len(v.Files) > 0:
+		fmt.Fprintln(w, "Only the text is different: nothing would change in what it means.")
+	case !v.Different:
+		fmt.Fprintln(w, "Nothing would change.")
+	}
+}
+
+// effects are what a change of a block does beside its fields.
+func effects(b change.Block) string {
+	var list []string
+	switch b.Process {
+	case change.Starts:
+		list = append(list, "its process starts")
+	case change.Restarts:
+		list = append(list, "its process restarts: the old one ends with its last request")
+	case change.Stops:
+		list = append(list, "its process ends with its last request")
+	}
+	if b.Accounts != nil {
+		list = append(list, human.Count(*b.Accounts, "account"))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, "; ") + ")"
+}
+
+// hasField reports whether a block has a field of that name with the same two values.
+func hasField(b change.Block, name string, like change.Field) bool {
+	for _, f := range b.Fields {
+		if f.Name == name {
+			return string(f.Before) == string(like.Before) && string(f.After) == string(like.After)
+		}
+	}
+	return false
+}
+
+// showValue writes a value for people: prices, which are microcents per million tokens, in dollars.
+func showValue(name string, value json.RawMessage) string {
+	var text string
+	isPrice := strings.HasPrefix(name, "price.") || strings.HasPrefix(name, "cost.")
+	switch n, err := strconv.ParseInt(string(value), 10, 64); {
+	case value == nil:
+		return "none"
+	case isPrice && err == nil:
+		return "$" + strconv.FormatFloat(float64(n)/(100*ledger.MicrocentsPerCredit), 'f', -1, 64) + " per million"
+	case json.Unmarshal(value, &text) == nil:
+		return strconv.Quote(text)
+	}
+	return string(value)
+}
+
+// showTypical is what the typical request costs, before and after where there are both.
+func showTypical(t *change.Typical) string {
+	var amounts []string
+	for _, microcents := range [...]*int64{t.Before, t.After} {
+		if microcents != nil {
+			amounts = append(amounts, human.Exact(*microcents))
+		}
+	}
+	return strings.Join(amounts, " -> ") + " credits"
+}
+
+var errRefusedPlan = errors.New("the configuration is not applied, and what serves goes on")

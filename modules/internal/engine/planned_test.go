@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config/change"
+)
+
+// TestPlan: issue 12, "Before and after": what would change is known before it does, and nothing changes by asking.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	w := watch(t, liveHCL("1", "plan \"used\" {}"))
+	serving := w.Current()
+	_, err := w.Store().CreateAccount(t.Context(), "acme", "used")
+	require.NoError(t, err)
+	plan := func(text string) *Planned {
+		t.Helper()
+		p, err := w.Plan(t.Context(), map[string]string{w.path: text})
+		require.NoError(t, err)
+		require.Same(t, serving.Config, p.Serving)
+		return p
+	}
+
+	p, err := w.Plan(t.Context(), nil)
+	require.NoError(t, err)
+	require.True(t, p.OK())
+	require.Empty(t, p.Changes)
+
+	p = plan(liveHCL("2", "plan \"used\" {\n  concurrent_requests = 1\n}\nplan \"new\" {}"))
+	require.True(t, p.OK())
+	require.Len(t, p.Changes, 3)
+	one, none := int64(1), int64(0)
+	require.Equal(t, &one, p.Changes[0].Accounts)
+	require.Equal(t, &none, p.Changes[1].Accounts)
+	require.Equal(t, "route", p.Changes[2].Type)
+	require.Nil(t, p.Changes[2].Accounts)
+
+	p = plan(liveHCL("1", "store \"sqlite\" {\n  path = \"other.db\"\n}"))
+	require.False(t, p.OK())
+	require.Len(t, p.Refused, 2, "every reason")
+	require.Contains(t, p.Refused[0], "the store block has changed")
+	require.Contains(t, p.Refused[1], `accounts are on plans that the configuration lacks ("used")`)
+
+	p = plan(liveHCL("1", "rout \"x\" {}"))
+	require.False(t, p.OK())
+	require.True(t, p.Diagnostics.HasErrors())
+	require.Empty(t, p.Changes)
+
+	// Another process is started for a moment, to see that it does.
+	p = plan(strings.Replace(liveHCL("1", "plan \"used\" {}"), "/nowhere", "/elsewhere", 1))
+	require.True(t, p.OK())
+	require.Equal(t, change.Restarts, p.Changes[0].Process)
+
+	require.Same(t, serving, w.Current())
+	require.Nil(t, w.FailedLoad())
+	w.live.Retire()
+	_, err = w.Plan(t.Context(), nil)
+	require.ErrorIs(t, err, ErrReplaced)
+	again, err := w.Engine.Live(t.Context(), serving.Config)
+	require.NoError(t, err)
+	w.live = again
+	again.Start()
+}
+
+// TestTraffic: what a watched apply goes by.
+func TestTraffic(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	for _, status := range []int{200, 404, 499, 500, 503} {
+		m.Request("chat", status, 0, 1)
+	}
+	m.UpstreamError("only", "upstream")
+	answered, failed, attempts := m.Traffic()
+	require.Equal(t, []int64{5, 2, 1}, []int64{answered, failed, attempts})
+}
