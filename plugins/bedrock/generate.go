@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/schemas"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/transport/http/protocol/restjson1"
 
 	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -25,7 +27,11 @@ func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
 	c := &call{http: &b.http, endpoint: &b.endpoint}
-	out, err := b.client.ConverseStream(ctx, in, func(o *bedrockruntime.Options) { o.HTTPClient = c })
+	out, err := b.client.ConverseStream(ctx, in, func(o *bedrockruntime.Options) {
+		o.HTTPClient = c
+		// The library reads all streams of a client into one buffer (smithy-go v1.28.8): each call has its own.
+		o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
+	})
 	if err != nil {
 		return c.refused(ctx, err)
 	}
