@@ -173,9 +173,9 @@ var providerGrammar = grammar{
 			doc: "How long the process may take to start and answer."},
 		{name: "carry", kind: oneOf(string(CarryHost), string(CarryProcess)), fallback: `"host"`, example: `"process"`,
 			doc: "Who makes the upstream calls. `\"host\"`: the gateway itself, where the provider can say where calls" +
-				" go (all built-in ones but `echo`); a request then costs half, and replies outlive the provider's " +
-				"process. `\"process\"`: the provider's process, so that all its traffic is isolated there. A " +
-				"provider that carries traffic itself does so either way."},
+				" go (all built-in ones but `echo`, `ollama` and `bedrock`); a request then costs half, and replies " +
+				"outlive the provider's process. `\"process\"`: the provider's process, so that all its traffic is " +
+				"isolated there. A provider that carries traffic itself does so either way."},
 		{name: "max_memory", kind: aSize, example: `"1GiB"`,
 			doc: "The resident memory of its process and of what that starts, at least `\"16MiB\"`; looked at each " +
 				"second, on Linux. From nine tenths of it on another process is started and takes over, while the " +
