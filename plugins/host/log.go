@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // maxLine is how much of a line of a plugin's output is kept, in bytes.
@@ -34,15 +37,35 @@ func readLines(r io.Reader, each func(line string)) {
 	}
 }
 
+// A plugin that floods its stderr must not fill the disk and take the time of others: of so many lines at once, and so
+// many a second after them, the rest is counted and left out.
+const (
+	logBurst = 1000
+	logRate  = 100
+)
+
 // stderrLog logs what a plugin writes to stderr.
 type stderrLog struct {
 	scrub    *scrubber
+	now      func() time.Time
+	limit    *rate.Limiter
+	left     int  // lines left out since the last one
 	panicked bool // the rest is a stack
 }
 
-// write logs a line and returns the message in it. A JSON object with hclog's fields, which the SDK and
-// hclog write, keeps its level and attributes.
+func newStderrLog(s *scrubber) *stderrLog {
+	return &stderrLog{scrub: s, now: time.Now, limit: rate.NewLimiter(logRate, logBurst)}
+}
+
+// write logs a line, unless there are too many, and returns the message in it. A JSON object with hclog's fields, which
+// the SDK and hclog write, keeps its level and attributes.
 func (l *stderrLog) write(log *slog.Logger, line string) string {
+	if !l.limit.AllowN(l.now(), 1) {
+		l.left++
+		log = slog.New(slog.DiscardHandler)
+	} else {
+		l.close(log)
+	}
 	var fields map[string]any
 	if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &fields) == nil {
 		if message, ok := fields["@message"].(string); ok {
@@ -66,6 +89,14 @@ func (l *stderrLog) write(log *slog.Logger, line string) string {
 	line = l.scrub.clean(line)
 	log.Log(context.Background(), level, line, "from", "stderr")
 	return line
+}
+
+// close says how many lines were left out.
+func (l *stderrLog) close(log *slog.Logger) {
+	if l.left > 0 {
+		log.Warn("the plugin writes more to stderr than is logged", "lines_left_out", l.left)
+		l.left = 0
+	}
 }
 
 // attributes are the fields of a line of log but for hclog's own, in a steady order.

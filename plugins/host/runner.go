@@ -206,7 +206,8 @@ func (c *child) readStdout(stdout io.ReadCloser, handshake *io.PipeWriter) {
 
 func (c *child) readStderr(stderr io.ReadCloser) {
 	defer stderr.Close()
-	lines := stderrLog{scrub: &c.scrub}
+	lines := newStderrLog(&c.scrub)
+	defer lines.close(c.log)
 	readLines(stderr, func(line string) { c.say.add(lines.write(c.log, line)) })
 }
 
