@@ -19,9 +19,10 @@ func TestSoakManyProviders(t *testing.T) {
 	const leftOver = 8 << 20 // bytes; a generation of this size has some hundred KB
 	up := upstream.Start(t, upstream.Options{})
 	config := strings.ReplaceAll(hcl(up), `start_timeout = "1m"`, `start_timeout = "10m"`)
-	block := config[strings.Index(config, `provider "up"`):strings.Index(config, "route ")]
+	block := config[strings.Index(config, `provider "up"`):] // and its route
 	for i := range providers - 1 {
-		config += strings.Replace(block, `provider "up"`, fmt.Sprintf("provider \"up%d\"", i), 1)
+		config += strings.NewReplacer(`"up"`, fmt.Sprintf(`"up%d"`, i), `"standard"`, fmt.Sprintf(`"standard%d"`, i)).
+			Replace(block)
 	}
 	g := startGateway(t, files{"gateway.hcl": config})
 	require.Len(t, g.children(t), providers)
