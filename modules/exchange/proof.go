@@ -11,9 +11,16 @@ import (
 // meanwhile, and it is less than what delivery.limit leaves for the last frame.
 const proofWait = 3 * time.Second
 
-// cancel asks a provider that can prove it to stop an attempt and to say what it used (GAP-47).
-func (x *exchange) cancel(ctx context.Context, stream engine.Stream) {
-	if err := stream.Cancel(ctx); err != nil {
+// cancel asks a provider that can prove it to stop an attempt and to say what it used (GAP-47). What it used, and the
+// end, can be here before the answer to that: then nobody waits for the answer any more.
+func (x *exchange) cancel(ctx context.Context, stream engine.Stream, ended <-chan struct{}) {
+	err := stream.Cancel(ctx)
+	if err == nil {
+		return
+	}
+	select {
+	case <-ended:
+	default:
 		x.engine.Logger().Warn("cancelling an attempt", "request_id", x.call.ID, "error", err)
 	}
 }
@@ -26,9 +33,9 @@ func (x *exchange) awaitProof(ctx context.Context, stream engine.Stream, hangUp 
 	case <-ended:
 		return
 	case <-x.delivery.broken:
-		x.cancel(ctx, stream)
+		x.cancel(ctx, stream, ended)
 	case <-x.request.Context().Done():
-		x.cancel(ctx, stream)
+		x.cancel(ctx, stream, ended)
 	case <-ctx.Done():
 	}
 	select {
@@ -42,7 +49,7 @@ func (x *exchange) awaitProof(ctx context.Context, stream engine.Stream, hangUp 
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofWait)
 	defer cancel()
-	x.cancel(wait, stream)
+	x.cancel(wait, stream, ended)
 	select {
 	case <-ended:
 	case <-wait.Done():
