@@ -33,6 +33,7 @@ type blockRule struct {
 	bare     bool   // the label can be left out
 	many     bool
 	required bool
+	late     bool   // whoever reads it reports that it is missing, and knows more
 	example  string // how it is written
 	doc      string
 	body     *grammar            // nil: what its attributes are is not ours to say
@@ -96,13 +97,18 @@ func (l *loader) section(what string, header hcl.Range, body *hclsyntax.Body, g 
 		}
 	}
 	for _, rule := range g.blocks {
-		written := slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == rule.name })
-		if rule.required && !written {
-			l.fail(header, "Missing "+rule.name+" block",
-				fmt.Sprintf("%s needs one, for example:\n%s", capital(what), rule.example))
+		if rule.required && !rule.late {
+			s.need(body, rule.name, ", for example:\n"+rule.example)
 		}
 	}
 	return s
+}
+
+// need reports that a block is missing, if it is; how says how it is written.
+func (s *section) need(body *hclsyntax.Body, name, how string) {
+	if !slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == name }) {
+		s.fail(s.header, "Missing "+name+" block", fmt.Sprintf("%s needs one%s", capital(s.what), how))
+	}
 }
 
 func (s *section) admitAttribute(attr *hclsyntax.Attribute, g *grammar) {

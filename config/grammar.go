@@ -268,7 +268,8 @@ var routeGrammar = grammar{
 	},
 	blocks: []blockRule{
 		{name: "price", doc: "US dollars per million tokens that the account pays. One with a day begins on it.",
-			body: &priceGrammar, label: "first day", bare: true, many: true, required: true, example: priceExample},
+			body: &priceGrammar, label: "first day", bare: true, many: true, required: true, late: true,
+			example: priceExample},
 		{name: "cost",
 			doc: "What you pay the upstream, written like `price`; without it, the same. It is recorded with every " +
 				"charge, for reports of the margin; no account ever sees it or pays it.",

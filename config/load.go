@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -34,6 +35,9 @@ type Options struct {
 	// the file; an error becomes a diagnostic at the provider's `plugin` attribute, so that its text is read
 	// by people. Nil: no plugin has settings.
 	Schema func(ctx context.Context, ref PluginRef) (settings.Schema, error)
+	// Known are the models that a plugin which has answered Schema knows without asking its upstream. A price far from
+	// what it says becomes a warning, and a missing one is proposed. Nil: none.
+	Known func(ctx context.Context, ref PluginRef) []llm.Model
 	// Try starts a provider for a moment, with settings that are right by its plugin's schema. What it objects to, a
 	// line for each, becomes diagnostics at the settings that the lines name ("setting base_url must ..."). Nil: whoever
 	// starts it will see.
@@ -139,6 +143,7 @@ type loader struct {
 	base     *hcl.EvalContext
 	contexts map[string]*hcl.EvalContext // by path of the source: a relative path is relative to the file that has it
 	spent    int                         // bytes, about, of the values of all expressions
+	known    map[string][]llm.Model      // by provider: what its plugin knows of models, with its settings
 	config   *Config
 	broken   bool // what was read is not all that there is
 }
@@ -149,6 +154,7 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 		sources:  sources{named: make(map[string]*source), included: make(map[string]hcl.Range)},
 		base:     &hcl.EvalContext{Functions: functions()},
 		contexts: make(map[string]*hcl.EvalContext),
+		known:    make(map[string][]llm.Model),
 		config:   &Config{Path: src.abs, Plans: []Plan{}}, // what may be empty prints as [], not null
 	}
 	l.base.Functions["env"] = textFunction("name", l.outside.env)

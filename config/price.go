@@ -89,8 +89,9 @@ func (r *Route) NextPrice(now time.Time) (next time.Time) {
 }
 
 // prices reads the blocks of prices by class: one that is in force at first, and those that begin on a day. ok is
-// false when there is none of the first kind. window is that of the route, 0 where nothing says it.
-func (s *section) prices(name string, g *grammar, window int64) (first Price, later []Dated, ok bool) {
+// false when there is none of the first kind. window is that of the route, 0 where nothing says it, and u what its
+// model usually costs.
+func (s *section) prices(name string, g *grammar, window int64, u usualPrice) (first Price, later []Dated, ok bool) {
 	days := make(map[string]hcl.Range)
 	var at hcl.Range // of the first
 	for _, block := range s.blocks[name] {
@@ -101,11 +102,11 @@ func (s *section) prices(name string, g *grammar, window int64) (first Price, la
 						"%s \"2027-01-01\" {", s.place(at), name))
 				continue
 			}
-			first, ok, at = s.priceOf(block, g, window), true, block.DefRange()
+			first, ok, at = s.priceOf(block, g, window, u), true, block.DefRange()
 			continue
 		}
 		from, good := s.day(block, days)
-		if p := s.priceOf(block, g, window); good {
+		if p := s.priceOf(block, g, window, u); good {
 			later = append(later, Dated{From: from, Price: p})
 		}
 	}
@@ -131,14 +132,14 @@ func (s *section) day(block *hclsyntax.Block, taken map[string]hcl.Range) (time.
 
 // priceOf reads one block of prices. Reading from and writing to an upstream's cache cost as much as input unless the
 // block says otherwise.
-func (s *section) priceOf(block *hclsyntax.Block, g *grammar, window int64) Price {
+func (s *section) priceOf(block *hclsyntax.Block, g *grammar, window int64, u usualPrice) Price {
 	b := s.inner(block, g)
-	p := b.classes()
+	p := b.classes(u)
 	bounds := make(map[string]hcl.Range)
 	for _, inner := range b.blocks["above"] {
 		label, at := inner.Labels[0], inner.LabelRanges[0]
 		above, err := strconv.ParseInt(label, 10, 64)
-		t := b.inner(inner, &tierGrammar).classes()
+		t := b.inner(inner, &tierGrammar).classes(u)
 		if err != nil || above < 1 || above > maxTokens || label[0] == '+' || label[0] == '0' {
 			s.fail(at, "Invalid number of tokens", fmt.Sprintf("The label is the number of input tokens from which on these "+
 				"prices hold for all tokens of a request: 1 to %d, in digits, such as \"272000\".", int64(maxTokens)))
@@ -157,11 +158,16 @@ func (s *section) priceOf(block *hclsyntax.Block, g *grammar, window int64) Pric
 }
 
 // classes reads the price of each class.
-func (s *section) classes() (p Price) {
-	s.price("input", &p.Input)
-	s.price("output", &p.Output)
+func (s *section) classes(u usualPrice) (p Price) {
+	read := func(name string, target *int64) {
+		if v, ok := s.price(name, target); ok {
+			u.compare(s, v, *target)
+		}
+	}
+	read("input", &p.Input)
+	read("output", &p.Output)
 	p.CacheRead, p.CacheWrite = p.Input, p.Input
-	s.price("cache_read", &p.CacheRead)
-	s.price("cache_write", &p.CacheWrite)
+	read("cache_read", &p.CacheRead)
+	read("cache_write", &p.CacheWrite)
 	return p
 }

@@ -163,6 +163,9 @@ func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked
 	}
 	d := l.decodeSettings(what, header, body, taken)
 	p.Settings, p.printable = d.encode()
+	if l.opts.Known != nil {
+		l.known[p.Name] = ModelsFor(p.Settings, l.opts.Known(l.ctx, ref))
+	}
 	if len(keys) > 0 {
 		s.keys(p, &schema, d)
 	}

@@ -52,9 +52,11 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
-		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar, r.ContextWindow)
+		usual := l.usual(r.Provider, r.Model)
+		s.need(block.Body, "price", usual.advice())
+		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar, r.ContextWindow, usual)
 		r.Cost, r.LaterCosts = r.Price, r.LaterPrices
-		if cost, later, ok := s.prices("cost", &costGrammar, r.ContextWindow); ok {
+		if cost, later, ok := s.prices("cost", &costGrammar, r.ContextWindow, usual); ok {
 			r.Cost, r.LaterCosts = cost, later
 		}
 		l.config.Routes = append(l.config.Routes, r)

@@ -281,17 +281,18 @@ func (s *section) fraction(name string, target *float64) {
 }
 
 // price reads US dollars per million tokens into microcents per million tokens.
-func (s *section) price(name string, target *int64) {
+func (s *section) price(name string, target *int64) (value, bool) {
 	v, n, ok := s.number(name, "a number of US dollars per million tokens, without quotes")
 	if !ok {
-		return
+		return v, false
 	}
 	amount, problem := microcents(n)
 	if problem != "" {
 		s.refuse(v, problem)
-		return
+		return v, false
 	}
 	*target = amount
+	return v, true
 }
 
 // list reads a list of values, each of which is not null, and hands them to each.

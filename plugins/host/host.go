@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -92,10 +93,10 @@ type Host struct {
 	running sync.WaitGroup
 	calls   endpoint.Client // of providers that say where calls go
 
-	mu      sync.Mutex
-	closed  bool
-	pool    map[string]*Plugin         // by poolKey
-	schemas map[string]settings.Schema // by executable.key
+	mu     sync.Mutex
+	closed bool
+	pool   map[string]*Plugin // by poolKey
+	abouts map[string]About   // by executable.key
 }
 
 // New makes a host. Close ends it.
@@ -108,7 +109,7 @@ func New(o Options) *Host {
 		onViolation: o.OnViolation,
 		clock:       o.Clock,
 		pool:        make(map[string]*Plugin),
-		schemas:     make(map[string]settings.Schema),
+		abouts:      make(map[string]About),
 	}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	if h.builtin == nil {
@@ -137,25 +138,36 @@ var errClosed = errors.New("the plugin host is closed")
 // Schema returns the settings that a plugin takes. It starts the plugin for as long as it takes to ask, once
 // for each content of its file. The error is for the operator: it names the plugin and the next step.
 func (h *Host) Schema(ctx context.Context, source Source) (settings.Schema, error) {
+	about, err := h.described(ctx, source)
+	return about.Schema, err
+}
+
+// KnownModels returns the models that a plugin knows without asking anybody, as Schema does.
+func (h *Host) KnownModels(ctx context.Context, source Source) ([]llm.Model, error) {
+	about, err := h.described(ctx, source)
+	return about.Models, err
+}
+
+func (h *Host) described(ctx context.Context, source Source) (About, error) {
 	exe, err := h.find(source)
 	if err != nil {
-		return settings.Schema{}, err
+		return About{}, err
 	}
 	key := exe.key()
 	h.mu.Lock()
-	schema, known := h.schemas[key]
+	about, known := h.abouts[key]
 	h.mu.Unlock()
 	if known {
-		return schema, nil
+		return about, nil
 	}
-	about, err := h.ask(ctx, exe, cmp.Or(source.StartTimeout, DefaultStartTimeout))
+	about, err = h.ask(ctx, exe, cmp.Or(source.StartTimeout, DefaultStartTimeout))
 	if err != nil {
-		return settings.Schema{}, err
+		return About{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.schemas[key] = about.Schema
-	return about.Schema, nil
+	h.abouts[key] = about
+	return about, nil
 }
 
 // Acquire returns the provider of a spec, started, configured and healthy, or the reason why not, for the

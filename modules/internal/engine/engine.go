@@ -23,6 +23,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -175,7 +176,7 @@ func (e *Engine) Logger() *slog.Logger { return slog.New(e.log) }
 func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
-	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Unconfined: unconfined})
+	return config.Load(ctx, path, optionsOf(h))
 }
 
 // TryConfig is CheckConfig, and starts each provider with its settings for a moment, so that what its plugin alone can
@@ -183,16 +184,15 @@ func CheckConfig(ctx context.Context, path string, logger *slog.Logger) (*config
 func TryConfig(ctx context.Context, path string, logger *slog.Logger) (*config.Config, *config.Diagnostics) {
 	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
 	defer h.Close()
-	return config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: tryOn(h),
-		Unconfined: unconfined})
+	o := optionsOf(h)
+	o.Try = tryOn(h)
+	return config.Load(ctx, path, o)
 }
 
 // tryOn starts a provider with its settings for a moment.
 func tryOn(h *host.Host) func(context.Context, config.PluginRef, config.Provider) error {
 	return func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
-		plugin, err := h.Acquire(ctx, host.Spec{Name: p.Name, Settings: p.Settings, StartTimeout: p.StartTimeout,
-			Source:  host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256},
-			Confine: host.Confine(p.Confine)})
+		plugin, err := h.Acquire(ctx, specOf(ref, p))
 		if err != nil {
 			if _, problem, ok := strings.Cut(err.Error(), fmt.Sprintf("configuring plugin %q: ", p.Plugin)); ok {
 				err = errors.New(problem)
@@ -204,12 +204,27 @@ func tryOn(h *host.Host) func(context.Context, config.PluginRef, config.Provider
 	}
 }
 
-func unconfined(c config.Confine) []string { return host.Confine(c).Missing() }
+// specOf is a provider of a configuration as one to start for a moment.
+func specOf(ref config.PluginRef, p config.Provider) host.Spec {
+	return host.Spec{Name: p.Name, Source: sourceOf(ref), Settings: p.Settings, StartTimeout: p.StartTimeout,
+		Confine: host.Confine(p.Confine)}
+}
 
-func schemaOf(h *host.Host) func(context.Context, config.PluginRef) (settings.Schema, error) {
-	return func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
-		return h.Schema(ctx, host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256,
-			StartTimeout: ref.StartTimeout})
+func sourceOf(ref config.PluginRef) host.Source {
+	return host.Source{Plugin: ref.Plugin, Dir: ref.Dir, SHA256: ref.SHA256, StartTimeout: ref.StartTimeout}
+}
+
+// optionsOf are what every configuration is loaded with.
+func optionsOf(h *host.Host) config.Options {
+	return config.Options{
+		Schema: func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
+			return h.Schema(ctx, sourceOf(ref))
+		},
+		Known: func(ctx context.Context, ref config.PluginRef) []llm.Model {
+			known, _ := h.KnownModels(ctx, sourceOf(ref)) // a plugin that does not answer is one for Schema to tell of
+			return known
+		},
+		Unconfined: func(c config.Confine) []string { return host.Confine(c).Missing() },
 	}
 }
 

@@ -203,7 +203,9 @@ func (e *Engine) Reload(ctx context.Context) (changed bool, err error) {
 // Load reads the HCL file at path, with texts that stand in for those of files. Plugins are asked once for settings.
 func (e *Engine) Load(ctx context.Context, path string, overlay map[string]string) (*config.Config,
 	*config.Diagnostics) {
-	return config.Load(ctx, path, config.Options{Schema: schemaOf(e.host), Overlay: overlay, Unconfined: unconfined})
+	o := optionsOf(e.host)
+	o.Overlay = overlay
+	return config.Load(ctx, path, o)
 }
 
 // RefusedError is why a file was not taken.

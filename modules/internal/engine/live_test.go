@@ -65,7 +65,7 @@ func watch(t *testing.T, hcl string) *watched {
 	w := &watched{t: t, dir: dir, path: filepath.Join(dir, "gateway.hcl"), log: new(safe), asked: make(chan timer, 100)}
 	w.save(hcl)
 	h := host.New(host.Options{Builtin: builtinArchivist})
-	cfg, diags := config.Load(t.Context(), w.path, config.Options{Schema: schemaOf(h)})
+	cfg, diags := config.Load(t.Context(), w.path, optionsOf(h))
 	h.Close()
 	require.NoError(t, diags.Err())
 	e, err := Open(Options{DataDir: filepath.Join(dir, "data"), Builtin: builtinArchivist,

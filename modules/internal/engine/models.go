@@ -24,16 +24,15 @@ func Models(ctx context.Context, path, name string, logger *slog.Logger) (models
 	var spec *host.Spec
 	var ref config.PluginRef
 	var asked config.Provider
-	try := func(_ context.Context, r config.PluginRef, p config.Provider) error {
+	o := optionsOf(h)
+	o.Try = func(_ context.Context, r config.PluginRef, p config.Provider) error {
 		if p.Name == name && spec == nil {
 			ref, asked = r, p
-			spec = &host.Spec{Name: p.Name, Settings: p.Settings, StartTimeout: p.StartTimeout,
-				Source:  host.Source{Plugin: r.Plugin, Dir: r.Dir, SHA256: r.SHA256},
-				Confine: host.Confine(p.Confine)}
+			spec = new(specOf(r, p))
 		}
 		return nil
 	}
-	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf(h), Try: try})
+	cfg, diags := config.Load(ctx, path, o)
 	switch {
 	case spec == nil && cfg == nil:
 		return nil, nil, fmt.Errorf("finding provider %q: %w", name, diags)

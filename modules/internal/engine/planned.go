@@ -35,14 +35,15 @@ func (e *Engine) Plan(ctx context.Context, texts map[string]string) (*Planned, e
 	defer h.Close()
 	try := tryOn(h)
 	p := &Planned{Serving: g.Config}
-	p.Config, p.Diagnostics = config.Load(ctx, g.Config.Path, config.Options{Schema: schemaOf(e.host), Overlay: texts,
-		Unconfined: unconfined,
-		Try: func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
-			if change.ProcessOf(g.Config, &candidate) == "" {
-				return nil // it runs
-			}
-			return try(ctx, ref, candidate)
-		}})
+	o := optionsOf(e.host)
+	o.Overlay = texts
+	o.Try = func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
+		if change.ProcessOf(g.Config, &candidate) == "" {
+			return nil // it runs
+		}
+		return try(ctx, ref, candidate)
+	}
+	p.Config, p.Diagnostics = config.Load(ctx, g.Config.Path, o)
 	if p.Config == nil {
 		return p, ctx.Err()
 	}
