@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,6 +59,9 @@ func suggestion(given string, known []string, noun string) string {
 	return "The " + noun + "s here are " + enumerate(known) + "."
 }
 
+// maxNames is how many names a message tells: a plugin may have thousands of settings, and a file as many routes.
+const maxNames = 40
+
 // enumerate writes names as people do: a, b and c.
 func enumerate(names []string) string {
 	switch len(names) {
@@ -65,6 +69,9 @@ func enumerate(names []string) string {
 		return "none"
 	case 1:
 		return names[0]
+	}
+	if more := len(names) - maxNames; more > 0 {
+		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }

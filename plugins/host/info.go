@@ -44,9 +44,12 @@ type About struct {
 }
 
 func aboutOf(a *proto.DescribeResponse) About {
-	return About{Name: a.GetName(), Version: a.GetVersion(), Schema: wire.SchemaFromProto(a.GetSchema()),
+	return About{Name: line(a.GetName()), Version: line(a.GetVersion()), Schema: wire.SchemaFromProto(a.GetSchema()),
 		Capabilities: capabilitiesOf(a.GetCapabilities()), Models: wire.ModelsFromProto(a.GetKnownModels())}
 }
+
+// line is a name or a version: in one line, whatever the plugin says.
+func line(s string) string { return strings.Join(strings.Fields(wire.Clip(s)), " ") }
 
 func capabilitiesOf(c *proto.Capabilities) Capabilities {
 	return Capabilities{

@@ -113,7 +113,7 @@ func TestAboutAsksAPluginThatDoesNotRun(t *testing.T) {
 	_, _, err = h.AboutFile(t.Context(), file+"s", 0)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, _, err = h.About(t.Context(), host.Source{Plugin: "dies"})
-	require.ErrorContains(t, err, "cannot find my libraries")
+	require.ErrorContains(t, err, `cannot find\x1b[2J\x0d my libraries`)
 	h.Close()
 	_, _, err = h.About(t.Context(), host.Source{Plugin: "script"})
 	require.ErrorContains(t, err, "closed")

@@ -56,8 +56,14 @@ func TestMain(m *testing.M) {
 func pluginMain(name string) {
 	switch name {
 	case "dies":
-		fmt.Fprintln(os.Stderr, "cannot find my libraries")
+		fmt.Fprintln(os.Stderr, "cannot find\x1b[2J\r my libraries")
 		os.Exit(3)
+	case "tcp":
+		fmt.Printf("1|%d|tcp|127.0.0.1:1|grpc|AAAA\n", wire.Version)
+		forever()
+	case "short":
+		fmt.Printf("1|%d|unix|/tmp/x\n", wire.Version)
+		forever()
 	case "panics":
 		panic("nothing works")
 	case "prints":

@@ -111,6 +111,10 @@ func (p *process) connect(ctx context.Context) error {
 	if err != nil {
 		return p.handshakeError(ctx, err)
 	}
+	if network := p.client.ReattachConfig().Addr.Network(); network != "unix" {
+		return fail(CauseHandshake, "starting plugin %q: it listens on the network %q; a plugin listens on a unix socket in "+
+			"PLUGIN_UNIX_SOCKET_DIR, which no other user reaches", p.exe.plugin, network)
+	}
 	raw, err := conn.Dispense(wire.PluginName)
 	if err != nil {
 		return fmt.Errorf("connecting to plugin %q: %w", p.exe.plugin, err)
@@ -152,6 +156,10 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 		return fail(CauseHandshake, "%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild "+
 			"it with the gateway's version of github.com/fareway/fareway/plugins/provider, or, in another language, by what "+
 			"`fareway gateway plugin proto` prints", doing, parts[1], wire.Version, newer(parts[1]))
+	}
+	if len(parts) < 6 || parts[4] != "grpc" {
+		return fail(CauseHandshake, "%s: its handshake is %q, and has to be 1|%d|unix|PATH|grpc|CERTIFICATE in one line; "+
+			"see `fareway gateway plugin proto`", doing, line, wire.Version)
 	}
 	return fail(CauseHandshake, "%s: making the handshake: %w; %s", doing, err, p.child.say)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
@@ -128,8 +129,15 @@ func collectTexts(v any, into map[string]bool) {
 	}
 }
 
-// clean is a text without the secrets.
+// clean is what a plugin says as people may see it: without the secrets, of maxLine at most, and printable.
 func (s *scrubber) clean(text string) string {
+	if len(text) > maxLine {
+		text = strings.ToValidUTF8(text[:maxLine], "")
+	}
+	return wire.Printable(s.hide(text))
+}
+
+func (s *scrubber) hide(text string) string {
 	secrets := s.secrets.Load()
 	if secrets == nil {
 		return text

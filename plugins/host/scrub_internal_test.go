@@ -55,6 +55,10 @@ func TestScrubber(t *testing.T) {
 			"nothing of the longer one is left")
 	}
 
+	require.Equal(t, `\x1b]0;*** in two`+"\n\tlines", s.clean("\x1b]0;aaaaa in two\r\n\tlines"),
+		"a terminal obeys none of it")
+	require.Len(t, s.clean(strings.Repeat("x", 5<<20)), maxLine)
+
 	s.learn(new(settings.Schema), settings.Values(`nonsense`))
 	require.Equal(t, "abcd", s.clean("abcd"))
 }

@@ -37,7 +37,10 @@ func TestAFailedStartSaysWhyAndWhatToDo(t *testing.T) {
 		plugin string
 		want   []string
 	}{
-		{"dies", []string{`"test"`, `"dies"`, "before the handshake", "exit status 3", "cannot find my libraries"}},
+		{"dies", []string{`"test"`, `"dies"`, "before the handshake", "exit status 3",
+			`cannot find\x1b[2J\x0d my libraries`}},
+		{"tcp", []string{`network "tcp"`, "unix socket in PLUGIN_UNIX_SOCKET_DIR"}},
+		{"short", []string{`"1|1|unix|/tmp/x"`, "has to be 1|1|unix|PATH|grpc|CERTIFICATE", "plugin proto"}},
 		{"panics", []string{"exit status 2", "panic: nothing works"}},
 		{"prints", []string{`"hello, I am starting"`, "on stdout", "prints to stderr"}},
 		{"incompatible", []string{"version 99", "version 1", "update the gateway, or build it with", "plugin proto"}},

@@ -106,7 +106,7 @@ func (s *supervision) step() bool {
 func (s *supervision) serve(proc *process) {
 	old := s.proc
 	s.noteStart(proc)
-	s.log.Info("provider started", "pid", proc.child.ID(), "version", proc.about.GetVersion())
+	s.log.Info("provider started", "pid", proc.child.ID(), "version", line(proc.about.GetVersion()))
 	if missing := s.spec.Confine.Missing(); len(missing) > 0 {
 		s.log.Warn("provider is not confined as its confine block says", "missing", missing)
 	}

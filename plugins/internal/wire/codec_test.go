@@ -102,7 +102,7 @@ func drawSaid(t *rapid.T) wire.Said {
 		int(llm.EventFinish)+1).Draw(t, "kind"))}}
 	switch said.Kind {
 	case llm.EventAccepted:
-		said.Model = text.Draw(t, "model")
+		said.Model = wire.Printable(text.Draw(t, "model"))
 	case llm.EventText, llm.EventReasoning:
 		said.Text = text.Draw(t, "text")
 	case llm.EventToolCall:
@@ -114,7 +114,7 @@ func drawSaid(t *rapid.T) wire.Said {
 	case llm.EventUsage:
 		said.Usage = drawUsage(t)
 	case llm.EventFinish:
-		said.Finish, said.Model = llm.FinishLength, text.Draw(t, "model")
+		said.Finish, said.Model = llm.FinishLength, wire.Printable(text.Draw(t, "model"))
 	default:
 		said = wire.Said{Failure: &proto.Failure{Kind: proto.Failure_BROKEN, Message: text.Draw(t, "message"), Status: 502}}
 	}

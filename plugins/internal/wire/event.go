@@ -11,7 +11,7 @@ import (
 func EventToProto(ev llm.Event) *proto.Event {
 	switch ev.Kind {
 	case llm.EventAccepted:
-		return &proto.Event{Kind: &proto.Event_Accepted{Accepted: &proto.Accepted{Model: ev.Model, RequestId: clip(ev.ID)}}}
+		return &proto.Event{Kind: &proto.Event_Accepted{Accepted: &proto.Accepted{Model: ev.Model, RequestId: Clip(ev.ID)}}}
 	case llm.EventText:
 		return &proto.Event{Kind: &proto.Event_Text{Text: ev.Text}}
 	case llm.EventReasoning:
@@ -30,7 +30,7 @@ func EventToProto(ev llm.Event) *proto.Event {
 		return &proto.Event{Kind: &proto.Event_Usage{Usage: UsageToProto(ev.Usage)}}
 	case llm.EventFinish:
 		return &proto.Event{Kind: &proto.Event_Finish{
-			Finish: &proto.Finish{Reason: string(ev.Finish), Model: ev.Model, ReplyId: clip(ev.ID)},
+			Finish: &proto.Finish{Reason: string(ev.Finish), Model: ev.Model, ReplyId: Clip(ev.ID)},
 		}}
 	}
 	panic(fmt.Sprintf("translating an event of unknown kind %d", ev.Kind))
@@ -41,7 +41,8 @@ func EventToProto(ev llm.Event) *proto.Event {
 func EventFromProto(ev *proto.Event) llm.Event {
 	switch kind := ev.GetKind().(type) {
 	case *proto.Event_Accepted:
-		return llm.Event{Kind: llm.EventAccepted, Model: kind.Accepted.GetModel(), ID: kind.Accepted.GetRequestId()}
+		return llm.Event{Kind: llm.EventAccepted, Model: Clip(kind.Accepted.GetModel()),
+			ID: Clip(kind.Accepted.GetRequestId())}
 	case *proto.Event_Text:
 		return llm.Event{Kind: llm.EventText, Text: kind.Text}
 	case *proto.Event_Reasoning:
@@ -58,8 +59,8 @@ func EventFromProto(ev *proto.Event) llm.Event {
 		return llm.Event{Kind: llm.EventUsage, Usage: UsageFromProto(kind.Usage)}
 	case *proto.Event_Finish:
 		f := kind.Finish
-		return llm.Event{Kind: llm.EventFinish, Finish: llm.FinishReason(f.GetReason()), Model: f.GetModel(),
-			ID: f.GetReplyId()}
+		return llm.Event{Kind: llm.EventFinish, Finish: llm.FinishReason(f.GetReason()), Model: Clip(f.GetModel()),
+			ID: Clip(f.GetReplyId())}
 	}
 	return llm.Event{}
 }
@@ -71,7 +72,7 @@ func UsageToProto(u *llm.Usage) *proto.Usage {
 	}
 	return &proto.Usage{
 		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated, Flaw: clip(u.Flaw),
+		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated, Flaw: Clip(u.Flaw),
 	}
 }
 
@@ -82,6 +83,6 @@ func UsageFromProto(u *proto.Usage) *llm.Usage {
 	}
 	return &llm.Usage{
 		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.GetEstimated(), Flaw: u.GetFlaw(),
+		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.GetEstimated(), Flaw: Clip(u.GetFlaw()),
 	}
 }

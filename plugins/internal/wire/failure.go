@@ -2,16 +2,11 @@ package wire
 
 import (
 	"errors"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/llm"
 )
-
-// maxMessage bounds the message of a failure, in bytes: some upstreams answer an error with a web page.
-const maxMessage = 4 << 10
 
 // kinds pairs the failures of the protocol with the kinds of the model. ErrDied is missing: only the host
 // can say it.
@@ -28,6 +23,9 @@ var kinds = map[llm.ErrorKind]proto.Failure_Kind{
 	llm.ErrQuota:       proto.Failure_QUOTA,
 }
 
+// maxRetryAfter is the longest that an upstream may ask to wait, in milliseconds: a year.
+const maxRetryAfter = int64(365 * 24 * time.Hour / time.Millisecond)
+
 // FailureToProto translates an error of a provider: an *llm.Error by its kind, any other as a failure of
 // the upstream. nil stays nil.
 func FailureToProto(err error) *proto.Failure {
@@ -40,10 +38,10 @@ func FailureToProto(err error) *proto.Failure {
 	}
 	return &proto.Failure{
 		Kind:         kinds[typed.Kind],
-		Message:      clip(typed.Message),
+		Message:      Clip(typed.Message),
 		Status:       int32(typed.Status),
 		RetryAfterMs: typed.RetryAfter.Milliseconds(),
-		RequestId:    clip(typed.RequestID),
+		RequestId:    Clip(typed.RequestID),
 	}
 }
 
@@ -54,10 +52,10 @@ func FailureFromProto(f *proto.Failure) *llm.Error {
 	}
 	out := &llm.Error{
 		Kind:       llm.ErrUpstream,
-		Message:    f.GetMessage(),
+		Message:    Clip(f.GetMessage()),
 		Status:     int(f.GetStatus()),
-		RetryAfter: time.Duration(f.GetRetryAfterMs()) * time.Millisecond,
-		RequestID:  f.GetRequestId(),
+		RetryAfter: time.Duration(min(max(f.GetRetryAfterMs(), 0), maxRetryAfter)) * time.Millisecond,
+		RequestID:  Clip(f.GetRequestId()),
 	}
 	for kind, value := range kinds {
 		if value == f.GetKind() {
@@ -65,17 +63,4 @@ func FailureFromProto(f *proto.Failure) *llm.Error {
 		}
 	}
 	return out
-}
-
-// clip makes s valid UTF-8, which the protocol's strings must be, and no longer than maxMessage.
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxMessage {
-		return s
-	}
-	end := maxMessage
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
 }

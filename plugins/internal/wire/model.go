@@ -9,8 +9,8 @@ import (
 func ModelsToProto(models []llm.Model) []*proto.Model {
 	var out []*proto.Model
 	for _, m := range models {
-		to := &proto.Model{Id: clip(m.ID), ContextWindow: m.ContextWindow, MaxOutput: m.MaxOutput, Offers: m.Offers,
-			Where: m.Where, Source: clip(m.Source), Date: clip(m.Date)}
+		to := &proto.Model{Id: Clip(m.ID), ContextWindow: m.ContextWindow, MaxOutput: m.MaxOutput, Offers: m.Offers,
+			Where: m.Where, Source: Clip(m.Source), Date: Clip(m.Date)}
 		if p := m.Price; p != nil {
 			to.Price = &proto.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
 		}
@@ -23,8 +23,8 @@ func ModelsToProto(models []llm.Model) []*proto.Model {
 func ModelsFromProto(models []*proto.Model) []llm.Model {
 	var out []llm.Model
 	for _, m := range models {
-		to := llm.Model{ID: m.GetId(), ContextWindow: m.GetContextWindow(), MaxOutput: m.GetMaxOutput(),
-			Offers: m.GetOffers(), Where: m.GetWhere(), Source: m.GetSource(), Date: m.GetDate()}
+		to := llm.Model{ID: Clip(m.GetId()), ContextWindow: m.GetContextWindow(), MaxOutput: m.GetMaxOutput(),
+			Offers: m.GetOffers(), Where: m.GetWhere(), Source: Clip(m.GetSource()), Date: Clip(m.GetDate())}
 		if p := m.GetPrice(); p != nil {
 			to.Price = &llm.ModelPrice{Input: p.GetInput(), Output: p.GetOutput(), CacheRead: p.GetCacheRead(),
 				CacheWrite: p.GetCacheWrite()}

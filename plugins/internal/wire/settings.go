@@ -28,13 +28,13 @@ func SchemaFromProto(s *proto.Schema) settings.Schema {
 	for _, a := range s.GetAttributes() {
 		out.Attributes = append(out.Attributes, settings.Attribute{
 			Name: a.GetName(), Type: settings.Type(a.GetType()),
-			Required: a.GetRequired(), Secret: a.GetSecret(), Doc: a.GetDoc(),
+			Required: a.GetRequired(), Secret: a.GetSecret(), Doc: Clip(a.GetDoc()),
 			OneOf: a.GetOneOf(), Duration: a.GetDuration(),
 		})
 	}
 	for _, b := range s.GetBlocks() {
 		out.Blocks = append(out.Blocks, settings.Block{
-			Name: b.GetName(), Many: b.GetMany(), Doc: b.GetDoc(), Schema: SchemaFromProto(b.GetSchema()),
+			Name: b.GetName(), Many: b.GetMany(), Doc: Clip(b.GetDoc()), Schema: SchemaFromProto(b.GetSchema()),
 		})
 	}
 	return out

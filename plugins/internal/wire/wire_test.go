@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,8 @@ func TestEventsCrossUnchanged(t *testing.T) {
 		want := llm.Event{Kind: llm.EventKind(rapid.IntRange(int(llm.EventAccepted), int(llm.EventFinish)).Draw(t, "kind"))}
 		switch want.Kind {
 		case llm.EventAccepted:
-			want.Model, want.ID = text.Draw(t, "model"), rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "request id")
+			want.Model = wire.Printable(text.Draw(t, "model"))
+			want.ID = rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "request id")
 		case llm.EventText, llm.EventReasoning:
 			want.Text = text.Draw(t, "text")
 		case llm.EventToolCall:
@@ -128,7 +130,8 @@ func TestEventsCrossUnchanged(t *testing.T) {
 			want.Usage = drawUsage(t)
 		case llm.EventFinish:
 			want.Finish = llm.FinishReason(text.Draw(t, "finish"))
-			want.Model, want.ID = text.Draw(t, "model"), rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "reply id")
+			want.Model = wire.Printable(text.Draw(t, "model"))
+			want.ID = rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "reply id")
 		}
 		require.Equal(t, want, wire.EventFromProto(across(t, wire.EventToProto(want), &proto.Event{})))
 	})
@@ -173,6 +176,38 @@ func TestALongFailureIsCut(t *testing.T) {
 	f := wire.FailureToProto(errors.New("\xff" + strings.Repeat("ü", 10<<10)))
 	require.Less(t, len(f.GetMessage()), 5<<10)
 	require.True(t, utf8.ValidString(f.GetMessage()))
+}
+
+// TestWhatPeopleReadIsPrintable: no word of a plugin or an upstream that people read does something to their terminal,
+// nor fills their log.
+func TestWhatPeopleReadIsPrintable(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"plain, ümlaut,\n\ta second line": "plain, ümlaut,\n\ta second line",
+		"a\r\nb":                          "a\nb",
+		"\x1b[2J\x07\r\x00\x7f":           `\x1b[2J\x07\x0d\x00\x7f`,
+		"\u009b31m and \u202etxt.exe":     `\u009b31m and \u202etxt.exe`,
+	} {
+		require.Equal(t, want, wire.Printable(given))
+		require.Equal(t, want, wire.Clip(given))
+	}
+	evil := "\x1b[2J" + strings.Repeat("ü", 1<<20)
+	event := func(ev *proto.Event) llm.Event { return wire.EventFromProto(ev) }
+	failed := wire.FailureFromProto(&proto.Failure{Message: evil, RequestId: evil, RetryAfterMs: math.MaxInt64})
+	require.Equal(t, 365*24*time.Hour, failed.RetryAfter)
+	require.Zero(t, wire.FailureFromProto(&proto.Failure{RetryAfterMs: -1}).RetryAfter)
+	accepted := event(&proto.Event{Kind: &proto.Event_Accepted{Accepted: &proto.Accepted{Model: evil, RequestId: evil}}})
+	finish := event(&proto.Event{Kind: &proto.Event_Finish{Finish: &proto.Finish{Model: evil, ReplyId: evil}}})
+	model := wire.ModelsFromProto([]*proto.Model{{Id: evil, Source: evil, Date: evil}})[0]
+	schema := wire.SchemaFromProto(&proto.Schema{Attributes: []*proto.Attribute{{Doc: evil}},
+		Blocks: []*proto.Block{{Doc: evil}}})
+	for _, text := range []string{failed.Message, failed.RequestID, accepted.Model, accepted.ID, finish.Model, finish.ID,
+		model.ID, model.Source, model.Date, schema.Attributes[0].Doc, schema.Blocks[0].Doc,
+		wire.UsageFromProto(&proto.Usage{Flaw: evil}).Flaw} {
+		require.Less(t, len(text), 5<<10)
+		require.Equal(t, `\x1b[2Jü`, text[:9])
+		require.True(t, utf8.ValidString(text))
+	}
 }
 
 func TestSchemasCrossUnchanged(t *testing.T) {
