@@ -278,3 +278,10 @@ func TestAccounts(t *testing.T) {
 	_, err = readAccount(file(block, ""))
 	require.ErrorContains(t, err, "private_key")
 }
+
+// Issue 11, finding models: what cannot be listed is said.
+func TestVertexListsNoModels(t *testing.T) {
+	t.Parallel()
+	_, err := vertex(t, startServer(t), nil, time.Now).Models(t.Context())
+	require.ErrorContains(t, err, "write the routes by hand")
+}

@@ -26,7 +26,8 @@ type model struct {
 	limit  int64 // the tokens that it was trained for, 0 if it does not say
 	told   bool  // what it can do is known
 	thinks bool
-	cuts   bool // its server is too old to refuse what does not fit
+	can    []string // Ollama's words, nil if it does not say
+	cuts   bool     // its server is too old to refuse what does not fit
 }
 
 // maxShow bounds what is read of a description: it repeats the licence and the template.
@@ -63,16 +64,28 @@ func (o *Ollama) forget(name string) {
 // show asks for a model's description and the server's version. A server that does not say, or a proxy that lets
 // nothing but chats pass, leaves the model as one of which nothing is known.
 func (o *Ollama) show(ctx context.Context, name string) (model, error) {
+	m, known, err := o.describe(ctx, name)
+	if err != nil || !known {
+		return model{}, err
+	}
+	if root, err := o.ask(ctx, http.MethodGet, "/api/version", "", name); err == nil {
+		version, _ := root.Get("version").Str()
+		m.cuts = before(version, refusing)
+	}
+	return m, nil
+}
+
+// describe asks for a model's description. known is false where the server does not say.
+func (o *Ollama) describe(ctx context.Context, name string) (m model, known bool, err error) {
 	body := append(jsonview.AppendString([]byte(`{"model":`), name), '}')
 	root, err := o.ask(ctx, http.MethodPost, "/api/show", string(body), name)
 	failed, ok := errors.AsType[*llm.Error](err)
 	if ok && failed.Kind == llm.ErrRejected && failed.Status != http.StatusNotFound {
-		return model{}, nil
+		return model{}, false, nil
 	}
 	if err != nil {
-		return model{}, err
+		return model{}, false, err
 	}
-	var m model
 	for key, value := range root.Get("model_info").Members() {
 		if n, ok := value.Int(); ok && strings.HasSuffix(key, ".context_length") {
 			m.limit = max(m.limit, n)
@@ -82,12 +95,9 @@ func (o *Ollama) show(ctx context.Context, name string) (model, error) {
 		m.told = true
 		word, _ := capability.Str()
 		m.thinks = m.thinks || word == "thinking"
+		m.can = append(m.can, word)
 	}
-	if root, err = o.ask(ctx, http.MethodGet, "/api/version", "", name); err == nil {
-		version, _ := root.Get("version").Str()
-		m.cuts = before(version, refusing)
-	}
-	return m, nil
+	return m, true, nil
 }
 
 // refusing is the first version that can be told to refuse a prompt that does not fit (`truncate`; commit 6544e1473,

@@ -140,6 +140,10 @@ func (o *OpenAI) KnownModels() []llm.Model {
 
 // Models implements provider.ModelLister.
 func (o *OpenAI) Models(ctx context.Context) ([]llm.Model, error) {
+	if presets[o.settings.Preset].deployments {
+		return nil, llm.Errorf(llm.ErrRejected, "Azure lists models, and a route names a deployment of one; write the "+
+			"routes by hand, with the names of your deployments")
+	}
 	return o.ListModels(ctx, &o.endpoint, "")
 }
 

@@ -174,3 +174,22 @@ func TestConversations(t *testing.T) {
 		})
 	}
 }
+
+// Issue 11, finding models: each preset lists what its service has, where that is what a route names.
+func TestPresetsListModels(t *testing.T) {
+	t.Parallel()
+	for _, name := range openai.Presets() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-4711",
+				Local: map[string]upstream.Local{"b": {Context: 8192}, "a": {}}})
+			list, err := start(t, at(t, name, s)).(provider.ModelLister).Models(t.Context())
+			if name == "azure" {
+				require.ErrorContains(t, err, "names of your deployments")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, []llm.Model{{ID: "a"}, {ID: "b", ContextWindow: 8192}}, list)
+		})
+	}
+}

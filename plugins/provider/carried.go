@@ -85,6 +85,11 @@ func (c *Carried) Fetch(ctx context.Context, e *endpoint.Endpoint, url string) (
 	return c.client.Fetch(ctx, e, url)
 }
 
+// FetchUpTo is Fetch of at most so many bytes.
+func (c *Carried) FetchUpTo(ctx context.Context, e *endpoint.Endpoint, url string, most int64) ([]byte, error) {
+	return c.client.FetchUpTo(ctx, e, url, most)
+}
+
 // HTTP is a client for what else the provider has to ask, see endpoint.Client.HTTP.
 func (c *Carried) HTTP(e *endpoint.Endpoint) (*http.Client, error) { return c.client.HTTP(e) }
 

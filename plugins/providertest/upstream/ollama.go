@@ -12,6 +12,8 @@ import (
 type Local struct {
 	// Context is how many tokens the model was trained for. 0: the server does not say.
 	Context int64 `json:"context,omitempty"`
+	// Output is the longest reply, in lists that say that. 0: the server does not say.
+	Output int64 `json:"output,omitempty"`
 	// Capabilities are Ollama's words. nil: the server does not say, as old ones do not.
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Loaded says that the model is in memory.

@@ -29,7 +29,8 @@ type Options struct {
 	Cache bool
 	// Models are the models that the service has. Empty: every name is one.
 	Models []string
-	// Local is what is said of models in Ollama's own API; only these are there then. nil: those of Models.
+	// Local is what is said of models in Ollama's own API and in lists of models; only these are there then. nil: those of
+	// Models.
 	Local map[string]Local
 	// Version is what the server of Ollama's own API calls itself: an old one, which drops of a prompt what does not
 	// fit. Empty: a new one.
@@ -85,6 +86,7 @@ func New(o Options) *Server {
 		s.mux.HandleFunc("GET "+s.service.records, s.record)
 	}
 	s.ollama()
+	s.lists()
 	s.mux.HandleFunc("/", notFound)
 	s.admin()
 	return s
