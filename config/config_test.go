@@ -173,9 +173,9 @@ func TestHash(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
 	first := load()
-	require.Equal(t, []File{{path, digest([]byte(text)), text}, {Path: key, SHA256: digest([]byte("1s\n"))}}, first.Files,
+	require.Equal(t, []File{{path, digest([]byte(text)), &text}, {Path: key, SHA256: digest([]byte("1s\n"))}}, first.Files,
 		"what file() brings is nobody's to keep")
-	require.Equal(t, first.Files, Named(path))
+	require.Equal(t, first.Files, Named(path, nil))
 	require.Equal(t, first.Hash, Digest(path), "who watches the files compares the two")
 	require.JSONEq(t, `{"delay": "1s"}`, string(first.Providers[0].Settings))
 	require.Equal(t, first.Hash, load().Hash)
@@ -196,7 +196,7 @@ func TestDigest(t *testing.T) {
 	dir := t.TempDir()
 	path, key := filepath.Join(dir, "gateway.hcl"), filepath.Join(dir, "key")
 	require.Empty(t, Digest(path), "no file")
-	require.Equal(t, []File{{Path: path}}, Named(path), "it is watched until it comes back")
+	require.Equal(t, []File{{Path: path}}, Named(path, nil), "it is watched until it comes back")
 	body := "env(\"FAREWAY_NEVER_SET\")\n  config {\n    delay = [\"${file(\"key\")}\"]\n  }"
 	text := strings.Replace(minimal, `"echo"`, body, 1)
 	seen := map[string]string{}
@@ -210,7 +210,7 @@ func TestDigest(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	fresh("the file that is named is missing")
-	require.Equal(t, []File{{path, digest([]byte(text)), text}, {Path: key}}, Named(path))
+	require.Equal(t, []File{{path, digest([]byte(text)), &text}, {Path: key}}, Named(path, nil))
 	require.NoError(t, os.WriteFile(key, []byte("1s\n"), 0o600))
 	fresh("it is there")
 	require.NoError(t, os.WriteFile(key, []byte("2s\n"), 0o600))
@@ -231,7 +231,7 @@ func TestOverlay(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("7"), 0o600))
 	text := minimal + "plan \"p\" {\n  spend_cap_credits = file(\"key\")\n}\n"
 	load := func(text string) (*Config, *Diagnostics) {
-		return Load(context.Background(), path, Options{Overlay: map[string]string{path: text}})
+		return Load(context.Background(), path, Options{Overlay: Overlay{path: &text}})
 	}
 	cfg, diags := load(text)
 	require.NoError(t, diags.Err())

@@ -86,7 +86,7 @@ func (d *Diagnostics) Error() string {
 		return "loading configuration: no errors"
 	}
 	item := d.items[first]
-	text := fmt.Sprintf("loading configuration: %s: %s: %s", item.position(), item.Summary, item.Detail)
+	text := fmt.Sprintf("loading configuration: %s: %s: %s", item.Position(), item.Summary, item.Detail)
 	switch more {
 	case 0:
 		return text
@@ -104,8 +104,8 @@ func (d *Diagnostics) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d.items)
 }
 
-// position is FILE:LINE:COLUMN, or FILE alone.
-func (d *Diagnostic) position() string {
+// Position is FILE:LINE:COLUMN, or FILE alone.
+func (d *Diagnostic) Position() string {
 	if d.Line == 0 {
 		return d.File
 	}

@@ -16,8 +16,8 @@ import (
 type File struct {
 	Path   string // absolute
 	SHA256 string // of its content, in hex; "" when it could not be read
-	// Text is its content where that is HCL. What file(...) brings may be a secret: it is not here.
-	Text string
+	// Text is its content where that is HCL, and could be read. What file(...) brings may be a secret: it is not here.
+	Text *string
 }
 
 // MarshalText prints the path alone: of a file that holds a short secret, the digest says too much.
@@ -26,12 +26,12 @@ func (f File) MarshalText() ([]byte, error) { return []byte(f.Path), nil }
 // Named are the files that the configuration at path is made of: it and all that it names, first itself. It needs no
 // plugins, and takes files with mistakes, so that they can be watched. Which of them `file(...)` names by variables
 // depends on the environment.
-func Named(path string) []File {
-	src, err := readSource(path, nil)
+func Named(path string, overlay Overlay) []File {
+	src, err := readSource(path, overlay)
 	if err != nil {
 		return []File{{Path: src.abs}}
 	}
-	l := newLoader(context.Background(), Options{}.filled(), src, new(Diagnostics))
+	l := newLoader(context.Background(), Options{Overlay: overlay}.filled(), src, new(Diagnostics))
 	whole := l.gather(&included{source: src})
 	blocks := make(map[string][]*hclsyntax.Block)
 	for _, block := range whole.Blocks {
@@ -58,7 +58,7 @@ func Named(path string) []File {
 // Digest is the hex SHA-256 over the names and the content of Named: another one means another configuration. It is ""
 // where there is no file to read.
 func Digest(path string) string {
-	named := Named(path)
+	named := Named(path, nil)
 	if named[0].SHA256 == "" {
 		return ""
 	}
@@ -78,7 +78,7 @@ func (l *loader) files() []File {
 	for _, src := range l.sources.all {
 		f := File{Path: src.abs}
 		if src.err == nil {
-			f.SHA256, f.Text = digest(src.text), string(src.text)
+			f.SHA256, f.Text = digest(src.text), new(string(src.text))
 		}
 		files[src.abs] = f
 	}

@@ -153,8 +153,13 @@ func (l *loader) match(dir, pattern string) ([]string, error) {
 	}
 	whole := beside(wildcards.Replace(dir), pattern)
 	names, err := filepath.Glob(whole)
-	for name := range l.opts.Overlay {
-		if name = like(dir, name); !slices.Contains(names, name) {
+	for name, text := range l.opts.Overlay {
+		name = like(dir, name)
+		at := slices.Index(names, name)
+		switch {
+		case text == nil && at >= 0:
+			names = slices.Delete(names, at, at+1)
+		case text != nil && at < 0:
 			if matches, _ := filepath.Match(whole, name); matches {
 				names = append(names, name)
 			}

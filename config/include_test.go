@@ -52,7 +52,7 @@ func TestNamedFollowsIncludes(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, dir, "gateway.hcl", "include \"routes/*.hcl\"\ninclude \"gone.hcl\"\n"+minimal)
 	named := func() (names []string) {
-		for _, f := range Named(path) {
+		for _, f := range Named(path, nil) {
 			name, err := filepath.Rel(dir, f.Path)
 			require.NoError(t, err)
 			if f.SHA256 == "" {
@@ -185,16 +185,27 @@ func TestIncludeFromOverlay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := write(t, dir, "gateway.hcl", "")
-	_, diags := Load(t.Context(), path, Options{Overlay: map[string]string{
-		path:                                "include \"b*.hcl\"\n",
-		filepath.Join(dir, "b1.hcl"):        minimal,
-		filepath.Join(dir, "c.hcl"):         "broken {",
-		filepath.Join(dir, "more/b1.hcl"):   "broken {",
-		filepath.Join(dir, ".b.hcl"):        "broken {",
-		filepath.Join(dir, "b2.hcl"):        "include \"b3/*.hcl\"\n",
-		filepath.Join(dir, "b3/a plan.hcl"): "plan \"p\" {}\n",
-	}})
-	require.NoError(t, diags.Err())
+	write(t, dir, "b9.hcl", "broken {")
+	overlay := Overlay{
+		path:                                new("include \"b*.hcl\"\n"),
+		filepath.Join(dir, "b1.hcl"):        new(minimal),
+		filepath.Join(dir, "c.hcl"):         new("broken {"),
+		filepath.Join(dir, "more/b1.hcl"):   new("broken {"),
+		filepath.Join(dir, ".b.hcl"):        new("broken {"),
+		filepath.Join(dir, "b2.hcl"):        new("include \"b3/*.hcl\"\n"),
+		filepath.Join(dir, "b3/a plan.hcl"): new("plan \"p\" {}\n"),
+	}
+	_, diags := Load(t.Context(), path, Options{Overlay: overlay})
+	require.ErrorContains(t, diags.Err(), "b9.hcl", "what is there, and matches")
+	overlay[filepath.Join(dir, "b9.hcl")] = nil
+	cfg, diags := Load(t.Context(), path, Options{Overlay: overlay})
+	require.NoError(t, diags.Err(), "as if it were gone")
+	require.Equal(t, cfg.Files, Named(path, overlay))
+	require.Len(t, cfg.Files, 4)
+
+	overlay[path] = new("include \"b9.hcl\"\n")
+	_, diags = Load(t.Context(), path, Options{Overlay: overlay})
+	require.ErrorContains(t, diags.Err(), "There is no such file")
 }
 
 // TestExample: examples/several-files is what its README says.

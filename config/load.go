@@ -29,6 +29,10 @@ type PluginRef struct {
 	StartTimeout time.Duration
 }
 
+// Overlay has texts that stand in for those of HCL files, by absolute path: of a configuration that is not installed
+// yet, or no more. Where it has nil, the file is as if it were not there.
+type Overlay map[string]*string
+
 // Options are what Load needs from its surroundings.
 type Options struct {
 	// Schema says what a plugin accepts in its `config` block. It is called once for each distinct plugin of
@@ -47,9 +51,8 @@ type Options struct {
 	Unconfined func(c Confine) []string
 	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
 	Env func(string) (string, bool)
-	// Overlay has texts that stand in for those of HCL files, by absolute path: of a configuration that is not installed
-	// yet, or no more.
-	Overlay map[string]string
+	// Overlay stands in for files.
+	Overlay Overlay
 }
 
 // Load reads, checks and freezes the configuration at path. The diagnostics are never nil, and hold all that was

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,17 +54,20 @@ type source struct {
 // span is a half-open range of bytes of the text.
 type span struct{ start, end int }
 
-func readSource(path string, overlay map[string]string) (*source, error) {
+func readSource(path string, overlay Overlay) (*source, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil { // there is no working directory
 		return &source{path: path, abs: path, real: path}, fmt.Errorf("finding the absolute path: %w", err)
 	}
 	src := &source{path: path, abs: abs, real: realPath(abs)}
 	if text, ok := overlay[abs]; ok {
-		if len(text) > maxSource {
+		switch {
+		case text == nil:
+			return src, fs.ErrNotExist
+		case len(*text) > maxSource:
 			return src, errTooLarge
 		}
-		src.text = []byte(text)
+		src.text = []byte(*text)
 		return src, nil
 	}
 	src.text, err = readBounded(path, maxSource)

@@ -136,7 +136,7 @@ func TestNamedByVariables(t *testing.T) {
 	path := write(t, dir, "gateway.hcl", "variable \"v\" {\n  default = \"keys\"\n}\nvariable \"unset\" {}\n"+
 		"locals {\n  dir = \"${var.v}/a\"\n  key = file(\"${local.dir}/key\")\n  other = file(var.unset)\n"+
 		"  no = local.no\n}\n")
-	named := Named(path)
+	named := Named(path, nil)
 	require.Len(t, named, 2)
 	require.Equal(t, filepath.Join(dir, "keys/a/key"), named[1].Path)
 }

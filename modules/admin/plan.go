@@ -2,7 +2,11 @@ package admin
 
 import (
 	"errors"
+	"io/fs"
+	"maps"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,16 +38,21 @@ type Plan struct {
 	// ConfigHash and Generation are of the configuration that serves: of what it was compared with.
 	ConfigHash string `json:"config_hash"`
 	Generation uint64 `json:"generation"`
-	// Files are those that installing it writes, with the digests of what they replace.
+	// NewHash is what ConfigHash is when it serves; "" of one that has errors.
+	NewHash string `json:"new_config_hash"`
+	// Files are those that installing it changes, with the digests of what they replace.
 	Files []PlanFile `json:"files"`
 }
 
 // PlanFile is a file that differs from what is saved.
 type PlanFile struct {
 	Path string `json:"path"`
-	Text string `json:"text"`
+	// Text is the file's new content; null of one that must not be there, because what was kept did not have it.
+	Text *string `json:"text"`
 	// SavedSHA256 is of what is saved, in hex; "" when there is no such file.
 	SavedSHA256 string `json:"saved_sha256"`
+	// Unkept: what is saved does not serve, as after a save that was refused, and so is kept nowhere else.
+	Unkept bool `json:"unkept"`
 }
 
 // Configuration is one that was in force.
@@ -79,25 +88,67 @@ func (a *API) plan(r *http.Request) (any, error) {
 	if g == nil {
 		return nil, engine.ErrReplaced
 	}
-	texts := make(map[string]string)
+	installed := make(config.Overlay)
 	switch {
 	case in.Text != nil:
-		texts[g.Config.Path] = *in.Text
+		installed[g.Config.Path] = in.Text
 	case in.Kept > 0:
-		k, err := a.kept(in.Kept)
-		if err != nil {
+		if installed, err = a.restored(in.Kept, g.Config.Path); err != nil {
 			return nil, err
 		}
-		texts = k.Texts()
 	}
-	p, err := a.engine.Plan(r.Context(), texts)
+	p, err := a.engine.Plan(r.Context(), installed)
 	if err != nil {
 		return nil, err
 	}
-	return viewPlan(p, g.Number, texts), nil
+	v := viewPlan(p, g.Number)
+	v.Files, err = planFiles(p.Serving, installed)
+	return v, err
 }
 
-func viewPlan(p *engine.Planned, generation uint64, texts map[string]string) Plan {
+// restored is what a kept configuration puts in the place of what is saved: its own texts, and nothing in place of what
+// it would include by now and did not have.
+func (a *API) restored(number int64, path string) (config.Overlay, error) {
+	k, err := a.kept(number)
+	if err != nil {
+		return nil, err
+	}
+	if was := k.Files[0].Path; was != path {
+		return nil, problem(http.StatusConflict, "configuration %d was that of %s, and the gateway's file is %s now: take "+
+			"its text from `fareway gateway diff`, or from GET /fareway/configurations/%d", number, was, path, number)
+	}
+	installed := config.Overlay(k.Texts())
+	for _, f := range config.Named(path, installed) {
+		if f.Text != nil && installed[f.Path] == nil {
+			installed[f.Path] = nil
+		}
+	}
+	return installed, nil
+}
+
+// planFiles are the files that installing changes.
+func planFiles(serving *config.Config, installed config.Overlay) ([]PlanFile, error) {
+	list := []PlanFile{}
+	for _, path := range slices.Sorted(maps.Keys(installed)) {
+		f := PlanFile{Path: path, Text: installed[path]}
+		switch content, err := os.ReadFile(path); {
+		case err == nil:
+			f.SavedSHA256 = config.DigestOf(string(content))
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, problem(http.StatusConflict, "reading what is installed: %v", err)
+		}
+		if f.Text == nil || config.DigestOf(*f.Text) != f.SavedSHA256 {
+			serves := slices.ContainsFunc(serving.Files, func(s config.File) bool {
+				return s.Path == path && s.SHA256 == f.SavedSHA256
+			})
+			f.Unkept = f.SavedSHA256 != "" && !serves
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+func viewPlan(p *engine.Planned, generation uint64) Plan {
 	v := Plan{OK: p.OK(), Config: p.Serving.Path, Changes: p.Changes, Refused: p.Refused,
 		Diagnostics: p.Diagnostics.All(), ConfigHash: p.Serving.Hash, Generation: generation, Files: []PlanFile{}}
 	v.Different = p.Config != nil && len(p.Changes) > 0
@@ -113,14 +164,8 @@ func viewPlan(p *engine.Planned, generation uint64, texts map[string]string) Pla
 	var report strings.Builder
 	_ = p.Diagnostics.Write(&report, false) // a builder takes everything
 	v.Text = report.String()
-	saved := make(map[string]string)
-	for _, f := range config.Named(p.Serving.Path) {
-		saved[f.Path] = f.SHA256
-	}
-	for path, text := range texts {
-		if config.DigestOf(text) != saved[path] {
-			v.Files = append(v.Files, PlanFile{Path: path, Text: text, SavedSHA256: saved[path]})
-		}
+	if p.Config != nil {
+		v.NewHash = p.Config.Hash
 	}
 	return v
 }

@@ -18,6 +18,7 @@ func (a *API) status(*http.Request) (any, error) {
 	}
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
+	v.Traffic.Since = a.engine.Opened()
 	v.Traffic.Answered, v.Traffic.Failed, v.Traffic.FailedAttempts = a.engine.Metrics().Traffic()
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())
 	g := a.engine.InForce()
@@ -54,7 +55,7 @@ func viewFailedLoad(f *engine.FailedLoad) *FailedLoad {
 	if f == nil {
 		return nil
 	}
-	v := &FailedLoad{At: f.At, Config: f.Path, Problem: f.Problem}
+	v := &FailedLoad{At: f.At, Config: f.Path, Problem: f.Problem, InFile: f.InFile}
 	if f.Diagnostics != nil {
 		v.Diagnostics, v.Text = f.Diagnostics.All(), f.Text()
 	}

@@ -157,7 +157,6 @@ type Status struct {
 	Plans     []string   `json:"plans"`
 	Spool     Spool      `json:"spool"`
 
-	// Traffic counts since the process began.
 	Traffic Traffic `json:"traffic"`
 
 	// FailedLoad is why the configuration as it is saved now was not taken: what is above serves on.
@@ -169,15 +168,17 @@ type FailedLoad struct {
 	At          time.Time           `json:"at"`
 	Config      string              `json:"config"`
 	Problem     string              `json:"problem"`
+	InFile      bool                `json:"in_file"`               // the reason is in the HCL file, or in what that names
 	Diagnostics []config.Diagnostic `json:"diagnostics,omitempty"` // as `gateway check --json` has them
 	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
 }
 
 // Traffic is how many requests were answered, and what of it failed for the service.
 type Traffic struct {
-	Answered       int64 `json:"answered"`
-	Failed         int64 `json:"failed"`          // with a status of 500 and above
-	FailedAttempts int64 `json:"failed_attempts"` // at upstreams, also where another one answered or the reply had begun
+	Since          time.Time `json:"since"` // when counting began: with the process
+	Answered       int64     `json:"answered"`
+	Failed         int64     `json:"failed"`          // with 400 and above, but 401, 402, 403 and 499
+	FailedAttempts int64     `json:"failed_attempts"` // also where another route answered or the reply had begun
 }
 
 // Failures is the larger of the two: a request often counts in both.

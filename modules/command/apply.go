@@ -19,8 +19,10 @@ import (
 // applyView is the result of `gateway apply` and `rollback`.
 type applyView struct {
 	Applied    bool       `json:"applied"`
-	Generation uint64     `json:"generation,omitempty"` // that serves it
-	RolledBack string     `json:"rolled_back,omitempty"`
+	Generation uint64     `json:"generation,omitempty"`  // that serves it
+	Restored   int64      `json:"restored,omitempty"`    // number of the configuration that a rollback has put back
+	Aside      []string   `json:"aside,omitempty"`       // files that were kept beside those that were changed
+	RolledBack string     `json:"rolled_back,omitempty"` // why --watch has put back what served
 	Plan       admin.Plan `json:"plan"`
 }
 
@@ -30,7 +32,6 @@ type applying struct {
 	output
 	yes   bool
 	watch time.Duration
-	after func(time.Duration) <-chan time.Time
 }
 
 func (a *applying) addFlags(cmd *cobra.Command) {
@@ -39,7 +40,6 @@ func (a *applying) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.yes, "yes", false, "do not ask")
 	cmd.Flags().DurationVar(&a.watch, "watch", 0,
 		"go back to what served when more requests fail within this `TIME`, as in 2m")
-	a.after = time.After
 }
 
 func applyCommand() *cobra.Command {
@@ -50,8 +50,15 @@ func applyCommand() *cobra.Command {
 		Long: `Installs a configuration in place of the gateway's own file, and waits until it
 serves. It shows what would change first, as plan does, and asks. It refuses
 when somebody else saves the file meanwhile, and when the gateway refuses the
-configuration, the file is as it was. With --watch it looks on for a while, and
-puts back what served when clearly more requests fail than before.`,
+configuration, the file is as it was. A saved text that does not serve, which
+nothing else keeps, is kept beside the file.
+
+With --watch it looks on for a while, and puts back what served, and ends with 1,
+when clearly more requests fail than before, or attempts at upstreams: at least 5,
+twice the share of before, and 5 in a hundred more. What has the status 401, 402,
+403 or 499 is not counted: keys, credits and clients that left are no fault of a
+configuration. It does so, too, when the gateway is away at the end. Ctrl-C ends
+the watch, and the new configuration stays.`,
 		Example: "  fareway gateway apply new.hcl\n  fareway gateway apply new.hcl --yes --watch 2m",
 		Args:    exactly("NEW.hcl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,7 +75,7 @@ puts back what served when clearly more requests fail than before.`,
 
 // run plans, shows, asks, installs and waits.
 func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
-	v := applyView{}
+	v := applyView{Restored: request.Kept}
 	if err := a.call(cmd, "POST", "/fareway/plan", request, &v.Plan); err != nil {
 		return err
 	}
@@ -87,6 +94,7 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 		fmt.Fprintln(w, "It is installed already.")
 		return a.print(cmd, v, func(io.Writer) {})
 	}
+	printUnkept(w, v.Plan.Files)
 	if err := a.confirm(cmd, w); err != nil {
 		return err
 	}
@@ -94,7 +102,7 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 	if err := a.call(cmd, "GET", "/fareway/status", nil, &before); err != nil {
 		return err
 	}
-	done, err := install(v.Plan.Files, v.Plan.Config)
+	done, err := install(v.Plan.Files, v.Plan.Config, time.Now())
 	if err != nil {
 		return err
 	}
@@ -102,14 +110,21 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 	if err := a.call(cmd, "POST", "/fareway/reload", nil, &serves); err != nil {
 		return errors.Join(fmt.Errorf("%w; the file is put back as it was", err), done.undo())
 	}
-	v.Applied, v.Generation = true, serves.Generation
+	if serves.ConfigHash != v.Plan.NewHash {
+		return errors.Join(errors.New("somebody else has saved a file of the configuration in the meantime: what was "+
+			"installed is put back as it was; look at it, and plan again"), a.goBack(cmd, done))
+	}
+	v.Applied, v.Generation, v.Aside = true, serves.Generation, done.aside()
 	fmt.Fprintf(w, "It serves: generation %d.\n", serves.Generation)
+	for _, path := range v.Aside {
+		fmt.Fprintf(w, "Kept: %s\n", path)
+	}
 	if v.RolledBack, err = a.look(cmd, w, before.Traffic); err != nil {
 		return err
 	}
 	if v.RolledBack != "" {
 		if err := a.goBack(cmd, done); err != nil {
-			return err
+			return fmt.Errorf("%s Going back: %w", v.RolledBack, err)
 		}
 		fmt.Fprintf(w, "%s What served before is put back, and serves.\n", v.RolledBack)
 	}
@@ -124,7 +139,22 @@ func (a *applying) goBack(cmd *cobra.Command, done *installed) error {
 	if err := done.undo(); err != nil {
 		return fmt.Errorf("putting back what served: %w", err)
 	}
-	return a.call(cmd, "POST", "/fareway/reload", nil, new(admin.Reloaded))
+	if err := a.call(cmd, "POST", "/fareway/reload", nil, new(admin.Reloaded)); err != nil {
+		return fmt.Errorf("what served is put back in its file, but is not loaded: %w", err)
+	}
+	return nil
+}
+
+// printUnkept says what becomes of texts that are kept nowhere else, and of files that have to go.
+func printUnkept(w io.Writer, list []admin.PlanFile) {
+	for _, f := range list {
+		switch {
+		case f.Text == nil:
+			fmt.Fprintf(w, "%s was not there then: it is set aside, in a file beside it.\n", f.Path)
+		case f.Unkept:
+			fmt.Fprintf(w, "%s as it is saved does not serve: that text is kept in a file beside it.\n", f.Path)
+		}
+	}
 }
 
 // confirm asks whoever sits there.
@@ -148,7 +178,7 @@ func (a *applying) confirm(cmd *cobra.Command, w io.Writer) error {
 }
 
 const (
-	watchEvery = 5 * time.Second
+	watchEvery = time.Second
 	// Fewer failures say nothing.
 	minFailures = 5
 )
@@ -159,34 +189,54 @@ func (a *applying) look(cmd *cobra.Command, w io.Writer, before admin.Traffic) (
 		return "", nil
 	}
 	fmt.Fprintf(w, "Watching the requests that fail for %v.\n", a.watch)
+	watched := traffic{before: before, last: before}
+	var away error
 	for left := a.watch; left > 0; left -= watchEvery {
 		select {
 		case <-cmd.Context().Done():
 			return "", cmd.Context().Err()
-		case <-a.after(min(left, watchEvery)):
+		case <-time.After(min(left, watchEvery)):
 		}
 		var now admin.Status
-		if err := a.call(cmd, "GET", "/fareway/status", nil, &now); err != nil {
-			return "", err
+		if away = a.call(cmd, "GET", "/fareway/status", nil, &now); away != nil {
+			continue // it may be restarting
 		}
-		if reason := jump(before, now.Traffic); reason != "" {
+		watched.add(now.Traffic)
+		if reason := watched.jump(); reason != "" {
 			return reason, nil
 		}
+	}
+	if away != nil {
+		return fmt.Sprintf("The gateway is away: %v.", away), nil
 	}
 	fmt.Fprintln(w, "No more requests fail than before.")
 	return "", nil
 }
 
-// jump says how failures have jumped since before; "" when they have not: when their share is not twice what it was
-// until then and 5 in a hundred more.
-func jump(before, now admin.Traffic) string {
-	answered := now.Answered - before.Answered
-	failed := max(now.Failed-before.Failed, now.FailedAttempts-before.FailedAttempts)
+// traffic is what has happened since an apply, also where the gateway, which counts from its start, was restarted.
+type traffic struct {
+	before, last, since admin.Traffic
+}
+
+func (t *traffic) add(now admin.Traffic) {
+	if !now.Since.Equal(t.last.Since) {
+		t.last = admin.Traffic{}
+	}
+	t.since.Answered += now.Answered - t.last.Answered
+	t.since.Failed += now.Failed - t.last.Failed
+	t.since.FailedAttempts += now.FailedAttempts - t.last.FailedAttempts
+	t.last = now
+}
+
+// jump says how failures have jumped; "" when they have not: when their share is not twice what it was until the apply
+// and 5 in a hundred more.
+func (t *traffic) jump() string {
+	answered, failed := t.since.Answered, t.since.Failures()
 	if failed < minFailures {
 		return ""
 	}
 	share := float64(failed) / float64(max(answered, failed))
-	was := float64(before.Failures()) / float64(max(before.Answered, before.Failures(), 1))
+	was := float64(t.before.Failures()) / float64(max(t.before.Answered, t.before.Failures(), 1))
 	if share < 2*was || share < was+.05 {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,39 +30,103 @@ func TestInstall(t *testing.T) {
 	write(real, "old")
 	require.NoError(t, os.Chmod(real, 0o640))
 	require.NoError(t, os.Symlink("real.hcl", path))
-	list := []admin.PlanFile{{Path: path, Text: "new", SavedSHA256: config.DigestOf("old")}, {Path: part, Text: "part"}}
+	list := []admin.PlanFile{{Path: path, Text: new("new"), SavedSHA256: config.DigestOf("old")},
+		{Path: part, Text: new("part")}}
+	at := time.Date(2026, 11, 23, 0, 1, 2, 3_000_000, time.FixedZone("", 3600))
 
-	done, err := install(list, path)
+	done, err := install(list, path, at)
 	require.NoError(t, err)
 	is(real, "new")
 	is(path, "new")
 	is(part, "part")
+	require.Equal(t, part, done.files[0].path, "the file that names the others comes last")
+	require.Empty(t, done.aside())
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&fs.ModeSymlink, "the link stays")
-	info, err = os.Stat(real)
-	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), "who could read it still can")
+	for _, path := range []string{real, part} {
+		info, err = os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), "who could read it still can")
+	}
 	require.NoError(t, done.undo())
 	is(real, "old")
 	require.NoFileExists(t, part)
 
 	// Two editors at once.
 	write(real, "theirs")
-	_, err = install(list, path)
+	_, err = install(list, path, at)
 	require.ErrorContains(t, err, "real.hcl was saved by somebody else in the meantime: look at it, and plan again")
 	is(real, "theirs")
 	require.NoFileExists(t, part, "what was installed before it is taken back")
 	write(real, "old")
-	done, err = install(list[:1], path)
+	done, err = install(list, path, at)
 	require.NoError(t, err)
 	write(real, "theirs again")
-	require.ErrorContains(t, done.undo(), "was saved by somebody else")
+	write(part, "this, too")
+	err = done.undo()
+	require.ErrorContains(t, err, "real.hcl was saved by somebody else")
+	require.ErrorContains(t, err, "part.hcl was saved by somebody else")
 	is(real, "theirs again")
+	is(part, "this, too")
+	requireFiles(t, dir, "gateway.hcl", "part.hcl", "real.hcl")
+}
 
-	left, err := os.ReadDir(dir)
+func requireFiles(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 2, "no other file is left")
+	var got []string
+	for _, e := range list {
+		got = append(got, e.Name())
+	}
+	require.Equal(t, names, got)
+}
+
+// TestInstallKeepsTexts: issue 12: no text is lost by a rollback: what was saved and did not serve, and a file that was
+// not there then, are kept beside the files, until all is put back.
+func TestInstallKeepsTexts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, added := filepath.Join(dir, "gateway.hcl"), filepath.Join(dir, "routes", "b.hcl")
+	restored := filepath.Join(dir, "plans", "a.hcl")
+	require.NoError(t, os.Mkdir(filepath.Dir(added), 0o700))
+	write := func(path, text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(path, "refused")
+	write(filepath.Join(dir, "real.hcl"), "added")
+	require.NoError(t, os.Symlink("../real.hcl", added))
+	list := []admin.PlanFile{
+		{Path: path, Text: new("kept"), SavedSHA256: config.DigestOf("refused"), Unkept: true},
+		{Path: added, SavedSHA256: config.DigestOf("added")},
+		{Path: restored, Text: new("")},
+	}
+	at := time.Date(2026, 11, 23, 0, 1, 2, 3_000_000, time.FixedZone("", 3600))
+	const suffix = ".aside-20261122T230102.003Z"
+	done, err := install(list, path, at)
+	require.NoError(t, err)
+	require.Equal(t, []string{path + suffix, added + suffix}, done.aside())
+	for path, want := range map[string]string{path: "kept", path + suffix: "refused", added + suffix: "added",
+		restored: ""} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text), path)
+	}
+	requireFiles(t, filepath.Dir(added), "b.hcl"+suffix)
+
+	require.NoError(t, done.undo())
+	requireFiles(t, dir, "gateway.hcl", "plans", "real.hcl", "routes")
+	requireFiles(t, filepath.Dir(added), "b.hcl")
+	requireFiles(t, filepath.Dir(restored))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "refused", string(text))
+
+	// It came while it was looked at what would change.
+	write(restored, "theirs")
+	_, err = install(list, path, at)
+	require.ErrorContains(t, err, "a.hcl was saved by somebody else")
+	requireFiles(t, dir, "gateway.hcl", "plans", "real.hcl", "routes")
+	requireFiles(t, filepath.Dir(added), "b.hcl")
 }
 
 // TestJump: what makes an apply that is watched go back.
@@ -89,6 +154,26 @@ func TestJump(t *testing.T) {
 		"5 in a hundred": {of(1000, 0, 0), of(1200, 10, 0),
 			"Of 200 requests since then 10 failed, 5%; before it were 0%."},
 	} {
-		require.Equal(t, c.want, jump(c.before, c.now), name)
+		w := traffic{before: c.before, last: c.before}
+		w.add(c.now)
+		require.Equal(t, c.want, w.jump(), name)
 	}
+}
+
+// TestJumpOverARestart: the gateway counts from its start, and may be started again while it is watched.
+func TestJumpOverARestart(t *testing.T) {
+	t.Parallel()
+	at := func(start, answered, failed int64) admin.Traffic {
+		return admin.Traffic{Since: time.Unix(start, 0), Answered: answered, Failed: failed}
+	}
+	w := traffic{before: at(1, 1000, 10), last: at(1, 1000, 10)}
+	w.add(at(1, 1002, 12))
+	require.Empty(t, w.jump())
+	w.add(at(2, 1, 1))
+	w.add(at(2, 2, 2))
+	require.Empty(t, w.jump())
+	w.add(at(3, 1000, 1)) // as many as before, by chance
+	require.Equal(t, admin.Traffic{Answered: 1004, Failed: 5}, w.since)
+	w.add(at(3, 1060, 61))
+	require.Equal(t, "Of 1,064 requests since then 65 failed, 6%; before it were 1%.", w.jump())
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,8 +21,10 @@ func historyCommand() *cobra.Command {
 		out output
 	)
 	cmd := &cobra.Command{
-		Use:     "history",
-		Short:   "Lists the configurations that were in force",
+		Use:   "history",
+		Short: "Lists the configurations that were in force",
+		Long: `Lists the configurations that were in force, the newest first; the last 20 are
+kept. "diff N M" shows what is different between two, "rollback N" puts one back.`,
 		Example: "  fareway gateway history",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,12 +35,18 @@ func historyCommand() *cobra.Command {
 			return out.print(cmd, list, func(w io.Writer) {
 				table(w, func(w io.Writer) {
 					fmt.Fprintln(w, "number\tin force since\tcontent\tfiles")
-					for _, k := range list {
-						now := ""
+					for i, k := range list {
+						now, same := "", ""
 						if k.InForce {
 							now = " (now)"
 						}
-						fmt.Fprintf(w, "%d%s\t%s\t%.12s\t%d\n", k.Number, now, human.Moment(k.Since), k.ConfigHash, len(k.Files))
+						for _, older := range list[i+1:] {
+							if older.ConfigHash == k.ConfigHash {
+								same = fmt.Sprintf(" (as %d)", older.Number)
+							}
+						}
+						fmt.Fprintf(w, "%d%s\t%s\t%.12s%s\t%d\n", k.Number, now, human.Moment(k.Since), k.ConfigHash, same,
+							len(k.Files))
 					}
 				})
 			})
@@ -53,39 +62,64 @@ func rollbackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback [NUMBER]",
 		Short: "Puts back a configuration that was in force",
-		Long: `Puts back a configuration that was in force: the one of that number in history, or
-the one before the one that serves. It shows what would change and asks, as apply
-does. Files that file("...") names are left as they are: they may hold secrets,
-which are not kept.`,
+		Long: `Puts back a configuration that was in force: the one of that number in history.
+Without a number it puts back what serves, where something else is saved and does
+not serve; otherwise the one before it, so that a second rollback undoes the first.
+It shows what would change and asks, and watches, as apply does.
+
+A saved text that does not serve is kept in a file beside it. So is a file that
+would be included now and was not there then. Files that file("...") names are left
+as they are: they may hold secrets, which are not kept.`,
 		Example: "  fareway gateway rollback\n  fareway gateway rollback 12 --yes",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			number, err := a.which(cmd, args)
+			k, err := a.which(cmd, args)
 			if err != nil {
 				return err
 			}
-			return a.run(cmd, admin.PlanRequest{Kept: number})
+			if !a.json {
+				fmt.Fprintf(cmd.OutOrStdout(), "Back to configuration %d, which came into force %s.\n\n", k.Number,
+					human.Moment(k.Since))
+			}
+			return a.run(cmd, admin.PlanRequest{Kept: k.Number})
 		},
 	}
 	a.addFlags(cmd)
 	return cmd
 }
 
-// which is the number of the configuration to go back to.
-func (t *target) which(cmd *cobra.Command, args []string) (int64, error) {
+// which is the configuration to go back to.
+func (t *target) which(cmd *cobra.Command, args []string) (admin.Configuration, error) {
+	var none admin.Configuration
 	if len(args) > 0 {
-		return configurationNumber(args[0])
+		number, err := configurationNumber(args[0])
+		if err != nil {
+			return none, err
+		}
+		var k admin.Configuration
+		return k, t.call(cmd, "GET", fmt.Sprintf("/fareway/configurations/%d", number), nil, &k)
 	}
 	var list []admin.Configuration
 	if err := t.call(cmd, "GET", "/fareway/configurations", nil, &list); err != nil {
-		return 0, err
+		return none, err
 	}
 	for i, k := range list {
-		if k.InForce && i+1 < len(list) {
-			return list[i+1].Number, nil
+		if !k.InForce {
+			continue
+		}
+		var saved admin.Plan
+		if err := t.call(cmd, "POST", "/fareway/plan", admin.PlanRequest{Kept: k.Number}, &saved); err != nil {
+			return none, err
+		}
+		if len(saved.Files) > 0 {
+			return k, nil
+		}
+		if i+1 < len(list) {
+			return list[i+1], nil
 		}
 	}
-	return 0, fmt.Errorf("no configuration is kept from before the one that serves: `fareway gateway history` lists them")
+	return none, errors.New("no configuration is kept from before the one that serves: `fareway gateway history` lists " +
+		"them")
 }
 
 func configurationNumber(text string) (int64, error) {

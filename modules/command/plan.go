@@ -138,7 +138,7 @@ func printPlan(w io.Writer, v admin.Plan) {
 	case !v.OK:
 		fmt.Fprintln(w, "The gateway would refuse it: nothing would change.")
 	case !v.Different && len(v.Files) > 0:
-		fmt.Fprintln(w, "Only the text is different: nothing would change in what it means.")
+		fmt.Fprintln(w, "Only the saved text is different: nothing would change in what serves.")
 	case !v.Different:
 		fmt.Fprintln(w, "Nothing would change.")
 	}

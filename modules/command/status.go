@@ -76,7 +76,11 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		fmt.Fprintf(w, "process\t%d, version %s\n", v.PID, v.Version)
 		fmt.Fprintf(w, "data\t%s\n", v.Data)
-		fmt.Fprintf(w, "config\t%s (generation %d)\n", orDash(v.Config), v.Generation)
+		refused := ""
+		if v.FailedLoad != nil && v.FailedLoad.InFile {
+			refused = "; as it is saved it is refused, see below"
+		}
+		fmt.Fprintf(w, "config\t%s (generation %d%s)\n", orDash(v.Config), v.Generation, refused)
 		if v.InForce != nil {
 			fmt.Fprintf(w, "in force\tsince %s, content %.12s", human.Moment(*v.InForce), v.ConfigHash)
 			if v.Kept > 0 {
@@ -102,8 +106,14 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		fmt.Fprintf(w, "plans\t%s\n", orDash(strings.Join(v.Plans, ", ")))
 	})
-	if f := v.FailedLoad; f != nil {
-		fmt.Fprintf(w, "\nThe last load has failed (%s); what is above serves on:\n\n%s\n", human.Moment(f.At),
-			cmp.Or(f.Text, f.Problem+"\n"))
+	f := v.FailedLoad
+	if f == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nThe last load has failed (%s); what is above serves on:\n\n%s\n", human.Moment(f.At),
+		cmp.Or(f.Text, f.Problem+"\n"))
+	if f.InFile {
+		fmt.Fprintln(w, gateway.Own("Correct it and save it: that is enough. `fareway gateway rollback` puts back what "+
+			"serves."))
 	}
 }

@@ -107,6 +107,7 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 	if diags.HasErrors() {
 		return &loadError{path: path, err: diags}
 	}
+	engine.LogFindings(a.log, diags) // warnings
 	a.cfg = cfg
 	if _, running := engines.References(a.Data); running {
 		return a.Open()

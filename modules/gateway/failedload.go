@@ -36,6 +36,7 @@ func (a *App) failed(err error) {
 			f.Path, f.InFile, f.Diagnostics = load.path, true, diags
 		}
 		e.NoteFailedLoad(f)
+		engine.LogFindings(a.log, diags)
 		if !human.IsTerminal(os.Stderr) {
 			return // it is a log that programs read, too
 		}

@@ -93,7 +93,11 @@ type Engine struct {
 	history    *history.History
 	keeping    sync.Mutex // of whoever notes what is in force
 	inForce    InForce
+	opened     time.Time
 }
+
+// Opened is when the engine was opened: its counters count from then on.
+func (e *Engine) Opened() time.Time { return e.opened }
 
 // Open makes the data folder, takes the ledger that cfg names (which recovers what a dead process left) and
 // prepares to run providers. Until a generation is activated, plans mean what they mean in cfg. An error says
@@ -115,6 +119,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		timer:   o.After,
 		builtin: o.Builtin,
 		history: history.In(o.DataDir),
+		opened:  o.Now().UTC(),
 	}
 	e.ahead.limit(maxAhead)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)

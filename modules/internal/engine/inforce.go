@@ -44,11 +44,7 @@ func (e *Engine) remember() {
 	if len(g.Config.Files) > 0 {
 		k := history.Kept{Since: now, Hash: g.Config.Hash}
 		for _, f := range g.Config.Files {
-			one := history.File{Path: f.Path}
-			if f.Text != "" {
-				one.Text = &f.Text
-			}
-			k.Files = append(k.Files, one)
+			k.Files = append(k.Files, history.File{Path: f.Path, Text: f.Text})
 		}
 		kept, err := e.history.Add(k)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -157,11 +158,8 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	l.gen, l.refused = g, false
 	l.engine.replace(old, g)
 	log := l.engine.Logger().With("file", l.path, "generation", g.Number, "config_hash", cfg.Hash)
-	if text := textOf(diags); text != "" {
-		log.Warn("the saved configuration serves, with warnings", "warnings", text)
-		return true, nil
-	}
-	log.Info("the saved configuration serves")
+	log.Info("the saved configuration serves", "warnings", len(diags.All()))
+	LogFindings(log, diags)
 	return true, nil
 }
 
@@ -171,11 +169,9 @@ func (l *Live) refuse(again bool, f FailedLoad) error {
 	if last := l.engine.FailedLoad(); !again || last == nil || last.Problem != f.Problem {
 		l.engine.metrics.loaded("refused")
 		l.engine.NoteFailedLoad(f)
-		log := l.engine.Logger().With("file", l.path, "generation", l.gen.Number, "problem", f.Problem)
-		if f.Diagnostics != nil {
-			log = log.With("diagnostics", f.Text())
-		}
-		log.Error("the saved configuration is refused; the one before serves on")
+		log := l.engine.Logger().With("file", l.path, "generation", l.gen.Number)
+		log.Error("the saved configuration is refused; the one before serves on", "problem", f.Problem)
+		LogFindings(log, f.Diagnostics)
 	}
 	l.refused, l.looks = true, 0
 	return &RefusedError{*l.engine.FailedLoad()}
@@ -200,8 +196,23 @@ func (e *Engine) Reload(ctx context.Context) (changed bool, err error) {
 	return g.live.Reload(ctx)
 }
 
+// LogFindings logs what was found in a configuration, each as `gateway check` prints it. d may be nil.
+func LogFindings(log *slog.Logger, d *config.Diagnostics) {
+	if d == nil {
+		return
+	}
+	for _, found := range d.All() {
+		level := slog.LevelError
+		if found.Severity == config.SeverityWarning {
+			level = slog.LevelWarn
+		}
+		log.Log(context.Background(), level, "found in the configuration: "+found.Summary,
+			"at", found.Position(), "text", found.Text())
+	}
+}
+
 // Load reads the HCL file at path, with texts that stand in for those of files. Plugins are asked once for settings.
-func (e *Engine) Load(ctx context.Context, path string, overlay map[string]string) (*config.Config,
+func (e *Engine) Load(ctx context.Context, path string, overlay config.Overlay) (*config.Config,
 	*config.Diagnostics) {
 	o := optionsOf(e.host)
 	o.Overlay = overlay

@@ -163,7 +163,7 @@ func TestWarningsOfALoad(t *testing.T) {
 		"output = 2\n    above \"9000\" {\n      input = 1\n      output = 1\n    }", 1))
 	w.second()
 	require.EqualValues(t, 2, w.price())
-	require.Equal(t, 1, w.log.count("No request is so long"))
+	require.Equal(t, 1, w.log.count(`level=WARN msg="found in the configuration: No request is so long`))
 }
 
 // TestBadCandidate: the old configuration serves, and log, metric and state say why, as `check` does; once.
@@ -426,7 +426,7 @@ func TestInForce(t *testing.T) {
 	list, err := w.History().List()
 	require.NoError(t, err)
 	require.Len(t, list, 2)
-	require.Equal(t, map[string]string{w.path: liveHCL("1")}, list[0].Texts())
+	require.Equal(t, map[string]*string{w.path: new(liveHCL("1"))}, list[0].Texts())
 	require.Len(t, list[1].Files, 2)
 	require.NotContains(t, list[1].Texts(), filepath.Join(w.dir, "cap"), "what may be a secret is not copied")
 

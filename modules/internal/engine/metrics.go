@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -160,11 +161,18 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
 }
 
+// statusClientLeft is in no RFC: requests whose client left end in it, on record only.
+const statusClientLeft = 499
+
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
 func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Duration) {
 	m.answers.Add(1)
-	if status >= 500 {
-		m.failed.Add(1)
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, statusClientLeft:
+	default:
+		if status >= 400 {
+			m.failed.Add(1)
+		}
 	}
 	m.answered.of(answer{endpoint, status}).Inc()
 	m.durations.of(endpoint).Observe(total.Seconds())
@@ -173,7 +181,8 @@ func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Du
 	}
 }
 
-// Traffic is how many requests were answered, how many of them with 500 and above, and how many attempts failed.
+// Traffic is how many requests were answered, how many of them failed for a reason that a configuration can have (which
+// a missing key, a missing credit and a client that left are not), and how many attempts failed.
 func (m *Metrics) Traffic() (answered, failed, failedAttempts int64) {
 	return m.answers.Load(), m.failed.Load(), m.failedAttempts.Load()
 }

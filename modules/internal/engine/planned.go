@@ -23,9 +23,9 @@ type Planned struct {
 // OK reports whether it would be taken.
 func (p *Planned) OK() bool { return p.Config != nil && len(p.Refused) == 0 }
 
-// Plan looks at the configuration file that serves with texts that stand in for those of files, as if they were
-// installed, and changes nothing. Providers whose processes would start or restart are started for a moment.
-func (e *Engine) Plan(ctx context.Context, texts map[string]string) (*Planned, error) {
+// Plan looks at the configuration file that serves with what stands in for files, as if that were installed, and
+// changes nothing. Providers whose processes would start or restart are started for a moment.
+func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, error) {
 	g, release := e.life.acquire()
 	defer release()
 	if g == nil {
@@ -36,7 +36,7 @@ func (e *Engine) Plan(ctx context.Context, texts map[string]string) (*Planned, e
 	try := tryOn(h)
 	p := &Planned{Serving: g.Config}
 	o := optionsOf(e.host)
-	o.Overlay = texts
+	o.Overlay = installed
 	o.Try = func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
 		if change.ProcessOf(g.Config, &candidate) == "" {
 			return nil // it runs

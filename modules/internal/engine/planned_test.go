@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/change"
 )
 
@@ -18,7 +19,7 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err)
 	plan := func(text string) *Planned {
 		t.Helper()
-		p, err := w.Plan(t.Context(), map[string]string{w.path: text})
+		p, err := w.Plan(t.Context(), config.Overlay{w.path: &text})
 		require.NoError(t, err)
 		require.Same(t, serving.Config, p.Serving)
 		return p
@@ -69,10 +70,10 @@ func TestPlan(t *testing.T) {
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	for _, status := range []int{200, 404, 499, 500, 503} {
+	for _, status := range []int{200, 400, 401, 402, 403, 404, 429, 499, 500, 503} {
 		m.Request("chat", status, 0, 1)
 	}
 	m.UpstreamError("only", "upstream")
 	answered, failed, attempts := m.Traffic()
-	require.Equal(t, []int64{5, 2, 1}, []int64{answered, failed, attempts})
+	require.Equal(t, []int64{10, 5, 1}, []int64{answered, failed, attempts})
 }

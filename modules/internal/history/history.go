@@ -38,11 +38,11 @@ type File struct {
 }
 
 // Texts are the contents by path, without those of secrets.
-func (k Kept) Texts() map[string]string {
-	texts := make(map[string]string)
+func (k Kept) Texts() map[string]*string {
+	texts := make(map[string]*string)
 	for _, f := range k.Files {
 		if f.Text != nil {
-			texts[f.Path] = *f.Text
+			texts[f.Path] = f.Text
 		}
 	}
 	return texts

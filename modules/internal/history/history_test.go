@@ -54,7 +54,7 @@ func TestHistory(t *testing.T) {
 	got, err := h.Get(6)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, map[string]string{"/etc/gateway.hcl": "gateway {} # b0"}, got.Texts(), "nothing of a secret")
+	require.Equal(t, map[string]*string{"/etc/gateway.hcl": new("gateway {} # b0")}, got.Texts(), "nothing of a secret")
 	_, err = h.Get(5)
 	require.ErrorIs(t, err, ErrNotKept)
 
