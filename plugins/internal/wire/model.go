@@ -19,11 +19,15 @@ func ModelsToProto(models []llm.Model) []*proto.Model {
 	return out
 }
 
-// ModelsFromProto translates models back. Nothing of them is checked.
+// ModelsFromProto translates models back. One without an id is left out, and a size below zero is not known; nothing
+// else of them is checked.
 func ModelsFromProto(models []*proto.Model) []llm.Model {
 	var out []llm.Model
 	for _, m := range models {
-		to := llm.Model{ID: Clip(m.GetId()), ContextWindow: m.GetContextWindow(), MaxOutput: m.GetMaxOutput(),
+		if m.GetId() == "" {
+			continue
+		}
+		to := llm.Model{ID: Clip(m.GetId()), ContextWindow: max(m.GetContextWindow(), 0), MaxOutput: max(m.GetMaxOutput(), 0),
 			Offers: m.GetOffers(), Where: m.GetWhere(), Source: Clip(m.GetSource()), Date: Clip(m.GetDate())}
 		if p := m.GetPrice(); p != nil {
 			to.Price = &llm.ModelPrice{Input: p.GetInput(), Output: p.GetOutput(), CacheRead: p.GetCacheRead(),
