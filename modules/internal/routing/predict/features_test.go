@@ -138,3 +138,68 @@ func FuzzFeatures(f *testing.F) {
 		}
 	})
 }
+
+// TestLexicon: a word that stands in several lists counts for the first of their statistics, in whatever order a map gives
+// the lists, so that training is the same in each process.
+func TestLexicon(t *testing.T) {
+	t.Parallel()
+	lists := map[uint8]string{statCoding: "a b let c", statFormal: "let d", statAsking: "e let", statPeople: "let f let"}
+	once := newLexicon(lists)
+	for range 50 {
+		require.Equal(t, once, newLexicon(lists))
+	}
+	read := func(text string) []float32 {
+		f := NewFeatures()
+		f.Read(ask(text))
+		return f.stats[:]
+	}
+	require.Positive(t, read("python")[statCoding])
+	require.Positive(t, read("function")[statFormal])
+	require.Zero(t, read("function")[statCoding], "it counts once")
+}
+
+// TestKinds: what a request is plainly not, it is not taken for.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	m, f, s := Default(), NewFeatures(), new(Signal)
+	look := func(req *llm.Request) *Signal {
+		f.Read(req)
+		m.Look(f, s)
+		return s
+	}
+	require.Zero(t, look(ask("What is the capital of France?")).Kinds[Math])
+	require.Zero(t, s.Kinds[Code])
+	require.Zero(t, s.Kinds[Tools])
+	require.Greater(t, s.Kinds[Knowledge], float32(0.5))
+	require.Greater(t, look(ask("Write me a poem about the sea.")).Kinds[Writing], float32(0.5))
+	require.Greater(t, look(ask("What is 17 times 23 minus 5?")).Kinds[Math], float32(0.5))
+	with := ask("What is the capital of France?")
+	with.Tools = []llm.Tool{{Name: "f"}}
+	require.Greater(t, look(with).Kinds[Tools], float32(0.4))
+	require.Greater(t, look(&llm.Request{Messages: []llm.Message{{Role: llm.RoleTool}}}).Kinds[Tools], float32(0.4))
+}
+
+// TestOutput: how much will be written is of the request, and what is usual where nothing is known.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	m, f, s := Default(), NewFeatures(), new(Signal)
+	o, none := m.Output(), (&Model{}).Output()
+	of := func(text string) float64 {
+		f.Read(ask(text))
+		m.Look(f, s)
+		require.InDelta(t, UsualOutput, none.Of(s), 0)
+		return o.Of(s)
+	}
+	require.Less(t, of("What is the capital of France?"), 100.0)
+	require.InDelta(t, UsualOutput, of(strings.Repeat("qzx vkj wqp ", 40)), 120)
+}
+
+// TestMarginFor is keep_quality's margin for routes that are of no pool: the most careful one.
+func TestMarginFor(t *testing.T) {
+	t.Parallel()
+	m := &Model{Pools: []Pool{{Margins: []Margin{{0.9, 0.01}, {0.98, -0.1}}}, {Margins: []Margin{{0.95, 0.2}}}}}
+	require.InDelta(t, 0.2, m.MarginFor(0.9), 1e-6)
+	require.InDelta(t, 0.05, m.MarginFor(0.98), 1e-6, "the second was not calibrated for so much")
+	require.Zero(t, (&Model{Pools: []Pool{{Margins: []Margin{{1, -0.3}}}}}).MarginFor(0.5), "never less than none")
+	require.Zero(t, (&Model{}).MarginFor(0.5))
+}

@@ -1,5 +1,7 @@
 package predict
 
+import "math"
+
 // Margin is what is added to a share of the best predicted quality, so that the share is kept in truth.
 type Margin struct{ Share, Margin float32 }
 
@@ -32,4 +34,13 @@ func (p *Pool) MarginFor(share float64) float64 {
 		}
 	}
 	return margin
+}
+
+// MarginFor is the most careful of the pools' margins for a share: for routes that are of no pool.
+func (m *Model) MarginFor(share float64) float64 {
+	margin := math.Inf(-1)
+	for i := range m.Pools {
+		margin = max(margin, m.Pools[i].MarginFor(share))
+	}
+	return max(margin, 0)
 }

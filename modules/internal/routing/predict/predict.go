@@ -44,7 +44,7 @@ func (m *Model) Look(f *Features, s *Signal) {
 		s.x[h] = standard(z, m.Heads[h].Mean, m.Heads[h].Dev)
 	}
 	s.Trust = m.trust(f)
-	m.kinds(s)
+	m.kinds(f, s)
 }
 
 // CharWeight is the weight of a text's character n-grams beside its word n-grams.
@@ -160,19 +160,25 @@ func logit(p float64) float64 {
 // expected of the model on any task.
 func (p *Pool) Quality(s *Signal, out []float64) {
 	common := p.Difficulty.at(s)
-	trust := float64(s.Trust)
 	for k := range p.Routes {
-		r := &p.Routes[k]
-		q := sigmoid(r.Quality.at(s) + common)
-		if len(p.Own) > 0 {
-			direct := r.Odds
-			for j, c := range r.Components {
-				direct += c * s.raw[p.Own[j]]
-			}
-			q = (q + sigmoid(float64(direct))) / 2
-		}
-		out[k] = trust*q + (1-trust)*float64(r.Balanced)
+		out[k] = p.quality(k, common, s)
 	}
+}
+
+// QualityOf is Quality for one of the models.
+func (p *Pool) QualityOf(k int, s *Signal) float64 { return p.quality(k, p.Difficulty.at(s), s) }
+
+func (p *Pool) quality(k int, common float64, s *Signal) float64 {
+	r, trust := &p.Routes[k], float64(s.Trust)
+	q := sigmoid(r.Quality.at(s) + common)
+	if len(p.Own) > 0 {
+		direct := r.Odds
+		for j, c := range r.Components {
+			direct += c * s.raw[p.Own[j]]
+		}
+		q = (q + sigmoid(float64(direct))) / 2
+	}
+	return trust*q + (1-trust)*float64(r.Balanced)
 }
 
 // CostOf predicts what an answer of one model costs, in US dollars at the prices of its data set; ok is false where no
@@ -193,17 +199,30 @@ func (r *Route) OutputOf(s *Signal) (tokens float64, ok bool) {
 }
 
 // kinds fills in how likely the conversation is of each kind of work. Nobody has recorded answers to orders for texts,
-// so that Writing goes by its words.
-func (m *Model) kinds(s *Signal) {
+// so that Writing goes by its words. Recorded questions are of mathematics or code more often than requests are: where no
+// mark of either is in the text, it is neither. Tools are called where there are some.
+func (m *Model) kinds(f *Features, s *Signal) {
 	stats := s.x[s.heads : s.heads+NumStats]
-	sum := float32(0)
 	for k := range m.Kinds {
 		s.Kinds[k] = float32(sigmoid(m.Kinds[k].at(s)))
-		sum += s.Kinds[k]
 	}
 	s.Kinds[Writing] = float32(sigmoid(float64(2*stats[statWriting] - 4*max(stats[statCoding], 0) -
 		2*max(stats[statOptions], 0) - 4)))
-	sum += s.Kinds[Writing]
+	if f.stats[statCode]+f.stats[statCoding]+f.stats[statIndented]+f.stats[statMarkup] == 0 {
+		s.Kinds[Code] = 0
+	}
+	if f.stats[statNumbers]+f.stats[statSymbols]+f.stats[statArithmetic]+f.stats[statFormal] == 0 {
+		s.Kinds[Math] = 0
+	}
+	s.Kinds[Tools] = 0
+	if f.stats[statTools]+f.stats[statToolTurn] > 0 {
+		s.Kinds[Tools] = 1
+	}
+	s.Kinds[Knowledge] = max(s.Kinds[Knowledge], 0.05) // something it is
+	sum := float32(0)
+	for _, share := range s.Kinds {
+		sum += share
+	}
 	for k := range s.Kinds {
 		s.Kinds[k] /= sum
 	}

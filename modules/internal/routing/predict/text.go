@@ -72,11 +72,10 @@ func newLexicon(lists map[uint8]string) *words {
 			for w.hash[i] != 0 && w.hash[i] != h {
 				i = (i + 1) & 1023
 			}
-			if w.hash[i] == h {
-				// A word counts for the statistic of the lowest number, whatever order the lists come in.
-				stat = min(stat, w.stat[i])
+			// A word counts for the statistic of the lowest number, whatever order the lists come in.
+			if w.hash[i] == 0 || stat < w.stat[i] {
+				w.hash[i], w.stat[i] = h, stat
 			}
-			w.hash[i], w.stat[i] = h, stat
 		}
 	}
 	return &w
