@@ -119,12 +119,19 @@ type Route struct {
 	Model         string
 	ContextWindow int64 // tokens
 	MaxOutput     int64 // tokens
-	Quality       float64
-	Tools         bool // from `offers`
-	JSONObject    bool
-	JSONSchema    bool
-	Specialty     []Specialty // the requests that it is kept for; empty: all
-	Unsupported   []string    // request settings that the upstream refuses: "stop", "temperature"
+	// Quality is what the operator says of it, 0 to 1; QualityBy has the kinds of work for which that is another number
+	// (see KindNames).
+	Quality   float64
+	QualityBy map[string]float64
+	// QualityWeight is as how many observations Quality counts beside what is learned of the model; 0: it alone counts.
+	QualityWeight int64
+	// Reasons: the model thinks before it answers, and its thoughts count towards the output.
+	Reasons     bool
+	Tools       bool // from `offers`
+	JSONObject  bool
+	JSONSchema  bool
+	Specialty   []Specialty // the requests that it is kept for; empty: all
+	Unsupported []string    // request settings that the upstream refuses: "stop", "temperature"
 	// FinishReasons are words with which this upstream ends replies, in lower case, beside those that the gateway knows.
 	FinishReasons map[string]llm.FinishReason
 	MaxConcurrent int64 // attempts at the same time over all accounts; 0: no limit
@@ -144,6 +151,9 @@ type Profile struct {
 	Name    string  `json:"name"`
 	Cost    float64 `json:"cost"`
 	Quality float64 `json:"quality"`
+	// KeepQuality: the cheapest route is chosen that keeps this share of the best one's quality, whatever the weights
+	// say. 0: the weights decide.
+	KeepQuality float64 `json:"keep_quality,omitempty"`
 }
 
 // Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.

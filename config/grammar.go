@@ -230,8 +230,12 @@ var routeGrammar = grammar{
 			doc: "Prompt and reply together, in tokens. Larger than the truth, the upstream refuses long requests."},
 		{name: "max_output", kind: anInteger(1, maxTokens), required: true, example: "8192",
 			doc: "The longest reply, in tokens. Holds are sized by it when a client sets no limit."},
-		{name: "quality", kind: aFraction, required: true, example: "0.45",
-			doc: "How good the model is compared with the other routes."},
+		{name: "quality", kind: aFraction, instead: "required, or as a block", example: "0.45",
+			doc: "How good the model is compared with the other routes, on the requests that you have. For each request it " +
+				"is corrected by how difficult that one is; a block says more."},
+		{name: "reasons", kind: aFlag, fallback: `false`, example: "true",
+			doc: "The model thinks before it answers. It is then expected to write six times as much, and a request with " +
+				"an allowance under 1,024 tokens, which thoughts could use up, goes to another route where there is one."},
 		{name: "offers", kind: aListOf(offerNames...), fallback: `[]`, example: `["tools", "json_object"]`,
 			doc: "What the model can do beyond text: `\"tools\"`, `\"json_object\"`, `\"json_schema\"`. A request that " +
 				"needs one is sent only to routes that offer it. With `json_schema` the model is known to enforce a" +
@@ -267,6 +271,8 @@ var routeGrammar = grammar{
 				" yours."},
 	},
 	blocks: []blockRule{
+		{name: "quality", example: qualityExample, body: &qualityGrammar,
+			doc: "How good the model is by kind of work, in place of the attribute of that name."},
 		{name: "price", doc: "US dollars per million tokens that the account pays. One with a day begins on it.",
 			body: &priceGrammar, label: "first day", bare: true, many: true, required: true, late: true,
 			example: priceExample},
@@ -274,6 +280,30 @@ var routeGrammar = grammar{
 			doc: "What you pay the upstream, written like `price`; without it, the same. It is recorded with every " +
 				"charge, for reports of the margin; no account ever sees it or pays it.",
 			body: &costGrammar, label: "first day", bare: true, many: true, example: costExample},
+	},
+}
+
+const qualityExample = `quality {
+  default = 0.8
+  code    = 0.9
+}`
+
+var qualityGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "default", kind: aFraction, required: true, example: "0.8",
+			doc: "How good the model is at whatever the others do not say."},
+		{name: KindCode, kind: aFraction, instead: "as `default`", example: "0.9",
+			doc: "At reading and writing programs."},
+		{name: KindMath, kind: aFraction, instead: "as `default`", example: "0.7",
+			doc: "At mathematics, and at sums in words."},
+		{name: KindTools, kind: aFraction, instead: "as `default`", example: "0.8",
+			doc: "At calling tools."},
+		{name: KindWriting, kind: aFraction, instead: "as `default`", example: "0.8",
+			doc: "At writing to order: letters, essays, stories."},
+		{name: "weight", kind: anInteger(1, maxWeight), instead: "they alone count", example: "40",
+			doc: "As how many observations these numbers count beside what `gateway route train` has learned of a model of " +
+				"this name, which counts as 100 where the text is familiar. Without effect on other models."},
 	},
 }
 
@@ -323,6 +353,9 @@ var profileGrammar = grammar{
 			doc: "How much cost counts when a route is chosen. Only its relation to the other weight matters."},
 		{name: "quality", kind: aWeight, required: true, example: "0.5",
 			doc: "How much quality counts when a route is chosen. Only its relation to the other weight matters."},
+		{name: "keep_quality", kind: aShare, instead: "the weights decide", example: "0.98",
+			doc: "The cheapest route is chosen whose expected quality is at least this share of the best one's, with a " +
+				"margin so that it is kept in truth; over 0. The weights only order what comes behind it."},
 	},
 }
 
@@ -397,6 +430,7 @@ var places = []place{
 	{"in a key block of a provider", &keyGrammar},
 	{"in the confine block of a provider", &confineGrammar},
 	{"in a route block", &routeGrammar},
+	{"in the quality block of a route", &qualityGrammar},
 	{"in a price block", &priceGrammar},
 	{"in a cost block", &costGrammar},
 	{"in the above block of a price", &tierGrammar},

@@ -88,7 +88,8 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		Model         string      `json:"model"`
 		ContextWindow int64       `json:"context_window"`
 		MaxOutput     int64       `json:"max_output"`
-		Quality       float64     `json:"quality"`
+		Quality       any         `json:"quality"`
+		Reasons       bool        `json:"reasons"`
 		Offers        []string    `json:"offers"`
 		Specialty     []Specialty `json:"specialty"`
 		Unsupported   []string    `json:"unsupported"`
@@ -104,7 +105,7 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		LaterPrices   []Dated  `json:"later_prices,omitempty"`
 		LaterCosts    []Dated  `json:"later_costs,omitempty"`
 	}{
-		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.Quality, offers,
+		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.quality(), r.Reasons, offers,
 		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...),
 		r.FinishReasons, r.MaxConcurrent, r.Metering,
 		r.Timeout.String(), r.BillsPastAllowance, r.Price, r.Cost, r.LaterPrices, r.LaterCosts,

@@ -46,12 +46,25 @@ func (l *loader) profiles(file *section) {
 			s.fail(s.header, "Profile without weight", "cost and quality are both 0, so that nothing would choose. Make one "+
 				"of them larger.")
 		}
+		s.share("keep_quality", &p.KeepQuality)
 		l.config.Profiles = append(l.config.Profiles, p)
 	}
 	for _, p := range defaultProfiles() {
 		if _, declared := taken[p.Name]; !declared {
 			l.config.Profiles = append(l.config.Profiles, p)
 		}
+	}
+}
+
+// share reads a number over 0 and up to 1.
+func (s *section) share(name string, target *float64) {
+	v, n, ok := s.number(name, "a number up to 1, without quotes")
+	switch {
+	case !ok:
+	case n.Sign() <= 0 || n.Cmp(big.NewFloat(1)) > 0:
+		s.refuse(v, "must be over 0 and at most 1")
+	default:
+		*target, _ = n.Float64()
 	}
 }
 

@@ -147,6 +147,9 @@ func around(block, line string) string {
 		provider = strings.Replace(provider, "{\n", "{\nconfine {\n"+line+"\n}\n", 1)
 	case "route":
 		route = drop(route) + line + "\n"
+	case "quality":
+		route = regexp.MustCompile(`(?m)^ *quality += .*\n`).ReplaceAllString(route, "") + "quality {\n" +
+			drop("default = 0.5\n") + line + "\n}\n"
 	case "price", "cost":
 		price = drop(price) + line + "\n"
 	case "above":

@@ -41,7 +41,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 			s.warn(output.at, "max_output is over context_window",
 				"A reply is never longer than the window; is one of them a slip?")
 		}
-		s.fraction("quality", &r.Quality)
+		s.quality(&r)
+		s.flag("reasons", &r.Reasons)
 		s.offers(&r)
 		s.choices("specialty", func(name string) { r.Specialty = append(r.Specialty, Specialty(name)) })
 		s.choices("unsupported", func(name string) { r.Unsupported = append(r.Unsupported, name) })

@@ -1,0 +1,43 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "none" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  reasons        = "sometimes"
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+route "parts" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality {
+    code   = 1.5
+    poetry = 0.9
+    weight = 0
+  }
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+profile "max" {
+  cost         = 0.1
+  quality      = 0.9
+  keep_quality = 0
+}
+
+profile "budget" {
+  cost         = 0.8
+  quality      = 0.2
+  keep_quality = 98
+}

@@ -1,0 +1,43 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality {
+    default = 0.45
+  }
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+route "deep" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 200000
+  max_output     = 64000
+  reasons        = true
+  quality {
+    default = 0.95
+    code    = 0.97
+    math    = 0
+    tools   = 0.96
+    writing = 1
+    weight  = 40
+  }
+  price {
+    input  = 5
+    output = 25
+  }
+}
+
+profile "balanced" {
+  cost         = 0.5
+  quality      = 0.5
+  keep_quality = 0.98
+}
