@@ -143,3 +143,61 @@ func TestProfileHeaderIsJudged(t *testing.T) {
 		}
 	})
 }
+
+// TestChoiceIsOfTheRequest is issue 13's: one profile, and each request goes to the route that is expected to be good
+// at it.
+func TestChoiceIsOfTheRequest(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Extra: `
+route "coder" {
+  provider       = "up"
+  model          = "coder"
+  context_window = 200000
+  max_output     = 64000
+  quality {
+    default = 0.5
+    code    = 0.95
+  }
+  price {
+    input  = 3
+    output = 15
+  }
+}
+route "writer" {
+  provider       = "up"
+  model          = "writer"
+  context_window = 200000
+  max_output     = 64000
+  reasons        = true
+  quality {
+    default = 0.5
+    writing = 0.95
+  }
+  price {
+    input  = 3
+    output = 2.5
+  }
+}
+`, Routes: []route{{Name: "any", Quality: 0.4, Input: "4", Output: "20"}}})
+	for _, sh := range shapes {
+		for _, tc := range []struct{ name, prompt, members, want string }{
+			{"code", "Write a python function that reverses a list: def reverse(items):", "", "coder"},
+			{"a text", "Write me a short poem about the sea.", "", "writer"},
+			{"ALLOW-20 a text in few words", "Write me a short poem about the sea.", allowance(sh, 100), "coder"},
+		} {
+			t.Run("PROF-05 "+tc.name+" "+sh.Name, func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				for _, mode := range modes {
+					members := []string{mode.Field}
+					if tc.members != "" {
+						members = append(members, tc.members)
+					}
+					a := c.Post(sh.Path, sh.Body(tc.prompt+" PROMPT", members...))
+					outcomeOf(t, sh, a)
+					require.Equal(t, tc.want, c.Route(t))
+				}
+			})
+		}
+	}
+}

@@ -29,6 +29,8 @@ func (x *exchange) admit() *families.Error {
 		Graphics:  routing.Graphics(cfg, x.req.LLM),
 		LongAbove: cfg.Special.LongContextAbove,
 		Ready:     func(r *config.Route) bool { return x.gen.Ready(r.Provider) },
+		Predictor: x.gen.Predictor(),
+		Request:   x.req.LLM,
 	}
 	x.measure(&ask)
 	plan, err := routing.Plan(ask)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
@@ -20,8 +21,9 @@ type Generation struct {
 	live     *Live              // that keeps up with its file; nil without one
 	backends map[string]Backend // by provider name
 	tariffs  tariffs
-	plugins  []instance // of each provider, and of each of its keys, in the configuration's order
-	refs     int        // requests, and one for whoever made it; guarded by the lifecycle's lock
+	predicts *routing.Predictor // nil where there is one route, and so nothing to choose
+	plugins  []instance         // of each provider, and of each of its keys, in the configuration's order
+	refs     int                // requests, and one for whoever made it; guarded by the lifecycle's lock
 }
 
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
@@ -32,6 +34,9 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 	}
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1,
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
+	if len(cfg.Routes) > 1 {
+		g.predicts = routing.DefaultPredictor()
+	}
 	if err := e.fill(ctx, g); err != nil {
 		g.releasePlugins()
 		return nil, err
@@ -202,6 +207,9 @@ func (g *Generation) Backend(name string) Backend { return g.backends[name] }
 // Tariff is what the routes charge at the moment. A request keeps the one that it was admitted with. The error is the
 // ledger's, which did not record a price that has begun.
 func (g *Generation) Tariff(ctx context.Context) (*Tariff, error) { return g.tariffs.of(ctx) }
+
+// Predictor tells what is expected of the routes for a request; nil where there is nothing to choose.
+func (g *Generation) Predictor() *routing.Predictor { return g.predicts }
 
 // Ready reports whether the provider takes requests at the moment.
 func (g *Generation) Ready(provider string) bool {

@@ -29,19 +29,27 @@
 //
 // # Order
 //
-// Candidates of equal match are ordered by compromise programming (Zeleny): each one's distance from an ideal route,
-// which is as good as the best candidate and as cheap as the cheapest one.
+// A route that reasons comes behind all others when it would be sent less than TinyAllowance, which thoughts could use
+// up (ALLOW-20). Candidates of equal match are then ordered by compromise programming (Zeleny): each one's distance
+// from an ideal route, which is as good as the best candidate and as cheap as the cheapest one.
 //
+//	quality = what is expected of the route for this request: see Predictor; without one what the operator says
 //	cost   = (input estimate x input price + expected output x output price) / 1e6, in microcents,
-//	         expected output = min(allowance sent, ExpectedOutput), prices of the tier that the estimate reaches
+//	         expected output = min(allowance sent, what is predicted, six times that where the route reasons; 500 without
+//	         a Predictor), prices of the tier that the estimate reaches
 //	c      = (log1p(cost) - log1p(lowest)) / (log1p(highest) - log1p(lowest)), 0 when all cost the same
-//	s      = (best quality - quality) / (best quality - worst quality), 0 when all are equally good
+//	s      = (best quality - quality) / spread, 0 when all are equally good
+//	spread = how far apart the operator says that the candidates are, at the kind of work where that is the most
 //	distance = sqrt((w_cost x c)^2 + (w_quality x s)^2), the profile's weights scaled to a sum of 1
 //
 // The smallest distance comes first; ties go to the lower cost, then to the higher quality, then to file
 // order. The logarithm makes prices that differ tenfold equally far apart wherever they are on the scale;
 // the Euclidean distance is what lets a route in the middle win under balanced weights (PROF-03), where a
-// weighted sum would often leave only the extremes.
+// weighted sum would often leave only the extremes. How difficult a request is changes s alone: routes are nearer to
+// each other for an easy one, so that the cheap route wins, and further apart for a hard one.
+//
+// With keep_quality, the cheapest route comes first whose quality is at least that share of the best candidate's, and a
+// margin (predict.Margin); then the others that are, by cost; then the rest, by distance.
 package routing
 
 import (
@@ -51,6 +59,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -59,9 +68,11 @@ const (
 	DefaultAllowance = 32768
 	// RaisedAllowance is what smaller allowances are raised to on routes with a specialty (ALLOW-13, ALLOW-14).
 	RaisedAllowance = 4096
-	// ExpectedOutput is how many output tokens a reply is taken to have when routes are compared. It is
-	// about what chat replies have; holds never count on it.
-	ExpectedOutput = 500
+	// ExpectedOutput is how many output tokens a reply is taken to have when routes are compared and nothing is
+	// predicted; holds never count on it.
+	ExpectedOutput = predict.UsualOutput
+	// TinyAllowance is what routes that reason are not sent less than, where another route can take the request.
+	TinyAllowance = 1024
 )
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
@@ -95,6 +106,10 @@ type Input struct {
 	LongAbove int64
 	// Ready says whether a route can be called at the moment. nil: all can.
 	Ready func(*config.Route) bool
+	// Predictor reads Request to tell how good each route would be and how much it would write. nil: each is as good
+	// as the operator says. It is asked only where there is a choice.
+	Predictor *Predictor
+	Request   *llm.Request
 }
 
 // Needs is what a request needs a route to offer.
@@ -125,11 +140,16 @@ type Candidate struct {
 	Allowance int64
 	// Matches is how many of the request's kinds are the route's specialties; more are tried first.
 	Matches int
+	// Cramped: the route reasons, and the allowance may not be enough for it to say what it thought.
+	Cramped bool
 
+	Quality   float64 // expected, 0 to 1
+	Output    float64 // expected, in tokens, at most Allowance
 	Cost      float64 // expected, in microcents; for comparing only
 	CostScore float64 // c, 0 for the cheapest candidate to 1 for the dearest
-	Shortfall float64 // s, 0 for the best candidate to 1 for the worst
-	Distance  float64 // from the ideal; the smallest is tried first, after Matches
+	Shortfall float64 // s, 0 for the best candidate, about 1 for the worst
+	Distance  float64 // from the ideal; the smallest is tried first, after Matches and Cramped
+	Keeps     bool    // the profile's share of the best candidate's quality, where it has one
 }
 
 // Rejected is a route that is not a candidate.
@@ -143,6 +163,10 @@ type Rejected struct {
 type Itinerary struct {
 	Candidates []Candidate
 	Rejected   []Rejected
+	// Kinds says how likely the request is of each kind of work, and Trust how far what was predicted counts, 0 to 1.
+	// Both are zero where nothing was predicted.
+	Kinds [predict.NumKinds]float32
+	Trust float32
 }
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
@@ -171,16 +195,32 @@ func Plan(in Input) (Itinerary, error) {
 	case len(it.Candidates) == 0:
 		return it, furthest
 	}
+	expect(&in, &it)
 	score(it.Candidates, in.Profile)
-	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int {
-		return cmp.Or(
-			cmp.Compare(b.Matches, a.Matches),
-			cmp.Compare(a.Distance, b.Distance),
-			cmp.Compare(a.Cost, b.Cost),
-			cmp.Compare(b.Route.Quality, a.Route.Quality),
-		)
-	})
+	if in.Profile.KeepQuality > 0 {
+		keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
+	}
+	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int { return compare(&a, &b) })
 	return it, nil
+}
+
+// compare says which of two candidates is tried first.
+func compare(a, b *Candidate) int {
+	if order := cmp.Or(cmp.Compare(b.Matches, a.Matches), truth(a.Cramped)-truth(b.Cramped),
+		truth(b.Keeps)-truth(a.Keeps)); order != 0 {
+		return order
+	}
+	if a.Keeps {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Quality, a.Quality))
+	}
+	return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Quality, a.Quality))
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Decided reports whether a request whose input has at most that many tokens gets the same candidates with the same
@@ -229,7 +269,7 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 		return Candidate{}, ErrNotReady
 	}
 	return Candidate{Route: route, Allowance: allowance, Matches: matches,
-		Cost: expectedCost(route, in.InputTokens, allowance)}, nil
+		Cramped: route.Reasons && allowance < TinyAllowance}, nil
 }
 
 func offersFormat(route *config.Route, format llm.FormatKind) bool {
@@ -255,28 +295,78 @@ func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 	return min(DefaultAllowance, route.MaxOutput, room), room >= 1
 }
 
+// expect fills in what is expected of each candidate: by the predictor, and where there is none, or nothing to choose,
+// by what the operator says.
+func expect(in *Input, it *Itinerary) {
+	var s *sight
+	if len(it.Candidates) > 1 {
+		s = in.Predictor.read(in.Request)
+	}
+	for i := range it.Candidates {
+		c := &it.Candidates[i]
+		c.Quality, c.Output = c.Route.Quality, ExpectedOutput
+		if s != nil {
+			c.Quality, c.Output = s.of(c.Route)
+		}
+		c.Output = min(c.Output, float64(c.Allowance))
+		c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
+	}
+	if s != nil {
+		it.Kinds, it.Trust = s.signal.Kinds, s.signal.Trust
+		in.Predictor.done(s)
+	}
+}
+
 // expectedCost is what the request is likely to cost on a route, in microcents. Prices are in microcents per
 // million tokens.
-func expectedCost(route *config.Route, input, allowance int64) float64 {
-	output := min(allowance, ExpectedOutput)
+func expectedCost(route *config.Route, input int64, output float64) float64 {
 	price, _ := route.Price.At(input)
-	return (float64(input)*float64(price.Input) + float64(output)*float64(price.Output)) / 1e6
+	return (float64(input)*float64(price.Input) + output*float64(price.Output)) / 1e6
 }
 
 // score fills in how far each candidate is from the ideal.
 func score(candidates []Candidate, profile config.Profile) {
-	low, high := math.Inf(1), math.Inf(-1)
-	worst, best := math.Inf(1), math.Inf(-1)
-	for _, c := range candidates {
-		low, high = min(low, c.Cost), max(high, c.Cost)
-		worst, best = min(worst, c.Route.Quality), max(best, c.Route.Quality)
+	low, high, best := math.Inf(1), math.Inf(-1), math.Inf(-1)
+	for i := range candidates {
+		c := &candidates[i]
+		low, high, best = min(low, c.Cost), max(high, c.Cost), max(best, c.Quality)
 	}
 	cost, quality := weights(profile)
+	apart := spread(candidates)
 	for i := range candidates {
 		c := &candidates[i]
 		c.CostScore = share(math.Log1p(c.Cost)-math.Log1p(low), math.Log1p(high)-math.Log1p(low))
-		c.Shortfall = share(best-c.Route.Quality, best-worst)
+		c.Shortfall = share(best-c.Quality, apart)
 		c.Distance = math.Hypot(cost*c.CostScore, quality*c.Shortfall)
+	}
+}
+
+// spread is how far apart the operator says that the candidates are, at the kind of work where that is the most.
+func spread(candidates []Candidate) (most float64) {
+	for k := range predict.NumKinds {
+		low, high := math.Inf(1), math.Inf(-1)
+		for i := range candidates {
+			q := candidates[i].Route.QualityFor(k.String())
+			low, high = min(low, q), max(high, q)
+		}
+		most = max(most, high-low)
+	}
+	return most
+}
+
+// keep marks the candidates that keep a share of the best one's quality. Those that are cramped may not answer at all,
+// and count only among themselves.
+func keep(candidates []Candidate, share, margin float64) {
+	free := slices.ContainsFunc(candidates, func(c Candidate) bool { return !c.Cramped })
+	best := math.Inf(-1)
+	for i := range candidates {
+		if c := &candidates[i]; !free || !c.Cramped {
+			best = max(best, c.Quality)
+		}
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		c.Keeps = c.Quality >= min(share*best+margin, best)
 	}
 }
 

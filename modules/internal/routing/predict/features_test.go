@@ -139,8 +139,8 @@ func FuzzFeatures(f *testing.F) {
 	})
 }
 
-// TestLexicon: a word that stands in several lists counts for the first of their statistics, in whatever order a map gives
-// the lists, so that training is the same in each process.
+// TestLexicon: a word that stands in several lists counts for the first of their statistics, in whatever order a map
+// gives the lists, so that training is the same in each process.
 func TestLexicon(t *testing.T) {
 	t.Parallel()
 	lists := map[uint8]string{statCoding: "a b let c", statFormal: "let d", statAsking: "e let", statPeople: "let f let"}

@@ -199,8 +199,8 @@ func (r *Route) OutputOf(s *Signal) (tokens float64, ok bool) {
 }
 
 // kinds fills in how likely the conversation is of each kind of work. Nobody has recorded answers to orders for texts,
-// so that Writing goes by its words. Recorded questions are of mathematics or code more often than requests are: where no
-// mark of either is in the text, it is neither. Tools are called where there are some.
+// so that Writing goes by its words. Recorded questions are of mathematics or code more often than requests are: where
+// no mark of either is in the text, it is neither. Tools are called where there are some.
 func (m *Model) kinds(f *Features, s *Signal) {
 	stats := s.x[s.heads : s.heads+NumStats]
 	for k := range m.Kinds {

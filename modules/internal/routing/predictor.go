@@ -1,0 +1,114 @@
+package routing
+
+import (
+	"math"
+	"sync"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Predictor tells what is expected of each route for one request. Many may use it at once; nil knows nothing.
+//
+// The quality of a route is what the operator says of it, weighed by what kinds of work the request seems to be of, and
+// corrected by how difficult that seems, as far as the text is like what the model was trained on. Where the operator
+// gives that a weight, and models of this name were trained on, it is joined with what was learned of them.
+type Predictor struct {
+	model  *predict.Model
+	output predict.Output
+	known  map[string]known // by the upstream's name of the model
+	free   sync.Pool        // of *sight
+}
+
+// known is where a model is in the trained one.
+type known struct {
+	pool  *predict.Pool
+	place int
+}
+
+// NewPredictor makes a predictor of a trained model.
+func NewPredictor(m *predict.Model) *Predictor {
+	p := &Predictor{model: m, output: m.Output(), known: make(map[string]known)}
+	for i := range m.Pools {
+		pool := &m.Pools[i]
+		for k, name := range pool.Models {
+			if have, ok := p.known[name]; !ok || have.pool.Rows < pool.Rows {
+				p.known[name] = known{pool, k} // of several, what was learned of more
+			}
+		}
+	}
+	p.free.New = func() any { return &sight{from: p, features: predict.NewFeatures()} }
+	return p
+}
+
+// DefaultPredictor is of the model that is built in.
+var DefaultPredictor = sync.OnceValue(func() *Predictor { return NewPredictor(predict.Default()) })
+
+// sight is what a predictor sees of one request.
+type sight struct {
+	from     *Predictor
+	features *predict.Features
+	signal   predict.Signal
+	output   float64
+}
+
+// read looks at a request. It returns nil where there is nothing to look at, or looking fails: a request never fails
+// for the predictor's sake. What it returns is for done.
+func (p *Predictor) read(req *llm.Request) (s *sight) {
+	if p == nil || req == nil {
+		return nil
+	}
+	s, _ = p.free.Get().(*sight)
+	defer func() {
+		if recover() != nil {
+			s = nil // whatever state it is in
+		}
+	}()
+	s.features.Read(req)
+	p.model.Look(s.features, &s.signal)
+	s.output = p.output.Of(&s.signal)
+	return s
+}
+
+// done gives back what read returned.
+func (p *Predictor) done(s *sight) { p.free.Put(s) }
+
+// of is a route's expected quality, from 0 to 1, and how many tokens it is expected to write.
+func (s *sight) of(r *config.Route) (quality, output float64) {
+	prior := priorOf(r)
+	quality, output = s.from.model.Of(&prior, &s.signal), s.output
+	if r.Reasons {
+		output *= predict.Thinking
+	}
+	if have, ok := s.from.known[r.Model]; ok && r.QualityWeight > 0 {
+		quality = s.from.model.Blend(have.pool.QualityOf(have.place, &s.signal), &prior, &s.signal)
+		if tokens, ok := have.pool.Routes[have.place].OutputOf(&s.signal); ok {
+			output = tokens
+		}
+	}
+	if math.IsNaN(quality) || math.IsNaN(output) {
+		return r.Quality, ExpectedOutput
+	}
+	return quality, output
+}
+
+func priorOf(r *config.Route) predict.Prior {
+	prior := predict.Flat(r.Quality)
+	prior.Weight = float64(r.QualityWeight)
+	if r.QualityBy != nil {
+		for k := range prior.Quality {
+			prior.Quality[k] = r.QualityFor(predict.Kind(k).String())
+		}
+	}
+	return prior
+}
+
+// margin is what is added to a share of the best quality, so that it is kept in truth. Without a prediction, nothing is
+// known of its errors.
+func (p *Predictor) margin(share float64) float64 {
+	if p == nil {
+		return 0
+	}
+	return p.model.MarginFor(share)
+}
