@@ -37,10 +37,11 @@ type exchange struct {
 	hold       int64 // microcents
 	settled    bool
 
-	attempts []*attempt
-	reply    *reply
-	reader   *reader // of the current attempt
-	delivery *delivery
+	conversation uint64 // by which what upstreams want back is known, see withStates
+	attempts     []*attempt
+	reply        *reply
+	reader       *reader // of the current attempt
+	delivery     *delivery
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req *request) *exchange {
@@ -196,7 +197,7 @@ func (x *exchange) try() *failure {
 	}
 	defer hangUp()
 	defer unbind()
-	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, a.upstream(x.req))
+	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, x.withStates(a.upstream(x.req)))
 	if err != nil {
 		limit.end()
 		return x.failed(ctx, err)
@@ -271,8 +272,11 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 	d := x.delivery
 	for _, ev := range events {
 		a.note(ev)
-		if ev.Kind == llm.EventAccepted {
+		switch ev.Kind {
+		case llm.EventAccepted:
 			d.start()
+		case llm.EventToolCall:
+			x.keepState(a, ev)
 		}
 		if d.stream && d.gone.Load() {
 			a.output.Add(ev) // nobody reads it, and it is work

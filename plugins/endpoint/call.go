@@ -231,7 +231,7 @@ func (c *Call) open() error {
 		return failed
 	}
 	c.batch = append(c.batch, llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
-	c.decoder = c.codec.decoder(c.event)
+	c.decoder = c.codec.decoder(c.event, c.endpoint)
 	if streamed {
 		c.ending.body = c.resp.Body
 		c.events = sse.NewReader(&c.ending, maxEvent)

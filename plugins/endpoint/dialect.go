@@ -28,7 +28,7 @@ const (
 type codec struct {
 	path    string // of its endpoint, below the address of an API; "" where that is not all there is to it
 	encode  func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error)
-	decoder func(send func(llm.Event) error) decoder
+	decoder func(send func(llm.Event) error, e *Endpoint) decoder
 	refusal func(status int, retryAfter string, body []byte) *llm.Error
 }
 
@@ -43,26 +43,38 @@ type decoder interface {
 
 var dialects = map[Dialect]*codec{
 	Chat: {
-		path: "/chat/completions", encode: plainly(chat.EncodeRequest), refusal: chat.DecodeError,
-		decoder: func(send func(llm.Event) error) decoder { return chat.NewDecoder(send) },
+		path: "/chat/completions", refusal: chat.DecodeError,
+		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
+			if e.ReturnReasoning {
+				return chat.EncodeReturning(b, req)
+			}
+			return chat.EncodeRequest(b, req)
+		},
+		decoder: func(send func(llm.Event) error, e *Endpoint) decoder {
+			d := chat.NewDecoder(send)
+			if e.ReturnReasoning {
+				d.ReturnReasoning()
+			}
+			return d
+		},
 	},
 	Responses: {
 		path: "/responses", encode: plainly(responses.EncodeRequest), refusal: responses.DecodeError,
-		decoder: func(send func(llm.Event) error) decoder { return responses.NewDecoder(send) },
+		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {
 		path: "/messages", refusal: messages.DecodeError,
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return messages.EncodeMarked(b, req, e.CacheControl)
 		},
-		decoder: func(send func(llm.Event) error) decoder { return messages.NewDecoder(send) },
+		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return messages.NewDecoder(send) },
 	},
 	Gemini: {
 		refusal: gemini.DecodeError,
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return gemini.EncodeRequest(b, req, gemini.Options{ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel})
 		},
-		decoder: func(send func(llm.Event) error) decoder { return gemini.NewDecoder(send) },
+		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return gemini.NewDecoder(send) },
 	},
 }
 

@@ -50,6 +50,9 @@ type Endpoint struct {
 	// none.
 	ThinkingBudget *int64
 	ThinkingLevel  string
+	// ReturnReasoning sends what the model thought before its calls back with their results, where the service demands it
+	// (Chat: reasoning_content).
+	ReturnReasoning bool
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool
 

@@ -14,7 +14,8 @@ const (
 	EventText
 	// EventReasoning: Text is a piece of hidden reasoning. It is never shown and never matched.
 	EventReasoning
-	// EventToolCall: a tool call begins. Index, ID and Name are set.
+	// EventToolCall: a tool call begins. Index, ID and Name are set, and State where the upstream wants something back with
+	// the call's result.
 	EventToolCall
 	// EventToolArguments: Text is a piece of the JSON arguments of the call at Index. Pieces of several
 	// calls may be interleaved.
@@ -32,15 +33,22 @@ const (
 // Event is one step of a reply. A legal sequence is: Accepted, then any of Text, Reasoning, ToolCall,
 // ToolArguments, ToolEnd and Usage, then Finish; it may stop at any point with an error instead.
 type Event struct {
-	Kind   EventKind
-	Index  int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
-	ID     string // EventToolCall, EventAccepted, EventFinish
-	Name   string // EventToolCall
-	Text   string // EventText, EventReasoning, EventToolArguments: valid UTF-8
-	Usage  *Usage // EventUsage
+	Kind  EventKind
+	Index int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
+	ID    string // EventToolCall, EventAccepted, EventFinish
+	Name  string // EventToolCall
+	Text  string // EventText, EventReasoning, EventToolArguments: valid UTF-8
+	Usage *Usage // EventUsage
+	// State is what the upstream wants back with the result of the call, such as a signature of what it thought; up to
+	// MaxState bytes of whatever kind. The gateway keeps it for a while, shows it to nobody, and gives it to the route that
+	// it came from (Request.States).
+	State  []byte // EventToolCall
 	Finish FinishReason
 	Model  string // EventAccepted, EventFinish: what the upstream said it was; may be ""
 }
+
+// MaxState is the size in bytes of the largest Event.State.
+const MaxState = 256 << 10
 
 // FinishReason says why a reply ended: one of the reasons below, or another word, which is the upstream's own. The
 // gateway looks such a word up in the route's `finish_reasons`; one that is not there is a failure of the upstream, for

@@ -44,6 +44,10 @@ type Request struct {
 	// Format asks for structured output; nil for an ordinary reply.
 	Format *Format
 
+	// States are what the upstream gave with calls of the conversation for their results, by the calls' ids: Event.State.
+	// One that is not there any more was forgotten, or was another upstream's.
+	States map[string][]byte
+
 	// Unsupported names request settings that the upstream refuses ("stop", "temperature"); a provider
 	// leaves them out of what it sends.
 	Unsupported []string

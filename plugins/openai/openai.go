@@ -85,7 +85,8 @@ func (o *OpenAI) Start(context.Context) error {
 	case s.APIVersion != "" && !service.deployments:
 		return fmt.Errorf("setting api_version is of preset \"azure\" only; leave it out")
 	}
-	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, Refuses: service.refuses}
+	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, Refuses: service.refuses,
+		ReturnReasoning: service.returns}
 	if err := o.address(service); err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ type preset struct {
 	keyless bool     // it needs no key
 	// deployments: the model stands in the path, below /openai/deployments, and an api-version in the query.
 	deployments bool
+	// returns: it wants what was thought before calls back with their results.
+	returns bool
 	// generations: it keeps records of replies, see Receipts.
 	generations bool
 }
@@ -51,7 +53,11 @@ var presets = map[string]preset{
 	// chat-deep.ai/guide/create-chat-completion (checked against api-docs.deepseek.com, 27 April 2026), November 2026:
 	// stream_options and max_tokens, `reasoning_content`, prompt_cache_hit_tokens beside cached_tokens, json_object and no
 	// json_schema. A reply that ends with insufficient_system_resource has failed (GAP-114).
-	"deepseek": {base: "https://api.deepseek.com/v1"},
+	// api-docs.deepseek.com, "Thinking mode", November 2026: reasoning_content of a reply with calls is demanded back.
+	"deepseek": {base: "https://api.deepseek.com/v1", returns: true},
+	// Kimi. platform.moonshot.ai by anomalyco/opencode issue 25758 and java.agentscope.io, November 2026:
+	// max_completion_tokens, stream_options; reasoning_content of a reply with calls is demanded back.
+	"moonshot": {base: "https://api.moonshot.ai/v1", refuses: renamed, returns: true},
 	// docs.together.ai/docs/inference/openai-compatibility, November 2026. Assumed: max_tokens, stream_options,
 	// `reasoning`, and "eos" for the natural end of some models.
 	"together": {base: "https://api.together.ai/v1"},

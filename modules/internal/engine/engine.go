@@ -75,6 +75,7 @@ type Engine struct {
 	metrics    *Metrics
 	requestLog *requestlog.Log // requests that the ledger has nothing about
 	keys       *keyCache
+	states     *States
 	// providerKeys are the credentials of providers that have several.
 	providerKeys providerKeys
 	bodies       budget // bytes of request bodies and of what is made of them
@@ -114,6 +115,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		log:     newSwapLogger(o.Logger),
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, o.Now),
+		states:  newStates(o.Now),
 
 		limiter: o.Limiter,
 		timer:   o.After,

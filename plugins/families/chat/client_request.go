@@ -15,7 +15,13 @@ import (
 // req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
 // report no usage), and for "max_tokens" the newer name max_completion_tokens is sent. An error means that req
 // is not a legal request.
-func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
+func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return encodeRequest(b, req, false) }
+
+// EncodeReturning is EncodeRequest for an upstream that wants its reasoning back with the calls that it made, as
+// `reasoning_content`. One that is forgotten is sent as an empty one.
+func EncodeReturning(b []byte, req *llm.Request) ([]byte, error) { return encodeRequest(b, req, true) }
+
+func encodeRequest(b []byte, req *llm.Request, returns bool) ([]byte, error) {
 	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"messages":[`...)
@@ -26,6 +32,9 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 		var err error
 		if b, err = appendMessage(b, &req.Messages[i]); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
+		}
+		if returns {
+			b = appendReasoning(b, &req.Messages[i], req.States)
 		}
 	}
 	b = append(b, ']')
@@ -98,6 +107,24 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 		b[len(b)-1] = ']'
 	}
 	return append(b, '}'), nil
+}
+
+// appendReasoning adds to the message at the end of b what was thought before its calls, if it has any.
+func appendReasoning(b []byte, m *llm.Message, states map[string][]byte) []byte {
+	called, thought := false, []byte(nil)
+	for _, part := range m.Parts {
+		if part.Call != nil {
+			called = true
+			if thought == nil {
+				thought = states[part.Call.ID]
+			}
+		}
+	}
+	if !called {
+		return b
+	}
+	b = append(b[:len(b)-1], `,"reasoning_content":`...)
+	return append(jsonview.AppendString(b, string(thought)), '}')
 }
 
 // appendToolCall appends a whole call as it stands in a message; no arguments are {} (GAP-84).

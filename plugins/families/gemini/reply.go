@@ -118,7 +118,7 @@ func (d *Decoder) candidate(candidate jsonview.View) error {
 
 // part takes a piece of text, a thought or a call. What the service runs itself is passed over.
 func (d *Decoder) part(part jsonview.View) error {
-	var text, call jsonview.View
+	var text, call, signature jsonview.View
 	thought := false
 	for name, member := range part.Members() {
 		switch name {
@@ -128,11 +128,13 @@ func (d *Decoder) part(part jsonview.View) error {
 			thought, _ = member.Bool()
 		case "functionCall":
 			call = member
+		case "thoughtSignature":
+			signature = member
 		}
 	}
 	switch {
 	case call.Set():
-		return d.call(call)
+		return d.call(call, signature)
 	case thought:
 		return d.out.Reasoning(text)
 	}
@@ -140,14 +142,15 @@ func (d *Decoder) part(part jsonview.View) error {
 	return d.out.Text(text)
 }
 
-func (d *Decoder) call(v jsonview.View) error {
+func (d *Decoder) call(v, signature jsonview.View) error {
 	d.said = true
 	id, _ := v.Get("id").Str()
 	name, _ := v.Get("name").Str()
 	if id == "" {
 		id = made + rand.Text()
 	}
-	call, err := d.out.Call(id, name)
+	signed, _ := signature.Str()
+	call, err := d.out.CallWith(id, name, []byte(signed))
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 			}
 			parts = [][]byte{appendResult(nil, m, name)}
 		case llm.RoleAssistant:
-			parts = appendReply(m, names, signed)
+			parts = appendReply(m, names, req.States, signed)
 		default:
 			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
@@ -221,7 +221,7 @@ func signs(model string) bool {
 }
 
 // appendReply makes the parts of a past reply, and notes its calls.
-func appendReply(m *llm.Message, names map[string]string, signed bool) [][]byte {
+func appendReply(m *llm.Message, names map[string]string, states map[string][]byte, signed bool) [][]byte {
 	var parts [][]byte
 	first := true
 	for _, part := range m.Parts {
@@ -239,9 +239,13 @@ func appendReply(m *llm.Message, names map[string]string, signed bool) [][]byte 
 		b = jsonview.AppendString(b, call.Name)
 		b = append(b, `,"args":`...)
 		b = append(appendArguments(b, call), '}')
-		if first && signed {
+		signature := string(states[call.ID])
+		if signature == "" && first && signed {
+			signature = unsigned
+		}
+		if signature != "" {
 			b = append(b, `,"thoughtSignature":`...)
-			b = jsonview.AppendString(b, unsigned)
+			b = jsonview.AppendString(b, signature)
 		}
 		first = false
 		parts = append(parts, append(b, '}'))

@@ -115,6 +115,19 @@ func TestEncodeCalls(t *testing.T) {
 	}
 }
 
+// TestEncodeStates proves GAP-117: a signature goes back with the call that it came with, whatever the model.
+func TestEncodeStates(t *testing.T) {
+	t.Parallel()
+	for _, model := range []string{"gemini-2.5-pro", "gemini-3-pro"} {
+		b, err := gemini.EncodeRequest(nil, &llm.Request{Model: model, States: map[string][]byte{"b": []byte("c2ln+/=")},
+			Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{call("a", "f", ""), call("b", "g", "")}},
+				result("a", "x", false), result("b", "y", false)}}, gemini.Options{})
+		require.NoError(t, err)
+		require.Contains(t, string(b), `{"functionCall":{"id":"b","name":"g","args":{}},"thoughtSignature":"c2ln+/="}`)
+		require.Equal(t, model == "gemini-3-pro", strings.Contains(string(b), "skip_thought_signature_validator"))
+	}
+}
+
 func TestEncodeRefuses(t *testing.T) {
 	t.Parallel()
 	hi := text(llm.RoleUser, "hi")

@@ -818,7 +818,9 @@ type GenerateRequest struct {
 	Whole bool `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
 	// The route's context window in tokens, prompt and reply together, for upstreams that have to be told how much room
 	// to make. 0: not known.
-	Window        int64 `protobuf:"varint,13,opt,name=window,proto3" json:"window,omitempty"`
+	Window int64 `protobuf:"varint,13,opt,name=window,proto3" json:"window,omitempty"`
+	// What calls of the conversation came with for their results (ToolCall.state), by their ids.
+	States        map[string][]byte `protobuf:"bytes,14,rep,name=states,proto3" json:"states,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -942,6 +944,13 @@ func (x *GenerateRequest) GetWindow() int64 {
 		return x.Window
 	}
 	return 0
+}
+
+func (x *GenerateRequest) GetStates() map[string][]byte {
+	if x != nil {
+		return x.States
+	}
+	return nil
 }
 
 // Message is one turn of the conversation.
@@ -1694,8 +1703,12 @@ type ToolCall struct {
 	// 0 for the first call of the reply, 1 for the second, and so on without gaps.
 	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// The upstream's id of the call; never empty.
-	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Id   string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// What the upstream wants back with the result of the call (a signature of its thoughts, say); at most 256 KiB, empty for
+	// nothing. The host keeps it for a while and for this account and route only, shows it to nobody, and gives it back in
+	// GenerateRequest.states. A provider does without where the host has forgotten it, or never kept it.
+	State         []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1749,6 +1762,13 @@ func (x *ToolCall) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *ToolCall) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
 }
 
 type ToolArguments struct {
@@ -2234,8 +2254,11 @@ type Endpoint struct {
 	// wants; absent: the model's default. Or the same as a level: "minimal", "low", "medium", "high"; empty: none.
 	ThinkingBudget *int64 `protobuf:"varint,15,opt,name=thinking_budget,json=thinkingBudget,proto3,oneof" json:"thinking_budget,omitempty"`
 	ThinkingLevel  string `protobuf:"bytes,16,opt,name=thinking_level,json=thinkingLevel,proto3" json:"thinking_level,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the model thought before its calls is sent back with their results, for a service that demands it (chat:
+	// reasoning_content).
+	ReturnReasoning bool `protobuf:"varint,17,opt,name=return_reasoning,json=returnReasoning,proto3" json:"return_reasoning,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2378,6 +2401,13 @@ func (x *Endpoint) GetThinkingLevel() string {
 		return x.ThinkingLevel
 	}
 	return ""
+}
+
+func (x *Endpoint) GetReturnReasoning() bool {
+	if x != nil {
+		return x.ReturnReasoning
+	}
+	return false
 }
 
 type Header struct {
@@ -3287,7 +3317,7 @@ const file_provider_proto_rawDesc = "" +
 	"\fcapabilities\x18\x02 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\x0f\n" +
 	"\rHealthRequest\"&\n" +
 	"\x0eHealthResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"\x84\x04\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"\x89\x05\n" +
 	"\x0fGenerateRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x128\n" +
@@ -3304,7 +3334,11 @@ const file_provider_proto_rawDesc = "" +
 	" \x03(\tR\vunsupported\x12%\n" +
 	"\x0eestimate_usage\x18\v \x01(\bR\restimateUsage\x12\x14\n" +
 	"\x05whole\x18\f \x01(\bR\x05whole\x12\x16\n" +
-	"\x06window\x18\r \x01(\x03R\x06windowB\x0e\n" +
+	"\x06window\x18\r \x01(\x03R\x06window\x12H\n" +
+	"\x06states\x18\x0e \x03(\v20.fareway.provider.v1.GenerateRequest.StatesEntryR\x06states\x1a9\n" +
+	"\vStatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\x0e\n" +
 	"\f_temperature\"\x82\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12/\n" +
@@ -3352,11 +3386,12 @@ const file_provider_proto_rawDesc = "" +
 	"\bAccepted\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"D\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"Z\n" +
 	"\bToolCall\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"9\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\"9\n" +
 	"\rToolArguments\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x1f\n" +
@@ -3409,7 +3444,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xee\x04\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x99\x05\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3429,7 +3464,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x0fidle_timeout_ms\x18\r \x01(\x03R\ridleTimeoutMs\x12#\n" +
 	"\rcache_control\x18\x0e \x01(\tR\fcacheControl\x12,\n" +
 	"\x0fthinking_budget\x18\x0f \x01(\x03H\x00R\x0ethinkingBudget\x88\x01\x01\x12%\n" +
-	"\x0ethinking_level\x18\x10 \x01(\tR\rthinkingLevelB\x12\n" +
+	"\x0ethinking_level\x18\x10 \x01(\tR\rthinkingLevel\x12)\n" +
+	"\x10return_reasoning\x18\x11 \x01(\bR\x0freturnReasoningB\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -3514,7 +3550,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
 	(*DescribeRequest)(nil),     // 1: fareway.provider.v1.DescribeRequest
@@ -3562,7 +3598,8 @@ var file_provider_proto_goTypes = []any{
 	(*ModelsResponse)(nil),      // 43: fareway.provider.v1.ModelsResponse
 	(*Model)(nil),               // 44: fareway.provider.v1.Model
 	(*Price)(nil),               // 45: fareway.provider.v1.Price
-	nil,                         // 46: fareway.provider.v1.Model.WhereEntry
+	nil,                         // 46: fareway.provider.v1.GenerateRequest.StatesEntry
+	nil,                         // 47: fareway.provider.v1.Model.WhereEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	4,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
@@ -3576,56 +3613,57 @@ var file_provider_proto_depIdxs = []int32{
 	15, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
 	16, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
 	17, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
-	13, // 11: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
-	14, // 12: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
-	19, // 13: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
-	20, // 14: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
-	21, // 15: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
-	22, // 16: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
-	23, // 17: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
-	24, // 18: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
-	25, // 19: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
-	26, // 20: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
-	0,  // 21: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
-	29, // 22: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
-	26, // 23: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
-	30, // 24: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
-	31, // 25: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
-	33, // 26: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
-	11, // 27: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
-	26, // 28: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	41, // 29: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	26, // 30: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	24, // 31: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	44, // 32: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
-	26, // 33: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
-	45, // 34: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
-	46, // 35: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
-	1,  // 36: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	7,  // 37: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	9,  // 38: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	11, // 39: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	35, // 40: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	27, // 41: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	32, // 42: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	37, // 43: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	39, // 44: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	42, // 45: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
-	2,  // 46: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	8,  // 47: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	10, // 48: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	18, // 49: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	36, // 50: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	28, // 51: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	34, // 52: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	38, // 53: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	40, // 54: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	43, // 55: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
-	46, // [46:56] is the sub-list for method output_type
-	36, // [36:46] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	46, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
+	13, // 12: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
+	14, // 13: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
+	19, // 14: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
+	20, // 15: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
+	21, // 16: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
+	22, // 17: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
+	23, // 18: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
+	24, // 19: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
+	25, // 20: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
+	26, // 21: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
+	0,  // 22: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
+	29, // 23: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
+	26, // 24: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
+	30, // 25: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
+	31, // 26: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
+	33, // 27: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
+	11, // 28: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
+	26, // 29: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
+	41, // 30: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	26, // 31: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	24, // 32: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	44, // 33: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
+	26, // 34: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
+	45, // 35: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
+	47, // 36: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
+	1,  // 37: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	7,  // 38: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	9,  // 39: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	11, // 40: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	35, // 41: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	27, // 42: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	32, // 43: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	37, // 44: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	39, // 45: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	42, // 46: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
+	2,  // 47: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	8,  // 48: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	10, // 49: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	18, // 50: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	36, // 51: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	28, // 52: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	34, // 53: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	38, // 54: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	40, // 55: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	43, // 56: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
+	47, // [47:57] is the sub-list for method output_type
+	37, // [37:47] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -3659,7 +3697,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

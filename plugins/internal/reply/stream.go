@@ -33,6 +33,8 @@ type Stream struct {
 	unbilled bool       // so it was after the last complete usage
 
 	text, reasoning Joiner
+	returns         bool   // the upstream wants its reasoning back
+	thought         []byte // for that
 	calls           []*Call
 	open            int // the first call that text has not ended
 }
@@ -169,15 +171,31 @@ func (s *Stream) piece(kind llm.EventKind, text string) error {
 			c.ended = true
 		}
 	}
+	if s.returns && kind == llm.EventReasoning && len(s.thought) <= llm.MaxState { // more than that is not kept
+		s.thought = append(s.thought, text...)
+	}
 	return s.send(llm.Event{Kind: kind, Text: text})
 }
+
+// ReturnReasoning makes the reasoning of the reply the state of its first call: the upstream wants it back with the
+// results.
+func (s *Stream) ReturnReasoning() { s.returns = true }
 
 // Calls is how many tool calls have begun.
 func (s *Stream) Calls() int { return len(s.calls) }
 
 // Call begins a tool call. One without an id gets one, for the client needs it to send the result back; one
 // without a name cannot be made, and is an error of kind llm.ErrProtocol.
-func (s *Stream) Call(id, name string) (*Call, error) {
+func (s *Stream) Call(id, name string) (*Call, error) { return s.CallWith(id, name, nil) }
+
+// CallWith is Call for a call whose upstream wants something back with its result. What is too large is left out.
+func (s *Stream) CallWith(id, name string, state []byte) (*Call, error) {
+	if s.returns && len(s.calls) == 0 {
+		state = s.thought
+	}
+	if len(state) == 0 || len(state) > llm.MaxState {
+		state = nil
+	}
 	if name == "" {
 		return nil, Nameless()
 	}
@@ -189,7 +207,7 @@ func (s *Stream) Call(id, name string) (*Call, error) {
 	}
 	c := &Call{stream: s, index: len(s.calls)}
 	s.calls = append(s.calls, c)
-	return c, s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: id, Name: name})
+	return c, s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: id, Name: name, State: state})
 }
 
 // Nameless is the error for a tool call without a name.

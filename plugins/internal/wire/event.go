@@ -18,7 +18,7 @@ func EventToProto(ev llm.Event) *proto.Event {
 		return &proto.Event{Kind: &proto.Event_Reasoning{Reasoning: ev.Text}}
 	case llm.EventToolCall:
 		return &proto.Event{Kind: &proto.Event_ToolCall{
-			ToolCall: &proto.ToolCall{Index: int32(ev.Index), Id: ev.ID, Name: ev.Name},
+			ToolCall: &proto.ToolCall{Index: int32(ev.Index), Id: ev.ID, Name: ev.Name, State: ev.State},
 		}}
 	case llm.EventToolArguments:
 		return &proto.Event{Kind: &proto.Event_ToolArguments{
@@ -49,7 +49,8 @@ func EventFromProto(ev *proto.Event) llm.Event {
 		return llm.Event{Kind: llm.EventReasoning, Text: kind.Reasoning}
 	case *proto.Event_ToolCall:
 		c := kind.ToolCall
-		return llm.Event{Kind: llm.EventToolCall, Index: int(c.GetIndex()), ID: c.GetId(), Name: c.GetName()}
+		return llm.Event{Kind: llm.EventToolCall, Index: int(c.GetIndex()), ID: c.GetId(), Name: c.GetName(),
+			State: c.GetState()}
 	case *proto.Event_ToolArguments:
 		a := kind.ToolArguments
 		return llm.Event{Kind: llm.EventToolArguments, Index: int(a.GetIndex()), Text: a.GetText()}

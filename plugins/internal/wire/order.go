@@ -53,6 +53,9 @@ func (o *Order) Check(ev llm.Event) error {
 		if ev.Name == "" || ev.ID == "" {
 			return llm.Errorf(llm.ErrProtocol, "tool call %d began without a name or without an id", ev.Index)
 		}
+		if len(ev.State) > llm.MaxState {
+			return llm.Errorf(llm.ErrProtocol, "tool call %d began with a state of more than %d bytes", ev.Index, llm.MaxState)
+		}
 		o.ended = append(o.ended, false)
 	case llm.EventToolArguments:
 		if !o.open(ev.Index) {

@@ -16,6 +16,7 @@ func RequestToProto(r *llm.Request) *proto.GenerateRequest {
 		Unsupported:   r.Unsupported,
 		EstimateUsage: r.EstimateUsage,
 		Whole:         r.Whole,
+		States:        r.States,
 		Window:        r.Window,
 	}
 	for _, m := range r.Messages {
@@ -60,6 +61,7 @@ func RequestFromProto(r *proto.GenerateRequest) *llm.Request {
 		Unsupported:   r.GetUnsupported(),
 		EstimateUsage: r.GetEstimateUsage(),
 		Whole:         r.GetWhole(),
+		States:        r.GetStates(),
 		Window:        r.GetWindow(),
 		ToolChoice: llm.ToolChoice{
 			Mode: llm.ToolMode(r.GetToolChoice().GetMode()),

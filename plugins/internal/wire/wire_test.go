@@ -122,6 +122,9 @@ func TestEventsCrossUnchanged(t *testing.T) {
 			want.Text = text.Draw(t, "text")
 		case llm.EventToolCall:
 			want.Index, want.ID, want.Name = rapid.IntRange(0, 99).Draw(t, "index"), text.Draw(t, "id"), text.Draw(t, "name")
+			if state := rapid.SliceOf(rapid.Byte()).Draw(t, "state"); len(state) > 0 {
+				want.State = state
+			}
 		case llm.EventToolArguments:
 			want.Index, want.Text = rapid.IntRange(0, 99).Draw(t, "index"), text.Draw(t, "text")
 		case llm.EventToolEnd:

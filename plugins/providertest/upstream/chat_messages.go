@@ -76,10 +76,13 @@ func chatMessage(o object) (Message, error) {
 		}
 		m.Text, err = chatContent(o, "text")
 	case "assistant":
-		if err := o.only("role", "content", "name", "refusal", "tool_calls", "audio"); err != nil {
+		if err := o.only("role", "content", "name", "refusal", "tool_calls", "audio", "reasoning_content"); err != nil {
 			return Message{}, err
 		}
 		if m.Calls, err = chatCalls(o); err != nil {
+			return Message{}, err
+		}
+		if m.Reasoning, err = optionalPointer(o, "reasoning_content"); err != nil {
 			return Message{}, err
 		}
 		if len(m.Calls) == 0 || o.has("content") {
@@ -159,4 +162,13 @@ func chatPastCall(c object) (PastCall, error) {
 	}
 	call.Arguments, err = function.text("arguments")
 	return call, err
+}
+
+// optionalPointer reads a text that may be left out.
+func optionalPointer(o object, name string) (*string, error) {
+	if !o.has(name) {
+		return nil, nil
+	}
+	text, err := o.text(name)
+	return &text, err
 }

@@ -33,6 +33,9 @@ func geminiAddress(r *http.Request, req *Request) error {
 		return invalid("", "there is no method %q here that the fake has", method)
 	}
 	req.Model = model
+	if req.unsigned && strings.HasPrefix(model, "gemini-3") {
+		return invalid("", "Function call is missing a thought_signature in functionCall parts.")
+	}
 	return nil
 }
 
@@ -105,11 +108,15 @@ func geminiContents(root object, req *Request) error {
 			return invalid(content.at("parts"), "must not be empty")
 		}
 		m := Message{Role: map[string]string{"user": "user", "model": "assistant"}[role]}
-		results := 0
+		results, unsigned := 0, false
 		err = content.each("parts", func(part object) error {
 			switch {
 			case part.has("functionCall") && role == "model":
 				call, err := geminiPastCall(part)
+				if len(m.Calls) == 0 && !slices.Contains([]any{geminiSignature, "skip_thought_signature_validator",
+					"context_engineering_is_the_way_to_go"}, part.fields["thoughtSignature"]) {
+					unsigned = true
+				}
 				m.Calls = append(m.Calls, call)
 				return err
 			case part.has("functionResponse") && role == "user":
@@ -129,6 +136,7 @@ func geminiContents(root object, req *Request) error {
 			return invalid(content.path, "please ensure that the number of function response parts is equal to the number of "+
 				"function call parts of the function call turn")
 		}
+		req.unsigned = (req.unsigned || unsigned) && (role == "model" || m.Text == "") // a text begins another turn
 		if open = m.Calls; m.Text != "" || len(m.Calls) > 0 {
 			req.Messages = append(req.Messages, m)
 		}

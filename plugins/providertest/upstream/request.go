@@ -29,6 +29,7 @@ type Request struct {
 	Stream       bool
 	credential   string
 	Thoughts     bool // a gemini request asked to see what is thought; the other families always do
+	unsigned     bool // a gemini request has calls of the current turn whose first one is without a good signature
 	IncludeUsage bool // a chat request asked for usage in its stream; the other families always have it
 }
 
@@ -38,6 +39,7 @@ type Message struct {
 	Text       string
 	ToolCallID string
 	Calls      []PastCall
+	Reasoning  *string // of a chat request: what is said to have been thought before, nil for nothing said
 }
 
 // PastCall is a tool call that a message of the conversation made.

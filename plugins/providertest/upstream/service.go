@@ -21,6 +21,8 @@ type service struct {
 	mode  UsageMode       // where usage stands in a stream, where a script leaves that open
 	first string          // what a stream begins with
 	id    string          // the header with the request's name, "" for x-request-id
+	// thinks: the reasoning of a reply with calls has to come back.
+	thinks bool
 	// records is where it says later what a reply used, "" for nowhere.
 	records string
 }
@@ -42,7 +44,8 @@ var services = map[string]service{
 	"groq": {path: "/openai/v1/chat/completions", words: map[string]string{asContent: asReasoning}},
 	"mistral": {refuses: []string{"stream_options", asAllowance}, mode: UsageWithFinish, id: "Mistral-Correlation-Id",
 		words: map[string]string{`"finish_reason":"length"`: `"finish_reason":"model_length"`}},
-	"deepseek": {refuses: []string{asAllowance}, usage: hitOrMiss},
+	"moonshot": {refuses: []string{"max_tokens"}, thinks: true},
+	"deepseek": {thinks: true, refuses: []string{asAllowance}, usage: hitOrMiss},
 	"together": {words: map[string]string{
 		asContent: asReasoning, `"finish_reason":"stop"`: `"finish_reason":"eos"`,
 	}},
