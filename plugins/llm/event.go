@@ -14,8 +14,8 @@ const (
 	EventText
 	// EventReasoning: Text is a piece of hidden reasoning. It is never shown and never matched.
 	EventReasoning
-	// EventToolCall: a tool call begins. Index, ID and Name are set, and State where the upstream wants something back with
-	// the call's result.
+	// EventToolCall: a tool call begins. Index, ID and Name are set, and State where the upstream wants something back
+	// with the call's result.
 	EventToolCall
 	// EventToolArguments: Text is a piece of the JSON arguments of the call at Index. Pieces of several
 	// calls may be interleaved.
@@ -40,8 +40,8 @@ type Event struct {
 	Text  string // EventText, EventReasoning, EventToolArguments: valid UTF-8
 	Usage *Usage // EventUsage
 	// State is what the upstream wants back with the result of the call, such as a signature of what it thought; up to
-	// MaxState bytes of whatever kind. The gateway keeps it for a while, shows it to nobody, and gives it to the route that
-	// it came from (Request.States).
+	// MaxState bytes of whatever kind. The gateway keeps it for a while, shows it to nobody, and gives it to the route
+	// that it came from (Request.States).
 	State  []byte // EventToolCall
 	Finish FinishReason
 	Model  string // EventAccepted, EventFinish: what the upstream said it was; may be ""

@@ -17,8 +17,8 @@ import (
 // is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return encodeRequest(b, req, false) }
 
-// EncodeReturning is EncodeRequest for an upstream that wants its reasoning back with the calls that it made, as
-// `reasoning_content`. One that is forgotten is sent as an empty one.
+// EncodeReturning is EncodeRequest for an upstream that wants its reasoning back where there are calls, as
+// `reasoning_content`. Each reply has it: one that is forgotten, and that of a reply without calls, is empty.
 func EncodeReturning(b []byte, req *llm.Request) ([]byte, error) { return encodeRequest(b, req, true) }
 
 func encodeRequest(b []byte, req *llm.Request, returns bool) ([]byte, error) {
@@ -33,7 +33,7 @@ func encodeRequest(b []byte, req *llm.Request, returns bool) ([]byte, error) {
 		if b, err = appendMessage(b, &req.Messages[i]); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
 		}
-		if returns {
+		if returns && req.Messages[i].Role == llm.RoleAssistant {
 			b = appendReasoning(b, &req.Messages[i], req.States)
 		}
 	}
@@ -109,19 +109,13 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendReasoning adds to the message at the end of b what was thought before its calls, if it has any.
+// appendReasoning adds to the reply at the end of b what was thought before its calls.
 func appendReasoning(b []byte, m *llm.Message, states map[string][]byte) []byte {
-	called, thought := false, []byte(nil)
+	var thought []byte
 	for _, part := range m.Parts {
-		if part.Call != nil {
-			called = true
-			if thought == nil {
-				thought = states[part.Call.ID]
-			}
+		if part.Call != nil && thought == nil {
+			thought = states[part.Call.ID]
 		}
-	}
-	if !called {
-		return b
 	}
 	b = append(b[:len(b)-1], `,"reasoning_content":`...)
 	return append(jsonview.AppendString(b, string(thought)), '}')

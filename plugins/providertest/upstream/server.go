@@ -245,10 +245,9 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	if err != nil {
 		return nil, err
 	}
-	for i, m := range req.Messages {
-		if len(m.Calls) > 0 && f.name == "chat" && s.service.thinks != (m.Reasoning != nil) {
-			return nil, invalid("messages", "thinking is enabled but reasoning_content is missing in assistant tool call "+
-				"message at index %d, or is no field here", i)
+	if f.name == "chat" {
+		if err := s.service.thoughts(req); err != nil {
+			return nil, err
 		}
 	}
 	if deployment := r.PathValue("model"); deployment != "" {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -21,7 +22,7 @@ type service struct {
 	mode  UsageMode       // where usage stands in a stream, where a script leaves that open
 	first string          // what a stream begins with
 	id    string          // the header with the request's name, "" for x-request-id
-	// thinks: the reasoning of a reply with calls has to come back.
+	// thinks: what was thought before replies has to come back, where there are tools.
 	thinks bool
 	// records is where it says later what a reply used, "" for nowhere.
 	records string
@@ -185,4 +186,20 @@ func (s service) in(inner renderer, req *Request) renderer {
 		return inner
 	}
 	return &rendered{renderer: inner, service: s, streams: req.Stream}
+}
+
+// thoughts checks what is said to have been thought: all replies have it, or it is no field of the service's.
+func (s *service) thoughts(req *Request) error {
+	for i, m := range req.Messages {
+		if m.Role != "assistant" || s.thinks == (m.Reasoning != nil) {
+			continue
+		}
+		if s.thinks && len(req.Tools) > 0 {
+			return invalid("messages", "thinking is enabled but reasoning_content is missing in assistant message at index %d", i)
+		}
+		if !s.thinks {
+			return invalid(fmt.Sprintf("messages[%d].reasoning_content", i), "is no field here")
+		}
+	}
+	return nil
 }
