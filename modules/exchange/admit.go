@@ -38,6 +38,7 @@ func (x *exchange) admit() *families.Error {
 		return x.unroutable(err)
 	}
 	x.candidates = plan.Candidates
+	x.findStates()
 
 	permit, ok := x.acquireRoute()
 	if !ok {

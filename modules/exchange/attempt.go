@@ -41,7 +41,7 @@ func (x *exchange) begin(c routing.Candidate, permit engine.RoutePermit) {
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
-		worst:     worstOf(x.input.bound, c).microcents,
+		worst:     worstOf(x.bound(c.Route), c).microcents,
 		permit:    permit,
 		outcome:   ledger.NotMade,
 	})

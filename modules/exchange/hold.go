@@ -49,7 +49,7 @@ func sum(a, b int64) int64 {
 func (x *exchange) worst() worst {
 	var w worst
 	for _, c := range x.candidates {
-		w = w.or(worstOf(x.input.bound, c))
+		w = w.or(worstOf(x.bound(c.Route), c))
 	}
 	return w
 }
@@ -65,7 +65,7 @@ func (x *exchange) spent() worst {
 		u := a.proven()
 		if u == nil || bill.Add(false, *u, a.route.Price) != nil {
 			if a.open() {
-				open = open.and(worst{a.worst, sum(x.input.bound, longest(a.route, a.allowance))})
+				open = open.and(worst{a.worst, sum(x.bound(a.route), longest(a.route, a.allowance))})
 			}
 		}
 	}

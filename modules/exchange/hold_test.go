@@ -53,6 +53,21 @@ func TestWorst(t *testing.T) {
 			require.Equal(t, worstOf(1_000, dear), x.worst())
 		}
 	})
+	t.Run("GAP-117 what an upstream gets back counts for its route alone", func(t *testing.T) {
+		t.Parallel()
+		other := standard
+		other.Name = "other"
+		x := &exchange{call: &gateway.Call{}, input: input{bound: 1_000},
+			returned: map[string]returned{"other": {bytes: 50}}}
+		require.EqualValues(t, 1_000, x.bound(&standard))
+		require.EqualValues(t, 1_050, x.bound(&other))
+		x.candidates = []routing.Candidate{{Route: &standard, Allowance: 10}, {Route: &other, Allowance: 10}}
+		require.Equal(t, worstOf(1_050, x.candidates[1]), x.worst())
+		x.begin(x.candidates[1], engine.RoutePermit{})
+		require.Equal(t, worstOf(1_050, x.candidates[1]).microcents, x.attempt().worst)
+		x.attempt().accepted = true
+		require.EqualValues(t, 1_050, x.spent().tokens-10, "an attempt that is not proven yet (GAP-110)")
+	})
 	t.Run("GAP-49 what no balance covers stays so", func(t *testing.T) {
 		t.Parallel()
 		endless := worstOf(math.MaxInt64, routing.Candidate{Route: &standard, Allowance: math.MaxInt64})

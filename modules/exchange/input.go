@@ -46,7 +46,7 @@ func (x *exchange) tighten() bool {
 	x.input.exact, x.input.bound = true, x.req.bound()
 	if n := len(x.attempts); n > 0 {
 		a := x.attempts[n-1]
-		a.worst = worstOf(x.input.bound, routing.Candidate{Route: a.route, Allowance: a.allowance}).microcents
+		a.worst = worstOf(x.bound(a.route), routing.Candidate{Route: a.route, Allowance: a.allowance}).microcents
 	}
 	return true
 }

@@ -37,11 +37,12 @@ type exchange struct {
 	hold       int64 // microcents
 	settled    bool
 
-	conversation uint64 // by which what upstreams want back is known, see withStates
-	attempts     []*attempt
-	reply        *reply
-	reader       *reader // of the current attempt
-	delivery     *delivery
+	said     uint64              // a hash of what the client has said, behind which states are kept
+	returned map[string]returned // by route
+	attempts []*attempt
+	reply    *reply
+	reader   *reader // of the current attempt
+	delivery *delivery
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req *request) *exchange {
@@ -146,7 +147,7 @@ func (x *exchange) left() bool { return x.delivery.gone.Load() || x.request.Cont
 func (x *exchange) fallback(c routing.Candidate, permit engine.RoutePermit) *failure {
 	x.begin(c, permit)
 	begin := func() (total worst, err error) {
-		total = x.spent().and(worstOf(x.input.bound, c))
+		total = x.spent().and(worstOf(x.bound(c.Route), c))
 		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.attempt().ledger(x.tariff),
 			Microcents: total.microcents, Tokens: total.tokens})
 		return total, err
@@ -197,7 +198,7 @@ func (x *exchange) try() *failure {
 	}
 	defer hangUp()
 	defer unbind()
-	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, x.withStates(a.upstream(x.req)))
+	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, x.upstream(a))
 	if err != nil {
 		limit.end()
 		return x.failed(ctx, err)

@@ -1,35 +1,56 @@
 package exchange
 
-import "github.com/fareway/fareway/plugins/llm"
+import (
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/plugins/llm"
+)
 
-// withStates adds to a request what the route's upstream gave with the calls of the conversation, for their results
-// (GAP-117). A request without tools has none.
-func (x *exchange) withStates(up *llm.Request) *llm.Request {
-	if len(up.Tools) == 0 {
-		return up
+// returned is what an upstream gave with calls of the conversation, for their results (GAP-117).
+type returned struct {
+	byCall map[string][]byte
+	bytes  int64
+}
+
+// findStates finds out what the upstreams of the candidates want back. A request without tools has no calls.
+func (x *exchange) findStates() {
+	if len(x.req.LLM.Tools) == 0 {
+		return
 	}
-	account, route, states := x.call.Principal.Account.ID, x.attempt().route.Name, x.engine.States()
-	x.conversation = states.Conversation(up) // the request may be let go of before its calls come
-	for i := range up.Messages {
-		for _, part := range up.Messages[i].Parts {
-			if part.Call == nil {
-				continue
+	var calls []engine.StateCall
+	calls, x.said = x.engine.States().Calls(x.req.LLM)
+	if len(calls) == 0 {
+		return
+	}
+	for _, c := range x.candidates {
+		holder := x.gen.StateHolder(x.call.Principal.Account.ID, c.Route)
+		if found, size := x.engine.States().Find(holder, calls); len(found) > 0 {
+			if x.returned == nil {
+				x.returned = make(map[string]returned)
 			}
-			if state := states.Find(account, route, x.conversation, part.Call.ID); state != nil {
-				if up.States == nil {
-					up.States = make(map[string][]byte)
-				}
-				up.States[part.Call.ID] = state
-			}
+			x.returned[c.Route.Name] = returned{found, size}
 		}
 	}
+}
+
+// upstream is the request as an attempt's route gets it, with what its upstream wants back.
+func (x *exchange) upstream(a *attempt) *llm.Request {
+	up := a.upstream(x.req)
+	up.States = x.returned[a.route.Name].byCall
 	return up
 }
 
 // keepState keeps what the upstream wants back with the result of a call. An account whose plan demands that nothing is
-// kept has no states: that attribute of plans is to be looked at here.
+// kept has no states: that attribute of plans (`retention`) is to be looked at here, and nowhere else.
 func (x *exchange) keepState(a *attempt, call llm.Event) {
 	if len(call.State) > 0 {
-		x.engine.States().Keep(x.call.Principal.Account.ID, a.route.Name, x.conversation, call.ID, call.State)
+		holder := x.gen.StateHolder(x.call.Principal.Account.ID, a.route)
+		x.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: x.said}, call.State)
 	}
+}
+
+// bound is how many tokens the input of a route has at most: the prompt, and what its upstream gets back. A token of
+// that has a byte at least.
+func (x *exchange) bound(route *config.Route) int64 {
+	return sum(x.input.bound, x.returned[route.Name].bytes)
 }

@@ -20,6 +20,8 @@ type Generation struct {
 
 	live     *Live              // that keeps up with its file; nil without one
 	backends map[string]Backend // by provider name
+	setups   map[string]uint64  // by provider name: which service it is, for the states
+	states   *States
 	tariffs  tariffs
 	predicts *routing.Predictor // nil where there is one route, and so nothing to choose
 	plugins  []instance         // of each provider, and of each of its keys, in the configuration's order
@@ -33,6 +35,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		return nil, err
 	}
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1,
+		states: e.states, setups: make(map[string]uint64),
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
 	if len(cfg.Routes) > 1 {
 		g.predicts = routing.DefaultPredictor()
@@ -66,6 +69,7 @@ func (e *Engine) fill(ctx context.Context, g *Generation) error {
 	}
 	var errs []error
 	for _, p := range g.Config.Providers {
+		g.setups[p.Name] = e.states.setup(&p)
 		if len(p.Keys) > 0 {
 			errs = append(errs, e.startPool(ctx, g, &p))
 			continue
