@@ -26,6 +26,7 @@ const highestTemperature = 1
 //   - so are "stop" and "temperature" where req.Unsupported names them;
 //   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
 //   - ids of calls get other characters where they have some that are not allowed;
+//   - what was thought before a call goes back with it, where it is known (req.States), for the upstream demands it;
 //   - a json_object format is left out: the family can enforce a schema only.
 //
 // An error means that req is not a legal request, or that it says nothing.
@@ -43,7 +44,7 @@ func EncodeMarked(b []byte, req *llm.Request, ttl string) ([]byte, error) {
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, req.MaxTokens, 10)
-	b, err := appendConversation(b, req.Messages, mark)
+	b, err := appendConversation(b, req, mark)
 	if err != nil {
 		return nil, err
 	}

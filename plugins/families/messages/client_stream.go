@@ -17,9 +17,10 @@ import (
 type Decoder struct {
 	out *reply.Stream
 
-	begun  bool // message_start has come
-	done   bool // message_stop has come
-	blocks map[int64]*toolUse
+	begun   bool // message_start has come
+	done    bool // message_stop has come
+	blocks  map[int64]*toolUse
+	thought thoughts
 }
 
 // toolUse is a tool call that is being made.
@@ -113,6 +114,9 @@ func (d *Decoder) event(root jsonview.View) error {
 }
 
 func (d *Decoder) start(index int64, block jsonview.View) error {
+	if kind, _ := block.Get("type").Str(); kind == "thinking" {
+		d.thought.begin(index, block)
+	}
 	call, err := d.begin(block)
 	if err != nil || call == nil {
 		return err
@@ -128,15 +132,23 @@ func (d *Decoder) start(index int64, block jsonview.View) error {
 func (d *Decoder) begin(block jsonview.View) (*reply.Call, error) {
 	switch kind, _ := block.Get("type").Str(); kind {
 	case "text":
-		return nil, d.out.Text(block.Get("text"))
+		return nil, d.text(block.Get("text"))
 	case "thinking":
 		return nil, d.out.Reasoning(block.Get("thinking"))
+	case "redacted_thinking":
+		d.thought.add(block.Raw())
 	case "tool_use":
 		id, _ := block.Get("id").Str()
 		name, _ := block.Get("name").Str()
-		return d.out.Call(id, name)
+		return d.out.CallWith(id, name, d.thought.state())
 	}
 	return nil, nil
+}
+
+func (d *Decoder) text(v jsonview.View) error {
+	piece, _ := v.Str()
+	d.thought.text(piece)
+	return d.out.Text(v)
 }
 
 // clone returns an object that outlives the event it stands in; one without members, which only holds the
@@ -152,8 +164,11 @@ func clone(v jsonview.View) jsonview.View {
 func (d *Decoder) delta(index int64, delta jsonview.View) error {
 	switch kind, _ := delta.Get("type").Str(); kind {
 	case "text_delta":
-		return d.out.Text(delta.Get("text"))
+		return d.text(delta.Get("text"))
+	case "signature_delta":
+		d.thought.piece(index, delta)
 	case "thinking_delta":
+		d.thought.piece(index, delta)
 		return d.out.Reasoning(delta.Get("thinking"))
 	case "input_json_delta":
 		use := d.blocks[index]
@@ -170,6 +185,7 @@ func (d *Decoder) delta(index int64, delta jsonview.View) error {
 }
 
 func (d *Decoder) stop(index int64) error {
+	d.thought.end(index)
 	use := d.blocks[index]
 	if use == nil {
 		return nil

@@ -198,7 +198,9 @@ func TestDecodeReply(t *testing.T) {
 		"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":4,` +
 		`"cache_read_input_tokens":3,"output_tokens":2}}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{thought("h"), say("a")[0], begin(0, "t1", "f"), arguments(0, `{"q":1}`), end(0),
+	call := begin(0, "t1", "f")
+	call.State = []byte(`{"first":[{"type":"thinking","thinking":"h","signature":"x"}],"then":[]}`)
+	require.Equal(t, []llm.Event{thought("h"), say("a")[0], call, arguments(0, `{"q":1}`), end(0),
 		begin(1, "t2", "g"), end(1),
 		usage(llm.Usage{Input: llm.Count(10), CacheWrite: llm.Count(4), CacheRead: llm.Count(3), Output: llm.Count(2)}),
 		finished(llm.FinishToolCalls)}, events)

@@ -3,6 +3,7 @@ package messages
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/encode"
@@ -16,10 +17,12 @@ type turn struct {
 	assistant bool
 	blocks    [][]byte // texts and calls, in order
 	results   [][]byte // which come before them
+	spoken    int      // how many of the blocks stand before the reply's last text
 }
 
 // appendConversation appends the members `system` and `messages`.
-func appendConversation(b []byte, messages []llm.Message, mark string) ([]byte, error) {
+func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error) {
+	messages := req.Messages
 	var system [][]byte
 	var turns []*turn
 	lastMessage, lastText := lastSaid(messages)
@@ -42,7 +45,7 @@ func appendConversation(b []byte, messages []llm.Message, mark string) ([]byte, 
 		if i == lastMessage {
 			cut = lastText
 		}
-		t.add(m, cut)
+		t.add(m, cut, req.States)
 		if len(t.results)+len(t.blocks) == 0 { // who says nothing does not part what stands around it
 			turns = turns[:len(turns)-1]
 		}
@@ -123,8 +126,8 @@ func lastSaid(messages []llm.Message) (message, part int) {
 }
 
 // add adds a message to the turn. cut is the part of a reply to go on with that loses the blanks at its end, -1 for
-// none.
-func (t *turn) add(m *llm.Message, cut int) {
+// none. What was thought before a call goes where it stood: before the text before it, or behind that.
+func (t *turn) add(m *llm.Message, cut int, states map[string][]byte) {
 	switch m.Role {
 	case llm.RoleTool:
 		t.results = append(t.results, appendResult(nil, m))
@@ -132,7 +135,10 @@ func (t *turn) add(m *llm.Message, cut int) {
 		for i, part := range m.Parts {
 			switch {
 			case part.Call != nil:
+				first, then := thoughtsOf(states[part.Call.ID])
+				t.blocks = append(slices.Insert(t.blocks, t.spoken, first...), then...)
 				t.blocks = append(t.blocks, appendToolUse(nil, encode.CallID(part.Call.ID), part.Call))
+				t.spoken = len(t.blocks)
 			case part.Text.Blank():
 			case i == cut:
 				t.blocks = append(t.blocks, appendText(nil, llm.Plain(strings.TrimRight(part.Text.String(), " \t\r\n"))))

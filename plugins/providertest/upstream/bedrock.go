@@ -177,7 +177,7 @@ func (m *bedrockStream) advance(b []byte) []byte {
 		}
 		if block.kind == StepReasoning {
 			b = bedrockEvent(b, "contentBlockDelta", map[string]any{"contentBlockIndex": m.current,
-				"delta": map[string]any{"reasoningContent": map[string]string{"signature": signature}}})
+				"delta": map[string]any{"reasoningContent": map[string]string{"signature": signed(block.text)}}})
 		}
 		b = bedrockEvent(b, "contentBlockStop", map[string]int{"contentBlockIndex": m.current})
 	}

@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -58,8 +60,11 @@ func messagesUsageOf(u Usage) any {
 	return out
 }
 
-// signature is what proves a thinking block to the service that thought it.
-const signature = "ZmFrZQ=="
+// signed is what proves a thinking block to the service that thought it.
+func signed(thinking string) string {
+	sum := sha256.Sum256([]byte(thinking))
+	return base64.StdEncoding.EncodeToString(sum[:12])
+}
 
 func renderMessages(req *Request, reply Reply, h head) renderer {
 	m := messagesReply{head: messagesHead{ID: h.ID, Type: "message", Role: "assistant", Model: h.Model, Content: []any{}},
@@ -124,7 +129,7 @@ func (b *block) whole() messagesBlock {
 	out := b.start()
 	switch b.kind {
 	case StepReasoning:
-		proof := signature
+		proof := signed(b.text)
 		out.Thinking, out.Signature = &b.text, &proof
 	case StepToolCall:
 		var input map[string]any

@@ -63,7 +63,8 @@ func (m *messagesStream) advance(b []byte) []byte {
 			return b
 		}
 		if block.kind == StepReasoning {
-			b = m.block(b, "content_block_delta", "delta", map[string]string{"type": "signature_delta", "signature": signature})
+			b = m.block(b, "content_block_delta", "delta",
+				map[string]string{"type": "signature_delta", "signature": signed(block.text)})
 		}
 		b = messagesEvent(b, "content_block_stop", map[string]any{"type": "content_block_stop", "index": m.current})
 	}

@@ -209,9 +209,7 @@ func assistantTurn(req *Request, t messagesTurn, open map[string]bool, last bool
 			open[call.ID] = true
 			m.Calls = append(m.Calls, call)
 		case "thinking":
-			if _, err = block.text("signature"); err == nil {
-				_, err = block.text("thinking")
-			}
+			err = thinkingBlock(block, &m)
 		case "redacted_thinking":
 			_, err = block.text("data")
 		default:
@@ -222,6 +220,26 @@ func assistantTurn(req *Request, t messagesTurn, open map[string]bool, last bool
 		}
 	}
 	req.Messages = append(req.Messages, m)
+	return nil
+}
+
+// thinkingBlock reads what was thought, which nobody can change, nor say in the service's place.
+func thinkingBlock(block object, m *Message) error {
+	proof, err := block.text("signature")
+	if err != nil {
+		return err
+	}
+	text, err := block.text("thinking")
+	if err != nil {
+		return err
+	}
+	if proof != signed(text) {
+		return invalid(block.path, "`thinking` blocks in the latest assistant message cannot be modified")
+	}
+	if m.Reasoning == nil {
+		m.Reasoning = new(string)
+	}
+	*m.Reasoning += text
 	return nil
 }
 

@@ -39,7 +39,7 @@ type Message struct {
 	Text       string
 	ToolCallID string
 	Calls      []PastCall
-	Reasoning  *string // of a chat request: what is said to have been thought before, nil for nothing said
+	Reasoning  *string // chat, messages: what is said to have been thought before, nil for nothing said
 }
 
 // PastCall is a tool call that a message of the conversation made.
