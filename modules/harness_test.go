@@ -42,6 +42,7 @@ import (
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/families/responses"
+	"github.com/fareway/fareway/plugins/gemini"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
 	"github.com/fareway/fareway/plugins/ollama"
@@ -61,7 +62,7 @@ const providerArgument = "-fareway-provider="
 
 var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
 	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New,
-	"ollama": ollama.New, "bedrock": bedrock.New}
+	"ollama": ollama.New, "bedrock": bedrock.New, "gemini": gemini.New}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -91,7 +92,7 @@ func builtin(plugin string) ([]string, bool) {
 var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
 	"later": askSchema("later"), "prover": askSchema("prover"), "anthropic": askSchema("anthropic"),
 	"responses": askSchema("responses"), "ollama": askSchema("ollama"),
-	"bedrock": askSchema("bedrock")}
+	"bedrock": askSchema("bedrock"), "gemini": askSchema("gemini")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -230,8 +231,11 @@ func start(t testing.TB, s setup) *service {
 		if i == 0 {
 			plugin, settings, keys = cmp.Or(s.Plugin, plugin), s.Settings, s.Keys
 		}
-		if plugin == "ollama" || plugin == "bedrock" {
+		switch plugin {
+		case "ollama", "bedrock":
 			address = up.URL()
+		case "gemini":
+			address = up.URL() + "/v1beta"
 		}
 		fmt.Fprintf(&hcl, "provider %q {\n  plugin = %q\n  start_timeout = \"1m\"\n  carry = %q\n"+
 			"  config {\n    base_url = %q\n    %s\n  }\n%s\n}\n",
