@@ -26,9 +26,9 @@ const (
 
 // States keeps in memory what upstreams want back with the results of their calls (GAP-117): for the account, the
 // route as it was set up, and the call that it came with, behind what the client had said before; and for nobody else.
-// Some services number the calls of each conversation from 0, and some refuse what was thought behind another beginning.
-// What was used longest ago goes first, when there is too much, and whatever was not used for an hour. It is lost with
-// the process, and clients never see it.
+// Some services number the calls of each conversation from 0, and some refuse what was thought behind another
+// beginning. What was used longest ago goes first, when there is too much, and whatever was not used for an hour. It is
+// lost with the process, and clients never see it.
 type States struct {
 	now  func() time.Time
 	seed maphash.Seed

@@ -195,7 +195,8 @@ func (s *service) thoughts(req *Request) error {
 			continue
 		}
 		if s.thinks && len(req.Tools) > 0 {
-			return invalid("messages", "thinking is enabled but reasoning_content is missing in assistant message at index %d", i)
+			return invalid("messages", "thinking is enabled but reasoning_content is missing in assistant message at "+
+				"index %d", i)
 		}
 		if !s.thinks {
 			return invalid(fmt.Sprintf("messages[%d].reasoning_content", i), "is no field here")
