@@ -158,6 +158,7 @@ type Profile struct {
 
 // Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.
 type Plan struct {
+	Place          string `json:"-"` // where it stands, as FILE:LINE
 	Name           string `json:"name"`
 	DefaultProfile string `json:"default_profile"` // of accounts that have none of their own; "": the gateway's
 	MonthlyCredits int64  `json:"monthly_credits"` // added to the balance at each period's beginning

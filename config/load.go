@@ -33,6 +33,15 @@ type PluginRef struct {
 // yet, or no more. Where it has nil, the file is as if it were not there.
 type Overlay map[string]*string
 
+// Objection is what somebody else has against a configuration that is right in itself.
+type Objection struct {
+	// Block is the kind of the block that it is about, the first of them: "store". "", or one that the file has not: the
+	// file as a whole.
+	Block   string
+	Summary string
+	Detail  string
+}
+
 // Options are what Load needs from its surroundings.
 type Options struct {
 	// Schema says what a plugin accepts in its `config` block. It is called once for each distinct plugin of
@@ -53,6 +62,8 @@ type Options struct {
 	Env func(string) (string, bool)
 	// Overlay stands in for files.
 	Overlay Overlay
+	// Objections are what somebody else has against the configuration; each becomes an error.
+	Objections []Objection
 }
 
 // Load reads, checks and freezes the configuration at path. The diagnostics are never nil, and hold all that was
@@ -220,6 +231,13 @@ func (l *loader) load() *Config {
 	l.profiles(file)
 	l.plans(file)
 	l.config.PreAuth = l.preAuth(file)
+	for _, o := range l.opts.Objections {
+		at := file.header
+		for _, block := range slices.Backward(file.blocks[o.Block]) {
+			at = block.DefRange()
+		}
+		l.fail(at, o.Summary, o.Detail)
+	}
 
 	l.config.Files = l.files()
 	l.config.Hash = hash(l.config.Files)

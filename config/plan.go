@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -51,6 +52,7 @@ func (l *loader) plans(file *section) {
 	for _, block := range file.blocks["plan"] {
 		p := DefaultPlan()
 		p.Name, _ = file.label(block, taken)
+		p.Place = fmt.Sprintf("%s:%d", block.TypeRange.Filename, block.TypeRange.Start.Line)
 		s := l.open(block, &planGrammar)
 		s.oneOf("default_profile", &p.DefaultProfile)
 		s.integer("monthly_credits", &p.MonthlyCredits)

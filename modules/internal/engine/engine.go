@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,10 +200,7 @@ func tryOn(h *host.Host) func(context.Context, config.PluginRef, config.Provider
 	return func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
 		plugin, err := h.Acquire(ctx, specOf(ref, p))
 		if err != nil {
-			if _, problem, ok := strings.Cut(err.Error(), fmt.Sprintf("configuring plugin %q: ", p.Plugin)); ok {
-				err = errors.New(problem)
-			}
-			return err
+			return objectionTo(err, p.Plugin)
 		}
 		plugin.Release()
 		return nil

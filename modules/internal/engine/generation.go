@@ -51,14 +51,14 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 func (e *Engine) refusals(ctx context.Context, cfg *config.Config) error {
 	var errs []error
 	if cfg.Store != e.where {
-		errs = append(errs, fmt.Errorf("the store block has changed from %s %q to %s %q: a running gateway keeps its store; "+
-			"restart it to change that",
-			e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path))
+		errs = append(errs, objection{"store", "The store block has changed",
+			fmt.Sprintf("It was %s %q and is %s %q. A running gateway keeps its store: restart it to change that.",
+				e.where.Kind, e.where.Path, cfg.Store.Kind, cfg.Store.Path)})
 	}
 	if cfg.Limiter != e.counts {
-		errs = append(errs, fmt.Errorf("the limiter block has changed from %s to %s: a running gateway keeps its limiter; "+
-			"restart it to change that",
-			e.counts.Kind, cfg.Limiter.Kind))
+		errs = append(errs, objection{"limiter", "The limiter block has changed",
+			fmt.Sprintf("It was %s and is %s. A running gateway keeps its limiter: restart it to change that.",
+				e.counts.Kind, cfg.Limiter.Kind)})
 	}
 	return errors.Join(append(errs, e.keepPlans(ctx, cfg))...)
 }
@@ -102,7 +102,7 @@ func (e *Engine) start(ctx context.Context, g *Generation, p *config.Provider, n
 		Confine:      host.Confine(p.Confine),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("starting provider %q: %w", name, err)
+		return nil, &startError{p.Name, p.Plugin, values, err}
 	}
 	b := backendOf(plugin, p.Carry)
 	g.plugins = append(g.plugins, instance{plugin, b})

@@ -48,7 +48,7 @@ type Live struct {
 func (e *Engine) Live(ctx context.Context, cfg *config.Config) (*Live, error) {
 	g, err := e.Prepare(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, e.explain(ctx, cfg.Path, nil, err)
 	}
 	l := &Live{engine: e, path: cfg.Path, gen: g, seen: cfg.Hash, end: func() {}}
 	g.live = l
@@ -151,7 +151,9 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 			l.seen = "" // to be loaded again
 			return false, context.Cause(ctx)
 		}
-		return false, l.refuse(again, FailedLoad{Problem: err.Error()})
+		err = l.engine.explain(ctx, l.path, nil, err)
+		diags, _ = errors.AsType[*config.Diagnostics](err)
+		return false, l.refuse(again, FailedLoad{Problem: err.Error(), Diagnostics: diags})
 	}
 	g.live = l
 	old := l.gen

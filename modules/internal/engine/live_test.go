@@ -321,25 +321,44 @@ func TestSymlinkSwap(t *testing.T) {
 func TestRefusedChanges(t *testing.T) {
 	t.Parallel()
 	w := watch(t, liveHCL("1", "plan \"used\" {}"))
-	refused := func(hcl, problem string) {
+	refused := func(hcl, problem, text string) {
 		t.Helper()
 		w.save(hcl)
 		w.second()
 		require.NotNil(t, w.FailedLoad())
 		require.Contains(t, w.FailedLoad().Problem, problem)
 		require.True(t, w.FailedLoad().InFile)
-		require.Nil(t, w.FailedLoad().Diagnostics)
-		require.Empty(t, w.FailedLoad().Text())
+		require.Equal(t, text, w.FailedLoad().Text(), "as check would print it")
 		require.EqualValues(t, 1, w.Current().Number)
 		_, err := w.Reload(t.Context())
 		require.ErrorContains(t, err, problem)
 	}
 	const store = "store \"sqlite\" {\n  path = \"other.db\"\n}"
-	refused(liveHCL("2", "plan \"used\" {}", store), "the store block has changed")
+	refused(liveHCL("2", "plan \"used\" {}", store), w.path+":21:1: The store block has changed: It was sqlite",
+		`Error: The store block has changed
+  at `+w.path+`:21:1
+   21 | store "sqlite" {
+      | ^^^^^^^^^^^^^^
+  It was sqlite "fareway.db" and is sqlite "other.db". A running gateway keeps its store: restart it to change that.
+`)
 	account, err := w.Store().CreateAccount(t.Context(), "acme", "used")
 	require.NoError(t, err)
-	refused(liveHCL("3"), `accounts are on plans that the configuration lacks ("used")`)
+	refused(liveHCL("3"), w.path+`: Accounts are on plans that the configuration lacks ("used"): `,
+		`Error: Accounts are on plans that the configuration lacks ("used")
+  at `+w.path+`
+  Put their plan blocks back ("used" stood at `+w.path+":20), or move these accounts first, with `gateway account "+
+			"set-plan NAME PLAN`.\n")
 	require.Equal(t, 2, w.log.count("is refused"))
+	broken := strings.Replace(liveHCL("4", "plan \"used\" {}"), "/nowhere", "", 1)
+	refused(broken, w.path+`:6:11: Provider "upstream" does not start`,
+		`Error: Provider "upstream" does not start
+  at `+w.path+`:6:11
+    6 |     dir = ""
+      |           ^^
+  setting dir must name a folder.
+`)
+	w.save(liveHCL("3"))
+	w.second()
 
 	// What hindered it goes away.
 	_, err = w.Store().SetPlan(t.Context(), account.ID, "")

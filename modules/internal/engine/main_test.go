@@ -42,6 +42,13 @@ type archivist struct {
 
 func (a *archivist) Settings() any { return &a.settings }
 
+func (a *archivist) Start(context.Context) error {
+	if a.settings.Dir == "" {
+		return errors.New("setting dir must name a folder")
+	}
+	return nil
+}
+
 func (a *archivist) Generate(_ context.Context, _ *llm.Request, send func(llm.Event) error) error {
 	return send(llm.Event{Kind: llm.EventFinish, Finish: llm.FinishStop})
 }
@@ -67,5 +74,6 @@ func (a *archivist) Receipts(_ context.Context, attempts []string) ([]provider.R
 
 var (
 	_ provider.Provider  = (*archivist)(nil)
+	_ provider.Starter   = (*archivist)(nil)
 	_ provider.Receipter = (*archivist)(nil)
 )

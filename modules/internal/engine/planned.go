@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/change"
@@ -48,7 +47,7 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 		return p, ctx.Err()
 	}
 	if err := e.refusals(ctx, p.Config); err != nil {
-		p.Refused = strings.Split(err.Error(), "\n")
+		p.Refused = refusedBy(e.explain(ctx, g.Config.Path, installed, err))
 	}
 	p.Changes = change.Between(g.Config, p.Config, e.Now())
 	return p, e.countAccounts(ctx, p.Changes)

@@ -42,8 +42,8 @@ func TestPlan(t *testing.T) {
 	p = plan(liveHCL("1", "store \"sqlite\" {\n  path = \"other.db\"\n}"))
 	require.False(t, p.OK())
 	require.Len(t, p.Refused, 2, "every reason")
-	require.Contains(t, p.Refused[0], "the store block has changed")
-	require.Contains(t, p.Refused[1], `accounts are on plans that the configuration lacks ("used")`)
+	require.Contains(t, p.Refused[0], w.path+`: Accounts are on plans that the configuration lacks ("used")`)
+	require.Contains(t, p.Refused[1], w.path+":20:1: The store block has changed")
 
 	p = plan(liveHCL("1", "rout \"x\" {}"))
 	require.False(t, p.OK())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -72,16 +73,28 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("looking for plans in use: %w", err)
 	}
-	var gone []string
+	var gone, stood []string
+	serving := e.Current()
 	for _, name := range inUse {
-		if _, ok := cfg.Plan(name); !ok {
-			gone = append(gone, fmt.Sprintf("%q", name))
+		if _, ok := cfg.Plan(name); ok {
+			continue
+		}
+		gone = append(gone, strconv.Quote(name))
+		if serving != nil {
+			if p, ok := serving.Config.Plan(name); ok && p.Place != "" {
+				stood = append(stood, fmt.Sprintf("%q stood at %s", name, p.Place))
+			}
 		}
 	}
 	if len(gone) == 0 {
 		return nil
 	}
-	return fmt.Errorf("accounts are on plans that the configuration lacks (%s): put their plan blocks back, or move "+
-		"these accounts first, with `gateway account set-plan NAME PLAN`",
-		strings.Join(gone, ", "))
+	where := ""
+	if len(stood) > 0 {
+		where = " (" + strings.Join(stood, ", ") + ")"
+	}
+	return objection{Summary: fmt.Sprintf("Accounts are on plans that the configuration lacks (%s)",
+		strings.Join(gone, ", ")),
+		Detail: fmt.Sprintf("Put their plan blocks back%s, or move these accounts first, with `gateway account set-plan NAME "+
+			"PLAN`.", where)}
 }

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm/settings"
+)
+
+// objection is why a gateway that runs does not take a configuration that is right in itself.
+type objection config.Objection
+
+func (o objection) Error() string {
+	return strings.ToLower(o.Summary[:1]) + o.Summary[1:] + ": " + strings.TrimSuffix(o.Detail, ".")
+}
+
+// startError is why a provider's process, or that of one of its keys, does not run.
+type startError struct {
+	provider, plugin string
+	settings         settings.Values // that it was to have
+	err              error
+}
+
+func (e *startError) Error() string { return e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
+
+// explain says where in its file the reasons stand for which a configuration could not be prepared: in diagnostics, as
+// those of a file with mistakes. Where they do not stand in it, the error is as it was.
+func (e *Engine) explain(ctx context.Context, path string, installed config.Overlay, err error) error {
+	objections, starts := stated(err)
+	if len(objections)+len(starts) == 0 {
+		return err
+	}
+	o := optionsOf(e.host)
+	o.Overlay, o.Objections = installed, objections
+	o.Try = func(_ context.Context, _ config.PluginRef, p config.Provider) error {
+		for _, s := range starts {
+			if s.provider == p.Name && bytes.Equal(s.settings, p.Settings) {
+				return objectionTo(s.err, s.plugin)
+			}
+		}
+		return nil
+	}
+	if _, diags := config.Load(ctx, path, o); diags.HasErrors() {
+		return diags
+	}
+	return err
+}
+
+// refusedBy are the reasons, a line for each.
+func refusedBy(err error) []string {
+	diags, ok := errors.AsType[*config.Diagnostics](err)
+	if !ok {
+		return strings.Split(err.Error(), "\n")
+	}
+	var list []string
+	for _, d := range diags.All() {
+		if d.Severity == config.SeverityError {
+			list = append(list, fmt.Sprintf("%s: %s: %s", d.Position(), d.Summary, d.Detail))
+		}
+	}
+	return list
+}
+
+// stated are the reasons that are about something in the file.
+func stated(err error) (objections []config.Objection, starts []*startError) {
+	switch e := err.(type) {
+	case objection:
+		return []config.Objection{config.Objection(e)}, nil
+	case *startError:
+		return nil, []*startError{e}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			o, s := stated(inner)
+			objections, starts = append(objections, o...), append(starts, s...)
+		}
+	default:
+		if inner := errors.Unwrap(err); inner != nil {
+			return stated(inner)
+		}
+	}
+	return objections, starts
+}
+
+// objectionTo is what a plugin says of its settings, where that is why it does not start.
+func objectionTo(err error, plugin string) error {
+	if _, problem, ok := strings.Cut(err.Error(), fmt.Sprintf("configuring plugin %q: ", plugin)); ok {
+		return errors.New(problem)
+	}
+	return err
+}
