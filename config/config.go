@@ -29,6 +29,8 @@ type Config struct {
 	Files []File `json:"files"`
 	// Hash is the hex SHA-256 over the names and the content of Files: the same hash means the same configuration.
 	Hash string `json:"hash"`
+
+	planPlaces map[string]string // by name, as FILE:LINE
 }
 
 // Gateway holds the settings of the service as a whole.
@@ -158,7 +160,6 @@ type Profile struct {
 
 // Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.
 type Plan struct {
-	Place          string `json:"-"` // where it stands, as FILE:LINE
 	Name           string `json:"name"`
 	DefaultProfile string `json:"default_profile"` // of accounts that have none of their own; "": the gateway's
 	MonthlyCredits int64  `json:"monthly_credits"` // added to the balance at each period's beginning

@@ -167,8 +167,9 @@ var providerGrammar = grammar{
 				"`ollama`), or NAME of a file `fareway-provider-NAME` in `plugin_dir`. Must be written out, without `env` " +
 				"or `file`."},
 		{name: "sha256", kind: aDigest, example: `"<64 hex digits>"`,
-			doc: "Pins the file in `plugin_dir`. Only a pinned file replaces a built-in provider. Without it, a file that " +
-				"was replaced is started by the next load of the configuration (`fareway reload`), and after a crash."},
+			doc: "Pins the file in `plugin_dir`. Only a pinned file replaces a built-in provider. Without it, another " +
+				"content of the file takes effect by itself, within two seconds: a new process takes over, and the old one ends " +
+				"with its last request."},
 		{name: "start_timeout", kind: aDuration(maxDuration), fallback: `"10s"`, example: `"10s"`,
 			doc: "How long the process may take to start and answer."},
 		{name: "carry", kind: oneOf(string(CarryHost), string(CarryProcess)), fallback: `"host"`, example: `"process"`,

@@ -169,7 +169,8 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 		base:     &hcl.EvalContext{Functions: functions()},
 		contexts: make(map[string]*hcl.EvalContext),
 		known:    make(map[string][]llm.Model),
-		config:   &Config{Path: src.abs, Plans: []Plan{}}, // what may be empty prints as [], not null
+		// What may be empty prints as [], not null.
+		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
 	}
 	l.base.Functions["env"] = textFunction("name", l.outside.env)
 	l.sources.add(src, hcl.Range{Filename: src.path})

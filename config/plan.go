@@ -38,6 +38,9 @@ func (c *Config) Plan(name string) (Plan, bool) {
 	return c.Plans[i], true
 }
 
+// PlanPlace is where a plan stands, as FILE:LINE; "" when the configuration has none of that name.
+func (c *Config) PlanPlace(name string) string { return c.planPlaces[name] }
+
 // PlanOf is the plan of an account on the plan of that name. One that is on none, or on one that the configuration
 // no longer has, is on the default plan.
 func (c *Config) PlanOf(name string) Plan {
@@ -52,7 +55,7 @@ func (l *loader) plans(file *section) {
 	for _, block := range file.blocks["plan"] {
 		p := DefaultPlan()
 		p.Name, _ = file.label(block, taken)
-		p.Place = fmt.Sprintf("%s:%d", block.TypeRange.Filename, block.TypeRange.Start.Line)
+		l.config.planPlaces[p.Name] = fmt.Sprintf("%s:%d", block.TypeRange.Filename, block.TypeRange.Start.Line)
 		s := l.open(block, &planGrammar)
 		s.oneOf("default_profile", &p.DefaultProfile)
 		s.integer("monthly_credits", &p.MonthlyCredits)

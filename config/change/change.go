@@ -189,6 +189,22 @@ func charge(c *config.Config, route string, now time.Time) *int64 {
 	return new((TypicalInput*at.Input + TypicalOutput*at.Output + million - 1) / million)
 }
 
+// Replaced notes that the executable of a provider's plugin is another one; both texts are for people. Its process
+// restarts.
+func Replaced(list []Block, provider, before, after string) []Block {
+	at := slices.IndexFunc(list, func(b Block) bool { return b.Type == "provider" && b.Name == provider })
+	if at < 0 {
+		at = len(list)
+		list = append(list, Block{Kind: Altered, Type: "provider", Name: provider})
+	}
+	b := &list[at]
+	b.Fields = append(b.Fields, Field{"executable", encode(before), encode(after)})
+	if b.Process == "" {
+		b.Process = Restarts
+	}
+	return list
+}
+
 // ProcessOf is what happens to the process of a provider when it takes the place of the one of its name.
 func ProcessOf(before *config.Config, after *config.Provider) Process {
 	old := find(before, after.Name)

@@ -142,6 +142,23 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// TestReplaced: issue 12: another executable of a provider restarts it, whatever else is different.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
+	executable := Field{"executable", raw(`"a"`), raw(`"b"`)}
+	carry := Field{"carry", raw(`"host"`), raw(`"process"`)}
+	none := Replaced([]Block{{Kind: Altered, Type: "route", Name: "up"}}, "up", "a", "b")
+	require.Equal(t, []Block{{Kind: Altered, Type: "route", Name: "up"},
+		{Kind: Altered, Type: "provider", Name: "up", Process: Restarts, Fields: []Field{executable}}}, none)
+	require.Equal(t, []Block{{Kind: Altered, Type: "provider", Name: "other"},
+		{Kind: Altered, Type: "provider", Name: "up", Process: Restarts, Fields: []Field{carry, executable}}},
+		Replaced([]Block{{Kind: Altered, Type: "provider", Name: "other"},
+			{Kind: Altered, Type: "provider", Name: "up", Fields: []Field{carry}}}, "up", "a", "b"))
+	require.Equal(t, Starts, Replaced([]Block{{Kind: Added, Type: "provider", Name: "up", Process: Starts}}, "up", "a",
+		"b")[0].Process)
+}
+
 // TestTypicalNow: a price that begins on a day is charged from that day on.
 func TestTypicalNow(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ func compareFiles(cmd *cobra.Command, before, after string) admin.Plan {
 		return v
 	}
 	v.OK, v.ConfigHash = true, loaded[0].Hash
-	v.Changes = change.Between(loaded[0], loaded[1], time.Now())
+	v.Changes = engine.CompareExecutables(change.Between(loaded[0], loaded[1], time.Now()), loaded[0], loaded[1])
 	v.Different = len(v.Changes) > 0
 	return v
 }

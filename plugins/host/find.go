@@ -52,12 +52,22 @@ func (h *Host) find(s Source) (executable, error) {
 	return executable{}, fmt.Errorf("finding plugin %q: %w", s.Plugin, err)
 }
 
+// File is where the executable of a plugin is looked for: "" for a built-in one, or where there is no folder for it.
+func (h *Host) File(s Source) string {
+	if _, builtin := h.builtin(s.Plugin); builtin && s.SHA256 == "" || s.Dir == "" {
+		return ""
+	}
+	return fileOf(s)
+}
+
+func fileOf(s Source) string { return filepath.Join(s.Dir, filePrefix+s.Plugin) }
+
 func findFile(s Source) (executable, error) {
 	if s.Dir == "" {
 		return executable{}, errors.New("it is not built in, and there is no plugin folder to look in; check the name, or " +
 			"set plugin_dir")
 	}
-	path := filepath.Join(s.Dir, filePrefix+s.Plugin)
+	path := fileOf(s)
 	resolved, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return executable{},
@@ -82,7 +92,7 @@ func findFile(s Source) (executable, error) {
 	if info.Mode()&0o111 == 0 {
 		return executable{}, fmt.Errorf("%s is not executable; run: chmod +x %s", path, path)
 	}
-	digest, err := fileDigest(resolved)
+	digest, err := Digest(resolved)
 	if err != nil {
 		return executable{}, err
 	}
@@ -113,7 +123,8 @@ func checkWriters(path string, us int) error {
 	return nil
 }
 
-func fileDigest(path string) (string, error) {
+// Digest is the sha256 of a file's content, in hex.
+func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -257,7 +257,7 @@ func (h *Host) Close() {
 // poolKey hashes everything that shapes a process. The settings may hold secrets, and a hash keeps them out
 // of whatever may come to print the pool.
 func poolKey(spec Spec, exe executable) string {
-	b, err := json.Marshal([]any{spec.Name, exe.key(), string(spec.Settings), spec.MaxMemory, spec.Confine})
+	b, err := json.Marshal([]any{spec.Name, exe.key(), exe.pinned, string(spec.Settings), spec.MaxMemory, spec.Confine})
 	if err != nil {
 		panic(err) // strings and numbers can be encoded
 	}

@@ -113,6 +113,9 @@ func (h *Host) Find(s Source) (Origin, error) {
 	return exe.origin(), nil
 }
 
+// Find looks for the plugin of a provider that runs: another origin means that its file was replaced.
+func (p *Plugin) Find() (Origin, error) { return p.host.Find(p.spec.Source) }
+
 // About asks a plugin what it is. It starts it for as long as that takes.
 func (h *Host) About(ctx context.Context, s Source) (Origin, About, error) {
 	exe, err := h.find(s)
@@ -132,7 +135,7 @@ func (h *Host) AboutFile(ctx context.Context, path string, timeout time.Duration
 	if err != nil {
 		return Origin{}, About{}, fmt.Errorf("finding the plugin: %w", err)
 	}
-	digest, err := fileDigest(resolved)
+	digest, err := Digest(resolved)
 	if err != nil {
 		return Origin{}, About{}, fmt.Errorf("finding the plugin: %w", err)
 	}

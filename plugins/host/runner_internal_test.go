@@ -61,7 +61,7 @@ func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
 	require.ErrorContains(t, start(strings.Repeat("00", 32)), "no longer has the pinned sha256")
 	require.ErrorContains(t, start("no digest"), "reading the digest")
 	require.NoFileExists(t, marker)
-	digest, err := fileDigest(file)
+	digest, err := Digest(file)
 	require.NoError(t, err)
 	require.NoError(t, start(digest))
 	require.FileExists(t, marker)

@@ -15,7 +15,8 @@ import (
 type objection config.Objection
 
 func (o objection) Error() string {
-	return strings.ToLower(o.Summary[:1]) + o.Summary[1:] + ": " + strings.TrimSuffix(o.Detail, ".")
+	lower := func(text string) string { return strings.ToLower(text[:1]) + text[1:] }
+	return lower(o.Summary) + ": " + lower(strings.TrimSuffix(o.Detail, "."))
 }
 
 // startError is why a provider's process, or that of one of its keys, does not run.
@@ -68,20 +69,22 @@ func refusedBy(err error) []string {
 
 // stated are the reasons that are about something in the file.
 func stated(err error) (objections []config.Objection, starts []*startError) {
-	switch e := err.(type) {
-	case objection:
-		return []config.Objection{config.Objection(e)}, nil
-	case *startError:
-		return nil, []*startError{e}
-	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
-			o, s := stated(inner)
+	type several interface {
+		error
+		Unwrap() []error
+	}
+	if all, ok := errors.AsType[several](err); ok {
+		for _, one := range all.Unwrap() {
+			o, s := stated(one)
 			objections, starts = append(objections, o...), append(starts, s...)
 		}
-	default:
-		if inner := errors.Unwrap(err); inner != nil {
-			return stated(inner)
-		}
+		return objections, starts
+	}
+	if o, ok := errors.AsType[objection](err); ok {
+		objections = append(objections, config.Objection(o))
+	}
+	if s, ok := errors.AsType[*startError](err); ok {
+		starts = append(starts, s)
 	}
 	return objections, starts
 }

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
 const (
@@ -36,21 +39,27 @@ type Live struct {
 	end    context.CancelFunc // of the watch
 	watch  sync.WaitGroup
 
-	mu      sync.Mutex  // of whoever loads
-	gen     *Generation // that serves, nil when this has retired
-	seen    string      // digest of the files that were loaded last, or refused
-	refused bool        // they were
-	looks   int         // since then
+	programs programs // of the watch
+	ran      string   // digest of the plugins' files at the last look
+
+	mu      sync.Mutex    // of whoever loads
+	gen     *Generation   // that serves, nil when this has retired
+	sources []host.Source // of the plugins that were named last
+	seen    string        // digest of the files that were loaded last, or refused
+	refused bool          // they were
+	looks   int           // since then
 }
 
 // Live prepares the configuration cfg, loaded from its file, to serve and to be kept up with. It serves nobody until
 // Start; either way it is given back with Retire.
 func (e *Engine) Live(ctx context.Context, cfg *config.Config) (*Live, error) {
+	l := &Live{engine: e, path: cfg.Path, seen: cfg.Hash, end: func() {}}
+	l.ran = l.programs.digest(e.programPaths(sourcesOf(cfg)))
 	g, err := e.Prepare(ctx, cfg)
 	if err != nil {
 		return nil, e.explain(ctx, cfg.Path, nil, err)
 	}
-	l := &Live{engine: e, path: cfg.Path, gen: g, seen: cfg.Hash, end: func() {}}
+	l.gen = g
 	g.live = l
 	return l, nil
 }
@@ -85,22 +94,34 @@ func (l *Live) look(ctx context.Context) {
 		}
 	}
 	for wait(lookEvery) {
-		digest := config.Digest(l.path)
-		if !l.news(digest) {
+		digest, ran := config.Digest(l.path), l.programs.digest(l.paths())
+		if !l.news(digest) && ran == l.ran {
 			continue
 		}
 		for range settleLooks {
 			if !wait(settleFor) {
 				return
 			}
-			before := digest
-			if digest = config.Digest(l.path); digest == before {
+			before, running := digest, ran
+			digest, ran = config.Digest(l.path), l.programs.digest(l.paths())
+			if digest == before && ran == running {
 				break
 			}
 		}
+		l.ran = ran
 		// What comes of it is in the log and in the engine's FailedLoad.
 		_, _ = l.Reload(ctx)
 	}
+}
+
+// paths are where the plugins' files are: of what serves, and of what was to take its place.
+func (l *Live) paths() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gen == nil {
+		return nil
+	}
+	return l.engine.programPaths(slices.Concat(l.sources, sourcesOf(l.gen.Config)))
 }
 
 // news reports whether files with this digest are to be loaded.
@@ -133,7 +154,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	}
 	digest := config.Digest(l.path)
 	again := l.refused && digest == l.seen
-	cfg, diags := l.engine.Load(ctx, l.path, nil)
+	cfg, diags := l.load(ctx)
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx) // it says nothing about the file
 	}
@@ -141,7 +162,8 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	if diags.HasErrors() {
 		return false, l.refuse(again, FailedLoad{Problem: diags.Error(), Diagnostics: diags})
 	}
-	if cfg.Hash == l.gen.Config.Hash {
+	replaced := l.gen.replaced()
+	if cfg.Hash == l.gen.Config.Hash && len(replaced) == 0 {
 		l.mended()
 		return false, nil
 	}
@@ -160,9 +182,29 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	l.gen, l.refused = g, false
 	l.engine.replace(old, g)
 	log := l.engine.Logger().With("file", l.path, "generation", g.Number, "config_hash", cfg.Hash)
+	if cfg.Hash == old.Config.Hash {
+		log.Info("replaced plugins serve; the old processes end with their last requests", "providers", replaced)
+		return true, nil
+	}
 	log.Info("the saved configuration serves", "warnings", len(diags.All()))
 	LogFindings(log, diags)
 	return true, nil
+}
+
+// load reads the file, and notes which plugins it names.
+func (l *Live) load(ctx context.Context) (*config.Config, *config.Diagnostics) {
+	o := optionsOf(l.engine.host)
+	var named []host.Source
+	ask := o.Schema
+	o.Schema = func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
+		named = append(named, sourceOf(ref))
+		return ask(ctx, ref)
+	}
+	cfg, diags := config.Load(ctx, l.path, o)
+	if len(named) > 0 { // those of a file that cannot be read are as before
+		l.sources = named
+	}
+	return cfg, diags
 }
 
 // refuse notes that the file was not taken. What was said of the same content already is not said again.

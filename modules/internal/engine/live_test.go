@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/config/change"
 	"github.com/fareway/fareway/plugins/host"
 )
 
@@ -467,4 +468,93 @@ func TestInForce(t *testing.T) {
 	require.EqualValues(t, 3, w.price())
 	require.Zero(t, w.InForce().Kept)
 	require.Equal(t, 1, w.log.count("is not kept for a rollback"))
+}
+
+// TestReplacedPlugin: issue 12: the executable of a plugin is a file that the configuration names: other content takes
+// effect by itself, in a new process, and one that cannot be used leaves the old one serving.
+func TestReplacedPlugin(t *testing.T) {
+	t.Parallel()
+	w := watch(t, liveHCL("1"))
+	dir := filepath.Join(w.dir, "plugins")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	path := filepath.Join(dir, "fareway-provider-scripted")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	script := func(comment string) string {
+		return fmt.Sprintf("#!/bin/sh\n# %s\nexec %q provider archivist\n", comment, self)
+	}
+	install := func(comment string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path+".new", []byte(script(comment)), 0o700))
+		require.NoError(t, os.Rename(path+".new", path))
+	}
+	pid := func() int { return w.Current().plugins[0].Info().PID }
+
+	text := strings.Replace(liveHCL("2", "gateway {\n  plugin_dir = \"plugins\"\n}"), `"archivist"`, `"scripted"`, 1)
+	w.save(text)
+	w.second()
+	require.Contains(t, w.FailedLoad().Text(), "there is no file "+path)
+	require.Contains(t, w.FailedLoad().Text(), w.path+":3:")
+	install("one")
+	require.Equal(t, 2, w.second(), "it has come, and is whole")
+	require.Nil(t, w.FailedLoad())
+	require.EqualValues(t, 2, w.price())
+	w.second()
+	first, running, kept := w.Current(), pid(), w.InForce().Kept
+	request := w.Begin()
+
+	install("one")
+	require.Equal(t, 1, w.second(), "content decides")
+	require.Same(t, first, w.Current())
+	install("two")
+	planned, err := w.Plan(t.Context(), nil)
+	require.NoError(t, err)
+	require.True(t, planned.OK())
+	require.Len(t, planned.Changes, 1)
+	require.Equal(t, change.Restarts, planned.Changes[0].Process)
+	require.Equal(t, "executable", planned.Changes[0].Fields[0].Name)
+	require.Contains(t, string(planned.Changes[0].Fields[0].After), config.DigestOf(script("two"))[:12])
+	require.Equal(t, 2, w.second())
+	require.NotSame(t, first, w.Current())
+	require.NotEqual(t, running, pid(), "another process")
+	require.Equal(t, kept, w.InForce().Kept, "the configuration is the same")
+	require.Equal(t, 1, w.log.count("replaced plugins serve"))
+	require.Same(t, first, request.Generation())
+	require.Equal(t, running, request.Generation().plugins[0].Info().PID, "requests end where they began")
+	request.Done()
+
+	// A file system without useful times: the same inode, size and time.
+	second := w.Current()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(script("six")), 0o700))
+	require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	for range readEvery {
+		w.second()
+	}
+	require.NotSame(t, second, w.Current())
+
+	// One that is away, and comes back.
+	third := w.Current()
+	require.NoError(t, os.Remove(path))
+	w.second()
+	require.Contains(t, w.FailedLoad().Problem, "there is no file "+path)
+	require.Same(t, third, w.Current())
+	install("six")
+	w.second()
+	require.Nil(t, w.FailedLoad())
+	require.Same(t, third, w.Current())
+
+	// One that is pinned.
+	w.save(strings.Replace(text, "plugin        =",
+		fmt.Sprintf("sha256 = %q\n  plugin        =", config.DigestOf(script("six"))), 1))
+	w.second()
+	require.Nil(t, w.FailedLoad())
+	fourth := w.Current()
+	require.NotSame(t, third, fourth)
+	require.NotEqual(t, third.plugins[0].Plugin, fourth.plugins[0].Plugin, "it is started anew only as it is pinned")
+	install("ten")
+	w.second()
+	require.Contains(t, w.FailedLoad().Text(), "if you trust the file, set sha256 to the former")
+	require.Same(t, fourth, w.Current())
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/change"
@@ -37,7 +39,7 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 	o := optionsOf(e.host)
 	o.Overlay = installed
 	o.Try = func(ctx context.Context, ref config.PluginRef, candidate config.Provider) error {
-		if change.ProcessOf(g.Config, &candidate) == "" {
+		if change.ProcessOf(g.Config, &candidate) == "" && !e.another(g, ref.Dir, &candidate) {
 			return nil // it runs
 		}
 		return try(ctx, ref, candidate)
@@ -50,7 +52,59 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 		p.Refused = refusedBy(e.explain(ctx, g.Config.Path, installed, err))
 	}
 	p.Changes = change.Between(g.Config, p.Config, e.Now())
+	for _, provider := range p.Config.Providers {
+		if before, after, ok := e.executables(g, p.Config.Gateway.PluginDir, &provider); ok && before != after {
+			p.Changes = change.Replaced(p.Changes, provider.Name, describe(before), describe(after))
+		}
+	}
 	return p, e.countAccounts(ctx, p.Changes)
+}
+
+// executables are what runs of a provider and what would; ok is false where nothing runs of the same plugin, or would.
+func (e *Engine) executables(g *Generation, dir string, p *config.Provider) (before, after host.Origin, ok bool) {
+	at := slices.IndexFunc(g.plugins, func(i instance) bool {
+		name, _, _ := strings.Cut(i.Info().Provider, "/") // of one with keys
+		return name == p.Name
+	})
+	if at < 0 {
+		return before, after, false
+	}
+	before = g.plugins[at].Info().Origin
+	after, err := e.host.Find(host.Source{Plugin: p.Plugin, Dir: dir, SHA256: p.SHA256})
+	return before, after, err == nil && before.Plugin == after.Plugin
+}
+
+// another reports whether another executable of the same plugin would run.
+func (e *Engine) another(g *Generation, dir string, p *config.Provider) bool {
+	before, after, ok := e.executables(g, dir, p)
+	return ok && before != after
+}
+
+// CompareExecutables adds to changes between two configurations, of which neither runs, plugins that are other files.
+func CompareExecutables(list []change.Block, before, after *config.Config) []change.Block {
+	h := host.New(host.Options{Builtin: selfCommand})
+	defer h.Close()
+	was := make(map[string]host.Origin)
+	for i, source := range sourcesOf(before) {
+		if o, err := h.Find(source); err == nil {
+			was[before.Providers[i].Name] = o
+		}
+	}
+	for i, source := range sourcesOf(after) {
+		name := after.Providers[i].Name
+		old, known := was[name]
+		if now, err := h.Find(source); err == nil && known && old.Plugin == now.Plugin && old != now {
+			list = change.Replaced(list, name, describe(old), describe(now))
+		}
+	}
+	return list
+}
+
+func describe(o host.Origin) string {
+	if o.File == "" {
+		return "built in"
+	}
+	return fmt.Sprintf("%s, sha256 %.12s", o.File, o.SHA256)
 }
 
 // countAccounts says of each plan that is touched how many accounts are on it.

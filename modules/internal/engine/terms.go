@@ -81,8 +81,8 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 		}
 		gone = append(gone, strconv.Quote(name))
 		if serving != nil {
-			if p, ok := serving.Config.Plan(name); ok && p.Place != "" {
-				stood = append(stood, fmt.Sprintf("%q stood at %s", name, p.Place))
+			if place := serving.Config.PlanPlace(name); place != "" {
+				stood = append(stood, fmt.Sprintf("%q stood at %s", name, place))
 			}
 		}
 	}
@@ -95,6 +95,6 @@ func (e *Engine) keepPlans(ctx context.Context, cfg *config.Config) error {
 	}
 	return objection{Summary: fmt.Sprintf("Accounts are on plans that the configuration lacks (%s)",
 		strings.Join(gone, ", ")),
-		Detail: fmt.Sprintf("Put their plan blocks back%s, or move these accounts first, with `gateway account set-plan NAME "+
-			"PLAN`.", where)}
+		Detail: fmt.Sprintf("Put their plan blocks back%s, or move these accounts first, with `gateway account set-plan "+
+			"NAME PLAN`.", where)}
 }
