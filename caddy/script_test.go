@@ -44,6 +44,7 @@ func TestMain(m *testing.M) {
 //	hangup                    sends it SIGHUP
 //	status N COMMAND...       runs a command that ends with status N
 //	serves N                  waits until the configuration that it keeps as number N serves
+//	logs TEXT                 waits until its log has a text
 //	crash                     ends it with SIGKILL
 //	listen VAR                listens on a free port until the script ends; VAR is its host:port
 //	freeaddr VAR              the same, but nobody listens there
@@ -66,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"crash":      crash,
 			"hangup":     hangup,
 			"serves":     serves,
+			"logs":       logs,
 			"status":     status,
 			"listen":     listen,
 			"freeaddr":   freeAddr,
@@ -238,9 +240,7 @@ func serves(ts *testscript.TestScript, neg bool, args []string) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(startTimeout); ; {
+	waitFor(ts, func() bool {
 		var status struct {
 			Number int64 `json:"config_number"`
 		}
@@ -248,13 +248,25 @@ func serves(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		err = json.NewDecoder(resp.Body).Decode(&status)
 		ts.Check(errors.Join(err, resp.Body.Close()))
-		if status.Number == number {
-			return
-		}
+		return status.Number == number
+	})
+}
+
+func logs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: logs TEXT")
+	}
+	waitFor(ts, func() bool { return strings.Contains(ts.ReadFile("data/fareway.log"), args[0]) })
+}
+
+func waitFor(ts *testscript.TestScript, done func() bool) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(startTimeout); !done(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			ts.Fatalf("serves: configuration %d does", status.Number)
+			ts.Fatalf("it has not come in %v", startTimeout)
 		}
 	}
 }

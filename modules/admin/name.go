@@ -43,19 +43,26 @@ func checkPlan(e *engine.Engine, plan string) error {
 		strings.Join(names, ", "))
 }
 
-// notLoaded says so of a plan that the saved file has, and what serves has not; nil otherwise.
+// notLoaded says so of a plan that the saved file has, or may have, and what serves has not; nil otherwise.
 func notLoaded(e *engine.Engine, serving *config.Config, plan string) error {
 	if config.Digest(serving.Path) == serving.Hash {
 		return nil
 	}
+	f := e.FailedLoad()
+	refused := f != nil && f.InFile
 	_, saved, _ := config.LoadLedger(serving.Path)
+	if saved == nil && refused {
+		return problem(http.StatusConflict, "plan %q is not in the configuration that serves; it may be in %s as it is "+
+			"saved, but that is refused: %s; `fareway gateway status` shows where, and saving it mended is enough",
+			plan, serving.Path, f.Problem)
+	}
 	if saved == nil {
 		return nil
 	}
 	if _, ok := saved.Plan(plan); !ok {
 		return nil
 	}
-	if f := e.FailedLoad(); f != nil && f.InFile {
+	if refused {
 		return problem(http.StatusConflict, "plan %q is in %s as it is saved, but that is refused, and the configuration "+
 			"before it serves on: %s; `fareway gateway status` shows where, and saving it mended is enough",
 			plan, serving.Path, f.Problem)

@@ -12,13 +12,14 @@ import (
 var hangups sync.Once
 
 // handleHangup makes SIGHUP load the HCL file at once, for as long as the process lives. Caddy, which has no use for
-// the signal, says in its log that it has none.
+// the signal, gets it no more: it would log that it is not implemented.
 func handleHangup() {
 	if hangup == nil {
 		return
 	}
 	hangups.Do(func() {
 		signals := make(chan os.Signal, 1)
+		signal.Ignore(hangup) // takes it from whoever had it, without a moment in which it would end the process
 		signal.Notify(signals, hangup)
 		go func() {
 			for range signals {
@@ -38,6 +39,7 @@ func reloadAll(ctx context.Context) {
 		return true
 	})
 	for _, e := range running {
+		e.Logger().Info("loading the configuration file, for SIGHUP")
 		_, _ = e.Reload(ctx)
 	}
 }
