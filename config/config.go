@@ -23,6 +23,7 @@ type Config struct {
 	Profiles  []Profile  `json:"profiles"` // in file order, then those that the file leaves out
 	Plans     []Plan     `json:"plans"`    // in file order; DefaultPlan for accounts on none of them
 	PreAuth   PreAuth    `json:"pre_auth"`
+	Affinity  Affinity   `json:"affinity"`
 
 	// Path is the file's absolute path; Files are it and every file that it names.
 	Path  string `json:"path"`
@@ -71,6 +72,20 @@ type PreAuth struct {
 	// refused (GAP-90). 0: no limit.
 	FailuresPerMinute int64 `json:"failures_per_minute"`
 }
+
+// Affinity says whether conversations stay on their routes.
+type Affinity struct {
+	Mode AffinityMode
+	TTL  time.Duration // how long a conversation is remembered after its last turn
+}
+
+// AffinityMode is on or off.
+type AffinityMode string
+
+const (
+	AffinityOn  AffinityMode = "on"  // a conversation stays on its route while that is a good choice
+	AffinityOff AffinityMode = "off" // every turn is chosen afresh
+)
 
 // Provider is one backend process.
 type Provider struct {

@@ -79,6 +79,8 @@ var fileGrammar = grammar{
 			body: &planGrammar, label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
 		{name: "pre_auth", doc: "What an address may do before any key is looked at.",
 			body: &preAuthGrammar, example: "pre_auth {\n  failures_per_minute = 120\n}"},
+		{name: "affinity", doc: "Whether a conversation stays on its route.",
+			body: &affinityGrammar, example: "affinity {\n  ttl = \"1h\"\n}"},
 	},
 }
 
@@ -414,6 +416,18 @@ var preAuthGrammar = grammar{
 			" a unix socket has no address, and no limit of it. 0 for no limit."}},
 }
 
+var affinityGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "mode", kind: oneOf(string(AffinityOn), string(AffinityOff)), fallback: `"on"`, example: `"off"`,
+			doc: "`\"on\"`: a conversation stays on its route, unless another one is so much better or cheaper for its turns " +
+				"to come that it outweighs a cold prompt cache, or the route cannot serve it. A turn that answers tool " +
+				"calls always stays. `\"off\"`: every turn is chosen afresh."},
+		{name: "ttl", kind: aDuration(maxRequestLog), fallback: `"1h"`, example: `"1h"`,
+			doc: "How long a conversation is remembered after its last turn: as a hash, in memory, 100,000 of them."},
+	},
+}
+
 // place is a grammar and where in the file it holds, as a message says it.
 type place struct {
 	where string
@@ -441,6 +455,7 @@ var places = []place{
 	{"in a plan block", &planGrammar},
 	{"in the requests_per_minute block of a plan", &perMinuteGrammar},
 	{"in the pre_auth block", &preAuthGrammar},
+	{"in the affinity block", &affinityGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

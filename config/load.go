@@ -232,6 +232,7 @@ func (l *loader) load() *Config {
 	l.profiles(file)
 	l.plans(file)
 	l.config.PreAuth = l.preAuth(file)
+	l.config.Affinity = l.affinity(file)
 	for _, o := range l.opts.Objections {
 		at := file.header
 		for _, block := range slices.Backward(file.blocks[o.Block]) {

@@ -42,6 +42,14 @@ func (g Gateway) MarshalJSON() ([]byte, error) {
 	})
 }
 
+// MarshalJSON prints the duration in Go's notation.
+func (a Affinity) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Mode AffinityMode `json:"mode"`
+		TTL  string       `json:"ttl"`
+	}{a.Mode, a.TTL.String()})
+}
+
 // MarshalJSON prints the settings with secrets as ***.
 func (p Provider) MarshalJSON() ([]byte, error) {
 	shown := p.printable

@@ -32,12 +32,16 @@ func (x *exchange) admit() *families.Error {
 		Predictor: x.gen.Predictor(),
 		Request:   x.req.LLM,
 	}
+	x.recall(&ask)
 	x.measure(&ask)
 	plan, err := routing.Plan(ask)
 	if err != nil {
 		return x.unroutable(err)
 	}
 	x.candidates = plan.Candidates
+	if x.conversation != nil {
+		x.conversation.home = plan.Home
+	}
 	x.findStates()
 
 	permit, ok := x.acquireRoute()

@@ -30,6 +30,8 @@ type exchange struct {
 	ctx     context.Context
 	release func()
 
+	conversation *conversation
+
 	tariff     *engine.Tariff // what it is charged by
 	input      input          // how long it is, as far as that is known
 	candidates []routing.Candidate

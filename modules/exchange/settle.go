@@ -41,6 +41,7 @@ func (x *exchange) finish() *families.Error {
 		x.engine.Logger().Error("the ledger charges another amount than the reply says", "request_id", x.call.ID,
 			"charged", charge.Microcents, "said", due.Microcents)
 	}
+	x.remember()
 	if d.stream {
 		d.end()
 	} else {

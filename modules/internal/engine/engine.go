@@ -21,6 +21,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -77,9 +78,11 @@ type Engine struct {
 	states     *States
 	// providerKeys are the credentials of providers that have several.
 	providerKeys providerKeys
-	bodies       budget // bytes of request bodies and of what is made of them
-	ahead        budget // events that wait for clients, in bytes
-	streams      budget // charged requests in progress
+	// conversations know which route each of them is on, over reloads.
+	conversations *affinity.Book
+	bodies        budget // bytes of request bodies and of what is made of them
+	ahead         budget // events that wait for clients, in bytes
+	streams       budget // charged requests in progress
 
 	limiter  ratelimit.Limiter
 	attempts atomic.Int64 // in progress
@@ -115,6 +118,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		metrics: newMetrics(),
 		keys:    newKeyCache(time.Second, o.Now),
 		states:  newStates(o.Now),
+
+		conversations: affinity.New(affinity.Options{Now: o.Now}),
 
 		limiter: o.Limiter,
 		timer:   o.After,
@@ -167,6 +172,9 @@ func (e *Engine) Metrics() *Metrics { return e.metrics }
 
 // Now is the clock that the ledger goes by, which tells whether a key has expired.
 func (e *Engine) Now() time.Time { return e.keys.now() }
+
+// Conversations know which route each of them is on; they outlive reloads.
+func (e *Engine) Conversations() *affinity.Book { return e.conversations }
 
 // DataDir is the engine's data folder.
 func (e *Engine) DataDir() string { return e.dataDir }

@@ -48,8 +48,19 @@
 // weighted sum would often leave only the extremes. How difficult a request is changes s alone: routes are nearer to
 // each other for an easy one, so that the cheap route wins, and further apart for a hard one.
 //
-// With keep_quality, the cheapest route comes first whose quality is at least that share of the best candidate's, and a
-// margin (predict.Margin); then the others that are, by cost; then the rest, by distance.
+// # Conversations
+//
+// What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come,
+// of which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
+// come are taken to be as many as there were, 2 to 20. The conversation's route stays first unless another one is
+// nearer to the ideal by more than 0.05 (with keep_quality: unless it no longer keeps, or costs 5 percent more), or
+// it is no candidate. A turn that answers tool calls stays on the route that made them, whatever else there is, as
+// long as that is a candidate. A route that is not ready stays the conversation's, which comes back to it.
+//
+// # Keeping quality
+//
+// With keep_quality, the cheapest route comes first whose quality is at least that share of the best candidate's, and
+// a margin (predict.Margin); then the others that are, by cost; then the rest, by distance.
 package routing
 
 import (
@@ -110,6 +121,8 @@ type Input struct {
 	// as the operator says. It is asked only where there is a choice.
 	Predictor *Predictor
 	Request   *llm.Request
+	// Past is what is remembered of the conversation, nil for nothing.
+	Past *Past
 }
 
 // Needs is what a request needs a route to offer.
@@ -145,6 +158,7 @@ type Candidate struct {
 
 	Quality   float64 // expected, 0 to 1
 	Output    float64 // expected, in tokens, at most Allowance
+	Cached    int64   // tokens of the input that the upstream is expected to have in its cache
 	Cost      float64 // expected, in microcents; for comparing only
 	CostScore float64 // c, 0 for the cheapest candidate to 1 for the dearest
 	Shortfall float64 // s, 0 for the best candidate, about 1 for the worst
@@ -167,6 +181,10 @@ type Itinerary struct {
 	// Both are zero where nothing was predicted.
 	Kinds [predict.NumKinds]float32
 	Trust float32
+	// Stay says why the first candidate is the first one, where that is for the conversation's sake, and Home which
+	// route is the conversation's from now on.
+	Stay Stay
+	Home string
 }
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
@@ -201,6 +219,7 @@ func Plan(in Input) (Itinerary, error) {
 		keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
 	}
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int { return compare(&a, &b) })
+	stay(&in, &it)
 	return it, nil
 }
 
@@ -299,9 +318,10 @@ func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 // by what the operator says.
 func expect(in *Input, it *Itinerary) {
 	var s *sight
-	if len(it.Candidates) > 1 {
+	if len(it.Candidates) > 1 && loopRoute(in, it.Candidates) < 0 {
 		s = in.Predictor.read(in.Request)
 	}
+	turns := rest(in.Request)
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
 		c.Quality, c.Output = c.Route.Quality, ExpectedOutput
@@ -310,6 +330,9 @@ func expect(in *Input, it *Itinerary) {
 		}
 		c.Output = min(c.Output, float64(c.Allowance))
 		c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
+		if in.Past != nil {
+			c.Cost, c.Cached = turnCost(c, in, turns)
+		}
 	}
 	if s != nil {
 		it.Kinds, it.Trust = s.signal.Kinds, s.signal.Trust

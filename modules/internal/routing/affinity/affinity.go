@@ -1,0 +1,150 @@
+// Package affinity remembers which route a conversation is on, so that it stays there: prompt caches belong to a
+// route, and what a model began with tools it should end. No state of replies is kept, and no text: a conversation is
+// a keyed hash of its account, its profile and its beginning. Session headers are not read.
+package affinity
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Key stands for a conversation. Nobody who does not have the secret can tell whose it is or what is in it.
+type Key [16]byte
+
+// Conversation is what is remembered of one.
+type Conversation struct {
+	// Home is the route that was chosen for it.
+	Home string `json:"home"`
+	// Served are the routes that served it last, the latest first.
+	Served [2]Served `json:"served"`
+}
+
+// Served is a turn on a route.
+type Served struct {
+	Route  string    `json:"route"`
+	Tokens int64     `json:"tokens"` // of the prompt and the reply, which the upstream's cache may have
+	At     time.Time `json:"at"`
+}
+
+// Memory keeps conversations. It may forget any of them at any time, and may be remote: then several nodes share it,
+// and Options.Secret.
+type Memory interface {
+	// Recall returns a conversation; false when it is not known, or cannot be looked up in time.
+	Recall(ctx context.Context, key Key) (Conversation, bool)
+	// Remember keeps a conversation for as long as a lifetime.
+	Remember(ctx context.Context, key Key, c Conversation, lifetime time.Duration)
+}
+
+// Options are what a Book is made with.
+type Options struct {
+	Memory Memory           // nil: NewLocal, of MaxConversations
+	Secret []byte           // of the hash; nil: made anew, for one process
+	Now    func() time.Time // nil: time.Now
+}
+
+// Book says where a conversation is, and notes where it has been. Many may use it at once.
+type Book struct {
+	memory Memory
+	secret []byte
+	now    func() time.Time
+	free   sync.Pool // of *hasher
+}
+
+// New makes a book.
+func New(o Options) *Book {
+	b := &Book{memory: o.Memory, secret: o.Secret, now: o.Now}
+	if b.now == nil {
+		b.now = time.Now
+	}
+	if b.memory == nil {
+		b.memory = NewLocal(MaxConversations, b.now)
+	}
+	if b.secret == nil {
+		b.secret = make([]byte, sha256.Size)
+		_, _ = rand.Read(b.secret) // it never fails
+	}
+	b.free.New = func() any { return &hasher{mac: hmac.New(sha256.New, b.secret)} }
+	return b
+}
+
+// Warm is for how long an upstream is expected to keep a prompt in its cache after its last use: most say five to ten
+// minutes.
+const Warm = 5 * time.Minute
+
+// Past is what routing has to know of a conversation, nil when nothing is remembered.
+func (b *Book) Past(ctx context.Context, key Key) *routing.Past {
+	c, ok := b.memory.Recall(ctx, key)
+	if !ok {
+		return nil
+	}
+	past := &routing.Past{Home: c.Home}
+	for i, s := range c.Served {
+		past.Served[i].Route = s.Route
+		if b.now().Sub(s.At) < Warm {
+			past.Served[i].Warm = s.Tokens
+		}
+	}
+	return past
+}
+
+// Note remembers that a conversation whose home is that route was served by another or the same, and how many tokens
+// the prompt and the reply had.
+func (b *Book) Note(ctx context.Context, key Key, home, served string, tokens int64, lifetime time.Duration) {
+	c, _ := b.memory.Recall(ctx, key)
+	c.Home = home
+	if c.Served[0].Route != served {
+		c.Served[1] = c.Served[0]
+	}
+	c.Served[0] = Served{Route: served, Tokens: tokens, At: b.now()}
+	b.memory.Remember(ctx, key, c, lifetime)
+}
+
+// Key is the key of a conversation: of the texts up to the user's first one, whose they are, and for which profile.
+// Texts are taken as the client wrote them.
+func (b *Book) Key(account, profile string, req *llm.Request) Key {
+	h, _ := b.free.Get().(*hasher)
+	defer b.free.Put(h)
+	h.mac.Reset()
+	h.add(account)
+	h.add(profile)
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		h.add(string(m.Role))
+		for j := range m.Parts {
+			text, _ := m.Parts[j].Text.Plain()
+			h.add(text)
+		}
+		if m.Role == llm.RoleUser {
+			break
+		}
+	}
+	h.mac.Sum(h.buffer[:0])
+	return Key(h.buffer[:len(Key{})])
+}
+
+// hasher hashes texts one after the other, without a copy of any.
+type hasher struct {
+	mac    hash.Hash
+	buffer [1024]byte
+}
+
+func (h *hasher) add(s string) {
+	binary.BigEndian.PutUint64(h.buffer[:8], uint64(len(s)))
+	for n := 8; ; {
+		copied := copy(h.buffer[n:], s)
+		_, _ = h.mac.Write(h.buffer[:n+copied]) // a hash takes everything
+		if s = s[copied:]; s == "" {
+			return
+		}
+		n = 0
+	}
+}

@@ -1,0 +1,145 @@
+package routing
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Past is what is remembered of a conversation (package affinity). Choosing afresh for each turn would throw the
+// caches of upstreams away, which can cost more than any choice saves.
+type Past struct {
+	Home   string    // the route that was chosen for it
+	Served [2]Served // the routes that served it last, the latest first
+}
+
+// Served is what the upstream of a route is expected to have of a conversation.
+type Served struct {
+	Route string
+	Warm  int64 // tokens in its cache
+}
+
+// warm is how many tokens of the conversation a route's upstream is expected to have in its cache.
+func (p *Past) warm(route string) (tokens int64) {
+	for _, s := range p.Served {
+		if s.Route == route {
+			tokens = max(tokens, s.Warm)
+		}
+	}
+	return tokens
+}
+
+// Stay is why a conversation is where it is.
+type Stay string
+
+const (
+	StayNew   Stay = ""          // nothing is remembered of it, or nothing is there to choose
+	StayLoop  Stay = "tool_loop" // it is in a loop of tool calls, which is never broken
+	StayHome  Stay = "kept"      // no other route gains what its cold cache costs
+	StayMoved Stay = "moved"     // another route does
+	StayGone  Stay = "gone"      // the route cannot serve it
+)
+
+// near is how much nearer to the ideal another route must be for a conversation to move to it: otherwise it would go
+// to and fro between routes that are alike.
+const near = 0.05
+
+// loops reports whether the request is a turn in a loop of tool calls: it answers them.
+func loops(req *llm.Request) bool {
+	return req != nil && len(req.Messages) > 0 && req.Messages[len(req.Messages)-1].Role == llm.RoleTool
+}
+
+// loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.
+func loopRoute(in *Input, candidates []Candidate) int {
+	if in.Past == nil || !loops(in.Request) {
+		return -1
+	}
+	if at := place(candidates, in.Past.Served[0].Route); at >= 0 {
+		return at
+	}
+	return place(candidates, in.Past.Home)
+}
+
+func place(candidates []Candidate, route string) int {
+	return slices.IndexFunc(candidates, func(c Candidate) bool { return c.Route.Name == route })
+}
+
+// stay puts the route first that the conversation stays on. The candidates are in order.
+func stay(in *Input, it *Itinerary) {
+	it.Home = it.Candidates[0].Route.Name
+	if in.Past == nil {
+		return
+	}
+	if at := loopRoute(in, it.Candidates); at >= 0 {
+		it.Stay, it.Home = StayLoop, in.Past.Home
+		toFront(it.Candidates, at)
+		return
+	}
+	at := place(it.Candidates, in.Past.Home)
+	switch {
+	case at < 0:
+		it.Stay = StayGone
+		if slices.ContainsFunc(it.Rejected, func(r Rejected) bool {
+			return r.Route.Name == in.Past.Home && errors.Is(r.Why, ErrNotReady)
+		}) {
+			it.Home = in.Past.Home // it may come back
+		}
+	case at > 0 && leaves(in.Profile, &it.Candidates[at], &it.Candidates[0]):
+		it.Stay = StayMoved
+	default:
+		it.Stay, it.Home = StayHome, in.Past.Home
+		toFront(it.Candidates, at)
+	}
+}
+
+// leaves reports whether a conversation goes from its route to the first one.
+func leaves(profile config.Profile, home, first *Candidate) bool {
+	switch {
+	case first.Matches != home.Matches || first.Cramped != home.Cramped:
+		return true
+	case profile.KeepQuality > 0 && first.Keeps:
+		return !home.Keeps || home.Cost > first.Cost*(1+near)
+	}
+	return home.Distance-first.Distance > near
+}
+
+func toFront(candidates []Candidate, at int) {
+	c := candidates[at]
+	copy(candidates[1:], candidates[:at])
+	candidates[0] = c
+}
+
+// mostRest is the most turns that a conversation is expected to have yet.
+const mostRest = 20
+
+// rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is
+// known.
+func rest(req *llm.Request) float64 {
+	n := 0
+	if req != nil {
+		for i := range req.Messages {
+			if req.Messages[i].Role == llm.RoleAssistant {
+				n++
+			}
+		}
+	}
+	return float64(min(max(n, 2), mostRest))
+}
+
+// turnCost is what a turn of a conversation costs on a route, in microcents: the mean of this one, which pays for
+// what the upstream does not have in its cache yet, and of the others to come, which find it there.
+func turnCost(c *Candidate, in *Input, turns float64) (cost float64, cached int64) {
+	price, _ := c.Route.Price.At(in.InputTokens)
+	input, output := float64(in.InputTokens), c.Output*float64(price.Output)
+	cached = min(in.Past.warm(c.Route.Name), in.InputTokens)
+	fresh := price.Input
+	if price.CacheRead < price.Input {
+		fresh = price.CacheWrite
+	}
+	now := (input-float64(cached))*float64(fresh) + float64(cached)*float64(price.CacheRead)
+	later := input * math.Min(float64(price.CacheRead), float64(price.Input))
+	return ((now+(turns-1)*later)/turns + output) / 1e6, cached
+}
