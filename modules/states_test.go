@@ -40,6 +40,7 @@ func TestStatesOfCalls(t *testing.T) {
 				t.Parallel()
 				first, second := c.model+"-1", c.model+"-2"
 				c.setup.Carry = carry
+				c.setup.Extra = "affinity {\n  mode = \"off\"\n}\n" // the test says which route fails, and so which serves
 				c.setup.Routes = []route{{Name: first, Quality: 0.9}, {Name: second, Quality: 0.1}}
 				s := start(t, c.setup)
 				_, other := s.NewAccount("other", s.plan, 1000)
