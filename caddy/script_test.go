@@ -23,6 +23,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
 // TestMain makes the test binary the command fareway, under that name in the scripts and under any name for
@@ -49,6 +51,8 @@ func TestMain(m *testing.M) {
 //	listen VAR                listens on a free port until the script ends; VAR is its host:port
 //	freeaddr VAR              the same, but nobody listens there
 //	setversion FILE N         writes a schema version into a ledger
+//	upstream MODEL...         starts a fake upstream with these models, which wants the value of $HOME as its key;
+//	                          $UPSTREAM is its address
 //	example NAME              copies a file of examples/backends; its providers have a minute to start
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -73,8 +77,19 @@ func TestScripts(t *testing.T) {
 			"freeaddr":   freeAddr,
 			"setversion": setVersion,
 			"example":    example,
+			"upstream":   startUpstream,
 		},
 	})
+}
+
+func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("upstream: takes no !, and models")
+	}
+	s, err := upstream.Listen("127.0.0.1:0", upstream.Options{Models: args, APIKey: ts.Getenv("HOME")})
+	ts.Check(err)
+	ts.Defer(s.Close)
+	ts.Setenv("UPSTREAM", s.URL())
 }
 
 func example(ts *testscript.TestScript, neg bool, args []string) {

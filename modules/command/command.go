@@ -74,7 +74,7 @@ admin address (--admin).`
 	})
 	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand())
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
-		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(),
+		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
 		pluginCommand(), providerCommand(), routeCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())

@@ -26,6 +26,9 @@ type modelView struct {
 	Price         *priceView `json:"price,omitempty"`
 	Source        string     `json:"source,omitempty"` // of what the upstream itself does not say
 	Date          string     `json:"date,omitempty"`   // when that was read
+
+	windowNote string // why the window is as it is, "" for what the upstream says
+	offersNote string // the same of what it offers
 }
 
 type priceView struct {
@@ -68,7 +71,8 @@ running gateway nor a route is needed.`,
 			if len(args) > 1 {
 				word = args[1]
 			}
-			offered, known, err := engine.Models(cmd.Context(), path, args[0], slog.New(slog.DiscardHandler))
+			offered, known, err := (&engine.Draft{Path: path}).Models(cmd.Context(), args[0],
+				slog.New(slog.DiscardHandler))
 			if err != nil {
 				return err
 			}
@@ -156,23 +160,29 @@ func routeName(provider, model string, taken map[string]int) string {
 }
 
 func printModel(w io.Writer, provider, name string, m modelView) {
-	const unsaid = "  # a guess: the upstream does not say"
-	comment := func(guessed bool) string {
+	const unsaid = "a guess: the upstream does not say"
+	comment := func(guessed bool, note string) string {
 		if guessed {
-			return unsaid
+			note = cmp.Or(note, unsaid)
 		}
-		return ""
+		if note == "" {
+			return ""
+		}
+		return "  # " + note
 	}
 	window := cmp.Or(m.ContextWindow, guessedWindow)
 	if m.Source != "" {
 		fmt.Fprintf(w, "# Partly by %s, read %s.\n", oneLine(m.Source), oneLine(m.Date))
 	}
 	fmt.Fprintf(w, "route %q {\n  provider       = %q\n  model          = %s\n", name, provider, hclText(m.ID))
-	fmt.Fprintf(w, "  context_window = %d%s\n", window, comment(m.ContextWindow == 0))
-	fmt.Fprintf(w, "  max_output     = %d%s\n", min(cmp.Or(m.MaxOutput, guessedOutput), window), comment(m.MaxOutput == 0))
+	fmt.Fprintf(w, "  context_window = %d%s\n", window, comment(m.ContextWindow == 0, m.windowNote))
+	fmt.Fprintf(w, "  max_output     = %d%s\n", min(cmp.Or(m.MaxOutput, guessedOutput), window),
+		comment(m.MaxOutput == 0, ""))
 	fmt.Fprintf(w, "  quality        = 0.50  # 0 to 1, among your routes\n")
 	if len(m.Offers) > 0 {
-		fmt.Fprintf(w, "  offers         = [\"%s\"]\n", strings.Join(m.Offers, `", "`))
+		fmt.Fprintf(w, "  offers         = [\"%s\"]%s\n", strings.Join(m.Offers, `", "`), comment(false, m.offersNote))
+	} else {
+		fmt.Fprint(w, "  # offers       = [\"tools\", \"json_object\"]  # take away the first # where the model can\n")
 	}
 	fmt.Fprintf(w, "\n  price {  # US dollars for a million tokens\n")
 	if m.Price == nil {

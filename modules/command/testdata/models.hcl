@@ -4,6 +4,7 @@ route "up" {
   context_window = 32768  # a guess: the upstream does not say
   max_output     = 8192  # a guess: the upstream does not say
   quality        = 0.50  # 0 to 1, among your routes
+  # offers       = ["tools", "json_object"]  # take away the first # where the model can
 
   price {  # US dollars for a million tokens
     input  = 0  # nobody says what it costs: set both
@@ -17,6 +18,7 @@ route "maker-large-free" {
   context_window = 32768  # a guess: the upstream does not say
   max_output     = 8192  # a guess: the upstream does not say
   quality        = 0.50  # 0 to 1, among your routes
+  # offers       = ["tools", "json_object"]  # take away the first # where the model can
 
   price {  # US dollars for a million tokens
     input  = 0  # nobody says what it costs: set both
@@ -45,6 +47,7 @@ route "tiny-x-y" {
   context_window = 1024
   max_output     = 1024  # a guess: the upstream does not say
   quality        = 0.50  # 0 to 1, among your routes
+  # offers       = ["tools", "json_object"]  # take away the first # where the model can
 
   price {  # US dollars for a million tokens
     input  = 0  # nobody says what it costs: set both
