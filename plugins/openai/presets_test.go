@@ -164,7 +164,7 @@ func TestPresetsAreRefused(t *testing.T) {
 // TestConversations proves the "prefixes stay byte for byte".
 func TestConversations(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"openai", "deepseek"} {
+	for _, name := range []string{"openai", "deepseek", "moonshot"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := upstream.Start(t, upstream.Options{Service: name, Cache: true})

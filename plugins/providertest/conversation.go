@@ -18,7 +18,8 @@ import (
 
 // RunConversations checks that a conversation that goes on begins, upstream, with the same bytes, but for the marks of
 // what is to be kept: otherwise the upstream's prompt cache never hits. fake has its cache on, and its usage must show
-// that each turn reads what the turns before it brought.
+// that each turn reads what the turns before it brought. What a provider wants back with its calls' results it gets, as
+// from the gateway.
 func RunConversations(t *testing.T, fresh func() provider.Provider, values settings.Values, fake *upstream.Server) {
 	t.Helper()
 	p := fresh()
@@ -37,8 +38,20 @@ func RunConversations(t *testing.T, fresh func() provider.Provider, values setti
 		for turn := range rapid.IntRange(2, 5).Draw(t, "turns") {
 			req.Attempt = fmt.Sprintf("att-%d", requests)
 			req.Whole = rapid.Bool().Draw(t, "whole")
+			thinks := len(req.Tools) > 0 && rapid.Bool().Draw(t, "thinks")
+			if thinks {
+				fake.Enqueue(drawCalls(t, turn))
+			}
 			var reply llm.Reply
-			require.NoError(t, p.Generate(context.Background(), req, func(ev llm.Event) error { reply.Add(ev); return nil }))
+			require.NoError(t, p.Generate(context.Background(), req, func(ev llm.Event) error {
+				if reply.Add(ev); ev.State != nil {
+					if req.States == nil {
+						req.States = make(map[string][]byte)
+					}
+					req.States[ev.ID] = ev.State
+				}
+				return nil
+			}))
 			requests++
 			sent, err := fake.Request(context.Background(), requests)
 			require.NoError(t, err)
@@ -50,7 +63,12 @@ func RunConversations(t *testing.T, fresh func() provider.Provider, values setti
 				require.Greater(t, llm.Tokens(reply.Usage.CacheRead), cached, "each turn reads what was new before it")
 			}
 			before, cached = now, llm.Tokens(reply.Usage.CacheRead)
-			req.Messages = append(req.Messages, drawTurn(t, turn, len(req.Tools) > 0)...)
+			if !thinks {
+				req.Messages = append(req.Messages, drawTurn(t, turn, len(req.Tools) > 0)...)
+				continue
+			}
+			reply.Close()
+			req.Messages = append(req.Messages, toldAgain(t, &reply)...)
 		}
 	})
 }
@@ -98,6 +116,35 @@ func drawTools(t *rapid.T) []llm.Tool {
 			Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)})
 	}
 	return tools
+}
+
+// drawCalls is a reply with calls, thoughts before them, and perhaps a text.
+func drawCalls(t *rapid.T, turn int) upstream.Reply {
+	r := upstream.Reply{Steps: []upstream.Step{upstream.Reasoning(drawText(t, "thought"))}}
+	if rapid.Bool().Draw(t, "speaks") {
+		r.Steps = append(r.Steps, upstream.Text(drawText(t, "text")))
+	}
+	for i := range rapid.IntRange(1, 2).Draw(t, "calls") {
+		r.Steps = append(r.Steps, upstream.ToolCall(i, fmt.Sprintf("called_%d_%d", turn, i), "tool_0"),
+			upstream.Arguments(i, `{"a":"b"}`))
+	}
+	r.Steps = append(r.Steps, upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done())
+	return r
+}
+
+// toldAgain is a reply as a client sends it back, with the results of its calls.
+func toldAgain(t *rapid.T, reply *llm.Reply) []llm.Message {
+	said := llm.Message{Role: llm.RoleAssistant}
+	if text := reply.Text(); text != "" {
+		said.Parts = append(said.Parts, llm.Text(text))
+	}
+	var results []llm.Message
+	for _, call := range reply.Calls() {
+		said.Parts = append(said.Parts, llm.Part{Call: call})
+		results = append(results, llm.Message{Role: llm.RoleTool, CallID: call.ID,
+			Parts: []llm.Part{llm.Text(drawText(t, "result"))}})
+	}
+	return append([]llm.Message{said}, results...)
 }
 
 // drawTurn is a reply and what follows it: the results of its calls, or what the user says next.
