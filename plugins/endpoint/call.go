@@ -62,8 +62,9 @@ type Call struct {
 	batch     []llm.Event // of the last Recv; it is used again
 	first     [4]llm.Event
 	broken    *llm.Error // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
-	counts    bool       // usage is counted here where the upstream reports none (GAP-108)
-	usage     bool       // usage was reported
+	allowance int64
+	counts    bool // usage is counted here where the upstream reports none (GAP-108)
+	usage     bool // usage was reported
 	produced  tokens.Output
 	requestID string
 	replyID   string
@@ -72,9 +73,13 @@ type Call struct {
 
 // prepare encodes the request for an endpoint.
 func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
-	c.endpoint, c.codec, c.counts = e, e.codec(), req.EstimateUsage
-	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 {
+	c.endpoint, c.codec, c.counts, c.allowance = e, e.codec(), req.EstimateUsage, req.MaxTokens
+	tooSmall := req.MaxTokens > 0 && req.MaxTokens < c.codec.least
+	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 || tooSmall {
 		changed := *req
+		if tooSmall {
+			changed.MaxTokens = c.codec.least
+		}
 		changed.Whole = req.Whole && !e.AlwaysStream
 		changed.Unsupported = slices.Concat(req.Unsupported, e.Refuses)
 		req = &changed
@@ -231,7 +236,11 @@ func (c *Call) open() error {
 		return failed
 	}
 	c.batch = append(c.batch, llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
-	c.decoder = c.codec.decoder(c.event, c.endpoint)
+	event := c.event
+	if c.allowance > 0 && c.allowance < c.codec.least {
+		event = (&shorter{send: c.event, left: c.allowance}).event
+	}
+	c.decoder = c.codec.decoder(event, c.endpoint)
 	if streamed {
 		c.ending.body = c.resp.Body
 		c.events = sse.NewReader(&c.ending, maxEvent)

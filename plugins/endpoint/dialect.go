@@ -29,6 +29,8 @@ type codec struct {
 	path    string // of its endpoint, below the address of an API; "" where that is not all there is to it
 	encode  func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error)
 	decoder func(send func(llm.Event) error, e *Endpoint) decoder
+	// least is the smallest allowance that the API takes: of a smaller one the reply is cut here.
+	least   int64
 	refusal func(status int, retryAfter string, body []byte) *llm.Error
 }
 
@@ -59,7 +61,7 @@ var dialects = map[Dialect]*codec{
 		},
 	},
 	Responses: {
-		path: "/responses", encode: plainly(responses.EncodeRequest), refusal: responses.DecodeError,
+		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest), refusal: responses.DecodeError,
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {

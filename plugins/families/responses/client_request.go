@@ -11,6 +11,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// LeastAllowance is the smallest `max_output_tokens` that the API takes (its reference, November 2026).
+const LeastAllowance = 16
+
 // EncodeRequest appends the body that asks an upstream for a reply: for a stream, or for one piece where
 // req.Whole allows it. It sends what the canonical request says, with `store` false, for nothing of it is to be
 // kept. Of that it leaves out:
@@ -21,8 +24,7 @@ import (
 //   - the mark of a tool result that the tool failed, for which there is no field.
 //
 // Function schemas are sent as not strict: the API takes an absent `strict` for true, and then changes them.
-// An allowance below the API's least (16) is sent as it is, and refused. An error means that req is not a legal
-// request.
+// An allowance below LeastAllowance is sent as it is, and refused. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
