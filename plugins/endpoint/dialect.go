@@ -47,10 +47,7 @@ var dialects = map[Dialect]*codec{
 	Chat: {
 		path: "/chat/completions", refusal: chat.DecodeError,
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
-			if e.ReturnReasoning {
-				return chat.EncodeReturning(b, req)
-			}
-			return chat.EncodeRequest(b, req)
+			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning, StrictTools: e.StrictTools})
 		},
 		decoder: func(send func(llm.Event) error, e *Endpoint) decoder {
 			d := chat.NewDecoder(send)

@@ -53,6 +53,8 @@ type Endpoint struct {
 	// ReturnReasoning sends what the model thought before its calls back with their results, where the service demands it
 	// (Chat: reasoning_content).
 	ReturnReasoning bool
+	// StrictTools sends the wish that arguments are held to a tool's schema, where the service knows it (Chat).
+	StrictTools bool
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool
 

@@ -90,6 +90,8 @@ type Tool struct {
 	Description string
 	// Schema is the JSON Schema object of the arguments, never empty.
 	Schema json.RawMessage
+	// Strict: the client wishes that arguments are held to the schema. Not every upstream can.
+	Strict bool
 }
 
 // ToolMode says whether the model may, must or must not call tools.

@@ -86,7 +86,7 @@ func (o *OpenAI) Start(context.Context) error {
 		return fmt.Errorf("setting api_version is of preset \"azure\" only; leave it out")
 	}
 	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, Refuses: service.refuses,
-		ReturnReasoning: service.returns}
+		ReturnReasoning: service.returns, StrictTools: service.strict}
 	if err := o.address(service); err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@ type preset struct {
 	deployments bool
 	// returns: it wants what was thought before calls back with their results.
 	returns bool
+	// strict: it knows `strict` of tools (OpenAI's reference; mistralai/client-python, docs/models/function.md; assumed of
+	// OpenRouter, which hands it on).
+	strict bool
 	// generations: it keeps records of replies, see Receipts.
 	generations bool
 }
@@ -35,21 +38,21 @@ var presets = map[string]preset{
 	// The API reference, "Create chat completion": max_tokens is deprecated, and refused by reasoning models. Known to
 	// the codec before; read in the reference that the family's schema tests check (plugins/families/schema), November
 	// 2026.
-	"openai": {base: "https://api.openai.com/v1", refuses: renamed},
+	"openai": {base: "https://api.openai.com/v1", refuses: renamed, strict: true},
 	// learn.microsoft.com, "Azure OpenAI REST API reference" (data plane 2024-10-21, the latest dated release), and
 	// docs/azure.md of openai/openai-node (the API "v1", in which the deployment is the model and no version is sent);
 	// November 2026. Key in the header api-key. Assumed: deployments of reasoning models are why max_completion_tokens is
 	// sent.
-	"azure": {refuses: renamed, header: "Api-Key", deployments: true},
+	"azure": {refuses: renamed, header: "Api-Key", deployments: true, strict: true},
 	// openrouter.ai/docs/use-cases/usage-accounting, November 2026: usage comes with every reply and stream_options has no
 	// effect; prompt_tokens_details has cached_tokens and cache_write_tokens.
-	"openrouter": {base: "https://openrouter.ai/api/v1", refuses: unasked, generations: true},
+	"openrouter": {base: "https://openrouter.ai/api/v1", refuses: unasked, generations: true, strict: true},
 	// groq/groq-python, types/chat (generated from Groq's OpenAPI), November 2026: usage as asked for, and in x_groq of
 	// the last chunk; `reasoning`. Assumed: max_tokens is deprecated for max_completion_tokens, and both are taken.
 	"groq": {base: "https://api.groq.com/openai/v1", refuses: renamed},
 	// mistralai/client-python, docs/models/chatcompletionstreamrequest.md, November 2026: max_tokens, and no
 	// stream_options; usage is in the last chunk. Assumed: thoughts stand in `content`, as parts of type thinking.
-	"mistral": {base: "https://api.mistral.ai/v1", refuses: unasked},
+	"mistral": {base: "https://api.mistral.ai/v1", refuses: unasked, strict: true},
 	// chat-deep.ai/guide/create-chat-completion (checked against api-docs.deepseek.com, 27 April 2026), November 2026:
 	// stream_options and max_tokens, `reasoning_content`, prompt_cache_hit_tokens beside cached_tokens, json_object and no
 	// json_schema. A reply that ends with insufficient_system_resource has failed (GAP-114).

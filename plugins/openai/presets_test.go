@@ -3,6 +3,8 @@ package openai_test
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -190,6 +192,26 @@ func TestPresetsListModels(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, []llm.Model{{ID: "a"}, {ID: "b", ContextWindow: 8192}}, list)
+		})
+	}
+}
+
+// Issue 11, what services differ in: the wish for strict arguments goes to those that know it.
+func TestPresetsOfStrictTools(t *testing.T) {
+	t.Parallel()
+	know := []string{"openai", "azure", "openrouter", "mistral"}
+	for _, name := range openai.Presets() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-4711"})
+			closed := json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+			require.NoError(t, start(t, at(t, name, s)).Generate(t.Context(), &llm.Request{Model: "m", MaxTokens: 20,
+				Tools:    []llm.Tool{{Name: "f", Schema: closed, Strict: true}},
+				Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("x")}}}},
+				func(llm.Event) error { return nil }))
+			sent, err := s.Request(t.Context(), 1)
+			require.NoError(t, err)
+			require.Equal(t, slices.Contains(know, name), strings.Contains(string(sent.Body), `"strict":true`), "%s", sent.Body)
 		})
 	}
 }

@@ -19,6 +19,7 @@ func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
 		ConnectTimeoutMs: e.Timeouts.Connect.Milliseconds(), FirstByteTimeoutMs: e.Timeouts.FirstByte.Milliseconds(),
 		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(), CacheControl: e.CacheControl,
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel, ReturnReasoning: e.ReturnReasoning,
+		StrictTools: e.StrictTools,
 	}
 	if !e.Expires.IsZero() {
 		out.ExpiresMs = e.Expires.UnixMilli()
@@ -42,7 +43,7 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 		Dialect: endpoint.Dialect(e.GetDialect()), URL: e.GetUrl(), Proxy: e.GetProxy(), Refuses: e.GetRefuses(),
 		AlwaysStream: e.GetAlwaysStream(), CacheControl: e.GetCacheControl(),
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.GetThinkingLevel(),
-		ReturnReasoning: e.GetReturnReasoning(),
+		ReturnReasoning: e.GetReturnReasoning(), StrictTools: e.GetStrictTools(),
 		TLS: endpoint.TLS{
 			CA: t.GetCa(), Certificate: t.GetCertificate(), Key: t.GetKey(), ServerName: t.GetServerName(),
 		},

@@ -31,9 +31,9 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 				ServerName:  text("server"),
 			},
 			ThinkingBudget: rapid.Ptr(rapid.Int64(), true).Draw(t, "budget"), ThinkingLevel: text("level"),
-			ReturnReasoning: rapid.Bool().Draw(t, "returns"),
-			Settings:        endpoint.Settings{Address: text("address"), Key: text("key setting")},
-			Timeouts:        endpoint.Timeouts{Connect: wait("connect"), FirstByte: wait("first byte"), Idle: wait("idle")},
+			ReturnReasoning: rapid.Bool().Draw(t, "returns"), StrictTools: rapid.Bool().Draw(t, "strict tools"),
+			Settings: endpoint.Settings{Address: text("address"), Key: text("key setting")},
+			Timeouts: endpoint.Timeouts{Connect: wait("connect"), FirstByte: wait("first byte"), Idle: wait("idle")},
 		}
 		if ms := rapid.Int64Range(0, 1<<42).Draw(t, "expires"); ms > 0 {
 			e.Expires = time.UnixMilli(ms)

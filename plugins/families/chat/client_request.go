@@ -15,13 +15,19 @@ import (
 // req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
 // report no usage), and for "max_tokens" the newer name max_completion_tokens is sent. An error means that req
 // is not a legal request.
-func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return encodeRequest(b, req, false) }
+func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeFor(b, req, Service{}) }
 
-// EncodeReturning is EncodeRequest for an upstream that wants its reasoning back where there are calls, as
-// `reasoning_content`. Each reply has it: one that is forgotten, and that of a reply without calls, is empty.
-func EncodeReturning(b []byte, req *llm.Request) ([]byte, error) { return encodeRequest(b, req, true) }
+// Service is how an upstream differs from the others of the family.
+type Service struct {
+	// ReturnReasoning: it wants its reasoning back where there are calls, as `reasoning_content`. Each reply has it: one
+	// that is forgotten, and that of a reply without calls, is empty.
+	ReturnReasoning bool
+	// StrictTools: it knows `strict` of functions.
+	StrictTools bool
+}
 
-func encodeRequest(b []byte, req *llm.Request, returns bool) ([]byte, error) {
+// EncodeFor is EncodeRequest for a service.
+func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"messages":[`...)
@@ -33,7 +39,7 @@ func encodeRequest(b []byte, req *llm.Request, returns bool) ([]byte, error) {
 		if b, err = appendMessage(b, &req.Messages[i]); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
 		}
-		if returns && req.Messages[i].Role == llm.RoleAssistant {
+		if service.ReturnReasoning && req.Messages[i].Role == llm.RoleAssistant {
 			b = appendReasoning(b, &req.Messages[i], req.States)
 		}
 	}
@@ -62,7 +68,7 @@ func encodeRequest(b []byte, req *llm.Request, returns bool) ([]byte, error) {
 		b = append(b, `,"stop":`...)
 		b = encode.AppendStrings(b, req.Stop)
 	}
-	b, err := appendTools(b, req)
+	b, err := appendTools(b, req, service.StrictTools)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +138,7 @@ func appendToolCall(b []byte, call *llm.ToolCall) []byte {
 	return append(b, "}}"...)
 }
 
-func appendTools(b []byte, req *llm.Request) ([]byte, error) {
+func appendTools(b []byte, req *llm.Request, strict bool) ([]byte, error) {
 	if len(req.Tools) == 0 {
 		return b, nil
 	}
@@ -148,6 +154,9 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 		if string(tool.Schema) != decode.EmptySchema {
 			b = append(b, `,"parameters":`...)
 			b = append(b, tool.Schema...)
+		}
+		if strict && encode.Strict(&tool) {
+			b = append(b, `,"strict":true`...)
 		}
 		b = append(b, "}},"...)
 	}

@@ -36,7 +36,7 @@ func NewDecoder(send func(llm.Event) error) *Decoder {
 	return &Decoder{out: reply.New(mainCounts, send)}
 }
 
-// ReturnReasoning is for an upstream that wants the reasoning of a reply with calls back, see EncodeReturning.
+// ReturnReasoning is for an upstream that wants the reasoning of a reply with calls back, see Service.
 func (d *Decoder) ReturnReasoning() { d.out.ReturnReasoning() }
 
 // Data takes the data of one event of the stream: a chunk, or the end marker. After an error the stream is

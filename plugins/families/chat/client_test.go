@@ -362,6 +362,14 @@ func TestEncodeRequest(t *testing.T) {
 	require.Equal(t, strings.TrimSuffix(plain, `,"stream":true`)+"}",
 		encode(&llm.Request{Model: "m", Messages: hi, Whole: true}))
 
+	full.Tools[0].Strict, full.Tools[1].Strict = true, true
+	full.Tools[0].Schema = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
+	require.NotContains(t, encode(full), "strict")
+	b, err := chat.EncodeFor(nil, full, chat.Service{StrictTools: true})
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"additionalProperties":false},"strict":true}},`+
+		`{"type":"function","function":{"name":"g"}}]`, "no schema that could be kept to")
+
 	strict := true
 	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}),
 		`"response_format":{"type":"json_object"}}`)
@@ -369,7 +377,7 @@ func TestEncodeRequest(t *testing.T) {
 		Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{}`), Strict: &strict}}),
 		`"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{},"strict":true}}}`)
 
-	_, err := chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: "robot"}}})
+	_, err = chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: "robot"}}})
 	require.EqualError(t, err, `encoding message 0: unknown role "robot"`)
 	_, err = chat.EncodeRequest(nil, &llm.Request{Messages: hi, Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}})
 	require.EqualError(t, err, `encoding tool choice: unknown mode "x"`)

@@ -148,7 +148,8 @@ func readTools(list decode.Value) *decode.Tools {
 			continue
 		}
 		if function := tool.Get("function"); function.Is(jsonview.Object) {
-			tools.Add(function.Get("name"), function.Get("description"), function.Get("parameters"))
+			tools.Add(function.Get("name"), function.Get("description"), function.Get("parameters"),
+				function.Get("strict"))
 		}
 	}
 	return &tools

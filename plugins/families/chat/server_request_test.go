@@ -337,7 +337,8 @@ func TestDecodeTools(t *testing.T) {
 			"parameters":{"type" : "object",
 			"properties":{"api_key":{"type":"string"}}}}},{"type":"function","function":{"name":"g","description":null}}]`))
 		require.Equal(t, []llm.Tool{
-			{Name: "f.x-1_Y", Description: "d", Schema: []byte(`{"type":"object","properties":{"api_key":{"type":"string"}}}`)},
+			{Name: "f.x-1_Y", Description: "d", Strict: true,
+				Schema: []byte(`{"type":"object","properties":{"api_key":{"type":"string"}}}`)},
 			{Name: "g", Schema: []byte(`{"type":"object"}`)},
 		}, req.LLM.Tools)
 	})

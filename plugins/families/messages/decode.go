@@ -107,7 +107,8 @@ func readTools(tools *decode.Tools, v decode.Value) {
 	for i, e := range v.Elems() {
 		tool := v.Elem(i, e)
 		if tool.Is(jsonview.Object) {
-			tools.Add(tool.Get("name"), tool.Get("description"), tool.Get("input_schema"))
+			tools.Add(tool.Get("name"), tool.Get("description"), tool.Get("input_schema"),
+				tool.Get("strict"))
 		}
 	}
 }

@@ -23,7 +23,8 @@ const LeastAllowance = 16
 //   - a temperature, where req.Unsupported names it;
 //   - the mark of a tool result that the tool failed, for which there is no field.
 //
-// Function schemas are sent as not strict: the API takes an absent `strict` for true, and then changes them.
+// Function schemas that no client wishes to be strict, or that the API would refuse as such, are sent as not strict: it
+// takes an absent `strict` for true, and then changes them.
 // An allowance below LeastAllowance is sent as it is, and refused. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	b = append(encode.Grow(b, req), `{"model":`...)
@@ -157,7 +158,8 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 		} else {
 			b = append(b, tool.Schema...)
 		}
-		b = append(b, `,"strict":false},`...)
+		b = append(b, `,"strict":`...)
+		b = append(strconv.AppendBool(b, encode.Strict(&tool)), "},"...)
 	}
 	b[len(b)-1] = ']'
 	switch req.ToolChoice.Mode {

@@ -223,9 +223,10 @@ func (c *conversation) tools(v decode.Value) {
 		}
 		kind.Required()
 		if nested := tool.Get("function"); nested.Set() && nested.Is(jsonview.Object) {
-			c.declared.Add(nested.Get("name"), nested.Get("description"), nested.Get("parameters"))
+			c.declared.Add(nested.Get("name"), nested.Get("description"), nested.Get("parameters"),
+				nested.Get("strict"))
 			continue
 		}
-		c.declared.Add(tool.Get("name"), tool.Get("description"), tool.Get("parameters"))
+		c.declared.Add(tool.Get("name"), tool.Get("description"), tool.Get("parameters"), tool.Get("strict"))
 	}
 }

@@ -132,7 +132,7 @@ func TestDecodeFields(t *testing.T) {
 
 func TestDecodeTools(t *testing.T) {
 	t.Parallel()
-	want := []llm.Tool{{Name: "f", Description: "does f",
+	want := []llm.Tool{{Name: "f", Description: "does f", Strict: true,
 		Schema: []byte(`{"type":"object","properties":{"api_key":{"type":"string"}}}`)}}
 	for name, body := range map[string]string{
 		"RESP-11 AUTH-18 flat":     with(`"tools":[` + tool + `]`),

@@ -1203,7 +1203,9 @@ type Tool struct {
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Description string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The JSON Schema of the arguments, an object, never empty.
-	Schema        []byte `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"`
+	Schema []byte `protobuf:"bytes,3,opt,name=schema,proto3" json:"schema,omitempty"`
+	// The client wishes that arguments are held to the schema. Not every upstream can.
+	Strict        bool `protobuf:"varint,4,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1257,6 +1259,13 @@ func (x *Tool) GetSchema() []byte {
 		return x.Schema
 	}
 	return nil
+}
+
+func (x *Tool) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
 }
 
 // ToolChoice says whether the model may, must or must not call tools. Absent is the same as mode "".
@@ -2257,8 +2266,10 @@ type Endpoint struct {
 	// What the model thought before its calls is sent back with their results, for a service that demands it (chat:
 	// reasoning_content).
 	ReturnReasoning bool `protobuf:"varint,17,opt,name=return_reasoning,json=returnReasoning,proto3" json:"return_reasoning,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The wish that arguments are held to a tool's schema is sent, for a service that knows it (chat: strict).
+	StrictTools   bool `protobuf:"varint,18,opt,name=strict_tools,json=strictTools,proto3" json:"strict_tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2406,6 +2417,13 @@ func (x *Endpoint) GetThinkingLevel() string {
 func (x *Endpoint) GetReturnReasoning() bool {
 	if x != nil {
 		return x.ReturnReasoning
+	}
+	return false
+}
+
+func (x *Endpoint) GetStrictTools() bool {
+	if x != nil {
+		return x.StrictTools
 	}
 	return false
 }
@@ -3354,11 +3372,12 @@ const file_provider_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\targuments\x18\x03 \x01(\tR\targuments\x12)\n" +
-	"\x10quoted_arguments\x18\x04 \x01(\tR\x0fquotedArguments\"T\n" +
+	"\x10quoted_arguments\x18\x04 \x01(\tR\x0fquotedArguments\"l\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
-	"\x06schema\x18\x03 \x01(\fR\x06schema\"4\n" +
+	"\x06schema\x18\x03 \x01(\fR\x06schema\x12\x16\n" +
+	"\x06strict\x18\x04 \x01(\bR\x06strict\"4\n" +
 	"\n" +
 	"ToolChoice\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x12\n" +
@@ -3444,7 +3463,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x99\x05\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xbc\x05\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3465,7 +3484,8 @@ const file_provider_proto_rawDesc = "" +
 	"\rcache_control\x18\x0e \x01(\tR\fcacheControl\x12,\n" +
 	"\x0fthinking_budget\x18\x0f \x01(\x03H\x00R\x0ethinkingBudget\x88\x01\x01\x12%\n" +
 	"\x0ethinking_level\x18\x10 \x01(\tR\rthinkingLevel\x12)\n" +
-	"\x10return_reasoning\x18\x11 \x01(\bR\x0freturnReasoningB\x12\n" +
+	"\x10return_reasoning\x18\x11 \x01(\bR\x0freturnReasoning\x12!\n" +
+	"\fstrict_tools\x18\x12 \x01(\bR\vstrictToolsB\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

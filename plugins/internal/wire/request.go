@@ -23,7 +23,8 @@ func RequestToProto(r *llm.Request) *proto.GenerateRequest {
 		out.Messages = append(out.Messages, messageToProto(m))
 	}
 	for _, t := range r.Tools {
-		out.Tools = append(out.Tools, &proto.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		out.Tools = append(out.Tools, &proto.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema,
+			Strict: t.Strict})
 	}
 	if r.ToolChoice != (llm.ToolChoice{}) {
 		out.ToolChoice = &proto.ToolChoice{Mode: string(r.ToolChoice.Mode), Name: r.ToolChoice.Name}
@@ -72,7 +73,8 @@ func RequestFromProto(r *proto.GenerateRequest) *llm.Request {
 		out.Messages = append(out.Messages, messageFromProto(m))
 	}
 	for _, t := range r.GetTools() {
-		out.Tools = append(out.Tools, llm.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: t.GetSchema()})
+		out.Tools = append(out.Tools, llm.Tool{Name: t.GetName(), Description: t.GetDescription(), Schema: t.GetSchema(),
+			Strict: t.GetStrict()})
 	}
 	if f := r.GetFormat(); f != nil {
 		out.Format = &llm.Format{

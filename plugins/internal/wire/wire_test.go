@@ -75,6 +75,7 @@ func drawRequest(t *rapid.T) *llm.Request {
 	for range rapid.IntRange(0, 3).Draw(t, "tools") {
 		r.Tools = append(r.Tools, llm.Tool{
 			Name: text.Draw(t, "name"), Description: text.Draw(t, "description"), Schema: schema.Draw(t, "schema"),
+			Strict: rapid.Bool().Draw(t, "strict tool"),
 		})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "stops") {

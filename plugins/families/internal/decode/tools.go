@@ -17,9 +17,11 @@ type Tools struct {
 	names map[string]struct{}
 }
 
-// Add reads a function: name is required, description and schema may be absent.
-func (t *Tools) Add(name, description, schema Value) {
+// Add reads a function: name is required, description and schema may be absent. strict is not judged: what is no true is
+// no wish.
+func (t *Tools) Add(name, description, schema, strict Value) {
 	tool := llm.Tool{Name: name.Required(), Description: description.Optional(), Schema: []byte(EmptySchema)}
+	tool.Strict, _ = strict.Bool()
 	if name.Kind() == jsonview.String && !isToolName(tool.Name) {
 		name.Invalid("must be 1 to 128 letters, digits, underscores, dashes or dots")
 	}
