@@ -58,7 +58,8 @@ var dialects = map[Dialect]*codec{
 		},
 	},
 	Responses: {
-		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest), refusal: responses.DecodeError,
+		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest),
+		refusal: responses.DecodeError,
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {

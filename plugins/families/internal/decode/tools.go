@@ -17,8 +17,8 @@ type Tools struct {
 	names map[string]struct{}
 }
 
-// Add reads a function: name is required, description and schema may be absent. strict is not judged: what is no true is
-// no wish.
+// Add reads a function: name is required, description and schema may be absent. strict is not judged: what is no true
+// is no wish.
 func (t *Tools) Add(name, description, schema, strict Value) {
 	tool := llm.Tool{Name: name.Required(), Description: description.Optional(), Schema: []byte(EmptySchema)}
 	tool.Strict, _ = strict.Bool()
