@@ -186,6 +186,17 @@ func TestRequest(t *testing.T) {
 			r.Tools, r.ToolChoice.Mode = nil, llm.ToolNone
 		}, `{"inferenceConfig":{"maxTokens":100},"messages":[{"role":"user","content":[{"text":"x"},{"text":"y"},` +
 			`{"text":"z"},` + mark + `]},{"role":"assistant","content":[{"text":"go"}]}]}`},
+		"a user who says nothing": {map[string]any{"prompt_caching": "off"}, func(r *llm.Request) {
+			r.Messages, r.Stop, r.Temperature = []llm.Message{said(llm.RoleSystem, "s"), said(llm.RoleUser, " ")}, nil, nil
+			r.Tools, r.ToolChoice.Mode = nil, llm.ToolAuto
+		}, `{"inferenceConfig":{"maxTokens":100},"messages":[{"role":"user","content":[{"text":"."}]}],` +
+			`"system":[{"text":"s"}]}`},
+		"a user who said nothing at first": {map[string]any{"prompt_caching": "off"}, func(r *llm.Request) {
+			r.Messages, r.Stop, r.Temperature = []llm.Message{said(llm.RoleUser, ""), said(llm.RoleAssistant, " "),
+				said(llm.RoleAssistant, "x"), said(llm.RoleUser, "y")}, nil, nil
+			r.Tools, r.ToolChoice.Mode = nil, llm.ToolAuto
+		}, `{"inferenceConfig":{"maxTokens":100},"messages":[{"role":"user","content":[{"text":"."}]},{"role":"assistant",` +
+			`"content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
 		"instructions alone": {nil, func(r *llm.Request) {
 			r.Messages, r.Stop, r.Temperature = r.Messages[:1], nil, nil
 			r.Tools, r.ToolChoice.Mode, r.MaxTokens = r.Tools[:1], llm.ToolRequired, 1<<40
@@ -209,7 +220,7 @@ func TestRequest(t *testing.T) {
 	s := fake(t)
 	for _, wrong := range []func(*llm.Request){
 		func(r *llm.Request) { r.Messages[0].Role = "robot" },
-		func(r *llm.Request) { r.Messages[0] = said(llm.RoleUser, " ") },
+		func(r *llm.Request) { r.Messages[0] = said(llm.RoleAssistant, " ") },
 		func(r *llm.Request) { r.ToolChoice.Mode = "sometimes" },
 		func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{} {}`)}} },
 		func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`[]`)}} },

@@ -86,6 +86,7 @@ type turn struct {
 // converse sets `system` and `messages`.
 func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, mark *types.CachePointBlock) error {
 	var turns []*turn
+	silent := false // a user began it, and said nothing
 	for i := range messages {
 		m := &messages[i]
 		if m.Role == llm.RoleSystem {
@@ -106,13 +107,20 @@ func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, ma
 		}
 		results, others := blocks(m)
 		if len(results)+len(others) == 0 { // who says nothing does not part what stands around it
+			silent = silent || m.Role == llm.RoleUser
 			continue
+		}
+		if silent && len(turns) == 0 && role == types.ConversationRoleAssistant {
+			turns = append(turns, silence())
 		}
 		if n := len(turns); n == 0 || turns[n-1].role != role {
 			turns = append(turns, &turn{role: role})
 		}
 		t := turns[len(turns)-1]
 		t.results, t.others = append(t.results, results...), append(t.others, others...)
+	}
+	if silent && len(turns) == 0 {
+		turns = append(turns, silence())
 	}
 	if len(turns) == 0 {
 		if len(in.System) == 0 {
@@ -151,6 +159,12 @@ func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, ma
 		in.Messages = append(in.Messages, types.Message{Role: t.role, Content: content})
 	}
 	return nil
+}
+
+// silence is the turn of a user who says nothing.
+func silence() *turn {
+	return &turn{role: types.ConversationRoleUser,
+		others: []types.ContentBlock{&types.ContentBlockMemberText{Value: encode.Nothing}}}
 }
 
 // blocks are what a message says.

@@ -32,14 +32,14 @@ type Connection struct {
 // Docs implements Documented.
 func (Connection) Docs() map[string]string {
 	return map[string]string{
-		"connect_timeout": "How long connecting to the service may take: for TCP, and again for TLS. Default: \"10s\".",
+		"connect_timeout": "How long connecting to the service may take: for TCP, and again for TLS. \"0s\" is the default: \"10s\".",
 		"first_byte_timeout": "How long the service may take until the head of its reply, connecting included; then the " +
 			"next route is tried. Services that stream send it at once, those that queue when it is the request's turn, and " +
-			"a reply in one piece begins when it is whole: then a short one fails long replies. Default: none but the " +
-			"route's timeout.",
+			"a reply in one piece begins when it is whole: then a short one fails long replies. \"0s\" is the default: none " +
+			"but the route's timeout.",
 		"idle_timeout": "How long a reply may be silent once it has begun; then it has failed. Models that think before " +
-			"they answer are silent for minutes on services that do not stream their thoughts. Default: none but the " +
-			"route's timeout.",
+			"they answer are silent for minutes on services that do not stream their thoughts. \"0s\" is the default: none " +
+			"but the route's timeout.",
 		"proxy": "The HTTP or SOCKS5 proxy to the service, as \"http://host:port\", \"https://host:port\" or " +
 			"\"socks5://host:port\". The environment's (HTTPS_PROXY) is never used. Default: none.",
 		"proxy_credentials": "What the proxy wants to see, as USER:PASSWORD. Default: nothing.",

@@ -127,6 +127,7 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 	var turns []*turn
 	names := make(map[string]string) // of the calls, by their ids
 	signed := signs(req.Model)
+	silent := false // a user began it, and said nothing
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		var parts [][]byte
@@ -148,14 +149,21 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
 		if len(parts) == 0 {
+			silent = silent || m.Role == llm.RoleUser
 			continue
 		}
 		model := m.Role == llm.RoleAssistant
+		if silent && len(turns) == 0 && model {
+			turns = append(turns, silence())
+		}
 		if n := len(turns); n == 0 || turns[n-1].model != model {
 			turns = append(turns, &turn{model: model})
 		}
 		last := turns[len(turns)-1]
 		last.parts = append(last.parts, parts...)
+	}
+	if silent && len(turns) == 0 {
+		turns = append(turns, silence())
 	}
 	if len(turns) == 0 {
 		turns, system = []*turn{{parts: system}}, nil // instructions without a question are the question
@@ -180,6 +188,9 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 	b[len(b)-1] = ']'
 	return b, nil
 }
+
+// silence is the turn of a user who says nothing.
+func silence() *turn { return &turn{parts: [][]byte{appendText(nil, llm.Plain(encode.Nothing))}} }
 
 // appendParts appends the member `parts` and the end of what it stands in.
 func appendParts(b []byte, parts [][]byte) []byte {

@@ -132,7 +132,7 @@ func TestEncodeRefuses(t *testing.T) {
 	t.Parallel()
 	hi := text(llm.RoleUser, "hi")
 	for want, req := range map[string]llm.Request{
-		"no text in them":          {Messages: []llm.Message{text(llm.RoleUser, "")}},
+		"no text in them":          {Messages: []llm.Message{text(llm.RoleAssistant, "")}},
 		"encoding messages":        {},
 		"unknown role":             {Messages: []llm.Message{text("judge", "x")}},
 		"a call that is not there": {Messages: []llm.Message{hi, result("a", "x", false)}},
@@ -142,6 +142,23 @@ func TestEncodeRefuses(t *testing.T) {
 	} {
 		_, err := gemini.EncodeRequest(nil, &req, gemini.Options{})
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestEncodeSilence: a user who says nothing does not make the service refuse the conversation.
+func TestEncodeSilence(t *testing.T) {
+	t.Parallel()
+	const silence = `"contents":[{"role":"user","parts":[{"text":"."}]}`
+	for want, said := range map[string][]llm.Message{
+		silence + `]`: {text(llm.RoleUser, "")},
+		`"systemInstruction":{"parts":[{"text":"s"}]},` + silence + `]`: {text(llm.RoleSystem, "s"), text(llm.RoleUser, "")},
+		silence + `,{"role":"model","parts":[{"text":"x"}]},{"role":"user","parts":[{"text":"y"}]}]`: {
+			text(llm.RoleUser, ""), text(llm.RoleAssistant, ""), text(llm.RoleAssistant, "x"), text(llm.RoleUser, "y")},
+		`"contents":[{"role":"user","parts":[{"text":"y"}]}]`: {text(llm.RoleUser, ""), text(llm.RoleUser, "y")},
+	} {
+		b, err := gemini.EncodeRequest(nil, &llm.Request{Messages: said}, gemini.Options{})
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(string(b), "{"+want), "%s", b)
 	}
 }
 

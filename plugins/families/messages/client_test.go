@@ -315,7 +315,7 @@ func TestEncodeRequest(t *testing.T) {
 			Temperature: &nan},
 		"encoding max_tokens: the messages family needs an output allowance of at least 1": {Messages: hi},
 		"encoding messages: there is no text in them, and no call": {Messages: []llm.Message{text(
-			llm.RoleUser, " ", "")}, MaxTokens: 1},
+			llm.RoleAssistant, " ", "")}, MaxTokens: 1},
 	} {
 		_, err := messages.EncodeRequest(nil, req)
 		require.EqualError(t, err, want)
@@ -379,6 +379,16 @@ func TestEncodeConversation(t *testing.T) {
 				text(llm.RoleSystem, "s")},
 			`"system":[{"type":"text","text":"s"}],"messages":[` + user +
 				`,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
+		{"a user who says nothing", []llm.Message{text(llm.RoleUser, " ", "")},
+			`"messages":[{"role":"user","content":[{"type":"text","text":"."}]}]`},
+		{"a user who says nothing, with instructions", []llm.Message{text(llm.RoleSystem, "s"), text(llm.RoleUser, "\n")},
+			`"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"."}]}]`},
+		{"a user who said nothing at first", []llm.Message{text(llm.RoleUser, ""), text(llm.RoleAssistant, " "),
+			text(llm.RoleAssistant, "x"), text(llm.RoleUser, "hi")},
+			`"messages":[{"role":"user","content":[{"type":"text","text":"."}]},{"role":"assistant","content":[{"type":` +
+				`"text","text":"x"}]},` + user + `]`},
+		{"a user who said nothing before speaking", []llm.Message{text(llm.RoleUser, ""), text(llm.RoleAssistant, ""),
+			text(llm.RoleUser, "hi")}, `"messages":[` + user + `]`},
 		{"turns of nothing are left out", []llm.Message{text(llm.RoleAssistant, " "), text(llm.RoleUser, "hi"),
 			text(llm.RoleAssistant, "")}, `"messages":[` + user + `]`},
 		{"turns between which nothing is said are one",

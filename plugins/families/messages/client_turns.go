@@ -26,6 +26,7 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 	var system [][]byte
 	var turns []*turn
 	lastMessage, lastText := lastSaid(messages)
+	silent := false // a user began it, and said nothing
 	for i := range messages {
 		m := &messages[i]
 		switch m.Role {
@@ -37,6 +38,9 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
 		assistant := m.Role == llm.RoleAssistant
+		if silent && len(turns) == 0 && assistant && !blank(m) {
+			turns = append(turns, silence())
+		}
 		if n := len(turns); n == 0 || turns[n-1].assistant != assistant {
 			turns = append(turns, &turn{assistant: assistant})
 		}
@@ -48,7 +52,11 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 		t.add(m, cut, req.States)
 		if len(t.results)+len(t.blocks) == 0 { // who says nothing does not part what stands around it
 			turns = turns[:len(turns)-1]
+			silent = silent || m.Role == llm.RoleUser
 		}
+	}
+	if silent && len(turns) == 0 {
+		turns = append(turns, silence())
 	}
 	if len(turns) == 0 {
 		if len(system) == 0 {
@@ -90,6 +98,14 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 	b[len(b)-1] = ']'
 	return b, nil
 }
+
+// blank reports whether a message has nothing visible.
+func blank(m *llm.Message) bool {
+	return !slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil || !p.Text.Blank() })
+}
+
+// silence is the turn of a user who says nothing.
+func silence() *turn { return &turn{blocks: [][]byte{appendText(nil, llm.Plain(encode.Nothing))}} }
 
 // markedTurns is how many of the user's last turns are marked. With the tools and `system` these are the four marks
 // that the API takes.
