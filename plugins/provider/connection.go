@@ -32,7 +32,8 @@ type Connection struct {
 // Docs implements Documented.
 func (Connection) Docs() map[string]string {
 	return map[string]string{
-		"connect_timeout": "How long connecting to the service may take: for TCP, and again for TLS. \"0s\" is the default: \"10s\".",
+		"connect_timeout": "How long connecting to the service may take: for TCP, and again for TLS. \"0s\" is the " +
+			"default: \"10s\".",
 		"first_byte_timeout": "How long the service may take until the head of its reply, connecting included; then the " +
 			"next route is tried. Services that stream send it at once, those that queue when it is the request's turn, and " +
 			"a reply in one piece begins when it is whole: then a short one fails long replies. \"0s\" is the default: none " +

@@ -21,8 +21,8 @@ const highestTemperature = 1
 //   - system messages, wherever they stand, go to `system`, for there is no such turn;
 //   - the results of tools and what the user says after them are one turn, results first;
 //   - texts and stop sequences that are blank, and blanks at the end of a reply that the upstream is to go on
-//     with, are left out; the gateway matches the stop sequences itself; for a user's first words, where these are blank,
-//     a full stop is sent;
+//     with, are left out; the gateway matches the stop sequences itself; for a user's first words, where these are
+//     blank, a full stop is sent;
 //   - a temperature over 1 is left out, which leaves the default of the API: 1, the nearest that there is;
 //   - so are "stop" and "temperature" where req.Unsupported names them;
 //   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};

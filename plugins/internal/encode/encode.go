@@ -37,8 +37,8 @@ func AppendStrings(b []byte, list []string) []byte {
 	return b
 }
 
-// Nothing is what stands for the first words of a user that says nothing: some services refuse texts that are blank, and
-// a conversation that does not begin with the user.
+// Nothing is what stands for the first words of a user who says nothing: some services refuse texts that are blank,
+// and a conversation that does not begin with the user.
 const Nothing = "."
 
 // Arguments is the JSON text of a call's arguments; none are {} (GAP-84), and blanks say no more than none.
