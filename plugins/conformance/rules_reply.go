@@ -288,16 +288,17 @@ func models(ctx context.Context, p *peer) error {
 		return fmt.Errorf("Models: %w", err)
 	}
 	seen := make(map[string]bool)
-	for _, m := range wire.ModelsFromProto(answer.GetModels()) {
+	for _, m := range answer.GetModels() { // as they are: the gateway leaves out what is wrong
+		id := m.GetId()
 		switch {
-		case m.ID == "":
+		case id == "":
 			return errors.New("Models: a model has no id")
-		case seen[m.ID]:
-			return fmt.Errorf("Models: the model %q is there twice", m.ID)
-		case m.ContextWindow < 0 || m.MaxOutput < 0:
-			return fmt.Errorf("Models: the model %q has a negative size; 0 is what is not known", m.ID)
+		case seen[id]:
+			return fmt.Errorf("Models: the model %q is there twice", id)
+		case m.GetContextWindow() < 0 || m.GetMaxOutput() < 0:
+			return fmt.Errorf("Models: the model %q has a negative size; 0 is what is not known", id)
 		}
-		seen[m.ID] = true
+		seen[id] = true
 	}
 	return nil
 }
