@@ -142,6 +142,23 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// TestKeys: each key of a provider has a process of its own, which another secret or another name of it restarts.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	keyed := strings.Replace(strings.Replace(before, "    token = env(\"TOKEN\")\n", "", 1), "  plugin = \"echo\"\n",
+		"  plugin = \"echo\"\n  key \"a\" {\n    token = env(\"TOKEN\")\n  }\n", 1)
+	old := load(t, keyed, "one")
+	require.Empty(t, Between(old, load(t, keyed, "one"), day))
+	secret := Between(old, load(t, keyed, "two"), day)
+	require.Equal(t, []Block{{Kind: Altered, Type: "provider", Name: "up", Process: Restarts, Fields: []Field{
+		{"settings", json.RawMessage(`"***"`), json.RawMessage(`"*** (changed)"`)}}}}, secret)
+	named := Between(old, load(t, strings.Replace(keyed, `"a"`, `"b"`, 1), "one"), day)
+	require.Len(t, named, 1)
+	require.Equal(t, Restarts, named[0].Process)
+	require.Equal(t, "keys", named[0].Fields[0].Name)
+	require.Len(t, named[0].Fields, 1)
+}
+
 // TestReplaced: issue 12: another executable of a provider restarts it, whatever else is different.
 func TestReplaced(t *testing.T) {
 	t.Parallel()

@@ -177,3 +177,11 @@ func TestJumpOverARestart(t *testing.T) {
 	w.add(at(3, 1060, 61))
 	require.Equal(t, "Of 1,064 requests since then 65 failed, 6%; before it were 1%.", w.jump())
 }
+
+func TestDollars(t *testing.T) {
+	t.Parallel()
+	for microcents, want := range map[int64]string{0: "0.00", 20_000_000: "0.20", 2_500_000: "0.025", 300_000_000: "3.00",
+		12_345_678: "0.12345678"} {
+		require.Equal(t, want, dollars(microcents))
+	}
+}

@@ -182,11 +182,21 @@ func showValue(name string, value json.RawMessage) string {
 	case value == nil:
 		return "none"
 	case isPrice && err == nil:
-		return "$" + strconv.FormatFloat(float64(n)/(100*ledger.MicrocentsPerCredit), 'f', -1, 64) + " per million"
+		return "$" + dollars(n) + " per million"
 	case json.Unmarshal(value, &text) == nil:
 		return strconv.Quote(text)
 	}
 	return string(value)
+}
+
+// dollars writes microcents as dollars: with cents, and with more decimals where they say something.
+func dollars(microcents int64) string {
+	text := strconv.FormatFloat(float64(microcents)/(100*ledger.MicrocentsPerCredit), 'f', -1, 64)
+	whole, decimals, _ := strings.Cut(text, ".")
+	for len(decimals) < 2 {
+		decimals += "0"
+	}
+	return whole + "." + decimals
 }
 
 // showTypical is what the typical request costs, before and after where there are both.

@@ -19,6 +19,7 @@ func kept(hash string) Kept {
 // TestHistory: issue 12, "Saving is enough": the last 20 configurations that were in force are kept with their time.
 func TestHistory(t *testing.T) {
 	t.Parallel()
+	require.Equal(t, 20, Size)
 	data := t.TempDir()
 	h := In(data)
 	list, err := h.List()
