@@ -195,15 +195,22 @@ func writeFigures(w io.Writer, results []*measure.Result) {
 func routeCalibrateCommand() *cobra.Command {
 	var out output
 	var model, data, file string
+	var folds int
+	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "calibrate --data DIR --out FILE",
 		Short: "Finds the margins that keep a share of the best route's quality",
 		Long: `Finds, on recorded answers that the model was not trained on, the smallest margins with
 which the cheapest route that is predicted to keep 90, 95, 98 or 100% of the best
-route's quality really keeps it, and writes the model with them.`,
+route's quality really keeps it, and writes the model with them. With --folds the
+answers are those that the model was trained on: it is trained that many times without
+a part of them, which is predicted then. keep_quality in a profile uses the margins.`,
 		Example: "  fareway gateway route calibrate --model routes.model --data held-out --out routes.model",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if folds == 1 || folds < 0 {
+				return errors.New("--folds needs 2 or more: one part to measure on, and the rest to train on")
+			}
 			m, err := readModel(model)
 			if err != nil {
 				return err
@@ -212,7 +219,12 @@ route's quality really keeps it, and writes the model with them.`,
 			if err != nil {
 				return err
 			}
-			kept, err := measure.Calibrate(m, sets)
+			var kept []measure.Kept
+			if folds > 0 {
+				kept, err = measure.CrossCalibrate(m, sets, folds, seed)
+			} else {
+				kept, err = measure.Calibrate(m, sets)
+			}
 			if err != nil {
 				return err
 			}
@@ -231,6 +243,8 @@ route's quality really keeps it, and writes the model with them.`,
 	}
 	cmd.Flags().StringVar(&model, "model", "", "the model `FILE` (default: the one that is built in)")
 	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers to calibrate by")
+	cmd.Flags().IntVar(&folds, "folds", 0, "calibrate in `K` parts by what the model was trained on")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "what training follows from, a number `N`")
 	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
 	required(cmd, "data", "out")
 	out.addFlag(cmd)

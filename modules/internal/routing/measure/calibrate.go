@@ -23,16 +23,59 @@ type Kept struct {
 var Shares = []float64{0.9, 0.95, 0.98, 1}
 
 // Calibrate finds, for each pool that the data sets are of, the smallest margins with which each share of the best
-// model's quality is kept on them, less one standard error. It changes the model's margins.
+// model's quality is kept on them, less one standard error. It changes the model's margins. The data sets must not be
+// those that the model was trained on: CrossCalibrate is for those.
 func Calibrate(m *predict.Model, sets []*learn.Dataset) ([]Kept, error) {
-	var all []Kept
-	found := map[int][]predict.Margin{}
-	for _, d := range sets {
-		t, use, err := Predict(m, d)
+	tables := make([]*Table, len(sets))
+	for i, d := range sets {
+		t, _, err := Predict(m, d)
 		if err != nil {
 			return nil, fmt.Errorf("calibrating by %s: %w", d.Name, err)
 		}
-		if t.Cost == nil || len(use) < 2 {
+		tables[i] = t
+	}
+	return calibrate(m, sets, tables)
+}
+
+// CrossCalibrate is Calibrate by the data sets that the model was trained on, each question being judged by a model
+// that has not seen it.
+func CrossCalibrate(m *predict.Model, sets []*learn.Dataset, folds int, seed uint64) ([]Kept, error) {
+	tables := make([]*Table, len(sets))
+	for i := range tables {
+		tables[i] = new(Table)
+	}
+	for fold := range folds {
+		train, held := learn.Fold(sets, fold, folds)
+		part, err := learn.Train(train, seed)
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range held {
+			if len(d.Rows) == 0 {
+				continue
+			}
+			t, _, err := Predict(part, d)
+			if err != nil {
+				return nil, fmt.Errorf("calibrating by %s: %w", d.Name, err)
+			}
+			tables[i].add(t)
+		}
+	}
+	return calibrate(m, sets, tables)
+}
+
+// add appends another table's prompts.
+func (t *Table) add(o *Table) {
+	t.Score, t.Predicted = append(t.Score, o.Score...), append(t.Predicted, o.Predicted...)
+	t.Cost, t.PredictedCost = append(t.Cost, o.Cost...), append(t.PredictedCost, o.PredictedCost...)
+}
+
+func calibrate(m *predict.Model, sets []*learn.Dataset, tables []*Table) ([]Kept, error) {
+	var all []Kept
+	found := map[int][]predict.Margin{}
+	for i, d := range sets {
+		t := tables[i]
+		if len(t.Cost) == 0 || len(t.Cost[0]) < 2 {
 			continue
 		}
 		pool, _, err := m.Pool(d.Models)

@@ -285,8 +285,7 @@ func CrossEval(sets []*learn.Dataset, folds int, seed uint64) ([]*Result, error)
 					return nil, fmt.Errorf("judging by %s: %w", d.Name, err)
 				}
 				uses[s] = use
-				to.Score, to.Predicted = append(to.Score, t.Score...), append(to.Predicted, t.Predicted...)
-				to.Cost, to.PredictedCost = append(to.Cost, t.Cost...), append(to.PredictedCost, t.PredictedCost...)
+				to.add(t)
 			}
 			rows[s] = append(rows[s], d.Rows...)
 		}

@@ -194,12 +194,16 @@ func TestOutput(t *testing.T) {
 	require.InDelta(t, UsualOutput, of(strings.Repeat("qzx vkj wqp ", 40)), 120)
 }
 
-// TestMarginFor is keep_quality's margin for routes that are of no pool: the most careful one.
+// TestMarginFor is keep_quality's margin for routes that are of no pool.
 func TestMarginFor(t *testing.T) {
 	t.Parallel()
-	m := &Model{Pools: []Pool{{Margins: []Margin{{0.9, 0.01}, {0.98, -0.1}}}, {Margins: []Margin{{0.95, 0.2}}}}}
-	require.InDelta(t, 0.2, m.MarginFor(0.9), 1e-6)
-	require.InDelta(t, 0.05, m.MarginFor(0.98), 1e-6, "the second was not calibrated for so much")
-	require.Zero(t, (&Model{Pools: []Pool{{Margins: []Margin{{1, -0.3}}}}}).MarginFor(0.5), "never less than none")
-	require.Zero(t, (&Model{}).MarginFor(0.5))
+	m := &Model{Pools: []Pool{{Rows: 300, Margins: []Margin{{0.9, 0.01}, {0.98, -0.1}}},
+		{Rows: 100, Margins: []Margin{{0.95, 0.2}}}, {Rows: 1000}}}
+	require.InDelta(t, (3*0.01+0.2)/4, m.MarginFor(0.9), 1e-6)
+	require.Zero(t, m.MarginFor(0.98), "never less than none")
+	require.InDelta(t, 0.05, m.MarginFor(1), 1e-6, "nobody has calibrated so much")
+	require.InDelta(t, 0.05, (&Model{}).MarginFor(0.5), 1e-6)
+	for _, share := range []float64{0.9, 0.95, 0.98} {
+		require.LessOrEqual(t, Default().MarginFor(share), 0.01, "the built-in model is calibrated")
+	}
 }

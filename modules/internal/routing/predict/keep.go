@@ -1,7 +1,5 @@
 package predict
 
-import "math"
-
 // Margin is what is added to a share of the best predicted quality, so that the share is kept in truth.
 type Margin struct{ Share, Margin float32 }
 
@@ -36,11 +34,19 @@ func (p *Pool) MarginFor(share float64) float64 {
 	return margin
 }
 
-// MarginFor is the most careful of the pools' margins for a share: for routes that are of no pool.
+// MarginFor is the mean of the pools' margins for a share, by their size: for routes that are of no pool. It is never
+// less than none: what operators say of routes is not drawn together as predictions are.
 func (m *Model) MarginFor(share float64) float64 {
-	margin := math.Inf(-1)
+	sum, rows := 0.0, 0
 	for i := range m.Pools {
-		margin = max(margin, m.Pools[i].MarginFor(share))
+		p := &m.Pools[i]
+		if len(p.Margins) > 0 {
+			sum += float64(p.Rows) * p.MarginFor(share)
+			rows += p.Rows
+		}
 	}
-	return max(margin, 0)
+	if rows == 0 {
+		return (&Pool{}).MarginFor(share)
+	}
+	return max(sum/float64(rows), 0)
 }
