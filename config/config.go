@@ -3,6 +3,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -154,6 +155,10 @@ type Route struct {
 	MaxConcurrent int64 // attempts at the same time over all accounts; 0: no limit
 	Metering      Metering
 	Timeout       time.Duration // one attempt
+	// Region is where the upstream keeps and works on what it is sent, "" where the operator does not say.
+	Region string
+	// Retention is for how long it is kept there, 0 for not at all; nil where the operator does not say.
+	Retention *time.Duration
 	// BillsPastAllowance: the upstream may bill more output than the request allows, so that holds are sized by
 	// MaxOutput (GAP-49).
 	BillsPastAllowance bool
@@ -185,6 +190,22 @@ type Plan struct {
 	TokenBudget        int64             `json:"token_budget"`        // tokens per period
 	FairUseMicrocents  int64             `json:"fair_use_microcents"` // per period; 0: no free allowance
 	ConcurrentRequests int64             `json:"concurrent_requests"` // charged requests at the same time
+
+	Requires Requires `json:"requires,omitzero"`
+}
+
+// Requires is what the routes of an account must be. A route of which the operator does not say it is not.
+type Requires struct {
+	Regions   []string       // one of these; empty: wherever
+	Retention *time.Duration // at most so long; nil: however long
+}
+
+// MetBy reports whether a route is what is required.
+func (q *Requires) MetBy(r *Route) bool {
+	if len(q.Regions) > 0 && !slices.Contains(q.Regions, r.Region) {
+		return false
+	}
+	return q.Retention == nil || r.Retention != nil && *r.Retention <= *q.Retention
 }
 
 // RequestsPerMinute bounds the requests of any 60 s, for each of those that they count against; 0: no limit.

@@ -267,6 +267,10 @@ var routeGrammar = grammar{
 				"own estimate."},
 		{name: "timeout", kind: aDuration(maxDuration), fallback: `"5m"`, example: `"5m"`,
 			doc: "One attempt; `request_timeout` holds as well."},
+		{name: "region", kind: aText(maxRegion), instead: "not said", example: `"eu"`,
+			doc: "Where the upstream works on what it is sent, in a word of yours: what a plan `requires`. Nothing checks it."},
+		{name: "retention", kind: aRetention, instead: "not said", example: `"none"`,
+			doc: "For how long the upstream keeps it: what a plan `requires`. Nothing checks it."},
 		{name: "bills_past_allowance", kind: aFlag, fallback: `false`, example: "true",
 			doc: "The upstream may bill more output than a request allows, as some do for hidden reasoning. Then " +
 				"holds are sized by `max_output`, whatever the client's limit, so that no bill is larger than its " +
@@ -388,9 +392,28 @@ var planGrammar = grammar{
 			doc: "How many charged requests may run at the same time; over it requests get 429. Those whose client " +
 				"left count until their upstream has ended. 0 for no limit."},
 	},
-	blocks: []blockRule{{name: "requests_per_minute",
-		doc:  "How many requests are answered in any 60 seconds; over it requests get 429.",
-		body: &perMinuteGrammar, example: perMinuteExample}},
+	blocks: []blockRule{
+		{name: "requests_per_minute", body: &perMinuteGrammar, example: perMinuteExample,
+			doc: "How many requests are answered in any 60 seconds; over it requests get 429."},
+		{name: "requires", body: &requiresGrammar, example: requiresExample,
+			doc: "What the routes of its accounts must be: no request can loosen it. A request that only other routes " +
+				"could take gets 503."},
+	},
+}
+
+const requiresExample = `requires {
+  region    = ["eu"]
+  retention = "none"
+}`
+
+var requiresGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "region", kind: aList, instead: "wherever", example: `["eu"]`,
+			doc: "One of these must be the route's `region`; one that says none is out."},
+		{name: "retention", kind: aRetention, instead: "however long", example: `"none"`,
+			doc: "The route's `retention` must be at most this; one that says none is out."},
+	},
 }
 
 var perMinuteGrammar = grammar{
@@ -454,6 +477,7 @@ var places = []place{
 	{"in a profile block", &profileGrammar},
 	{"in a plan block", &planGrammar},
 	{"in the requests_per_minute block of a plan", &perMinuteGrammar},
+	{"in the requires block of a plan", &requiresGrammar},
 	{"in the pre_auth block", &preAuthGrammar},
 	{"in the affinity block", &affinityGrammar},
 }

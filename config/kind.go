@@ -33,6 +33,9 @@ var (
 	aPrice    = kind{name: "dollars", hcl: "number"}
 )
 
+// aRetention is for how long something is kept.
+var aRetention = kind{name: "`\"none\"`, or duration up to `\"3650d\"`", hcl: "string", longest: maxRetention}
+
 func aText(bytes int) kind {
 	return kind{name: fmt.Sprintf("text of at most %d bytes", bytes), hcl: "string", bytes: bytes}
 }

@@ -75,6 +75,7 @@ func (l *loader) plans(file *section) {
 		s.integer("token_budget", &p.TokenBudget)
 		s.integer("fair_use_microcents", &p.FairUseMicrocents)
 		s.integer("concurrent_requests", &p.ConcurrentRequests)
+		s.requires(&p.Requires)
 		l.config.Plans = append(l.config.Plans, p)
 	}
 }

@@ -107,6 +107,8 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		MaxConcurrent int64    `json:"max_concurrent"`
 		Metering      Metering `json:"metering"`
 		Timeout       string   `json:"timeout"`
+		Region        string   `json:"region,omitempty"`
+		Retention     string   `json:"retention,omitempty"`
 		BillsPast     bool     `json:"bills_past_allowance"`
 		Price         Price    `json:"price"`
 		Cost          Price    `json:"cost"`
@@ -116,8 +118,17 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.quality(), r.Reasons, offers,
 		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...),
 		r.FinishReasons, r.MaxConcurrent, r.Metering,
-		r.Timeout.String(), r.BillsPastAllowance, r.Price, r.Cost, r.LaterPrices, r.LaterCosts,
+		r.Timeout.String(), r.Region, retentionText(r.Retention), r.BillsPastAllowance,
+		r.Price, r.Cost, r.LaterPrices, r.LaterCosts,
 	})
+}
+
+// MarshalJSON prints the duration as it is written.
+func (q Requires) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Region    []string `json:"region,omitempty"`
+		Retention string   `json:"retention,omitempty"`
+	}{q.Regions, retentionText(q.Retention)})
 }
 
 // Interface guards

@@ -158,6 +158,8 @@ func around(block, line string) string {
 		top = "profile \"max\" {\n" + drop("cost = 1\nquality = 1\n") + line + "\n}\n"
 	case "plan":
 		top = "plan \"p\" {\n" + line + "\n}\n"
+	case "requires":
+		top = "plan \"p\" {\nrequires {\n" + line + "\n}\n}\n"
 	case "requests_per_minute":
 		top = "plan \"p\" {\nrequests_per_minute {\n" + line + "\n}\n}\n"
 	case "store":

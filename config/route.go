@@ -52,6 +52,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		s.oneOf("metering", &metering)
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
+		s.text("region", &r.Region)
+		s.retention("retention", &r.Retention)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
 		usual := l.usual(r.Provider, r.Model)
 		s.need(block.Body, "price", usual.advice())

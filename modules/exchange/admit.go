@@ -3,7 +3,6 @@ package exchange
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -15,23 +14,14 @@ import (
 // admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
 // them (GAP-49). When it returns nil, the first attempt and the hold are durable.
 func (x *exchange) admit() *families.Error {
-	cfg := x.gen.Config
 	var err error
 	if x.tariff, err = x.gen.Tariff(x.request.Context()); err != nil {
 		return x.call.LedgerError("recording a price", err)
 	}
-	profile := slices.IndexFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == x.req.profile })
-	ask := routing.Input{
-		Routes:    x.tariff.Routes,
-		Profile:   cfg.Profiles[profile],
-		Needs:     routing.NeedsOf(x.req.LLM),
-		Allowance: x.req.LLM.MaxTokens,
-		Graphics:  routing.Graphics(cfg, x.req.LLM),
-		LongAbove: cfg.Special.LongContextAbove,
-		Ready:     func(r *config.Route) bool { return x.gen.Ready(r.Provider) },
-		Predictor: x.gen.Predictor(),
-		Request:   x.req.LLM,
-	}
+	ask := routing.NewInput(x.gen.Config, x.tariff.Routes, x.req.profile, x.req.LLM)
+	ask.Requires = x.req.requires
+	ask.Ready = func(r *config.Route) bool { return x.gen.Ready(r.Provider) }
+	ask.Predictor = x.gen.Predictor()
 	x.recall(&ask)
 	x.measure(&ask)
 	plan, err := routing.Plan(ask)
@@ -107,6 +97,9 @@ func (x *exchange) unroutable(why error) *families.Error {
 		return noneReady()
 	case errors.Is(why, routing.ErrNoJSON):
 		return families.Unsupported("No route that offers JSON output can take the request: send it without a format.")
+	case errors.Is(why, routing.ErrRequired):
+		return featureUnavailable("No route is what the account's plan requires of where requests are worked on and for " +
+			"how long they are kept. Trying again does not help." + families.Support)
 	case errors.Is(why, routing.ErrTooLarge):
 		return featureUnavailable("The request's input and output allowance fit no route's context window. " +
 			"Trying again does not help: send less, begin a new conversation, or ask for a smaller allowance.")

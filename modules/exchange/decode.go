@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -18,6 +19,8 @@ type request struct {
 	told    *llm.Request
 	model   string // as sent, echoed
 	profile string // resolved
+	// requires is what the account demands of routes.
+	requires config.Requires
 }
 
 // decode takes steps 8 to 14 of the order (see the package's doc).
@@ -40,7 +43,8 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 		Model:  modelProfile,
 	}
 	// The header is judged before the fields are, though effort may still outrank the default.
-	fallback := engine.PlanOf(call.Work.Generation().Config, call.Principal.Account).DefaultProfile
+	plan := engine.PlanOf(call.Work.Generation().Config, call.Principal.Account)
+	fallback := plan.DefaultProfile
 	if _, err := routing.Profile(ask, fallback); err != nil {
 		return nil, families.Invalid(err.Error())
 	}
@@ -53,7 +57,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	if err != nil {
 		return nil, families.Invalid(err.Error())
 	}
-	req := &request{Request: decoded, model: model, profile: profile}
+	req := &request{Request: decoded, model: model, profile: profile, requires: plan.Requires}
 	req.instruct()
 	return req, nil
 }

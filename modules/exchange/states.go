@@ -41,8 +41,11 @@ func (x *exchange) upstream(a *attempt) *llm.Request {
 }
 
 // keepState keeps what the upstream wants back with the result of a call. An account whose plan demands that nothing is
-// kept has no states: that attribute of plans (`retention`) is to be looked at here, and nowhere else.
+// kept has no states.
 func (x *exchange) keepState(a *attempt, call llm.Event) {
+	if kept := x.req.requires.Retention; kept != nil && *kept == 0 {
+		return
+	}
 	if len(call.State) > 0 {
 		holder := x.gen.StateHolder(x.call.Principal.Account.ID, a.route)
 		x.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: x.said}, call.State)

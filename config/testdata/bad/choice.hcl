@@ -41,3 +41,23 @@ profile "budget" {
   quality      = 0.2
   keep_quality = 98
 }
+
+plan "careful" {
+  requires {
+    region    = "eu"
+    retention = 0
+    country   = "de"
+  }
+}
+
+plan "long" {
+  requires {
+    region    = [""]
+    retention = "9000d"
+  }
+}
+
+affinity {
+  mode = "sometimes"
+  ttl  = "0s"
+}

@@ -41,3 +41,49 @@ profile "balanced" {
   quality      = 0.5
   keep_quality = 0.98
 }
+
+route "here" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 200000
+  max_output     = 64000
+  quality        = 0.5
+  region         = "eu"
+  retention      = "none"
+  price {
+    input  = 5
+    output = 25
+  }
+}
+
+route "there" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 200000
+  max_output     = 64000
+  quality        = 0.5
+  region         = "us"
+  retention      = "30d"
+  price {
+    input  = 5
+    output = 25
+  }
+}
+
+plan "careful" {
+  requires {
+    region    = ["eu", "ch"]
+    retention = "none"
+  }
+}
+
+plan "month" {
+  requires {
+    retention = "30d"
+  }
+}
+
+affinity {
+  mode = "off"
+  ttl  = "10m"
+}

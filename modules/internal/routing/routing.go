@@ -5,13 +5,12 @@
 //
 // # Candidates
 //
-// A route is a candidate when it offers the tools that the request needs, when the request fits it, when it offers
-// the structured output that is asked for, when it is not kept for others, and when its provider is ready, judged
-// in this order. A JSON object can be asked of a route that offers `json_object`, an answer by a schema also of one
-// that offers `json_schema` only. A request fits when input + allowance <= context window, with the
-// allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit, the
-// room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output
-// limit).
+// A route is a candidate when it is what the account's plan requires, when it offers the tools that the request needs,
+// when the request fits it, when it offers the structured output that is asked for, when it is not kept for others, and
+// when its provider is ready, judged in this order. A JSON object can be asked of a route that offers `json_object`, an
+// answer by a schema also of one that offers `json_schema` only. A request fits when input + allowance <= context
+// window, with the allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit,
+// the room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output limit).
 //
 // # Specialties
 //
@@ -87,10 +86,12 @@ const (
 )
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
-// errors.Is. The first two cannot be helped by a retry (503 feature_unavailable), nor can the third (400
-// unsupported_field, GAP-78); the fourth can (503 upstream_error, GAP-39). ErrReserved is only ever the reason
+// errors.Is. The first three cannot be helped by a retry (503 feature_unavailable), nor can the fourth (400
+// unsupported_field, GAP-78); the fifth can (503 upstream_error, GAP-39). ErrReserved is only ever the reason
 // of one route in particular.
 var (
+	ErrRequired = errors.New("the route is not what the account's plan requires: see region and retention of the route, " +
+		"and requires in the plan")
 	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the " +
 		"request without it")
 	ErrTooLarge = errors.New("input and output allowance fit no route's context window: send less, or ask for a " +
@@ -115,6 +116,8 @@ type Input struct {
 	// request is long, 0 for none (config.Special).
 	Graphics  bool
 	LongAbove int64
+	// Requires is what the account demands of routes.
+	Requires config.Requires
 	// Ready says whether a route can be called at the moment. nil: all can.
 	Ready func(*config.Route) bool
 	// Predictor reads Request to tell how good each route would be and how much it would write. nil: each is as good
@@ -169,7 +172,7 @@ type Candidate struct {
 // Rejected is a route that is not a candidate.
 type Rejected struct {
 	Route *config.Route
-	Why   error // ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved or ErrNotReady
+	Why   error // ErrRequired, ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved or ErrNotReady
 }
 
 // Itinerary is the candidates in the order in which they are tried, each at most once, and the routes that
@@ -188,9 +191,9 @@ type Itinerary struct {
 }
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
-// ErrNotOffered if no route offers the tools that are needed, else ErrTooLarge if none of those fits, else
-// ErrNoJSON if none of those offers the format, else ErrNotReady. Where no route at all offers the format, it is
-// ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
+// ErrRequired if no route is what the account requires, else ErrNotOffered if none of those offers the tools that are
+// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrNotReady.
+// Where no route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes))}
 	all := look(&in)
@@ -208,6 +211,8 @@ func Plan(in Input) (Itinerary, error) {
 		}
 	}
 	switch {
+	case len(in.Routes) > 0 && !all.met:
+		return it, ErrRequired
 	case len(it.Candidates) == 0 && !all.format:
 		return it, ErrNoJSON
 	case len(it.Candidates) == 0:
@@ -265,11 +270,28 @@ func Decided(in Input, most int64) bool {
 	return true
 }
 
+// NewInput is what a request asks of routes, with nothing of the moment: who asks, what is ready, what is remembered.
+func NewInput(cfg *config.Config, routes []config.Route, profile string, req *llm.Request) Input {
+	at := slices.IndexFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == profile })
+	return Input{
+		Routes:    routes,
+		Profile:   cfg.Profiles[at],
+		Needs:     NeedsOf(req),
+		Allowance: req.MaxTokens,
+		Graphics:  Graphics(cfg, req),
+		LongAbove: cfg.Special.LongContextAbove,
+		Request:   req,
+	}
+}
+
 // stages are the reasons that can be those of all routes, in the order in which a route meets them.
 var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrNotReady}
 
 // judge says whether a route is a candidate, and with which values. The error is one of this package's, as it is.
 func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
+	if !in.Requires.MetBy(route) {
+		return Candidate{}, ErrRequired
+	}
 	if in.Needs.Tools && !route.Tools {
 		return Candidate{}, ErrNotOffered
 	}

@@ -51,13 +51,19 @@ type survey struct {
 	open bool
 	// format: a route offers the structured output that is asked for, whether the request fits it or not.
 	format bool
+	// met: a route is what the account requires. Of no other one is anything said here.
+	met bool
 }
 
 func look(in *Input) survey {
-	var ordinary, graphics, long bool
+	var ordinary, graphics, long, met bool
 	format := in.Needs.Format == ""
 	for i := range in.Routes {
 		route := &in.Routes[i]
+		if !in.Requires.MetBy(route) {
+			continue
+		}
+		met = true
 		if !offersFormat(route, in.Needs.Format) {
 			continue
 		}
@@ -73,5 +79,5 @@ func look(in *Input) survey {
 		graphics: in.Graphics,
 		long:     !ordinary || in.LongAbove > 0 && in.InputTokens+in.Allowance > in.LongAbove,
 	}
-	return survey{kinds: k, open: ordinary || graphics && k.graphics || long && k.long, format: format}
+	return survey{kinds: k, open: ordinary || graphics && k.graphics || long && k.long, format: format, met: met}
 }
