@@ -24,7 +24,7 @@ func (b *batch) size() int64 {
 	n := int64(unsafe.Sizeof(*b)) + int64(len(b.events))*int64(unsafe.Sizeof(llm.Event{}))
 	for i := range b.events {
 		ev := &b.events[i]
-		n += int64(len(ev.Text) + len(ev.ID) + len(ev.Name) + len(ev.Model))
+		n += int64(len(ev.Text) + len(ev.ID) + len(ev.Name) + len(ev.Model) + len(ev.State))
 	}
 	return n
 }

@@ -183,7 +183,7 @@ func newFlood(allowance int64) flood {
 func (f *flood) over(events []llm.Event) bool {
 	for i := range events {
 		ev := &events[i]
-		f.left -= 1 + int64(len(ev.Text)+len(ev.ID)+len(ev.Name))
+		f.left -= 1 + int64(len(ev.Text)+len(ev.ID)+len(ev.Name)+len(ev.State))
 	}
 	return f.left < 0
 }

@@ -323,6 +323,16 @@ func TestFloodMeter(t *testing.T) {
 		require.False(t, f.over([]llm.Event{{Kind: llm.EventToolCall, ID: "12345", Name: "12345"}, {Kind: llm.EventText}}))
 		require.True(t, f.over([]llm.Event{{Kind: llm.EventReasoning}}))
 	})
+	t.Run("GAP-117 states count, also in what is read ahead", func(t *testing.T) {
+		t.Parallel()
+		call := llm.Event{Kind: llm.EventToolCall, ID: "1", Name: "2", State: make([]byte, 100)}
+		f := flood{left: 103}
+		require.False(t, f.over([]llm.Event{call}))
+		require.True(t, f.over([]llm.Event{{Kind: llm.EventText}}))
+		with := (&batch{events: []llm.Event{call}}).size()
+		call.State = nil
+		require.Equal(t, with-100, (&batch{events: []llm.Event{call}}).size())
+	})
 	t.Run("an allowance beyond all numbers", func(t *testing.T) {
 		t.Parallel()
 		f := newFlood(1 << 62)
