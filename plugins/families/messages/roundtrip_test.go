@@ -150,7 +150,11 @@ func FuzzDecoder(f *testing.F) {
 		[]string{started, blockStart("0", `{"type":"tool_use","name":"f"}`), inputDelta("0", `{"q":`), textDelta(`\ud83d`),
 			blockStart("1", `{"type":"tool_use","id":"t","name":"g"}`), inputDelta("1", "x"), blockStop("1"), stopped},
 		[]string{started, `{"type":"error","error":{"type":"overloaded_error"}}`},
-		[]string{started, blockStart("0", `{"type":"thinking","thinking":"h"}`), ended("refusal"), stopped})
+		[]string{started, blockStart("0", `{"type":"thinking","thinking":"h"}`), ended("refusal"), stopped},
+		[]string{started, blockStart("0", `{"type":"thinking"}`), blockDelta("0", `{"type":"thinking_delta","thinking":"h"}`),
+			blockDelta("0", `{"type":"signature_delta","signature":"s"}`), blockStop("0"),
+			blockStart("1", `{"type":"redacted_thinking","data":"x"}`), textDelta("a"),
+			blockStart("2", `{"type":"tool_use","id":"t","name":"f"}`), ended("tool_use"), stopped})
 }
 
 func FuzzEncoder(f *testing.F) { familytest.FuzzEncoder(f, family) }

@@ -2,6 +2,7 @@ package familytest
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,9 @@ func FuzzDecoder(fuzz *testing.F, f Family, golden string, seeds ...[]string) {
 		order := accepted(t)
 		d := f.NewDecoder(func(ev llm.Event) error {
 			require.NoError(t, order.Check(ev))
+			if ev.State != nil && f.EncodeRequest != nil {
+				requireReturned(t, f, ev)
+			}
 			return nil
 		})
 		reader := sse.NewReader(bytes.NewReader(stream), 1<<16)
@@ -136,6 +140,17 @@ func FuzzDecoder(fuzz *testing.F, f Family, golden string, seeds ...[]string) {
 		}
 		require.Equal(t, d.Close() == nil, order.Finished())
 	})
+}
+
+// requireReturned checks that what a call came with goes back with it, as JSON.
+func requireReturned(t *testing.T, f Family, call llm.Event) {
+	req := &llm.Request{MaxTokens: 100, Messages: []llm.Message{
+		{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: call.ID, Name: call.Name}}}},
+		{Role: llm.RoleTool, CallID: call.ID, Parts: []llm.Part{llm.Text("x")}}}}
+	req.States = map[string][]byte{call.ID: call.State}
+	sent, err := f.EncodeRequest(nil, req)
+	require.NoError(t, err)
+	require.True(t, json.Valid(sent), "%q", sent)
 }
 
 // BenchmarkDecode measures how requests of real clients are read.
