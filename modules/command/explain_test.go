@@ -1,0 +1,178 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/routing"
+)
+
+const explained = `
+provider "up" {
+  plugin = "echo"
+}
+route "small" {
+  provider       = "up"
+  model          = "small"
+  context_window = 8000
+  max_output     = 4000
+  quality        = 0.5
+  price {
+    input  = 0.1
+    output = 0.5
+  }
+}
+route "coder" {
+  provider       = "up"
+  model          = "coder"
+  context_window = 200000
+  max_output     = 64000
+  region         = "eu"
+  offers         = ["tools"]
+  quality {
+    default = 0.6
+    code    = 0.95
+  }
+  price {
+    input  = 3
+    output = 15
+  }
+}
+route "thinker" {
+  provider       = "up"
+  model          = "thinker"
+  context_window = 200000
+  max_output     = 64000
+  reasons        = true
+  quality        = 0.9
+  bills_past_allowance = true
+  price {
+    input  = 3
+    output = 15
+  }
+}
+profile "max" {
+  cost         = 0.1
+  quality      = 0.9
+  keep_quality = 0.9
+}
+plan "floor" {
+  default_profile = "budget"
+  requires {
+    region = ["eu"]
+  }
+}
+`
+
+// TestExplain is issue 13's `gateway explain`: each candidate with what is expected of it, and each other route with
+// the reason.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	hcl := file("gateway.hcl", explained)
+	code := file("code.json", `{"model":"service/auto","max_tokens":500,"messages":[{"role":"user","content":`+
+		`"Write a python function that reverses a list: def reverse(items):"}]}`)
+	explain := func(t *testing.T, args ...string) explainView {
+		return runJSON[explainView](t, append([]string{"explain", "--hcl", hcl}, args...)...)
+	}
+	routes := func(v explainView) (names []string) {
+		for _, c := range v.Candidates {
+			names = append(names, c.Route)
+		}
+		return names
+	}
+	t.Run("a request", func(t *testing.T) {
+		t.Parallel()
+		v := explain(t, code, "--profile", "max")
+		require.Equal(t, []string{"coder", "small", "thinker"}, routes(v), "ALLOW-20 thoughts could use 500 tokens up")
+		require.Equal(t, "chat", v.Family)
+		require.Equal(t, "max", v.Profile.Name)
+		require.Equal(t, int64(500), v.Allowance)
+		require.Greater(t, v.Kinds["code"], 0.3)
+		first, last := v.Candidates[0], v.Candidates[2]
+		require.True(t, first.Keeps)
+		require.GreaterOrEqual(t, first.Quality, v.KeepFrom)
+		require.Greater(t, first.ByKind["code"], first.ByKind["math"])
+		require.Positive(t, first.Output)
+		require.LessOrEqual(t, first.Output, 500.0)
+		require.InDelta(t, float64(v.InputTokens)*300+first.Output*1500, first.Cost, 1)
+		require.True(t, last.Cramped)
+		require.Greater(t, last.Hold, int64(64_000*1500), "BILL-11 the longest reply that it can bill")
+		require.GreaterOrEqual(t, first.Hold, int64(500*1500))
+		require.Less(t, first.Hold, int64(600*1500), "BILL-09 its allowance")
+		require.Empty(t, v.Rejected)
+		require.Empty(t, v.Refusal)
+	})
+	t.Run("PROF-09 effort, and a route that offers no tools", func(t *testing.T) {
+		t.Parallel()
+		v := explain(t, file("tools.json", `{"model":"auto","input":"What is the weather?","reasoning_effort":"low",`+
+			`"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`))
+		require.Equal(t, "responses", v.Family)
+		require.Equal(t, "budget", v.Profile.Name)
+		require.Equal(t, []string{"coder"}, routes(v))
+		require.Equal(t, []string{"tools"}, v.Needs)
+		require.Equal(t, []routing.Refused{{Route: "small", Reason: routing.ErrNotOffered.Error()},
+			{Route: "thinker", Reason: routing.ErrNotOffered.Error()}}, v.Rejected)
+		require.Positive(t, v.Candidates[0].Quality)
+	})
+	t.Run("a floor", func(t *testing.T) {
+		t.Parallel()
+		v := explain(t, code, "--plan", "floor")
+		require.Equal(t, "budget", v.Profile.Name, "GAP-118 the plan's default")
+		require.Equal(t, []string{"coder"}, routes(v))
+		require.Len(t, v.Rejected, 2)
+		require.Equal(t, routing.ErrRequired.Error(), v.Rejected[0].Reason)
+	})
+	t.Run("ALLOW-05 a request that would be refused", func(t *testing.T) {
+		t.Parallel()
+		v := explain(t, file("large.json",
+			`{"model":"auto","max_tokens":300000,"messages":[{"role":"user","content":"hi"}]}`),
+			"--family", "chat")
+		require.Equal(t, routing.ErrTooLarge.Error(), v.Refusal)
+		require.Empty(t, v.Candidates)
+		require.Len(t, v.Rejected, 3)
+	})
+	t.Run("for people", func(t *testing.T) {
+		t.Parallel()
+		text, err := run(t, "explain", code, "--hcl", hcl, "--profile", "max")
+		require.NoError(t, err)
+		for _, want := range []string{"chat request, profile max", "an allowance of 500", "code (", "keep_quality = 0.9",
+			"ROUTE", "coder", "keeps", "the allowance is tiny"} {
+			require.Contains(t, text, want)
+		}
+		text, err = run(t, "explain", code, "--hcl", hcl, "--plan", "floor")
+		require.NoError(t, err)
+		require.Contains(t, text, "Weights: cost 0.8, quality 0.2")
+		require.Contains(t, text, "small: the route is not what the account's plan requires")
+	})
+	const hi = `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`
+	for name, tc := range map[string]struct {
+		body string
+		args []string
+		says string
+	}{
+		"no JSON":       {`{`, nil, "400"},
+		"no such model": {`{"model":"gpt-x/y","messages":[]}`, nil, `does not accept the model "gpt-x/y"`},
+		"no family":     {`{}`, []string{"--family", "x"}, "chat, messages, responses"},
+		"no plan":       {hi, []string{"--plan", "x"}, `no plan "x"`},
+		"no profile":    {hi, []string{"--profile", "x"}, "budget"},
+		"media": {`{"model":"auto","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`,
+			nil, "400 unsupported_content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "body.json")
+			require.NoError(t, os.WriteFile(path, []byte(tc.body), 0o600))
+			_, err := run(t, append([]string{"explain", path, "--hcl", hcl}, tc.args...)...)
+			require.ErrorContains(t, err, tc.says)
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package routing
+
+import (
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Explanation is an itinerary as data for people, with what led to it.
+type Explanation struct {
+	Profile     config.Profile `json:"profile"`
+	InputTokens int64          `json:"input_tokens"`        // as clients see it
+	Allowance   int64          `json:"allowance,omitempty"` // as the client gave it
+	Needs       []string       `json:"needs"`               // as in `offers` of a route
+	Specialties []string       `json:"specialties"`         // of the request
+	// Kinds says how likely the request is of each kind of work; Trust, 0 to 1, how far it is like what the model was
+	// trained on, and so how far its difficulty counts.
+	Kinds map[string]float64 `json:"kinds"`
+	Trust float64            `json:"trust"`
+	// KeepFrom is the quality from which on a route keeps, for a profile with keep_quality.
+	KeepFrom   float64     `json:"keep_from,omitempty"`
+	Candidates []Explained `json:"candidates"` // in the order in which they are tried
+	Rejected   []Refused   `json:"rejected"`   // in file order
+	// Refusal is why no route can serve.
+	Refusal string `json:"refusal,omitempty"`
+}
+
+// Explained is a candidate. Costs are microcents.
+type Explained struct {
+	Route     string             `json:"route"`
+	Quality   float64            `json:"quality"`
+	ByKind    map[string]float64 `json:"quality_by_kind"`
+	Allowance int64              `json:"allowance"` // sent
+	Output    float64            `json:"expected_output_tokens"`
+	Cost      float64            `json:"expected_microcents"`
+	Hold      int64              `json:"hold_microcents"` // on this route alone
+	CostScore float64            `json:"cost_score"`
+	Shortfall float64            `json:"shortfall"`
+	Distance  float64            `json:"distance"`
+	Specialty int                `json:"specialty_matches,omitempty"`
+	Cramped   bool               `json:"cramped,omitempty"`
+	Keeps     bool               `json:"keeps,omitempty"`
+}
+
+// Refused is a route that is not a candidate.
+type Refused struct {
+	Route  string `json:"route"`
+	Reason string `json:"reason"`
+}
+
+// Explain plans, and says how that came. hold is what a request on a candidate would hold.
+func Explain(in Input, hold func(Candidate) int64) Explanation {
+	it, err := Plan(in)
+	e := Explanation{Profile: in.Profile, InputTokens: in.InputTokens, Allowance: in.Allowance, Needs: in.Needs.names(),
+		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64),
+		Candidates: []Explained{}, Rejected: []Refused{}}
+	if err != nil {
+		e.Refusal = err.Error()
+	}
+	// One candidate is not predicted, for there is nothing to choose; people want to see it all the same.
+	s := in.Predictor.read(in.Request)
+	best := 0.0
+	for i := range it.Candidates {
+		c := &it.Candidates[i]
+		quality, output := c.Quality, c.Output
+		if s != nil {
+			quality, output = s.of(c.Route)
+			output = min(output, float64(c.Allowance))
+		}
+		best = max(best, quality)
+		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: quality, ByKind: s.byKind(c.Route),
+			Allowance: c.Allowance, Output: output, Cost: expectedCost(c.Route, in.InputTokens, output), Hold: hold(*c),
+			CostScore: c.CostScore, Shortfall: c.Shortfall, Distance: c.Distance, Specialty: c.Matches, Cramped: c.Cramped,
+			Keeps: c.Keeps})
+	}
+	for _, r := range it.Rejected {
+		e.Rejected = append(e.Rejected, Refused{r.Route.Name, r.Why.Error()})
+	}
+	if in.Profile.KeepQuality > 0 {
+		e.KeepFrom = min(in.Profile.KeepQuality*best+in.Predictor.margin(in.Profile.KeepQuality), best)
+	}
+	if s != nil {
+		for k, share := range s.signal.Kinds {
+			e.Kinds[predict.Kind(k).String()] = float64(share)
+		}
+		e.Trust = float64(s.signal.Trust)
+		in.Predictor.done(s)
+	}
+	return e
+}
+
+// byKind is the route's quality if the request were of one kind alone.
+func (s *sight) byKind(r *config.Route) map[string]float64 {
+	out := make(map[string]float64)
+	for k := range predict.NumKinds {
+		if s == nil {
+			out[k.String()] = r.QualityFor(k.String())
+			continue
+		}
+		kinds := s.signal.Kinds
+		s.signal.Kinds = [predict.NumKinds]float32{}
+		s.signal.Kinds[k] = 1
+		out[k.String()], _ = s.of(r)
+		s.signal.Kinds = kinds
+	}
+	return out
+}
+
+// names are what is needed, as a route offers it.
+func (n Needs) names() []string {
+	names := []string{}
+	if n.Tools {
+		names = append(names, "tools")
+	}
+	switch n.Format {
+	case llm.FormatJSONObject:
+		names = append(names, "json_object")
+	case llm.FormatJSONSchema:
+		names = append(names, "json_schema or json_object")
+	}
+	return names
+}
+
+func (k kinds) names() []string {
+	names := []string{}
+	if k.graphics {
+		names = append(names, string(config.Graphics))
+	}
+	if k.long {
+		names = append(names, string(config.LongContext))
+	}
+	return names
+}
