@@ -32,6 +32,8 @@ type Config struct {
 	// Hash is the hex SHA-256 over the names and the content of Files: the same hash means the same configuration.
 	Hash string `json:"hash"`
 
+	located *located // nil in a Config that Load did not make
+
 	planPlaces map[string]string // by name, as FILE:LINE
 }
 

@@ -128,7 +128,9 @@ func (d *Diagnostics) add(severity Severity, subject hcl.Range, summary, detail 
 // everything that may be shown.
 func (d *Diagnostics) finish(all *sources) {
 	for _, src := range all.all {
-		src.seal()
+		if !src.sealed {
+			src.seal()
+		}
 	}
 	order := func(i *Diagnostic) int {
 		if src := all.named[i.File]; src != nil {

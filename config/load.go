@@ -158,6 +158,7 @@ type loader struct {
 	contexts map[string]*hcl.EvalContext // by path of the source: a relative path is relative to the file that has it
 	spent    int                         // bytes, about, of the values of all expressions
 	known    map[string][]llm.Model      // by provider: what its plugin knows of models, with its settings
+	located  located
 	config   *Config
 	broken   bool // what was read is not all that there is
 }
@@ -173,6 +174,7 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
 	}
 	l.base.Functions["env"] = textFunction("name", l.outside.env)
+	l.located = located{sources: &l.sources, providers: make(map[string]providerPlace)}
 	l.sources.add(src, hcl.Range{Filename: src.path})
 	return l
 }
@@ -241,6 +243,7 @@ func (l *loader) load() *Config {
 		l.fail(at, o.Summary, o.Detail)
 	}
 
+	l.config.located = &l.located
 	l.config.Files = l.files()
 	l.config.Hash = hash(l.config.Files)
 	return l.config

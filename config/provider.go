@@ -156,6 +156,7 @@ func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked
 	for _, config := range s.blocks["config"] {
 		header, body = config.DefRange(), config.Body
 	}
+	l.located.providers[p.Name] = placeOf(header, body, &schema)
 	bad := l.diags.errors()
 	keys, taken := s.blocks["key"], &schema
 	if len(keys) > 0 {
@@ -181,6 +182,21 @@ func (l *loader) settings(s *section, block *hclsyntax.Block, p *Provider, asked
 		one.Keys, one.Settings = nil, key.Settings
 		l.try(ref, one, keys[i].DefRange(), keys[i].Body, body)
 	}
+}
+
+// placeOf is where a provider's settings are, or would be, that say where its upstream is and how it is known there.
+func placeOf(header hcl.Range, body *hclsyntax.Body, schema *settings.Schema) providerPlace {
+	at := providerPlace{address: header, credential: header}
+	if attr := body.Attributes["base_url"]; attr != nil {
+		at.address = attr.Expr.Range()
+	}
+	for _, a := range schema.Attributes {
+		if attr := body.Attributes[a.Name]; a.Secret && attr != nil {
+			at.credential = attr.Expr.Range()
+			break
+		}
+	}
+	return at
 }
 
 // try starts a provider for a moment. What it objects to is reported at the settings that it names, in the first of the

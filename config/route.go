@@ -34,8 +34,8 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		} else {
 			certain = false
 		}
-		s.text("model", &r.Model)
-		_, windowOK := s.integer("context_window", &r.ContextWindow)
+		model, _ := s.text("model", &r.Model)
+		window, windowOK := s.integer("context_window", &r.ContextWindow)
 		output, outputOK := s.integer("max_output", &r.MaxOutput)
 		if windowOK && outputOK && r.MaxOutput > r.ContextWindow {
 			s.warn(output.at, "max_output is over context_window",
@@ -63,6 +63,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 			r.Cost, r.LaterCosts = cost, later
 		}
 		l.config.Routes = append(l.config.Routes, r)
+		l.located.routes = append(l.located.routes, routePlace{model: model.at, window: window.at})
 	}
 	if !certain || len(file.blocks["route"]) == 0 {
 		return // something is missing, and reported; a warning would be its echo

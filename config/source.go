@@ -120,7 +120,7 @@ func (s *source) lex() {
 
 // show permits a range to be printed.
 func (s *source) show(r hcl.Range) {
-	s.shown = append(s.shown, span{r.Start.Byte, r.End.Byte})
+	s.shown, s.sealed = append(s.shown, span{r.Start.Byte, r.End.Byte}), false
 }
 
 // seal ends permitting: lookups need the spans sorted and without overlap.

@@ -26,6 +26,9 @@ func (a *API) status(*http.Request) (any, error) {
 		return v, nil
 	}
 	v.InForce, v.Kept = &g.Since, g.Kept
+	if u := g.Upstreams(); u != nil && len(u.Diagnostics.All()) > 0 {
+		v.Upstreams = &Upstreams{At: u.At, Diagnostics: u.Diagnostics.All(), Text: u.Text()}
+	}
 	for _, f := range g.Config.Files {
 		v.Files = append(v.Files, f.Path)
 	}

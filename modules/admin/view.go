@@ -161,6 +161,16 @@ type Status struct {
 
 	// FailedLoad is why the configuration as it is saved now was not taken: what is above serves on.
 	FailedLoad *FailedLoad `json:"failed_load,omitempty"`
+
+	// Upstreams is what of the configuration does not fit its upstreams, by what they said when they were asked last.
+	Upstreams *Upstreams `json:"upstreams,omitempty"`
+}
+
+// Upstreams is what was found when the upstreams were asked for what they offer.
+type Upstreams struct {
+	At          time.Time           `json:"at"`
+	Diagnostics []config.Diagnostic `json:"diagnostics"` // as `gateway check --json` has them
+	Text        string              `json:"text"`        // as `gateway check --online` prints them
 }
 
 // FailedLoad is a load of a configuration that was not taken.

@@ -106,6 +106,9 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		fmt.Fprintf(w, "plans\t%s\n", orDash(strings.Join(v.Plans, ", ")))
 	})
+	if u := v.Upstreams; u != nil {
+		fmt.Fprintf(w, "\nWhat does not fit the upstreams, which were asked at %s:\n\n%s\n", human.Moment(u.At), u.Text)
+	}
 	f := v.FailedLoad
 	if f == nil {
 		return

@@ -3,6 +3,7 @@ package gemini
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -44,7 +45,8 @@ func (g *Gemini) Models(ctx context.Context) ([]llm.Model, error) {
 			Next string `json:"nextPageToken"`
 		}
 		if json.Unmarshal(body, &page) != nil || page.Models == nil && page.Next == "" {
-			return nil, llm.Errorf(llm.ErrUpstream, "the upstream's list of models could not be read")
+			return nil, &llm.Error{Kind: llm.ErrUpstream, Status: http.StatusOK,
+				Message: "the upstream's list of models could not be read"}
 		}
 		if page.Models != nil {
 			for _, m := range *page.Models {

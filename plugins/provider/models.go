@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/big"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -43,7 +44,8 @@ func (c *Carried) ListModels(ctx context.Context, e *endpoint.Endpoint, query st
 	}
 	models := readModels(body)
 	if models == nil {
-		return nil, llm.Errorf(llm.ErrUpstream, "the upstream's list of models could not be read")
+		return nil, &llm.Error{Kind: llm.ErrUpstream, Status: http.StatusOK,
+			Message: "the upstream's list of models could not be read"}
 	}
 	return models, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -18,14 +19,15 @@ type Generation struct {
 	Config *config.Config
 	Number uint64
 
-	live     *Live              // that keeps up with its file; nil without one
-	backends map[string]Backend // by provider name
-	setups   map[string]uint64  // by provider name: which service it is, for the states
-	states   *States
-	tariffs  tariffs
-	predicts *routing.Predictor // nil where there is one route, and so nothing to choose
-	plugins  []instance         // of each provider, and of each of its keys, in the configuration's order
-	refs     int                // requests, and one for whoever made it; guarded by the lifecycle's lock
+	live      *Live              // that keeps up with its file; nil without one
+	backends  map[string]Backend // by provider name
+	setups    map[string]uint64  // by provider name: which service it is, for the states
+	states    *States
+	tariffs   tariffs
+	predicts  *routing.Predictor        // nil where there is one route, and so nothing to choose
+	plugins   []instance                // of each provider, and of each of its keys, in the configuration's order
+	upstreams atomic.Pointer[Upstreams] // what they said when they were asked last
+	refs      int                       // requests, and one for whoever made it; guarded by the lifecycle's lock
 }
 
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until

@@ -39,6 +39,10 @@ type Live struct {
 	end    context.CancelFunc // of the watch
 	watch  sync.WaitGroup
 
+	alive  context.Context    // ends with the watch; nil before Start
+	asked  context.CancelFunc // ends the asking of the upstreams of gen
+	asking sync.WaitGroup     // is added to with mu held and gen there, or by Start
+
 	programs programs // of the watch
 	ran      string   // digest of the plugins' files at the last look
 
@@ -68,8 +72,23 @@ func (e *Engine) Live(ctx context.Context, cfg *config.Config) (*Live, error) {
 func (l *Live) Start() {
 	l.engine.Activate(l.gen)
 	ctx, end := context.WithCancel(l.engine.life.ctx)
-	l.end = end
+	l.alive, l.end = ctx, end
+	l.askUpstreams()
 	l.watch.Go(func() { l.look(ctx) })
+}
+
+// askUpstreams asks the upstreams of the configuration that serves, and no longer those of the one before.
+func (l *Live) askUpstreams() {
+	if l.alive == nil {
+		return
+	}
+	if l.asked != nil {
+		l.asked()
+	}
+	ctx, end := context.WithCancel(l.alive)
+	g := l.gen
+	l.asked = end
+	l.asking.Go(func() { l.engine.askUpstreams(ctx, g) })
 }
 
 // Retire ends the watch and gives the configuration back.
@@ -80,6 +99,7 @@ func (l *Live) Retire() {
 	g := l.gen
 	l.gen = nil
 	l.mu.Unlock()
+	l.asking.Wait()
 	l.engine.Retire(g)
 }
 
@@ -181,6 +201,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	old := l.gen
 	l.gen, l.refused = g, false
 	l.engine.replace(old, g)
+	l.askUpstreams()
 	log := l.engine.Logger().With("file", l.path, "generation", g.Number, "config_hash", cfg.Hash)
 	if cfg.Hash == old.Config.Hash {
 		log.Info("replaced plugins serve; the old processes end with their last requests", "providers", replaced)

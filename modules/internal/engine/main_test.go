@@ -72,6 +72,19 @@ func (a *archivist) Receipts(_ context.Context, attempts []string) ([]provider.R
 	return receipts, nil
 }
 
+// Models are in the file "models" of the folder: where there is none it cannot be reached.
+func (a *archivist) Models(context.Context) ([]llm.Model, error) {
+	text, err := os.ReadFile(filepath.Join(a.settings.Dir, "models"))
+	if err != nil {
+		return nil, llm.Errorf(llm.ErrUpstream, "connecting to the upstream: no file")
+	}
+	var models []llm.Model
+	if json.Unmarshal(text, &models) != nil {
+		return nil, &llm.Error{Kind: llm.ErrRejected, Status: 404, Message: "there is no list"}
+	}
+	return models, nil
+}
+
 var (
 	_ provider.Provider  = (*archivist)(nil)
 	_ provider.Starter   = (*archivist)(nil)

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Offer is what the upstream of a provider says that it has, or why it does not say.
+type Offer struct {
+	Models []llm.Model
+	Err    error // an *llm.Error
+}
+
+// located is where in the files things stand that are found to be wrong later.
+type located struct {
+	sources   *sources
+	providers map[string]providerPlace
+	routes    []routePlace // in the order of Config.Routes
+}
+
+type providerPlace struct{ address, credential hcl.Range }
+
+type routePlace struct{ model, window hcl.Range }
+
+// Against compares the configuration with what its providers' upstreams offer, by provider. All that it finds are
+// warnings: an upstream may come back, and a list may leave out what is served all the same.
+func (c *Config) Against(offers map[string]Offer) *Diagnostics {
+	d := new(Diagnostics)
+	if c.located == nil {
+		return d
+	}
+	for _, p := range c.Providers {
+		if offer, ok := offers[p.Name]; ok && offer.Err != nil {
+			d.unreachable(p.Name, c.located.providers[p.Name], offer.Err)
+		}
+	}
+	for i, r := range c.Routes {
+		offer, ok := offers[r.Provider]
+		if !ok || offer.Err != nil {
+			continue
+		}
+		at := c.located.routes[i]
+		m, found := offeredAs(offer.Models, r.Model)
+		switch {
+		case !found:
+			d.add(SeverityWarning, at.model, fmt.Sprintf("The upstream of provider %q does not offer this model", r.Provider),
+				fmt.Sprintf("Requests to route %q will probably fail. %s`gateway models %s` lists what there is.", r.Name,
+					nearestModel(offer.Models, r.Model), r.Provider))
+		case m.ContextWindow > 0 && r.ContextWindow > m.ContextWindow:
+			d.add(SeverityWarning, at.window, "context_window is larger than the upstream's",
+				fmt.Sprintf("It says %d tokens for this model, and refuses or cuts what is longer. Write context_window = %d.",
+					m.ContextWindow, m.ContextWindow))
+		}
+	}
+	d.finish(c.located.sources)
+	return d
+}
+
+// unreachable tells of an upstream that cannot be used as it is. That it has no list of models is no fault.
+func (d *Diagnostics) unreachable(name string, at providerPlace, err error) {
+	failed, ok := err.(*llm.Error) //nolint:errorlint // it is one, and its fields count
+	if !ok {
+		return
+	}
+	const later = " It is asked again, and the routes serve as soon as it answers."
+	detail := sentence(failed.Message)
+	switch {
+	case failed.Kind == llm.ErrUpstream && failed.Status == 0:
+		d.add(SeverityWarning, at.address, fmt.Sprintf("The upstream of provider %q does not answer", name), detail+later)
+	case failed.Kind == llm.ErrCredentials:
+		d.add(SeverityWarning, at.credential, fmt.Sprintf("The upstream of provider %q refuses the credential", name),
+			detail+" Correct it, or requests to its routes fail.")
+	}
+}
+
+// offeredAs finds a model by the name that a route has for it. Services know more names than they list: the newest of
+// several tags or dates, and variants behind a colon.
+func offeredAs(models []llm.Model, name string) (llm.Model, bool) {
+	base, variant, _ := strings.Cut(name, ":")
+	stem := strings.TrimSuffix(name, "-latest")
+	var like *llm.Model
+	for i, m := range models {
+		switch {
+		case m.ID == name:
+			return m, true
+		case m.ID == name+":latest", variant != "" && m.ID == base, isDated(m.ID, stem):
+			like = &models[i]
+		case stem != name && strings.HasPrefix(m.ID, stem+"-"):
+			like = &models[i]
+		}
+	}
+	if like == nil {
+		return llm.Model{}, false
+	}
+	return *like, true
+}
+
+// isDated reports whether an id is a name with a day, such as claude-haiku-4-5-20251001 or gpt-5-2025-08-07.
+func isDated(id, name string) bool {
+	day, ok := strings.CutPrefix(id, name+"-")
+	return ok && len(strings.ReplaceAll(day, "-", "")) == len("20060102") && strings.Trim(day, "0123456789-") == ""
+}
+
+// nearestModel proposes the model that is meant, or nothing.
+func nearestModel(models []llm.Model, name string) string {
+	ids := make([]string, len(models))
+	for i, m := range models {
+		ids[i] = m.ID
+	}
+	if near := Nearest(name, ids); near != "" {
+		return fmt.Sprintf("Did you mean %q? ", clip(near))
+	}
+	return ""
+}

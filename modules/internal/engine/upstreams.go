@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+const (
+	// askFor is how long an upstream has to say what it offers.
+	askFor = time.Minute
+	// Upstreams with which something is wrong are asked again, after a while and then after twice as long each time.
+	firstAskAgain = time.Minute
+	lastAskAgain  = time.Hour
+)
+
+// Upstreams is what was found when the upstreams of a configuration were asked for what they offer.
+type Upstreams struct {
+	At          time.Time
+	Diagnostics *config.Diagnostics // warnings; none when all is well
+}
+
+// Text is what was found as people read it.
+func (u *Upstreams) Text() string { return textOf(u.Diagnostics) }
+
+// Upstreams is what was found last; nil while none has been asked.
+func (g *Generation) Upstreams() *Upstreams { return g.upstreams.Load() }
+
+// askUpstreams asks the upstreams of g for what they offer, beside the requests that it serves, and tells of what does
+// not fit: until all is well, or ctx ends.
+func (e *Engine) askUpstreams(ctx context.Context, g *Generation) {
+	for pause := firstAskAgain; ; pause = min(2*pause, lastAskAgain) {
+		found := g.Config.Against(g.offers(ctx))
+		if ctx.Err() != nil {
+			return
+		}
+		text, before := textOf(found), ""
+		if last := g.upstreams.Swap(&Upstreams{At: e.Now(), Diagnostics: found}); last != nil {
+			before = textOf(last.Diagnostics)
+		}
+		log := e.Logger().With("file", g.Config.Path, "generation", g.Number)
+		switch {
+		case text != "" && text != before:
+			log.Warn("the configuration serves, and does not fit its upstreams", "warnings", len(found.All()))
+			LogFindings(log, found)
+		case text == "" && before != "":
+			log.Info("the upstreams fit the configuration now")
+		}
+		if text == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.timer(pause):
+		}
+	}
+}
+
+// offers are what the upstreams say, by provider; of a provider with keys the first one asks. Who cannot say is left
+// out.
+func (g *Generation) offers(ctx context.Context) map[string]config.Offer {
+	offers := make(map[string]config.Offer)
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for _, p := range g.Config.Providers {
+		name := p.Name
+		if len(p.Keys) > 0 {
+			name += "/" + p.Keys[0].Name
+		}
+		for _, i := range g.plugins {
+			if i.Info().Provider != name || !i.Capabilities().Models {
+				continue
+			}
+			asking.Go(func() {
+				models, err := ask(ctx, i.Plugin)
+				mu.Lock()
+				defer mu.Unlock()
+				offers[p.Name] = config.Offer{Models: models, Err: err}
+			})
+		}
+	}
+	asking.Wait()
+	return offers
+}
+
+var errSlow = errors.New("too slow")
+
+// ask asks one upstream. The bound is no deadline, which the provider would be blamed for: its upstream is slow.
+func ask(ctx context.Context, p *host.Plugin) ([]llm.Model, error) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer time.AfterFunc(askFor, func() { cancel(errSlow) }).Stop()
+	models, err := p.Models(bounded)
+	if errors.Is(context.Cause(bounded), errSlow) {
+		return nil, llm.Errorf(llm.ErrUpstream, "it did not say in %s what it offers; check that it is running", askFor)
+	}
+	return models, err
+}
+
+// CheckUpstreams compares a configuration with what its upstreams offer. It starts each provider for a moment, and
+// needs no engine.
+func CheckUpstreams(ctx context.Context, cfg *config.Config, logger *slog.Logger) *config.Diagnostics {
+	h := host.New(host.Options{Builtin: selfCommand, Logger: logger})
+	defer h.Close()
+	g := &Generation{Config: cfg}
+	defer g.releasePlugins()
+	for _, p := range cfg.Providers {
+		ref := config.PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: cfg.Gateway.PluginDir}
+		if len(p.Keys) > 0 {
+			p.Name, p.Settings = p.Name+"/"+p.Keys[0].Name, p.Keys[0].Settings
+		}
+		// That one does not start is for TryConfig to tell.
+		if plugin, err := h.Acquire(ctx, specOf(ref, p)); err == nil {
+			g.plugins = append(g.plugins, instance{Plugin: plugin})
+		}
+	}
+	return cfg.Against(g.offers(ctx))
+}
