@@ -49,6 +49,7 @@ type gateway struct {
 	admin  *http.Client
 	ended  chan struct{} // closed when it has been waited for
 	err    error         // how it ended; read after ended is closed
+	says   string        // what it is to write on stderr, as a regular expression; "" for nothing
 }
 
 // files are what a gateway finds in its data folder, by name.
@@ -205,7 +206,7 @@ func (g *gateway) endedWell(t testing.TB) {
 		require.Fail(t, "the gateway does not end")
 	}
 	require.NoError(t, g.err, "its exit status")
-	require.Empty(t, g.stderr.String(), "what it wrote on stderr")
+	require.Regexp(t, "^(?:"+g.says+")$", g.stderr.String(), "what it wrote on stderr")
 }
 
 // call does a request of the admin API and decodes the reply into out, unless that is nil.

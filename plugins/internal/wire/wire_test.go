@@ -202,16 +202,17 @@ func TestWhatPeopleReadIsPrintable(t *testing.T) {
 	require.Zero(t, wire.FailureFromProto(&proto.Failure{RetryAfterMs: -1}).RetryAfter)
 	accepted := event(&proto.Event{Kind: &proto.Event_Accepted{Accepted: &proto.Accepted{Model: evil, RequestId: evil}}})
 	finish := event(&proto.Event{Kind: &proto.Event_Finish{Finish: &proto.Finish{Model: evil, ReplyId: evil}}})
-	models := wire.ModelsFromProto([]*proto.Model{{}, {Id: evil, Source: evil, Date: evil,
+	models := wire.ModelsFromProto([]*proto.Model{{}, {Id: evil}, {Id: "m\x1b"}, {Id: "m", Source: evil, Date: evil,
 		ContextWindow: -5, MaxOutput: -1}})
 	require.Len(t, models, 1)
 	model := models[0]
+	require.Equal(t, "m", model.ID)
 	require.Zero(t, model.ContextWindow)
 	require.Zero(t, model.MaxOutput)
 	schema := wire.SchemaFromProto(&proto.Schema{Attributes: []*proto.Attribute{{Doc: evil}},
 		Blocks: []*proto.Block{{Doc: evil}}})
 	for _, text := range []string{failed.Message, failed.RequestID, accepted.Model, accepted.ID, finish.Model, finish.ID,
-		model.ID, model.Source, model.Date, schema.Attributes[0].Doc, schema.Blocks[0].Doc,
+		model.Source, model.Date, schema.Attributes[0].Doc, schema.Blocks[0].Doc,
 		wire.UsageFromProto(&proto.Usage{Flaw: evil}).Flaw} {
 		require.Less(t, len(text), 5<<10)
 		require.Equal(t, `\x1b[2Jü`, text[:9])
