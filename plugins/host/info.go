@@ -79,6 +79,9 @@ type Info struct {
 	Violation  string            // what the last one was; "" when there was none
 }
 
+// Name is the provider's, which the operator gave it. Unlike Info it looks at nothing.
+func (p *Plugin) Name() string { return p.spec.Name }
+
 // Info tells how the provider runs.
 func (p *Plugin) Info() Info {
 	p.mu.Lock()

@@ -63,7 +63,7 @@ func (e *Engine) Plan(ctx context.Context, installed config.Overlay) (*Planned, 
 // executables are what runs of a provider and what would; ok is false where nothing runs of the same plugin, or would.
 func (e *Engine) executables(g *Generation, dir string, p *config.Provider) (before, after host.Origin, ok bool) {
 	at := slices.IndexFunc(g.plugins, func(i instance) bool {
-		name, _, _ := strings.Cut(i.Info().Provider, "/") // of one with keys
+		name, _, _ := strings.Cut(i.Name(), "/") // of one with keys
 		return name == p.Name
 	})
 	if at < 0 {

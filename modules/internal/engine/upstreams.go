@@ -75,7 +75,7 @@ func (g *Generation) offers(ctx context.Context) map[string]config.Offer {
 			name += "/" + p.Keys[0].Name
 		}
 		for _, i := range g.plugins {
-			if i.Info().Provider != name || !i.Capabilities().Models {
+			if i.Name() != name || !i.Capabilities().Models {
 				continue
 			}
 			asking.Go(func() {
