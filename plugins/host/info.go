@@ -79,8 +79,15 @@ type Info struct {
 	Violation  string            // what the last one was; "" when there was none
 }
 
-// Name is the provider's, which the operator gave it. Unlike Info it looks at nothing.
+// Name is the provider's, which the operator gave it. Neither it nor Origin looks at processes, as Info does.
 func (p *Plugin) Name() string { return p.spec.Name }
+
+// Origin is where what runs comes from.
+func (p *Plugin) Origin() Origin {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exe.origin()
+}
 
 // Info tells how the provider runs.
 func (p *Plugin) Info() Info {

@@ -69,7 +69,7 @@ func (e *Engine) executables(g *Generation, dir string, p *config.Provider) (bef
 	if at < 0 {
 		return before, after, false
 	}
-	before = g.plugins[at].Info().Origin
+	before = g.plugins[at].Origin()
 	after, err := e.host.Find(host.Source{Plugin: p.Plugin, Dir: dir, SHA256: p.SHA256})
 	return before, after, err == nil && before.Plugin == after.Plugin
 }

@@ -74,9 +74,8 @@ func sourcesOf(cfg *config.Config) []host.Source {
 func (g *Generation) replaced() []string {
 	var names []string
 	for _, p := range g.plugins {
-		info := p.Info()
-		if now, err := p.Find(); err == nil && now != info.Origin {
-			names = append(names, info.Provider)
+		if now, err := p.Find(); err == nil && now != p.Origin() {
+			names = append(names, p.Name())
 		}
 	}
 	return names
