@@ -13,9 +13,6 @@ import (
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
-// modelsTimeout bounds asking an upstream what it offers.
-const modelsTimeout = time.Minute
-
 // Draft is a configuration file that may not be written yet.
 type Draft struct {
 	Path string
@@ -25,8 +22,8 @@ type Draft struct {
 	Env func(string) (string, bool)
 }
 
-// patience is how long a plugin of a draft has to start: a person waits, and no request.
-const patience = time.Minute
+// draftStartTimeout is how long a plugin of a draft has to start: a person waits, and no request.
+const draftStartTimeout = time.Minute
 
 func (d *Draft) options(h *host.Host) (config.Options, error) {
 	o := optionsOf(h)
@@ -41,7 +38,7 @@ func (d *Draft) options(h *host.Host) (config.Options, error) {
 	o.Overlay = config.Overlay{abs: &d.Text}
 	schema := o.Schema
 	o.Schema = func(ctx context.Context, ref config.PluginRef) (settings.Schema, error) {
-		ref.StartTimeout = max(ref.StartTimeout, patience)
+		ref.StartTimeout = max(ref.StartTimeout, draftStartTimeout)
 		return schema(ctx, ref)
 	}
 	return o, nil
@@ -57,7 +54,7 @@ func (d *Draft) Try(ctx context.Context, logger *slog.Logger) (*config.Config, *
 	}
 	try := tryOn(h)
 	o.Try = func(ctx context.Context, ref config.PluginRef, p config.Provider) error {
-		p.StartTimeout = max(p.StartTimeout, patience)
+		p.StartTimeout = max(p.StartTimeout, draftStartTimeout)
 		return try(ctx, ref, p)
 	}
 	cfg, diags := config.Load(ctx, d.Path, o)
@@ -92,7 +89,7 @@ func (d *Draft) Models(ctx context.Context, name string, logger *slog.Logger) (m
 		return nil, nil, fmt.Errorf("%s has no provider %q", d.Path, name)
 	}
 	if d.Text != "" {
-		spec.StartTimeout = max(spec.StartTimeout, patience)
+		spec.StartTimeout = max(spec.StartTimeout, draftStartTimeout)
 	}
 	p, err := h.Acquire(ctx, *spec)
 	if err != nil {
@@ -103,10 +100,7 @@ func (d *Draft) Models(ctx context.Context, name string, logger *slog.Logger) (m
 		return nil, known, fmt.Errorf("plugin %q cannot say what its upstream offers; write the routes of provider %q by "+
 			"hand", plugin, name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, modelsTimeout)
-	defer cancel()
-	models, err = p.Models(ctx)
-	if err != nil {
+	if models, err = ask(ctx, p); err != nil {
 		return nil, known, fmt.Errorf("asking the upstream of provider %q for its models: %w", name, err)
 	}
 	return models, known, nil
