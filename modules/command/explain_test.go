@@ -100,6 +100,9 @@ func TestExplain(t *testing.T) {
 		first, last := v.Candidates[0], v.Candidates[2]
 		require.True(t, first.Keeps)
 		require.GreaterOrEqual(t, first.Quality, v.KeepFrom)
+		require.Positive(t, v.KeepFrom)
+		require.Greater(t, v.Candidates[2].Quality, first.Quality, "the one that may not answer is the best")
+		require.LessOrEqual(t, v.KeepFrom, first.Quality, "and others are not measured by it")
 		require.Greater(t, first.ByKind["code"], first.ByKind["math"])
 		require.Positive(t, first.Output)
 		require.LessOrEqual(t, first.Output, 500.0)

@@ -53,13 +53,12 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	it, err := Plan(in)
 	e := Explanation{Profile: in.Profile, InputTokens: in.InputTokens, Allowance: in.Allowance, Needs: in.Needs.names(),
 		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64),
-		Candidates: []Explained{}, Rejected: []Refused{}}
+		KeepFrom: it.KeepFrom, Candidates: []Explained{}, Rejected: []Refused{}}
 	if err != nil {
 		e.Refusal = err.Error()
 	}
 	// One candidate is not predicted, for there is nothing to choose; people want to see it all the same.
 	s := in.Predictor.read(in.Request)
-	best := 0.0
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
 		quality, output := c.Quality, c.Output
@@ -67,7 +66,6 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 			quality, output = s.of(c.Route)
 			output = min(output, float64(c.Allowance))
 		}
-		best = max(best, quality)
 		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: quality, ByKind: s.byKind(c.Route),
 			Allowance: c.Allowance, Output: output, Cost: expectedCost(c.Route, in.InputTokens, output), Hold: hold(*c),
 			CostScore: c.CostScore, Shortfall: c.Shortfall, Distance: c.Distance, Specialty: c.Matches, Cramped: c.Cramped,
@@ -75,9 +73,6 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	}
 	for _, r := range it.Rejected {
 		e.Rejected = append(e.Rejected, Refused{r.Route.Name, r.Why.Error()})
-	}
-	if in.Profile.KeepQuality > 0 {
-		e.KeepFrom = min(in.Profile.KeepQuality*best+in.Predictor.margin(in.Profile.KeepQuality), best)
 	}
 	if s != nil {
 		for k, share := range s.signal.Kinds {

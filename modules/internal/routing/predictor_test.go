@@ -158,6 +158,7 @@ func TestKeepQuality(t *testing.T) {
 		}
 		keeps := 0
 		for i, c := range it.Candidates {
+			require.Equal(t, c.Quality >= it.KeepFrom, c.Keeps)
 			if c.Keeps {
 				keeps++
 			}

@@ -184,6 +184,8 @@ type Itinerary struct {
 	// Both are zero where nothing was predicted.
 	Kinds [predict.NumKinds]float32
 	Trust float32
+	// KeepFrom is the quality from which on a candidate keeps; 0 for a profile without keep_quality.
+	KeepFrom float64
 	// Stay says why the first candidate is the first one, where that is for the conversation's sake, and Home which
 	// route is the conversation's from now on.
 	Stay Stay
@@ -221,7 +223,7 @@ func Plan(in Input) (Itinerary, error) {
 	expect(&in, &it)
 	score(it.Candidates, in.Profile)
 	if in.Profile.KeepQuality > 0 {
-		keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
+		it.KeepFrom = keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
 	}
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int { return compare(&a, &b) })
 	stay(&in, &it)
@@ -400,8 +402,8 @@ func spread(candidates []Candidate) (most float64) {
 }
 
 // keep marks the candidates that keep a share of the best one's quality. Those that are cramped may not answer at all,
-// and count only among themselves.
-func keep(candidates []Candidate, share, margin float64) {
+// and count only among themselves. It returns the quality from which on one keeps.
+func keep(candidates []Candidate, share, margin float64) (from float64) {
 	free := slices.ContainsFunc(candidates, func(c Candidate) bool { return !c.Cramped })
 	best := math.Inf(-1)
 	for i := range candidates {
@@ -409,10 +411,12 @@ func keep(candidates []Candidate, share, margin float64) {
 			best = max(best, c.Quality)
 		}
 	}
+	from = min(share*best+margin, best)
 	for i := range candidates {
 		c := &candidates[i]
-		c.Keeps = c.Quality >= min(share*best+margin, best)
+		c.Keeps = c.Quality >= from
 	}
+	return from
 }
 
 // share is part / whole, and 0 where the candidates do not differ.
