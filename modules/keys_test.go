@@ -54,7 +54,7 @@ func (s *service) keyStates(t testing.TB) map[string]string {
 // while its own is out of quota or refused, and is told when there is none; then the route's fallback applies.
 func TestKeyPools(t *testing.T) {
 	t.Parallel()
-	secrets := map[string]string{"main": "sk-main-4711", "spare": "sk-spare-4711"}
+	secrets := map[string]string{"main": "sk-main-zq11", "spare": "sk-spare-zq11"}
 	other := map[string]string{"main": "spare", "spare": "main"}
 	for _, carry := range []string{"host", "process"} {
 		t.Run(carry, func(t *testing.T) {
@@ -114,12 +114,12 @@ func TestKeyPools(t *testing.T) {
 
 			// A reload keeps what is known of keys that are the same, and knows nothing of a new one.
 			clear(fails)
-			require.NoError(t, os.WriteFile(path(own), []byte("sk-new-4711"), 0o600))
+			require.NoError(t, os.WriteFile(path(own), []byte("sk-new-zq11"), 0o600))
 			g.Reload(func(hcl string) string { return hcl + "\nplan \"more\" {\n  monthly_credits = 1\n}\n" })
 			_, key := served()
 			require.Equal(t, own, key, "its conversations come back")
 			require.Equal(t, map[string]string{"up " + own: "serves", "up " + other[own]: "refused"}, g.keyStates(t))
-			require.NotContains(t, c.Log.String(), "4711")
+			require.NotContains(t, c.Log.String(), "zq11")
 			var names []string
 			list, err := g.Engine.Plugins()
 			require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestKeyPools(t *testing.T) {
 // quota that this is the operator's.
 func TestAllKeysAreOut(t *testing.T) {
 	t.Parallel()
-	keys, _ := credentials(t, map[string]string{"main": "sk-main-4711", "spare": "sk-spare-4711"})
+	keys, _ := credentials(t, map[string]string{"main": "sk-main-zq11", "spare": "sk-spare-zq11"})
 	for name, c := range map[string]struct {
 		fails  upstream.Error
 		status int

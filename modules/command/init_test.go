@@ -17,7 +17,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-const initKey = "sk-init-4711"
+const initKey = "sk-init-zq11"
 
 // initWith runs `gateway init` with an environment that has one key, and with answers where there is a person.
 func initWith(t *testing.T, r *initRun, answers *string, args ...string) (string, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-const key = "sk-ant-4711"
+const key = "sk-ant-zq11"
 
 // at are settings for a service at another host.
 func at(t *testing.T, s *upstream.Server, more map[string]any) json.RawMessage {
@@ -160,7 +160,7 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	overloaded := upstream.Error{Status: 529, Type: "overloaded_error", Message: "Overloaded"}
-	limited := upstream.Error{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: "sk-ant-4711"}
+	limited := upstream.Error{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: "sk-ant-zq11"}
 	for name, c := range map[string]struct {
 		reply upstream.Reply
 		kind  llm.ErrorKind
@@ -188,7 +188,7 @@ func TestRefusals(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.kind, failed.Kind)
 			require.Equal(t, c.wait, failed.RetryAfter)
-			require.NotContains(t, err.Error(), "4711")
+			require.NotContains(t, err.Error(), "zq11")
 			require.Equal(t, "req-fake-1", failed.RequestID)
 		})
 	}
@@ -206,12 +206,12 @@ func TestRefusals(t *testing.T) {
 func TestWrongCredentialsNameTheirSetting(t *testing.T) {
 	t.Parallel()
 	for setting, values := range map[string]map[string]any{
-		"check api_key": {"api_key": "wrong-4711"}, "check auth_token": {"api_key": "", "auth_token": "wrong-4711"},
+		"check api_key": {"api_key": "wrong-zq11"}, "check auth_token": {"api_key": "", "auth_token": "wrong-zq11"},
 	} {
 		_, _, err := generate(t, start(t, at(t, fake(t), values)), ask("x"))
 		require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 		require.ErrorContains(t, err, setting)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 }
 
@@ -219,18 +219,18 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	for want, values := range map[string]string{
 		`api_key = env("ANTHROPIC_API_KEY")`:      `{}`,
-		"exclude each other":                      `{"api_key": "4711", "auth_token": "4711"}`,
-		"prompt_caching must be 5m, 1h or off":    `{"api_key": "4711", "prompt_caching": "2h"}`,
-		"setting base_url":                        `{"base_url": "4711"}`,
-		"setting api_key must be one line":        `{"api_key": "4711\n4711"}`,
-		"setting auth_token must be one line":     `{"auth_token": "4711\n4711"}`,
-		"setting version must be one line":        `{"api_key": "k", "version": "4711\n4711"}`,
+		"exclude each other":                      `{"api_key": "zq11", "auth_token": "zq11"}`,
+		"prompt_caching must be 5m, 1h or off":    `{"api_key": "zq11", "prompt_caching": "2h"}`,
+		"setting base_url":                        `{"base_url": "zq11"}`,
+		"setting api_key must be one line":        `{"api_key": "zq11\nzq11"}`,
+		"setting auth_token must be one line":     `{"auth_token": "zq11\nzq11"}`,
+		"setting version must be one line":        `{"api_key": "k", "version": "zq11\nzq11"}`,
 		"setting idle_timeout must be at least":   `{"api_key": "k", "idle_timeout": "1us"}`,
-		"the value of its header Anthropic-Beta ": `{"api_key": "k", "beta": ["4711\n"]}`,
+		"the value of its header Anthropic-Beta ": `{"api_key": "k", "beta": ["zq11\n"]}`,
 	} {
 		err := provider.Configure(t.Context(), anthropic.New(), json.RawMessage(values))
 		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 	p := start(t, json.RawMessage(`{"api_key": "k"}`))
 	e, err := p.(provider.Endpointer).Endpoint(t.Context(), provider.Target{Model: "m"})

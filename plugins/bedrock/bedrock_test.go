@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	keyID  = "AKIAGEHEIM4711"
-	secret = "geheim/4711"
+	keyID  = "AKIAGEHEIMzq11"
+	secret = "geheim/zq11"
 	claude = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 )
 
@@ -96,7 +96,7 @@ func generate(t *testing.T, p provider.Provider, req *llm.Request) *reply {
 	r.Close()
 	if err != nil {
 		require.ErrorAs(t, err, &r.err)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 	return r
 }
@@ -324,7 +324,7 @@ func TestFailures(t *testing.T) {
 	half := func(steps ...upstream.Step) upstream.Reply {
 		return upstream.Reply{Steps: append([]upstream.Step{upstream.Text("half")}, steps...)}
 	}
-	stream := exception(0, "ModelStreamErrorException", "4711")
+	stream := exception(0, "ModelStreamErrorException", "zq11")
 	throttled := exception(429, "ThrottlingException", "Too many requests, please wait before trying again.")
 	event := upstream.EventStreamMessage("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":"b"}}`)
 	for name, c := range map[string]struct {
@@ -338,26 +338,26 @@ func TestFailures(t *testing.T) {
 			Steps: []upstream.Step{upstream.Fail(throttled)}}, llm.ErrCapacity, "Throttling", 4 * time.Second},
 		"a day's quota": {upstream.Refuse(exception(429, "ThrottlingException", "Too many tokens per day, please wait")),
 			llm.ErrQuota, "Throttling", 0},
-		"quota": {upstream.Refuse(exception(400, "ServiceQuotaExceededException", "4711")), llm.ErrQuota,
+		"quota": {upstream.Refuse(exception(400, "ServiceQuotaExceededException", "zq11")), llm.ErrQuota,
 			"(ServiceQuotaExceededException)", 0},
-		"not ready": {upstream.Refuse(exception(429, "ModelNotReadyException", "4711")), llm.ErrCapacity, "minutes", 0},
+		"not ready": {upstream.Refuse(exception(429, "ModelNotReadyException", "zq11")), llm.ErrCapacity, "minutes", 0},
 		"length":    {upstream.Refuse(upstream.ContextLength()), llm.ErrContext, "(ValidationException)", 0},
 		"length, as others say it": {upstream.Refuse(exception(400, "ValidationException",
 			"Input is too long for requested model.")), llm.ErrContext, "Validation", 0},
 		"policy": {upstream.Refuse(upstream.ContentFilter()), llm.ErrPolicy, "Validation", 0},
-		"form":   {upstream.Refuse(exception(400, "ValidationException", "4711")), llm.ErrRejected, "Validation", 0},
+		"form":   {upstream.Refuse(exception(400, "ValidationException", "zq11")), llm.ErrRejected, "Validation", 0},
 		"no on-demand throughput": {upstream.Refuse(exception(400, "ValidationException",
 			"Invocation of model ID x with on-demand throughput isn’t supported.")), llm.ErrRejected, "inference profile", 0},
 		"no model": {upstream.Refuse(upstream.ModelNotFound()), llm.ErrRejected, "the route's model", 0},
-		"no access": {upstream.Refuse(exception(403, "AccessDeniedException", "4711")), llm.ErrCredentials,
+		"no access": {upstream.Refuse(exception(403, "AccessDeniedException", "zq11")), llm.ErrCredentials,
 			"bedrock:InvokeModelWithResponseStream; check access_key_id", 0},
-		"expired": {upstream.Refuse(exception(403, "ExpiredTokenException", "4711")), llm.ErrCredentials,
+		"expired": {upstream.Refuse(exception(403, "ExpiredTokenException", "zq11")), llm.ErrCredentials,
 			"check access_key_id", 0},
-		"time-out": {upstream.Refuse(exception(408, "ModelTimeoutException", "4711")), llm.ErrUpstream, "Timeout", 0},
-		"the model": {upstream.Refuse(exception(424, "ModelErrorException", "4711")), llm.ErrUpstream,
+		"time-out": {upstream.Refuse(exception(408, "ModelTimeoutException", "zq11")), llm.ErrUpstream, "Timeout", 0},
+		"the model": {upstream.Refuse(exception(424, "ModelErrorException", "zq11")), llm.ErrUpstream,
 			"(ModelErrorException)", 0},
 		"internal":          {upstream.Refuse(upstream.ServerError()), llm.ErrUpstream, "(InternalServerException)", 0},
-		"unknown":           {upstream.Refuse(exception(418, "TeapotException", "4711")), llm.ErrRejected, "(Teapot", 0},
+		"unknown":           {upstream.Refuse(exception(418, "TeapotException", "zq11")), llm.ErrRejected, "(Teapot", 0},
 		"a web page":        {upstream.Refuse(upstream.BadGateway()), llm.ErrUpstream, "an error", 0},
 		"in mid-stream":     {half(upstream.Fail(stream)), llm.ErrUpstream, "(ModelStreamErrorException)", 0},
 		"mid-stream limit":  {half(upstream.Fail(throttled)), llm.ErrCapacity, "(ThrottlingException)", 0},
@@ -389,7 +389,7 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "credentials")
 	require.NoError(t, os.WriteFile(file, []byte("[default]\naws_access_key_id = other\n\n[profile  team]\n# aws_x = 1\n"+
-		"aws_access_key_id="+keyID+"\n aws_secret_access_key = "+secret+"\naws_session_token=token4711\n[last]\n"), 0o600))
+		"aws_access_key_id="+keyID+"\n aws_secret_access_key = "+secret+"\naws_session_token=tokenzq11\n[last]\n"), 0o600))
 	t.Run("of a file", func(t *testing.T) {
 		t.Parallel()
 		s := fake(t)
@@ -399,14 +399,14 @@ func TestCredentials(t *testing.T) {
 	})
 	t.Run("a bearer key", func(t *testing.T) {
 		t.Parallel()
-		s := upstream.Start(t, upstream.Options{APIKey: "bedrock-4711"})
-		require.Nil(t, generate(t, start(t, at(t, s, map[string]any{"api_key": " bedrock-4711\n"})), ask("x")).err)
+		s := upstream.Start(t, upstream.Options{APIKey: "bedrock-zq11"})
+		require.Nil(t, generate(t, start(t, at(t, s, map[string]any{"api_key": " bedrock-zq11\n"})), ask("x")).err)
 		require.Empty(t, sent(t, s, 1).Header.Get("X-Amz-Date"), "it is not signed")
 	})
 	t.Run("a session, and more headers", func(t *testing.T) {
 		t.Parallel()
 		s := fake(t)
-		p := start(t, at(t, s, map[string]any{"session_token": "token4711", "headers": map[string]string{"x-team": "blue"}}))
+		p := start(t, at(t, s, map[string]any{"session_token": "tokenzq11", "headers": map[string]string{"x-team": "blue"}}))
 		require.Nil(t, generate(t, p, ask("x")).err)
 		got := sent(t, s, 1)
 		require.Equal(t, "[redacted]", got.Header.Get("X-Amz-Security-Token"))
@@ -416,7 +416,7 @@ func TestCredentials(t *testing.T) {
 		t.Parallel()
 		s := upstream.Start(t, upstream.Options{APIKey: "another"})
 		for want, more := range map[string]map[string]any{"check access_key_id": nil,
-			"check api_key": {"api_key": "4711"}, "check profile_file": {"profile_file": file, "profile": "team"}} {
+			"check api_key": {"api_key": "zq11"}, "check profile_file": {"profile_file": file, "profile": "team"}} {
 			got := generate(t, start(t, at(t, s, more)), ask("x"))
 			require.Equal(t, llm.ErrCredentials, got.err.Kind)
 			require.Contains(t, got.err.Message, want)
@@ -425,8 +425,8 @@ func TestCredentials(t *testing.T) {
 	t.Run("a file that is gone", func(t *testing.T) {
 		t.Parallel()
 		gone := filepath.Join(t.TempDir(), "credentials")
-		require.NoError(t, os.WriteFile(gone, []byte("[default]\naws_access_key_id=4711\n"+
-			"aws_secret_access_key=4711\n"), 0o600))
+		require.NoError(t, os.WriteFile(gone, []byte("[default]\naws_access_key_id=zq11\n"+
+			"aws_secret_access_key=zq11\n"), 0o600))
 		p := start(t, at(t, fake(t), map[string]any{"profile_file": gone}))
 		require.NoError(t, os.Remove(gone))
 		got := generate(t, p, ask("x"))
@@ -481,26 +481,26 @@ func TestNobodyThere(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	empty := filepath.Join(t.TempDir(), "4711")
-	require.NoError(t, os.WriteFile(empty, []byte("[default]\naws_access_key_id=4711\n"), 0o600))
-	const key = `"region": "eu-central-1", "access_key_id": "4711", "secret_access_key": "4711"`
+	empty := filepath.Join(t.TempDir(), "zq11")
+	require.NoError(t, os.WriteFile(empty, []byte("[default]\naws_access_key_id=zq11\n"), 0o600))
+	const key = `"region": "eu-central-1", "access_key_id": "zq11", "secret_access_key": "zq11"`
 	for want, values := range map[string]string{
-		"setting region must be":                    `{"region": "4711"}`,
+		"setting region must be":                    `{"region": "zq11"}`,
 		"credentials are needed":                    `{"region": "us-gov-west-1"}`,
-		"belong together":                           `{"region": "eu-central-1", "access_key_id": "4711"}`,
-		"session_token needs":                       `{"region": "eu-central-1", "session_token": "4711"}`,
-		"profile needs profile_file":                `{` + key + `, "profile": "4711"}`,
-		"exclude each other":                        `{` + key + `, "api_key": "4711"}`,
-		"setting api_key must be one line":          `{"region": "eu-central-1", "api_key": "4711\n4711"}`,
-		"prompt_caching must be":                    `{` + key + `, "prompt_caching": "4711"}`,
-		"setting base_url must begin":               `{` + key + `, "base_url": "4711"}`,
+		"belong together":                           `{"region": "eu-central-1", "access_key_id": "zq11"}`,
+		"session_token needs":                       `{"region": "eu-central-1", "session_token": "zq11"}`,
+		"profile needs profile_file":                `{` + key + `, "profile": "zq11"}`,
+		"exclude each other":                        `{` + key + `, "api_key": "zq11"}`,
+		"setting api_key must be one line":          `{"region": "eu-central-1", "api_key": "zq11\nzq11"}`,
+		"prompt_caching must be":                    `{` + key + `, "prompt_caching": "zq11"}`,
+		"setting base_url must begin":               `{` + key + `, "base_url": "zq11"}`,
 		"setting idle_timeout must be":              `{` + key + `, "idle_timeout": "1us"}`,
 		"no such file":                              `{"region": "eu-central-1", "profile_file": "/nowhere"}`,
 		"no aws_access_key_id with aws_secret_acce": `{"region": "eu-central-1", "profile_file": "` + empty + `"}`,
 	} {
 		err := provider.Configure(t.Context(), bedrock.New(), json.RawMessage(values))
 		require.ErrorContains(t, err, want)
-		require.NotContains(t, strings.ReplaceAll(err.Error(), empty, ""), "4711")
+		require.NotContains(t, strings.ReplaceAll(err.Error(), empty, ""), "zq11")
 	}
 	start(t, json.RawMessage(`{`+key+`}`))
 }

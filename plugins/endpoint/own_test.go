@@ -22,7 +22,7 @@ import (
 // TestOwnFormats: a provider that makes its calls itself has of an endpoint what the calls of a dialect have.
 func TestOwnFormats(t *testing.T) {
 	t.Parallel()
-	const key = "geheim-4711"
+	const key = "geheim-zq11"
 	left := make(chan struct{}, 8)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /say", func(w http.ResponseWriter, r *http.Request) {

@@ -217,22 +217,22 @@ func TestTheUpstreamIsToldThatNobodyWaits(t *testing.T) {
 
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	s := upstream.Start(t, upstream.Options{Service: "openrouter", APIKey: "sk-4711"})
-	c := start(t, endpoint.Endpoint{URL: s.URL() + "/api/v1", Headers: bearer("sk-4711")})
+	s := upstream.Start(t, upstream.Options{Service: "openrouter", APIKey: "sk-zq11"})
+	c := start(t, endpoint.Endpoint{URL: s.URL() + "/api/v1", Headers: bearer("sk-zq11")})
 	require.NoError(t, c.Generate(withTimeout(t), ask("x"), ignore))
 	rec, err := s.Ended(withTimeout(t), 1)
 	require.NoError(t, err)
 	body, err := c.client.Fetch(withTimeout(t), &endpoint.Endpoint{Dialect: endpoint.Chat, URL: s.URL(),
-		Headers: bearer("sk-4711")}, s.URL()+"/api/v1/generation?id="+rec.ID)
+		Headers: bearer("sk-zq11")}, s.URL()+"/api/v1/generation?id="+rec.ID)
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"native_tokens_completion":3`)
-	for key, kind := range map[string]llm.ErrorKind{"sk-4711": llm.ErrRejected, "sk-4712": llm.ErrCredentials} {
+	for key, kind := range map[string]llm.ErrorKind{"sk-zq11": llm.ErrRejected, "sk-zq12": llm.ErrCredentials} {
 		var client endpoint.Client
 		defer client.CloseIdle()
 		e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: s.URL() + "/api/v1/chat/completions", Headers: bearer(key)}
 		_, err := client.Fetch(withTimeout(t), e, s.URL()+"/api/v1/generation?id=none")
 		require.Equal(t, kind, llm.KindOf(err), "%v", err)
-		require.NotContains(t, err.Error(), "471")
+		require.NotContains(t, err.Error(), "zq1")
 		_, err = client.Fetch(withTimeout(t), e, "http://127.0.0.1:1/")
 		require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
 		_, err = client.Fetch(withTimeout(t), e, "http://[")

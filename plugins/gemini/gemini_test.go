@@ -17,7 +17,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-const key = "AIza-4711-key"
+const key = "AIza-zq11-key"
 
 func fake(t *testing.T) *upstream.Server {
 	return upstream.Start(t, upstream.Options{APIKey: key, Cache: true})
@@ -177,13 +177,13 @@ func TestFailures(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.kind, failed.Kind)
 			require.ErrorContains(t, err, c.says)
-			require.NotContains(t, err.Error(), "4711")
+			require.NotContains(t, err.Error(), "zq11")
 			require.Equal(t, c.wait, failed.RetryAfter)
 		})
 	}
 	t.Run("a wrong key", func(t *testing.T) {
 		t.Parallel()
-		_, _, err := generate(t, start(t, at(t, fake(t), map[string]any{"api_key": "wrong-4711"})), ask("x"))
+		_, _, err := generate(t, start(t, at(t, fake(t), map[string]any{"api_key": "wrong-zq11"})), ask("x"))
 		require.EqualError(t, err, "credentials: the upstream answered with an error (INVALID_ARGUMENT, API_KEY_INVALID); "+
 			"check api_key (status 401)")
 	})
@@ -200,24 +200,24 @@ func TestFailures(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	const account = `{\"type\":\"service_account\",\"client_email\":\"4711\"}`
+	const account = `{\"type\":\"service_account\",\"client_email\":\"zq11\"}`
 	for values, want := range map[string]string{
 		`{}`: `api_key = env("GEMINI_API_KEY")`,
-		`{"api_key": "4711", "service_account": "4711"}`:                     "exclude each other",
-		`{"api_key": "4711", "location": "4711"}`:                            "project and location need service_account",
-		`{"api_key": "4711", "thinking_budget": 0, "thinking_level": "low"}`: "thinking_budget and thinking_level exclude",
-		`{"api_key": "4711", "thinking_budget": -2}`:                         "thinking_budget must be",
-		`{"api_key": "4711", "thinking_level": "4711"}`:                      "level is not one of minimal, low, medium,",
-		`{"api_key": "4711\n4711"}`:                                          "setting api_key must be one line",
-		`{"api_key": "4711", "base_url": "4711"}`:                            "setting base_url",
-		`{"api_key": "4711", "idle_timeout": "1us"}`:                         "setting idle_timeout must be at least",
-		`{"service_account": "4711"}`:                                        "service_account is not a JSON object",
-		`{"service_account": "{\"type\": \"4711\"}"}`:                        "not the key of a service account",
+		`{"api_key": "zq11", "service_account": "zq11"}`:                     "exclude each other",
+		`{"api_key": "zq11", "location": "zq11"}`:                            "project and location need service_account",
+		`{"api_key": "zq11", "thinking_budget": 0, "thinking_level": "low"}`: "thinking_budget and thinking_level exclude",
+		`{"api_key": "zq11", "thinking_budget": -2}`:                         "thinking_budget must be",
+		`{"api_key": "zq11", "thinking_level": "zq11"}`:                      "level is not one of minimal, low, medium,",
+		`{"api_key": "zq11\nzq11"}`:                                          "setting api_key must be one line",
+		`{"api_key": "zq11", "base_url": "zq11"}`:                            "setting base_url",
+		`{"api_key": "zq11", "idle_timeout": "1us"}`:                         "setting idle_timeout must be at least",
+		`{"service_account": "zq11"}`:                                        "service_account is not a JSON object",
+		`{"service_account": "{\"type\": \"zq11\"}"}`:                        "not the key of a service account",
 		`{"service_account": "` + account + `"}`:                             "no private_key",
 	} {
 		err := provider.Configure(t.Context(), gemini.New(), json.RawMessage(values))
 		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 }
 

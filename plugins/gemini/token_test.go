@@ -218,7 +218,7 @@ func TestTokensThatAreNotGiven(t *testing.T) {
 	status := func(n int) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
 			w.WriteHeader(n)
-			_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "4711"}`))
+			_, _ = w.Write([]byte(`{"error": "invalid_grant", "error_description": "zq11"}`))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -231,10 +231,10 @@ func TestTokensThatAreNotGiven(t *testing.T) {
 		"of its own": {status(500), llm.ErrUpstream, "the server of tokens failed (status 500)"},
 		"down":       {status(503), llm.ErrUpstream, "the server of tokens failed (status 503)"},
 		"a redirect": {status(302), llm.ErrUpstream, "the server of tokens failed (status 302)"},
-		"nonsense":   {func(w http.ResponseWriter) { _, _ = w.Write([]byte("<4711>")) }, llm.ErrUpstream, "fetching a token"},
+		"nonsense":   {func(w http.ResponseWriter) { _, _ = w.Write([]byte("<zq11>")) }, llm.ErrUpstream, "fetching a token"},
 		"nothing":    {func(w http.ResponseWriter) { _, _ = w.Write([]byte("{}")) }, llm.ErrUpstream, "gave none that lasts"},
 		"too short": {func(w http.ResponseWriter) {
-			_, _ = w.Write([]byte(`{"access_token": "4711", "expires_in": 60}`))
+			_, _ = w.Write([]byte(`{"access_token": "zq11", "expires_in": 60}`))
 		}, llm.ErrUpstream, "gave none that lasts longer than 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestTokensThatAreNotGiven(t *testing.T) {
 			_, err := vertex(t, s, nil, time.Now).Endpoint(t.Context(), provider.Target{Model: "m"})
 			require.Equal(t, c.kind, llm.KindOf(err))
 			require.ErrorContains(t, err, c.says)
-			require.NotContains(t, err.Error(), "4711")
+			require.NotContains(t, err.Error(), "zq11")
 			require.NotContains(t, err.Error(), "PRIVATE")
 		})
 	}

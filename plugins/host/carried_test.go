@@ -37,7 +37,7 @@ type carrier struct {
 func (c *carrier) Settings() any { return &c.settings }
 
 func (c *carrier) Endpoint(_ context.Context, target provider.Target) (*endpoint.Endpoint, error) {
-	const token = "geheim-4711"
+	const token = "geheim-zq11"
 	if c.settings.Broken == "" {
 		slog.Warn("handing out " + token)
 	}
@@ -230,7 +230,7 @@ func TestEndpointsThatTheHostCannotUse(t *testing.T) {
 			require.Empty(t, events)
 			require.Equal(t, c.kind, kindOf(t, err), "%v", err)
 			require.ErrorContains(t, err, c.want)
-			require.NotContains(t, err.Error(), "4711")
+			require.NotContains(t, err.Error(), "zq11")
 			require.Empty(t, up.Records())
 		})
 	}

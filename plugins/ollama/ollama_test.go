@@ -19,7 +19,7 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-const key = "geheim-4711"
+const key = "geheim-zq11"
 
 // at are settings for a server at another address.
 func at(t *testing.T, address string, more map[string]any) json.RawMessage {
@@ -80,7 +80,7 @@ func generate(t *testing.T, p provider.Provider, req *llm.Request) *reply {
 	r.Close()
 	if err != nil {
 		require.ErrorAs(t, err, &r.err)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 	return r
 }
@@ -344,16 +344,16 @@ func TestFailures(t *testing.T) {
 	}{
 		"not pulled": {refused(404, `model "m" not found, try pulling it first`), llm.ErrUpstream, "`ollama pull m`"},
 		"no tools":   {refused(400, `registry.ollama.ai/library/m does not support tools`), llm.ErrRejected, "offers"},
-		"no memory": {refused(500, "model requires more system memory (geheim-4711 GiB) than is available"),
+		"no memory": {refused(500, "model requires more system memory (geheim-zq11 GiB) than is available"),
 			llm.ErrUpstream, "num_ctx"},
 		"queue": {refused(503, "server busy, please try again. maximum pending requests exceeded"), llm.ErrCapacity,
 			"OLLAMA_MAX_QUEUE"},
 		"length": {refused(500, "request (302 tokens) exceeds the available context size (256 tokens)"), llm.ErrContext,
 			"does not fit the 8192 tokens"},
-		"form":  {refused(400, "invalid options: 4711"), llm.ErrRejected, "an error"},
+		"form":  {refused(400, "invalid options: zq11"), llm.ErrRejected, "an error"},
 		"limit": {upstream.Refuse(upstream.RateLimited("4")), llm.ErrCapacity, "an error"},
 		"in mid-stream": {upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.Error{
-			Message: "an error was encountered while running the model: 4711"})}}, llm.ErrUpstream, "an error"},
+			Message: "an error was encountered while running the model: zq11"})}}, llm.ErrUpstream, "an error"},
 		"length in mid-stream": {upstream.Reply{Steps: []upstream.Step{upstream.Headers(),
 			upstream.Fail(upstream.ContextLength())}}, llm.ErrContext, "does not fit the 8192 tokens"},
 		"an error in a 200": {upstream.Reply{Steps: []upstream.Step{upstream.Headers(),
@@ -525,19 +525,19 @@ func TestCallerLeaves(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	for want, values := range map[string]string{
-		"setting base_url must begin":       `{"base_url": "4711"}`,
-		"must end before /v1":               `{"base_url": "http://4711/v1/"}`,
-		"must end before /api":              `{"base_url": "http://4711/api"}`,
-		"setting api_key must be one line":  `{"api_key": "4711\n4711"}`,
+		"setting base_url must begin":       `{"base_url": "zq11"}`,
+		"must end before /v1":               `{"base_url": "http://zq11/v1/"}`,
+		"must end before /api":              `{"base_url": "http://zq11/api"}`,
+		"setting api_key must be one line":  `{"api_key": "zq11\nzq11"}`,
 		"setting num_ctx must be":           `{"num_ctx": -1}`,
-		"setting keep_alive must be a time": `{"keep_alive": "4711"}`,
+		"setting keep_alive must be a time": `{"keep_alive": "zq11"}`,
 		"setting keep_alive must":           `{"keep_alive": "-5m"}`,
-		"setting think must be":             `{"think": "4711"}`,
+		"setting think must be":             `{"think": "zq11"}`,
 		"setting idle_timeout must be":      `{"idle_timeout": "1us"}`,
 	} {
 		err := provider.Configure(t.Context(), ollama.New(), json.RawMessage(values))
 		require.ErrorContains(t, err, want)
-		require.NotContains(t, strings.ReplaceAll(err.Error(), "127.0.0.1:11434", ""), "4711")
+		require.NotContains(t, strings.ReplaceAll(err.Error(), "127.0.0.1:11434", ""), "zq11")
 	}
 	start(t, json.RawMessage(`{}`))
 	start(t, json.RawMessage(`{"keep_alive": "0s"}`))

@@ -58,12 +58,12 @@ func TestKeyIsSent(t *testing.T) {
 
 	for name, values := range map[string]map[string]string{
 		"set api_key":   {"base_url": s.BaseURL()},
-		"check api_key": {"base_url": s.BaseURL(), "api_key": "sk-wrong-4711"},
+		"check api_key": {"base_url": s.BaseURL(), "api_key": "sk-wrong-zq11"},
 	} {
 		_, err := generate(t, start(t, values), ask("x"))
 		require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 		require.ErrorContains(t, err, name)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 }
 

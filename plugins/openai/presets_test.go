@@ -21,12 +21,12 @@ func at(t *testing.T, name string, s *upstream.Server) map[string]string {
 	t.Helper()
 	base, err := url.Parse(openai.Base(name))
 	require.NoError(t, err)
-	return map[string]string{"preset": name, "base_url": s.URL() + base.Path, "api_key": "sk-preset-4711"}
+	return map[string]string{"preset": name, "base_url": s.URL() + base.Path, "api_key": "sk-preset-zq11"}
 }
 
 // fake is the service of a preset.
 func fake(t *testing.T, name string) *upstream.Server {
-	return upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-4711"})
+	return upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-zq11"})
 }
 
 func TestEveryPresetHasAService(t *testing.T) {
@@ -141,25 +141,25 @@ func TestPresetsAreRefused(t *testing.T) {
 	for want, values := range map[string]map[string]string{
 		"preset must be one of azure, deepseek":                {"preset": "grok"},
 		"or set preset to its name":                            {},
-		"base_url is needed: write the address of the service": {"preset": "azure", "api_key": "sk-4711"},
+		"base_url is needed: write the address of the service": {"preset": "azure", "api_key": "sk-zq11"},
 		`api_key = env("GROQ_API_KEY")`:                        {"preset": "groq"},
 		"api_version is of preset":                             {"preset": "vllm", "api_version": "v1"},
 		"connect_timeout":                                      {"preset": "vllm", "connect_timeout": "-1s"},
-		"proxy must be a URL":                                  {"preset": "vllm", "proxy": "sk-4711"},
-		"use proxy_credentials":                                {"preset": "vllm", "proxy": "http://a:4711@h"},
-		"proxy_credentials needs proxy":                        {"preset": "vllm", "proxy_credentials": "a:4711"},
+		"proxy must be a URL":                                  {"preset": "vllm", "proxy": "sk-zq11"},
+		"use proxy_credentials":                                {"preset": "vllm", "proxy": "http://a:zq11@h"},
+		"proxy_credentials needs proxy":                        {"preset": "vllm", "proxy_credentials": "a:zq11"},
 		"must be USER:PASSWORD": {"preset": "vllm", "proxy": "http://h",
-			"proxy_credentials": "4711"},
-		"belong together": {"preset": "vllm", "client_key": "4711"},
-		"no pair in PEM": {"preset": "vllm", "client_key": "4711",
-			"client_certificate": "4711"},
-		"no certificate in PEM": {"preset": "vllm", "ca": "4711"},
+			"proxy_credentials": "zq11"},
+		"belong together": {"preset": "vllm", "client_key": "zq11"},
+		"no pair in PEM": {"preset": "vllm", "client_key": "zq11",
+			"client_certificate": "zq11"},
+		"no certificate in PEM": {"preset": "vllm", "ca": "zq11"},
 	} {
 		raw, err := json.Marshal(values)
 		require.NoError(t, err)
 		err = provider.Configure(t.Context(), openai.New(), raw)
 		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 }
 
@@ -183,7 +183,7 @@ func TestPresetsListModels(t *testing.T) {
 	for _, name := range openai.Presets() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-4711",
+			s := upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-zq11",
 				Local: map[string]upstream.Local{"b": {Context: 8192}, "a": {}}})
 			list, err := start(t, at(t, name, s)).(provider.ModelLister).Models(t.Context())
 			if name == "azure" {
@@ -203,7 +203,7 @@ func TestPresetsOfStrictTools(t *testing.T) {
 	for _, name := range openai.Presets() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-4711"})
+			s := upstream.Start(t, upstream.Options{Service: name, APIKey: "sk-preset-zq11"})
 			closed := json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
 			require.NoError(t, start(t, at(t, name, s)).Generate(t.Context(), &llm.Request{Model: "m", MaxTokens: 20,
 				Tools:    []llm.Tool{{Name: "f", Schema: closed, Strict: true}},

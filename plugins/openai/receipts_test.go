@@ -14,7 +14,7 @@ import (
 // TestReceipts: what OpenRouter has a record of is proven, also where the stream broke before it said so (GAP-56).
 func TestReceipts(t *testing.T) {
 	t.Parallel()
-	s := upstream.Start(t, upstream.Options{Service: "openrouter", APIKey: "sk-preset-4711", Cache: true})
+	s := upstream.Start(t, upstream.Options{Service: "openrouter", APIKey: "sk-preset-zq11", Cache: true})
 	p := start(t, at(t, "openrouter", s))
 	receipter := p.(provider.SometimesReceipter)
 	require.True(t, receipter.GivesReceipts())
@@ -40,7 +40,7 @@ func TestReceipts(t *testing.T) {
 	s.Close()
 	_, err = receipter.Receipts(withTimeout(t), []string{"att-1"})
 	require.Error(t, err)
-	require.NotContains(t, err.Error(), "4711")
+	require.NotContains(t, err.Error(), "zq11")
 }
 
 func TestOthersHaveNoReceipts(t *testing.T) {

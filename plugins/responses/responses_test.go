@@ -15,7 +15,7 @@ import (
 	"github.com/fareway/fareway/plugins/responses"
 )
 
-const key = "sk-4711"
+const key = "sk-zq11"
 
 func fake(t *testing.T) *upstream.Server {
 	return upstream.Start(t, upstream.Options{APIKey: key, Cache: true})
@@ -99,7 +99,7 @@ func TestFailures(t *testing.T) {
 			s.Enqueue(c.reply)
 			_, _, err := generate(t, s, false)
 			require.Equal(t, c.kind, llm.KindOf(err), "%v", err)
-			require.NotContains(t, err.Error(), "4711")
+			require.NotContains(t, err.Error(), "zq11")
 		})
 	}
 }
@@ -108,13 +108,13 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	for want, values := range map[string]string{
 		`api_key = env("OPENAI_API_KEY")`:        `{}`,
-		"setting base_url":                       `{"base_url": "4711"}`,
-		"setting api_key must be one line":       `{"api_key": "4711\n4711"}`,
+		"setting base_url":                       `{"base_url": "zq11"}`,
+		"setting api_key must be one line":       `{"api_key": "zq11\nzq11"}`,
 		"setting connect_timeout must be at lea": `{"api_key": "k", "connect_timeout": "-1s"}`,
 	} {
 		err := provider.Configure(t.Context(), responses.New(), json.RawMessage(values))
 		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "4711")
+		require.NotContains(t, err.Error(), "zq11")
 	}
 	p := responses.New()
 	require.NoError(t, provider.Configure(t.Context(), p, json.RawMessage(`{"api_key": "k"}`)))

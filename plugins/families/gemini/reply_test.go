@@ -213,7 +213,7 @@ func TestDecodeError(t *testing.T) {
 		wait       time.Duration
 		message    string
 	}{
-		"a key": {400, "", `{"code":400,"message":"API key not valid. sk-4711","status":"INVALID_ARGUMENT",` +
+		"a key": {400, "", `{"code":400,"message":"API key not valid. sk-zq11","status":"INVALID_ARGUMENT",` +
 			`"details":[` + detail + `ErrorInfo","reason":"API_KEY_INVALID"}]}`, llm.ErrCredentials, 0,
 			"(INVALID_ARGUMENT, API_KEY_INVALID)"},
 		"a key, in words": {400, "", `{"message":"API key expired. Please renew","status":"INVALID_ARGUMENT"}`,
@@ -251,7 +251,7 @@ func TestDecodeError(t *testing.T) {
 		"no word, a limit":  {429, "", `{}`, llm.ErrCapacity, 0, "error"},
 		"no word, no right": {403, "", `{}`, llm.ErrCredentials, 0, "error"},
 		"no word, its own":  {500, "", `{}`, llm.ErrUpstream, 0, "error"},
-		"a proxy's":         {429, "7", `"sk-4711"`, llm.ErrCapacity, 7 * time.Second, "error"},
+		"a proxy's":         {429, "7", `"sk-zq11"`, llm.ErrCapacity, 7 * time.Second, "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestDecodeError(t *testing.T) {
 				require.Equal(t, c.status, e.Status)
 				require.Equal(t, c.wait, e.RetryAfter)
 				require.Contains(t, e.Message, c.message)
-				require.NotContains(t, e.Message, "4711")
+				require.NotContains(t, e.Message, "zq11")
 			}
 		})
 	}
