@@ -12,7 +12,8 @@ import (
 type decoder struct {
 	out     *reply.Stream
 	calls   map[int32]*reply.Call // that are open, by the index of their block
-	stopped bool                  // it was said why the reply ends
+	thought thoughts
+	stopped bool // it was said why the reply ends
 }
 
 func newDecoder(send func(llm.Event) error) *decoder {
@@ -43,13 +44,14 @@ func (d *decoder) take(event types.ConverseStreamOutput) error {
 		if !ok {
 			return nil
 		}
-		call, err := d.out.Call(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name))
+		call, err := d.out.CallWith(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name), d.thought.State())
 		d.calls[aws.ToInt32(e.Value.ContentBlockIndex)] = call
 		return err
 	case *types.ConverseStreamOutputMemberContentBlockDelta:
 		return d.delta(aws.ToInt32(e.Value.ContentBlockIndex), e.Value.Delta)
 	case *types.ConverseStreamOutputMemberContentBlockStop:
 		index := aws.ToInt32(e.Value.ContentBlockIndex)
+		d.thought.end(index)
 		call := d.calls[index]
 		if call == nil {
 			return nil
@@ -68,8 +70,10 @@ func (d *decoder) take(event types.ConverseStreamOutput) error {
 func (d *decoder) delta(index int32, delta types.ContentBlockDelta) error {
 	switch delta := delta.(type) {
 	case *types.ContentBlockDeltaMemberText:
+		d.thought.Text(delta.Value)
 		return d.out.Said(delta.Value)
 	case *types.ContentBlockDeltaMemberReasoningContent:
+		d.thought.piece(index, delta.Value)
 		if thought, ok := delta.Value.(*types.ReasoningContentBlockDeltaMemberText); ok {
 			return d.out.Thought(thought.Value)
 		}

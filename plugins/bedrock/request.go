@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,6 +17,7 @@ import (
 	smithydocument "github.com/aws/smithy-go/document"
 
 	"github.com/fareway/fareway/plugins/internal/encode"
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -34,6 +36,7 @@ const markedTurns = 2
 //   - texts and stop sequences that are blank, and blanks at the end of a reply to go on with, are left out;
 //   - a temperature over 1 is left out, and so are "stop" and "temperature" where req.Unsupported names them;
 //   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
+//   - what was thought before a call goes back with it, where it is known (req.States), for models demand it;
 //   - there is no choice to call no tool: then none are offered, unless the conversation has calls, for which tools
 //     must be there;
 //   - a json_object format is left out: Bedrock can enforce a schema only.
@@ -51,7 +54,7 @@ func encodeRequest(req *llm.Request, mark *types.CachePointBlock, alsoTools bool
 			}
 		}
 	}
-	if err := converse(in, req.Messages, mark); err != nil {
+	if err := converse(in, req, mark); err != nil {
 		return nil, err
 	}
 	if f := req.Format; f != nil && f.Kind == llm.FormatJSONSchema {
@@ -81,10 +84,12 @@ type turn struct {
 	role    types.ConversationRole
 	results []types.ContentBlock // which come before the others
 	others  []types.ContentBlock
+	spoken  int // how many of the others stand before the reply's last text
 }
 
 // converse sets `system` and `messages`.
-func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, mark *types.CachePointBlock) error {
+func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *types.CachePointBlock) error {
+	messages := req.Messages
 	var turns []*turn
 	silent := false // a user began it, and said nothing
 	for i := range messages {
@@ -105,8 +110,7 @@ func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, ma
 		default:
 			return fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
-		results, others := blocks(m)
-		if len(results)+len(others) == 0 { // who says nothing does not part what stands around it
+		if saysNothing(m) { // that does not part what stands around it
 			silent = silent || m.Role == llm.RoleUser
 			continue
 		}
@@ -116,8 +120,7 @@ func converse(in *bedrockruntime.ConverseStreamInput, messages []llm.Message, ma
 		if n := len(turns); n == 0 || turns[n-1].role != role {
 			turns = append(turns, &turn{role: role})
 		}
-		t := turns[len(turns)-1]
-		t.results, t.others = append(t.results, results...), append(t.others, others...)
+		turns[len(turns)-1].add(m, req.States)
 	}
 	if silent && len(turns) == 0 {
 		turns = append(turns, silence())
@@ -167,32 +170,45 @@ func silence() *turn {
 		others: []types.ContentBlock{&types.ContentBlockMemberText{Value: encode.Nothing}}}
 }
 
-// blocks are what a message says.
-func blocks(m *llm.Message) (results, others []types.ContentBlock) {
+// saysNothing reports whether nothing of a message is sent.
+func saysNothing(m *llm.Message) bool {
+	return m.Role != llm.RoleTool &&
+		!slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil || !p.Text.Blank() })
+}
+
+// add adds what a message says. What was thought before a call goes where it stood: before the text before it, or
+// behind that.
+func (t *turn) add(m *llm.Message, states map[string][]byte) {
 	if m.Role == llm.RoleTool {
-		result := types.ToolResultBlock{ToolUseId: aws.String(encode.CallID(m.CallID)),
-			Content: []types.ToolResultContentBlock{}}
-		for _, part := range m.Parts {
-			if !part.Text.Blank() {
-				result.Content = append(result.Content, &types.ToolResultContentBlockMemberText{Value: part.Text.String()})
-			}
-		}
-		if m.IsError {
-			result.Status = types.ToolResultStatusError
-		}
-		return []types.ContentBlock{&types.ContentBlockMemberToolResult{Value: result}}, nil
+		t.results = append(t.results, result(m))
+		return
 	}
 	for _, part := range m.Parts {
 		if c := part.Call; c != nil {
-			others = append(others, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{
+			first, then := reply.ThoughtsOf(states[c.ID])
+			t.others = append(slices.Insert(t.others, t.spoken, reasoning(first)...), reasoning(then)...)
+			t.others = append(t.others, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{
 				ToolUseId: aws.String(encode.CallID(c.ID)), Name: &c.Name, Input: arguments(c)}})
-			continue
-		}
-		if !part.Text.Blank() {
-			others = append(others, &types.ContentBlockMemberText{Value: part.Text.String()})
+			t.spoken = len(t.others)
+		} else if !part.Text.Blank() {
+			t.others = append(t.others, &types.ContentBlockMemberText{Value: part.Text.String()})
 		}
 	}
-	return nil, others
+}
+
+// result is that of a call.
+func result(m *llm.Message) types.ContentBlock {
+	block := types.ToolResultBlock{ToolUseId: aws.String(encode.CallID(m.CallID)),
+		Content: []types.ToolResultContentBlock{}}
+	for _, part := range m.Parts {
+		if !part.Text.Blank() {
+			block.Content = append(block.Content, &types.ToolResultContentBlockMemberText{Value: part.Text.String()})
+		}
+	}
+	if m.IsError {
+		block.Status = types.ToolResultStatusError
+	}
+	return &types.ContentBlockMemberToolResult{Value: block}
 }
 
 // arguments are those of a past call.

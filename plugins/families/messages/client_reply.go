@@ -49,7 +49,7 @@ func (d *Decoder) message(root jsonview.View) error {
 // block takes a whole block.
 func (d *Decoder) block(block jsonview.View) error {
 	if kind, _ := block.Get("type").Str(); kind == "thinking" {
-		d.thought.add(block.Raw())
+		d.thought.Add(block.Raw())
 	}
 	call, err := d.begin(block)
 	if err != nil || call == nil {

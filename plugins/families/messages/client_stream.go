@@ -136,18 +136,18 @@ func (d *Decoder) begin(block jsonview.View) (*reply.Call, error) {
 	case "thinking":
 		return nil, d.out.Reasoning(block.Get("thinking"))
 	case "redacted_thinking":
-		d.thought.add(block.Raw())
+		d.thought.Add(block.Raw())
 	case "tool_use":
 		id, _ := block.Get("id").Str()
 		name, _ := block.Get("name").Str()
-		return d.out.CallWith(id, name, d.thought.state())
+		return d.out.CallWith(id, name, d.thought.State())
 	}
 	return nil, nil
 }
 
 func (d *Decoder) text(v jsonview.View) error {
 	piece, _ := v.Str()
-	d.thought.text(piece)
+	d.thought.Text(piece)
 	return d.out.Text(v)
 }
 

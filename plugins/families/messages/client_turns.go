@@ -8,6 +8,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -151,7 +152,7 @@ func (t *turn) add(m *llm.Message, cut int, states map[string][]byte) {
 		for i, part := range m.Parts {
 			switch {
 			case part.Call != nil:
-				first, then := thoughtsOf(states[part.Call.ID])
+				first, then := reply.ThoughtsOf(states[part.Call.ID])
 				t.blocks = append(slices.Insert(t.blocks, t.spoken, first...), then...)
 				t.blocks = append(t.blocks, appendToolUse(nil, encode.CallID(part.Call.ID), part.Call))
 				t.spoken = len(t.blocks)

@@ -167,6 +167,8 @@ func bedrockBlock(block object, req *Request, said *Message, open map[string]boo
 		text, err := bedrockText(block)
 		said.Text += text
 		return err
+	case block.has("reasoningContent") && said.Role == "assistant":
+		return bedrockThought(block, said)
 	case block.has("toolUse") && said.Role == "assistant":
 		use, err := block.object("toolUse")
 		if err != nil {
@@ -207,6 +209,37 @@ func bedrockBlock(block object, req *Request, said *Message, open map[string]boo
 		return err
 	}
 	return invalid(block.path, "is no block of the %s", said.Role)
+}
+
+// bedrockThought reads what was thought, which nobody can change, nor say in the model's place.
+func bedrockThought(block object, m *Message) error {
+	thought, err := block.object("reasoningContent")
+	if err != nil {
+		return err
+	}
+	if err := thought.only("reasoningText", "redactedContent"); err != nil {
+		return err
+	}
+	if thought.has("redactedContent") {
+		_, err := thought.text("redactedContent")
+		return err
+	}
+	said, err := thought.object("reasoningText")
+	if err != nil {
+		return err
+	}
+	text, err := said.text("text")
+	if err != nil {
+		return err
+	}
+	if proof, err := said.text("signature"); err != nil || proof != signed(text) {
+		return invalid(said.at("signature"), "Invalid signature in thinking block")
+	}
+	if m.Reasoning == nil {
+		m.Reasoning = new(string)
+	}
+	*m.Reasoning += text
+	return nil
 }
 
 func bedrockCall(use object) (PastCall, error) {
