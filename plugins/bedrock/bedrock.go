@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -39,6 +40,7 @@ type Settings struct {
 	ProfileFile     string `hcl:"profile_file,optional"`
 	Profile         string `hcl:"profile,optional"`
 	BaseURL         string `hcl:"base_url,optional"`
+	ControlURL      string `hcl:"control_url,optional"`
 	PromptCaching   string `hcl:"prompt_caching,optional"`
 	provider.Connection
 }
@@ -57,6 +59,8 @@ func (Settings) Docs() map[string]string {
 		"profile": "The section of profile_file. Default: \"" + defaultProfile + "\".",
 		"base_url": "Where Bedrock's runtime is: a VPC endpoint, or a proxy that speaks for it. Default: the region's own " +
 			"address.",
+		"control_url": "Where Bedrock's control plane is, which lists models; nothing else is asked there. Default: " +
+			"base_url where that is set, otherwise the region's own address.",
 		"prompt_caching": "How long Bedrock is to keep the beginning of a prompt for the next turn: \"5m\", \"1h\", or " +
 			"\"off\"; \"auto\" is 5m for models whose name says that they can (Claude since 3.7 and 3.5 Haiku, Amazon Nova), " +
 			"and off for others, which refuse the marks. Set cache_read and cache_write in the route's price. Default: \"" +
@@ -80,6 +84,9 @@ type Bedrock struct {
 	endpoint endpoint.Endpoint
 	http     endpoint.Client
 	client   *bedrockruntime.Client
+
+	control     *url.URL                // of the control plane
+	credentials aws.CredentialsProvider // nil where nothing is signed
 }
 
 // New makes the provider; it can be used after its settings are filled and Start.
@@ -104,15 +111,22 @@ func (b *Bedrock) Start(context.Context) error {
 	}
 	options := bedrockruntime.Options{Region: s.Region, Retryer: aws.NopRetryer{}, AuthSchemePreference: []string{"sigv4"}}
 	address := "https://bedrock-runtime." + s.Region + ".amazonaws.com"
+	b.control = &url.URL{Scheme: "https", Host: "bedrock." + s.Region + ".amazonaws.com"}
 	if s.BaseURL != "" {
 		base, err := endpoint.Base("base_url", s.BaseURL)
 		if err != nil {
 			return err
 		}
-		address = base.String()
+		b.control, address = base, base.String()
 		options.BaseEndpoint = &address
 	}
-	key, err := b.credentials(&options)
+	if s.ControlURL != "" {
+		var err error
+		if b.control, err = endpoint.Base("control_url", s.ControlURL); err != nil {
+			return err
+		}
+	}
+	key, err := b.sign(&options)
 	if err != nil {
 		return err
 	}
@@ -124,6 +138,7 @@ func (b *Bedrock) Start(context.Context) error {
 	if err := s.Apply(&b.endpoint); err != nil {
 		return err
 	}
+	b.credentials = options.Credentials
 	token, scheme := options.BearerAuthTokenProvider, options.AuthSchemePreference
 	b.client = bedrockruntime.New(options, func(o *bedrockruntime.Options) {
 		o.BearerAuthTokenProvider, o.AuthSchemePreference = token, scheme // not those of the environment
@@ -131,8 +146,8 @@ func (b *Bedrock) Start(context.Context) error {
 	return nil
 }
 
-// credentials sets what requests are signed with, and returns the name of the setting that it came from.
-func (b *Bedrock) credentials(o *bedrockruntime.Options) (setting string, err error) {
+// sign sets what requests are signed with, and returns the name of the setting that it came from.
+func (b *Bedrock) sign(o *bedrockruntime.Options) (setting string, err error) {
 	s := &b.settings
 	values := map[string]string{}
 	for name, value := range map[string]string{"access_key_id": s.AccessKeyID, "secret_access_key": s.SecretAccessKey,

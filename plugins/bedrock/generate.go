@@ -107,12 +107,17 @@ func (c *call) refused(ctx context.Context, err error) error {
 		return failed
 	}
 	if c.resp == nil { // before anything was sent
-		return llm.Errorf(llm.ErrCredentials, "signing the request: check %s", c.endpoint.Settings.Key)
+		return unsignable(c.endpoint)
 	}
 	if c.resp.StatusCode/100 == 2 {
 		return c.named(llm.Errorf(llm.ErrProtocol, "the upstream's reply is not an event stream; check base_url"))
 	}
 	return c.endpoint.Refusal(c.resp, func(status int, _ string, _ []byte) *llm.Error { return failure(status, err) })
+}
+
+// unsignable is the error of a request that could not be signed. Why is not repeated: it may show what a file holds.
+func unsignable(e *endpoint.Endpoint) error {
+	return llm.Errorf(llm.ErrCredentials, "signing the request: check %s", e.Settings.Key)
 }
 
 // broke makes the error of a stream that failed.

@@ -87,6 +87,7 @@ func New(o Options) *Server {
 	}
 	s.ollama()
 	s.lists()
+	s.bedrockLists()
 	s.mux.HandleFunc("/", notFound)
 	s.admin()
 	return s
