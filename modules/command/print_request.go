@@ -26,6 +26,9 @@ func printRequest(w io.Writer, v admin.Request) error {
 	for i, a := range v.Attempts {
 		printAttempt(&b, i+1, a)
 	}
+	if len(v.Attempts) == 0 {
+		fmt.Fprintf(&b, "\nNo call was made to a route.\n")
+	}
 	if v.Running {
 		fmt.Fprintf(&b, "\nIt is running: what it is charged is known when it is settled.\n")
 	} else {
@@ -158,7 +161,7 @@ func printCharge(b *bytes.Buffer, v admin.Request) {
 	}
 	row(l, "sum of the attempts", human.Grouped(v.Sum), "")
 	money("divided by 1,000,000, rounded down", v.Divided)
-	money("surcharge", v.Surcharge)
+	money("surcharge, for screening", v.Surcharge)
 	charged := v.Divided + v.Surcharge - v.Waived - v.Over
 	switch {
 	case v.Free:

@@ -80,6 +80,11 @@ func TestPrintRequest(t *testing.T) {
 			a.Cost.Tiers = []config.Tier{{Above: 900, Input: a.Cost.Input, CacheRead: a.Cost.CacheRead,
 				CacheWrite: a.Cost.CacheWrite, Output: 2 * a.Cost.Output}}
 		},
+		"screened": func(r *ledger.RequestRecord) {
+			r.Status, r.Reason, r.Attempts, r.Microcents, r.Refunded, r.Entries = 400, "screened", nil, 1_350, 0, r.Entries[:1]
+			e := &r.Entries[0]
+			e.Reason, e.Prices, e.Microcents, e.Accrued = "screened", "", -1_350, 1_350
+		},
 		"wrong": func(r *ledger.RequestRecord) { r.Microcents++ },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ var usageGroups = map[ledger.Dimension]usageGroup{
 		func(u admin.Usage) []string { return []string{u.Account, u.AccountID, u.Key, u.KeyID} },
 	},
 	ledger.ByRoute: {
-		[]string{"ROUTE"}, func(u admin.Usage) []string { return []string{u.Route} },
+		[]string{"ROUTE"}, func(u admin.Usage) []string { return []string{orDash(u.Route)} },
 		[]string{"route"}, func(u admin.Usage) []string { return []string{u.Route} },
 	},
 }

@@ -126,7 +126,7 @@ type Correction struct {
 	Reason     string // not empty
 }
 
-// Hold sets money aside for one request, with the request's first attempt.
+// Hold sets money aside for one request, with the request's first attempt where that is known already.
 type Hold struct {
 	// Request is the request's id. A hold that is repeated while the request runs changes nothing; the
 	// id of a request that is settled, or that belongs to another account, is ErrExists.
@@ -137,7 +137,8 @@ type Hold struct {
 	Profile    string
 	Microcents int64 // the most that the request can cost
 	Tokens     int64 // the most that it can use, input and output, for the token budget
-	Attempt    Attempt
+	// Attempt is the first one. The zero Attempt is none yet: Begin records it, or the request ends without one.
+	Attempt Attempt
 	// Headroom, above 1, refuses the hold also where one that many times as large would be refused: who sized it
 	// roughly sizes it exactly then.
 	Headroom int64
@@ -300,7 +301,7 @@ type Store interface {
 	// Hold admits a request or returns ErrInsufficient (ErrNothingLeft, ErrHeld), ErrSpendCap, ErrTokenBudget or
 	// ErrKeySpendCap.
 	Hold(ctx context.Context, h Hold) (Balance, error)
-	// Begin records a further attempt of a running request, or returns what Hold does. ErrNotFound when the
+	// Begin records a further attempt of a running request, or its first, or returns what Hold does. ErrNotFound when the
 	// request does not run (any more). An attempt that is repeated changes nothing.
 	Begin(ctx context.Context, n Next) error
 	// Settle ends a request. It does not fail for what a provider reported: see Result.

@@ -265,8 +265,10 @@ func testRefusals(t *testing.T, open Open) {
 		apply func(*ledger.Hold)
 		want  error
 	}{
-		"no request id":             {func(h *ledger.Hold) { h.Request, h.Attempt.ID = "", ".1" }, ledger.ErrInvalid},
-		"no attempt id":             {func(h *ledger.Hold) { h.Attempt.ID = "" }, ledger.ErrInvalid},
+		"no request id": {func(h *ledger.Hold) { h.Request, h.Attempt.ID = "", ".1" }, ledger.ErrInvalid},
+		"no attempt id": {func(h *ledger.Hold) { h.Attempt.ID = "" }, ledger.ErrInvalid},
+		"no request id, no attempt": {func(h *ledger.Hold) { h.Request, h.Attempt = "", ledger.Attempt{} },
+			ledger.ErrInvalid},
 		"another request's attempt": {func(h *ledger.Hold) { h.Attempt.ID = running.Attempt.ID }, ledger.ErrInvalid},
 		"an attempt that is not first": {func(h *ledger.Hold) { h.Attempt.ID = ledger.AttemptID(h.Request, 2) },
 			ledger.ErrInvalid},

@@ -150,10 +150,19 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 	h := ledger.Hold{
 		Request: id, Account: p.account.ID, Key: p.key.ID, Endpoint: "chat", Profile: "max",
 		Microcents: random.Int64N(100_000),
-		Attempt:    c.attempt(id, 1, routes[random.IntN(len(routes))]),
+	}
+	first := c.attempt(id, 1, routes[random.IntN(len(routes))])
+	late := random.IntN(2) == 0
+	if !late {
+		h.Attempt = first
 	}
 	if _, err := c.store.Hold(ctx, h); err != nil {
 		return err
+	}
+	if late {
+		if err := c.store.Begin(ctx, ledger.Next{Request: id, Attempt: first, Microcents: h.Microcents}); err != nil {
+			return err
+		}
 	}
 	next := ledger.Next{Request: id, Attempt: c.attempt(id, 2, routes[random.IntN(len(routes))]),
 		Microcents: random.Int64N(200_000)}
@@ -164,7 +173,7 @@ func (c *crowd) request(ctx context.Context, random *rand.Rand, p payer, id stri
 		Request: id, Status: 200, Reason: "ok", Free: random.IntN(9) == 0, ServiceLimit: random.IntN(3) == 0,
 		Surcharge: random.Int64N(3),
 	}
-	for _, attempt := range []string{h.Attempt.ID, next.Attempt.ID} {
+	for _, attempt := range []string{first.ID, next.Attempt.ID} {
 		result := ledger.Result{Attempt: attempt, Outcome: ledger.Finished,
 			Usage: usage(random.Int64N(20_000), random.Int64N(20_000))}
 		if random.IntN(3) == 0 {

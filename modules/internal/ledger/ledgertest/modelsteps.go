@@ -31,10 +31,14 @@ func (r *run) hold() {
 	r.unlooked = false
 	// Ids are not always in the order of their making.
 	id := fmt.Sprintf("%s-%d", rapid.SampledFrom([]string{"req_4", "req_5", "req_6"}).Draw(r.T, "id"), r.f.n.Add(1))
-	a := r.attempt(id, 1)
+	attempts, created := []ledger.AttemptRecord(nil), r.now().UTC()
 	h := ledger.Hold{
-		Request: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Attempt: a.Attempt,
+		Request: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max",
 		Microcents: r.near("microcents", r.left(k)...), Tokens: r.near("tokens", r.left(k)...),
+	}
+	if !r.sometimes("without an attempt", 3) {
+		attempts = append(attempts, r.attempt(id, 1))
+		h.Attempt = attempts[0].Attempt
 	}
 	why := r.refusals(k, h.Microcents, h.Microcents, h.Tokens)
 	if r.sometimes("check first", 4) {
@@ -54,7 +58,7 @@ func (r *run) hold() {
 	}
 	r.requests = append(r.requests, &request{owner: k.owner, key: k, RequestRecord: ledger.RequestRecord{
 		ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
-		Held: h.Microcents, Created: a.Created, Attempts: []ledger.AttemptRecord{a},
+		Held: h.Microcents, Created: created, Attempts: attempts,
 	}})
 	require.Equal(r, r.balance(k.owner), b)
 }
@@ -64,9 +68,11 @@ func (r *run) holdAgain() {
 	q := pick(r, "request", r.requests)
 	r.look(q.owner)
 	r.unlooked = false
-	b, err := r.f.store.Hold(r.ctx, ledger.Hold{
-		Request: q.ID, Account: q.Account, Key: q.Key, Microcents: r.near("microcents"), Attempt: q.Attempts[0].Attempt,
-	})
+	h := ledger.Hold{Request: q.ID, Account: q.Account, Key: q.Key, Microcents: r.near("microcents")}
+	if len(q.Attempts) > 0 && r.sometimes("with its attempt", 2) {
+		h.Attempt = q.Attempts[0].Attempt
+	}
+	b, err := r.f.store.Hold(r.ctx, h)
 	if !q.Running {
 		require.ErrorIs(r, err, ledger.ErrExists)
 		return

@@ -171,7 +171,11 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 		for _, a := range r.Attempts {
 			worth += floor(exactly(a.Usage, a.Price))
 		}
-		for i, a := range r.Attempts {
+		attempts := r.Attempts
+		if len(attempts) == 0 && q.Route == "" { // it is of no route, and not lost
+			attempts = []ledger.AttemptRecord{{}}
+		}
+		for i, a := range attempts {
 			begin := before
 			before += floor(exactly(a.Usage, a.Price))
 			share := func(amount int64) int64 {
@@ -184,7 +188,7 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 					}
 					return floor(new(big.Rat).Mul(big.NewRat(amount, 1), big.NewRat(part, worth)))
 				}
-				return upTo(before, i == len(r.Attempts)-1) - upTo(begin, false)
+				return upTo(before, i == len(attempts)-1) - upTo(begin, false)
 			}
 			if q.Route != "" && a.Route != q.Route {
 				continue
@@ -222,7 +226,9 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 					row.Refunded += r.Refunded
 				}
 			}
-			row.Attempts++
+			if len(r.Attempts) > 0 {
+				row.Attempts++
+			}
 			row.Cost += floor(exactly(a.Usage, a.Cost))
 			if routed {
 				row.Microcents += share(r.Microcents)

@@ -102,6 +102,20 @@ func (s *scene) hold(id string, routes ...string) {
 	}
 }
 
+// open begins a request without an attempt.
+func (s *scene) open(id string) {
+	_, err := s.store.Hold(s.tick(), ledger.Hold{Request: id, Account: s.owner, Key: s.key, Endpoint: "chat",
+		Profile: "max", Microcents: 10_000, Tokens: 1})
+	require.NoError(s.t, err)
+}
+
+func (s *scene) begin(id string, seq int64, route string) {
+	v, err := s.store.PriceVersion(s.tick(), route, scenePrices[route], half(scenePrices[route]))
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.store.Begin(s.tick(), ledger.Next{Request: id, Microcents: 20_000, Attempt: ledger.Attempt{
+		ID: ledger.AttemptID(id, seq), Route: route, Provider: "provider", Model: "model", PriceVersion: v, Worst: 10_000}}))
+}
+
 // settle ends a request with what its attempts used; nil is an attempt that proved nothing.
 func (s *scene) settle(id string, change func(*ledger.Settlement), used ...*llm.Usage) ledger.Charge {
 	st := ledger.Settlement{Request: id, Status: 200, Reason: "ok"}
@@ -157,6 +171,7 @@ func atLimit(st *ledger.Settlement) { st.ServiceLimit, st.Status, st.Reason = tr
 func (s *scene) everything() (kept []ledger.Checkpoint) {
 	kept = s.earlier()
 	s.later()
+	s.attemptless()
 	return append(kept, s.checkpoint())
 }
 
@@ -191,6 +206,17 @@ func (s *scene) later() {
 	s.hold("r23-estimated-waits", "small")
 	s.settle("r23-estimated-waits", estimated(used(5, 6)), nil)
 	s.hold("r24-estimated-runs", "large")
+}
+
+// attemptless is what an older fareway did not do: requests that are held before their first attempt is known, or
+// make none.
+func (s *scene) attemptless() {
+	s.open("r25-refused")
+	s.settle("r25-refused", func(st *ledger.Settlement) { st.Status, st.Reason, st.Surcharge = 400, "screened", 1_350 })
+	s.open("r26-held-first")
+	s.begin("r26-held-first", 1, "small")
+	s.settle("r26-held-first", func(st *ledger.Settlement) { st.Surcharge = 1_350 }, used(3, 4))
+	s.open("r27-runs-without")
 }
 
 // earlier is what the fareway of schema 4 did, too.

@@ -92,8 +92,8 @@ func look(ctx context.Context, s *Store) (*found, error) {
 }
 
 func (f *found) lookAtRequests(conn *sqlite.Conn) error {
-	err := run(conn, `SELECT r.id, r.charge + r.waived, count(*), count(t.receipt), r.reason
-		FROM requests AS r JOIN attempts AS t ON t.request = r.id GROUP BY r.id`, func(row *sqlite.Stmt) error {
+	err := run(conn, `SELECT r.id, r.charge + r.waived, count(t.seq), count(t.receipt), r.reason
+		FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id GROUP BY r.id`, func(row *sqlite.Stmt) error {
 		f.requests[row.ColumnText(0)] = &leftRequest{
 			charged: row.ColumnInt64(1), attempts: row.ColumnInt64(2), receipts: row.ColumnInt64(3), reason: row.ColumnText(4),
 		}

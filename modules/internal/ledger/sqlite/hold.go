@@ -47,9 +47,11 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err != nil {
 		return none, err
 	}
-	next, err := t.priced(h.Attempt)
-	if err != nil {
-		return none, err
+	var next attempt
+	if h.Attempt.ID != "" {
+		if next, err = t.priced(h.Attempt); err != nil {
+			return none, err
+		}
 	}
 	need := need{microcents: h.Microcents, tokens: h.Tokens, key: sum(t.heldBy[key.root], h.Microcents)}
 	if err := admit(a, line, t.opts.terms(a), need); err != nil {
@@ -69,7 +71,11 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	}
 	a.Held += h.Microcents
 	t.live[r.id] = r
-	t.begin(r, next, h.Microcents)
+	if h.Attempt.ID != "" {
+		t.begin(r, next, h.Microcents)
+	} else {
+		t.open(r, h.Microcents)
+	}
 	return a.Balance, nil
 }
 
@@ -77,7 +83,7 @@ func checkHold(h *ledger.Hold) error {
 	switch {
 	case h.Request == "" || h.Microcents < 0 || h.Tokens < 0 || h.Headroom < 0:
 		return fmt.Errorf("%w: a hold needs a request id and amounts that are not negative", ledger.ErrInvalid)
-	case !isAttempt(h.Attempt.ID, h.Request, 1):
+	case h.Attempt != ledger.Attempt{} && !isAttempt(h.Attempt.ID, h.Request, 1):
 		return fmt.Errorf("%w: attempt %q; the first attempt of this request is %q",
 			ledger.ErrInvalid, h.Attempt.ID, ledger.AttemptID(h.Request, 1))
 	}
@@ -145,11 +151,11 @@ func (t *tx) next(n *ledger.Next) error {
 		a.Held += more
 		r.hold += more
 		t.raise(r.key, more)
-		first := &r.attempts[0]
+		first := r.first()
 		t.holds.marks -= first.mark
-		first.mark = t.mark(r, 1, r.hold)
+		first.mark = t.mark(r, r.from(), r.hold)
 		t.holds.marks += first.mark
-		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.hold, r.attempts[0].n); err != nil {
+		if err := t.exec(`UPDATE holds SET hold = ? WHERE n = ?`, r.hold, first.n); err != nil {
 			return err
 		}
 	}

@@ -173,6 +173,9 @@ func runningRecord(conn *sqlite.Conn, id string) (r ledger.RequestRecord, found 
 				Created:  moment(t.created),
 			}
 		}
+		if t.seq == 0 { // the hold's own
+			return nil
+		}
 		a, err := t.record(id, prices)
 		r.Attempts = append(r.Attempts, a)
 		return err

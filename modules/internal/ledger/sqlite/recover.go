@@ -56,7 +56,7 @@ func (t *tx) releaseDead() (requests, held int64, err error) {
 			dead = append(dead, r)
 		}
 	}
-	slices.SortFunc(dead, func(a, b *running) int { return cmp.Compare(a.attempts[0].n, b.attempts[0].n) })
+	slices.SortFunc(dead, func(a, b *running) int { return cmp.Compare(a.first().n, b.first().n) })
 	dead = dead[:min(len(dead), recoverBatch)]
 	for _, r := range dead {
 		if _, err := t.settle(&ledger.Settlement{Request: r.id, Reason: crashed}); err != nil {

@@ -22,8 +22,27 @@ type running struct {
 	endpoint string
 	profile  string
 	hold     int64     // microcents
-	attempts []attempt // in their order, at least one
+	opening  *attempt  // the row of a hold that was placed before the first attempt, of no route; nil: it came with that
+	attempts []attempt // in their order
 }
+
+// row is the row of the seq-th attempt; 0 is that of a hold that was placed before the first.
+func (r *running) row(seq int) *attempt {
+	if seq == 0 {
+		return r.opening
+	}
+	return &r.attempts[seq-1]
+}
+
+// from is the seq of the first row, which has the hold.
+func (r *running) from() int {
+	if r.opening != nil {
+		return 0
+	}
+	return 1
+}
+
+func (r *running) first() *attempt { return r.row(r.from()) }
 
 // attempt is an attempt with its price. Its outcome is "" while it runs.
 type attempt struct {
@@ -72,11 +91,11 @@ func (m *memory) raise(k keyRef, microcents int64) {
 	}
 }
 
-// mark is a hash of the seq-th attempt's row of holds, as a number. Rows come and go with their requests, so that no
+// mark is a hash of a row of holds, as a number. Rows come and go with their requests, so that no
 // chain can have them: the sum of their marks shows that none was changed, removed or put in. Those of an older
 // ledger have none.
 func (m *memory) mark(r *running, seq int, hold int64) int64 {
-	a := &r.attempts[seq-1]
+	a := r.row(seq)
 	if a.Worst < 0 {
 		return 0
 	}
@@ -127,22 +146,33 @@ func (t *tx) priced(a ledger.Attempt) (attempt, error) {
 	return attempt{Attempt: a, created: t.now(), tariff: p}, err
 }
 
-// begin adds an attempt to a running request. hold is what its row says: all of it for the first one.
+// open begins a request without an attempt.
+func (t *tx) open(r *running, hold int64) {
+	r.opening = &attempt{created: t.now()}
+	t.add(r, 0, hold)
+}
+
+// begin adds an attempt to a running request. hold is what its row says: all of it for the request's first row.
 func (t *tx) begin(r *running, a attempt, hold int64) {
+	r.attempts = append(r.attempts, a)
+	t.add(r, len(r.attempts), hold)
+}
+
+// add adds the row of the seq-th attempt.
+func (t *tx) add(r *running, seq int, hold int64) {
 	t.wrote, t.op.made = true, true
 	t.lastHold++
 	t.holds.rows++
 	t.raise(r.key, hold)
+	a := r.row(seq)
 	a.n = t.lastHold
-	r.attempts = append(r.attempts, a)
-	seq := len(r.attempts)
-	r.attempts[seq-1].mark = t.mark(r, seq, hold)
-	t.holds.marks += r.attempts[seq-1].mark
+	a.mark = t.mark(r, seq, hold)
+	t.holds.marks += a.mark
 	t.begins = append(t.begins, begun{r, seq, hold})
 }
 
 func bindHold(row *rows, b *begun) {
-	r, a := b.r, &b.r.attempts[b.seq-1]
+	r, a := b.r, b.r.row(b.seq)
 	row.number(a.n)
 	row.text(r.id)
 	row.number(int64(b.seq))
@@ -166,20 +196,16 @@ const deleteHolds = `DELETE FROM holds WHERE n BETWEEN ? AND ?`
 func (t *tx) end(r *running) {
 	t.wrote = true
 	delete(t.live, r.id)
-	t.holds.rows -= int64(len(r.attempts))
 	t.raise(r.key, -r.hold)
-	for i := range r.attempts {
-		t.holds.marks -= r.attempts[i].mark
+	for seq := r.from(); seq <= len(r.attempts); seq++ {
+		t.holds.rows--
+		t.holds.marks -= r.row(seq).mark
 	}
 }
 
-// deleteHolds removes the rows of attempts that have ended. Numbers that follow one another, as those of requests
-// that began together do, are removed together.
-func (t *tx) deleteHolds(attempts []made) error {
-	numbers := make([]int64, len(attempts))
-	for i := range attempts {
-		numbers[i] = attempts[i].n
-	}
+// deleteHolds removes rows by their numbers. Those that follow one another, as those of requests that began together
+// do, are removed together.
+func (t *tx) deleteHolds(numbers []int64) error {
 	slices.Sort(numbers)
 	s := t.stmts.deleteHolds
 	for first := 0; first < len(numbers); {
@@ -234,10 +260,16 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 				created: columnTime(row, 15),
 			}
 			var err error
-			a.tariff, err = m.price(conn, a.Route, a.PriceVersion)
-			r.attempts = append(r.attempts, a)
-			seq := len(r.attempts)
-			r.attempts[seq-1].mark = m.mark(r, seq, row.ColumnInt64(9))
+			seq := row.ColumnInt(10)
+			if seq == 0 {
+				a.ID = ""
+				r.opening = &a
+			} else {
+				a.tariff, err = m.price(conn, a.Route, a.PriceVersion)
+				r.attempts = append(r.attempts, a)
+				seq = len(r.attempts)
+			}
+			r.row(seq).mark = m.mark(r, seq, row.ColumnInt64(9))
 			return err
 		})
 }

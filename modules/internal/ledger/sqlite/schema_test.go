@@ -340,7 +340,9 @@ func TestMigrationOfLaterEntries(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	now := newScene(t, "")
-	now.everything()
+	now.earlier()
+	now.later()
+	now.checkpoint()
 	s := openStore(t, func(o *Options) {
 		o.Path, o.Now = oldLedger(t, "schema6.db.gz"), now.store.opts.Now
 	})

@@ -79,7 +79,7 @@ func (t *tx) detail(r *running, st *ledger.Settlement, now time.Time) ledger.Dig
 	}
 	t.record = ledger.RequestRecord{
 		ID: r.id, Account: r.account, Key: r.key.id, Endpoint: r.endpoint, Profile: r.profile, Owner: r.owner, Held: r.hold,
-		Created: r.attempts[0].created, Settled: now, Status: st.Status, Reason: st.Reason, Free: st.Free,
+		Created: r.first().created, Settled: now, Status: st.Status, Reason: st.Reason, Free: st.Free,
 		ServiceLimit: st.ServiceLimit, Surcharge: st.Surcharge, Attempts: attempts,
 	}
 	return t.record.Detail()
@@ -87,10 +87,12 @@ func (t *tx) detail(r *running, st *ledger.Settlement, now time.Time) ledger.Dig
 
 // unanswered settles a request whose hold was committed when nobody waited for it any more: its call was
 // never made.
-func unanswered(id string) *ledger.Settlement {
-	return &ledger.Settlement{Request: id, Reason: "hold_not_answered", Free: true, Results: []ledger.Result{
-		{Attempt: ledger.AttemptID(id, 1), Outcome: ledger.NotMade},
-	}}
+func (r *running) unanswered() *ledger.Settlement {
+	st := &ledger.Settlement{Request: r.id, Reason: "hold_not_answered", Free: true}
+	if len(r.attempts) > 0 {
+		st.Results = []ledger.Result{{Attempt: ledger.AttemptID(r.id, 1), Outcome: ledger.NotMade}}
+	}
+	return st
 }
 
 // checkSettlement checks what a settlement says by itself.
@@ -194,7 +196,7 @@ func bindRequest(row *rows, e *ended) {
 	row.number(e.waived)
 	row.number(e.tokens)
 	row.truth(e.pending)
-	row.number(e.attempts[0].created.UnixNano())
+	row.number(e.first().created.UnixNano())
 	row.number(e.settled.UnixNano())
 	row.number(e.entry)
 	row.number(e.over)
@@ -238,17 +240,21 @@ func bindAttempt(row *rows, a *made) {
 // that is where they lie.
 func (t *tx) flushEnds() error {
 	slices.SortFunc(t.ends, func(a, b ended) int { return strings.Compare(a.id, b.id) })
-	attempts := make([]made, 0, len(t.ends))
+	attempts, numbers := make([]made, 0, len(t.ends)), make([]int64, 0, len(t.ends))
 	for i := range t.ends {
 		r := t.ends[i].running
-		for j := range r.attempts {
-			attempts = append(attempts, made{&r.attempts[j], r.id, int64(j) + 1})
+		for seq := r.from(); seq <= len(r.attempts); seq++ {
+			a := r.row(seq)
+			numbers = append(numbers, a.n)
+			if seq > 0 {
+				attempts = append(attempts, made{a, r.id, int64(seq)})
+			}
 		}
 		if err := t.ends[i].wait(t.conn); err != nil {
 			return err
 		}
 	}
-	if err := t.deleteHolds(attempts); err != nil {
+	if err := t.deleteHolds(numbers); err != nil {
 		return err
 	}
 	if err := insert(t.stmts.insertRequest, t.ends, bindRequest); err != nil {

@@ -125,6 +125,11 @@ func (u *usage) count(d *detail) error {
 	if u.by[ledger.ByRoute] || u.query.Route != "" {
 		return u.countRoutes(d, g)
 	}
+	return u.countWhole(d, g)
+}
+
+// countWhole adds a request to one group.
+func (u *usage) countWhole(d *detail, g group) error {
 	row, err := u.at(g)
 	if err != nil {
 		return err
@@ -150,6 +155,9 @@ func (u *usage) count(d *detail) error {
 func (u *usage) countRoutes(d *detail, g group) error {
 	if err := u.weigh(d); err != nil {
 		return err
+	}
+	if len(d.attempts) == 0 && u.query.Route == "" {
+		return u.countWhole(d, g) // of no route
 	}
 	u.routes = u.routes[:0]
 	for i := range d.attempts {

@@ -49,9 +49,6 @@ func (v *verification) verifyRequest(d *detail) error {
 
 // verifyFacts checks what a request says of itself and of its attempts, but for the money.
 func (v *verification) verifyFacts(d *detail) error {
-	if len(d.attempts) == 0 {
-		return disagree(d.id, "the request has no attempt")
-	}
 	pending := false
 	for i := range d.attempts {
 		t := &d.attempts[i]
@@ -245,6 +242,8 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 		return err
 	case e != nil && e.Format >= 3:
 		return v.settlementNow(c, d, e, settled)
+	case len(d.attempts) == 0:
+		return disagree(d.id, "the request has no attempt")
 	case slices.ContainsFunc(d.attempts, func(t tried) bool { return t.worst >= 0 }):
 		return disagree(d.id, "it has no entry of its settlement, which every request has since attempts say what they "+
 			"may cost")

@@ -25,7 +25,7 @@ func TestVerifyClean(t *testing.T) {
 	r, err := s.store.Verify(t.Context(), kept...)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Report{
-		OK: true, Accounts: 4, Entries: 43, Requests: 19, Holds: 3, Pending: 1, Checkpoints: 3,
+		OK: true, Accounts: 4, Entries: 45, Requests: 21, Holds: 4, Pending: 1, Checkpoints: 3,
 		Sums: map[string]int64{
 			"accounts": r.Sums["accounts"], "payments": -20_000_000, "allotments": -10_000_000, "adjustments": 1_234,
 			"revenue": r.Sums["revenue"],
@@ -57,7 +57,7 @@ func TestVerifyNamesTheFirstThatDisagrees(t *testing.T) {
 			main + `/3: it is not what`},
 		{`UPDATE requests SET charge = charge + 1 WHERE id = 'r05-rotated'`, `r05-rotated: the request was charged `},
 		{`UPDATE balances SET credits = credits + 1 WHERE n = 1`, main + `: the account has `},
-		{`UPDATE holds SET hold = hold + 1 WHERE n = 25`, `holds: there are 4 attempts of running requests that hold `},
+		{`UPDATE holds SET hold = hold + 1 WHERE n = 25`, `holds: there are 5 attempts of running requests that hold `},
 		{`DELETE FROM balances WHERE n = 1`, main + `: the account has no balance`},
 		{`UPDATE balances SET n = 100 WHERE n = 3`, `: the account has no balance`},
 		{`INSERT INTO balances (n, head) VALUES (100, zeroblob(32))`, `balance/100: it is of no account`},

@@ -95,16 +95,22 @@ func (w *workload) prepare(ctx context.Context) (err error) {
 }
 
 // settlement is how a request of the workload ends: its first attempt is proven, its second one waits. One in four ends
-// at a limit of the service and is free.
+// at a limit of the service and is free; one in five made no attempt, and costs a surcharge.
 func settlement(id string) ledger.Settlement {
 	s := ledger.Settlement{Request: id, Status: 200, Reason: "ok", ServiceLimit: waived(id)}
+	if attemptless(id) {
+		s.Surcharge = amount(id, 1)
+		return s
+	}
 	s.Results = []ledger.Result{{
 		Attempt: ledger.AttemptID(id, 1), Outcome: ledger.Finished, Usage: &llm.Usage{Output: llm.Count(amount(id, 1))},
 	}}
 	return s
 }
 
-func waived(id string) bool { return amount(id, 9)%4 == 0 }
+func waived(id string) bool      { return amount(id, 9)%4 == 0 }
+func attemptless(id string) bool { return amount(id, 8)%5 == 0 }
+func heldFirst(id string) bool   { return amount(id, 7)%3 == 0 } // before its first attempt was known
 
 // round takes one request through its life, with what operators and the gateway's housekeeping do beside it. Rounds of
 // a worker are numbered.
@@ -136,15 +142,27 @@ func (w *workload) round(ctx context.Context, worker, n int, id string) error {
 func (w *workload) request(ctx context.Context, n int, id string) error {
 	attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m",
 		PriceVersion: w.version, Worst: 1 << 40}
-	_, err := w.store.Hold(ctx, ledger.Hold{
+	h := ledger.Hold{
 		Request: id, Account: w.account.ID, Key: w.key.ID, Endpoint: "chat", Profile: "max", Microcents: workHold,
 		Attempt: attempt,
-	})
-	if err != nil {
+	}
+	if attemptless(id) || heldFirst(id) {
+		h.Attempt = ledger.Attempt{}
+	}
+	if _, err := w.store.Hold(ctx, h); err != nil {
 		return err
 	}
-	w.tell(fact{"hold", id, 1})
-	again := n%2 == 0
+	if !attemptless(id) && heldFirst(id) {
+		if err := w.store.Begin(ctx, ledger.Next{Request: id, Attempt: attempt, Microcents: workHold}); err != nil {
+			return err
+		}
+	}
+	attempts := int64(1)
+	if attemptless(id) {
+		attempts = 0
+	}
+	w.tell(fact{"hold", id, attempts})
+	again := n%2 == 0 && !attemptless(id)
 	if again {
 		attempt.ID = ledger.AttemptID(id, 2)
 		if err := w.store.Begin(ctx, ledger.Next{Request: id, Attempt: attempt, Microcents: workHold + 1}); err != nil {
@@ -177,7 +195,7 @@ func (w *workload) request(ctx context.Context, n int, id string) error {
 	if waived(id) {
 		return nil
 	}
-	_, _, err = w.store.Correct(ctx, ledger.Correction{Request: id, Microcents: 1, Reference: "refund-" + id,
+	_, _, err := w.store.Correct(ctx, ledger.Correction{Request: id, Microcents: 1, Reference: "refund-" + id,
 		Reason: "sorry"})
 	if err == nil {
 		w.tell(fact{"refund", id, 1})

@@ -347,10 +347,11 @@ func (w *writer) releaseOrphans() {
 	op := &operation{run: func(t *tx) error {
 		released = 0
 		for id := range w.orphans {
-			if _, running := t.live[id]; !running {
+			r, running := t.live[id]
+			if !running {
 				continue
 			}
-			if _, err := t.settle(unanswered(id)); err != nil {
+			if _, err := t.settle(r.unanswered()); err != nil {
 				return err
 			}
 			released++
