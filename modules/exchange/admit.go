@@ -28,7 +28,7 @@ func (x *exchange) admit() *families.Error {
 	if err != nil {
 		return x.unroutable(err)
 	}
-	x.candidates = plan.Candidates
+	x.plan = plan.Steps
 	if x.conversation != nil {
 		x.conversation.home = plan.Home
 	}
@@ -37,10 +37,11 @@ func (x *exchange) admit() *families.Error {
 	permit, ok := x.acquireRoute()
 	if !ok {
 		x.tighten()
-		return x.atCapacity(x.worst())
+		return x.atCapacity(x.plan.Worst(x.worst))
 	}
-	x.begin(x.candidates[0], permit)
-	var most worst
+	x.ready = routing.Opening(x.plan)
+	x.begin(x.ready, permit)
+	var most routing.Worst
 	if !x.input.exact {
 		if most, err = x.place(headroom); overLimit(err) != nil {
 			x.tighten()
@@ -52,35 +53,36 @@ func (x *exchange) admit() *families.Error {
 	if err != nil {
 		return x.notCovered("placing a hold", err)
 	}
-	x.held, x.hold, x.call.Record.Held = true, most.microcents, true
+	x.held, x.hold, x.call.Record.Held = true, most.Microcents, true
 	x.engine.Metrics().Held(x.hold)
 	return nil
 }
 
 // place places the hold, for which there must be so many times as much as it needs.
-func (x *exchange) place(headroom int64) (worst, error) {
-	most := x.worst()
+func (x *exchange) place(headroom int64) (routing.Worst, error) {
+	most := x.plan.Worst(x.worst)
 	err := x.engine.Ledger().Hold(x.request.Context(), ledger.Hold{
 		Request:    x.call.ID,
 		Account:    x.call.Principal.Account.ID,
 		Key:        x.call.Principal.Key.ID,
 		Endpoint:   x.call.Family.Name(),
 		Profile:    x.req.profile,
-		Microcents: most.microcents,
-		Tokens:     most.tokens,
-		Attempt:    x.attempt().ledger(x.tariff),
+		Microcents: most.Microcents,
+		Tokens:     most.Tokens,
+		Attempt:    x.current.ledger(x.tariff),
 		Headroom:   headroom,
 	})
 	return most, err
 }
 
-// acquireRoute takes a permit of the first route that has one, and puts that route before the others. False when all
-// are full.
+// acquireRoute takes a permit for the first step whose opening route has one, and puts that step before the others.
+// False when all are full.
 func (x *exchange) acquireRoute() (engine.RoutePermit, bool) {
-	for i, c := range x.candidates {
-		if permit, ok := x.engine.AcquireRoute(x.ctx, c.Route); ok {
-			copy(x.candidates[1:], x.candidates[:i])
-			x.candidates[0] = c
+	steps := x.plan.Steps
+	for i, s := range steps {
+		if permit, ok := x.engine.AcquireRoute(x.ctx, routing.Opening(s).Route); ok {
+			copy(steps[1:], steps[:i])
+			steps[0] = s
 			return permit, true
 		}
 	}
@@ -89,7 +91,7 @@ func (x *exchange) acquireRoute() (engine.RoutePermit, bool) {
 
 // unroutable is the refusal when no route can serve.
 func (x *exchange) unroutable(why error) *families.Error {
-	if refusal := x.exhausted(worst{}); refusal != nil {
+	if refusal := x.exhausted(routing.Worst{}); refusal != nil {
 		return refusal
 	}
 	switch {
@@ -111,7 +113,7 @@ func (x *exchange) unroutable(why error) *families.Error {
 
 // atCapacity is the refusal when every route that could take the request is full (GAP-39). Nothing is held or
 // recorded for it: there is nothing to settle.
-func (x *exchange) atCapacity(most worst) *families.Error {
+func (x *exchange) atCapacity(most routing.Worst) *families.Error {
 	if refusal := x.exhausted(most); refusal != nil {
 		return refusal
 	}
@@ -121,9 +123,9 @@ func (x *exchange) atCapacity(most worst) *families.Error {
 // exhausted refuses an account that could not pay for that, or that has reached a limit of its own. That answer
 // comes before those that are about routes (GAP-01, GAP-38): it is the same whatever the account asks for and
 // however busy the routes are.
-func (x *exchange) exhausted(most worst) *families.Error {
+func (x *exchange) exhausted(most routing.Worst) *families.Error {
 	p := x.call.Principal
-	err := x.engine.Ledger().Check(x.request.Context(), p.Account.ID, p.Key.ID, most.microcents, most.tokens)
+	err := x.engine.Ledger().Check(x.request.Context(), p.Account.ID, p.Key.ID, most.Microcents, most.Tokens)
 	if err != nil {
 		return x.notCovered("checking an account", err)
 	}

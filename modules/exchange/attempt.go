@@ -22,6 +22,11 @@ type attempt struct {
 	worst     int64 // the most that it can cost, in microcents
 
 	permit   engine.RoutePermit
+	running  bool   // it was begun and has not ended
+	live     bool   // its reply is the client's as it comes; otherwise it is kept whole
+	accept   func() // is called when it was accepted
+	reply    *reply
+	reader   *reader
 	accepted bool
 	lost     bool       // its provider died, and can say later what became of it
 	produced bool       // something came that costs output
@@ -36,19 +41,26 @@ type attempt struct {
 
 // begin makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with the
 // hold or with Begin, before it is made.
-func (x *exchange) begin(c routing.Candidate, permit engine.RoutePermit) {
-	x.attempts = append(x.attempts, &attempt{
+func (x *exchange) begin(c *routing.Candidate, permit engine.RoutePermit) {
+	x.current = &attempt{
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
-		worst:     worstOf(x.bound(c.Route), c).microcents,
+		worst:     x.worst(c).Microcents,
 		permit:    permit,
+		running:   true,
 		outcome:   ledger.NotMade,
-	})
+	}
+	x.attempts = append(x.attempts, x.current)
+	x.record()
 }
 
-// attempt is the current attempt.
-func (x *exchange) attempt() *attempt { return x.attempts[len(x.attempts)-1] }
+// unbegin takes the last attempt back, which was not recorded.
+func (x *exchange) unbegin(before *attempt) {
+	last := len(x.attempts) - 1
+	x.attempts[last].permit.Release()
+	x.attempts, x.current = x.attempts[:last], before
+}
 
 // ledger is the attempt as the ledger records it.
 func (a *attempt) ledger(tariff *engine.Tariff) ledger.Attempt {

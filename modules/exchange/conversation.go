@@ -28,7 +28,7 @@ func (x *exchange) remember() {
 	if x.conversation == nil {
 		return
 	}
-	a := x.attempt()
+	a := x.current
 	tokens := x.input.estimate
 	if u := a.proven(); u != nil {
 		tokens = u.Prompt() + outputOf(a)

@@ -153,6 +153,12 @@ func (d *delivery) start() {
 	}
 }
 
+// admit opens a stream of which nothing is to be shown yet (GAP-85).
+func (d *delivery) admit() {
+	d.start()
+	d.flush()
+}
+
 // event adds the frames of a visible event of a stream.
 func (d *delivery) event(ev llm.Event) {
 	d.add(func(b []byte) []byte { return d.encoder.AppendEvent(b, ev) })

@@ -131,7 +131,7 @@ func (x *exchange) refusal(f *failure) *families.Error {
 
 // noAnswer tells the three ends of a reply without visible text apart (GAP-40).
 func (x *exchange) noAnswer() *families.Error {
-	if x.reply.finish == llm.FinishLength {
+	if x.current.reply.finish == llm.FinishLength {
 		return &families.Error{Status: http.StatusUnprocessableEntity, Code: families.InvalidRequest,
 			Message: "The output allowance was used up before any visible text. " +
 				"Trying again unchanged will hardly help: raise the allowance."}
@@ -139,7 +139,7 @@ func (x *exchange) noAnswer() *families.Error {
 	e := &families.Error{Status: http.StatusBadGateway, Code: families.NoVisibleAnswer,
 		Message: "The model route finished without a visible answer. " +
 			"Trying again may help; so may asking in other words." + families.Support}
-	own, a := x.req.LLM.MaxTokens, x.attempt()
+	own, a := x.req.LLM.MaxTokens, x.current
 	if own > 0 && a.allowance == own && a.usage != nil && llm.Tokens(a.usage.Output) >= own {
 		e.Message = fmt.Sprintf("The model route finished without a visible answer: "+
 			"the max_tokens budget (%d) was used up before any visible text. "+

@@ -34,23 +34,24 @@ func TestWorst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := worstOf(1_000, routing.Candidate{Route: tc.route, Allowance: 4_096})
-			require.Equal(t, worst{microcents: 1_000*300 + tc.output*1_500, tokens: 1_000 + tc.output}, w)
+			w := worstOf(1_000, &routing.Candidate{Route: tc.route, Allowance: 4_096})
+			require.Equal(t, routing.Worst{Microcents: 1_000*300 + tc.output*1_500, Tokens: 1_000 + tc.output}, w)
 		})
 	}
 	t.Run("GAP-49 one of several, and several", func(t *testing.T) {
 		t.Parallel()
-		a, b := worst{microcents: 3, tokens: 10}, worst{microcents: 5, tokens: 2}
-		require.Equal(t, worst{5, 10}, a.or(b))
-		require.Equal(t, worst{8, 12}, a.and(b))
-		require.Equal(t, a, a.and(worst{}))
+		a, b := routing.Worst{Microcents: 3, Tokens: 10}, routing.Worst{Microcents: 5, Tokens: 2}
+		require.Equal(t, routing.Worst{Microcents: 5, Tokens: 10}, a.Or(b))
+		require.Equal(t, routing.Worst{Microcents: 8, Tokens: 12}, a.And(b))
+		require.Equal(t, a, a.And(routing.Worst{}))
 	})
 	t.Run("GAP-49 whichever candidate answers", func(t *testing.T) {
 		t.Parallel()
-		cheap, dear := routing.Candidate{Route: &standard, Allowance: 10}, routing.Candidate{Route: &past, Allowance: 10}
-		for _, candidates := range [][]routing.Candidate{{cheap, dear}, {dear, cheap}} {
-			x := &exchange{input: input{bound: 1_000}, candidates: candidates}
-			require.Equal(t, worstOf(1_000, dear), x.worst())
+		cheap := &routing.Candidate{Route: &standard, Allowance: 10}
+		dear := &routing.Candidate{Route: &past, Allowance: 10}
+		for _, steps := range [][]routing.Step{{cheap, dear}, {dear, cheap}} {
+			x := &exchange{input: input{bound: 1_000}, plan: &routing.First{Steps: steps}}
+			require.Equal(t, worstOf(1_000, dear), x.plan.Worst(x.worst))
 		}
 	})
 	t.Run("GAP-117 what an upstream gets back counts for its route alone", func(t *testing.T) {
@@ -61,19 +62,23 @@ func TestWorst(t *testing.T) {
 			returned: map[string]returned{"other": {bytes: 50}}}
 		require.EqualValues(t, 1_000, x.bound(&standard))
 		require.EqualValues(t, 1_050, x.bound(&other))
-		x.candidates = []routing.Candidate{{Route: &standard, Allowance: 10}, {Route: &other, Allowance: 10}}
-		require.Equal(t, worstOf(1_050, x.candidates[1]), x.worst())
-		x.begin(x.candidates[1], engine.RoutePermit{})
-		require.Equal(t, worstOf(1_050, x.candidates[1]).microcents, x.attempt().worst)
-		x.attempt().accepted = true
-		require.EqualValues(t, 1_050, x.spent().tokens-10, "an attempt that is not proven yet (GAP-110)")
+		c := &routing.Candidate{Route: &other, Allowance: 10}
+		x.plan = &routing.First{Steps: []routing.Step{&routing.Candidate{Route: &standard, Allowance: 10}, c}}
+		require.Equal(t, worstOf(1_050, c), x.plan.Worst(x.worst))
+		x.begin(c, engine.RoutePermit{})
+		require.Equal(t, worstOf(1_050, c).Microcents, x.current.worst)
+		require.EqualValues(t, 1_050, x.spent().Tokens-10, "an attempt that has not ended (GAP-49)")
+		x.current.running = false
+		require.Zero(t, x.spent(), "that was never accepted")
+		x.current.accepted = true
+		require.EqualValues(t, 1_050, x.spent().Tokens-10, "an attempt that is not proven yet (GAP-110)")
 	})
 	t.Run("GAP-49 what no balance covers stays so", func(t *testing.T) {
 		t.Parallel()
-		endless := worstOf(math.MaxInt64, routing.Candidate{Route: &standard, Allowance: math.MaxInt64})
-		require.Equal(t, worst{math.MaxInt64, math.MaxInt64}, endless)
-		require.Equal(t, endless, endless.and(endless))
-		require.Equal(t, endless, endless.and(worst{1, 1}))
+		endless := worstOf(math.MaxInt64, &routing.Candidate{Route: &standard, Allowance: math.MaxInt64})
+		require.Equal(t, routing.Worst{Microcents: math.MaxInt64, Tokens: math.MaxInt64}, endless)
+		require.Equal(t, endless, endless.And(endless))
+		require.Equal(t, endless, endless.And(routing.Worst{Microcents: 1, Tokens: 1}))
 	})
 }
 
@@ -86,16 +91,16 @@ func TestWorstCovers(t *testing.T) {
 	x := &exchange{input: input{bound: 7}}
 	for range 5 {
 		x.attempts = append(x.attempts, &attempt{route: &odd, usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
-		most := x.spent().and(worstOf(7, routing.Candidate{Route: &odd, Allowance: 3}))
+		most := x.spent().And(worstOf(7, &routing.Candidate{Route: &odd, Allowance: 3}))
 		var tally ledger.Tally
 		for range len(x.attempts) + 1 {
 			require.NoError(t, tally.Add(llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}, odd.Price))
 		}
 		total, err := tally.Microcents()
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, most.microcents, total)
-		require.LessOrEqual(t, most.microcents, total+1)
-		require.EqualValues(t, 10*(len(x.attempts)+1), most.tokens)
+		require.GreaterOrEqual(t, most.Microcents, total)
+		require.LessOrEqual(t, most.Microcents, total+1)
+		require.EqualValues(t, 10*(len(x.attempts)+1), most.Tokens)
 	}
 }
 
@@ -109,10 +114,10 @@ func TestSpent(t *testing.T) {
 		{route: &standard, allowance: 5, worst: 1 << 40},               // a proven zero
 		{route: &standard, lost: true, allowance: 6, worst: 10_000},
 	}}
-	require.Equal(t, worst{microcents: 2*300 + 1_500 + 9_000 + 10_000, tokens: 3 + 12 + 13}, x.spent())
-	x.begin(routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
-	require.EqualValues(t, 7*300+3*1_500, x.attempt().worst)
-	require.EqualValues(t, 7*300+3*1_500, x.attempt().ledger(&engine.Tariff{}).Worst)
+	require.Equal(t, routing.Worst{Microcents: 2*300 + 1_500 + 9_000 + 10_000, Tokens: 3 + 12 + 13}, x.spent())
+	x.begin(&routing.Candidate{Route: &standard, Allowance: 3}, engine.RoutePermit{})
+	require.EqualValues(t, 7*300+3*1_500, x.current.worst)
+	require.EqualValues(t, 7*300+3*1_500, x.current.ledger(&engine.Tariff{}).Worst)
 }
 
 func TestDueIsAtMostTheHold(t *testing.T) {

@@ -44,9 +44,8 @@ func (x *exchange) tighten() bool {
 		return false
 	}
 	x.input.exact, x.input.bound = true, x.req.bound()
-	if n := len(x.attempts); n > 0 {
-		a := x.attempts[n-1]
-		a.worst = worstOf(x.bound(a.route), routing.Candidate{Route: a.route, Allowance: a.allowance}).microcents
+	if a := x.current; a != nil {
+		a.worst = x.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance}).Microcents
 	}
 	return true
 }

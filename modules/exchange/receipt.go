@@ -21,7 +21,7 @@ const (
 // stream says that the charge is final. Only a provider that gives receipts is waited for, and only as long as
 // somebody reads. The error is the provider's last one.
 func (x *exchange) awaitReceipt() error {
-	a := x.attempt()
+	a := x.current
 	backend := x.gen.Backend(a.route.Provider)
 	if !backend.GivesReceipts() {
 		return nil

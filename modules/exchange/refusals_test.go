@@ -118,10 +118,10 @@ func TestNoRoute(t *testing.T) {
 		}
 		x.call.Principal = poor
 		require.Equal(t, 402, x.unroutable(why).Status, "GAP-01")
-		require.Equal(t, 402, x.atCapacity(worst{microcents: 1}).Status, "GAP-01")
+		require.Equal(t, 402, x.atCapacity(routing.Worst{Microcents: 1}).Status, "GAP-01")
 		x.call.Principal = b.who
-		require.Equal(t, 429, x.atCapacity(worst{microcents: 1}).Status)
-		require.Equal(t, 402, x.atCapacity(worst{microcents: 1 << 50}).Status)
+		require.Equal(t, 429, x.atCapacity(routing.Worst{Microcents: 1}).Status)
+		require.Equal(t, 402, x.atCapacity(routing.Worst{Microcents: 1 << 50}).Status)
 	}
 }
 
@@ -161,9 +161,8 @@ func TestNothingVisible(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{reply: &reply{finish: tc.finish},
-				req:      &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
-				attempts: []*attempt{{allowance: tc.allowance, usage: tc.usage}}}
+			x := &exchange{req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
+				current: &attempt{allowance: tc.allowance, usage: tc.usage, reply: &reply{finish: tc.finish}}}
 			e := x.refusal(&failure{kind: noVisibleText})
 			require.Equal(t, tc.status, e.Status)
 			if tc.told {

@@ -410,7 +410,7 @@ func TestWhatIsEstimated(t *testing.T) {
 			a := &attempt{route: &config.Route{Provider: "up", MaxOutput: 10}, allowance: 10, outcome: ledger.Failed}
 			a.output.Add(llm.Event{Kind: llm.EventText, Text: "one two three"})
 			x := &exchange{gen: b.engine.Current(), delivery: &delivery{shown: true}, input: input{estimate: 5},
-				attempts: []*attempt{a}}
+				current: a}
 			estimate := x.unproven(&failure{kind: timeLimit})
 			counted := a.usage
 			if plugin == "later" {

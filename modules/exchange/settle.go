@@ -3,6 +3,7 @@ package exchange
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
@@ -16,9 +17,9 @@ import (
 // settled, and then the end is written. So a reply that cannot be encoded is never charged, and what says that the
 // charge is final is durable before the last byte leaves.
 func (x *exchange) finish() *families.Error {
-	a, d := x.attempt(), x.delivery
-	x.reply.fold.Close()
-	end, f := x.reply.end()
+	a, d := x.current, x.delivery
+	x.current.reply.fold.Close()
+	end, f := x.current.reply.end()
 	if f == nil {
 		f = x.prove()
 	}
@@ -53,7 +54,7 @@ func (x *exchange) finish() *families.Error {
 // prove makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot be
 // priced is no usage at all.
 func (x *exchange) prove() *failure {
-	a := x.attempt()
+	a := x.current
 	var err error
 	if x.delivery.stream && !a.usage.Known() && !x.left() {
 		err = x.awaitReceipt()
@@ -72,7 +73,7 @@ func (x *exchange) prove() *failure {
 	default:
 		return nil
 	}
-	x.logFailure(f)
+	x.logFailure(a, f)
 	return f
 }
 
@@ -89,10 +90,10 @@ func (x *exchange) encode(end ending, e families.End) (body []byte) {
 		return nil
 	}
 	if end.rest != "" {
-		x.reply.fold.Add(rest)
-		x.reply.fold.Close()
+		x.current.reply.fold.Add(rest)
+		x.current.reply.fold.Close()
 	}
-	return d.encoder.AppendReply(make([]byte, 0, 1<<10), &x.reply.fold, e)
+	return d.encoder.AppendReply(make([]byte, 0, 1<<10), &x.current.reply.fold, e)
 }
 
 // fail settles an exchange that did not become a reply, and tells the client.
@@ -101,7 +102,7 @@ func (x *exchange) fail(f *failure) *families.Error {
 	estimate := x.unproven(f)
 	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f),
 		Results: x.results(false)}
-	s.Results[len(s.Results)-1].Estimate = estimate
+	s.Results[slices.Index(x.attempts, x.current)].Estimate = estimate
 	if _, err := x.settle(s, x.due(&s)); err != nil {
 		x.engine.Logger().Error("settling a failed request", "request_id", x.call.ID, "error", err)
 	}
@@ -119,7 +120,7 @@ func (x *exchange) serviceLimit(f *failure) bool {
 		return x.delivery.shown && !x.heldUp()
 	case noVisibleText:
 		own := x.req.LLM.MaxTokens
-		return x.reply.finish == llm.FinishLength && (own == 0 || x.attempt().allowance < own)
+		return x.current.reply.finish == llm.FinishLength && (own == 0 || x.current.allowance < own)
 	}
 	return false
 }
@@ -172,7 +173,7 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 // warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set where that can
 // be meant.
 func (x *exchange) warnOver(charge ledger.Charge) {
-	a, setting := x.attempt(), "none: the upstream counts more input than a prompt of this size can have"
+	a, setting := x.current, "none: the upstream counts more input than a prompt of this size can have"
 	for _, tried := range x.attempts {
 		if output := outputOf(tried); output > longest(tried.route, tried.allowance) {
 			a = tried
@@ -220,5 +221,5 @@ func (x *exchange) account(charge ledger.Charge, reason string) {
 		rec.Output += llm.Tokens(u.Output)
 		m.Tokens(a.route.Name, u)
 	}
-	m.Charged(x.attempt().route.Name, charge.Microcents)
+	m.Charged(x.current.route.Name, charge.Microcents)
 }

@@ -33,9 +33,9 @@ func TestProvenNeedsNoReceipt(t *testing.T) {
 			d.stream = tc.stream
 			d.gone.Store(tc.gone)
 			x := &exchange{gen: new(engine.Generation), delivery: d, request: new(http.Request),
-				attempts: []*attempt{{route: &standard, accepted: true, usage: tc.usage}}}
+				current: &attempt{route: &standard, accepted: true, usage: tc.usage}}
 			require.Nil(t, x.prove())
-			require.Equal(t, tc.usage, x.attempt().usage)
+			require.Equal(t, tc.usage, x.current.usage)
 		})
 	}
 }
@@ -68,9 +68,8 @@ func TestServiceLimit(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
 			d.shown, d.stalled = tc.shown, tc.stalled
-			x := &exchange{delivery: d, reply: &reply{finish: tc.finish},
-				req:      &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
-				attempts: []*attempt{{allowance: tc.allowance}}}
+			x := &exchange{delivery: d, req: &request{Request: &families.Request{LLM: &llm.Request{MaxTokens: tc.own}}},
+				current: &attempt{allowance: tc.allowance, reply: &reply{finish: tc.finish}}}
 			require.Equal(t, tc.want, x.serviceLimit(&failure{kind: tc.failure}))
 		})
 	}
@@ -82,7 +81,7 @@ func TestOwedTextGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, rest := range []string{"owed", ""} {
 		d, w := testDelivery(t, keepAliveOfTests)
-		x := &exchange{delivery: d, reply: new(reply)}
+		x := &exchange{delivery: d, current: &attempt{reply: new(reply)}}
 		require.Nil(t, x.encode(ending{rest: rest}, families.End{Finish: llm.FinishStop, Usage: &llm.Usage{}}))
 		require.Equal(t, rest != "", d.shown)
 		if rest != "" {
@@ -92,6 +91,11 @@ func TestOwedTextGoesAtOnce(t *testing.T) {
 		d.end()
 		require.Contains(t, w.Body.String(), "[DONE]")
 	}
+}
+
+// liveAttempt is one whose reply the client gets as it comes.
+func liveAttempt() *attempt {
+	return &attempt{route: &standard, outcome: ledger.Failed, live: true, reply: new(reply)}
 }
 
 // TestTakeKeepsHowItEnded: an attempt is finished when its stream ended and said so, and not before.
@@ -112,8 +116,8 @@ func TestTakeKeepsHowItEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d, _ := testDelivery(t, keepAliveOfTests)
-			a := &attempt{route: &standard, outcome: ledger.Failed}
-			x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply)}
+			a := liveAttempt()
+			x := &exchange{delivery: d, request: new(http.Request), current: a}
 			tc.batch.events = []llm.Event{{Kind: llm.EventFinish, Finish: tc.finish}}
 			end, f := x.take(a, tc.batch, false)
 			require.Equal(t, tc.want, a.outcome)
@@ -131,8 +135,8 @@ func TestTakeKeepsHowItEnded(t *testing.T) {
 func TestTakeLate(t *testing.T) {
 	t.Parallel()
 	d, w := testDelivery(t, keepAliveOfTests)
-	a := &attempt{route: &standard, outcome: ledger.Failed}
-	x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply)}
+	a := liveAttempt()
+	x := &exchange{delivery: d, request: new(http.Request), current: a}
 	usage := &llm.Usage{Input: llm.Count(3), Output: llm.Count(2)}
 	over := &failure{kind: timeLimit}
 	end, f := x.take(a, batch{late: true, end: true, failure: over, events: []llm.Event{
@@ -148,8 +152,8 @@ func TestTakeLate(t *testing.T) {
 func TestTakeFlushes(t *testing.T) {
 	t.Parallel()
 	d, w := testDelivery(t, keepAliveOfTests)
-	a := &attempt{route: &standard}
-	x := &exchange{delivery: d, request: new(http.Request), attempts: []*attempt{a}, reply: new(reply),
+	a := liveAttempt()
+	x := &exchange{delivery: d, request: new(http.Request), current: a,
 		call: new(gateway.Call)}
 	x.take(a, textOf(1, 0), true)
 	require.Empty(t, w.Body.String(), "more is ready")

@@ -3,6 +3,7 @@ package exchange
 import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -22,7 +23,7 @@ func (x *exchange) findStates() {
 	if len(calls) == 0 {
 		return
 	}
-	for _, c := range x.candidates {
+	for c := range x.plan.Calls() {
 		holder := x.gen.StateHolder(x.call.Principal.Account.ID, c.Route)
 		if found, size := x.engine.States().Find(holder, calls); len(found) > 0 {
 			if x.returned == nil {
@@ -55,5 +56,5 @@ func (x *exchange) keepState(a *attempt, call llm.Event) {
 // bound is how many tokens the input of a route has at most: the prompt, and what its upstream gets back. A token of
 // that has a byte at least.
 func (x *exchange) bound(route *config.Route) int64 {
-	return sum(x.input.bound, x.returned[route.Name].bytes)
+	return routing.Sum(x.input.bound, x.returned[route.Name].bytes)
 }

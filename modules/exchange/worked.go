@@ -13,14 +13,14 @@ const heldUpFrom = time.Second
 
 // heldUp reports whether the client kept the current attempt waiting (GAP-112).
 func (x *exchange) heldUp() bool {
-	return x.delivery.stuck() || x.reader != nil && time.Duration(x.reader.held.Load()) >= heldUpFrom
+	return x.delivery.stuck() || x.current.reader != nil && time.Duration(x.current.reader.held.Load()) >= heldUpFrom
 }
 
 // unproven finds what an attempt is taken to have used which a limit of the service ended after text was delivered, and
 // which proved nothing (GAP-113): about what its prompt has and what it delivered. Where no receipt can come, that is
 // its usage; otherwise it is what the ledger falls back on.
 func (x *exchange) unproven(f *failure) (fallback *llm.Usage) {
-	a := x.attempt()
+	a := x.current
 	switch f.kind {
 	case timeLimit, attemptTimeout:
 	default:

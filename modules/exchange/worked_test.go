@@ -32,7 +32,7 @@ func TestHeldUp(t *testing.T) {
 	} {
 		t.Run("GAP-112 GAP-54 "+name, func(t *testing.T) {
 			t.Parallel()
-			x := &exchange{delivery: &delivery{stalled: tc.stalled, shown: true}, reader: tc.reader}
+			x := &exchange{delivery: &delivery{stalled: tc.stalled, shown: true}, current: &attempt{reader: tc.reader}}
 			require.Equal(t, tc.want, x.heldUp())
 			for _, kind := range []failureKind{timeLimit, attemptTimeout} {
 				require.Equal(t, !tc.want, x.serviceLimit(&failure{kind: kind}))
@@ -64,7 +64,7 @@ func TestNothingToEstimate(t *testing.T) {
 			t.Parallel()
 			a := tc.attempt
 			a.route = &standard
-			x := &exchange{delivery: &delivery{shown: tc.shown}, attempts: []*attempt{&a}}
+			x := &exchange{delivery: &delivery{shown: tc.shown}, current: &a}
 			require.Nil(t, x.unproven(&failure{kind: tc.kind}))
 			require.Equal(t, tc.attempt.usage, a.usage)
 		})

@@ -180,6 +180,8 @@ type Rejected struct {
 type Itinerary struct {
 	Candidates []Candidate
 	Rejected   []Rejected
+	// Steps is what is done: the candidates one after the other.
+	Steps *First
 	// Kinds says how likely the request is of each kind of work, and Trust how far what was predicted counts, 0 to 1.
 	// Both are zero where nothing was predicted.
 	Kinds [predict.NumKinds]float32
@@ -227,7 +229,16 @@ func Plan(in Input) (Itinerary, error) {
 	}
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int { return compare(&a, &b) })
 	stay(&in, &it)
+	it.steps()
 	return it, nil
+}
+
+// steps makes the tree.
+func (it *Itinerary) steps() {
+	it.Steps = &First{Steps: make([]Step, len(it.Candidates))}
+	for i := range it.Candidates {
+		it.Steps.Steps[i] = &it.Candidates[i]
+	}
 }
 
 // compare says which of two candidates is tried first.

@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"fmt"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// A step ends with the attempt whose reply is its own, or with the failure of the last one that it made. Both are nil
+// when it made none because its routes are at capacity: the answer stays that of the route that was called (GAP-39).
+// The reply of a live step is the client's as it comes; that of any other is kept whole, and shown when it is chosen.
+
+// do does a step.
+func (x *exchange) do(s routing.Step, live bool) (*attempt, *failure) {
+	switch s := s.(type) {
+	case *routing.Candidate:
+		return x.once(s, live)
+	case *routing.First:
+		return x.first(s, live)
+	}
+	panic(fmt.Sprintf("nothing does the step %T", s)) // it cannot be planned
+}
+
+// first does one step after the other until one has a reply.
+func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure) {
+	for _, step := range s.Steps {
+		if last != nil && last.kind == llm.ErrContext &&
+			routing.Opening(step).Route.ContextWindow <= x.current.route.ContextWindow {
+			continue // it was too long for a window at least as large
+		}
+		a, f := x.do(step, live)
+		if a != nil {
+			return a, nil
+		}
+		if f == nil {
+			continue
+		}
+		if last = f; x.left() || x.delivery.shown || x.current.reply.matched() || !f.retriable() {
+			break
+		}
+	}
+	return nil, last
+}
+
+// once makes one attempt.
+func (x *exchange) once(c *routing.Candidate, live bool) (*attempt, *failure) {
+	if ok, f := x.open(c); !ok {
+		return nil, f
+	}
+	a := x.current
+	if x.left() {
+		return nil, &failure{kind: llm.ErrCanceled}
+	}
+	a.live, a.accept = live, x.delivery.start
+	if !live {
+		a.accept = x.delivery.admit
+	}
+	f := x.try(x.ctx, a)
+	if f == nil {
+		return a, nil
+	}
+	x.missed(a, f)
+	return nil, f
+}
+
+// missed notes that an attempt did not become a reply.
+func (x *exchange) missed(a *attempt, f *failure) {
+	if f.kind == llm.ErrCanceled {
+		return
+	}
+	// The upstream may have been at work: that its provider died before it said so proves nothing.
+	a.lost = f.kind == llm.ErrDied && x.gen.Backend(a.route.Provider).GivesReceipts()
+	x.logFailure(a, f)
+}
+
+// open begins the next attempt, and raises the hold where the work proven so far and the next call may come to more
+// (GAP-49). The limits of the account are looked at again, too (BILL-19). The first attempt was begun with the hold. It
+// is false where there is no attempt, with a failure unless it is that its route is at capacity.
+func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
+	if x.ready == c {
+		x.ready = nil
+		return true, nil
+	}
+	permit, ok := x.engine.AcquireRoute(x.ctx, c.Route)
+	if !ok {
+		return false, nil
+	}
+	before := x.current
+	x.begin(c, permit)
+	begin := func() (total routing.Worst, err error) {
+		total = x.spent()
+		err = x.engine.Ledger().Begin(x.ctx, ledger.Next{Request: x.call.ID, Attempt: x.current.ledger(x.tariff),
+			Microcents: total.Microcents, Tokens: total.Tokens})
+		return total, err
+	}
+	total, err := begin()
+	if overLimit(err) != nil && x.tighten() {
+		total, err = begin()
+	}
+	if err == nil {
+		if more := total.Microcents - x.hold; more > 0 {
+			x.engine.Metrics().Held(more)
+			x.hold = total.Microcents
+		}
+		return true, nil
+	}
+	x.unbegin(before)
+	switch {
+	case overLimit(err) != nil:
+		return false, &failure{kind: overBudget, err: err}
+	case x.ctx.Err() != nil:
+		return false, interrupted(x.ctx)
+	}
+	return false, &failure{kind: ledgerAway, err: err}
+}

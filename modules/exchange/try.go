@@ -1,0 +1,160 @@
+package exchange
+
+import (
+	"context"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// try makes an attempt. It returns nil when the route finished its reply, which is then in a.reply. Of attempts that
+// are made at the same time none is live: they share nothing that changes.
+func (x *exchange) try(ctx context.Context, a *attempt) *failure {
+	defer func() { a.running = false }()
+	defer a.permit.Release()
+	defer x.warnOfUsage(a)
+	a.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
+	a.outcome = ledger.Failed
+
+	ctx, over := context.WithCancelCause(ctx)
+	defer over(nil)
+	limit := newRouteTime(a.route.Timeout, func() { over(errAttemptTimeout) })
+	backend := x.gen.Backend(a.route.Provider)
+	proves := backend.ProvesCancel()
+	calling, hangUp := ctx, context.CancelFunc(func() {})
+	unbind := func() bool { return true }
+	if proves { // what it used may come after its time
+		calling, hangUp = context.WithCancel(context.WithoutCancel(ctx))
+		unbind = context.AfterFunc(ctx, hangUp)
+	}
+	defer hangUp()
+	defer unbind()
+	stream, err := backend.Generate(calling, x.call.Principal.Account.ID, x.upstream(a))
+	if err != nil {
+		limit.end()
+		return x.failed(ctx, err)
+	}
+	defer stream.Close()
+	if keyed, ok := stream.(engine.Keyed); ok {
+		defer func() { a.key = keyed.Key() }()
+	}
+	if proves && unbind() {
+		ended := make(chan struct{})
+		defer close(ended)
+		go x.awaitProof(ctx, stream, hangUp, ended)
+	}
+	a.reader = &reader{
+		stream: stream, memory: x.engine, delivery: x.delivery, time: limit,
+		over: ctx.Done(), hungUp: calling.Done(), proves: proves,
+		flood:  newFlood(longest(a.route, a.allowance)),
+		failed: func(err error) *failure { return x.failed(ctx, err) },
+	}
+	defer a.reader.close()
+	if a.live {
+		x.delivery.readAhead = a.reader.ahead
+		defer func() { x.delivery.readAhead = nil }()
+	}
+	for told := false; ; {
+		b, more := a.reader.next()
+		end, f := x.take(a, b, more)
+		if !told && a.live && x.delivery.gone.Load() {
+			told = true
+			x.noteStall()
+		}
+		if end {
+			return f
+		}
+	}
+}
+
+// failed names the failure that ended the attempt. An attempt that ended because its time was over ended for
+// that reason, whatever the stream says.
+func (x *exchange) failed(ctx context.Context, err error) *failure {
+	if ctx.Err() != nil {
+		return interrupted(ctx)
+	}
+	return &failure{kind: llm.KindOf(err), err: err}
+}
+
+// take delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
+func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
+	if b.late {
+		for _, ev := range b.events {
+			a.note(ev)
+		}
+	} else {
+		// A client that left while something came has left all the same: what it gets must not look whole.
+		if x.left() {
+			x.delivery.gone.Store(true)
+		}
+		x.deliver(a, b.events)
+	}
+	if a.live && (!more || b.end || x.delivery.full()) {
+		x.delivery.flush()
+	}
+	if !b.end || b.failure != nil {
+		return b.end, b.failure
+	}
+	if f = a.reply.unfinished(); f == nil {
+		a.outcome = ledger.Finished
+	}
+	return true, f
+}
+
+// deliver takes a batch of events.
+func (x *exchange) deliver(a *attempt, events []llm.Event) {
+	d := x.delivery
+	pass := a.reply.fold.Add
+	if a.live {
+		pass = x.show
+	}
+	for _, ev := range events {
+		a.note(ev)
+		switch ev.Kind {
+		case llm.EventAccepted:
+			a.accept()
+		case llm.EventToolCall:
+			x.keepState(a, ev)
+		}
+		if d.stream && d.gone.Load() {
+			a.output.Add(ev) // nobody reads it, and it is work
+		}
+		a.reply.event(ev, pass)
+	}
+}
+
+// show passes a visible event on to the client, now or in the folded reply.
+func (x *exchange) show(ev llm.Event) {
+	if d := x.delivery; d.stream {
+		if !d.gone.Load() {
+			x.current.output.Add(ev)
+		}
+		if d.event(ev); d.shown {
+			x.forget()
+		}
+		if ev.Kind == llm.EventText {
+			return // what was streamed need not be kept
+		}
+	}
+	x.current.reply.fold.Add(ev)
+}
+
+// keptPrompt is how long a body may be, in bytes, that is not worth being let go of.
+const keptPrompt = 4 << 10
+
+// forget lets go of the request, once: when something of the reply was shown, no other route is tried. What a stream
+// costs does not depend on its prompt then.
+func (x *exchange) forget() {
+	if x.call.Forget == nil {
+		return
+	}
+	long := len(x.call.Body) > keptPrompt // its texts are slices of the body
+	x.call.Forget()
+	x.call.Forget = nil
+	if long {
+		x.estimate() // a limit of the service may end the request yet (GAP-113)
+		x.input.exact = true
+		x.req.LLM, x.req.told = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil
+	}
+}

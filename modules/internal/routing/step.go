@@ -1,0 +1,87 @@
+package routing
+
+import (
+	"iter"
+	"math"
+)
+
+// Step is what is done upstream for a request, as data. A kind of step is one file here, which says what it is made of
+// and what it can come to, and one in package exchange, which does it.
+type Step interface {
+	// Kind is what people call it.
+	Kind() string
+	// Calls are all calls upstream that can be made, in the order in which they are planned; a route can be in several.
+	Calls() iter.Seq[*Candidate]
+	// Worst is the most that its calls can come to, where of tells it for one (GAP-49).
+	Worst(of func(*Candidate) Worst) Worst
+}
+
+// Worst is the most that calls upstream can come to. The zero value is no call.
+type Worst struct {
+	Microcents int64
+	Tokens     int64 // input and output, for the token budget
+}
+
+// Or is the most that one of two can come to, of which one is made.
+func (w Worst) Or(o Worst) Worst {
+	return Worst{max(w.Microcents, o.Microcents), max(w.Tokens, o.Tokens)}
+}
+
+// And is the most that two can come to which are both made.
+func (w Worst) And(o Worst) Worst {
+	return Worst{Sum(w.Microcents, o.Microcents), Sum(w.Tokens, o.Tokens)}
+}
+
+// Sum adds what is not negative. What no balance covers stays so.
+func Sum(a, b int64) int64 {
+	return a + min(b, math.MaxInt64-a)
+}
+
+// Kind of a single call is "try": a Candidate is the Step that calls its route once.
+func (*Candidate) Kind() string { return "try" }
+
+// Calls is the one call.
+func (c *Candidate) Calls() iter.Seq[*Candidate] {
+	return func(yield func(*Candidate) bool) { yield(c) }
+}
+
+// Worst is that of the one call.
+func (c *Candidate) Worst(of func(*Candidate) Worst) Worst { return of(c) }
+
+// First does one step after the other until one has a reply. It is what an itinerary is: the first choice, and what is
+// fallen back on.
+type First struct{ Steps []Step }
+
+// Kind is "first".
+func (*First) Kind() string { return "first" }
+
+// Calls are those of all steps.
+func (f *First) Calls() iter.Seq[*Candidate] { return callsOf(f.Steps) }
+
+// Worst is that of the dearest step: the hold is raised before each that is fallen back on.
+func (f *First) Worst(of func(*Candidate) Worst) (w Worst) {
+	for _, s := range f.Steps {
+		w = w.Or(s.Worst(of))
+	}
+	return w
+}
+
+func callsOf(steps []Step) iter.Seq[*Candidate] {
+	return func(yield func(*Candidate) bool) {
+		for _, s := range steps {
+			for c := range s.Calls() {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Opening is the call that a step begins with.
+func Opening(s Step) *Candidate {
+	for c := range s.Calls() {
+		return c
+	}
+	return nil
+}
