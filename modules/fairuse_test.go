@@ -19,7 +19,7 @@ func TestFairUse(t *testing.T) {
 	// So that holds cover what the tests charge, whatever the allowance (GAP-110).
 	first.More, second.More = "bills_past_allowance = true", "bills_past_allowance = true"
 	const plan, slowly = "fair_use_microcents = 1000000", `
-request_timeout = "500ms"
+request_timeout = "2s"
 keepalive       = "100ms"
 `
 	slow := startScripted(t, setup{Gateway: slowly, Routes: []route{first, second}, Plan: "fair",
