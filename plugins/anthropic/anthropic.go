@@ -12,10 +12,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
 )
@@ -37,6 +39,9 @@ type Settings struct {
 	Version       string   `hcl:"version,optional"`
 	Beta          []string `hcl:"beta,optional"`
 	PromptCaching string   `hcl:"prompt_caching,optional"`
+
+	ThinkingBudget *int64 `hcl:"thinking_budget,optional"`
+	Effort         string `hcl:"effort,optional"`
 	provider.Connection
 }
 
@@ -56,12 +61,19 @@ func (Settings) Docs() map[string]string {
 			"\"off\". Tools, instructions and the last two turns of the user are marked. Writing costs more than input (a " +
 			"quarter more, for 1h twice as much) and reading a tenth: off pays where prompts do not come again. Set " +
 			"cache_read and cache_write in the route's price. Default: \"" + defaultCaching + "\".",
+		"thinking_budget": "How many tokens the model may think for before it answers, which are charged as output and not " +
+			"shown: -1 for as many as it wants (\"adaptive\", of models since Claude 4.6), 1024 or more for older ones " +
+			"(\"enabled\"; at most half of a request's allowance), 0 for none. Left out of requests that the service " +
+			"refuses with it: those that must call a tool or go on with a reply, and those too small. Set reasons = true " +
+			"in the route. Default: the model's own way.",
+		"effort": "How much the model does for a reply, thinking included: \"low\", \"medium\", \"high\", \"xhigh\" " +
+			"or \"max\"; which of them a model has says its documentation. Default: the model's.",
 	}
 }
 
 // Choices implements provider.Choosy.
 func (Settings) Choices() map[string][]string {
-	return map[string][]string{"prompt_caching": {defaultCaching, "1h", noCaching}}
+	return map[string][]string{"prompt_caching": {defaultCaching, "1h", noCaching}, "effort": messages.Efforts()}
 }
 
 // Anthropic is the provider.
@@ -104,8 +116,16 @@ func (a *Anthropic) Start(context.Context) error {
 	default:
 		return errors.New("setting prompt_caching must be 5m, 1h or off")
 	}
+	if n := s.ThinkingBudget; n != nil && *n != -1 && *n != 0 && *n < messages.LeastThinking {
+		return fmt.Errorf("setting thinking_budget must be at least %d tokens, 0 for none, or -1 for as many as the "+
+			"model wants", messages.LeastThinking)
+	}
+	if s.Effort != "" && !slices.Contains(messages.Efforts(), s.Effort) {
+		return fmt.Errorf("setting effort must be one of %s", strings.Join(messages.Efforts(), ", "))
+	}
 	a.endpoint = endpoint.Endpoint{
 		Dialect: endpoint.Messages, URL: address, CacheControl: caching,
+		ThinkingBudget: s.ThinkingBudget, ThinkingLevel: s.Effort,
 		Headers: []endpoint.Header{{Name: "Anthropic-Version", Value: cmp.Or(version, defaultVersion)}},
 	}
 	for _, h := range []endpoint.Header{{Name: "X-Api-Key", Value: key}, {Name: "Anthropic-Beta",

@@ -79,11 +79,12 @@ func TestContract(t *testing.T) {
 // TestConversations proves the issue's "prefixes stay byte for byte".
 func TestConversations(t *testing.T) {
 	t.Parallel()
-	for _, caching := range []string{"5m", "1h"} {
-		t.Run(caching, func(t *testing.T) {
+	for name, more := range map[string]map[string]any{"5m": {"prompt_caching": "5m"}, "1h": {"prompt_caching": "1h"},
+		"thinking": {"thinking_budget": -1, "effort": "low"}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := fake(t)
-			providertest.RunConversations(t, anthropic.New, at(t, s, map[string]any{"prompt_caching": caching}), s)
+			providertest.RunConversations(t, anthropic.New, at(t, s, more), s)
 		})
 	}
 }
@@ -156,6 +157,43 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 	}
 }
 
+// TestThinkingIsTurnedOn: by the operator's word, in conversations with calls, too.
+func TestThinkingIsTurnedOn(t *testing.T) {
+	t.Parallel()
+	for budget, want := range map[int]string{-1: `{"type":"adaptive"}`, 0: `{"type":"disabled"}`,
+		2000: `{"type":"enabled","budget_tokens":2000}`} {
+		s := fake(t)
+		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("hm"), upstream.ToolCall(0, "c1", "f"),
+			upstream.Arguments(0, "{}"), upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}})
+		p := start(t, at(t, s, map[string]any{"thinking_budget": budget, "effort": "high"}))
+		req := ask("x")
+		req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"type":"object"}`)}}
+		cold := 0.0
+		req.MaxTokens, req.Temperature, req.States = 8000, &cold, map[string][]byte{}
+		require.NoError(t, p.Generate(withTimeout(t), req, func(ev llm.Event) error {
+			if ev.State != nil {
+				req.States[ev.ID] = ev.State
+			}
+			return nil
+		}))
+		require.Len(t, req.States, 1)
+		req.Messages = append(req.Messages,
+			llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "c1", Name: "f"}}}},
+			llm.Message{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("r")}})
+		_, _, err := generate(t, p, req)
+		require.NoError(t, err)
+		for n := range int64(2) {
+			got, err := s.Request(withTimeout(t), n+1)
+			require.NoError(t, err)
+			require.Contains(t, string(got.Body), `,"thinking":`+want)
+			require.Contains(t, string(got.Body), `,"output_config":{"effort":"high"}`)
+		}
+		req.States = nil // forgotten, as after a restart
+		_, _, err = generate(t, p, req)
+		require.NoError(t, err)
+	}
+}
+
 // TestRefusals: the forms that this service has for failures.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -225,6 +263,9 @@ func TestSettings(t *testing.T) {
 		"setting api_key must be one line":        `{"api_key": "zq11\nzq11"}`,
 		"setting auth_token must be one line":     `{"auth_token": "zq11\nzq11"}`,
 		"setting version must be one line":        `{"api_key": "k", "version": "zq11\nzq11"}`,
+		"thinking_budget must be at least 1024":   `{"api_key": "zq11", "thinking_budget": 1023}`,
+		"0 for none, or -1 for as many":           `{"api_key": "zq11", "thinking_budget": -2}`,
+		"effort must be one of low, medium,":      `{"api_key": "zq11", "effort": "zq11"}`,
 		"setting idle_timeout must be at least":   `{"api_key": "k", "idle_timeout": "1us"}`,
 		"the value of its header Anthropic-Beta ": `{"api_key": "k", "beta": ["zq11\n"]}`,
 	} {

@@ -65,7 +65,8 @@ var dialects = map[Dialect]*codec{
 	Messages: {
 		path: "/messages", refusal: messages.DecodeError,
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
-			return messages.EncodeMarked(b, req, e.CacheControl)
+			return messages.EncodeWith(b, req, messages.Options{Keep: e.CacheControl, ThinkingBudget: e.ThinkingBudget,
+				Effort: e.ThinkingLevel})
 		},
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return messages.NewDecoder(send) },
 	},

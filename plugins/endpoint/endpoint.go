@@ -45,9 +45,9 @@ type Endpoint struct {
 	// CacheControl is how long the upstream is to keep the beginning of a prompt, "5m" or "1h", where requests of the
 	// dialect mark it (Messages); "" marks nothing.
 	CacheControl string
-	// ThinkingBudget is how many tokens a model may think for, where requests of the dialect say so (Gemini): 0 for none,
-	// -1 for as many as it wants; nil leaves it to the model. ThinkingLevel is the same as one of ThinkingLevels, "" for
-	// none.
+	// ThinkingBudget is how many tokens a model may think for, where requests of the dialect say so (Gemini, Messages): 0
+	// for none, -1 for as many as it wants; nil leaves it to the model. ThinkingLevel is how much effort it makes, one of
+	// ThinkingLevels, "" for the model's own; Gemini takes one of the two.
 	ThinkingBudget *int64
 	ThinkingLevel  string
 	// ReturnReasoning sends what the model thought before its calls back with their results, where the service demands it
@@ -62,8 +62,8 @@ type Endpoint struct {
 	Settings Settings
 }
 
-// ThinkingLevels are what a ThinkingLevel can be.
-func ThinkingLevels() []string { return []string{"minimal", "low", "medium", "high"} }
+// ThinkingLevels are what a ThinkingLevel can be. Gemini has the first four, Messages all but the first.
+func ThinkingLevels() []string { return []string{"minimal", "low", "medium", "high", "xhigh", "max"} }
 
 // Header is a header of a request.
 type Header struct{ Name, Value string }

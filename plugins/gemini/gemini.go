@@ -65,7 +65,7 @@ func (Settings) Docs() map[string]string {
 
 // Choices implements provider.Choosy.
 func (Settings) Choices() map[string][]string {
-	return map[string][]string{"thinking_level": endpoint.ThinkingLevels()}
+	return map[string][]string{"thinking_level": {"minimal", "low", "medium", "high"}}
 }
 
 // Gemini is the provider.

@@ -23,7 +23,8 @@ const highestTemperature = 1
 //   - texts and stop sequences that are blank, and blanks at the end of a reply that the upstream is to go on
 //     with, are left out; the gateway matches the stop sequences itself; for a user's first words, where these are
 //     blank, a full stop is sent;
-//   - a temperature over 1 is left out, which leaves the default of the API: 1, the nearest that there is;
+//   - a temperature over 1 is left out, which leaves the default of the API: 1, the nearest that there is; and any
+//     temperature where thinking is asked for, which goes with that default only;
 //   - so are "stop" and "temperature" where req.Unsupported names them;
 //   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
 //   - ids of calls get other characters where they have some that are not allowed;
@@ -31,13 +32,24 @@ const highestTemperature = 1
 //   - a json_object format is left out: the family can enforce a schema only.
 //
 // An error means that req is not a legal request, or that it says nothing.
-func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeMarked(b, req, "") }
+func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeWith(b, req, Options{}) }
 
-// EncodeMarked is EncodeRequest with marks of what the upstream is to keep for so long ("5m", "1h"; "" marks nothing):
-// at the ends of the tools, of `system`, of what the user said last, and of what the user said before that, which is
-// where the last request's prompt ended. But for the marks, a conversation that goes on begins with the same bytes.
-func EncodeMarked(b []byte, req *llm.Request, ttl string) ([]byte, error) {
-	mark := marks[ttl]
+// Options are what the operator says, beside the request.
+type Options struct {
+	// Keep marks what the upstream is to keep for so long ("5m", "1h"; "" marks nothing): the ends of the tools, of
+	// `system`, of what the user said last, and of what the user said before that, which is where the last request's
+	// prompt ended. But for the marks, a conversation that goes on begins with the same bytes.
+	Keep string
+	// ThinkingBudget is how many tokens the model may think for: 0 for none, -1 for as many as it wants ("adaptive"), else
+	// at least LeastThinking; nil leaves it to the model. Where a request cannot be thought about, thinking is left out.
+	ThinkingBudget *int64
+	// Effort is how much the model does for a reply, one of Efforts; "" leaves it to the model.
+	Effort string
+}
+
+// EncodeWith is EncodeRequest with options.
+func EncodeWith(b []byte, req *llm.Request, o Options) ([]byte, error) {
+	mark := marks[o.Keep]
 	if req.MaxTokens < 1 {
 		return nil, errors.New("encoding max_tokens: the messages family needs an output allowance of at least 1")
 	}
@@ -45,14 +57,15 @@ func EncodeMarked(b []byte, req *llm.Request, ttl string) ([]byte, error) {
 	b = jsonview.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, req.MaxTokens, 10)
-	b, err := appendConversation(b, req, mark)
+	b, turns, err := appendConversation(b, req, mark)
 	if err != nil {
 		return nil, err
 	}
+	b, thinks := appendThinking(b, req, o.ThinkingBudget, turns)
 	if !req.Whole {
 		b = append(b, `,"stream":true`...)
 	}
-	if t := req.Temperature; t != nil && !(*t > highestTemperature) && !encode.Refused(req, "temperature") {
+	if t := req.Temperature; t != nil && !thinks && !(*t > highestTemperature) && !encode.Refused(req, "temperature") {
 		if b, err = encode.AppendTemperature(b, *t); err != nil {
 			return nil, err
 		}
@@ -64,12 +77,27 @@ func EncodeMarked(b []byte, req *llm.Request, ttl string) ([]byte, error) {
 	if b, err = appendTools(b, req, mark); err != nil {
 		return nil, err
 	}
-	if f := req.Format; f != nil && f.Kind == llm.FormatJSONSchema {
-		b = append(b, `,"output_config":{"format":{"type":"json_schema","schema":`...)
-		b = append(b, f.Schema...)
-		b = append(b, `}}`...)
+	return append(appendOutput(b, req.Format, o.Effort), '}'), nil
+}
+
+// appendOutput appends the member output_config, where there is something to say in it.
+func appendOutput(b []byte, f *llm.Format, effort string) []byte {
+	schema := f != nil && f.Kind == llm.FormatJSONSchema
+	if !schema && effort == "" {
+		return b
 	}
-	return append(b, '}'), nil
+	b = append(b, `,"output_config":{`...)
+	if effort != "" {
+		b = append(b, `"effort":`...)
+		b = append(jsonview.AppendString(b, effort), ',')
+	}
+	if schema {
+		b = append(b, `"format":{"type":"json_schema","schema":`...)
+		b = append(b, f.Schema...)
+		b = append(b, `},`...)
+	}
+	b[len(b)-1] = '}'
+	return b
 }
 
 // visible returns the texts that are not blank.

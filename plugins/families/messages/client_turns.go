@@ -21,8 +21,8 @@ type turn struct {
 	spoken    int      // how many of the blocks stand before the reply's last text
 }
 
-// appendConversation appends the members `system` and `messages`.
-func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error) {
+// appendConversation appends the members `system` and `messages`, and returns the turns of the latter, at least one.
+func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*turn, error) {
 	messages := req.Messages
 	var system [][]byte
 	var turns []*turn
@@ -36,7 +36,7 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 			continue
 		case llm.RoleUser, llm.RoleTool, llm.RoleAssistant:
 		default:
-			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
+			return nil, nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
 		assistant := m.Role == llm.RoleAssistant
 		if silent && len(turns) == 0 && assistant && !blank(m) {
@@ -61,7 +61,7 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 	}
 	if len(turns) == 0 {
 		if len(system) == 0 {
-			return nil, errors.New("encoding messages: there is no text in them, and no call")
+			return nil, nil, errors.New("encoding messages: there is no text in them, and no call")
 		}
 		turns, system = []*turn{{blocks: system}}, nil // instructions without a question are the question
 	}
@@ -97,7 +97,7 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, error)
 		b = append(b, `]},`...)
 	}
 	b[len(b)-1] = ']'
-	return b, nil
+	return b, turns, nil
 }
 
 // blank reports whether a message has nothing visible.

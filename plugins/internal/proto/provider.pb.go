@@ -2259,8 +2259,9 @@ type Endpoint struct {
 	// How long the upstream is to keep the beginning of a prompt ("5m", "1h"), for a dialect in which requests mark it
 	// (messages: cache_control); empty: no marks.
 	CacheControl string `protobuf:"bytes,14,opt,name=cache_control,json=cacheControl,proto3" json:"cache_control,omitempty"`
-	// How many tokens the model may think for, in a dialect whose requests say so (gemini): 0 for none, -1 for as many as it
-	// wants; absent: the model's default. Or the same as a level: "minimal", "low", "medium", "high"; empty: none.
+	// How many tokens the model may think for, in a dialect whose requests say so (gemini, messages): 0 for none, -1 for as
+	// many as it wants; absent: the model's default. How much effort it makes, as a level: "minimal" (gemini), "low",
+	// "medium", "high", "xhigh" and "max" (messages); empty: none. In gemini they exclude each other.
 	ThinkingBudget *int64 `protobuf:"varint,15,opt,name=thinking_budget,json=thinkingBudget,proto3,oneof" json:"thinking_budget,omitempty"`
 	ThinkingLevel  string `protobuf:"bytes,16,opt,name=thinking_level,json=thinkingLevel,proto3" json:"thinking_level,omitempty"`
 	// What the model thought before its calls is sent back with their results, for a service that demands it (chat:

@@ -35,7 +35,7 @@ func messagesHeader(h http.Header) error {
 // status 400.
 func decodeMessages(body []byte) (*Request, error) {
 	return decode(body, &Request{IncludeUsage: true}, messagesFields,
-		messagesStreaming, messagesSystem, messagesTurns, messagesLimits, messagesTools, messagesFormat)
+		messagesStreaming, messagesSystem, messagesTurns, messagesLimits, messagesTools, messagesFormat, messagesThinks)
 }
 
 func messagesStreaming(root object, req *Request) error {
@@ -149,6 +149,13 @@ func messagesFormat(root object, _ *Request) error {
 		return nil
 	}
 	config, err := root.object("output_config")
+	if err != nil {
+		return err
+	}
+	effort, err := config.optionalText("effort")
+	if err == nil && effort != "" && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, effort) {
+		err = invalid(config.at("effort"), "must be low, medium, high, xhigh or max")
+	}
 	if err != nil {
 		return err
 	}

@@ -191,6 +191,8 @@ func resultBlock(block object) (Message, error) {
 // assistantTurn reads text and calls, and what was thought. A last turn is the beginning of the reply.
 func assistantTurn(req *Request, t messagesTurn, open map[string]bool, last bool) error {
 	m := Message{Role: "assistant"}
+	first := t.blocks[0].fields["type"]
+	m.thought = first == "thinking" || first == "redacted_thinking"
 	for i, block := range t.blocks {
 		var err error
 		switch kind := block.fields["type"]; kind {

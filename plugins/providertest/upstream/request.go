@@ -40,6 +40,7 @@ type Message struct {
 	ToolCallID string
 	Calls      []PastCall
 	Reasoning  *string // chat, messages: what is said to have been thought before, nil for nothing said
+	thought    bool    // messages: it begins with what was thought
 }
 
 // PastCall is a tool call that a message of the conversation made.
