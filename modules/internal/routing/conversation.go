@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/config"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Past is what is remembered of a conversation (package affinity). Choosing afresh for each turn would throw the
@@ -47,14 +46,9 @@ const (
 // to and fro between routes that are alike.
 const near = 0.05
 
-// loops reports whether the request is a turn in a loop of tool calls: it answers them.
-func loops(req *llm.Request) bool {
-	return req != nil && len(req.Messages) > 0 && req.Messages[len(req.Messages)-1].Role == llm.RoleTool
-}
-
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.
 func loopRoute(in *Input, candidates []Candidate) int {
-	if in.Past == nil || !loops(in.Request) {
+	if in.Past == nil || !in.loops() {
 		return -1
 	}
 	if at := place(candidates, in.Past.Served[0].Route); at >= 0 {
@@ -117,16 +111,8 @@ const mostRest = 20
 
 // rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is
 // known.
-func rest(req *llm.Request) float64 {
-	n := 0
-	if req != nil {
-		for i := range req.Messages {
-			if req.Messages[i].Role == llm.RoleAssistant {
-				n++
-			}
-		}
-	}
-	return float64(min(max(n, 2), mostRest))
+func (in *Input) rest() float64 {
+	return float64(min(max(in.turns(), 2), mostRest))
 }
 
 // turnCost is what a turn of a conversation costs on a route, in microcents: the mean of this one, which pays for

@@ -58,7 +58,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		e.Refusal = err.Error()
 	}
 	// One candidate is not predicted, for there is nothing to choose; people want to see it all the same.
-	s := in.Predictor.read(in.Request)
+	s := in.read()
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
 		quality, output := c.Quality, c.Output

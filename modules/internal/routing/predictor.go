@@ -18,6 +18,7 @@ type Predictor struct {
 	model  *predict.Model
 	output predict.Output
 	known  map[string]known // by the upstream's name of the model
+	print  uint32           // the model's fingerprint
 	free   sync.Pool        // of *sight
 }
 
@@ -29,7 +30,7 @@ type known struct {
 
 // NewPredictor makes a predictor of a trained model.
 func NewPredictor(m *predict.Model) *Predictor {
-	p := &Predictor{model: m, output: m.Output(), known: make(map[string]known)}
+	p := &Predictor{model: m, output: m.Output(), print: m.Fingerprint(), known: make(map[string]known)}
 	for i := range m.Pools {
 		pool := &m.Pools[i]
 		for k, name := range pool.Models {

@@ -124,6 +124,10 @@ type Input struct {
 	// as the operator says. It is asked only where there is a choice.
 	Predictor *Predictor
 	Request   *llm.Request
+	// Traits stand for a Request that is not there any more.
+	Traits *Traits
+	// Keep says whether Itinerary.Traits are wanted.
+	Keep Keep
 	// Past is what is remembered of the conversation, nil for nothing.
 	Past *Past
 }
@@ -192,6 +196,8 @@ type Itinerary struct {
 	// route is the conversation's from now on.
 	Stay Stay
 	Home string
+	// Traits let the choice be made again, where Input.Keep asks for them.
+	Traits Traits
 }
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
@@ -199,7 +205,7 @@ type Itinerary struct {
 // needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrNotReady.
 // Where no route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
-	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes))}
+	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes)), Traits: in.traits()}
 	all := look(&in)
 	furthest := ErrNotOffered
 	for i := range in.Routes {
@@ -354,9 +360,9 @@ func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 func expect(in *Input, it *Itinerary) {
 	var s *sight
 	if len(it.Candidates) > 1 && loopRoute(in, it.Candidates) < 0 {
-		s = in.Predictor.read(in.Request)
+		s = in.read()
 	}
-	turns := rest(in.Request)
+	turns := in.rest()
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
 		c.Quality, c.Output = c.Route.Quality, ExpectedOutput
@@ -369,6 +375,7 @@ func expect(in *Input, it *Itinerary) {
 			c.Cost, c.Cached = turnCost(c, in, turns)
 		}
 	}
+	in.keep(it, s)
 	if s != nil {
 		it.Kinds, it.Trust = s.signal.Kinds, s.signal.Trust
 		in.Predictor.done(s)
