@@ -26,6 +26,8 @@ type Config struct {
 	PreAuth   PreAuth    `json:"pre_auth"`
 	Affinity  Affinity   `json:"affinity"`
 
+	DecisionLog DecisionLog `json:"decision_log"`
+
 	// Path is the file's absolute path; Files are it and every file that it names.
 	Path  string `json:"path"`
 	Files []File `json:"files"`
@@ -81,6 +83,21 @@ type Affinity struct {
 	Mode AffinityMode
 	TTL  time.Duration // how long a conversation is remembered after its last turn
 }
+
+// DecisionLog says for how long it is remembered how requests were routed.
+type DecisionLog struct {
+	Mode        DecisionMode
+	Keep        time.Duration
+	MaxRequests int64
+}
+
+// DecisionMode is on or off.
+type DecisionMode string
+
+const (
+	DecisionsOn  DecisionMode = "on"
+	DecisionsOff DecisionMode = "off" // nothing new is remembered; what was grows old
+)
 
 // AffinityMode is on or off.
 type AffinityMode string

@@ -81,6 +81,8 @@ var fileGrammar = grammar{
 			body: &preAuthGrammar, example: "pre_auth {\n  failures_per_minute = 120\n}"},
 		{name: "affinity", doc: "Whether a conversation stays on its route.",
 			body: &affinityGrammar, example: "affinity {\n  ttl = \"1h\"\n}"},
+		{name: "decision_log", doc: "For how long it is remembered how requests were routed.",
+			body: &decisionLogGrammar, example: "decision_log {\n  keep = \"14d\"\n}"},
 	},
 }
 
@@ -451,6 +453,20 @@ var affinityGrammar = grammar{
 	},
 }
 
+var decisionLogGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "mode", kind: oneOf(string(DecisionsOn), string(DecisionsOff)), fallback: `"on"`, example: `"off"`,
+			doc: "`\"on\"`: numbers that stand for each request, and what became of it, are kept beside the ledger, and " +
+				"never its text, so that `gateway explain ID` and `gateway plan --since` can make its choice again. `\"off\"`: " +
+				"nothing new is kept."},
+		{name: "keep", kind: aDuration(maxDecisionAge), fallback: `"14d"`, example: `"14d"`,
+			doc: "How long it is kept."},
+		{name: "max_requests", kind: anInteger(1, maxDecisions), fallback: `1000000`, example: "1000000",
+			doc: "How many requests are kept at most, at about 300 bytes each: the oldest go first."},
+	},
+}
+
 // place is a grammar and where in the file it holds, as a message says it.
 type place struct {
 	where string
@@ -480,6 +496,7 @@ var places = []place{
 	{"in the requires block of a plan", &requiresGrammar},
 	{"in the pre_auth block", &preAuthGrammar},
 	{"in the affinity block", &affinityGrammar},
+	{"in the decision_log block", &decisionLogGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

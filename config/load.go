@@ -235,6 +235,7 @@ func (l *loader) load() *Config {
 	l.plans(file)
 	l.config.PreAuth = l.preAuth(file)
 	l.config.Affinity = l.affinity(file)
+	l.config.DecisionLog = l.decisionLog(file)
 	for _, o := range l.opts.Objections {
 		at := file.header
 		for _, block := range slices.Backward(file.blocks[o.Block]) {

@@ -50,6 +50,15 @@ func (a Affinity) MarshalJSON() ([]byte, error) {
 	}{a.Mode, a.TTL.String()})
 }
 
+// MarshalJSON prints the duration in Go's notation.
+func (d DecisionLog) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Mode        DecisionMode `json:"mode"`
+		Keep        string       `json:"keep"`
+		MaxRequests int64        `json:"max_requests"`
+	}{d.Mode, d.Keep.String(), d.MaxRequests})
+}
+
 // MarshalJSON prints the settings with secrets as ***.
 func (p Provider) MarshalJSON() ([]byte, error) {
 	shown := p.printable

@@ -61,3 +61,9 @@ affinity {
   mode = "sometimes"
   ttl  = "0s"
 }
+
+decision_log {
+  mode         = "sometimes"
+  keep         = "367d"
+  max_requests = 0
+}

@@ -87,3 +87,9 @@ affinity {
   mode = "off"
   ttl  = "10m"
 }
+
+decision_log {
+  mode         = "off"
+  keep         = "366d"
+  max_requests = 100000000
+}
