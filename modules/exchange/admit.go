@@ -24,7 +24,9 @@ func (x *exchange) admit() *families.Error {
 	ask.Predictor = x.gen.Predictor()
 	x.recall(&ask)
 	x.measure(&ask)
+	ask.Keep = x.traits()
 	plan, err := routing.Plan(ask)
+	x.noteChoice(&ask, &plan)
 	if err != nil {
 		return x.unroutable(err)
 	}
@@ -85,6 +87,7 @@ func (x *exchange) acquireRoute() (engine.RoutePermit, bool) {
 			steps[0] = s
 			return permit, true
 		}
+		x.noteFull(routing.Opening(s).Route)
 	}
 	return engine.RoutePermit{}, false
 }

@@ -87,6 +87,7 @@ func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *famil
 	x := newExchange(w, r, call, req)
 	defer x.end()
 	if refusal := x.admit(); refusal != nil {
+		x.noteRefusal(refusal)
 		return refusal
 	}
 	return x.run()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -31,6 +32,7 @@ type exchange struct {
 	release func()
 
 	conversation *conversation
+	decision     *decisions.Record // nil where the decision log wants nothing, or has it
 
 	tariff  *engine.Tariff // what it is charged by
 	input   input          // how long it is, as far as that is known

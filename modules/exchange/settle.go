@@ -159,6 +159,7 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	s.Request = x.call.ID
 	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.ending(s, due))
 	x.engine.Metrics().Held(-x.hold)
+	x.noteSettlement(&s, charge)
 	x.call.Work.Release() // before the last byte leaves, which may bring the account's next request
 	if err != nil {
 		return charge, err

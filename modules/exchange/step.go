@@ -85,6 +85,7 @@ func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
 	}
 	permit, ok := x.engine.AcquireRoute(x.ctx, c.Route)
 	if !ok {
+		x.noteFull(c.Route)
 		return false, nil
 	}
 	before := x.current

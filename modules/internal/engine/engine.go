@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/history"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
@@ -74,6 +75,7 @@ type Engine struct {
 	host       *host.Host
 	metrics    *Metrics
 	requestLog *requestlog.Log // requests that the ledger has nothing about
+	decisions  *decisions.Log  // how requests were routed; nil where its file cannot be used
 	keys       *keyCache
 	states     *States
 	// providerKeys are the credentials of providers that have several.
@@ -143,6 +145,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := e.openRequestLog(&o); err != nil {
 		return nil, errors.Join(err, e.closeLedger())
 	}
+	e.openDecisions(&o, cfg)
 	e.host = host.New(host.Options{Builtin: o.Builtin, Logger: logger,
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
@@ -288,5 +291,6 @@ func (e *Engine) Close() error {
 	e.background.wait()
 	e.host.Close()
 	e.requestLog.Close()
+	e.decisions.Close()
 	return e.closeLedger()
 }

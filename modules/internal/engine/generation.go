@@ -24,7 +24,7 @@ type Generation struct {
 	setups    map[string]uint64  // by provider name: which service it is, for the states
 	states    *States
 	tariffs   tariffs
-	predicts  *routing.Predictor        // nil where there is one route, and so nothing to choose
+	predicts  *routing.Predictor        // nil where there is one route, and nothing to remember
 	plugins   []instance                // of each provider, and of each of its keys, in the configuration's order
 	upstreams atomic.Pointer[Upstreams] // what they said when they were asked last
 	refs      int                       // requests, and one for whoever made it; guarded by the lifecycle's lock
@@ -39,7 +39,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1,
 		states: e.states, setups: make(map[string]uint64),
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
-	if len(cfg.Routes) > 1 {
+	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
 		g.predicts = routing.DefaultPredictor()
 	}
 	if err := e.fill(ctx, g); err != nil {
@@ -214,7 +214,8 @@ func (g *Generation) Backend(name string) Backend { return g.backends[name] }
 // ledger's, which did not record a price that has begun.
 func (g *Generation) Tariff(ctx context.Context) (*Tariff, error) { return g.tariffs.of(ctx) }
 
-// Predictor tells what is expected of the routes for a request; nil where there is nothing to choose.
+// Predictor tells what is expected of the routes for a request; nil where there is nothing to choose and nothing
+// to remember.
 func (g *Generation) Predictor() *routing.Predictor { return g.predicts }
 
 // Ready reports whether the provider takes requests at the moment.

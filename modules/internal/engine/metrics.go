@@ -43,6 +43,7 @@ type Metrics struct {
 	stalled       prometheus.Counter
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	unlogged      prometheus.Counter
+	undecided     prometheus.Counter
 	loads         *prometheus.CounterVec
 	refused       prometheus.Gauge
 	inForce       *prometheus.GaugeVec
@@ -131,6 +132,9 @@ func newMetrics() *Metrics {
 		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fareway_requests_unlogged_total", Help: "Refused requests that the request log could not take, so that " +
 				"nobody finds them by their ids."}),
+		undecided: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fareway_decisions_unlogged_total", Help: "Requests that the decision log could not take, so that their " +
+				"routing can be neither explained nor planned again."}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_config_loads_total", Help: "Loads of a configuration, by what came of them: taken or refused."},
 			[]string{"result"}),
@@ -157,7 +161,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.attempts, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
-		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged,
+		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged, m.undecided,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
 }
 
@@ -270,6 +274,9 @@ func (m *Metrics) spool(delta int64) { m.spooled.Add(float64(delta)) }
 
 // setAside shows how much of the spool waits for an operator.
 func (m *Metrics) setAside(undecided int64) { m.aside.Set(float64(undecided)) }
+
+// decisionsLost counts what the decision log has lost.
+func (m *Metrics) decisionsLost(n int) { m.undecided.Add(float64(n)) }
 
 // requestsUnlogged counts what the request log has lost.
 func (m *Metrics) requestsUnlogged(n int) { m.unlogged.Add(float64(n)) }

@@ -26,6 +26,7 @@ func TestMetrics(t *testing.T) {
 	m.UpstreamError("small", "capacity")
 	m.ClientStalled()
 	m.requestsUnlogged(3)
+	m.decisionsLost(4)
 	m.running("small", 2)
 	m.spool(2)
 	m.setAside(1)
@@ -52,6 +53,7 @@ func TestMetrics(t *testing.T) {
 		`fareway_upstream_errors_total{kind="capacity" route="small"}`: 1,
 		`fareway_stalled_clients_total{}`:                              1,
 		`fareway_requests_unlogged_total{}`:                            3,
+		`fareway_decisions_unlogged_total{}`:                           4,
 		`fareway_running_attempts{route="small"}`:                      2,
 		`fareway_spooled_settlements{}`:                                2,
 		`fareway_spool_undecided{}`:                                    1,

@@ -13,7 +13,9 @@ import (
 
 // said are conversations of several kinds.
 func said() map[string]*llm.Request {
-	user := func(text string) llm.Message { return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}} }
+	user := func(text string) llm.Message {
+		return llm.Message{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}
+	}
 	assistant := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("I see.")}}
 	return map[string]*llm.Request{
 		"code":    {Messages: []llm.Message{user("Write a python function: def reverse(items): return items[::-1]")}},

@@ -1,0 +1,120 @@
+// Package decisions remembers for some time how requests were routed: numbers that stand for each request, never its
+// text, and what became of it. With them its choice can be explained, and made again by another configuration
+// (Replay). It is for the engine.
+//
+// It is no ledger, and in a file of its own beside it: records are written behind the requests, some hundred in one
+// row, the last seconds of them may be lost in a crash, and what cannot be written is dropped. No request and no
+// settlement ever waits for it.
+package decisions
+
+import (
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// ConfigDigits is how many hex digits of a configuration's hash are kept.
+const ConfigDigits = 12
+
+// Record is what is kept of a request.
+type Record struct {
+	ID                      string
+	Account, Plan           string // the account's id, and the plan that it was on
+	Endpoint, Profile       string
+	Config                  string // the beginning of the configuration's hash
+	Begun, Ended            time.Time
+	InputTokens, InputBound int64 // as it was routed by, and as it was held for
+	Allowance               int64 // given by the client, 0 for none
+	Needs                   routing.Needs
+	Graphics                bool
+	Requires                config.Requires // of its account and plan then
+	Traits                  routing.Traits
+
+	// Conversation is the zero Key where none is known. Past is what was remembered of it, nil for nothing.
+	Conversation affinity.Key
+	Past         *routing.Past
+
+	// Choice is the route that was planned first, "" where none could be, and Stay why for the conversation's sake.
+	Choice string
+	Stay   routing.Stay
+	// NotReady and Full are the routes that were passed over for what they were at that moment.
+	NotReady, Full []string
+
+	// Refused is the code of the refusal of a request that was not admitted.
+	Refused  string
+	Status   int
+	Reason   string
+	Attempts []Attempt
+	// Charge and Cost are what it was charged and what it cost the operator, in microcents, as far as that was proven
+	// when it was settled; a receipt may have added to it (Pending).
+	Charge, Cost int64
+	Free         bool
+	Pending      bool
+}
+
+// Attempt is a call to a route.
+type Attempt struct {
+	Route   string
+	Outcome string // ledger.Outcome
+	Usage   Usage
+}
+
+// Usage is what an attempt is proven to have used, in tokens; Known is false where nothing is.
+type Usage struct {
+	Known                                bool
+	Input, CacheRead, CacheWrite, Output int64
+}
+
+// UsageOf is the usage that a provider reported.
+func UsageOf(u *llm.Usage) Usage {
+	if !u.Known() {
+		return Usage{}
+	}
+	return Usage{Known: true, Input: llm.Tokens(u.Input), CacheRead: llm.Tokens(u.CacheRead),
+		CacheWrite: llm.Tokens(u.CacheWrite), Output: llm.Tokens(u.Output)}
+}
+
+// Prompt is the sum of the three input classes.
+func (u *Usage) Prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+
+// LLM is the usage as it is charged.
+func (u *Usage) LLM() llm.Usage {
+	if !u.Known {
+		return llm.Usage{}
+	}
+	return llm.Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: &u.CacheWrite, Output: &u.Output}
+}
+
+// Answer is the attempt that answered, the last one that is proven to have done something; nil where none is.
+func (r *Record) Answer() *Attempt {
+	for i := len(r.Attempts) - 1; i >= 0; i-- {
+		if a := &r.Attempts[i]; a.Usage.Known {
+			return a
+		}
+	}
+	return nil
+}
+
+// Served is the route of the last attempt, "" for none.
+func (r *Record) Served() string {
+	if len(r.Attempts) == 0 {
+		return ""
+	}
+	return r.Attempts[len(r.Attempts)-1].Route
+}
+
+// Input is what the request asks of the routes of a configuration (see routing.Input). What it was remembered of its
+// conversation is not in it.
+func (r *Record) Input(cfg *config.Config, routes []config.Route) routing.Input {
+	in := routing.Input{Routes: routes, Needs: r.Needs, InputTokens: r.InputTokens, Allowance: r.Allowance,
+		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits}
+	for i := range cfg.Profiles {
+		if cfg.Profiles[i].Name == r.Profile {
+			in.Profile = cfg.Profiles[i]
+		}
+	}
+	return in
+}
