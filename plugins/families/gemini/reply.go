@@ -80,7 +80,7 @@ func (d *Decoder) chunk(root jsonview.View) error {
 			d.out.ID, _ = member.Str()
 		}
 	}
-	if err := d.candidate(first(candidates)); err != nil { // one was asked for
+	if err := d.candidate(first(candidates)); err != nil {
 		return err
 	}
 	d.out.Used(d.usage(usage))
@@ -93,14 +93,14 @@ func (d *Decoder) chunk(root jsonview.View) error {
 	return nil
 }
 
-// first is the first element of an array.
-func first(v jsonview.View) (found jsonview.View) {
-	for i, element := range v.Elems() {
-		if i == 0 {
-			found = element
+// first is the candidate whose index is 0, or is left out, as 0 is. One was asked for; another is none of the reply.
+func first(candidates jsonview.View) jsonview.View {
+	for _, candidate := range candidates.Elems() {
+		if index, ok := candidate.Get("index").Int(); !ok || index == 0 {
+			return candidate
 		}
 	}
-	return found
+	return jsonview.View{}
 }
 
 func (d *Decoder) candidate(candidate jsonview.View) error {

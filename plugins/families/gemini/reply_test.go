@@ -70,6 +70,10 @@ func TestDecoder(t *testing.T) {
 		"one reply only": {[]string{strings.Replace(chunk(`{"text":"a"}`, ""), `"index":0}]`,
 			`"index":0},{"content":{"parts":[{"text":"z"}]},"index":1}]`, 1), usage(counted, "STOP")},
 			[]llm.Event{said("a"), spent, finished(llm.FinishStop)}},
+		"one reply only, in whatever order": {[]string{chunk(`{"text":"a"}`, ""),
+			`{"candidates":[{"content":{"parts":[{"text":"z"}]},"finishReason":"SAFETY","index":1}]}`,
+			`{"candidates":[{"content":{"parts":[{"text":"z"}]},"index":1},{"content":{"parts":[{"text":"b"}]}}]}`,
+			usage(counted, "STOP")}, []llm.Event{said("a"), said("b"), spent, finished(llm.FinishStop)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
