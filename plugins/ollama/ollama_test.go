@@ -269,6 +269,38 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 	})
 }
 
+// TestThinkingGoesBack proves GAP-117 for Ollama: what was thought before calls goes back with them, as it was.
+func TestThinkingGoesBack(t *testing.T) {
+	t.Parallel()
+	s := upstream.Start(t, upstream.Options{})
+	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let \"me\""), upstream.Reasoning(" see\n😀"),
+		upstream.ToolCall(0, "c1", "f"), upstream.Arguments(0, `{}`), upstream.ToolCall(1, "c2", "f"),
+		upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}})
+	p := start(t, at(t, s.URL(), nil))
+	req := ask("x")
+	req.Tools, req.States = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{}`)}}, map[string][]byte{}
+	require.NoError(t, p.Generate(withTimeout(t), req, func(ev llm.Event) error {
+		if ev.State != nil {
+			req.States[ev.ID] = ev.State
+		}
+		return nil
+	}))
+	require.Equal(t, map[string][]byte{"c1": []byte("let \"me\" see\n😀")}, req.States)
+	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("so"),
+		{Call: &llm.ToolCall{ID: "c1", Name: "f"}}, {Call: &llm.ToolCall{ID: "c2", Name: "f"}}}},
+		llm.Message{Role: llm.RoleTool, CallID: "c1"}, llm.Message{Role: llm.RoleTool, CallID: "c2"})
+	require.Nil(t, generate(t, p, req).err)
+	got, err := s.Request(withTimeout(t), 2)
+	require.NoError(t, err)
+	require.Equal(t, "let \"me\" see\n😀", *got.Messages[1].Reasoning)
+	require.Len(t, got.Messages[1].Calls, 2)
+	require.Equal(t, 1, strings.Count(string(got.Body), `"thinking"`))
+
+	req.States = nil
+	require.Nil(t, generate(t, p, req).err)
+	require.NotContains(t, body(t, s, 3), `"thinking"`)
+}
+
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	for _, whole := range []bool{false, true} {

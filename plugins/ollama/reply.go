@@ -22,7 +22,9 @@ type decoder struct {
 }
 
 func newDecoder(send func(llm.Event) error) *decoder {
-	return &decoder{out: reply.New(reply.Main{Input: "prompt_eval_count", Output: "eval_count"}, send)}
+	d := &decoder{out: reply.New(reply.Main{Input: "prompt_eval_count", Output: "eval_count"}, send)}
+	d.out.ReturnReasoning() // docs.ollama.com, "Streaming", Handling streamed chunks
+	return d
 }
 
 // line takes one line. Errors are *llm.Error, or what send returned.

@@ -21,6 +21,8 @@ var thinking = map[string]string{
 //   - results have no mark for tools that failed;
 //   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {}.
 //
+// What was thought before calls goes back with them, where it is known (req.States).
+//
 // Options come after the conversation, so that one that goes on begins with the same bytes.
 func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
 	b := append(encode.Grow(nil, req), `{"model":`...)
@@ -35,7 +37,7 @@ func (o *Ollama) encode(req *llm.Request, m model, room int64) ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendMessage(b, &req.Messages[i], names); err != nil {
+		if b, err = appendMessage(b, &req.Messages[i], names, req.States); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
 		}
 	}
@@ -111,7 +113,7 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 	return append(append(append(b[:begin], `,"tools":[`...), list...), ']'), nil
 }
 
-func appendMessage(b []byte, m *llm.Message, names map[string]string) ([]byte, error) {
+func appendMessage(b []byte, m *llm.Message, names map[string]string, states map[string][]byte) ([]byte, error) {
 	switch m.Role {
 	case llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 	default:
@@ -127,6 +129,10 @@ func appendMessage(b []byte, m *llm.Message, names map[string]string) ([]byte, e
 			continue
 		}
 		if calls++; calls == 1 {
+			if thought := states[part.Call.ID]; len(thought) > 0 {
+				b = append(b, `,"thinking":`...)
+				b = jsonview.AppendString(b, string(thought))
+			}
 			b = append(b, `,"tool_calls":[`...)
 		}
 		names[part.Call.ID] = part.Call.Name

@@ -68,6 +68,13 @@ func ollamaMessages(root object, req *Request) error {
 		if out.Text, err = m.text("content"); err != nil {
 			return err
 		}
+		if m.has("thinking") {
+			thought, err := m.text("thinking")
+			if err != nil {
+				return err
+			}
+			out.Reasoning = &thought
+		}
 		if out.ToolCallID, err = m.optionalText("tool_call_id"); err != nil {
 			return err
 		}

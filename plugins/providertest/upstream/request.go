@@ -39,7 +39,7 @@ type Message struct {
 	Text       string
 	ToolCallID string
 	Calls      []PastCall
-	Reasoning  *string // chat, messages: what is said to have been thought before, nil for nothing said
+	Reasoning  *string // chat, messages, Ollama: what is said to have been thought before, nil for nothing said
 	thought    bool    // messages: it begins with what was thought
 }
 
