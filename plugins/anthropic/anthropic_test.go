@@ -1,7 +1,6 @@
 package anthropic_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -21,13 +20,7 @@ const key = "sk-ant-zq11"
 // at are settings for a service at another host.
 func at(t *testing.T, s *upstream.Server, more map[string]any) json.RawMessage {
 	t.Helper()
-	values := map[string]any{"base_url": s.BaseURL(), "api_key": key + "\n"}
-	for name, value := range more {
-		values[name] = value
-	}
-	raw, err := json.Marshal(values)
-	require.NoError(t, err)
-	return raw
+	return providertest.Settings(t, map[string]any{"base_url": s.BaseURL(), "api_key": key + "\n"}, more)
 }
 
 func fake(t *testing.T) *upstream.Server {
@@ -36,39 +29,7 @@ func fake(t *testing.T) *upstream.Server {
 
 func start(t *testing.T, values json.RawMessage) provider.Provider {
 	t.Helper()
-	p := anthropic.New()
-	require.NoError(t, provider.Configure(t.Context(), p, values))
-	return p
-}
-
-// withTimeout bounds what a test waits for; it is no part of what is tested.
-func withTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func ask(texts ...string) *llm.Request {
-	req := &llm.Request{Attempt: "att-1", Model: "m", MaxTokens: 100}
-	for i, text := range texts {
-		role := []llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2]
-		req.Messages = append(req.Messages, llm.Message{Role: role, Parts: []llm.Part{llm.Text(text)}})
-	}
-	return req
-}
-
-// generate makes one attempt and folds its reply.
-func generate(t *testing.T, p provider.Provider, req *llm.Request) (reply *llm.Reply, thought string, err error) {
-	t.Helper()
-	reply = &llm.Reply{}
-	err = p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		if reply.Add(ev); ev.Kind == llm.EventReasoning {
-			thought += ev.Text
-		}
-		return nil
-	})
-	reply.Close()
-	return reply, thought, err
+	return providertest.Start(t, anthropic.New, values)
 }
 
 func TestContract(t *testing.T) {
@@ -91,7 +52,7 @@ func TestConversations(t *testing.T) {
 
 func TestMarks(t *testing.T) {
 	t.Parallel()
-	req := ask("one", "two", "three", "four", "five")
+	req := providertest.Ask("one", "two", "three", "four", "five")
 	req.Messages = append([]llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("a"), llm.Text("b")}}},
 		req.Messages...)
 	req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"type":"object"}`)},
@@ -105,9 +66,9 @@ func TestMarks(t *testing.T) {
 		t.Run(caching, func(t *testing.T) {
 			t.Parallel()
 			s := fake(t)
-			_, _, err := generate(t, start(t, at(t, s, map[string]any{"prompt_caching": caching})), req)
+			_, err := providertest.Generate(t, start(t, at(t, s, map[string]any{"prompt_caching": caching})), req)
 			require.NoError(t, err)
-			got, err := s.Request(withTimeout(t), 1)
+			got, err := s.Request(providertest.Context(t), 1)
 			require.NoError(t, err)
 			require.Equal(t, `{"model":"m","max_tokens":100,"system":[{"type":"text","text":"a"},{"type":"text","text":"b"`+
 				mark+`}],"messages":[`+said("user", "one", "")+","+said("assistant", "two", "")+","+said("user", "three", mark)+
@@ -120,19 +81,21 @@ func TestMarks(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	s := fake(t)
-	_, _, err := generate(t, start(t, at(t, s, map[string]any{"beta": []string{"a-1", "b-2"}, "version": "2024-01-01",
-		"headers": map[string]string{"x-team": "blue"}})), ask("x"))
+	p := start(t, at(t, s, map[string]any{"beta": []string{"a-1", "b-2"}, "version": "2024-01-01",
+		"headers": map[string]string{"x-team": "blue"}}))
+	_, err := providertest.Generate(t, p, providertest.Ask("x"))
 	require.NoError(t, err)
-	got, err := s.Request(withTimeout(t), 1)
+	got, err := s.Request(providertest.Context(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, "a-1,b-2", got.Header.Get("Anthropic-Beta"))
 	require.Equal(t, "2024-01-01", got.Header.Get("Anthropic-Version"))
 	require.Equal(t, "blue", got.Header.Get("X-Team"))
 
 	bearer := upstream.Start(t, upstream.Options{APIKey: "token"})
-	_, _, err = generate(t, start(t, at(t, bearer, map[string]any{"auth_token": "token", "api_key": ""})), ask("x"))
+	p = start(t, at(t, bearer, map[string]any{"auth_token": "token", "api_key": ""}))
+	_, err = providertest.Generate(t, p, providertest.Ask("x"))
 	require.NoError(t, err)
-	got, err = bearer.Request(withTimeout(t), 1)
+	got, err = bearer.Request(providertest.Context(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, "2023-06-01", got.Header.Get("Anthropic-Version"))
 	require.Empty(t, got.Header.Get("Anthropic-Beta"))
@@ -146,12 +109,12 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("42"),
 			upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 30,
 				Cached: llm.Count(40), Written: llm.Count(20), Reasoning: llm.Count(10)}), upstream.Done()}})
-		req := ask("hello")
+		req := providertest.Ask("hello")
 		req.Whole = whole
-		reply, thought, err := generate(t, start(t, at(t, s, nil)), req)
+		reply, err := providertest.Generate(t, start(t, at(t, s, nil)), req)
 		require.NoError(t, err)
 		require.Equal(t, "42", reply.Text())
-		require.Equal(t, "let me see", thought)
+		require.Equal(t, "let me see", reply.Thought)
 		require.Equal(t, &llm.Usage{Input: llm.Count(40), CacheRead: llm.Count(40), CacheWrite: llm.Count(20),
 			Output: llm.Count(30), Reasoning: llm.Count(10)}, reply.Usage, "GAP-109")
 	}
@@ -166,30 +129,27 @@ func TestThinkingIsTurnedOn(t *testing.T) {
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("hm"), upstream.ToolCall(0, "c1", "f"),
 			upstream.Arguments(0, "{}"), upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}})
 		p := start(t, at(t, s, map[string]any{"thinking_budget": budget, "effort": "high"}))
-		req := ask("x")
+		req := providertest.Ask("x")
 		req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"type":"object"}`)}}
 		cold := 0.0
-		req.MaxTokens, req.Temperature, req.States = 8000, &cold, map[string][]byte{}
-		require.NoError(t, p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-			if ev.State != nil {
-				req.States[ev.ID] = ev.State
-			}
-			return nil
-		}))
-		require.Len(t, req.States, 1)
+		req.MaxTokens, req.Temperature = 8000, &cold
+		first, err := providertest.Generate(t, p, req)
+		require.NoError(t, err)
+		require.Len(t, first.States, 1)
+		req.States = first.States
 		req.Messages = append(req.Messages,
 			llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "c1", Name: "f"}}}},
 			llm.Message{Role: llm.RoleTool, CallID: "c1", Parts: []llm.Part{llm.Text("r")}})
-		_, _, err := generate(t, p, req)
+		_, err = providertest.Generate(t, p, req)
 		require.NoError(t, err)
 		for n := range int64(2) {
-			got, err := s.Request(withTimeout(t), n+1)
+			got, err := s.Request(providertest.Context(t), n+1)
 			require.NoError(t, err)
 			require.Contains(t, string(got.Body), `,"thinking":`+want)
 			require.Contains(t, string(got.Body), `,"output_config":{"effort":"high"}`)
 		}
 		req.States = nil // forgotten, as after a restart
-		_, _, err = generate(t, p, req)
+		_, err = providertest.Generate(t, p, req)
 		require.NoError(t, err)
 	}
 }
@@ -221,7 +181,7 @@ func TestRefusals(t *testing.T) {
 			t.Parallel()
 			s := fake(t)
 			s.Enqueue(c.reply)
-			_, _, err := generate(t, start(t, at(t, s, nil)), ask("x"))
+			_, err := providertest.Generate(t, start(t, at(t, s, nil)), providertest.Ask("x"))
 			var failed *llm.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.kind, failed.Kind)
@@ -235,7 +195,7 @@ func TestRefusals(t *testing.T) {
 		s := fake(t)
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("no"), upstream.Finish("refusal"),
 			upstream.ReportUsage(), upstream.Done()}})
-		reply, _, err := generate(t, start(t, at(t, s, nil)), ask("x"))
+		reply, err := providertest.Generate(t, start(t, at(t, s, nil)), providertest.Ask("x"))
 		require.NoError(t, err)
 		require.Equal(t, llm.FinishPolicy, reply.Finish)
 	})
@@ -246,7 +206,7 @@ func TestWrongCredentialsNameTheirSetting(t *testing.T) {
 	for setting, values := range map[string]map[string]any{
 		"check api_key": {"api_key": "wrong-zq11"}, "check auth_token": {"api_key": "", "auth_token": "wrong-zq11"},
 	} {
-		_, _, err := generate(t, start(t, at(t, fake(t), values)), ask("x"))
+		_, err := providertest.Generate(t, start(t, at(t, fake(t), values)), providertest.Ask("x"))
 		require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 		require.ErrorContains(t, err, setting)
 		require.NotContains(t, err.Error(), "zq11")

@@ -48,23 +48,12 @@ func fake(t *testing.T) *upstream.Server {
 
 func start(t *testing.T, values json.RawMessage) provider.Provider {
 	t.Helper()
-	p := bedrock.New()
-	require.NoError(t, provider.Configure(t.Context(), p, values))
-	return p
-}
-
-// withTimeout bounds what a test waits for; it is no part of what is tested.
-func withTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	return providertest.Start(t, bedrock.New, values)
 }
 
 func ask(texts ...string) *llm.Request {
-	req := &llm.Request{Attempt: "att-1", Model: claude, MaxTokens: 100}
-	for i, text := range texts {
-		req.Messages = append(req.Messages, said([]llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2], text))
-	}
+	req := providertest.Ask(texts...)
+	req.Model = claude
 	return req
 }
 
@@ -78,22 +67,15 @@ func said(role llm.Role, texts ...string) llm.Message {
 
 // reply is what an attempt came to.
 type reply struct {
-	llm.Reply
-	thought string
-	err     *llm.Error
+	*providertest.Reply
+	err *llm.Error
 }
 
-// generate makes one attempt and folds its reply.
+// generate makes one attempt, whose error shows no secret.
 func generate(t *testing.T, p provider.Provider, req *llm.Request) *reply {
 	t.Helper()
-	r := &reply{}
-	err := p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		if r.Add(ev); ev.Kind == llm.EventReasoning {
-			r.thought += ev.Text
-		}
-		return nil
-	})
-	r.Close()
+	got, err := providertest.Generate(t, p, req)
+	r := &reply{Reply: got}
 	if err != nil {
 		require.ErrorAs(t, err, &r.err)
 		require.NotContains(t, err.Error(), "zq11")
@@ -104,7 +86,7 @@ func generate(t *testing.T, p provider.Provider, req *llm.Request) *reply {
 // sent is the n-th request.
 func sent(t *testing.T, s *upstream.Server, n int64) *upstream.Request {
 	t.Helper()
-	req, err := s.Request(withTimeout(t), n)
+	req, err := s.Request(providertest.Context(t), n)
 	require.NoError(t, err)
 	return req
 }
@@ -265,7 +247,7 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 	got := generate(t, start(t, at(t, s, nil)), ask("x"))
 	require.Nil(t, got.err)
 	require.Equal(t, "42", got.Text())
-	require.Equal(t, "let me see", got.thought)
+	require.Equal(t, "let me see", got.Thought)
 	require.Equal(t, &llm.Usage{Input: llm.Count(40), CacheRead: llm.Count(40), CacheWrite: llm.Count(20),
 		Output: llm.Count(30)}, got.Usage, "GAP-109")
 }
@@ -379,7 +361,7 @@ func TestFailures(t *testing.T) {
 			require.Contains(t, got.err.Message, c.says)
 			require.Equal(t, c.wait, got.err.RetryAfter)
 			require.Equal(t, "req-fake-1", got.err.RequestID)
-			require.NoError(t, s.Idle(withTimeout(t)))
+			require.NoError(t, s.Idle(providertest.Context(t)))
 			require.Len(t, s.Records(), 1, "the gateway is who tries again")
 		})
 	}
@@ -446,18 +428,18 @@ func TestCallerLeaves(t *testing.T) {
 		{Steps: []upstream.Step{upstream.Wait("never")}},
 	} {
 		s.Enqueue(reply)
-		ctx, leave := context.WithCancelCause(withTimeout(t))
+		ctx, leave := context.WithCancelCause(providertest.Context(t))
 		ended := make(chan error, 1)
 		go func() { ended <- p.Generate(ctx, ask("x"), func(llm.Event) error { return nil }) }()
-		require.NoError(t, s.AtGate(withTimeout(t), "never", 1))
+		require.NoError(t, s.AtGate(providertest.Context(t), "never", 1))
 		leave(gone)
 		require.ErrorIs(t, <-ended, gone)
-		rec, err := s.Ended(withTimeout(t), int64(n+1))
+		rec, err := s.Ended(providertest.Context(t), int64(n+1))
 		require.NoError(t, err)
 		require.Equal(t, upstream.OutcomeLeft, rec.Outcome)
 	}
 	for _, kind := range []llm.EventKind{llm.EventAccepted, llm.EventText, llm.EventFinish} {
-		err := p.Generate(withTimeout(t), ask("x"), func(ev llm.Event) error {
+		err := p.Generate(providertest.Context(t), ask("x"), func(ev llm.Event) error {
 			if ev.Kind == kind {
 				return gone
 			}

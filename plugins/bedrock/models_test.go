@@ -18,13 +18,14 @@ import (
 
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
 // list asks for the models that a service offers.
 func list(t *testing.T, values json.RawMessage) ([]llm.Model, error) {
 	t.Helper()
-	models, err := start(t, values).(provider.ModelLister).Models(withTimeout(t))
+	models, err := start(t, values).(provider.ModelLister).Models(providertest.Context(t))
 	if err != nil {
 		require.NotContains(t, err.Error(), "zq11")
 	}
@@ -150,7 +151,7 @@ func TestModelsRefused(t *testing.T) {
 		t.Parallel()
 		p := start(t, at(t, fake(t), map[string]any{"profile_file": file}))
 		require.NoError(t, os.Remove(file))
-		_, err := p.(provider.ModelLister).Models(withTimeout(t))
+		_, err := p.(provider.ModelLister).Models(providertest.Context(t))
 		require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 		require.ErrorContains(t, err, "check profile_file")
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -70,15 +71,8 @@ func streamed(blocks []block) upstream.Reply {
 // states are what a reply to req brings for later requests, and the message in which a client tells it again.
 func states(t *testing.T, p provider.Provider, req *llm.Request) (map[string][]byte, llm.Message) {
 	t.Helper()
-	kept := map[string][]byte{}
-	var reply llm.Reply
-	require.NoError(t, p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		if reply.Add(ev); ev.State != nil {
-			kept[ev.ID] = ev.State
-		}
-		return nil
-	}))
-	reply.Close()
+	reply := generate(t, p, req)
+	require.Nil(t, reply.err)
 	again := llm.Message{Role: llm.RoleAssistant}
 	if text := reply.Text(); text != "" {
 		again.Parts = append(again.Parts, llm.Text(text))
@@ -86,15 +80,15 @@ func states(t *testing.T, p provider.Provider, req *llm.Request) (map[string][]b
 	for _, call := range reply.Calls() {
 		again.Parts = append(again.Parts, llm.Part{Call: call})
 	}
-	return kept, again
+	return reply.States, again
 }
 
 // sentAfter is the body of the next request, which the fake may refuse: it takes no thoughts but its own.
 func sentAfter(t *testing.T, s *upstream.Server, p provider.Provider, req *llm.Request) string {
 	t.Helper()
 	n := int64(len(s.Records())) + 1
-	_ = p.Generate(withTimeout(t), req, func(llm.Event) error { return nil })
-	rec, err := s.Ended(withTimeout(t), n)
+	_ = p.Generate(providertest.Context(t), req, func(llm.Event) error { return nil })
+	rec, err := s.Ended(providertest.Context(t), n)
 	require.NoError(t, err)
 	return string(rec.Body)
 }

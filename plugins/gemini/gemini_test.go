@@ -26,45 +26,18 @@ func fake(t *testing.T) *upstream.Server {
 // at are settings for a service at another host.
 func at(t *testing.T, s *upstream.Server, more map[string]any) json.RawMessage {
 	t.Helper()
-	values := map[string]any{"base_url": s.URL() + "/v1beta/", "api_key": key + "\n"}
-	for name, value := range more {
-		values[name] = value
-	}
-	raw, err := json.Marshal(values)
-	require.NoError(t, err)
-	return raw
+	return providertest.Settings(t, map[string]any{"base_url": s.URL() + "/v1beta/", "api_key": key + "\n"}, more)
 }
 
 func start(t *testing.T, values json.RawMessage) provider.Provider {
 	t.Helper()
-	p := gemini.New()
-	require.NoError(t, provider.Configure(t.Context(), p, values))
-	return p
-}
-
-// withTimeout bounds what a test waits for; it is no part of what is tested.
-func withTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	return providertest.Start(t, gemini.New, values)
 }
 
 func ask(text string) *llm.Request {
-	return &llm.Request{Attempt: "att-1", Model: "gemini-3-pro-preview", MaxTokens: 100,
-		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
-}
-
-// generate makes one attempt and folds its reply.
-func generate(t *testing.T, p provider.Provider, req *llm.Request) (reply *llm.Reply, events []llm.Event, err error) {
-	t.Helper()
-	reply = &llm.Reply{}
-	err = p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		reply.Add(ev)
-		events = append(events, ev)
-		return nil
-	})
-	reply.Close()
-	return reply, events, err
+	req := providertest.Ask(text)
+	req.Model = "gemini-3-pro-preview"
+	return req
 }
 
 func TestContract(t *testing.T) {
@@ -89,17 +62,15 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 				Cached: llm.Count(40), Reasoning: llm.Count(10)}), upstream.Done()}})
 		req := ask("hello")
 		req.Whole = whole
-		reply, events, err := generate(t, start(t, at(t, s, map[string]any{"thinking_level": "low"})), req)
+		reply, err := providertest.Generate(t, start(t, at(t, s, map[string]any{"thinking_level": "low"})), req)
 		require.NoError(t, err)
 		require.Equal(t, "42", reply.Text())
 		require.Equal(t, "gemini-3-pro-preview", reply.Model)
 		require.Equal(t, &llm.Usage{Input: llm.Count(60), CacheRead: llm.Count(40), Output: llm.Count(30),
 			Reasoning: llm.Count(10)}, reply.Usage, "GAP-109")
-		for _, ev := range events {
-			require.NotEqual(t, llm.EventReasoning, ev.Kind)
-		}
-		require.Equal(t, "gemini-fake-1", events[len(events)-1].ID, "what the service calls its reply")
-		sent, err := s.Request(withTimeout(t), 1)
+		require.Empty(t, reply.Thought)
+		require.Equal(t, "gemini-fake-1", reply.Events[len(reply.Events)-1].ID, "what the service calls its reply")
+		sent, err := s.Request(providertest.Context(t), 1)
 		require.NoError(t, err)
 		require.True(t, sent.Stream, "there is always a stream")
 		require.Contains(t, string(sent.Body), `"thinkingConfig":{"thinkingLevel":"LOW"}`)
@@ -119,7 +90,7 @@ func TestToolLoop(t *testing.T) {
 		p := start(t, at(t, s, map[string]any{"thinking_budget": 0}))
 		req := ask("hello")
 		req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"type":"object"}`)}}
-		reply, _, err := generate(t, p, req)
+		reply, err := providertest.Generate(t, p, req)
 		require.NoError(t, err)
 		require.Equal(t, llm.FinishToolCalls, reply.Finish)
 		calls := reply.Calls()
@@ -132,9 +103,9 @@ func TestToolLoop(t *testing.T) {
 			llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: calls[0]}, {Call: calls[1]}}},
 			llm.Message{Role: llm.RoleTool, CallID: calls[1].ID, IsError: true, Parts: []llm.Part{llm.Text("broken")}},
 			llm.Message{Role: llm.RoleTool, CallID: calls[0].ID, Parts: []llm.Part{llm.Text("fine")}})
-		_, _, err = generate(t, p, req)
+		_, err = providertest.Generate(t, p, req)
 		require.NoError(t, err)
-		sent, err := s.Request(withTimeout(t), 2)
+		sent, err := s.Request(providertest.Context(t), 2)
 		require.NoError(t, err)
 		require.Contains(t, string(sent.Body), `"response":{"error":"broken"}`)
 		require.Contains(t, string(sent.Body), `"thinkingConfig":{"thinkingBudget":0}`)
@@ -172,7 +143,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			s := fake(t)
 			s.Enqueue(c.reply)
-			_, _, err := generate(t, start(t, at(t, s, nil)), ask("x"))
+			_, err := providertest.Generate(t, start(t, at(t, s, nil)), ask("x"))
 			var failed *llm.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, c.kind, failed.Kind)
@@ -183,7 +154,7 @@ func TestFailures(t *testing.T) {
 	}
 	t.Run("a wrong key", func(t *testing.T) {
 		t.Parallel()
-		_, _, err := generate(t, start(t, at(t, fake(t), map[string]any{"api_key": "wrong-zq11"})), ask("x"))
+		_, err := providertest.Generate(t, start(t, at(t, fake(t), map[string]any{"api_key": "wrong-zq11"})), ask("x"))
 		require.EqualError(t, err, "credentials: the upstream answered with an error (INVALID_ARGUMENT, API_KEY_INVALID); "+
 			"check api_key (status 401)")
 	})
@@ -191,7 +162,7 @@ func TestFailures(t *testing.T) {
 		t.Parallel()
 		s := fake(t)
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Fail(upstream.Overloaded())}})
-		_, _, err := generate(t, start(t, at(t, s, nil)), ask("x"))
+		_, err := providertest.Generate(t, start(t, at(t, s, nil)), ask("x"))
 		var failed *llm.Error
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "gemini-fake-1", failed.RequestID)
@@ -247,7 +218,7 @@ func TestCancelReachesTheUpstream(t *testing.T) {
 	t.Parallel()
 	s := fake(t)
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Silence()}})
-	ctx, leave := context.WithCancel(withTimeout(t))
+	ctx, leave := context.WithCancel(providertest.Context(t))
 	err := start(t, at(t, s, nil)).Generate(ctx, ask("x"), func(ev llm.Event) error {
 		if ev.Kind == llm.EventText {
 			leave()
@@ -255,7 +226,7 @@ func TestCancelReachesTheUpstream(t *testing.T) {
 		return ctx.Err()
 	})
 	require.Error(t, err)
-	ended, err := s.Ended(withTimeout(t), 1)
+	ended, err := s.Ended(providertest.Context(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, upstream.OutcomeLeft, ended.Outcome)
 	require.Equal(t, http.StatusOK, ended.Status)

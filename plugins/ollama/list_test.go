@@ -10,6 +10,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -17,7 +18,7 @@ func models(t *testing.T, p provider.Provider) ([]llm.Model, error) {
 	t.Helper()
 	return p.(interface {
 		Models(ctx context.Context) ([]llm.Model, error)
-	}).Models(withTimeout(t))
+	}).Models(providertest.Context(t))
 }
 
 // Issue 11, finding models: what is pulled, with the window that each was trained for.

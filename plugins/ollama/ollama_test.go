@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,60 +23,25 @@ const key = "geheim-zq11"
 // at are settings for a server at another address.
 func at(t *testing.T, address string, more map[string]any) json.RawMessage {
 	t.Helper()
-	values := map[string]any{"base_url": address + "/"}
-	for name, value := range more {
-		values[name] = value
-	}
-	raw, err := json.Marshal(values)
-	require.NoError(t, err)
-	return raw
+	return providertest.Settings(t, map[string]any{"base_url": address + "/"}, more)
 }
 
 func start(t *testing.T, values json.RawMessage) provider.Provider {
 	t.Helper()
-	p := ollama.New()
-	require.NoError(t, provider.Configure(t.Context(), p, values))
-	return p
-}
-
-// withTimeout bounds what a test waits for; it is no part of what is tested.
-func withTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func ask(texts ...string) *llm.Request {
-	req := &llm.Request{Attempt: "att-1", Model: "m", MaxTokens: 100, Window: 8192}
-	for i, text := range texts {
-		role := []llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2]
-		req.Messages = append(req.Messages, llm.Message{Role: role, Parts: []llm.Part{llm.Text(text)}})
-	}
-	return req
+	return providertest.Start(t, ollama.New, values)
 }
 
 // reply is what an attempt came to.
 type reply struct {
-	llm.Reply
-	thought string
-	flaw    string
-	err     *llm.Error
+	*providertest.Reply
+	err *llm.Error
 }
 
-// generate makes one attempt and folds its reply.
+// generate makes one attempt, whose error shows no secret.
 func generate(t *testing.T, p provider.Provider, req *llm.Request) *reply {
 	t.Helper()
-	r := &reply{}
-	err := p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		if r.Add(ev); ev.Kind == llm.EventReasoning {
-			r.thought += ev.Text
-		}
-		if ev.Usage != nil {
-			r.flaw = ev.Usage.Flaw
-		}
-		return nil
-	})
-	r.Close()
+	got, err := providertest.Generate(t, p, req)
+	r := &reply{Reply: got}
 	if err != nil {
 		require.ErrorAs(t, err, &r.err)
 		require.NotContains(t, err.Error(), "zq11")
@@ -88,7 +52,7 @@ func generate(t *testing.T, p provider.Provider, req *llm.Request) *reply {
 // body is the body of the n-th chat.
 func body(t *testing.T, s *upstream.Server, n int64) string {
 	t.Helper()
-	req, err := s.Request(withTimeout(t), n)
+	req, err := s.Request(providertest.Context(t), n)
 	require.NoError(t, err)
 	return string(req.Body)
 }
@@ -110,7 +74,7 @@ func TestConversations(t *testing.T) {
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	temperature := 0.5
-	full := ask("one", "two", "three")
+	full := providertest.Ask("one", "two", "three")
 	full.Messages = append([]llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("a"), llm.Text("b")}}},
 		full.Messages...)
 	full.Messages = append(full.Messages,
@@ -167,7 +131,7 @@ func TestRequest(t *testing.T) {
 		func(r *llm.Request) { r.Messages[0].Role = "robot" },
 		func(r *llm.Request) { r.ToolChoice.Mode = "sometimes" },
 	} {
-		req := ask("x")
+		req := providertest.Ask("x")
 		wrong(req)
 		require.Equal(t, llm.ErrRejected, generate(t, start(t, at(t, s.URL(), nil)), req).err.Kind)
 	}
@@ -177,12 +141,12 @@ func TestRequest(t *testing.T) {
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	room := func(s *upstream.Server, n int64) int64 {
-		req, err := s.Request(withTimeout(t), n)
+		req, err := s.Request(providertest.Context(t), n)
 		require.NoError(t, err)
 		return req.Room
 	}
 	window := func(n int64) *llm.Request {
-		req := ask("x")
+		req := providertest.Ask("x")
 		req.Window = n
 		return req
 	}
@@ -213,13 +177,13 @@ func TestRoom(t *testing.T) {
 			s := upstream.Start(t, upstream.Options{Version: version})
 			p := start(t, at(t, s.URL(), map[string]any{"num_ctx": 20}))
 			for _, whole := range []bool{false, true} {
-				req := ask(strings.Repeat("word ", 15), "yes", strings.Repeat("more ", 15))
+				req := providertest.Ask(strings.Repeat("word ", 15), "yes", strings.Repeat("more ", 15))
 				req.Whole = whole
 				got := generate(t, p, req)
 				require.NotNil(t, got.err, version)
 				require.Equal(t, llm.ErrContext, got.err.Kind)
 				require.Contains(t, got.err.Message, "does not fit the 20 tokens")
-				require.Nil(t, generate(t, p, ask("short")).err)
+				require.Nil(t, generate(t, p, providertest.Ask("short")).err)
 			}
 		}
 	})
@@ -228,7 +192,7 @@ func TestRoom(t *testing.T) {
 		for _, version := range []string{"0.12.6", "0.13.0", "1.0.0", "0.0.0", "0.0", "0.x.1", "main"} {
 			s := upstream.Start(t, upstream.Options{Version: version})
 			p := start(t, at(t, s.URL(), map[string]any{"num_ctx": 20}))
-			require.Nil(t, generate(t, p, ask(strings.Repeat("word ", 30))).err, version)
+			require.Nil(t, generate(t, p, providertest.Ask(strings.Repeat("word ", 30))).err, version)
 		}
 	})
 }
@@ -241,12 +205,12 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 		s.Enqueue(upstream.Reply{Model: "m:latest", Steps: []upstream.Step{upstream.Reasoning("let me see"),
 			upstream.Text("42"), upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 30,
 				Cached: llm.Count(40)}), upstream.Done()}})
-		req := ask("hello")
+		req := providertest.Ask("hello")
 		req.Whole = whole
 		got := generate(t, start(t, at(t, s.URL(), nil)), req)
 		require.Nil(t, got.err)
 		require.Equal(t, "42", got.Text())
-		require.Equal(t, "let me see", got.thought)
+		require.Equal(t, "let me see", got.Thought)
 		require.Equal(t, "m:latest", got.Model)
 		require.Equal(t, llm.FinishStop, got.Finish)
 		require.Equal(t, &llm.Usage{Input: llm.Count(60), CacheRead: llm.Count(40), Output: llm.Count(30)}, got.Usage,
@@ -263,7 +227,7 @@ func TestThinkingIsHiddenAndMetered(t *testing.T) {
 			"the operator knows": {nil, "on", true}, "it can": {[]string{"thinking"}, "", true},
 		} {
 			s := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{"m": {Capabilities: c.capabilities}}})
-			require.Nil(t, generate(t, start(t, at(t, s.URL(), map[string]any{"think": c.setting})), ask("x")).err)
+			require.Nil(t, generate(t, start(t, at(t, s.URL(), map[string]any{"think": c.setting})), providertest.Ask("x")).err)
 			require.Equal(t, c.thinks, strings.Contains(body(t, s, 1), `"think":true`), name)
 		}
 	})
@@ -277,20 +241,15 @@ func TestThinkingGoesBack(t *testing.T) {
 		upstream.ToolCall(0, "c1", "f"), upstream.Arguments(0, `{}`), upstream.ToolCall(1, "c2", "f"),
 		upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}})
 	p := start(t, at(t, s.URL(), nil))
-	req := ask("x")
-	req.Tools, req.States = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{}`)}}, map[string][]byte{}
-	require.NoError(t, p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		if ev.State != nil {
-			req.States[ev.ID] = ev.State
-		}
-		return nil
-	}))
+	req := providertest.Ask("x")
+	req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{}`)}}
+	req.States = generate(t, p, req).States
 	require.Equal(t, map[string][]byte{"c1": []byte("let \"me\" see\n😀")}, req.States)
 	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("so"),
 		{Call: &llm.ToolCall{ID: "c1", Name: "f"}}, {Call: &llm.ToolCall{ID: "c2", Name: "f"}}}},
 		llm.Message{Role: llm.RoleTool, CallID: "c1"}, llm.Message{Role: llm.RoleTool, CallID: "c2"})
 	require.Nil(t, generate(t, p, req).err)
-	got, err := s.Request(withTimeout(t), 2)
+	got, err := s.Request(providertest.Context(t), 2)
 	require.NoError(t, err)
 	require.Equal(t, "let \"me\" see\n😀", *got.Messages[1].Reasoning)
 	require.Len(t, got.Messages[1].Calls, 2)
@@ -308,7 +267,7 @@ func TestCalls(t *testing.T) {
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("so"), upstream.ToolCall(0, "call_1", "f"),
 			upstream.Arguments(0, `{"a":`), upstream.Arguments(0, `1}`), upstream.ToolCall(1, "", "g"),
 			upstream.Finish("tool_calls"), upstream.ReportUsage(), upstream.Done()}})
-		req := ask("x")
+		req := providertest.Ask("x")
 		req.Whole = whole
 		req.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{}`)}, {Name: "g", Schema: json.RawMessage(`{}`)}}
 		got := generate(t, start(t, at(t, s.URL(), nil)), req)
@@ -331,15 +290,15 @@ func TestUsage(t *testing.T) {
 		r := upstream.Say("one two three")
 		r.Steps[len(r.Steps)-2] = upstream.ReportRaw(counts)
 		s.Enqueue(r)
-		req := ask("hello")
+		req := providertest.Ask("hello")
 		req.EstimateUsage = estimate
 		return generate(t, start(t, at(t, s.URL(), nil)), req)
 	}
-	require.Equal(t, "prompt_eval_count is missing", attempt(`{"eval_count":3}`, false).flaw,
+	require.Equal(t, "prompt_eval_count is missing", attempt(`{"eval_count":3}`, false).Usage.Flaw,
 		"old versions leave it out where the prompt was in the cache")
-	require.Equal(t, "eval_count is missing", attempt(`{"prompt_eval_count":3}`, false).flaw)
-	require.Equal(t, "eval_count is negative", attempt(`{"prompt_eval_count":3,"eval_count":-1}`, false).flaw)
-	require.Equal(t, "prompt_eval_count is missing", attempt(`{}`, false).flaw)
+	require.Equal(t, "eval_count is missing", attempt(`{"prompt_eval_count":3}`, false).Usage.Flaw)
+	require.Equal(t, "eval_count is negative", attempt(`{"prompt_eval_count":3,"eval_count":-1}`, false).Usage.Flaw)
+	require.Equal(t, "prompt_eval_count is missing", attempt(`{}`, false).Usage.Flaw)
 	for _, counts := range []string{`{}`, `{"eval_count":3}`} {
 		counted := attempt(counts, true)
 		require.True(t, counted.Usage.Estimated)
@@ -354,7 +313,7 @@ func TestEstimateOfHalfAReply(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("hm hm"), upstream.Text("half"), upstream.Cut()}})
-	req := ask("hello")
+	req := providertest.Ask("hello")
 	req.EstimateUsage = true
 	got := generate(t, start(t, at(t, s.URL(), nil)), req)
 	require.Equal(t, llm.ErrBroken, got.err.Kind)
@@ -404,7 +363,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			s := upstream.Start(t, upstream.Options{})
 			s.Enqueue(c.reply)
-			got := generate(t, start(t, at(t, s.URL(), nil)), ask("x"))
+			got := generate(t, start(t, at(t, s.URL(), nil)), providertest.Ask("x"))
 			require.NotNil(t, got.err)
 			require.Equal(t, c.kind, got.err.Kind, got.err.Message)
 			require.Contains(t, got.err.Message, c.says)
@@ -418,7 +377,7 @@ func TestFailures(t *testing.T) {
 			s := upstream.Start(t, upstream.Options{})
 			s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Finish(word), upstream.ReportUsage(),
 				upstream.Done()}})
-			require.Equal(t, want, generate(t, start(t, at(t, s.URL(), nil)), ask("x")).Finish)
+			require.Equal(t, want, generate(t, start(t, at(t, s.URL(), nil)), providertest.Ask("x")).Finish)
 		}
 	})
 }
@@ -430,27 +389,27 @@ func TestStateOfAModel(t *testing.T) {
 		t.Parallel()
 		s := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{}})
 		p := start(t, at(t, s.URL(), nil))
-		got := generate(t, p, ask("x"))
+		got := generate(t, p, providertest.Ask("x"))
 		require.Equal(t, llm.ErrUpstream, got.err.Kind, "another route is worth trying")
 		require.Contains(t, got.err.Message, "`ollama pull m`")
 		s.SetLocal(map[string]upstream.Local{"m": {}})
-		require.Nil(t, generate(t, p, ask("x")).err)
+		require.Nil(t, generate(t, p, providertest.Ask("x")).err)
 		s.SetLocal(map[string]upstream.Local{})
-		require.Contains(t, generate(t, p, ask("x")).err.Message, "`ollama pull m`")
+		require.Contains(t, generate(t, p, providertest.Ask("x")).err.Message, "`ollama pull m`")
 	})
 	t.Run("what is known of a model that was replaced is asked anew", func(t *testing.T) {
 		t.Parallel()
 		s := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{
 			"m": {Capabilities: []string{"completion"}}}})
 		p := start(t, at(t, s.URL(), nil))
-		require.Nil(t, generate(t, p, ask("x")).err)
+		require.Nil(t, generate(t, p, providertest.Ask("x")).err)
 		require.NotContains(t, body(t, s, 1), "think")
 		s.SetLocal(map[string]upstream.Local{"m": {Capabilities: []string{"thinking"}}})
-		require.Nil(t, generate(t, p, ask("x")).err)
+		require.Nil(t, generate(t, p, providertest.Ask("x")).err)
 		require.NotContains(t, body(t, s, 2), "think")
 		s.Enqueue(upstream.Refuse(upstream.BadRequest("no", "")))
-		require.NotNil(t, generate(t, p, ask("x")).err)
-		require.Nil(t, generate(t, p, ask("x")).err)
+		require.NotNil(t, generate(t, p, providertest.Ask("x")).err)
+		require.Nil(t, generate(t, p, providertest.Ask("x")).err)
 		require.Contains(t, body(t, s, 4), "think")
 	})
 	for name, c := range map[string]struct {
@@ -472,14 +431,14 @@ func TestStateOfAModel(t *testing.T) {
 				s.ServeHTTP(w, r)
 			}))
 			defer server.Close()
-			got := generate(t, start(t, at(t, server.URL, nil)), ask("x"))
+			got := generate(t, start(t, at(t, server.URL, nil)), providertest.Ask("x"))
 			require.Equal(t, llm.ErrUpstream, got.err.Kind)
 			require.Equal(t, c.loading, strings.Contains(got.err.Message, "not loaded yet"), got.err.Message)
 		})
 	}
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
-		got := generate(t, start(t, at(t, "http://127.0.0.1:1", nil)), ask("x"))
+		got := generate(t, start(t, at(t, "http://127.0.0.1:1", nil)), providertest.Ask("x"))
 		require.Equal(t, llm.ErrUpstream, got.err.Kind)
 		require.Contains(t, got.err.Message, "check that it is running")
 		require.NotContains(t, got.err.Message, "loaded")
@@ -490,10 +449,10 @@ func TestStateOfAModel(t *testing.T) {
 			_, _ = w.Write([]byte("hello"))
 		}))
 		defer server.Close()
-		got := generate(t, start(t, at(t, server.URL, nil)), ask("x"))
+		got := generate(t, start(t, at(t, server.URL, nil)), providertest.Ask("x"))
 		require.Contains(t, got.err.Message, "is not Ollama")
 		server.Config.Handler = http.NotFoundHandler()
-		got = generate(t, start(t, at(t, server.URL, nil)), ask("x"))
+		got = generate(t, start(t, at(t, server.URL, nil)), providertest.Ask("x"))
 		require.Equal(t, llm.ErrRejected, got.err.Kind)
 		require.Contains(t, got.err.Message, "check base_url")
 	})
@@ -508,7 +467,7 @@ func TestStateOfAModel(t *testing.T) {
 			s.ServeHTTP(w, r)
 		}))
 		defer server.Close()
-		require.Nil(t, generate(t, start(t, at(t, server.URL, nil)), ask("x")).err)
+		require.Nil(t, generate(t, start(t, at(t, server.URL, nil)), providertest.Ask("x")).err)
 		require.Contains(t, body(t, s, 1), `"num_ctx":8192`)
 		require.NotContains(t, body(t, s, 1), `"think"`)
 	})
@@ -518,7 +477,7 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{APIKey: "another"})
 	for setting, says := range map[string]string{"": "; set api_key", key: "; check api_key"} {
-		got := generate(t, start(t, at(t, s.URL(), map[string]any{"api_key": setting})), ask("x"))
+		got := generate(t, start(t, at(t, s.URL(), map[string]any{"api_key": setting})), providertest.Ask("x"))
 		require.Equal(t, llm.ErrCredentials, got.err.Kind)
 		require.Contains(t, got.err.Message, says)
 	}
@@ -530,22 +489,22 @@ func TestCallerLeaves(t *testing.T) {
 	s := upstream.Start(t, upstream.Options{})
 	s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Wait("never")}})
 	p := start(t, at(t, s.URL(), nil))
-	ctx, leave := context.WithCancelCause(withTimeout(t))
+	ctx, leave := context.WithCancelCause(providertest.Context(t))
 	gone := errors.New("gone")
-	err := p.Generate(ctx, ask("x"), func(ev llm.Event) error {
+	err := p.Generate(ctx, providertest.Ask("x"), func(ev llm.Event) error {
 		if ev.Kind == llm.EventText {
 			leave(gone)
 		}
 		return nil
 	})
 	require.ErrorIs(t, err, gone)
-	rec, err := s.Ended(withTimeout(t), 1)
+	rec, err := s.Ended(providertest.Context(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, upstream.OutcomeLeft, rec.Outcome)
 
-	err = p.Generate(withTimeout(t), ask("x"), func(llm.Event) error { return gone })
+	err = p.Generate(providertest.Context(t), providertest.Ask("x"), func(llm.Event) error { return gone })
 	require.ErrorIs(t, err, gone)
-	err = p.Generate(withTimeout(t), ask("x"), func(ev llm.Event) error {
+	err = p.Generate(providertest.Context(t), providertest.Ask("x"), func(ev llm.Event) error {
 		if ev.Kind == llm.EventText {
 			return gone
 		}

@@ -1,18 +1,17 @@
 package openai_test
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/openai"
 	"github.com/fareway/fareway/plugins/provider"
+	"github.com/fareway/fareway/plugins/providertest"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -26,41 +25,18 @@ func start(t *testing.T, values any) provider.Provider {
 	return p
 }
 
-// withTimeout bounds what a test waits for; it is no part of what is tested.
-func withTimeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func ask(text string) *llm.Request {
-	return &llm.Request{Attempt: "att-1", Model: "m", MaxTokens: 100,
-		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
-}
-
-// generate makes one attempt and returns its events up to its end.
-func generate(t *testing.T, p provider.Provider, req *llm.Request) ([]llm.Event, error) {
-	t.Helper()
-	var events []llm.Event
-	err := p.Generate(withTimeout(t), req, func(ev llm.Event) error {
-		events = append(events, ev)
-		return nil
-	})
-	return events, err
-}
-
 func TestKeyIsSent(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{APIKey: "sk-correct"})
 	p := start(t, map[string]string{"base_url": s.BaseURL(), "api_key": "sk-correct\n"})
-	_, err := generate(t, p, ask("x"))
+	_, err := providertest.Generate(t, p, providertest.Ask("x"))
 	require.NoError(t, err, "white space around a key from a file does not count")
 
 	for name, values := range map[string]map[string]string{
 		"set api_key":   {"base_url": s.BaseURL()},
 		"check api_key": {"base_url": s.BaseURL(), "api_key": "sk-wrong-zq11"},
 	} {
-		_, err := generate(t, start(t, values), ask("x"))
+		_, err := providertest.Generate(t, start(t, values), providertest.Ask("x"))
 		require.Equal(t, llm.ErrCredentials, llm.KindOf(err))
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "zq11")
@@ -109,9 +85,9 @@ func TestBaseURLMayBeShort(t *testing.T) {
 	t.Parallel()
 	s := upstream.Start(t, upstream.Options{})
 	for _, base := range []string{s.URL(), s.URL() + "/", s.URL() + "/v1", s.URL() + "/v1//", " " + s.URL() + "/v1\n"} {
-		_, err := generate(t, start(t, map[string]string{"base_url": base}), ask("x"))
+		_, err := providertest.Generate(t, start(t, map[string]string{"base_url": base}), providertest.Ask("x"))
 		require.NoError(t, err, base)
 	}
-	_, err := generate(t, start(t, map[string]string{"base_url": s.URL() + "/api"}), ask("x"))
+	_, err := providertest.Generate(t, start(t, map[string]string{"base_url": s.URL() + "/api"}), providertest.Ask("x"))
 	require.ErrorContains(t, err, "check base_url", "a path that is given is kept")
 }

@@ -61,24 +61,16 @@ func TestPresetsMeterTheSame(t *testing.T) {
 					s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("42"),
 						upstream.Finish(finish), upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 30,
 							Cached: llm.Count(40), Reasoning: llm.Count(10)}), upstream.Done()}})
-					req := ask("hello")
+					req := providertest.Ask("hello")
 					req.Whole = whole
-					events, err := generate(t, p, req)
+					reply, err := providertest.Generate(t, p, req)
 					require.NoError(t, err)
-					var reply llm.Reply
-					thought := ""
-					for _, ev := range events {
-						if reply.Add(ev); ev.Kind == llm.EventReasoning {
-							thought += ev.Text
-						}
-					}
-					reply.Close()
 					require.Equal(t, "42", reply.Text(), "reasoning is hidden")
-					require.Equal(t, "let me see", thought)
+					require.Equal(t, "let me see", reply.Thought)
 					require.Equal(t, want, reply.Finish)
 					require.Equal(t, &llm.Usage{Input: llm.Count(60), CacheRead: llm.Count(40), Output: llm.Count(30),
 						Reasoning: llm.Count(10)}, reply.Usage, "GAP-109")
-					require.Contains(t, events[0].ID, "req-fake-", "the request's name is for the log")
+					require.Contains(t, reply.Events[0].ID, "req-fake-", "the request's name is for the log")
 				}
 			})
 		}
@@ -92,9 +84,9 @@ func TestPresetsAsk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := fake(t, name)
-			_, err := generate(t, start(t, at(t, name, s)), ask("hello"))
+			_, err := providertest.Generate(t, start(t, at(t, name, s)), providertest.Ask("hello"))
 			require.NoError(t, err)
-			got, err := s.Request(withTimeout(t), 1)
+			got, err := s.Request(providertest.Context(t), 1)
 			require.NoError(t, err)
 			require.Equal(t, "m", got.Model)
 			require.EqualValues(t, 100, got.MaxTokens, "whatever it is called")

@@ -1,10 +1,8 @@
 package responses_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,23 +23,12 @@ func at(s *upstream.Server) json.RawMessage {
 	return json.RawMessage(`{"base_url": "` + s.BaseURL() + `", "api_key": "` + key + `"}`)
 }
 
-// generate makes one attempt of a service and folds its reply.
-func generate(t *testing.T, s *upstream.Server, whole bool) (reply *llm.Reply, thought string, err error) {
+// generate makes one attempt of a service.
+func generate(t *testing.T, s *upstream.Server, whole bool) (*providertest.Reply, error) {
 	t.Helper()
-	p := responses.New()
-	require.NoError(t, provider.Configure(t.Context(), p, at(s)))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	reply = &llm.Reply{}
-	err = p.Generate(ctx, &llm.Request{Attempt: "att-1", Model: "m", MaxTokens: 100, Whole: whole,
-		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("x")}}}}, func(ev llm.Event) error {
-		if reply.Add(ev); ev.Kind == llm.EventReasoning {
-			thought += ev.Text
-		}
-		return nil
-	})
-	reply.Close()
-	return reply, thought, err
+	req := providertest.Ask("x")
+	req.Whole = whole
+	return providertest.Generate(t, providertest.Start(t, responses.New, at(s)), req)
 }
 
 func TestContract(t *testing.T) {
@@ -65,10 +52,10 @@ func TestReasoningIsHiddenAndMetered(t *testing.T) {
 		s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("42"),
 			upstream.Finish("stop"), upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 30,
 				Cached: llm.Count(40), Reasoning: llm.Count(10)}), upstream.Done()}})
-		reply, thought, err := generate(t, s, whole)
+		reply, err := generate(t, s, whole)
 		require.NoError(t, err)
 		require.Equal(t, "42", reply.Text())
-		require.Equal(t, "let me see", thought)
+		require.Equal(t, "let me see", reply.Thought)
 		require.Equal(t, &llm.Usage{Input: llm.Count(60), CacheRead: llm.Count(40), CacheWrite: llm.Count(0),
 			Output: llm.Count(30), Reasoning: llm.Count(10)}, reply.Usage, "GAP-109")
 		sent, err := s.Request(t.Context(), 1)
@@ -97,7 +84,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			s := fake(t)
 			s.Enqueue(c.reply)
-			_, _, err := generate(t, s, false)
+			_, err := generate(t, s, false)
 			require.Equal(t, c.kind, llm.KindOf(err), "%v", err)
 			require.NotContains(t, err.Error(), "zq11")
 		})
