@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -79,11 +80,21 @@ func (p *pool) Receipts(ctx context.Context, attempts []string) ([]host.Receipt,
 	return found, errors.Join(errs...)
 }
 
-// info sums up how the plugins of the keys run: the state is that of the one that does best.
+// info sums up how the plugins of the keys run.
 func (p *pool) info() host.Info {
-	var all host.Info
-	for i, l := range p.lanes {
-		one := l.plugin.Info()
+	var each []host.Info
+	for _, l := range p.lanes {
+		each = append(each, l.plugin.Info())
+	}
+	all := sumOf(each)
+	all.Provider = p.name
+	return all
+}
+
+// sumOf is how several plugins run together: the state is that of the one that does best.
+func sumOf(each []host.Info) host.Info {
+	all := host.Info{Failures: make(map[host.Cause]int), Violations: make(map[host.Violation]int)}
+	for i, one := range each {
 		if i == 0 || one.State == host.Ready && all.State != host.Ready {
 			all.Origin, all.About, all.State, all.Problem = one.Origin, one.About, one.State, one.Problem
 			all.PID, all.Started, all.MaxMemory, all.Confine = one.PID, one.Started, one.MaxMemory, one.Confine
@@ -94,8 +105,14 @@ func (p *pool) info() host.Info {
 		if one.Crash != nil && (all.Crash == nil || all.Crash.At.Before(one.Crash.At)) {
 			all.Crash = one.Crash
 		}
+		for cause, n := range one.Failures {
+			all.Failures[cause] += n
+		}
+		for kind, n := range one.Violations {
+			all.Violations[kind] += n
+		}
+		all.Violation = cmp.Or(one.Violation, all.Violation)
 	}
-	all.Provider = p.name
 	return all
 }
 
