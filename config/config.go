@@ -25,6 +25,9 @@ type Config struct {
 	Plans     []Plan     `json:"plans"`    // in file order; DefaultPlan for accounts on none of them
 	PreAuth   PreAuth    `json:"pre_auth"`
 	Affinity  Affinity   `json:"affinity"`
+	Breaker   Breaker    `json:"breaker"` // of routes that have none of their own
+
+	RetryBudget RetryBudget `json:"retry_budget"`
 
 	DecisionLog DecisionLog `json:"decision_log"`
 
@@ -99,6 +102,23 @@ const (
 	DecisionsOff DecisionMode = "off" // nothing new is remembered; what was grows old
 )
 
+// Breaker says when a route is not called for a while.
+type Breaker struct {
+	Failures int64         // that open it; 0: never
+	Window   time.Duration // in which they count
+	OpenFor  time.Duration // at first; longer where a probe fails
+	// Outliers: a route that does worse than it did and than the others is called where nothing else is left.
+	Outliers bool
+	// RetryAfter: a route whose upstream says how long it takes no more is passed over for so long.
+	RetryAfter bool
+}
+
+// RetryBudget bounds how many requests are tried on another route.
+type RetryBudget struct {
+	Ratio        float64 `json:"ratio"`          // of the requests of the last seconds
+	MinPerSecond int64   `json:"min_per_second"` // besides
+}
+
 // AffinityMode is on or off.
 type AffinityMode string
 
@@ -172,8 +192,11 @@ type Route struct {
 	// FinishReasons are words with which this upstream ends replies, in lower case, beside those that the gateway knows.
 	FinishReasons map[string]llm.FinishReason
 	MaxConcurrent int64 // attempts at the same time over all accounts; 0: no limit
-	Metering      Metering
-	Timeout       time.Duration // one attempt
+	// AutoConcurrent: how many there may be follows from how the upstream does; MaxConcurrent is 0 then.
+	AutoConcurrent bool
+	Breaker        *Breaker // nil: as for all
+	Metering       Metering
+	Timeout        time.Duration // one attempt
 	// Region is where the upstream keeps and works on what it is sent, "" where the operator does not say.
 	Region string
 	// Retention is for how long it is kept there, 0 for not at all; nil where the operator does not say.

@@ -83,6 +83,10 @@ var fileGrammar = grammar{
 			body: &affinityGrammar, example: "affinity {\n  ttl = \"1h\"\n}"},
 		{name: "decision_log", doc: "For how long it is remembered how requests were routed.",
 			body: &decisionLogGrammar, example: "decision_log {\n  keep = \"14d\"\n}"},
+		{name: "breaker", doc: "When a route is not called for a while. It holds for each route that has none of its own.",
+			body: &breakerGrammar, example: breakerExample},
+		{name: "retry_budget", doc: "How many requests are tried on another route.",
+			body: &retryBudgetGrammar, example: "retry_budget {\n  ratio = 0.2\n}"},
 	},
 }
 
@@ -259,8 +263,10 @@ var routeGrammar = grammar{
 				"Capitals make no difference. A reply that ends in any other word, such as `error` or `abort`, has " +
 				"failed: the client gets an error, and the work that the upstream reported is charged. Say `\"stop\"`" +
 				" of a failure, and clients take half a reply for a whole one."},
-		{name: "max_concurrent", kind: anInteger(0, maxConcurrent), fallback: `0`, example: "8",
-			doc: "How many attempts may run at the same time, over all accounts; 0 for no limit. A request goes to " +
+		{name: "max_concurrent", kind: aConcurrency, fallback: `0`, example: "8",
+			doc: "How many attempts may run at the same time, over all accounts; 0 for no limit; `\"auto\"`: as many as the " +
+				"upstream does well with, found by how soon first tokens come and by what it refuses, 1 to 1,000 for each " +
+				"gateway. A request goes to " +
 				"another route when this one is full; when all routes that could take it are full, it gets 429. " +
 				"Clients that left count until the upstream has ended."},
 		{name: "metering", kind: oneOf(string(MeteringReported), string(MeteringEstimate)),
@@ -280,6 +286,8 @@ var routeGrammar = grammar{
 				" yours."},
 	},
 	blocks: []blockRule{
+		{name: "breaker", example: breakerExample, body: &breakerGrammar,
+			doc: "When this route is not called for a while; what it leaves out is as in the block for all routes."},
 		{name: "quality", example: qualityExample, body: &qualityGrammar,
 			doc: "How good the model is by kind of work, in place of the attribute of that name."},
 		{name: "price", doc: "US dollars per million tokens that the account pays. One with a day begins on it.",
@@ -467,6 +475,46 @@ var decisionLogGrammar = grammar{
 	},
 }
 
+const breakerExample = `breaker {
+  failures = 5
+  open_for = "15s"
+}`
+
+var breakerGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "failures", kind: anInteger(0, maxBreakerFailures), fallback: `5`, example: "5",
+			doc: "So many failed attempts on a route open its breaker, if they are half of the latest ones, or twice as many " +
+				"in a row; 0: never. Open, the route is not called; where no other can serve, the client gets 503 at once. A" +
+				" request that the upstream refuses for its form, length or content does not count, nor a client that left."},
+		{name: "window", kind: aDuration(maxDuration), fallback: `"30s"`, example: `"30s"`,
+			doc: "The time in which the failures count."},
+		{name: "open_for", kind: aDuration(maxDuration), fallback: `"15s"`, example: `"15s"`,
+			doc: "After this one small request at a time tries the route (4,000 tokens of input and of allowance; after as " +
+				"long again, any). Answered, it closes the breaker; failed, the route is out for twice as long, up to 5 minutes."},
+		{name: "outliers", kind: aFlag, fallback: `true`, example: "false",
+			doc: "A route that fails more than the others, or whose first tokens come much later than they did while the " +
+				"others' do not, is called where nothing else is left: for 30 seconds, then for longer, up to 5 minutes. At " +
+				"most half of the routes are out at a time."},
+		{name: "retry_after", kind: aFlag, fallback: `true`, example: "false",
+			doc: "A route whose upstream says for how long it takes no more (`Retry-After` and the like) is passed over for " +
+				"so long, up to 15 minutes; where no other can serve, the client gets 429. One whose upstream does not say, or " +
+				"says that the quota is used up or the credential is no good, is called where nothing else is left. With keys " +
+				"in the provider's block, each key has such a state of its own."},
+	},
+}
+
+var retryBudgetGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "ratio", kind: aFraction, fallback: `0.2`, example: "0.2",
+			doc: "How many fallbacks there may be for each request of the last 10 seconds, so that an outage is not doubled " +
+				"by those who try again. Over it, clients get the first route's failure."},
+		{name: "min_per_second", kind: anInteger(0, maxRetriesPerSecond), fallback: `10`, example: "10",
+			doc: "How many there may be besides, for each of these seconds. 0 in both: no fallback."},
+	},
+}
+
 // place is a grammar and where in the file it holds, as a message says it.
 type place struct {
 	where string
@@ -497,6 +545,8 @@ var places = []place{
 	{"in the pre_auth block", &preAuthGrammar},
 	{"in the affinity block", &affinityGrammar},
 	{"in the decision_log block", &decisionLogGrammar},
+	{"in a breaker block", &breakerGrammar},
+	{"in the retry_budget block", &retryBudgetGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

@@ -33,6 +33,9 @@ var (
 	aPrice    = kind{name: "dollars", hcl: "number"}
 )
 
+// aConcurrency is how many attempts run at a time.
+var aConcurrency = kind{name: "0 to 1,000,000, or `\"auto\"`", hcl: "any", most: maxConcurrent}
+
 // aRetention is for how long something is kept.
 var aRetention = kind{name: "`\"none\"`, or duration up to `\"3650d\"`", hcl: "string", longest: maxRetention}
 

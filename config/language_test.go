@@ -130,7 +130,7 @@ func TestEveryFieldIsPrinted(t *testing.T) {
 	t.Parallel()
 	for _, zero := range []any{Config{}, Gateway{}, Special{}, Store{}, Limiter{}, PreAuth{}, Provider{}, Confine{}, Key{},
 		Route{},
-		Price{}, Profile{}, Plan{}, RequestsPerMinute{}} {
+		Price{}, Profile{}, Plan{}, RequestsPerMinute{}, Breaker{}, RetryBudget{}} {
 		kind := reflect.TypeOf(zero)
 		before := string(encoded(t, zero))
 		for _, field := range reflect.VisibleFields(kind) {

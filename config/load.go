@@ -228,6 +228,8 @@ func (l *loader) load() *Config {
 	l.config.Gateway = l.gateway(file)
 	l.config.Store = l.store(file)
 	l.config.Limiter = l.limiter(file)
+	l.config.Breaker = l.breaker(file)
+	l.config.RetryBudget = l.retryBudget(file)
 	providers := l.providers(file)
 	l.routes(file, providers)
 	l.specials(file)

@@ -59,6 +59,25 @@ func (d DecisionLog) MarshalJSON() ([]byte, error) {
 	}{d.Mode, d.Keep.String(), d.MaxRequests})
 }
 
+// MarshalJSON prints the durations in Go's notation.
+func (b Breaker) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Failures   int64  `json:"failures"`
+		Window     string `json:"window"`
+		OpenFor    string `json:"open_for"`
+		Outliers   bool   `json:"outliers"`
+		RetryAfter bool   `json:"retry_after"`
+	}{b.Failures, b.Window.String(), b.OpenFor.String(), b.Outliers, b.RetryAfter})
+}
+
+// concurrent is what is printed of how many attempts there may be: as it was written.
+func (r *Route) concurrent() any {
+	if r.AutoConcurrent {
+		return autoConcurrent
+	}
+	return r.MaxConcurrent
+}
+
 // MarshalJSON prints the settings with secrets as ***.
 func (p Provider) MarshalJSON() ([]byte, error) {
 	shown := p.printable
@@ -113,7 +132,8 @@ func (r Route) MarshalJSON() ([]byte, error) {
 
 		FinishReasons map[string]llm.FinishReason `json:"finish_reasons"`
 
-		MaxConcurrent int64    `json:"max_concurrent"`
+		MaxConcurrent any      `json:"max_concurrent"`
+		Breaker       *Breaker `json:"breaker,omitempty"`
 		Metering      Metering `json:"metering"`
 		Timeout       string   `json:"timeout"`
 		Region        string   `json:"region,omitempty"`
@@ -126,7 +146,7 @@ func (r Route) MarshalJSON() ([]byte, error) {
 	}{
 		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.quality(), r.Reasons, offers,
 		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...),
-		r.FinishReasons, r.MaxConcurrent, r.Metering,
+		r.FinishReasons, r.concurrent(), r.Breaker, r.Metering,
 		r.Timeout.String(), r.Region, retentionText(r.Retention), r.BillsPastAllowance,
 		r.Price, r.Cost, r.LaterPrices, r.LaterCosts,
 	})

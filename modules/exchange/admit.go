@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -20,7 +19,7 @@ func (x *exchange) admit() *families.Error {
 	}
 	ask := routing.NewInput(x.gen.Config, x.tariff.Routes, x.req.profile, x.req.LLM)
 	ask.Requires = x.req.requires
-	ask.Ready = func(r *config.Route) bool { return x.gen.Ready(r.Provider) }
+	ask.Standing = x.gen.Standing()
 	ask.Predictor = x.gen.Predictor()
 	x.recall(&ask)
 	x.measure(&ask)
@@ -36,11 +35,12 @@ func (x *exchange) admit() *families.Error {
 	}
 	x.findStates()
 
-	permit, ok := x.acquireRoute()
-	if !ok {
+	permit, err := x.acquireRoute()
+	if err != nil {
 		x.tighten()
-		return x.atCapacity(x.plan.Worst(x.worst))
+		return x.notAcquired(err, x.plan.Worst(x.worst))
 	}
+	x.engine.Requested()
 	x.ready = routing.Opening(x.plan)
 	x.begin(x.ready, permit)
 	var most routing.Worst
@@ -78,18 +78,22 @@ func (x *exchange) place(headroom int64) (routing.Worst, error) {
 }
 
 // acquireRoute takes a permit for the first step whose opening route has one, and puts that step before the others.
-// False when all are full.
-func (x *exchange) acquireRoute() (engine.RoutePermit, bool) {
+// The error is routing.ErrBusy when one is full, and otherwise that none is to be called after all.
+func (x *exchange) acquireRoute() (engine.RoutePermit, error) {
 	steps := x.plan.Steps
+	var none error
 	for i, s := range steps {
-		if permit, ok := x.engine.AcquireRoute(x.ctx, routing.Opening(s).Route); ok {
+		permit, err := x.acquire(routing.Opening(s))
+		if err == nil {
 			copy(steps[1:], steps[:i])
 			steps[0] = s
-			return permit, true
+			return permit, nil
 		}
-		x.noteFull(routing.Opening(s).Route)
+		if none == nil || errors.Is(err, routing.ErrBusy) {
+			none = err
+		}
 	}
-	return engine.RoutePermit{}, false
+	return engine.RoutePermit{}, none
 }
 
 // unroutable is the refusal when no route can serve.
@@ -100,6 +104,8 @@ func (x *exchange) unroutable(why error) *families.Error {
 	switch {
 	case errors.Is(why, routing.ErrNotReady):
 		return noneReady()
+	case errors.Is(why, routing.ErrBusy):
+		return routesFull()
 	case errors.Is(why, routing.ErrNoJSON):
 		return families.Unsupported("No route that offers JSON output can take the request: send it without a format.")
 	case errors.Is(why, routing.ErrRequired):

@@ -14,6 +14,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -54,8 +55,8 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var full []engine.RoutePermit
 			for _, r := range strings.Fields(tc.full) {
-				permit, ok := b.engine.AcquireRoute(t.Context(), &config.Route{Name: r})
-				require.True(t, ok)
+				permit, err := b.engine.Current().AcquireRoute(t.Context(), &config.Route{Name: r}, health.Call{})
+				require.NoError(t, err)
 				full = append(full, permit)
 			}
 			b.upstream.SetScript(upstream.Script{Models: map[string]upstream.Reply{

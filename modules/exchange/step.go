@@ -30,6 +30,9 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 			routing.Opening(step).Route.ContextWindow <= x.current.route.ContextWindow {
 			continue // it was too long for a window at least as large
 		}
+		if last != nil && last.kind != llm.ErrContext && !x.engine.MayRetry() {
+			break // an outage is not doubled
+		}
 		a, f := x.do(step, live)
 		if a != nil {
 			return a, nil
@@ -83,9 +86,8 @@ func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
 		x.ready = nil
 		return true, nil
 	}
-	permit, ok := x.engine.AcquireRoute(x.ctx, c.Route)
-	if !ok {
-		x.noteFull(c.Route)
+	permit, err := x.acquire(c)
+	if err != nil {
 		return false, nil
 	}
 	before := x.current

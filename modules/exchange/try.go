@@ -10,9 +10,10 @@ import (
 
 // try makes an attempt. It returns nil when the route finished its reply, which is then in a.reply. Of attempts that
 // are made at the same time none is live: they share nothing that changes.
-func (x *exchange) try(ctx context.Context, a *attempt) *failure {
+func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	defer func() { a.running = false }()
 	defer a.permit.Release()
+	defer func() { a.judgeRoute(f) }()
 	defer x.warnOfUsage(a)
 	a.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
 	a.outcome = ledger.Failed
@@ -79,9 +80,10 @@ func (x *exchange) failed(ctx context.Context, err error) *failure {
 
 // take delivers a batch, behind which more may be ready, and returns how the attempt ended, if it did.
 func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
+	a.permit.Heard()
 	if b.late {
 		for _, ev := range b.events {
-			a.note(ev)
+			a.observe(ev)
 		}
 	} else {
 		// A client that left while something came has left all the same: what it gets must not look whole.
@@ -110,7 +112,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		pass = x.show
 	}
 	for _, ev := range events {
-		a.note(ev)
+		a.observe(ev)
 		switch ev.Kind {
 		case llm.EventAccepted:
 			a.accept()

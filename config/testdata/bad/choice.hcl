@@ -67,3 +67,30 @@ decision_log {
   keep         = "367d"
   max_requests = 0
 }
+
+breaker {
+  failures = 65
+  window   = "0s"
+  opens    = "5s"
+}
+
+retry_budget {
+  ratio          = 1.5
+  min_per_second = -1
+}
+
+route "crowded" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.5
+  max_concurrent = "automatic"
+  breaker {
+    open_for = 5
+  }
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

@@ -25,8 +25,8 @@ profile "budget" {
   keep_quality = 0.98
 }
 
-breaker {
-  failures = 5
+screening {
+  mode = "off"
 }
 
 plan "starter" {

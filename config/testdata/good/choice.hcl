@@ -83,6 +83,35 @@ plan "month" {
   }
 }
 
+breaker {
+  failures    = 3
+  window      = "1m"
+  open_for    = "5s"
+  outliers    = false
+  retry_after = false
+}
+
+retry_budget {
+  ratio          = 0.1
+  min_per_second = 0
+}
+
+route "own" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 200000
+  max_output     = 64000
+  quality        = 0.5
+  max_concurrent = "auto"
+  breaker {
+    failures = 0
+  }
+  price {
+    input  = 5
+    output = 25
+  }
+}
+
 affinity {
   mode = "off"
   ttl  = "10m"

@@ -80,6 +80,7 @@ type Engine struct {
 	states     *States
 	// providerKeys are the credentials of providers that have several.
 	providerKeys providerKeys
+	healths      *healths
 	// conversations know which route each of them is on, over reloads.
 	conversations *affinity.Book
 	bodies        budget // bytes of request bodies and of what is made of them
@@ -129,6 +130,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		history: history.In(o.DataDir),
 		opened:  o.Now().UTC(),
 	}
+	e.healths = newHealths(o.Now(), e.routeChanged)
 	e.ahead.limit(maxAhead)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)
 	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
@@ -150,6 +152,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		OnFailure: e.metrics.providerFailed, OnViolation: e.metrics.providerViolated})
 	e.probe.ping, e.probe.now = e.store.Ping, o.Now
 	e.metrics.providers.infos, e.metrics.providers.keys = e.providerInfos, e.keyHealth
+	e.metrics.providers.routes = e.routeHealth
 	e.setBackground(&o)
 	return e, nil
 }

@@ -208,7 +208,7 @@ func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
 	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(),
 		keys: newKeyCache(time.Second, time.Now)}
-	e.plans = newPlans(e.Logger())
+	e.plans, e.healths = newPlans(e.Logger()), newHealths(time.Now(), nil)
 	e.life = newLifecycle(e.Logger(), e.use)
 	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})
 	return e, make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -19,9 +20,12 @@ type Generation struct {
 	Config *config.Config
 	Number uint64
 
-	live      *Live              // that keeps up with its file; nil without one
-	backends  map[string]Backend // by provider name
-	setups    map[string]uint64  // by provider name: which service it is, for the states
+	engine    *Engine
+	now       func() time.Time
+	routes    map[string]*monitored // by name
+	live      *Live                 // that keeps up with its file; nil without one
+	backends  map[string]Backend    // by provider name
+	setups    map[string]uint64     // by provider name: which service it is, for the states
 	states    *States
 	tariffs   tariffs
 	predicts  *routing.Predictor        // nil where there is one route, and nothing to remember
@@ -36,7 +40,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 	if err := e.refusals(ctx, cfg); err != nil {
 		return nil, err
 	}
-	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1,
+	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1, engine: e, now: e.Now,
 		states: e.states, setups: make(map[string]uint64),
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
@@ -46,6 +50,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		g.releasePlugins()
 		return nil, err
 	}
+	e.monitor(g)
 	return g, nil
 }
 
@@ -120,7 +125,7 @@ func (e *Engine) startPool(ctx context.Context, g *Generation, p *config.Provide
 			return err
 		}
 		key := e.providerKeys.of(p.Name, k.Name, k.Identity, func() *providerKey {
-			return &providerKey{provider: p.Name, name: k.Name, now: e.Now, log: e.Logger(), metrics: e.metrics}
+			return e.newProviderKey(p.Name, k.Name)
 		})
 		made.lanes = append(made.lanes, lane{Backend: b, plugin: g.plugins[len(g.plugins)-1].Plugin, key: key,
 			weight: k.Weight})
@@ -144,6 +149,11 @@ func (g *Generation) Keys(provider string) []KeyHealth {
 
 // has reports whether the configuration has a key.
 func (g *Generation) has(k *providerKey) bool {
+	for _, m := range g.routes {
+		if m.key == k {
+			return true
+		}
+	}
 	p, ok := g.backends[k.provider].(*pool)
 	return ok && slices.ContainsFunc(p.lanes, func(l lane) bool { return l.key == k })
 }
@@ -176,6 +186,7 @@ func (e *Engine) use(g *Generation) {
 	e.plans.use(g.Config.Plans)
 	e.metrics.setGeneration(g.Number)
 	e.providerKeys.keep(g.has)
+	e.healths.use(g)
 }
 
 // Retire gives a generation back, activated or not. When it was the current one, the one before it (if it

@@ -29,6 +29,7 @@ type Metrics struct {
 	attempts      *prometheus.GaugeVec
 	providers     *providerCollector
 	keyAttempts   *prometheus.CounterVec
+	retries       *prometheus.CounterVec
 	failures      *prometheus.CounterVec
 	violations    *prometheus.CounterVec
 	ledger        *prometheus.HistogramVec
@@ -97,6 +98,10 @@ func newMetrics() *Metrics {
 		keyAttempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_provider_key_attempts_total", Help: "Calls of upstreams by the provider's key: served, or the kind " +
 				"of the failure."}, []string{"provider", "key", "result"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_retries_total",
+			Help: "Failed attempts after which another route was to be tried: made, or over_budget.",
+		}, []string{"result"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_provider_failures_total",
 			Help: "Ends, failed starts and replacements of providers' processes, by cause. Each is followed by a start."},
@@ -160,7 +165,7 @@ func newMetrics() *Metrics {
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
-		m.upstreamError, m.attempts, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
+		m.upstreamError, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged, m.undecided,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
 }
@@ -234,6 +239,9 @@ func (m *Metrics) providerViolated(provider string, v host.Violation) {
 func (m *Metrics) keyAttempt(provider, key, result string) {
 	m.keyAttempts.WithLabelValues(provider, key, result).Inc()
 }
+
+// retried counts a fallback that was to be made; result is "made" or "over_budget".
+func (m *Metrics) retried(result string) { m.retries.WithLabelValues(result).Inc() }
 
 func (m *Metrics) running(route string, more int64) {
 	m.runningRoutes.of(route).Add(float64(more))

@@ -14,6 +14,9 @@ type providerCollector struct {
 
 	key  *prometheus.Desc
 	keys func() map[string][]KeyHealth // by provider, of those that have keys; set like infos
+
+	route, limit *prometheus.Desc
+	routes       func() []RouteHealth // set like infos
 }
 
 func newProviderCollector() *providerCollector {
@@ -28,6 +31,11 @@ func newProviderCollector() *providerCollector {
 		key: prometheus.NewDesc("fareway_provider_key_state",
 			"1 for the state that a key of a provider is in: serves, rate_limited, out_of_quota or refused.",
 			[]string{"provider", "key", "state"}, nil),
+		route: prometheus.NewDesc("fareway_route_state",
+			"1 for the state that a route is in: serves, open, half_open, ejected, rate_limited, out_of_quota, refused or "+
+				"not_ready.", []string{"route", "state"}, nil),
+		limit: prometheus.NewDesc("fareway_route_concurrency_limit",
+			"How many attempts may run at a time on a route with max_concurrent = \"auto\".", []string{"route"}, nil),
 	}
 }
 
@@ -37,6 +45,8 @@ func (c *providerCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.memory
 	ch <- c.streams
 	ch <- c.key
+	ch <- c.route
+	ch <- c.limit
 }
 
 // Collect implements prometheus.Collector.
@@ -51,8 +61,14 @@ func (c *providerCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, float64(i.Streams), provider)
 	}
-	if c.keys == nil {
+	if c.keys == nil || c.routes == nil {
 		return
+	}
+	for _, r := range c.routes() {
+		ch <- prometheus.MustNewConstMetric(c.route, prometheus.GaugeValue, 1, r.Route, string(r.State))
+		if r.Limit > 0 {
+			ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.Limit), r.Route)
+		}
 	}
 	for provider, keys := range c.keys() {
 		for _, k := range keys {
@@ -65,6 +81,14 @@ func (c *providerCollector) Collect(ch chan<- prometheus.Metric) {
 func (e *Engine) providerInfos() map[string]host.Info {
 	if g := e.Current(); g != nil {
 		return g.Infos()
+	}
+	return nil
+}
+
+// routeHealth is how the routes of the current configuration do.
+func (e *Engine) routeHealth() []RouteHealth {
+	if g := e.Current(); g != nil {
+		return g.RouteHealth()
 	}
 	return nil
 }

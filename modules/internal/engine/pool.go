@@ -242,6 +242,9 @@ func (s *pooled) pass(l *lane) {
 	s.passed = append(s.passed, passedOver{l.key.name, h.State, h.Until})
 }
 
+// keyRank says which of two keys may serve first, by their states.
+var keyRank = map[KeyState]int{KeyRefused: 1, KeyExhausted: 2, KeyLimited: 3}
+
 // none is the failure of an attempt that no key serves: that of the one that may serve first.
 func (s *pooled) none(last *llm.Error) error {
 	now := s.pool.now()
@@ -250,7 +253,6 @@ func (s *pooled) none(last *llm.Error) error {
 		*failure = *last
 		failure.RetryAfter = 0
 	}
-	rank := map[KeyState]int{KeyRefused: 1, KeyExhausted: 2, KeyLimited: 3}
 	kinds := map[KeyState]llm.ErrorKind{KeyRefused: llm.ErrCredentials, KeyExhausted: llm.ErrQuota,
 		KeyLimited: llm.ErrCapacity}
 	var best KeyState
@@ -262,7 +264,7 @@ func (s *pooled) none(last *llm.Error) error {
 		}
 		wait := passed.until.Sub(now)
 		words[i] = fmt.Sprintf("%s (%s, again in %s)", passed.key, passed.state, wait.Round(time.Second))
-		if rank[passed.state] > rank[best] {
+		if keyRank[passed.state] > keyRank[best] {
 			best = passed.state
 		}
 		if wait > 0 && (failure.RetryAfter == 0 || wait < failure.RetryAfter) {

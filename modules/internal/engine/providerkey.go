@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -34,19 +35,29 @@ const (
 	maxLimitedModels = 1024
 )
 
-// providerKey is what is known of one of a provider's keys. It outlives configurations that do not change the key.
+// providerKey is what is known of one of a provider's keys, or of the credential of a provider without keys, whose name
+// is "". It outlives configurations that do not change the key.
 type providerKey struct {
 	provider, name string
 	now            func() time.Time
 	log            *slog.Logger
 	metrics        *Metrics
 
+	// well: nothing is the matter, which is read without a lock.
+	well atomic.Bool
+
 	mu      sync.Mutex
 	out     KeyState // KeyExhausted or KeyRefused, of the key as a whole; "" when it is neither
 	until   time.Time
 	trying  bool // one request is
 	pause   time.Duration
-	limited map[string]time.Time // by upstream model, until when
+	limited map[string]keyLimit // by upstream model
+}
+
+// keyLimit is a rate limit of an upstream.
+type keyLimit struct {
+	until time.Time
+	said  bool // by the upstream
 }
 
 // take reports whether the key serves a model now; if not, why and until when. One that has been passed over for long
@@ -62,18 +73,63 @@ func (k *providerKey) take(model string) (why KeyState, until time.Time, ok bool
 		k.until, k.trying = now.Add(keyTrial), true
 		return "", time.Time{}, true
 	}
-	if until := k.limited[model]; now.Before(until) {
+	if until := k.limited[model].until; now.Before(until) {
 		return KeyLimited, until, false
 	}
 	delete(k.limited, model)
+	k.settle()
 	return "", time.Time{}, true
+}
+
+// look is take without taking. said tells whether the upstream itself named the time.
+func (k *providerKey) look(model string, now time.Time) (why KeyState, until time.Time, said bool) {
+	if k.well.Load() {
+		return "", time.Time{}, false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.out != "" {
+		if now.Before(k.until) {
+			return k.out, k.until, false
+		}
+		return "", time.Time{}, false
+	}
+	if l := k.limited[model]; now.Before(l.until) {
+		return KeyLimited, l.until, l.said
+	}
+	return "", time.Time{}, false
+}
+
+// settle notes whether anything is the matter. It is called with the lock held.
+func (k *providerKey) settle() { k.well.Store(k.out == "" && len(k.limited) == 0) }
+
+// noted is failed and served for a provider without keys, whose attempts are not made through a pool: err is how one
+// ended, nil where the upstream took it.
+func (k *providerKey) noted(model string, err error) {
+	if err == nil {
+		if !k.well.Load() {
+			k.served(model)
+		}
+		return
+	}
+	failed := asFailure(err)
+	k.mu.Lock()
+	k.trying = k.trying || k.out != "" && !k.now().Before(k.until) // who is called in spite of it tries it
+	k.mu.Unlock()
+	k.failed(model, failed)
 }
 
 // served notes that the upstream took a request with the key.
 func (k *providerKey) served(model string) {
-	k.metrics.keyAttempt(k.provider, k.name, "served")
+	if k.name != "" {
+		k.metrics.keyAttempt(k.provider, k.name, "served")
+	}
+	if k.well.Load() {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer k.settle()
 	delete(k.limited, model)
 	if k.out != "" {
 		k.log.Info("the key serves again", "provider", k.provider, "key", k.name)
@@ -84,7 +140,9 @@ func (k *providerKey) served(model string) {
 // failed notes how an attempt with the key failed, and reports whether it is the key's fault, so that another may do
 // better.
 func (k *providerKey) failed(model string, err *llm.Error) bool {
-	k.metrics.keyAttempt(k.provider, k.name, string(err.Kind))
+	if k.name != "" {
+		k.metrics.keyAttempt(k.provider, k.name, string(err.Kind))
+	}
 	switch err.Kind {
 	case llm.ErrCapacity:
 		k.limit(model, err.RetryAfter)
@@ -102,23 +160,32 @@ func (k *providerKey) failed(model string, err *llm.Error) bool {
 }
 
 func (k *providerKey) limit(model string, wait time.Duration) {
-	if wait == 0 {
+	said := wait > 0
+	if !said {
 		wait = limitedUnsaid
 	}
 	wait = min(max(wait, limitedLeast), limitedMost)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer k.settle()
 	if k.limited == nil || len(k.limited) >= maxLimitedModels {
-		k.limited = make(map[string]time.Time)
+		k.limited = make(map[string]keyLimit)
 	}
-	if until := k.now().Add(wait); until.After(k.limited[model]) {
-		k.limited[model] = until
+	now := k.now()
+	until, was := now.Add(wait), k.limited[model]
+	if !now.Before(was.until) {
+		k.log.Warn("the upstream takes no more for a while", "provider", k.provider, "key", k.name, "model", model,
+			"until", until, "retry_after", said)
+	}
+	if until.After(was.until) || said && !was.said {
+		k.limited[model] = keyLimit{until, said}
 	}
 }
 
 func (k *providerKey) passOver(why KeyState, first time.Duration, err *llm.Error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer k.settle()
 	now := k.now()
 	// Requests that began together fail together, and count once.
 	if k.out == why && now.Before(k.until) && !k.trying {
@@ -152,9 +219,9 @@ func (k *providerKey) health() KeyHealth {
 		h.State, h.Until = k.out, k.until
 		return h
 	}
-	for _, until := range k.limited {
-		if now.Before(until) && until.After(h.Until) {
-			h.State, h.Until = KeyLimited, until
+	for _, l := range k.limited {
+		if now.Before(l.until) && l.until.After(h.Until) {
+			h.State, h.Until = KeyLimited, l.until
 		}
 	}
 	return h

@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"context"
+	"time"
 
-	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 )
 
@@ -13,33 +13,22 @@ type RoutePermit struct {
 	engine *Engine
 	route  string
 	permit ratelimit.Permit
+
+	attempt   *health.Attempt
+	heard     time.Time // when something came last
+	monitored *monitored
 }
 
-// AcquireRoute takes a permit of a route; false when all of them are out. Release it when the attempt has ended,
-// however it ended.
-func (e *Engine) AcquireRoute(ctx context.Context, route *config.Route) (RoutePermit, bool) {
-	p, refusal, err := e.limiter.Acquire(ctx, []ratelimit.Ask{{
-		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route.Name}, Limit: route.MaxConcurrent,
-	}})
-	switch {
-	case err != nil:
-		e.Logger().Error("asking the limiter for a route", "route", route.Name, "error", err)
-		return RoutePermit{}, false
-	case refusal != nil:
-		return RoutePermit{}, false
-	}
-	e.attempts.Add(1)
-	e.metrics.running(route.Name, 1)
-	return RoutePermit{engine: e, route: route.Name, permit: p}, true
-}
-
-// Release gives the permit back, once.
+// Release gives the permit back, once. An attempt that has not ended says nothing of its route.
 func (p *RoutePermit) Release() {
 	e := p.engine
 	if e == nil {
 		return
 	}
 	p.engine = nil
+	if p.attempt != nil {
+		p.attempt.End(e.Now(), health.Nothing)
+	}
 	e.limiter.Release(p.permit)
 	e.attempts.Add(-1)
 	e.metrics.running(p.route, -1)

@@ -23,7 +23,9 @@ func roads() (*Engine, func() int) {
 func TestRoutePermits(t *testing.T) {
 	t.Parallel()
 	e, out := roads()
-	acquire := func(r *config.Route) (p RoutePermit, ok bool) { return e.AcquireRoute(t.Context(), r) }
+	acquire := func(r *config.Route) (p RoutePermit, ok bool) {
+		return e.acquireRoute(t.Context(), r.Name, r.MaxConcurrent)
+	}
 	var permits []RoutePermit
 	takes := func(r *config.Route, why ...any) {
 		t.Helper()
@@ -71,7 +73,7 @@ func TestRouteThatNobodyCounts(t *testing.T) {
 	e.limiter = failing{Limiter: e.limiter, acquire: errors.New("broken by the test")}
 	log := new(safe)
 	e.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
-	_, ok := e.AcquireRoute(t.Context(), &config.Route{Name: "small"})
+	_, ok := e.acquireRoute(t.Context(), "small", 0)
 	require.False(t, ok)
 	require.Equal(t, 1, log.count("broken by the test"))
 }
@@ -85,7 +87,7 @@ func TestRoutePermitsUnderContention(t *testing.T) {
 	for range 16 {
 		workers.Go(func() {
 			for range 200 {
-				permit, ok := e.AcquireRoute(t.Context(), route)
+				permit, ok := e.acquireRoute(t.Context(), route.Name, route.MaxConcurrent)
 				if !ok {
 					continue
 				}

@@ -77,10 +77,12 @@ func stay(in *Input, it *Itinerary) {
 	case at < 0:
 		it.Stay = StayGone
 		if slices.ContainsFunc(it.Rejected, func(r Rejected) bool {
-			return r.Route.Name == in.Past.Home && errors.Is(r.Why, ErrNotReady)
+			return r.Route.Name == in.Past.Home && (errors.Is(r.Why, ErrNotReady) || errors.Is(r.Why, ErrBusy))
 		}) {
 			it.Home = in.Past.Home // it may come back
 		}
+	case it.Candidates[at].Behind != nil && it.Candidates[0].Behind == nil:
+		it.Stay, it.Home = StayGone, in.Past.Home
 	case at > 0 && leaves(in.Profile, &it.Candidates[at], &it.Candidates[0]):
 		it.Stay = StayMoved
 	default:

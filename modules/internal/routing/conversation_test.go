@@ -91,7 +91,7 @@ func TestConversations(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			it, err := routing.Plan(routing.Input{Routes: tc.routes, Profile: tc.profile, InputTokens: 50_000,
-				Past: tc.past, Request: tc.req, Ready: tc.ready, Predictor: routing.DefaultPredictor()})
+				Past: tc.past, Request: tc.req, Standing: where(tc.ready), Predictor: routing.DefaultPredictor()})
 			require.NoError(t, err)
 			require.Equal(t, tc.first, it.Candidates[0].Route.Name)
 			require.Equal(t, tc.stay, it.Stay)

@@ -39,7 +39,9 @@ type Explained struct {
 	Distance  float64            `json:"distance"`
 	Specialty int                `json:"specialty_matches,omitempty"`
 	Cramped   bool               `json:"cramped,omitempty"`
-	Keeps     bool               `json:"keeps,omitempty"`
+	// Behind is why the route is called only where no other is left.
+	Behind string `json:"behind,omitempty"`
+	Keeps  bool   `json:"keeps,omitempty"`
 }
 
 // Refused is a route that is not a candidate.
@@ -70,6 +72,9 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 			Allowance: c.Allowance, Output: output, Cost: expectedCost(c.Route, in.InputTokens, output), Hold: hold(*c),
 			CostScore: c.CostScore, Shortfall: c.Shortfall, Distance: c.Distance, Specialty: c.Matches, Cramped: c.Cramped,
 			Keeps: c.Keeps})
+		if c.Behind != nil {
+			e.Candidates[i].Behind = c.Behind.Error()
+		}
 	}
 	for _, r := range it.Rejected {
 		e.Rejected = append(e.Rejected, Refused{r.Route.Name, r.Why.Error()})

@@ -25,7 +25,7 @@ func anyInput(t *rapid.T) routing.Input {
 		Allowance:   rapid.Int64Range(0, 100_000).Draw(t, "allowance"),
 		Graphics:    rapid.Bool().Draw(t, "graphics"),
 		LongAbove:   rapid.Int64Range(0, 300_000).Draw(t, "long above"),
-		Ready:       func(r *config.Route) bool { return r.Provider != "down" },
+		Standing:    where(func(r *config.Route) bool { return r.Provider != "down" }),
 	}
 	for i := range rapid.IntRange(0, 6).Draw(t, "routes") {
 		r := route(fmt.Sprint("r", i),
@@ -74,7 +74,7 @@ func TestPlanProperties(t *testing.T) {
 		require.Equal(t, len(in.Routes), len(it.Candidates)+len(it.Rejected))
 		for i, c := range it.Candidates {
 			require.True(t, c.Route.Tools || !in.Needs.Tools)
-			require.True(t, in.Ready(c.Route))
+			require.NoError(t, in.Standing(c.Route, c.Light).Why)
 			require.GreaterOrEqual(t, c.Allowance, int64(1))
 			require.LessOrEqual(t, c.Allowance, c.Route.MaxOutput)
 			require.LessOrEqual(t, in.InputTokens+c.Allowance, c.Route.ContextWindow)
@@ -125,7 +125,7 @@ func TestSpecialtiesRefuseNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput(t)
-		in.Ready = nil
+		in.Standing = nil
 		with, err := routing.Plan(in)
 		plain := in
 		plain.Routes = slices.Clone(in.Routes)

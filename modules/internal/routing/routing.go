@@ -7,10 +7,11 @@
 //
 // A route is a candidate when it is what the account's plan requires, when it offers the tools that the request needs,
 // when the request fits it, when it offers the structured output that is asked for, when it is not kept for others, and
-// when its provider is ready, judged in this order. A JSON object can be asked of a route that offers `json_object`, an
-// answer by a schema also of one that offers `json_schema` only. A request fits when input + allowance <= context
-// window, with the allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit,
-// the room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output limit).
+// when it is to be called at the moment (Standing), judged in this order. A JSON object can be asked of a route that
+// offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A request fits when input
+// + allowance <= context window, with the allowance as the client gave it (GAP-34) or, when it gave none,
+// min(32768, the route's output limit, the room left), which must be at least 1 (GAP-36). What is sent upstream is
+// min(given, the route's output limit).
 //
 // # Specialties
 //
@@ -28,7 +29,8 @@
 //
 // # Order
 //
-// A route that reasons comes behind all others when it would be sent less than TinyAllowance, which thoughts could use
+// A route that is to be called only where no other is left (Standing.Behind) comes behind all others; that aside, one
+// that reasons comes behind all others when it would be sent less than TinyAllowance, which thoughts could use
 // up (ALLOW-20). Candidates of equal match are then ordered by compromise programming (Zeleny): each one's distance
 // from an ideal route, which is as good as the best candidate and as cheap as the cheapest one.
 //
@@ -87,8 +89,8 @@ const (
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
 // errors.Is. The first three cannot be helped by a retry (503 feature_unavailable), nor can the fourth (400
-// unsupported_field, GAP-78); the fifth can (503 upstream_error, GAP-39). ErrReserved is only ever the reason
-// of one route in particular.
+// unsupported_field, GAP-78); the fifth can (503 upstream_error) and the sixth (429, GAP-39). ErrReserved is only ever
+// the reason of one route in particular. Whoever knows why a route cannot be called wraps ErrNotReady or ErrBusy.
 var (
 	ErrRequired = errors.New("the route is not what the account's plan requires: see region and retention of the route, " +
 		"and requires in the plan")
@@ -99,6 +101,7 @@ var (
 	ErrNoJSON = errors.New("no route that offers JSON output can take the request: add json_object to a route's " +
 		"`offers`, or send the request without a format")
 	ErrNotReady = errors.New("no provider of a route that fits is ready: retry later")
+	ErrBusy     = errors.New("no upstream of a route that fits takes more at the moment: retry later")
 	ErrReserved = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
 )
 
@@ -118,8 +121,9 @@ type Input struct {
 	LongAbove int64
 	// Requires is what the account demands of routes.
 	Requires config.Requires
-	// Ready says whether a route can be called at the moment. nil: all can.
-	Ready func(*config.Route) bool
+	// Standing says whether a route is to be called at the moment, by a request that is light (see Candidate) or not.
+	// nil: all are.
+	Standing func(route *config.Route, light bool) Standing
 	// Predictor reads Request to tell how good each route would be and how much it would write. nil: each is as good
 	// as the operator says. It is asked only where there is a choice.
 	Predictor *Predictor
@@ -130,6 +134,13 @@ type Input struct {
 	Keep Keep
 	// Past is what is remembered of the conversation, nil for nothing.
 	Past *Past
+}
+
+// Standing is whether a route is to be called at the moment.
+type Standing struct {
+	Why error // why not; nil when it is. It wraps ErrNotReady or ErrBusy
+	// Behind: it is called nevertheless where no other route is left.
+	Behind bool
 }
 
 // Needs is what a request needs a route to offer.
@@ -162,6 +173,12 @@ type Candidate struct {
 	Matches int
 	// Cramped: the route reasons, and the allowance may not be enough for it to say what it thought.
 	Cramped bool
+	// Light: the request costs little on the route, so that it can be risked to try one that was down.
+	Light bool
+	// Input is the estimate that the route was judged by, in tokens.
+	Input int64
+	// Behind is why the route is to be called where no other is left; nil where it serves.
+	Behind error
 
 	Quality   float64 // expected, 0 to 1
 	Output    float64 // expected, in tokens, at most Allowance
@@ -176,7 +193,8 @@ type Candidate struct {
 // Rejected is a route that is not a candidate.
 type Rejected struct {
 	Route *config.Route
-	Why   error // ErrRequired, ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved or ErrNotReady
+	// Why is ErrRequired, ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved, or wraps ErrNotReady or ErrBusy.
+	Why error
 }
 
 // Itinerary is the candidates in the order in which they are tried, each at most once, and the routes that
@@ -202,7 +220,8 @@ type Itinerary struct {
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
 // ErrRequired if no route is what the account requires, else ErrNotOffered if none of those offers the tools that are
-// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrNotReady.
+// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrNotReady,
+// else ErrBusy if one that is ready takes no more.
 // Where no route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes)), Traits: in.traits()}
@@ -216,8 +235,8 @@ func Plan(in Input) (Itinerary, error) {
 			continue
 		}
 		it.Rejected = append(it.Rejected, Rejected{Route: route, Why: why})
-		if slices.Index(stages, why) > slices.Index(stages, furthest) {
-			furthest = why
+		if stage := stageOf(why); slices.Index(stages, stage) > slices.Index(stages, furthest) {
+			furthest = stage
 		}
 	}
 	switch {
@@ -249,7 +268,8 @@ func (it *Itinerary) steps() {
 
 // compare says which of two candidates is tried first.
 func compare(a, b *Candidate) int {
-	if order := cmp.Or(cmp.Compare(b.Matches, a.Matches), truth(a.Cramped)-truth(b.Cramped),
+	if order := cmp.Or(truth(a.Behind != nil)-truth(b.Behind != nil), cmp.Compare(b.Matches, a.Matches),
+		truth(a.Cramped)-truth(b.Cramped),
 		truth(b.Keeps)-truth(a.Keeps)); order != 0 {
 		return order
 	}
@@ -304,7 +324,17 @@ func NewInput(cfg *config.Config, routes []config.Route, profile string, req *ll
 }
 
 // stages are the reasons that can be those of all routes, in the order in which a route meets them.
-var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrNotReady}
+var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrNotReady, ErrBusy}
+
+// stageOf is the stage that a reason is of.
+func stageOf(why error) error {
+	for _, stage := range stages[3:] { // the others are as they are
+		if errors.Is(why, stage) {
+			return stage
+		}
+	}
+	return why
+}
 
 // judge says whether a route is a candidate, and with which values. The error is one of this package's, as it is.
 func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
@@ -325,12 +355,24 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	if matches == 0 && special(route) && all.open {
 		return Candidate{}, ErrReserved
 	}
-	if in.Ready != nil && !in.Ready(route) {
-		return Candidate{}, ErrNotReady
+	c := Candidate{Route: route, Allowance: allowance, Matches: matches, Input: in.InputTokens,
+		Cramped: route.Reasons && allowance < TinyAllowance,
+		Light:   in.InputTokens <= lightInput && allowance <= lightAllowance}
+	if in.Standing != nil {
+		s := in.Standing(route, c.Light)
+		if s.Why != nil && !s.Behind {
+			return Candidate{}, s.Why
+		}
+		c.Behind = s.Why
 	}
-	return Candidate{Route: route, Allowance: allowance, Matches: matches,
-		Cramped: route.Reasons && allowance < TinyAllowance}, nil
+	return c, nil
 }
+
+// A request is light with at most that many tokens of input and of allowance.
+const (
+	lightInput     = 4000
+	lightAllowance = 4096
+)
 
 func offersFormat(route *config.Route, format llm.FormatKind) bool {
 	switch format {
@@ -420,12 +462,14 @@ func spread(candidates []Candidate) (most float64) {
 }
 
 // keep marks the candidates that keep a share of the best one's quality. Those that are cramped may not answer at all,
-// and count only among themselves. It returns the quality from which on one keeps.
+// and those that stand behind are not to be called: they count only among themselves. It returns the quality from which
+// on one keeps.
 func keep(candidates []Candidate, share, margin float64) (from float64) {
-	free := slices.ContainsFunc(candidates, func(c Candidate) bool { return !c.Cramped })
+	last := func(c *Candidate) bool { return c.Cramped || c.Behind != nil }
+	free := slices.ContainsFunc(candidates, func(c Candidate) bool { return !last(&c) })
 	best := math.Inf(-1)
 	for i := range candidates {
-		if c := &candidates[i]; !free || !c.Cramped {
+		if c := &candidates[i]; !free || !last(c) {
 			best = max(best, c.Quality)
 		}
 	}

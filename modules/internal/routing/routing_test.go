@@ -125,7 +125,7 @@ func TestRejections(t *testing.T) {
 	in := func(routes ...config.Route) routing.Input {
 		return routing.Input{
 			Routes: routes, Profile: balanced, Needs: routing.Needs{Tools: true}, InputTokens: 1000, Allowance: 50,
-			Ready: func(r *config.Route) bool { return r.Provider != "down" },
+			Standing: where(func(r *config.Route) bool { return r.Provider != "down" }),
 		}
 	}
 	for _, tt := range []struct {
@@ -248,7 +248,7 @@ func TestFormats(t *testing.T) {
 			it, err := routing.Plan(routing.Input{
 				Routes: tt.routes, Profile: balanced, Needs: routing.Needs{Tools: true, Format: tt.format}, InputTokens: 1000,
 				Allowance: 50,
-				Ready:     func(r *config.Route) bool { return r.Provider != "down" },
+				Standing:  where(func(r *config.Route) bool { return r.Provider != "down" }),
 			})
 			if tt.err != nil {
 				require.ErrorIs(t, err, tt.err)

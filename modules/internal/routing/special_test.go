@@ -126,7 +126,7 @@ func TestSpecialties(t *testing.T) {
 	t.Run("GAP-37 GAP-39 a route that is away does not open the others", func(t *testing.T) {
 		t.Parallel()
 		_, err := routing.Plan(routing.Input{Routes: []config.Route{plain, drawing}, InputTokens: 100,
-			Ready: func(r *config.Route) bool { return r.Name != "plain" }})
+			Standing: where(func(r *config.Route) bool { return r.Name != "plain" })})
 		require.ErrorIs(t, err, routing.ErrNotReady)
 	})
 }

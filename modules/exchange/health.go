@@ -1,0 +1,78 @@
+package exchange
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/health"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// stalledFrom is how long a route that had begun to reply must have been silent to have stalled, when its time is over:
+// otherwise the reply was long, which is the client's affair.
+const stalledFrom = 30 * time.Second
+
+// observe is note, and tells the route of the first token.
+func (a *attempt) observe(ev llm.Event) {
+	produced := a.produced
+	if a.note(ev); a.produced && !produced {
+		a.permit.FirstToken()
+	}
+}
+
+// judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
+func (a *attempt) judgeRoute(f *failure) {
+	if f == nil {
+		if a.outcome == ledger.Finished { // otherwise it panicked
+			a.permit.Ended(health.Succeeded, nil)
+		}
+		return
+	}
+	var said error
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+		said = failed
+	}
+	a.permit.Ended(a.says(f), said)
+}
+
+// says is what a failure says of the route: only what is none of the client's doing.
+func (a *attempt) says(f *failure) health.Outcome {
+	switch f.kind {
+	case llm.ErrUpstream, llm.ErrBroken, llm.ErrDied, llm.ErrProtocol, noUsage:
+		return health.Failed
+	case llm.ErrCapacity:
+		return health.Refused
+	case noVisibleText:
+		return health.Succeeded
+	case attemptTimeout:
+		if !a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2) {
+			return health.Failed
+		}
+	}
+	return health.Nothing
+}
+
+// acquire takes a permit for a call.
+func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
+	permit, err := x.gen.AcquireRoute(x.ctx, c.Route, health.Call{Input: c.Input, Light: c.Light,
+		Whole: !x.req.Stream && len(x.req.LLM.Tools) == 0})
+	if errors.Is(err, routing.ErrBusy) {
+		x.noteFull(c.Route)
+	}
+	return permit, err
+}
+
+// notAcquired is the refusal when no route could be called after all (GAP-39).
+func (x *exchange) notAcquired(why error, most routing.Worst) *families.Error {
+	if errors.Is(why, routing.ErrBusy) {
+		return x.atCapacity(most)
+	}
+	if refusal := x.exhausted(most); refusal != nil {
+		return refusal
+	}
+	return noneReady()
+}

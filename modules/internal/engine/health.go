@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/health"
+	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/modules/internal/routing"
+)
+
+// healths are the states of all routes. They outlive configurations that do not change what a route's upstream is.
+type healths struct {
+	group   *health.Group
+	retries *health.Budget
+
+	mu    sync.Mutex
+	known map[healthID]*health.Route
+}
+
+// healthID is a route with what is set up behind it.
+type healthID struct {
+	route, model string
+	setup        uint64
+}
+
+// monitored is a route of a generation with its state, and with that of the credential that its attempts are made with.
+type monitored struct {
+	id     healthID
+	state  *health.Route
+	key    *providerKey // of a provider without keys
+	pool   *pool        // of one with keys
+	honour bool         // what the upstream says of when it takes more
+}
+
+func newHealths(now time.Time, changed func(health.Change)) *healths {
+	return &healths{group: health.NewGroup(now, changed), retries: health.NewBudget(now, 0, 0)}
+}
+
+func (h *healths) of(id healthID, s health.Settings) *health.Route {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.known[id]; known != nil {
+		return known
+	}
+	return h.group.Route(id.route, s)
+}
+
+// use makes the routes of a configuration those that count.
+func (h *healths) use(g *Generation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = make(map[healthID]*health.Route, len(g.routes))
+	all := make([]*health.Route, 0, len(g.routes))
+	for i := range g.Config.Routes {
+		r := &g.Config.Routes[i]
+		m := g.routes[r.Name]
+		m.state.Configure(healthSettings(g.Config, r))
+		h.known[m.id] = m.state
+		all = append(all, m.state)
+	}
+	h.group.Use(all)
+	h.retries.Configure(g.Config.RetryBudget.Ratio, g.Config.RetryBudget.MinPerSecond)
+}
+
+func healthSettings(cfg *config.Config, r *config.Route) health.Settings {
+	b := cfg.BreakerOf(r)
+	return health.Settings{Failures: b.Failures, Window: b.Window, OpenFor: b.OpenFor, Outliers: b.Outliers,
+		Adaptive: r.AutoConcurrent}
+}
+
+// monitor finds the states of a generation's routes, whose providers run.
+func (e *Engine) monitor(g *Generation) {
+	g.routes = make(map[string]*monitored, len(g.Config.Routes))
+	for i := range g.Config.Routes {
+		r := &g.Config.Routes[i]
+		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter}
+		m.state = e.healths.of(m.id, healthSettings(g.Config, r))
+		if p, ok := g.backends[r.Provider].(*pool); ok {
+			m.pool = p
+		} else {
+			m.key = e.providerKeys.of(r.Provider, "", strconv.FormatUint(m.id.setup, 16), func() *providerKey {
+				return e.newProviderKey(r.Provider, "")
+			})
+		}
+		g.routes[r.Name] = m
+	}
+}
+
+func (e *Engine) newProviderKey(provider, name string) *providerKey {
+	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics}
+	k.settle()
+	return k
+}
+
+// routeChanged tells of a route's change of state.
+func (e *Engine) routeChanged(c health.Change) {
+	said := []any{"route", c.Route, "from", c.From, "to", c.To, "why", c.Why}
+	switch c.To {
+	case health.Open, health.Ejected:
+		e.Logger().Warn("a route is not called for a while", append(said, "until", c.Until.UTC())...)
+	case health.HalfOpen:
+		e.Logger().Info("a route is tried", said...)
+	default:
+		e.Logger().Info("a route serves again", said...)
+	}
+}
+
+// notServing is why a route is not to be called at the moment.
+type notServing struct {
+	why   string
+	until time.Time
+	kind  error // of routing
+}
+
+func (n *notServing) Error() string {
+	return fmt.Sprintf("%s, until %s", n.why, n.until.UTC().Format(time.TimeOnly+" MST"))
+}
+
+func (n *notServing) Unwrap() error { return n.kind }
+
+// Standing says how routes stand at the moment.
+func (g *Generation) Standing() func(r *config.Route, light bool) routing.Standing {
+	now := g.now()
+	return func(r *config.Route, light bool) routing.Standing { return g.standing(r.Name, r.Provider, light, now) }
+}
+
+func (g *Generation) standing(route, provider string, light bool, now time.Time) routing.Standing {
+	if !g.Ready(provider) {
+		return routing.Standing{Why: routing.ErrNotReady}
+	}
+	m := g.routes[route]
+	s := m.state.Look(now, light)
+	if s.State == health.Open {
+		return routing.Standing{Why: &notServing{s.Why, s.Until, routing.ErrNotReady}}
+	}
+	if k := m.credential(now); k.Why != nil {
+		return k
+	}
+	if s.State == health.Ejected {
+		return routing.Standing{Why: &notServing{s.Why, s.Until, routing.ErrNotReady}, Behind: true}
+	}
+	return routing.Standing{}
+}
+
+// credential says how a route stands by what its upstream said of the key. A key that is out of quota is not a route
+// that is down, nor is one that is refused: where nothing else is left, the upstream says so again.
+func (m *monitored) credential(now time.Time) routing.Standing {
+	why, until, said := m.looked(now)
+	switch why {
+	case KeyLimited:
+		// What the upstream did not say is a guess.
+		return routing.Standing{Why: &notServing{"rate limited by its upstream", until, routing.ErrBusy}, Behind: !said}
+	case KeyExhausted:
+		return routing.Standing{Why: &notServing{"out of quota at its upstream", until, routing.ErrNotReady}, Behind: true}
+	case KeyRefused:
+		return routing.Standing{Why: &notServing{"its upstream refuses the credential", until, routing.ErrNotReady},
+			Behind: true}
+	}
+	return routing.Standing{}
+}
+
+// looked is how the key does that an attempt would be made with: of several the best one.
+func (m *monitored) looked(now time.Time) (why KeyState, until time.Time, said bool) {
+	if !m.honour {
+		return "", time.Time{}, false
+	}
+	if m.key != nil {
+		return m.key.look(m.id.model, now)
+	}
+	for _, l := range m.pool.lanes {
+		w, u, s := l.key.look(m.id.model, now)
+		switch {
+		case !l.Ready():
+			continue
+		case w == "":
+			return "", time.Time{}, false
+		case why == "" || keyRank[w] > keyRank[why] || w == why && u.Before(until):
+			why, until, said = w, u, s
+		}
+	}
+	return why, until, said
+}
+
+// AcquireRoute takes a permit for an attempt on a route, which is released when the attempt has ended, however it
+// ended. The error is routing.ErrBusy when all of them are out, and one of routing.ErrNotReady when the route is not to
+// be called after all.
+func (g *Generation) AcquireRoute(ctx context.Context, r *config.Route, c health.Call) (RoutePermit, error) {
+	m := g.routes[r.Name]
+	limit := r.MaxConcurrent
+	if r.AutoConcurrent {
+		limit = m.state.Limit()
+	}
+	p, ok := g.engine.acquireRoute(ctx, r.Name, limit)
+	if !ok {
+		return RoutePermit{}, routing.ErrBusy
+	}
+	if p.attempt = m.state.Begin(g.now(), c); p.attempt == nil {
+		p.Release()
+		return RoutePermit{}, routing.ErrNotReady
+	}
+	p.monitored = m
+	return p, nil
+}
+
+// Heard notes that something came of the attempt.
+func (p *RoutePermit) Heard() {
+	if p.attempt != nil {
+		p.heard = p.engine.Now()
+	}
+}
+
+// Silent is for how long nothing has come, where something had.
+func (p *RoutePermit) Silent() time.Duration {
+	if p.heard.IsZero() {
+		return 0
+	}
+	return p.engine.Now().Sub(p.heard)
+}
+
+// FirstToken notes the first token of the reply.
+func (p *RoutePermit) FirstToken() {
+	if p.attempt != nil {
+		p.attempt.First(p.engine.Now())
+	}
+}
+
+// Ended notes how the attempt ended, before the permit is released; err is the upstream's.
+func (p *RoutePermit) Ended(o health.Outcome, err error) {
+	if p.attempt == nil {
+		return
+	}
+	p.attempt.End(p.engine.Now(), o)
+	if k := p.monitored.key; k != nil && (o == health.Succeeded || err != nil) {
+		k.noted(p.monitored.id.model, err)
+	}
+}
+
+// Usual is the time in which so large a share of the first tokens came of such attempts on a route; false while too
+// little is known.
+func (g *Generation) Usual(route string, c health.Call, share float64) (time.Duration, bool) {
+	return g.routes[route].state.FirstToken(c, share)
+}
+
+// RouteHealth is how a route does at the moment.
+type RouteHealth struct {
+	Route string
+	State RouteState
+	Why   string    // in words, of one that does not serve
+	Until time.Time // zero for one that serves
+	// Limit is how many attempts may run at a time, where that adapts; 0 otherwise.
+	Limit int64
+}
+
+// RouteState is whether a route is called.
+type RouteState string
+
+// Beside those of a breaker, and of a key.
+const (
+	RouteServes RouteState = "serves"
+	RouteAway   RouteState = "not_ready" // its provider does not run
+)
+
+// RouteHealth is how the routes do, in the configuration's order.
+func (g *Generation) RouteHealth() []RouteHealth {
+	now := g.now()
+	list := make([]RouteHealth, 0, len(g.Config.Routes))
+	for i := range g.Config.Routes {
+		r := &g.Config.Routes[i]
+		list = append(list, g.healthOf(r, now))
+	}
+	return list
+}
+
+func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
+	m := g.routes[r.Name]
+	h := RouteHealth{Route: r.Name, State: RouteServes}
+	if r.AutoConcurrent {
+		h.Limit = m.state.Limit()
+	}
+	if !g.Ready(r.Provider) {
+		h.State, h.Why = RouteAway, "its provider is not ready"
+		return h
+	}
+	s := m.state.Look(now, true)
+	why, until, _ := m.looked(now)
+	switch {
+	case s.State == health.Open, s.State != health.Serves && why == "":
+		h.State, h.Why, h.Until = RouteState(s.State), s.Why, s.Until
+	case why != "":
+		h.State, h.Until = RouteState(why), until
+	}
+	return h
+}
+
+func (e *Engine) acquireRoute(ctx context.Context, route string, limit int64) (RoutePermit, bool) {
+	p, refusal, err := e.limiter.Acquire(ctx, []ratelimit.Ask{{
+		Subject: ratelimit.Subject{Kind: ratelimit.Attempts, Name: route}, Limit: limit,
+	}})
+	switch {
+	case err != nil:
+		e.Logger().Error("asking the limiter for a route", "route", route, "error", err)
+		return RoutePermit{}, false
+	case refusal != nil:
+		return RoutePermit{}, false
+	}
+	e.attempts.Add(1)
+	e.metrics.running(route, 1)
+	return RoutePermit{engine: e, route: route, permit: p}, true
+}
+
+// Requested counts a request towards the retry budget.
+func (e *Engine) Requested() { e.healths.retries.Request(e.Now()) }
+
+// MayRetry counts a fallback, if the retry budget has one left.
+func (e *Engine) MayRetry() bool {
+	if e.healths.retries.Retry(e.Now()) {
+		e.metrics.retried("made")
+		return true
+	}
+	e.metrics.retried("over_budget")
+	return false
+}

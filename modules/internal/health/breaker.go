@@ -1,0 +1,74 @@
+package health
+
+import "time"
+
+const (
+	// mostOpen is how long a breaker is open at most, where OpenFor is not longer.
+	mostOpen = 5 * time.Minute
+	// leastTrial is how long one probe keeps the others away at least, while it has said nothing.
+	leastTrial = 5 * time.Second
+	// forgetOpen is after how many times as long as it was open a breaker is closed that nobody has tried.
+	forgetOpen = 20
+)
+
+// breaker is the state of a circuit breaker. The zero value is closed.
+type breaker struct {
+	until time.Duration // when it is half-open; 0: it is closed
+	pause time.Duration // how long it was opened for, kept until a probe has held to its end
+	trial time.Duration // until when a probe keeps others away
+	epoch uint64        // counts changes: what began before one says nothing after it
+	row   int64         // how many of the latest attempts failed
+	last  time.Duration // when the latest of them did
+}
+
+func (b *breaker) closed() bool { return b.until == 0 }
+
+// state is Serves, Open or HalfOpen.
+func (b *breaker) state(at time.Duration, s *Settings) State {
+	switch {
+	case b.until == 0, s.Failures == 0, at >= b.until+forgetOpen*max(b.pause, s.OpenFor):
+		return Serves
+	case at < b.until:
+		return Open
+	}
+	return HalfOpen
+}
+
+// admits reports whether a half-open breaker lets a request through.
+func (b *breaker) admits(at time.Duration, light bool, s *Settings) bool {
+	return at >= b.trial && (light || at >= b.until+s.OpenFor)
+}
+
+// count counts the failures in a row.
+func (b *breaker) count(at time.Duration, failed bool, window time.Duration) {
+	if !failed {
+		b.row = 0
+		return
+	}
+	if at-b.last > window {
+		b.row = 0
+	}
+	b.row++
+	b.last = at
+}
+
+// trips reports whether a closed breaker is to open.
+func (b *breaker) trips(at time.Duration, outcomes *ring, s *Settings) bool {
+	if s.Failures == 0 {
+		return false
+	}
+	all, failed := outcomes.since(at - s.Window)
+	return failed >= s.Failures && (2*failed >= all || b.row >= 2*s.Failures)
+}
+
+// open opens it: for twice as long as the last time, when it was tried too early.
+func (b *breaker) open(at, openFor time.Duration) {
+	pause := openFor
+	if b.pause > 0 {
+		pause = min(2*b.pause, max(mostOpen, openFor))
+	}
+	*b = breaker{until: at + pause, pause: pause, epoch: b.epoch + 1}
+}
+
+// passed closes it after a probe's first token.
+func (b *breaker) passed() { *b = breaker{pause: b.pause, epoch: b.epoch + 1} }

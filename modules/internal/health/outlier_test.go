@@ -1,0 +1,204 @@
+package health_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/health"
+)
+
+const fast, slow = 100 * time.Millisecond, 2 * time.Second
+
+// familiar is a bench whose routes have a past of fast answers.
+func familiar(t *testing.T, names ...string) *bench {
+	b := newBench(usual, names...)
+	for _, r := range b.routes {
+		b.attempts(t, r, 40, fast, health.Succeeded)
+	}
+	b.now = b.now.Add(2 * time.Minute)
+	return b
+}
+
+func TestOutliersByErrors(t *testing.T) {
+	t.Parallel()
+	mixed := func(t *testing.T, b *bench, r *health.Route, rounds int) {
+		for range rounds { // a third
+			b.attempts(t, r, 2, fast, health.Succeeded)
+			b.attempt(t, r, fast, health.Failed)
+		}
+	}
+	t.Run("a route that fails more than the others is called last", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "bad", "good")
+		mixed(t, b, b.routes[0], 5)
+		s := b.routes[0].Look(b.now, false)
+		require.Equal(t, health.Ejected, s.State)
+		require.Equal(t, b.now.Add(30*time.Second), s.Until)
+		require.Equal(t, health.Serves, b.state(b.routes[1]))
+		require.NotNil(t, b.routes[0].Begin(b.now, health.Call{Input: 1 << 20}), "whoever has no other may call it")
+		b.now = s.Until
+		require.Equal(t, health.Serves, b.state(b.routes[0]))
+	})
+	t.Run("where all fail alike, none is", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "bad", "worse")
+		for range 30 {
+			for _, r := range b.routes {
+				mixed(t, b, r, 1)
+			}
+		}
+		require.LessOrEqual(t, len(b.told), 1, "the first one was the first")
+		b.now = b.now.Add(time.Minute)
+		b.told = nil
+		for range 30 {
+			for _, r := range b.routes {
+				mixed(t, b, r, 1)
+			}
+		}
+		require.Empty(t, b.told)
+	})
+	t.Run("the only route never is", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "only")
+		mixed(t, b, b.routes[0], 100)
+		require.Empty(t, b.told)
+	})
+	t.Run("at most half are, and those whose breakers are open count", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "a", "b", "c")
+		mixed(t, b, b.routes[0], 10)
+		mixed(t, b, b.routes[1], 30)
+		require.Equal(t, health.Ejected, b.state(b.routes[0]))
+		require.Equal(t, health.Serves, b.state(b.routes[1]))
+		b = familiar(t, "a", "b", "c")
+		b.trip(t, b.routes[0])
+		mixed(t, b, b.routes[1], 30)
+		require.Equal(t, health.Serves, b.state(b.routes[1]))
+	})
+	t.Run("it grows with repetition, up to a bound, and is forgotten", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "bad", "good")
+		eject := func() time.Duration {
+			mixed(t, b, b.routes[0], 5)
+			s := b.routes[0].Look(b.now, true)
+			require.Equal(t, health.Ejected, s.State)
+			pause := s.Until.Sub(b.now)
+			b.now = s.Until
+			return pause
+		}
+		for _, seconds := range []float64{30, 60, 120, 240, 300, 300} {
+			require.InDelta(t, seconds, eject().Seconds(), 0)
+		}
+		b.now = b.now.Add(10*time.Minute + time.Second)
+		require.Equal(t, 30*time.Second, eject())
+	})
+	t.Run("outliers = false", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "bad", "good")
+		s := usual
+		s.Outliers = false
+		b.routes[0].Configure(s)
+		mixed(t, b, b.routes[0], 30)
+		require.Equal(t, health.Serves, b.state(b.routes[0]))
+	})
+}
+
+func TestOutliersByLatency(t *testing.T) {
+	t.Parallel()
+	t.Run("first tokens that come much later than they did", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "slow", "good")
+		b.attempts(t, b.routes[0], 4, slow, health.Succeeded)
+		require.Equal(t, health.Serves, b.state(b.routes[0]))
+		b.attempt(t, b.routes[0], slow, health.Succeeded)
+		require.Equal(t, health.Ejected, b.state(b.routes[0]))
+		require.Contains(t, b.routes[0].Look(b.now, true).Why, "first tokens")
+	})
+	t.Run("twice as long is not much later", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "slow", "good")
+		b.attempts(t, b.routes[0], 60, 2*fast, health.Succeeded)
+		require.Equal(t, health.Serves, b.state(b.routes[0]))
+	})
+	t.Run("a route that always took long", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(usual, "thinks", "quick")
+		b.attempts(t, b.routes[1], 60, fast, health.Succeeded)
+		b.attempts(t, b.routes[0], 200, slow, health.Succeeded)
+		require.Empty(t, b.told)
+	})
+	t.Run("the others have become slower likewise", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "a", "b")
+		for range 4 {
+			for _, r := range b.routes {
+				b.attempts(t, r, 1, slow, health.Succeeded)
+			}
+		}
+		b.attempts(t, b.routes[0], 4, fast, health.Succeeded)
+		b.attempts(t, b.routes[1], 1, slow, health.Succeeded)
+		told := len(b.told)
+		for range 20 {
+			b.attempts(t, b.routes[0], 1, slow, health.Succeeded)
+		}
+		require.LessOrEqual(t, len(b.told)-told, 1)
+	})
+	t.Run("first tokens that do not come at all count before anything has failed", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "stalls", "good")
+		r := b.routes[0]
+		var waiting []*health.Attempt
+		for range 6 {
+			waiting = append(waiting, r.Begin(b.now, light))
+			b.now = b.now.Add(slow)
+		}
+		require.Equal(t, health.Ejected, b.state(r))
+		for _, a := range waiting { // each counts once
+			a.First(b.now)
+			a.End(b.now, health.Succeeded)
+		}
+		require.Len(t, b.told, 1)
+	})
+	t.Run("clients that leave what does not come count, too", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "stalls", "good")
+		b.attempts(t, b.routes[0], 6, slow, health.Nothing)
+		require.Equal(t, health.Ejected, b.state(b.routes[0]))
+	})
+	t.Run("longer prompts are compared with their like", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "one", "two")
+		for range 60 {
+			a := b.routes[0].Begin(b.now, health.Call{Input: 100_000})
+			b.now = b.now.Add(slow)
+			a.First(b.now)
+			a.End(b.now, health.Succeeded)
+		}
+		require.Empty(t, b.told)
+		took, ok := b.routes[0].FirstToken(health.Call{Input: 100_000}, 0.95)
+		require.True(t, ok)
+		require.InDelta(t, slow.Seconds(), took.Seconds(), 0.5)
+		took, _ = b.routes[0].FirstToken(health.Call{Input: 100}, 0.95)
+		require.InDelta(t, fast.Seconds(), took.Seconds(), 0.025)
+		_, ok = b.routes[0].FirstToken(health.Call{Input: 10_000}, 0.95)
+		require.False(t, ok, "nothing is known")
+	})
+	t.Run("how long a reply is in one piece is the client's affair", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(usual, "one", "two")
+		whole := func(took time.Duration) {
+			a := b.routes[0].Begin(b.now, health.Call{Whole: true})
+			b.now = b.now.Add(took)
+			a.End(b.now, health.Succeeded)
+		}
+		for range 40 {
+			whole(time.Second)
+		}
+		for range 40 {
+			whole(9 * time.Second)
+		}
+		require.Empty(t, b.told)
+	})
+}
