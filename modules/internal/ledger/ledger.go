@@ -324,6 +324,9 @@ type Store interface {
 	EndPeriods(ctx context.Context) (accounts int64, err error)
 	// MakeCheckpoint records a checkpoint over the entries since the last one, and returns the newest.
 	MakeCheckpoint(ctx context.Context) (Checkpoint, error)
+	// Learn gives fold what is kept of outcomes, in the order of route, model and kind, and keeps in its place what fold
+	// returns, each route, model and kind once. It may call fold again, with what is kept then.
+	Learn(ctx context.Context, fold func(kept []Learned) []Learned) error
 	// Prune removes the detail (request and attempts) of requests that were settled before then and wait for
 	// nothing. Entries stay.
 	Prune(ctx context.Context, before time.Time) (requests int64, err error)

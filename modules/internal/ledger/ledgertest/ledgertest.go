@@ -46,6 +46,7 @@ func Run(t *testing.T, open Open) {
 		{"unusable usage", testUnusableUsage},
 		{"fair use", testFairUse},
 		{"settings", testSettings},
+		{"learned", testLearned},
 		{"repetition", testRepetition},
 		{"refusals", testRefusals},
 		{"receipts", testReceipts},

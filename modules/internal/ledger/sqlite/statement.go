@@ -48,6 +48,8 @@ func bind(stmt *sqlite.Stmt, i int, a any) error {
 		stmt.BindInt64(i, v)
 	case int:
 		stmt.BindInt64(i, int64(v))
+	case float64:
+		stmt.BindFloat(i, v)
 	case bool:
 		stmt.BindBool(i, v)
 	case [32]byte:

@@ -1,0 +1,43 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// Learn implements ledger.Store.
+func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []ledger.Learned) error {
+	err := s.write(ctx, "learn", func(t *tx) error {
+		var kept []ledger.Learned
+		err := t.query(`SELECT route, model, kind, worked, failed, good, bad, at FROM learned ORDER BY route, model, kind`,
+			func(row *sqlite.Stmt) error {
+				kept = append(kept, ledger.Learned{Route: row.ColumnText(0), Model: row.ColumnText(1), Kind: row.ColumnText(2),
+					Worked: row.ColumnFloat(3), Failed: row.ColumnFloat(4), Good: row.ColumnFloat(5), Bad: row.ColumnFloat(6),
+					At: moment(row.ColumnInt64(7))})
+				return nil
+			})
+		if err != nil {
+			return err
+		}
+		fresh := fold(kept)
+		if err := t.exec(`DELETE FROM learned`); err != nil {
+			return err
+		}
+		for _, l := range fresh {
+			err := t.exec(`INSERT INTO learned (route, model, kind, worked, failed, good, bad, at) `+
+				`VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, l.Route, l.Model, l.Kind, l.Worked, l.Failed, l.Good, l.Bad, l.At)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keeping what was learned of routes: %w", err)
+	}
+	return nil
+}
