@@ -182,6 +182,9 @@ type Route struct {
 	QualityBy map[string]float64
 	// QualityWeight is as how many observations Quality counts beside what is learned of the model; 0: it alone counts.
 	QualityWeight int64
+	// Learn says whether what comes of its requests is counted and changes what is expected of it, nil where the operator
+	// does not say: see Learns.
+	Learn *bool
 	// Reasons: the model thinks before it answers, and its thoughts count towards the output.
 	Reasons     bool
 	Tools       bool // from `offers`

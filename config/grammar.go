@@ -239,9 +239,10 @@ var routeGrammar = grammar{
 			doc: "Prompt and reply together, in tokens. Larger than the truth, the upstream refuses long requests."},
 		{name: "max_output", kind: anInteger(1, maxTokens), required: true, example: "8192",
 			doc: "The longest reply, in tokens. Holds are sized by it when a client sets no limit."},
-		{name: "quality", kind: aFraction, instead: "required, or as a block", example: "0.45",
+		{name: "quality", kind: aQuality, instead: "required, or as a block", example: "0.45",
 			doc: "How good the model is compared with the other routes, on the requests that you have. For each request it " +
-				"is corrected by how difficult that one is; a block says more."},
+				"is corrected by how difficult that one is; a block says more. `\"auto\"`: as a public benchmark has measured " +
+				"the model, by kind of work; of a model that is not in the table it is an error."},
 		{name: "reasons", kind: aFlag, fallback: `false`, example: "true",
 			doc: "The model thinks before it answers. It is then expected to write six times as much, and a request with " +
 				"an allowance under 1,024 tokens, which thoughts could use up, goes to another route where there is one."},
@@ -308,8 +309,8 @@ const qualityExample = `quality {
 var qualityGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "default", kind: aFraction, required: true, example: "0.8",
-			doc: "How good the model is at whatever the others do not say."},
+		{name: "default", kind: aQuality, required: true, example: "0.8",
+			doc: "How good the model is at whatever the others do not say; `\"auto\"` says it for code and mathematics, too."},
 		{name: KindCode, kind: aFraction, instead: "as `default`", example: "0.9",
 			doc: "At reading and writing programs."},
 		{name: KindMath, kind: aFraction, instead: "as `default`", example: "0.7",
@@ -321,6 +322,9 @@ var qualityGrammar = grammar{
 		{name: "weight", kind: anInteger(1, maxWeight), instead: "they alone count", example: "40",
 			doc: "As how many observations these numbers count beside what `gateway route train` has learned of a model of " +
 				"this name, which counts as 100 where the text is familiar. Without effect on other models."},
+		{name: "learn", kind: aFlag, instead: "as `true`", example: "false",
+			doc: "Whether what comes of its requests (calls that are not valid, refusals, failures, prompts that are asked " +
+				"again, `gateway route feedback`) changes what is expected of the route: `gateway route show` shows it."},
 	},
 }
 

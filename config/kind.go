@@ -28,6 +28,7 @@ var (
 	aList     = kind{name: "list", hcl: "list(string)"}
 	aMap      = kind{name: "map", hcl: "map(string)"}
 	aFraction = kind{name: "0 to 1", hcl: "number"}
+	aQuality  = kind{name: "0 to 1, or `\"auto\"`", hcl: "number"}
 	aShare    = kind{name: "over 0, to 1", hcl: "number"}
 	aWeight   = kind{name: "number from 0 on", hcl: "number"}
 	aPrice    = kind{name: "dollars", hcl: "number"}

@@ -24,8 +24,11 @@ func (r *Route) QualityFor(kind string) float64 {
 	return r.Quality
 }
 
+// Learns reports whether what comes of its requests changes what is expected of the route.
+func (r *Route) Learns() bool { return r.Learn == nil || *r.Learn }
+
 // quality reads how good a route is: one number, or a block of them.
-func (s *section) quality(r *Route) {
+func (s *section) quality(r *Route, model value) {
 	at, blocks := s.attributes["quality"], s.blocks["quality"]
 	switch {
 	case at != nil && len(blocks) > 0:
@@ -35,10 +38,10 @@ func (s *section) quality(r *Route) {
 		s.fail(s.header, "Missing quality", fmt.Sprintf("%s needs it, for example: quality = %s", capital(s.what),
 			s.grammar.rule("quality").example))
 	}
-	s.fraction("quality", &r.Quality)
+	s.overall("quality", r, model)
 	for _, block := range blocks {
 		q := s.inner(block, &qualityGrammar)
-		q.fraction("default", &r.Quality)
+		q.overall("default", r, model)
 		for _, kind := range KindNames() {
 			if q.attributes[kind] == nil {
 				continue
@@ -51,12 +54,16 @@ func (s *section) quality(r *Route) {
 			r.QualityBy[kind] = value
 		}
 		q.integer("weight", &r.QualityWeight)
+		if q.attributes["learn"] != nil {
+			r.Learn = new(true)
+			q.flag("learn", r.Learn)
+		}
 	}
 }
 
 // quality is what is printed of how good a route is: as it was written.
 func (r *Route) quality() any {
-	if r.QualityBy == nil && r.QualityWeight == 0 {
+	if r.QualityBy == nil && r.QualityWeight == 0 && r.Learn == nil {
 		return r.Quality
 	}
 	block := map[string]any{"default": r.Quality}
@@ -65,6 +72,9 @@ func (r *Route) quality() any {
 	}
 	if r.QualityWeight > 0 {
 		block["weight"] = r.QualityWeight
+	}
+	if r.Learn != nil {
+		block["learn"] = *r.Learn
 	}
 	return block
 }

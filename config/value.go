@@ -270,9 +270,17 @@ func (s *section) flag(name string, target *bool) {
 
 // fraction reads a number from 0 to 1.
 func (s *section) fraction(name string, target *float64) {
-	v, n, ok := s.number(name, "a number from 0 to 1, without quotes")
+	if v, ok := s.read(name); ok {
+		s.fractionOf(v, target)
+	}
+}
+
+// fractionOf is fraction for a value that was read already.
+func (s *section) fractionOf(v value, target *float64) {
+	n, ok := v.number()
 	switch {
 	case !ok:
+		s.refuseType(v, "a number from 0 to 1, without quotes")
 	case n.Sign() < 0 || n.Cmp(big.NewFloat(1)) > 0:
 		s.refuse(v, "must be from 0 to 1")
 	default:

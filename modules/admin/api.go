@@ -34,6 +34,7 @@ func init() {
 //	POST   /fareway/reload                  loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
+//	GET    /fareway/routes                  the routes, with what was learned of them
 //	GET    /fareway/accounts                all accounts *
 //	GET    /fareway/accounts/{name}         one account, by name or id
 //	GET    /fareway/keys[?account=NAME]     keys, without their secrets *
@@ -60,6 +61,7 @@ func init() {
 //	POST   /fareway/credits                 {"account", "credits", "reference"?, "reason"?} tops up
 //	POST   /fareway/adjustments             {"account", "microcents", "reason", "reference"?} corrects a balance
 //	POST   /fareway/refunds                 {"request", "reason", "microcents"?, "reference"?} gives a charge back
+//	POST   /fareway/routes/feedback         {"request", "verdict": "good" | "bad"} says how good a reply was
 //	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
 //	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
 //	POST   /fareway/ledger/spool/{id}/apply    {"reason"} charges what could not be applied
@@ -130,6 +132,8 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/status", Handler: reply(a.status)},
 		{Pattern: "GET /fareway/plugins", Handler: reply(a.plugins)},
 		{Pattern: "GET /fareway/plugins/{name}", Handler: reply(a.plugin)},
+		{Pattern: "GET /fareway/routes", Handler: reply(a.routes)},
+		{Pattern: "POST /fareway/routes/feedback", Handler: a.change(a.feedback)},
 		{Pattern: "POST /fareway/accounts", Handler: a.change(a.createAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/name", Handler: a.change(a.renameAccount)},
 		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},

@@ -17,10 +17,10 @@ import (
 func routeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "route",
-		Short: "Trains and measures what predicts each route's quality",
+		Short: "Trains, measures and shows what is expected of each route",
 		Long: `Trains and measures the model that predicts, for each request, how well each route
-would serve it and what that would cost. All of it works from folders of recorded
-answers and needs no gateway.
+would serve it and what that would cost, from folders of recorded answers; and shows
+what the gateway that runs has learned of its routes since.
 
 A folder holds *.jsonl.gz or *.jsonl files. The first line of each is a header
 with "models", a list of names; each further line is a prompt: "prompt", "s" (a
@@ -29,7 +29,8 @@ score from 0 to 1 for each model), and where they are known "g" (a task), "i"
 "tools". prices.json, {"prices": {"MODEL": [INPUT, OUTPUT]}} in US dollars per
 million tokens, gives costs where "c" does not.`,
 	}
-	cmd.AddCommand(routeTrainCommand(), routeEvalCommand(), routeCalibrateCommand())
+	cmd.AddCommand(routeTrainCommand(), routeEvalCommand(), routeCalibrateCommand(), routeShowCommand(),
+		routeFeedbackCommand())
 	return group(cmd)
 }
 

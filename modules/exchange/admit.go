@@ -20,7 +20,7 @@ func (x *exchange) admit() *families.Error {
 	ask := routing.NewInput(x.gen.Config, x.tariff.Routes, x.req.profile, x.req.LLM)
 	ask.Requires = x.req.requires
 	ask.Standing = x.gen.Standing()
-	ask.Predictor = x.gen.Predictor()
+	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
 	x.recall(&ask)
 	x.measure(&ask)
 	ask.Keep = x.traits()
@@ -33,6 +33,7 @@ func (x *exchange) admit() *families.Error {
 	if x.conversation != nil {
 		x.conversation.home = plan.Home
 	}
+	x.look(&plan)
 	x.findStates()
 
 	permit, err := x.acquireRoute()

@@ -33,6 +33,7 @@ type exchange struct {
 
 	conversation *conversation
 	decision     *decisions.Record // nil where the decision log wants nothing, or has it
+	lesson       *lesson
 
 	tariff  *engine.Tariff // what it is charged by
 	input   input          // how long it is, as far as that is known
@@ -140,6 +141,7 @@ func (x *exchange) write(e *families.Error) *families.Error {
 
 // logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.
 func (x *exchange) logFailure(a *attempt, f *failure) {
+	a.failure = f.kind
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
 	log := x.engine.Logger().Warn
 	if f.kind == llm.ErrCredentials || f.kind == llm.ErrQuota {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -99,6 +100,7 @@ func (x *exchange) encode(end ending, e families.End) (body []byte) {
 // fail settles an exchange that did not become a reply, and tells the client.
 func (x *exchange) fail(f *failure) *families.Error {
 	e := x.refusal(f)
+	x.current.failure = cmp.Or(x.current.failure, f.kind)
 	estimate := x.unproven(f)
 	s := ledger.Settlement{Status: e.Status, Reason: string(f.kind), Free: f.free(), ServiceLimit: x.serviceLimit(f),
 		Results: x.results(false)}
@@ -156,6 +158,7 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 // settle ends the request in the ledger, once, and counts it.
 func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	x.settled = true
+	x.conclude()
 	s.Request = x.call.ID
 	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.ending(s, due))
 	x.engine.Metrics().Held(-x.hold)

@@ -23,6 +23,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
+	"github.com/fareway/fareway/modules/internal/routing/outcome"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/llm/settings"
@@ -83,6 +84,7 @@ type Engine struct {
 	healths      *healths
 	// conversations know which route each of them is on, over reloads.
 	conversations *affinity.Book
+	outcomes      *outcome.Book
 	bodies        budget // bytes of request bodies and of what is made of them
 	ahead         budget // events that wait for clients, in bytes
 	streams       budget // charged requests in progress
@@ -123,6 +125,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		states:  newStates(o.Now),
 
 		conversations: affinity.New(affinity.Options{Now: o.Now}),
+		outcomes:      outcome.NewBook(o.Now),
 
 		limiter: o.Limiter,
 		timer:   o.After,
@@ -144,6 +147,9 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	if err := e.openLedger(&o, cfg); err != nil {
 		return nil, err
 	}
+	if err := e.learner().save(context.Background()); err != nil {
+		return nil, errors.Join(err, e.closeLedger())
+	}
 	if err := e.openRequestLog(&o); err != nil {
 		return nil, errors.Join(err, e.closeLedger())
 	}
@@ -163,7 +169,8 @@ func (e *Engine) setBackground(o *Options) {
 	keeper := &housekeeper{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	receipts := &reconciler{ledger: e.store, acquire: e.life.acquire, metrics: e.metrics, log: log, now: o.Now}
 	e.background.loops = []*loop{
-		{chores: keeper.chores(), log: log, now: o.Now, after: o.After},
+		{chores: append(keeper.chores(), &chore{name: "keeping what was learned of routes", every: learnEvery,
+			do: e.learner().save}), log: log, now: o.Now, after: o.After},
 		// In a loop of its own: a provider may take its time.
 		{chores: []*chore{{name: "charging receipts", every: receiptsEvery, do: receipts.look}}, log: log, now: o.Now,
 			after: o.After},
@@ -292,6 +299,7 @@ func (e *Engine) Close() error {
 	e.life.drain(0)
 	e.life.stop()
 	e.background.wait()
+	e.saveOutcomes()
 	e.host.Close()
 	e.requestLog.Close()
 	e.decisions.Close()

@@ -26,6 +26,7 @@ type Metrics struct {
 	over          *prometheus.CounterVec
 	held          prometheus.Gauge
 	upstreamError *prometheus.CounterVec
+	outcomes      *prometheus.CounterVec
 	attempts      *prometheus.GaugeVec
 	providers     *providerCollector
 	keyAttempts   *prometheus.CounterVec
@@ -57,6 +58,7 @@ type Metrics struct {
 	firstEvents   *handles[string, prometheus.Observer]
 	used          *handles[used, prometheus.Counter]
 	charges       *handles[string, prometheus.Counter]
+	came          *handles[came, prometheus.Counter]
 	runningRoutes *handles[string, prometheus.Gauge]
 	operations    *handles[string, prometheus.Observer]
 }
@@ -91,6 +93,10 @@ func newMetrics() *Metrics {
 		upstreamError: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_upstream_errors_total", Help: "Attempts that failed, by route and kind."},
 			[]string{"route", "kind"}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_route_outcomes_total", Help: "What came of attempts as far as it tells of the route, or showed of " +
+				"them later, by route and outcome."},
+			[]string{"route", "outcome"}),
 		attempts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_running_attempts", Help: "Attempts that run at the moment, by route; max_concurrent bounds them."},
 			[]string{"route"}),
@@ -156,6 +162,7 @@ func newMetrics() *Metrics {
 	m.durations = handlesOf(func(endpoint string) prometheus.Observer { return m.duration.WithLabelValues(endpoint) })
 	m.firstEvents = handlesOf(func(endpoint string) prometheus.Observer { return m.firstEvent.WithLabelValues(endpoint) })
 	m.used = handlesOf(func(u used) prometheus.Counter { return m.tokens.WithLabelValues(u.route, u.class) })
+	m.came = handlesOf(func(c came) prometheus.Counter { return m.outcomes.WithLabelValues(c.route, c.outcome) })
 	m.charges = handlesOf(func(route string) prometheus.Counter { return m.charged.WithLabelValues(route) })
 	m.runningRoutes = handlesOf(func(route string) prometheus.Gauge { return m.attempts.WithLabelValues(route) })
 	m.operations = handlesOf(func(operation string) prometheus.Observer { return m.ledger.WithLabelValues(operation) })
@@ -165,7 +172,8 @@ func newMetrics() *Metrics {
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
-		m.upstreamError, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch, m.generation,
+		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
+		m.generation,
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged, m.undecided,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
 }
@@ -226,6 +234,9 @@ func (m *Metrics) UpstreamError(route, kind string) {
 	m.failedAttempts.Add(1)
 	m.upstreamError.WithLabelValues(route, kind).Inc()
 }
+
+// Outcome counts what came of an attempt, or showed of it later.
+func (m *Metrics) Outcome(route, outcome string) { m.came.of(came{route, outcome}).Inc() }
 
 func (m *Metrics) providerFailed(provider string, c host.Cause) {
 	m.failures.WithLabelValues(provider, string(c)).Inc()

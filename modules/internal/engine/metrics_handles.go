@@ -43,5 +43,8 @@ type answer struct {
 	status   int // HTTP
 }
 
+// came is what outcomes are counted by.
+type came struct{ route, outcome string }
+
 // used is what tokens are counted by.
 type used struct{ route, class string }

@@ -13,7 +13,8 @@ import (
 //
 // The quality of a route is what the operator says of it, weighed by what kinds of work the request seems to be of, and
 // corrected by how difficult that seems, as far as the text is like what the model was trained on. Where the operator
-// gives that a weight, and models of this name were trained on, it is joined with what was learned of them.
+// gives that a weight, and models of this name were trained on, it is joined with what was learned of them. What came
+// of requests (Learned) changes that.
 type Predictor struct {
 	model  *predict.Model
 	output predict.Output
@@ -52,6 +53,7 @@ type sight struct {
 	features *predict.Features
 	signal   predict.Signal
 	output   float64
+	learned  Learned
 }
 
 // read looks at a request. It returns nil where there is nothing to look at, or looking fails: a request never fails
@@ -91,7 +93,7 @@ func (s *sight) of(r *config.Route) (quality, output float64) {
 	if math.IsNaN(quality) || math.IsNaN(output) {
 		return r.Quality, ExpectedOutput
 	}
-	return quality, output
+	return s.learned.on(r, &s.signal.Kinds, quality), output
 }
 
 func priorOf(r *config.Route) predict.Prior {

@@ -58,6 +58,12 @@
 // it is no candidate. A turn that answers tool calls stays on the route that made them, whatever else there is, as
 // long as that is a candidate. A route that is not ready stays the conversation's, which comes back to it.
 //
+// # Learning
+//
+// What came of requests (Learned, package outcome) changes the expected quality, by the kinds of work that the request
+// is of: it is never more than halved by what the gateway has seen, nor moved more than half way by what people said of
+// replies, and it changes in steps.
+//
 // # Keeping quality
 //
 // With keep_quality, the cheapest route comes first whose quality is at least that share of the best candidate's, and
@@ -132,6 +138,8 @@ type Input struct {
 	Traits *Traits
 	// Keep says whether Itinerary.Traits are wanted.
 	Keep Keep
+	// Learned is how outcomes change what is predicted, nil for nothing.
+	Learned Learned
 	// Past is what is remembered of the conversation, nil for nothing.
 	Past *Past
 }

@@ -53,11 +53,16 @@ func (in *Input) turns() (n int) {
 }
 
 // read looks at the request, or at what is kept of it; nil where that tells nothing.
-func (in *Input) read() *sight {
+func (in *Input) read() (s *sight) {
 	if in.Traits != nil {
-		return in.Predictor.unpack(in.Traits.Signal)
+		s = in.Predictor.unpack(in.Traits.Signal)
+	} else {
+		s = in.Predictor.read(in.Request)
 	}
-	return in.Predictor.read(in.Request)
+	if s != nil {
+		s.learned = in.Learned
+	}
+	return s
 }
 
 // traits are those that are wanted, without a signal.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -23,7 +24,10 @@ func (s *Store) Learn(ctx context.Context, fold func(kept []ledger.Learned) []le
 		if err != nil {
 			return err
 		}
-		fresh := fold(kept)
+		fresh := fold(slices.Clone(kept))
+		if slices.Equal(fresh, kept) {
+			return nil
+		}
 		if err := t.exec(`DELETE FROM learned`); err != nil {
 			return err
 		}

@@ -23,9 +23,15 @@ const (
 	NumKinds
 )
 
+var kindNames = [NumKinds]string{"default", "code", "math", "tools", "writing"}
+
 // String is the kind's name in a configuration.
-func (k Kind) String() string {
-	return [...]string{"default", "code", "math", "tools", "writing"}[k]
+func (k Kind) String() string { return kindNames[k] }
+
+// KindOf is the kind with a name.
+func KindOf(name string) (k Kind, ok bool) {
+	at := slices.Index(kindNames[:], name)
+	return Kind(at), at >= 0
 }
 
 const (

@@ -1,0 +1,120 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/admin"
+)
+
+func routeShowCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:   "show [ROUTE]",
+		Short: "Shows what was learned of routes from what came of their requests",
+		Long: `Shows what was learned of the routes of the gateway that runs, by kind of work:
+
+  QUALITY   as the configuration says
+  WORKED    replies that were what they should, as far as that shows
+  FAILED    those that were not: calls of tools that were no JSON or did not fit,
+            refusals by the upstream's content policy, empty replies; and for less,
+            failures of the upstream, tools that failed, prompts asked again
+  GOOD BAD  what ` + "`gateway route feedback`" + ` was told
+  EXPECTED  the quality that is reckoned with now. It follows the counts once a
+            minute, in steps of 0.02
+
+What was seen counts half after a day, and at most as 100 replies; what people said
+half after 30 days, and at most as 40. At worst a quality is halved by what was seen.
+` + "`learn = false`" + ` in a route's quality block turns it off.`,
+		Example: "  fareway gateway route show\n  fareway gateway route show small --json",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("one ROUTE, or none for all of them: %q is too much", args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var list []admin.LearnedRoute
+			if err := to.call(cmd, "GET", "/fareway/routes", nil, &list); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				at := slices.IndexFunc(list, func(r admin.LearnedRoute) bool { return r.Name == args[0] })
+				if at < 0 {
+					return noRoute(args[0], list)
+				}
+				list = list[at : at+1]
+			}
+			return out.print(cmd, list, func(w io.Writer) { printRoutes(w, list) })
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func noRoute(name string, list []admin.LearnedRoute) error {
+	var names []string
+	for _, r := range list {
+		names = append(names, r.Name)
+	}
+	if near := config.Nearest(name, names); near != "" {
+		return fmt.Errorf("there is no route %q: did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is no route %q: `fareway gateway route show` lists them", name)
+}
+
+func printRoutes(w io.Writer, list []admin.LearnedRoute) {
+	table(w, func(w io.Writer) {
+		fmt.Fprintln(w, "ROUTE\tMODEL\tKIND\tQUALITY\tWORKED\tFAILED\tGOOD\tBAD\tEXPECTED")
+		for _, r := range list {
+			for _, k := range r.Kinds {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%.3f\n", r.Name, r.Model, k.Kind, k.Quality,
+					k.Worked, k.Failed, k.Good, k.Bad, k.Expected)
+			}
+		}
+	})
+	for _, r := range list {
+		if !r.Learns {
+			fmt.Fprintf(w, "Route %s does not learn: learn = false in its quality block.\n", r.Name)
+		}
+	}
+}
+
+func routeFeedbackCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:   "feedback REQUEST_ID good|bad",
+		Short: "Says whether the reply to a request was good, for routes to be chosen by",
+		Long: `Says whether the reply to a request was good. It counts for the route that answered, at
+the kinds of work that the request was of: those are remembered for a day, of the last
+8,192 requests; of an older one all kinds count alike. The last word about a request
+counts. ` + "`gateway route show`" + ` shows what came of it, within a minute. It is on the audit
+trail.`,
+		Example: "  fareway gateway route feedback req_0123456789abcdef0123456789abcdef bad",
+		Args:    exactly("REQUEST_ID", "good|bad"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var v admin.Learned
+			in := admin.Feedback{Request: args[0], Verdict: args[1]}
+			if err := to.call(cmd, "POST", "/fareway/routes/feedback", in, &v); err != nil {
+				return err
+			}
+			return out.print(cmd, v, func(w io.Writer) {
+				fmt.Fprintf(w, "The reply to %s was %s: that counts for route %s.\n", v.Request, v.Verdict, v.Route)
+			})
+		},
+	}
+	to.addFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}

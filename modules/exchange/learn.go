@@ -1,0 +1,85 @@
+package exchange
+
+import (
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// lesson is what an exchange tells of its routes, nil where there is nothing to learn for: there is one route.
+type lesson struct {
+	kinds outcome.Kinds
+	turn  outcome.Turn
+}
+
+// look finds what the request shows of the turn before it, and what kinds of work it is of.
+func (x *exchange) look(plan *routing.Itinerary) {
+	if len(x.tariff.Routes) < 2 {
+		return
+	}
+	var turn outcome.Turn
+	if x.conversation != nil {
+		turn = outcome.TurnOf(x.conversation.key, x.req.LLM)
+	} else {
+		key := x.engine.Conversations().Key(x.call.Principal.Account.ID, x.req.profile, x.req.LLM)
+		turn = outcome.TurnOf(key, x.req.LLM)
+	}
+	before, verdict := x.engine.Outcomes().Look(turn, x.req.LLM)
+	for i := range x.gen.Config.Routes {
+		if r := &x.gen.Config.Routes[i]; r.Name == before.Route && r.Model == before.Model {
+			x.learn(r, &before.Kinds, verdict)
+		}
+	}
+	x.lesson = &lesson{outcome.KindsOf(plan.Kinds, &before, len(x.req.LLM.Tools) > 0), turn}
+}
+
+// conclude counts what came of the attempts.
+func (x *exchange) conclude() {
+	if x.lesson == nil {
+		return
+	}
+	for _, a := range x.attempts {
+		verdict := verdict(a)
+		x.learn(a.route, &x.lesson.kinds, verdict)
+		if verdict == outcome.Worked && a == x.current {
+			x.engine.Outcomes().Remember(outcome.Request{ID: x.call.ID, Route: a.route.Name, Model: a.route.Model,
+				Kinds: x.lesson.kinds, Turn: x.lesson.turn})
+		}
+	}
+}
+
+func (x *exchange) learn(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {
+	if verdict == outcome.None {
+		return
+	}
+	x.engine.Outcomes().Note(route, kinds, verdict)
+	x.engine.Metrics().Outcome(route.Name, verdict.String())
+}
+
+// verdict is what an attempt tells of its route. What the request, the client, the service or the operator's access to
+// the upstream was at fault for says nothing.
+func verdict(a *attempt) outcome.Verdict {
+	switch a.failure {
+	case "":
+		switch {
+		case a.outcome != ledger.Finished:
+		case a.reply.finish == llm.FinishPolicy:
+			return outcome.Refused
+		default:
+			return outcome.Worked
+		}
+	case invalidArguments:
+		return outcome.InvalidCall
+	case llm.ErrPolicy:
+		return outcome.Refused
+	case noVisibleText:
+		if a.reply.finish != llm.FinishLength {
+			return outcome.Empty
+		}
+	case llm.ErrUpstream, llm.ErrProtocol, llm.ErrBroken, llm.ErrDied, attemptTimeout:
+		return outcome.Broken
+	}
+	return outcome.None
+}

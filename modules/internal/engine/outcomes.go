@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+)
+
+// learnEvery is how often what was counted of routes is kept, and changes what is expected of them.
+const learnEvery = time.Minute
+
+// learner keeps what is counted of routes in the store.
+type learner struct {
+	book  *outcome.Book
+	store ledger.Store
+}
+
+// save is one write, whatever came. Of several nodes, each takes up so what the others have counted.
+func (l *learner) save(ctx context.Context) error {
+	return l.book.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
+		return l.store.Learn(ctx, func(kept []ledger.Learned) []ledger.Learned {
+			rows := make([]outcome.Row, len(kept))
+			for i, k := range kept {
+				rows[i] = outcome.Row(k)
+			}
+			rows = fold(rows)
+			kept = make([]ledger.Learned, len(rows))
+			for i, r := range rows {
+				kept[i] = ledger.Learned(r)
+			}
+			return kept
+		})
+	})
+}
+
+func (e *Engine) learner() *learner { return &learner{e.outcomes, e.store} }
+
+// saveOutcomes is for the end: what cannot be kept then is little, and lost.
+func (e *Engine) saveOutcomes() {
+	if err := e.learner().save(context.Background()); err != nil {
+		e.Logger().Warn("what was learned of routes in the last minute is lost", "error", err)
+	}
+}
+
+// Outcomes are what came of requests, by route and kind of work; they outlive reloads and restarts.
+func (e *Engine) Outcomes() *outcome.Book { return e.outcomes }
+
+// ErrNothingToLearn is why feedback about a request changes nothing.
+var ErrNothingToLearn = errors.New("nothing can be learned of it")
+
+// Feedback takes what somebody says of a request that was answered, the last word once, and returns the route that it
+// is about. ledger.ErrNotFound when nobody knows the request, ErrNothingToLearn when no route answered it, or the route
+// is not there any more or does not learn.
+func (e *Engine) Feedback(ctx context.Context, id string, good bool) (route string, err error) {
+	verdict := outcome.ToldBad
+	if good {
+		verdict = outcome.ToldGood
+	}
+	known, ok := e.outcomes.Find(id)
+	if !ok {
+		if known, err = e.settledRequest(ctx, id); err != nil {
+			return "", err
+		}
+	}
+	if err := e.learns(known.Route, known.Model); err != nil {
+		return "", err
+	}
+	if !ok {
+		e.outcomes.Remember(known)
+	}
+	e.outcomes.Tell(id, verdict)
+	account := ""
+	if r, err := e.store.Request(ctx, id); err == nil {
+		account = r.Account
+	}
+	return known.Route, e.store.RecordAct(ctx, "route.feedback", account, id,
+		map[string]any{"route": known.Route, "verdict": verdict.String()})
+}
+
+// learns says why a route does not learn.
+func (e *Engine) learns(route, model string) error {
+	if g := e.Current(); g != nil {
+		for i := range g.Config.Routes {
+			r := &g.Config.Routes[i]
+			switch {
+			case r.Name != route || r.Model != model:
+			case !r.Learns():
+				return fmt.Errorf("%w: route %q has learn = false", ErrNothingToLearn, route)
+			default:
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: the configuration has no route %q with the model %q any more", ErrNothingToLearn, route, model)
+}
+
+// settledRequest is a request as far as the ledger knows it: not what kinds of work it was of, so all of them alike.
+func (e *Engine) settledRequest(ctx context.Context, id string) (outcome.Request, error) {
+	r, err := e.store.Request(ctx, id)
+	if err != nil {
+		return outcome.Request{}, err
+	}
+	if len(r.Attempts) == 0 || r.Status != 200 {
+		return outcome.Request{}, fmt.Errorf("%w: no route answered request %q", ErrNothingToLearn, id)
+	}
+	last := r.Attempts[len(r.Attempts)-1]
+	known := outcome.Request{ID: id, Route: last.Route, Model: last.Model}
+	for k := range known.Kinds {
+		known.Kinds[k] = 1 / float32(predict.NumKinds)
+	}
+	return known, nil
+}

@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing/outcome"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+)
+
+// TestLearnedOutlastsARestart is issue 13: what was learned is in the store.
+func TestLearnedOutlastsARestart(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	route := &config.Route{Name: "small", Model: "small-1"}
+	again := func() *Engine {
+		e, err := Open(Options{DataDir: data, Logger: slog.New(slog.DiscardHandler)}, &config.Config{Store: sqliteStore})
+		require.NoError(t, err)
+		return e
+	}
+	e := again()
+	require.Empty(t, e.Outcomes().Rows())
+	for range 50 {
+		e.Outcomes().Note(route, &outcome.Kinds{predict.Code: 1}, outcome.InvalidCall)
+	}
+	require.NoError(t, e.Close())
+
+	e = again()
+	rows := e.Outcomes().Rows()
+	require.Len(t, rows, 1)
+	require.Equal(t, "code", rows[0].Kind)
+	require.InDelta(t, 50, rows[0].Failed, 1)
+	require.InDelta(t, 0.4, e.Outcomes().Learned().On(route, predict.Code, 0.8), 0.01, "at once")
+	require.NoError(t, e.Close())
+}
+
+// forgetful is a store that cannot keep what was learned.
+type forgetful struct{ ledger.Store }
+
+func (forgetful) Learn(context.Context, func([]ledger.Learned) []ledger.Learned) error {
+	return errors.New("the disk is full")
+}
+
+// TestLearnedCannotBeKept: that is said, and costs nothing else.
+func TestLearnedCannotBeKept(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	e.Outcomes().Note(&config.Route{Name: "small"}, &outcome.Kinds{1}, outcome.Worked)
+	keeper := &learner{e.outcomes, forgetful{e.store}}
+	require.ErrorContains(t, keeper.save(t.Context()), "the disk is full")
+	require.Len(t, e.Outcomes().Rows(), 1)
+	require.NoError(t, e.learner().save(t.Context()))
+	require.Len(t, e.Outcomes().Rows(), 1)
+	require.NoError(t, e.Close())
+}
