@@ -64,7 +64,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 			r.Cost, r.LaterCosts = cost, later
 		}
 		l.config.Routes = append(l.config.Routes, r)
-		l.located.routes = append(l.located.routes, routePlace{model: model.at, window: window.at})
+		l.located.routes = append(l.located.routes, routePlace{model: model.at, window: window.at, output: output.at})
 	}
 	if !certain || len(file.blocks["route"]) == 0 {
 		return // something is missing, and reported; a warning would be its echo

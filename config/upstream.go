@@ -24,7 +24,7 @@ type located struct {
 
 type providerPlace struct{ address, credential hcl.Range }
 
-type routePlace struct{ model, window hcl.Range }
+type routePlace struct{ model, window, output hcl.Range }
 
 // Against compares the configuration with what its providers' upstreams offer, by provider. All that it finds are
 // warnings: an upstream may come back, and a list may leave out what is served all the same.
@@ -45,19 +45,25 @@ func (c *Config) Against(offers map[string]Offer) *Diagnostics {
 		}
 		at := c.located.routes[i]
 		m, found := offeredAs(offer.Models, r.Model)
-		switch {
-		case !found:
+		if !found {
 			d.add(SeverityWarning, at.model, fmt.Sprintf("The upstream of provider %q does not offer this model", r.Provider),
 				fmt.Sprintf("Requests to route %q will probably fail. %s`gateway models %s` lists what there is.", r.Name,
 					nearestModel(offer.Models, r.Model), r.Provider))
-		case m.ContextWindow > 0 && r.ContextWindow > m.ContextWindow:
-			d.add(SeverityWarning, at.window, "context_window is larger than the upstream's",
-				fmt.Sprintf("It says %d tokens for this model, and refuses or cuts what is longer. Write context_window = %d.",
-					m.ContextWindow, m.ContextWindow))
+			continue
 		}
+		d.larger(at.window, "context_window", r.ContextWindow, m.ContextWindow)
+		d.larger(at.output, "max_output", r.MaxOutput, m.MaxOutput)
 	}
 	d.finish(c.located.sources)
 	return d
+}
+
+// larger tells of tokens of a route that its model does not have; an upstream that says 0 does not say.
+func (d *Diagnostics) larger(at hcl.Range, name string, written, said int64) {
+	if said > 0 && written > said {
+		d.add(SeverityWarning, at, name+" is larger than the upstream's", fmt.Sprintf(
+			"It says %d tokens for this model, and refuses or cuts what is longer. Write %s = %d.", said, name, said))
+	}
 }
 
 // unreachable tells of an upstream that cannot be used as it is. That it has no list of models is no fault.

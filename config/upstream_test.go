@@ -76,6 +76,14 @@ func TestAgainstUpstreams(t *testing.T) {
       |                    ^^^^^
   It says 8192 tokens for this model, and refuses or cuts what is longer. Write context_window = 8192.
 `},
+		"a shorter reply": {Offer{Models: []llm.Model{{ID: "qwen3-4b", ContextWindow: 32768, MaxOutput: 400}}},
+			`Warning: max_output is larger than the upstream's
+  at FILE:15:20
+   15 |   max_output     = 1000
+      |                    ^^^^
+  It says 400 tokens for this model, and refuses or cuts what is longer. Write max_output = 400.
+`},
+		"as long a reply": {Offer{Models: []llm.Model{{ID: "qwen3-4b", MaxOutput: 1000}}}, ""},
 		"another model": {model("qwen3-8b", 0), `Warning: The upstream of provider "up" does not offer this model
   at FILE:13:20
    13 |   model          = "qwen3-4b"

@@ -6,6 +6,8 @@ provider "claude" {
     api_key = env("ANTHROPIC_API_KEY")
     # prompt_caching = "1h" # default: "5m"; or "off"
     # beta           = ["context-1m-2025-08-07"]
+    # thinking_budget = -1 # think, as much as the model wants; before Claude 4.6 a number of tokens
+    # effort          = "medium"
   }
 }
 
