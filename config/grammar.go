@@ -488,9 +488,9 @@ var breakerGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "failures", kind: anInteger(0, maxBreakerFailures), fallback: `5`, example: "5",
-			doc: "So many failed attempts on a route open its breaker, if they are half of the latest ones, or twice as many " +
-				"in a row; 0: never. Open, the route is not called; where no other can serve, the client gets 503 at once. A" +
-				" request that the upstream refuses for its form, length or content does not count, nor a client that left."},
+			doc: "So many failed attempts in a row open a route's breaker (on a busy one that was well, twice as many); 0: " +
+				"never. Open, the route is not called; where no other can serve, the client gets 503 at once. A request " +
+				"that the upstream refuses for its form, length or content does not count, nor a client that left."},
 		{name: "window", kind: aDuration(maxDuration), fallback: `"30s"`, example: `"30s"`,
 			doc: "The time in which the failures count."},
 		{name: "open_for", kind: aDuration(maxDuration), fallback: `"15s"`, example: `"15s"`,

@@ -40,8 +40,11 @@ func (a *API) status(*http.Request) (any, error) {
 			State: string(i.State), Problem: i.Problem, Restarts: i.Restarts, LastCrash: viewCrash(i.Crash),
 			Keys: viewKeys(g.Keys(p.Name))})
 	}
-	for _, r := range g.Config.Routes {
-		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model})
+	health := g.RouteHealth()
+	for i, r := range g.Config.Routes {
+		h := health[i]
+		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model, State: string(h.State),
+			Reason: h.Why, Until: optionalTime(h.Until), ConcurrencyLimit: h.Limit})
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil

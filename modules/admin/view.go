@@ -228,6 +228,13 @@ type Route struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
+
+	// State is serves, open, half_open, ejected, rate_limited, out_of_quota, refused or not_ready.
+	State  string     `json:"state"`
+	Reason string     `json:"reason,omitempty"` // why it does not serve
+	Until  *time.Time `json:"until,omitempty"`  // when it is called again
+	// ConcurrencyLimit is how many attempts may run at a time, with max_concurrent = "auto".
+	ConcurrencyLimit int64 `json:"concurrency_limit,omitempty"`
 }
 
 // NewAccount makes an account.

@@ -274,6 +274,9 @@ func remarks(c *routing.Explained) string {
 	if c.Keeps {
 		list = append(list, "keeps")
 	}
+	if c.Behind != "" {
+		list = append(list, "last: "+c.Behind)
+	}
 	if c.Cramped {
 		list = append(list, "reasons, and the allowance is tiny")
 	}

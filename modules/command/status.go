@@ -67,6 +67,21 @@ func keyState(k admin.ProviderKey) string {
 	return fmt.Sprintf("%s; tried again from %s on", state, human.Moment(*k.Until))
 }
 
+// routeState says how a route does that does not simply serve.
+func routeState(r admin.Route) string {
+	text := ""
+	if r.State != "serves" && r.State != "" {
+		text = ": " + cmp.Or(r.Reason, r.State)
+	}
+	if r.Until != nil {
+		text += ", until " + human.Moment(*r.Until)
+	}
+	if r.ConcurrencyLimit > 0 {
+		text += fmt.Sprintf(", at most %s at a time", human.Count(r.ConcurrencyLimit, "attempt"))
+	}
+	return text
+}
+
 func printStatus(w io.Writer, v admin.Status) {
 	table(w, func(w io.Writer) {
 		if v.Ready {
@@ -95,7 +110,7 @@ func printStatus(w io.Writer, v admin.Status) {
 			}
 		}
 		for _, r := range v.Routes {
-			fmt.Fprintf(w, "route %s\t%s of %s\n", r.Name, r.Model, r.Provider)
+			fmt.Fprintf(w, "route %s\t%s of %s%s\n", r.Name, r.Model, r.Provider, routeState(r))
 		}
 		if v.Spool.Waiting > 0 {
 			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))

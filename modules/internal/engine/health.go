@@ -154,14 +154,17 @@ func (m *monitored) credential(now time.Time) routing.Standing {
 	switch why {
 	case KeyLimited:
 		// What the upstream did not say is a guess.
-		return routing.Standing{Why: &notServing{"rate limited by its upstream", until, routing.ErrBusy}, Behind: !said}
-	case KeyExhausted:
-		return routing.Standing{Why: &notServing{"out of quota at its upstream", until, routing.ErrNotReady}, Behind: true}
-	case KeyRefused:
-		return routing.Standing{Why: &notServing{"its upstream refuses the credential", until, routing.ErrNotReady},
-			Behind: true}
+		return routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !said}
+	case KeyExhausted, KeyRefused:
+		return routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrNotReady}, Behind: true}
 	}
 	return routing.Standing{}
+}
+
+// keyWords say why a route does not serve, by the state of the key.
+var keyWords = map[KeyState]string{
+	KeyLimited: "rate limited by its upstream", KeyExhausted: "out of quota at its upstream",
+	KeyRefused: "its upstream refuses the credential",
 }
 
 // looked is how the key does that an attempt would be made with: of several the best one.
@@ -240,12 +243,6 @@ func (p *RoutePermit) Ended(o health.Outcome, err error) {
 	}
 }
 
-// Usual is the time in which so large a share of the first tokens came of such attempts on a route; false while too
-// little is known.
-func (g *Generation) Usual(route string, c health.Call, share float64) (time.Duration, bool) {
-	return g.routes[route].state.FirstToken(c, share)
-}
-
 // RouteHealth is how a route does at the moment.
 type RouteHealth struct {
 	Route string
@@ -292,7 +289,7 @@ func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 	case s.State == health.Open, s.State != health.Serves && why == "":
 		h.State, h.Why, h.Until = RouteState(s.State), s.Why, s.Until
 	case why != "":
-		h.State, h.Until = RouteState(why), until
+		h.State, h.Why, h.Until = RouteState(why), keyWords[why], until
 	}
 	return h
 }

@@ -198,8 +198,11 @@ func (k *providerKey) passOver(why KeyState, first time.Duration, err *llm.Error
 	}
 	k.out, k.trying = why, false
 	k.until = now.Add(max(k.pause, min(err.RetryAfter, longestKeyPause)))
-	k.log.Error("a key is passed over", "provider", k.provider, "key", k.name, "state", why, "until", k.until,
-		"error", err)
+	said := "a key is passed over"
+	if k.name == "" {
+		said = "a credential does not serve: its provider's routes are called where nothing else is left"
+	}
+	k.log.Error(said, "provider", k.provider, "key", k.name, "state", why, "until", k.until, "error", err)
 }
 
 // KeyHealth is how a provider's key does.

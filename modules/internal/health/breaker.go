@@ -58,7 +58,7 @@ func (b *breaker) trips(at time.Duration, outcomes *ring, s *Settings) bool {
 		return false
 	}
 	all, failed := outcomes.since(at - s.Window)
-	return failed >= s.Failures && (2*failed >= all || b.row >= 2*s.Failures)
+	return min(failed, b.row) >= s.Failures && (2*failed >= all || b.row >= 2*s.Failures)
 }
 
 // open opens it: for twice as long as the last time, when it was tried too early.

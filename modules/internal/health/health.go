@@ -4,9 +4,9 @@
 //
 // # Circuit breaker
 //
-// A route is closed at first. It opens when, within the window, Failures attempts failed and those are at least
-// half of its latest outcomes, or the last 2 x Failures attempts all failed: a route that is busy and mostly well
-// stays closed, and one that has died on a busy day is noticed at once. Open, it is not called. After OpenFor it is
+// A route is closed at first. It opens when the last Failures attempts failed within the window, and those that
+// failed are half of its latest ones, or the last 2 x Failures all did: a route that is busy and mostly well stays
+// closed, and one that has died on a busy day is noticed at once. Open, it is not called. After OpenFor it is
 // half-open: one light request at a time is let through to try it, and after as long again any request. The first
 // token of such a probe closes it; a probe that fails opens it for twice as long, up to mostOpen. What nobody has
 // tried for long is forgotten: it is closed, for nothing is known of it any more.
