@@ -476,6 +476,7 @@ func TestSettings(t *testing.T) {
 		"setting api_key must be one line":          `{"region": "eu-central-1", "api_key": "zq11\nzq11"}`,
 		"prompt_caching must be":                    `{` + key + `, "prompt_caching": "zq11"}`,
 		"setting base_url must begin":               `{` + key + `, "base_url": "zq11"}`,
+		"setting control_url must begin":            `{` + key + `, "control_url": "zq11"}`,
 		"setting idle_timeout must be":              `{` + key + `, "idle_timeout": "1us"}`,
 		"no such file":                              `{"region": "eu-central-1", "profile_file": "/nowhere"}`,
 		"no aws_access_key_id with aws_secret_acce": `{"region": "eu-central-1", "profile_file": "` + empty + `"}`,

@@ -100,6 +100,20 @@ func TestModelsAsListed(t *testing.T) {
 		"/inference-profiles?maxResults=1000&nextToken=t%2F1&type=SYSTEM_DEFINED"}, asked)
 }
 
+// TestModelsOfARegion: without an address of the operator's, it is the region's.
+func TestModelsOfARegion(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.Host
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(proxy.Close)
+	_, err := list(t, at(t, fake(t), map[string]any{"base_url": "", "proxy": proxy.URL}))
+	require.Error(t, err)
+	require.Equal(t, "CONNECT bedrock.eu-central-1.amazonaws.com:443", <-asked)
+}
+
 func TestModelsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "credentials")
