@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
@@ -80,10 +81,10 @@ func TestExplain(t *testing.T) {
 	hcl := file("gateway.hcl", explained)
 	code := file("code.json", `{"model":"service/auto","max_tokens":500,"messages":[{"role":"user","content":`+
 		`"Write a python function that reverses a list: def reverse(items):"}]}`)
-	explain := func(t *testing.T, args ...string) explainView {
-		return runJSON[explainView](t, append([]string{"explain", "--hcl", hcl}, args...)...)
+	explain := func(t *testing.T, args ...string) admin.Explanation {
+		return runJSON[admin.Explanation](t, append([]string{"explain", "--hcl", hcl}, args...)...)
 	}
-	routes := func(v explainView) (names []string) {
+	routes := func(v admin.Explanation) (names []string) {
 		for _, c := range v.Candidates {
 			names = append(names, c.Route)
 		}

@@ -41,8 +41,14 @@ func (x *exchange) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
 		r.Choice = plan.Candidates[0].Route.Name
 	}
 	for _, rejected := range plan.Rejected {
-		if errors.Is(rejected.Why, routing.ErrNotReady) {
-			r.NotReady = append(r.NotReady, rejected.Route.Name)
+		if busy := errors.Is(rejected.Why, routing.ErrBusy); busy || errors.Is(rejected.Why, routing.ErrNotReady) {
+			r.Stood = append(r.Stood, decisions.Stood{Route: rejected.Route.Name, Why: rejected.Why.Error(), Busy: busy})
+		}
+	}
+	for _, c := range plan.Candidates {
+		if c.Behind != nil {
+			r.Stood = append(r.Stood, decisions.Stood{Route: c.Route.Name, Why: c.Behind.Error(),
+				Busy: errors.Is(c.Behind, routing.ErrBusy), Behind: true})
 		}
 	}
 	if x.conversation != nil {

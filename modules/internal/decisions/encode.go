@@ -66,7 +66,13 @@ func (b *block) add(r *Record) {
 	b.int(r.Begun.UnixMilli(), ended-r.Begun.UnixMilli(), r.InputTokens, r.InputBound, r.Allowance, int64(r.Traits.Turns),
 		int64(r.Status), r.Charge, r.Cost)
 	b.bytes(r.Traits.Signal)
-	b.list(r.NotReady)
+	b.uint(uint64(len(r.Stood)))
+	for i := range r.Stood {
+		s := &r.Stood[i]
+		b.text(s.Route, s.Why)
+		b.flag(s.Busy)
+		b.flag(s.Behind)
+	}
 	b.list(r.Full)
 	b.list(r.Requires.Regions)
 	if r.Requires.Retention != nil {
@@ -86,11 +92,9 @@ func (b *block) add(r *Record) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		b.text(a.Route, a.Outcome)
-		if u := &a.Usage; u.Known {
-			b.uint(1)
+		u := &a.Usage
+		if b.flag(u.Known); u.Known {
 			b.int(u.Input, u.CacheRead, u.CacheWrite, u.Output)
-		} else {
-			b.uint(0)
 		}
 	}
 	b.body = binary.AppendUvarint(b.body, uint64(len(b.one)))
@@ -117,6 +121,14 @@ func (b *block) data() []byte {
 }
 
 func (b *block) uint(v uint64) { b.one = binary.AppendUvarint(b.one, v) }
+
+func (b *block) flag(set bool) {
+	v := uint64(0)
+	if set {
+		v = 1
+	}
+	b.uint(v)
+}
 
 func (b *block) int(list ...int64) {
 	for _, v := range list {
@@ -201,7 +213,7 @@ type decoder struct {
 
 func (d *decoder) record(r *Record, past *routing.Past) {
 	bits := d.uint()
-	*r = Record{NotReady: r.NotReady[:0], Full: r.Full[:0], Attempts: r.Attempts[:0]}
+	*r = Record{Stood: r.Stood[:0], Full: r.Full[:0], Attempts: r.Attempts[:0]}
 	r.Traits.Loop, r.Needs.Tools, r.Graphics = bits&bitLoop != 0, bits&bitTools != 0, bits&bitGraphics != 0
 	r.Free, r.Pending = bits&bitFree != 0, bits&bitPending != 0
 	if raw := d.bytes(); len(raw) == idBytes {
@@ -218,7 +230,10 @@ func (d *decoder) record(r *Record, past *routing.Past) {
 	r.Traits.Turns, r.Status = int(d.int()), int(d.int())
 	r.Charge, r.Cost = d.int(), d.int()
 	r.Traits.Signal = d.bytes()
-	r.NotReady, r.Full, r.Requires.Regions = d.list(r.NotReady), d.list(r.Full), d.list(nil)
+	for n := d.uint(); n > 0 && !d.bad; n-- {
+		r.Stood = append(r.Stood, Stood{Route: d.text(), Why: d.text(), Busy: d.uint() != 0, Behind: d.uint() != 0})
+	}
+	r.Full, r.Requires.Regions = d.list(r.Full), d.list(nil)
 	if bits&bitRetention != 0 {
 		r.Requires.Retention = new(time.Duration(d.int()))
 	}

@@ -72,7 +72,7 @@ func full() decisions.Record {
 		Traits:       routing.Traits{Turns: 8, Loop: true, Signal: []byte{9, 10}},
 		Conversation: affinity.Key{1, 2, 3},
 		Past:         &routing.Past{Home: "small", Served: [2]routing.Served{{Route: "deep", Warm: 11}, {Route: "small"}}},
-		Choice:       "small", Stay: routing.StayHome, NotReady: []string{"a"}, Full: []string{"b", "c"},
+		Choice:       "small", Stay: routing.StayHome, Stood: []decisions.Stood{{Route: "a", Why: "down", Busy: true, Behind: true}, {Route: "d"}}, Full: []string{"b", "c"},
 		Refused: "rate_limit_exceeded", Status: 200, Reason: "ok", Charge: 12, Cost: 13, Free: true, Pending: true,
 		Attempts: []decisions.Attempt{{Route: "small", Outcome: "failed"},
 			{Route: "deep", Outcome: "finished", Usage: decisions.Usage{Known: true, Input: 14, CacheRead: 15, CacheWrite: 16,

@@ -51,7 +51,7 @@ func Find(ctx context.Context, path, id string) (found Record, err error) {
 // clone is a record that the next one does not overwrite.
 func (r *Record) clone() Record {
 	c := *r
-	c.NotReady, c.Full, c.Attempts = slices.Clone(r.NotReady), slices.Clone(r.Full), slices.Clone(r.Attempts)
+	c.Stood, c.Full, c.Attempts = slices.Clone(r.Stood), slices.Clone(r.Full), slices.Clone(r.Attempts)
 	if r.Past != nil {
 		c.Past = new(*r.Past)
 	}

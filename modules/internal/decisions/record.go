@@ -40,8 +40,10 @@ type Record struct {
 	// Choice is the route that was planned first, "" where none could be, and Stay why for the conversation's sake.
 	Choice string
 	Stay   routing.Stay
-	// NotReady and Full are the routes that were passed over for what they were at that moment.
-	NotReady, Full []string
+	// Stood is how routes stood at that moment that were not to be called, or only where no other was left; Full are
+	// those that took no more when they were asked.
+	Stood []Stood
+	Full  []string
 
 	// Refused is the code of the refusal of a request that was not admitted.
 	Refused  string
@@ -53,6 +55,34 @@ type Record struct {
 	Charge, Cost int64
 	Free         bool
 	Pending      bool
+}
+
+// Stood is how a route stood: see routing.Standing.
+type Stood struct {
+	Route  string
+	Why    string
+	Busy   bool // it wraps routing.ErrBusy, otherwise routing.ErrNotReady
+	Behind bool
+}
+
+func (s *Stood) Error() string { return s.Why }
+
+// Unwrap is of which kind it is.
+func (s *Stood) Unwrap() error {
+	if s.Busy {
+		return routing.ErrBusy
+	}
+	return routing.ErrNotReady
+}
+
+// Standing says how routes stood then.
+func (r *Record) Standing(route *config.Route, _ bool) routing.Standing {
+	for i := range r.Stood {
+		if s := &r.Stood[i]; s.Route == route.Name {
+			return routing.Standing{Why: s, Behind: s.Behind}
+		}
+	}
+	return routing.Standing{}
 }
 
 // Attempt is a call to a route.
@@ -106,11 +136,16 @@ func (r *Record) Served() string {
 	return r.Attempts[len(r.Attempts)-1].Route
 }
 
-// Input is what the request asks of the routes of a configuration (see routing.Input). What it was remembered of its
-// conversation is not in it.
+// By reports whether a configuration served then.
+func (r *Record) By(cfg *config.Config) bool {
+	return r.Config == cfg.Hash[:min(len(cfg.Hash), ConfigDigits)]
+}
+
+// Input is what the request asks of the routes of a configuration (see routing.Input), as they stood then. What was
+// remembered of its conversation is not in it.
 func (r *Record) Input(cfg *config.Config, routes []config.Route) routing.Input {
 	in := routing.Input{Routes: routes, Needs: r.Needs, InputTokens: r.InputTokens, Allowance: r.Allowance,
-		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits}
+		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits, Standing: r.Standing}
 	for i := range cfg.Profiles {
 		if cfg.Profiles[i].Name == r.Profile {
 			in.Profile = cfg.Profiles[i]

@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"slices"
+
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/plugins/llm"
@@ -18,7 +20,9 @@ type Explanation struct {
 	Kinds map[string]float64 `json:"kinds"`
 	Trust float64            `json:"trust"`
 	// KeepFrom is the quality from which on a route keeps, for a profile with keep_quality.
-	KeepFrom   float64     `json:"keep_from,omitempty"`
+	KeepFrom float64 `json:"keep_from,omitempty"`
+	// Stay says why the first one is first, where that is for the conversation's sake.
+	Stay       Stay        `json:"stay,omitempty"`
 	Candidates []Explained `json:"candidates"` // in the order in which they are tried
 	Rejected   []Refused   `json:"rejected"`   // in file order
 	// Refusal is why no route can serve.
@@ -32,6 +36,7 @@ type Explained struct {
 	ByKind    map[string]float64 `json:"quality_by_kind"`
 	Allowance int64              `json:"allowance"` // sent
 	Output    float64            `json:"expected_output_tokens"`
+	Cached    int64              `json:"expected_cached_tokens,omitempty"` // of the input
 	Cost      float64            `json:"expected_microcents"`
 	Hold      int64              `json:"hold_microcents"` // on this route alone
 	CostScore float64            `json:"cost_score"`
@@ -55,7 +60,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	it, err := Plan(in)
 	e := Explanation{Profile: in.Profile, InputTokens: in.InputTokens, Allowance: in.Allowance, Needs: in.Needs.names(),
 		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64),
-		KeepFrom: it.KeepFrom, Candidates: []Explained{}, Rejected: []Refused{}}
+		KeepFrom: it.KeepFrom, Stay: it.Stay, Candidates: []Explained{}, Rejected: []Refused{}}
 	if err != nil {
 		e.Refusal = err.Error()
 	}
@@ -63,13 +68,13 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	s := in.read()
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
-		quality, output := c.Quality, c.Output
 		if s != nil {
-			quality, output = s.of(c.Route)
-			output = min(output, float64(c.Allowance))
+			c.Quality, c.Output = s.of(c.Route)
+			c.Output = min(c.Output, float64(c.Allowance))
 		}
-		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: quality, ByKind: s.byKind(c.Route),
-			Allowance: c.Allowance, Output: output, Cost: expectedCost(c.Route, in.InputTokens, output), Hold: hold(*c),
+		in.price(c)
+		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: c.Quality, ByKind: s.byKind(c.Route),
+			Allowance: c.Allowance, Output: c.Output, Cached: c.Cached, Cost: c.Cost, Hold: hold(*c),
 			CostScore: c.CostScore, Shortfall: c.Shortfall, Distance: c.Distance, Specialty: c.Matches, Cramped: c.Cramped,
 			Keeps: c.Keeps})
 		if c.Behind != nil {
@@ -87,6 +92,14 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		in.Predictor.done(s)
 	}
 	return e
+}
+
+// Refuse makes a candidate a route that was not called after all.
+func (e *Explanation) Refuse(route string, why error) {
+	if at := slices.IndexFunc(e.Candidates, func(c Explained) bool { return c.Route == route }); at >= 0 {
+		e.Candidates = slices.Delete(e.Candidates, at, at+1)
+		e.Rejected = append(e.Rejected, Refused{route, why.Error()})
+	}
 }
 
 // byKind is the route's quality if the request were of one kind alone.

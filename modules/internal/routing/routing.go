@@ -108,6 +108,8 @@ var (
 		"`offers`, or send the request without a format")
 	ErrNotReady = errors.New("no provider of a route that fits is ready: retry later")
 	ErrBusy     = errors.New("no upstream of a route that fits takes more at the moment: retry later")
+	// ErrFull is no reason of Plan's, which is the same however busy routes are, but of those who ask a route then.
+	ErrFull     = errors.New("the route was full: as many attempts as its max_concurrent allows were running")
 	ErrReserved = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
 )
 
@@ -412,7 +414,6 @@ func expect(in *Input, it *Itinerary) {
 	if len(it.Candidates) > 1 && loopRoute(in, it.Candidates) < 0 {
 		s = in.read()
 	}
-	turns := in.rest()
 	for i := range it.Candidates {
 		c := &it.Candidates[i]
 		c.Quality, c.Output = c.Route.Quality, ExpectedOutput
@@ -420,15 +421,20 @@ func expect(in *Input, it *Itinerary) {
 			c.Quality, c.Output = s.of(c.Route)
 		}
 		c.Output = min(c.Output, float64(c.Allowance))
-		c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
-		if in.Past != nil {
-			c.Cost, c.Cached = turnCost(c, in, turns)
-		}
+		in.price(c)
 	}
 	in.keep(it, s)
 	if s != nil {
 		it.Kinds, it.Trust = s.signal.Kinds, s.signal.Trust
 		in.Predictor.done(s)
+	}
+}
+
+// price fills in what the request is expected to cost on a route.
+func (in *Input) price(c *Candidate) {
+	c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
+	if in.Past != nil {
+		c.Cost, c.Cached = turnCost(c, in, in.rest())
 	}
 }
 

@@ -1,0 +1,177 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
+)
+
+// Explanation is which route a request goes to, and why.
+type Explanation struct {
+	File   string `json:"file"` // the configuration
+	Family string `json:"family"`
+	Plan   string `json:"plan,omitempty"`
+	routing.Explanation
+	// Request is the one that the decision log has this of.
+	Request *Decided `json:"request,omitempty"`
+}
+
+// Decided is a request that was routed. It is explained by the configuration that serves now, at the prices of its own
+// time, and by what was the matter then: which routes were not ready or full, and what was known of its conversation.
+type Decided struct {
+	ID        string    `json:"id"`
+	Account   string    `json:"account"` // id
+	Time      time.Time `json:"time"`
+	OtherFile bool      `json:"other_configuration"` // another one served then
+	Choice    string    `json:"choice"`              // the route that was planned first, "" for none
+	Status    int       `json:"status"`
+	Reason    string    `json:"reason,omitempty"` // of the settlement
+	Refused   string    `json:"refused,omitempty"`
+	Attempts  []Tried   `json:"attempts"`
+	// Charged and Cost are what it came to, in microcents. Pending: a receipt may add to it.
+	Charged int64 `json:"charged_microcents"`
+	Cost    int64 `json:"cost_microcents"`
+	Pending bool  `json:"pending,omitempty"`
+	// Elsewhere is what the usage of the attempt that answered would have come to on each route.
+	Elsewhere []Elsewhere `json:"elsewhere"`
+}
+
+// Tried is an attempt of a request.
+type Tried struct {
+	Route   string       `json:"route"`
+	Outcome string       `json:"outcome"`
+	Usage   *TriedTokens `json:"tokens,omitempty"` // null where nothing is proven
+}
+
+// TriedTokens is what an attempt used.
+type TriedTokens struct {
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+	Output     int64 `json:"output"`
+}
+
+// Elsewhere is what a usage comes to at the prices of a route, in microcents.
+type Elsewhere struct {
+	Route      string `json:"route"`
+	Microcents int64  `json:"microcents"`
+	Cost       int64  `json:"cost_microcents"`
+}
+
+// HoldOf is what a request on a candidate would hold, by the bound of its input.
+func HoldOf(bound int64) func(routing.Candidate) int64 {
+	return func(c routing.Candidate) int64 {
+		longest := c.Allowance
+		if c.Route.BillsPastAllowance {
+			longest = max(longest, c.Route.MaxOutput)
+		}
+		return ledger.HoldFor(bound, longest, c.Route.Price)
+	}
+}
+
+// RoutesAt are the routes of a configuration with the prices of a time.
+func RoutesAt(cfg *config.Config, at time.Time) []config.Route {
+	routes := slices.Clone(cfg.Routes)
+	for i := range routes {
+		routes[i].Price, routes[i].Cost = routes[i].In(at)
+	}
+	return routes
+}
+
+// explain says how the route of a request came to be chosen.
+func (a *API) explain(r *http.Request) (any, error) {
+	id := r.PathValue("request")
+	g := a.engine.Current()
+	if g == nil {
+		return nil, engine.ErrReplaced
+	}
+	d, err := a.engine.Decisions().Find(r.Context(), id)
+	switch {
+	case errors.Is(err, decisions.ErrNotFound):
+		return nil, a.undecided(r, id)
+	case err != nil:
+		return nil, err
+	}
+	if d.Pending {
+		if err := a.prove(r, &d); err != nil {
+			return nil, err
+		}
+	}
+	return explainDecision(g.Config, &d), nil
+}
+
+// undecided says why the decision log has nothing of a request.
+func (a *API) undecided(r *http.Request, id string) error {
+	record, err := a.engine.Store().Request(r.Context(), id)
+	switch {
+	case err == nil && record.Running:
+		return problem(http.StatusConflict, "request %q is running: it is explained when it has ended", id)
+	case err == nil:
+		return problem(http.StatusNotFound, "how request %q was routed is not remembered: it is older than decision_log "+
+			"keeps requests, or that was off; `fareway gateway usage %s` shows what it cost", id, id)
+	case !errors.Is(err, ledger.ErrNotFound):
+		return err
+	}
+	return problem(http.StatusNotFound, "the decision log has no request %q: its id is in the reply's X-Request-Id; what "+
+		"was refused before a route was looked for is in `fareway gateway usage %s`", id, id)
+}
+
+// prove adds what was proven of a request since it was settled.
+func (a *API) prove(r *http.Request, d *decisions.Record) error {
+	record, err := a.engine.Store().Request(r.Context(), d.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil // its detail is pruned
+	}
+	if err != nil {
+		return err
+	}
+	v := ViewRequest(record)
+	d.Charge, d.Cost, d.Pending = v.Microcents, v.Cost, v.Pending
+	for i := range d.Attempts {
+		if i < len(record.Attempts) {
+			d.Attempts[i].Usage = decisions.UsageOf(&record.Attempts[i].Usage)
+			d.Attempts[i].Outcome = string(record.Attempts[i].Outcome)
+		}
+	}
+	return nil
+}
+
+// explainDecision explains a request by a configuration.
+func explainDecision(cfg *config.Config, d *decisions.Record) *Explanation {
+	routes := RoutesAt(cfg, d.Begun)
+	in := d.Input(cfg, routes)
+	in.Past, in.Predictor = d.Past, routing.DefaultPredictor()
+	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan,
+		Explanation: routing.Explain(in, HoldOf(d.InputBound))}
+	for _, route := range d.Full {
+		v.Refuse(route, routing.ErrFull)
+	}
+	v.Request = &Decided{ID: d.ID, Account: d.Account, Time: d.Begun, OtherFile: !d.By(cfg), Choice: d.Choice,
+		Status: d.Status, Reason: d.Reason, Refused: d.Refused, Attempts: []Tried{}, Charged: d.Charge, Cost: d.Cost,
+		Pending: d.Pending, Elsewhere: []Elsewhere{}}
+	for _, a := range d.Attempts {
+		t := Tried{Route: a.Route, Outcome: a.Outcome}
+		if u := a.Usage; u.Known {
+			t.Usage = &TriedTokens{u.Input, u.CacheRead, u.CacheWrite, u.Output}
+		}
+		v.Request.Attempts = append(v.Request.Attempts, t)
+	}
+	if answer := d.Answer(); answer != nil {
+		used := answer.Usage.LLM()
+		for i := range routes {
+			price, priced := ledger.Cost(used, routes[i].Price)
+			cost, costed := ledger.Cost(used, routes[i].Cost)
+			if priced == nil && costed == nil { // what is no usage at a price has none
+				v.Request.Elsewhere = append(v.Request.Elsewhere, Elsewhere{routes[i].Name, price, cost})
+			}
+		}
+	}
+	return v
+}

@@ -1,0 +1,155 @@
+package command
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/engine/enginetest"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// routed is a gateway with three routes, which remembers how requests are routed.
+func routed(t *testing.T) *engine.Engine {
+	t.Helper()
+	priced := func(name string, quality float64, in, out int64) config.Route {
+		return config.Route{Name: name, Provider: "p", Model: name, ContextWindow: 100_000, MaxOutput: 10_000,
+			Quality: quality, Tools: true, Price: config.Price{Input: in, CacheRead: in / 10, CacheWrite: in, Output: out},
+			Cost: config.Price{Input: in / 2, CacheRead: in / 20, CacheWrite: in / 2, Output: out / 2}}
+	}
+	e := enginetest.Start(t, &config.Config{
+		Gateway: config.Gateway{MaxBodyMemory: 1 << 20}, Hash: "0123456789abcdef", Path: "/etc/gateway.hcl",
+		Routes: []config.Route{priced("small", 0.5, 10_000_000, 50_000_000), priced("middle", 0.7, 100_000_000, 500_000_000),
+			priced("large", 0.95, 300_000_000, 1_500_000_000)},
+		Profiles:    []config.Profile{{Name: "balanced", Cost: 0.5, Quality: 0.5}, {Name: "max", Cost: 0.1, Quality: 0.9}},
+		DecisionLog: config.DefaultDecisionLog(),
+	}, engine.Options{})
+	serve(t, e)
+	return e
+}
+
+// decided is what the gateway remembers of a request with that text, on the route that it was planned for.
+func decided(t *testing.T, e *engine.Engine, id, profile, text string) *decisions.Record {
+	t.Helper()
+	cfg := e.Current().Config
+	req := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
+	in := routing.NewInput(cfg, cfg.Routes, profile, req)
+	in.InputTokens, in.Predictor, in.Keep = 1000, routing.DefaultPredictor(), routing.KeepRead
+	it, err := routing.Plan(in)
+	require.NoError(t, err)
+	choice := it.Candidates[0].Route.Name
+	return &decisions.Record{ID: id, Account: "acct_0", Plan: "starter", Endpoint: "chat", Profile: profile,
+		Config: cfg.Hash[:decisions.ConfigDigits], Begun: time.Now(), Ended: time.Now(), InputTokens: 1000, InputBound: 2000,
+		Traits: it.Traits, Choice: choice, Status: 200, Reason: "ok", Charge: 12_000, Cost: 6_000,
+		Attempts: []decisions.Attempt{{Route: choice, Outcome: "finished",
+			Usage: decisions.Usage{Known: true, Input: 900, CacheRead: 100, Output: 200}}}}
+}
+
+// TestExplainARequest is issue 13's `gateway explain REQUEST_ID`: by what is kept of a request, as it was.
+func TestExplainARequest(t *testing.T) {
+	t.Parallel()
+	e := routed(t)
+	const id = "req_0193b0a7c5d07f3a9c1e5d2b7a604f11"
+	e.Decisions().Add(decided(t, e, id, "max", "Write a python function that reverses a list: def reverse(items):"))
+	v := runJSON[admin.Explanation](t, "explain", id, "--data", e.DataDir())
+	require.Equal(t, []any{"/etc/gateway.hcl", "chat", "starter", "max"}, []any{v.File, v.Family, v.Plan, v.Profile.Name})
+	require.Len(t, v.Candidates, 3)
+	require.Equal(t, v.Request.Choice, v.Candidates[0].Route)
+	require.Greater(t, v.Kinds["code"], 0.3)
+	for _, c := range v.Candidates {
+		require.Positive(t, c.Quality)
+		require.Positive(t, c.Output)
+		require.Positive(t, c.Cost)
+		require.Len(t, c.ByKind, 5)
+	}
+	require.Equal(t, int64(2000*300+10_000*1500), v.Candidates[0].Hold, "BILL-09 by the bound that it was held for")
+	require.False(t, v.Request.OtherFile)
+	require.Equal(t, []admin.Elsewhere{
+		{Route: "small", Microcents: 900*10 + 100*1 + 200*50, Cost: 900*5 + 50 + 200*25},
+		{Route: "middle", Microcents: 900*100 + 100*10 + 200*500, Cost: 900*50 + 100*5 + 200*250},
+		{Route: "large", Microcents: 900*300 + 100*30 + 200*1500, Cost: 900*150 + 100*15 + 200*750},
+	}, v.Request.Elsewhere, "what each route would have cost")
+	require.Equal(t, []admin.Tried{{Route: v.Request.Choice, Outcome: "finished",
+		Usage: &admin.TriedTokens{Input: 900, CacheRead: 100, Output: 200}}}, v.Request.Attempts)
+
+	text, err := run(t, "explain", id, "--data", e.DataDir())
+	require.NoError(t, err)
+	for _, want := range []string{"Request " + id, "with 1000 tokens in (100 of them cached) and 200 out",
+		"charged US$0.000120", "ROUTE", "It looks like code", "would have come to", "it was there"} {
+		require.Contains(t, text, want)
+	}
+}
+
+// TestExplainWhatWasTheMatter: routes that were full or not ready then are said to have been, a conversation stays as
+// it stayed, and another configuration shows.
+func TestExplainWhatWasTheMatter(t *testing.T) {
+	t.Parallel()
+	e := routed(t)
+	ids := make([]string, 4)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("req_%032x", i)
+		r := decided(t, e, ids[i], "balanced", "How are you?")
+		switch i {
+		case 0:
+			r.Full, r.Config = []string{"large"}, "ffffffffffff"
+			r.Stood = []decisions.Stood{{Route: "middle", Why: "its breaker is open"}}
+		case 1:
+			r.Past = &routing.Past{Home: "large", Served: [2]routing.Served{{Route: "large", Warm: 900}}}
+			r.Traits.Loop = true
+		case 2:
+			r.Requires = config.Requires{Regions: []string{"eu"}}
+			r.Choice, r.Refused, r.Status, r.Attempts = "", "feature_unavailable", 503, nil
+		case 3:
+			r.Attempts[0].Usage, r.Pending = decisions.Usage{}, true
+		}
+		e.Decisions().Add(r)
+	}
+	explain := func(i int) admin.Explanation {
+		return runJSON[admin.Explanation](t, "explain", ids[i], "--data", e.DataDir())
+	}
+	v := explain(0)
+	require.Len(t, v.Candidates, 1)
+	require.Equal(t, []routing.Refused{{Route: "middle", Reason: "its breaker is open"},
+		{Route: "large", Reason: routing.ErrFull.Error()}}, v.Rejected)
+	require.True(t, v.Request.OtherFile)
+	text, err := run(t, "explain", ids[0], "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "Another configuration served then")
+	require.Contains(t, text, "large: the route was full")
+
+	v = explain(1)
+	require.Equal(t, routing.StayLoop, v.Stay)
+	require.Equal(t, "large", v.Candidates[0].Route)
+	require.Equal(t, int64(900), v.Candidates[0].Cached)
+	text, err = run(t, "explain", ids[1], "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "It answers tool calls")
+	require.Contains(t, text, "900 tokens in its cache")
+
+	v = explain(2)
+	require.Empty(t, v.Candidates)
+	require.Equal(t, routing.ErrRequired.Error(), v.Refusal)
+	text, err = run(t, "explain", ids[2], "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "refused with 503 feature_unavailable")
+
+	v = explain(3)
+	require.True(t, v.Request.Pending)
+	require.Empty(t, v.Request.Elsewhere, "nothing is proven")
+	require.Nil(t, v.Request.Attempts[0].Usage)
+	text, err = run(t, "explain", ids[3], "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "not proven yet")
+
+	_, err = run(t, "explain", "req_00000000000000000000000000000009", "--data", e.DataDir())
+	require.ErrorContains(t, err, "gateway usage")
+	_, err = run(t, "explain", ids[0], "--profile", "max", "--data", e.DataDir())
+	require.ErrorContains(t, err, "--profile is for the body")
+}

@@ -1,0 +1,174 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/routing"
+)
+
+func writeExplanation(w io.Writer, v *admin.Explanation) {
+	if v.Request != nil {
+		writeDecided(w, v)
+	}
+	fmt.Fprintf(w, "%s request, profile %s: %d input tokens", v.Family, v.Profile.Name, v.InputTokens)
+	if v.Allowance > 0 {
+		fmt.Fprintf(w, ", an allowance of %d", v.Allowance)
+	}
+	if len(v.Needs) > 0 {
+		fmt.Fprintf(w, ", needs %s", strings.Join(v.Needs, " and "))
+	}
+	if len(v.Specialties) > 0 {
+		fmt.Fprintf(w, "; for routes kept for %s", strings.Join(v.Specialties, " and "))
+	}
+	fmt.Fprintln(w, ".")
+	if kinds := kindsText(v.Kinds); kinds != "" {
+		fmt.Fprintf(w, "It looks like %s; %.0f%% of what is known of such text counts.\n", kinds, 100*v.Trust)
+	}
+	if v.KeepFrom > 0 {
+		fmt.Fprintf(w, "keep_quality = %g: the cheapest route of an expected quality of at least %.3f is first.\n",
+			v.Profile.KeepQuality, v.KeepFrom)
+	} else {
+		fmt.Fprintf(w, "Weights: cost %g, quality %g. The smallest distance is first.\n", v.Profile.Cost, v.Profile.Quality)
+	}
+	if text, ok := stays[v.Stay]; ok {
+		fmt.Fprintln(w, text)
+	}
+	if v.Refusal != "" {
+		fmt.Fprintf(w, "No route can take it: %s.\n", v.Refusal)
+	}
+	if len(v.Candidates) > 0 {
+		fmt.Fprintln(w)
+		table(w, func(w io.Writer) {
+			fmt.Fprintln(w, "ROUTE\tQUALITY\tCODE\tMATH\tTOOLS\tWRITING\tINPUT\tOUTPUT\tCOST\tHOLD\tALLOWANCE\tDISTANCE\t")
+			for _, c := range v.Candidates {
+				k := c.ByKind
+				fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%.0f\t%s\t%s\t%d\t%.3f\t%s\n", c.Route, c.Quality,
+					k[config.KindCode], k[config.KindMath], k[config.KindTools], k[config.KindWriting], v.InputTokens,
+					c.Output, inDollars(c.Cost), inDollars(float64(c.Hold)), c.Allowance, c.Distance, remarks(&c))
+			}
+		})
+		fmt.Fprintln(w, "\nCost is what is expected, hold what is set aside until it is known, both in US dollars.")
+	}
+	if len(v.Rejected) > 0 {
+		fmt.Fprintln(w, "\nNot tried:")
+		for _, r := range v.Rejected {
+			fmt.Fprintf(w, "  %s: %s.\n", r.Route, r.Reason)
+		}
+	}
+	if v.Request != nil && len(v.Request.Elsewhere) > 0 {
+		fmt.Fprintln(w, "\nWhat it used would have come to, in US dollars:")
+		table(w, func(w io.Writer) {
+			fmt.Fprintln(w, "  ROUTE\tCHARGE\tCOST\t")
+			for _, e := range v.Request.Elsewhere {
+				there := ""
+				if e.Route == answeredBy(v.Request) {
+					there = "it was there"
+				}
+				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", e.Route, inDollars(float64(e.Microcents)), inDollars(float64(e.Cost)), there)
+			}
+		})
+	}
+}
+
+// stays say why a conversation is where it is.
+var stays = map[routing.Stay]string{
+	routing.StayLoop:  "It answers tool calls, and stays on the route that made them.",
+	routing.StayHome:  "Its conversation stays on its route: no other one gains what a cold cache costs.",
+	routing.StayMoved: "Its conversation moves: the first one gains more than its cold cache costs.",
+	routing.StayGone:  "Its conversation's route cannot serve it.",
+}
+
+// writeDecided writes what became of a request.
+func writeDecided(w io.Writer, v *admin.Explanation) {
+	r := v.Request
+	fmt.Fprintf(w, "Request %s, %s: ", r.ID, human.Moment(r.Time))
+	switch {
+	case r.Refused != "":
+		fmt.Fprintf(w, "refused with %d %s.\n", r.Status, r.Refused)
+	case len(r.Attempts) == 0:
+		fmt.Fprintf(w, "ended with %d %s.\n", r.Status, r.Reason)
+	default:
+		var tried []string
+		for _, a := range r.Attempts {
+			text := a.Route + " " + a.Outcome
+			if u := a.Usage; u != nil {
+				text += fmt.Sprintf(" with %d tokens in", u.Input+u.CacheRead+u.CacheWrite)
+				if u.CacheRead > 0 {
+					text += fmt.Sprintf(" (%d of them cached)", u.CacheRead)
+				}
+				text += fmt.Sprintf(" and %d out", u.Output)
+			}
+			tried = append(tried, text)
+		}
+		fmt.Fprintf(w, "%s. It was charged US$%s.\n", strings.Join(tried, ", then "), inDollars(float64(r.Charged)))
+	}
+	if r.Pending {
+		fmt.Fprintln(w, "Part of what it used is not proven yet: a receipt may add to that.")
+	}
+	if r.OtherFile {
+		fmt.Fprintf(w, "Another configuration served then, and %s was planned first: what follows is by the one of now.\n",
+			orDash(r.Choice))
+	}
+}
+
+// answeredBy is the route whose usage counts, "" for none.
+func answeredBy(r *admin.Decided) string {
+	for _, a := range slices.Backward(r.Attempts) {
+		if a.Usage != nil {
+			return a.Route
+		}
+	}
+	return ""
+}
+
+// kindsText names the kinds of work that a request is likely of, the likeliest first.
+func kindsText(kinds map[string]float64) string {
+	names := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+		if d := kinds[b] - kinds[a]; d != 0 {
+			return int(max(min(d*1e6, 1), -1))
+		}
+		return strings.Compare(a, b)
+	})
+	var parts []string
+	for _, name := range names {
+		const worth = 0.05
+		if kinds[name] < worth {
+			continue
+		}
+		label := name
+		if name == "default" {
+			label = "anything else"
+		}
+		parts = append(parts, fmt.Sprintf("%s (%.0f%%)", label, 100*kinds[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func inDollars(microcents float64) string { return fmt.Sprintf("%.6f", microcents/1e8) }
+
+func remarks(c *routing.Explained) string {
+	var list []string
+	if c.Specialty > 0 {
+		list = append(list, "kept for such requests")
+	}
+	if c.Keeps {
+		list = append(list, "keeps")
+	}
+	if c.Cached > 0 {
+		list = append(list, fmt.Sprintf("%d tokens in its cache", c.Cached))
+	}
+	if c.Behind != "" {
+		list = append(list, "last: "+c.Behind)
+	}
+	if c.Cramped {
+		list = append(list, "reasons, and the allowance is tiny")
+	}
+	return strings.Join(list, ", ")
+}
