@@ -253,6 +253,27 @@ func (q *Requires) MetBy(r *Route) bool {
 	return q.Retention == nil || r.Retention != nil && *r.Retention <= *q.Retention
 }
 
+// And is what is required by both. What is required by one is never loosened by the other.
+func (q Requires) And(o Requires) Requires {
+	switch {
+	case len(q.Regions) == 0:
+		q.Regions = o.Regions
+	case len(o.Regions) > 0:
+		both := slices.DeleteFunc(slices.Clone(q.Regions), func(r string) bool { return !slices.Contains(o.Regions, r) })
+		if len(both) == 0 {
+			both = []string{nowhere}
+		}
+		q.Regions = both
+	}
+	if q.Retention == nil || o.Retention != nil && *o.Retention < *q.Retention {
+		q.Retention = o.Retention
+	}
+	return q
+}
+
+// nowhere is longer than the name of a region may be: no route has it.
+const nowhere = "(none: the regions of the plan and those of the account have nothing in common)"
+
 // RequestsPerMinute bounds the requests of any 60 s, for each of those that they count against; 0: no limit.
 type RequestsPerMinute struct {
 	Key     int64 `json:"key"`

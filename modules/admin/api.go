@@ -31,6 +31,8 @@ func init() {
 //	GET    /fareway/configurations          the configurations that were in force, the newest first
 //	GET    /fareway/configurations/{number} one of them, with the texts of its files
 //	POST   /fareway/plan                    {"text" | "kept"} what a configuration would change; on a socket only
+//	POST   /fareway/replay                  {"text", "since"} which routes requests that were served would have got by it,
+//	                                        and at what cost, as JSON lines {"done", "of"} and a last {"comparison"}
 //	POST   /fareway/reload                  loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
@@ -152,6 +154,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/ledger/prune", Handler: a.change(a.prune)},
 		{Pattern: "POST /fareway/reload", Handler: reply(a.reload)},
 		{Pattern: "POST /fareway/plan", Handler: reply(a.plan)},
+		{Pattern: "POST /fareway/replay", Handler: lines(a.replay)},
 		{Pattern: "GET /fareway/explain/{request}", Handler: reply(a.explain)},
 		{Pattern: "GET /fareway/configurations", Handler: reply(a.configurations)},
 		{Pattern: "GET /fareway/configurations/{number}", Handler: reply(a.configuration)},
@@ -186,7 +189,7 @@ func (a *API) guard(next caddy.AdminHandler) caddy.AdminHandler {
 // take the client for gone when they are over, in the middle of a long answer.
 func arrive(w http.ResponseWriter, r *http.Request) error {
 	limit := maxAdminBody
-	if r.URL.Path == "/fareway/plan" {
+	if r.URL.Path == "/fareway/plan" || r.URL.Path == "/fareway/replay" {
 		limit = maxPlanBody
 	}
 	b, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)))

@@ -23,9 +23,18 @@ func (c *Client) Lines(ctx context.Context, path string, query url.Values, each 
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
+	return c.lines(ctx, "GET", path, nil, each)
+}
+
+// PostLines is Lines of what is asked with a body.
+func (c *Client) PostLines(ctx context.Context, path string, in any, each func(line []byte) error) error {
+	return c.lines(ctx, "POST", path, in, each)
+}
+
+func (c *Client) lines(ctx context.Context, method, path string, in any, each func(line []byte) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := c.send(ctx, "GET", path, nil)
+	resp, err := c.send(ctx, method, path, in)
 	if err != nil {
 		return err
 	}

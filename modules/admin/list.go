@@ -20,9 +20,14 @@ const (
 
 // list answers with JSON lines: one for each value that handle emits, as it comes.
 func list(handle func(r *http.Request, emit func(any) error) error) caddy.AdminHandler {
+	return lines(func(r *http.Request, out *lineWriter) error { return handle(r, out.emit) })
+}
+
+// lines is list for who says when lines are to go.
+func lines(handle func(r *http.Request, out *lineWriter) error) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		out := newLineWriter(w)
-		err := handle(r, out.emit)
+		err := handle(r, out)
 		if err == nil {
 			err = out.flush()
 		}

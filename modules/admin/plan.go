@@ -76,9 +76,8 @@ const maxPlanBody = 16 << 20
 
 // plan says what a configuration would change.
 func (a *API) plan(r *http.Request) (any, error) {
-	if r.TLS != nil {
-		return nil, problem(http.StatusForbidden, "a configuration is not taken over a network, for it can read files and "+
-			"start programs: use the gateway's socket, on its own machine")
+	if err := onSocket(r); err != nil {
+		return nil, err
 	}
 	in, err := readJSONUpTo[PlanRequest](r, maxPlanBody)
 	if err != nil {
@@ -104,6 +103,15 @@ func (a *API) plan(r *http.Request) (any, error) {
 	v := viewPlan(p, g.Number)
 	v.Files, err = planFiles(p.Serving, installed)
 	return v, err
+}
+
+// onSocket refuses a configuration that comes from elsewhere.
+func onSocket(r *http.Request) error {
+	if r.TLS == nil {
+		return nil
+	}
+	return problem(http.StatusForbidden, "a configuration is not taken over a network, for it can read files and "+
+		"start programs: use the gateway's socket, on its own machine")
 }
 
 // restored is what a kept configuration puts in the place of what is saved: its own texts, and nothing in place of what

@@ -17,6 +17,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/change"
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -27,6 +28,7 @@ func planCommand() *cobra.Command {
 		to      target
 		out     output
 		against string
+		since   string
 	)
 	cmd := &cobra.Command{
 		Use:   "plan NEW.hcl",
@@ -39,15 +41,36 @@ it would be installed, beside the gateway's own file.
 
 It exits with 0 when nothing would change, with 2 when something would, and with
 1 when the configuration is bad. With --against two files are compared, and no
-gateway has to run.`,
-		Example: "  fareway gateway plan new.hcl\n  fareway gateway plan new.hcl --against gateway.hcl --json",
-		Args:    exactly("NEW.hcl"),
+gateway has to run.
+
+With --since the requests that were routed since then are routed again, by both
+configurations: which of them would go elsewhere or be refused, and what they are
+expected to cost, to bring in and to be worth. What the gateway remembers of
+requests for that is numbers, and decision_log says how many.`,
+		Example: "  fareway gateway plan new.hcl\n  fareway gateway plan new.hcl --since 7d\n" +
+			"  fareway gateway plan new.hcl --against gateway.hcl --json",
+		Args: exactly("NEW.hcl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := askPlan(cmd, &to, args[0], against)
+			if since != "" && against != "" {
+				return errors.New("--since asks the gateway, which --against does without: leave one of them out")
+			}
+			asked, err := askPlan(cmd, &to, args[0], against)
 			if err != nil {
 				return err
 			}
-			if err := out.print(cmd, v, func(w io.Writer) { printPlan(w, v) }); err != nil {
+			v := planned{Plan: asked}
+			if since != "" && v.OK {
+				if v.Replay, err = replay(cmd, &to, args[0], since); err != nil {
+					return err
+				}
+			}
+			err = out.print(cmd, v, func(w io.Writer) {
+				printPlan(w, v.Plan)
+				if v.Replay != nil {
+					printReplay(w, v.Replay)
+				}
+			})
+			if err != nil {
 				return err
 			}
 			switch {
@@ -61,8 +84,15 @@ gateway has to run.`,
 	}
 	to.addFlags(cmd)
 	out.addFlag(cmd)
+	cmd.Flags().StringVar(&since, "since", "", "route the requests since this `TIME` again: 7d, 2026-11-20")
 	cmd.Flags().StringVar(&against, "against", "", "compare with this `FILE`, without a gateway and its accounts")
 	return cmd
+}
+
+// planned is a plan, with what it would have made of requests of the past.
+type planned struct {
+	admin.Plan
+	Replay *decisions.Comparison `json:"replay,omitempty"`
 }
 
 // exitWith ends a command with a status of its own, when everything has been said already.

@@ -73,6 +73,24 @@ func (in *Input) traits() Traits {
 	return Traits{Turns: in.turns(), Loop: in.loops()}
 }
 
+// Foresee fills in what is expected of the candidates where Plan did not ask, because there was nothing to choose.
+func Foresee(in *Input, it *Itinerary) {
+	if it.Kinds != [len(it.Kinds)]float32{} {
+		return
+	}
+	s := in.read()
+	if s == nil {
+		return
+	}
+	for i := range it.Candidates {
+		c := &it.Candidates[i]
+		c.Quality, c.Output = s.of(c.Route)
+		c.Output = min(c.Output, float64(c.Allowance))
+		in.price(c)
+	}
+	in.Predictor.done(s)
+}
+
 // keep fills in the signal, if it is wanted. s is what the predictor saw, nil where it was not asked.
 func (in *Input) keep(it *Itinerary, s *sight) {
 	switch {
@@ -87,6 +105,11 @@ func (in *Input) keep(it *Itinerary, s *sight) {
 	}
 }
 
+// Reads reports whether this predictor made a signal that was kept.
+func (p *Predictor) Reads(signal []byte) bool {
+	return len(signal) >= 4 && binary.LittleEndian.Uint32(signal) == p.print
+}
+
 func (p *Predictor) pack(s *sight) []byte {
 	b := make([]byte, 0, 4+p.model.PackedSize())
 	return p.model.Pack(binary.LittleEndian.AppendUint32(b, p.print), &s.signal)
@@ -94,7 +117,7 @@ func (p *Predictor) pack(s *sight) []byte {
 
 // unpack is read for what pack made; nil where another model made it.
 func (p *Predictor) unpack(b []byte) *sight {
-	if p == nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != p.print {
+	if p == nil || !p.Reads(b) {
 		return nil
 	}
 	s, _ := p.free.Get().(*sight)

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/engine"
+)
+
+// ReplayRequest asks what a configuration would have made of requests that were routed.
+type ReplayRequest struct {
+	Text  string    `json:"text"` // of the HCL file, as in PlanRequest
+	Since time.Time `json:"since"`
+}
+
+// Replay is a line of the answer: how far it is, and at last what came of it.
+type Replay struct {
+	Done       int64                 `json:"done,omitempty"`
+	Of         int64                 `json:"of,omitempty"`
+	Comparison *decisions.Comparison `json:"comparison,omitempty"`
+}
+
+// replay plans requests of the past again.
+func (a *API) replay(r *http.Request, out *lineWriter) error {
+	if err := onSocket(r); err != nil {
+		return err
+	}
+	in, err := readJSONUpTo[ReplayRequest](r, maxPlanBody)
+	if err != nil {
+		return err
+	}
+	g := a.engine.Current()
+	if g == nil {
+		return engine.ErrReplaced
+	}
+	installed := config.Overlay{g.Config.Path: &in.Text}
+	c, diags, err := a.engine.Replay(r.Context(), installed, in.Since, func(done, of int64) error {
+		if err := out.emit(Replay{Done: done, Of: of}); err != nil {
+			return err
+		}
+		if err := out.flush(); err != nil {
+			return err
+		}
+		_ = out.control.Flush() // what cannot (a test's recorder) keeps it
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case diags != nil:
+		var text strings.Builder
+		_ = diags.Write(&text, false) // a builder takes everything
+		return problem(http.StatusUnprocessableEntity, "the configuration has errors:\n\n%s", text.String())
+	}
+	return out.emit(Replay{Comparison: c})
+}

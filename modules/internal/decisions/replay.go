@@ -1,0 +1,269 @@
+package decisions
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
+)
+
+// Comparison is what two configurations make of the same requests: the one that serves, and another. Both are asked
+// again, by the code that routes: so what differs is the configurations' doing, and no luck of that day.
+type Comparison struct {
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"` // when the last of the requests ended
+	Requests int64     `json:"requests"`
+	// Unread requests were never read by the predictor that is built in, and are judged by what the operator says of
+	// the routes.
+	Unread int64 `json:"unread"`
+	// Unpaid requests were refused for credits or limits, and are left out of everything else.
+	Unpaid int64 `json:"unpaid"`
+	// Charged and Cost are what the requests really came to, in microcents.
+	Charged int64 `json:"charged_microcents"`
+	Cost    int64 `json:"cost_microcents"`
+
+	Before Side `json:"before"`
+	After  Side `json:"after"`
+	// Shifts are from which routes to which requests move, most first. "" is none: refused.
+	Shifts []Shift `json:"shifts"`
+}
+
+// Side is what one configuration makes of the requests. Amounts are microcents, by the tokens that were used: those of a
+// route that did not answer are scaled by what is expected of both, and its cache is as warm as its conversation
+// would have made it.
+type Side struct {
+	Charged int64 `json:"expected_charged_microcents"`
+	Cost    int64 `json:"expected_cost_microcents"`
+	Margin  int64 `json:"expected_margin_microcents"`
+	// Quality is the mean of what is expected, 0 to 1.
+	Quality float64       `json:"expected_quality"`
+	Routes  []RouteShare  `json:"routes"`  // most requests first
+	Refused []RefusedHere `json:"refused"` // by reason, most first
+}
+
+// RouteShare is what a route gets of the requests.
+type RouteShare struct {
+	Route    string  `json:"route"`
+	Requests int64   `json:"requests"`
+	Charged  int64   `json:"expected_charged_microcents"`
+	Cost     int64   `json:"expected_cost_microcents"`
+	Quality  float64 `json:"expected_quality"` // mean
+}
+
+// RefusedHere is how many requests no route can take, and why.
+type RefusedHere struct {
+	Reason   string `json:"reason"`
+	Requests int64  `json:"requests"`
+}
+
+// Shift is how many requests move from a route to another.
+type Shift struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Requests int64  `json:"requests"`
+}
+
+// Settings are what requests are planned again with.
+type Settings struct {
+	Before, After *config.Config
+	Now           time.Time // whose prices count, on both sides
+	// Requires is what an account demands of routes beside its plan; nil: nothing.
+	Requires func(account string) config.Requires
+	// Prepare completes what is asked of routes as the gateway does; nil: it is complete.
+	Prepare func(*routing.Input)
+}
+
+// Replay compares two configurations. Requests are added in the order in which they have ended.
+type Replay struct {
+	settings  Settings
+	predictor *routing.Predictor
+	sides     [2]*side
+	shifts    map[[2]string]int64
+	sum       Comparison
+}
+
+// NewReplay begins a comparison.
+func NewReplay(s Settings) *Replay {
+	if s.Requires == nil {
+		s.Requires = func(string) config.Requires { return config.Requires{} }
+	}
+	if s.Prepare == nil {
+		s.Prepare = func(*routing.Input) {}
+	}
+	return &Replay{settings: s, predictor: routing.DefaultPredictor(), shifts: make(map[[2]string]int64),
+		sides: [2]*side{newSide(s.Before, s.Now), newSide(s.After, s.Now)}}
+}
+
+// Add plans a request on both sides.
+func (r *Replay) Add(d *Record) {
+	r.sum.Requests++
+	r.sum.Until = d.Ended
+	r.sum.Charged += d.Charge
+	r.sum.Cost += d.Cost
+	if d.Refused != "" && d.Choice != "" {
+		r.sum.Unpaid++
+		return
+	}
+	if !r.predictor.Reads(d.Traits.Signal) {
+		r.sum.Unread++
+	}
+	own := r.settings.Requires(d.Account)
+	from, to := r.sides[0].add(r, d, own), r.sides[1].add(r, d, own)
+	if from != to {
+		r.shifts[[2]string{from, to}]++
+	}
+}
+
+// Comparison is what came of the requests so far.
+func (r *Replay) Comparison() Comparison {
+	c := r.sum
+	c.Before, c.After = r.sides[0].result(), r.sides[1].result()
+	c.Shifts = []Shift{}
+	for way, n := range r.shifts {
+		c.Shifts = append(c.Shifts, Shift{way[0], way[1], n})
+	}
+	slices.SortFunc(c.Shifts, func(a, b Shift) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return c
+}
+
+// side is one of the configurations.
+type side struct {
+	cfg    *config.Config
+	routes []config.Route
+	book   *affinity.Book
+	at     time.Time
+	shares map[string]*share
+	why    map[string]int64
+}
+
+// share sums up what a route gets. Sums are floats: what is expected is no money.
+type share struct {
+	requests               int64
+	charged, cost, quality float64
+}
+
+func newSide(cfg *config.Config, now time.Time) *side {
+	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64)}
+	for i := range s.routes {
+		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)
+	}
+	s.book = affinity.New(affinity.Options{Now: func() time.Time { return s.at }})
+	return s
+}
+
+// add plans a request and returns the route that it goes to, "" where none can take it.
+func (s *side) add(r *Replay, d *Record, own config.Requires) string {
+	in := d.Input(s.cfg, s.routes)
+	in.Predictor = r.predictor
+	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
+	if len(d.Full) > 0 {
+		in.Standing = func(route *config.Route, light bool) routing.Standing {
+			if slices.Contains(d.Full, route.Name) {
+				return routing.Standing{Why: routing.ErrBusy}
+			}
+			return d.Standing(route, light)
+		}
+	}
+	stays := s.cfg.Affinity.Mode != config.AffinityOff && len(s.routes) > 1 && d.Conversation != affinity.Key{}
+	if stays {
+		s.at = d.Begun
+		if in.Past = s.book.Past(context.Background(), d.Conversation); in.Past == nil {
+			in.Past = d.Past // it began before what is remembered
+		}
+	}
+	r.settings.Prepare(&in)
+	it, err := routing.Plan(in)
+	if err != nil {
+		s.why[err.Error()]++
+		return ""
+	}
+	routing.Foresee(&in, &it)
+	c := &it.Candidates[0]
+	name := c.Route.Name
+	used := spent(d, it.Candidates)
+	if stays {
+		s.at = d.Ended
+		s.book.Note(context.Background(), d.Conversation, it.Home, name, used.Prompt()+used.Output, s.cfg.Affinity.TTL)
+	}
+	to := s.shares[name]
+	if to == nil {
+		to = new(share)
+		s.shares[name] = to
+	}
+	to.requests++
+	to.quality += c.Quality
+	to.charged += priceOf(&used, &c.Route.Price)
+	to.cost += priceOf(&used, &c.Route.Cost)
+	return name
+}
+
+// mostScale bounds by how much the tokens of one route are taken to differ from those of another.
+const mostScale = 20
+
+// spent is what a request is expected to use on the first of the candidates.
+func spent(d *Record, candidates []routing.Candidate) Usage {
+	c := &candidates[0]
+	answer := d.Answer()
+	if answer != nil && answer.Route == c.Route.Name {
+		return answer.Usage
+	}
+	prompt, output := d.InputTokens, c.Output
+	if answer != nil {
+		prompt, output = answer.Usage.Prompt(), float64(answer.Usage.Output)
+		at := slices.IndexFunc(candidates, func(o routing.Candidate) bool { return o.Route.Name == answer.Route })
+		if at >= 0 && candidates[at].Output > 0 {
+			output *= min(max(c.Output/candidates[at].Output, 1./mostScale), mostScale)
+		}
+	}
+	u := Usage{Known: true, CacheRead: min(c.Cached, prompt), Output: int64(min(output, float64(c.Allowance)))}
+	if price, _ := c.Route.Price.At(prompt); price.CacheRead < price.Input {
+		u.CacheWrite = prompt - u.CacheRead
+	} else {
+		u.Input = prompt - u.CacheRead
+	}
+	return u
+}
+
+// priceOf is what tokens come to at a price, in microcents.
+func priceOf(u *Usage, price *config.Price) float64 {
+	p, _ := price.At(u.Prompt())
+	return (float64(u.Input)*float64(p.Input) + float64(u.CacheRead)*float64(p.CacheRead) +
+		float64(u.CacheWrite)*float64(p.CacheWrite) + float64(u.Output)*float64(p.Output)) / 1e6
+}
+
+func (s *side) result() Side {
+	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}}
+	var all share
+	for name, one := range s.shares {
+		all.requests += one.requests
+		all.quality += one.quality
+		all.charged += one.charged
+		all.cost += one.cost
+		out.Routes = append(out.Routes, RouteShare{Route: name, Requests: one.requests, Charged: whole(one.charged),
+			Cost: whole(one.cost), Quality: one.quality / float64(one.requests)})
+	}
+	for why, n := range s.why {
+		out.Refused = append(out.Refused, RefusedHere{why, n})
+	}
+	slices.SortFunc(out.Routes, func(a, b RouteShare) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Route, b.Route))
+	})
+	slices.SortFunc(out.Refused, func(a, b RefusedHere) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Reason, b.Reason))
+	})
+	out.Charged, out.Cost = whole(all.charged), whole(all.cost)
+	out.Margin = out.Charged - out.Cost
+	if all.requests > 0 {
+		out.Quality = all.quality / float64(all.requests)
+	}
+	return out
+}
+
+func whole(microcents float64) int64 { return int64(math.Round(microcents)) }

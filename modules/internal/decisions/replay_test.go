@@ -1,0 +1,205 @@
+package decisions_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// route is a route whose tokens cost so many microcents each.
+func route(name string, quality float64, in, out int64) config.Route {
+	const million = 1_000_000
+	return config.Route{Name: name, Model: name, ContextWindow: 100_000, MaxOutput: 10_000, Quality: quality, Tools: true,
+		Price: config.Price{Input: in * million, CacheRead: in * million / 10, CacheWrite: in * million,
+			Output: out * million},
+		Cost: config.Price{Input: in * million / 2, CacheRead: in * million / 20, CacheWrite: in * million / 2,
+			Output: out * million / 2}}
+}
+
+func of(routes ...config.Route) *config.Config {
+	return &config.Config{Routes: routes, Affinity: config.Affinity{Mode: config.AffinityOn, TTL: time.Hour},
+		Profiles: []config.Profile{{Name: "budget", Cost: 1}, {Name: "max", Quality: 1}},
+		Plans:    []config.Plan{{Name: "eu", Requires: config.Requires{Regions: []string{"eu"}}}}}
+}
+
+// asked is a request, which a route answered with 100 tokens in and 10 out.
+func asked(profile, answered string) decisions.Record {
+	return decisions.Record{ID: "x", Profile: profile, Begun: noon, Ended: noon.Add(time.Second), InputTokens: 100,
+		Choice: answered, Charge: 7, Cost: 5, Attempts: []decisions.Attempt{{Route: answered,
+			Usage: decisions.Usage{Known: true, Input: 100, Output: 10}}}}
+}
+
+func compare(before, after *config.Config, own map[string]config.Requires, list ...decisions.Record) decisions.Comparison {
+	r := decisions.NewReplay(decisions.Settings{Before: before, After: after, Now: noon,
+		Requires: func(account string) config.Requires { return own[account] }})
+	for i := range list {
+		r.Add(&list[i])
+	}
+	return r.Comparison()
+}
+
+func repeated(n int, d decisions.Record) (list []decisions.Record) {
+	for range n {
+		list = append(list, d)
+	}
+	return list
+}
+
+// TestReplay is issue 13's: routes that shift, expected cost and margin, quality, and what would be refused.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	small, large := route("small", 0.5, 1, 4), route("large", 0.9, 10, 40)
+	t.Run("nothing changes", func(t *testing.T) {
+		t.Parallel()
+		c := compare(of(small, large), of(small, large), nil,
+			append(repeated(3, asked("budget", "small")), asked("max", "large"))...)
+		require.Equal(t, c.Before, c.After)
+		require.Empty(t, c.Shifts)
+		require.Equal(t, []int64{4, 4, 28, 20}, []int64{c.Requests, c.Unread, c.Charged, c.Cost})
+		require.Equal(t, []decisions.RouteShare{
+			{Route: "small", Requests: 3, Charged: 3 * 140, Cost: 3 * 70, Quality: 0.5},
+			{Route: "large", Requests: 1, Charged: 1400, Cost: 700, Quality: 0.9}}, c.After.Routes)
+		require.Equal(t, []int64{1820, 910, 910}, []int64{c.After.Charged, c.After.Cost, c.After.Margin})
+		require.InDelta(t, 0.6, c.After.Quality, 1e-9)
+		require.Equal(t, noon.Add(time.Second), c.Until)
+	})
+	t.Run("a cheap route comes", func(t *testing.T) {
+		t.Parallel()
+		c := compare(of(large), of(small, large), nil,
+			append(repeated(2, asked("budget", "large")), asked("max", "large"))...)
+		require.Equal(t, []decisions.Shift{{From: "large", To: "small", Requests: 2}}, c.Shifts)
+		require.Equal(t, int64(3*1400), c.Before.Charged)
+		require.Equal(t, int64(1400+2*140), c.After.Charged, "the tokens that were used, at the prices of the new route")
+	})
+	t.Run("a route goes, and what only it could take is refused", func(t *testing.T) {
+		t.Parallel()
+		wide := large
+		wide.ContextWindow = 1_000_000
+		long := asked("max", "large")
+		long.InputTokens = 500_000
+		c := compare(of(small, wide), of(small), nil, asked("max", "large"), long)
+		require.Equal(t, []decisions.Shift{{From: "large", To: "", Requests: 1}, {From: "large", To: "small", Requests: 1}},
+			c.Shifts)
+		require.Equal(t, []decisions.RefusedHere{{Reason: routing.ErrTooLarge.Error(), Requests: 1}}, c.After.Refused)
+		require.Empty(t, c.Before.Refused)
+		c = compare(of(small), of(small, wide), nil, decisions.Record{Profile: "max", InputTokens: 500_000,
+			Refused: "feature_unavailable"})
+		require.Equal(t, []decisions.Shift{{From: "", To: "large", Requests: 1}}, c.Shifts, "it was refused, and would not be")
+	})
+	t.Run("what was refused for money is left out", func(t *testing.T) {
+		t.Parallel()
+		d := asked("max", "large")
+		d.Refused = "budget_exceeded"
+		c := compare(of(small), of(large), nil, d)
+		require.Equal(t, int64(1), c.Unpaid)
+		require.Empty(t, c.After.Routes)
+	})
+	t.Run("what was down or full then still is", func(t *testing.T) {
+		t.Parallel()
+		down, full := asked("budget", "large"), asked("budget", "large")
+		down.Stood, full.Full = []decisions.Stood{{Route: "small", Why: "down"}}, []string{"small"}
+		c := compare(of(small, large), of(small, large), nil, down, full)
+		require.Equal(t, "large", c.After.Routes[0].Route)
+		require.Equal(t, int64(2), c.After.Routes[0].Requests)
+	})
+	t.Run("floors of plans and accounts", func(t *testing.T) {
+		t.Parallel()
+		eu := large
+		eu.Region = "eu"
+		own := map[string]config.Requires{"acct_1": {Regions: []string{"eu"}}}
+		onPlan, byItself, free := asked("budget", "small"), asked("budget", "small"), asked("budget", "small")
+		onPlan.Plan, byItself.Account = "eu", "acct_1"
+		c := compare(of(small, large), of(small, eu), own, onPlan, byItself, free)
+		require.Equal(t, []decisions.RefusedHere{{Reason: routing.ErrRequired.Error(), Requests: 2}}, c.Before.Refused)
+		require.Equal(t, []decisions.RouteShare{{Route: "large", Requests: 2, Charged: 2800, Cost: 1400, Quality: 0.9},
+			{Route: "small", Requests: 1, Charged: 140, Cost: 70, Quality: 0.5}}, c.After.Routes)
+	})
+	t.Run("conversations stay, and their caches are warm", func(t *testing.T) {
+		t.Parallel()
+		var turns []decisions.Record
+		for i := range 3 {
+			d := asked("max", "gone")
+			d.Conversation, d.Traits.Turns = affinity.Key{1}, i
+			d.Begun = noon.Add(time.Duration(i) * time.Minute)
+			d.Ended = d.Begun.Add(time.Second)
+			turns = append(turns, d)
+		}
+		cold := of(large, small)
+		cold.Affinity.Mode = config.AffinityOff
+		c := compare(cold, of(large, small), nil, turns...)
+		require.Equal(t, int64(3*1400), c.Before.Charged, "each turn is its own")
+		require.Equal(t, int64(1400+2*(100*1+10*40)), c.After.Charged, "what the turn before had is read from the cache")
+
+		loop := asked("budget", "large")
+		loop.Conversation, loop.Traits.Loop = affinity.Key{2}, true
+		loop.Past = &routing.Past{Home: "large", Served: [2]routing.Served{{Route: "large", Warm: 50}}}
+		c = compare(of(large, small), of(large, small), nil, loop)
+		require.Equal(t, "large", c.After.Routes[0].Route, "it began before what is remembered")
+	})
+	t.Run("answers of a route that thinks are longer", func(t *testing.T) {
+		t.Parallel()
+		thinker := route("thinker", 0.9, 10, 40)
+		thinker.Reasons = true
+		in := routing.Input{Routes: []config.Route{small, thinker}, InputTokens: 100, Keep: routing.KeepAll,
+			Predictor: routing.DefaultPredictor(), Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
+				Parts: []llm.Part{llm.Text("What is the capital of France, and what of Spain?")}}}}}
+		it, err := routing.Plan(in)
+		require.NoError(t, err)
+		d := asked("max", "small")
+		d.Traits = it.Traits
+		c := compare(of(small), of(small, thinker), nil, d)
+		require.Zero(t, c.Unread)
+		require.Equal(t, int64(100*10+60*40), c.After.Charged, "six times as long")
+		require.NotEqual(t, 0.5, c.Before.Quality, "what is expected, also where there is one route")
+	})
+}
+
+// BenchmarkReplay routes the requests of a log again, by two configurations of three routes each. It is to be a million
+// in less than a minute.
+func BenchmarkReplay(b *testing.B) {
+	book := open(b)
+	book.settings.MaxRequests = 1 << 40
+	before := of(route("small", 0.5, 1, 4), route("middle", 0.7, 4, 16), route("large", 0.9, 10, 40))
+	after := of(route("small", 0.5, 1, 4), route("middle", 0.8, 4, 16), route("large", 0.9, 10, 40))
+	for i := range 4 {
+		after.Profiles = append(after.Profiles, config.Profile{Name: fmt.Sprint(i)})
+	}
+	var traits []routing.Traits
+	for i := range 64 {
+		it, err := routing.Plan(routing.Input{Routes: before.Routes, InputTokens: 100, Keep: routing.KeepRead,
+			Predictor: routing.DefaultPredictor(), Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
+				Parts: []llm.Part{llm.Text(fmt.Sprintf("Write a function that sorts %d lists of numbers by %d.", i, i*i))}}}}})
+		require.NoError(b, err)
+		traits = append(traits, it.Traits)
+	}
+	for i := range b.N {
+		d := asked([]string{"budget", "max"}[i%2], "small")
+		d.ID, d.Account = fmt.Sprintf("req_%032x", i), fmt.Sprintf("acct_%024x", i%1000)
+		d.Conversation = affinity.Key{byte(i), byte(i >> 8), byte(i >> 16), byte(i % 3)}
+		d.Traits = traits[i%len(traits)]
+		book.Add(&d)
+		if i%4096 == 4095 {
+			require.NoError(b, book.Flush(b.Context()))
+		}
+	}
+	require.NoError(b, book.Flush(b.Context()))
+	require.Zero(b, book.lost.Load())
+	b.ReportAllocs()
+	b.ResetTimer()
+	r := decisions.NewReplay(decisions.Settings{Before: before, After: after, Now: noon})
+	require.NoError(b, book.Each(b.Context(), noon, func(d *decisions.Record) error {
+		r.Add(d)
+		return nil
+	}))
+	b.StopTimer()
+	require.Equal(b, int64(b.N), r.Comparison().Requests)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// replayStep is how many requests are planned between two words about how far it is.
+const replayStep = 1 << 13
+
+// Replay compares what the configuration that serves makes of the requests since a time with what another would, given
+// as what stands in for files (see Plan). It tells how far it is, and changes nothing.
+func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since time.Time,
+	told func(done, of int64) error) (*decisions.Comparison, *config.Diagnostics, error) {
+	g, release := e.life.acquire()
+	defer release()
+	if g == nil {
+		return nil, nil, ErrReplaced
+	}
+	o := optionsOf(e.host)
+	o.Overlay = installed
+	cfg, diags := config.Load(ctx, g.Config.Path, o)
+	if cfg == nil {
+		return nil, diags, nil
+	}
+	of, err := e.decisions.Count(ctx, since)
+	if err != nil {
+		return nil, nil, err
+	}
+	requires, err := e.accountsRequire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(), Requires: requires})
+	done := int64(0)
+	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {
+		if done%replayStep == 0 {
+			if err := told(done, max(of, done)); err != nil {
+				return err
+			}
+		}
+		done++
+		replay.Add(r)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	c := replay.Comparison()
+	c.Since = since
+	return &c, nil, told(done, done)
+}
+
+// accountsRequire is what accounts demand of routes beside their plans.
+func (e *Engine) accountsRequire(ctx context.Context) (func(account string) config.Requires, error) {
+	of := make(map[string]config.Requires)
+	err := e.store.Accounts(ctx, func(a ledger.Account) error {
+		return nil
+	})
+	return func(account string) config.Requires { return of[account] }, err
+}
