@@ -31,8 +31,8 @@ func init() {
 //	GET    /fareway/configurations          the configurations that were in force, the newest first
 //	GET    /fareway/configurations/{number} one of them, with the texts of its files
 //	POST   /fareway/plan                    {"text" | "kept"} what a configuration would change; on a socket only
-//	POST   /fareway/replay                  {"text", "since"} which routes requests that were served would have got by it,
-//	                                        and at what cost, as JSON lines {"done", "of"} and a last {"comparison"}
+//	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
+//	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
 //	POST   /fareway/reload                  loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked

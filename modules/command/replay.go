@@ -105,19 +105,19 @@ func printReplay(w io.Writer, c *decisions.Comparison) {
 	for _, r := range c.After.Refused {
 		fmt.Fprintf(w, "\nRefused by this, %s: %s.\n", human.Count(r.Requests, "request"), r.Reason)
 	}
-	fmt.Fprintf(w, "\nReally they were charged US$%s and cost US$%s. Expected is what the tokens that were used come to by "+
-		"today's prices.\n", inUSD(c.Charged), inUSD(c.Cost))
+	fmt.Fprintf(w, "\nReally they were charged US$%s and cost US$%s. Expected is what the tokens that were used come to "+
+		"by today's prices.\n", inUSD(c.Charged), inUSD(c.Cost))
 	if c.Unread > 0 {
-		fmt.Fprintf(w, "%s had one route to go to, and are judged by what the file says of routes alone.\n",
+		fmt.Fprintf(w, "Judged by what the file says of routes alone: %s, for which no quality was predicted.\n",
 			human.Count(c.Unread, "request"))
 	}
 	if c.Unpaid > 0 {
-		fmt.Fprintf(w, "%s were refused for credits or limits, and are left out.\n", human.Count(c.Unpaid, "request"))
+		fmt.Fprintf(w, "Left out: %s that credits or limits refused.\n", human.Count(c.Unpaid, "request"))
 	}
 }
 
 // inUSD writes microcents as dollars.
-func inUSD(microcents int64) string { return fmt.Sprintf("%.4f", float64(microcents)/1e8) }
+func inUSD(microcents int64) string { return inDollars(float64(microcents)) }
 
 // percent is how much more the second is, "" where that says nothing.
 func percent(before, after float64) string {

@@ -33,9 +33,9 @@ type Comparison struct {
 	Shifts []Shift `json:"shifts"`
 }
 
-// Side is what one configuration makes of the requests. Amounts are microcents, by the tokens that were used: those of a
-// route that did not answer are scaled by what is expected of both, and its cache is as warm as its conversation
-// would have made it.
+// Side is what one configuration makes of the requests. Amounts are microcents, by the tokens that were used: those of
+// a route that did not answer are scaled by what is expected of both, and its cache is as warm as its conversation would
+// have made it.
 type Side struct {
 	Charged int64 `json:"expected_charged_microcents"`
 	Cost    int64 `json:"expected_cost_microcents"`

@@ -37,7 +37,8 @@ func asked(profile, answered string) decisions.Record {
 			Usage: decisions.Usage{Known: true, Input: 100, Output: 10}}}}
 }
 
-func compare(before, after *config.Config, own map[string]config.Requires, list ...decisions.Record) decisions.Comparison {
+func compare(before, after *config.Config, own map[string]config.Requires,
+	list ...decisions.Record) decisions.Comparison {
 	r := decisions.NewReplay(decisions.Settings{Before: before, After: after, Now: noon,
 		Requires: func(account string) config.Requires { return own[account] }})
 	for i := range list {
@@ -92,7 +93,7 @@ func TestReplay(t *testing.T) {
 		require.Empty(t, c.Before.Refused)
 		c = compare(of(small), of(small, wide), nil, decisions.Record{Profile: "max", InputTokens: 500_000,
 			Refused: "feature_unavailable"})
-		require.Equal(t, []decisions.Shift{{From: "", To: "large", Requests: 1}}, c.Shifts, "it was refused, and would not be")
+		require.Equal(t, []decisions.Shift{{From: "", To: "large", Requests: 1}}, c.Shifts, "it would not be refused")
 	})
 	t.Run("what was refused for money is left out", func(t *testing.T) {
 		t.Parallel()
