@@ -104,7 +104,7 @@ func (a *API) explain(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return explainDecision(g.Config, &d), nil
+	return explainDecision(g.Config, &d, a.engine.Outcomes().Learned()), nil
 }
 
 // undecided says why the decision log has nothing of a request.
@@ -144,10 +144,10 @@ func (a *API) prove(r *http.Request, d *decisions.Record) error {
 }
 
 // explainDecision explains a request by a configuration.
-func explainDecision(cfg *config.Config, d *decisions.Record) *Explanation {
+func explainDecision(cfg *config.Config, d *decisions.Record, learned routing.Learned) *Explanation {
 	routes := RoutesAt(cfg, d.Begun)
 	in := d.Input(cfg, routes)
-	in.Past, in.Predictor = d.Past, routing.DefaultPredictor()
+	in.Past, in.Predictor, in.Learned = d.Past, routing.DefaultPredictor(), learned
 	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan,
 		Explanation: routing.Explain(in, HoldOf(d.InputBound))}
 	for _, route := range d.Full {

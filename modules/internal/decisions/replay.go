@@ -74,8 +74,8 @@ type Settings struct {
 	Now           time.Time // whose prices count, on both sides
 	// Requires is what an account demands of routes beside its plan; nil: nothing.
 	Requires func(account string) config.Requires
-	// Prepare completes what is asked of routes as the gateway does; nil: it is complete.
-	Prepare func(*routing.Input)
+	// Learned is how outcomes change what is predicted, nil for nothing.
+	Learned routing.Learned
 }
 
 // Replay compares two configurations. Requests are added in the order in which they have ended.
@@ -91,9 +91,6 @@ type Replay struct {
 func NewReplay(s Settings) *Replay {
 	if s.Requires == nil {
 		s.Requires = func(string) config.Requires { return config.Requires{} }
-	}
-	if s.Prepare == nil {
-		s.Prepare = func(*routing.Input) {}
 	}
 	return &Replay{settings: s, predictor: routing.DefaultPredictor(), shifts: make(map[[2]string]int64),
 		sides: [2]*side{newSide(s.Before, s.Now), newSide(s.After, s.Now)}}
@@ -161,7 +158,7 @@ func newSide(cfg *config.Config, now time.Time) *side {
 // add plans a request and returns the route that it goes to, "" where none can take it.
 func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
-	in.Predictor = r.predictor
+	in.Predictor, in.Learned = r.predictor, r.settings.Learned
 	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
 	if len(d.Full) > 0 {
 		in.Standing = func(route *config.Route, light bool) routing.Standing {
@@ -178,7 +175,6 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 			in.Past = d.Past // it began before what is remembered
 		}
 	}
-	r.settings.Prepare(&in)
 	it, err := routing.Plan(in)
 	if err != nil {
 		s.why[err.Error()]++

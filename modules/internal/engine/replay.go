@@ -35,7 +35,8 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	if err != nil {
 		return nil, nil, err
 	}
-	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(), Requires: requires})
+	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(), Requires: requires,
+		Learned: e.Outcomes().Learned()})
 	done := int64(0)
 	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {
 		if done%replayStep == 0 {
