@@ -145,7 +145,8 @@ func (r *Record) By(cfg *config.Config) bool {
 // remembered of its conversation is not in it.
 func (r *Record) Input(cfg *config.Config, routes []config.Route) routing.Input {
 	in := routing.Input{Routes: routes, Needs: r.Needs, InputTokens: r.InputTokens, Allowance: r.Allowance,
-		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits, Standing: r.Standing}
+		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits,
+		Standing: r.Standing}
 	for i := range cfg.Profiles {
 		if cfg.Profiles[i].Name == r.Profile {
 			in.Profile = cfg.Profiles[i]

@@ -34,8 +34,8 @@ type Comparison struct {
 }
 
 // Side is what one configuration makes of the requests. Amounts are microcents, by the tokens that were used: those of
-// a route that did not answer are scaled by what is expected of both, and its cache is as warm as its conversation would
-// have made it.
+// a route that did not answer are scaled by what is expected of both, and its cache is as warm as its conversation
+// would have made it.
 type Side struct {
 	Charged int64 `json:"expected_charged_microcents"`
 	Cost    int64 `json:"expected_cost_microcents"`
