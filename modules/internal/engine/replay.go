@@ -6,7 +6,6 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
-	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // replayStep is how many requests are planned between two words about how far it is.
@@ -31,11 +30,7 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	if err != nil {
 		return nil, nil, err
 	}
-	requires, err := e.accountsRequire(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(), Requires: requires,
+	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(),
 		Learned: e.Outcomes().Learned()})
 	done := int64(0)
 	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {
@@ -54,13 +49,4 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	c := replay.Comparison()
 	c.Since = since
 	return &c, nil, told(done, done)
-}
-
-// accountsRequire is what accounts demand of routes beside their plans.
-func (e *Engine) accountsRequire(ctx context.Context) (func(account string) config.Requires, error) {
-	of := make(map[string]config.Requires)
-	err := e.store.Accounts(ctx, func(a ledger.Account) error {
-		return nil
-	})
-	return func(account string) config.Requires { return of[account] }, err
 }
