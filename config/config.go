@@ -30,6 +30,8 @@ type Config struct {
 	RetryBudget RetryBudget `json:"retry_budget"`
 
 	DecisionLog DecisionLog `json:"decision_log"`
+	Screening   Screening   `json:"screening"`
+	Cache       Cache       `json:"cache"`
 
 	// Path is the file's absolute path; Files are it and every file that it names.
 	Path  string `json:"path"`
@@ -237,6 +239,8 @@ type Plan struct {
 	ConcurrentRequests int64             `json:"concurrent_requests"` // charged requests at the same time
 
 	Requires Requires `json:"requires,omitzero"`
+	// SuspendAfterDeclines: accounts are suspended by themselves.
+	SuspendAfterDeclines Declines `json:"suspend_after_declines,omitzero"`
 }
 
 // Requires is what the routes of an account must be. A route of which the operator does not say it is not.

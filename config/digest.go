@@ -40,6 +40,7 @@ func Named(path string, overlay Overlay) []File {
 		}
 	}
 	l.names(blocks)
+	l.readRules(whole.Blocks)
 	// It returns what its function does: nothing.
 	_ = hclsyntax.VisitAll(whole, func(node hclsyntax.Node) hcl.Diagnostics {
 		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {

@@ -26,7 +26,7 @@ func Format(path string) ([]Formatted, *Diagnostics) {
 		diags.add(SeverityError, hcl.Range{Filename: path}, "Unreadable configuration", mainAdvice(err))
 		return nil, diags
 	}
-	return format(src, func(l *loader) { l.gather(&included{source: src}) })
+	return format(src, func(l *loader) { l.readRules(l.gather(&included{source: src}).Blocks) })
 }
 
 // FormatText is Format for a text alone, which diagnostics give that name.

@@ -87,6 +87,10 @@ var fileGrammar = grammar{
 			body: &breakerGrammar, example: breakerExample},
 		{name: "retry_budget", doc: "How many requests are tried on another route.",
 			body: &retryBudgetGrammar, example: "retry_budget {\n  ratio = 0.2\n}"},
+		{name: "screening", doc: "The content policy before routing: what of a request's text is refused or noted.",
+			body: &screeningGrammar, example: screeningExample},
+		{name: "cache", doc: "Keeps replies for requests that are sent again. The label is `memory`. Without the block " +
+			"there is none.", body: &cacheGrammar, label: "kind", example: cacheExample},
 	},
 }
 
@@ -412,6 +416,95 @@ var planGrammar = grammar{
 		{name: "requires", body: &requiresGrammar, example: requiresExample,
 			doc: "What the routes of its accounts must be: no request can loosen it. A request that only other routes " +
 				"could take gets 503."},
+		{name: "suspend_after_declines", body: &declinesGrammar, example: declinesExample,
+			doc: "Suspends an account by itself. Without the block that never happens."},
+	},
+}
+
+const declinesExample = `suspend_after_declines {
+  count  = 20
+  window = "1h"
+}`
+
+var declinesGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "count", kind: anInteger(1, maxDeclines), fallback: `20`, example: "20",
+			doc: "How many of an account's requests a content policy may decline within the window: the screening, a route, " +
+				"or a route in the middle of its reply. With the last of them the account is suspended, its requests get 403, " +
+				"and the audit trail says so. `fareway gateway account activate NAME` reactivates it, and the count begins anew."},
+		{name: "window", kind: aDuration(maxRequestLog), fallback: `"1h"`, example: `"1h"`,
+			doc: "For how long a declined request counts."},
+	},
+}
+
+const (
+	maxDeclines = 10_000
+
+	screeningExample = `screening {
+  mode  = "monitor"
+  rules = "policy.hcl"
+}`
+	ruleExample = `rule "weapons" {
+  category = "violence"
+  terms    = ["pipe bomb"]
+}`
+	cacheExample = `cache "memory" {
+  size = "64MiB"
+}`
+)
+
+var screeningGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "mode", kind: oneOf(string(ScreeningOff), string(ScreeningMonitor), string(ScreeningEnforce)),
+			fallback: `"off"`, example: `"monitor"`,
+			doc: "`\"monitor\"`: what the rules find is counted, and noted at the request. `\"enforce\"`: a request in which " +
+				"a rule that blocks is found gets 400 before it is routed; each screened request, refused or not, then costs its " +
+				"account 1,350 microcents. Begin with monitor: `fareway_screening_rules_total` shows what would be refused."},
+		{name: "rules", kind: aPath, instead: "the rules in the block", example: `"policy.hcl"`,
+			doc: "A file of `rule` blocks, relative to this file. Saving it is enough, as with this file."},
+	},
+	blocks: []blockRule{
+		{name: "rule", label: "name", many: true, body: &ruleGrammar, example: ruleExample,
+			doc: "What is looked for in all that the model would read: instructions, messages, tools, their calls and results." +
+				" Rules stand here, or in the file that `rules` names. Case, look-alike letters and signs that nobody sees do " +
+				"not count."},
+	},
+}
+
+// rulesGrammar is that of a file of rules.
+var rulesGrammar = grammar{noun: "attribute", blocks: screeningGrammar.blocks}
+
+var ruleGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "category", kind: aText(64), instead: "none", example: `"violence"`,
+			doc: "What the rule is about; it is noted with the rule's name. The text that was found never is."},
+		{name: "action", kind: oneOf("block", "flag", "allow"), fallback: `"block"`, example: `"flag"`,
+			doc: "`\"block\"`: the request is refused, when the mode is enforce. `\"flag\"`: it is noted only. `\"allow\"`: " +
+				"what other rules find inside of what this one finds does not count, as \"bomb\" in \"bath bomb\": terms " +
+				"inside of its terms, and patterns inside of its patterns."},
+		{name: "terms", kind: aList, instead: "none", example: `["pipe bomb"]`,
+			doc: "Words and phrases, up to 100,000 in all."},
+		{name: "patterns", kind: aList, instead: "none", example: `["(?i)password[:=]"]`,
+			doc: "Regular expressions of RE2, up to 1,000 in all, matched with the text as it is written, but for signs that " +
+				"nobody sees; `(?i)` at the beginning for any case. One without a fixed part of three letters is slow."},
+		{name: "whole_words", kind: aFlag, fallback: `true`, example: "false",
+			doc: "`false`: terms are found inside of words, too."},
+	},
+}
+
+var cacheGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "size", kind: aSize, fallback: `"64MiB"`, example: `"64MiB"`,
+			doc: "All replies together, at least `\"1MiB\"`; those that were used longest ago go first. One reply has at most " +
+				"a sixteenth of it."},
+		{name: "ttl", kind: aDuration(maxDuration), fallback: `"5m"`, example: `"5m"`,
+			doc: "For how long a reply is kept. A request is answered from it if the same account has sent the same, with the " +
+				"same profile, and `temperature: 0`; nothing but the screening is charged then. Replies with tool calls are not " +
+				"kept, nor those of accounts whose plan demands `retention = \"none\"`."},
 	},
 }
 
@@ -551,6 +644,10 @@ var places = []place{
 	{"in the decision_log block", &decisionLogGrammar},
 	{"in a breaker block", &breakerGrammar},
 	{"in the retry_budget block", &retryBudgetGrammar},
+	{"in the screening block", &screeningGrammar},
+	{"in a rule of the screening", &ruleGrammar},
+	{"in a cache block", &cacheGrammar},
+	{"in the suspend_after_declines block of a plan", &declinesGrammar},
 }
 
 // elsewhere is where an attribute or a block that is unknown in g belongs, as a sentence, or "" when it is nowhere

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -88,6 +89,10 @@ func TestEveryAttributeDecides(t *testing.T) {
 						`"x"`: strings.Replace(minimal, `plugin = "echo"`, other, 1)}[value]
 				case "provider":
 					text = strings.ReplaceAll(minimal, `"local"`, value)
+				case "rules":
+					path := filepath.Join(t.TempDir(), "policy.hcl")
+					require.NoError(t, os.WriteFile(path, nil, 0o600))
+					text = around(block, fmt.Sprintf("%s = %q", rule.name, path))
 				case "max_processes":
 					text = around(block, rule.name+" = "+value+"\nuser = \"plugins\"")
 				}
@@ -121,7 +126,7 @@ func (k *kind) samples() []string {
 	case k.longest > 0:
 		return []string{`"21s"`, `"22s"`}
 	}
-	return []string{"true", "false", `"41MiB"`, `"42MiB"`, "0.25", "0.75", `["x"]`, `["y"]`, `{ a = "stop" }`,
+	return []string{"true", "false", `"41MiB"`, `"42MiB"`, "0.25", "0.75", `["xx"]`, `["yy"]`, `{ a = "stop" }`,
 		`{ a = "length" }`, `"x"`, `"y"`, `"` + strings.Repeat("a1", 32) + `"`, `"` + strings.Repeat("b2", 32) + `"`}
 }
 
@@ -247,6 +252,12 @@ func TestJSONIsTheLanguage(t *testing.T) {
 		case map[string]any:
 			for name, inner := range v {
 				seen[name] = true
+				if name == "rule" { // by name
+					for _, rule := range inner.(map[string]any) {
+						walk(rule)
+					}
+					continue
+				}
 				if name != "settings" && name != "finish_reasons" { // their names are others' to give
 					walk(inner)
 				}

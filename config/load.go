@@ -238,6 +238,8 @@ func (l *loader) load() *Config {
 	l.config.PreAuth = l.preAuth(file)
 	l.config.Affinity = l.affinity(file)
 	l.config.DecisionLog = l.decisionLog(file)
+	l.config.Screening = l.screening(file)
+	l.config.Cache = l.cache(file)
 	for _, o := range l.opts.Objections {
 		at := file.header
 		for _, block := range slices.Backward(file.blocks[o.Block]) {

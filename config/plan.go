@@ -76,6 +76,7 @@ func (l *loader) plans(file *section) {
 		s.integer("fair_use_microcents", &p.FairUseMicrocents)
 		s.integer("concurrent_requests", &p.ConcurrentRequests)
 		s.requires(&p.Requires)
+		s.declines(&p.SuspendAfterDeclines)
 		l.config.Plans = append(l.config.Plans, p)
 	}
 }

@@ -162,6 +162,14 @@ func around(block, line string) string {
 		top = "plan \"p\" {\nrequires {\n" + line + "\n}\n}\n"
 	case "requests_per_minute":
 		top = "plan \"p\" {\nrequests_per_minute {\n" + line + "\n}\n}\n"
+	case "suspend_after_declines":
+		top = "plan \"p\" {\nsuspend_after_declines {\n" + line + "\n}\n}\n"
+	case "screening":
+		top = "screening {\n" + line + "\nrule \"r\" {\nterms = [\"nitroglycerin\"]\n}\n}\n"
+	case "rule":
+		top = "screening {\nrule \"r\" {\n" + drop("terms = [\"nitroglycerin\"]\n") + line + "\n}\n}\n"
+	case "cache":
+		top = "cache \"memory\" {\n" + line + "\n}\n"
 	case "store":
 		top = "store \"sqlite\" {\n" + line + "\n}\n"
 	case "special graphics", "special long_context":

@@ -11,7 +11,8 @@ import (
 )
 
 // admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
-// them (GAP-49). When it returns nil, the first attempt and the hold are durable.
+// them (GAP-49). When it returns nil, the hold is durable, and with it the first attempt, unless the gate comes before
+// that.
 func (x *exchange) admit() *families.Error {
 	var err error
 	if x.tariff, err = x.gen.Tariff(x.request.Context()); err != nil {
@@ -36,14 +37,16 @@ func (x *exchange) admit() *families.Error {
 	x.look(&plan)
 	x.findStates()
 
-	permit, err := x.acquireRoute()
-	if err != nil {
-		x.tighten()
-		return x.notAcquired(err, x.plan.Worst(x.worst))
+	if !x.gated() {
+		permit, err := x.acquireRoute()
+		if err != nil {
+			x.tighten()
+			return x.notAcquired(err, x.most())
+		}
+		x.engine.Requested()
+		x.ready = routing.Opening(x.plan)
+		x.begin(x.ready, permit)
 	}
-	x.engine.Requested()
-	x.ready = routing.Opening(x.plan)
-	x.begin(x.ready, permit)
 	var most routing.Worst
 	if !x.input.exact {
 		if most, err = x.place(headroom); overLimit(err) != nil {
@@ -63,8 +66,8 @@ func (x *exchange) admit() *families.Error {
 
 // place places the hold, for which there must be so many times as much as it needs.
 func (x *exchange) place(headroom int64) (routing.Worst, error) {
-	most := x.plan.Worst(x.worst)
-	err := x.engine.Ledger().Hold(x.request.Context(), ledger.Hold{
+	most := x.most()
+	h := ledger.Hold{
 		Request:    x.call.ID,
 		Account:    x.call.Principal.Account.ID,
 		Key:        x.call.Principal.Key.ID,
@@ -72,10 +75,12 @@ func (x *exchange) place(headroom int64) (routing.Worst, error) {
 		Profile:    x.req.profile,
 		Microcents: most.Microcents,
 		Tokens:     most.Tokens,
-		Attempt:    x.current.ledger(x.tariff),
 		Headroom:   headroom,
-	})
-	return most, err
+	}
+	if x.current != nil {
+		h.Attempt = x.current.ledger(x.tariff)
+	}
+	return most, x.engine.Ledger().Hold(x.request.Context(), h)
 }
 
 // acquireRoute takes a permit for the first step whose opening route has one, and puts that step before the others.

@@ -24,8 +24,8 @@
 //	15 credits, caps, budget used up: 402          admit.go, exhausted
 //	16 features and context window: 503, 400       admit.go, routing.Plan
 //	17 the hold, with caps and budget: 402         admit.go, hold.go, ledger
-//	18 the response cache                          (with the routing issue)
-//	19 screening: 400                              (with the routing issue)
+//	18 the response cache                          replay.go
+//	19 screening: 400                              screen.go
 //	20 routing: 400, 402, 422, 429, 502, 503, 504  run.go, failure.go, settle.go
 //
 // The code asks for 15 only where 16, or routes that are full, would refuse: the hold refuses for the same
@@ -89,6 +89,11 @@ func generate(w http.ResponseWriter, r *http.Request, call *gateway.Call) *famil
 	if refusal := x.admit(); refusal != nil {
 		x.noteRefusal(refusal)
 		return refusal
+	}
+	if x.gated() {
+		if done, refusal := x.gate(); done {
+			return refusal
+		}
 	}
 	return x.run()
 }

@@ -43,7 +43,7 @@ func (x *exchange) spent() routing.Worst {
 				Tokens: routing.Sum(x.bound(a.route), longest(a.route, a.allowance))})
 		}
 	}
-	microcents, err := bill.Microcents(0)
+	microcents, err := bill.Microcents(x.surcharge)
 	if err != nil {
 		microcents = math.MaxInt64
 	}

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/fareway/fareway/config/rules"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/cache"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -48,6 +50,11 @@ type exchange struct {
 	current  *attempt           // whose reply is, or may become, the client's
 	ready    *routing.Candidate // whose attempt was begun with the hold, until it is made
 	delivery *delivery
+
+	surcharge int64       // that screening has made, in microcents
+	found     []rules.Hit // by screening
+	replayKey *cache.Key  // under which the reply is to be kept
+	kept      int         // bytes of a stream's text that are
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req *request) *exchange {
@@ -101,14 +108,19 @@ func (x *exchange) end() {
 	}
 }
 
-// run does the itinerary. It returns a refusal while nothing has been written.
-func (x *exchange) run() *families.Error {
+// beginDelivery makes the encoder of the reply, and starts the keep-alives of a stream.
+func (x *exchange) beginDelivery() {
 	x.delivery.begin(x.call.Family.NewEncoder(x.req.Request, families.Head{
 		ID:            x.call.ID[len("req_"):],
 		Created:       x.call.Start.Unix(),
 		Model:         x.req.model,
 		InputEstimate: x.estimate,
 	}))
+}
+
+// run does the itinerary. It returns a refusal while nothing has been written.
+func (x *exchange) run() *families.Error {
+	x.beginDelivery()
 	_, f := x.first(x.plan, true)
 	x.record()
 	switch {

@@ -28,8 +28,11 @@ func (x *exchange) finish() *families.Error {
 		return x.fail(f)
 	}
 	s := ledger.Settlement{Status: http.StatusOK, Reason: "ok"}
-	if x.left() {
+	switch {
+	case x.left():
 		s.Reason = gateway.ReasonLeft
+	case end.finish == llm.FinishPolicy:
+		s.Reason = engine.EndedByPolicy
 	}
 	s.Results = x.results(d.stream && !x.left())
 	due := x.due(&s)
@@ -44,6 +47,7 @@ func (x *exchange) finish() *families.Error {
 			"charged", charge.Microcents, "said", due.Microcents)
 	}
 	x.remember()
+	x.keep(end)
 	if d.stream {
 		d.end()
 	} else {
@@ -152,6 +156,7 @@ func (x *exchange) results(final bool) []ledger.Result {
 
 // due is what the settlement of all attempts will charge.
 func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
+	s.Surcharge += x.surcharge
 	return s.Due(x.hold, func(i int) config.Price { return x.attempts[i].route.Price })
 }
 
@@ -159,7 +164,7 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	x.settled = true
 	x.conclude()
-	s.Request = x.call.ID
+	s.Request, s.Reason = x.call.ID, x.noted(s.Reason)
 	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.ending(s, due))
 	x.engine.Metrics().Held(-x.hold)
 	x.noteSettlement(&s, charge)
@@ -167,10 +172,11 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 	if err != nil {
 		return charge, err
 	}
-	if charge.Over > 0 {
+	if charge.Over > 0 && x.current != nil { // the surcharge alone is within the hold
 		x.warnOver(charge)
 	}
 	x.account(charge, s.Reason)
+	x.declined(s.Reason)
 	return charge, nil
 }
 
@@ -225,5 +231,9 @@ func (x *exchange) account(charge ledger.Charge, reason string) {
 		rec.Output += llm.Tokens(u.Output)
 		m.Tokens(a.route.Name, u)
 	}
-	m.Charged(x.current.route.Name, charge.Microcents)
+	route := "" // none was called
+	if x.current != nil {
+		route = x.current.route.Name
+	}
+	m.Charged(route, charge.Microcents)
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 
+	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/llm"
@@ -90,6 +91,12 @@ func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
 	if err != nil {
 		return false, nil
 	}
+	f := x.enter(c, permit)
+	return f == nil, f
+}
+
+// enter begins an attempt for which there is a permit.
+func (x *exchange) enter(c *routing.Candidate, permit engine.RoutePermit) *failure {
 	before := x.current
 	x.begin(c, permit)
 	begin := func() (total routing.Worst, err error) {
@@ -107,14 +114,14 @@ func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
 			x.engine.Metrics().Held(more)
 			x.hold = total.Microcents
 		}
-		return true, nil
+		return nil
 	}
 	x.unbegin(before)
 	switch {
 	case overLimit(err) != nil:
-		return false, &failure{kind: overBudget, err: err}
+		return &failure{kind: overBudget, err: err}
 	case x.ctx.Err() != nil:
-		return false, interrupted(x.ctx)
+		return interrupted(x.ctx)
 	}
-	return false, &failure{kind: ledgerAway, err: err}
+	return &failure{kind: ledgerAway, err: err}
 }

@@ -135,7 +135,7 @@ func (x *exchange) show(ev llm.Event) {
 		if d.event(ev); d.shown {
 			x.forget()
 		}
-		if ev.Kind == llm.EventText {
+		if ev.Kind == llm.EventText && !x.keeps(ev) {
 			return // what was streamed need not be kept
 		}
 	}

@@ -21,6 +21,9 @@ const (
 	capsGate  gateKind = "caps"
 	pastGate  gateKind = "past"  // the standard route, which can bill past the allowance
 	laterGate gateKind = "later" // the standard route of a provider that proves later what it used
+	// the standard route, with screening that enforces or monitors, and a response cache
+	policyGate  gateKind = "policy"
+	monitorGate gateKind = "monitor"
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
@@ -145,6 +148,10 @@ func (k gateKind) hcl(provider string) string {
 		text += limitsHCL
 	case capsGate:
 		text += capsHCL
+	case policyGate:
+		text += policyHCL("enforce")
+	case monitorGate:
+		text += policyHCL("monitor")
 	}
 	for _, r := range routes {
 		text += r.hcl()

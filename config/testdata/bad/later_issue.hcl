@@ -25,12 +25,9 @@ profile "budget" {
   keep_quality = 0.98
 }
 
-screening {
-  mode = "off"
+portal {
 }
 
 plan "starter" {
-  suspend_after_declines {
-    count = 20
-  }
+  suspended_after = 20
 }

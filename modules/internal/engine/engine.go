@@ -85,6 +85,8 @@ type Engine struct {
 	// conversations know which route each of them is on, over reloads.
 	conversations *affinity.Book
 	outcomes      *outcome.Book
+	replies       replies
+	declines      declines
 	bodies        budget // bytes of request bodies and of what is made of them
 	ahead         budget // events that wait for clients, in bytes
 	streams       budget // charged requests in progress
@@ -126,6 +128,8 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 
 		conversations: affinity.New(affinity.Options{Now: o.Now}),
 		outcomes:      outcome.NewBook(o.Now),
+		replies:       newReplies(&o),
+		declines:      declines{byAccount: make(map[string][]time.Time)},
 
 		limiter: o.Limiter,
 		timer:   o.After,
@@ -136,6 +140,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	e.healths = newHealths(o.Now(), e.routeChanged)
 	e.ahead.limit(maxAhead)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)
+	e.metrics.watchReplies(e.replies.memory.Usage)
 	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
 		e.metrics.watchLimiter(m.Usage)
 	}

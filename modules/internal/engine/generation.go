@@ -27,6 +27,7 @@ type Generation struct {
 	backends  map[string]Backend    // by provider name
 	setups    map[string]uint64     // by provider name: which service it is, for the states
 	states    *States
+	replies   replies
 	tariffs   tariffs
 	predicts  *routing.Predictor        // nil where there is one route, and nothing to remember
 	plugins   []instance                // of each provider, and of each of its keys, in the configuration's order
@@ -41,7 +42,7 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		return nil, err
 	}
 	g := &Generation{Config: cfg, backends: make(map[string]Backend), refs: 1, engine: e, now: e.Now,
-		states: e.states, setups: make(map[string]uint64),
+		states: e.states, replies: e.replies, setups: make(map[string]uint64),
 		tariffs: tariffs{record: e.store.PriceVersion, now: e.Now, routes: cfg.Routes}}
 	if len(cfg.Routes) > 1 || cfg.DecisionLog.Mode == config.DecisionsOn {
 		g.predicts = routing.DefaultPredictor()
@@ -184,6 +185,7 @@ func (e *Engine) use(g *Generation) {
 	e.bodies.limit(g.Config.Gateway.MaxBodyMemory)
 	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
+	e.replies.memory.Limit(g.Config.Cache.Size)
 	e.metrics.setGeneration(g.Number)
 	e.providerKeys.keep(g.has)
 	e.healths.use(g)

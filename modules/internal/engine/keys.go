@@ -86,4 +86,7 @@ func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, e
 }
 
 // ForgetKeys makes the next Lookup of every key ask the store: call it after any change to accounts or keys.
-func (e *Engine) ForgetKeys() { e.keys.forget() }
+func (e *Engine) ForgetKeys() {
+	e.keys.forget()
+	e.declines.forget() // an account that was activated begins anew
+}

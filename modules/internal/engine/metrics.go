@@ -44,11 +44,12 @@ type Metrics struct {
 	aside         prometheus.Gauge
 	stalled       prometheus.Counter
 	budgets       []prometheus.Collector // what of the engine's budgets is used
-	unlogged      prometheus.Counter
-	undecided     prometheus.Counter
-	loads         *prometheus.CounterVec
-	refused       prometheus.Gauge
-	inForce       *prometheus.GaugeVec
+	policyMetrics
+	unlogged  prometheus.Counter
+	undecided prometheus.Counter
+	loads     *prometheus.CounterVec
+	refused   prometheus.Gauge
+	inForce   *prometheus.GaugeVec
 
 	answers, failed, failedAttempts atomic.Int64
 
@@ -151,6 +152,7 @@ func newMetrics() *Metrics {
 			[]string{"result"}),
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_config_refused", Help: "1 while the saved configuration is refused, and the one before it serves."}),
+		policyMetrics: newPolicyMetrics(),
 		inForce: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_config_in_force_since_timestamp_seconds",
 			Help: "When the configuration that serves came into force, by the digest of its content."},
@@ -175,7 +177,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
 		m.generation,
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged, m.undecided,
-		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets)...)
+		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy)...)
 }
 
 // statusClientLeft is in no RFC: requests whose client left end in it, on record only.

@@ -41,6 +41,9 @@ type Query struct {
 	Account      string    // account id
 	Since, Until time.Time // from Since on and before Until; zero: without a bound
 	Checkpoint   int64     // of entries: those that this checkpoint covers; 0: all
+	// Recent, of an account's entries: those behind the last one that is older than Since, if the clock was set back.
+	// They are found without a look at older ones.
+	Recent bool
 }
 
 // Dimension is what usage can be grouped by.

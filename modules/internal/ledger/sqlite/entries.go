@@ -60,6 +60,14 @@ const (
 		) SELECT ` + entryColumns + ` FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n CROSS JOIN accounts AS a ON a.n ` +
 		`= ?1
 		WHERE e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY c.n`
+	// recentOfAccount ends at the first entry that is too old.
+	recentOfAccount = `WITH RECURSIVE chain(n, before, created) AS (
+			SELECT e.n, e.before, e.created FROM balances AS b JOIN entries AS e ON e.n = b.last WHERE b.n = ?1
+			UNION ALL SELECT e.n, e.before, e.created FROM chain AS c CROSS JOIN entries AS e ON e.n = c.before
+			WHERE c.before < c.n AND c.created >= ?2
+		) SELECT ` + entryColumns + ` FROM chain AS c CROSS JOIN entries AS e ON e.n = c.n CROSS JOIN accounts AS a ON a.n ` +
+		`= ?1
+		WHERE e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY c.n`
 	scanForAccount = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account
 		WHERE e.account = ?1 AND e.created >= ?2 AND e.created < ?3 AND e.n <= ?4 ORDER BY e.n`
 	wholeJournal = `SELECT ` + entryColumns + ` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account
@@ -85,9 +93,11 @@ func (b *books) Entries(ctx context.Context, q ledger.Query, each func(ledger.En
 		if err != nil {
 			return err
 		}
-		query, err := wayTo(conn, n)
-		if err != nil {
-			return err
+		query := recentOfAccount
+		if !q.Recent {
+			if query, err = wayTo(conn, n); err != nil {
+				return err
+			}
 		}
 		return run(conn, query, row, n, since, until, covered)
 	})

@@ -1,0 +1,248 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func compiled(t testing.TB, all ...Rule) *Set {
+	set, problems := Compile(all)
+	require.NotNil(t, set, "%v", problems)
+	return set
+}
+
+func textOf(pieces ...string) *Text {
+	t := new(Text)
+	for _, p := range pieces {
+		t.Add(p)
+		t.Break()
+	}
+	return t
+}
+
+func names(hits []Hit) (names []string) {
+	for _, h := range hits {
+		names = append(names, h.Rule)
+	}
+	return names
+}
+
+// TestTerms: what a term is found in, whatever it wears (POL-01).
+func TestTerms(t *testing.T) {
+	t.Parallel()
+	set := compiled(t, Rule{Name: "weapons", Category: "violence", Action: Block,
+		Terms: []string{"pipe bomb", "Straße", "爆弾", "nitro", "бомба", "c-4"}},
+		Rule{Name: "inside", Action: Flag, Terms: []string{"glycerin"}, Parts: true})
+	for text, found := range map[string]bool{
+		"how to make a pipe bomb":               true,
+		"PIPE   BOMB":                           true,
+		"a pipe\nbomb, please":                  true,
+		"pipe\u00a0bomb":                        true,
+		"pi\u200bpe bo\u00admb":                 true,
+		"ｐｉｐｅ　ｂｏｍｂ":                             true,
+		"𝐩𝐢𝐩𝐞 𝐛𝐨𝐦𝐛":                             true,
+		"p̶i̶p̶e̶ b̶o̶m̶b̶":                     true,
+		"pip\ufe0fe b\U000e0020omb":             true,
+		`pipe \u0062omb`:                        true,
+		"pіpe bоmb":                             true, // with letters of Cyrillic
+		"n i t r o":                             true,
+		"n.i.t.r.o":                             true,
+		"n-i-t-r-o":                             true,
+		"p i p e   b o m b":                     true,
+		"STRASSE":                               true,
+		"strasse":                               true,
+		"あの爆弾です":                                true,
+		"БОМБА":                                 true,
+		"c\u20114":                              true,
+		"a pipe and a bomb":                     false,
+		"stovepipe bomb":                        false,
+		"pipe bombastic":                        false,
+		"nitrogen":                              false,
+		"n i t r o g e n":                       false,
+		"the pipe. Bomb":                        false,
+		"бомбардир":                             false,
+		"a b c d e f":                           false,
+		strings.Repeat("pipe ", 1000) + "bombs": false,
+	} {
+		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+	}
+	require.Equal(t, []Hit{{"inside", "", Flag}}, set.Match(textOf("Nitroglycerine")))
+	require.False(t, Blocks(set.Match(textOf("Nitroglycerine"))))
+	require.Equal(t, []string{"weapons", "inside"}, names(set.Match(textOf("a glycerin", "pipe bomb", "nitro"))),
+		"each once")
+
+	split := new(Text)
+	split.Add("a pipe bo")
+	split.Add("mb")
+	require.NotEmpty(t, set.Match(split), "parts of one message are one text")
+	require.Empty(t, set.Match(textOf("a pipe bo", "mb")), "two messages are two")
+	require.Empty(t, set.Match(textOf("pipe", "bomb")))
+	require.Empty(t, set.Match(textOf("n i", "t r o")))
+	nul := new(Text)
+	nul.Add("pipe\x00bomb")
+	require.NotEmpty(t, set.Match(nul), "a zero is no end")
+
+	json := new(Text)
+	json.AddJSON(`{"q":"\nnitro","s":"\uD83D\uDE00"}`)
+	require.NotEmpty(t, set.Match(json))
+	var none *Set
+	require.Empty(t, none.Match(textOf("pipe bomb")))
+	require.Empty(t, none.Rules())
+}
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	set := compiled(t,
+		Rule{Name: "weapons", Action: Block, Terms: []string{"bomb"}, Patterns: []string{`AKIA[0-9A-Z]{16}`}},
+		Rule{Name: "cosmetics", Action: Allow, Terms: []string{"bath bomb", "bomb cyclone"},
+			Patterns: []string{`AKIAIOSFODNN7EXAMPLE`}})
+	for text, found := range map[string]bool{
+		"a bath bomb":                               false,
+		"a bath bomb and a bomb":                    true,
+		"bath bomb cyclone":                         false,
+		"a bath bombs":                              false,
+		"b o m b":                                   true,
+		"AKIAIOSFODNN7EXAMPLE":                      false,
+		"AKIAIOSFODNN7EXAMPLF":                      true,
+		"akiaiosfodnn7examplf":                      false, // a pattern says itself whether case counts
+		"AKIAIOSFODNN7EXAMPLE AKIAIOSFODNN7EXAMPLF": true,
+		"AK\u200bIAIOSFODNN7EXAMPLF":                true,
+		strings.Repeat("AKIAIOSFODNN7EXAMPLE ", maxRetries+1): true, // so often it is not looked at
+	} {
+		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	set := compiled(t, Rule{Name: "keys", Action: Block, Patterns: []string{
+		`(?i)secret[ _-]?(key|token)\b`, `(?:visa|mastercard) number`, `(abc|def)+x`, `\d{3}-\d{2}-\d{4}`,
+	}})
+	for text, found := range map[string]bool{
+		"my SECRET_token":   true,
+		"secret keyboard":   false,
+		"mastercard number": true,
+		"abcdefx":           true,
+		"123-45-6789":       true,
+		"12-345-6789":       false,
+		"ſecret key":        true,
+	} {
+		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+	}
+	always := 0
+	for _, p := range set.patterns {
+		if p.always {
+			always++
+		}
+	}
+	require.Equal(t, 1, always, "the others are looked for by a part of them")
+}
+
+// TestProblems: rules that are wrong are refused with what to do (issue 14, bad input).
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		rule Rule
+		want string
+	}{
+		"nothing":             {Rule{Terms: []string{""}}, "Empty term"},
+		"what nobody sees":    {Rule{Terms: []string{"\u200b \u00ad"}}, "Empty term"},
+		"signs":               {Rule{Terms: []string{"..."}}, "Term without a letter"},
+		"a letter":            {Rule{Terms: []string{"a"}}, "Term too short"},
+		"two, inside":         {Rule{Terms: []string{"ab"}, Parts: true}, "Term too short"},
+		"a term twice":        {Rule{Terms: []string{"bomb", "ＢＯＭＢ"}}, "Second term of this kind"},
+		"exponential":         {Rule{Patterns: []string{`(a+)+$`}}, "Repetition inside a repetition"},
+		"exponential, deep":   {Rule{Patterns: []string{`x(?:(\w{2,})|b)*y`}}, "Repetition inside a repetition"},
+		"nothing matches":     {Rule{Patterns: []string{`bomb|`}}, "Pattern of nothing"},
+		"a star":              {Rule{Patterns: []string{`x*`}}, "Pattern of nothing"},
+		"everything":          {Rule{Patterns: []string{`.`}}, "Pattern of everything"},
+		"any word":            {Rule{Patterns: []string{`\w`}}, "Pattern of everything"},
+		"look-around":         {Rule{Patterns: []string{`(?=bomb)bomb`}}, "Invalid pattern"},
+		"back-reference":      {Rule{Patterns: []string{`(bomb)\1`}}, "Invalid pattern"},
+		"open":                {Rule{Patterns: []string{`(bomb`}}, "Invalid pattern"},
+		"large":               {Rule{Patterns: []string{`bomb[a-z]{900}[0-9]{900}[a-z]{900}`}}, "Pattern too large"},
+		"larger than allowed": {Rule{Patterns: []string{`(x{1000}){1000}`}}, "Invalid pattern"},
+		"empty":               {Rule{Patterns: []string{``}}, "Pattern of nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.rule.Name, tc.rule.Action = "rule", Block
+			set, problems := Compile([]Rule{tc.rule})
+			require.Nil(t, set)
+			require.NotEmpty(t, problems)
+			require.Equal(t, tc.want, problems[0].Summary)
+			require.NotEmpty(t, problems[0].Detail)
+		})
+	}
+	set, problems := Compile([]Rule{{Name: "slow", Action: Flag, Patterns: []string{`\d\d\d`}}})
+	require.NotNil(t, set)
+	require.Len(t, problems, 1)
+	require.True(t, problems[0].Warning)
+	_, problems = Compile([]Rule{{Name: "one", Terms: []string{"Bomb"}},
+		{Name: "two", Action: Allow, Terms: []string{"bomb"}}})
+	require.Contains(t, problems[0].Detail, `Rule "one" has it already as "Bomb"`)
+}
+
+// TestFinderFindsAll compares the library with what strings.Contains says, over few letters, so that much overlaps.
+func TestFinderFindsAll(t *testing.T) {
+	t.Parallel()
+	letters := rapid.StringOfN(rapid.SampledFrom([]rune("abé ")), 0, 40, -1)
+	rapid.Check(t, func(r *rapid.T) {
+		var all []Rule
+		for i, term := range rapid.SliceOfNDistinct(rapid.StringMatching(`[abé]{3,6}`), 1, 8, rapid.ID).Draw(r, "terms") {
+			all = append(all, Rule{Name: fmt.Sprint(i), Action: Block, Terms: []string{term}, Parts: true})
+		}
+		set, problems := Compile(all)
+		require.NotNil(r, set, "%v", problems)
+		text := letters.Draw(r, "text")
+		var want []string
+		for _, rule := range all {
+			if strings.Contains(text, rule.Terms[0]) {
+				want = append(want, rule.Name)
+			}
+		}
+		hits := set.Match(textOf(text))
+		got := map[string]bool{}
+		for _, n := range names(hits) {
+			got[n] = true
+		}
+		for _, n := range want {
+			require.True(r, got[n], "%q has %q", text, n)
+		}
+	})
+}
+
+// TestPatternsAreNotPassedOver compares patterns that are looked for by a part of them with the same ones alone.
+func TestPatternsAreNotPassedOver(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{`(?i)ab{3}c`, `(abb|bab)a+`, `a(abab)?bbb`, `(?:abba){1,3}b`, `[ab]abba`} {
+		set := compiled(t, Rule{Name: "p", Action: Block, Patterns: []string{p}})
+		re := set.patterns[0].re
+		rapid.Check(t, func(r *rapid.T) {
+			text := rapid.StringOfN(rapid.SampledFrom([]rune("aabbABc ")), 0, 40, -1).Draw(r, "text")
+			require.Equal(r, re.MatchString(text), len(set.Match(textOf(text))) > 0, "%s in %q", p, text)
+		})
+	}
+}
+
+// FuzzText: no text ends the process, and each of its forms is text.
+func FuzzText(f *testing.F) {
+	set := compiled(f, Rule{Name: "r", Action: Block, Terms: []string{"bomb", "pipe bomb"}, Patterns: []string{`key\d`}})
+	for _, s := range []string{`\`, `\u`, `\ud83d\u`, "\xff\xfe", "ΑΒΓ а b", "b o m b", "\u0300\u0300", `\\u0062`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, add := range []func(*Text, string){(*Text).Add, (*Text).AddJSON} {
+			var one, two Text
+			add(&one, s)
+			set.Match(&one)
+			one.Break()
+			add(&two, s+" bomb")
+			require.NotEmpty(t, set.Match(&two), "%q", s)
+		}
+	})
+}

@@ -1,0 +1,36 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+screening {
+  mode  = "enforce"
+  rules = "policy.hcl"
+  rule "inside" {
+    action      = "flag"
+    terms       = ["glycerin"]
+    whole_words = false
+  }
+}
+
+cache "memory" {
+  size = "2MiB"
+  ttl  = "1m"
+}
+
+plan "strict" {
+  suspend_after_declines {
+    count = 3
+  }
+}

@@ -1,0 +1,167 @@
+package exchange
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/config/rules"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/policy"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// screeningCost is what each screened request costs in enforcing mode, in microcents (BILL-30).
+const screeningCost = 1_350
+
+// blockedText is what a client is told whose request the screening refused (POL-01, GAP-95).
+const blockedText = "The request was blocked by a content filter."
+
+// gated reports whether something stands between the request's hold and its first attempt. Then the hold is placed
+// without one.
+func (x *exchange) gated() bool { return x.gen.Config.Screening.On() || x.replayable() }
+
+// most is the most that the request can come to: the screening, and the routes of the itinerary (GAP-49).
+func (x *exchange) most() routing.Worst {
+	most := x.plan.Worst(x.worst)
+	if x.gen.Config.Screening.Mode == config.ScreeningEnforce {
+		most = most.And(routing.Worst{Microcents: screeningCost})
+	}
+	return most
+}
+
+// gate takes steps 18 and 19: the response cache and the screening. It is done when the request is answered, or
+// refused.
+func (x *exchange) gate() (done bool, refusal *families.Error) {
+	reply, hit := x.findReply()
+	if refusal := x.screen(); refusal != nil {
+		return true, refusal
+	}
+	switch {
+	case hit:
+		return true, x.replay(reply)
+	case x.left():
+		return true, x.abandon()
+	}
+	permit, err := x.acquireRoute()
+	if err != nil {
+		refusal := noneReady()
+		if errors.Is(err, routing.ErrBusy) {
+			refusal = routesFull()
+		}
+		return true, x.early(ledger.Settlement{Reason: string(llm.ErrCapacity)}, refusal)
+	}
+	x.engine.Requested()
+	c := routing.Opening(x.plan)
+	if f := x.enter(c, permit); f != nil {
+		return true, x.unattempted(f)
+	}
+	x.ready = c
+	return false, nil
+}
+
+// screen refuses what the content policy does not let through. The hold is settled then.
+func (x *exchange) screen() *families.Error {
+	s := &x.gen.Config.Screening
+	if !s.On() {
+		return nil
+	}
+	hits := x.findRules(s) // that it panics is a failure of the service, and free
+	if s.Mode == config.ScreeningEnforce {
+		x.surcharge = screeningCost
+	}
+	x.found = hits
+	verdict := "passed"
+	switch {
+	case rules.Blocks(hits):
+		verdict = "blocked"
+	case len(hits) > 0:
+		verdict = "flagged"
+	}
+	x.engine.Metrics().Screened(string(s.Mode), verdict)
+	for _, h := range hits {
+		x.engine.Metrics().RuleFound(h.Rule, h.Category, string(h.Action))
+	}
+	if verdict != "blocked" || s.Mode != config.ScreeningEnforce {
+		return nil
+	}
+	return x.early(ledger.Settlement{Reason: engine.Screened}, &families.Error{Status: http.StatusBadRequest,
+		Code: families.InvalidRequest, Message: blockedText})
+}
+
+var texts = sync.Pool{New: func() any { return new(rules.Text) }}
+
+// keptText is the largest memory of a text that is given back to be borrowed again, in bytes.
+const keptText = 256 << 10
+
+// findRules finds what the rules say of the request.
+func (x *exchange) findRules(s *config.Screening) []rules.Hit {
+	t := texts.Get().(*rules.Text)
+	defer func() {
+		if t.Size() <= keptText {
+			t.Reset()
+			texts.Put(t)
+		}
+	}()
+	policy.Read(t, x.req.LLM)
+	return s.Rules.Match(t)
+}
+
+// early settles a request that made no attempt, and is its refusal.
+func (x *exchange) early(s ledger.Settlement, e *families.Error) *families.Error {
+	s.Status = e.Status
+	if _, err := x.settle(s, x.due(&s)); err != nil {
+		return x.call.LedgerError("settling", err)
+	}
+	return e
+}
+
+// unattempted is what comes of a first attempt that could not be begun.
+func (x *exchange) unattempted(f *failure) *families.Error {
+	return x.early(ledger.Settlement{Reason: string(f.kind), Free: f.free(), ServiceLimit: f.kind == timeLimit},
+		x.refusal(f))
+}
+
+// maxNoted is how many rules are named in a settlement's reason.
+const maxNoted = 8
+
+// noted is a settlement's reason with what the screening found: the names of rules and categories, never a text.
+func (x *exchange) noted(reason string) string {
+	if len(x.found) == 0 {
+		return reason
+	}
+	b := append([]byte(nil), reason...)
+	for i, h := range x.found {
+		if i == maxNoted {
+			b = append(b, ", and "...)
+			b = strconv.AppendInt(b, int64(len(x.found)-i), 10)
+			b = append(b, " more"...)
+			break
+		}
+		separator := ", "
+		if i == 0 {
+			separator = "; "
+		}
+		b = append(append(append(append(b, separator...), h.Action...), ' '), h.Rule...)
+		if h.Category != "" {
+			b = append(append(append(b, " ("...), h.Category...), ')')
+		}
+	}
+	return string(b)
+}
+
+// declined tells the engine of a request that a content policy declined, when that is settled (GAP-87).
+func (x *exchange) declined(reason string) {
+	switch reason, _, _ = strings.Cut(reason, ";"); reason {
+	case engine.Screened, engine.DeclinedByRoute, engine.EndedByPolicy:
+		account := x.call.Principal.Account
+		limit := engine.PlanOf(x.gen.Config, account).SuspendAfterDeclines
+		x.engine.Declined(x.request.Context(), account, limit, x.call.ID)
+	}
+}

@@ -1,0 +1,108 @@
+package cache
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"math"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// Keys makes keys of requests. They say nothing of a request to anybody who has not the secret.
+type Keys struct{ secret []byte }
+
+// NewKeys makes keys with a secret.
+func NewKeys(secret []byte) Keys { return Keys{secret} }
+
+// Scope is for whom a reply may be played again, beside the request itself.
+type Scope struct {
+	Account, Family, Profile string // the profile is the effective one (PROF-21)
+	// Configuration is what identifies that one, and Plan what the account's plan demands of routes.
+	Configuration, Plan string
+	Structured          bool // structured outputs are on
+}
+
+// Key is over the scope and all of the request that a route would get. The model's name is not in it.
+func (k Keys) Key(s Scope, req *llm.Request) Key {
+	w := writer{hash: hmac.New(sha256.New, k.secret)}
+	w.texts(s.Account, s.Family, s.Profile, s.Configuration, s.Plan)
+	w.truth(s.Structured)
+	w.number(int64(len(req.Messages)))
+	for i := range req.Messages {
+		w.message(&req.Messages[i])
+	}
+	w.number(int64(len(req.Tools)))
+	for i := range req.Tools {
+		t := &req.Tools[i]
+		w.texts(t.Name, t.Description, string(t.Schema))
+		w.truth(t.Strict)
+	}
+	w.texts(string(req.ToolChoice.Mode), req.ToolChoice.Name)
+	w.number(req.MaxTokens)
+	if w.truth(req.Temperature != nil); req.Temperature != nil {
+		w.number(int64(math.Float64bits(*req.Temperature + 0))) // -0 is 0
+	}
+	w.number(int64(len(req.Stop)))
+	w.texts(req.Stop...)
+	if f := req.Format; f == nil {
+		w.truth(false)
+	} else {
+		w.truth(true)
+		w.texts(string(f.Kind), f.Name, f.Description, string(f.Schema))
+		w.truth(f.Strict != nil)
+		w.truth(f.Strict != nil && *f.Strict)
+	}
+	var key Key
+	w.hash.Sum(key[:0])
+	return key
+}
+
+// writer feeds a hash so that no two lists of values are the same bytes.
+type writer struct {
+	hash hash.Hash
+	b    []byte
+}
+
+func (w *writer) message(m *llm.Message) {
+	w.texts(string(m.Role), m.CallID)
+	w.truth(m.IsError)
+	w.number(int64(len(m.Parts)))
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		w.text(p.Text)
+		if w.truth(p.Call != nil); p.Call != nil {
+			w.texts(p.Call.ID, p.Call.Name)
+			w.text(p.Call.Arguments)
+		}
+	}
+}
+
+// A hash takes everything.
+
+func (w *writer) number(n int64) {
+	w.b = binary.BigEndian.AppendUint64(w.b[:0], uint64(n))
+	_, _ = w.hash.Write(w.b)
+}
+
+func (w *writer) truth(t bool) {
+	if t {
+		w.number(1)
+	} else {
+		w.number(0)
+	}
+}
+
+func (w *writer) texts(all ...string) {
+	for _, s := range all {
+		w.number(int64(len(s)))
+		_, _ = w.hash.Write([]byte(s))
+	}
+}
+
+func (w *writer) text(s llm.String) {
+	b := s.AppendTo(nil)
+	w.number(int64(len(b)))
+	_, _ = w.hash.Write(b)
+}

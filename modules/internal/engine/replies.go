@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"crypto/rand"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fareway/fareway/modules/internal/cache"
+)
+
+// replies is the response cache of this process (GAP-61). It outlives reloads: what another configuration answered is
+// another key.
+type replies struct {
+	memory *cache.Memory
+	keys   cache.Keys
+}
+
+func newReplies(o *Options) replies {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	return replies{cache.NewMemory(o.Now), cache.NewKeys(secret)}
+}
+
+// Replies is the response cache, and what makes its keys; nil where the configuration has none.
+func (g *Generation) Replies() (cache.Cache, cache.Keys) {
+	if g.Config.Cache.Kind == "" {
+		return nil, cache.Keys{}
+	}
+	return g.replies.memory, g.replies.keys
+}
+
+// watchReplies makes collectors of what the cache holds.
+func (m *Metrics) watchReplies(usage func() (replies, bytes, evicted int64)) {
+	gauge := func(name, help string, of func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, of)
+	}
+	m.policy = append(m.policy,
+		gauge("fareway_cache_replies", "Replies in the response cache.", func() float64 {
+			n, _, _ := usage()
+			return float64(n)
+		}),
+		gauge("fareway_cache_bytes", "What they take; the cache's size bounds it.", func() float64 {
+			_, n, _ := usage()
+			return float64(n)
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "fareway_cache_evicted_total",
+			Help: "Replies that had to go for others before their time was over."}, func() float64 {
+			_, _, n := usage()
+			return float64(n)
+		}))
+}
+
+// policyMetrics count what comes of screening and of the response cache.
+type policyMetrics struct {
+	screened  *prometheus.CounterVec
+	rules     *prometheus.CounterVec
+	lookups   *prometheus.CounterVec
+	suspended prometheus.Counter
+	policy    []prometheus.Collector
+}
+
+func newPolicyMetrics() policyMetrics {
+	m := policyMetrics{
+		screened: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_screened_requests_total",
+			Help: "Requests that were screened, by what came of it: passed, flagged, or blocked (and refused, where the mode " +
+				"is enforce)."}, []string{"mode", "verdict"}),
+		rules: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_screening_rules_total",
+			Help: "Requests in which a rule was found."},
+			[]string{"rule", "category", "action"}),
+		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_cache_lookups_total",
+			Help: "Requests that were looked for in the response cache, by what came of it: hit or miss."}, []string{"result"}),
+		suspended: prometheus.NewCounter(prometheus.CounterOpts{Name: "fareway_suspensions_total",
+			Help: "Accounts that were suspended by themselves, for declined requests."}),
+	}
+	m.policy = []prometheus.Collector{m.screened, m.rules, m.lookups, m.suspended}
+	return m
+}
+
+// Screened counts a request that was screened, by the configuration's mode.
+func (m *policyMetrics) Screened(mode, verdict string) {
+	m.screened.WithLabelValues(mode, verdict).Inc()
+}
+
+// RuleFound counts a rule, which is of the configuration.
+func (m *policyMetrics) RuleFound(rule, category, action string) {
+	m.rules.WithLabelValues(rule, category, action).Inc()
+}
+
+// CacheLookup counts a request that was looked for in the response cache.
+func (m *policyMetrics) CacheLookup(result string) { m.lookups.WithLabelValues(result).Inc() }

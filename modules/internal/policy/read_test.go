@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config/rules"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// TestRead: whatever the model would read is screened, wherever it stands (issue 14, "Content policy").
+func TestRead(t *testing.T) {
+	t.Parallel()
+	const word = "nitroglycerin"
+	set, problems := rules.Compile([]rules.Rule{{Name: "r", Action: rules.Block, Terms: []string{word}}})
+	require.Empty(t, problems)
+	for name, req := range map[string]llm.Request{
+		"a message":  {Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("some " + word)}}}},
+		"escapes":    {Messages: []llm.Message{{Parts: []llm.Part{{Text: llm.Quoted(`nitro\u0067lycerin`)}}}}},
+		"two parts":  {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro"), llm.Text("glycerin")}}}},
+		"the system": {Messages: []llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(word)}}}},
+		"around a call": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro"), {Call: &llm.ToolCall{Name: "f"}},
+			llm.Text("glycerin")}}}},
+		"a result": {Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text(word)}}}},
+		"a call":   {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{Name: word}}}}}},
+		"arguments": {Messages: []llm.Message{{Parts: []llm.Part{{
+			Call: &llm.ToolCall{Arguments: llm.Plain(`{"q":"\n` + word + `"}`)}}}}}},
+		"a tool":           {Tools: []llm.Tool{{Name: word}}},
+		"what a tool does": {Tools: []llm.Tool{{Name: "f", Description: "makes " + word}}},
+		"a schema":         {Tools: []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"description":"nitro\u0067lycerin"}`)}}},
+		"a format":         {Format: &llm.Format{Name: word}},
+		"its description":  {Format: &llm.Format{Description: word}},
+		"its schema":       {Format: &llm.Format{Schema: json.RawMessage(`{"const":"` + word + `"}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var text rules.Text
+			Read(&text, &req)
+			require.True(t, rules.Blocks(set.Match(&text)))
+		})
+	}
+	for name, req := range map[string]llm.Request{
+		"two messages": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro")}},
+			{Parts: []llm.Part{llm.Text("glycerin")}}}},
+		"two tools": {Tools: []llm.Tool{{Name: "nitro", Description: "glycerin"}}},
+		"nothing":   {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var text rules.Text
+			Read(&text, &req)
+			require.Empty(t, set.Match(&text))
+		})
+	}
+}
