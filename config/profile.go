@@ -18,8 +18,8 @@ const (
 // ProfileNames are the names of all profiles.
 func ProfileNames() []string { return []string{ProfileBudget, ProfileBalanced, ProfileMax} }
 
-// defaultProfiles weigh for those that the file leaves out.
-func defaultProfiles() []Profile {
+// DefaultProfiles weigh for those that the file leaves out.
+func DefaultProfiles() []Profile {
 	return []Profile{
 		{Name: ProfileBudget, Cost: 0.8, Quality: 0.2},
 		{Name: ProfileBalanced, Cost: 0.5, Quality: 0.5},
@@ -49,7 +49,7 @@ func (l *loader) profiles(file *section) {
 		s.share("keep_quality", &p.KeepQuality)
 		l.config.Profiles = append(l.config.Profiles, p)
 	}
-	for _, p := range defaultProfiles() {
+	for _, p := range DefaultProfiles() {
 		if _, declared := taken[p.Name]; !declared {
 			l.config.Profiles = append(l.config.Profiles, p)
 		}

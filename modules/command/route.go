@@ -88,7 +88,8 @@ text of any prompt.`,
 
 func routeEvalCommand() *cobra.Command {
 	var out output
-	var model, data, train, report string
+	var model, data, train, report, hcl string
+	var conversations bool
 	var leaveOut []string
 	var seed uint64
 	var folds int
@@ -111,11 +112,28 @@ options and other words around the question:
 Two models without costs are measured by the share of prompts sent to the stronger
 one, more than two without costs by nothing. --leave-out trains once for each task
 that it names, without it, and prints the area on it; "harm" is the lowest one.
---folds trains that many times on a part of the folder and measures on the rest.`,
+--folds trains that many times on a part of the folder and measures on the rest.
+
+--conversations plays made conversations instead, with the prices of prompt caches:
+what it costs that a conversation stays on its route (KEPT), that each turn is chosen
+afresh, and the cheapest single route that is expected to be as good. The agents without
+tools get what tools say as texts of the user's, so that each turn looks like work of
+another kind. Costs are in credits; what is in an upstream's cache is simulated.`,
 		Example: `  fareway gateway route eval --model routes.model --data held-out --report report
-  fareway gateway route eval --folds 5 --data recorded --json`,
+  fareway gateway route eval --folds 5 --data recorded --json
+  fareway gateway route eval --conversations --hcl gateway.hcl`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkConversations(cmd, conversations); err != nil {
+				return err
+			}
+			if conversations {
+				views, err := evalConversations(cmd.Context(), model, hcl, seed)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd, views, func(w io.Writer) { writeConversations(w, views) })
+			}
 			if folds > 0 && model != "" {
 				return errors.New("--folds trains models of its own: leave out --model")
 			}
@@ -164,7 +182,9 @@ that it names, without it, and prints the area on it; "harm" is the lowest one.
 	cmd.Flags().IntVar(&folds, "folds", 0, "cross-validate with `K` parts in place of --model")
 	cmd.Flags().StringVar(&report, "report", "", "write drawings as SVG and a page with all of them into the folder `DIR`")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
-	required(cmd, "data")
+	cmd.Flags().BoolVar(&conversations, "conversations", false, "play conversations, in place of recorded answers")
+	cmd.Flags().StringVar(&hcl, "hcl", "",
+		"the configuration `FILE` whose routes and profiles play them (default: made ones)")
 	out.addFlag(cmd)
 	return cmd
 }

@@ -1,0 +1,96 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/replay"
+)
+
+// conversationsView is what conversations come to with a profile.
+type conversationsView struct {
+	Profile string `json:"profile"`
+	replay.Result
+}
+
+// evalConversations plays made conversations through the routes of a configuration, or through made ones.
+func evalConversations(ctx context.Context, model, hcl string, seed uint64) ([]conversationsView, error) {
+	m, err := readModel(model)
+	if err != nil {
+		return nil, err
+	}
+	setup := replay.Setup{Routes: replay.Routes(), Predictor: routing.NewPredictor(m)}
+	profiles := config.DefaultProfiles()
+	if hcl != "" {
+		cfg, diags := engine.CheckConfig(ctx, hcl, slog.New(slog.DiscardHandler))
+		if cfg == nil {
+			return nil, fmt.Errorf("reading the configuration: %w", diags.Err())
+		}
+		setup.Routes, profiles = slices.Clone(cfg.Routes), cfg.Profiles
+		for i := range setup.Routes {
+			setup.Routes[i].Price, setup.Routes[i].Cost = setup.Routes[i].In(time.Now())
+		}
+	}
+	var views []conversationsView
+	for _, profile := range profiles {
+		setup.Profile = profile
+		for _, set := range replay.Made(seed) {
+			result, err := replay.Play(setup, set)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, conversationsView{profile.Name, result})
+		}
+	}
+	return views, nil
+}
+
+// checkConversations refuses flags that have nothing to do with one another.
+func checkConversations(cmd *cobra.Command, conversations bool) error {
+	changed := cmd.Flags().Changed
+	switch {
+	case !conversations && !changed("data"):
+		return fmt.Errorf("--data is missing, as in `%s`", cmd.UseLine())
+	case !conversations && changed("hcl"):
+		return errors.New("--hcl is for --conversations")
+	}
+	for _, name := range [...]string{"data", "leave-out", "train", "folds", "report"} {
+		if conversations && changed(name) {
+			return fmt.Errorf("--%s is for recorded answers: leave it out, or --conversations", name)
+		}
+	}
+	return nil
+}
+
+// writeConversations writes a line for each profile and kind of conversation.
+func writeConversations(w io.Writer, views []conversationsView) {
+	table(w, func(w io.Writer) {
+		fmt.Fprintln(w, "PROFILE\tCONVERSATIONS\tTURNS\tKEPT\tQUALITY\tMOVES\t"+
+			"AFRESH\tQUALITY\tMOVES\tSAVED\tCHEAPEST AS GOOD\tSAVED")
+		for _, v := range views {
+			fixed, saved := "-", "-"
+			if v.Route != "" {
+				fixed = fmt.Sprintf("%s %s", v.Route, cents(v.Fixed[v.Route]))
+				saved = percent(v.SavedFixed)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.3f\t%d\t%s\t%.3f\t%d\t%s\t%s\t%s\n", v.Profile, v.Set, v.Turns,
+				cents(v.Kept), v.Kept.Quality, v.Kept.Moves, cents(v.Afresh), v.Afresh.Quality, v.Afresh.Moves,
+				percent(v.SavedAfresh), fixed, saved)
+		}
+	})
+}
+
+func cents(w replay.Way) string { return human.Exact(int64(w.Microcents)) }
+
+func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }

@@ -1,0 +1,88 @@
+package replay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func routed(name string, quality float64, input int64) config.Route {
+	return config.Route{Name: name, ContextWindow: 1000, MaxOutput: 100, Quality: quality, Tools: true,
+		Price: config.Price{Input: input * 1e6, CacheRead: input * 1e5, CacheWrite: input * 2e6, Output: 1e6}}
+}
+
+func turn(input, output int64, after time.Duration, messages ...llm.Message) Turn {
+	return Turn{Request: &llm.Request{Messages: messages}, Input: input, Output: output, After: after}
+}
+
+func said(role llm.Role, text string) llm.Message {
+	return llm.Message{Role: role, Parts: []llm.Part{llm.Text(text)}}
+}
+
+// TestCaches: what a turn costs on one route, by hand: what is not in the cache is written to it, what is there is
+// read, until it is cold.
+func TestCaches(t *testing.T) {
+	t.Parallel()
+	hi, answer := said(llm.RoleUser, "hi"), said(llm.RoleAssistant, "hello")
+	one := Set{Name: "one", Conversations: []Conversation{{
+		turn(100, 10, 0, hi),
+		turn(150, 10, time.Minute, hi, answer, hi),
+		turn(200, 10, affinity.Warm, hi, answer, hi, answer, hi),
+	}, {turn(100, 10, 0, hi)}}}
+	r, err := Play(Setup{Routes: []config.Route{routed("only", 0.5, 10)}, Profile: config.Profile{Name: "max"}}, one)
+	require.NoError(t, err)
+	want := float64(100*20+10) + float64(40*20+110*1+10) + float64(200*20+10) + float64(100*20+10)
+	require.InDelta(t, want, r.Kept.Microcents, 0)
+	require.InDelta(t, want, r.Afresh.Microcents, 0)
+	require.InDelta(t, want, r.Fixed["only"].Microcents, 0)
+	require.Equal(t, Result{Set: "one", Conversations: 2, Turns: 4, Kept: r.Kept, Afresh: r.Kept, Route: "only",
+		Fixed: map[string]Way{"only": r.Kept}}, r)
+	require.InDelta(t, 0.5, r.Kept.Quality, 0)
+}
+
+// TestRoutesThatCannot: a route that cannot serve every turn is no fixed one, and where none can, that is said.
+func TestRoutesThatCannot(t *testing.T) {
+	t.Parallel()
+	big := routed("big", 0.4, 20)
+	big.ContextWindow = 10_000
+	set := Set{Name: "long", Conversations: []Conversation{{turn(100, 10, 0, said(llm.RoleUser, "hi")),
+		turn(5000, 10, time.Minute, said(llm.RoleUser, "hi"))}}}
+	setup := Setup{Routes: []config.Route{routed("small", 0.5, 1), big}, Profile: config.Profile{Name: "max"}}
+	r, err := Play(setup, set)
+	require.NoError(t, err)
+	require.NotContains(t, r.Fixed, "small")
+	require.Equal(t, 1, r.Kept.Moves)
+	setup.Routes = setup.Routes[:1]
+	_, err = Play(setup, set)
+	require.ErrorContains(t, err, "choosing a route in long")
+}
+
+// TestMade is issue 13, on made conversations: a tool loop is never broken, staying never costs more than choosing each
+// turn does where that moves, and is never dearer than the cheapest route of the same quality.
+func TestMade(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, Made(7), Made(7), "the same seed makes the same ones")
+	profiles := append(config.DefaultProfiles(), config.Profile{Name: "keeps", KeepQuality: 0.9})
+	for _, profile := range profiles {
+		setup := Setup{Routes: Routes(), Profile: profile, Predictor: routing.DefaultPredictor()}
+		for _, set := range Made(1) {
+			r, err := Play(setup, set)
+			require.NoError(t, err)
+			name := profile.Name + ", " + set.Name
+			require.LessOrEqual(t, r.Kept.Moves, r.Afresh.Moves, name)
+			require.GreaterOrEqual(t, r.SavedAfresh, -0.01, name)
+			require.NotEmpty(t, r.Route, name)
+			require.GreaterOrEqual(t, r.SavedFixed, -0.005, name)
+			if profile.Name == config.ProfileBalanced && set.Name == "agent loops without tools" {
+				require.Greater(t, r.Afresh.Moves, r.Turns/3, "%s: each turn looks like work of another kind", name)
+				require.Positive(t, r.SavedAfresh, name)
+			}
+		}
+	}
+}
