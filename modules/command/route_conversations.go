@@ -15,13 +15,13 @@ import (
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/routing"
-	"github.com/fareway/fareway/modules/internal/routing/replay"
+	talks "github.com/fareway/fareway/modules/internal/routing/replay"
 )
 
 // conversationsView is what conversations come to with a profile.
 type conversationsView struct {
 	Profile string `json:"profile"`
-	replay.Result
+	talks.Result
 }
 
 // evalConversations plays made conversations through the routes of a configuration, or through made ones.
@@ -30,7 +30,7 @@ func evalConversations(ctx context.Context, model, hcl string, seed uint64) ([]c
 	if err != nil {
 		return nil, err
 	}
-	setup := replay.Setup{Routes: replay.Routes(), Predictor: routing.NewPredictor(m)}
+	setup := talks.Setup{Routes: talks.Routes(), Predictor: routing.NewPredictor(m)}
 	profiles := config.DefaultProfiles()
 	if hcl != "" {
 		cfg, diags := engine.CheckConfig(ctx, hcl, slog.New(slog.DiscardHandler))
@@ -45,8 +45,8 @@ func evalConversations(ctx context.Context, model, hcl string, seed uint64) ([]c
 	var views []conversationsView
 	for _, profile := range profiles {
 		setup.Profile = profile
-		for _, set := range replay.Made(seed) {
-			result, err := replay.Play(setup, set)
+		for _, set := range talks.Made(seed) {
+			result, err := talks.Play(setup, set)
 			if err != nil {
 				return nil, err
 			}
@@ -82,15 +82,15 @@ func writeConversations(w io.Writer, views []conversationsView) {
 			fixed, saved := "-", "-"
 			if v.Route != "" {
 				fixed = fmt.Sprintf("%s %s", v.Route, cents(v.Fixed[v.Route]))
-				saved = percent(v.SavedFixed)
+				saved = shareOf(v.SavedFixed)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.3f\t%d\t%s\t%.3f\t%d\t%s\t%s\t%s\n", v.Profile, v.Set, v.Turns,
 				cents(v.Kept), v.Kept.Quality, v.Kept.Moves, cents(v.Afresh), v.Afresh.Quality, v.Afresh.Moves,
-				percent(v.SavedAfresh), fixed, saved)
+				shareOf(v.SavedAfresh), fixed, saved)
 		}
 	})
 }
 
-func cents(w replay.Way) string { return human.Exact(int64(w.Microcents)) }
+func cents(w talks.Way) string { return human.Exact(int64(w.Microcents)) }
 
-func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
+func shareOf(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
