@@ -15,17 +15,18 @@ import (
 // As JSON it has the names of the HCL, durations in Go's notation, sizes in bytes and prices in microcents per
 // million tokens. That is for people: secrets are ***, and it cannot be read back.
 type Config struct {
-	Gateway   Gateway    `json:"gateway"`
-	Store     Store      `json:"store"`
-	Limiter   Limiter    `json:"limiter"`
-	Providers []Provider `json:"providers"` // in file order
-	Routes    []Route    `json:"routes"`    // in file order
-	Special   Special    `json:"special"`
-	Profiles  []Profile  `json:"profiles"` // in file order, then those that the file leaves out
-	Plans     []Plan     `json:"plans"`    // in file order; DefaultPlan for accounts on none of them
-	PreAuth   PreAuth    `json:"pre_auth"`
-	Affinity  Affinity   `json:"affinity"`
-	Breaker   Breaker    `json:"breaker"` // of routes that have none of their own
+	Gateway    Gateway    `json:"gateway"`
+	Store      Store      `json:"store"`
+	Limiter    Limiter    `json:"limiter"`
+	Providers  []Provider `json:"providers"` // in file order
+	Routes     []Route    `json:"routes"`    // in file order
+	Special    Special    `json:"special"`
+	Profiles   []Profile  `json:"profiles"`             // in file order, then those that the file leaves out
+	Strategies []Strategy `json:"strategies,omitempty"` // in file order
+	Plans      []Plan     `json:"plans"`                // in file order; DefaultPlan for accounts on none of them
+	PreAuth    PreAuth    `json:"pre_auth"`
+	Affinity   Affinity   `json:"affinity"`
+	Breaker    Breaker    `json:"breaker"` // of routes that have none of their own
 
 	RetryBudget RetryBudget `json:"retry_budget"`
 

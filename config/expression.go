@@ -111,6 +111,9 @@ func (l *loader) plain(expr hclsyntax.Expression) bool {
 func (l *loader) callProblem(call *hclsyntax.FunctionCallExpr) (summary, detail string) {
 	known := append(slices.Sorted(maps.Keys(builtins)), "env", "file")
 	switch {
+	case l.facts && (call.Name == "env" || call.Name == "file"):
+		return "Not in a condition", "A condition is asked for each request. Give the value a name in locals, and write " +
+			"local.NAME here."
 	case usage(call.Name) == "":
 		return "Unknown function", suggestion(call.Name, known, "function")
 	case (call.Name == "env" || call.Name == "file") && (len(call.Args) != 1 || call.ExpandFinal):
@@ -121,6 +124,11 @@ func (l *loader) callProblem(call *hclsyntax.FunctionCallExpr) (summary, detail 
 
 // referenceProblem says what is wrong with a name that stands without quotes.
 func (l *loader) referenceProblem(t hcl.Traversal) (summary, detail string) {
+	if l.facts {
+		if summary, detail, handled := factProblem(t); handled {
+			return summary, detail
+		}
+	}
 	root, name := reference(t)
 	noun := map[string]string{"var": "variable", "local": "local"}[root]
 	if noun == "" {

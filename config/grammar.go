@@ -75,6 +75,9 @@ var fileGrammar = grammar{
 		{name: "profile", doc: "The weights of cost against quality: `budget`, `balanced` or `max`.",
 			body: &profileGrammar, label: "name", many: true,
 			example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
+		{name: "strategy", doc: "How several calls upstream make one reply. Without `when` it competes with the routes, by what " +
+			"is expected of its parts; with it, the first one in the file that holds is used.",
+			body: &strategyGrammar, label: "name", many: true, example: strategyExample},
 		{name: "plan", doc: "What accounts can be on: their limits, and what they are given.",
 			body: &planGrammar, label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
 		{name: "pre_auth", doc: "What an address may do before any key is looked at.",
@@ -384,6 +387,41 @@ var profileGrammar = grammar{
 	},
 }
 
+const strategyExample = `strategy "climb" {
+  kind      = "cascade"
+  steps     = ["small", "deep"]
+  validator = "tool_arguments"
+}`
+
+var strategyGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "kind", kind: oneOf(string(Single), string(Cascade), string(Agree), string(Panel)), required: true,
+			example: `"cascade"`,
+			doc: "`\"single\"`: the first of the `steps` that answers. `\"cascade\"`: each of the `steps` in turn until the " +
+				"`validator` accepts a reply; that of the last one is the reply. `\"agree\"`: all `seats` at once; what more than " +
+				"half of them say is the reply, otherwise that of the route `escalate`. `\"panel\"`: all `seats` at once, and the " +
+				"route `judge` makes the reply of what they say. Every call is held for and charged; only the last reply is " +
+				"shown as it comes."},
+		{name: "when", kind: aCondition, instead: "it competes", example: `request.difficulty > 0.7 && profile == "max"`,
+			doc: "For which requests, true or false: an expression over " + factsDoc + "; and over variables and locals. A turn " +
+				"that answers tool calls stays on its route, whatever this says."},
+		{name: "steps", kind: aList, instead: "of single and cascade", example: `["small", "deep"]`,
+			doc: "Routes, in order."},
+		{name: "seats", kind: aList, instead: "of agree and panel", example: `["small", "deep"]`,
+			doc: "Routes that are called at the same time. One that fails is left out."},
+		{name: "judge", kind: aText(64), instead: "of panel", example: `"deep"`,
+			doc: "The route that reads the conversation and the replies of all seats, and answers. It needs room for them: at " +
+				"least 1,024 tokens for each."},
+		{name: "escalate", kind: aText(64), instead: "of agree", example: `"deep"`,
+			doc: "The route that answers where the seats do not agree. If it is a seat, its reply is the one."},
+		{name: "validator", kind: aText(64), instead: "of cascade: `\"non_empty\"`", example: `"tool_arguments"`,
+			doc: "What accepts a reply: `\"non_empty\"`, `\"not_refusal\"`, `\"json\"`, `\"schema\"` (the request's), " +
+				"`\"tool_arguments\"` (by the tool's schema), or a route that is asked whether the reply is good, and answers " +
+				"yes or no."},
+	},
+}
+
 var planGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
@@ -636,6 +674,7 @@ var places = []place{
 	{"in special \"graphics\"", &graphicsGrammar},
 	{"in special \"long_context\"", &longContextGrammar},
 	{"in a profile block", &profileGrammar},
+	{"in a strategy block", &strategyGrammar},
 	{"in a plan block", &planGrammar},
 	{"in the requests_per_minute block of a plan", &perMinuteGrammar},
 	{"in the requires block of a plan", &requiresGrammar},

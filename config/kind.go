@@ -31,7 +31,9 @@ var (
 	aQuality  = kind{name: "0 to 1, or `\"auto\"`", hcl: "number"}
 	aShare    = kind{name: "over 0, to 1", hcl: "number"}
 	aWeight   = kind{name: "number from 0 on", hcl: "number"}
-	aPrice    = kind{name: "dollars", hcl: "number"}
+	// aCondition is an expression over the facts of a request.
+	aCondition = kind{name: "condition", hcl: "bool"}
+	aPrice     = kind{name: "dollars", hcl: "number"}
 )
 
 // aConcurrency is how many attempts run at a time.

@@ -161,6 +161,7 @@ type loader struct {
 	located  located
 	config   *Config
 	broken   bool // what was read is not all that there is
+	facts    bool // what is read is a condition
 }
 
 func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
@@ -234,6 +235,7 @@ func (l *loader) load() *Config {
 	l.routes(file, providers)
 	l.specials(file)
 	l.profiles(file)
+	l.strategies(file)
 	l.plans(file)
 	l.config.PreAuth = l.preAuth(file)
 	l.config.Affinity = l.affinity(file)

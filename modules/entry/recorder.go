@@ -85,6 +85,9 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if call.Record.ProviderKey != "" {
 		fields = append(fields, zap.String("provider_key", call.Record.ProviderKey))
 	}
+	if call.Record.Strategy != "" {
+		fields = append(fields, zap.String("strategy", call.Record.Strategy))
+	}
 	if call.Record.Reason != "" {
 		fields = append(fields, zap.String("reason", call.Record.Reason))
 	}

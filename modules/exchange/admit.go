@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -20,6 +21,8 @@ func (x *exchange) admit() *families.Error {
 	}
 	ask := routing.NewInput(x.gen.Config, x.tariff.Routes, x.req.profile, x.req.LLM)
 	ask.Requires = x.req.requires
+	who := x.call.Principal.Account
+	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
 	ask.Standing = x.gen.Standing()
 	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
 	x.recall(&ask)
@@ -31,6 +34,9 @@ func (x *exchange) admit() *families.Error {
 		return x.unroutable(err)
 	}
 	x.plan = plan.Steps
+	if plan.Strategy != nil {
+		x.strategy, x.call.Record.Strategy = plan.Strategy.Name, plan.Strategy.Name
+	}
 	if x.conversation != nil {
 		x.conversation.home = plan.Home
 	}

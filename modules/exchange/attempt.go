@@ -19,6 +19,7 @@ type attempt struct {
 	id        string
 	route     *config.Route
 	allowance int64 // tokens sent as the output limit
+	extra     int64 // tokens of replies of others that it may be sent, at most
 	worst     int64 // the most that it can cost, in microcents
 
 	permit   engine.RoutePermit
@@ -27,6 +28,10 @@ type attempt struct {
 	accept   func() // is called when it was accepted
 	reply    *reply
 	reader   *reader
+	shows    *llm.Message // is sent behind the conversation; nil for nothing
+	question bool         // it is asked for the gateway's own sake, not for a reply
+	ended    *ending      // of a reply that was kept back and is whole
+	states   []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
 	accepted bool
 	lost     bool       // its provider died, and can say later what became of it
 	produced bool       // something came that costs output
@@ -47,6 +52,7 @@ func (x *exchange) begin(c *routing.Candidate, permit engine.RoutePermit) {
 		id:        ledger.AttemptID(x.call.ID, int64(len(x.attempts)+1)),
 		route:     c.Route,
 		allowance: c.Allowance,
+		extra:     c.Extra,
 		worst:     x.worst(c).Microcents,
 		permit:    permit,
 		running:   true,
@@ -143,6 +149,9 @@ func (a *attempt) proven() *llm.Usage {
 	}
 	return a.usage
 }
+
+// matched reports whether the client has its reply up to a stop sequence.
+func (a *attempt) matched() bool { return a.live && a.reply.matched() }
 
 // open reports whether the attempt may have used something that it did not prove: it was accepted, or nobody knows
 // whether it was.

@@ -60,6 +60,10 @@ func (f *failure) retriable() bool {
 	return true
 }
 
+// ends reports whether the request itself cannot go on, whichever of its calls that happened to. A reply without
+// visible text is a matter of its own call.
+func (f *failure) ends() bool { return !f.retriable() && f.kind != noVisibleText }
+
 // free reports whether the service itself failed, so that the request costs nothing (GAP-55).
 func (f *failure) free() bool {
 	switch f.kind {
@@ -131,6 +135,10 @@ func (x *exchange) refusal(f *failure) *families.Error {
 
 // noAnswer tells the three ends of a reply without visible text apart (GAP-40).
 func (x *exchange) noAnswer() *families.Error {
+	if x.several { // SSE-41, SSE-42
+		return &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError,
+			Message: "The last step of the reply had no visible text. Trying again may help." + families.Support}
+	}
 	if x.current.reply.finish == llm.FinishLength {
 		return &families.Error{Status: http.StatusUnprocessableEntity, Code: families.InvalidRequest,
 			Message: "The output allowance was used up before any visible text. " +

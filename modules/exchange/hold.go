@@ -25,7 +25,9 @@ func longest(r *config.Route, allowance int64) int64 {
 }
 
 // worst is the most that one call can come to, by the bound of the input that is known (input.go).
-func (x *exchange) worst(c *routing.Candidate) routing.Worst { return worstOf(x.bound(c.Route), c) }
+func (x *exchange) worst(c *routing.Candidate) routing.Worst {
+	return worstOf(routing.Sum(x.bound(c.Route), c.Extra), c)
+}
 
 // spent is what the attempts so far are proven to have come to, and at most what those may that have not ended or that
 // a later proof can still add to (GAP-110).
@@ -40,7 +42,7 @@ func (x *exchange) spent() routing.Worst {
 		}
 		if a.running || a.open() {
 			open = open.And(routing.Worst{Microcents: a.worst,
-				Tokens: routing.Sum(x.bound(a.route), longest(a.route, a.allowance))})
+				Tokens: routing.Sum(routing.Sum(x.bound(a.route), a.extra), longest(a.route, a.allowance))})
 		}
 	}
 	microcents, err := bill.Microcents(x.surcharge)

@@ -45,7 +45,7 @@ func (x *exchange) tighten() bool {
 	}
 	x.input.exact, x.input.bound = true, x.req.bound()
 	if a := x.current; a != nil {
-		a.worst = x.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance}).Microcents
+		a.worst = x.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra}).Microcents
 	}
 	return true
 }

@@ -49,6 +49,9 @@ type exchange struct {
 	attempts []*attempt
 	current  *attempt           // whose reply is, or may become, the client's
 	ready    *routing.Candidate // whose attempt was begun with the hold, until it is made
+	strategy string             // its name, "" for none
+	several  bool               // the reply is worked on in several steps (GAP-85)
+	from     int                // the attempt that the reply's work began with
 	delivery *delivery
 
 	surcharge int64       // that screening has made, in microcents

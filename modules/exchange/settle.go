@@ -19,8 +19,7 @@ import (
 // charge is final is durable before the last byte leaves.
 func (x *exchange) finish() *families.Error {
 	a, d := x.current, x.delivery
-	x.current.reply.fold.Close()
-	end, f := x.current.reply.end()
+	end, f := a.end()
 	if f == nil {
 		f = x.prove()
 	}
@@ -36,7 +35,7 @@ func (x *exchange) finish() *families.Error {
 	}
 	s.Results = x.results(d.stream && !x.left())
 	due := x.due(&s)
-	body := x.encode(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: a.usage,
+	body := x.encode(end, families.End{Finish: end.finish, StopSequence: end.stop, Usage: x.used(),
 		Billed: due.Microcents, Pending: due.Pending, At: x.engine.Now().Unix()})
 	charge, err := x.settle(s, due)
 	if err != nil {
@@ -54,6 +53,20 @@ func (x *exchange) finish() *families.Error {
 		d.body(body)
 	}
 	return nil
+}
+
+// used is what the reply says that it used: the work of all its steps (GAP-13).
+func (x *exchange) used() *llm.Usage {
+	if !x.several {
+		return x.current.usage
+	}
+	var sum llm.Usage
+	for _, a := range x.attempts[x.from:] {
+		if u := a.proven(); u != nil {
+			sum = sum.Plus(u)
+		}
+	}
+	return &sum
 }
 
 // prove makes sure of what the reply used. The end of a stream must not come before (GAP-57); usage that cannot be

@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"slices"
+
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -38,6 +40,15 @@ func (x *exchange) findStates() {
 func (x *exchange) upstream(a *attempt) *llm.Request {
 	up := a.upstream(x.req)
 	up.States = x.returned[a.route.Name].byCall
+	if a.shows != nil {
+		up.Messages = append(slices.Clip(up.Messages), *a.shows)
+	}
+	if a.question {
+		up.Stop, up.Format = nil, nil
+		if len(up.Tools) > 0 { // they stay: some upstreams refuse calls in a conversation without any
+			up.ToolChoice = llm.ToolChoice{Mode: llm.ToolNone}
+		}
+	}
 	return up
 }
 

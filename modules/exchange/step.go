@@ -20,6 +20,12 @@ func (x *exchange) do(s routing.Step, live bool) (*attempt, *failure) {
 		return x.once(s, live)
 	case *routing.First:
 		return x.first(s, live)
+	case *routing.Cascade:
+		return x.cascade(s, live)
+	case *routing.Agree:
+		return x.agree(s, live)
+	case *routing.Panel:
+		return x.panel(s, live)
 	}
 	panic(fmt.Sprintf("nothing does the step %T", s)) // it cannot be planned
 }
@@ -34,6 +40,7 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 		if last != nil && last.kind != llm.ErrContext && !x.engine.MayRetry() {
 			break // an outage is not doubled
 		}
+		x.beginStep(step)
 		a, f := x.do(step, live)
 		if a != nil {
 			return a, nil
@@ -41,19 +48,34 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 		if f == nil {
 			continue
 		}
-		if last = f; x.left() || x.delivery.shown || x.current.reply.matched() || !f.retriable() {
+		if last = f; x.left() || x.delivery.shown || x.current.matched() || !f.retriable() {
 			break
 		}
 	}
 	return nil, last
 }
 
+// beginStep notes from which attempt on the reply is worked on, and whether that is in several steps.
+func (x *exchange) beginStep(s routing.Step) {
+	_, single := s.(*routing.Candidate)
+	if x.several = !single; x.ready != nil {
+		return // of the first step, the first attempt was begun already
+	}
+	x.from = len(x.attempts)
+}
+
 // once makes one attempt.
 func (x *exchange) once(c *routing.Candidate, live bool) (*attempt, *failure) {
+	return x.onceWith(c, live, func(*attempt) {})
+}
+
+// onceWith makes one attempt, to which something is changed before.
+func (x *exchange) onceWith(c *routing.Candidate, live bool, change func(*attempt)) (*attempt, *failure) {
 	if ok, f := x.open(c); !ok {
 		return nil, f
 	}
 	a := x.current
+	change(a)
 	if x.left() {
 		return nil, &failure{kind: llm.ErrCanceled}
 	}

@@ -15,7 +15,10 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	defer a.permit.Release()
 	defer func() { a.judgeRoute(f) }()
 	defer x.warnOfUsage(a)
-	a.reply = &reply{matcher: x.stops.Matcher(), words: a.route.FinishReasons}
+	a.reply = &reply{words: a.route.FinishReasons}
+	if !a.question {
+		a.reply.matcher = x.stops.Matcher()
+	}
 	a.outcome = ledger.Failed
 
 	ctx, over := context.WithCancelCause(ctx)
@@ -117,7 +120,11 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		case llm.EventAccepted:
 			a.accept()
 		case llm.EventToolCall:
-			x.keepState(a, ev)
+			if a.live {
+				x.keepState(a, ev)
+			} else {
+				a.states = append(a.states, ev)
+			}
 		}
 		if d.stream && d.gone.Load() {
 			a.output.Add(ev) // nobody reads it, and it is work

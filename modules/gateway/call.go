@@ -73,6 +73,7 @@ type Record struct {
 	Profile  string
 	Route    string // the route that answered, or the last one that was tried
 	Attempts int
+	Strategy string // its name, "" for none
 	// ProviderKey is the name of the provider's key that the last attempt was made with, "" where it has none.
 	ProviderKey string
 	Input       int64 // tokens of the whole prompt, as charged

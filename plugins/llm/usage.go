@@ -42,6 +42,19 @@ func (u *Usage) Known() bool { return u != nil && u.Flaw == "" && (u.Input != ni
 // usage would give the other half away (GAP-111).
 func (u *Usage) Complete() bool { return u.Known() && u.Input != nil && u.Output != nil }
 
+// Plus is what two calls used together, each with a usage that is known. What neither reported is not reported.
+func (u Usage) Plus(o *Usage) Usage {
+	add := func(a, b *int64) *int64 {
+		if a == nil && b == nil {
+			return nil
+		}
+		return Count(Tokens(a) + Tokens(b))
+	}
+	return Usage{Input: add(u.Input, o.Input), CacheRead: add(u.CacheRead, o.CacheRead),
+		CacheWrite: add(u.CacheWrite, o.CacheWrite), Output: add(u.Output, o.Output),
+		Reasoning: add(u.Reasoning, o.Reasoning), Estimated: u.Estimated || o.Estimated}
+}
+
 // Merge is what is known of an attempt's usage when a later report comes: what that leaves out stays, and neither the
 // output nor the prompt nor what was cached of it goes down (GAP-111). What was reported outranks what was estimated.
 // Both may be nil; neither is changed.

@@ -43,6 +43,7 @@ type Metrics struct {
 	spooled       prometheus.Gauge
 	aside         prometheus.Gauge
 	stalled       prometheus.Counter
+	strategies    *prometheus.CounterVec
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	policyMetrics
 	unlogged  prometheus.Counter
@@ -139,6 +140,10 @@ func newMetrics() *Metrics {
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an " +
 				"operator's decision."}),
+		strategies: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_strategy_outcomes_total", Help: "What came of strategies: a reply was accepted, rejected or the " +
+				"last one of a cascade; seats agreed or were split, or a seat was escalated to; a panel was judged."},
+			[]string{"strategy", "outcome"}),
 		stalled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fareway_stalled_clients_total", Help: "Clients that took nothing for too long and were taken to have left."}),
 		unlogged: prometheus.NewCounter(prometheus.CounterOpts{
@@ -176,7 +181,8 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
 		m.generation,
-		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.unlogged, m.undecided,
+		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.unlogged,
+		m.undecided,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy)...)
 }
 
@@ -283,6 +289,11 @@ func (m *Metrics) watchBudgets(streams, ahead *budget) {
 			Name: "fareway_read_ahead_bytes", Help: "What upstreams have sent and clients have not taken yet."},
 			func() float64 { return float64(ahead.used.Load()) }),
 	}
+}
+
+// Strategy counts what came of a strategy.
+func (m *Metrics) Strategy(strategy, outcome string) {
+	m.strategies.WithLabelValues(strategy, outcome).Inc()
 }
 
 // ClientStalled counts a client that took nothing for too long (GAP-112).

@@ -144,6 +144,9 @@ type Input struct {
 	Learned Learned
 	// Past is what is remembered of the conversation, nil for nothing.
 	Past *Past
+	// Strategies are those of the configuration, and Account is what their conditions can ask of who sent the request.
+	Strategies []config.Strategy
+	Account    config.AccountFacts
 }
 
 // Standing is whether a route is to be called at the moment.
@@ -179,6 +182,8 @@ type Candidate struct {
 	// Allowance is the output allowance to send to the route, in tokens, at least 1. The hold counts it
 	// at the route's output price, at its largest over the itinerary (GAP-49).
 	Allowance int64
+	// Extra is how many tokens of replies of others it may be sent beside the request.
+	Extra int64
 	// Matches is how many of the request's kinds are the route's specialties; more are tried first.
 	Matches int
 	// Cramped: the route reasons, and the allowance may not be enough for it to say what it thought.
@@ -212,8 +217,10 @@ type Rejected struct {
 type Itinerary struct {
 	Candidates []Candidate
 	Rejected   []Rejected
-	// Steps is what is done: the candidates one after the other.
-	Steps *First
+	// Steps is what is done: the strategy, if there is one, and the candidates one after the other.
+	Steps    *First
+	Strategy *config.Strategy // nil for none
+	Options  []Option         // the strategies as they were judged, in file order
 	// Kinds says how likely the request is of each kind of work, and Trust how far what was predicted counts, 0 to 1.
 	// Both are zero where nothing was predicted.
 	Kinds [predict.NumKinds]float32
@@ -258,21 +265,30 @@ func Plan(in Input) (Itinerary, error) {
 		return it, furthest
 	}
 	expect(&in, &it)
-	score(it.Candidates, in.Profile)
-	if in.Profile.KeepQuality > 0 {
-		it.KeepFrom = keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
-	}
+	compareAll(&in, &it)
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int { return compare(&a, &b) })
 	stay(&in, &it)
+	it.choose()
 	it.steps()
 	return it, nil
 }
 
-// steps makes the tree.
-func (it *Itinerary) steps() {
-	it.Steps = &First{Steps: make([]Step, len(it.Candidates))}
-	for i := range it.Candidates {
-		it.Steps.Steps[i] = &it.Candidates[i]
+// compareAll fills in how the candidates, and the strategies that compete with them, compare with each other.
+func compareAll(in *Input, it *Itinerary) {
+	all := it.Candidates
+	if len(it.Options) > 0 {
+		all = scored(it)
+	}
+	score(all, in.Profile)
+	if in.Profile.KeepQuality > 0 {
+		it.KeepFrom = keep(all, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
+	}
+	at := copy(it.Candidates, all)
+	for i := range it.Options {
+		if o := &it.Options[i]; o.Step != nil && o.Strategy.When == nil {
+			o.Distance, o.Keeps = all[at].Distance, all[at].Keeps
+			at++
+		}
 	}
 }
 
@@ -300,6 +316,9 @@ func truth(b bool) int {
 // allowances whatever the estimate says, so that a rough guess will do for InputTokens: it fits all windows with the
 // largest allowance that it could be sent with, and is not long.
 func Decided(in Input, most int64) bool {
+	if len(in.Strategies) > 0 { // a judge's room, and what conditions ask, is measured
+		return false
+	}
 	if in.LongAbove > 0 && in.Allowance > in.LongAbove-most {
 		return false
 	}
@@ -330,6 +349,8 @@ func NewInput(cfg *config.Config, routes []config.Route, profile string, req *ll
 		Graphics:  Graphics(cfg, req),
 		LongAbove: cfg.Special.LongContextAbove,
 		Request:   req,
+
+		Strategies: cfg.Strategies,
 	}
 }
 
@@ -411,7 +432,7 @@ func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 // by what the operator says.
 func expect(in *Input, it *Itinerary) {
 	var s *sight
-	if len(it.Candidates) > 1 && loopRoute(in, it.Candidates) < 0 {
+	if len(it.Candidates)+len(in.Strategies) > 1 && loopRoute(in, it.Candidates) < 0 {
 		s = in.read()
 	}
 	for i := range it.Candidates {
@@ -424,6 +445,7 @@ func expect(in *Input, it *Itinerary) {
 		in.price(c)
 	}
 	in.keep(it, s)
+	options(in, it, s)
 	if s != nil {
 		it.Kinds, it.Trust = s.signal.Kinds, s.signal.Trust
 		in.Predictor.done(s)

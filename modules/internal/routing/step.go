@@ -14,6 +14,8 @@ type Step interface {
 	Calls() iter.Seq[*Candidate]
 	// Worst is the most that its calls can come to, where of tells it for one (GAP-49).
 	Worst(of func(*Candidate) Worst) Worst
+	// Expect composes what is expected of it from its parts: quality, 0 to 1, and cost in microcents.
+	Expect() (quality, cost float64)
 }
 
 // Worst is the most that calls upstream can come to. The zero value is no call.
@@ -48,12 +50,18 @@ func (c *Candidate) Calls() iter.Seq[*Candidate] {
 // Worst is that of the one call.
 func (c *Candidate) Worst(of func(*Candidate) Worst) Worst { return of(c) }
 
+// Expect is what is expected of the route.
+func (c *Candidate) Expect() (quality, cost float64) { return c.Quality, c.Cost }
+
 // First does one step after the other until one has a reply. It is what an itinerary is: the first choice, and what is
 // fallen back on.
 type First struct{ Steps []Step }
 
 // Kind is "first".
 func (*First) Kind() string { return "first" }
+
+// Expect is that of the first choice.
+func (f *First) Expect() (quality, cost float64) { return f.Steps[0].Expect() }
 
 // Calls are those of all steps.
 func (f *First) Calls() iter.Seq[*Candidate] { return callsOf(f.Steps) }

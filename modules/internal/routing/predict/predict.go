@@ -273,6 +273,9 @@ func (m *Model) Ease(s *Signal) float64 {
 	return sum / weights
 }
 
+// Difficulty is how hard the conversation seems, from 0 to 1: 0.5 for the mean, and for what is unlike anything known.
+func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(s.Trust) * m.Ease(s)) }
+
 // Blend is the quality of a route whose model is known and of which the operator says something as well: the
 // prediction counts for as many observations as the data has tasks, the less the newer the text is.
 func (m *Model) Blend(predicted float64, prior *Prior, s *Signal) float64 {

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Facts are what the condition of a strategy can ask of a request.
+type Facts struct {
+	InputTokens int64 // an estimate
+	Allowance   int64 // the output allowance that the client gave; 0: none
+	Turns       int64 // replies that the conversation has already
+	Tools       bool  // it needs tools
+	Format      string
+	Difficulty  float64            // 0 to 1
+	Kinds       map[string]float64 // how likely it is of each kind of work
+	Profile     string
+	Account     AccountFacts
+}
+
+// AccountFacts are what a condition can ask of who sent the request.
+type AccountFacts struct{ ID, Name, Plan string }
+
+// variables are the facts as expressions have them.
+func (f *Facts) variables() map[string]cty.Value {
+	kinds := make(map[string]cty.Value)
+	for _, k := range KindNames() {
+		kinds[k] = cty.NumberFloatVal(f.Kinds[k])
+	}
+	return map[string]cty.Value{
+		"request": cty.ObjectVal(map[string]cty.Value{
+			"input_tokens": cty.NumberIntVal(f.InputTokens),
+			"allowance":    cty.NumberIntVal(f.Allowance),
+			"turns":        cty.NumberIntVal(f.Turns),
+			"tools":        cty.BoolVal(f.Tools),
+			"format":       cty.StringVal(f.Format),
+			"difficulty":   cty.NumberFloatVal(f.Difficulty),
+			"kind":         cty.ObjectVal(kinds),
+		}),
+		"profile": cty.StringVal(f.Profile),
+		"account": cty.ObjectVal(map[string]cty.Value{
+			"id": cty.StringVal(f.Account.ID), "name": cty.StringVal(f.Account.Name), "plan": cty.StringVal(f.Account.Plan),
+		}),
+	}
+}
+
+// factRoots are the names that a condition can use beside variables and locals.
+var factRoots = []string{"account", "profile", "request"}
+
+// factsDoc says what a condition can ask.
+const factsDoc = "`request.input_tokens`, `request.allowance` (0: the client gave none), `request.turns` (replies that the " +
+	"conversation has already), `request.tools` (true or false), `request.format` (`\"\"`, `\"json_object\"`, " +
+	"`\"json_schema\"`), `request.difficulty` (0 to 1), `request.kind.code` (`.math`, `.tools`, `.writing`: how likely, 0 to " +
+	"1), `profile`, `account.id`, `account.name`, `account.plan`"
+
+// Condition is an expression over Facts that is true or false. Many may ask it at once.
+type Condition struct {
+	text string
+	expr hclsyntax.Expression
+	base *hcl.EvalContext
+}
+
+// String is the expression as it was written.
+func (c *Condition) String() string { return c.text }
+
+// MarshalText is the expression as it was written.
+func (c *Condition) MarshalText() ([]byte, error) { return []byte(c.text), nil }
+
+// Holds evaluates the condition. It fails where the expression has no value, such as for a division by zero.
+func (c *Condition) Holds(f *Facts) (bool, error) {
+	in := c.base.NewChild()
+	in.Variables = f.variables()
+	v, diags := c.expr.Value(in)
+	if diags.HasErrors() {
+		return false, fmt.Errorf("evaluating %s: %s", c.text, diags[0].Summary)
+	}
+	v, _ = v.Unmark()
+	if v.IsNull() || !v.IsKnown() || v.Type() != cty.Bool {
+		return false, errors.New("evaluating " + c.text + ": it is neither true nor false")
+	}
+	return v.True(), nil
+}
+
+// condition reads an expression over the facts of a request. It is evaluated for each request, and once here.
+func (s *section) condition(name string) *Condition {
+	attr := s.attributes[name]
+	if attr == nil {
+		return nil
+	}
+	at := attr.Expr.Range()
+	s.show(at)
+	s.facts = true
+	ok := s.plain(attr.Expr)
+	s.facts = false
+	if !ok {
+		return nil
+	}
+	c := &Condition{text: string(s.textOf(at)), expr: attr.Expr, base: s.context(at)}
+	in := c.base.NewChild()
+	in.Variables = (&Facts{}).variables()
+	v, diags := attr.Expr.Value(in)
+	for _, d := range diags {
+		where := at
+		if d.Subject != nil {
+			where = *d.Subject
+		}
+		detail := d.Detail
+		if d.Summary == "Unsupported attribute" {
+			detail = "A condition can ask " + factsDoc + "."
+		}
+		s.fail(where, d.Summary, detail)
+	}
+	if diags.HasErrors() {
+		return nil
+	}
+	if v, _ = v.Unmark(); v.IsNull() || v.Type() != cty.Bool {
+		s.fail(at, "Invalid "+name, name+" must be true or false for a request, and this is "+describe(v.Type())+
+			". For example: "+s.grammar.rule(name).example)
+		return nil
+	}
+	return c
+}
+
+// factProblem says what is wrong with a name in a condition; handled is false where it is not one of the facts.
+func factProblem(t hcl.Traversal) (summary, detail string, handled bool) {
+	root := t.RootName()
+	if !slices.Contains(factRoots, root) {
+		return "", "", false
+	}
+	if plain := root == "profile"; plain != (len(t) == 1) {
+		return "Unknown fact", "A condition can ask " + factsDoc + ".", true
+	}
+	return "", "", true
+}

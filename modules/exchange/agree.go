@@ -1,0 +1,52 @@
+package exchange
+
+import (
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/validate"
+)
+
+// agree makes several calls at once. What more than half of them say is the reply, otherwise that of another route.
+func (x *exchange) agree(s *routing.Agree, live bool) (*attempt, *failure) {
+	seats, f := x.together(s.Seats)
+	if f != nil {
+		return nil, f
+	}
+	if a := majority(answered(seats), len(s.Seats)); a != nil {
+		return x.choose(a, "agreed", live)
+	}
+	x.outcome("split")
+	if !s.Sits() {
+		return x.once(s.Escalate, live)
+	}
+	for _, seat := range seats {
+		if seat.call == s.Escalate && seat.attempt != nil && seat.failure == nil {
+			return x.choose(seat.attempt, "escalated", live)
+		}
+	}
+	return nil, lastFailure(seats)
+}
+
+// choose takes a reply that was kept back.
+func (x *exchange) choose(a *attempt, outcome string, live bool) (*attempt, *failure) {
+	x.outcome(outcome)
+	if live {
+		x.reveal(a)
+	}
+	return a, nil
+}
+
+// majority is the first reply that says what more than half of so many seats say, nil for none.
+func majority(replies []*attempt, seats int) *attempt {
+	for _, a := range replies {
+		same := 0
+		for _, b := range replies {
+			if a == b || validate.Same(a.judged(), b.judged()) {
+				same++
+			}
+		}
+		if 2*same > seats {
+			return a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package exchange
+
+import (
+	"sync"
+
+	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// seat is one of several calls that are made at the same time.
+type seat struct {
+	call    *routing.Candidate
+	attempt *attempt // nil where its route is at capacity
+	failure *failure
+	panic   any
+}
+
+// together makes calls at the same time, whose replies are kept back. It fails where the request itself cannot go on:
+// what the account has is used up, its time is over, the client has left, or a route declined it (POL-02). A seat that
+// fails in another way is left out by whoever reads them.
+func (x *exchange) together(calls []*routing.Candidate) ([]seat, *failure) {
+	seats := make([]seat, len(calls))
+	for i, c := range calls {
+		seats[i].call = c
+		ok, f := x.open(c)
+		if f != nil {
+			x.unmade()
+			return nil, f
+		}
+		if ok {
+			seats[i].attempt = x.current
+		}
+	}
+	if x.left() {
+		x.unmade()
+		return nil, &failure{kind: llm.ErrCanceled}
+	}
+	accepted := make(chan struct{}, 1)
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range seats {
+		s := &seats[i]
+		if s.attempt == nil {
+			continue
+		}
+		s.attempt.accept = func() { signal(accepted) }
+		running.Go(func() {
+			defer func() { s.panic = recover() }()
+			s.failure = x.try(x.ctx, s.attempt)
+		})
+	}
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	for ended := false; !ended; {
+		select {
+		case <-accepted:
+			x.delivery.admit()
+		case <-done:
+			ended = true
+		}
+	}
+	for i := range seats {
+		s := &seats[i]
+		if s.attempt == nil {
+			continue
+		}
+		if s.panic != nil {
+			panic(s.panic) // as the request's own goroutine would
+		}
+		if s.failure == nil {
+			s.failure = s.attempt.whole()
+		}
+		if s.failure != nil {
+			x.current = s.attempt
+			x.missed(s.attempt, s.failure)
+		}
+	}
+	for i := range seats {
+		if f := seats[i].failure; f != nil && f.ends() {
+			x.current = seats[i].attempt
+			return nil, f
+		}
+	}
+	if x.left() {
+		return nil, &failure{kind: llm.ErrCanceled}
+	}
+	return seats, nil
+}
+
+// unmade gives back the permits of attempts that were begun and will not be made.
+func (x *exchange) unmade() {
+	for _, a := range x.attempts {
+		if a.running {
+			a.running = false
+			a.permit.Release()
+		}
+	}
+}
+
+// answered are the seats that have a reply.
+func answered(seats []seat) []*attempt {
+	var list []*attempt
+	for _, s := range seats {
+		if s.attempt != nil && s.failure == nil {
+			list = append(list, s.attempt)
+		}
+	}
+	return list
+}
+
+// lastFailure is why none of the seats answered; nil where all their routes are at capacity.
+func lastFailure(seats []seat) (f *failure) {
+	for _, s := range seats {
+		if s.failure != nil {
+			f = s.failure
+		}
+	}
+	return f
+}

@@ -1,0 +1,66 @@
+package exchange
+
+import (
+	"github.com/fareway/fareway/modules/internal/validate"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// end ends the reply of an attempt.
+func (a *attempt) end() (ending, *failure) {
+	if a.ended != nil {
+		return *a.ended, nil
+	}
+	a.reply.fold.Close()
+	return a.reply.end()
+}
+
+// whole ends a reply that was kept back: with what a stop sequence withheld, and with what stands in for a reply that a
+// content policy ended before any text. It fails where there is nothing to show.
+func (a *attempt) whole() *failure {
+	if a.ended == nil {
+		end, f := a.end()
+		if f != nil {
+			return f
+		}
+		if end.rest != "" {
+			a.reply.fold.Add(llm.Event{Kind: llm.EventText, Text: end.rest})
+			a.reply.fold.Close()
+			end.rest = ""
+		}
+		a.ended = &end
+	}
+	return nil
+}
+
+// judged is a whole reply as it is judged.
+func (a *attempt) judged() *validate.Reply {
+	return &validate.Reply{Text: a.reply.fold.Text(), Calls: a.reply.fold.Calls(),
+		Declined: a.reply.finish == llm.FinishPolicy,
+		Cut:      a.reply.finish == llm.FinishLength && !a.reply.matched()}
+}
+
+// reveal shows a reply that was kept back, and makes it the client's.
+func (x *exchange) reveal(a *attempt) {
+	x.current = a
+	for _, kept := range a.states {
+		x.keepState(a, kept)
+	}
+	d := x.delivery
+	if !d.stream {
+		return
+	}
+	d.start()
+	calls := 0
+	for _, item := range a.reply.fold.Items {
+		if item.Call == nil {
+			d.event(llm.Event{Kind: llm.EventText, Text: item.Text})
+			continue
+		}
+		d.event(llm.Event{Kind: llm.EventToolCall, Index: calls, ID: item.Call.ID, Name: item.Call.Name})
+		d.event(llm.Event{Kind: llm.EventToolArguments, Index: calls, Text: item.Call.Arguments.String()})
+		d.event(llm.Event{Kind: llm.EventToolEnd, Index: calls})
+		calls++
+	}
+	d.flush()
+	x.forget()
+}

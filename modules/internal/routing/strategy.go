@@ -1,0 +1,208 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+)
+
+// Why a strategy is not what a request goes to.
+var (
+	// ErrCondition: its `when` does not hold. It wraps why where the expression has no value.
+	ErrCondition = errors.New("`when` does not hold")
+	// ErrPart: a route that it is made of is no candidate.
+	ErrPart = errors.New("a route of it cannot serve the request")
+	// ErrNoRoom: what it reads beside the request does not fit.
+	ErrNoRoom = errors.New("its judge has no room for the replies beside the request")
+	// ErrLoop: the request answers tool calls.
+	ErrLoop = errors.New("a turn that answers tool calls stays on its route")
+	// ErrBehind: it competes with the routes, or another one comes first.
+	ErrBehind = errors.New("another one comes first")
+)
+
+// Option is a strategy as it was judged for a request.
+type Option struct {
+	Strategy *config.Strategy
+	Step     Step // nil where a part is missing
+	// Quality and Cost are what is expected of its parts together; Distance and Keeps are those of a Candidate.
+	Quality, Cost, Distance float64
+	Keeps                   bool
+	Chosen                  bool
+	Why                     error // why it was not chosen
+}
+
+// planned are the kinds of strategies: each makes a step of the candidates that a route's name finds, which it may keep.
+var planned = map[config.StrategyKind]func(*parts) (Step, error){
+	config.Single: planSingle, config.Cascade: planCascade, config.Agree: planAgree, config.Panel: planPanel,
+}
+
+// parts are what a strategy is made of for one request.
+type parts struct {
+	in         *Input
+	strategy   *config.Strategy
+	candidates []Candidate
+}
+
+// find is a copy of the candidate on a route.
+func (p *parts) find(route string) (*Candidate, error) {
+	at := place(p.candidates, route)
+	if at < 0 {
+		return nil, fmt.Errorf("%w: %s", ErrPart, route)
+	}
+	c := p.candidates[at]
+	return &c, nil
+}
+
+// findAll are copies of the candidates on the strategy's routes.
+func (p *parts) findAll() ([]*Candidate, error) {
+	all := make([]*Candidate, 0, len(p.strategy.Routes))
+	for _, name := range p.strategy.Routes {
+		c, err := p.find(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// options judges the strategies before the candidates are scored, for which what is expected of them is known.
+func options(in *Input, it *Itinerary, s *sight) {
+	if len(in.Strategies) == 0 {
+		return
+	}
+	loop := loopRoute(in, it.Candidates) >= 0
+	facts := in.facts(s)
+	it.Options = make([]Option, len(in.Strategies))
+	for i := range in.Strategies {
+		o := &it.Options[i]
+		o.Strategy = &in.Strategies[i]
+		if loop {
+			o.Why = ErrLoop
+			continue
+		}
+		if when := o.Strategy.When; when != nil {
+			holds, err := when.Holds(&facts)
+			if err != nil {
+				o.Why = fmt.Errorf("%w: %w", ErrCondition, err)
+				continue
+			}
+			if !holds {
+				o.Why = ErrCondition
+				continue
+			}
+		}
+		o.Step, o.Why = planned[o.Strategy.Kind](&parts{in, o.Strategy, it.Candidates})
+		if o.Why == nil {
+			o.Quality, o.Cost = o.Step.Expect()
+			o.Why = ErrBehind
+		}
+	}
+}
+
+// facts are what conditions can ask.
+func (in *Input) facts(s *sight) config.Facts {
+	f := config.Facts{InputTokens: in.InputTokens, Allowance: in.Allowance, Tools: in.Needs.Tools,
+		Format: string(in.Needs.Format), Profile: in.Profile.Name, Account: in.Account, Difficulty: 0.5,
+		Turns: int64(in.turns())}
+	if s != nil {
+		f.Difficulty = s.from.model.Difficulty(&s.signal)
+		f.Kinds = make(map[string]float64)
+		for k, share := range s.signal.Kinds {
+			f.Kinds[predict.Kind(k).String()] = float64(share)
+		}
+	}
+	return f
+}
+
+// scored are candidates as the options are compared with them: those with a condition are not.
+func scored(it *Itinerary) []Candidate {
+	all := slices.Clone(it.Candidates)
+	for i := range it.Options {
+		if o := &it.Options[i]; o.Step != nil && o.Strategy.When == nil {
+			c := *Opening(o.Step)
+			c.Quality, c.Cost = o.Quality, o.Cost
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// choose takes the first strategy whose condition holds, else the one that comes before the first candidate and before
+// the others, if there is one. The candidates are in order; behind a strategy they are what is fallen back on.
+func (it *Itinerary) choose() {
+	best := -1
+	first := &it.Candidates[0]
+	for i := range it.Options {
+		o := &it.Options[i]
+		if o.Step == nil {
+			continue
+		}
+		if o.Strategy.When != nil {
+			best = i
+			break
+		}
+		c := Candidate{Route: first.Route, Matches: first.Matches, Cramped: first.Cramped,
+			Quality: o.Quality, Cost: o.Cost, Distance: o.Distance, Keeps: o.Keeps}
+		if compare(&c, first) < 0 {
+			best, first = i, &c
+		}
+	}
+	if best >= 0 {
+		it.Options[best].Chosen, it.Options[best].Why = true, nil
+	}
+}
+
+// steps makes the tree.
+func (it *Itinerary) steps() {
+	it.Steps = &First{Steps: make([]Step, 0, len(it.Candidates)+1)}
+	for i := range it.Options {
+		if o := &it.Options[i]; o.Chosen {
+			it.Strategy = o.Strategy
+			it.Steps.Steps = append(it.Steps.Steps, o.Step)
+		}
+	}
+	if it.Strategy != nil && it.Strategy.Kind == config.Single {
+		return // the operator said what is fallen back on
+	}
+	for i := range it.Candidates {
+		it.Steps.Steps = append(it.Steps.Steps, &it.Candidates[i])
+	}
+}
+
+// room is how many tokens of the replies of others a route may read beside the request, where each has at most so many.
+// A token of one vocabulary can be several of another.
+func (p *parts) room(c *Candidate, replies []*Candidate) (int64, error) {
+	const vocabularies = 4
+	left := c.Route.ContextWindow - p.in.InputTokens - c.Allowance - instructions
+	if left < int64(len(replies))*config.AnswerRoom {
+		return 0, ErrNoRoom
+	}
+	var want int64
+	for _, r := range replies {
+		longest := r.Allowance
+		if r.Route.BillsPastAllowance {
+			longest = max(longest, r.Route.MaxOutput)
+		}
+		want = Sum(want, max(config.AnswerRoom, min(longest, left)*vocabularies))
+	}
+	return min(want, left) + instructions, nil
+}
+
+// instructions is how many tokens a route is told in that reads the replies of others.
+const instructions = 400
+
+func planSingle(p *parts) (Step, error) {
+	all, err := p.findAll()
+	if err != nil {
+		return nil, err
+	}
+	f := new(First)
+	for _, c := range all {
+		f.Steps = append(f.Steps, c)
+	}
+	return f, nil
+}
