@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -53,10 +54,13 @@ func (f *Facts) variables() map[string]cty.Value {
 var factRoots = []string{"account", "profile", "request"}
 
 // factsDoc says what a condition can ask.
-const factsDoc = "`request.input_tokens`, `request.allowance` (0: the client gave none), `request.turns` (replies that the " +
-	"conversation has already), `request.tools` (true or false), `request.format` (`\"\"`, `\"json_object\"`, " +
-	"`\"json_schema\"`), `request.difficulty` (0 to 1), `request.kind.code` (`.math`, `.tools`, `.writing`: how likely, 0 to " +
-	"1), `profile`, `account.id`, `account.name`, `account.plan`"
+const factsDoc = "`request.input_tokens`, `request.allowance` (0: the client gave none), `request.turns` (replies " +
+	"that the conversation has already), `request.tools` (true or false), `request.format` (`\"\"`, " +
+	"`\"json_object\"`, `\"json_schema\"`), `request.difficulty` (0 to 1), `request.kind.code` (`.math`, `.tools`, " +
+	"`.writing`: how likely, 0 to 1), `profile`, `account.id`, `account.name`, `account.plan`"
+
+// askable is factsDoc for a message.
+var askable = "A condition can ask " + strings.ReplaceAll(factsDoc, "`", "") + "."
 
 // Condition is an expression over Facts that is true or false. Many may ask it at once.
 type Condition struct {
@@ -111,7 +115,7 @@ func (s *section) condition(name string) *Condition {
 		}
 		detail := d.Detail
 		if d.Summary == "Unsupported attribute" {
-			detail = "A condition can ask " + factsDoc + "."
+			detail = askable
 		}
 		s.fail(where, d.Summary, detail)
 	}
@@ -133,7 +137,7 @@ func factProblem(t hcl.Traversal) (summary, detail string, handled bool) {
 		return "", "", false
 	}
 	if plain := root == "profile"; plain != (len(t) == 1) {
-		return "Unknown fact", "A condition can ask " + factsDoc + ".", true
+		return "Unknown fact", askable, true
 	}
 	return "", "", true
 }

@@ -75,8 +75,8 @@ var fileGrammar = grammar{
 		{name: "profile", doc: "The weights of cost against quality: `budget`, `balanced` or `max`.",
 			body: &profileGrammar, label: "name", many: true,
 			example: "profile \"budget\" {\n  cost    = 0.8\n  quality = 0.2\n}"},
-		{name: "strategy", doc: "How several calls upstream make one reply. Without `when` it competes with the routes, by what " +
-			"is expected of its parts; with it, the first one in the file that holds is used.",
+		{name: "strategy", doc: "How several calls upstream make one reply. Without `when` it competes with the routes, " +
+			"by what is expected of its parts; with it, the first one in the file that holds is used.",
 			body: &strategyGrammar, label: "name", many: true, example: strategyExample},
 		{name: "plan", doc: "What accounts can be on: their limits, and what they are given.",
 			body: &planGrammar, label: "name", many: true, example: "plan \"starter\" {\n  monthly_credits = 500\n}"},
@@ -183,8 +183,8 @@ var providerGrammar = grammar{
 				"or `file`."},
 		{name: "sha256", kind: aDigest, example: `"<64 hex digits>"`,
 			doc: "Pins the file in `plugin_dir`. Only a pinned file replaces a built-in provider. Without it, another " +
-				"content of the file takes effect by itself, within two seconds: a new process takes over, and the old one ends " +
-				"with its last request."},
+				"content of the file takes effect by itself, within two seconds: a new process takes over, and the old one " +
+				"ends with its last request."},
 		{name: "start_timeout", kind: aDuration(maxDuration), fallback: `"10s"`, example: `"10s"`,
 			doc: "How long the process may take to start and answer."},
 		{name: "carry", kind: oneOf(string(CarryHost), string(CarryProcess)), fallback: `"host"`, example: `"process"`,
@@ -220,8 +220,8 @@ var confineGrammar = grammar{
 				"that runs as root. The user must be able to read and run the plugin's file; for a built-in provider, the " +
 				"gateway's own. Give it no files: the data folder is closed to it then."},
 		{name: "max_files", kind: anInteger(minFiles, maxConfined), instead: "the gateway's limit", example: "1024",
-			doc: "How many files and connections one of its processes may have open, at most what the gateway may. Each call " +
-				"that it makes takes one or two."},
+			doc: "How many files and connections one of its processes may have open, at most what the gateway may. Each " +
+				"call that it makes takes one or two."},
 		{name: "max_processes", kind: anInteger(minProcesses, maxConfined), instead: "the gateway's limit", example: "256",
 			doc: "How many processes and threads the user may have. Needs `user`, and counts all that runs as that user. A " +
 				"provider in Go has about ten threads, in Node about fifteen."},
@@ -399,20 +399,20 @@ var strategyGrammar = grammar{
 		{name: "kind", kind: oneOf(string(Single), string(Cascade), string(Agree), string(Panel)), required: true,
 			example: `"cascade"`,
 			doc: "`\"single\"`: the first of the `steps` that answers. `\"cascade\"`: each of the `steps` in turn until the " +
-				"`validator` accepts a reply; that of the last one is the reply. `\"agree\"`: all `seats` at once; what more than " +
-				"half of them say is the reply, otherwise that of the route `escalate`. `\"panel\"`: all `seats` at once, and the " +
-				"route `judge` makes the reply of what they say. Every call is held for and charged; only the last reply is " +
-				"shown as it comes."},
+				"`validator` accepts a reply; that of the last one is the reply. `\"agree\"`: all `seats` at once; what more " +
+				"than half of them say is the reply, otherwise that of the route `escalate`. `\"panel\"`: all `seats` at once, " +
+				"and the route `judge` makes the reply of what they say. Every call is held for and charged; only the last " +
+				"reply is shown as it comes."},
 		{name: "when", kind: aCondition, instead: "it competes", example: `request.difficulty > 0.7 && profile == "max"`,
-			doc: "For which requests, true or false: an expression over " + factsDoc + "; and over variables and locals. A turn " +
-				"that answers tool calls stays on its route, whatever this says."},
+			doc: "For which requests, true or false: an expression over " + factsDoc + "; and over variables and locals. A " +
+				"turn that answers tool calls stays on its route, whatever this says."},
 		{name: "steps", kind: aList, instead: "of single and cascade", example: `["small", "deep"]`,
 			doc: "Routes, in order."},
 		{name: "seats", kind: aList, instead: "of agree and panel", example: `["small", "deep"]`,
 			doc: "Routes that are called at the same time. One that fails is left out."},
 		{name: "judge", kind: aText(64), instead: "of panel", example: `"deep"`,
-			doc: "The route that reads the conversation and the replies of all seats, and answers. It needs room for them: at " +
-				"least 1,024 tokens for each."},
+			doc: "The route that reads the conversation and the replies of all seats, and answers. It needs room for them: " +
+				"at least 1,024 tokens for each."},
 		{name: "escalate", kind: aText(64), instead: "of agree", example: `"deep"`,
 			doc: "The route that answers where the seats do not agree. If it is a seat, its reply is the one."},
 		{name: "validator", kind: aText(64), instead: "of cascade: `\"non_empty\"`", example: `"tool_arguments"`,
@@ -588,8 +588,8 @@ var affinityGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
 		{name: "mode", kind: oneOf(string(AffinityOn), string(AffinityOff)), fallback: `"on"`, example: `"off"`,
-			doc: "`\"on\"`: a conversation stays on its route, unless another one is so much better or cheaper for its turns " +
-				"to come that it outweighs a cold prompt cache, or the route cannot serve it. A turn that answers tool " +
+			doc: "`\"on\"`: a conversation stays on its route, unless another one is so much better or cheaper for its " +
+				"turns to come that it outweighs a cold prompt cache, or the route cannot serve it. A turn that answers tool " +
 				"calls always stays. `\"off\"`: every turn is chosen afresh."},
 		{name: "ttl", kind: aDuration(maxRequestLog), fallback: `"1h"`, example: `"1h"`,
 			doc: "How long a conversation is remembered after its last turn: as a hash, in memory, 100,000 of them."},

@@ -93,6 +93,20 @@ func TestEveryAttributeDecides(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "policy.hcl")
 					require.NoError(t, os.WriteFile(path, nil, 0o600))
 					text = around(block, fmt.Sprintf("%s = %q", rule.name, path))
+				case "steps":
+					text = strategyOf("single", rule.name+" = "+value)
+				case "seats":
+					text = strategyOf("agree", "escalate = \"x\"", rule.name+" = "+strings.Replace(value, "[", `["small", `, 1))
+				case "escalate":
+					text = strategyOf("agree", `seats = ["small", "x"]`, rule.name+" = "+value)
+				case "judge":
+					text = strategyOf("panel", `seats = ["small", "x"]`, rule.name+" = "+value)
+				case "validator":
+					text = strategyOf("cascade", `steps = ["small", "x"]`, rule.name+" = "+value)
+				case "when":
+					text = strategyOf("single", `steps = ["small", "x"]`, rule.name+" = "+value)
+				case "kind":
+					text = strategyOf(strings.Trim(value, `"`), `steps = ["small", "x"]`)
 				case "max_processes":
 					text = around(block, rule.name+" = "+value+"\nuser = \"plugins\"")
 				}
@@ -118,6 +132,16 @@ func TestEveryAttributeDecides(t *testing.T) {
 	}
 }
 
+// strategyOf is a configuration with the routes "small", "x" and "y", and a strategy of a kind.
+func strategyOf(kind string, lines ...string) string {
+	text := minimal
+	at := strings.Index(text, "route \"small\"")
+	for _, name := range []string{"x", "y"} {
+		text += "\n" + strings.Replace(minimal[at:], "small", name, 1)
+	}
+	return text + "\nstrategy \"s\" {\n kind = \"" + kind + "\"\n" + strings.Join(lines, "\n") + "\n}\n"
+}
+
 // samples are values of a kind, as they are written.
 func (k *kind) samples() []string {
 	switch {
@@ -133,7 +157,7 @@ func (k *kind) samples() []string {
 // TestEveryFieldIsPrinted: what a struct of the configuration holds stands in its JSON, which is what `plan` compares.
 func TestEveryFieldIsPrinted(t *testing.T) {
 	t.Parallel()
-	for _, zero := range []any{Config{}, Gateway{}, Special{}, Store{}, Limiter{}, PreAuth{}, Provider{}, Confine{}, Key{},
+	for _, zero := range []any{Config{}, Gateway{}, Special{}, Store{}, Limiter{}, PreAuth{}, Strategy{}, Provider{}, Confine{}, Key{},
 		Route{},
 		Price{}, Profile{}, Plan{}, RequestsPerMinute{}, Breaker{}, RetryBudget{}} {
 		kind := reflect.TypeOf(zero)
@@ -176,6 +200,9 @@ func fill(t *testing.T, v reflect.Value) {
 		names, err := NewModelNames([]string{"x"})
 		require.NoError(t, err)
 		v.Set(reflect.ValueOf(names))
+		return
+	case reflect.TypeFor[*Condition]():
+		v.Set(reflect.ValueOf(&Condition{text: "true"}))
 		return
 	case reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(time.Unix(1, 0)))
@@ -235,7 +262,7 @@ func TestJSONIsTheLanguage(t *testing.T) {
 		known[name] = true
 	}
 	for name := range blocks {
-		known[name], known[name+"s"] = true, true
+		known[name], known[name+"s"], known[strings.TrimSuffix(name, "y")+"ies"] = true, true, true
 	}
 	files, err := filepath.Glob("testdata/*/*/want.json")
 	require.NoError(t, err)

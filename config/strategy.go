@@ -48,8 +48,9 @@ type Strategy struct {
 	Kind StrategyKind `json:"kind"`
 	// When says for which requests; nil: it competes with the routes.
 	When *Condition `json:"when,omitempty"`
-	// Routes are the steps of a single or a cascade, in order, or the seats of the others.
-	Routes []string `json:"routes"`
+	// Steps are routes in order, of a single or a cascade; Seats are called at the same time, of the others.
+	Steps []string `json:"steps,omitempty"`
+	Seats []string `json:"seats,omitempty"`
 	// Validator of a cascade is one of Validators, or the name of a route that answers yes or no.
 	Validator string `json:"validator,omitempty"`
 	Escalate  string `json:"escalate,omitempty"` // a route, where the seats do not agree
@@ -109,38 +110,42 @@ func (p *strategyParts) read() {
 		return // what is missing or wrong is reported
 	}
 	k := strategyKinds[at]
+	routes := &st.Steps
+	if k.routes == "seats" {
+		routes = &st.Seats
+	}
 	p.list(k.routes, func(element value) {
 		if name, ok := p.route(element); ok {
-			st.Routes = append(st.Routes, name)
+			*routes = append(*routes, name)
 		}
 	})
 	switch attr := p.attributes[k.routes]; {
 	case attr == nil:
-		p.fail(p.header, "Missing "+k.routes, fmt.Sprintf("A %s needs them, for example: %s = %s", kind, k.routes,
+		p.fail(p.header, "Missing "+k.routes, fmt.Sprintf("The kind %q needs them, for example: %s = %s", kind, k.routes,
 			p.grammar.rule(k.routes).example))
-	case len(st.Routes) < k.least || len(st.Routes) > k.most:
+	case len(*routes) < k.least || len(*routes) > k.most:
 		if !p.diags.HasErrors() {
-			p.fail(attr.Expr.Range(), "Invalid "+k.routes, fmt.Sprintf("A %s has %d to %d of them.", kind, k.least, k.most))
+			p.fail(attr.Expr.Range(), "Invalid "+k.routes,
+				fmt.Sprintf("The kind %q has %d to %d of them.", kind, k.least, k.most))
 		}
 	}
 	for _, name := range k.needs {
 		if p.attributes[name] == nil {
-			p.fail(p.header, "Missing "+name, fmt.Sprintf("A %s needs it, for example: %s = %s", kind, name,
+			p.fail(p.header, "Missing "+name, fmt.Sprintf("The kind %q needs it, for example: %s = %s", kind, name,
 				p.grammar.rule(name).example))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.attributes)) {
 		if name != "kind" && name != "when" && name != k.routes && !slices.Contains(k.needs, name) &&
 			!slices.Contains(k.takes, name) {
-			p.fail(p.attributes[name].NameRange, fmt.Sprintf("%s of a %s", name, kind), fmt.Sprintf("A %s has none: it has %s. "+
-				"Remove the line, or choose another kind.", kind,
-				enumerate(append(append([]string{k.routes}, k.needs...), k.takes...))))
+			p.fail(p.attributes[name].NameRange, fmt.Sprintf("%s with kind %q", name, kind), fmt.Sprintf("It has %s. "+
+				"Remove the line, or choose another kind.", enumerate(append(append([]string{k.routes}, k.needs...), k.takes...))))
 		}
 	}
 	p.single("escalate", &st.Escalate)
 	p.single("judge", &st.Judge)
 	p.validator()
-	p.fits("judge", st.Judge, len(st.Routes))
+	p.fits("judge", st.Judge, len(st.Seats))
 }
 
 // single reads an attribute with the name of one route.
@@ -216,10 +221,10 @@ func (p *strategyParts) fits(name, route string, replies int) {
 			"context_window of %d tokens is under %d. Name a route with a larger one.", counted(replies), r.ContextWindow, need))
 		return
 	}
-	for _, other := range p.strategy.Routes {
+	for _, other := range p.strategy.Routes() {
 		if o := p.routes[other]; o != nil && r.ContextWindow < o.ContextWindow {
-			p.warn(at, fmt.Sprintf("Route %q has a smaller window than route %q", route, other), "Requests that fit the one and, "+
-				"with replies to read, not the other are answered without the strategy.")
+			p.warn(at, fmt.Sprintf("Route %q has a smaller window than route %q", route, other), "Requests that fit the one "+
+				"and, with replies to read, not the other are answered without the strategy.")
 			return
 		}
 	}
@@ -232,6 +237,14 @@ func counted(replies int) string {
 	return fmt.Sprintf("%d replies", replies)
 }
 
+// Routes are the steps or the seats.
+func (s *Strategy) Routes() []string {
+	if len(s.Seats) > 0 {
+		return s.Seats
+	}
+	return s.Steps
+}
+
 // IsRoute reports whether the validator is a route.
 func (s *Strategy) IsRoute() bool {
 	return s.Validator != "" && !slices.Contains(Validators(), s.Validator)
@@ -239,7 +252,7 @@ func (s *Strategy) IsRoute() bool {
 
 // Parts are the routes that the strategy can call, each once.
 func (s *Strategy) Parts() []string {
-	all := slices.Clone(s.Routes)
+	all := slices.Clone(s.Routes())
 	for _, name := range []string{s.Escalate, s.Judge} {
 		if name != "" {
 			all = append(all, name)
@@ -254,7 +267,7 @@ func (s *Strategy) Parts() []string {
 
 // String is the strategy in a line, for people.
 func (s *Strategy) String() string {
-	text := string(s.Kind) + " of " + strings.Join(s.Routes, ", ")
+	text := string(s.Kind) + " of " + strings.Join(s.Routes(), ", ")
 	switch {
 	case s.Validator != "":
 		text += "; accepted by " + s.Validator

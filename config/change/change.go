@@ -124,13 +124,21 @@ func blocksOf(c *config.Config) blocks {
 		case len(value) > 0 && value[0] == '[':
 			for _, item := range decode[[]json.RawMessage](value) {
 				one := decode[struct{ Name string }](item)
-				add(key{strings.TrimSuffix(name, "s"), one.Name}, item)
+				add(key{singular(name), one.Name}, item)
 			}
 		default:
 			add(key{name, ""}, value)
 		}
 	}
 	return all
+}
+
+// singular is what one of a list is called.
+func singular(list string) string {
+	if stem, ok := strings.CutSuffix(list, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(list, "s")
 }
 
 // flatten puts the values of nested objects under their paths. A list is one value.

@@ -58,8 +58,8 @@ func (p *parts) find(route string) (*Candidate, error) {
 
 // findAll are copies of the candidates on the strategy's routes.
 func (p *parts) findAll() ([]*Candidate, error) {
-	all := make([]*Candidate, 0, len(p.strategy.Routes))
-	for _, name := range p.strategy.Routes {
+	all := make([]*Candidate, 0, len(p.strategy.Routes()))
+	for _, name := range p.strategy.Routes() {
 		c, err := p.find(name)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,32 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 2000
+  max_output     = 1000
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+route "deep" {
+  provider       = "local"
+  model          = "echo-2"
+  context_window = 131072
+  max_output     = 8192
+  quality        = 0.9
+  price {
+    input  = 5
+    output = 20
+  }
+}
+
+strategy "one" {
+  kind  = "cascade"
+  steps = ["small"]
+}

@@ -1,0 +1,69 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 2000
+  max_output     = 1000
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+route "deep" {
+  provider       = "local"
+  model          = "echo-2"
+  context_window = 131072
+  max_output     = 8192
+  quality        = 0.9
+  price {
+    input  = 5
+    output = 20
+  }
+}
+
+strategy "unknown_fact" {
+  when  = request.dificulty > 0.7
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "not_a_fact" {
+  when  = requests.difficulty > 0.7
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "number" {
+  when  = request.input_tokens
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "text" {
+  when  = request.input_tokens + profile > 2
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "whole" {
+  when  = request
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "part" {
+  when  = profile.name == "max"
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "from_outside" {
+  when  = account.name == env("NAME")
+  kind  = "single"
+  steps = ["small"]
+}
