@@ -157,7 +157,8 @@ func (k *kind) samples() []string {
 // TestEveryFieldIsPrinted: what a struct of the configuration holds stands in its JSON, which is what `plan` compares.
 func TestEveryFieldIsPrinted(t *testing.T) {
 	t.Parallel()
-	for _, zero := range []any{Config{}, Gateway{}, Special{}, Store{}, Limiter{}, PreAuth{}, Strategy{}, Provider{}, Confine{}, Key{},
+	for _, zero := range []any{Config{}, Gateway{}, Special{}, Store{}, Limiter{}, PreAuth{}, Strategy{},
+		Provider{}, Confine{}, Key{},
 		Route{},
 		Price{}, Profile{}, Plan{}, RequestsPerMinute{}, Breaker{}, RetryBudget{}} {
 		kind := reflect.TypeOf(zero)

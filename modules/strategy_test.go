@@ -66,7 +66,8 @@ func (c *caller) last(t testing.TB, model string) string {
 
 var inputName = map[string]string{"chat": "prompt_tokens", "responses": "input_tokens", "messages": "input_tokens"}
 
-var outputName = map[string]string{"chat": "completion_tokens", "responses": "output_tokens", "messages": "output_tokens"}
+var outputName = map[string]string{"chat": "completion_tokens", "responses": "output_tokens",
+	"messages": "output_tokens"}
 
 // TestPanel is worked example E07, as far as it is about a panel, and what GAP-85 says of replies worked on in several
 // steps.
@@ -216,10 +217,9 @@ func requireLate(t testing.TB, c *caller, sh shape, field string, status int, co
 func TestCascade(t *testing.T) {
 	t.Parallel()
 	schema := `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`
-	g := startScripted(t, setup{Routes: seats, Extra: strategy("climb", "kind = \"cascade\"\n  steps = [\"one\", \"two\"]\n"+
-		"  validator = \"tool_arguments\"")})
-	asked := startScripted(t, setup{Routes: seats, Extra: strategy("ask", "kind = \"cascade\"\n  steps = [\"one\", \"two\"]\n"+
-		"  validator = \"three\"")})
+	const cascade = "kind = \"cascade\"\n  steps = [\"one\", \"two\"]\n  validator = "
+	g := startScripted(t, setup{Routes: seats, Extra: strategy("climb", cascade+`"tool_arguments"`)})
+	asked := startScripted(t, setup{Routes: seats, Extra: strategy("ask", cascade+`"three"`)})
 	for _, sh := range shapes {
 		f := tools(sh, function{Name: "f", Schema: schema})
 		for _, mode := range modes {

@@ -34,7 +34,7 @@ type Option struct {
 	Why                     error // why it was not chosen
 }
 
-// planned are the kinds of strategies: each makes a step of the candidates that a route's name finds, which it may keep.
+// planned are the kinds of strategies: each makes a step of the candidates on its routes.
 var planned = map[config.StrategyKind]func(*parts) (Step, error){
 	config.Single: planSingle, config.Cascade: planCascade, config.Agree: planAgree, config.Panel: planPanel,
 }

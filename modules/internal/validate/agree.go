@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// shortText is how long a text is at most, in bytes, that is compared as a whole: two longer ones never say the same in the
-// same words.
+// shortText is how long a text is at most, in bytes, that is compared as a whole: two longer ones never say the same in
+// the same words.
 const shortText = 400
 
 // Same reports whether two replies say the same: the same tool calls with the same arguments, the same JSON, the same

@@ -1,5 +1,5 @@
-// Package validate says whether a reply is good enough to be shown, by its form, and whether several replies say the same.
-// It is pure, and knows nothing of routes: the steps of an itinerary that keep a reply back ask it.
+// Package validate says whether a reply is good enough to be shown, by its form, and whether several replies say the
+// same. It is pure, and knows nothing of routes: the steps of an itinerary that keep a reply back ask it.
 package validate
 
 import (
@@ -97,7 +97,8 @@ func toolArguments(req *llm.Request, r *Reply) error {
 		if err != nil {
 			return errors.New("the arguments of a tool call are not JSON")
 		}
-		if err := against(req.Tools[at].Schema, v, "the arguments of a tool call do not match the tool's schema"); err != nil {
+		err = against(req.Tools[at].Schema, v, "the arguments of a tool call do not match the tool's schema")
+		if err != nil {
 			return err
 		}
 	}
