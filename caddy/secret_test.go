@@ -41,7 +41,6 @@ func TestSecrets(t *testing.T) {
 		return upstream.Say(answered)
 	}})
 	config := strings.Replace(hcl(up), "base_url", "api_key  = file(\"upstream.key\")\n    base_url", 1)
-	config += "breaker {\n  failures = 0\n}\n" // the route fails on purpose
 	g := startGateway(t, files{"gateway.hcl": config, "upstream.key": upstreamKey, "Caddyfile": `{
 	debug
 	fareway {

@@ -15,14 +15,17 @@ const maxRetriesPerSecond = 10_000
 // autoConcurrent is the max_concurrent that adapts.
 const autoConcurrent = "auto"
 
-func defaultBreaker() Breaker {
+// usualBreaker is what a breaker block says that says nothing else. Without any block there is none: what a gateway does
+// with failures does not change because a new version knows more of them.
+func usualBreaker() Breaker {
 	return Breaker{Failures: 5, Window: 30 * time.Second, OpenFor: 15 * time.Second, Outliers: true, RetryAfter: true}
 }
 
 // breaker decodes the block that holds for all routes.
 func (l *loader) breaker(file *section) Breaker {
-	b := defaultBreaker()
+	var b Breaker
 	for _, block := range file.blocks["breaker"] {
+		b = usualBreaker()
 		l.open(block, &breakerGrammar).breakerInto(&b)
 	}
 	return b
@@ -32,7 +35,9 @@ func (l *loader) breaker(file *section) Breaker {
 func (s *section) ownBreaker(all Breaker) *Breaker {
 	var own *Breaker
 	for _, block := range s.blocks["breaker"] {
-		own = new(all)
+		if own = new(all); all == (Breaker{}) {
+			*own = usualBreaker()
+		}
 		s.inner(block, &breakerGrammar).breakerInto(own)
 	}
 	return own
@@ -46,9 +51,15 @@ func (s *section) breakerInto(b *Breaker) {
 	s.flag("retry_after", &b.RetryAfter)
 }
 
+var usualRetryBudget = RetryBudget{Ratio: 0.2, MinPerSecond: 10}
+
 func (l *loader) retryBudget(file *section) RetryBudget {
-	b := RetryBudget{Ratio: 0.2, MinPerSecond: 10}
+	b := RetryBudget{Ratio: 1, MinPerSecond: maxRetriesPerSecond}
+	if len(file.blocks["breaker"]) > 0 {
+		b = usualRetryBudget
+	}
 	for _, block := range file.blocks["retry_budget"] {
+		b = usualRetryBudget
 		s := l.open(block, &retryBudgetGrammar)
 		s.fraction("ratio", &b.Ratio)
 		s.integer("min_per_second", &b.MinPerSecond)

@@ -96,17 +96,17 @@ func TestEveryAttributeDecides(t *testing.T) {
 				case "steps":
 					text = strategyOf("single", rule.name+" = "+value)
 				case "seats":
-					text = strategyOf("agree", "escalate = \"x\"", rule.name+" = "+strings.Replace(value, "[", `["small", `, 1))
+					text = strategyOf("agree", "escalate = \"xx\"", rule.name+" = "+strings.Replace(value, "[", `["small", `, 1))
 				case "escalate":
-					text = strategyOf("agree", `seats = ["small", "x"]`, rule.name+" = "+value)
+					text = strategyOf("agree", `seats = ["small", "xx"]`, rule.name+" = "+value)
 				case "judge":
-					text = strategyOf("panel", `seats = ["small", "x"]`, rule.name+" = "+value)
+					text = strategyOf("panel", `seats = ["small", "xx"]`, rule.name+" = "+value)
 				case "validator":
-					text = strategyOf("cascade", `steps = ["small", "x"]`, rule.name+" = "+value)
+					text = strategyOf("cascade", `steps = ["small", "xx"]`, rule.name+" = "+value)
 				case "when":
-					text = strategyOf("single", `steps = ["small", "x"]`, rule.name+" = "+value)
+					text = strategyOf("single", `steps = ["small", "xx"]`, rule.name+" = "+value)
 				case "kind":
-					text = strategyOf(strings.Trim(value, `"`), `steps = ["small", "x"]`)
+					text = strategyOf(strings.Trim(value, `"`), `steps = ["small", "xx"]`)
 				case "max_processes":
 					text = around(block, rule.name+" = "+value+"\nuser = \"plugins\"")
 				}
@@ -132,11 +132,11 @@ func TestEveryAttributeDecides(t *testing.T) {
 	}
 }
 
-// strategyOf is a configuration with the routes "small", "x" and "y", and a strategy of a kind.
+// strategyOf is a configuration with the routes "small", "x", "y", "xx" and "yy", and a strategy of a kind.
 func strategyOf(kind string, lines ...string) string {
 	text := minimal
 	at := strings.Index(text, "route \"small\"")
-	for _, name := range []string{"x", "y"} {
+	for _, name := range []string{"x", "y", "xx", "yy"} {
 		text += "\n" + strings.Replace(minimal[at:], "small", name, 1)
 	}
 	return text + "\nstrategy \"s\" {\n kind = \"" + kind + "\"\n" + strings.Join(lines, "\n") + "\n}\n"

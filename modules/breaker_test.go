@@ -289,3 +289,23 @@ func TestAdaptiveConcurrency(t *testing.T) {
 	outcomeOf(t, sh, <-done)
 	outcomeOf(t, sh, c.Ask(sh))
 }
+
+// TestNoBreaker: without a breaker block, no request is turned down that its upstream might answer, and each tries its
+// routes anew.
+func TestNoBreaker(t *testing.T) {
+	t.Parallel()
+	sh := shapeOf("chat")
+	g := startScripted(t, setup{Routes: twoRoutes})
+	c := g.rich(t)
+	limited := upstream.Overloaded()
+	limited.RetryAfter = "600"
+	for _, failure := range []upstream.Reply{failing, upstream.Refuse(limited)} {
+		c.AnswersBy(byRoute(failure, hello))
+		for range 30 {
+			before := len(c.Seen())
+			require.Equal(t, 200, c.Ask(sh).StatusCode)
+			require.Len(t, c.Seen()[before:], 2, "ERR-25")
+		}
+	}
+	require.Equal(t, []string{"first serves", "second serves"}, g.ones(t, "fareway_route_state"))
+}

@@ -195,7 +195,7 @@ type setup struct {
 	Carry         string            // "" for FAREWAY_TEST_CARRY, which runs all tests in the other way, or "host"
 	Settings      string            // more of them, as HCL
 	Keys          string            // of the provider "up", as HCL
-	Breaker       string            // the blocks breaker and retry_budget, as HCL; "" for none that changes anything
+	Breaker       string            // the blocks breaker and retry_budget, as HCL
 	Clock         *clock            // nil: the wall's
 	LedgerTimeout time.Duration     // 0: more than any test of something else takes
 	// Data is a data folder that another gateway left, with the account "acme", whose key is Key; "" for an empty one.
@@ -212,19 +212,6 @@ func (b boundless) Acquire(ctx context.Context, asks []ratelimit.Ask) (ratelimit
 }
 
 func (boundless) Check(context.Context, []ratelimit.Ask) (*ratelimit.Refusal, error) { return nil, nil }
-
-// unbroken is for tests of something else, which share routes that fail on purpose.
-const unbroken = `
-breaker {
-  failures    = 0
-  outliers    = false
-  retry_after = false
-}
-retry_budget {
-  ratio          = 1
-  min_per_second = 10000
-}
-`
 
 // start runs a gateway until the test ends. After it, no hold may be left (the ledger must be clean), and
 // nothing that a request started may still run.
@@ -258,7 +245,7 @@ func start(t testing.TB, s setup) *service {
 	for _, r := range s.Routes {
 		hcl.WriteString(r.hcl())
 	}
-	hcl.WriteString(cmp.Or(s.Breaker, unbroken))
+	hcl.WriteString(s.Breaker)
 	hcl.WriteString(s.Extra)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gateway.hcl")

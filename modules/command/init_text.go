@@ -44,7 +44,11 @@ func (b *backend) text(routes []initRoute) []byte {
 		printModel(&w, b.name, r.Name, r.modelView)
 		w.WriteByte('\n')
 	}
-	w.WriteString(`# A plan is what accounts share: fareway gateway account create NAME --plan trial
+	w.WriteString(`# A route that fails time after time is left alone for a while.
+breaker {
+}
+
+# A plan is what accounts share: fareway gateway account create NAME --plan trial
 plan "trial" {
   monthly_credits = 0 # 1 credit = 1 US cent
 }

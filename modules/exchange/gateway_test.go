@@ -152,7 +152,6 @@ func newBench(t *testing.T, plugin string, changes ...func(*config.Config)) *ben
 			" max_output = 64000\n quality = 0.%d\n offers = [\"tools\"]\n price {\n  input = 3\n  output = 15\n }\n}\n",
 			name, name, 9-4*i)
 	}
-	hcl.WriteString("breaker {\n failures = 0\n outliers = false\n retry_after = false\n}\n") // tests of something else
 	path := filepath.Join(dir, "gateway.hcl")
 	require.NoError(t, os.WriteFile(path, []byte(hcl.String()), 0o600))
 	log := slog.New(slog.NewTextHandler(b.log, nil))

@@ -91,10 +91,6 @@ func (k gateKind) upProvider(base string) string {
 		"%s config {\n base_url = %q\n }\n}\n", carry, base)
 }
 
-// unbroken is for routes that fail on purpose, one check after the other.
-const unbroken = "breaker {\n failures = 0\n outliers = false\n retry_after = false\n}\n" +
-	"retry_budget {\n ratio = 1\n min_per_second = 10000\n}\n"
-
 // hcl is the kind's configuration over this provider block.
 func (k gateKind) hcl(provider string) string {
 	const tools = `"tools"`
@@ -142,7 +138,7 @@ func (k gateKind) hcl(provider string) string {
 			{name: "long", window: 100_000, limit: 8192, offers: tools, more: `specialty = ["long_context"]`},
 		}
 	}
-	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited + unbroken
+	text := fmt.Sprintf("gateway {\n %s\n}\n", settings) + provider + unlimited
 	switch k {
 	case limitsGate, slowGate:
 		text += limitsHCL

@@ -209,6 +209,7 @@ func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(),
 		keys: newKeyCache(time.Second, time.Now)}
 	e.plans, e.healths = newPlans(e.Logger()), newHealths(time.Now(), nil)
+	e.replies = newReplies(&Options{})
 	e.life = newLifecycle(e.Logger(), e.use)
 	e.Activate(&Generation{refs: 1, Config: &config.Config{Gateway: config.Gateway{DrainTimeout: time.Hour}}})
 	return e, make(chan struct{})
