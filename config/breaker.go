@@ -15,8 +15,8 @@ const maxRetriesPerSecond = 10_000
 // autoConcurrent is the max_concurrent that adapts.
 const autoConcurrent = "auto"
 
-// usualBreaker is what a breaker block says that says nothing else. Without any block there is none: what a gateway does
-// with failures does not change because a new version knows more of them.
+// usualBreaker is what an empty breaker block says. Without any block there is none: what a gateway does with failures
+// does not change because a new version knows more of them.
 func usualBreaker() Breaker {
 	return Breaker{Failures: 5, Window: 30 * time.Second, OpenFor: 15 * time.Second, Outliers: true, RetryAfter: true}
 }

@@ -89,8 +89,8 @@ var fileGrammar = grammar{
 		{name: "breaker", doc: "When a route is not called for a while. It holds for each route that has none of its own. " +
 			"Without a block there is no breaker; an empty one has the defaults.",
 			body: &breakerGrammar, example: breakerExample},
-		{name: "retry_budget", doc: "How many requests are tried on another route. Without a block it has the defaults where " +
-			"there is a `breaker`, and otherwise every request that fails is.",
+		{name: "retry_budget", doc: "How many requests are tried on another route. Without a block it has the defaults " +
+			"where there is a `breaker`, and otherwise every request that fails is.",
 			body: &retryBudgetGrammar, example: "retry_budget {\n  ratio = 0.2\n}"},
 		{name: "screening", doc: "The content policy before routing: what of a request's text is refused or noted.",
 			body: &screeningGrammar, example: screeningExample},
