@@ -72,7 +72,7 @@ func HoldOf(bound int64) func(routing.Candidate) int64 {
 		if c.Route.BillsPastAllowance {
 			longest = max(longest, c.Route.MaxOutput)
 		}
-		return ledger.HoldFor(bound, longest, c.Route.Price)
+		return ledger.HoldFor(routing.Sum(bound, c.Extra), longest, c.Route.Price)
 	}
 }
 

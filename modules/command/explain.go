@@ -178,7 +178,7 @@ func explain(cfg *config.Config, body []byte, family, header, plan string) (*adm
 	}
 	in := routing.NewInput(cfg, admin.RoutesAt(cfg, time.Now()), profile, decoded.LLM)
 	in.Requires, in.Predictor = terms.Requires, routing.DefaultPredictor()
-	in.InputTokens = estimator.Estimate(decoded.LLM)
+	in.InputTokens, in.Account.Plan = estimator.Estimate(decoded.LLM), plan
 	return &admin.Explanation{File: cfg.Path, Family: family, Plan: plan,
 		Explanation: routing.Explain(in, admin.HoldOf(estimator.Bound(decoded.LLM)))}, nil
 }

@@ -43,6 +43,7 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 	if v.Refusal != "" {
 		fmt.Fprintf(w, "No route can take it: %s.\n", v.Refusal)
 	}
+	writeStrategies(w, v.Strategies)
 	if len(v.Candidates) > 0 {
 		fmt.Fprintln(w)
 		table(w, func(w io.Writer) {
@@ -74,6 +75,25 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", e.Route, inDollars(float64(e.Microcents)), inDollars(float64(e.Cost)), there)
 			}
 		})
+	}
+}
+
+// writeStrategies writes the strategies, and which one it goes through.
+func writeStrategies(w io.Writer, list []routing.ExplainedStrategy) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nStrategies:")
+	for _, s := range list {
+		fmt.Fprintf(w, "  %s: %s", s.Strategy, s.What)
+		if s.Hold > 0 {
+			fmt.Fprintf(w, "; quality %.3f, cost %s, hold %s", s.Quality, inDollars(s.Cost), inDollars(float64(s.Hold)))
+		}
+		if s.Chosen {
+			fmt.Fprintln(w, ".\n    It goes through this one; the routes below are what is fallen back on.")
+		} else {
+			fmt.Fprintf(w, ".\n    Not used: %s.\n", s.Reason)
+		}
 	}
 }
 

@@ -25,6 +25,9 @@ type Explanation struct {
 	Stay       Stay        `json:"stay,omitempty"`
 	Candidates []Explained `json:"candidates"` // in the order in which they are tried
 	Rejected   []Refused   `json:"rejected"`   // in file order
+	// Strategies are as they were judged, in file order, and Steps is what is done.
+	Strategies []ExplainedStrategy `json:"strategies,omitempty"`
+	Steps      *Outline            `json:"steps,omitempty"`
 	// Refusal is why no route can serve.
 	Refusal string `json:"refusal,omitempty"`
 }
@@ -49,6 +52,64 @@ type Explained struct {
 	Keeps  bool   `json:"keeps,omitempty"`
 }
 
+// ExplainedStrategy is a strategy as it was judged. Costs are microcents.
+type ExplainedStrategy struct {
+	Strategy string  `json:"strategy"`
+	What     string  `json:"what"` // in words
+	When     string  `json:"when,omitempty"`
+	Quality  float64 `json:"quality,omitempty"`
+	Cost     float64 `json:"expected_microcents,omitempty"`
+	Hold     int64   `json:"hold_microcents,omitempty"` // all its calls
+	Distance float64 `json:"distance,omitempty"`
+	Chosen   bool    `json:"chosen,omitempty"`
+	Reason   string  `json:"reason,omitempty"` // why it was not chosen
+}
+
+// Outline is a tree of steps as data for people.
+type Outline struct {
+	Kind  string    `json:"kind"`
+	Route string    `json:"route,omitempty"` // of a try
+	Steps []Outline `json:"steps,omitempty"`
+}
+
+// OutlineOf is the outline of a step: of one call its route, of any other its calls.
+func OutlineOf(s Step) Outline {
+	o := Outline{Kind: s.Kind()}
+	switch s := s.(type) {
+	case *Candidate:
+		o.Route = s.Route.Name
+	case *First:
+		for _, inner := range s.Steps {
+			o.Steps = append(o.Steps, OutlineOf(inner))
+		}
+	default:
+		for c := range s.Calls() {
+			o.Steps = append(o.Steps, OutlineOf(c))
+		}
+	}
+	return o
+}
+
+// explained are the strategies of an itinerary.
+func (it *Itinerary) explained(hold func(Candidate) int64) (list []ExplainedStrategy) {
+	for i := range it.Options {
+		o := &it.Options[i]
+		e := ExplainedStrategy{Strategy: o.Strategy.Name, What: o.Strategy.String(), Quality: o.Quality, Cost: o.Cost,
+			Distance: o.Distance, Chosen: o.Chosen}
+		if o.Strategy.When != nil {
+			e.When = o.Strategy.When.String()
+		}
+		if o.Step != nil {
+			e.Hold = o.Step.Worst(func(c *Candidate) Worst { return Worst{Microcents: hold(*c)} }).Microcents
+		}
+		if o.Why != nil {
+			e.Reason = o.Why.Error()
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
 // Refused is a route that is not a candidate.
 type Refused struct {
 	Route  string `json:"route"`
@@ -63,6 +124,11 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		KeepFrom: it.KeepFrom, Stay: it.Stay, Candidates: []Explained{}, Rejected: []Refused{}}
 	if err != nil {
 		e.Refusal = err.Error()
+	}
+	e.Strategies = it.explained(hold)
+	if it.Strategy != nil {
+		o := OutlineOf(it.Steps)
+		e.Steps = &o
 	}
 	// One candidate is not predicted, for there is nothing to choose; people want to see it all the same.
 	s := in.read()
