@@ -316,7 +316,7 @@ func opsChecks() []opsCheck {
 		opsErrorChecks(),
 		opsSpecialChecks(), opsFitChecks(), opsLiveChecks(), opsCapsChecks(), opsLaterChecks(), opsLimitChecks(),
 		opsSlowChecks(),
-		opsAwayChecks(), opsPolicyChecks())
+		opsAwayChecks(), opsPolicyChecks(), opsStepsChecks())
 }
 
 // performOps starts the gateways that the checks need, all at the same time, and runs the checks of each one by

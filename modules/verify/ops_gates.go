@@ -24,6 +24,7 @@ const (
 	// the standard route, with screening that enforces or monitors, and a response cache
 	policyGate  gateKind = "policy"
 	monitorGate gateKind = "monitor"
+	panelGate   gateKind = "panel" // every reply is that of a panel
 )
 
 // Prices of the standard route, in microcents a token ($3 and $15 a million), and its limits in tokens.
@@ -112,6 +113,9 @@ func (k gateKind) hcl(provider string) string {
 	case objectGate:
 		settings = "structured_output = true"
 		routes = []gateRoute{{name: "object", offers: `"tools", "json_object"`}}
+	case panelGate:
+		routes = []gateRoute{{name: "one", offers: tools}, {name: "two", offers: tools},
+			{name: "judge", quality: 0.9, offers: tools}}
 	case windowGate:
 		routes = []gateRoute{
 			{name: "narrow", window: narrowWindow, limit: 8192, quality: 0.9, offers: tools},
@@ -146,6 +150,8 @@ func (k gateKind) hcl(provider string) string {
 		text += capsHCL
 	case policyGate:
 		text += policyHCL("enforce")
+	case panelGate:
+		text += panelHCL
 	case monitorGate:
 		text += policyHCL("monitor")
 	}
