@@ -41,6 +41,8 @@ strategy "climb" {
 	require.Equal(t, "panel of small, coder; judged by coder", both.What)
 	require.Equal(t, `profile == "max"`, both.When)
 	require.Positive(t, both.Cost)
+	require.Positive(t, v.Difficulty)
+	require.Less(t, v.Difficulty, 1.0)
 	holds := map[string]int64{}
 	for _, c := range v.Candidates {
 		holds[c.Route] = c.Hold

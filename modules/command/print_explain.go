@@ -29,7 +29,8 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 	}
 	fmt.Fprintln(w, ".")
 	if kinds := kindsText(v.Kinds); kinds != "" {
-		fmt.Fprintf(w, "It looks like %s; %.0f%% of what is known of such text counts.\n", kinds, 100*v.Trust)
+		fmt.Fprintf(w, "It looks like %s, with a difficulty of %.2f; %.0f%% of what is known of such text counts.\n", kinds,
+			v.Difficulty, 100*v.Trust)
 	}
 	if v.KeepFrom > 0 {
 		fmt.Fprintf(w, "keep_quality = %g: the cheapest route of an expected quality of at least %.3f is first.\n",

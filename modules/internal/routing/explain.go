@@ -19,6 +19,8 @@ type Explanation struct {
 	// trained on, and so how far its difficulty counts.
 	Kinds map[string]float64 `json:"kinds"`
 	Trust float64            `json:"trust"`
+	// Difficulty is how hard it seems, 0 to 1, as a strategy's condition asks; 0.5 is usual.
+	Difficulty float64 `json:"difficulty"`
 	// KeepFrom is the quality from which on a route keeps, for a profile with keep_quality.
 	KeepFrom float64 `json:"keep_from,omitempty"`
 	// Stay says why the first one is first, where that is for the conversation's sake.
@@ -154,7 +156,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		for k, share := range s.signal.Kinds {
 			e.Kinds[predict.Kind(k).String()] = float64(share)
 		}
-		e.Trust = float64(s.signal.Trust)
+		e.Trust, e.Difficulty = float64(s.signal.Trust), s.from.model.Difficulty(&s.signal)
 		in.Predictor.done(s)
 	}
 	return e

@@ -1,0 +1,25 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExamplesLoad: issue 14's examples are what an operator can begin with.
+func TestExamplesLoad(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../examples/strategies.hcl")
+	require.NoError(t, err)
+	rules, err := filepath.Abs("../examples/policy.hcl")
+	require.NoError(t, err)
+	c, diags := loadText(t, string(text)+"\nscreening {\n  mode  = \"monitor\"\n  rules = \""+rules+"\"\n}\n")
+	require.Empty(t, diags.All())
+	require.Len(t, c.Strategies, 2)
+	for _, s := range c.Strategies {
+		require.NotNil(t, s.When)
+		require.Len(t, s.Parts(), 2)
+	}
+}
