@@ -47,7 +47,8 @@ strategy "climb" {
 	for _, c := range v.Candidates {
 		holds[c.Route] = c.Hold
 	}
-	require.Greater(t, both.Hold, holds["small"]+2*holds["coder"], "GAP-49 the sum over its calls, and what the judge reads")
+	require.Greater(t, both.Hold, holds["small"]+2*holds["coder"],
+		"GAP-49 the sum over its calls, and what the judge reads")
 	require.False(t, climb.Chosen)
 	require.Equal(t, routing.ErrCondition.Error(), climb.Reason)
 	require.Equal(t, "first", v.Steps.Kind)

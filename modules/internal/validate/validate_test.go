@@ -69,7 +69,8 @@ func TestCheck(t *testing.T) {
 		require.ErrorContains(t, err, tc.why, "%s of %+v", tc.validator, tc.reply)
 	}
 	require.NoError(t, Check(config.ValidSchema, &llm.Request{}, text("{}")), "there is no schema")
-	require.ErrorContains(t, Check(config.ValidSchema, nil, text("{}")), "crashed", "a validator that crashes does not accept")
+	require.ErrorContains(t, Check(config.ValidSchema, nil, text("{}")), "crashed",
+		"a validator that crashes does not accept")
 }
 
 // TestSame is issue 14's equality: of canonical tool calls, of JSON, of short texts and final answers.
