@@ -398,7 +398,7 @@ const strategyExample = `strategy "climb" {
 var strategyGrammar = grammar{
 	noun: "attribute",
 	attributes: []attributeRule{
-		{name: "kind", kind: oneOf(string(Single), string(Cascade), string(Agree), string(Panel)), required: true,
+		{name: "kind", kind: oneOf(strategyKindNames()...), required: true,
 			example: `"cascade"`,
 			doc: "`\"single\"`: the first of the `steps` that answers. `\"cascade\"`: each of the `steps` in turn until the " +
 				"`validator` accepts a reply; that of the last one is the reply. `\"agree\"`: all `seats` at once; what more " +

@@ -36,6 +36,23 @@ type strategyKind struct {
 	takes       []string
 }
 
+// StrategyKinds are all kinds.
+func StrategyKinds() []StrategyKind {
+	kinds := make([]StrategyKind, len(strategyKinds))
+	for i, k := range strategyKinds {
+		kinds[i] = k.kind
+	}
+	return kinds
+}
+
+func strategyKindNames() []string {
+	names := make([]string, len(strategyKinds))
+	for i, k := range strategyKinds {
+		names[i] = string(k.kind)
+	}
+	return names
+}
+
 // maxParts is how many routes one strategy may call: all of them are held for, and none is free.
 const maxParts = 8
 

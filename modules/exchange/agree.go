@@ -5,6 +5,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
+func init() { does((*exchange).agree) }
+
 // agree makes several calls at once. What more than half of them say is the reply, otherwise that of another route.
 func (x *exchange) agree(s *routing.Agree, live bool) (*attempt, *failure) {
 	seats, f := x.together(s.Seats)

@@ -5,6 +5,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/validate"
 )
 
+func init() { does((*exchange).cascade) }
+
 // cascade does one call after the other, until a reply is accepted; that of the last one is the reply.
 func (x *exchange) cascade(s *routing.Cascade, live bool) (*attempt, *failure) {
 	var last *failure

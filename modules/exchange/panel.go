@@ -10,6 +10,8 @@ import (
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
+func init() { does((*exchange).panel) }
+
 // panel makes several calls at once; a judge reads the replies and makes one of them (BILL-24).
 func (x *exchange) panel(s *routing.Panel, live bool) (*attempt, *failure) {
 	seats, f := x.together(s.Seats)

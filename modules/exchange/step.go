@@ -1,7 +1,7 @@
 package exchange
 
 import (
-	"fmt"
+	"reflect"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -15,20 +15,23 @@ import (
 
 // do does a step.
 func (x *exchange) do(s routing.Step, live bool) (*attempt, *failure) {
-	switch s := s.(type) {
-	case *routing.Candidate:
-		return x.once(s, live)
-	case *routing.First:
-		return x.first(s, live)
-	case *routing.Cascade:
-		return x.cascade(s, live)
-	case *routing.Agree:
-		return x.agree(s, live)
-	case *routing.Panel:
-		return x.panel(s, live)
+	if c, ok := s.(*routing.Candidate); ok {
+		return x.once(c, live)
 	}
-	panic(fmt.Sprintf("nothing does the step %T", s)) // it cannot be planned
+	return kinds[reflect.TypeOf(s)](x, s, live) // TestEveryKindIsDone
 }
+
+// kinds do the steps that are made of others. The file of a kind adds it.
+var kinds = make(map[reflect.Type]func(*exchange, routing.Step, bool) (*attempt, *failure))
+
+// does adds a kind.
+func does[S routing.Step](do func(*exchange, S, bool) (*attempt, *failure)) {
+	kinds[reflect.TypeFor[S]()] = func(x *exchange, s routing.Step, live bool) (*attempt, *failure) {
+		return do(x, s.(S), live)
+	}
+}
+
+func init() { does((*exchange).first) }
 
 // first does one step after the other until one has a reply.
 func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure) {

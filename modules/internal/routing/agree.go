@@ -3,6 +3,8 @@ package routing
 import (
 	"iter"
 	"slices"
+
+	"github.com/fareway/fareway/config"
 )
 
 // Agree makes several calls at once. What more than half of them say is the reply, otherwise that of another route.
@@ -13,6 +15,8 @@ type Agree struct {
 
 // alike is how often two replies that are wrong are wrong in the same way.
 const alike = 0.25
+
+func init() { planned[config.Agree] = planAgree }
 
 func planAgree(p *parts) (Step, error) {
 	seats, err := p.findAll()

@@ -1,6 +1,10 @@
 package routing
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/fareway/fareway/config"
+)
 
 // Cascade does one call after the other, until a reply is accepted. That of the last one needs no accepting.
 type Cascade struct {
@@ -14,6 +18,8 @@ const (
 	noticedByForm  = 0.3
 	noticedByRoute = 0.7
 )
+
+func init() { planned[config.Cascade] = planCascade }
 
 func planCascade(p *parts) (Step, error) {
 	tries, err := p.findAll()

@@ -3,6 +3,8 @@ package routing
 import (
 	"iter"
 	"slices"
+
+	"github.com/fareway/fareway/config"
 )
 
 // Panel makes several calls at once. A judge reads the replies, and makes one of them.
@@ -13,6 +15,8 @@ type Panel struct {
 
 // judged is how much of what the best seat lacks a judge makes good, where another seat has it.
 const judged = 0.6
+
+func init() { planned[config.Panel] = planPanel }
 
 func planPanel(p *parts) (Step, error) {
 	seats, err := p.findAll()

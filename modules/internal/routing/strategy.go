@@ -34,10 +34,10 @@ type Option struct {
 	Why                     error // why it was not chosen
 }
 
-// planned are the kinds of strategies: each makes a step of the candidates on its routes.
-var planned = map[config.StrategyKind]func(*parts) (Step, error){
-	config.Single: planSingle, config.Cascade: planCascade, config.Agree: planAgree, config.Panel: planPanel,
-}
+// planned are the kinds of strategies: each makes a step of the candidates on its routes. The file of a kind adds it.
+var planned = make(map[config.StrategyKind]func(*parts) (Step, error))
+
+func init() { planned[config.Single] = planSingle }
 
 // parts are what a strategy is made of for one request.
 type parts struct {
