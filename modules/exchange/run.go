@@ -124,7 +124,10 @@ func (x *exchange) beginDelivery() {
 // run does the itinerary. It returns a refusal while nothing has been written.
 func (x *exchange) run() *families.Error {
 	x.beginDelivery()
-	_, f := x.first(x.plan, true)
+	a, f := x.first(x.plan, true)
+	if a == nil && f == nil { // what a strategy still needed was at capacity, and so was all else
+		f = &failure{kind: llm.ErrCapacity}
+	}
 	x.record()
 	switch {
 	case f == nil:

@@ -96,10 +96,12 @@ func options(in *Input, it *Itinerary, s *sight) {
 			}
 		}
 		o.Step, o.Why = planned[o.Strategy.Kind](&parts{in, o.Strategy, it.Candidates})
-		if o.Why == nil {
-			o.Quality, o.Cost = o.Step.Expect()
-			o.Why = ErrBehind
+		if o.Why != nil {
+			o.Step = nil // it lacks a part
+			continue
 		}
+		o.Quality, o.Cost = o.Step.Expect()
+		o.Why = ErrBehind
 	}
 }
 
