@@ -103,9 +103,9 @@ func (r *run) begin() {
 
 func (r *run) beginAgain() {
 	q := pick(r, "request", r.requests)
+	a := pick(r, "attempt", q.Attempts) // before the look: a step that is skipped has not looked
 	r.look(q.owner)
 	r.unlooked = false
-	a := pick(r, "attempt", q.Attempts)
 	err := r.f.store.Begin(r.ctx, ledger.Next{Request: q.ID, Attempt: a.Attempt, Microcents: r.near("microcents"),
 		Tokens: 1 << 40})
 	if q.Running {
