@@ -108,8 +108,9 @@ type Attempt struct {
 	Model        string       `json:"model"`                  // upstream
 	Key          string       `json:"provider_key,omitempty"` // the name of the provider's key that it was made with
 	Created      time.Time    `json:"created"`
-	Outcome      string       `json:"outcome"` // "" while it runs
-	Receipt      *time.Time   `json:"receipt"` // when a later receipt proved the usage
+	Outcome      string       `json:"outcome"`            // "" while it runs
+	Operator     bool         `json:"operator,omitempty"` // what it used is not in the sum, but the cost
+	Receipt      *time.Time   `json:"receipt"`            // when a later receipt proved the usage
 	Tokens       Tokens       `json:"tokens"`
 	Estimate     *Tokens      `json:"estimate,omitempty"`         // what it is charged for if no receipt comes
 	Worst        *int64       `json:"worst_microcents,omitempty"` // the most that it may cost; absent of old attempts
@@ -143,11 +144,13 @@ func ViewRequest(r ledger.RequestRecord) Request {
 		price, tier := a.Price.At(a.Usage.Prompt())
 		costPrice, costTier := a.Cost.At(a.Usage.Prompt())
 		part, cost := product(a.Usage, price), product(a.Usage, costPrice)
-		sum.Add(sum, part)
+		if !a.Operator {
+			sum.Add(sum, part)
+		}
 		v.Cost += perMillion(cost)
 		view := Attempt{
 			ID: a.ID, Route: a.Route, Provider: a.Provider, Model: a.Model, Key: a.Key,
-			Created: a.Created.UTC(), Outcome: string(a.Outcome),
+			Created: a.Created.UTC(), Outcome: string(a.Outcome), Operator: a.Operator,
 			Receipt: optionalTime(a.Receipt), Tokens: viewTokens(a.Usage), PriceVersion: a.PriceVersion,
 			Price: price, Tier: tier, CostPrice: costPrice, CostTier: costTier,
 			Product: part.String(),

@@ -127,6 +127,9 @@ func outcomeText(a admin.Attempt) string {
 	if a.Receipt != nil {
 		return fmt.Sprintf("It ended without usage, which a receipt of %s proved.", human.Moment(*a.Receipt))
 	}
+	if a.Operator {
+		return "Another attempt beside it was faster: what it is proven to have used is the operator's, and not charged."
+	}
 	switch ledger.Outcome(a.Outcome) {
 	case "":
 		return "It is running."

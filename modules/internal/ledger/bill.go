@@ -46,6 +46,9 @@ func (s *Settlement) Due(held int64, price func(result int) config.Price) (c Cha
 	}
 	var b Bill
 	for i := range s.Results {
+		if s.Results[i].Operator {
+			continue
+		}
 		p := price(i)
 		outcome, usage, _ := s.Results[i].Conclude(p)
 		_ = b.Add(outcome == Unproven, usage, p) // what cannot be priced is in no conclusion
@@ -63,15 +66,18 @@ func (r *Result) Conclude(p config.Price) (o Outcome, u llm.Usage, err error) {
 	o = r.Outcome
 	if r.Usage != nil {
 		if _, err = Cost(*r.Usage, p); err != nil {
-			return Unproven, u, err
+			o = Unproven
+		} else {
+			u = *r.Usage
 		}
-		u = *r.Usage
 	}
 	switch known := u.Known(); {
+	case r.Operator && (o == Unproven || o == Finished && !known):
+		o = Failed
 	case o == Finished && !known:
 		o = Unproven
 	case o == Unproven && known:
 		o = Failed // no receipt may replace what is charged already
 	}
-	return o, u, nil
+	return o, u, err
 }

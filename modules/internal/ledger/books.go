@@ -110,8 +110,8 @@ type RequestRecord struct {
 	Entries           []Entry // those that moved money for it, oldest first
 }
 
-// AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts of tokens x
-// price over the four classes, divided by a million once and rounded down, and the surcharge.
+// AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts, but the operator's,
+// of tokens x price over the four classes, divided by a million once and rounded down, and the surcharge.
 type AttemptRecord struct {
 	Attempt
 	Outcome Outcome // "" while it runs
@@ -122,6 +122,7 @@ type AttemptRecord struct {
 	Receipt time.Time // when a later receipt came; zero: none did
 	// Estimate is what it is charged for if no receipt comes; nil: nothing. It stays when one has.
 	Estimate *llm.Usage
+	Operator bool // see Result.Operator
 }
 
 // Report is the result of Verify.

@@ -48,11 +48,17 @@ func (a *AttemptRecord) append(b []byte, outcome Outcome, u *llm.Usage) []byte {
 	if a.Key != "" { // it adds nothing otherwise: there was none before there were keys
 		b = appendTexts(appendNumbers(b, detailKey), a.Key)
 	}
+	if a.Operator { // likewise
+		b = appendNumbers(b, detailOperator)
+	}
 	return b
 }
 
-// detailKey marks an attempt's key, as appendTiers marks whose tiers follow.
-const detailKey = 3
+// These mark an attempt's key, and one that is the operator's, as appendTiers marks whose tiers follow.
+const (
+	detailKey      = 3
+	detailOperator = 4
+)
 
 func appendPrice(b []byte, p config.Price) []byte {
 	return appendNumbers(b, p.Input, p.CacheRead, p.CacheWrite, p.Output)

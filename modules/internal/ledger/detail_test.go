@@ -159,6 +159,15 @@ func TestDetailCoversTheProvidersKey(t *testing.T) {
 	}
 }
 
+// Issue 14: that an attempt is the operator's is covered, and one that is the account's is as ever.
+func TestDetailCoversWhoPays(t *testing.T) {
+	t.Parallel()
+	a := anAttempt()
+	before := a.Detail()
+	a.Operator = true
+	require.NotEqual(t, before, a.Detail())
+}
+
 // Issue 11: a price with tiers is covered, too, and one without them as ever.
 func TestDetailCoversTiers(t *testing.T) {
 	t.Parallel()

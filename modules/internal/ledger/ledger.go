@@ -194,11 +194,14 @@ type Result struct {
 	// without both it is none. It is left out of any other attempt, and where it cannot be priced.
 	Estimate *llm.Usage `json:"estimate,omitempty"`
 	Key      string     `json:"key,omitempty"` // see Attempt.Key
+	// Operator: what it used is the operator's and never the account's, for it lost to one that was made beside
+	// it. No receipt is waited for: where it is Unproven, or Finished without usage, it is recorded as Failed.
+	Operator bool `json:"operator,omitempty"`
 }
 
-// Settlement ends a request: it releases the hold and charges the proven usage of all attempts, once, at most the
-// hold (GAP-110). A settlement of a request that is settled already changes nothing and returns the first one's
-// Charge.
+// Settlement ends a request: it releases the hold and charges the proven usage of all attempts but the
+// operator's, once, at most the hold (GAP-110). A settlement of a request that is settled already changes nothing and
+// returns the first one's Charge.
 type Settlement struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"` // HTTP status that the client got, or would have got

@@ -22,6 +22,37 @@ func testCharges(t *testing.T, open Open) {
 		// (3 x 333,333 + 2 x 1,666,667) / 1,000,000 = 4.33; each part by itself would make 0 or 1 each.
 		require.EqualValues(t, 4, f.settle(s).Microcents)
 	})
+	t.Run("issue 14: what is the operator's is on record, and neither charged nor waited for", func(t *testing.T) {
+		for _, outcome := range []ledger.Outcome{ledger.Finished, ledger.Failed, ledger.Unproven, ledger.NotMade} {
+			for _, u := range []*llm.Usage{nil, usage(500, 500), usage(-1, 0)} {
+				before := f.period().Tokens
+				h := f.hold("unit", 10)
+				f.begin(h, 2, "unit")
+				s := ok(h, usage(1, 2))
+				s.Results = append(s.Results, ledger.Result{Attempt: ledger.AttemptID(h.Request, 2), Outcome: outcome,
+					Usage: u, Operator: true, Estimate: usage(1, 1)})
+				c := f.settle(s)
+				require.EqualValues(t, 3, c.Microcents)
+				require.Zero(t, c.Over)
+				require.False(t, c.Pending)
+				require.EqualValues(t, 3, f.period().Tokens-before, "the token budget")
+				r := f.record(h.Request)
+				require.False(t, r.Pending)
+				lost := r.Attempts[1]
+				require.True(t, lost.Operator)
+				require.Nil(t, lost.Estimate)
+				require.Contains(t, []ledger.Outcome{ledger.Finished, ledger.Failed, ledger.NotMade}, lost.Outcome)
+				if u != nil && *u.Input > 0 {
+					require.Equal(t, *u, lost.Usage)
+				} else {
+					require.False(t, lost.Usage.Known())
+				}
+				_, applied, err := f.store.AddReceipt(soon(t), lost.ID, *usage(7, 7))
+				require.NoError(t, err)
+				require.False(t, applied)
+			}
+		}
+	})
 	t.Run("GAP-109 classes are priced apart and reasoning is part of the output", func(t *testing.T) {
 		h := f.hold("cached", 10_000_000)
 		c := f.settle(ok(h, &llm.Usage{

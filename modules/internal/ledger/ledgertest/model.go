@@ -251,6 +251,9 @@ func (m *model) give(o *owner, credits int64) {
 func (r *request) total() int64 {
 	sum := new(big.Rat)
 	for _, a := range r.Attempts {
+		if a.Operator {
+			continue
+		}
 		sum.Add(sum, exactly(a.Usage, a.Price))
 	}
 	return floor(sum) + r.Surcharge
@@ -294,16 +297,21 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 			if result.Attempt != a.ID {
 				continue
 			}
-			a.Outcome, a.Key = result.Outcome, result.Key
+			a.Outcome, a.Key, a.Operator = result.Outcome, result.Key, result.Operator
 			switch u := result.Usage; {
 			case u != nil && *u.Output >= 0:
 				a.Usage = *u
-				tokens += *u.Input + *u.Output
+				if !a.Operator {
+					tokens += *u.Input + *u.Output
+				}
 				if a.Outcome == ledger.Unproven {
 					a.Outcome = ledger.Failed
 				}
 			case u != nil || a.Outcome == ledger.Finished:
 				a.Outcome = ledger.Unproven
+			}
+			if a.Operator && a.Outcome == ledger.Unproven {
+				a.Outcome = ledger.Failed
 			}
 			if u := result.Estimate; a.Outcome == ledger.Unproven && u != nil && *u.Output >= 0 {
 				a.Estimate = &llm.Usage{Input: u.Input, Output: u.Output, Estimated: true}

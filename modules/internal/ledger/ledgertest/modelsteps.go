@@ -132,6 +132,7 @@ func (r *run) settlement(q *request) ledger.Settlement {
 			ledger.Finished, ledger.Finished, ledger.Failed, ledger.Unproven, ledger.NotMade,
 		}).Draw(r.T, "outcome")}
 		result.Key = rapid.SampledFrom([]string{"", "", "main", "spare"}).Draw(r.T, "provider key")
+		result.Operator = r.sometimes("the operator's", 6)
 		switch rapid.IntRange(0, 7).Draw(r.T, "usage") {
 		case 0: // nothing is proven
 		case 1:

@@ -33,13 +33,16 @@ func testUsage(t *testing.T, open Open) {
 			tried := f.hold("fraction", 1_000_000)
 			f.begin(tried, 2, "cached")
 			f.begin(tried, 3, "fraction")
+			f.begin(tried, 4, "cached")
 			s := ok(tried, usage(10, 11))
 			s.Results = append(s.Results,
 				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 2), Outcome: ledger.Failed, Usage: &llm.Usage{
 					CacheRead: llm.Count(5), Output: llm.Count(3), Reasoning: llm.Count(2), Estimated: day == 0,
 				}},
 				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 3), Outcome: ledger.Finished,
-					Usage: usage(int64(i), int64(day))})
+					Usage: usage(int64(i), int64(day))},
+				ledger.Result{Attempt: ledger.AttemptID(tried.Request, 4), Outcome: ledger.Failed, Operator: true,
+					Usage: usage(300, 400)})
 			f.settle(s)
 			free := ok(f.hold("unit", 1), usage(7, 7))
 			free.Free = true
@@ -167,9 +170,11 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 			continue
 		}
 		seen := map[group]bool{}
-		worth, before := int64(0), int64(0)
-		for _, a := range r.Attempts {
-			worth += floor(exactly(a.Usage, a.Price))
+		worth, before, payer := int64(0), int64(0), 0 // the last attempt that is the account's
+		for i, a := range r.Attempts {
+			if !a.Operator {
+				worth, payer = worth+floor(exactly(a.Usage, a.Price)), i
+			}
 		}
 		attempts := r.Attempts
 		if len(attempts) == 0 && q.Route == "" { // it is of no route, and not lost
@@ -177,7 +182,9 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 		}
 		for i, a := range attempts {
 			begin := before
-			before += floor(exactly(a.Usage, a.Price))
+			if !a.Operator {
+				before += floor(exactly(a.Usage, a.Price))
+			}
 			share := func(amount int64) int64 {
 				upTo := func(part int64, last bool) int64 {
 					switch {
@@ -188,7 +195,7 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 					}
 					return floor(new(big.Rat).Mul(big.NewRat(amount, 1), big.NewRat(part, worth)))
 				}
-				return upTo(before, i == len(attempts)-1) - upTo(begin, false)
+				return upTo(before, i >= payer) - upTo(begin, i > payer)
 			}
 			if q.Route != "" && a.Route != q.Route {
 				continue

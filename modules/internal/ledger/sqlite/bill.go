@@ -23,6 +23,9 @@ func billOf(attempts []attempt, surcharge int64) (bill, error) {
 	)
 	for i := range attempts {
 		a := &attempts[i]
+		if a.operator {
+			continue
+		}
 		if err := b.Add(a.waits(), a.usage, a.price); err != nil {
 			return bill{}, err
 		}

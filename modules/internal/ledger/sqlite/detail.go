@@ -48,13 +48,14 @@ type tried struct {
 	worst           int64  // below zero: not known
 	estimate        *llm.Usage
 	key             string // of the provider
+	operator        bool   // it is the operator's
 }
 
 const selectDetails = `SELECT r.id, t.seq, t.route, t.provider, t.model, t.price_version, t.outcome,
 	t.input, t.cache_read, t.cache_write, t.output, t.reasoning, t.estimated, t.created, t.receipt,
 	r.account, r.key, r.owner, r.endpoint, r.profile, r.hold, r.status, r.reason, r.free, r.service_limit, r.surcharge,
 	r.charge, r.waived, r.tokens, r.refunded, r.pending, r.created, r.settled, r.entry,
-	r.over, t.worst, t.estimate_input, t.estimate_output, t.provider_key
+	r.over, t.worst, t.estimate_input, t.estimate_output, t.provider_key, t.operator
 	FROM requests AS r LEFT JOIN attempts AS t ON t.request = r.id `
 
 // eachDetail reads settled requests in the order of their ids, one at a time: each must not keep the detail that it
@@ -131,6 +132,7 @@ func scanTried(row *sqlite.Stmt) tried {
 		worst:    columnWorst(row, 35),
 		estimate: columnEstimate(row, 36),
 		key:      row.ColumnText(38),
+		operator: row.ColumnBool(39),
 	}
 }
 

@@ -184,7 +184,7 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 	var all []attempt
 	err := t.query(`SELECT seq, route, provider, model, price_version, outcome,
 		input, cache_read, cache_write, output, reasoning, estimated, created, receipt,
-		worst, estimate_input, estimate_output, provider_key
+		worst, estimate_input, estimate_output, provider_key, operator
 		FROM attempts WHERE request = ? ORDER BY seq`, func(row *sqlite.Stmt) error {
 		a := attempt{
 			Attempt: ledger.Attempt{
@@ -208,6 +208,7 @@ func (t *tx) attemptsOf(request string) ([]attempt, error) {
 			created:  columnTime(row, 12),
 			receipt:  columnOptionalTime(row, 13),
 			estimate: columnEstimate(row, 15),
+			operator: row.ColumnBool(18),
 		}
 		var err error
 		a.tariff, err = t.price(t.conn, a.Route, a.PriceVersion)

@@ -106,6 +106,7 @@ func (t tried) record(request string, prices *tariffs) (ledger.AttemptRecord, er
 		Cost:     p.cost,
 		Created:  moment(t.created),
 		Estimate: t.estimate,
+		Operator: t.operator,
 	}
 	if t.receipt != nil {
 		a.Receipt = moment(*t.receipt)

@@ -56,6 +56,7 @@ type attempt struct {
 	// estimate is what it is charged for if no receipt comes; nil: nothing.
 	estimate *llm.Usage
 	receipt  time.Time // when a later one came
+	operator bool      // it is the operator's
 }
 
 // guess is what the attempt's row has of its estimate.
@@ -70,7 +71,7 @@ func (a *attempt) guess() llm.Usage {
 func (a *attempt) record() ledger.AttemptRecord {
 	return ledger.AttemptRecord{
 		Attempt: a.Attempt, Outcome: a.outcome, Usage: a.usage, Price: a.price, Cost: a.cost,
-		Created: a.created, Receipt: a.receipt, Estimate: a.estimate,
+		Created: a.created, Receipt: a.receipt, Estimate: a.estimate, Operator: a.operator,
 	}
 }
 

@@ -122,7 +122,7 @@ func checkSettlement(st *ledger.Settlement) error {
 func (t *tx) conclude(r *running, results []ledger.Result) error {
 	for i := range r.attempts {
 		a := &r.attempts[i]
-		a.outcome, a.usage, a.estimate, a.Key = ledger.Unproven, llm.Usage{}, nil, ""
+		a.outcome, a.usage, a.estimate, a.Key, a.operator = ledger.Unproven, llm.Usage{}, nil, "", false
 		if t.unmade[a.ID] {
 			a.outcome = ledger.NotMade
 		}
@@ -142,7 +142,7 @@ results:
 
 func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 	var err error
-	a.Key = r.Key
+	a.Key, a.operator = r.Key, r.Operator
 	if a.outcome, a.usage, err = r.Conclude(a.price); err != nil {
 		t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
 	}
@@ -211,8 +211,8 @@ type made struct {
 
 const insertAttempt = `INSERT OR FAIL INTO attempts (request, seq, route, provider, model, price_version, outcome,
 	input, cache_read, cache_write, output, reasoning, estimated, created, receipt, worst, estimate_input, estimate_output,
-	provider_key)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?)`
+	provider_key, operator)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?)`
 
 func bindAttempt(row *rows, a *made) {
 	row.text(a.request)
@@ -234,6 +234,7 @@ func bindAttempt(row *rows, a *made) {
 	row.count(e.Input)
 	row.count(e.Output)
 	row.usual(a.Key)
+	row.truth(a.operator)
 }
 
 // flushEnds moves the requests that were settled from holds to requests and attempts, in the order of their ids:

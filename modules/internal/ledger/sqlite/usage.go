@@ -30,6 +30,7 @@ type usage struct {
 	groups map[group]*ledger.UsageRow
 	routes []string // of the request at hand, to count it once for each
 	worth  []int64  // of the request at hand, see weigh
+	payers int      // of the request at hand: how many attempts there are up to the last one that is the account's
 }
 
 // Usage implements ledger.Books. Without a dimension there is one row, of everything. Requests whose detail was
@@ -190,15 +191,22 @@ func (u *usage) countRoutes(d *detail, g group) error {
 	return nil
 }
 
-// weigh notes what the first attempts of a request come to by themselves: worth[n] is that of the first n.
+// weigh notes what the first attempts of a request come to by themselves: worth[n] is that of the first n. Those that
+// are the operator's come to nothing.
 func (u *usage) weigh(d *detail) error {
-	u.worth = append(u.worth[:0], 0)
+	u.worth, u.payers = append(u.worth[:0], 0), len(d.attempts)
+	for u.payers > 1 && d.attempts[u.payers-1].operator {
+		u.payers--
+	}
 	for i := range d.attempts {
 		p, err := u.prices.of(d.attempts[i].route, d.attempts[i].version)
 		if err != nil {
 			return err
 		}
 		m, _ := ledger.Cost(d.attempts[i].usage, p.price) // usage that cannot be priced was charged nothing
+		if d.attempts[i].operator {
+			m = 0
+		}
 		u.worth = append(u.worth, u.worth[i]+m)
 	}
 	return nil
@@ -210,12 +218,12 @@ func (u *usage) share(amount int64, attempt int) int64 {
 	return u.upTo(amount, attempt+1) - u.upTo(amount, attempt)
 }
 
-// upTo is the share of the first n attempts, rounded down. What no attempt accounts for falls to the last one, which
-// is the one that answered.
+// upTo is the share of the first n attempts, rounded down. What no attempt accounts for falls to the last one that is
+// the account's, which is the one that answered.
 func (u *usage) upTo(amount int64, n int) int64 {
 	all := u.worth[len(u.worth)-1]
 	switch {
-	case n == len(u.worth)-1:
+	case n >= u.payers:
 		return amount
 	case all == 0:
 		return 0

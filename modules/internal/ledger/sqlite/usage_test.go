@@ -81,13 +81,20 @@ func TestShares(t *testing.T) {
 		u := usage{worth: []int64{0}}
 		amounts := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, ledger.MaxCharge))
 		parts := rapid.SliceOfN(amounts, 1, 6).Draw(t, "attempts")
+		u.payers = rapid.IntRange(1, len(parts)).Draw(t, "attempts that are the account's")
 		for i, part := range parts {
+			if i >= u.payers {
+				parts[i], part = 0, 0
+			}
 			u.worth = append(u.worth, u.worth[i]+part)
 		}
 		amount := amounts.Draw(t, "amount")
 		all, sum := u.worth[len(parts)], int64(0)
 		for i, part := range parts {
 			share := u.share(amount, i)
+			if i >= u.payers {
+				require.Zero(t, share)
+			}
 			sum += share
 			if all == 0 {
 				continue

@@ -66,6 +66,8 @@ func (v *verification) verifyFacts(d *detail) error {
 		case t.estimate != nil && t.outcome != ledger.Unproven && !closed:
 			return disagree(d.id, "attempt %d is %s and has an estimate, which only one that nobody proved has", t.seq,
 				t.outcome)
+		case t.operator && (t.outcome == ledger.Unproven || closed):
+			return disagree(d.id, "attempt %d is the operator's and %s; nobody waits for what such a one used", t.seq, t.outcome)
 		case t.receipt != nil && (t.outcome != ledger.Unproven || d.free || !t.usage.Known()):
 			return disagree(d.id, "attempt %d has a receipt, which only an unproven one of a request that is not free can get",
 				t.seq)
@@ -146,6 +148,9 @@ func (v *verification) claimOf(d *detail) (claim, error) {
 		case !p.found:
 			return c, disagree(d.id, "attempt %d is to be charged at a price that does not exist, %s@%d", t.seq, t.route,
 				t.version)
+		}
+		if t.operator {
+			continue
 		}
 		name, used := t.route+"@"+strconv.FormatInt(t.version, 10), t.usage.Prompt()+llm.Tokens(t.usage.Output)
 		cost, err := ledger.Cost(t.usage, p.price)
