@@ -286,9 +286,10 @@ var routeGrammar = grammar{
 		{name: "timeout", kind: aDuration(maxDuration), fallback: `"5m"`, example: `"5m"`,
 			doc: "One attempt; `request_timeout` holds as well."},
 		{name: "region", kind: aText(maxRegion), instead: "not said", example: `"eu"`,
-			doc: "Where the upstream works on what it is sent, in a word of yours: what a plan `requires`. Nothing checks it."},
+			doc: "Where the upstream works on what it is sent, in a word of yours: what a plan `requires`, or an account. " +
+				"Nothing checks it."},
 		{name: "retention", kind: aRetention, instead: "not said", example: `"none"`,
-			doc: "For how long the upstream keeps it: what a plan `requires`. Nothing checks it."},
+			doc: "For how long the upstream keeps it: what a plan `requires`, or an account. Nothing checks it."},
 		{name: "bills_past_allowance", kind: aFlag, fallback: `false`, example: "true",
 			doc: "The upstream may bill more output than a request allows, as some do for hidden reasoning. Then " +
 				"holds are sized by `max_output`, whatever the client's limit, so that no bill is larger than its " +
@@ -455,7 +456,7 @@ var planGrammar = grammar{
 			doc: "How many requests are answered in any 60 seconds; over it requests get 429."},
 		{name: "requires", body: &requiresGrammar, example: requiresExample,
 			doc: "What the routes of its accounts must be: no request can loosen it. A request that only other routes " +
-				"could take gets 503."},
+				"could take gets 503. `gateway account set-requires` demands more for one account."},
 		{name: "suspend_after_declines", body: &declinesGrammar, example: declinesExample,
 			doc: "Suspends an account by itself. Without the block that never happens."},
 	},
@@ -544,7 +545,7 @@ var cacheGrammar = grammar{
 		{name: "ttl", kind: aDuration(maxDuration), fallback: `"5m"`, example: `"5m"`,
 			doc: "For how long a reply is kept. A request is answered from it if the same account has sent the same, with the " +
 				"same profile, and `temperature: 0`; nothing but the screening is charged then. Replies with tool calls are not " +
-				"kept, nor those of accounts whose plan demands `retention = \"none\"`."},
+				"kept, nor those of accounts that demand `retention = \"none\"`, or whose plan does."},
 	},
 }
 

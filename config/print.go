@@ -160,10 +160,27 @@ func (q Requires) MarshalJSON() ([]byte, error) {
 	}{q.Regions, retentionText(q.Retention)})
 }
 
+// UnmarshalJSON reads what MarshalJSON printed.
+func (q *Requires) UnmarshalJSON(text []byte) error {
+	var v struct {
+		Region    []string
+		Retention string
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	kept, err := ParseRequires(nil, v.Retention)
+	*q = Requires{Regions: v.Region, Retention: kept.Retention}
+	return err
+}
+
 // Interface guards
 var (
 	_ fmt.Stringer   = (*Config)(nil)
 	_ json.Marshaler = Provider{}
-	_ fmt.Formatter  = Provider{}
-	_ slog.LogValuer = Provider{}
+
+	_ json.Marshaler   = Requires{}
+	_ json.Unmarshaler = (*Requires)(nil)
+	_ fmt.Formatter    = Provider{}
+	_ slog.LogValuer   = Provider{}
 )

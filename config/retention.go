@@ -1,7 +1,11 @@
 package config
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/zclconf/go-cty/cty"
 )
@@ -41,6 +45,8 @@ func retentionText(d *time.Duration) string {
 		return ""
 	case *d == 0:
 		return noRetention
+	case *d%day == 0:
+		return fmt.Sprintf("%dd", *d/day)
 	}
 	return d.String()
 }
@@ -68,5 +74,45 @@ func (s *section) requires(q *Requires) {
 	}
 }
 
-// maxRegion bounds the name of a region, in bytes.
-const maxRegion = 64
+const (
+	// maxRegion bounds the name of a region, in bytes.
+	maxRegion = 64
+	// maxRegions bounds how many an account names.
+	maxRegions = 16
+)
+
+// ParseRequires reads what is required as Texts writes it, and as an operator does: names of regions, and "none" or a
+// duration; "" is however long.
+func ParseRequires(regions []string, retention string) (Requires, error) {
+	var q Requires
+	for _, r := range regions {
+		if r == "" || len(r) > maxRegion || strings.TrimSpace(r) != r || strings.Contains(r, ",") ||
+			strings.ContainsFunc(r, unicode.IsControl) {
+			return q, fmt.Errorf("region %q: write a route's `region`, 1 to %d bytes without commas and control characters",
+				r, maxRegion)
+		}
+	}
+	if q.Regions = slices.Compact(slices.Sorted(slices.Values(regions))); len(q.Regions) > maxRegions {
+		return q, fmt.Errorf("%d regions: at most %d can be named", len(q.Regions), maxRegions)
+	}
+	switch retention {
+	case "":
+	case noRetention:
+		q.Retention = new(time.Duration)
+	default:
+		d, problem := duration(retention, maxRetention)
+		if problem != "" {
+			return q, fmt.Errorf("retention %q: it %s, or \"none\" for nothing kept", retention, problem)
+		}
+		q.Retention = &d
+	}
+	return q, nil
+}
+
+// Texts are the regions, and the retention as it is written in a file.
+func (q Requires) Texts() (regions []string, retention string) {
+	return q.Regions, retentionText(q.Retention)
+}
+
+// None reports whether nothing is required.
+func (q Requires) None() bool { return len(q.Regions) == 0 && q.Retention == nil }

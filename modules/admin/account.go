@@ -155,6 +155,38 @@ func (a *API) setProfile(r *http.Request) (any, error) {
 	return a.books.view(account), nil
 }
 
+func (a *API) setRequires(r *http.Request) (any, error) {
+	in, err := readJSON[NewRequires](r)
+	if err != nil {
+		return nil, err
+	}
+	if in.Region == nil && in.Retention == nil {
+		return nil, problem(http.StatusBadRequest, "nothing is to change: give region (a list of routes' regions, [] for "+
+			"wherever) or retention (\"none\", a duration such as \"30d\", or \"\" for however long)")
+	}
+	var regions []string
+	if in.Region != nil {
+		regions = *in.Region
+	}
+	var retention string
+	if in.Retention != nil {
+		retention = *in.Retention
+	}
+	if _, err := config.ParseRequires(regions, retention); err != nil {
+		return nil, problem(http.StatusBadRequest, "%w", err)
+	}
+	account, err := a.books.account(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	account, err = a.engine.Store().SetRequires(r.Context(), account.ID,
+		ledger.RequiresChange{Regions: in.Region, Retention: in.Retention})
+	if err != nil {
+		return nil, fmt.Errorf("setting what the account requires: %w", err)
+	}
+	return a.books.view(account), nil
+}
+
 func (a *API) setState(r *http.Request) (any, error) {
 	in, err := readJSON[NewState](r)
 	if err != nil {

@@ -56,6 +56,7 @@ func init() {
 //	POST   /fareway/accounts/{name}/plan    {"plan"} puts it on another plan, or on "none"
 //	POST   /fareway/accounts/{name}/limit   {"limit", "value"} sets a limit (AccountLimits) of its own; null: its plan's
 //	POST   /fareway/accounts/{name}/profile {"profile"} sets a default profile of its own, or "none": its plan's
+//	POST   /fareway/accounts/{name}/requires {"region"?, "retention"?} what routes must be, besides what its plan says
 //	POST   /fareway/accounts/{name}/state   {"state": "active" | "suspended" | "inactive"}
 //	POST   /fareway/keys                    {"account", "name", "expires"?, "spend_cap_credits"?} makes a key, shown once
 //	PATCH  /fareway/keys/{id}               {"name"?, "expires"?, "spend_cap_credits"?} changes what is given
@@ -142,6 +143,7 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "POST /fareway/accounts/{name}/plan", Handler: a.change(a.setPlan)},
 		{Pattern: "POST /fareway/accounts/{name}/limit", Handler: a.change(a.setLimit)},
 		{Pattern: "POST /fareway/accounts/{name}/profile", Handler: a.change(a.setProfile)},
+		{Pattern: "POST /fareway/accounts/{name}/requires", Handler: a.change(a.setRequires)},
 		{Pattern: "POST /fareway/accounts/{name}/state", Handler: a.change(a.setState)},
 		{Pattern: "POST /fareway/keys", Handler: a.change(a.createKey)},
 		{Pattern: "PATCH /fareway/keys/{id}", Handler: a.change(a.changeKey)},

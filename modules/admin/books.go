@@ -58,7 +58,9 @@ func (b *booksAPI) showAccount(r *http.Request) (any, error) {
 // view is an account with what holds for it.
 func (b *booksAPI) view(a ledger.Account) Account {
 	v := viewAccount(a)
-	if cfg := b.config(); cfg != nil {
+	cfg := b.config()
+	v.Requires = requiresOf(cfg, a)
+	if cfg != nil {
 		v.Limits = viewLimits(engine.PlanOf(cfg, a), limitSources(cfg, a))
 	}
 	return v

@@ -25,6 +25,36 @@ type Account struct {
 	HeldMicrocents    int64     `json:"held_microcents"`
 	Period            Period    `json:"period"`
 	Limits            *Limits   `json:"limits,omitempty"` // what holds for it; absent when no configuration is known
+	Requires          *Requires `json:"requires,omitempty"`
+}
+
+// Requires is what the routes of an account's requests must be: all that either says.
+type Requires struct {
+	Account config.Requires `json:"account,omitzero"` // set for the account itself
+	Plan    config.Requires `json:"plan,omitzero"`
+	// Routes are those that are. Absent when no configuration is known, or neither requires anything.
+	Routes []string `json:"routes,omitzero"`
+}
+
+// requiresOf is what an account requires; nil for nothing. cfg may be nil.
+func requiresOf(cfg *config.Config, a ledger.Account) *Requires {
+	v := &Requires{Account: a.Requires}
+	if cfg != nil {
+		v.Plan = cfg.PlanOf(a.Plan).Requires
+	}
+	if v.Account.None() && v.Plan.None() {
+		return nil
+	}
+	if cfg != nil {
+		both := v.Plan.And(v.Account)
+		v.Routes = []string{}
+		for i := range cfg.Routes {
+			if both.MetBy(&cfg.Routes[i]) {
+				v.Routes = append(v.Routes, cfg.Routes[i].Name)
+			}
+		}
+	}
+	return v
 }
 
 // Period is what was settled in the account's current period, or ever when it has no periods.
@@ -262,6 +292,12 @@ type NewLimit struct {
 // NewProfile sets an account's default profile.
 type NewProfile struct {
 	Profile string `json:"profile"` // "budget", "balanced", "max", or "none"
+}
+
+// NewRequires changes what an account requires of routes; null leaves it.
+type NewRequires struct {
+	Region    *[]string `json:"region"`    // one of these; []: wherever
+	Retention *string   `json:"retention"` // "none" or a duration; "": however long
 }
 
 // NewState sets an account's state.

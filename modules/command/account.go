@@ -22,7 +22,7 @@ func accountCommand() *cobra.Command {
 	})
 	cmd.AddCommand(accountCreateCommand(), accountListCommand(), accountShowCommand(), accountRenameCommand(),
 		accountPlanCommand(),
-		accountLimitCommand(), accountProfileCommand(),
+		accountLimitCommand(), accountProfileCommand(), accountRequiresCommand(),
 		accountStateCommand("suspend", ledger.Suspended,
 			"Refuses an account's requests from the next one on (403); running ones finish"),
 		accountStateCommand("deactivate", ledger.Inactive, "Closes an account; its balance and its history stay"),
@@ -149,6 +149,7 @@ func printAccount(w io.Writer, v admin.Account) {
 			fmt.Fprintf(w, "requests at a time\t%s%s\n", orNoLimit(l.ConcurrentRequests), sourceOf(v, "concurrent_requests"))
 			fmt.Fprintf(w, "profile\t%s%s\n", l.DefaultProfile, sourceOf(v, "default_profile"))
 		}
+		printRequires(w, v)
 	})
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ const maxBody = 64 << 20
 func explainCommand() *cobra.Command {
 	var at target
 	var out output
-	var hcl, family, profile, plan string
+	var hcl, family, profile, plan, account string
 	cmd := &cobra.Command{
 		Use:   "explain FILE|-|REQUEST_ID",
 		Short: "Shows which route a request goes to, and why",
@@ -57,7 +58,7 @@ then, and says what its tokens would have cost on each other route.`,
 		Args: exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isRequest(args[0]) {
-				for _, flag := range [...]string{"hcl", "family", "profile", "plan"} {
+				for _, flag := range [...]string{"hcl", "family", "profile", "plan", "account"} {
 					if cmd.Flags().Changed(flag) {
 						return fmt.Errorf("--%s is for the body of a request: the gateway knows it of request %s", flag, args[0])
 					}
@@ -85,7 +86,15 @@ then, and says what its tokens would have cost on each other route.`,
 			if cfg == nil {
 				return fmt.Errorf("reading the configuration: %w", diags.Err())
 			}
-			v, err := explain(cfg, body, family, profile, plan)
+			as := ledger.Account{Plan: plan}
+			if account != "" {
+				var v admin.Account
+				if err := at.call(cmd, "GET", accountPath(account), nil, &v); err != nil {
+					return err
+				}
+				as = asked(v, plan)
+			}
+			v, err := explain(cfg, body, family, profile, as)
 			if err != nil {
 				return err
 			}
@@ -99,8 +108,19 @@ then, and says what its tokens would have cost on each other route.`,
 		"the request's `FAMILY`: chat, responses or messages (default: as it looks)")
 	cmd.Flags().StringVar(&profile, "profile", "", "the `PROFILE` of the header: budget, balanced or max")
 	cmd.Flags().StringVar(&plan, "plan", "", "the account's plan `NAME`, with what it requires and its default profile")
+	cmd.Flags().StringVar(&account, "account", "",
+		"an `ACCOUNT` of the gateway, with what it requires, its plan unless --plan says another, and its profile")
 	out.addFlag(cmd)
 	return cmd
+}
+
+// asked is an account as far as routes are chosen by it, on another plan where one is given.
+func asked(v admin.Account, plan string) ledger.Account {
+	a := ledger.Account{Plan: cmp.Or(plan, v.Plan), Requires: requiresOf(v).Account}
+	if limits := limitsOf(v); limits.From["default_profile"] == admin.FromAccount {
+		a.Profile = limits.DefaultProfile
+	}
+	return a
 }
 
 // isRequest reports whether an argument is a request's id, and no file of that name is there.
@@ -139,7 +159,8 @@ var codecs = map[string]families.Server{
 }
 
 // explain does with a body what the gateway does, up to the choice of a route.
-func explain(cfg *config.Config, body []byte, family, header, plan string) (*admin.Explanation, error) {
+func explain(cfg *config.Config, body []byte, family, header string,
+	account ledger.Account) (*admin.Explanation, error) {
 	if family == "" {
 		family = familyOf(body)
 	}
@@ -164,10 +185,11 @@ func explain(cfg *config.Config, body []byte, family, header, plan string) (*adm
 	if refusal != nil {
 		return nil, refused(refusal)
 	}
+	plan := account.Plan
 	if _, ok := cfg.Plan(plan); plan != "" && !ok {
 		return nil, fmt.Errorf("the configuration has no plan %q", plan)
 	}
-	terms := engine.PlanOf(cfg, ledger.Account{Plan: plan})
+	terms := engine.PlanOf(cfg, account)
 	ask := routing.Ask{Model: byModel, Effort: decoded.Effort}
 	if header != "" {
 		ask.Header = []string{header}

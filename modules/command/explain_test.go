@@ -155,7 +155,7 @@ func TestExplain(t *testing.T) {
 		text, err = run(t, "explain", code, "--hcl", hcl, "--plan", "floor")
 		require.NoError(t, err)
 		require.Contains(t, text, "Weights: cost 0.8, quality 0.2")
-		require.Contains(t, text, "small: the route is not what the account's plan requires")
+		require.Contains(t, text, "small: the route is not what the account or its plan requires")
 	})
 	const hi = `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`
 	for name, tc := range map[string]struct {

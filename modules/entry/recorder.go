@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fareway/fareway/modules/gateway"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
@@ -62,7 +61,7 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 		zap.Duration("duration", now.Sub(call.Start)),
 		zap.Int64("bytes", rec.bytes),
 	)
-	if p := call.Principal; p != (ledger.Principal{}) {
+	if p := call.Principal; p.Account.ID != "" {
 		fields = append(fields, zap.String("account", p.Account.Name), zap.String("key_last4", p.Key.Last4))
 	}
 	if call.Kind == gateway.Generate {

@@ -121,8 +121,8 @@ func (x *exchange) unroutable(why error) *families.Error {
 	case errors.Is(why, routing.ErrNoJSON):
 		return families.Unsupported("No route that offers JSON output can take the request: send it without a format.")
 	case errors.Is(why, routing.ErrRequired):
-		return featureUnavailable("No route is what the account's plan requires of where requests are worked on and for " +
-			"how long they are kept. Trying again does not help." + families.Support)
+		return featureUnavailable("No route is what the account or its plan requires of where requests are worked on " +
+			"and for how long they are kept. Trying again does not help." + families.Support)
 	case errors.Is(why, routing.ErrTooLarge):
 		return featureUnavailable("The request's input and output allowance fit no route's context window. " +
 			"Trying again does not help: send less, begin a new conversation, or ask for a smaller allowance.")

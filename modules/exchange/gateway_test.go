@@ -232,7 +232,7 @@ func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, ca
 		call.Body = nil
 	}
 	call.Work = b.engine.Begin()
-	if call.Principal == (ledger.Principal{}) {
+	if call.Principal.Account.ID == "" {
 		call.Principal = b.who
 	}
 	defer call.Work.Done()

@@ -8,7 +8,8 @@ import (
 )
 
 // PlanOf is the plan that holds for one account: its own, with what was set for the account itself over it (GAP-118),
-// and with the gateway's default profile where neither has one.
+// and with the gateway's default profile where neither has one. What an account requires of routes only adds to what
+// its plan does.
 func PlanOf(cfg *config.Config, a ledger.Account) config.Plan {
 	p, own := cfg.PlanOf(a.Plan), a.Limits
 	if limit := own.Of(ledger.LimitSpendCap); limit != nil {
@@ -22,5 +23,6 @@ func PlanOf(cfg *config.Config, a ledger.Account) config.Plan {
 	rates.Account = own.Or(ledger.LimitAccountRequests, rates.Account)
 	rates.Address = own.Or(ledger.LimitAddressRequests, rates.Address)
 	p.DefaultProfile = cmp.Or(a.Profile, p.DefaultProfile, cfg.Gateway.DefaultProfile)
+	p.Requires = p.Requires.And(a.Requires)
 	return p
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,4 +34,28 @@ func TestPlanOf(t *testing.T) {
 		change(&want)
 		require.Equal(t, want, PlanOf(cfg, ledger.Account{Plan: "starter", Limits: own}), limit)
 	}
+}
+
+// TestPlanOfRequires is issue 13's floors: an account only adds to what its plan requires.
+func TestPlanOfRequires(t *testing.T) {
+	t.Parallel()
+	hour, none := time.Hour, new(time.Duration)
+	narrow := config.Requires{Regions: []string{"eu"}, Retention: none}
+	cfg := &config.Config{Plans: []config.Plan{
+		{Name: "eu", Requires: config.Requires{Regions: []string{"ch", "eu"}, Retention: &hour}},
+	}}
+	for name, tc := range map[string]struct{ own, free, eu config.Requires }{
+		"nothing":  {eu: cfg.Plans[0].Requires},
+		"narrower": {own: narrow, free: narrow, eu: narrow},
+		"wider": {own: config.Requires{Regions: []string{"ch", "eu", "us"}, Retention: new(2 * hour)},
+			free: config.Requires{Regions: []string{"ch", "eu", "us"}, Retention: new(2 * hour)}, eu: cfg.Plans[0].Requires},
+	} {
+		require.Equal(t, tc.free, PlanOf(cfg, ledger.Account{Requires: tc.own}).Requires, name)
+		require.Equal(t, tc.eu, PlanOf(cfg, ledger.Account{Plan: "eu", Requires: tc.own}).Requires, name)
+	}
+	neither := PlanOf(cfg, ledger.Account{Plan: "eu", Requires: config.Requires{Regions: []string{"us"}}}).Requires
+	for _, region := range []string{"", "ch", "eu", "us"} {
+		require.False(t, neither.MetBy(&config.Route{Region: region, Retention: none}), region)
+	}
+	require.Equal(t, []string{"ch", "eu"}, cfg.Plans[0].Requires.Regions, "the plan stays as it is")
 }

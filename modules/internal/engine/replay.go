@@ -6,6 +6,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 // replayStep is how many requests are planned between two words about how far it is.
@@ -30,7 +31,11 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	if err != nil {
 		return nil, nil, err
 	}
-	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(),
+	requires, err := e.accountsRequire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(), Requires: requires,
 		Learned: e.Outcomes().Learned()})
 	done := int64(0)
 	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {
@@ -49,4 +54,16 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	c := replay.Comparison()
 	c.Since = since
 	return &c, nil, told(done, done)
+}
+
+// accountsRequire is what accounts require of routes now, besides their plans.
+func (e *Engine) accountsRequire(ctx context.Context) (func(account string) config.Requires, error) {
+	of := make(map[string]config.Requires)
+	err := e.store.Accounts(ctx, func(a ledger.Account) error {
+		if !a.Requires.None() {
+			of[a.ID] = a.Requires
+		}
+		return nil
+	})
+	return func(account string) config.Requires { return of[account] }, err
 }

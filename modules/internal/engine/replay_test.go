@@ -9,6 +9,8 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing"
 )
 
 // TestReplay: issue 13, "Replaying": requests of the past are planned by what a file would say, and nothing changes.
@@ -54,4 +56,31 @@ func TestReplay(t *testing.T) {
 	stop := errors.New("nobody listens")
 	_, _, err := w.Replay(t.Context(), nil, since, func(int64, int64) error { return stop })
 	require.ErrorIs(t, err, stop)
+}
+
+// TestReplayOfAccounts is issue 13's floors: what an account requires now holds for its requests of the past, too.
+func TestReplayOfAccounts(t *testing.T) {
+	t.Parallel()
+	w := watch(t, liveHCL("1"))
+	var ids []string
+	for _, name := range []string{"ann", "bob"} {
+		a, err := w.Store().CreateAccount(t.Context(), name, "")
+		require.NoError(t, err)
+		ids = append(ids, a.ID)
+	}
+	_, err := w.Store().SetRequires(t.Context(), ids[0], ledger.RequiresChange{Regions: &[]string{"mars"}})
+	require.NoError(t, err)
+	for i := range 5 {
+		w.Decisions().Add(&decisions.Record{Profile: "balanced", Begun: w.Now(), Ended: w.Now(), InputTokens: 100,
+			Choice: "only", Account: ids[min(i/2, 1)]})
+	}
+	text := liveHCL("2")
+	c, diags, err := w.Replay(t.Context(), config.Overlay{w.path: &text}, w.Now().Add(-time.Hour),
+		func(int64, int64) error { return nil })
+	require.NoError(t, err)
+	require.Nil(t, diags)
+	for _, side := range []decisions.Side{c.Before, c.After} {
+		require.Equal(t, []decisions.RefusedHere{{Reason: routing.ErrRequired.Error(), Requests: 2}}, side.Refused)
+		require.EqualValues(t, 3, side.Routes[0].Requests)
+	}
 }

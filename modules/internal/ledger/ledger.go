@@ -62,8 +62,10 @@ type Account struct {
 	// decides.
 	Limits  Limits
 	Profile string
-	Balance Balance
-	Period  Period
+	// Requires is what routes must be, besides what its plan requires.
+	Requires config.Requires
+	Balance  Balance
+	Period   Period
 }
 
 // Key is an API key without its secret.
@@ -92,6 +94,12 @@ type KeyChange struct {
 	Name     *string
 	Expires  *time.Time // the zero time: never; otherwise before MaxExpiry
 	SpendCap *int64     // microcents; 0: no cap
+}
+
+// RequiresChange says what is to change of what an account requires of routes; nil leaves it.
+type RequiresChange struct {
+	Regions   *[]string // none: wherever
+	Retention *string   // "none" or a duration; "": however long
 }
 
 // MaxExpiry is later than any key's expiry: times are kept in nanoseconds, which an int64 counts until 2262.
@@ -269,6 +277,8 @@ type Store interface {
 	SetLimit(ctx context.Context, account string, limit Limit, value *int64) (Account, error)
 	// SetProfile takes the routing profile of requests that name none, or "" for the plan's.
 	SetProfile(ctx context.Context, account, profile string) (Account, error)
+	// SetRequires takes what routes must be besides what the plan requires; ErrInvalid where config.ParseRequires refuses.
+	SetRequires(ctx context.Context, account string, change RequiresChange) (Account, error)
 	// SetState acts on the next request, running ones finish (GAP-14).
 	SetState(ctx context.Context, account string, state State) (Account, error)
 

@@ -5,13 +5,13 @@
 //
 // # Candidates
 //
-// A route is a candidate when it is what the account's plan requires, when it offers the tools that the request needs,
-// when the request fits it, when it offers the structured output that is asked for, when it is not kept for others, and
-// when it is to be called at the moment (Standing), judged in this order. A JSON object can be asked of a route that
-// offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A request fits when input
-// + allowance <= context window, with the allowance as the client gave it (GAP-34) or, when it gave none,
-// min(32768, the route's output limit, the room left), which must be at least 1 (GAP-36). What is sent upstream is
-// min(given, the route's output limit).
+// A route is a candidate when it is what the account and its plan require, when it offers the tools that the
+// request needs, when the request fits it, when it offers the structured output that is asked for, when it is not
+// kept for others, and when it is to be called at the moment (Standing), judged in this order. A JSON object can be
+// asked of a route that offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A
+// request fits when input + allowance <= context window, with the allowance as the client gave it (GAP-34) or, when
+// it gave none, min(32768, the route's output limit, the room left), which must be at least 1 (GAP-36). What is
+// sent upstream is min(given, the route's output limit).
 //
 // # Specialties
 //
@@ -98,8 +98,8 @@ const (
 // unsupported_field, GAP-78); the fifth can (503 upstream_error) and the sixth (429, GAP-39). ErrReserved is only ever
 // the reason of one route in particular. Whoever knows why a route cannot be called wraps ErrNotReady or ErrBusy.
 var (
-	ErrRequired = errors.New("the route is not what the account's plan requires: see region and retention of the route, " +
-		"and requires in the plan")
+	ErrRequired = errors.New("the route is not what the account or its plan requires: see region and retention of the " +
+		"route, and requires in the plan")
 	ErrNotOffered = errors.New("no route offers what the request needs: add it to a route's `offers`, or send the " +
 		"request without it")
 	ErrTooLarge = errors.New("input and output allowance fit no route's context window: send less, or ask for a " +

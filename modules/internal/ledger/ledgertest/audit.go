@@ -50,6 +50,14 @@ func testAudit(t *testing.T, open Open) {
 			_, err := f.store.SetProfile(ctx, f.account.ID, "max")
 			return f.account.ID, err
 		}, []any{""}, []any{"max"}},
+		{"account.set_requires", func() (string, error) {
+			_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Regions: &[]string{"eu", "ch"}})
+			return f.account.ID, err
+		}, []any{""}, []any{"ch,eu", ""}},
+		{"account.set_requires", func() (string, error) {
+			_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Retention: new("none")})
+			return f.account.ID, err
+		}, []any{"ch,eu", ""}, []any{"ch,eu", "none"}},
 		{"key.create", func() (string, error) {
 			k, err := f.store.CreateKey(ctx, f.account.ID, "ci", hashOf("ci"), "wxyz", ledger.KeyChange{SpendCap: &spendCap})
 			return k.ID, err

@@ -145,6 +145,26 @@ func (r *run) setProfile() {
 	require.NoError(r, err)
 }
 
+// setRequires changes what an account requires of routes: one of both, or both.
+func (r *run) setRequires() {
+	o := r.owner()
+	r.unlooked = false
+	var change ledger.RequiresChange
+	regions := rapid.SampledFrom([][]string{nil, {"eu"}, {"ch", "eu"}}).Draw(r.T, "regions")
+	retention := rapid.SampledFrom([]string{"", "none", "30d"}).Draw(r.T, "retention")
+	if !r.sometimes("leave the regions", 3) {
+		change.Regions, o.Requires.Regions = &regions, regions
+	}
+	if !r.sometimes("leave the retention", 3) {
+		change.Retention = &retention
+		o.Requires.Retention = map[string]*time.Duration{"none": new(time.Duration),
+			"30d": new(720 * time.Hour)}[retention]
+	}
+	a, err := r.f.store.SetRequires(r.ctx, o.ID, change)
+	require.NoError(r, err)
+	require.Equal(r, o.Requires, a.Requires)
+}
+
 // reload changes what a plan means. Accounts whose periods are over are looked at before.
 func (r *run) reload() {
 	r.unlooked = false

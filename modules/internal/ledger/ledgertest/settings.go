@@ -1,10 +1,13 @@
 package ledgertest
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
@@ -94,17 +97,64 @@ func testSettings(t *testing.T, open Open) {
 		require.Empty(t, a.Profile)
 	})
 
+	t.Run("issue 13: what it requires of routes is kept, shown, found with a key, and changed", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 1, ledger.Terms{})
+		ctx := soon(t)
+		require.Equal(t, config.Requires{}, f.account.Requires)
+		set := func(change ledger.RequiresChange) config.Requires {
+			a, err := f.store.SetRequires(ctx, f.account.ID, change)
+			require.NoError(t, err)
+			for range 2 {
+				require.Equal(t, a.Requires, f.now().Requires)
+				p, err := f.store.Lookup(ctx, hashOf(a.ID+"laptop"))
+				require.NoError(t, err)
+				require.Equal(t, a.Requires, p.Account.Requires)
+				require.Equal(t, a.Requires, f.accounts()[0].Requires)
+				f.restart()
+			}
+			return a.Requires
+		}
+		want := config.Requires{Regions: []string{"ch", "eu"}}
+		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{"eu", "ch", "eu"}}), "in order, each once")
+		want.Retention = new(30 * 24 * time.Hour)
+		require.Equal(t, want, set(ledger.RequiresChange{Retention: new("30d")}))
+		want = config.Requires{Regions: []string{"us east"}, Retention: new(time.Duration)}
+		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{"us east"}, Retention: new("none")}))
+		want.Regions = nil
+		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{}}))
+		first := f.account
+		f.newAccount(0)
+		require.Equal(t, config.Requires{}, f.now().Requires, "it is one account's")
+		f.account = first
+		require.Equal(t, config.Requires{}, set(ledger.RequiresChange{Retention: new("")}))
+	})
+
 	t.Run("what makes no sense changes nothing, and what changes nothing is no act", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 1, ledger.Terms{})
 		ctx := soon(t)
 		f.setLimit(ledger.LimitKeyRequests, new(int64(5)))
+		_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Regions: &[]string{"eu"}})
+		require.NoError(t, err)
 		before, acts := f.now(), f.acts(ledger.Query{})
 		for limit, value := range map[ledger.Limit]int64{"": 1, "monthly_credits": 1, ledger.LimitKeyRequests: -1} {
 			_, err := f.store.SetLimit(ctx, f.account.ID, limit, &value)
 			require.ErrorIs(t, err, ledger.ErrInvalid)
 		}
-		_, err := f.store.SetProfile(ctx, f.account.ID, "best")
+		many := strings.Split("abcdefghijklmnopq", "")
+		for _, regions := range [][]string{{""}, {"eu", ""}, {" eu"}, {"eu,us"}, {"e\nu"}, {strings.Repeat("x", 65)}, many} {
+			_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Regions: &regions})
+			require.ErrorIs(t, err, ledger.ErrInvalid, "%q", regions)
+		}
+		for _, retention := range []string{"never", "0s", "-1h", "3651d", "30"} {
+			_, err := f.store.SetRequires(ctx, f.account.ID, ledger.RequiresChange{Retention: &retention})
+			require.ErrorIs(t, err, ledger.ErrInvalid, retention)
+			require.ErrorContains(t, err, `"none"`)
+		}
+		_, err = f.store.SetRequires(ctx, "acct_0", ledger.RequiresChange{Retention: new("none")})
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+		_, err = f.store.SetProfile(ctx, f.account.ID, "best")
 		require.ErrorIs(t, err, ledger.ErrInvalid)
 		_, err = f.store.SetLimit(ctx, "acct_0", ledger.LimitKeyRequests, nil)
 		require.ErrorIs(t, err, ledger.ErrNotFound)
@@ -112,6 +162,10 @@ func testSettings(t *testing.T, open Open) {
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 		f.setLimit(ledger.LimitKeyRequests, new(int64(5)))
 		f.setLimit(ledger.LimitFairUse, nil)
+		for _, change := range []ledger.RequiresChange{{}, {Regions: &[]string{"eu"}}, {Retention: new("")}} {
+			_, err = f.store.SetRequires(ctx, f.account.ID, change)
+			require.NoError(t, err)
+		}
 		_, err = f.store.SetProfile(ctx, f.account.ID, "")
 		require.NoError(t, err)
 		require.Equal(t, before, f.now())

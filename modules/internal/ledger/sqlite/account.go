@@ -24,10 +24,9 @@ type account struct {
 	entries  int64
 	requests int64 // settled ever
 
-	acts    int64         // about it
-	trail   ledger.Digest // of the last of them
-	limits  ledger.Limits
-	profile string
+	acts  int64         // about it
+	trail ledger.Digest // of the last of them
+	settings
 
 	period *period // nil: it has none
 	ever   counters
@@ -76,8 +75,8 @@ func (a *account) view() ledger.Account {
 	now := a.now()
 	v := ledger.Account{
 		ID: a.id, Name: a.name, Plan: a.plan, State: a.state, Created: a.created, Limits: a.limits, Profile: a.profile,
-		Balance: a.Balance,
-		Period:  ledger.Period{Spent: now.spent, Tokens: now.tokens, Waived: now.waived},
+		Requires: a.requires, Balance: a.Balance,
+		Period: ledger.Period{Spent: now.spent, Tokens: now.tokens, Waived: now.waived},
 	}
 	if a.period != nil {
 		v.Period.End = a.period.end
@@ -126,7 +125,7 @@ func scanRow(row *sqlite.Stmt) *account {
 	if !row.ColumnIsNull(6) {
 		a.period = &period{number: row.ColumnInt64(6), end: columnTime(row, 7), allotted: row.ColumnBool(24)}
 	}
-	a.limits, a.profile = scanSettings(row, 25)
+	a.settings = scanSettings(row, 25)
 	return a
 }
 

@@ -308,4 +308,7 @@ func (s *scene) settings() {
 	require.NoError(s.t, err)
 	_, err = s.store.SetProfile(s.tick(), s.owner, "max")
 	require.NoError(s.t, err)
+	_, err = s.store.SetRequires(s.tick(), s.owner,
+		ledger.RequiresChange{Regions: &[]string{"eu"}, Retention: new("none")})
+	require.NoError(s.t, err)
 }

@@ -337,7 +337,8 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 					State:   ledger.State(row.ColumnText(10)),
 					Created: columnTime(row, 11),
 				}
-				p.Account.Limits, p.Account.Profile = scanSettings(row, 12)
+				own := scanSettings(row, 12)
+				p.Account.Limits, p.Account.Profile, p.Account.Requires = own.limits, own.profile, own.requires
 				p.Key = ledger.Key{
 					ID:       row.ColumnText(0),
 					Account:  p.Account.ID,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -20,19 +21,49 @@ var limitColumns = [len(ledger.AllLimits)]string{
 // settingColumns are what was set for accounts AS a.
 const settingColumns = `a.spend_cap, a.token_budget, a.fair_use, a.concurrent_requests, a.key_requests, ` +
 	`a.account_requests,
-	a.address_requests, a.profile`
+	a.address_requests, a.profile, a.requires_region, a.requires_retention`
 
 // settingsWidth is how many columns settingColumns names.
-const settingsWidth = len(ledger.AllLimits) + 1
+const settingsWidth = len(ledger.AllLimits) + 3
+
+// settings are what was set for one account.
+type settings struct {
+	limits   ledger.Limits
+	profile  string
+	requires config.Requires
+}
 
 // scanSettings reads settingColumns from col on.
-func scanSettings(row *sqlite.Stmt, col int) (limits ledger.Limits, profile string) {
-	for i := range limits {
+func scanSettings(row *sqlite.Stmt, col int) (s settings) {
+	for i := range s.limits {
 		if !row.ColumnIsNull(col + i) {
-			limits[i] = new(row.ColumnInt64(col + i))
+			s.limits[i] = new(row.ColumnInt64(col + i))
 		}
 	}
-	return limits, row.ColumnText(col + len(limits))
+	col += len(s.limits)
+	s.profile = row.ColumnText(col)
+	s.requires = parseRequires(row.ColumnText(col+1), row.ColumnText(col+2))
+	return s
+}
+
+// parseRequires reads what requiredTexts wrote. What it did not write is required of no route: a floor that cannot be
+// read is none that everything passes.
+func parseRequires(regions, retention string) config.Requires {
+	var list []string
+	if regions != "" {
+		list = strings.Split(regions, ",")
+	}
+	q, err := config.ParseRequires(list, retention)
+	if err != nil {
+		return config.Requires{Regions: []string{regions + " (not readable)"}, Retention: new(time.Duration)}
+	}
+	return q
+}
+
+// requiredTexts is what is required as it is kept.
+func requiredTexts(q config.Requires) (regions, retention string) {
+	list, retention := q.Texts()
+	return strings.Join(list, ","), retention
 }
 
 // SetLimit implements ledger.Store.
@@ -84,11 +115,46 @@ func (s *Store) SetProfile(ctx context.Context, id, profile string) (ledger.Acco
 	return v, nil
 }
 
+// SetRequires implements ledger.Store.
+func (s *Store) SetRequires(ctx context.Context, id string, change ledger.RequiresChange) (ledger.Account, error) {
+	v, err := s.changeAccount(ctx, "set_requires", id, func(t *tx, a *account) error {
+		regions, retention := a.requires.Texts()
+		if change.Regions != nil {
+			regions = *change.Regions
+		}
+		if change.Retention != nil {
+			retention = *change.Retention
+		}
+		requires, err := config.ParseRequires(regions, retention)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+		}
+		wasRegion, wasRetention := requiredTexts(a.requires)
+		region, retention := requiredTexts(requires)
+		if region == wasRegion && retention == wasRetention {
+			return nil
+		}
+		if err := t.exec(`UPDATE accounts SET requires_region = ?, requires_retention = ? WHERE n = ?`, region, retention,
+			a.n); err != nil {
+			return err
+		}
+		a.requires = requires
+		return t.act(ctx, "account.set_requires", a, a.id,
+			fields{"requires_region": wasRegion, "requires_retention": wasRetention},
+			fields{"requires_region": region, "requires_retention": retention})
+	})
+	if err != nil {
+		return v, fmt.Errorf("setting what account %q requires: %w", id, err)
+	}
+	return v, nil
+}
+
 // quotedSettings are what was set for accounts AS a as the audit trail says it, and unsetSettings are what they are
 // where it says nothing: there is none that was set without an act.
 var quotedSettings, unsetSettings = func() (columns string, unset map[string]string) {
-	unset = map[string]string{"profile": `""`}
-	columns = `, json_quote(a.profile) AS profile`
+	unset = map[string]string{"profile": `""`, "requires_region": `""`, "requires_retention": `""`}
+	columns = `, json_quote(a.profile) AS profile, json_quote(a.requires_region) AS requires_region,
+		json_quote(a.requires_retention) AS requires_retention`
 	for i, limit := range ledger.AllLimits {
 		unset[string(limit)] = "null"
 		columns += fmt.Sprintf(`, json_quote(a.%s) AS "%s"`, limitColumns[i], limit)
@@ -99,9 +165,10 @@ var quotedSettings, unsetSettings = func() (columns string, unset map[string]str
 // verifyUnsaid looks for settings of accounts about which the audit trail says nothing at all.
 func (v *verification) verifyUnsaid() error {
 	limits := strings.Join(limitColumns[:], ", ")
-	return run(v.conn, `SELECT a.id FROM accounts AS a WHERE (a.profile <> '' OR coalesce(`+limits+`) IS NOT NULL)
+	return run(v.conn, `SELECT a.id FROM accounts AS a WHERE (a.profile <> '' OR a.requires_region <> ''
+		OR a.requires_retention <> '' OR coalesce(`+limits+`) IS NOT NULL)
 		AND a.id NOT IN (SELECT subject FROM audit WHERE action LIKE 'account.%') LIMIT 1`, func(row *sqlite.Stmt) error {
-		return disagree(row.ColumnText(0), "it has a limit or a profile of its own, and the audit trail does not say who "+
-			"set it")
+		return disagree(row.ColumnText(0), "it has a limit, a profile or a requirement of its own, and the audit trail "+
+			"does not say who set it")
 	})
 }
