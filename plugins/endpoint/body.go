@@ -2,9 +2,7 @@ package endpoint
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"net"
 	"sync"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -13,11 +11,9 @@ import (
 // body is the body of a request. Its memory is used again when the transport closes it, which may be while it still
 // reads from it, or has read nothing.
 type body struct {
-	mu     sync.Mutex
-	left   []byte
-	room   *[]byte // of left, until it is given back
-	busy   bool    // writeTo reads from it
-	closed bool
+	mu   sync.Mutex
+	left []byte
+	room *[]byte // of left, until it is given back
 }
 
 // maxRoom is the most memory that is kept for the next body, in bytes.
@@ -58,66 +54,17 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// writeTo writes what is left, at once, if that is so many bytes. It reports whether it did.
-func (b *body) writeTo(w io.Writer, size int64) (n int, ok bool, err error) {
-	b.mu.Lock()
-	left := b.left
-	if int64(len(left)) != size {
-		b.mu.Unlock()
-		return 0, false, nil
-	}
-	b.left, b.busy = nil, true
-	b.mu.Unlock()
-	n, err = w.Write(left)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.busy = false; b.closed {
-		b.giveBack()
-	}
-	return n, true, err
-}
-
 func (b *body) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left, b.closed = nil, true
-	if !b.busy {
-		b.giveBack()
-	}
+	b.giveBack()
 	return nil
 }
 
-// giveBack is called with the lock held.
+// giveBack lets go of the memory.
 func (b *body) giveBack() {
-	if b.room != nil && cap(*b.room) <= maxRoom {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left = nil; b.room != nil && cap(*b.room) <= maxRoom {
 		rooms.Put(b.room)
 	}
 	b.room = nil
-}
-
-// plain is a connection that is not encrypted. A body goes to it in one piece, and not by a copy of its own.
-type plain struct{ *net.TCPConn }
-
-// ReadFrom is called by the transport, whose reader ends where the body does by its length.
-func (c plain) ReadFrom(r io.Reader) (int64, error) {
-	if limited, ok := r.(*io.LimitedReader); ok {
-		if b, ok := limited.R.(*body); ok {
-			if n, ok, err := b.writeTo(c.TCPConn, limited.N); ok {
-				limited.N -= int64(n)
-				return int64(n), err
-			}
-		}
-	}
-	return c.TCPConn.ReadFrom(r)
-}
-
-// dialPlain makes connections of kind plain.
-func dialPlain(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, address)
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			return plain{tcp}, nil
-		}
-		return conn, err
-	}
 }

@@ -57,6 +57,7 @@ type Call struct {
 	resp    *http.Response
 	events  *sse.Reader // of a stream
 	ending  ending
+	arrived interface{ Ready() bool } // says whether reading the body would wait, nil where that is not known
 	decoder decoder
 
 	batch     []llm.Event // of the last Recv; it is used again
@@ -254,27 +255,15 @@ func (c *Call) ask() error {
 	if err != nil {
 		return llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
 	}
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", nil)
-	if err != nil {
-		return c.endpoint.unanswered(err)
-	}
-	req.URL, req.Host, req.Header = to.url, to.url.Host, to.header // which a transport does not change
 	sent := c.body
 	c.body = nil
-	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
-	// and nothing was sent, or for another credential.
-	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.endpoint, c.req) }
-	if sent == nil {
+	if sent == nil { // it was, for another credential
 		if sent, err = newBody(c.endpoint, c.req); err != nil {
 			return err
 		}
 	}
-	req.ContentLength, req.Body = int64(sent.Len()), sent
-	if sent.Len() <= writeBuffer {
-		req.Body = sent.small()
-	}
 	c.limit(c.endpoint.Timeouts.FirstByte, errFirstByte)
-	resp, err := to.transport.RoundTrip(req)
+	resp, err := c.post(to, sent)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -288,6 +277,7 @@ func (c *Call) ask() error {
 	if resp.StatusCode/100 != 2 {
 		return c.client.refused(c.endpoint, c.codec, resp)
 	}
+	c.arrived, _ = resp.Body.(interface{ Ready() bool })
 	if idle := c.endpoint.Timeouts.Idle; idle > 0 {
 		c.limit(idle, errIdle)
 		c.timer.Stop()
@@ -295,6 +285,26 @@ func (c *Call) ask() error {
 	}
 	c.resp = resp
 	return nil
+}
+
+// post sends a body.
+func (c *Call) post(to *target, sent *body) (*http.Response, error) {
+	if to.plain != nil {
+		return to.direct.Post(c.ctx, to.plain, sent.left, sent.giveBack)
+	}
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.URL, req.Host, req.Header = to.url, to.url.Host, to.header // which a transport does not change
+	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
+	// and nothing was sent.
+	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.endpoint, c.req) }
+	req.ContentLength, req.Body = int64(sent.Len()), sent
+	if sent.Len() <= writeBuffer {
+		req.Body = sent.small()
+	}
+	return to.RoundTrip(req)
 }
 
 var (
@@ -360,10 +370,21 @@ func (c *Call) stream() error {
 		if c.decoder.Done() {
 			continue
 		}
-		if n := len(c.batch); n >= maxBatch || n > 0 && !c.events.Ready() {
+		if n := len(c.batch); n >= maxBatch || n > 0 && !c.ready() {
 			return nil
 		}
 	}
+}
+
+// ready reports whether another event of the stream can be had without waiting for the upstream.
+func (c *Call) ready() bool {
+	for !c.events.Ready() {
+		if c.arrived == nil || !c.arrived.Ready() {
+			return false
+		}
+		_ = c.events.Fill() // which Next returns
+	}
+	return true
 }
 
 // wholes are the bodies of replies in one piece, until they are decoded, which copies what it keeps.

@@ -3,6 +3,9 @@ package endpoint_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -336,4 +339,46 @@ func TestUsageIsEstimatedWhereNoneIsReported(t *testing.T) {
 		require.Equal(t, llm.ErrBroken, llm.KindOf(err))
 		require.Nil(t, fold(events).Usage, "but not where nothing was produced")
 	})
+}
+
+// TestWhatHasComeComesTogether: Recv returns every event that has come, and waits for no other.
+func TestWhatHasComeComesTogether(t *testing.T) {
+	t.Parallel()
+	peer, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = peer.Close() })
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := peer.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"+
+				"Transfer-Encoding: chunked\r\n\r\n")
+			accepted <- conn
+		}
+	}()
+	c := start(t, endpoint.Endpoint{URL: "http://" + peer.Addr().String()})
+	call, err := c.client.Call(withTimeout(t), &c.source, simple)
+	require.NoError(t, err)
+	defer call.Close()
+	events, err := call.Recv()
+	require.NoError(t, err)
+	require.Len(t, events, 1)
+	require.Equal(t, llm.EventAccepted, events[0].Kind)
+
+	conn := <-accepted
+	t.Cleanup(func() { _ = conn.Close() })
+	const many = 40 // more than any buffer holds
+	text := strings.Repeat("x", 300)
+	event := `data: {"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
+	for range many {
+		_, err := fmt.Fprintf(conn, "%x\r\n%s\r\n", len(event), event)
+		require.NoError(t, err)
+	}
+	_, err = fmt.Fprintf(conn, "%x\r\n%s", len(event), event[:len(event)/2]) // of the next one
+	require.NoError(t, err)
+	events, err = call.Recv()
+	require.NoError(t, err)
+	require.Len(t, events, many)
+	for _, ev := range events {
+		require.Equal(t, text, ev.Text)
+	}
 }

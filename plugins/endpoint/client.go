@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/http1"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -36,7 +37,7 @@ type Client struct {
 	AfterFunc func(time.Duration, func()) Timer
 
 	mu      sync.Mutex
-	kinds   map[connection]*http.Transport
+	kinds   map[connection]*transport
 	targets map[*Endpoint]*target
 }
 
@@ -55,9 +56,16 @@ func (c *Client) afterFunc(d time.Duration, f func()) Timer {
 
 // target is an endpoint as calls need it, made once. It is not changed.
 type target struct {
-	transport *http.Transport
-	url       *url.URL
-	header    http.Header
+	*transport
+	url    *url.URL
+	header http.Header
+	plain  *http1.Target // nil where the address has TLS or a proxy
+}
+
+// transport keeps the connections of one kind: those to the addresses of calls without TLS and proxy are direct's.
+type transport struct {
+	*http.Transport
+	direct http1.Client
 }
 
 // connection is what connections of one kind have in common.
@@ -99,7 +107,7 @@ func (c *Client) FetchUpTo(ctx context.Context, e *Endpoint, address string, mos
 	}
 	req.Header = to.header.Clone()
 	req.Header.Del("Content-Type")
-	resp, err := to.transport.RoundTrip(req)
+	resp, err := to.RoundTrip(req)
 	if err != nil {
 		return nil, e.unanswered(err)
 	}
@@ -125,7 +133,7 @@ func (c *Client) HTTP(e *Endpoint) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: transport,
+	return &http.Client{Transport: transport.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
@@ -134,8 +142,13 @@ func (c *Client) CloseIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, transport := range c.kinds {
-		transport.CloseIdleConnections()
+		transport.closeIdle()
 	}
+}
+
+func (t *transport) closeIdle() {
+	t.CloseIdleConnections()
+	t.direct.CloseIdle()
 }
 
 // target is what an endpoint that Check found right comes to.
@@ -160,6 +173,9 @@ func (c *Client) target(e *Endpoint) (*target, error) {
 	for _, h := range e.Headers {
 		t.header.Set(h.Name, h.Value)
 	}
+	if t.url.Scheme == "http" && e.Proxy == "" {
+		t.plain = http1.NewTarget(hostPort(t.url), t.url.Host, t.url.RequestURI(), t.header)
+	}
 	if c.targets == nil || len(c.targets) >= maxModels {
 		c.targets = make(map[*Endpoint]*target)
 	}
@@ -168,34 +184,34 @@ func (c *Client) target(e *Endpoint) (*target, error) {
 }
 
 // transport returns the connections of an endpoint's kind. The lock is held.
-func (c *Client) transport(e *Endpoint) (*http.Transport, error) {
+func (c *Client) transport(e *Endpoint) (*transport, error) {
 	kind := connection{e.TLS, e.Proxy, e.Timeouts.Connect}
-	if transport := c.kinds[kind]; transport != nil {
-		return transport, nil
+	if t := c.kinds[kind]; t != nil {
+		return t, nil
 	}
-	transport, err := newTransport(e)
+	t, err := newTransport(e)
 	if err != nil {
 		return nil, err
 	}
 	if c.kinds == nil {
-		c.kinds = make(map[connection]*http.Transport)
+		c.kinds = make(map[connection]*transport)
 	}
 	if len(c.kinds) >= maxTransports {
-		for old, transport := range c.kinds { // any
-			transport.CloseIdleConnections()
+		for old, t := range c.kinds { // any
+			t.closeIdle()
 			delete(c.kinds, old)
 			break
 		}
 		c.targets = nil // they may have it
 	}
-	c.kinds[kind] = transport
-	return transport, nil
+	c.kinds[kind] = t
+	return t, nil
 }
 
 // newTransport makes connections of a kind. Time limits on a reply are the call's, see Timeouts. Requests are made by
 // RoundTrip and not by an http.Client, so that no redirect is followed: it would take prompts and key to an address
 // that the operator did not choose.
-func newTransport(e *Endpoint) (*http.Transport, error) {
+func newTransport(e *Endpoint) (*transport, error) {
 	secured, err := e.TLS.config()
 	if err != nil {
 		return nil, err
@@ -205,9 +221,9 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 		return nil, err
 	}
 	connect := cmp.Or(e.Timeouts.Connect, connectTimeout)
-	dialer := &net.Dialer{Timeout: connect, KeepAlive: pingAfter}
-	transport := &http.Transport{
-		DialContext:            dialPlain(dialer),
+	dialer := net.Dialer{Timeout: connect, KeepAlive: pingAfter}
+	t := &http.Transport{
+		DialContext:            dialer.DialContext,
 		TLSClientConfig:        secured,
 		TLSHandshakeTimeout:    connect,
 		MaxIdleConnsPerHost:    idlePerHost,
@@ -219,13 +235,18 @@ func newTransport(e *Endpoint) (*http.Transport, error) {
 		DisableCompression:     true, // a compressed stream comes in blocks, not in tokens
 	}
 	if proxy != nil {
-		transport.Proxy = http.ProxyURL(proxy)
-		transport.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
+		t.Proxy = http.ProxyURL(proxy)
+		t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
 			if r.StatusCode != http.StatusOK {
 				return proxyRefusal(r.StatusCode)
 			}
 			return nil
 		}
 	}
-	return transport, nil
+	return &transport{Transport: t, direct: http1.Client{
+		Dialer: dialer, IdleTimeout: idleTimeout, MaxIdle: idlePerHost, MaxHeader: maxHeaderBytes,
+	}}, nil
 }
+
+// hostPort is the address that a URL with http:// is reached at.
+func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -30,24 +32,53 @@ func ignore(llm.Event) error { return nil }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	t.Parallel()
-	fake := upstream.Start(t, upstream.Options{})
-	c := start(t, endpoint.Endpoint{URL: fake.BaseURL()})
-	for i := range 20 {
-		if i%2 == 1 {
-			fake.Enqueue(upstream.Refuse(upstream.Overloaded()))
-		}
-		var used httptrace.GotConnInfo
-		back := make(chan error, 1)
-		ctx, leave := context.WithCancel(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-			GotConn:     func(info httptrace.GotConnInfo) { used = info },
-			PutIdleConn: func(err error) { back <- err },
-		}))
-		err := c.Generate(ctx, simple, ignore)
-		leave() // as the gateway does once it has the last event
-		require.Equal(t, i%2 == 1, err != nil)
-		require.NoError(t, <-back, "the connection is given back")
-		require.Equal(t, i > 0, used.Reused)
+	for name, startServer := range map[string]func(*httptest.Server){
+		"TLS": (*httptest.Server).StartTLS, "plain": (*httptest.Server).Start,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fake := upstream.New(upstream.Options{})
+			server := httptest.NewUnstartedServer(fake)
+			var made atomic.Int64
+			server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+				if s == http.StateNew {
+					made.Add(1)
+				}
+			}
+			startServer(server)
+			t.Cleanup(server.Close)
+			c := start(t, endpoint.Endpoint{URL: server.URL, TLS: endpoint.TLS{CA: authority(server)}})
+			for i := range 20 {
+				if i%2 == 1 {
+					fake.Enqueue(upstream.Refuse(upstream.Overloaded()))
+				}
+				back := make(chan error, 1)
+				ctx, leave := context.WithCancel(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+					PutIdleConn: func(err error) { back <- err },
+				}))
+				err := c.Generate(ctx, simple, ignore)
+				leave() // as the gateway does once it has the last event
+				require.Equal(t, i%2 == 1, err != nil)
+				if name == "TLS" {
+					require.NoError(t, <-back, "the connection is given back")
+				} else {
+					for c.client.Idle() == 0 {
+						require.NoError(t, t.Context().Err())
+						runtime.Gosched()
+					}
+				}
+			}
+			require.EqualValues(t, 1, made.Load())
+		})
 	}
+}
+
+// authority is the PEM of what a server's certificate is signed by, "" where it has none.
+func authority(s *httptest.Server) string {
+	if s.Certificate() == nil {
+		return ""
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
 func TestHTTP2(t *testing.T) {
@@ -61,8 +92,7 @@ func TestHTTP2(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	c := start(t, endpoint.Endpoint{URL: server.URL, TLS: endpoint.TLS{CA: string(authority)}})
+	c := start(t, endpoint.Endpoint{URL: server.URL, TLS: endpoint.TLS{CA: authority(server)}})
 
 	var reply llm.Reply
 	require.NoError(t, c.Generate(t.Context(), simple, func(ev llm.Event) error { reply.Add(ev); return nil }))

@@ -35,7 +35,7 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 		timer := c.afterFunc(limit, func() { cancel(errFirstByte) })
 		defer timer.Stop()
 	}
-	resp, err := to.transport.RoundTrip(req)
+	resp, err := to.RoundTrip(req)
 	if err != nil {
 		err = a.failed(err, e.unanswered)
 		a.giveUp()

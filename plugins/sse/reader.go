@@ -177,7 +177,7 @@ func (r *Reader) line() ([]byte, error) {
 			return line, nil
 		}
 		seen := i - r.start
-		if err := r.fill(); err != nil {
+		if err := r.Fill(); err != nil {
 			return nil, err
 		}
 		i = r.start + seen
@@ -188,8 +188,8 @@ func (r *Reader) tooLarge() error {
 	return fmt.Errorf("reading an event stream: %w (%d bytes)", ErrTooLarge, r.limit)
 }
 
-// fill reads what the source has, once.
-func (r *Reader) fill() error {
+// Fill reads what the source has, once. Next does so by itself where it needs more.
+func (r *Reader) Fill() error {
 	if r.err != nil {
 		return r.err
 	}

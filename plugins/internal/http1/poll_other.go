@@ -1,0 +1,7 @@
+//go:build !unix
+
+package http1
+
+const canPoll = false
+
+func (p *poll) do(uintptr) bool { return true }
