@@ -29,6 +29,7 @@ const (
 	maxEvent     = 8 << 20  // bytes of one event of a stream
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
+	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
 	keptBatch    = 32       // events whose memory is kept for the next Recv
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
 	lingerTime = time.Second
@@ -348,7 +349,7 @@ func streams(header http.Header, e *Endpoint) (bool, *llm.Error) {
 
 // stream takes what has come of an event stream, at least one event.
 func (c *Call) stream() error {
-	for {
+	for taken := 0; ; {
 		if c.decoder.Done() {
 			return c.end(c.decoder.Close())
 		}
@@ -370,7 +371,8 @@ func (c *Call) stream() error {
 		if c.decoder.Done() {
 			continue
 		}
-		if n := len(c.batch); n >= maxBatch || n > 0 && !c.ready() {
+		taken += len(event.Data)
+		if n := len(c.batch); n >= maxBatch || n > 0 && (taken > batchBytes || !c.ready()) {
 			return nil
 		}
 	}

@@ -366,7 +366,7 @@ func TestWhatHasComeComesTogether(t *testing.T) {
 
 	conn := <-accepted
 	t.Cleanup(func() { _ = conn.Close() })
-	const many = 40 // more than any buffer holds
+	const many = 40 // more than any buffer holds, less than a batch
 	text := strings.Repeat("x", 300)
 	event := `data: {"choices":[{"index":0,"delta":{"content":"` + text + `"}}]}` + "\n\n"
 	for range many {
