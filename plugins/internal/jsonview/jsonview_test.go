@@ -458,8 +458,11 @@ func BenchmarkParse(b *testing.B) {
 		200,
 	) + `"},`
 	chat := []byte(`{"model":"auto","messages":[` + strings.Repeat(message, 3000) + `{}]}`)
+	code := strings.Repeat(`\tfor _, night := range book.Nights {\n\t\tif night.Ship == \"\" {\n\t\t\treturn `+
+		`fmt.Errorf(\"reading %q: %w\", night.Name, err)\n\t\t}\n\t}\n`, 24)
 	for name, text := range map[string][]byte{
 		"chat":     chat,
+		"code":     []byte("[" + strings.Repeat(`{"role":"tool","content":"`+code+`"},`, 500) + "1]"),
 		"brackets": []byte(strings.Repeat("[", 999) + strings.Repeat("[],", 10_000_000) + "[]" + strings.Repeat("]", 999)),
 		"numbers":  []byte("[" + strings.Repeat("12,", 10_000_000) + "1]"),
 	} {

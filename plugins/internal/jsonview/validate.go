@@ -179,57 +179,92 @@ func (s *scanner) word(i int, word string) (int, error) {
 	return i + len(word), nil
 }
 
-// str checks a string. Bytes that need a look are found eight at a time.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// str checks a string, eight bytes at a time: texts of code have an escape in about every word.
 func (s *scanner) str(i int) (int, error) {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
 	b := s.b
 	var all uint64 // of the bytes that were passed by
 	s.surrogate = false
-	for i++; ; {
-		if i+8 <= len(b) {
-			w := binary.LittleEndian.Uint64(b[i:])
-			quote := w ^ '"'*ones
-			slash := w ^ '\\'*ones
-			// Each term has the high bit set in the lowest byte that is zero (after the xor) or below a blank;
-			// a borrow can only set bits above that one, so the lowest bit set is right.
-			hit := ((w - ' '*ones) &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)
-			all |= w // too many at the end, which does no harm
-			if hit &= highs; hit == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(hit) / 8
-		} else if i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
-			all |= uint64(b[i])
-			i++
+	i++
+words:
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		all |= w // too many at the end, which does no harm
+		low := w & (0x7F * ones)
+		// In these the high bit of a byte is 0 where it is a quote, a backslash, or a control character.
+		quotes := (low ^ '"'*ones) + 0x7F*ones | w
+		slashes := (low ^ '\\'*ones) + 0x7F*ones | w
+		control := low + 0x60*ones | w
+		hits := ^(quotes & slashes & control) & highs
+		if hits == 0 {
+			i += 8
 			continue
 		}
-		switch c := s.at(i); {
-		case c == '\\':
-			if i+1 < len(b) && isEscape[b[i+1]] {
-				i += 2
-				continue
+		at := bits.TrailingZeros64(hits)
+		for slashes>>at&1 == 0 {
+			k := i + at/8 + 2
+			if k > len(b) || !isEscape[b[k-1]] {
+				var err error
+				if k, err = s.unicode(k - 2); err != nil {
+					return 0, err
+				}
 			}
+			if k >= i+8 {
+				i = k
+				continue words
+			}
+			if hits &= ^uint64(0) << (8 * (k - i)); hits == 0 {
+				i += 8
+				continue words
+			}
+			at = bits.TrailingZeros64(hits)
+		}
+		i += at / 8
+		break
+	}
+	for { // at the end of the string, or of the text
+		switch c := s.at(i); {
 		case c == '"':
 			s.beyondASCII = s.beyondASCII || all&highs != 0
 			return i + 1, nil
-		default:
-			return 0, s.fail(i, "a control character in a string has to be escaped")
-		}
-		if s.at(i+1) != 'u' {
-			return 0, s.fail(i+1, "an escape in a string is not one of JSON's")
-		}
-		for k := i + 2; k < i+6; k++ {
-			if _, ok := hexDigit(s.at(k)); !ok {
-				return 0, s.fail(k, "four hexadecimal digits have to follow \\u")
+		case c == '\\':
+			var err error
+			if i, err = s.escape(i); err != nil {
+				return 0, err
 			}
+		case c < ' ':
+			return 0, s.fail(i, "a control character in a string has to be escaped")
+		default:
+			all |= uint64(c)
+			i++
 		}
-		s.surrogate = s.surrogate || b[i+2]|0x20 == 'd' && b[i+3] >= '8'
-		i += 6
 	}
+}
+
+// escape checks the escape that begins at i and returns the index after it.
+func (s *scanner) escape(i int) (int, error) {
+	if i+1 < len(s.b) && isEscape[s.b[i+1]] {
+		return i + 2, nil
+	}
+	return s.unicode(i)
+}
+
+// unicode checks an escape that can only be one of a UTF-16 code unit.
+func (s *scanner) unicode(i int) (int, error) {
+	if s.at(i+1) != 'u' {
+		return 0, s.fail(i+1, "an escape in a string is not one of JSON's")
+	}
+	for k := i + 2; k < i+6; k++ {
+		if _, ok := hexDigit(s.at(k)); !ok {
+			return 0, s.fail(k, "four hexadecimal digits have to follow \\u")
+		}
+	}
+	s.surrogate = s.surrogate || s.b[i+2]|0x20 == 'd' && s.b[i+3] >= '8'
+	return i + 6, nil
 }
 
 // isEscape are the characters that make an escape with the backslash before them.
