@@ -7,8 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/fareway/fareway/plugins/internal/http1"
 	"github.com/fareway/fareway/plugins/llm"
@@ -174,7 +177,11 @@ func (c *Client) target(e *Endpoint) (*target, error) {
 		t.header.Set(h.Name, h.Value)
 	}
 	if t.url.Scheme == "http" && e.Proxy == "" {
-		t.plain = http1.NewTarget(hostPort(t.url), t.url.Host, t.url.RequestURI(), t.header)
+		address, host, err := plainHost(t.url)
+		if err != nil {
+			return nil, err
+		}
+		t.plain = http1.NewTarget(address, host, t.url.RequestURI(), t.header)
 	}
 	if c.targets == nil || len(c.targets) >= maxModels {
 		c.targets = make(map[*Endpoint]*target)
@@ -248,5 +255,15 @@ func newTransport(e *Endpoint) (*transport, error) {
 	}}, nil
 }
 
-// hostPort is the address that a URL with http:// is reached at.
-func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
+// plainHost is where a URL with http:// leads to, and the header Host. Names beyond ASCII are as DNS has them.
+func plainHost(u *url.URL) (address, host string, err error) {
+	if host, err = httpguts.PunycodeHostPort(u.Host); err != nil {
+		return "", "", err
+	}
+	named := url.URL{Host: host}
+	address = net.JoinHostPort(named.Hostname(), cmp.Or(named.Port(), "80"))
+	if zone := strings.IndexByte(host, '%'); zone >= 0 { // which says something to this machine only (RFC 6874)
+		host = host[:zone] + host[strings.LastIndexByte(host, ']'):]
+	}
+	return address, host, nil
+}
