@@ -503,6 +503,20 @@ var screeningGrammar = grammar{
 			doc: "`\"monitor\"`: what the rules find is counted, and noted at the request. `\"enforce\"`: a request in which " +
 				"a rule that blocks is found gets 400 before it is routed; each screened request, refused or not, then costs its " +
 				"account 1,350 microcents. Begin with monitor: `fareway_screening_rules_total` shows what would be refused."},
+		{name: "provider", kind: aText(64), instead: "nobody", example: `"local"`,
+			doc: "A provider whose plugin can screen (`fareway gateway plugin info NAME` shows the capability `screen`). It " +
+				"is sent the text of each request that the rules let through, and says allow, flag or block with categories. It " +
+				"needs no route."},
+		{name: "timeout", kind: aDuration(maxDuration), fallback: `"2s"`, example: `"2s"`,
+			doc: "For how long the provider may judge a request, which waits for it in both modes."},
+		{name: "on_error", kind: oneOf(string(OnErrorRefuse), string(OnErrorAllow)), fallback: `"refuse"`, example: `"allow"`,
+			doc: "What comes of a request that the provider did not judge, in the mode enforce. `\"refuse\"`: it gets 500 and " +
+				"costs nothing, so that all requests fail while the provider does. `\"allow\"`: it goes on with what the rules " +
+				"say, and does not cost the 1,350 microcents; who can slow the provider down gets past it. " +
+				"`fareway_screening_provider_seconds` counts both."},
+		{name: "max_text", kind: aSize, fallback: `"1MiB"`, example: `"1MiB"`,
+			doc: "How much text the provider is sent of one request. One with more is not judged: with `on_error = \"refuse\"` " +
+				"it gets 413."},
 		{name: "rules", kind: aPath, instead: "the rules in the block", example: `"policy.hcl"`,
 			doc: "A file of `rule` blocks, relative to this file. Saving it is enough, as with this file."},
 	},

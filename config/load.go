@@ -51,6 +51,9 @@ type Options struct {
 	// Known are the models that a plugin which has answered Schema knows without asking its upstream. A price far from
 	// what it says becomes a warning, and a missing one is proposed. Nil: none.
 	Known func(ctx context.Context, ref PluginRef) []llm.Model
+	// Screens reports whether a plugin that has answered Schema judges requests by a content policy. Nil: whoever starts
+	// it will see.
+	Screens func(ctx context.Context, ref PluginRef) bool
 	// Try starts a provider for a moment, with settings that are right by its plugin's schema. What it objects to, a
 	// line for each, becomes diagnostics at the settings that the lines name ("setting base_url must ..."). Nil: whoever
 	// starts it will see.
@@ -232,6 +235,7 @@ func (l *loader) load() *Config {
 	l.config.Breaker = l.breaker(file)
 	l.config.RetryBudget = l.retryBudget(file)
 	providers := l.providers(file)
+	l.config.Screening = l.screening(file, providers)
 	l.routes(file, providers)
 	l.specials(file)
 	l.profiles(file)
@@ -240,7 +244,6 @@ func (l *loader) load() *Config {
 	l.config.PreAuth = l.preAuth(file)
 	l.config.Affinity = l.affinity(file)
 	l.config.DecisionLog = l.decisionLog(file)
-	l.config.Screening = l.screening(file)
 	l.config.Cache = l.cache(file)
 	for _, o := range l.opts.Objections {
 		at := file.header

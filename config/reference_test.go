@@ -165,7 +165,7 @@ func around(block, line string) string {
 	case "suspend_after_declines":
 		top = "plan \"p\" {\nsuspend_after_declines {\n" + line + "\n}\n}\n"
 	case "screening":
-		top = "screening {\n" + line + "\nrule \"r\" {\nterms = [\"nitroglycerin\"]\n}\n}\n"
+		top = "screening {\n" + drop("provider = \"local\"\n") + line + "\nrule \"r\" {\nterms = [\"nitroglycerin\"]\n}\n}\n"
 	case "rule":
 		top = "screening {\nrule \"r\" {\n" + drop("terms = [\"nitroglycerin\"]\n") + line + "\n}\n}\n"
 	case "cache":

@@ -30,7 +30,20 @@ type Screening struct {
 	File string
 	// Rules are all of them, nil for none.
 	Rules *rules.Set
+	// Provider judges what the rules let through, "" for nobody. What follows is about it.
+	Provider string
+	Timeout  time.Duration
+	OnError  OnError
+	MaxText  int64 // bytes of a request's text that it may be sent
 }
+
+// OnError says what comes of a request that could not be screened, where screening is enforced.
+type OnError string
+
+const (
+	OnErrorRefuse OnError = "refuse"
+	OnErrorAllow  OnError = "allow"
+)
 
 // On reports whether requests are screened.
 func (s *Screening) On() bool { return s.Mode != ScreeningOff && s.Mode != "" }
@@ -48,11 +61,19 @@ func (s Screening) MarshalJSON() ([]byte, error) {
 	for _, r := range s.Rules.Rules() {
 		byName[r.Name] = rule{r.Category, r.Action, r.Terms, r.Patterns, !r.Parts}
 	}
-	return json.Marshal(struct {
-		Mode  ScreeningMode   `json:"mode"`
-		File  string          `json:"rules,omitempty"`
-		Rules map[string]rule `json:"rule,omitempty"`
-	}{s.Mode, s.File, byName})
+	out := struct {
+		Mode     ScreeningMode   `json:"mode"`
+		File     string          `json:"rules,omitempty"`
+		Rules    map[string]rule `json:"rule,omitempty"`
+		Provider string          `json:"provider,omitempty"`
+		Timeout  string          `json:"timeout,omitempty"`
+		OnError  OnError         `json:"on_error,omitempty"`
+		MaxText  int64           `json:"max_text,omitempty"`
+	}{Mode: s.Mode, File: s.File, Rules: byName}
+	if s.Provider != "" {
+		out.Provider, out.Timeout, out.OnError, out.MaxText = s.Provider, s.Timeout.String(), s.OnError, s.MaxText
+	}
+	return json.Marshal(out)
 }
 
 const (
@@ -69,8 +90,8 @@ type ruleBlock struct {
 	terms, patterns []hcl.Range
 }
 
-// screening decodes the block, and the file that it names.
-func (l *loader) screening(file *section) Screening {
+// screening decodes the block, and the file that it names. providers are the names that it may use.
+func (l *loader) screening(file *section, providers map[string]hcl.Range) Screening {
 	out := Screening{Mode: ScreeningOff}
 	for _, block := range file.blocks["screening"] {
 		s := l.open(block, &screeningGrammar)
@@ -90,12 +111,59 @@ func (l *loader) screening(file *section) Screening {
 			}
 		}
 		out.Rules = l.rules(named)
-		if out.On() && len(out.Rules.Rules()) == 0 && !l.diags.HasErrors() {
-			s.fail(block.TypeRange, "Nothing to screen with", "Name a file of rules, or write a rule:\n"+screeningExample)
+		s.screener(&out, providers)
+		if out.On() && len(out.Rules.Rules()) == 0 && s.attributes["provider"] == nil && !l.diags.HasErrors() {
+			s.fail(block.TypeRange, "Nothing to screen with", "Name a file of rules or a provider that screens, or write a "+
+				"rule:\n"+screeningExample)
 		}
 	}
 	return out
 }
+
+// screener reads which provider judges requests, and how.
+func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
+	var name string
+	v, ok := s.text("provider", &name)
+	if s.attributes["provider"] == nil {
+		for _, other := range [...]string{"timeout", "on_error", "max_text"} {
+			if attr := s.attributes[other]; attr != nil {
+				s.fail(attr.NameRange, other+" without provider", "It is about the provider that screens, and none is named. "+
+					"Name one, or remove it.")
+			}
+		}
+		return
+	}
+	out.Timeout, out.OnError, out.MaxText = 2*time.Second, OnErrorRefuse, 1<<20
+	s.duration("timeout", &out.Timeout)
+	onError := string(out.OnError)
+	s.oneOf("on_error", &onError)
+	out.OnError = OnError(onError)
+	if s.size("max_text", &out.MaxText); out.MaxText < minScreened {
+		s.fail(s.anyOf("max_text"), "Invalid size", "max_text must be at least \"1KiB\": nearly no request would be screened.")
+	}
+	if !ok {
+		return
+	}
+	out.Provider = name
+	s.knownProvider(v, name, providers)
+	i := slices.IndexFunc(s.config.Providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		return
+	}
+	p := &s.config.Providers[i]
+	ref := PluginRef{Plugin: p.Plugin, SHA256: p.SHA256, Dir: s.config.Gateway.PluginDir}
+	if p.StartTimeout != defaultStartTimeout {
+		ref.StartTimeout = p.StartTimeout
+	}
+	if s.opts.Screens != nil && !s.opts.Screens(s.ctx, ref) {
+		s.fail(v.at, fmt.Sprintf("Provider %q does not screen", name), fmt.Sprintf("Its plugin %q does not have the "+
+			"capability screen. Name a provider whose plugin has it (`fareway gateway plugin info NAME` says so; plugins/README.md shows how to "+
+			"write one), or screen by rules.", p.Plugin))
+	}
+}
+
+// minScreened is the least text that a screening provider may be sent, in bytes.
+const minScreened = 1 << 10
 
 // rulesFile reads a file of rules, which belongs to the configuration from then on; nil where that cannot be.
 func (l *loader) rulesFile(path string, at hcl.Range) *source {

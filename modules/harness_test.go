@@ -62,7 +62,7 @@ const providerArgument = "-fareway-provider="
 
 var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
 	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New,
-	"ollama": ollama.New, "bedrock": bedrock.New, "gemini": gemini.New}
+	"ollama": ollama.New, "bedrock": bedrock.New, "gemini": gemini.New, "guard": newGuard}
 
 func TestMain(m *testing.M) {
 	for _, arg := range os.Args[1:] {
@@ -92,7 +92,7 @@ func builtin(plugin string) ([]string, bool) {
 var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
 	"later": askSchema("later"), "prover": askSchema("prover"), "anthropic": askSchema("anthropic"),
 	"responses": askSchema("responses"), "ollama": askSchema("ollama"),
-	"bedrock": askSchema("bedrock"), "gemini": askSchema("gemini")}
+	"bedrock": askSchema("bedrock"), "gemini": askSchema("gemini"), "guard": askSchema("guard")}
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {

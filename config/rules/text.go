@@ -42,11 +42,15 @@ func (t *Text) Add(s string) {
 }
 
 // AddJSON adds JSON text, with the escapes taken out. It need not be valid.
-func (t *Text) AddJSON(s string) {
-	if strings.IndexByte(s, '\\') >= 0 {
-		s = string(unescape(nil, s, true))
+func (t *Text) AddJSON(s string) { t.add(Unescaped(s)) }
+
+// Unescaped is JSON text with the escapes taken out, so that it is JSON no more; line breaks and tabs become blanks. It
+// need not be valid.
+func Unescaped(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
 	}
-	t.add(s)
+	return string(unescape(nil, s, true))
 }
 
 func (t *Text) add(s string) {

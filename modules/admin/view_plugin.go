@@ -105,6 +105,7 @@ func ViewCapabilities(c host.Capabilities) []string {
 	}{
 		{"cancel_usage", c.CancelUsage}, {"count_tokens", c.CountTokens}, {"receipts", c.Receipts},
 		{"endpoint", c.Endpoint}, {"attempted", c.Attempted}, {"models", c.Models},
+		{"screen", c.Screen},
 	} {
 		if one.has {
 			names = append(names, one.name)

@@ -69,6 +69,7 @@ type pluginNewView struct {
 type pluginNew struct {
 	output
 	dialect, dir, module, replace string
+	screener                      bool
 }
 
 func pluginNewCommand() *cobra.Command {
@@ -81,18 +82,21 @@ tests at once: main.go, main_test.go, go.mod, and a README with the next steps.
 
 --dialect says what the upstream speaks: chat (chat completions), responses or
 messages; then the plugin says where calls go, and the gateway makes them. With own,
-the default, it makes them itself.
+the default, it makes them itself. --screener writes one that answers no requests
+and judges them by a content policy, for the screening block.
 
 Where this program was built from a checkout of Fareway that is still there, or is
 run in one, the plugin builds with that (a replace in its go.mod); --replace names
 another. For a plugin in another language, see ` + "`fareway gateway plugin proto`" + `.`,
 		Example: "  fareway gateway plugin new mine --dialect chat\n" +
-			"  fareway gateway plugin new mine --dir ~/src/mine --module example.com/me/mine",
+			"  fareway gateway plugin new mine --dir ~/src/mine --module example.com/me/mine\n" +
+			"  fareway gateway plugin new guard --screener",
 		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error { return run.do(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&run.dialect, "dialect", ownDialect, "what the upstream speaks: `DIALECT` is chat, responses, "+
 		"messages or own")
+	cmd.Flags().BoolVar(&run.screener, "screener", false, "one that judges requests, and answers none")
 	cmd.Flags().StringVar(&run.dir, "dir", "", "the new folder `DIR` (default: fareway-provider-NAME)")
 	cmd.Flags().StringVar(&run.module, "module", "", "the module's `PATH` (default: fareway-provider-NAME)")
 	cmd.Flags().StringVar(&run.replace, replaceOption, "", "build with the checkout of Fareway in the folder `DIR`")
@@ -149,6 +153,12 @@ func (run *pluginNew) do(cmd *cobra.Command, name string) error {
 
 // describe adds what the dialect is.
 func (run *pluginNew) describe(data map[string]string) error {
+	if run.screener {
+		if run.dialect != ownDialect {
+			return errors.New("--dialect is about an upstream's replies, and a --screener gives none: leave one of them out")
+		}
+		data["Screens"] = "yes"
+	}
 	for _, d := range pluginDialects {
 		if d.Dialect == run.dialect {
 			data["Dialect"], data["Constant"], data["Speaks"], data["Path"] = d.Dialect, d.Constant, d.Speaks, d.Path
@@ -238,7 +248,10 @@ type newFile struct {
 
 func pluginContents(data map[string]string, path string, base basis) ([]newFile, error) {
 	code := "dialect"
-	if data["Dialect"] == ownDialect {
+	switch {
+	case data["Screens"] != "":
+		code = "screener"
+	case data["Dialect"] == ownDialect:
 		code = ownDialect
 	}
 	var files []newFile

@@ -24,13 +24,14 @@ func goTool(t *testing.T, dir string, args ...string) {
 // Issue 11, the plugin kit: a module that builds and passes its tests at once.
 func TestPluginNewBuildsAndPassesItsTests(t *testing.T) {
 	t.Parallel()
-	for dialect, verbs := range map[string][]string{
-		"own": {"build", "test"}, "chat": {"vet"}, "responses": {"vet"}, "messages": {"build", "test"},
+	for kind, verbs := range map[string][]string{
+		"--dialect own": {"build", "test"}, "--dialect chat": {"vet"}, "--dialect responses": {"vet"},
+		"--dialect messages": {"build", "test"}, "--screener": {"build", "test"},
 	} {
-		t.Run(dialect, func(t *testing.T) {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "new", "plugin")
-			out, err := run(t, "plugin", "new", "my-service", "--dialect", dialect, "--dir", dir)
+			out, err := run(t, append([]string{"plugin", "new", "my-service", "--dir", dir}, strings.Fields(kind)...)...)
 			require.NoError(t, err)
 			checkout, err := filepath.Abs("../..")
 			require.NoError(t, err)
@@ -45,6 +46,8 @@ func TestPluginNewBuildsAndPassesItsTests(t *testing.T) {
 			readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
 			require.NoError(t, err)
 			require.Contains(t, string(readme), `plugin = "my-service"`)
+			require.Equal(t, kind == "--screener", strings.Contains(string(readme), "screening {"))
+			require.Equal(t, kind != "--screener", strings.Contains(string(readme), "route \"my-service\" {"))
 			require.NotContains(t, string(readme), "<no value>")
 		})
 	}
@@ -102,6 +105,7 @@ func TestPluginNewSaysWhatIsWrong(t *testing.T) {
 		{[]string{"../x"}, "cannot be a plugin's name"},
 		{[]string{"echo"}, "echo is the name of a built-in provider"},
 		{[]string{"mine", "--dialect", "gemini"}, `--dialect "gemini": write chat, responses or messages`},
+		{[]string{"mine", "--dialect", "chat", "--screener"}, "leave one of them out"},
 		{[]string{"mine", "--module", "Not A Path"}, `--module "Not A Path" cannot be a module's path`},
 		{[]string{"mine", "--replace", t.TempDir()}, "that is no checkout of Fareway"},
 		{[]string{"mine", "--replace", other}, "its go.mod is of another module"},

@@ -1,14 +1,17 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/config/rules"
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/policy"
@@ -72,27 +75,102 @@ func (x *exchange) screen() *families.Error {
 	if !s.On() {
 		return nil
 	}
-	hits := x.findRules(s) // that it panics is a failure of the service, and free
-	if s.Mode == config.ScreeningEnforce {
-		x.surcharge = screeningCost
+	enforced := s.Mode == config.ScreeningEnforce
+	x.found = x.findRules(s) // that it panics is a failure of the service, and free
+	for _, h := range x.found {
+		x.engine.Metrics().RuleFound(h.Rule, h.Category, string(h.Action))
 	}
-	x.found = hits
+	var unjudged error
+	if s.Provider != "" && !(enforced && rules.Blocks(x.found)) {
+		unjudged = x.judge(s)
+	}
 	verdict := "passed"
 	switch {
-	case rules.Blocks(hits):
+	case unjudged != nil:
+		verdict = "unscreened"
+	case rules.Blocks(x.found):
 		verdict = "blocked"
-	case len(hits) > 0:
+	case len(x.found) > 0:
 		verdict = "flagged"
 	}
 	x.engine.Metrics().Screened(string(s.Mode), verdict)
-	for _, h := range hits {
-		x.engine.Metrics().RuleFound(h.Rule, h.Category, string(h.Action))
+	switch {
+	case !enforced:
+		return nil
+	case unjudged != nil:
+		return x.unscreened(s, unjudged)
 	}
-	if verdict != "blocked" || s.Mode != config.ScreeningEnforce {
+	x.surcharge = screeningCost
+	if verdict != "blocked" {
 		return nil
 	}
 	return x.early(ledger.Settlement{Reason: engine.Screened}, &families.Error{Status: http.StatusBadRequest,
 		Code: families.InvalidRequest, Message: blockedText})
+}
+
+// errMuchText says that a request has more text than the provider that screens is sent.
+var errMuchText = errors.New("it has more text than max_text in the screening block")
+
+// judge has the provider that screens judge the request, and notes its verdict. The error says that there is none.
+func (x *exchange) judge(s *config.Screening) error {
+	begun := time.Now()
+	found := rules.Hit{Rule: "provider " + s.Provider}
+	texts, ok := policy.Texts(x.req.LLM, s.MaxText)
+	err := errMuchText
+	if ok {
+		var verdict llm.Verdict
+		verdict, err = x.ask(texts)
+		found.Category, found.Action = strings.Join(verdict.Categories, " "), rules.Action(verdict.Action)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errMuchText):
+		found.Action = "too_large"
+	case errors.Is(err, engine.ErrScreeningLate):
+		found.Action = "late"
+	case x.left() || x.ctx.Err() != nil:
+		return err // it is not the provider's doing
+	default:
+		found.Action = "failed"
+	}
+	x.engine.Metrics().Judged(s.Provider, string(found.Action), time.Since(begun))
+	if found.Action != rules.Action(llm.VerdictAllow) {
+		x.found = append(x.found, found)
+	}
+	if err != nil {
+		x.engine.Logger().Warn("a request was not screened", "request_id", x.call.ID, "provider", s.Provider,
+			"mode", s.Mode, "on_error", s.OnError, "error", err)
+	}
+	return err
+}
+
+// ask asks the provider that screens, for as long as somebody waits.
+func (x *exchange) ask(texts []llm.ScreenText) (llm.Verdict, error) {
+	if len(texts) == 0 {
+		return llm.Verdict{Action: llm.VerdictAllow}, nil
+	}
+	ctx, cancel := context.WithCancel(x.ctx)
+	defer cancel()
+	defer context.AfterFunc(x.request.Context(), cancel)()
+	return x.gen.Screen(ctx, texts)
+}
+
+// unscreened is what comes of a request that nobody has judged, where that is enforced: nothing is charged for it.
+func (x *exchange) unscreened(s *config.Screening, why error) *families.Error {
+	refused := ledger.Settlement{Reason: "screener", Free: true}
+	switch {
+	case x.left():
+		return nil // its caller sees that
+	case x.ctx.Err() != nil:
+		return x.unattempted(interrupted(x.ctx))
+	case s.OnError == config.OnErrorAllow:
+		return nil
+	case errors.Is(why, errMuchText):
+		return x.early(refused, &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
+			Message: "The request has more text than this service can check by its content policy. " +
+				"Trying again does not help: send less, or begin a new conversation."})
+	}
+	return x.early(refused, gateway.InternalError())
 }
 
 var texts = sync.Pool{New: func() any { return new(rules.Text) }}

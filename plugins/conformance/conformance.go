@@ -98,7 +98,7 @@ func Check(ctx context.Context, o Options, each func(Result) bool) error {
 		return err
 	}
 	defer s.close()
-	broken := make(map[string]bool)
+	broken, skipped := make(map[string]bool), make(map[string]string)
 	for _, r := range rules() {
 		if !wanted[r.id] || r.process && len(s.o.Command) == 0 {
 			continue
@@ -106,6 +106,8 @@ func Check(ctx context.Context, o Options, each func(Result) bool) error {
 		result := Result{Rule: r.id, Text: strings.ReplaceAll(r.text, "LIMIT", s.o.Limit.String()), Outcome: Pass}
 		if broken[r.after] {
 			result.Outcome, result.Problem = Skip, fmt.Sprintf("it builds on the rule %s", r.after)
+		} else if why := skipped[r.after]; why != "" {
+			result.Outcome, result.Problem = Skip, why
 		} else if err := r.check(ctx, s); err != nil {
 			result.Outcome, result.Problem, result.Advice = Fail, err.Error(), r.advice
 			if _, ok := errors.AsType[inapplicable](err); ok {
@@ -114,6 +116,9 @@ func Check(ctx context.Context, o Options, each func(Result) bool) error {
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if result.Outcome == Skip {
+			skipped[r.id] = result.Problem
 		}
 		broken[r.id] = result.Outcome == Fail || broken[r.after]
 		if !each(result) {

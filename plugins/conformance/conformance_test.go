@@ -60,6 +60,7 @@ func TestWhatIsNoFlawPasses(t *testing.T) {
 		{"prints after the handshake", "reply", Pass}, {"knows more events", "reply", Pass},
 		{"caches", "usage-disjoint", Pass}, {"cancels", "optional", Pass}, {"lists models", "optional", Pass},
 		{"has no secrets", "secrets", Skip},
+		{"only screens", "capabilities", Pass}, {"only screens", "reply", Skip}, {"only screens", "optional", Pass},
 	} {
 		t.Run(test.oddity, func(t *testing.T) {
 			t.Parallel()
@@ -155,6 +156,9 @@ func TestEachFlawIsNoticed(t *testing.T) {
 		{"optional", "has a model twice", `the model "m" is there twice`},
 		{"optional", "has a model without a name", "a model has no id"},
 		{"optional", "has a model of no size", "a negative size"},
+		{"optional", "says nothing of a text", "none of allow, flag and block"},
+		{"optional", "repeats a text", "a category of the verdict is no word"},
+		{"optional", "is lost for words", "what was that?"},
 		{"optional", "cannot cancel", "no such attempt"},
 		{"optional", "cancels with another failure", "and not CANCELED: what happened?"},
 	} {
@@ -186,6 +190,19 @@ func TestAProviderThatNeverSpeaksIsGivenUp(t *testing.T) {
 	require.Equal(t, Fail, results[0].Outcome)
 	require.Contains(t, results[0].Problem, "it printed no line: it took longer than 100ms")
 	require.Contains(t, results[0].Text, "within 100ms")
+}
+
+// Issue 14, "Content policy": a provider that only screens is one.
+func TestAProviderThatOnlyScreensPassesWhatAppliesToIt(t *testing.T) {
+	t.Parallel()
+	for _, r := range check(t, options(t, "only screens")) {
+		want := Pass
+		switch r.Rule {
+		case "reply", "usage", "usage-disjoint", "carried", "everything", "concurrent", "abandoned":
+			want = Skip
+		}
+		require.Equal(t, want, r.Outcome, "%s: %s", r.Rule, r.Problem)
+	}
 }
 
 func TestRulesThatBuildOnABrokenOneAreSkipped(t *testing.T) {

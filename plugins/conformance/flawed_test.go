@@ -258,6 +258,8 @@ func (f *flawed) Describe(_ context.Context, r *proto.DescribeRequest) (*proto.D
 		can.Receipts = true
 	case "has a model twice", "has a model without a name", "has a model of no size", "lists models":
 		can.Models = true
+	case "says nothing of a text", "repeats a text", "is lost for words", "only screens":
+		can.Screen = true
 	case "cannot cancel", "cancels with another failure", "cancels":
 		can.CancelUsage = true
 	case "has an endpoint to nowhere", "knows no endpoint", "has an endpoint":
@@ -301,6 +303,21 @@ func (f *flawed) Configure(_ context.Context, r *proto.ConfigureRequest) (*proto
 	}
 	f.configured.Store(true)
 	return &proto.ConfigureResponse{}, nil
+}
+
+func (f *flawed) Screen(ctx context.Context, r *proto.ScreenRequest) (*proto.ScreenResponse, error) {
+	switch {
+	case f.is("says nothing of a text"):
+		return &proto.ScreenResponse{}, nil
+	case f.is("repeats a text") && len(r.GetTexts()) > 0:
+		text := r.GetTexts()[0].GetText()
+		return &proto.ScreenResponse{Verdict: proto.ScreenResponse_BLOCK, Categories: []string{text}}, nil
+	case f.is("is lost for words"):
+		return nil, status.Error(codes.Internal, "what was that?")
+	case f.is("only screens"):
+		return &proto.ScreenResponse{Verdict: proto.ScreenResponse_FLAG, Categories: []string{"hate/threatening"}}, nil
+	}
+	return f.UnimplementedProviderServer.Screen(ctx, r)
 }
 
 func (f *flawed) Health(context.Context, *proto.HealthRequest) (*proto.HealthResponse, error) {
@@ -392,6 +409,8 @@ func (f *flawed) events(r *proto.GenerateRequest) ([]*proto.Event, error) {
 		return []*proto.Event{accepted(), text, usage, finish}, status.Error(codes.Aborted, "tired")
 	case "fails":
 		return []*proto.Event{accepted(), failed(proto.Failure_CAPACITY, "slow down")}, nil
+	case "only screens":
+		return []*proto.Event{failed(proto.Failure_REJECTED, "it only screens")}, nil
 	case "says nothing":
 		return []*proto.Event{accepted(), usage, finish}, nil
 	case "knows more events":

@@ -147,6 +147,10 @@ func capabilities(ctx context.Context, s *suite) error {
 				_, err := p.Models(ctx, &proto.ModelsRequest{})
 				return err
 			}},
+			{"Screen", can.GetScreen(), func() error {
+				_, err := p.Screen(ctx, &proto.ScreenRequest{})
+				return err
+			}},
 			{"Cancel", can.GetCancelUsage(), func() error {
 				_, err := p.Cancel(ctx, &proto.CancelRequest{Attempt: "never made"})
 				return err

@@ -42,7 +42,14 @@ func unknownFields(ctx context.Context, s *suite) error {
 
 func reply(ctx context.Context, s *suite) error {
 	return s.ask(ctx, func(ctx context.Context, p *peer) error {
-		events, err := s.generate(ctx, p, "reply")
+		events, failure, err := attempt(ctx, p, wire.RequestToProto(s.request("reply")))
+		switch {
+		case err != nil || failure == nil:
+		case failure.Kind == llm.ErrRejected && s.screens(ctx, p):
+			return inapplicable("it screens, and answers no requests")
+		default:
+			err = fmt.Errorf("it ended with a failure (%s): %s", failure.Kind, failure.Message)
+		}
 		if err == nil && replyOf(events).Text() == "" {
 			err = errors.New("it has no text; ask for something that this provider answers")
 		}
@@ -255,6 +262,7 @@ func optional(ctx context.Context, s *suite) error {
 		}{
 			{can.GetCountTokens(), s.countTokens}, {can.GetReceipts(), receipts},
 			{can.GetAttempted(), attempted}, {can.GetCancelUsage(), s.cancel}, {can.GetModels(), models},
+			{can.GetScreen(), s.screen},
 		} {
 			if c.claimed {
 				claimed = true
@@ -277,6 +285,33 @@ func (s *suite) countTokens(ctx context.Context, p *peer) error {
 		return fmt.Errorf("CountTokens ended with a failure: %s", answer.GetFailure().GetMessage())
 	case answer.GetTokens() <= 0:
 		return fmt.Errorf("CountTokens counts %d", answer.GetTokens())
+	}
+	return nil
+}
+
+// screens reports whether the provider claims to screen.
+func (s *suite) screens(ctx context.Context, p *peer) bool {
+	about, err := p.about(ctx)
+	return err == nil && about.GetCapabilities().GetScreen()
+}
+
+// screen may end with a failure: the upstream of a test need not judge.
+func (s *suite) screen(ctx context.Context, p *peer) error {
+	var texts []llm.ScreenText
+	for _, m := range s.o.Request.Messages {
+		texts = append(texts, llm.ScreenText{Role: string(m.Role), Text: m.Text()})
+	}
+	for _, list := range [][]llm.ScreenText{texts, {{Role: "of a later version", Text: "Hello."}}} {
+		answer, err := p.Screen(ctx, &proto.ScreenRequest{Texts: wire.TextsToProto(list)})
+		if err != nil {
+			return fmt.Errorf("Screen: %w", err)
+		}
+		if answer.GetFailure() != nil {
+			continue
+		}
+		if err := wire.CheckVerdict(wire.VerdictFromProto(answer)); err != nil {
+			return fmt.Errorf("Screen: %w", problem(err))
+		}
 	}
 	return nil
 }

@@ -148,6 +148,13 @@ func (h *Host) KnownModels(ctx context.Context, source Source) ([]llm.Model, err
 	return about.Models, err
 }
 
+// Capabilities returns what a plugin says that it can do beside Generate, as Schema does. With some settings it may be
+// less.
+func (h *Host) Capabilities(ctx context.Context, source Source) (Capabilities, error) {
+	about, err := h.described(ctx, source)
+	return about.Capabilities, err
+}
+
 func (h *Host) described(ctx context.Context, source Source) (About, error) {
 	exe, err := h.find(source)
 	if err != nil {

@@ -55,6 +55,7 @@ func capabilitiesOf(c *proto.Capabilities) Capabilities {
 	return Capabilities{
 		CancelUsage: c.GetCancelUsage(), CountTokens: c.GetCountTokens(), Receipts: c.GetReceipts(),
 		Endpoint: c.GetEndpoint(), Attempted: c.GetAttempted(), Models: c.GetModels(),
+		Screen: c.GetScreen(),
 	}
 }
 

@@ -31,6 +31,7 @@ type Capabilities struct {
 	Receipts    bool
 	Endpoint    bool // it says where calls go, see Plugin.Carry
 	Models      bool // it lists what its upstream offers
+	Screen      bool // it judges requests by a content policy
 	Attempted   bool // it wants to know of attempts that the host carried
 }
 

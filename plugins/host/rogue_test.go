@@ -44,7 +44,7 @@ func rogueMain() {
 
 func (*rogue) Describe(context.Context, *proto.DescribeRequest) (*proto.DescribeResponse, error) {
 	return &proto.DescribeResponse{Name: "rogue", Version: "1",
-		Capabilities: &proto.Capabilities{CountTokens: true, Receipts: true}}, nil
+		Capabilities: &proto.Capabilities{CountTokens: true, Receipts: true, Screen: true}}, nil
 }
 
 func (*rogue) Configure(context.Context, *proto.ConfigureRequest) (*proto.ConfigureResponse, error) {
@@ -60,6 +60,21 @@ func (*rogue) CountTokens(_ context.Context, in *proto.CountTokensRequest) (*pro
 		forever()
 	}
 	return &proto.CountTokensResponse{Tokens: -1}, nil
+}
+
+func (*rogue) Screen(_ context.Context, in *proto.ScreenRequest) (*proto.ScreenResponse, error) {
+	answer := &proto.ScreenResponse{Verdict: proto.ScreenResponse_BLOCK}
+	switch text := in.GetTexts()[0].GetText(); text {
+	case "none":
+		answer.Verdict = 0
+	case "of a later version":
+		answer.Verdict = 99
+	case "many":
+		answer.Categories = []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}
+	default:
+		answer.Categories = []string{text}
+	}
+	return answer, nil
 }
 
 func (*rogue) Receipts(_ context.Context, in *proto.ReceiptsRequest) (*proto.ReceiptsResponse, error) {
@@ -245,6 +260,29 @@ func TestAnswersThatCannotBeAreViolations(t *testing.T) {
 		require.Equal(t, host.ViolationAnswer, <-seen)
 	}
 	require.Equal(t, 3, p.Info().Violations[host.ViolationAnswer])
+}
+
+// Issue 14, "Content policy": what screens answers a verdict, and no text.
+func TestAVerdictIsNoText(t *testing.T) {
+	t.Parallel()
+	h, _, seen, _ := violations(t)
+	p := acquire(t, h, spec("rogue"))
+	judge := func(text string) (llm.Verdict, error) {
+		return p.Screen(t.Context(), []llm.ScreenText{{Role: "user", Text: text}})
+	}
+	verdict, err := judge("violence/graphic_2.1-x")
+	require.NoError(t, err)
+	require.Equal(t, llm.Verdict{Action: llm.VerdictBlock, Categories: []string{"violence/graphic_2.1-x"}}, verdict)
+	for _, text := range []string{"none", "of a later version", "many", "how do I do that", "", strings.Repeat("x", 65),
+		"höflich"} {
+		verdict, err = judge(text)
+		require.Equal(t, llm.ErrProtocol, kindOf(t, err), text)
+		require.NotContains(t, err.Error(), "how do I")
+		require.Zero(t, verdict)
+		require.Equal(t, host.ViolationAnswer, <-seen)
+	}
+	_, err = judge("\xff is no UTF-8") // it arrives nevertheless
+	require.Equal(t, llm.ErrProtocol, kindOf(t, err))
 }
 
 // Issue 11: a process that breaks the protocol again and again is replaced: another one takes over when it is ready,

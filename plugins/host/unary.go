@@ -72,6 +72,28 @@ func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, er
 	return receipts, nil
 }
 
+// Screen has the provider judge a request by what a model would read of it. It needs the capability Screen. The error
+// is an *llm.Error.
+func (p *Plugin) Screen(ctx context.Context, texts []llm.ScreenText) (llm.Verdict, error) {
+	proc, err := p.lease()
+	if err != nil {
+		return llm.Verdict{}, err
+	}
+	defer p.returned(proc)
+	answer, err := proc.rpc.Screen(ctx, &proto.ScreenRequest{Texts: wire.TextsToProto(texts)})
+	if err != nil {
+		return llm.Verdict{}, p.unaryError(ctx, proc, err)
+	}
+	if f := proc.failure(answer.GetFailure()); f != nil {
+		return llm.Verdict{}, f
+	}
+	verdict := wire.VerdictFromProto(answer)
+	if err := wire.CheckVerdict(verdict); err != nil {
+		return llm.Verdict{}, p.wrong(proc, err)
+	}
+	return verdict, nil
+}
+
 // wrong counts an answer that cannot be one.
 func (p *Plugin) wrong(proc *process, err error) error {
 	p.violated(proc, ViolationAnswer, err)

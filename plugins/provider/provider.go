@@ -75,6 +75,14 @@ type (
 		Health(ctx context.Context) error
 	}
 
+	// Screener is a provider that judges requests by a content policy, for the operator whose `screening` block names it.
+	Screener interface {
+		// Screen judges what a model would read of a request, before it is routed. A client waits, and ctx ends with the
+		// operator's time limit. An error says that the texts could not be judged: then the operator's on_error decides.
+		// Never log them.
+		Screen(ctx context.Context, texts []llm.ScreenText) (llm.Verdict, error)
+	}
+
 	// CancelProver is a provider that can stop an attempt at its upstream and prove what it used (GAP-47).
 	// The gateway then cancels such an attempt when its client leaves, and reads any other to the end; and when its
 	// time is over, it waits a few seconds for the proof.
@@ -84,6 +92,14 @@ type (
 		CancelUsage(ctx context.Context, attempt string) (*llm.Usage, error)
 	}
 )
+
+// ScreenerOnly is the Generate of a provider that only screens, which embeds it. No route should name such a provider.
+type ScreenerOnly struct{}
+
+// Generate implements Provider: it refuses.
+func (ScreenerOnly) Generate(context.Context, *llm.Request, func(llm.Event) error) error {
+	return llm.Errorf(llm.ErrRejected, "this provider screens requests and answers none; name another one in the route")
+}
 
 // Receipt proves what an attempt used.
 type Receipt struct {

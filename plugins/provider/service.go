@@ -90,9 +90,10 @@ func (s *service) capabilities() *proto.Capabilities {
 	_, hasEndpoint := s.provider.(Endpointer)
 	_, observes := s.provider.(AttemptObserver)
 	_, lists := s.provider.(ModelLister)
+	_, screens := s.provider.(Screener)
 	return &proto.Capabilities{
 		CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
-		Endpoint: hasEndpoint, Attempted: observes, Quoted: true, Models: lists,
+		Endpoint: hasEndpoint, Attempted: observes, Quoted: true, Models: lists, Screen: screens,
 	}
 }
 
@@ -293,6 +294,22 @@ func (s *service) Receipts(ctx context.Context, req *proto.ReceiptsRequest) (*pr
 		out.Receipts = append(out.Receipts, &proto.Receipt{Attempt: r.Attempt, Usage: wire.UsageToProto(&r.Usage)})
 	}
 	return out, nil
+}
+
+func (s *service) Screen(ctx context.Context, req *proto.ScreenRequest) (*proto.ScreenResponse, error) {
+	screener, ok := s.provider.(Screener)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this provider does not screen")
+	}
+	var verdict llm.Verdict
+	err := s.usable()
+	if err == nil {
+		err = guard("Screen", func() (err error) {
+			verdict, err = screener.Screen(ctx, wire.TextsFromProto(req.GetTexts()))
+			return err
+		})
+	}
+	return wire.VerdictToProto(verdict, err), nil
 }
 
 // known are the models that the provider knows without asking.

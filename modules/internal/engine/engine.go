@@ -253,6 +253,10 @@ func optionsOf(h *host.Host) config.Options {
 			known, _ := h.KnownModels(ctx, sourceOf(ref)) // a plugin that does not answer is one for Schema to tell of
 			return known
 		},
+		Screens: func(ctx context.Context, ref config.PluginRef) bool {
+			can, err := h.Capabilities(ctx, sourceOf(ref))
+			return err != nil || can.Screen // that it does not answer is for Schema to tell of
+		},
 		Unconfined: func(c config.Confine) []string { return host.Confine(c).Missing() },
 	}
 }

@@ -29,6 +29,7 @@ type Generation struct {
 	states    *States
 	replies   replies
 	tariffs   tariffs
+	screeners []*host.Plugin            // of the provider that screens, one for each of its keys
 	predicts  *routing.Predictor        // nil where there is one route, and nothing to remember
 	plugins   []instance                // of each provider, and of each of its keys, in the configuration's order
 	upstreams atomic.Pointer[Upstreams] // what they said when they were asked last
@@ -48,6 +49,10 @@ func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, 
 		g.predicts = routing.DefaultPredictor()
 	}
 	if err := e.fill(ctx, g); err != nil {
+		g.releasePlugins()
+		return nil, err
+	}
+	if err := g.findScreeners(); err != nil {
 		g.releasePlugins()
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/rand"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -54,6 +55,7 @@ func (m *Metrics) watchReplies(usage func() (replies, bytes, evicted int64)) {
 type policyMetrics struct {
 	screened  *prometheus.CounterVec
 	rules     *prometheus.CounterVec
+	judged    *prometheus.HistogramVec
 	lookups   *prometheus.CounterVec
 	suspended prometheus.Counter
 	policy    []prometheus.Collector
@@ -63,16 +65,20 @@ func newPolicyMetrics() policyMetrics {
 	m := policyMetrics{
 		screened: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_screened_requests_total",
 			Help: "Requests that were screened, by what came of it: passed, flagged, or blocked (and refused, where the mode " +
-				"is enforce)."}, []string{"mode", "verdict"}),
+				"is enforce); unscreened where the provider that screens did not judge it."}, []string{"mode", "verdict"}),
 		rules: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_screening_rules_total",
 			Help: "Requests in which a rule was found."},
 			[]string{"rule", "category", "action"}),
+		judged: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fareway_screening_provider_seconds",
+			Help: "How long the provider that screens took to judge a request, by what came of it: allow, flag or block; late, " +
+				"failed or too_large where it did not.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)},
+			[]string{"provider", "verdict"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_cache_lookups_total",
 			Help: "Requests that were looked for in the response cache, by what came of it: hit or miss."}, []string{"result"}),
 		suspended: prometheus.NewCounter(prometheus.CounterOpts{Name: "fareway_suspensions_total",
 			Help: "Accounts that were suspended by themselves, for declined requests."}),
 	}
-	m.policy = []prometheus.Collector{m.screened, m.rules, m.lookups, m.suspended}
+	m.policy = []prometheus.Collector{m.screened, m.rules, m.judged, m.lookups, m.suspended}
 	return m
 }
 
@@ -84,6 +90,11 @@ func (m *policyMetrics) Screened(mode, verdict string) {
 // RuleFound counts a rule, which is of the configuration.
 func (m *policyMetrics) RuleFound(rule, category, action string) {
 	m.rules.WithLabelValues(rule, category, action).Inc()
+}
+
+// Judged notes how long the provider that screens took, and what came of it.
+func (m *policyMetrics) Judged(provider, verdict string, took time.Duration) {
+	m.judged.WithLabelValues(provider, verdict).Observe(took.Seconds())
 }
 
 // CacheLookup counts a request that was looked for in the response cache.

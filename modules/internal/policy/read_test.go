@@ -10,6 +10,38 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// TestTexts: what is sent to a provider that screens (issue 14, "Content policy").
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	req := llm.Request{
+		Messages: []llm.Message{
+			{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("be "), {Text: llm.Quoted(`k\u0069nd`)}}},
+			{Role: llm.RoleUser},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("one "), {Call: &llm.ToolCall{Name: "f",
+				Arguments: llm.Plain(`{"q":"\u0062omb\n"}`)}}, llm.Text("two")}},
+			{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text("four")}},
+		},
+		Tools:  []llm.Tool{{Name: "f", Description: "does", Schema: json.RawMessage(`{"a":"\u00e9"}`)}},
+		Format: &llm.Format{Name: "n", Description: "d", Schema: json.RawMessage(`{}`)},
+	}
+	want := []llm.ScreenText{{Role: "system", Text: "be kind"}, {Role: "assistant", Text: "one two"},
+		{Role: "assistant", Text: "f"}, {Role: "assistant", Text: `{"q":"bomb "}`}, {Role: "tool", Text: "four"},
+		{Role: "request", Text: "f"}, {Role: "request", Text: "does"}, {Role: "request", Text: `{"a":"é"}`},
+		{Role: "request", Text: "n"}, {Role: "request", Text: "d"}, {Role: "request", Text: "{}"}}
+	size := int64(0)
+	for _, text := range want {
+		size += int64(len(text.Text))
+	}
+	got, ok := Texts(&req, size)
+	require.True(t, ok)
+	require.Equal(t, want, got)
+	_, ok = Texts(&req, size-1)
+	require.False(t, ok, "one byte more than it may have")
+	got, ok = Texts(&llm.Request{}, 0)
+	require.True(t, ok)
+	require.Empty(t, got)
+}
+
 // TestRead: whatever the model would read is screened, wherever it stands (issue 14, "Content policy").
 func TestRead(t *testing.T) {
 	t.Parallel()

@@ -167,6 +167,61 @@ func (Failure_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_provider_proto_rawDescGZIP(), []int{25, 0}
 }
 
+type ScreenResponse_Verdict int32
+
+const (
+	// No verdict; only beside a failure.
+	ScreenResponse_UNSPECIFIED ScreenResponse_Verdict = 0
+	ScreenResponse_ALLOW       ScreenResponse_Verdict = 1
+	// Noted at the request, which goes on.
+	ScreenResponse_FLAG ScreenResponse_Verdict = 2
+	// The request is refused, where the operator's mode is enforce.
+	ScreenResponse_BLOCK ScreenResponse_Verdict = 3
+)
+
+// Enum value maps for ScreenResponse_Verdict.
+var (
+	ScreenResponse_Verdict_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "ALLOW",
+		2: "FLAG",
+		3: "BLOCK",
+	}
+	ScreenResponse_Verdict_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"ALLOW":       1,
+		"FLAG":        2,
+		"BLOCK":       3,
+	}
+)
+
+func (x ScreenResponse_Verdict) Enum() *ScreenResponse_Verdict {
+	p := new(ScreenResponse_Verdict)
+	*p = x
+	return p
+}
+
+func (x ScreenResponse_Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ScreenResponse_Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_provider_proto_enumTypes[1].Descriptor()
+}
+
+func (ScreenResponse_Verdict) Type() protoreflect.EnumType {
+	return &file_provider_proto_enumTypes[1]
+}
+
+func (x ScreenResponse_Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ScreenResponse_Verdict.Descriptor instead.
+func (ScreenResponse_Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{47, 0}
+}
+
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -299,7 +354,9 @@ type Capabilities struct {
 	// Generate takes texts as they are in JSON: Part.quoted and PastToolCall.quoted_arguments.
 	Quoted bool `protobuf:"varint,6,opt,name=quoted,proto3" json:"quoted,omitempty"`
 	// Models is served.
-	Models        bool `protobuf:"varint,7,opt,name=models,proto3" json:"models,omitempty"`
+	Models bool `protobuf:"varint,7,opt,name=models,proto3" json:"models,omitempty"`
+	// Screen is served.
+	Screen        bool `protobuf:"varint,8,opt,name=screen,proto3" json:"screen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +436,13 @@ func (x *Capabilities) GetQuoted() bool {
 func (x *Capabilities) GetModels() bool {
 	if x != nil {
 		return x.Models
+	}
+	return false
+}
+
+func (x *Capabilities) GetScreen() bool {
+	if x != nil {
+		return x.Screen
 	}
 	return false
 }
@@ -3291,6 +3355,169 @@ func (x *Price) GetCacheWrite() string {
 	return ""
 }
 
+// ScreenRequest is what a model would read. Never log it.
+type ScreenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request, none of them empty. Their sum is bounded by the operator's max_text.
+	Texts         []*ScreenText `protobuf:"bytes,1,rep,name=texts,proto3" json:"texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenRequest) Reset() {
+	*x = ScreenRequest{}
+	mi := &file_provider_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenRequest) ProtoMessage() {}
+
+func (x *ScreenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenRequest.ProtoReflect.Descriptor instead.
+func (*ScreenRequest) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ScreenRequest) GetTexts() []*ScreenText {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+type ScreenText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who says it: "system", "user", "assistant" or "tool" as in Message, and "request" for what a request says beside its
+	// messages: names, descriptions and schemas of tools, and the format of the reply.
+	Role          string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenText) Reset() {
+	*x = ScreenText{}
+	mi := &file_provider_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenText) ProtoMessage() {}
+
+func (x *ScreenText) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenText.ProtoReflect.Descriptor instead.
+func (*ScreenText) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ScreenText) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ScreenText) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type ScreenResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Verdict ScreenResponse_Verdict `protobuf:"varint,1,opt,name=verdict,proto3,enum=fareway.provider.v1.ScreenResponse_Verdict" json:"verdict,omitempty"`
+	// What the text is about, for a verdict other than ALLOW: up to 8 words of the provider's own, each of up to 64 letters,
+	// digits and the signs _ - . / in ASCII. They stand in the operator's journal, and nothing of the text may.
+	Categories []string `protobuf:"bytes,2,rep,name=categories,proto3" json:"categories,omitempty"`
+	// Set when the text could not be judged.
+	Failure       *Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenResponse) Reset() {
+	*x = ScreenResponse{}
+	mi := &file_provider_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenResponse) ProtoMessage() {}
+
+func (x *ScreenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenResponse.ProtoReflect.Descriptor instead.
+func (*ScreenResponse) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ScreenResponse) GetVerdict() ScreenResponse_Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return ScreenResponse_UNSPECIFIED
+}
+
+func (x *ScreenResponse) GetCategories() []string {
+	if x != nil {
+		return x.Categories
+	}
+	return nil
+}
+
+func (x *ScreenResponse) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 var File_provider_proto protoreflect.FileDescriptor
 
 const file_provider_proto_rawDesc = "" +
@@ -3302,7 +3529,7 @@ const file_provider_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x123\n" +
 	"\x06schema\x18\x03 \x01(\v2\x1b.fareway.provider.v1.SchemaR\x06schema\x12E\n" +
 	"\fcapabilities\x18\x04 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\x12=\n" +
-	"\fknown_models\x18\x05 \x03(\v2\x1a.fareway.provider.v1.ModelR\vknownModels\"\xda\x01\n" +
+	"\fknown_models\x18\x05 \x03(\v2\x1a.fareway.provider.v1.ModelR\vknownModels\"\xf2\x01\n" +
 	"\fCapabilities\x12!\n" +
 	"\fcancel_usage\x18\x01 \x01(\bR\vcancelUsage\x12!\n" +
 	"\fcount_tokens\x18\x02 \x01(\bR\vcountTokens\x12\x1a\n" +
@@ -3310,7 +3537,8 @@ const file_provider_proto_rawDesc = "" +
 	"\bendpoint\x18\x04 \x01(\bR\bendpoint\x12\x1c\n" +
 	"\tattempted\x18\x05 \x01(\bR\tattempted\x12\x16\n" +
 	"\x06quoted\x18\x06 \x01(\bR\x06quoted\x12\x16\n" +
-	"\x06models\x18\a \x01(\bR\x06models\"|\n" +
+	"\x06models\x18\a \x01(\bR\x06models\x12\x16\n" +
+	"\x06screen\x18\b \x01(\bR\x06screen\"|\n" +
 	"\x06Schema\x12>\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2\x1e.fareway.provider.v1.AttributeR\n" +
@@ -3545,7 +3773,24 @@ const file_provider_proto_rawDesc = "" +
 	"\n" +
 	"cache_read\x18\x03 \x01(\tR\tcacheRead\x12\x1f\n" +
 	"\vcache_write\x18\x04 \x01(\tR\n" +
-	"cacheWrite2\xf9\x06\n" +
+	"cacheWrite\"F\n" +
+	"\rScreenRequest\x125\n" +
+	"\x05texts\x18\x01 \x03(\v2\x1f.fareway.provider.v1.ScreenTextR\x05texts\"4\n" +
+	"\n" +
+	"ScreenText\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xeb\x01\n" +
+	"\x0eScreenResponse\x12E\n" +
+	"\averdict\x18\x01 \x01(\x0e2+.fareway.provider.v1.ScreenResponse.VerdictR\averdict\x12\x1e\n" +
+	"\n" +
+	"categories\x18\x02 \x03(\tR\n" +
+	"categories\x126\n" +
+	"\afailure\x18\x03 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\":\n" +
+	"\aVerdict\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05ALLOW\x10\x01\x12\b\n" +
+	"\x04FLAG\x10\x02\x12\t\n" +
+	"\x05BLOCK\x10\x032\xcc\a\n" +
 	"\bProvider\x12W\n" +
 	"\bDescribe\x12$.fareway.provider.v1.DescribeRequest\x1a%.fareway.provider.v1.DescribeResponse\x12Z\n" +
 	"\tConfigure\x12%.fareway.provider.v1.ConfigureRequest\x1a&.fareway.provider.v1.ConfigureResponse\x12Q\n" +
@@ -3556,7 +3801,8 @@ const file_provider_proto_rawDesc = "" +
 	"\tAttempted\x12%.fareway.provider.v1.AttemptedRequest\x1a&.fareway.provider.v1.AttemptedResponse\x12`\n" +
 	"\vCountTokens\x12'.fareway.provider.v1.CountTokensRequest\x1a(.fareway.provider.v1.CountTokensResponse\x12W\n" +
 	"\bReceipts\x12$.fareway.provider.v1.ReceiptsRequest\x1a%.fareway.provider.v1.ReceiptsResponse\x12Q\n" +
-	"\x06Models\x12\".fareway.provider.v1.ModelsRequest\x1a#.fareway.provider.v1.ModelsResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
+	"\x06Models\x12\".fareway.provider.v1.ModelsRequest\x1a#.fareway.provider.v1.ModelsResponse\x12Q\n" +
+	"\x06Screen\x12\".fareway.provider.v1.ScreenRequest\x1a#.fareway.provider.v1.ScreenResponseB9Z7github.com/fareway/fareway/plugins/internal/proto;protob\x06proto3"
 
 var (
 	file_provider_proto_rawDescOnce sync.Once
@@ -3570,121 +3816,130 @@ func file_provider_proto_rawDescGZIP() []byte {
 	return file_provider_proto_rawDescData
 }
 
-var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
-	(*DescribeRequest)(nil),     // 1: fareway.provider.v1.DescribeRequest
-	(*DescribeResponse)(nil),    // 2: fareway.provider.v1.DescribeResponse
-	(*Capabilities)(nil),        // 3: fareway.provider.v1.Capabilities
-	(*Schema)(nil),              // 4: fareway.provider.v1.Schema
-	(*Attribute)(nil),           // 5: fareway.provider.v1.Attribute
-	(*Block)(nil),               // 6: fareway.provider.v1.Block
-	(*ConfigureRequest)(nil),    // 7: fareway.provider.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 8: fareway.provider.v1.ConfigureResponse
-	(*HealthRequest)(nil),       // 9: fareway.provider.v1.HealthRequest
-	(*HealthResponse)(nil),      // 10: fareway.provider.v1.HealthResponse
-	(*GenerateRequest)(nil),     // 11: fareway.provider.v1.GenerateRequest
-	(*Message)(nil),             // 12: fareway.provider.v1.Message
-	(*Part)(nil),                // 13: fareway.provider.v1.Part
-	(*PastToolCall)(nil),        // 14: fareway.provider.v1.PastToolCall
-	(*Tool)(nil),                // 15: fareway.provider.v1.Tool
-	(*ToolChoice)(nil),          // 16: fareway.provider.v1.ToolChoice
-	(*Format)(nil),              // 17: fareway.provider.v1.Format
-	(*Events)(nil),              // 18: fareway.provider.v1.Events
-	(*Event)(nil),               // 19: fareway.provider.v1.Event
-	(*Accepted)(nil),            // 20: fareway.provider.v1.Accepted
-	(*ToolCall)(nil),            // 21: fareway.provider.v1.ToolCall
-	(*ToolArguments)(nil),       // 22: fareway.provider.v1.ToolArguments
-	(*ToolEnd)(nil),             // 23: fareway.provider.v1.ToolEnd
-	(*Usage)(nil),               // 24: fareway.provider.v1.Usage
-	(*Finish)(nil),              // 25: fareway.provider.v1.Finish
-	(*Failure)(nil),             // 26: fareway.provider.v1.Failure
-	(*EndpointRequest)(nil),     // 27: fareway.provider.v1.EndpointRequest
-	(*EndpointResponse)(nil),    // 28: fareway.provider.v1.EndpointResponse
-	(*Endpoint)(nil),            // 29: fareway.provider.v1.Endpoint
-	(*Header)(nil),              // 30: fareway.provider.v1.Header
-	(*TLS)(nil),                 // 31: fareway.provider.v1.TLS
-	(*AttemptedRequest)(nil),    // 32: fareway.provider.v1.AttemptedRequest
-	(*CarriedAttempt)(nil),      // 33: fareway.provider.v1.CarriedAttempt
-	(*AttemptedResponse)(nil),   // 34: fareway.provider.v1.AttemptedResponse
-	(*CancelRequest)(nil),       // 35: fareway.provider.v1.CancelRequest
-	(*CancelResponse)(nil),      // 36: fareway.provider.v1.CancelResponse
-	(*CountTokensRequest)(nil),  // 37: fareway.provider.v1.CountTokensRequest
-	(*CountTokensResponse)(nil), // 38: fareway.provider.v1.CountTokensResponse
-	(*ReceiptsRequest)(nil),     // 39: fareway.provider.v1.ReceiptsRequest
-	(*ReceiptsResponse)(nil),    // 40: fareway.provider.v1.ReceiptsResponse
-	(*Receipt)(nil),             // 41: fareway.provider.v1.Receipt
-	(*ModelsRequest)(nil),       // 42: fareway.provider.v1.ModelsRequest
-	(*ModelsResponse)(nil),      // 43: fareway.provider.v1.ModelsResponse
-	(*Model)(nil),               // 44: fareway.provider.v1.Model
-	(*Price)(nil),               // 45: fareway.provider.v1.Price
-	nil,                         // 46: fareway.provider.v1.GenerateRequest.StatesEntry
-	nil,                         // 47: fareway.provider.v1.Model.WhereEntry
+	(ScreenResponse_Verdict)(0), // 1: fareway.provider.v1.ScreenResponse.Verdict
+	(*DescribeRequest)(nil),     // 2: fareway.provider.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 3: fareway.provider.v1.DescribeResponse
+	(*Capabilities)(nil),        // 4: fareway.provider.v1.Capabilities
+	(*Schema)(nil),              // 5: fareway.provider.v1.Schema
+	(*Attribute)(nil),           // 6: fareway.provider.v1.Attribute
+	(*Block)(nil),               // 7: fareway.provider.v1.Block
+	(*ConfigureRequest)(nil),    // 8: fareway.provider.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),   // 9: fareway.provider.v1.ConfigureResponse
+	(*HealthRequest)(nil),       // 10: fareway.provider.v1.HealthRequest
+	(*HealthResponse)(nil),      // 11: fareway.provider.v1.HealthResponse
+	(*GenerateRequest)(nil),     // 12: fareway.provider.v1.GenerateRequest
+	(*Message)(nil),             // 13: fareway.provider.v1.Message
+	(*Part)(nil),                // 14: fareway.provider.v1.Part
+	(*PastToolCall)(nil),        // 15: fareway.provider.v1.PastToolCall
+	(*Tool)(nil),                // 16: fareway.provider.v1.Tool
+	(*ToolChoice)(nil),          // 17: fareway.provider.v1.ToolChoice
+	(*Format)(nil),              // 18: fareway.provider.v1.Format
+	(*Events)(nil),              // 19: fareway.provider.v1.Events
+	(*Event)(nil),               // 20: fareway.provider.v1.Event
+	(*Accepted)(nil),            // 21: fareway.provider.v1.Accepted
+	(*ToolCall)(nil),            // 22: fareway.provider.v1.ToolCall
+	(*ToolArguments)(nil),       // 23: fareway.provider.v1.ToolArguments
+	(*ToolEnd)(nil),             // 24: fareway.provider.v1.ToolEnd
+	(*Usage)(nil),               // 25: fareway.provider.v1.Usage
+	(*Finish)(nil),              // 26: fareway.provider.v1.Finish
+	(*Failure)(nil),             // 27: fareway.provider.v1.Failure
+	(*EndpointRequest)(nil),     // 28: fareway.provider.v1.EndpointRequest
+	(*EndpointResponse)(nil),    // 29: fareway.provider.v1.EndpointResponse
+	(*Endpoint)(nil),            // 30: fareway.provider.v1.Endpoint
+	(*Header)(nil),              // 31: fareway.provider.v1.Header
+	(*TLS)(nil),                 // 32: fareway.provider.v1.TLS
+	(*AttemptedRequest)(nil),    // 33: fareway.provider.v1.AttemptedRequest
+	(*CarriedAttempt)(nil),      // 34: fareway.provider.v1.CarriedAttempt
+	(*AttemptedResponse)(nil),   // 35: fareway.provider.v1.AttemptedResponse
+	(*CancelRequest)(nil),       // 36: fareway.provider.v1.CancelRequest
+	(*CancelResponse)(nil),      // 37: fareway.provider.v1.CancelResponse
+	(*CountTokensRequest)(nil),  // 38: fareway.provider.v1.CountTokensRequest
+	(*CountTokensResponse)(nil), // 39: fareway.provider.v1.CountTokensResponse
+	(*ReceiptsRequest)(nil),     // 40: fareway.provider.v1.ReceiptsRequest
+	(*ReceiptsResponse)(nil),    // 41: fareway.provider.v1.ReceiptsResponse
+	(*Receipt)(nil),             // 42: fareway.provider.v1.Receipt
+	(*ModelsRequest)(nil),       // 43: fareway.provider.v1.ModelsRequest
+	(*ModelsResponse)(nil),      // 44: fareway.provider.v1.ModelsResponse
+	(*Model)(nil),               // 45: fareway.provider.v1.Model
+	(*Price)(nil),               // 46: fareway.provider.v1.Price
+	(*ScreenRequest)(nil),       // 47: fareway.provider.v1.ScreenRequest
+	(*ScreenText)(nil),          // 48: fareway.provider.v1.ScreenText
+	(*ScreenResponse)(nil),      // 49: fareway.provider.v1.ScreenResponse
+	nil,                         // 50: fareway.provider.v1.GenerateRequest.StatesEntry
+	nil,                         // 51: fareway.provider.v1.Model.WhereEntry
 }
 var file_provider_proto_depIdxs = []int32{
-	4,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
-	3,  // 1: fareway.provider.v1.DescribeResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
-	44, // 2: fareway.provider.v1.DescribeResponse.known_models:type_name -> fareway.provider.v1.Model
-	5,  // 3: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
-	6,  // 4: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
-	4,  // 5: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
-	3,  // 6: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
-	12, // 7: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
-	15, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
-	16, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
-	17, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
-	46, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
-	13, // 12: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
-	14, // 13: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
-	19, // 14: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
-	20, // 15: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
-	21, // 16: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
-	22, // 17: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
-	23, // 18: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
-	24, // 19: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
-	25, // 20: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
-	26, // 21: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
+	5,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
+	4,  // 1: fareway.provider.v1.DescribeResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
+	45, // 2: fareway.provider.v1.DescribeResponse.known_models:type_name -> fareway.provider.v1.Model
+	6,  // 3: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
+	7,  // 4: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
+	5,  // 5: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
+	4,  // 6: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
+	13, // 7: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
+	16, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
+	17, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
+	18, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
+	50, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
+	14, // 12: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
+	15, // 13: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
+	20, // 14: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
+	21, // 15: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
+	22, // 16: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
+	23, // 17: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
+	24, // 18: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
+	25, // 19: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
+	26, // 20: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
+	27, // 21: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
 	0,  // 22: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
-	29, // 23: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
-	26, // 24: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
-	30, // 25: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
-	31, // 26: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
-	33, // 27: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
-	11, // 28: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
-	26, // 29: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	41, // 30: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	26, // 31: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	24, // 32: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	44, // 33: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
-	26, // 34: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
-	45, // 35: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
-	47, // 36: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
-	1,  // 37: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	7,  // 38: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	9,  // 39: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	11, // 40: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	35, // 41: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	27, // 42: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	32, // 43: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	37, // 44: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	39, // 45: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	42, // 46: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
-	2,  // 47: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	8,  // 48: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	10, // 49: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	18, // 50: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	36, // 51: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	28, // 52: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	34, // 53: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	38, // 54: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	40, // 55: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	43, // 56: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
-	47, // [47:57] is the sub-list for method output_type
-	37, // [37:47] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	30, // 23: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
+	27, // 24: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
+	31, // 25: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
+	32, // 26: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
+	34, // 27: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
+	12, // 28: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
+	27, // 29: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
+	42, // 30: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	27, // 31: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	25, // 32: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	45, // 33: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
+	27, // 34: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
+	46, // 35: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
+	51, // 36: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
+	48, // 37: fareway.provider.v1.ScreenRequest.texts:type_name -> fareway.provider.v1.ScreenText
+	1,  // 38: fareway.provider.v1.ScreenResponse.verdict:type_name -> fareway.provider.v1.ScreenResponse.Verdict
+	27, // 39: fareway.provider.v1.ScreenResponse.failure:type_name -> fareway.provider.v1.Failure
+	2,  // 40: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	8,  // 41: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	10, // 42: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	12, // 43: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	36, // 44: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	28, // 45: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	33, // 46: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	38, // 47: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	40, // 48: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	43, // 49: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
+	47, // 50: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
+	3,  // 51: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	9,  // 52: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	11, // 53: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	19, // 54: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	37, // 55: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	29, // 56: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	35, // 57: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	39, // 58: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	41, // 59: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	44, // 60: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
+	49, // 61: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
+	51, // [51:62] is the sub-list for method output_type
+	40, // [40:51] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -3717,8 +3972,8 @@ func file_provider_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   47,
+			NumEnums:      2,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -90,6 +90,7 @@ const (
 	Provider_CountTokens_FullMethodName = "/fareway.provider.v1.Provider/CountTokens"
 	Provider_Receipts_FullMethodName    = "/fareway.provider.v1.Provider/Receipts"
 	Provider_Models_FullMethodName      = "/fareway.provider.v1.Provider/Models"
+	Provider_Screen_FullMethodName      = "/fareway.provider.v1.Provider/Screen"
 )
 
 // ProviderClient is the client API for Provider service.
@@ -139,6 +140,10 @@ type ProviderClient interface {
 	// Models lists what the upstream offers, as it says itself. Needs models. It is asked when an operator wants to know,
 	// or to compare a configuration with it, and never for a request of a client.
 	Models(ctx context.Context, in *ModelsRequest, opts ...grpc.CallOption) (*ModelsResponse, error)
+	// Screen judges the text of a request by a content policy, before the request is routed. Needs screen. It is called for
+	// the provider that the operator's screening block names, while a client waits, with the time limit of that block; no
+	// answer, or a failure, is for the operator's on_error to judge. The answer is a verdict and never a text.
+	Screen(ctx context.Context, in *ScreenRequest, opts ...grpc.CallOption) (*ScreenResponse, error)
 }
 
 type providerClient struct {
@@ -258,6 +263,16 @@ func (c *providerClient) Models(ctx context.Context, in *ModelsRequest, opts ...
 	return out, nil
 }
 
+func (c *providerClient) Screen(ctx context.Context, in *ScreenRequest, opts ...grpc.CallOption) (*ScreenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScreenResponse)
+	err := c.cc.Invoke(ctx, Provider_Screen_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProviderServer is the server API for Provider service.
 // All implementations must embed UnimplementedProviderServer
 // for forward compatibility.
@@ -305,6 +320,10 @@ type ProviderServer interface {
 	// Models lists what the upstream offers, as it says itself. Needs models. It is asked when an operator wants to know,
 	// or to compare a configuration with it, and never for a request of a client.
 	Models(context.Context, *ModelsRequest) (*ModelsResponse, error)
+	// Screen judges the text of a request by a content policy, before the request is routed. Needs screen. It is called for
+	// the provider that the operator's screening block names, while a client waits, with the time limit of that block; no
+	// answer, or a failure, is for the operator's on_error to judge. The answer is a verdict and never a text.
+	Screen(context.Context, *ScreenRequest) (*ScreenResponse, error)
 	mustEmbedUnimplementedProviderServer()
 }
 
@@ -344,6 +363,9 @@ func (UnimplementedProviderServer) Receipts(context.Context, *ReceiptsRequest) (
 }
 func (UnimplementedProviderServer) Models(context.Context, *ModelsRequest) (*ModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Models not implemented")
+}
+func (UnimplementedProviderServer) Screen(context.Context, *ScreenRequest) (*ScreenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Screen not implemented")
 }
 func (UnimplementedProviderServer) mustEmbedUnimplementedProviderServer() {}
 func (UnimplementedProviderServer) testEmbeddedByValue()                  {}
@@ -539,6 +561,24 @@ func _Provider_Models_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Provider_Screen_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScreenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServer).Screen(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Provider_Screen_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServer).Screen(ctx, req.(*ScreenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Provider_ServiceDesc is the grpc.ServiceDesc for Provider service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -581,6 +621,10 @@ var Provider_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Models",
 			Handler:    _Provider_Models_Handler,
+		},
+		{
+			MethodName: "Screen",
+			Handler:    _Provider_Screen_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

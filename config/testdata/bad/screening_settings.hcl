@@ -1,0 +1,22 @@
+provider "local" {
+  plugin = "echo"
+}
+
+route "small" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 32768
+  max_output     = 8192
+  quality        = 0.45
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+screening {
+  mode     = "monitor"
+  timeout  = "1s"
+  on_error = "allow"
+  max_text = "1MiB"
+}
