@@ -22,16 +22,30 @@ type Facts struct {
 	Kinds       map[string]float64 // how likely it is of each kind of work
 	Profile     string
 	Account     AccountFacts
+	// Unread: nobody knows its difficulty and kinds; Nameless: nor the name of its account.
+	Unread, Nameless bool
 }
+
+// ErrUnknownFact says that a condition asks what is not known of the request.
+var ErrUnknownFact = errors.New("it is not known of the request")
 
 // AccountFacts are what a condition can ask of who sent the request.
 type AccountFacts struct{ ID, Name, Plan string }
 
 // variables are the facts as expressions have them.
 func (f *Facts) variables() map[string]cty.Value {
-	kinds := make(map[string]cty.Value)
+	kinds, difficulty, name := make(map[string]cty.Value), cty.NumberFloatVal(f.Difficulty), cty.StringVal(f.Account.Name)
 	for _, k := range KindNames() {
 		kinds[k] = cty.NumberFloatVal(f.Kinds[k])
+		if f.Unread {
+			kinds[k] = cty.UnknownVal(cty.Number)
+		}
+	}
+	if f.Unread {
+		difficulty = cty.UnknownVal(cty.Number)
+	}
+	if f.Nameless {
+		name = cty.UnknownVal(cty.String)
 	}
 	return map[string]cty.Value{
 		"request": cty.ObjectVal(map[string]cty.Value{
@@ -40,12 +54,12 @@ func (f *Facts) variables() map[string]cty.Value {
 			"turns":        cty.NumberIntVal(f.Turns),
 			"tools":        cty.BoolVal(f.Tools),
 			"format":       cty.StringVal(f.Format),
-			"difficulty":   cty.NumberFloatVal(f.Difficulty),
+			"difficulty":   difficulty,
 			"kind":         cty.ObjectVal(kinds),
 		}),
 		"profile": cty.StringVal(f.Profile),
 		"account": cty.ObjectVal(map[string]cty.Value{
-			"id": cty.StringVal(f.Account.ID), "name": cty.StringVal(f.Account.Name), "plan": cty.StringVal(f.Account.Plan),
+			"id": cty.StringVal(f.Account.ID), "name": name, "plan": cty.StringVal(f.Account.Plan),
 		}),
 	}
 }
@@ -75,7 +89,8 @@ func (c *Condition) String() string { return c.text }
 // MarshalText is the expression as it was written.
 func (c *Condition) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 
-// Holds evaluates the condition. It fails where the expression has no value, such as for a division by zero.
+// Holds evaluates the condition. It fails where the expression has no value, such as for a division by zero, and with
+// ErrUnknownFact where it depends on what is not known.
 func (c *Condition) Holds(f *Facts) (bool, error) {
 	in := c.base.NewChild()
 	in.Variables = f.variables()
@@ -84,10 +99,36 @@ func (c *Condition) Holds(f *Facts) (bool, error) {
 		return false, fmt.Errorf("evaluating %s: %s", c.text, diags[0].Summary)
 	}
 	v, _ = v.Unmark()
-	if v.IsNull() || !v.IsKnown() || v.Type() != cty.Bool {
+	if !v.IsKnown() {
+		return false, fmt.Errorf("%w: %s", ErrUnknownFact, strings.Join(c.unknown(f), ", "))
+	}
+	if v.IsNull() || v.Type() != cty.Bool {
 		return false, errors.New("evaluating " + c.text + ": it is neither true nor false")
 	}
 	return v.True(), nil
+}
+
+// unknown are the facts that the condition asks and nobody knows.
+func (c *Condition) unknown(f *Facts) (names []string) {
+	for _, t := range c.expr.Variables() {
+		name := t.RootName()
+		for _, step := range t[1:] {
+			if attr, ok := step.(hcl.TraverseAttr); ok {
+				name += "." + attr.Name
+			}
+		}
+		asked := f.Nameless && name == "account.name" ||
+			f.Unread && (name == "request.difficulty" || strings.HasPrefix(name, "request.kind"))
+		if asked && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Asks reports whether the condition asks a fact, such as account.name.
+func (c *Condition) Asks(fact string) bool {
+	return slices.Contains(c.unknown(&Facts{Unread: true, Nameless: true}), fact)
 }
 
 // condition reads an expression over the facts of a request. It is evaluated for each request, and once here.

@@ -139,7 +139,8 @@ func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
 	s.oneOf("on_error", &onError)
 	out.OnError = OnError(onError)
 	if s.size("max_text", &out.MaxText); out.MaxText < minScreened {
-		s.fail(s.anyOf("max_text"), "Invalid size", "max_text must be at least \"1KiB\": nearly no request would be screened.")
+		s.fail(s.anyOf("max_text"), "Invalid size", "max_text must be at least \"1KiB\": nearly no request "+
+			"would be screened.")
 	}
 	if !ok {
 		return
@@ -157,8 +158,8 @@ func (s *section) screener(out *Screening, providers map[string]hcl.Range) {
 	}
 	if s.opts.Screens != nil && !s.opts.Screens(s.ctx, ref) {
 		s.fail(v.at, fmt.Sprintf("Provider %q does not screen", name), fmt.Sprintf("Its plugin %q does not have the "+
-			"capability screen. Name a provider whose plugin has it (`fareway gateway plugin info NAME` says so; plugins/README.md shows how to "+
-			"write one), or screen by rules.", p.Plugin))
+			"capability screen. Name a provider whose plugin has it (`fareway gateway plugin info NAME` says so; "+
+			"plugins/README.md shows how to write one), or screen by rules.", p.Plugin))
 	}
 }
 

@@ -104,7 +104,20 @@ func (a *API) explain(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return explainDecision(g.Config, &d, a.engine.Outcomes().Learned()), nil
+	name, err := a.nameOf(r, d.Account)
+	if err != nil {
+		return nil, err
+	}
+	return explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned()), nil
+}
+
+// nameOf is what an account is called, "" where there is none.
+func (a *API) nameOf(r *http.Request, id string) (string, error) {
+	account, err := a.engine.Store().Account(r.Context(), id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return "", nil
+	}
+	return account.Name, err
 }
 
 // undecided says why the decision log has nothing of a request.
@@ -143,11 +156,12 @@ func (a *API) prove(r *http.Request, d *decisions.Record) error {
 	return nil
 }
 
-// explainDecision explains a request by a configuration.
-func explainDecision(cfg *config.Config, d *decisions.Record, learned routing.Learned) *Explanation {
+// explainDecision explains a request of the account of that name by a configuration.
+func explainDecision(cfg *config.Config, d *decisions.Record, account string, learned routing.Learned) *Explanation {
 	routes := RoutesAt(cfg, d.Begun)
 	in := d.Input(cfg, routes)
 	in.Past, in.Predictor, in.Learned = d.Past, routing.DefaultPredictor(), learned
+	in.Account.Name = account
 	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan,
 		Explanation: routing.Explain(in, HoldOf(d.InputBound))}
 	for _, route := range d.Full {

@@ -153,3 +153,22 @@ func TestExplainWhatWasTheMatter(t *testing.T) {
 	_, err = run(t, "explain", ids[0], "--profile", "max", "--data", e.DataDir())
 	require.ErrorContains(t, err, "--profile is for the body")
 }
+
+// TestExplainJudgesStrategies: issue 13, a request of the past is explained with the strategies.
+func TestExplainJudgesStrategies(t *testing.T) {
+	t.Parallel()
+	e := routed(t)
+	const id = "req_0193b0a7c5d07f3a9c1e5d2b7a604f12"
+	cfg := e.Current().Config
+	cfg.Strategies = []config.Strategy{{Name: "climb", Kind: config.Cascade, Steps: []string{"small", "large"},
+		Validator: "non_empty"}, {Name: "gone", Kind: config.Single, Steps: []string{"other"}}}
+	e.Decisions().Add(decided(t, e, id, "max", "How are you?"))
+	v := runJSON[admin.Explanation](t, "explain", id, "--data", e.DataDir())
+	require.Len(t, v.Strategies, 2)
+	require.Positive(t, v.Strategies[0].Quality)
+	require.Positive(t, v.Strategies[0].Hold)
+	require.Contains(t, v.Strategies[1].Reason, "a route of it cannot serve the request: other")
+	text, err := run(t, "explain", id, "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "Strategies:\n  climb: ")
+}

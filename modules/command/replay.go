@@ -105,6 +105,10 @@ func printReplay(w io.Writer, c *decisions.Comparison) {
 	for _, r := range c.After.Refused {
 		fmt.Fprintf(w, "\nRefused by this, %s: %s.\n", human.Count(r.Requests, "request"), r.Reason)
 	}
+	for _, u := range c.After.Unjudged {
+		fmt.Fprintf(w, "\nStrategy %s was passed over for %s: its `when` asks what is not recorded (%s).\n", u.Strategy,
+			human.Count(u.Requests, "request"), u.Why)
+	}
 	fmt.Fprintf(w, "\nReally they were charged US$%s and cost US$%s. Expected is what the tokens that were used come to "+
 		"by today's prices.\n", inUSD(c.Charged), inUSD(c.Cost))
 	if c.Unread > 0 {

@@ -26,6 +26,7 @@ func TestPrintReplay(t *testing.T) {
 			{From: "", To: "large", Requests: 1}},
 	}
 	c.After.Refused = []decisions.RefusedHere{{Reason: "too large", Requests: 5}}
+	c.After.Unjudged = []decisions.Unjudged{{Strategy: "careful", Why: "nobody knows: request.difficulty", Requests: 2}}
 	var b strings.Builder
 	printReplay(&b, c)
 	lines := func(text string) (list []string) {
@@ -52,6 +53,8 @@ gone -> large: 340
 gone -> refused: 5
 refused -> large: 1
 Refused by this, 5 requests: too large.
+Strategy careful was passed over for 2 requests: its `+"`when`"+` asks what is not recorded (nobody knows: `+
+		`request.difficulty).
 Really they were charged US$2.000000 and cost US$1.000000. Expected is what the tokens that were used come to by `+
 		`today's prices.
 Judged by what the file says of routes alone: 7 requests, for which no quality was predicted.

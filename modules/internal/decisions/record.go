@@ -128,6 +128,28 @@ func (r *Record) Answer() *Attempt {
 	return nil
 }
 
+// On is what the request is proven to have used on a route, of several attempts the one with the smallest prompt: a
+// route of a strategy may have read the replies of others beside it. nil: nothing.
+func (r *Record) On(route string) (found *Usage) {
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if a.Usage.Known && a.Route == route && (found == nil || a.Usage.Prompt() < found.Prompt()) {
+			found = &a.Usage
+		}
+	}
+	return found
+}
+
+// Prompt is the smallest prompt that it is proven to have had; ok is false where none is.
+func (r *Record) Prompt() (tokens int64, ok bool) {
+	for i := range r.Attempts {
+		if u := &r.Attempts[i].Usage; u.Known && (!ok || u.Prompt() < tokens) {
+			tokens, ok = u.Prompt(), true
+		}
+	}
+	return tokens, ok
+}
+
 // Served is the route of the last attempt, "" for none.
 func (r *Record) Served() string {
 	if len(r.Attempts) == 0 {
@@ -142,11 +164,12 @@ func (r *Record) By(cfg *config.Config) bool {
 }
 
 // Input is what the request asks of the routes of a configuration (see routing.Input), as they stood then. What was
-// remembered of its conversation is not in it.
+// remembered of its conversation is not in it, nor the name of its account.
 func (r *Record) Input(cfg *config.Config, routes []config.Route) routing.Input {
 	in := routing.Input{Routes: routes, Needs: r.Needs, InputTokens: r.InputTokens, Allowance: r.Allowance,
 		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits,
-		Standing: r.Standing}
+		Standing: r.Standing, Strategies: cfg.Strategies,
+		Account: config.AccountFacts{ID: r.Account, Plan: r.Plan}}
 	for i := range cfg.Profiles {
 		if cfg.Profiles[i].Name == r.Profile {
 			in.Profile = cfg.Profiles[i]

@@ -3,6 +3,7 @@ package decisions
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -44,9 +45,19 @@ type Side struct {
 	Quality float64       `json:"expected_quality"`
 	Routes  []RouteShare  `json:"routes"`  // most requests first
 	Refused []RefusedHere `json:"refused"` // by reason, most first
+	// Unjudged are strategies that were passed over because nobody knows whether their condition held.
+	Unjudged []Unjudged `json:"unjudged,omitempty"`
 }
 
-// RouteShare is what a route gets of the requests.
+// Unjudged is how many requests a strategy was passed over for, as its condition asks what is not recorded of them.
+type Unjudged struct {
+	Strategy string `json:"strategy"`
+	Why      string `json:"why"`
+	Requests int64  `json:"requests"`
+}
+
+// RouteShare is what a route gets of the requests, or a strategy: then Route is "strategy NAME", and what is expected
+// is composed of its parts.
 type RouteShare struct {
 	Route    string  `json:"route"`
 	Requests int64   `json:"requests"`
@@ -74,6 +85,8 @@ type Settings struct {
 	Now           time.Time // whose prices count, on both sides
 	// Requires is what an account demands of routes beside its plan; nil: nothing.
 	Requires func(account string) config.Requires
+	// Named is what an account is called, by its id; "" or nil: nobody knows.
+	Named func(account string) string
 	// Learned is how outcomes change what is predicted, nil for nothing.
 	Learned routing.Learned
 }
@@ -138,6 +151,11 @@ type side struct {
 	at     time.Time
 	shares map[string]*share
 	why    map[string]int64
+
+	unjudged map[Unjudged]int64 // their Requests are the values
+
+	calls []*routing.Candidate // of the request at hand, and what each costs
+	costs []float64
 }
 
 // share sums up what a route gets. Sums are floats: what is expected is no money.
@@ -147,7 +165,8 @@ type share struct {
 }
 
 func newSide(cfg *config.Config, now time.Time) *side {
-	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64)}
+	s := &side{cfg: cfg, routes: slices.Clone(cfg.Routes), shares: make(map[string]*share), why: make(map[string]int64),
+		unjudged: make(map[Unjudged]int64)}
 	for i := range s.routes {
 		s.routes[i].Price, s.routes[i].Cost = s.routes[i].In(now)
 	}
@@ -155,11 +174,14 @@ func newSide(cfg *config.Config, now time.Time) *side {
 	return s
 }
 
-// add plans a request and returns the route that it goes to, "" where none can take it.
+// add plans a request and returns the route or strategy that it goes to, "" where none can take it.
 func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
 	in.Predictor, in.Learned = r.predictor, r.settings.Learned
 	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
+	if r.settings.Named != nil {
+		in.Account.Name = r.settings.Named(d.Account)
+	}
 	if len(d.Full) > 0 {
 		in.Standing = func(route *config.Route, light bool) routing.Standing {
 			if slices.Contains(d.Full, route.Name) {
@@ -180,13 +202,15 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 		s.why[err.Error()]++
 		return ""
 	}
+	s.noteUnjudged(&it)
 	routing.Foresee(&in, &it)
-	c := &it.Candidates[0]
-	name := c.Route.Name
-	used := spent(d, it.Candidates)
+	first := it.Steps.Steps[0]
+	name, last := nameOf(&it), lastOf(first)
 	if stays {
+		used := spent(d, last, it.Candidates)
 		s.at = d.Ended
-		s.book.Note(context.Background(), d.Conversation, it.Home, name, used.Prompt()+used.Output, s.cfg.Affinity.TTL)
+		s.book.Note(context.Background(), d.Conversation, it.Home, last.Route.Name, used.Prompt()+used.Output,
+			s.cfg.Affinity.TTL)
 	}
 	to := s.shares[name]
 	if to == nil {
@@ -194,30 +218,80 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 		s.shares[name] = to
 	}
 	to.requests++
-	to.quality += c.Quality
-	to.charged += priceOf(&used, &c.Route.Price)
-	to.cost += priceOf(&used, &c.Route.Cost)
+	if c, single := first.(*routing.Candidate); single {
+		used := spent(d, c, it.Candidates)
+		to.quality += c.Quality
+		to.charged += priceOf(&used, &c.Route.Price)
+		to.cost += priceOf(&used, &c.Route.Cost)
+		return name
+	}
+	s.calls = slices.AppendSeq(s.calls[:0], first.Calls())
+	s.costs = s.costs[:0]
+	for _, c := range s.calls {
+		used := spent(d, c, it.Candidates)
+		c.Cost = priceOf(&used, &c.Route.Price)
+		s.costs = append(s.costs, priceOf(&used, &c.Route.Cost))
+	}
+	quality, charged := first.Expect()
+	for i, c := range s.calls {
+		c.Cost = s.costs[i]
+	}
+	_, cost := first.Expect()
+	to.quality += quality
+	to.charged += charged
+	to.cost += cost
 	return name
+}
+
+// nameOf is what a request goes to: a route, or a strategy. No route has a blank in its name.
+func nameOf(it *routing.Itinerary) string {
+	if it.Strategy != nil {
+		return "strategy " + it.Strategy.Name
+	}
+	return it.Candidates[0].Route.Name
+}
+
+// lastOf is the call of a step whose reply is likely to be that of the request.
+func lastOf(s routing.Step) *routing.Candidate {
+	switch s := s.(type) {
+	case *routing.Candidate:
+		return s
+	case *routing.Panel:
+		return s.Judge
+	}
+	return routing.Opening(s)
+}
+
+// noteUnjudged counts the strategies whose condition asks what is not recorded of the request.
+func (s *side) noteUnjudged(it *routing.Itinerary) {
+	for i := range it.Options {
+		if o := &it.Options[i]; o.Why != nil && errors.Is(o.Why, config.ErrUnknownFact) {
+			s.unjudged[Unjudged{Strategy: o.Strategy.Name, Why: o.Why.Error()}]++
+		}
+	}
 }
 
 // mostScale bounds by how much the tokens of one route are taken to differ from those of another.
 const mostScale = 20
 
-// spent is what a request is expected to use on the first of the candidates.
-func spent(d *Record, candidates []routing.Candidate) Usage {
-	c := &candidates[0]
-	answer := d.Answer()
-	if answer != nil && answer.Route == c.Route.Name {
-		return answer.Usage
+// spent is what a request is expected to use on a route, which may be one of the candidates. What it used there counts,
+// but for a call that reads the replies of others.
+func spent(d *Record, c *routing.Candidate, candidates []routing.Candidate) Usage {
+	if c.Reads == 0 {
+		if used := d.On(c.Route.Name); used != nil {
+			return *used
+		}
 	}
 	prompt, output := d.InputTokens, c.Output
-	if answer != nil {
-		prompt, output = answer.Usage.Prompt(), float64(answer.Usage.Output)
+	if tokens, ok := d.Prompt(); ok {
+		answer := d.Answer()
+		prompt, output = tokens, float64(answer.Usage.Output)
 		at := slices.IndexFunc(candidates, func(o routing.Candidate) bool { return o.Route.Name == answer.Route })
 		if at >= 0 && candidates[at].Output > 0 {
 			output *= min(max(c.Output/candidates[at].Output, 1./mostScale), mostScale)
 		}
 	}
+	prompt += c.Reads
 	u := Usage{Known: true, CacheRead: min(c.Cached, prompt), Output: int64(min(output, float64(c.Allowance)))}
 	if price, _ := c.Route.Price.At(prompt); price.CacheRead < price.Input {
 		u.CacheWrite = prompt - u.CacheRead
@@ -248,6 +322,13 @@ func (s *side) result() Side {
 	for why, n := range s.why {
 		out.Refused = append(out.Refused, RefusedHere{why, n})
 	}
+	for one, n := range s.unjudged {
+		one.Requests = n
+		out.Unjudged = append(out.Unjudged, one)
+	}
+	slices.SortFunc(out.Unjudged, func(a, b Unjudged) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Strategy, b.Strategy), cmp.Compare(a.Why, b.Why))
+	})
 	slices.SortFunc(out.Routes, func(a, b RouteShare) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Route, b.Route))
 	})

@@ -2,6 +2,9 @@ package decisions_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,9 +166,188 @@ func TestReplay(t *testing.T) {
 	})
 }
 
+// strategic is a configuration with a strategy, and routes of which the small one is good enough not to be passed over.
+func strategic(t testing.TB, when string, s config.Strategy, routes ...config.Route) *config.Config {
+	t.Helper()
+	cfg := of(routes...)
+	s.Name = "mine"
+	if when != "" {
+		s.When = condition(t, when)
+	}
+	cfg.Strategies = []config.Strategy{s}
+	return cfg
+}
+
+// condition is one as a file has it.
+func condition(t testing.TB, when string) *config.Condition {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(`provider "p" {
+  plugin = "echo"
+}
+route "r" {
+  provider       = "p"
+  model          = "m"
+  context_window = 1000
+  max_output     = 100
+  quality        = 0.5
+  price {
+    input  = 1
+    output = 1
+  }
+}
+strategy "s" {
+  kind  = "single"
+  steps = ["r"]
+  when  = `+when+`
+}
+`), 0o600))
+	cfg, diags := config.Load(t.Context(), path, config.Options{})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	return cfg.Strategies[0].When
+}
+
+// TestReplayStrategies: issue 13, "Replaying": a request goes to a strategy as it would, and what is expected of that
+// is composed of its parts by the tokens that were used.
+func TestReplayStrategies(t *testing.T) {
+	t.Parallel()
+	small, large := route("small", 0.5, 1, 4), route("large", 0.9, 10, 40)
+	climb := config.Strategy{Kind: config.Cascade, Steps: []string{"small", "large"}, Validator: "non_empty"}
+	const cheap, dear = 100*1 + 10*4, 100*10 + 10*40 // in microcents, for the tokens of asked
+	t.Run("a cascade", func(t *testing.T) {
+		t.Parallel()
+		c := compare(of(small, large), strategic(t, `profile == "max"`, climb, small, large), nil,
+			append(repeated(3, asked("max", "large")), asked("budget", "small"))...)
+		require.Equal(t, []decisions.Shift{{From: "large", To: "strategy mine", Requests: 3}}, c.Shifts)
+		const reached = (1 - 0.5) * 0.3 // wrong, and noticed by its form
+		require.Equal(t, []decisions.RouteShare{
+			{Route: "strategy mine", Requests: 3, Charged: 3 * (cheap + dear*15/100), Cost: 3 * (cheap + dear*15/100) / 2,
+				Quality: 0.5 + reached*0.9},
+			{Route: "small", Requests: 1, Charged: cheap, Cost: cheap / 2, Quality: 0.5}}, c.After.Routes)
+		require.Equal(t, int64(3*(cheap+dear*15/100)+cheap), c.After.Charged)
+	})
+	t.Run("seats, and who they escalate to", func(t *testing.T) {
+		t.Parallel()
+		other := small
+		other.Name = "other"
+		c := compare(of(small), strategic(t, "true", config.Strategy{Kind: config.Agree, Seats: []string{"small", "other"},
+			Escalate: "large"}, small, other, large), nil, asked("budget", "small"))
+		const split = 1 - 0.5*0.5 - 0.5*0.5*0.25
+		require.InDelta(t, 2*cheap+split*dear, c.After.Charged, 1)
+		require.InDelta(t, 0.25+split*0.9, c.After.Quality, 1e-9)
+	})
+	t.Run("a panel's judge reads the others", func(t *testing.T) {
+		t.Parallel()
+		cfg := strategic(t, "true", config.Strategy{Kind: config.Panel, Seats: []string{"small", "large"}, Judge: "large"},
+			small, large)
+		d := asked("budget", "small")
+		c := compare(of(small), cfg, nil, d)
+		// 400 tokens of instructions, and replies of 500 tokens each as nobody knows better.
+		require.Equal(t, int64(cheap+dear+(100+400+2*500)*10+10*40), c.After.Charged)
+
+		// A request of a panel, whose judge has read more: the prompt is that of the seats.
+		d = asked("max", "small")
+		d.Attempts = append(d.Attempts, decisions.Attempt{Route: "large", Usage: decisions.Usage{Known: true, Input: 110,
+			Output: 10}}, decisions.Attempt{Route: "large", Usage: decisions.Usage{Known: true, Input: 1500, Output: 10}})
+		c = compare(cfg, of(small, large), nil, d)
+		require.Equal(t, []decisions.Shift{{From: "strategy mine", To: "large", Requests: 1}}, c.Shifts)
+		require.Equal(t, int64(110*10+10*40), c.After.Charged, "what the seat used there")
+		require.Equal(t, int64(cheap+110*10+10*40+(100+400+2*500)*10+10*40), c.Before.Charged)
+	})
+	t.Run("it competes", func(t *testing.T) {
+		t.Parallel()
+		worse, better := climb, climb
+		better.Steps = []string{"large", "small"}
+		c := compare(strategic(t, "", worse, small, large), strategic(t, "", better, small, large), nil, asked("max", "large"))
+		require.Equal(t, []decisions.Shift{{From: "large", To: "strategy mine", Requests: 1}}, c.Shifts,
+			"0.9 + 0.1 x 0.3 x 0.5 is more than 0.9")
+	})
+	t.Run("a part is missing, and what it alone could take is refused", func(t *testing.T) {
+		t.Parallel()
+		tools := large
+		tools.Tools = false
+		d := asked("budget", "small")
+		d.Needs.Tools = true
+		c := compare(strategic(t, "true", climb, small, large), strategic(t, "true", climb, small, tools), nil, d)
+		require.Equal(t, []decisions.Shift{{From: "strategy mine", To: "small", Requests: 1}}, c.Shifts)
+		long := asked("budget", "large")
+		long.InputTokens = 500_000
+		c = compare(of(small), strategic(t, "true", climb, small, large), nil, long)
+		require.Equal(t, routing.ErrTooLarge.Error(), c.After.Refused[0].Reason)
+	})
+	t.Run("a turn that answers tool calls stays", func(t *testing.T) {
+		t.Parallel()
+		loop := asked("budget", "large")
+		loop.Conversation, loop.Traits.Loop = affinity.Key{2}, true
+		loop.Past = &routing.Past{Home: "large", Served: [2]routing.Served{{Route: "large", Warm: 50}}}
+		c := compare(of(small, large), strategic(t, "true", climb, small, large), nil, loop)
+		require.Equal(t, "large", c.After.Routes[0].Route)
+	})
+	t.Run("conditions", func(t *testing.T) {
+		t.Parallel()
+		in := routing.Input{Routes: []config.Route{small, large}, InputTokens: 100, Keep: routing.KeepAll,
+			Predictor: routing.DefaultPredictor(), Request: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
+				Parts: []llm.Part{llm.Text("Write a Python function that reverses a list: def reverse(items):")}}}}}
+		it, err := routing.Plan(in)
+		require.NoError(t, err)
+		read, unread := asked("budget", "small"), asked("budget", "small")
+		read.Traits = it.Traits
+		read.Account, read.Plan, read.Allowance, unread.Account = "acct_1", "pro", 77, "acct_1"
+		for when, want := range map[string]struct{ read, unread string }{
+			`request.kind.code > 0.3`:                      {"strategy mine", "?request.kind.code"},
+			`request.kind.code < 0.3`:                      {"small", "?request.kind.code"},
+			`request.difficulty >= 0`:                      {"strategy mine", "?request.difficulty"},
+			`request.allowance == 77`:                      {"strategy mine", "small"},
+			`request.input_tokens == 100`:                  {"strategy mine", "strategy mine"},
+			`request.turns > 0 || request.tools`:           {"small", "small"},
+			`account.id == "acct_1"`:                       {"strategy mine", "strategy mine"},
+			`account.plan == "pro"`:                        {"strategy mine", "small"},
+			`account.name == "acme"`:                       {"strategy mine", "strategy mine"},
+			`profile == "max" && request.difficulty > 0.1`: {"small", "small"},
+		} {
+			for _, one := range []struct {
+				d    decisions.Record
+				want string
+			}{{read, want.read}, {unread, want.unread}} {
+				cfg := of(small, large)
+				cfg.Strategies = []config.Strategy{{Name: "mine", Kind: config.Cascade, Steps: climb.Steps,
+					Validator: "non_empty", When: condition(t, when)}}
+				r := decisions.NewReplay(decisions.Settings{Before: of(small), After: cfg, Now: noon,
+					Named: func(string) string { return "acme" }})
+				r.Add(&one.d)
+				c := r.Comparison().After
+				fact, asks := strings.CutPrefix(one.want, "?")
+				if asks {
+					one.want = "small"
+					require.Len(t, c.Unjudged, 1, when)
+					require.Contains(t, c.Unjudged[0].Why, fact)
+					require.Equal(t, int64(1), c.Unjudged[0].Requests)
+				} else {
+					require.Empty(t, c.Unjudged, when)
+				}
+				require.Equal(t, one.want, c.Routes[0].Route, when)
+			}
+		}
+		c := compare(of(small), strategic(t, `account.name == "acme"`, climb, small, large), nil, read)
+		require.Contains(t, c.After.Unjudged[0].Why, "account.name", "nobody says what accounts are called")
+	})
+}
+
 // BenchmarkReplay routes the requests of a log again, by two configurations of three routes each. It is to be a million
 // in less than a minute.
 func BenchmarkReplay(b *testing.B) {
+	b.Run("routes", func(b *testing.B) { benchmarkReplay(b) })
+	b.Run("strategies", func(b *testing.B) {
+		benchmarkReplay(b,
+			config.Strategy{Name: "panel", Kind: config.Panel, Seats: []string{"small", "middle"}, Judge: "large",
+				When: condition(b, `request.difficulty > 0.7 && profile == "max"`)},
+			config.Strategy{Name: "climb", Kind: config.Cascade, Steps: []string{"small", "large"}, Validator: "non_empty"},
+			config.Strategy{Name: "agree", Kind: config.Agree, Seats: []string{"small", "middle"}, Escalate: "large"})
+	})
+}
+
+func benchmarkReplay(b *testing.B, strategies ...config.Strategy) {
+	b.Helper()
 	book := open(b)
 	book.settings.MaxRequests = 1 << 40
 	before := of(route("small", 0.5, 1, 4), route("middle", 0.7, 4, 16), route("large", 0.9, 10, 40))
@@ -173,6 +355,7 @@ func BenchmarkReplay(b *testing.B) {
 	for i := range 4 {
 		after.Profiles = append(after.Profiles, config.Profile{Name: fmt.Sprint(i)})
 	}
+	after.Strategies = strategies
 	var traits []routing.Traits
 	for i := range 64 {
 		it, err := routing.Plan(routing.Input{Routes: before.Routes, InputTokens: 100, Keep: routing.KeepRead,

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -31,12 +32,13 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	if err != nil {
 		return nil, nil, err
 	}
-	requires, err := e.accountsRequire(ctx)
+	who, err := e.whoAsked(ctx, g.Config, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(), Requires: requires,
-		Learned: e.Outcomes().Learned()})
+	replay := decisions.NewReplay(decisions.Settings{Before: g.Config, After: cfg, Now: e.Now(),
+		Requires: func(account string) config.Requires { return who[account].Requires },
+		Named:    func(account string) string { return who[account].Name }, Learned: e.Outcomes().Learned()})
 	done := int64(0)
 	err = e.decisions.Each(ctx, since, func(r *decisions.Record) error {
 		if done%replayStep == 0 {
@@ -56,14 +58,20 @@ func (e *Engine) Replay(ctx context.Context, installed config.Overlay, since tim
 	return &c, nil, told(done, done)
 }
 
-// accountsRequire is what accounts require of routes now, besides their plans.
-func (e *Engine) accountsRequire(ctx context.Context) (func(account string) config.Requires, error) {
-	of := make(map[string]config.Requires)
+// whoAsked are the accounts, by their ids, of which something matters: what they require of routes now, besides their
+// plans, or their names, which a condition asks.
+func (e *Engine) whoAsked(ctx context.Context, all ...*config.Config) (map[string]ledger.Account, error) {
+	named := slices.ContainsFunc(all, func(cfg *config.Config) bool {
+		return slices.ContainsFunc(cfg.Strategies, func(s config.Strategy) bool {
+			return s.When != nil && s.When.Asks("account.name")
+		})
+	})
+	who := make(map[string]ledger.Account)
 	err := e.store.Accounts(ctx, func(a ledger.Account) error {
-		if !a.Requires.None() {
-			of[a.ID] = a.Requires
+		if named || !a.Requires.None() {
+			who[a.ID] = ledger.Account{Name: a.Name, Requires: a.Requires}
 		}
 		return nil
 	})
-	return func(account string) config.Requires { return of[account] }, err
+	return who, err
 }

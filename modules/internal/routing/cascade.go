@@ -45,7 +45,8 @@ func planCascade(p *parts) (Step, error) {
 		return nil, err
 	}
 	s.Asked.Output = min(s.Asked.Output, float64(s.Asked.Allowance))
-	s.Asked.Cost = expectedCost(s.Asked.Route, p.in.InputTokens+instructions+int64(longest.Output), s.Asked.Output)
+	s.Asked.Reads = instructions + int64(longest.Output)
+	s.Asked.Cost = expectedCost(s.Asked.Route, p.in.InputTokens+s.Asked.Reads, s.Asked.Output)
 	return s, nil
 }
 

@@ -30,11 +30,11 @@ func planPanel(p *parts) (Step, error) {
 	if s.Judge.Extra, err = p.room(s.Judge, seats); err != nil {
 		return nil, err
 	}
-	read := p.in.InputTokens + instructions
+	s.Judge.Reads = instructions
 	for _, seat := range seats {
-		read += int64(seat.Output)
+		s.Judge.Reads += int64(seat.Output)
 	}
-	s.Judge.Cost = expectedCost(s.Judge.Route, read, s.Judge.Output)
+	s.Judge.Cost = expectedCost(s.Judge.Route, p.in.InputTokens+s.Judge.Reads, s.Judge.Output)
 	return s, nil
 }
 

@@ -184,6 +184,8 @@ type Candidate struct {
 	Allowance int64
 	// Extra is how many tokens of replies of others it may be sent beside the request.
 	Extra int64
+	// Reads is how many tokens it is expected to be sent beside the request: replies of others, and what to make of them.
+	Reads int64
 	// Matches is how many of the request's kinds are the route's specialties; more are tried first.
 	Matches int
 	// Cramped: the route reasons, and the allowance may not be enough for it to say what it thought.

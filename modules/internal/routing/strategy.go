@@ -110,6 +110,9 @@ func (in *Input) facts(s *sight) config.Facts {
 	f := config.Facts{InputTokens: in.InputTokens, Allowance: in.Allowance, Tools: in.Needs.Tools,
 		Format: string(in.Needs.Format), Profile: in.Profile.Name, Account: in.Account, Difficulty: 0.5,
 		Turns: int64(in.turns())}
+	if in.Traits != nil { // what was not kept of it is not guessed
+		f.Unread, f.Nameless = s == nil, in.Account.Name == ""
+	}
 	if s != nil {
 		f.Difficulty = s.from.model.Difficulty(&s.signal)
 		f.Kinds = make(map[string]float64)
