@@ -258,7 +258,8 @@ func TestReplayStrategies(t *testing.T) {
 		t.Parallel()
 		worse, better := climb, climb
 		better.Steps = []string{"large", "small"}
-		c := compare(strategic(t, "", worse, small, large), strategic(t, "", better, small, large), nil, asked("max", "large"))
+		c := compare(strategic(t, "", worse, small, large), strategic(t, "", better, small, large), nil,
+			asked("max", "large"))
 		require.Equal(t, []decisions.Shift{{From: "large", To: "strategy mine", Requests: 1}}, c.Shifts,
 			"0.9 + 0.1 x 0.3 x 0.5 is more than 0.9")
 	})
