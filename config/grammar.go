@@ -515,8 +515,8 @@ var screeningGrammar = grammar{
 				"say, and does not cost the 1,350 microcents; who can slow the provider down gets past it. " +
 				"`fareway_screening_provider_seconds` counts both."},
 		{name: "max_text", kind: aSize, fallback: `"1MiB"`, example: `"1MiB"`,
-			doc: "How much text the provider is sent of one request. One with more is not judged: with `on_error = \"refuse\"` " +
-				"it gets 413."},
+			doc: "How much text the provider is sent of one request. One with more is not judged: with " +
+				"`on_error = \"refuse\"` it gets 413."},
 		{name: "rules", kind: aPath, instead: "the rules in the block", example: `"policy.hcl"`,
 			doc: "A file of `rule` blocks, relative to this file. Saving it is enough, as with this file."},
 	},

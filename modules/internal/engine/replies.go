@@ -70,8 +70,8 @@ func newPolicyMetrics() policyMetrics {
 			Help: "Requests in which a rule was found."},
 			[]string{"rule", "category", "action"}),
 		judged: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "fareway_screening_provider_seconds",
-			Help: "How long the provider that screens took to judge a request, by what came of it: allow, flag or block; late, " +
-				"failed or too_large where it did not.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)},
+			Help: "How long the provider that screens took to judge a request, by what came of it: allow, flag or block; " +
+				"late, failed or too_large where it did not.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)},
 			[]string{"provider", "verdict"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fareway_cache_lookups_total",
 			Help: "Requests that were looked for in the response cache, by what came of it: hit or miss."}, []string{"result"}),

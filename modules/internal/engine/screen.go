@@ -11,8 +11,8 @@ import (
 )
 
 // ErrScreeningLate says that the provider that screens took longer than the operator allows.
-var ErrScreeningLate = errors.New("the provider that screens took too long; raise the timeout in the screening block, " +
-	"or look at the provider")
+var ErrScreeningLate = errors.New("the provider that screens took too long; raise the timeout in the screening " +
+	"block, or look at the provider")
 
 // findScreeners finds the plugins of the provider that screens.
 func (g *Generation) findScreeners() error {
