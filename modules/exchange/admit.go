@@ -38,7 +38,7 @@ func (x *exchange) admit() *families.Error {
 		x.strategy, x.call.Record.Strategy = plan.Strategy.Name, plan.Strategy.Name
 	}
 	if x.conversation != nil {
-		x.conversation.home = plan.Home
+		x.conversation.home, x.conversation.work = plan.Home, plan.Work
 	}
 	x.look(&plan)
 	x.findStates()

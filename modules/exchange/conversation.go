@@ -11,6 +11,7 @@ import (
 type conversation struct {
 	key  affinity.Key
 	home string // the route that is its own
+	work routing.Work
 }
 
 // recall finds what is remembered of the request's conversation.
@@ -33,6 +34,6 @@ func (x *exchange) remember() {
 	if u := a.proven(); u != nil {
 		tokens = u.Prompt() + outputOf(a)
 	}
-	x.engine.Conversations().Note(x.ctx, x.conversation.key, x.conversation.home, a.route.Name, tokens,
-		x.gen.Config.Affinity.TTL)
+	x.engine.Conversations().Note(x.ctx, x.conversation.key, affinity.Turn{Home: x.conversation.home,
+		Served: a.route.Name, Tokens: tokens, Work: x.conversation.work}, x.gen.Config.Affinity.TTL)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ const (
 	bitPending
 	bitConversation
 	bitRetention
+	bitWork
 )
 
 // add appends a record.
@@ -53,7 +55,7 @@ func (b *block) add(r *Record) {
 	b.one = b.one[:0]
 	bits := uint64(0)
 	for i, set := range [...]bool{r.Traits.Loop, r.Needs.Tools, r.Graphics, r.Past != nil, r.Free, r.Pending,
-		r.Conversation != [16]byte{}, r.Requires.Retention != nil} {
+		r.Conversation != [16]byte{}, r.Requires.Retention != nil, r.Past != nil && r.Past.Work.Turns > 0} {
 		if set {
 			bits |= 1 << i
 		}
@@ -95,6 +97,13 @@ func (b *block) add(r *Record) {
 		u := &a.Usage
 		if b.flag(u.Known); u.Known {
 			b.int(u.Input, u.CacheRead, u.CacheWrite, u.Output)
+		}
+	}
+	if bits&bitWork != 0 { // last: earlier versions read no further
+		w := &r.Past.Work
+		b.uint(uint64(w.Turns))
+		for _, v := range append(w.Kinds[:], w.Ease) {
+			b.uint(uint64(math.Float32bits(v)))
 		}
 	}
 	b.body = binary.AppendUvarint(b.body, uint64(len(b.one)))
@@ -241,7 +250,7 @@ func (d *decoder) record(r *Record, past *routing.Past) {
 		copy(r.Conversation[:], d.take(len(r.Conversation)))
 	}
 	if bits&bitPast != 0 {
-		past.Home = d.text()
+		*past = routing.Past{Home: d.text()}
 		for i := range past.Served {
 			past.Served[i] = routing.Served{Route: d.text(), Warm: d.int()}
 		}
@@ -253,6 +262,14 @@ func (d *decoder) record(r *Record, past *routing.Past) {
 			a.Usage = Usage{true, d.int(), d.int(), d.int(), d.int()}
 		}
 		r.Attempts = append(r.Attempts, a)
+	}
+	if bits&bitWork != 0 {
+		w := &past.Work
+		w.Turns = int(d.uint())
+		for k := range w.Kinds {
+			w.Kinds[k] = math.Float32frombits(uint32(d.uint()))
+		}
+		w.Ease = math.Float32frombits(uint32(d.uint()))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -71,8 +72,9 @@ func full() decisions.Record {
 		Requires:     config.Requires{Regions: []string{"eu", "ch"}, Retention: new(time.Hour)},
 		Traits:       routing.Traits{Turns: 8, Loop: true, Signal: []byte{9, 10}},
 		Conversation: affinity.Key{1, 2, 3},
-		Past:         &routing.Past{Home: "small", Served: [2]routing.Served{{Route: "deep", Warm: 11}, {Route: "small"}}},
-		Choice:       "small", Stay: routing.StayHome, Full: []string{"b", "c"},
+		Past: &routing.Past{Home: "small", Served: [2]routing.Served{{Route: "deep", Warm: 11}, {Route: "small"}},
+			Work: routing.Work{Turns: 3, Work: predict.Work{Kinds: [predict.NumKinds]float32{0.3, 0.7}, Ease: -1.1}}},
+		Choice: "small", Stay: routing.StayHome, Full: []string{"b", "c"},
 		Stood:   []decisions.Stood{{Route: "a", Why: "down", Busy: true, Behind: true}, {Route: "d"}},
 		Refused: "rate_limit_exceeded", Status: 200, Reason: "ok", Charge: 12, Cost: 13, Free: true, Pending: true,
 		Attempts: []decisions.Attempt{{Route: "small", Outcome: "failed"},

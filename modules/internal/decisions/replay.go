@@ -209,8 +209,8 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	if stays {
 		used := spent(d, last, it.Candidates)
 		s.at = d.Ended
-		s.book.Note(context.Background(), d.Conversation, it.Home, last.Route.Name, used.Prompt()+used.Output,
-			s.cfg.Affinity.TTL)
+		s.book.Note(context.Background(), d.Conversation, affinity.Turn{Home: it.Home, Served: last.Route.Name,
+			Tokens: used.Prompt() + used.Output, Work: it.Work}, s.cfg.Affinity.TTL)
 	}
 	to := s.shares[name]
 	if to == nil {

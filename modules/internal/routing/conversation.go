@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
 // Past is what is remembered of a conversation (package affinity). Choosing afresh for each turn would throw the
@@ -13,6 +14,23 @@ import (
 type Past struct {
 	Home   string    // the route that was chosen for it
 	Served [2]Served // the routes that served it last, the latest first
+	Work   Work
+}
+
+// Work is what a conversation has been about: the mean of its turns, of which the last ones count the most.
+type Work struct {
+	Turns int `json:"turns"` // that were looked at, up to some
+	predict.Work
+}
+
+// remembered is over how many turns the mean is taken, about.
+const remembered = 8
+
+// and is the work with another turn.
+func (w Work) and(turn *predict.Work) Work {
+	w.Turns = min(w.Turns+1, remembered)
+	w.Toward(turn, 1/float32(w.Turns))
+	return w
 }
 
 // Served is what the upstream of a route is expected to have of a conversation.
@@ -42,9 +60,14 @@ const (
 	StayGone  Stay = "gone"      // the route cannot serve it
 )
 
-// near is how much nearer to the ideal another route must be for a conversation to move to it: otherwise it would go
-// to and fro between routes that are alike.
-const near = 0.05
+// near is how much nearer to the ideal another route must be for a conversation to move to it; with keep_quality,
+// dearer is how much cheaper, and around how much better or worse than the quality to keep, divided by the root of the
+// turns that are known: the fewer, the less sure it is. Otherwise it would go to and fro between routes that are alike.
+const (
+	near   = 0.02
+	dearer = 0.05
+	around = 0.15
+)
 
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.
 func loopRoute(in *Input, candidates []Candidate) int {
@@ -83,7 +106,7 @@ func stay(in *Input, it *Itinerary) {
 		}
 	case it.Candidates[at].Behind != nil && it.Candidates[0].Behind == nil:
 		it.Stay, it.Home = StayGone, in.Past.Home
-	case at > 0 && leaves(in.Profile, &it.Candidates[at], &it.Candidates[0]):
+	case at > 0 && leaves(in.Profile, it, &it.Candidates[at]):
 		it.Stay = StayMoved
 	default:
 		it.Stay, it.Home = StayHome, in.Past.Home
@@ -92,12 +115,18 @@ func stay(in *Input, it *Itinerary) {
 }
 
 // leaves reports whether a conversation goes from its route to the first one.
-func leaves(profile config.Profile, home, first *Candidate) bool {
+func leaves(profile config.Profile, it *Itinerary, home *Candidate) bool {
+	first := &it.Candidates[0]
 	switch {
 	case first.Matches != home.Matches || first.Cramped != home.Cramped:
 		return true
 	case profile.KeepQuality > 0 && first.Keeps:
-		return !home.Keeps || home.Cost > first.Cost*(1+near)
+		unsure := around / math.Sqrt(float64(max(it.Work.Turns, 1)))
+		if it.Work.Turns == 0 {
+			unsure = 0 // nothing is predicted
+		}
+		return home.Quality < it.KeepFrom-unsure ||
+			first.Quality >= it.KeepFrom+unsure && home.Cost > first.Cost*(1+dearer)
 	}
 	return home.Distance-first.Distance > near
 }

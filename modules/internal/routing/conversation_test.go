@@ -8,6 +8,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -119,6 +120,40 @@ func TestWarmCacheKeepsAConversation(t *testing.T) {
 	it = plan(0)
 	require.Equal(t, routing.StayMoved, it.Stay)
 	require.Equal(t, "other", it.Home)
+}
+
+// TestOneTurnDoesNotMoveAConversation is issue 13: a conversation is one choice, by what it has been about. A turn of
+// another kind does not take it off its route, with keep_quality or without; when all turns are of that kind, they do.
+func TestOneTurnDoesNotMoveAConversation(t *testing.T) {
+	t.Parallel()
+	coder, writer := cached(route("coder", 0.9, 1)), cached(route("writer", 0.9, 1.2))
+	coder.QualityBy = map[string]float64{config.KindWriting: 0.4}
+	writer.QualityBy = map[string]float64{config.KindCode: 0.4}
+	const prose = "Write a short poem about the sea, in the tone of a letter to a friend."
+	said := turn(prose, "Done.", prose, "Done.", prose, "Done.", prose, "Done.", prose)
+	for name, profile := range map[string]config.Profile{"keep_quality": {Cost: 1, KeepQuality: 0.9}, "quality": best} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			past := at50k("coder", 20_000)
+			plan := func() routing.Itinerary {
+				it, err := routing.Plan(routing.Input{Routes: []config.Route{coder, writer}, Profile: profile, Past: past,
+					InputTokens: 20_000, Request: said, Predictor: routing.DefaultPredictor()})
+				require.NoError(t, err)
+				return it
+			}
+			require.Equal(t, "writer", plan().Home, "with nothing remembered, the turn alone decides")
+			past.Work.Turns, past.Work.Kinds[predict.Code] = 8, 1
+			it := plan()
+			require.Equal(t, "coder", it.Home)
+			require.Equal(t, routing.StayHome, it.Stay)
+			for range 30 {
+				past.Work = it.Work
+				it = plan()
+			}
+			require.Equal(t, "writer", it.Home, "it is about something else now")
+			require.LessOrEqual(t, it.Work.Turns, 8, "the last turns count the most")
+		})
+	}
 }
 
 // TestConversationProperties: whatever is remembered, the candidates are the same, and a conversation whose route is a

@@ -178,11 +178,12 @@ func (s *sight) byKind(r *config.Route) map[string]float64 {
 			out[k.String()] = r.QualityFor(k.String())
 			continue
 		}
-		kinds := s.signal.Kinds
+		kinds, now := s.signal.Kinds, s.now
 		s.signal.Kinds = [predict.NumKinds]float32{}
 		s.signal.Kinds[k] = 1
+		s.now.Kinds = s.signal.Kinds
 		out[k.String()], _ = s.of(r)
-		s.signal.Kinds = kinds
+		s.signal.Kinds, s.now = kinds, now
 	}
 	return out
 }

@@ -54,6 +54,10 @@ type sight struct {
 	signal   predict.Signal
 	output   float64
 	learned  Learned
+	// now is what the request is about, and work what it and the turns before and to come are, where there were some.
+	now  predict.Work
+	work *predict.Work
+	mean predict.Work
 }
 
 // read looks at a request. It returns nil where there is nothing to look at, or looking fails: a request never fails
@@ -80,7 +84,7 @@ func (p *Predictor) done(s *sight) { p.free.Put(s) }
 // of is a route's expected quality, from 0 to 1, and how many tokens it is expected to write.
 func (s *sight) of(r *config.Route) (quality, output float64) {
 	prior := priorOf(r)
-	quality, output = s.from.model.Of(&prior, &s.signal), s.output
+	quality, output = s.now.Quality(&prior), s.output
 	if r.Reasons {
 		output *= predict.Thinking
 	}
@@ -93,7 +97,23 @@ func (s *sight) of(r *config.Route) (quality, output float64) {
 	if math.IsNaN(quality) || math.IsNaN(output) {
 		return r.Quality, ExpectedOutput
 	}
+	if s.work != nil {
+		quality = min(max(quality+s.work.Quality(&prior)-s.now.Quality(&prior), 0), 1)
+	}
 	return s.learned.on(r, &s.signal.Kinds, quality), output
+}
+
+// lasts makes what is expected that of the turns that the conversation is expected to have, of which this is the first
+// and the others are taken to be like the mean of all so far. It returns that mean.
+func (s *sight) lasts(past *Past, turns float64) Work {
+	if past == nil || past.Work.Turns == 0 {
+		return Work{}.and(&s.now)
+	}
+	work := past.Work.and(&s.now)
+	s.mean = s.now
+	s.mean.Toward(&work.Work, float32(1-1/turns))
+	s.work = &s.mean
+	return work
 }
 
 func priorOf(r *config.Route) predict.Prior {

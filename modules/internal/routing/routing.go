@@ -53,10 +53,12 @@
 //
 // What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come,
 // of which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
-// come are taken to be as many as there were, 2 to 20. The conversation's route stays first unless another one is
-// nearer to the ideal by more than 0.05 (with keep_quality: unless it no longer keeps, or costs 5 percent more), or
-// it is no candidate. A turn that answers tool calls stays on the route that made them, whatever else there is, as
-// long as that is a candidate. A route that is not ready stays the conversation's, which comes back to it.
+// come are taken to be as many as there were, 2 to 20. It changes the quality alike: the turns to come are taken to be
+// about what those so far were (Work), the last of them most. The conversation's route stays first unless another one
+// is nearer to the ideal by more than 0.02, or it is no candidate. With keep_quality it stays first unless it falls
+// clearly below the quality to keep, or one that is clearly above that is 5 percent cheaper: the more turns are known,
+// the sooner that is clear. A turn that answers tool calls stays on the route that made them, whatever else there is,
+// as long as that is a candidate. A route that is not ready stays the conversation's, which comes back to it.
 //
 // # Learning
 //
@@ -233,6 +235,8 @@ type Itinerary struct {
 	// route is the conversation's from now on.
 	Stay Stay
 	Home string
+	// Work is what the conversation has been about, with this turn.
+	Work Work
 	// Traits let the choice be made again, where Input.Keep asks for them.
 	Traits Traits
 }
@@ -434,8 +438,14 @@ func fit(route *config.Route, input, given int64) (allowance int64, fits bool) {
 // by what the operator says.
 func expect(in *Input, it *Itinerary) {
 	var s *sight
+	if in.Past != nil {
+		it.Work = in.Past.Work
+	}
 	if len(it.Candidates)+len(in.Strategies) > 1 && loopRoute(in, it.Candidates) < 0 {
 		s = in.read()
+	}
+	if s != nil {
+		it.Work = s.lasts(in.Past, in.rest())
 	}
 	for i := range it.Candidates {
 		c := &it.Candidates[i]

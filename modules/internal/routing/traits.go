@@ -60,7 +60,7 @@ func (in *Input) read() (s *sight) {
 		s = in.Predictor.read(in.Request)
 	}
 	if s != nil {
-		s.learned = in.Learned
+		s.learned, s.now, s.work = in.Learned, in.Predictor.model.Work(&s.signal), nil
 	}
 	return s
 }

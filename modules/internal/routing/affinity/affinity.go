@@ -26,6 +26,8 @@ type Conversation struct {
 	Home string `json:"home"`
 	// Served are the routes that served it last, the latest first.
 	Served [2]Served `json:"served"`
+	// Work is what it has been about: numbers, and no word of it.
+	Work routing.Work `json:"work"`
 }
 
 // Served is a turn on a route.
@@ -86,7 +88,7 @@ func (b *Book) Past(ctx context.Context, key Key) *routing.Past {
 	if !ok {
 		return nil
 	}
-	past := &routing.Past{Home: c.Home}
+	past := &routing.Past{Home: c.Home, Work: c.Work}
 	for i, s := range c.Served {
 		past.Served[i].Route = s.Route
 		if b.now().Sub(s.At) < Warm {
@@ -96,11 +98,19 @@ func (b *Book) Past(ctx context.Context, key Key) *routing.Past {
 	return past
 }
 
-// Note remembers that a conversation whose home is that route was served by another or the same, and how many tokens
-// the prompt and the reply had.
-func (b *Book) Note(ctx context.Context, key Key, home, served string, tokens int64, lifetime time.Duration) {
+// Turn is what is to be remembered of one.
+type Turn struct {
+	Home, Served string // routes
+	Tokens       int64
+	Work         routing.Work
+}
+
+// Note remembers that a conversation was served by a route, which is its home or not, and how many tokens the prompt
+// and the reply had.
+func (b *Book) Note(ctx context.Context, key Key, to Turn, lifetime time.Duration) {
 	c, _ := b.memory.Recall(ctx, key)
-	c.Home = home
+	c.Home, c.Work = to.Home, to.Work
+	served, tokens := to.Served, to.Tokens
 	if c.Served[0].Route != served {
 		c.Served[1] = c.Served[0]
 	}

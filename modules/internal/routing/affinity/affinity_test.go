@@ -73,12 +73,12 @@ func TestBook(t *testing.T) {
 	book := affinity.New(affinity.Options{Now: at.now})
 	key := book.Key("a", "max", talk("s", "u"))
 	require.Nil(t, book.Past(ctx, key))
-	book.Note(ctx, key, "home", "home", 100, time.Hour)
+	book.Note(ctx, key, affinity.Turn{Home: "home", Served: "home", Tokens: 100}, time.Hour)
 	at.at = at.at.Add(time.Minute)
-	book.Note(ctx, key, "home", "other", 150, time.Hour)
+	book.Note(ctx, key, affinity.Turn{Home: "home", Served: "other", Tokens: 150}, time.Hour)
 	require.Equal(t, past(150, 100),
 		book.Past(ctx, key))
-	book.Note(ctx, key, "home", "other", 170, time.Hour)
+	book.Note(ctx, key, affinity.Turn{Home: "home", Served: "other", Tokens: 170}, time.Hour)
 	require.Equal(t, past(170, 100),
 		book.Past(ctx, key), "one route is there once")
 	at.at = at.at.Add(affinity.Warm - time.Minute)

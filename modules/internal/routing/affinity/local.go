@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// MaxConversations is how many conversations one process remembers, at about 250 bytes each.
+// MaxConversations is how many conversations one process remembers, at about 300 bytes each.
 const MaxConversations = 100_000
 
 // Local is a Memory in this process: bounded, and what nobody has asked for the longest time is forgotten first, by

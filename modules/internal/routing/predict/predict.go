@@ -247,14 +247,40 @@ func Flat(quality float64) Prior {
 // Of is the quality that a prior gives for a conversation: that of its kinds, higher where the conversation is easier
 // than the mean for all models that are known, as far as that can be told.
 func (m *Model) Of(prior *Prior, s *Signal) float64 {
+	w := m.Work(s)
+	return w.Quality(prior)
+}
+
+// Work is what sort of work a conversation seems to be, and how much easier than the mean, in log odds, as far as that
+// can be told.
+type Work struct {
+	Kinds [NumKinds]float32
+	Ease  float32
+}
+
+// Work is what a signal says of that.
+func (m *Model) Work(s *Signal) Work {
+	return Work{s.Kinds, float32(float64(s.Trust) * m.Ease(s))}
+}
+
+// Quality is the quality that a prior gives for the work.
+func (w *Work) Quality(prior *Prior) float64 {
 	q := 0.0
-	for k, share := range s.Kinds {
+	for k, share := range w.Kinds {
 		q += float64(share) * prior.Quality[k]
 	}
 	if q <= 0 || q >= 1 {
 		return min(max(q, 0), 1)
 	}
-	return sigmoid(logit(q) + float64(s.Trust)*m.Ease(s))
+	return sigmoid(logit(q) + float64(w.Ease))
+}
+
+// Toward moves the work by a share of the way to another.
+func (w *Work) Toward(other *Work, share float32) {
+	for k := range w.Kinds {
+		w.Kinds[k] += share * (other.Kinds[k] - w.Kinds[k])
+	}
+	w.Ease += share * (other.Ease - w.Ease)
 }
 
 // Ease is how much easier than the mean the conversation is, in log odds, for the models of all pools, each pool by the

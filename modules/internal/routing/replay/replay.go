@@ -99,7 +99,8 @@ func Play(s Setup, set Set) (Result, error) {
 				return r, fmt.Errorf("choosing a route in %s: %w", set.Name, err)
 			}
 			served := stays.Candidates[0].Route.Name
-			book.Note(context.Background(), key, stays.Home, served, turn.Input+turn.Output, time.Hour)
+			book.Note(context.Background(), key, affinity.Turn{Home: stays.Home, Served: served,
+				Tokens: turn.Input + turn.Output, Work: stays.Work}, time.Hour)
 
 			quality := make(map[string]float64)
 			for _, candidate := range fresh.Candidates {
