@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	ahocorasick "github.com/petar-dambovaliev/aho-corasick"
 )
 
 const (
@@ -49,17 +47,14 @@ func Compile(all []Rule) (*Set, []Problem) {
 	if c.failed {
 		return nil, c.problems
 	}
-	if len(c.needles) > 0 {
-		builder := ahocorasick.NewAhoCorasickBuilder(ahocorasick.Opts{MatchKind: ahocorasick.StandardMatch, DFA: true})
-		finder := builder.BuildByte(c.needles)
-		c.set.finder = &finder
-	}
+	c.set.finder = newFinder(c.texts, c.set.needles, func(n *needle) bool { return !n.spelled })
+	c.set.spelled = newFinder(c.texts, c.set.needles, func(*needle) bool { return true })
 	return c.set, c.problems
 }
 
 type compiler struct {
 	set                 *Set
-	needles             [][]byte
+	texts               [][]byte         // of the set's needles
 	terms               map[string]place // by their folded form
 	rule, term, pattern int              // at hand
 	problems            []Problem
@@ -121,8 +116,8 @@ func onlyLetters(r rune) rune {
 }
 
 func (c *compiler) add(text []byte, n needle) {
-	c.needles = append(c.needles, text)
-	c.set.found = append(c.set.found, n)
+	c.texts = append(c.texts, text)
+	c.set.needles = append(c.set.needles, n)
 }
 
 // harmless are texts that no rule means.

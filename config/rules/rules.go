@@ -13,8 +13,6 @@ import (
 	"slices"
 	"unicode"
 	"unicode/utf8"
-
-	ahocorasick "github.com/petar-dambovaliev/aho-corasick"
 )
 
 // Action is what a rule does where it is found.
@@ -42,8 +40,9 @@ type Rule struct {
 // Set are rules that are compiled. It is safe for concurrent use. The zero value, and nil, find nothing.
 type Set struct {
 	rules    []Rule
-	finder   *ahocorasick.AhoCorasick
-	found    []needle // by the finder's numbers
+	needles  []needle
+	finder   *finder // of those that are in a text itself; nil for none
+	spelled  *finder // of all, for what was put together of spelled words
 	patterns []pattern
 	allows   bool
 }
@@ -99,10 +98,8 @@ func (s *Set) Match(t *Text) []Hit {
 	}
 	t.finish()
 	m := match{set: s, text: t, hit: make([]bool, len(s.rules)), run: make([]bool, len(s.patterns))}
-	if s.finder != nil {
-		m.scan(t.folded, true)
-		m.scan(t.extra, false)
-	}
+	m.scan(s.finder, t.folded, true)
+	m.scan(s.spelled, t.extra, false)
 	if s.allows {
 		m.allow()
 	}
@@ -143,33 +140,29 @@ type foundTerm struct {
 }
 
 // scan looks for terms. In what was put together of spelled words, nothing is allowed.
-func (m *match) scan(text []byte, main bool) {
-	if len(text) == 0 {
+func (m *match) scan(f *finder, text []byte, main bool) {
+	if f == nil {
 		return
 	}
-	for found := m.set.finder.IterOverlappingByte(text); ; {
-		at := found.Next()
-		if at == nil {
-			return
-		}
-		n := &m.set.found[at.Pattern()]
+	f.find(text, func(needle, start, end int) {
+		n := &m.set.needles[needle]
 		switch {
 		case n.pattern >= 0:
 			m.run[n.pattern] = true
-			continue
-		case n.spelled && main || m.hit[n.rule] || !n.edges.fit(text, at.Start(), at.End()):
-			continue
+			return
+		case m.hit[n.rule] || !n.edges.fit(text, start, end):
+			return
 		}
 		switch allow := m.set.rules[n.rule].Action == Allow; {
 		case allow && main:
-			m.allowedTerms = append(m.allowedTerms, span{at.Start(), at.End()})
+			m.allowedTerms = append(m.allowedTerms, span{start, end})
 		case allow:
 		case main && m.set.allows:
-			m.terms = append(m.terms, foundTerm{n.rule, span{at.Start(), at.End()}})
+			m.terms = append(m.terms, foundTerm{n.rule, span{start, end}})
 		default:
 			m.hit[n.rule] = true
 		}
-	}
+	})
 }
 
 // fit reports whether a term that was found there is a word of its own.

@@ -187,7 +187,7 @@ func TestProblems(t *testing.T) {
 	require.Contains(t, problems[0].Detail, `Rule "one" has it already as "Bomb"`)
 }
 
-// TestFinderFindsAll compares the library with what strings.Contains says, over few letters, so that much overlaps.
+// TestFinderFindsAll compares rules with what strings.Contains says, over few letters, so that much overlaps.
 func TestFinderFindsAll(t *testing.T) {
 	t.Parallel()
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("abé ")), 0, 40, -1)

@@ -92,6 +92,8 @@ func isASCII(s string) bool {
 // selectors, and letters that are shown as nothing.
 func invisible(r rune) bool {
 	switch {
+	case plainLetter(r):
+		return false
 	case 0xfe00 <= r && r <= 0xfe0f, 0xe0100 <= r && r <= 0xe01ef, 0x180b <= r && r <= 0x180f:
 		return true
 	case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x17b4, r == 0x17b5, r == 0x2800:
@@ -230,6 +232,7 @@ func (f *folder) ascii(c byte) {
 
 func (f *folder) rune(r rune) {
 	switch {
+	case plainLetter(r): // which most are, and the others take longer to tell
 	case unicode.IsSpace(r):
 		f.blank()
 		return
@@ -251,9 +254,14 @@ func (f *folder) rune(r rune) {
 		f.out, f.latin = append(f.out, "ss"...), true
 		return
 	}
+	if eastAsian(r) {
+		f.whole = false
+		f.out = utf8.AppendRune(f.out, r)
+		return
+	}
 	r = unicode.ToLower(unicode.ToUpper(r))
 	switch {
-	case lookalikes[r] != 0:
+	case lookalike(r) != 0:
 		f.other = true
 	case unicode.Is(unicode.Latin, r):
 		f.latin = true
@@ -289,7 +297,7 @@ func (f *folder) endWord() {
 	if f.other && (f.latin || f.whole) {
 		latin := make([]byte, 0, len(word))
 		for _, r := range string(word) {
-			if l := lookalikes[r]; l != 0 {
+			if l := lookalike(r); l != 0 {
 				latin = append(latin, l)
 			} else {
 				latin = utf8.AppendRune(latin, r)
@@ -327,6 +335,32 @@ func (f *folder) endSpelled() {
 	}
 	f.spelled = f.spelled[:0]
 }
+
+// eastAsian reports whether the character is a letter of a script without cases, and like none of another: of those in
+// the ideographs, the kana and the syllables of Hangul.
+func eastAsian(r rune) bool {
+	return 0x4e00 <= r && r <= 0x9fff || 0x3041 <= r && r <= 0x3096 || 0x30a1 <= r && r <= 0x30fa ||
+		0xac00 <= r && r <= 0xd7a3
+}
+
+// plainLetter reports whether the character is a letter of the scripts that most texts are in, and can be seen.
+func plainLetter(r rune) bool { return 0x410 <= r && r <= 0x44f || eastAsian(r) }
+
+// lookalike is the Latin letter that a small letter of another alphabet looks like, 0 for none.
+func lookalike(r rune) byte {
+	if int(r) < len(looks) {
+		return looks[r]
+	}
+	return 0
+}
+
+// looks are the lookalikes by their characters.
+var looks = func() (table [0x600]byte) {
+	for r, latin := range lookalikes {
+		table[r] = latin
+	}
+	return table
+}()
 
 // lookalikes are small letters of other alphabets that look like small Latin ones (Unicode, confusables.txt).
 var lookalikes = map[rune]byte{
