@@ -224,6 +224,14 @@ type Profile struct {
 	// KeepQuality: the cheapest route is chosen that keeps this share of the best one's quality, whatever the weights
 	// say. 0: the weights decide.
 	KeepQuality float64 `json:"keep_quality,omitempty"`
+	Shadow      Shadow  `json:"shadow,omitzero"`
+}
+
+// Shadow sends a share of a profile's requests to a second route as well, for comparison only. The zero Shadow sends
+// none.
+type Shadow struct {
+	Route string  `json:"route"`
+	Share float64 `json:"share"` // over 0 and at most 1
 }
 
 // Plan is the limits of the accounts that are on it, and what they are given. In every limit 0 means none.

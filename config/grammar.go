@@ -388,6 +388,27 @@ var profileGrammar = grammar{
 			doc: "The cheapest route is chosen whose expected quality is at least this share of the best one's, with a " +
 				"margin so that it is kept in truth; over 0. The weights only order what comes behind it."},
 	},
+	blocks: []blockRule{
+		{name: "shadow", body: &shadowGrammar, example: shadowExample,
+			doc: "Sends a share of the profile's requests to a second route as well, for comparison only and at your cost: " +
+				"no account pays for it, and no reply waits for it."},
+	},
+}
+
+const shadowExample = `shadow {
+  route = "deep"
+  share = 0.01
+}`
+
+var shadowGrammar = grammar{
+	noun: "attribute",
+	attributes: []attributeRule{
+		{name: "route", kind: aText(64), required: true, example: `"deep"`,
+			doc: "The second route. It is called once a reply has ended, where it could have taken the request, too: with " +
+				"what the account and its plan require, what the request needs, and while it works."},
+		{name: "share", kind: aShare, required: true, example: "0.01",
+			doc: "The share of the requests, over 0: 0.01 is one in a hundred. Which ones depends on their ids alone."},
+	},
 }
 
 const strategyExample = `strategy "climb" {
@@ -691,6 +712,7 @@ var places = []place{
 	{"in special \"graphics\"", &graphicsGrammar},
 	{"in special \"long_context\"", &longContextGrammar},
 	{"in a profile block", &profileGrammar},
+	{"in the shadow block of a profile", &shadowGrammar},
 	{"in a strategy block", &strategyGrammar},
 	{"in a plan block", &planGrammar},
 	{"in the requests_per_minute block of a plan", &perMinuteGrammar},

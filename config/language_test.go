@@ -107,6 +107,9 @@ func TestEveryAttributeDecides(t *testing.T) {
 					text = strategyOf("single", `steps = ["small", "xx"]`, rule.name+" = "+value)
 				case "kind":
 					text = strategyOf(strings.Trim(value, `"`), `steps = ["small", "xx"]`)
+				case "route":
+					text = strategyOf("single", `steps = ["small", "xx"]`) +
+						"profile \"max\" {\n cost = 1\n quality = 1\n shadow {\n" + rule.name + " = " + value + "\n share = 1\n }\n}\n"
 				case "max_processes":
 					text = around(block, rule.name+" = "+value+"\nuser = \"plugins\"")
 				}
@@ -160,7 +163,7 @@ func TestEveryFieldIsPrinted(t *testing.T) {
 	for _, zero := range []any{Config{}, Gateway{}, Special{}, Store{}, Limiter{}, PreAuth{}, Strategy{},
 		Provider{}, Confine{}, Key{},
 		Route{},
-		Price{}, Profile{}, Plan{}, RequestsPerMinute{}, Breaker{}, RetryBudget{}} {
+		Price{}, Profile{}, Shadow{}, Plan{}, RequestsPerMinute{}, Breaker{}, RetryBudget{}} {
 		kind := reflect.TypeOf(zero)
 		before := string(encoded(t, zero))
 		for _, field := range reflect.VisibleFields(kind) {

@@ -47,6 +47,7 @@ func (l *loader) profiles(file *section) {
 				"of them larger.")
 		}
 		s.share("keep_quality", &p.KeepQuality)
+		s.shadow(&p.Shadow)
 		l.config.Profiles = append(l.config.Profiles, p)
 	}
 	for _, p := range DefaultProfiles() {

@@ -156,6 +156,10 @@ func around(block, line string) string {
 		price += "above \"1000\" {\n" + drop(price) + line + "\n}\n"
 	case "profile":
 		top = "profile \"max\" {\n" + drop("cost = 1\nquality = 1\n") + line + "\n}\n"
+	case "shadow":
+		route = strings.Replace(route, `"small"`, `"deep"`, 1)
+		top = "profile \"max\" {\ncost = 1\nquality = 1\nshadow {\n" + drop("route = \"deep\"\nshare = 1\n") + line +
+			"\n}\n}\n"
 	case "plan":
 		top = "plan \"p\" {\n" + line + "\n}\n"
 	case "requires":
