@@ -141,7 +141,7 @@ type Hold struct {
 	Request    string
 	Account    string // account id
 	Key        string // key id
-	Endpoint   string // "chat", "responses", "messages"
+	Endpoint   string // "chat", "responses", "messages", or Shadow
 	Profile    string
 	Microcents int64 // the most that the request can cost
 	Tokens     int64 // the most that it can use, input and output, for the token budget

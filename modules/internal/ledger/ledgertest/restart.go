@@ -64,6 +64,33 @@ func testRestart(t *testing.T, open Open) {
 		f.waiting++
 	})
 
+	t.Run("GAP-99 a call for comparison is nobody's charge after a crash, either", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 10, ledger.Terms{TokenBudget: 1_000_000})
+		h := f.newHold("unit", 0)
+		h.Endpoint, h.Attempt.Worst = ledger.Shadow, 0
+		f.admit(h)
+		before := f.now()
+		require.NoError(t, f.store.Close())
+		clear(f.running) // it does not wait
+		require.EqualValues(t, 1, f.start())
+		require.Equal(t, before, f.now())
+		r := f.record(h.Request)
+		require.False(t, r.Pending)
+		require.Equal(t, []any{ledger.Failed, true}, []any{r.Attempts[0].Outcome, r.Attempts[0].Operator})
+		_, applied, err := f.store.AddReceipt(soon(t), h.Attempt.ID, *usage(1_000, 2_000))
+		require.NoError(t, err)
+		require.False(t, applied)
+		require.Equal(t, before, f.now())
+
+		own := f.newHold("unit", 0)
+		own.Endpoint = ledger.Shadow
+		f.admit(own)
+		c := f.settle(ok(own, usage(1_000, 2_000)))
+		require.Zero(t, c.Microcents+c.Over, "whatever its settlement says")
+		require.Equal(t, before, f.now())
+	})
+
 	t.Run("GAP-99 recovery leaves the holds of this process", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 10, ledger.Terms{})

@@ -55,7 +55,8 @@ func testUsage(t *testing.T, open Open) {
 			_, _, err := f.store.Correct(ctx, ledger.Correction{Request: tried.Request, Microcents: 3, Reason: "r"})
 			require.NoError(t, err)
 			f.waiting++
-			for _, id := range []string{tried.Request, free.Request, limited.Request, waiting.Request, proven.Request} {
+			shadow := f.shadow()
+			for _, id := range []string{tried.Request, free.Request, limited.Request, waiting.Request, proven.Request, shadow} {
 				records = append(records, f.record(id))
 			}
 		}
@@ -102,6 +103,23 @@ func testUsage(t *testing.T, open Open) {
 			ledger.ErrNotFound)
 		require.ErrorIs(t, f.store.Usage(ctx, ledger.UsageQuery{Key: "key_0"}, each), ledger.ErrNotFound)
 	})
+}
+
+// shadow makes a call for comparison: it holds nothing, is charged nothing whatever it used, and is the operator's.
+func (f *fixture) shadow() string {
+	before := f.now()
+	h := f.newHold("cached", 0)
+	h.Endpoint = ledger.Shadow
+	h.Attempt.Worst = 0
+	f.admit(h)
+	s := ok(h, usage(3_000, 4_000))
+	s.Reason, s.Free, s.Results[0].Operator = ledger.Shadow, true, true
+	c := f.settle(s)
+	require.Zero(f.t, c.Microcents+c.Over+c.Waived)
+	require.False(f.t, c.Pending)
+	require.Equal(f.t, before, f.now(), "nothing of the account has changed")
+	require.True(f.t, f.record(h.Request).Attempts[0].Operator)
+	return h.Request
 }
 
 // reconciled checks that what usage says was charged and refunded is what the journal moved, for every account, by
@@ -222,7 +240,9 @@ func usageOf(records []ledger.RequestRecord, names map[string]string, q ledger.U
 			}
 			if !seen[g] {
 				seen[g] = true
-				row.Requests++
+				if r.Endpoint != ledger.Shadow {
+					row.Requests++
+				}
 				if r.Pending {
 					row.Pending++
 				}

@@ -115,7 +115,8 @@ func checkSettlement(st *ledger.Settlement) error {
 	return nil
 }
 
-// conclude ends the attempts of a running request (see ledger.Result.Conclude).
+// conclude ends the attempts of a running request (see ledger.Result.Conclude). Those of a call for comparison are the
+// operator's, also where nobody says how they ended.
 //
 // It changes the attempts where they are. A settlement that is refused after it leaves nothing behind that
 // the next one does not set anew.
@@ -123,6 +124,9 @@ func (t *tx) conclude(r *running, results []ledger.Result) error {
 	for i := range r.attempts {
 		a := &r.attempts[i]
 		a.outcome, a.usage, a.estimate, a.Key, a.operator = ledger.Unproven, llm.Usage{}, nil, "", false
+		if r.endpoint == ledger.Shadow {
+			a.outcome, a.operator = ledger.Failed, true
+		}
 		if t.unmade[a.ID] {
 			a.outcome = ledger.NotMade
 		}
@@ -131,6 +135,7 @@ results:
 	for _, res := range results {
 		for i := range r.attempts {
 			if r.attempts[i].ID == res.Attempt {
+				res.Operator = res.Operator || r.endpoint == ledger.Shadow
 				t.concludeOne(&r.attempts[i], res)
 				continue results
 			}

@@ -135,7 +135,7 @@ func (u *usage) countWhole(d *detail, g group) error {
 	if err != nil {
 		return err
 	}
-	row.Requests++
+	row.Requests += d.asked()
 	row.Microcents += d.charge
 	row.Waived += d.waived
 	row.Over += d.over
@@ -149,6 +149,14 @@ func (u *usage) countWhole(d *detail, g group) error {
 		}
 	}
 	return nil
+}
+
+// asked is how many requests of a client it is: a call for comparison is none.
+func (d *detail) asked() int64 {
+	if d.endpoint == ledger.Shadow {
+		return 0
+	}
+	return 1
 }
 
 // countRoutes adds the attempts of a request to the groups of their routes, each with its share of what the request
@@ -175,7 +183,7 @@ func (u *usage) countRoutes(d *detail, g group) error {
 		}
 		if !slices.Contains(u.routes, t.route) {
 			u.routes = append(u.routes, t.route)
-			row.Requests++
+			row.Requests += d.asked()
 			if d.pending {
 				row.Pending++
 			}
