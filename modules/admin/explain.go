@@ -39,8 +39,39 @@ type Decided struct {
 	Charged int64 `json:"charged_microcents"`
 	Cost    int64 `json:"cost_microcents"`
 	Pending bool  `json:"pending,omitempty"`
+	// Shadow is the call that was made for comparison.
+	Shadow *Compared `json:"shadow,omitempty"`
 	// Elsewhere is what the usage of the attempt that answered would have come to on each route.
 	Elsewhere []Elsewhere `json:"elsewhere"`
+}
+
+// Compared is a call that was made beside a request for comparison, at the operator's cost.
+type Compared struct {
+	Route  string       `json:"route"`
+	Result string       `json:"result"` // "answered", the kind of the failure, or why it was not made
+	Cost   int64        `json:"cost_microcents"`
+	Usage  *TriedTokens `json:"tokens,omitempty"`
+	Finish string       `json:"finish,omitempty"`
+	Took   int64        `json:"milliseconds,omitempty"`
+	First  int64        `json:"first_token_milliseconds,omitempty"`
+	Reply  struct {
+		Finish string `json:"finish"`
+		Took   int64  `json:"milliseconds"`
+		First  int64  `json:"first_token_milliseconds"`
+	} `json:"reply"` // that it is compared with
+}
+
+func viewCompared(s *decisions.Shadow) *Compared {
+	if s == nil {
+		return nil
+	}
+	v := &Compared{Route: s.Route, Result: s.Result, Cost: s.Cost, Finish: s.Finish, Took: s.Took.Milliseconds(),
+		First: s.First.Milliseconds()}
+	if u := s.Usage; u.Known {
+		v.Usage = &TriedTokens{u.Input, u.CacheRead, u.CacheWrite, u.Output}
+	}
+	v.Reply.Finish, v.Reply.Took, v.Reply.First = s.ReplyFinish, s.ReplyTook.Milliseconds(), s.ReplyFirst.Milliseconds()
+	return v
 }
 
 // Tried is an attempt of a request.
@@ -169,7 +200,7 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	}
 	v.Request = &Decided{ID: d.ID, Account: d.Account, Time: d.Begun, OtherFile: !d.By(cfg), Choice: d.Choice,
 		Status: d.Status, Reason: d.Reason, Refused: d.Refused, Attempts: []Tried{}, Charged: d.Charge, Cost: d.Cost,
-		Pending: d.Pending, Elsewhere: []Elsewhere{}}
+		Pending: d.Pending, Shadow: viewCompared(d.Shadow), Elsewhere: []Elsewhere{}}
 	for _, a := range d.Attempts {
 		t := Tried{Route: a.Route, Outcome: a.Outcome}
 		if u := a.Usage; u.Known {

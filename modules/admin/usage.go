@@ -33,10 +33,25 @@ func (b *booksAPI) request(r *http.Request) (any, error) {
 	if err == nil {
 		err = b.nameOwner(r.Context(), &v)
 	}
+	if err == nil {
+		err = b.addShadow(r.Context(), &v)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return v, nil
+}
+
+// addShadow adds the call that was made beside a request for comparison, if there was one.
+func (b *booksAPI) addShadow(ctx context.Context, v *Request) error {
+	record, err := b.books.Request(ctx, ledger.ShadowID(v.ID))
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	shadow := ViewRequest(record)
+	shadow.Account, shadow.Key = v.Account, v.Key
+	v.Shadow = &shadow
+	return err
 }
 
 // nameOwner adds the names of a request's account and key, if they are known.

@@ -117,3 +117,32 @@ func TestAdminRequest(t *testing.T) {
 		require.Zero(t, v.Entries[0].Microcents)
 	})
 }
+
+// TestAdminRequestShadow is issue 13's shadow: the call that was made for comparison is shown with its request, and
+// nothing of it is in the request's numbers.
+func TestAdminRequestShadow(t *testing.T) {
+	t.Parallel()
+	c, e := running(t)
+	ann := enginetest.NewCustomer(t, e, "ann")
+	ann.Settle(t, e, "req_1", enginetest.OK(), enginetest.Proven())
+	show := func(id string) (v Request) {
+		require.NoError(t, c.Call(t.Context(), "GET", "/fareway/usage/"+id, nil, &v))
+		return v
+	}
+	before := show("req_1")
+	require.Nil(t, before.Shadow)
+	used := enginetest.Proven()
+	used.Operator = true
+	free := enginetest.OK()
+	free.Free = true
+	ann.Settle(t, e, ledger.ShadowID("req_1"), free, used)
+	after := show("req_1")
+	require.NotNil(t, after.Shadow)
+	require.Equal(t, []any{"ann", "first", "req_1-shadow", int64(0), "0", before.Cost}, []any{after.Shadow.Account,
+		after.Shadow.Key, after.Shadow.ID, after.Shadow.Microcents, after.Shadow.Sum, after.Shadow.Cost})
+	own := show("req_1-shadow")
+	require.Nil(t, own.Shadow)
+	require.Equal(t, *after.Shadow, own)
+	after.Shadow = nil
+	require.Equal(t, before, after)
+}

@@ -98,6 +98,9 @@ type Request struct {
 	Margin       int64     `json:"margin_microcents"` // charged less refunded and cost
 
 	Entries []Entry `json:"entries"` // that moved money for it
+	// Shadow is the call that was made beside it for comparison, which nobody is charged for. It is not in the numbers
+	// above.
+	Shadow *Request `json:"shadow,omitempty"`
 }
 
 // Attempt is one call to one route. Prices are microcents per million tokens.

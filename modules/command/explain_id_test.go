@@ -76,6 +76,7 @@ func TestExplainARequest(t *testing.T) {
 		{Route: "middle", Microcents: 900*100 + 100*10 + 200*500, Cost: 900*50 + 100*5 + 200*250},
 		{Route: "large", Microcents: 900*300 + 100*30 + 200*1500, Cost: 900*150 + 100*15 + 200*750},
 	}, v.Request.Elsewhere, "what each route would have cost")
+	require.Nil(t, v.Request.Shadow)
 	require.Equal(t, []admin.Tried{{Route: v.Request.Choice, Outcome: "finished",
 		Usage: &admin.TriedTokens{Input: 900, CacheRead: 100, Output: 200}}}, v.Request.Attempts)
 
@@ -171,4 +172,32 @@ func TestExplainJudgesStrategies(t *testing.T) {
 	text, err := run(t, "explain", id, "--data", e.DataDir())
 	require.NoError(t, err)
 	require.Contains(t, text, "Strategies:\n  climb: ")
+}
+
+// TestExplainAShadow is issue 13's shadow: what came of the call that was made for comparison is explained, never with
+// a text.
+func TestExplainAShadow(t *testing.T) {
+	t.Parallel()
+	e := routed(t)
+	ids := []string{"req_0193b0a7c5d07f3a9c1e5d2b7a604f21", "req_0193b0a7c5d07f3a9c1e5d2b7a604f22"}
+	answered := decided(t, e, ids[0], "max", "How are you?")
+	answered.Shadow = &decisions.Shadow{Route: "small", Result: "answered", Finish: "length", Cost: 12_300,
+		Took: 900 * time.Millisecond, First: 80 * time.Millisecond, ReplyFinish: "stop", ReplyTook: 1200 * time.Millisecond,
+		ReplyFirst: 70 * time.Millisecond, Usage: decisions.Usage{Known: true, Input: 800, Output: 321}}
+	failed := decided(t, e, ids[1], "max", "How are you?")
+	failed.Shadow = &decisions.Shadow{Route: "small", Result: "too_many", ReplyFinish: "stop"}
+	e.Decisions().Add(answered)
+	e.Decisions().Add(failed)
+	want := &admin.Compared{Route: "small", Result: "answered", Finish: "length", Cost: 12_300, Took: 900, First: 80,
+		Usage: &admin.TriedTokens{Input: 800, Output: 321}}
+	want.Reply.Finish, want.Reply.Took, want.Reply.First = "stop", 1200, 70
+	require.Equal(t, want, runJSON[admin.Explanation](t, "explain", ids[0], "--data", e.DataDir()).Request.Shadow)
+	text, err := run(t, "explain", ids[0], "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "Shadow: for comparison small answered as well, with 321 tokens out, in 900 ms (the first "+
+		"after 80) where the reply took 1200 (70), finish length where the reply had stop. It cost you US$0.000123 and "+
+		"nobody else")
+	text, err = run(t, "explain", ids[1], "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Contains(t, text, "Shadow: no reply of small is there for comparison (too_many); it cost US$0.000000.")
 }

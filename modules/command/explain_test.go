@@ -59,6 +59,18 @@ profile "max" {
   cost         = 0.1
   quality      = 0.9
   keep_quality = 0.9
+  shadow {
+    route = "small"
+    share = 0.25
+  }
+}
+profile "budget" {
+  cost    = 1
+  quality = 0
+  shadow {
+    route = "small"
+    share = 1
+  }
 }
 plan "floor" {
   default_profile = "budget"
@@ -154,7 +166,17 @@ func TestExplain(t *testing.T) {
 		}
 		text, err = run(t, "explain", code, "--hcl", hcl, "--plan", "floor")
 		require.NoError(t, err)
-		require.Contains(t, text, "Weights: cost 0.8, quality 0.2")
+		require.Contains(t, text, "Weights: cost 1, quality 0")
+		require.Contains(t, text, "Shadow: it is not compared with small: the route is not what the account or its "+
+			"plan requires")
+		text, err = run(t, "explain", code, "--hcl", hcl, "--profile", "budget")
+		require.NoError(t, err)
+		require.Contains(t, text, "Shadow: it is not compared with small: the route is planned first, and answers it itself.")
+		text, err = run(t, "explain", code, "--hcl", hcl, "--profile", "max")
+		require.NoError(t, err)
+		require.Contains(t, text, "Shadow: 25% of such requests are sent to small as well, for comparison and at your cost.")
+		text, err = run(t, "explain", code, "--hcl", hcl, "--plan", "floor")
+		require.NoError(t, err)
 		require.Contains(t, text, "small: the route is not what the account or its plan requires")
 	})
 	const hi = `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`

@@ -45,6 +45,7 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		fmt.Fprintf(w, "No route can take it: %s.\n", v.Refusal)
 	}
 	writeStrategies(w, v.Strategies)
+	writeShadow(w, v)
 	if len(v.Candidates) > 0 {
 		fmt.Fprintln(w)
 		table(w, func(w io.Writer) {
@@ -95,6 +96,36 @@ func writeStrategies(w io.Writer, list []routing.ExplainedStrategy) {
 		} else {
 			fmt.Fprintf(w, ".\n    Not used: %s.\n", s.Reason)
 		}
+	}
+}
+
+// writeShadow writes which route it is compared with, or what came of that.
+func writeShadow(w io.Writer, v *admin.Explanation) {
+	if v.Request != nil {
+		s := v.Request.Shadow
+		switch {
+		case s == nil:
+		case s.Result != "answered":
+			fmt.Fprintf(w, "Shadow: no reply of %s is there for comparison (%s); it cost US$%s.\n", s.Route, s.Result,
+				inDollars(float64(s.Cost)))
+		default:
+			output := int64(0)
+			if s.Usage != nil {
+				output = s.Usage.Output
+			}
+			fmt.Fprintf(w, "Shadow: for comparison %s answered as well, with %d tokens out, in %d ms (the first after %d) "+
+				"where the reply took %d (%d), finish %s where the reply had %s. It cost you US$%s and nobody else anything.\n",
+				s.Route, output, s.Took, s.First, s.Reply.Took, s.Reply.First, s.Finish, s.Reply.Finish, inDollars(float64(s.Cost)))
+		}
+		return
+	}
+	switch s := v.Shadow; {
+	case s == nil:
+	case s.Reason != "":
+		fmt.Fprintf(w, "Shadow: it is not compared with %s: %s.\n", s.Route, s.Reason)
+	default:
+		fmt.Fprintf(w, "Shadow: %g%% of such requests are sent to %s as well, for comparison and at your cost.\n",
+			100*s.Share, s.Route)
 	}
 }
 

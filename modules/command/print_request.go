@@ -24,7 +24,7 @@ func printRequest(w io.Writer, v admin.Request) error {
 	}
 	printRequestHead(&b, v)
 	for i, a := range v.Attempts {
-		printAttempt(&b, i+1, a)
+		printAttempt(&b, i+1, a, v.Endpoint)
 	}
 	if len(v.Attempts) == 0 {
 		fmt.Fprintf(&b, "\nNo call was made to a route.\n")
@@ -35,6 +35,7 @@ func printRequest(w io.Writer, v admin.Request) error {
 		printCharge(&b, v)
 		printEntries(&b, v.Entries)
 	}
+	printShadow(&b, v.Shadow)
 	_, err := b.WriteTo(w)
 	return err
 }
@@ -82,6 +83,26 @@ func printRequestHead(b *bytes.Buffer, v admin.Request) {
 	})
 }
 
+// printShadow writes of a call for comparison what came of it.
+func printShadow(b *bytes.Buffer, v *admin.Request) {
+	if v == nil || len(v.Attempts) == 0 {
+		return
+	}
+	a := v.Attempts[0]
+	fmt.Fprintf(b, gateway.Own("\nFor comparison, route %s was called as well (%s): %s in, %s out. It cost the operator "+
+		"%s, and nobody was charged.\n`fareway gateway usage %s` shows it.\n"), a.Route, comparedText(a),
+		human.Count(llm.Tokens(a.Tokens.Input)+llm.Tokens(a.Tokens.CacheRead)+llm.Tokens(a.Tokens.CacheWrite), "token"),
+		human.Thousands(llm.Tokens(a.Tokens.Output)), human.Amount(v.Cost), v.ID)
+}
+
+// comparedText says how a call for comparison ended.
+func comparedText(a admin.Attempt) string {
+	if a.Outcome == "" {
+		return "it is running"
+	}
+	return "it has " + a.Outcome
+}
+
 // providerOf is who made an attempt, with the key where the provider has several.
 func providerOf(a admin.Attempt) string {
 	if a.Key == "" {
@@ -91,10 +112,10 @@ func providerOf(a admin.Attempt) string {
 }
 
 // printAttempt writes what an attempt used and what each class of it comes to.
-func printAttempt(b *bytes.Buffer, n int, a admin.Attempt) {
+func printAttempt(b *bytes.Buffer, n int, a admin.Attempt, endpoint string) {
 	fmt.Fprintf(b, "\nAttempt %d: route %s at its price version %d, provider %s, upstream model %s, %s.\n",
 		n, a.Route, a.PriceVersion, providerOf(a), a.Model, human.Moment(a.Created))
-	fmt.Fprintf(b, "%s\n", outcomeText(a))
+	fmt.Fprintf(b, "%s\n", outcomeText(a, endpoint))
 	if a.Tier > 0 {
 		fmt.Fprintf(b, "Its prices are those from %s of input on.\n", human.Count(a.Tier, "token"))
 	}
@@ -123,7 +144,10 @@ func printAttempt(b *bytes.Buffer, n int, a admin.Attempt) {
 }
 
 // outcomeText says how an attempt ended.
-func outcomeText(a admin.Attempt) string {
+func outcomeText(a admin.Attempt, endpoint string) string {
+	if endpoint == ledger.Shadow {
+		return "It was made for comparison: what it is proven to have used is the operator's, and not charged."
+	}
 	if a.Receipt != nil {
 		return fmt.Sprintf("It ended without usage, which a receipt of %s proved.", human.Moment(*a.Receipt))
 	}
@@ -167,6 +191,7 @@ func printCharge(b *bytes.Buffer, v admin.Request) {
 	money("surcharge, for screening", v.Surcharge)
 	charged := v.Divided + v.Surcharge - v.Waived - v.Over
 	switch {
+	case v.Endpoint == ledger.Shadow:
 	case v.Free:
 		money("free: a failure of the service", -charged)
 		charged = 0

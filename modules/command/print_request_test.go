@@ -86,6 +86,11 @@ func TestPrintRequest(t *testing.T) {
 			e.Reason, e.Prices, e.Microcents, e.Accrued = "screened", "", -1_350, 1_350
 		},
 		"wrong": func(r *ledger.RequestRecord) { r.Microcents++ },
+		"compared": func(r *ledger.RequestRecord) {
+			r.ID, r.Endpoint, r.Reason, r.Held, r.Free = ledger.ShadowID(r.ID), ledger.Shadow, ledger.Shadow, 0, true
+			r.Attempts, r.Surcharge, r.Microcents, r.Refunded, r.Entries = r.Attempts[1:], 0, 0, 0, nil
+			r.Attempts[0].Operator = true
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,6 +98,12 @@ func TestPrintRequest(t *testing.T) {
 			change(&record)
 			v := admin.ViewRequest(record)
 			v.Account, v.Key = "ann", "laptop"
+			if name == "settled" {
+				other := settled()
+				other.Attempts[1].Operator = true
+				other.ID, other.Attempts = ledger.ShadowID(other.ID), other.Attempts[1:]
+				v.Shadow = new(admin.ViewRequest(other))
+			}
 			var out goldenText
 			require.NoError(t, printRequest(&out, v))
 			golden.Equal(t, "testdata/request/"+name+".txt", out)

@@ -67,6 +67,7 @@ func (x *exchange) admit() *families.Error {
 	}
 	x.held, x.hold, x.call.Record.Held = true, most.Microcents, true
 	x.engine.Metrics().Held(x.hold)
+	x.prepareShadow(ask.Profile.Shadow, plan.Candidates)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -22,23 +23,26 @@ type attempt struct {
 	extra     int64 // tokens of replies of others that it may be sent, at most
 	worst     int64 // the most that it can cost, in microcents
 
-	permit   engine.RoutePermit
-	running  bool   // it was begun and has not ended
-	live     bool   // its reply is the client's as it comes; otherwise it is kept whole
-	accept   func() // is called when it was accepted
-	reply    *reply
-	reader   *reader
-	shows    *llm.Message // is sent behind the conversation; nil for nothing
-	question bool         // it is asked for the gateway's own sake, not for a reply
-	ended    *ending      // of a reply that was kept back and is whole
-	states   []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
-	accepted bool
-	lost     bool       // its provider died, and can say later what became of it
-	produced bool       // something came that costs output
-	told     *llm.Usage // what the provider said of the usage
-	usage    *llm.Usage // as far as it is usage, see judge
-	outcome  ledger.Outcome
-	failure  failureKind // why it did not become a reply, "" where it did or nobody knows
+	permit  engine.RoutePermit
+	running bool // it was begun and has not ended
+	made    time.Time
+	// firstAfter is how long its first token took, 0 where there was none, and took how long all of it did.
+	firstAfter, took time.Duration
+	live             bool   // its reply is the client's as it comes; otherwise it is kept whole
+	accept           func() // is called when it was accepted
+	reply            *reply
+	reader           *reader
+	shows            *llm.Message // is sent behind the conversation; nil for nothing
+	question         bool         // it is asked for the gateway's own sake, not for a reply
+	ended            *ending      // of a reply that was kept back and is whole
+	states           []llm.Event  // tool calls of a reply that is kept back, with what its upstream wants back
+	accepted         bool
+	lost             bool       // its provider died, and can say later what became of it
+	produced         bool       // something came that costs output
+	told             *llm.Usage // what the provider said of the usage
+	usage            *llm.Usage // as far as it is usage, see judge
+	outcome          ledger.Outcome
+	failure          failureKind // why it did not become a reply, "" where it did or nobody knows
 	// upstreamID is what the upstream calls the request, "" if it has no name for it.
 	upstreamID string
 	key        string        // the name of the provider's key that it was made with, "" where the provider has none

@@ -101,6 +101,10 @@ func (x *exchange) noteSettlement(s *ledger.Settlement, charge ledger.Charge) {
 
 func (x *exchange) noteEnd() {
 	x.decision.InputBound, x.decision.Ended = x.input.bound, x.engine.Now()
-	x.engine.Decisions().Add(x.decision)
+	if x.shadow != nil {
+		x.shadow.decision = x.decision // it says what came of that, too
+	} else {
+		x.engine.Decisions().Add(x.decision)
+	}
 	x.decision = nil
 }

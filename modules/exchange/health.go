@@ -21,6 +21,7 @@ func (a *attempt) observe(ev llm.Event) {
 	produced := a.produced
 	if a.note(ev); a.produced && !produced {
 		a.permit.FirstToken()
+		a.firstAfter = time.Since(a.made)
 	}
 }
 

@@ -33,6 +33,7 @@ type exchange struct {
 	ctx     context.Context
 	release func()
 
+	shadow       *shadow // nil: nothing is compared
 	conversation *conversation
 	decision     *decisions.Record // nil where the decision log wants nothing, or has it
 	lesson       *lesson
@@ -100,6 +101,7 @@ func lifetime(parent, stopping context.Context, deadline time.Time, d *delivery)
 // a failure of the service, which is free.
 func (x *exchange) end() {
 	defer x.release()
+	defer x.dropShadow(shadowNoReply)
 	for _, a := range x.attempts {
 		a.permit.Release()
 	}

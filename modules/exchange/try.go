@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -11,7 +12,8 @@ import (
 // try makes an attempt. It returns nil when the route finished its reply, which is then in a.reply. Of attempts that
 // are made at the same time none is live: they share nothing that changes.
 func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
-	defer func() { a.running = false }()
+	a.made = time.Now()
+	defer func() { a.running, a.took = false, time.Since(a.made) }()
 	defer a.permit.Release()
 	defer func() { a.judgeRoute(f) }()
 	defer x.warnOfUsage(a)

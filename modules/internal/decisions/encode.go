@@ -48,6 +48,7 @@ const (
 	bitConversation
 	bitRetention
 	bitWork
+	bitShadow
 )
 
 // add appends a record.
@@ -55,7 +56,8 @@ func (b *block) add(r *Record) {
 	b.one = b.one[:0]
 	bits := uint64(0)
 	for i, set := range [...]bool{r.Traits.Loop, r.Needs.Tools, r.Graphics, r.Past != nil, r.Free, r.Pending,
-		r.Conversation != [16]byte{}, r.Requires.Retention != nil, r.Past != nil && r.Past.Work.Turns > 0} {
+		r.Conversation != [16]byte{}, r.Requires.Retention != nil, r.Past != nil && r.Past.Work.Turns > 0,
+		r.Shadow != nil} {
 		if set {
 			bits |= 1 << i
 		}
@@ -106,6 +108,9 @@ func (b *block) add(r *Record) {
 			b.uint(uint64(math.Float32bits(v)))
 		}
 	}
+	if s := r.Shadow; s != nil {
+		b.shadow(s)
+	}
 	b.body = binary.AppendUvarint(b.body, uint64(len(b.one)))
 	b.body = append(b.body, b.one...)
 	if b.records == 0 || r.ID < b.low {
@@ -116,6 +121,15 @@ func (b *block) add(r *Record) {
 	}
 	b.last = max(b.last, ended)
 	b.records++
+}
+
+func (b *block) shadow(s *Shadow) {
+	b.text(s.Route, s.Result, s.Finish, s.ReplyFinish)
+	b.int(s.Cost, s.Took.Milliseconds(), s.First.Milliseconds(), s.ReplyTook.Milliseconds(), s.ReplyFirst.Milliseconds())
+	u := &s.Usage
+	if b.flag(u.Known); u.Known {
+		b.int(u.Input, u.CacheRead, u.CacheWrite, u.Output)
+	}
 }
 
 // data is the whole block.
@@ -271,7 +285,21 @@ func (d *decoder) record(r *Record, past *routing.Past) {
 		}
 		w.Ease = math.Float32frombits(uint32(d.uint()))
 	}
+	if bits&bitShadow != 0 {
+		r.Shadow = d.shadow()
+	}
 }
+
+func (d *decoder) shadow() *Shadow {
+	s := &Shadow{Route: d.text(), Result: d.text(), Finish: d.text(), ReplyFinish: d.text(), Cost: d.int(),
+		Took: d.milliseconds(), First: d.milliseconds(), ReplyTook: d.milliseconds(), ReplyFirst: d.milliseconds()}
+	if d.uint() != 0 {
+		s.Usage = Usage{true, d.int(), d.int(), d.int(), d.int()}
+	}
+	return s
+}
+
+func (d *decoder) milliseconds() time.Duration { return time.Duration(d.int()) * time.Millisecond }
 
 func (d *decoder) uint() uint64 {
 	v, n := binary.Uvarint(d.rest)

@@ -80,6 +80,10 @@ func full() decisions.Record {
 		Attempts: []decisions.Attempt{{Route: "small", Outcome: "failed"},
 			{Route: "deep", Outcome: "finished", Usage: decisions.Usage{Known: true, Input: 14, CacheRead: 15, CacheWrite: 16,
 				Output: 17}}},
+		Shadow: &decisions.Shadow{Route: "large", Result: "answered", Finish: "stop", Cost: 18, Took: 19 * time.Millisecond,
+			First: 20 * time.Millisecond, ReplyFinish: "length", ReplyTook: 21 * time.Millisecond,
+			ReplyFirst: 22 * time.Millisecond,
+			Usage:      decisions.Usage{Known: true, Input: 23, CacheRead: 24, CacheWrite: 25, Output: 26}},
 	}
 }
 
@@ -97,6 +101,7 @@ func TestRecordsAreFoundAsTheyWere(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprintf("%+v %+v", r.Past, *orZero(r.Requires.Retention)),
 				fmt.Sprintf("%+v %+v", got.Past, *orZero(got.Requires.Retention)))
+			require.Equal(t, r.Shadow, got.Shadow)
 			require.Equal(t, fmt.Sprintf("%+v", plain(r)), fmt.Sprintf("%+v", plain(got)))
 		}
 		_, err := b.Find(t.Context(), "req_00112233445566778899aabbccddeefe")
@@ -115,7 +120,7 @@ func orZero(d *time.Duration) *time.Duration {
 
 // plain is a record without its pointers.
 func plain(r decisions.Record) decisions.Record {
-	r.Past, r.Requires.Retention = nil, nil
+	r.Past, r.Requires.Retention, r.Shadow = nil, nil, nil
 	return r
 }
 

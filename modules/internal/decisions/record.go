@@ -55,6 +55,22 @@ type Record struct {
 	Charge, Cost int64
 	Free         bool
 	Pending      bool
+	// Shadow is the call that was compared with it, nil for none.
+	Shadow *Shadow
+}
+
+// Shadow is a call for comparison, beside what it is compared with.
+type Shadow struct {
+	Route  string
+	Result string // "answered", the kind of the failure, or why it was not made
+	Finish string // llm.FinishReason, "" where it did not answer
+	Usage  Usage
+	Cost   int64 // to the operator, in microcents
+	Took   time.Duration
+	First  time.Duration // to the first token, 0 where there was none
+	// ReplyFinish, ReplyTook and ReplyFirst are those of the reply.
+	ReplyFinish           string
+	ReplyTook, ReplyFirst time.Duration
 }
 
 // Stood is how a route stood: see routing.Standing.

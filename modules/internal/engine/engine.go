@@ -90,6 +90,7 @@ type Engine struct {
 	bodies        budget // bytes of request bodies and of what is made of them
 	ahead         budget // events that wait for clients, in bytes
 	streams       budget // charged requests in progress
+	shadows       budget // calls for comparison
 
 	limiter  ratelimit.Limiter
 	attempts atomic.Int64 // in progress
@@ -139,6 +140,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 	}
 	e.healths = newHealths(o.Now(), e.routeChanged)
 	e.ahead.limit(maxAhead)
+	e.shadows.limit(maxShadows)
 	e.metrics.watchBudgets(&e.streams, &e.ahead)
 	e.metrics.watchReplies(e.replies.memory.Usage)
 	if m, ok := o.Limiter.(*ratelimit.Memory); ok {
@@ -300,7 +302,7 @@ func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
 // Drain begins a drain and waits until nothing runs.
 func (e *Engine) Drain() {
 	e.life.drain(0)
-	e.life.wait()
+	e.Wait()
 }
 
 // Close drains, ends the provider processes and closes the ledger.

@@ -46,6 +46,9 @@ type lifecycle struct {
 
 	ctx    context.Context // done when live work must end
 	cancel context.CancelCauseFunc
+	// leaving is done, with cause ErrShutdown, once a drain has begun: what nobody waits for ends then.
+	leaving context.Context
+	leave   context.CancelCauseFunc
 }
 
 // noTimeout is how long a drain takes of an engine that never had a configuration.
@@ -54,6 +57,7 @@ const noTimeout = time.Minute
 func newLifecycle(log *slog.Logger, use func(*Generation)) *lifecycle {
 	l := &lifecycle{log: log, use: use}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	l.leaving, l.leave = context.WithCancelCause(l.ctx)
 	return l
 }
 
@@ -129,6 +133,18 @@ func (l *lifecycle) begin() *Generation {
 	return g
 }
 
+// beside registers more work on the configuration of a request that runs; false once a drain has begun.
+func (l *lifecycle) beside(g *Generation) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase >= draining {
+		return false
+	}
+	g.refs++
+	l.running++
+	return true
+}
+
 // end is for a request that began on g.
 func (l *lifecycle) end(g *Generation) {
 	l.mu.Lock()
@@ -167,6 +183,7 @@ func (l *lifecycle) drain(delay time.Duration) {
 		return
 	}
 	l.phase = draining
+	l.leave(ErrShutdown)
 	timeout := noTimeout
 	if l.last != nil {
 		timeout = l.last.Config.Gateway.DrainTimeout

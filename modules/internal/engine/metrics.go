@@ -46,6 +46,7 @@ type Metrics struct {
 	strategies    *prometheus.CounterVec
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	policyMetrics
+	shadowMetrics
 	unlogged  prometheus.Counter
 	undecided prometheus.Counter
 	loads     *prometheus.CounterVec
@@ -158,6 +159,7 @@ func newMetrics() *Metrics {
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_config_refused", Help: "1 while the saved configuration is refused, and the one before it serves."}),
 		policyMetrics: newPolicyMetrics(),
+		shadowMetrics: newShadowMetrics(seconds),
 		inForce: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_config_in_force_since_timestamp_seconds",
 			Help: "When the configuration that serves came into force, by the digest of its content."},
@@ -183,7 +185,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.generation,
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.unlogged,
 		m.undecided,
-		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy)...)
+		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
 }
 
 // statusClientLeft is in no RFC: requests whose client left end in it, on record only.

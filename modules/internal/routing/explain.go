@@ -30,6 +30,8 @@ type Explanation struct {
 	// Strategies are as they were judged, in file order, and Steps is what is done.
 	Strategies []ExplainedStrategy `json:"strategies,omitempty"`
 	Steps      *Outline            `json:"steps,omitempty"`
+	// Shadow is the route that requests of its profile are compared with.
+	Shadow *ExplainedShadow `json:"shadow,omitempty"`
 	// Refusal is why no route can serve.
 	Refusal string `json:"refusal,omitempty"`
 }
@@ -72,6 +74,35 @@ type Outline struct {
 	Kind  string    `json:"kind"`
 	Route string    `json:"route,omitempty"` // of a try
 	Steps []Outline `json:"steps,omitempty"`
+}
+
+// ExplainedShadow is a route that a share of requests is compared with.
+type ExplainedShadow struct {
+	config.Shadow
+	Reason string `json:"reason,omitempty"` // why this one would not be
+}
+
+// shadow explains the shadow of the profile, nil for none.
+func (it *Itinerary) shadow(of config.Shadow) *ExplainedShadow {
+	if of.Share == 0 {
+		return nil
+	}
+	e := &ExplainedShadow{Shadow: of}
+	for i, c := range it.Candidates {
+		switch {
+		case c.Route.Name != of.Route:
+		case c.Behind != nil:
+			e.Reason = c.Behind.Error()
+		case i == 0 && it.Strategy == nil:
+			e.Reason = "the route is planned first, and answers it itself"
+		}
+	}
+	for _, r := range it.Rejected {
+		if r.Route.Name == of.Route {
+			e.Reason = r.Why.Error()
+		}
+	}
+	return e
 }
 
 // OutlineOf is the outline of a step: of one call its route, of any other its calls.
@@ -127,7 +158,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	if err != nil {
 		e.Refusal = err.Error()
 	}
-	e.Strategies = it.explained(hold)
+	e.Strategies, e.Shadow = it.explained(hold), it.shadow(in.Profile.Shadow)
 	if it.Strategy != nil {
 		o := OutlineOf(it.Steps)
 		e.Steps = &o
