@@ -22,4 +22,15 @@ func TestExamplesLoad(t *testing.T) {
 		require.NotNil(t, s.When)
 		require.Len(t, s.Parts(), 2)
 	}
+	text, err = os.ReadFile("../examples/shadow.hcl")
+	require.NoError(t, err)
+	c, diags = loadText(t, string(text))
+	require.Empty(t, diags.All())
+	shadows := 0
+	for _, p := range c.Profiles {
+		if p.Shadow == (Shadow{Route: "candidate", Share: 0.02}) {
+			shadows++
+		}
+	}
+	require.Equal(t, 1, shadows)
 }
