@@ -48,7 +48,7 @@ route "thinker" {
   context_window = 200000
   max_output     = 64000
   reasons        = true
-  quality        = 0.9
+  quality        = 0.96
   bills_past_allowance = true
   price {
     input  = 3

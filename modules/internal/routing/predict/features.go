@@ -109,7 +109,7 @@ type Features struct {
 func NewFeatures() *Features {
 	return &Features{
 		words: make([]uint32, 0, 2*maxBytes),
-		chars: make([]uint16, 0, 3*maxBytes),
+		chars: make([]uint16, 0, maxBytes),
 		text:  make([]byte, 0, maxBytes+64),
 		norm:  make([]byte, 0, maxBytes+64),
 	}

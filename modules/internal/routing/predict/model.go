@@ -40,7 +40,9 @@ const (
 	// Buckets is into how many buckets n-grams of words are hashed, and those of characters into as many more.
 	Buckets = buckets
 	// MaxHeads is how many text regressions a model has at most.
-	MaxHeads = 46
+	MaxHeads = 54
+	// MaxTasks is how many tasks of a pool are told apart at most.
+	MaxTasks = 64
 	// KnownBits is how many hashes of word n-grams are told apart to know which text is new.
 	KnownBits = 1 << knownBits
 	knownBits = 19
@@ -94,8 +96,12 @@ type Pool struct {
 	Own []int
 	// Difficulty is the log odds that the prompt is answered better than the mean, for any model.
 	Difficulty Linear
-	Routes     []Route
-	Margins    []Margin // for keeping a share of the best route's quality
+	// Tasks is a regression for each of the pool's tasks: a softmax of them says which the prompt is of.
+	Tasks []Linear
+	// Within is by how much it is easier than its task, in log odds.
+	Within  Linear
+	Routes  []Route
+	Margins []Margin // for keeping a share of the best route's quality
 }
 
 // Route is what was learned of one model.
@@ -103,13 +109,16 @@ type Route struct {
 	Mean       float32   // score
 	Balanced   float32   // mean score with each task counted alike: what is expected of the unknown
 	Quality    Linear    // log odds, added to the pool's difficulty
+	ByTask     []float32 // mean score on each of the pool's tasks
+	Shift      float32   // added to the log odds of the mean over tasks
+	Slope      float32   // of the pool's difficulty, added to them
 	Odds       float32   // log odds of Mean
 	Components []float32 // with them and the pool's own heads: another prediction of the log odds
 	Output     *Linear   // log of output tokens, nil where no data set has them
 	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
 }
 
-const magic = "fareway route model 1\n"
+const magic = "fareway route model 2\n"
 
 // ErrModel is wrapped by errors about a model file that cannot be used.
 var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")
@@ -199,9 +208,16 @@ func (m *Model) check() error {
 			}
 		}
 		errs = append(errs, linear(&p.Difficulty))
+		errs = append(errs, linear(&p.Within))
+		if len(p.Tasks) > MaxTasks {
+			errs = append(errs, errors.New("a pool has too many tasks"))
+		}
+		for j := range p.Tasks {
+			errs = append(errs, linear(&p.Tasks[j]))
+		}
 		for j := range p.Routes {
 			r := &p.Routes[j]
-			if len(r.Components) != len(p.Own) {
+			if len(r.Components) != len(p.Own) || len(r.ByTask) != len(p.Tasks) {
 				errs = append(errs, errors.New("a route is of another size"))
 			}
 			errs = append(errs, linear(&r.Quality))
@@ -211,7 +227,7 @@ func (m *Model) check() error {
 			if r.Cost != nil {
 				errs = append(errs, linear(r.Cost))
 			}
-			all = append(all, r.Components, []float32{r.Mean, r.Odds, r.Balanced})
+			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Odds, r.Balanced, r.Shift, r.Slope})
 		}
 	}
 	for _, list := range all {

@@ -70,7 +70,7 @@ func (m *Model) Unpack(b []byte, s *Signal) bool {
 		b = b[2:]
 		return v
 	}
-	s.heads = len(m.Heads)
+	s.heads, s.tasked = len(m.Heads), nil
 	s.Trust = float32(next()) / packShare
 	for k := range s.Kinds {
 		s.Kinds[k] = float32(next()) / packShare

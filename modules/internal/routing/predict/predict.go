@@ -18,6 +18,10 @@ type Signal struct {
 	x     [maxX]float32 // heads, then statistics, standardised
 	heads int
 	raw   [MaxHeads]float32
+
+	tasked *Pool // whose tasks and within these are
+	tasks  [MaxTasks]float32
+	within float64
 }
 
 // X are the heads and statistics, standardised, for training.
@@ -26,7 +30,7 @@ func (s *Signal) X() []float32 { return s.x[:s.heads+NumStats] }
 // Look fills a signal from features. It allocates nothing.
 func (m *Model) Look(f *Features, s *Signal) {
 	heads := len(m.Heads)
-	s.heads = heads
+	s.heads, s.tasked = heads, nil
 	stats := s.x[heads : heads+NumStats]
 	for j := range stats {
 		stats[j] = standard(f.stats[j], m.Mean[j], m.Dev[j])
@@ -89,8 +93,8 @@ func sumRows[T uint16 | uint32](m *Model, list []T, first, shift int, out *[maxL
 	for begin := 0; begin < len(list); begin += 256 {
 		part := list[begin:min(begin+256, len(list))]
 		var acc [(maxLanes + 8) / 8][2]uint64
-		if words == 4 {
-			add4(m.Table, part, first, shift, &acc)
+		if words == 6 {
+			add6(m.Table, part, first, shift, &acc)
 		} else {
 			for _, b := range part {
 				at := (first + int(b>>shift)) * m.Lanes
@@ -113,13 +117,13 @@ func sumRows[T uint16 | uint32](m *Model, list []T, first, shift int, out *[maxL
 	}
 }
 
-// add4 is the loop of sumRows for 32 lanes.
-func add4[T uint16 | uint32](table []byte, list []T, first, shift int, acc *[(maxLanes + 8) / 8][2]uint64) {
+// add6 is the loop of sumRows for 48 lanes.
+func add6[T uint16 | uint32](table []byte, list []T, first, shift int, acc *[(maxLanes + 8) / 8][2]uint64) {
 	const even = 0x00ff00ff00ff00ff
-	var a0, a1, b0, b1, c0, c1, d0, d1 uint64
+	var a0, a1, b0, b1, c0, c1, d0, d1, e0, e1, f0, f1 uint64
 	for _, b := range list {
-		at := (first + int(b>>shift)) * 32
-		row := table[at : at+32 : at+32]
+		at := (first + int(b>>shift)) * 48
+		row := table[at : at+48 : at+48]
 		v := binary.LittleEndian.Uint64(row)
 		a0, a1 = a0+v&even, a1+v>>8&even
 		v = binary.LittleEndian.Uint64(row[8:])
@@ -128,9 +132,13 @@ func add4[T uint16 | uint32](table []byte, list []T, first, shift int, acc *[(ma
 		c0, c1 = c0+v&even, c1+v>>8&even
 		v = binary.LittleEndian.Uint64(row[24:])
 		d0, d1 = d0+v&even, d1+v>>8&even
+		v = binary.LittleEndian.Uint64(row[32:])
+		e0, e1 = e0+v&even, e1+v>>8&even
+		v = binary.LittleEndian.Uint64(row[40:])
+		f0, f1 = f0+v&even, f1+v>>8&even
 	}
-	acc[0], acc[1] = [2]uint64{a0, a1}, [2]uint64{b0, b1}
-	acc[2], acc[3] = [2]uint64{c0, c1}, [2]uint64{d0, d1}
+	acc[0], acc[1], acc[2] = [2]uint64{a0, a1}, [2]uint64{b0, b1}, [2]uint64{c0, c1}
+	acc[3], acc[4], acc[5] = [2]uint64{d0, d1}, [2]uint64{e0, e1}, [2]uint64{f0, f1}
 }
 
 func (l *Linear) at(s *Signal) float64 {
@@ -168,17 +176,52 @@ func (p *Pool) Quality(s *Signal, out []float64) {
 // QualityOf is Quality for one of the models.
 func (p *Pool) QualityOf(k int, s *Signal) float64 { return p.quality(k, p.Difficulty.at(s), s) }
 
+// quality is the mean of three predictions: a regression beside the difficulty that all routes share; the pool's own
+// heads put together; and, twice, what the route is worth on the tasks that the prompt seems to be of, corrected by how
+// much easier than its task it is.
 func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	r, trust := &p.Routes[k], float64(s.Trust)
-	q := sigmoid(r.Quality.at(s) + common)
+	q, n := sigmoid(r.Quality.at(s)+common), 1.0
 	if len(p.Own) > 0 {
 		direct := r.Odds
 		for j, c := range r.Components {
 			direct += c * s.raw[p.Own[j]]
 		}
-		q = (q + sigmoid(float64(direct))) / 2
+		q += sigmoid(float64(direct))
+		n++
 	}
-	return trust*q + (1-trust)*float64(r.Balanced)
+	if len(p.Tasks) > 0 {
+		p.task(s)
+		mean := float32(0)
+		for t, share := range s.tasks[:len(p.Tasks)] {
+			mean += share * r.ByTask[t]
+		}
+		q += 2 * sigmoid(logit(float64(mean))+float64(r.Shift)+float64(r.Slope)*s.within)
+		n += 2
+	}
+	return trust*q/n + (1-trust)*float64(r.Balanced)
+}
+
+// task finds how likely the prompt is of each of the pool's tasks, once for all its routes.
+func (p *Pool) task(s *Signal) {
+	if s.tasked == p {
+		return
+	}
+	s.tasked, s.within = p, p.Within.at(s)
+	var odds [MaxTasks]float64
+	top := math.Inf(-1)
+	for t := range p.Tasks {
+		odds[t] = p.Tasks[t].at(s)
+		top = max(top, odds[t])
+	}
+	sum := 0.0
+	for t := range p.Tasks {
+		odds[t] = math.Exp(odds[t] - top)
+		sum += odds[t]
+	}
+	for t := range p.Tasks {
+		s.tasks[t] = float32(odds[t] / sum)
+	}
 }
 
 // CostOf predicts what an answer of one model costs, in US dollars at the prices of its data set; ok is false where no

@@ -46,6 +46,36 @@ func TestDefault_isSmallAndSane(t *testing.T) {
 	require.Positive(t, cost)
 }
 
+// Routes of several pools are asked in turn: what is remembered of one pool's tasks is not taken for another's, nor
+// one prompt's for the next one's.
+func TestTasks_areOfOnePoolAndPrompt(t *testing.T) {
+	t.Parallel()
+	m := Default()
+	texts := []string{"Write a python function to reverse a list.", "Which planet is the largest?\nA. Mars\nB. Jupiter"}
+	f, s := NewFeatures(), &Signal{}
+	var want []float64
+	for _, text := range texts {
+		for i := range m.Pools {
+			f.Read(ask(text))
+			fresh := &Signal{}
+			m.Look(f, fresh)
+			want = append(want, m.Pools[i].QualityOf(0, fresh))
+		}
+	}
+	for range 2 {
+		for n, text := range texts {
+			f.Read(ask(text))
+			m.Look(f, s)
+			for i := range m.Pools {
+				require.InDelta(t, want[n*len(m.Pools)+i], m.Pools[i].QualityOf(0, s), 0, m.Pools[i].Datasets)
+			}
+			other := &Signal{tasked: &m.Pools[0]}
+			require.True(t, m.Unpack(m.Pack(nil, s), other))
+			require.InDelta(t, m.Pools[0].QualityOf(0, s), m.Pools[0].QualityOf(0, other), 0.01)
+		}
+	}
+}
+
 func TestPool_unknown(t *testing.T) {
 	t.Parallel()
 	_, _, err := Default().Pool([]string{"claude-v2", "nobody/knows-this"})
@@ -109,7 +139,19 @@ func TestDecode_corrupt(t *testing.T) {
 		"a number that is none":     func(m *Model) { m.Pools[0].Routes[0].Mean = float32(nan()) },
 		"a head without statistics": func(m *Model) { m.Heads[0].Stats = nil },
 		"too few lanes":             func(m *Model) { m.Lanes = 8 },
-		"another number of kinds":   func(m *Model) { m.Kinds = m.Kinds[1:] },
+		"too many tasks": func(m *Model) {
+			m.Pools[0].Tasks = make([]Linear, MaxTasks+1)
+			for j := range m.Pools[0].Tasks {
+				m.Pools[0].Tasks[j] = m.Pools[0].Within
+			}
+			for j := range m.Pools[0].Routes {
+				m.Pools[0].Routes[j].ByTask = make([]float32, MaxTasks+1)
+			}
+		},
+		"a task that is too short": func(m *Model) { m.Pools[0].Tasks[0].Weights = nil },
+		"a route without a task":   func(m *Model) { m.Pools[0].Routes[0].ByTask = m.Pools[0].Routes[0].ByTask[1:] },
+		"nothing within tasks":     func(m *Model) { m.Pools[0].Within = Linear{} },
+		"another number of kinds":  func(m *Model) { m.Kinds = m.Kinds[1:] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

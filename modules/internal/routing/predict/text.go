@@ -420,30 +420,18 @@ func (f *Features) readWords() {
 	}
 }
 
-// readChars hashes the runs of 3, 4 and 5 bytes of f.norm.
+// readChars hashes the runs of 4 bytes of f.norm. Those of 3 and 5 tell no more.
 func (f *Features) readChars() {
 	v := uint64(' ')
 	list := f.chars
 	for i, c := range f.norm {
 		v = v<<8 | uint64(c)
-		if i < 2 {
+		if i < 3 {
 			continue
 		}
-		h := (v & 0xffffff) * 0x9e3779b97f4a7c15
+		h := (v & 0xffffffff) * 0xc2b2ae3d27d4eb4f
 		if first(&f.seenC, uint32(h>>32)) {
 			list = append(list, uint16(h>>(64-bucketBits)))
-		}
-		if i >= 3 {
-			h = (v & 0xffffffff) * 0xc2b2ae3d27d4eb4f
-			if first(&f.seenC, uint32(h>>32)) {
-				list = append(list, uint16(h>>(64-bucketBits)))
-			}
-		}
-		if i >= 4 {
-			h = (v & 0xffffffffff) * 0x165667b19e3779f9
-			if first(&f.seenC, uint32(h>>32)) {
-				list = append(list, uint16(h>>(64-bucketBits)))
-			}
 		}
 	}
 	f.chars = list

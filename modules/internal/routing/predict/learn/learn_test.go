@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,6 +152,16 @@ func TestTrain(t *testing.T) {
 			require.True(t, ok)
 			require.InDelta(t, 0.001, cost, 1e-5)
 		}
+	})
+	t.Run("tasks are told apart, and what each model is worth there", func(t *testing.T) {
+		t.Parallel()
+		pool := &m.Pools[0]
+		require.Len(t, pool.Tasks, 2)
+		require.Len(t, pool.Routes[0].ByTask, 2)
+		weak, strong := slices.Sorted(slices.Values(pool.Routes[0].ByTask)), pool.Routes[1].ByTask
+		require.Less(t, weak[0], float32(0.25), "hard for the weak one")
+		require.Greater(t, weak[1], float32(0.75), "and easy")
+		require.Greater(t, min(strong[0], strong[1]), float32(0.95))
 	})
 	t.Run("no prompt is in it", func(t *testing.T) {
 		t.Parallel()

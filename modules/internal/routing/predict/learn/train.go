@@ -3,7 +3,6 @@
 package learn
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -23,8 +22,8 @@ const (
 	routeEpochs = 10
 	statWeight  = 0.2 // of statistics beside heads in the small regressions
 	ownWeight   = 2   // of a pool's own heads beside others
-	maxRank     = 5   // heads of a pool
-	usualHeads  = 31  // of all pools together: with the norm they fill 32 lanes
+	ownHeads    = 31  // of pools, all together: with the tasks' and the norm they fill 48 lanes
+	unpriced    = 0.2 // weight of models without costs in the choice of a pool's heads
 	seenOften   = 3
 	ridgeCost   = 30
 )
@@ -60,6 +59,7 @@ type trainer struct {
 	own       [][]int
 	rarity    []float64     // of each bucket
 	direction [][][]float64 // of each pool's own heads, in its models
+	general   []int         // heads that tell tasks apart
 }
 
 // Train learns from data sets.
@@ -215,6 +215,14 @@ func (t *trainer) heads() {
 		t.samples[i].z = make([]float64, heads)
 		texts[i] = t.samples[i].text
 	}
+	codes, rank := t.codes(taskHeads)
+	for range rank {
+		t.general = append(t.general, heads)
+		heads++
+	}
+	for i := range t.samples {
+		t.samples[i].z = make([]float64, heads)
+	}
 	t.model.Heads = make([]predict.Head, heads)
 	weights := make([][]float32, heads)
 	t.direction = make([][][]float64, len(t.pools))
@@ -229,7 +237,7 @@ func (t *trainer) heads() {
 			y, offset := t.targets(p, pick)
 			w := logistic(texts, y, pick, t.dim, models, offset, nil, headCost, headEpochs, t.seed)
 			if fold < 0 {
-				t.direction[p] = t.directions(texts, pick, w, models, ranks[p])
+				t.direction[p] = t.directions(texts, pick, w, t.matter(p), ranks[p])
 				for j, head := range t.own[p] {
 					weights[head] = make([]float32, t.dim)
 					for at := range t.dim {
@@ -249,6 +257,7 @@ func (t *trainer) heads() {
 			}
 		}
 	}
+	t.tellTasks(texts, codes, weights)
 	n := float64(len(t.samples))
 	for h := range heads {
 		var mean, dev float64
@@ -269,25 +278,28 @@ func (t *trainer) heads() {
 	t.quantise(weights)
 }
 
-// ranks says how many heads each pool has: few, and the largest pools more while there is room.
+// ranks says how many heads each pool has: by the root of its rows, and twice as many where there are costs to choose
+// by.
 func (t *trainer) ranks() []int {
-	order := make([]int, len(t.pools))
-	for p := range order {
-		order[p] = p
+	ranks, weight := make([]int, len(t.pools)), make([]float64, len(t.pools))
+	for p := range t.pools {
+		weight[p] = math.Sqrt(float64(len(t.pools[p].rows)))
+		if slices.Contains(t.matter(p), 1) {
+			weight[p] *= 2
+		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(t.pools[b].rows), len(t.pools[a].rows)) })
-	ranks := make([]int, len(t.pools))
-	room := usualHeads
-	if 2*len(order) > room {
-		room = predict.MaxHeads
-	}
-	for rank := 1; rank <= maxRank; rank++ {
-		for _, p := range order {
-			if room > 0 && rank <= len(t.pools[p].models) {
-				ranks[p]++
-				room--
+	for range ownHeads {
+		next := -1
+		for p := range t.pools {
+			if ranks[p] < len(t.pools[p].models) && (next < 0 ||
+				weight[p]/float64(ranks[p]+1) > weight[next]/float64(ranks[next]+1)) {
+				next = p
 			}
 		}
+		if next < 0 {
+			break
+		}
+		ranks[next]++
 	}
 	return ranks
 }
@@ -313,26 +325,53 @@ func (t *trainer) targets(p int, pick []int) (y, offset [][]float64) {
 }
 
 // directions are the first right singular vectors of what the regressions predict, by the power method.
-func (t *trainer) directions(texts []sparse, pick []int, w []float32, models, rank int) [][]float64 {
+func (t *trainer) directions(texts []sparse, pick []int, w []float32, matter []float64, rank int) [][]float64 {
+	models := len(matter)
 	square := make([]float64, models*models)
 	out := make([]float64, models)
 	for _, i := range pick {
 		margins(&texts[i], w, models, out)
 		for a, x := range out {
 			for b, y := range out {
-				square[a*models+b] += x * y
+				square[a*models+b] += x * y * matter[a] * matter[b]
 			}
 		}
 	}
+	all := principal(square, models, rank)
+	for _, v := range all {
+		for k := range v {
+			v[k] *= matter[k]
+		}
+	}
+	return all
+}
+
+// matter says how much each of a pool's models counts when heads are chosen: those without costs little, for there is
+// nothing to choose them by.
+func (t *trainer) matter(p int) []float64 {
+	pl := &t.pools[p]
+	m := slices.Repeat([]float64{1}, len(pl.models))
+	for _, i := range pl.rows {
+		for k, cost := range t.values(i, func(r *Row) []float64 { return r.Cost }) {
+			if math.IsNaN(cost) {
+				m[k] = unpriced
+			}
+		}
+	}
+	return m
+}
+
+// principal are the first eigenvectors of a symmetric matrix, by the power method.
+func principal(square []float64, n, rank int) [][]float64 {
 	var all [][]float64
 	for j := range rank {
-		v, next := make([]float64, models), make([]float64, models)
+		v, next := make([]float64, n), make([]float64, n)
 		for k := range v {
 			v[k] = math.Sin(float64(k*(j+1) + 1))
 		}
 		for range 100 {
 			for k := range next {
-				next[k] = dot(square[k*models:k*models+models], v)
+				next[k] = dot(square[k*n:k*n+n], v)
 			}
 			for _, u := range all {
 				along := dot(next, u)
@@ -407,10 +446,15 @@ func (t *trainer) quantise(weights [][]float32) {
 func (t *trainer) familiar() {
 	t.model.Known = make([]uint64, predict.KnownBits/64)
 	frequency := make([]int, predict.KnownBits)
+	byFold := make([][]int, folds)
+	for f := range byFold {
+		byFold[f] = make([]int, predict.KnownBits)
+	}
 	at := func(h uint32) uint32 { return h / (1 << 32 / predict.KnownBits) }
 	for i := range t.samples {
 		for _, h := range t.samples[i].words {
 			frequency[at(h)]++
+			byFold[t.samples[i].fold][at(h)]++
 		}
 	}
 	for b, n := range frequency {
@@ -422,7 +466,9 @@ func (t *trainer) familiar() {
 	for i := range t.samples {
 		known := 0
 		for _, h := range t.samples[i].words {
-			if frequency[at(h)] >= seenOften {
+			n := frequency[at(h)]
+			n -= byFold[t.samples[i].fold][at(h)]
+			if n >= seenOften {
 				known++
 			}
 		}
@@ -456,10 +502,13 @@ func (t *trainer) regressions() {
 		xs := t.dense(pl.rows, weight)
 		out := predict.Pool{Datasets: pl.names, Models: pl.models, Rows: len(pl.rows), Own: t.own[p]}
 		t.quality(pl, &out, xs, weight, dim)
+		t.byTask(pl, &out, weight, dim)
+		matter := t.matter(p)
 		for k := range pl.models {
 			out.Routes[k].Components = []float32{}
 			for j := range t.own[p] {
-				out.Routes[k].Components = append(out.Routes[k].Components, float32(t.direction[p][j][k]))
+				out.Routes[k].Components = append(out.Routes[k].Components,
+					float32(t.direction[p][j][k]/(matter[k]*matter[k])))
 			}
 			out.Routes[k].Output = t.logRidge(pl, xs, weight, k, func(r *Row) []float64 { return r.Output })
 			out.Routes[k].Cost = t.logRidge(pl, xs, weight, k, func(r *Row) []float64 { return r.Cost })
