@@ -21,9 +21,10 @@ type Book struct {
 	now   func() time.Time
 	known atomic.Pointer[routing.Learned]
 
-	mu      sync.Mutex
-	counted map[cell]Counts // since the last Save
-	rows    []Row           // as they were kept then
+	mu       sync.Mutex
+	counted  map[cell]Counts // since the last Save
+	underway map[cell]Counts // with the Save that runs
+	rows     []Row           // as they were kept then
 
 	saving sync.Mutex
 }
@@ -60,7 +61,7 @@ func (b *Book) note(route, model string, kinds *Kinds, v Verdict, times float64)
 func (b *Book) Rows() []Row {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	rows := slices.Clone(fold(b.rows, b.counted, b.now()))
+	rows := slices.Clone(fold(fold(b.rows, b.underway, b.now()), b.counted, b.now()))
 	for i := range rows {
 		rows[i] = rows[i].at(b.now())
 	}
@@ -74,7 +75,7 @@ func (b *Book) Save(store func(fold func(kept []Row) []Row) error) error {
 	defer b.saving.Unlock()
 	b.mu.Lock()
 	counted := b.counted
-	b.counted = make(map[cell]Counts)
+	b.counted, b.underway = make(map[cell]Counts), counted
 	b.mu.Unlock()
 	now := b.now()
 	var rows []Row
@@ -84,7 +85,7 @@ func (b *Book) Save(store func(fold func(kept []Row) []Row) error) error {
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err != nil {
+	if b.underway = nil; err != nil {
 		for c, counts := range counted {
 			b.counted[c] = b.counted[c].plus(counts, 1)
 		}

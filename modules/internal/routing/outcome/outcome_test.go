@@ -165,6 +165,26 @@ func TestSaveFails(t *testing.T) {
 	require.InDelta(t, 0.8*50/72, w.expected(small), 1e-9)
 }
 
+// TestRowsWhileTheyAreSaved: what is on its way to the store is counted, too, once.
+func TestRowsWhileTheyAreSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for n := range 3 {
+		w.Note(small, &coding, InvalidCall)
+		require.NoError(t, w.Save(func(fold func([]Row) []Row) error {
+			before := w.Rows()
+			require.Len(t, before, 1)
+			require.InDelta(t, n+1, before[0].Failed, 1e-9)
+			w.Note(small, &coding, InvalidCall)
+			require.InDelta(t, n+2, w.Rows()[0].Failed, 1e-9)
+			w.kept = fold(w.kept)
+			return nil
+		}))
+		require.InDelta(t, n+2, w.Rows()[0].Failed, 1e-9)
+		w.counted = make(map[cell]Counts) // the one that came meanwhile
+	}
+}
+
 // TestBounded: old configurations leave so many rows, and no more.
 func TestBounded(t *testing.T) {
 	t.Parallel()
