@@ -225,6 +225,9 @@ type Profile struct {
 	// say. 0: the weights decide.
 	KeepQuality float64 `json:"keep_quality,omitempty"`
 	Shadow      Shadow  `json:"shadow,omitzero"`
+	// Hedge is when a second call is made beside the first one, and HedgeShare for how large a share of the requests.
+	Hedge      Hedge   `json:"hedge,omitzero"`
+	HedgeShare float64 `json:"hedge_share,omitempty"`
 }
 
 // Shadow sends a share of a profile's requests to a second route as well, for comparison only. The zero Shadow sends

@@ -387,6 +387,12 @@ var profileGrammar = grammar{
 		{name: "keep_quality", kind: aShare, instead: "the weights decide", example: "0.98",
 			doc: "The cheapest route is chosen whose expected quality is at least this share of the best one's, with a " +
 				"margin so that it is kept in truth; over 0. The weights only order what comes behind it."},
+		{name: "hedge", kind: aHedge, instead: "never", example: `"p95"`,
+			doc: "When the route that is called first has shown nothing for so long, the next one is called beside it. The " +
+				"one that shows something first answers; the other is cancelled, and what it used is the operator's. `\"p95\"`: " +
+				"later than 95 % of that route's first tokens, once there are enough to know."},
+		{name: "hedge_share", kind: aShare, instead: "0.05, with `hedge`", example: "0.05",
+			doc: "How large a share of the profile's requests is called for twice, at most."},
 	},
 	blocks: []blockRule{
 		{name: "shadow", body: &shadowGrammar, example: shadowExample,

@@ -42,6 +42,9 @@ var aConcurrency = kind{name: "0 to 1,000,000, or `\"auto\"`", hcl: "any", most:
 // aRetention is for how long something is kept.
 var aRetention = kind{name: "`\"none\"`, or duration up to `\"3650d\"`", hcl: "string", longest: maxRetention}
 
+// aHedge is when a call is late.
+var aHedge = kind{name: "`\"p50\"` to `\"p99\"`, or duration", hcl: "string", longest: maxDuration}
+
 func aText(bytes int) kind {
 	return kind{name: fmt.Sprintf("text of at most %d bytes", bytes), hcl: "string", bytes: bytes}
 }

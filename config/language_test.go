@@ -110,6 +110,8 @@ func TestEveryAttributeDecides(t *testing.T) {
 				case "route":
 					text = strategyOf("single", `steps = ["small", "xx"]`) +
 						"profile \"max\" {\n cost = 1\n quality = 1\n shadow {\n" + rule.name + " = " + value + "\n share = 1\n }\n}\n"
+				case "hedge_share":
+					text = around(block, rule.name+" = "+value+"\nhedge = \"p95\"")
 				case "max_processes":
 					text = around(block, rule.name+" = "+value+"\nuser = \"plugins\"")
 				}

@@ -48,6 +48,7 @@ func (l *loader) profiles(file *section) {
 		}
 		s.share("keep_quality", &p.KeepQuality)
 		s.shadow(&p.Shadow)
+		s.hedge(&p)
 		l.config.Profiles = append(l.config.Profiles, p)
 	}
 	for _, p := range DefaultProfiles() {

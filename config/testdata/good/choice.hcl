@@ -40,6 +40,13 @@ profile "balanced" {
   cost         = 0.5
   quality      = 0.5
   keep_quality = 0.98
+  hedge        = "p95"
+}
+profile "max" {
+  cost        = 0.1
+  quality     = 0.9
+  hedge       = "800ms"
+  hedge_share = 0.1
 }
 
 route "here" {
