@@ -17,6 +17,7 @@ import (
 type healths struct {
 	group   *health.Group
 	retries *health.Budget
+	hedges  map[string]*health.Share // by profile
 
 	mu    sync.Mutex
 	known map[healthID]*health.Route
@@ -38,7 +39,12 @@ type monitored struct {
 }
 
 func newHealths(now time.Time, changed func(health.Change)) *healths {
-	return &healths{group: health.NewGroup(now, changed), retries: health.NewBudget(now, 0, 0)}
+	h := &healths{group: health.NewGroup(now, changed), retries: health.NewBudget(now, 0, 0),
+		hedges: make(map[string]*health.Share)}
+	for _, name := range config.ProfileNames() {
+		h.hedges[name] = new(health.Share)
+	}
+	return h
 }
 
 func (h *healths) of(id healthID, s health.Settings) *health.Route {

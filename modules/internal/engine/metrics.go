@@ -44,6 +44,7 @@ type Metrics struct {
 	aside         prometheus.Gauge
 	stalled       prometheus.Counter
 	strategies    *prometheus.CounterVec
+	hedges        *prometheus.CounterVec
 	budgets       []prometheus.Collector // what of the engine's budgets is used
 	policyMetrics
 	shadowMetrics
@@ -141,6 +142,9 @@ func newMetrics() *Metrics {
 		aside: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_spool_undecided", Help: "What was in the spool, could not be applied or read, and waits for an " +
 				"operator's decision."}),
+		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_hedges_total", Help: "Calls that were late, by what came of it: a second one was started beside " +
+				"it, or not; and the second ones that answered."}, []string{"route", "outcome"}),
 		strategies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_strategy_outcomes_total", Help: "What came of strategies: a reply was accepted, rejected or the " +
 				"last one of a cascade; seats agreed or were split, or a seat was escalated to; a panel was judged."},
@@ -183,7 +187,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
 		m.generation,
-		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.unlogged,
+		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.hedges, m.unlogged,
 		m.undecided,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
 }
@@ -297,6 +301,9 @@ func (m *Metrics) watchBudgets(streams, ahead *budget) {
 func (m *Metrics) Strategy(strategy, outcome string) {
 	m.strategies.WithLabelValues(strategy, outcome).Inc()
 }
+
+// Hedge counts what came of a call on a route that was late.
+func (m *Metrics) Hedge(route, outcome string) { m.hedges.WithLabelValues(route, outcome).Inc() }
 
 // ClientStalled counts a client that took nothing for too long (GAP-112).
 func (m *Metrics) ClientStalled() { m.stalled.Inc() }

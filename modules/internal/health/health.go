@@ -65,6 +65,8 @@ const (
 	Failed
 	// Refused: the upstream takes no more at the moment.
 	Refused
+	// Outrun: another attempt beside it was faster. It would have taken at least so long.
+	Outrun
 )
 
 // Standing is how a route stands at a moment.
@@ -330,6 +332,13 @@ func (a *Attempt) End(now time.Time, o Outcome) {
 			changes = append(changes, r.judge(at)...)
 		}
 		r.series[a.kind].queue.remove(a)
+	}
+	if o == Outrun && !a.first {
+		// Left out, the times that are remembered would only be those of attempts that came in time.
+		past := &r.series[a.kind].past
+		if usual, ok := past.quantile(0.5); ok && at-a.began > usual {
+			past.add(at - a.began)
+		}
 	}
 	if s.Adaptive && (o == Refused || o == Failed && !a.first) {
 		r.limit.drop(at, r.running+1)
