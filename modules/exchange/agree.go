@@ -39,10 +39,14 @@ func (x *exchange) choose(a *attempt, outcome string, live bool) (*attempt, *fai
 
 // majority is the first reply that says what more than half of so many seats say, nil for none.
 func majority(replies []*attempt, seats int) *attempt {
-	for _, a := range replies {
+	meant := make([]*validate.Meaning, len(replies))
+	for i, a := range replies {
+		meant[i] = validate.MeaningOf(a.judged())
+	}
+	for i, a := range replies {
 		same := 0
-		for _, b := range replies {
-			if a == b || validate.Same(a.judged(), b.judged()) {
+		for j := range replies {
+			if i == j || meant[i].Same(meant[j]) {
 				same++
 			}
 		}

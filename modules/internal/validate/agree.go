@@ -2,6 +2,7 @@ package validate
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,46 +13,57 @@ import (
 // the same words.
 const shortText = 400
 
-// Same reports whether two replies say the same: the same tool calls with the same arguments, the same JSON, the same
-// short text, or the same final answer.
-func Same(a, b *Reply) bool {
-	if len(a.Calls) != len(b.Calls) || a.Cut || b.Cut || a.Declined || b.Declined {
-		return false
-	}
-	if len(a.Calls) > 0 {
-		for i, call := range a.Calls {
-			other := b.Calls[i]
-			if call.Name != other.Name || !sameArguments(call.Arguments.String(), other.Arguments.String()) {
-				return false
-			}
-		}
-		return true
-	}
-	x, y := strings.TrimSpace(a.Text), strings.TrimSpace(b.Text)
-	if x == "" || y == "" {
-		return false
-	}
-	if j, ok := compact(Unfenced(x)); ok {
-		k, ok := compact(Unfenced(y))
-		return ok && j == k || !ok && plain(x) == plain(y)
-	}
-	if p, q := plain(x), plain(y); len(p) <= shortText && p != "" && p == q {
-		return true
-	}
-	p, q := final(x), final(y)
-	return p != "" && p == q
+// Meaning is what a reply says, to be compared with what others say. It is made once for each.
+type Meaning struct {
+	nothing bool     // it says nothing that could be the same as anything
+	calls   []string // each with its arguments, canonical
+	json    string   // of a text that is JSON, canonical; "" of any other
+	plain   string   // its text without what does not matter, "" where that is long
+	final   string   // its final answer, "" where it gives none
 }
 
-func sameArguments(a, b string) bool {
-	if strings.TrimSpace(a) == "" {
-		a = "{}"
+// MeaningOf reads a reply.
+func MeaningOf(r *Reply) *Meaning {
+	m := &Meaning{nothing: r.Cut || r.Declined}
+	if m.nothing {
+		return m
 	}
-	if strings.TrimSpace(b) == "" {
-		b = "{}"
+	for _, call := range r.Calls {
+		arguments := call.Arguments.String()
+		if strings.TrimSpace(arguments) == "" {
+			arguments = "{}"
+		}
+		canonical, ok := compact(arguments)
+		m.nothing = m.nothing || !ok
+		m.calls = append(m.calls, call.Name+" "+canonical)
 	}
-	x, ok := compact(a)
-	y, also := compact(b)
-	return ok && also && x == y
+	if len(m.calls) > 0 {
+		return m
+	}
+	text := strings.TrimSpace(r.Text)
+	if json, ok := compact(Unfenced(text)); ok {
+		m.json = json
+	} else {
+		m.final = final(text)
+	}
+	if m.plain = plain(text); len(m.plain) > shortText {
+		m.plain = ""
+	}
+	return m
+}
+
+// Same reports whether two replies say the same: the same tool calls with the same arguments, the same JSON, the same
+// short text, or the same final answer.
+func (m *Meaning) Same(o *Meaning) bool {
+	switch {
+	case m.nothing || o.nothing:
+		return false
+	case len(m.calls)+len(o.calls) > 0:
+		return slices.Equal(m.calls, o.calls)
+	case m.json != "" && o.json != "":
+		return m.json == o.json
+	}
+	return m.plain != "" && m.plain == o.plain || m.final != "" && m.final == o.final
 }
 
 // plain is a text without what does not matter: case, blanks, and signs around words. A sign that belongs to a number
