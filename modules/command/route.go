@@ -27,7 +27,8 @@ with "models", a list of names; each further line is a prompt: "prompt", "s" (a
 score from 0 to 1 for each model), and where they are known "g" (a task), "i"
 (input tokens), "o" (output tokens of each model), "c" (cost of each model), and
 "tools". prices.json, {"prices": {"MODEL": [INPUT, OUTPUT]}} in US dollars per
-million tokens, gives costs where "c" does not.`,
+million tokens, gives costs where "c" does not. "a", where answers can be compared, has a
+number for each model's answer: the same for the same one, -1 for none.`,
 	}
 	cmd.AddCommand(routeTrainCommand(), routeEvalCommand(), routeCalibrateCommand(), routeShowCommand(),
 		routeFeedbackCommand())
@@ -88,7 +89,7 @@ text of any prompt.`,
 
 func routeEvalCommand() *cobra.Command {
 	var out output
-	var model, data, train, report, hcl string
+	var model, data, train, report, hcl, agree string
 	var conversations bool
 	var leaveOut []string
 	var seed uint64
@@ -118,8 +119,15 @@ that it names, without it, and prints the area on it; "harm" is the lowest one.
 what it costs that a conversation stays on its route (KEPT), that each turn is chosen
 afresh, and the cheapest single route that is expected to be as good. The agents without
 tools get what tools say as texts of the user's, so that each turn looks like work of
-another kind. Costs are in credits; what is in an upstream's cache is simulated.`,
-		Example: `  fareway gateway route eval --model routes.model --data held-out --report report
+another kind. Costs are in credits; what is in an upstream's cache is simulated.
+
+--agree measures a strategy of kind "agree" on the data sets that say which models gave
+the same answer (the field "a"): two seats, and the model that is escalated to, beside
+the cheapest single model that is at least as good, or the best one where none is. With
+"best", the cheapest three that are as good as the best single model on one half of the
+prompts are measured beside it on the other half. Costs are dollars for 1,000 prompts.`,
+		Example: `  fareway gateway route eval --agree best --data recorded
+  fareway gateway route eval --model routes.model --data held-out --report report
   fareway gateway route eval --folds 5 --data recorded --json
   fareway gateway route eval --conversations --hcl gateway.hcl`,
 		Args: exactly(),
@@ -143,6 +151,13 @@ another kind. Costs are in credits; what is in an upstream's cache is simulated.
 			sets, err := learn.ReadDir(data)
 			if err != nil {
 				return err
+			}
+			if agree != "" {
+				list, err := evalAgree(sets, agree, seed)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd, list, func(w io.Writer) { writeAgreements(w, list) })
 			}
 			var results []*measure.Result
 			if folds > 0 {
@@ -182,9 +197,13 @@ another kind. Costs are in credits; what is in an upstream's cache is simulated.
 	cmd.Flags().IntVar(&folds, "folds", 0, "cross-validate with `K` parts in place of --model")
 	cmd.Flags().StringVar(&report, "report", "", "write drawings as SVG and a page with all of them into the folder `DIR`")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
+	cmd.Flags().StringVar(&agree, "agree", "", "measure agreement: `A,B,C`, two seats and what is escalated to, or best")
 	cmd.Flags().BoolVar(&conversations, "conversations", false, "play conversations, in place of recorded answers")
 	cmd.Flags().StringVar(&hcl, "hcl", "",
 		"the configuration `FILE` whose routes and profiles play them (default: made ones)")
+	for _, other := range []string{"model", "folds", "leave-out", "report", "conversations"} {
+		cmd.MarkFlagsMutuallyExclusive("agree", other)
+	}
 	out.addFlag(cmd)
 	return cmd
 }

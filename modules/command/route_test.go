@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/routing/measure"
 )
 
 // recorded writes a folder of recorded answers: the strong model alone can do those about matrices.
@@ -58,6 +60,30 @@ func TestRoute(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Issue 14: what agreement saves is measured on recorded answers.
+func TestRouteEvalAgree(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lines := []string{`{"dataset":"made","models":["one","two","dear"]}`}
+	for i := range 40 {
+		answers, scores := "[0,0,0]", "[1,1,1]"
+		if i%4 == 0 {
+			answers, scores = "[0,1,2]", "[0,0,1]"
+		}
+		lines = append(lines, fmt.Sprintf(`{"id":%d,"g":"t","prompt":"Question %d?","i":9,"s":%s,"a":%s,`+
+			`"c":[0.001,0.001,0.01]}`, i, i*i, scores, answers))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "made.jsonl"), []byte(strings.Join(lines, "\n")), 0o600))
+	list := runJSON[[]measure.Agreement](t, "route", "eval", "--data", dir, "--agree", "one,two,dear")
+	require.Len(t, list, 1)
+	require.InDelta(t, 0.75, list[0].Agreed, 1e-9)
+	require.InDelta(t, 0.0045, list[0].Cost, 1e-9)
+	require.InDelta(t, 0.55, list[0].Saved.Value, 1e-9)
+	out, err := run(t, "route", "eval", "--data", dir, "--agree", "best")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out, "one, two"), "each half: %s", out)
+}
+
 func TestRoute_mistakes(t *testing.T) {
 	t.Parallel()
 	data := recorded(t, 20)
@@ -73,6 +99,9 @@ func TestRoute_mistakes(t *testing.T) {
 		"a corrupt model":   {[]string{"eval", "--data", data, "--model", broken}, "train it again"},
 		"unknown models":    {[]string{"eval", "--data", data}, `does not know ["weak" "strong"]`},
 		"one fold":          {[]string{"eval", "--data", data, "--folds", "1"}, "2 or more"},
+		"two of three":      {[]string{"eval", "--data", data, "--agree", "weak,strong"}, "three models"},
+		"no answers":        {[]string{"eval", "--data", data, "--agree", "best"}, "no data set has answers"},
+		"agree and folds":   {[]string{"eval", "--data", data, "--agree", "best", "--folds", "2"}, "were all set"},
 		"a model and folds": {[]string{"eval", "--data", data, "--folds", "2", "--model", broken}, "leave out --model"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,14 @@ type Row struct {
 	Output []float64 // tokens, NaN where unknown
 	Cost   []float64 // US dollars, NaN where unknown
 	Input  float64   // tokens
+	// Answer is an id of each model's answer: models with the same one answered the same; -1 for none. nil where answers
+	// cannot be compared.
+	Answer []int
+}
+
+// Compares reports whether answers can be compared, on all prompts.
+func (d *Dataset) Compares() bool {
+	return !slices.ContainsFunc(d.Rows, func(r Row) bool { return r.Answer == nil })
 }
 
 // Request is the row as a client would send it.
@@ -57,6 +65,7 @@ type (
 		Output []*float64      `json:"o"`
 		Input  float64         `json:"i"`
 		Cost   []*float64      `json:"c"`
+		Answer []int           `json:"a"`
 		Tools  string          `json:"tools"`
 		NTools int             `json:"ntools"`
 	}
@@ -196,7 +205,10 @@ func (d *Dataset) line(text []byte) error {
 	case l.Cost != nil && len(l.Cost) != m:
 		return fmt.Errorf("the field `c` has %d costs for the %d models of the header", len(l.Cost), m)
 	}
-	row := Row{ID: strings.Trim(string(l.ID), `"`), Task: l.Task, Prompt: *l.Prompt, Input: l.Input}
+	if l.Answer != nil && len(l.Answer) != m {
+		return fmt.Errorf("the field `a` has %d answers for the %d models of the header", len(l.Answer), m)
+	}
+	row := Row{Answer: l.Answer, ID: strings.Trim(string(l.ID), `"`), Task: l.Task, Prompt: *l.Prompt, Input: l.Input}
 	for k, s := range l.Score {
 		if s == nil || *s < 0 || *s > 1 {
 			return fmt.Errorf("the score of %s is missing or not between 0 and 1", d.Models[k])

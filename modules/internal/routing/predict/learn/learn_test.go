@@ -61,6 +61,7 @@ func TestReadDir_errors(t *testing.T) {
 		"too few scores":    {`{"prompt":"p","s":[1]}`, "1 scores for the 2 models"},
 		"a score that is 2": {`{"prompt":"p","s":[1,2]}`, "strong is missing or not between 0 and 1"},
 		"a score of null":   {`{"prompt":"p","s":[null,1]}`, "weak is missing"},
+		"too few answers":   {`{"prompt":"p","s":[1,1],"a":[1]}`, "`a` has 1 answers"},
 		"too few tokens":    {`{"prompt":"p","s":[1,1],"o":[1]}`, "`o` has 1 numbers"},
 		"too few costs":     {`{"prompt":"p","s":[1,1],"c":[1]}`, "`c` has 1 costs"},
 		"no JSON":           {`{"prompt":`, "decoding a prompt"},
