@@ -290,3 +290,43 @@ plan "loose" {
 		require.True(t, suspended(t, c))
 	})
 }
+
+// The count is in the journal: a gateway that starts goes on where the one before it ended.
+func TestSuspensionAfterARestart(t *testing.T) {
+	t.Parallel()
+	const strict = `
+plan "strict" {
+  suspend_after_declines {
+    count  = 3
+    window = "6h"
+  }
+}
+`
+	sh := shapeOf("chat")
+	dir, key := leftBehind(t, 1_000)
+	gateway := func(t *testing.T) *caller {
+		g := startScripted(t, setup{Data: dir, Key: key, Extra: screening("enforce") + strict})
+		return &caller{service: g.service, gateway: g, Mark: "caller-0-", Credits: 1_000}
+	}
+	state := func(t *testing.T, c *caller) ledger.State {
+		a, err := c.Engine.Store().Account(t.Context(), c.Account.ID)
+		require.NoError(t, err)
+		return a.State
+	}
+	before := t.Run("STATE-02 two before it", func(t *testing.T) {
+		c := gateway(t)
+		c.SetPlan("strict")
+		for range 2 {
+			require.Equal(t, 400, c.asking(sh, "a pipe bomb").StatusCode)
+		}
+		require.Equal(t, ledger.Active, state(t, c))
+	})
+	require.True(t, before)
+	t.Run("STATE-02 the third behind it", func(t *testing.T) {
+		c := gateway(t)
+		require.Equal(t, ledger.Active, state(t, c))
+		require.Equal(t, 400, c.asking(sh, "a pipe bomb").StatusCode)
+		require.Equal(t, ledger.Suspended, state(t, c))
+		requireError(t, sh, c.asking(sh, "hello"), 403, "permission_denied")
+	})
+}

@@ -1,9 +1,11 @@
 package modules_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,6 +100,91 @@ func TestStrategiesAreSound(t *testing.T) {
 					require.Equal(rt, want, r.Microcents)
 					require.Len(rt, r.Attempts, len(calls), "%v", calls)
 					require.Zero(rt, c.Balance().Held)
+					require.Equal(rt, r.Status == 200, a.StatusCode == 200 && !strings.Contains(string(a.Raw), `"error":{`) &&
+						!strings.Contains(string(a.Raw), `event: error`), "%s", a.Raw)
+					if r.Status == 200 {
+						outcomeOf(t, sh, a) // whole, with one end
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestHedgesAreSound is the same where a call that is late gets another one beside it, at whatever moment anything
+// happens to either: the account pays for one of the two, whichever it is, and the other is the operator's.
+func TestHedgesAreSound(t *testing.T) {
+	t.Parallel()
+	const strategies = 20
+	random := rand.New(rand.NewPCG(14, 15))
+	var routes []route
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		routes = append(routes, route{Name: name, Quality: 0.9 - 0.1*float64(i)})
+	}
+	var extra strings.Builder
+	for n := range strategies {
+		extra.WriteString(anyStrategy(random, n))
+	}
+	g := startScripted(t, setup{Routes: routes, Extra: extra.String() + hedging(1)})
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("GAP-49 BILL-21 BILL-23 SSE-50 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				rapid.Check(t, func(rt *rapid.T) {
+					which := rapid.IntRange(0, 2*strategies-1).Draw(rt, "strategy") // from strategies on: none
+					late := rapid.SampledFrom([]string{"not", "until the second one came", "until it ended"}).Draw(rt, "late")
+					behaves := map[string]conduct{}
+					for _, r := range routes {
+						at := rapid.IntRange(0, len(conducts)-1).Draw(rt, r.Name)
+						behaves[r.Name] = conducts[at]
+					}
+					ctx, done := context.WithCancel(context.Background())
+					defer done()
+					hedged := which >= strategies || strings.Contains(extra.String(), fmt.Sprintf(
+						"strategy \"s%d\" {\n  when = request.allowance == %d\n  kind = \"single\"", which, which+1000))
+					var calls atomic.Int64
+					released := newGate()
+					c.AnswersBy(func(req *upstream.Request) upstream.Reply {
+						reply := behaves[req.Model].reply
+						switch n := calls.Add(1); {
+						case n == 1 && hedged && late != "not":
+							return after(released, reply)
+						case n == 2 && late == "until it ended":
+							go func() {
+								_, _ = c.Upstream.Ended(ctx, req.N)
+								released.open()
+							}()
+						case n == 2:
+							released.open()
+						}
+						return reply
+					})
+					before := c.Net()
+					a := c.Ask(sh, mode.Field, askForCalls(sh), allowance(sh, int64(which+1000)))
+					r := c.Record(t, a)
+					var want int64
+					seen := map[string]int{}
+					for _, attempt := range r.Attempts {
+						seen[attempt.Route]++
+						if !attempt.Operator {
+							want += behaves[attempt.Route].cost
+						}
+					}
+					require.Equal(rt, want, before-c.Net(), "s%d, late %s: %v: %s", which, late, r.Attempts, a.Raw)
+					require.Equal(rt, want, r.Microcents)
+					require.Zero(rt, c.Balance().Held)
+					if !hedged {
+						require.Empty(rt, operators(r))
+					} else {
+						require.LessOrEqual(rt, len(operators(r)), 1)
+						for route, n := range seen {
+							require.Equal(rt, 1, n, route)
+						}
+						if late != "not" {
+							require.Len(rt, operators(r), 1, "%v", r.Attempts)
+						}
+					}
 					require.Equal(rt, r.Status == 200, a.StatusCode == 200 && !strings.Contains(string(a.Raw), `"error":{`) &&
 						!strings.Contains(string(a.Raw), `event: error`), "%s", a.Raw)
 					if r.Status == 200 {

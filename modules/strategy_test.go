@@ -314,3 +314,71 @@ func TestAgree(t *testing.T) {
 		}
 	}
 }
+
+// What a strategy still needs can be at capacity, and so can all that could be fallen back on: then the client is to
+// come again, and what was done so far is charged. A route that the strategy has called is not called again.
+func TestStrategyAtCapacity(t *testing.T) {
+	t.Parallel()
+	routes := []route{{Name: "small", Quality: 0.3}, {Name: "deep", Quality: 0.9, More: "max_concurrent = 1"}}
+	const climb = `strategy "apart" {
+  when  = account.name == "caller-1-"
+  kind  = "single"
+  steps = ["deep"]
+}
+strategy "climb" {
+  when      = true
+  kind      = "cascade"
+  steps     = ["small", "deep"]
+  validator = "json"
+}
+strategy "pair" {
+  kind     = "agree"
+  seats    = ["small", "deep"]
+  escalate = "deep"
+}
+`
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("GAP-39 BILL-21 SSE-50 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				g := startScripted(t, setup{Routes: routes, Extra: climb})
+				busy, c := g.rich(t), g.rich(t)
+				busy.Blocked(hello)
+				busy.Start(t, sh)
+				c.Answers(hello) // which is no JSON
+				before := c.Net()
+				requireLate(t, c, sh, mode.Field, 429, "rate_limit_exceeded")
+				require.Equal(t, []string{"small"}, c.called())
+				require.EqualValues(t, helloCost, before-c.Net())
+				require.Zero(t, c.Balance().Held)
+			})
+		}
+	}
+}
+
+// Where a strategy fails, what is fallen back on is what it has not called.
+func TestFallingBackFromAStrategy(t *testing.T) {
+	t.Parallel()
+	const pair = `strategy "pair" {
+  when     = true
+  kind     = "agree"
+  seats    = ["one", "two"]
+  escalate = "three"
+}
+`
+	g := startScripted(t, setup{Routes: seats, Extra: pair})
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("ERR-25 "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := g.rich(t)
+				c.AnswersBy(byModel(map[string]upstream.Reply{"one": hello, "judge": hello,
+					"two": script(used(10, 2), "stop", upstream.Text("Goodbye"))}))
+				o := outcomeOf(t, sh, c.Ask(sh, mode.Field))
+				require.Equal(t, "Hello", o.Text)
+				require.Equal(t, []string{"judge", "one", "three", "two"}, c.called(), "each once")
+				require.EqualValues(t, 3*helloCost, c.Credits*ledger.MicrocentsPerCredit-c.Net())
+			})
+		}
+	}
+}

@@ -181,7 +181,9 @@ func (a *API) prove(r *http.Request, d *decisions.Record) error {
 	for i := range d.Attempts {
 		if i < len(record.Attempts) {
 			d.Attempts[i].Usage = decisions.UsageOf(&record.Attempts[i].Usage)
-			d.Attempts[i].Outcome = string(record.Attempts[i].Outcome)
+			if d.Attempts[i].Outcome = string(record.Attempts[i].Outcome); record.Attempts[i].Operator {
+				d.Attempts[i].Outcome = decisions.Outrun
+			}
 		}
 	}
 	return nil

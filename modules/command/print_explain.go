@@ -9,6 +9,7 @@ import (
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
+	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/routing"
 )
@@ -45,6 +46,10 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		fmt.Fprintf(w, "No route can take it: %s.\n", v.Refusal)
 	}
 	writeStrategies(w, v.Strategies)
+	if h := v.Hedge; h != nil {
+		fmt.Fprintf(w, "\nWhere %s has shown nothing after %s, %s is called beside it, for %g%% of the requests at most.\n",
+			h.First, hedgeText(h.After), h.Second, 100*v.Profile.HedgeShare)
+	}
 	writeShadow(w, v)
 	if len(v.Candidates) > 0 {
 		fmt.Fprintln(w)
@@ -129,6 +134,14 @@ func writeShadow(w io.Writer, v *admin.Explanation) {
 	}
 }
 
+// hedgeText is when a call is late, in words.
+func hedgeText(h config.Hedge) string {
+	if h.Quantile > 0 {
+		return fmt.Sprintf("the time in which %.0f%% of its first tokens come", 100*h.Quantile)
+	}
+	return h.String()
+}
+
 // stays say why a conversation is where it is.
 var stays = map[routing.Stay]string{
 	routing.StayLoop:  "It answers tool calls, and stays on the route that made them.",
@@ -173,7 +186,7 @@ func writeDecided(w io.Writer, v *admin.Explanation) {
 // answeredBy is the route whose usage counts, "" for none.
 func answeredBy(r *admin.Decided) string {
 	for _, a := range slices.Backward(r.Attempts) {
-		if a.Usage != nil {
+		if a.Usage != nil && a.Outcome != decisions.Outrun {
 			return a.Route
 		}
 	}

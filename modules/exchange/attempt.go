@@ -47,6 +47,8 @@ type attempt struct {
 	upstreamID string
 	key        string        // the name of the provider's key that it was made with, "" where the provider has none
 	output     tokens.Output // of a stream: what the client got, and after it left what would have come
+	racer      *racer        // of an attempt that another one is, or can be, made beside; nil for most
+	operator   bool          // what it used is the operator's: it lost to another one
 }
 
 // begin makes the next attempt the current one, on a route whose permit was acquired for it. It is recorded with the
@@ -159,12 +161,13 @@ func (a *attempt) matched() bool { return a.live && a.reply.matched() }
 
 // open reports whether the attempt may have used something that it did not prove: it was accepted, or nobody knows
 // whether it was.
-func (a *attempt) open() bool { return a.proven() == nil && (a.accepted || a.lost) }
+func (a *attempt) open() bool { return !a.operator && a.proven() == nil && (a.accepted || a.lost) }
 
 // result is what the settlement is told of the attempt. An attempt that was accepted, or whose provider died with it,
 // and that proved nothing waits for a later receipt, unless the reply goes out as final (GAP-57).
 func (a *attempt) result(final bool) ledger.Result {
-	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key}
+	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key,
+		Operator: a.operator}
 	if a.open() && !final {
 		r.Outcome = ledger.Unproven
 	}

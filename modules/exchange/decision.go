@@ -90,6 +90,9 @@ func (x *exchange) noteSettlement(s *ledger.Settlement, charge ledger.Charge) {
 		if i < len(s.Results) {
 			outcome = s.Results[i].Outcome
 		}
+		if a.operator {
+			outcome = decisions.Outrun
+		}
 		r.Attempts[i] = decisions.Attempt{Route: a.route.Name, Outcome: string(outcome), Usage: decisions.UsageOf(u)}
 		if u != nil {
 			_ = cost.Add(false, *u, a.route.Cost) // what cannot be priced costs nothing that is known

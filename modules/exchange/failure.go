@@ -45,6 +45,8 @@ func interrupted(ctx context.Context) *failure {
 		return &failure{kind: shutdown, err: cause}
 	case errors.Is(cause, errTimeLimit):
 		return &failure{kind: timeLimit, err: cause}
+	case errors.Is(cause, errOutrun):
+		return &failure{kind: outrun, err: cause}
 	default:
 		return &failure{kind: attemptTimeout, err: cause}
 	}

@@ -22,6 +22,9 @@ func (a *attempt) observe(ev llm.Event) {
 	if a.note(ev); a.produced && !produced {
 		a.permit.FirstToken()
 		a.firstAfter = time.Since(a.made)
+		if a.racer != nil {
+			signal(a.racer.produced)
+		}
 	}
 }
 
@@ -49,6 +52,8 @@ func (a *attempt) says(f *failure) health.Outcome {
 		return health.Refused
 	case noVisibleText:
 		return health.Succeeded
+	case outrun:
+		return health.Outrun
 	case attemptTimeout:
 		if !a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2) {
 			return health.Failed
@@ -59,12 +64,15 @@ func (a *attempt) says(f *failure) health.Outcome {
 
 // acquire takes a permit for a call.
 func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
-	permit, err := x.gen.AcquireRoute(x.ctx, c.Route, health.Call{Input: c.Input, Light: c.Light,
-		Whole: !x.req.Stream && len(x.req.LLM.Tools) == 0})
+	permit, err := x.gen.AcquireRoute(x.ctx, c.Route, x.healthCall(c))
 	if errors.Is(err, routing.ErrBusy) {
 		x.noteFull(c.Route)
 	}
 	return permit, err
+}
+
+func (x *exchange) healthCall(c *routing.Candidate) health.Call {
+	return health.Call{Input: c.Input, Light: c.Light, Whole: !x.req.Stream && len(x.req.LLM.Tools) == 0}
 }
 
 // notAcquired is the refusal when no route could be called after all (GAP-39).

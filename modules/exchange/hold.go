@@ -29,25 +29,37 @@ func (x *exchange) worst(c *routing.Candidate) routing.Worst {
 	return worstOf(routing.Sum(x.bound(c.Route), c.Extra), c)
 }
 
+// worstOf is the most that an attempt can come to.
+func (x *exchange) worstOf(a *attempt) routing.Worst {
+	return routing.Worst{Microcents: a.worst,
+		Tokens: routing.Sum(routing.Sum(x.bound(a.route), a.extra), longest(a.route, a.allowance))}
+}
+
 // spent is what the attempts so far are proven to have come to, and at most what those may that have not ended or that
-// a later proof can still add to (GAP-110).
+// a later proof can still add to (GAP-110). Of the attempts of a race the account pays for one.
 func (x *exchange) spent() routing.Worst {
 	var (
-		bill ledger.Bill
-		open routing.Worst
+		bill         ledger.Bill
+		open, either routing.Worst
 	)
 	for _, a := range x.attempts {
+		if a.operator {
+			continue
+		}
+		if a.racer != nil && !a.racer.done { // its goroutine changes what it has used
+			either = either.Or(x.worstOf(a))
+			continue
+		}
 		if u := a.proven(); !a.running && u != nil && bill.Add(false, *u, a.route.Price) == nil {
 			continue
 		}
 		if a.running || a.open() {
-			open = open.And(routing.Worst{Microcents: a.worst,
-				Tokens: routing.Sum(routing.Sum(x.bound(a.route), a.extra), longest(a.route, a.allowance))})
+			open = open.And(x.worstOf(a))
 		}
 	}
 	microcents, err := bill.Microcents(x.surcharge)
 	if err != nil {
 		microcents = math.MaxInt64
 	}
-	return routing.Worst{Microcents: microcents, Tokens: bill.Tokens}.And(open)
+	return routing.Worst{Microcents: microcents, Tokens: bill.Tokens}.And(open).And(either)
 }

@@ -28,7 +28,9 @@ func (x *exchange) cancel(ctx context.Context, stream engine.Stream, ended <-cha
 // awaitProof sees to it that an attempt which can prove it says what it used, beside the exchange, which reads its
 // stream to the end: it cancels the attempt when the client has left, and when its time is over, for which it hears it
 // out for a while. Where the proof does not come, a later receipt may. A failure of the service's own needs no proof.
-func (x *exchange) awaitProof(ctx context.Context, stream engine.Stream, hangUp func(), ended <-chan struct{}) {
+func (x *exchange) awaitProof(ctx context.Context, a *attempt, stream engine.Stream, hangUp func(),
+	ended <-chan struct{},
+) {
 	select {
 	case <-ended:
 		return
@@ -49,6 +51,9 @@ func (x *exchange) awaitProof(ctx context.Context, stream engine.Stream, hangUp 
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofWait)
 	defer cancel()
+	if a.racer != nil {
+		defer context.AfterFunc(a.racer.race.over, cancel)()
+	}
 	x.cancel(wait, stream, ended)
 	select {
 	case <-ended:

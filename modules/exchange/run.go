@@ -50,6 +50,7 @@ type exchange struct {
 	attempts []*attempt
 	current  *attempt           // whose reply is, or may become, the client's
 	ready    *routing.Candidate // whose attempt was begun with the hold, until it is made
+	race     *race              // nil where no attempt is made beside another one
 	strategy string             // its name, "" for none
 	several  bool               // the reply is worked on in several steps (GAP-85)
 	from     int                // the attempt that the reply's work began with

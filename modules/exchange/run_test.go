@@ -219,7 +219,7 @@ func TestAwaitProof(t *testing.T) {
 					request: httptest.NewRequestWithContext(client, http.MethodPost, "/", nil)}
 				go func() {
 					defer close(s.done)
-					x.awaitProof(ctx, s.stream, func() { close(s.hungUp) }, s.ended)
+					x.awaitProof(ctx, new(attempt), s.stream, func() { close(s.hungUp) }, s.ended)
 				}()
 				play(s)
 			})

@@ -199,7 +199,7 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 func (x *exchange) warnOver(charge ledger.Charge) {
 	a, setting := x.current, "none: the upstream counts more input than a prompt of this size can have"
 	for _, tried := range x.attempts {
-		if output := outputOf(tried); output > longest(tried.route, tried.allowance) {
+		if output := outputOf(tried); !tried.operator && output > longest(tried.route, tried.allowance) {
 			a = tried
 			if setting = "bills_past_allowance"; tried.route.BillsPastAllowance || output > tried.route.MaxOutput {
 				setting = "max_output"
@@ -241,9 +241,11 @@ func (x *exchange) account(charge ledger.Charge, reason string) {
 		if u == nil {
 			continue
 		}
+		if m.Tokens(a.route.Name, u); a.operator {
+			continue
+		}
 		rec.Input += u.Prompt()
 		rec.Output += llm.Tokens(u.Output)
-		m.Tokens(a.route.Name, u)
 	}
 	route := "" // none was called
 	if x.current != nil {

@@ -38,6 +38,11 @@ func (x *exchange) findStates() {
 
 // upstream is the request as an attempt's route gets it, with what its upstream wants back.
 func (x *exchange) upstream(a *attempt) *llm.Request {
+	if a.racer != nil {
+		sent := a.racer.sent
+		a.racer.sent = nil
+		return sent
+	}
 	up := a.upstream(x.req)
 	up.States = x.returned[a.route.Name].byCall
 	if a.shows != nil {

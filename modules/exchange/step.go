@@ -2,7 +2,9 @@ package exchange
 
 import (
 	"reflect"
+	"slices"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -33,9 +35,14 @@ func does[S routing.Step](do func(*exchange, S, bool) (*attempt, *failure)) {
 
 func init() { does((*exchange).first) }
 
-// first does one step after the other until one has a reply.
+// first does one step after the other until one has a reply. A route that a step of several calls was made of, and that
+// was called, is not called again: it has failed, or what it says was not accepted.
 func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure) {
-	for _, step := range s.Steps {
+	var called []*attempt // by steps of several calls
+	for i, step := range s.Steps {
+		if c, ok := step.(*routing.Candidate); ok && isOn(called, c.Route) {
+			continue
+		}
 		if last != nil && last.kind == llm.ErrContext &&
 			routing.Opening(step).Route.ContextWindow <= x.current.route.ContextWindow {
 			continue // it was too long for a window at least as large
@@ -44,9 +51,16 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 			break // an outage is not doubled
 		}
 		x.beginStep(step)
-		a, f := x.do(step, live)
+		from := len(x.attempts)
+		if x.ready != nil {
+			from = 0
+		}
+		a, f := x.doHedged(s, i, live)
 		if a != nil {
 			return a, nil
+		}
+		if x.race != nil || x.several {
+			called = append(called, x.attempts[from:]...)
 		}
 		if f == nil {
 			continue
@@ -58,6 +72,21 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 	return nil, last
 }
 
+// isOn reports whether one of these attempts was made on a route.
+func isOn(attempts []*attempt, route *config.Route) bool {
+	return slices.ContainsFunc(attempts, func(a *attempt) bool { return a.route.Name == route.Name })
+}
+
+// doHedged does a step, with another call beside it where it is the first one and the profile says so.
+func (x *exchange) doHedged(s *routing.First, i int, live bool) (*attempt, *failure) {
+	if live && x.race == nil && (len(x.attempts) == 0 || x.ready != nil) {
+		if spare := s.Spare(i); spare != nil {
+			return x.hedged(s.Steps[i].(*routing.Candidate), spare, s.Hedge)
+		}
+	}
+	return x.do(s.Steps[i], live)
+}
+
 // beginStep notes from which attempt on the reply is worked on, and whether that is in several steps.
 func (x *exchange) beginStep(s routing.Step) {
 	_, single := s.(*routing.Candidate)
@@ -65,6 +94,14 @@ func (x *exchange) beginStep(s routing.Step) {
 		return // of the first step, the first attempt was begun already
 	}
 	x.from = len(x.attempts)
+}
+
+// raise notes that the ledger holds so much.
+func (x *exchange) raise(total routing.Worst) {
+	if more := total.Microcents - x.hold; more > 0 {
+		x.engine.Metrics().Held(more)
+		x.hold = total.Microcents
+	}
 }
 
 // once makes one attempt.
@@ -135,10 +172,7 @@ func (x *exchange) enter(c *routing.Candidate, permit engine.RoutePermit) *failu
 		total, err = begin()
 	}
 	if err == nil {
-		if more := total.Microcents - x.hold; more > 0 {
-			x.engine.Metrics().Held(more)
-			x.hold = total.Microcents
-		}
+		x.raise(total)
 		return nil
 	}
 	x.unbegin(before)

@@ -48,7 +48,7 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	if proves && unbind() {
 		ended := make(chan struct{})
 		defer close(ended)
-		go x.awaitProof(ctx, stream, hangUp, ended)
+		go x.awaitProof(ctx, a, stream, hangUp, ended)
 	}
 	a.reader = &reader{
 		stream: stream, memory: x.engine, delivery: x.delivery, time: limit,
@@ -60,6 +60,9 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	if a.live {
 		x.delivery.readAhead = a.reader.ahead
 		defer func() { x.delivery.readAhead = nil }()
+	}
+	if a.racer != nil {
+		defer a.racer.unread()
 	}
 	for told := false; ; {
 		b, more := a.reader.next()
@@ -113,7 +116,10 @@ func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
 func (x *exchange) deliver(a *attempt, events []llm.Event) {
 	d := x.delivery
 	pass := a.reply.fold.Add
-	if a.live {
+	switch {
+	case a.racer != nil:
+		pass = a.racer.show
+	case a.live:
 		pass = x.show
 	}
 	for _, ev := range events {
@@ -157,7 +163,7 @@ const keptPrompt = 4 << 10
 // forget lets go of the request, once: when something of the reply was shown, no other route is tried. What a stream
 // costs does not depend on its prompt then.
 func (x *exchange) forget() {
-	if x.call.Forget == nil {
+	if x.call.Forget == nil || x.race != nil && x.race.running.Load() > 1 { // another attempt may be sending it
 		return
 	}
 	long := len(x.call.Body) > keptPrompt // its texts are slices of the body

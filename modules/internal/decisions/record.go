@@ -8,6 +8,7 @@
 package decisions
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -104,7 +105,7 @@ func (r *Record) Standing(route *config.Route, _ bool) routing.Standing {
 // Attempt is a call to a route.
 type Attempt struct {
 	Route   string
-	Outcome string // ledger.Outcome
+	Outcome string // ledger.Outcome, or Outrun
 	Usage   Usage
 }
 
@@ -134,10 +135,13 @@ func (u *Usage) LLM() llm.Usage {
 	return llm.Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: &u.CacheWrite, Output: &u.Output}
 }
 
+// Outrun is the outcome of an attempt that lost to one made beside it.
+const Outrun = "outrun"
+
 // Answer is the attempt that answered, the last one that is proven to have done something; nil where none is.
 func (r *Record) Answer() *Attempt {
 	for i := len(r.Attempts) - 1; i >= 0; i-- {
-		if a := &r.Attempts[i]; a.Usage.Known {
+		if a := &r.Attempts[i]; a.Usage.Known && a.Outcome != Outrun {
 			return a
 		}
 	}
@@ -149,7 +153,7 @@ func (r *Record) Answer() *Attempt {
 func (r *Record) On(route string) (found *Usage) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		if a.Usage.Known && a.Route == route && (found == nil || a.Usage.Prompt() < found.Prompt()) {
+		if a.Usage.Known && a.Outcome != Outrun && a.Route == route && (found == nil || a.Usage.Prompt() < found.Prompt()) {
 			found = &a.Usage
 		}
 	}
@@ -166,12 +170,14 @@ func (r *Record) Prompt() (tokens int64, ok bool) {
 	return tokens, ok
 }
 
-// Served is the route of the last attempt, "" for none.
+// Served is the route of the last attempt that did not lose to another one, "" for none.
 func (r *Record) Served() string {
-	if len(r.Attempts) == 0 {
-		return ""
+	for _, a := range slices.Backward(r.Attempts) {
+		if a.Outcome != Outrun {
+			return a.Route
+		}
 	}
-	return r.Attempts[len(r.Attempts)-1].Route
+	return ""
 }
 
 // By reports whether a configuration served then.

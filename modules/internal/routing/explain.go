@@ -32,6 +32,8 @@ type Explanation struct {
 	Steps      *Outline            `json:"steps,omitempty"`
 	// Shadow is the route that requests of its profile are compared with.
 	Shadow *ExplainedShadow `json:"shadow,omitempty"`
+	// Hedge is which call is made beside the first one when that is late, nil for none.
+	Hedge *ExplainedHedge `json:"hedge,omitempty"`
 	// Refusal is why no route can serve.
 	Refusal string `json:"refusal,omitempty"`
 }
@@ -67,6 +69,13 @@ type ExplainedStrategy struct {
 	Distance float64 `json:"distance,omitempty"`
 	Chosen   bool    `json:"chosen,omitempty"`
 	Reason   string  `json:"reason,omitempty"` // why it was not chosen
+}
+
+// ExplainedHedge is a second call beside the first one.
+type ExplainedHedge struct {
+	First  string       `json:"first"`
+	Second string       `json:"second"`
+	After  config.Hedge `json:"after"`
 }
 
 // Outline is a tree of steps as data for people.
@@ -163,6 +172,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		o := OutlineOf(it.Steps)
 		e.Steps = &o
 	}
+	e.Hedge = hedgeOf(it.Steps)
 	// One candidate is not predicted, for there is nothing to choose; people want to see it all the same.
 	s := in.read()
 	for i := range it.Candidates {
@@ -191,6 +201,21 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		in.Predictor.done(s)
 	}
 	return e
+}
+
+// hedgeOf is the hedge of a tree, or of the strategy that it begins with.
+func hedgeOf(f *First) *ExplainedHedge {
+	if f == nil {
+		return nil
+	}
+	if inner, ok := f.Steps[0].(*First); ok {
+		f = inner
+	}
+	spare := f.Spare(0)
+	if spare == nil {
+		return nil
+	}
+	return &ExplainedHedge{First: Opening(f).Route.Name, Second: spare.Route.Name, After: f.Hedge}
 }
 
 // Refuse makes a candidate a route that was not called after all.

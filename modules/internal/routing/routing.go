@@ -275,7 +275,7 @@ func Plan(in Input) (Itinerary, error) {
 	slices.SortStableFunc(it.Candidates, func(a, b Candidate) int { return compare(&a, &b) })
 	stay(&in, &it)
 	it.choose()
-	it.steps()
+	it.steps(in.Profile.Hedge)
 	return it, nil
 }
 

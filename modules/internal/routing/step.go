@@ -3,6 +3,8 @@ package routing
 import (
 	"iter"
 	"math"
+
+	"github.com/fareway/fareway/config"
 )
 
 // Step is what is done upstream for a request, as data. A kind of step is one file here, which says what it is made of
@@ -55,7 +57,25 @@ func (c *Candidate) Expect() (quality, cost float64) { return c.Quality, c.Cost 
 
 // First does one step after the other until one has a reply. It is what an itinerary is: the first choice, and what is
 // fallen back on.
-type First struct{ Steps []Step }
+type First struct {
+	Steps []Step
+	// Hedge is when the first call is late: the next one is made beside it then.
+	Hedge config.Hedge
+}
+
+// Spare is the call that can be made beside that of a step: the next one that is a step by itself, nil for none.
+func (f *First) Spare(step int) *Candidate {
+	if f.Hedge == (config.Hedge{}) {
+		return nil
+	}
+	first, ok := f.Steps[step].(*Candidate)
+	for _, s := range f.Steps[step+1:] {
+		if c, single := s.(*Candidate); ok && single && c.Route != first.Route && c.Behind == nil {
+			return c
+		}
+	}
+	return nil
+}
 
 // Kind is "first".
 func (*First) Kind() string { return "first" }

@@ -77,6 +77,7 @@ func options(in *Input, it *Itinerary, s *sight) {
 	loop := loopRoute(in, it.Candidates) >= 0
 	facts := in.facts(s)
 	it.Options = make([]Option, len(in.Strategies))
+	found := false // one whose condition holds: it comes before all
 	for i := range in.Strategies {
 		o := &it.Options[i]
 		o.Strategy = &in.Strategies[i]
@@ -84,7 +85,12 @@ func options(in *Input, it *Itinerary, s *sight) {
 			o.Why = ErrLoop
 			continue
 		}
-		if when := o.Strategy.When; when != nil {
+		when := o.Strategy.When
+		if when != nil {
+			if found {
+				o.Why = ErrBehind
+				continue
+			}
 			holds, err := when.Holds(&facts)
 			if err != nil {
 				o.Why = fmt.Errorf("%w: %w", ErrCondition, err)
@@ -101,7 +107,7 @@ func options(in *Input, it *Itinerary, s *sight) {
 			continue
 		}
 		o.Quality, o.Cost = o.Step.Expect()
-		o.Why = ErrBehind
+		o.Why, found = ErrBehind, found || when != nil
 	}
 }
 
@@ -162,8 +168,8 @@ func (it *Itinerary) choose() {
 }
 
 // steps makes the tree.
-func (it *Itinerary) steps() {
-	it.Steps = &First{Steps: make([]Step, 0, len(it.Candidates)+1)}
+func (it *Itinerary) steps(hedge config.Hedge) {
+	it.Steps = &First{Steps: make([]Step, 0, len(it.Candidates)+1), Hedge: hedge}
 	for i := range it.Options {
 		if o := &it.Options[i]; o.Chosen {
 			it.Strategy = o.Strategy
@@ -205,7 +211,7 @@ func planSingle(p *parts) (Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := new(First)
+	f := &First{Hedge: p.in.Profile.Hedge}
 	for _, c := range all {
 		f.Steps = append(f.Steps, c)
 	}
