@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -211,6 +212,55 @@ func requireLate(t testing.TB, c *caller, sh shape, field string, status int, co
 	require.Contains(t, string(a.Raw), `"billing_pending":true`)
 	require.NotContains(t, string(a.Raw), "[DONE]")
 	require.Equal(t, status, c.Record(t, a).Status)
+}
+
+// TestCascadeTeaches: what a validator says of a route's replies is learned (issue 13, "It learns on").
+func TestCascadeTeaches(t *testing.T) {
+	t.Parallel()
+	const cascade = "kind = \"cascade\"\n  steps = [\"one\", \"two\"]\n  validator = "
+	for name, validator := range map[string]string{"by form": `"not_refusal"`, "by a route": `"three"`} {
+		for said, want := range map[string]map[string]float64{
+			"I am sorry, but I cannot help with that.": {"one not_accepted": 1, "two worked": 1},
+			"It is blue.": {"one worked": 1},
+		} {
+			t.Run(name+" "+said, func(t *testing.T) {
+				t.Parallel()
+				g := startScripted(t, setup{Routes: seats, Extra: strategy("climb", cascade+validator)})
+				c := g.rich(t)
+				opinion := "yes"
+				if len(want) > 1 {
+					opinion = "no"
+				}
+				c.AnswersBy(byModel(map[string]upstream.Reply{"one": script(used(10, 9), "stop", upstream.Text(said)),
+					"two": hello, "three": script(used(10, 1), "stop", upstream.Text(opinion))}))
+				require.Equal(t, 200, c.Ask(shapes[0]).StatusCode)
+				got := g.outcomes(t)
+				delete(got, "three worked")
+				require.Equal(t, want, got)
+			})
+		}
+	}
+}
+
+// outcomes are what routes have been found to do, by route and outcome.
+func (s *service) outcomes(t testing.TB) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.Engine.Metrics().Collectors()...)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	all := make(map[string]float64)
+	for _, f := range families {
+		if f.GetName() != "fareway_route_outcomes_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if n := m.GetCounter().GetValue(); n > 0 {
+				all[m.GetLabel()[1].GetValue()+" "+m.GetLabel()[0].GetValue()] = n
+			}
+		}
+	}
+	return all
 }
 
 // TestCascade: each step in turn until a reply is accepted.

@@ -43,6 +43,8 @@ type attempt struct {
 	usage            *llm.Usage // as far as it is usage, see judge
 	outcome          ledger.Outcome
 	failure          failureKind // why it did not become a reply, "" where it did or nobody knows
+	// unaccepted: the validator of its strategy said that its reply is not good.
+	unaccepted bool
 	// upstreamID is what the upstream calls the request, "" if it has no name for it.
 	upstreamID string
 	key        string        // the name of the provider's key that it was made with, "" where the provider has none

@@ -50,6 +50,7 @@ func (x *exchange) accepts(s *routing.Cascade, a *attempt) (bool, *failure) {
 		return x.asks(s.Asked, a)
 	}
 	if err := validate.Check(s.Validator, x.req.LLM, a.judged()); err != nil {
+		a.unaccepted = true
 		x.rejected(a, err)
 		return false, nil
 	}

@@ -67,6 +67,8 @@ func verdict(a *attempt) outcome.Verdict {
 		case a.outcome != ledger.Finished:
 		case a.reply.finish == llm.FinishPolicy:
 			return outcome.Refused
+		case a.unaccepted:
+			return outcome.Unaccepted
 		default:
 			return outcome.Worked
 		}

@@ -110,6 +110,7 @@ func (x *exchange) asks(c *routing.Candidate, a *attempt) (bool, *failure) {
 	}
 	text := strings.ToLower(strings.TrimLeft(verdict.reply.fold.Text(), " \t\r\n*_`\"'"))
 	if !strings.HasPrefix(text, "yes") {
+		a.unaccepted = true
 		x.rejected(a, "the route "+c.Route.Name+" says no")
 		return false, nil
 	}

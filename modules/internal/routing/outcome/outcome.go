@@ -1,7 +1,7 @@
 // Package outcome learns from what came of requests, as far as that costs nothing to see: calls that are no JSON or do
-// not fit their tool, refusals, failures, tools that fail, prompts that are asked again, and what operators are told.
-// It counts, by route and kind of work, and keeps no text. What is counted decays; it changes what is expected of a
-// route (routing.Learned) by a bounded amount, and only in steps.
+// not fit their tool, refusals, failures, what validators do not accept, tools that fail, prompts that are asked again,
+// and what operators are told. It counts, by route and kind of work, and keeps no text. What is counted decays; it
+// changes what is expected of a route (routing.Learned) by a bounded amount, and only in steps.
 package outcome
 
 import (
@@ -25,6 +25,7 @@ const (
 	Mismatch                   // a call that does not fit its tool's schema
 	Refused                    // a content policy of the upstream
 	Empty                      // it finished, and there was nothing to show
+	Unaccepted                 // the validator of a strategy did not accept it
 	Broken                     // the upstream failed
 	ToolFailed                 // the client says that the tool failed
 	Retried                    // the client asked the same again
@@ -35,8 +36,8 @@ const (
 
 // String is the verdict as a metric's label.
 func (v Verdict) String() string {
-	return [...]string{"none", "worked", "invalid_call", "schema_mismatch", "refused", "empty", "upstream_failed",
-		"tool_failed", "retried", "told_good", "told_bad"}[v]
+	return [...]string{"none", "worked", "invalid_call", "schema_mismatch", "refused", "empty", "not_accepted",
+		"upstream_failed", "tool_failed", "retried", "told_good", "told_bad"}[v]
 }
 
 // Verdicts are all that say something.
@@ -51,10 +52,12 @@ func Verdicts() (all []Verdict) {
 type Counts struct{ Worked, Failed, Good, Bad float64 }
 
 // weights are what a verdict counts. What may have other reasons than the route counts less: an upstream that is away
-// is for the circuit breaker, a tool fails for the client's reasons, too, and people ask twice out of curiosity.
+// is for the circuit breaker, a tool fails for the client's reasons, too, people ask twice out of curiosity, and a
+// route that is asked whether a reply is good may be wrong.
 var weights = [numVerdicts]Counts{
 	Worked: {Worked: 1}, InvalidCall: {Failed: 1}, Mismatch: {Failed: 1}, Refused: {Failed: 1}, Empty: {Failed: 1},
-	Broken: {Failed: 0.25}, ToolFailed: {Failed: 0.25}, Retried: {Failed: 0.5}, ToldGood: {Good: 1}, ToldBad: {Bad: 1},
+	Unaccepted: {Failed: 0.5},
+	Broken:     {Failed: 0.25}, ToolFailed: {Failed: 0.25}, Retried: {Failed: 0.5}, ToldGood: {Good: 1}, ToldBad: {Bad: 1},
 }
 
 // plus adds so many times as much.
