@@ -30,6 +30,7 @@ const (
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
 	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
+	quietLooks   = 8        // looks at a connection in vain, after which there is one in so many
 	keptBatch    = 32       // events whose memory is kept for the next Recv
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
 	lingerTime = time.Second
@@ -59,6 +60,7 @@ type Call struct {
 	events  *sse.Reader // of a stream
 	ending  ending
 	arrived interface{ Ready() bool } // says whether reading the body would wait, nil where that is not known
+	vain    int                       // times that nothing had arrived, since something last had
 	decoder decoder
 
 	batch     []llm.Event // of the last Recv; it is used again
@@ -378,13 +380,20 @@ func (c *Call) stream() error {
 	}
 }
 
-// ready reports whether another event of the stream can be had without waiting for the upstream.
+// ready reports whether another event of the stream can be had without waiting for the upstream, as far as it is worth
+// a look: where events come one at a time, the connection is rarely looked at.
 func (c *Call) ready() bool {
 	for !c.events.Ready() {
-		if c.arrived == nil || !c.arrived.Ready() {
+		if c.arrived == nil {
 			return false
 		}
-		_ = c.events.Fill() // which Next returns
+		look := c.vain < quietLooks || c.vain%quietLooks == 0
+		if !look || !c.arrived.Ready() {
+			c.vain++
+			return false
+		}
+		c.vain = 0
+		_ = c.events.Fill() // what it returns, Next does
 	}
 	return true
 }
