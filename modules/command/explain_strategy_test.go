@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,7 @@ strategy "climb" {
 	require.Greater(t, both.Hold, holds["small"]+2*holds["coder"],
 		"GAP-49 the sum over its calls, and what the judge reads")
 	require.False(t, climb.Chosen)
-	require.Equal(t, routing.ErrCondition.Error(), climb.Reason)
+	require.Equal(t, routing.ErrBehind.Error(), climb.Reason, "the first whose condition holds is the one")
 	require.Equal(t, "first", v.Steps.Kind)
 	require.Equal(t, routing.Outline{Kind: "panel", Steps: []routing.Outline{{Kind: "try", Route: "small"},
 		{Kind: "try", Route: "coder"}, {Kind: "try", Route: "coder"}}}, v.Steps.Steps[0])
@@ -59,7 +60,10 @@ strategy "climb" {
 	out, err := run(t, "explain", "--hcl", hcl, body, "--profile", "max")
 	require.NoError(t, err)
 	require.Contains(t, out, "It goes through this one")
-	require.Contains(t, out, "Not used: `when` does not hold.")
+	require.Contains(t, out, "Not used: another one comes first.")
+	out, err = run(t, "explain", "--hcl", hcl, body)
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out, "Not used: `when` does not hold."), out)
 
 	floor := runJSON[admin.Explanation](t, "explain", "--hcl", hcl, body, "--plan", "floor")
 	require.Contains(t, floor.Strategies[1].Reason, routing.ErrPart.Error(), "the plan requires what a step is not")
