@@ -38,6 +38,15 @@ func (c *Config) Plan(name string) (Plan, bool) {
 	return c.Plans[i], true
 }
 
+// Profile is the profile of that name, nil when the configuration has none. It is not changed.
+func (c *Config) Profile(name string) *Profile {
+	i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Profiles[i]
+}
+
 // PlanPlace is where a plan stands, as FILE:LINE; "" when the configuration has none of that name.
 func (c *Config) PlanPlace(name string) string { return c.planPlaces[name] }
 

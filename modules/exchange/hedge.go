@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +67,7 @@ type beginning struct {
 
 // hedged calls a route, and another one beside it if the first one shows nothing for a while.
 func (x *exchange) hedged(c, spare *routing.Candidate, h config.Hedge) (*attempt, *failure) {
-	profile := x.profile()
+	profile := x.gen.Config.Profile(x.req.profile)
 	x.engine.Hedgeable(profile)
 	after, known := x.gen.HedgeAfter(c.Route.Name, x.healthCall(c), h)
 	if !known {
@@ -88,12 +87,6 @@ func (x *exchange) hedged(c, spare *routing.Candidate, h config.Hedge) (*attempt
 	r.first = r.enter(x.current)
 	r.start(r.first)
 	return r.run(spare, after, profile)
-}
-
-// profile is what the request runs with.
-func (x *exchange) profile() *config.Profile {
-	all := x.gen.Config.Profiles
-	return &all[slices.IndexFunc(all, func(p config.Profile) bool { return p.Name == x.req.profile })]
 }
 
 // enter makes an attempt one of the race.

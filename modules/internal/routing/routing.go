@@ -346,10 +346,9 @@ func Decided(in Input, most int64) bool {
 
 // NewInput is what a request asks of routes, with nothing of the moment: who asks, what is ready, what is remembered.
 func NewInput(cfg *config.Config, routes []config.Route, profile string, req *llm.Request) Input {
-	at := slices.IndexFunc(cfg.Profiles, func(p config.Profile) bool { return p.Name == profile })
 	return Input{
 		Routes:    routes,
-		Profile:   cfg.Profiles[at],
+		Profile:   *cfg.Profile(profile),
 		Needs:     NeedsOf(req),
 		Allowance: req.MaxTokens,
 		Graphics:  Graphics(cfg, req),
