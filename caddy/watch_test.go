@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -22,7 +21,7 @@ import (
 // applied is `gateway apply` at work.
 type applied struct {
 	cmd   *exec.Cmd
-	out   bytes.Buffer  // read after ended is closed
+	out   lockedBuffer
 	ended chan struct{} // closed when it has ended
 }
 
@@ -93,9 +92,7 @@ func TestApplyRollsItselfBack(t *testing.T) {
 
 			a := g.applyWatched(t, bad)
 			eventually(t, func() (bool, string) {
-				var status struct{ Generation int }
-				g.call(t, "GET", "/fareway/status", nil, &status)
-				return status.Generation == 2, "it does not serve yet"
+				return strings.Contains(a.out.String(), "Watching the requests that fail"), a.out.String()
 			})
 			if restart {
 				g.kill()
