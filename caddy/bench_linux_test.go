@@ -19,7 +19,7 @@ type benchKind struct {
 	end         string
 	proxyEnd    string // of what the upstream says, where that is translated; "" for end
 	conns       []int
-	carry       string // "" for the gateway itself
+	gateway     string // of benchGateways; "" for the first
 	least       int    // requests for each connection in a round, where they take their time
 	per         int64  // what the figures are for, in a request; 0 for the request
 }
@@ -55,11 +55,14 @@ func benchKinds() []benchKind {
 			proxyEnd: benchDone, conns: []int{64}},
 		{name: "paced", reply: "a delta of 100", body: benchBody(streamed, benchPaced, 0), end: benchDone, conns: []int{32},
 			least: 1, per: benchDeltas},
-		{name: "process-json", reply: "JSON", body: short, end: "}", conns: []int{64}, carry: "process"},
+		{name: "routes-json", reply: "JSON", body: short, end: "}", conns: []int{64}, gateway: "routes"},
+		{name: "routes-json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16},
+			gateway: "routes"},
+		{name: "process-json", reply: "JSON", body: short, end: "}", conns: []int{64}, gateway: "process"},
 		{name: "process-json-20K", reply: "JSON", body: benchBody("", "", 20<<10), end: "}", conns: []int{16},
-			carry: "process"},
+			gateway: "process"},
 		{name: "process-stream", reply: "100 deltas", body: benchBody(streamed, "", 0), end: benchDone, conns: []int{64},
-			carry: "process"},
+			gateway: "process"},
 	}
 }
 
@@ -101,7 +104,7 @@ func benchAgent(length int) string {
 }
 
 // The routes cost next to nothing, so that the trial credits last for any number of requests.
-const benchHCL = `
+const benchBase = `
 gateway {
   drain_timeout = "1s"
 }
@@ -116,25 +119,45 @@ plan "trial" {
 
 provider "upstream" {
   plugin = "openai"
-  carry  = "%[2]s"
+  carry  = "CARRY"
   config {
-    base_url = "%[1]s/v1"
+    base_url = "UPSTREAM/v1"
   }
 }
 
-route "only" {
+`
+
+const benchRoute = `
+route "route-%[1]d" {
   provider       = "upstream"
   model          = "bench"
   context_window = 1000000
   max_output     = 4096
-  quality        = 0.5
+  quality        = %.1[2]f
   offers         = ["tools"]
   price {
-    input  = 0.0001
-    output = 0.0001
+    input  = %.4[3]f
+    output = %.4[3]f
   }
 }
 `
+
+// benchGateways are what is measured: upstream calls made by the gateway itself and by the provider's process, over one
+// route, and by the gateway itself to whichever of three routes it chooses.
+var benchGateways = map[string]string{
+	"host":    benchHCL("host", 1),
+	"process": benchHCL("process", 1),
+	"routes":  benchHCL("host", 3),
+}
+
+// benchHCL is a configuration that has yet to be told its upstream.
+func benchHCL(carry string, routes int) string {
+	hcl := strings.Replace(benchBase, "CARRY", carry, 1)
+	for i := range routes {
+		hcl += fmt.Sprintf(benchRoute, i, 0.5+0.1*float64(i), 0.0001*float64(1+i))
+	}
+	return hcl
+}
 
 // BenchmarkGateway measures the CPU time (user and system, by the operating system's accounting) that the whole
 // gateway, host and plugin process, takes for a request: authenticated, held, routed, translated, sent upstream,
@@ -149,8 +172,8 @@ func BenchmarkGateway(b *testing.B) {
 		for _, conns := range kind.conns {
 			row := benchRow{kind: kind, conns: conns}
 			b.Run(fmt.Sprintf("%s/conns=%d", kind.name, conns), func(b *testing.B) {
-				carry := cmp.Or(kind.carry, "host")
-				row.gateway = newSide(b, m.gateways[carry], kind, conns, m.keys[carry])
+				gateway := cmp.Or(kind.gateway, "host")
+				row.gateway = newSide(b, m.gateways[gateway], kind, conns, m.keys[gateway])
 				plain := kind
 				plain.end = cmp.Or(kind.proxyEnd, kind.end)
 				row.proxy = newSide(b, m.proxy, plain, conns, "")
@@ -177,8 +200,8 @@ func newBenchMachines(b *testing.B) *benchMachines {
 	b.Helper()
 	m := &benchMachines{upstream: startUpstream(b), gateways: make(map[string]*benchServer), keys: make(map[string]string)}
 	m.proxy = benchProxy(b, m.upstream)
-	for _, carry := range []string{"host", "process"} {
-		m.gateways[carry], m.keys[carry] = benchGateway(b, m.upstream, carry)
+	for name, hcl := range benchGateways {
+		m.gateways[name], m.keys[name] = benchGateway(b, strings.Replace(hcl, "UPSTREAM", m.upstream, 1))
 	}
 	return m
 }
@@ -276,7 +299,8 @@ CPU time for one request, in microseconds, user and system, all processes of the
 ratio, the lowest and the highest. reverse_proxy is this same binary as a plain proxy to the same upstream: it neither
 looks, nor translates, nor charges. In rows that begin with "process" the provider's process makes the upstream `+
 		`calls, in
-the others the gateway itself. Allocations are the gateway's for one request.
+the others the gateway itself; in those that begin with "routes" it has three routes to choose from, otherwise one.
+Allocations are the gateway's for one request.
 
   request            reply            connections   gateway   reverse_proxy   ratio   lowest   highest   allocations `+
 		`  requests

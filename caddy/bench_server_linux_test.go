@@ -25,9 +25,9 @@ type benchServer struct {
 	admin *http.Client // of Caddy's admin endpoint
 }
 
-func benchGateway(b *testing.B, upstream, carry string) (s *benchServer, key string) {
+func benchGateway(b *testing.B, hcl string) (s *benchServer, key string) {
 	b.Helper()
-	g := startGateway(b, files{"gateway.hcl": fmt.Sprintf(benchHCL, upstream, carry)})
+	g := startGateway(b, files{"gateway.hcl": hcl})
 	s = &benchServer{url: g.URL, pids: []int{g.cmd.Process.Pid}, admin: g.admin}
 	for _, c := range g.children(b) {
 		s.pids = append(s.pids, c.pid)
