@@ -97,6 +97,12 @@ func (f *First) Worst(of func(*Candidate) Worst) (w Worst) {
 func callsOf(steps []Step) iter.Seq[*Candidate] {
 	return func(yield func(*Candidate) bool) {
 		for _, s := range steps {
+			if c, one := s.(*Candidate); one { // as a rule, and without an iterator
+				if !yield(c) {
+					return
+				}
+				continue
+			}
 			for c := range s.Calls() {
 				if !yield(c) {
 					return
@@ -108,6 +114,13 @@ func callsOf(steps []Step) iter.Seq[*Candidate] {
 
 // Opening is the call that a step begins with.
 func Opening(s Step) *Candidate {
+	first := s
+	if list, is := s.(*First); is && len(list.Steps) > 0 {
+		first = list.Steps[0]
+	}
+	if c, one := first.(*Candidate); one { // as a rule, and without an iterator
+		return c
+	}
 	for c := range s.Calls() {
 		return c
 	}
