@@ -31,6 +31,7 @@ type upRun struct {
 	listenSet  bool // --listen was given
 	noSelftest bool
 
+	free     net.Listener // keeps the port that port 0 has become until Caddy listens on it
 	out, err io.Writer
 }
 
@@ -76,6 +77,7 @@ func (u *upRun) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer u.giveUpFree()
 	if err := checkDataDir(s.Data); err != nil {
 		return err
 	}
@@ -98,6 +100,7 @@ func (u *upRun) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	u.giveUpFree()
 	t, err := prepareTrial(ctx, e, s.Data)
 	if err != nil {
 		return err
@@ -123,9 +126,10 @@ func (u *upRun) starter() (starter, error) {
 		return starter{}, fmt.Errorf("--listen %q: the port is a number up to 65535, as in %s", u.listen, defaultListen)
 	}
 	if port == "0" {
-		if port, err = freePort(host); err != nil {
+		if u.free, err = freePort(host); err != nil {
 			return starter{}, err
 		}
+		port = portOf(u.free.Addr().String())
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/fareway/fareway/modules/admin"
 )
 
@@ -22,6 +24,9 @@ func (u *upRun) checkPorts(ctx context.Context, s *site) error {
 		flag := "--listen"
 		if address == s.admin {
 			flag = "--admin"
+		}
+		if u.free != nil && portOf(address) == portOf(u.free.Addr().String()) {
+			continue // it was tried, and is kept
 		}
 		ln, err := net.Listen("tcp", address)
 		switch {
@@ -64,18 +69,46 @@ const (
 	lastFreePort  = 32767
 )
 
-// freePort finds a port that nobody listens on.
-func freePort(host string) (string, error) {
+// freePort finds a port that nobody listens on, and keeps it: another gateway that looks for one meanwhile does not
+// find it. Caddy can listen there beside what is returned.
+func freePort(host string) (net.Listener, error) {
 	var err error
 	for range 100 {
-		port := strconv.Itoa(firstFreePort + rand.IntN(lastFreePort-firstFreePort+1))
-		var ln net.Listener
-		if ln, err = net.Listen("tcp", net.JoinHostPort(host, port)); err == nil {
-			return port, ln.Close()
+		port := firstFreePort + rand.UintN(lastFreePort-firstFreePort+1)
+		var alone net.Listener
+		if alone, err = net.Listen("tcp", net.JoinHostPort(host, strconv.FormatUint(uint64(port), 10))); err == nil {
+			if err := alone.Close(); err != nil {
+				return nil, err
+			}
+			return keepPort(host, port)
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			break
 		}
 	}
-	return "", fmt.Errorf("finding a free port on %q: %w", host, err)
+	return nil, fmt.Errorf("finding a free port on %q: %w", host, err)
+}
+
+// keepPort listens as Caddy does (listenReusable in its listen_unix.go): only this user's Caddys can do so beside it.
+func keepPort(host string, port uint) (net.Listener, error) {
+	address := caddy.NetworkAddress{Network: "tcp", Host: host, StartPort: port, EndPort: port}
+	ln, err := address.Listen(context.Background(), 0, net.ListenConfig{})
+	if err != nil {
+		return nil, fmt.Errorf("keeping a free port: %w", err)
+	}
+	return ln.(net.Listener), nil
+}
+
+// giveUpFree gives up the port that freePort keeps, if there is one.
+func (u *upRun) giveUpFree() {
+	if u.free != nil {
+		_ = u.free.Close() // Caddy listens there, or nobody will
+		u.free = nil
+	}
+}
+
+// portOf is the port of host:port.
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
 }

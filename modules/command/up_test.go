@@ -47,6 +47,7 @@ func TestUpAddresses(t *testing.T) {
 		u := upRun{target: target{data: "/data"}, listen: "127.0.0.1:0"}
 		got, err := u.starter()
 		require.NoError(t, err)
+		t.Cleanup(u.giveUpFree)
 		require.NotEqual(t, "0", got.Port)
 	})
 	t.Run("admin address", func(t *testing.T) {
@@ -163,9 +164,14 @@ func TestPortInUse(t *testing.T) {
 	})
 	t.Run("free", func(t *testing.T) {
 		t.Parallel()
-		port, err := freePort("127.0.0.1")
+		kept, err := freePort("127.0.0.1")
 		require.NoError(t, err)
-		require.NoError(t, u.checkPorts(t.Context(), &site{data: data, listen: []string{"127.0.0.1:" + port}}))
+		own := &site{data: data, listen: []string{kept.Addr().String()}}
+		require.ErrorContains(t, u.checkPorts(t.Context(), own), "is in use", "by nobody but who found it")
+		finder := &upRun{free: kept}
+		require.NoError(t, finder.checkPorts(t.Context(), own))
+		finder.giveUpFree()
+		require.NoError(t, u.checkPorts(t.Context(), own))
 	})
 }
 
