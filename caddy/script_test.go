@@ -311,9 +311,10 @@ func freeAddr(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeaddr VAR")
 	}
-	// Below the ports that outgoing connections get, so that none of those takes it before the gateway does.
+	// Below the ports that outgoing connections get, and those that gateways find for themselves, so that nobody takes
+	// it before the gateway does.
 	for {
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000)))
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 5000+rand.IntN(5000)))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}

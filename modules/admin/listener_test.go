@@ -3,13 +3,17 @@ package admin
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/fareway/fareway/modules/gateway"
@@ -18,14 +22,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// freeAddress is one that nobody listens at. Its port lies below those that systems choose: nobody gets it by chance
+// before it is used.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for {
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 5000+rand.IntN(5000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, ln.Close())
+		return ln.Addr().String()
+	}
+}
+
 func TestOwnAdminAddress(t *testing.T) {
 	t.Parallel()
 	e := enginetest.New(t, nil)
 	data := e.DataDir()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
-	l := &Listener{Listen: free.Addr().String()}
+	l := &Listener{Listen: freeAddress(t)}
 	require.NoError(t, l.Validate())
 	require.NoError(t, l.Start(data, e, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { require.NoError(t, l.Cleanup()) })
