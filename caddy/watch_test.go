@@ -3,9 +3,8 @@
 package main_test
 
 import (
-	"context"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
@@ -71,6 +71,18 @@ func (g *gateway) sendUntil(t *testing.T, a *applied, key string) {
 	}
 }
 
+// deaf is an address of this machine at which nobody listens, nor can anybody before the test ends.
+func deaf(t testing.TB) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
+}
+
 // TestApplyRollsItselfBack: issue 12, "Before and after": an apply after which requests fail is undone by itself, also
 // where the gateway is started again meanwhile.
 func TestApplyRollsItselfBack(t *testing.T) {
@@ -85,10 +97,7 @@ func TestApplyRollsItselfBack(t *testing.T) {
 			for range 20 {
 				require.Equal(t, http.StatusOK, g.status(t, key))
 			}
-			nobody, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			bad := strings.Replace(good, up.BaseURL(), "http://"+nobody.Addr().String()+"/v1", 1)
-			require.NoError(t, nobody.Close())
+			bad := strings.Replace(good, up.BaseURL(), "http://"+deaf(t)+"/v1", 1)
 
 			a := g.applyWatched(t, bad)
 			eventually(t, func() (bool, string) {
