@@ -46,6 +46,7 @@ func takeAway(t *testing.T, fault ledgerFault, turns int) {
 		f.finishes(t, requests, round)
 		f.answersTheRest(t)
 		require.Equal(t, map[string]int{"503 upstream_error, Retry-After: 5": crowd * turns}, <-refused)
+		require.NoError(t, f.up.Idle(withTimeout(t)))
 		require.Len(t, f.up.Records(), f.served, "nothing was sent upstream")
 		f.isAsBefore(t)
 		if round == 1 {

@@ -81,6 +81,7 @@ func TestStreamMemory(t *testing.T) {
 			for i := range c.streams {
 				all = append(all, open(t, i, text, kind))
 			}
+			require.NoError(t, up.AtGate(withTimeout(t), kind, c.streams), "all of every prompt was sent")
 			each := (g.memory(t) - before) / int64(c.streams)
 			t.Logf("%d bytes a stream", each)
 			require.Less(t, each, int64(c.each))
@@ -88,6 +89,7 @@ func TestStreamMemory(t *testing.T) {
 			for i, l := range all {
 				l.whole(t, shapes[i%len(shapes)])
 			}
+			g.settled(t)
 			left := g.memory(t) - before
 			t.Logf("%d bytes are left", left)
 			require.Less(t, left, int64(leftOver))

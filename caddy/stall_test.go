@@ -68,7 +68,7 @@ func TestStall(t *testing.T) {
 	const credits, tokens = 1_000_000, 500
 	text := strings.Repeat("0123456789abcdef", 1<<10)
 	up := upstream.Start(t, upstream.Options{Script: func(req *upstream.Request) upstream.Reply {
-		return upstream.Reply{Steps: []upstream.Step{upstream.Text("one "),
+		return upstream.Reply{Steps: []upstream.Step{upstream.Text("one "), upstream.Wait(req.LastUser()),
 			{Do: upstream.StepText, Text: text, Times: 150}, upstream.Text("two"), upstream.Finish("stop"),
 			upstream.ReportTokens(upstream.Usage{Prompt: 10, Completion: tokens}), upstream.Done()}}
 	}})
@@ -94,9 +94,10 @@ func TestStall(t *testing.T) {
 					}
 					return body
 				}, s.end}
-				l := ample.send(t, client, g.URL, key, "on and on", true)
+				l := ample.send(t, client, g.URL, key, s.name+proto, true)
 				require.Equal(t, proto, l.Proto)
-				l.until(t, "one ")
+				l.until(t, "one ") // the end of a stream of HTTP/3 takes what was not read before
+				up.Open(s.name + proto)
 				eventually(t, func() (bool, string) {
 					microcents, held := g.paid(t, client, key, credits)
 					return !held && microcents == 10*300+tokens*1500, fmt.Sprint(microcents, held)
