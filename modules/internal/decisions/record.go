@@ -192,10 +192,8 @@ func (r *Record) Input(cfg *config.Config, routes []config.Route) routing.Input 
 		Graphics: r.Graphics, LongAbove: cfg.Special.LongContextAbove, Requires: r.Requires, Traits: &r.Traits,
 		Standing: r.Standing, Strategies: cfg.Strategies,
 		Account: config.AccountFacts{ID: r.Account, Plan: r.Plan}}
-	for i := range cfg.Profiles {
-		if cfg.Profiles[i].Name == r.Profile {
-			in.Profile = cfg.Profiles[i]
-		}
+	if p := cfg.Profile(r.Profile); p != nil {
+		in.Profile = *p
 	}
 	return in
 }
