@@ -36,11 +36,24 @@ func (c *caller) openAt(t testing.TB, url string, client *http.Client, sh shape,
 	return newLive(t, resp)
 }
 
-// long is a reply of so many pieces of 16 KiB; before the last one it waits at the caller's gate.
+// long is a reply of so many pieces of 16 KiB, which begin when the first text was read. Before the last one it waits
+// at the gate of the caller.
 func (c *caller) long(pieces int, u upstream.Usage) upstream.Reply {
 	text := strings.Repeat("0123456789abcdef", 1<<10)
-	return script(u, "stop", upstream.Text("Hel"),
+	return script(u, "stop", upstream.Text("Hel"), upstream.Wait(c.begun()),
 		upstream.Step{Do: upstream.StepText, Text: text, Times: pieces}, upstream.Wait(c.Mark), upstream.Text("the end"))
+}
+
+// begun is the gate at which a long reply waits for its first text to be read: the end of a stream of HTTP/3 takes what
+// was not read before.
+func (c *caller) begun() string { return c.Mark + "begun" }
+
+// startLong reads the beginning of a long reply.
+func (c *caller) startLong(t testing.TB, l *live, sh shape) {
+	t.Helper()
+	defer c.Upstream.Open(c.begun())
+	l.Start(sh)
+	require.Equal(t, "Hel", l.Text(sh))
 }
 
 // TestClientStalls has clients that read the beginning of a reply and then nothing. What they got is charged: nobody
@@ -53,7 +66,7 @@ func TestClientStalls(t *testing.T) {
 		ample = 64_000 // tokens
 	)
 	g := startScripted(t, setup{Gateway: quick})
-	brief := startScripted(t, setup{Gateway: quick + "\nrequest_timeout = \"1s\"",
+	brief := startScripted(t, setup{Gateway: quick + "\nrequest_timeout = \"3s\"",
 		Plan: "fair", Extra: capped("fair", "fair_use_microcents = 1000000000")})
 	for i, protocol := range protocols {
 		sh := shapes[i]
@@ -66,8 +79,7 @@ func TestClientStalls(t *testing.T) {
 				c := g.rich(t)
 				c.Answers(c.long(pieces, used(10, 500)))
 				l := c.OpenNarrow(t, protocol, sh, allowance(sh, ample))
-				l.Start(sh)
-				require.Equal(t, "Hel", l.Text(sh))
+				c.startLong(t, l, sh)
 				if pieces < 100 { // the upstream goes on once the client is gone
 					c.Log.Await(t, func(line map[string]any) bool {
 						return line["request_id"] == l.Header.Get("X-Request-Id") &&
@@ -93,8 +105,7 @@ func TestClientStalls(t *testing.T) {
 			c := brief.rich(t)
 			c.Answers(c.long(30, used(10, 500))) // and waits
 			l := c.OpenNarrow(t, protocol, sh, allowance(sh, ample))
-			l.Start(sh)
-			require.Equal(t, "Hel", l.Text(sh))
+			c.startLong(t, l, sh)
 			r := c.Record(t, answer{Response: l.Response})
 			require.Equal(t, 504, r.Status)
 			require.False(t, r.Pending)
@@ -130,7 +141,7 @@ var readings = rapid.Custom(func(t *rapid.T) reading {
 func TestWhoeverGotTextPays(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Gateway: "client_stall = \"200ms\"\nrequest_timeout = \"3s\"",
-		Routes: []route{{Name: "standard", Timeout: "800ms"}},
+		Routes: []route{{Name: "standard", Timeout: "1500ms"}},
 		Plan:   "strict", Extra: capped("strict", "fair_use_microcents = 0")})
 	url, narrow := g.Narrow(t, "HTTP/1.1")
 	for seed := range 32 {
@@ -141,12 +152,11 @@ func TestWhoeverGotTextPays(t *testing.T) {
 			c := g.rich(t)
 			reply := c.long(r.pieces, used(10, 500))
 			if c.Upstream.Open(c.Mark); r.silent {
-				reply.Steps = append(reply.Steps[:2:2], upstream.Silence())
+				reply.Steps = append(reply.Steps[:3:3], upstream.Silence())
 			}
 			c.Answers(reply)
 			l := c.openAt(t, url, narrow, r.shape, allowance(r.shape, 64_000))
-			l.Start(r.shape)
-			require.Equal(t, "Hel", l.Text(r.shape))
+			c.startLong(t, l, r.shape)
 			_, err := io.CopyN(io.Discard, l.in, int64(r.bytes))
 			id := answer{Response: l.Response}
 			switch r.then {

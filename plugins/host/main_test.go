@@ -216,13 +216,15 @@ type scripted struct {
 	mu      sync.Mutex
 	checks  int           // of health
 	sent    int64         // bytes of text that send has taken
-	blocked chan struct{} // closed when send has blocked for a while
+	blocked chan struct{} // closed when send has blocked for a while, as it may do again
+	halted  func()        // closes it
 }
 
 func (s *scripted) Settings() any { return &s.settings }
 
 func (s *scripted) Start(context.Context) error {
 	s.blocked = make(chan struct{})
+	s.halted = sync.OnceFunc(func() { close(s.blocked) })
 	switch s.name {
 	case "hangs":
 		forever()
@@ -344,7 +346,7 @@ func awaitFile(ctx context.Context, path string) error {
 // flood sends until the caller leaves, and notes when send blocks.
 func (s *scripted) flood(send func(llm.Event) error) error {
 	piece := strings.Repeat("x", 1<<10)
-	watchdog := time.AfterFunc(time.Hour, func() { close(s.blocked) })
+	watchdog := time.AfterFunc(time.Hour, s.halted)
 	for {
 		watchdog.Reset(300 * time.Millisecond)
 		if err := send(llm.Event{Kind: llm.EventText, Text: piece}); err != nil {
