@@ -89,7 +89,7 @@ text of any prompt.`,
 
 func routeEvalCommand() *cobra.Command {
 	var out output
-	var model, data, train, report, hcl, agree string
+	var model, data, train, report, hcl, captures, agree string
 	var conversations bool
 	var leaveOut []string
 	var seed uint64
@@ -120,6 +120,9 @@ what it costs that a conversation stays on its route (KEPT), that each turn is c
 afresh, and the cheapest single route that is expected to be as good. The agents without
 tools get what tools say as texts of the user's, so that each turn looks like work of
 another kind. Costs are in credits; what is in an upstream's cache is simulated.
+--captures takes how conversations go from requests that clients sent (*.jsonl.gz or
+*.jsonl, on each line "path" and "body"), and says something of its own in the place of
+their texts: as they were, and those of agents carried on for as long as made ones.
 
 --agree measures a strategy of kind "agree" on the data sets that say which models gave
 the same answer (the field "a"): two seats, and the model that is escalated to, beside
@@ -129,14 +132,15 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		Example: `  fareway gateway route eval --agree best --data recorded
   fareway gateway route eval --model routes.model --data held-out --report report
   fareway gateway route eval --folds 5 --data recorded --json
-  fareway gateway route eval --conversations --hcl gateway.hcl`,
+  fareway gateway route eval --conversations --hcl gateway.hcl
+  fareway gateway route eval --conversations --captures captures`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkConversations(cmd, conversations); err != nil {
 				return err
 			}
 			if conversations {
-				views, err := evalConversations(cmd.Context(), model, hcl, seed)
+				views, err := evalConversations(cmd.Context(), model, hcl, captures, seed)
 				if err != nil {
 					return err
 				}
@@ -201,6 +205,8 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 	cmd.Flags().BoolVar(&conversations, "conversations", false, "play conversations, in place of recorded answers")
 	cmd.Flags().StringVar(&hcl, "hcl", "",
 		"the configuration `FILE` whose routes and profiles play them (default: made ones)")
+	cmd.Flags().StringVar(&captures, "captures", "",
+		"play the conversations of captured requests in `DIR`, in place of made ones")
 	for _, other := range []string{"model", "folds", "leave-out", "report", "conversations"} {
 		cmd.MarkFlagsMutuallyExclusive("agree", other)
 	}

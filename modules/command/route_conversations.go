@@ -24,14 +24,26 @@ type conversationsView struct {
 	talks.Result
 }
 
-// evalConversations plays made conversations through the routes of a configuration, or through made ones.
-func evalConversations(ctx context.Context, model, hcl string, seed uint64) ([]conversationsView, error) {
+// keeping is a profile beside the usual ones, for choices that go by a share of the best quality.
+var keeping = config.Profile{Name: "keep 0.9", Cost: 1, KeepQuality: 0.9}
+
+// evalConversations plays conversations, made ones or those with the structure of captured ones, through the routes of
+// a configuration, or through made ones.
+func evalConversations(ctx context.Context, model, hcl, captures string, seed uint64) ([]conversationsView, error) {
 	m, err := readModel(model)
 	if err != nil {
 		return nil, err
 	}
+	sets := talks.Made(seed)
+	if captures != "" {
+		list, err := readCaptures(captures)
+		if err != nil {
+			return nil, err
+		}
+		sets = talks.Captured(list, seed)
+	}
 	setup := talks.Setup{Routes: talks.Routes(), Predictor: routing.NewPredictor(m)}
-	profiles := config.DefaultProfiles()
+	profiles := append(config.DefaultProfiles(), keeping)
 	if hcl != "" {
 		cfg, diags := engine.CheckConfig(ctx, hcl, slog.New(slog.DiscardHandler))
 		if cfg == nil {
@@ -45,7 +57,7 @@ func evalConversations(ctx context.Context, model, hcl string, seed uint64) ([]c
 	var views []conversationsView
 	for _, profile := range profiles {
 		setup.Profile = profile
-		for _, set := range talks.Made(seed) {
+		for _, set := range sets {
 			result, err := talks.Play(setup, set)
 			if err != nil {
 				return nil, err
@@ -64,6 +76,8 @@ func checkConversations(cmd *cobra.Command, conversations bool) error {
 		return fmt.Errorf("--data is missing, as in `%s`", cmd.UseLine())
 	case !conversations && changed("hcl"):
 		return errors.New("--hcl is for --conversations")
+	case !conversations && changed("captures"):
+		return errors.New("--captures is for --conversations")
 	}
 	for _, name := range [...]string{"data", "leave-out", "train", "folds", "report"} {
 		if conversations && changed(name) {

@@ -4,8 +4,10 @@ package predict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,21 +45,34 @@ func TestDecision_doesNotAllocate(t *testing.T) {
 	for _, n := range []int{100, 4 << 10, 64 << 10} {
 		req := ask(prose(n))
 		require.Zero(t, testing.AllocsPerRun(20, func() { decide(f, s, m, pool, at, req, quality) }), n)
+		req = loop(prose(n), result(prose(n)))
+		require.Zero(t, testing.AllocsPerRun(20, func() { decide(f, s, m, pool, at, req, quality) }), n)
 	}
 }
 
+// BenchmarkDecision is issue 13: a mean of at most 60 microseconds at 4 KB and, of a hundred decisions, all but one
+// within a millisecond at 64 KB ("p99-ns"). A loop has as much from a tool besides.
 func BenchmarkDecision(b *testing.B) {
 	m := Default()
 	pool, at, err := m.Pool(known)
 	require.NoError(b, err)
 	for _, kb := range []int{1, 4, 64} {
-		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
-			f, s, quality := NewFeatures(), &Signal{}, make([]float64, len(pool.Models))
-			req := ask(prose(kb << 10))
-			b.ReportAllocs()
-			for b.Loop() {
-				decide(f, s, m, pool, at, req, quality)
-			}
-		})
+		text := prose(kb << 10)
+		for name, req := range map[string]*llm.Request{"question": ask(text), "loop": loop(text, result(text))} {
+			b.Run(fmt.Sprintf("%s/%dKB", name, kb), func(b *testing.B) {
+				f, s, quality := NewFeatures(), &Signal{}, make([]float64, len(pool.Models))
+				took := make([]time.Duration, 0, 1<<20)
+				b.ReportAllocs()
+				for b.Loop() {
+					begun := time.Now()
+					decide(f, s, m, pool, at, req, quality)
+					if len(took) < cap(took) {
+						took = append(took, time.Since(begun))
+					}
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
+			})
+		}
 	}
 }

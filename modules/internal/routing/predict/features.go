@@ -12,6 +12,8 @@ const (
 	headBytes = 768
 	tailBytes = 1280
 	maxBytes  = headBytes + tailBytes
+	// endBytes is of what stands behind the user's last text, such as the results of tools.
+	endBytes = 640
 
 	bucketBits = 15
 	buckets    = 1 << bucketBits // of word n-grams, and as many of character n-grams
@@ -103,19 +105,29 @@ type Features struct {
 	seenW [buckets / 64]uint64
 	seenC [buckets / 64]uint64
 	seen  [64]uint64 // hashed words, for statDistinct
+
+	end   *Features // of what stands behind the user's last text: what there is to go on with, and not the task
+	ended bool      // something does
 }
 
 // NewFeatures makes features that Read fills.
 func NewFeatures() *Features {
+	f := newFeatures(maxBytes)
+	f.end = newFeatures(endBytes)
+	return f
+}
+
+func newFeatures(most int) *Features {
 	return &Features{
-		words: make([]uint32, 0, 2*maxBytes),
-		chars: make([]uint16, 0, maxBytes),
-		text:  make([]byte, 0, maxBytes+64),
-		norm:  make([]byte, 0, maxBytes+64),
+		words: make([]uint32, 0, 2*most),
+		chars: make([]uint16, 0, most),
+		text:  make([]byte, 0, most+64),
+		norm:  make([]byte, 0, most+64),
 	}
 }
 
-// Read fills the features from a request.
+// Read fills the features from a request: from the head and the tail of what users wrote, which say what the task is,
+// and apart from that from the end of what was said since.
 func (f *Features) Read(req *llm.Request) {
 	f.reset()
 	var first, last, user, system, failed, turns int
@@ -156,8 +168,10 @@ func (f *Features) Read(req *llm.Request) {
 		s[statFormat] = 1
 	}
 	if first < 0 {
+		f.readEnd(req.Messages)
 		return
 	}
+	f.readEnd(req.Messages[last+1:])
 	// The last text of the user's says what is wanted; the first one says what the conversation is about.
 	room := maxBytes
 	if last != first && size(&req.Messages[last]) < tailBytes {
@@ -167,6 +181,34 @@ func (f *Features) Read(req *llm.Request) {
 	}
 	f.copyText(&req.Messages[last], room-tailBytes, tailBytes)
 	f.readText()
+}
+
+// readEnd reads the last bytes of what was said since the user's last text. The numbers of the whole request are the
+// same for it.
+func (f *Features) readEnd(since []llm.Message) {
+	begin, room := len(since), endBytes
+	for begin > 0 && room > 0 {
+		begin--
+		if n := size(&since[begin]); n > 0 && since[begin].Role != llm.RoleSystem {
+			room -= n + 1
+		}
+	}
+	if f.ended = room < endBytes; !f.ended {
+		return
+	}
+	e := f.end
+	e.reset()
+	e.stats = f.stats
+	for i := begin; i < len(since); i++ {
+		if m := &since[i]; m.Role != llm.RoleSystem && size(m) > 0 {
+			n := size(m)
+			e.copyRange(m, max(-room, 0), n)
+			e.text = append(e.text, '\n')
+			room = 0
+		}
+	}
+	e.readText()
+	f.ended = len(e.words) > 0
 }
 
 func size(m *llm.Message) int {

@@ -119,6 +119,87 @@ func TestFeatures_headAndTail(t *testing.T) {
 	require.Empty(t, f.words)
 }
 
+// loop is a user's text, and what was said since.
+func loop(text string, since ...llm.Message) *llm.Request {
+	req := ask(text)
+	req.Messages = append(req.Messages, since...)
+	return req
+}
+
+func result(text string) llm.Message {
+	return llm.Message{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text(text)}}
+}
+
+// TestFeatures_end is issue 13: the tail of the conversation is read whoever wrote it, and apart from what users did.
+func TestFeatures_end(t *testing.T) {
+	t.Parallel()
+	f := NewFeatures()
+	alone := read(f, ask(question))
+	require.False(t, f.ended)
+	call := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "1", Name: "f"}}}}
+	long := strings.Repeat("x ", 50000)
+	for name, tc := range map[string]struct {
+		since []llm.Message
+		want  string // the end of what is read
+		n     int    // its length, 0 for as long as it is
+	}{
+		"a result":               {[]llm.Message{call, result("--- FAIL: TestGet")}, "--- FAIL: TestGet\n", 0},
+		"results of calls":       {[]llm.Message{call, result("one"), result("two")}, "one\ntwo\n", 0},
+		"a long result":          {[]llm.Message{call, result("begin"), result(long + "end")}, "x end\n", endBytes},
+		"a long and a short one": {[]llm.Message{call, result(long), result("end")}, "x \nend\n", endBytes},
+		"just enough":            {[]llm.Message{result("no"), result(long[:endBytes-1])}, "x\n", endBytes},
+		"one more":               {[]llm.Message{result("no"), result(long[:endBytes-2])}, "x \n", endBytes},
+		"what the model began":   {[]llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("So,")}}}, "So,\n", 0},
+		"instructions are none": {[]llm.Message{result("two"), {Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("three")}}},
+			"two\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := NewFeatures()
+			got := read(f, loop(question, tc.since...))
+			require.True(t, f.ended)
+			require.Equal(t, alone.words, got.words, "what users wrote is as it was")
+			require.True(t, strings.HasSuffix(string(f.end.text), tc.want), "%q", f.end.text)
+			if tc.n == 0 {
+				tc.n = len(tc.want)
+			}
+			require.Len(t, f.end.text, tc.n)
+			require.InDelta(t, got.stats[statLength], f.end.stats[statLength], 0)
+			read(f, ask(question))
+			require.False(t, f.ended, "nothing is left of it")
+		})
+	}
+	for _, since := range [][]llm.Message{nil, {call}, {call, result("")}, {result(" \n")}} {
+		read(f, loop(question, since...))
+		require.False(t, f.ended)
+	}
+}
+
+// TestLook_end: what a tool says makes a conversation harder or easier, and does not change what it is about.
+func TestLook_end(t *testing.T) {
+	t.Parallel()
+	m, f := Default(), NewFeatures()
+	look := func(req *llm.Request) *Signal {
+		f.Read(req)
+		s := new(Signal)
+		m.Look(f, s)
+		return s
+	}
+	const order = "Write a poem about the sea."
+	const hard = "Let $f$ be a polynomial of degree 5 with integer coefficients such that f(n) is divisible by 7 for " +
+		"all integers n. Compute the number of such f modulo 7."
+	alone, end := look(ask(order)), look(&llm.Request{Messages: []llm.Message{result(hard)}})
+	both := look(loop(order, result(hard)))
+	require.Equal(t, look(loop(order, result(""))).Kinds, both.Kinds)
+	require.Greater(t, m.Ease(alone), m.Ease(end))
+	require.InDelta(t, m.Ease(alone)+(m.Ease(end)-m.Ease(alone))*endShare, m.Ease(both), 0.1)
+	require.InDelta(t, alone.Trust+(end.Trust-alone.Trust)*endShare, both.Trust, 0.01)
+	require.Greater(t, end.Kinds[Math], float32(0.2), "where nothing else is, that is what it is about")
+	kept := new(Signal)
+	require.True(t, m.Unpack(m.Pack(nil, both), kept))
+	require.InDelta(t, m.Ease(both), m.Ease(kept), 0.05)
+}
+
 func FuzzFeatures(f *testing.F) {
 	f.Add(question, true)
 	f.Add(`\u00e4 \\ \"quoted\" \`, false)
@@ -129,7 +210,9 @@ func FuzzFeatures(f *testing.F) {
 		if !plain {
 			req.Messages[0].Parts[0].Text = llm.Quoted(text)
 		}
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleTool, Parts: req.Messages[0].Parts})
 		features.Read(req)
+		require.LessOrEqual(t, len(features.end.text), endBytes+4) // an escape can be longer than it was
 		for i, v := range features.stats {
 			require.False(t, v != v || v < 0, "statistic %d is %v", i, v)
 		}

@@ -27,8 +27,36 @@ type Signal struct {
 // X are the heads and statistics, standardised, for training.
 func (s *Signal) X() []float32 { return s.x[:s.heads+NumStats] }
 
+// endShare is what the end of a conversation counts for beside the texts that users wrote, where it is none of theirs:
+// the result of a tool says what the next step has to go on with, and the user what is to be done.
+const endShare = 1.0 / 3
+
 // Look fills a signal from features. It allocates nothing.
 func (m *Model) Look(f *Features, s *Signal) {
+	m.look(f, s)
+	if f.ended {
+		var end Signal
+		m.look(f.end, &end)
+		if len(f.words) == 0 {
+			*s = end // there is nothing else
+			return
+		}
+		s.toward(&end, endShare)
+	}
+}
+
+// toward moves the signal by a share of the way to another.
+func (s *Signal) toward(to *Signal, share float32) {
+	s.Trust += share * (to.Trust - s.Trust)
+	for i := range s.x[:s.heads+NumStats] {
+		s.x[i] += share * (to.x[i] - s.x[i])
+	}
+	for h := range s.raw[:s.heads] {
+		s.raw[h] += share * (to.raw[h] - s.raw[h])
+	}
+}
+
+func (m *Model) look(f *Features, s *Signal) {
 	heads := len(m.Heads)
 	s.heads, s.tasked = heads, nil
 	stats := s.x[heads : heads+NumStats]

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	_ "embed"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -33,34 +34,77 @@ func Routes() []config.Route {
 	}
 }
 
-// What users ask, from easy to hard, and how a made conversation goes on.
-var (
-	asks = []string{
+// theme is a sort of work that an agent is put to: what users ask, from easy to hard, and what tools give back.
+type theme struct {
+	name    string
+	asks    []string
+	results []string
+}
+
+//go:embed results.txt
+var resultsText string
+
+// themes are programming, reading the web, and numbers.
+var themes = []theme{
+	{"code", []string{
 		"What is the name of the file that the tests are in?",
 		"Rename the variable n to count in this function.",
 		"Explain in one sentence what this module does.",
 		"Write a python function that parses a date like 2026-11-03 and returns the day of the week.",
 		"Why does the build fail, and which line is it? Fix it and run the tests again.",
-		"Prove that the algorithm terminates for every finite graph, and give the bound as a function of n and m.",
-		"Let $f(n)$ be the number of ways to tile the board; derive a recurrence and compute f(12) modulo 7.",
 		"Refactor the authentication module so that sessions are kept in the store, and add tests for each branch.",
 		"Thanks. Summarize what was changed.",
+		"Die Tests laufen nur auf meinem Rechner durch. Woran liegt das?",
 		"Translate the error message into French.",
+	}, results("code")},
+	{"web", []string{
+		"When does the last boat go back on Sundays in winter?",
+		"Find out which museums by the harbour are open on Mondays and write me a short list.",
+		"Write a paragraph about the festival for our newsletter, in a friendly tone.",
+		"Résume cette page en trois phrases.",
+		"Compare what the three sources say about the bridge. Where do they contradict each other, and which is right?",
+		"Answer the letter below politely: she cannot come on Saturday.",
+	}, results("web")},
+	{"data", []string{
+		"Which month had the most rain?",
+		"Plot revenue by region and month.",
+		"Is the difference between weekends and weekdays significant? Give the test and the p-value.",
+		"Why did the model get worse after we added the holidays? Check the residuals.",
+		"Derive how many observations we need for an error of at most 2% with probability 0.95, and prove the bound.",
+		"Let $f(n)$ be the number of ways to tile the board; derive a recurrence and compute f(12) modulo 7.",
+		"Prove that the algorithm terminates for every finite graph, and give the bound as a function of n and m.",
+	}, results("data")},
+}
+
+// results are the texts of a theme, each of which begins with a line "#### THEME NAME".
+func results(name string) (list []string) {
+	for _, text := range strings.Split("\n"+resultsText, "\n#### ")[1:] {
+		head, text, _ := strings.Cut(text, "\n")
+		if of, _, _ := strings.Cut(head, " "); of == name {
+			list = append(list, text)
+		}
 	}
-	// What an agent that has no tools of the protocol's gets back as texts of the user's, by turns.
-	returned = []string{
-		"[read_file result]\nfunc (s *Store) Get(key string) ([]byte, error) {\n\ts.mu.Lock()\n\tdefer s.mu.Unlock()\n" +
-			"\tvalue, ok := s.data[key]\n\tif !ok {\n\t\treturn nil, ErrNotFound\n\t}\n\treturn value, nil\n}",
-		"[execute_command result]\n--- FAIL: TestGet (0.00s)\n    store_test.go:41: expected 3, got 4\nFAIL\nexit status 1",
-		"The plan for the release notes is below. Write a short introduction in plain words for people who have not " +
-			"followed the project, then a paragraph about each change.",
-		"[search result]\nIf $a_n = 3a_{n-1} - 2a_{n-2}$ with $a_0 = 1$ and $a_1 = 5$, compute $a_{12}$ modulo 1000 and " +
-			"check the table of sums: 1, 5, 13, 29, 61, 125.",
-		"[list_files result]\nREADME.md\ngo.mod\ninternal/store/store.go\ninternal/store/store_test.go\ndocs/notes.md",
-		"The user answered: yes, go on, and keep it short.",
+	return list
+}
+
+// offered are the tools of a made agent.
+var offered = func() (list []llm.Tool) {
+	for _, t := range [][3]string{
+		{"read_file", "Reads a part of a file.", `"path":{"type":"string"},"from":{"type":"integer"},` +
+			`"lines":{"type":"integer"}`},
+		{"write_file", "Writes a file.", `"path":{"type":"string"},"content":{"type":"string"}`},
+		{"edit_file", "Puts a text in the place of another.", `"path":{"type":"string"},"old":{"type":"string"},` +
+			`"new":{"type":"string"}`},
+		{"list_files", "Lists the files below a folder.", `"path":{"type":"string"},"depth":{"type":"integer"}`},
+		{"search", "Searches files for a regular expression.", `"pattern":{"type":"string"},"path":{"type":"string"}`},
+		{"run", "Runs a command and returns what it prints.", `"command":{"type":"string"},"seconds":{"type":"integer"}`},
+		{"fetch", "Fetches a page of the web as text.", `"url":{"type":"string"}`},
+	} {
+		list = append(list, llm.Tool{Name: t[0], Description: t[1],
+			Schema: []byte(`{"type":"object","properties":{` + t[2] + `}}`)})
 	}
-	tool = []llm.Tool{{Name: "run", Description: "Runs a command.", Schema: []byte(`{"type":"object"}`)}}
-)
+	return list
+}()
 
 // Made are conversations that are made up: loops of an agent with tools, conversations of people, and single questions.
 // The same seed makes the same ones.
@@ -69,18 +113,19 @@ func Made(seed uint64) []Set {
 	loops, texts := Set{Name: "agent loops"}, Set{Name: "agent loops without tools"}
 	chats, single := Set{Name: "chats"}, Set{Name: "single questions"}
 	for range 60 {
-		b := builder{r: r, system: 6000 + r.Int64N(14_000)}
+		b := agent(r)
 		b.user(20 + r.Int64N(200))
 		for range 8 + r.IntN(30) {
 			b.replies(30 + r.Int64N(200))
-			b.add(llm.RoleUser, 100+r.Int64N(3000), llm.Text(returned[r.IntN(len(returned))]))
+			b.add(llm.RoleUser, 100+r.Int64N(3000), llm.Text("["+offered[r.IntN(len(offered))].Name+" result]\n"+b.result()))
 			b.after = time.Duration(2+r.IntN(30)) * time.Second
 		}
 		b.replies(100 + r.Int64N(500))
 		texts.Conversations = append(texts.Conversations, b.done())
 	}
 	for range 60 {
-		b := builder{r: r, system: 6000 + r.Int64N(14_000)}
+		b := agent(r)
+		b.tools = offered
 		for range 1 + r.IntN(4) {
 			b.user(20 + r.Int64N(200))
 			for range 3 + r.IntN(12) {
@@ -107,16 +152,47 @@ func Made(seed uint64) []Set {
 	return []Set{loops, texts, chats, single}
 }
 
-// builder makes a conversation message by message. Tokens are counted, not written: what is long would only be so.
+// builder makes a conversation message by message. Tokens are counted, not written: of what is long, the end is there.
 type builder struct {
 	r        *rand.Rand
+	theme    *theme // what it is about, nil for anything
 	system   int64
 	messages []llm.Message
 	tokens   int64
-	tools    bool
+	tools    []llm.Tool
 	turns    Conversation
 	after    time.Duration
-	asked    int
+}
+
+// agent begins what an agent does: three of five work on programs.
+func agent(r *rand.Rand) builder {
+	return builder{r: r, theme: themeOf(r), system: 6000 + r.Int64N(14_000)}
+}
+
+func themeOf(r *rand.Rand) *theme { return &themes[[...]int{0, 0, 0, 1, 2}[r.IntN(5)]] }
+
+// about is what a turn is about: of a conversation with a theme, one turn of six is about any.
+func (b *builder) about() *theme {
+	if b.theme == nil || b.r.IntN(6) == 0 {
+		return &themes[b.r.IntN(len(themes))]
+	}
+	return b.theme
+}
+
+// ask is what a user asks.
+func (b *builder) ask() string {
+	asks := b.about().asks
+	return asks[b.r.IntN(len(asks))]
+}
+
+// result is the end of what a tool gives back: some lines of a text, half of them at least.
+func (b *builder) result() string {
+	list := b.about().results
+	lines := strings.Split(list[b.r.IntN(len(list))], "\n")
+	n := (len(lines) + 1) / 2
+	n += b.r.IntN(len(lines) - n + 1)
+	from := b.r.IntN(len(lines) - n + 1)
+	return strings.Join(lines[from:from+n], "\n")
 }
 
 func (b *builder) add(role llm.Role, tokens int64, parts ...llm.Part) {
@@ -129,28 +205,23 @@ func (b *builder) user(tokens int64) {
 	if len(b.messages) == 0 {
 		b.add(llm.RoleSystem, b.system, llm.Text("You help with a project. "+fmt.Sprint(b.r.Uint32())))
 	}
-	b.asked++
-	b.add(llm.RoleUser, tokens, llm.Text(asks[b.r.IntN(len(asks))]))
+	b.add(llm.RoleUser, tokens, llm.Text(b.ask()))
 	b.after = time.Duration(20+b.r.IntN(300)) * time.Second // some come back when the cache is cold
 }
 
 // turn is a turn that is answered with so many tokens.
 func (b *builder) turn(output int64) {
-	req := &llm.Request{Messages: b.messages[:len(b.messages):len(b.messages)]}
-	if b.tools {
-		req.Tools = tool
-	}
+	req := &llm.Request{Messages: b.messages[:len(b.messages):len(b.messages)], Tools: b.tools}
 	b.turns = append(b.turns, Turn{Request: req, Input: b.tokens, Output: output, After: b.after})
 	b.after = time.Duration(2+b.r.IntN(30)) * time.Second
 }
 
 // calls is a turn that calls a tool, and what the tool says.
 func (b *builder) calls(output, result int64) {
-	b.tools = true
 	b.turn(output)
 	id := fmt.Sprint(len(b.messages))
 	b.add(llm.RoleAssistant, output, llm.Part{Call: &llm.ToolCall{ID: id, Name: "run"}})
-	b.add(llm.RoleTool, result, llm.Text(strings.Repeat("ok ", 10)))
+	b.add(llm.RoleTool, result, llm.Text(b.result()))
 	b.messages[len(b.messages)-1].CallID = id
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,80 @@ func TestMade(t *testing.T) {
 				require.Greater(t, r.Afresh.Moves, r.Turns/3, "%s: each turn looks like work of another kind", name)
 				require.Positive(t, r.SavedAfresh, name)
 			}
+			if profile.KeepQuality > 0 && set.Name == "agent loops" {
+				require.Greater(t, r.SavedAfresh, 0.3, "%s: what tools say is harder and easier by turns", name)
+			}
 		}
+	}
+}
+
+// TestMade_tools: a made tool gives back what tools do, in the theme of the conversation most of the time.
+func TestMade_tools(t *testing.T) {
+	t.Parallel()
+	said := map[string]bool{}
+	for _, c := range Made(1)[0].Conversations {
+		for _, m := range c[len(c)-1].Request.Messages {
+			if m.Role == llm.RoleTool {
+				text, _ := m.Parts[0].Text.Plain()
+				said[text] = true
+			}
+		}
+	}
+	require.Greater(t, len(said), 500, "they are hardly ever the same")
+	all := 0
+	for i := range themes {
+		require.Greater(t, len(themes[i].results), 8, themes[i].name)
+		all += len(themes[i].results)
+	}
+	require.Equal(t, strings.Count("\n"+resultsText, "\n#### "), all, "each text is of a theme")
+}
+
+// TestCaptured: conversations have the turns, roles, tools and tokens of those captured; those of agents go on.
+func TestCaptured(t *testing.T) {
+	t.Parallel()
+	call := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: "1", Name: "f"}}}}
+	sys, hi := said(llm.RoleSystem, "lorem"), said(llm.RoleUser, "ipsum")
+	back := llm.Message{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text("dolor")}}
+	one := func(client string, tokens int64, tools int, messages ...llm.Message) Capture {
+		return Capture{Client: client, Tokens: tokens, Request: &llm.Request{Messages: messages,
+			Tools: make([]llm.Tool, tools)}}
+	}
+	list := []Capture{
+		one("a", 10, 0, hi), // of another kind: no tools
+		one("a", 900, 2, sys, hi),
+		one("b", 20, 2, sys, hi), // of another client
+		one("a", 950, 2, sys, hi, call, back),
+		one("a", 990, 2, sys, hi, call, back, said(llm.RoleAssistant, "sit"), hi),
+		one("a", 900, 2, sys, hi), // begins anew
+		one("a", 0, 0),
+	}
+	sets := Captured(list, 5)
+	require.Equal(t, sets, Captured(list, 5), "the same seed makes the same ones")
+	as, on := sets[0].Conversations, sets[1].Conversations
+	require.Len(t, as, 4*4)
+	require.Len(t, on, 4)
+	loop := as[4]
+	require.Len(t, loop, 3)
+	for i, want := range []Capture{list[1], list[3], list[4]} {
+		require.Equal(t, want.Tokens, loop[i].Input)
+		require.Len(t, loop[i].Request.Tools, 2)
+		require.Len(t, loop[i].Request.Messages, len(want.Request.Messages))
+		for j, m := range want.Request.Messages {
+			have := loop[i].Request.Messages[j]
+			require.Equal(t, m.Role, have.Role)
+			require.Equal(t, m.CallID, have.CallID)
+			require.Len(t, have.Parts, len(m.Parts))
+			require.Equal(t, loop[2].Request.Messages[j], have, "a turn says again what was said before")
+			if text, _ := have.Parts[0].Text.Plain(); have.Parts[0].Call == nil {
+				require.NotContains(t, text, "lorem")
+			}
+		}
+	}
+	for _, c := range on {
+		require.Greater(t, len(c), 8)
+		require.Equal(t, loop[0].Input, c[0].Input)
+		require.Len(t, c[0].Request.Messages, 2)
+		last := c[len(c)-1].Request.Messages
+		require.Equal(t, llm.RoleTool, last[len(last)-1].Role)
 	}
 }

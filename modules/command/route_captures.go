@@ -1,0 +1,94 @@
+package command
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	talks "github.com/fareway/fareway/modules/internal/routing/replay"
+	"github.com/fareway/fareway/plugins/families"
+	estimator "github.com/fareway/fareway/plugins/tokens"
+)
+
+// captured is a line of a file of captured requests. There may be more in it.
+type captured struct {
+	Path string          `json:"path"`
+	Body json.RawMessage `json:"body"`
+}
+
+// readCaptures reads all *.jsonl.gz and *.jsonl files of a folder, in the order of their names: each line a request
+// with its path and body. What asks for no reply is passed over, and so is what the gateway would refuse.
+func readCaptures(dir string) (list []talks.Capture, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of captured requests: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".jsonl.gz") && !strings.HasSuffix(e.Name(), ".jsonl") {
+			continue
+		}
+		file := filepath.Join(dir, e.Name())
+		some, err := readCaptureFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading captured requests in %s: %w", file, err)
+		}
+		list = append(list, some...)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s holds no captured request that the gateway would take: name a folder of *.jsonl.gz "+
+			"or *.jsonl files whose lines have `path` and `body`", dir)
+	}
+	return list, nil
+}
+
+func readCaptureFile(file string) (list []talks.Capture, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(file, ".gz") {
+		if r, err = gzip.NewReader(f); err != nil {
+			return nil, err
+		}
+	}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxBody)
+	for at := 1; lines.Scan(); at++ {
+		var c captured
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			return nil, fmt.Errorf("decoding line %d: %w", at, err)
+		}
+		codec := generates(c.Path)
+		if codec == nil {
+			continue
+		}
+		doc, refusal := families.Parse(c.Body)
+		if refusal != nil {
+			continue
+		}
+		if decoded, refusal := codec.Decode(doc, families.Rules{StructuredOutput: true}); refusal == nil {
+			list = append(list, talks.Capture{Client: file + " " + codec.Name(), Request: decoded.LLM,
+				Tokens: estimator.Estimate(decoded.LLM)})
+		}
+	}
+	return list, lines.Err()
+}
+
+// generates is the family at whose path replies are made, nil for none.
+func generates(path string) families.Server {
+	for _, codec := range codecs {
+		for _, e := range codec.Endpoints() {
+			if e.Path == path && e.Kind == families.Generate {
+				return codec
+			}
+		}
+	}
+	return nil
+}
