@@ -83,9 +83,15 @@ func play(flaw string) {
 	if !is("dies of SIGTERM") {
 		signal.Notify(signals, syscall.SIGTERM)
 	}
-	if !is("ends by SIGINT") {
-		signal.Notify(signals, os.Interrupt)
+	interrupts := signals
+	if is("ends by SIGINT") { // also where the tests run in a shell's background, which ignores it
+		interrupts = make(chan os.Signal, 1)
+		go func() {
+			<-interrupts
+			os.Exit(1)
+		}()
 	}
+	signal.Notify(interrupts, os.Interrupt)
 	if !is("outlives its gateway") {
 		host := os.Getenv("FAREWAY_HOST_PID")
 		go func() {

@@ -128,6 +128,16 @@ func (p *process) kill() {
 	}
 }
 
+// endsWithin waits for the end of the process.
+func (p *process) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.exited:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
 // firstLine waits for the first line on stdout.
 func (p *process) firstLine(ctx context.Context) (string, error) {
 	select {
