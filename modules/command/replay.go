@@ -84,6 +84,10 @@ func printReplay(w io.Writer, c *decisions.Comparison) {
 		money("expected charges, US$", c.Before.Charged, c.After.Charged)
 		money("expected cost, US$", c.Before.Cost, c.After.Cost)
 		money("expected margin, US$", c.Before.Margin, c.After.Margin)
+		if c.Before.ShadowCost+c.After.ShadowCost > 0 {
+			money("shadows besides, US$", c.Before.ShadowCost, c.After.ShadowCost)
+			line("shadow calls", human.Thousands(c.Before.Shadows), human.Thousands(c.After.Shadows), "")
+		}
 		line("expected quality", fmt.Sprintf("%.4f", c.Before.Quality), fmt.Sprintf("%.4f", c.After.Quality),
 			percent(c.Before.Quality, c.After.Quality))
 		line("refused", human.Thousands(refusals(&c.Before)), human.Thousands(refusals(&c.After)), "")

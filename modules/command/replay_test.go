@@ -27,6 +27,7 @@ func TestPrintReplay(t *testing.T) {
 	}
 	c.After.Refused = []decisions.RefusedHere{{Reason: "too large", Requests: 5}}
 	c.After.Unjudged = []decisions.Unjudged{{Strategy: "careful", Why: "nobody knows: request.difficulty", Requests: 2}}
+	c.After.Shadows, c.After.ShadowCost = 123, 1_000_000
 	var b strings.Builder
 	printReplay(&b, c)
 	lines := func(text string) (list []string) {
@@ -43,6 +44,8 @@ SERVES NEW
 expected charges, US$ 2.000000 1.500000 -25.0%
 expected cost, US$ 1.000000 0.500000 -50.0%
 expected margin, US$ 1.000000 1.000000
+shadows besides, US$ 0.000000 0.010000
+shadow calls 0 123
 expected quality 0.8000 0.7600 -5.0%
 refused 0 5
 ROUTE SERVES NEW

@@ -47,6 +47,9 @@ type Side struct {
 	Refused []RefusedHere `json:"refused"` // by reason, most first
 	// Unjudged are strategies that were passed over because nobody knows whether their condition held.
 	Unjudged []Unjudged `json:"unjudged,omitempty"`
+	// Shadows are how many calls for comparison are expected, and ShadowCost what they cost the operator, besides Cost.
+	Shadows    int64 `json:"expected_shadows,omitempty"`
+	ShadowCost int64 `json:"expected_shadow_cost_microcents,omitempty"`
 }
 
 // Unjudged is how many requests a strategy was passed over for, as its condition asks what is not recorded of them.
@@ -154,6 +157,8 @@ type side struct {
 
 	unjudged map[Unjudged]int64 // their Requests are the values
 
+	shadows, shadowCost float64
+
 	calls []*routing.Candidate // of the request at hand, and what each costs
 	costs []float64
 }
@@ -212,6 +217,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 		s.book.Note(context.Background(), d.Conversation, affinity.Turn{Home: it.Home, Served: last.Route.Name,
 			Tokens: used.Prompt() + used.Output, Work: it.Work}, s.cfg.Affinity.TTL)
 	}
+	s.shadow(d, in.Profile.Shadow, last, it.Candidates)
 	to := s.shares[name]
 	if to == nil {
 		to = new(share)
@@ -241,6 +247,22 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	to.charged += charged
 	to.cost += cost
 	return name
+}
+
+// shadow sums up what a call for comparison with a reply is expected to cost, by the share of requests that has one. A
+// route that answers itself, or could not take the request, is not called; and nothing is known of a request that had
+// no reply.
+func (s *side) shadow(d *Record, of config.Shadow, answers *routing.Candidate, candidates []routing.Candidate) {
+	if _, answered := d.Prompt(); !answered || of.Share <= 0 || of.Route == answers.Route.Name {
+		return
+	}
+	for i := range candidates {
+		if c := &candidates[i]; c.Route.Name == of.Route && c.Behind == nil {
+			used := spent(d, c, candidates)
+			s.shadows += of.Share
+			s.shadowCost += of.Share * priceOf(&used, &c.Route.Cost)
+		}
+	}
 }
 
 // nameOf is what a request goes to: a route, or a strategy. No route has a blank in its name.
@@ -309,7 +331,8 @@ func priceOf(u *Usage, price *config.Price) float64 {
 }
 
 func (s *side) result() Side {
-	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}}
+	out := Side{Routes: []RouteShare{}, Refused: []RefusedHere{}, Shadows: whole(s.shadows),
+		ShadowCost: whole(s.shadowCost)}
 	var all share
 	for name, one := range s.shares {
 		all.requests += one.requests

@@ -114,6 +114,21 @@ func TestReplay(t *testing.T) {
 		require.Equal(t, "large", c.After.Routes[0].Route)
 		require.Equal(t, int64(2), c.After.Routes[0].Requests)
 	})
+	t.Run("shadows cost the operator, besides", func(t *testing.T) {
+		t.Parallel()
+		after := of(small, large)
+		after.Profiles[0].Shadow = config.Shadow{Route: "large", Share: 0.25}
+		after.Profiles[1].Shadow = config.Shadow{Route: "large", Share: 1}
+		none, down := asked("budget", ""), asked("budget", "small")
+		none.Attempts, down.Stood = nil, []decisions.Stood{{Route: "large", Why: "down"}}
+		c := compare(of(small, large), after, nil,
+			append(repeated(8, asked("budget", "small")), asked("max", "large"), none, down)...)
+		require.Equal(t, []int64{2, 2 * 700}, []int64{c.After.Shadows, c.After.ShadowCost},
+			"a quarter of those that the route could have taken, had a reply, and did not have it from this route")
+		require.Zero(t, c.Before.Shadows+c.Before.ShadowCost)
+		require.Equal(t, c.Before.Cost, c.After.Cost)
+		require.Equal(t, c.Before.Margin, c.After.Margin)
+	})
 	t.Run("floors of plans and accounts", func(t *testing.T) {
 		t.Parallel()
 		eu := large
