@@ -55,9 +55,9 @@ func retentionText(d *time.Duration) string {
 func (s *section) requires(q *Requires) {
 	for _, block := range s.blocks["requires"] {
 		in := s.inner(block, &requiresGrammar)
+		var region string
 		in.list("region", func(element value) {
-			var region string
-			if in.asText(element, maxRegion, &region) {
+			if in.asRegion(element, &region) {
 				q.Regions = append(q.Regions, region)
 			}
 		})
@@ -81,15 +81,36 @@ const (
 	maxRegions = 16
 )
 
+// regionLetters is what the name of a region is made of.
+const regionLetters = "letters, digits, \"-\" and \"_\""
+
+func isRegion(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// asRegion reads the name of a region, and reports whether it is one.
+func (s *section) asRegion(v value, region *string) bool {
+	var name string
+	switch {
+	case !s.asText(v, maxRegion, &name):
+	case !isRegion(name):
+		s.refuse(v, "must be one name, of "+regionLetters+", as in \"eu\" or \"us-east-1\"")
+	default:
+		*region = name
+		return true
+	}
+	return false
+}
+
 // ParseRequires reads what is required as Texts writes it, and as an operator does: names of regions, and "none" or a
 // duration; "" is however long.
 func ParseRequires(regions []string, retention string) (Requires, error) {
 	var q Requires
 	for _, r := range regions {
-		if r == "" || len(r) > maxRegion || strings.TrimSpace(r) != r || strings.Contains(r, ",") ||
-			strings.ContainsFunc(r, unicode.IsControl) {
-			return q, fmt.Errorf("region %q: write a route's `region`, 1 to %d bytes without commas and control characters",
-				r, maxRegion)
+		if r == "" || len(r) > maxRegion || !isRegion(r) {
+			return q, fmt.Errorf("region %q: write a route's `region`, 1 to %d bytes of %s", r, maxRegion, regionLetters)
 		}
 	}
 	if q.Regions = slices.Compact(slices.Sorted(slices.Values(regions))); len(q.Regions) > maxRegions {

@@ -53,7 +53,9 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		s.oneOf("metering", &metering)
 		r.Metering = Metering(metering)
 		s.duration("timeout", &r.Timeout)
-		s.text("region", &r.Region)
+		if v, ok := s.read("region"); ok {
+			s.asRegion(v, &r.Region)
+		}
 		s.retention("retention", &r.Retention)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
 		usual := l.usual(r.Provider, r.Model)

@@ -158,6 +158,8 @@ func TestAdminRefusals(t *testing.T) {
 		"requires nothing":  {"POST", "/fareway/accounts/ann/requires", NewRequires{}, 400, "give region"},
 		"requires a region without a name": {"POST", "/fareway/accounts/ann/requires",
 			NewRequires{Region: &[]string{""}}, 400, "1 to 64 bytes"},
+		"requires two regions in one": {"POST", "/fareway/accounts/ann/requires",
+			NewRequires{Region: &[]string{"e u"}}, 400, "of letters, digits"},
 		"requires an odd retention": {"POST", "/fareway/accounts/ann/requires", NewRequires{Retention: new("soon")}, 400,
 			`or "none"`},
 		"requires of nobody": {"POST", "/fareway/accounts/nobody/requires", NewRequires{Retention: new("none")}, 404,

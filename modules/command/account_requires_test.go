@@ -65,7 +65,7 @@ func TestCommandAccountRequires(t *testing.T) {
 		{"--retention", "never", `retention "never": it must be a number with a unit: ms, s, m, h or d, as in "10m" or ` +
 			`"1m30s", or "none"`},
 		{"--retention", "9999d", `retention "9999d": it must be between "1ms" and "3650d"`},
-		{"--region", " x", "region \" x\": write a route's `region`, 1 to 64 bytes without commas and control characters"},
+		{"--region", " x", "region \" x\": write a route's `region`, 1 to 64 bytes of letters, digits, \"-\" and \"_\""},
 	} {
 		_, err := run(t, "account", "set-requires", "ann", "--data", data, tc.flag+"="+tc.value)
 		require.ErrorContains(t, err, tc.want)
