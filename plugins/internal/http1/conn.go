@@ -48,8 +48,11 @@ func newConn(raw net.Conn, address string) *conn {
 
 // alive reports whether the peer has neither closed an unused connection nor said anything.
 func (c *conn) alive() bool {
-	if c.raw == nil || c.reader.Buffered() > 0 {
-		return c.raw == nil
+	if c.reader.Buffered() > 0 {
+		return false
+	}
+	if c.raw == nil {
+		return true // which shows when it is used
 	}
 	var b [1]byte
 	_, err := c.now(b[:])

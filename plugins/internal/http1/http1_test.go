@@ -175,6 +175,21 @@ func TestConnectionsThatAreNotKept(t *testing.T) {
 	}
 }
 
+// TestAliveWithoutPolling: where nobody can look at a connection, what was read behind a reply ends it all the same.
+func TestAliveWithoutPolling(t *testing.T) {
+	t.Parallel()
+	own, peer := net.Pipe()
+	t.Cleanup(func() { _, _ = own.Close(), peer.Close() })
+	c := newConn(own, "host.test:80")
+	require.Nil(t, c.raw)
+	c.left = 1 << 10
+	require.True(t, c.alive())
+	go func() { _, _ = peer.Write([]byte("forged")) }()
+	_, err := c.reader.Peek(1)
+	require.NoError(t, err)
+	require.False(t, c.alive())
+}
+
 // TestClosedWhileIdle: the next request finds another connection.
 func TestClosedWhileIdle(t *testing.T) {
 	t.Parallel()
