@@ -3,6 +3,7 @@ package modules_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -10,10 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	zombie "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
+	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
@@ -282,6 +287,41 @@ func TestHedgeAndAClientThatLeaves(t *testing.T) {
 			require.Equal(t, cost, record.Microcents)
 		})
 	}
+}
+
+// After a crash nobody knows which of both the client has seen: a receipt of the second one charges nothing.
+func TestHedgeAndACrash(t *testing.T) {
+	t.Parallel()
+	g := startScripted(t, setup{Routes: inOrder, Extra: hedging(1)})
+	c := g.rich(t)
+	rest := newGate()
+	t.Cleanup(rest.open)
+	r := newRacing()
+	r.first, r.second = after(rest, hello), silent
+	r.first.Steps = slices.Insert(r.first.Steps, 0, upstream.Headers()) // it was accepted: the stream is open
+	c.AnswersBy(r.answer)
+	l := c.Open(t, shapeOf("chat"))
+	requireClosed(t, r.arrived.ch)
+
+	path := filepath.Join(t.TempDir(), "fareway.db") // as it would be left now
+	require.NoError(t, sqlitex.ExecuteTransient(g.tamper(t), "VACUUM INTO ?", &sqlitex.ExecOptions{Args: []any{path}}))
+	left, err := zombie.OpenConn(path, zombie.OpenReadWrite, zombie.OpenWAL)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, left.Close()) })
+	store, err := sqlite.Open(sqlite.Options{Path: path})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close()) }()
+	recovered, err := store.Recover(within(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, recovered)
+	for seq, charged := range []bool{true, false} {
+		_, applied, err := store.AddReceipt(within(t), ledger.AttemptID(l.Header.Get("X-Request-Id"), int64(seq)+1),
+			llm.Usage{Input: llm.Count(10), Output: llm.Count(2)})
+		require.NoError(t, err)
+		require.Equal(t, charged, applied)
+	}
+	rest.open()
+	l.End()
 }
 
 // No more requests than hedge_share says are called for twice, and those that are not are answered all the same.

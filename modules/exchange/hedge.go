@@ -183,7 +183,7 @@ func (r *race) hedge(spare *routing.Candidate, profile *config.Profile) (opening
 	x.current = before
 	total := x.spent()
 	next := ledger.Next{Request: x.call.ID, Attempt: r.second.ledger(x.tariff), Microcents: total.Microcents,
-		Tokens: total.Tokens}
+		Tokens: total.Tokens, Beside: true}
 	go func() { r.begun <- beginning{total, x.engine.Ledger().Begin(x.ctx, next)} }()
 	return true
 }

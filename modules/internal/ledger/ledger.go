@@ -173,6 +173,9 @@ type Next struct {
 	// Microcents and Tokens are what the request can come to with this attempt: what is proven so far, and
 	// the most that the attempt can add. The hold is raised to Microcents when that is more.
 	Microcents, Tokens int64
+	// Beside: it is made beside an attempt that runs, and the account pays for one of them. Where nobody says how it
+	// ended, as after a crash, it is the operator's.
+	Beside bool
 }
 
 // Outcome says how an attempt ended.
@@ -221,7 +224,8 @@ type Settlement struct {
 	ServiceLimit bool `json:"service_limit,omitempty"`
 	// Surcharge is what the request costs beside its tokens, in microcents: safety screening (GAP-59).
 	Surcharge int64 `json:"surcharge,omitempty"`
-	// Results holds one Result for each attempt; an attempt that is missing here counts as Unproven.
+	// Results holds one Result for each attempt; an attempt that is missing here counts as Unproven, and one that was
+	// made beside another (Next.Beside) as Failed and the operator's.
 	Results []Result `json:"results"`
 }
 

@@ -59,8 +59,9 @@ type line struct{ spendCap int64 }
 // request is what is to be on record of a request. Its entries are not kept.
 type request struct {
 	ledger.RequestRecord
-	owner *owner
-	key   *key
+	owner  *owner
+	key    *key
+	beside map[string]bool // its attempts that were made beside another one
 }
 
 // sum adds up one column of an account's facts, from one on.
@@ -293,6 +294,9 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		a.Outcome = ledger.Unproven
+		if a.Operator = r.beside[a.ID]; a.Operator {
+			a.Outcome = ledger.Failed
+		}
 		for _, result := range s.Results {
 			if result.Attempt != a.ID {
 				continue

@@ -56,10 +56,11 @@ func (r *run) hold() {
 	if !r.refusedOr(err, why) {
 		return
 	}
-	r.requests = append(r.requests, &request{owner: k.owner, key: k, RequestRecord: ledger.RequestRecord{
+	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, RequestRecord: ledger.RequestRecord{
 		ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
 		Held: h.Microcents, Created: created, Attempts: attempts,
-	}})
+	}}
+	r.requests = append(r.requests, q)
 	require.Equal(r, r.balance(k.owner), b)
 }
 
@@ -90,6 +91,7 @@ func (r *run) begin() {
 		Request: q.ID, Attempt: a.Attempt,
 		Microcents: r.near("microcents", append(r.left(q.key), q.Held, q.Held+r.available(q.owner))...),
 		Tokens:     r.near("tokens", r.left(q.key)...),
+		Beside:     r.sometimes("beside another", 4),
 	}
 	why := r.limits(q.key, 0, q.Held, n.Microcents, n.Tokens)
 	if more := n.Microcents - q.Held; more > 0 {
@@ -97,6 +99,7 @@ func (r *run) begin() {
 	}
 	if r.refusedOr(r.f.store.Begin(r.ctx, n), why) {
 		q.Attempts = append(q.Attempts, a)
+		q.beside[a.ID] = n.Beside
 		q.Held = max(q.Held, n.Microcents)
 	}
 }

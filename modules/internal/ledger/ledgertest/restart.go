@@ -44,6 +44,39 @@ func testRestart(t *testing.T, open Open) {
 			ledger.ErrNotFound)
 	})
 
+	t.Run("issue 14: after a crash no account pays for a call that was made beside another one", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 10, ledger.Terms{})
+		ctx := soon(t)
+		beside := func() (ledger.Hold, string) {
+			h := f.hold("unit", 1_000)
+			next := ledger.Next{Request: h.Request, Attempt: f.attempt(h.Request, 2, "unit"), Microcents: 2_000, Beside: true}
+			require.NoError(t, f.store.Begin(ctx, next))
+			return h, next.Attempt.ID
+		}
+		h, won := beside()
+		s := ok(h, usage(1, 2))
+		s.Results[0].Operator = true
+		s.Results = append(s.Results, ledger.Result{Attempt: won, Outcome: ledger.Finished, Usage: usage(30, 40)})
+		require.EqualValues(t, 70, f.settle(s).Microcents, "it became the reply")
+		require.False(t, f.record(h.Request).Attempts[1].Operator)
+
+		h, lost := beside()
+		require.EqualValues(t, 1, f.restart())
+		r := f.record(h.Request)
+		require.Equal(t, ledger.Failed, r.Attempts[1].Outcome)
+		require.True(t, r.Attempts[1].Operator)
+		_, applied, err := f.store.AddReceipt(ctx, lost, *usage(300, 300))
+		require.NoError(t, err)
+		require.False(t, applied)
+		c, applied, err := f.store.AddReceipt(ctx, ledger.AttemptID(h.Request, 1), *usage(100, 50))
+		require.NoError(t, err)
+		require.True(t, applied)
+		f.waiting = 0
+		require.EqualValues(t, 150, c.Microcents, "the first call is the account's")
+		require.False(t, c.Pending)
+	})
+
 	t.Run("GAP-99 settlements that were spooled are repeated before recovery, and charge", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 10, ledger.Terms{})

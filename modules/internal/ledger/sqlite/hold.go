@@ -133,6 +133,7 @@ func (t *tx) next(n *ledger.Next) error {
 	if err != nil {
 		return err
 	}
+	next.beside = n.Beside
 	line, err := a.line(t.conn, r.key.root)
 	if err != nil {
 		return err

@@ -57,6 +57,7 @@ type attempt struct {
 	estimate *llm.Usage
 	receipt  time.Time // when a later one came
 	operator bool      // it is the operator's
+	beside   bool      // it is that unless its result says something else
 }
 
 // guess is what the attempt's row has of its estimate.
@@ -108,6 +109,9 @@ func (m *memory) mark(r *running, seq int, hold int64) int64 {
 	for _, n := range [...]int64{int64(seq), r.key.account, r.key.n, hold, a.PriceVersion, a.created.UnixNano(), a.Worst} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
+	if a.beside { // rows of an older ledger are none
+		b = append(b, 1)
+	}
 	m.scratch = b
 	sum := sha256.Sum256(b)
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -138,8 +142,9 @@ type begun struct {
 }
 
 const insertHold = `INSERT OR FAIL INTO holds
-	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created, worst)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created, worst,
+	beside)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // priced is an attempt that begins now. Its price is known, or it cannot begin.
 func (t *tx) priced(a ledger.Attempt) (attempt, error) {
@@ -189,6 +194,7 @@ func bindHold(row *rows, b *begun) {
 	row.number(a.PriceVersion)
 	row.number(a.created.UnixNano())
 	row.worst(a.Worst)
+	row.truth(a.beside)
 }
 
 const deleteHolds = `DELETE FROM holds WHERE n BETWEEN ? AND ?`
@@ -227,7 +233,7 @@ func (t *tx) deleteHolds(numbers []int64) error {
 // loadLive reads the running requests.
 func (m *memory) loadLive(conn *sqlite.Conn) error {
 	return run(conn, `SELECT h.n, h.request, h.account, a.id, h.key, k.root, h.owner, h.endpoint, h.profile, h.hold,
-		h.seq, h.route, h.provider, h.model, h.price_version, h.created, h.worst, k.id
+		h.seq, h.route, h.provider, h.model, h.price_version, h.created, h.worst, k.id, h.beside
 		FROM holds AS h JOIN accounts AS a ON a.n = h.account JOIN keys AS k ON k.n = h.key ORDER BY h.n`,
 		func(row *sqlite.Stmt) error {
 			id := row.ColumnText(1)
@@ -259,6 +265,7 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 				},
 				n:       row.ColumnInt64(0),
 				created: columnTime(row, 15),
+				beside:  row.ColumnBool(18),
 			}
 			var err error
 			seq := row.ColumnInt(10)

@@ -116,7 +116,7 @@ func checkSettlement(st *ledger.Settlement) error {
 }
 
 // conclude ends the attempts of a running request (see ledger.Result.Conclude). Those of a call for comparison are the
-// operator's, also where nobody says how they ended.
+// operator's, and so is one that was made beside another, where nobody says how they ended.
 //
 // It changes the attempts where they are. A settlement that is refused after it leaves nothing behind that
 // the next one does not set anew.
@@ -124,7 +124,7 @@ func (t *tx) conclude(r *running, results []ledger.Result) error {
 	for i := range r.attempts {
 		a := &r.attempts[i]
 		a.outcome, a.usage, a.estimate, a.Key, a.operator = ledger.Unproven, llm.Usage{}, nil, "", false
-		if r.endpoint == ledger.Shadow {
+		if a.beside || r.endpoint == ledger.Shadow {
 			a.outcome, a.operator = ledger.Failed, true
 		}
 		if t.unmade[a.ID] {
