@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,10 +42,12 @@ func (g *gateway) descriptors(t testing.TB) int {
 	return len(open)
 }
 
-// save writes the configuration and has it loaded at once, as it would be within two seconds.
+// save saves the configuration, as editors do, so that nobody reads it half written, and has it loaded at once, as it
+// would be within two seconds.
 func (g *gateway) save(t testing.TB, hcl string) {
 	t.Helper()
-	files{"gateway.hcl": hcl}.write(t, g.Dir)
+	files{"gateway.hcl.new": hcl}.write(t, g.Dir)
+	require.NoError(t, os.Rename(filepath.Join(g.Dir, "gateway.hcl.new"), filepath.Join(g.Dir, "gateway.hcl")))
 	g.call(t, "POST", "/fareway/reload", nil, nil)
 }
 

@@ -3,6 +3,7 @@ package modules_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,6 +41,14 @@ func (p *prover) CancelUsage(ctx context.Context, attempt string) (*llm.Usage, e
 const provenCost = 10*300 + 7*1500
 
 var _ provider.CancelProver = (*prover)(nil)
+
+// called tells whether a caller's request came to its upstream.
+func called(c *caller) func(answer) bool { return func(answer) bool { return len(c.Seen()) > 0 } }
+
+// has tells whether a reply has a text.
+func has(text string) func(answer) bool {
+	return func(a answer) bool { return strings.Contains(string(a.Raw), text) }
+}
 
 // TestCancel proves GAP-47 for a provider that can prove usage after a cancel: whoever ends the attempt, client or
 // gateway, it is stopped, and what it used is charged at once.
@@ -84,7 +93,7 @@ keepalive       = "100ms"
 				t.Parallel()
 				c := slow.rich(t)
 				c.Answers(stuck)
-				r := c.Record(t, c.Ask(sh, mode.Field))
+				r := c.Record(t, reached(t, func() answer { return c.Ask(sh, mode.Field) }, called(c)))
 				require.Equal(t, 504, r.Status)
 				require.False(t, r.Pending)
 				require.EqualValues(t, provenCost, r.Waived)
@@ -95,7 +104,11 @@ keepalive       = "100ms"
 				t.Parallel()
 				c := mute.rich(t)
 				c.Answers(stuck)
-				a := c.Ask(sh, mode.Field)
+				enough := called(c)
+				if mode.Name != "json" {
+					enough = has("Hel")
+				}
+				a := reached(t, func() answer { return c.Ask(sh, mode.Field) }, enough)
 				if mode.Name == "json" {
 					requireError(t, sh, a, 504, "upstream_error")
 				}

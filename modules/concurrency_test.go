@@ -149,7 +149,7 @@ func TestConcurrentRequestsAreGivenBack(t *testing.T) {
 		t.Run("LIM-11 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			g := pace(t, limitedTo(0, 0, 0, "concurrent_requests = 1"),
-				setup{Gateway: "max_body = \"16KiB\"\n request_timeout = \"2s\"",
+				setup{Gateway: "max_body = \"16KiB\"\n request_timeout = \"1h\"",
 					Families: []families.Server{faulty{chat.Server{}}, faulty{responses.Server{}}, faulty{messages.Server{}}}})
 			c := g.rich(t)
 			free := func(what string) {
@@ -181,7 +181,12 @@ func TestConcurrentRequestsAreGivenBack(t *testing.T) {
 				}
 			}
 			c.Answers(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Silence()}})
+			limit := func(from, to string) {
+				g.Reload(func(hcl string) string { return strings.Replace(hcl, from, to, 1) })
+			}
+			limit(`request_timeout = "1h"`, `request_timeout = "300ms"`)
 			requireError(t, sh, c.Ask(sh), 504, "upstream_error")
+			limit(`request_timeout = "300ms"`, `request_timeout = "1h"`)
 			free("the time limit")
 			c.Answers(script(used(10, 2), "stop", upstream.Text("Hel"), upstream.Wait(c.Mark), upstream.Text("lo")))
 			l := c.service.Send(within(t), "POST", sh.Path, sh.Body(c.Mark+faultLater, streamField))
