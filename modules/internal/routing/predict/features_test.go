@@ -150,7 +150,7 @@ func TestFeatures_end(t *testing.T) {
 		"just enough":            {[]llm.Message{result("no"), result(long[:endBytes-1])}, "x\n", endBytes},
 		"one more":               {[]llm.Message{result("no"), result(long[:endBytes-2])}, "x \n", endBytes},
 		"what the model began":   {[]llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("So,")}}}, "So,\n", 0},
-		"instructions are none": {[]llm.Message{result("two"), {Role: llm.RoleSystem, Parts: []llm.Part{llm.Text("three")}}},
+		"instructions are none": {[]llm.Message{result("two"), {Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(long)}}},
 			"two\n", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,9 +192,13 @@ func TestLook_end(t *testing.T) {
 	both := look(loop(order, result(hard)))
 	require.Equal(t, look(loop(order, result(""))).Kinds, both.Kinds)
 	require.Greater(t, m.Ease(alone), m.Ease(end))
-	require.InDelta(t, m.Ease(alone)+(m.Ease(end)-m.Ease(alone))*endShare, m.Ease(both), 0.1)
-	require.InDelta(t, alone.Trust+(end.Trust-alone.Trust)*endShare, both.Trust, 0.01)
+	require.InDelta(t, m.Ease(alone)+(m.Ease(end)-m.Ease(alone))/3, m.Ease(both), 0.1)
+	require.InDelta(t, alone.Trust+(end.Trust-alone.Trust)/3, both.Trust, 0.01)
 	require.Greater(t, end.Kinds[Math], float32(0.2), "where nothing else is, that is what it is about")
+	strange := result(strings.Repeat("qzx vkj wqp ", 40))
+	end = look(&llm.Request{Messages: []llm.Message{strange}})
+	require.Greater(t, alone.Trust-end.Trust, float32(0.5))
+	require.InDelta(t, alone.Trust+(end.Trust-alone.Trust)/3, look(loop(order, strange)).Trust, 1e-5, "a third")
 	kept := new(Signal)
 	require.True(t, m.Unpack(m.Pack(nil, both), kept))
 	require.InDelta(t, m.Ease(both), m.Ease(kept), 0.05)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +95,12 @@ func TestMade(t *testing.T) {
 // TestMade_tools: a made tool gives back what tools do, in the theme of the conversation most of the time.
 func TestMade_tools(t *testing.T) {
 	t.Parallel()
-	said := map[string]bool{}
-	for _, c := range Made(1)[0].Conversations {
+	said, sets := map[string]bool{}, Made(1)
+	for _, c := range slices.Concat(sets[1].Conversations, sets[2].Conversations, sets[3].Conversations) {
+		require.Empty(t, c[0].Request.Tools)
+	}
+	for _, c := range sets[0].Conversations {
+		require.NotEmpty(t, c[0].Request.Tools)
 		for _, m := range c[len(c)-1].Request.Messages {
 			if m.Role == llm.RoleTool {
 				text, _ := m.Parts[0].Text.Plain()
@@ -110,6 +115,10 @@ func TestMade_tools(t *testing.T) {
 		all += len(themes[i].results)
 	}
 	require.Equal(t, strings.Count("\n"+resultsText, "\n#### "), all, "each text is of a theme")
+}
+
+func asks(text string) bool {
+	return slices.ContainsFunc(themes, func(t theme) bool { return slices.Contains(t.asks, text) })
 }
 
 // TestCaptured: conversations have the turns, roles, tools and tokens of those captured; those of agents go on.
@@ -148,6 +157,10 @@ func TestCaptured(t *testing.T) {
 			require.Equal(t, m.CallID, have.CallID)
 			require.Len(t, have.Parts, len(m.Parts))
 			require.Equal(t, loop[2].Request.Messages[j], have, "a turn says again what was said before")
+			if m.Role == llm.RoleUser {
+				text, _ := have.Parts[0].Text.Plain()
+				require.True(t, asks(text), "a user asks: %q", text)
+			}
 			if text, _ := have.Parts[0].Text.Plain(); have.Parts[0].Call == nil {
 				require.NotContains(t, text, "lorem")
 			}
