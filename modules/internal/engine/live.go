@@ -128,11 +128,15 @@ func (l *Live) look(ctx context.Context) {
 				break
 			}
 		}
-		l.ran = ran
 		// What comes of it is in the log and in the engine's FailedLoad.
-		_, _ = l.Reload(ctx)
+		if _, err := l.reload(ctx, digest); !errors.Is(err, errUnsettled) {
+			l.ran = ran
+		}
 	}
 }
+
+// errUnsettled is a file that is being saved: what was read of it may be a part.
+var errUnsettled = errors.New("it is being saved")
 
 // paths are where the plugins' files are: of what serves, and of what was to take its place.
 func (l *Live) paths() []string {
@@ -164,6 +168,11 @@ func (l *Live) news(digest string) bool {
 // Reload loads the file now: checked whole first, then swapped at once. A file that cannot be taken is a *RefusedError,
 // and what served before goes on. changed is false when it serves already.
 func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
+	return l.reload(ctx, "")
+}
+
+// reload is Reload of files that have this digest, before and after they are read; "" for any.
+func (l *Live) reload(ctx context.Context, settled string) (changed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gen == nil {
@@ -177,6 +186,9 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	cfg, diags := l.load(ctx)
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx) // it says nothing about the file
+	}
+	if settled != "" && (digest != settled || config.Digest(l.path) != settled) {
+		return false, errUnsettled
 	}
 	l.seen = digest
 	if diags.HasErrors() {

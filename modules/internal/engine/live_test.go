@@ -470,6 +470,23 @@ func TestInForce(t *testing.T) {
 	require.Equal(t, 1, w.log.count("is not kept for a rollback"))
 }
 
+// TestSavedWhileItIsRead: issue 12: what the watch reads while it is being saved may be a part: nothing is said of it,
+// and the next look takes what it is then.
+func TestSavedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	w := watch(t, liveHCL("1"))
+	w.save(liveHCL("2"))
+	settled := config.Digest(w.path)
+	w.save("") // the beginning of another save
+	_, err := w.live.reload(t.Context(), settled)
+	require.ErrorIs(t, err, errUnsettled)
+	require.Nil(t, w.FailedLoad())
+	w.save(liveHCL("3"))
+	require.Equal(t, 2, w.second())
+	require.EqualValues(t, 3, w.price())
+	require.Zero(t, w.log.count("refused"))
+}
+
 // TestReplacedPlugin: issue 12: the executable of a plugin is a file that the configuration names: other content takes
 // effect by itself, in a new process, and one that cannot be used leaves the old one serving.
 func TestReplacedPlugin(t *testing.T) {
