@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -286,6 +287,66 @@ func TestHedgeAndAClientThatLeaves(t *testing.T) {
 			require.Equal(t, []string{"second"}, operators(record))
 			require.Equal(t, cost, record.Microcents)
 		})
+	}
+}
+
+// TestHedgeAndShadow has both in one profile: the reply is compared, once and whoever gave it, and the account pays for
+// that alone.
+func TestHedgeAndShadow(t *testing.T) {
+	t.Parallel()
+	profile := strings.TrimSuffix(hedging(1), "}\n") + "  shadow {\n    route = \"third\"\n    share = 1\n  }\n}\n"
+	g := startScripted(t, setup{Routes: inOrder, Extra: profile})
+	other := script(used(20, 5), "stop", upstream.Text("Goodbye"))
+	const otherCost = 20*300 + 5*1500
+	for _, sh := range shapes { // one after the other: each waits until nothing runs
+		for _, mode := range modes {
+			for _, tc := range []struct {
+				name   string
+				run    func(r *racing)
+				status int
+				cost   int64
+				called []string // sorted
+				lost   int      // attempts that are the operator's
+				shadow bool
+			}{
+				{"the second one answers", func(r *racing) { r.first, r.second, r.third = silent, other, hello }, 200,
+					otherCost, []string{"first", "second", "third"}, 1, true},
+				{"the first one answers after all", func(r *racing) {
+					r.first, r.second, r.third = after(r.arrived, other), silent, hello
+				}, 200, otherCost, []string{"first", "second", "third"}, 1, true},
+				{"the compared one fails", func(r *racing) { r.first, r.second, r.third = silent, other, failing }, 200,
+					otherCost, []string{"first", "second", "third"}, 1, true},
+				{"the compared one is what was fallen back on", func(r *racing) {
+					r.first, r.second, r.third = after(r.arrived, failing), failing, other
+				}, 200, otherCost, []string{"first", "second", "third"}, 1, false},
+				{"all fail", func(r *racing) {
+					r.first, r.second, r.third = after(r.arrived, failing), failing, failing
+				}, 502, 0, []string{"first", "second", "third"}, 1, false},
+			} {
+				t.Run("issue 14 BILL-21 "+tc.name+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
+					c := g.rich(t)
+					r := newRacing()
+					tc.run(r)
+					c.AnswersBy(r.answer)
+					before := c.Net()
+					a := c.Ask(sh, mode.Field)
+					compared, made := g.compared(t, a)
+					require.Equal(t, tc.shadow, made)
+					require.Equal(t, tc.called, slices.Sorted(slices.Values(c.called())))
+					require.Equal(t, tc.cost, before-c.Net())
+					record := c.Record(t, a)
+					require.Equal(t, tc.status, record.Status)
+					require.Equal(t, tc.cost, record.Microcents)
+					require.False(t, record.Pending)
+					require.Len(t, operators(record), tc.lost)
+					require.Zero(t, c.Balance().Held)
+					if made {
+						require.Zero(t, compared.Microcents+compared.Held+compared.Over+compared.Waived)
+						require.Equal(t, []string{"third"}, operators(compared))
+					}
+				})
+			}
+		}
 	}
 }
 
