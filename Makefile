@@ -34,8 +34,8 @@ run: build ## build, then start a gateway to try (ARGS="--listen :9000 --data DI
 
 .PHONY: test
 test: ## run all tests, and those of the examples that are modules of their own
-	go test ./...
-	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test ./...); done
+	go test -timeout 30m ./...
+	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test -timeout 30m ./...); done
 
 .PHONY: race
 race: ## run all tests (or those of PKG) under the race detector
