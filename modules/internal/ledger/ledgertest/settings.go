@@ -119,8 +119,8 @@ func testSettings(t *testing.T, open Open) {
 		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{"eu", "ch", "eu"}}), "in order, each once")
 		want.Retention = new(30 * 24 * time.Hour)
 		require.Equal(t, want, set(ledger.RequiresChange{Retention: new("30d")}))
-		want = config.Requires{Regions: []string{"us east"}, Retention: new(time.Duration)}
-		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{"us east"}, Retention: new("none")}))
+		want = config.Requires{Regions: []string{"us-east"}, Retention: new(time.Duration)}
+		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{"us-east"}, Retention: new("none")}))
 		want.Regions = nil
 		require.Equal(t, want, set(ledger.RequiresChange{Regions: &[]string{}}))
 		first := f.account
