@@ -2,14 +2,11 @@ package command
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
+	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
 	talks "github.com/fareway/fareway/modules/internal/routing/replay"
 	"github.com/fareway/fareway/plugins/families"
 	estimator "github.com/fareway/fareway/plugins/tokens"
@@ -24,20 +21,16 @@ type captured struct {
 // readCaptures reads all *.jsonl.gz and *.jsonl files of a folder, in the order of their names: each line a request
 // with its path and body. What asks for no reply is passed over, and so is what the gateway would refuse.
 func readCaptures(dir string) (list []talks.Capture, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("reading the folder of captured requests: %w", err)
-	}
-	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".jsonl.gz") && !strings.HasSuffix(e.Name(), ".jsonl") {
-			continue
-		}
-		file := filepath.Join(dir, e.Name())
-		some, err := readCaptureFile(file)
+	err = learn.EachFile(dir, func(file string, r io.Reader) error {
+		some, err := readCaptureFile(file, r)
 		if err != nil {
-			return nil, fmt.Errorf("reading captured requests in %s: %w", file, err)
+			return fmt.Errorf("reading captured requests in %s: %w", file, err)
 		}
 		list = append(list, some...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s holds no captured request that the gateway would take: name a folder of *.jsonl.gz "+
@@ -46,18 +39,7 @@ func readCaptures(dir string) (list []talks.Capture, err error) {
 	return list, nil
 }
 
-func readCaptureFile(file string) (list []talks.Capture, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(file, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			return nil, err
-		}
-	}
+func readCaptureFile(file string, r io.Reader) (list []talks.Capture, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxBody)
 	for at := 1; lines.Scan(); at++ {

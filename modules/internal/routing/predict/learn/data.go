@@ -77,29 +77,45 @@ type (
 // ReadDir reads all *.jsonl.gz and *.jsonl files of a folder, in the order of their names, and its prices.json where
 // it has one. Errors name file and line.
 func ReadDir(dir string) ([]*Dataset, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("reading the folder of recorded answers: %w", err)
-	}
 	list, err := readPrices(filepath.Join(dir, "prices.json"))
 	if err != nil {
 		return nil, err
 	}
 	var all []*Dataset
-	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".jsonl.gz") && !strings.HasSuffix(e.Name(), ".jsonl") {
-			continue
-		}
-		d, err := readFile(filepath.Join(dir, e.Name()), list)
+	err = EachFile(dir, func(file string, r io.Reader) error {
+		d, at, err := read(r, list)
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("reading line %d of %s: %w", at, file, err)
 		}
+		d.Name, _, _ = strings.Cut(filepath.Base(file), ".")
 		all = append(all, d)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s holds no *.jsonl.gz or *.jsonl file of recorded answers: name the folder that does", dir)
 	}
 	return all, nil
+}
+
+// EachFile gives read all *.jsonl.gz and *.jsonl files of a folder, unpacked, in the order of their names. An error of
+// read ends it.
+func EachFile(dir string, read func(file string, r io.Reader) error) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("reading the folder: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), ".jsonl.gz") && !strings.HasSuffix(e.Name(), ".jsonl") {
+			continue
+		}
+		if err := readFile(filepath.Join(dir, e.Name()), read); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readPrices(file string) (map[string][2]float64, error) {
@@ -117,25 +133,19 @@ func readPrices(file string) (map[string][2]float64, error) {
 	return p.Prices, nil
 }
 
-func readFile(file string, list map[string][2]float64) (*Dataset, error) {
+func readFile(file string, read func(file string, r io.Reader) error) error {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("opening recorded answers: %w", err)
+		return err
 	}
 	defer f.Close()
 	var r io.Reader = f
 	if strings.HasSuffix(file, ".gz") {
 		if r, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file, err)
+			return fmt.Errorf("reading %s: %w", file, err)
 		}
 	}
-	name, _, _ := strings.Cut(filepath.Base(file), ".")
-	d, at, err := read(r, list)
-	if err != nil {
-		return nil, fmt.Errorf("reading line %d of %s: %w", at, file, err)
-	}
-	d.Name = name
-	return d, nil
+	return read(file, r)
 }
 
 // read reads one file. at is the line that it came to.
