@@ -257,6 +257,16 @@ func TestHedgesLoserProvesItsWork(t *testing.T) {
 	}
 }
 
+// accepted is a race whose stream is open: the first one was accepted, and says the rest when that is opened.
+func accepted(t *testing.T) (r *racing, rest *gate) {
+	rest = newGate()
+	t.Cleanup(rest.open)
+	r = newRacing()
+	r.first, r.second = after(rest, hello), silent
+	r.first.Steps = slices.Insert(r.first.Steps, 0, upstream.Headers())
+	return r, rest
+}
+
 // A client that leaves leaves both. The first one goes on where its work cannot be proven otherwise, and is charged.
 func TestHedgeAndAClientThatLeaves(t *testing.T) {
 	t.Parallel()
@@ -265,11 +275,7 @@ func TestHedgeAndAClientThatLeaves(t *testing.T) {
 			t.Parallel()
 			g := startScripted(t, setup{Plugin: plugin, Routes: inOrder, Extra: hedging(1), Gateway: `keepalive = "1h"`})
 			c := g.rich(t)
-			rest := newGate()
-			t.Cleanup(rest.open)
-			r := newRacing()
-			r.first, r.second = after(rest, hello), silent
-			r.first.Steps = slices.Insert(r.first.Steps, 0, upstream.Headers()) // it was accepted: the stream is open
+			r, rest := accepted(t)
 			c.AnswersBy(r.answer)
 			gone := c.Departure()
 			ctx, leave := context.WithCancel(within(t))
@@ -355,11 +361,7 @@ func TestHedgeAndACrash(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: inOrder, Extra: hedging(1)})
 	c := g.rich(t)
-	rest := newGate()
-	t.Cleanup(rest.open)
-	r := newRacing()
-	r.first, r.second = after(rest, hello), silent
-	r.first.Steps = slices.Insert(r.first.Steps, 0, upstream.Headers()) // it was accepted: the stream is open
+	r, rest := accepted(t)
 	c.AnswersBy(r.answer)
 	l := c.Open(t, shapeOf("chat"))
 	requireClosed(t, r.arrived.ch)

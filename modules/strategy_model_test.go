@@ -59,21 +59,25 @@ func anyStrategy(random *rand.Rand, n int) string {
 	return fmt.Sprintf("strategy \"s%d\" {\n  when = request.allowance == %d\n  %s\n}\n", n, n+1000, body)
 }
 
+// anyStrategies are the routes a to e, the first of which is the best, and so many strategies of them, from a seed.
+func anyStrategies(seed uint64, strategies int) (routes []route, extra string) {
+	random := rand.New(rand.NewPCG(14, seed))
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		routes = append(routes, route{Name: name, Quality: 0.9 - 0.1*float64(i)})
+	}
+	for n := range strategies {
+		extra += anyStrategy(random, n)
+	}
+	return routes, extra
+}
+
 // TestStrategiesAreSound is issue 14's model of the runner: whatever tree of steps, and however its routes behave, a
 // request has one end, no hold is left, and what it is charged is what its calls are proven to have used.
 func TestStrategiesAreSound(t *testing.T) {
 	t.Parallel()
 	const strategies = 40
-	random := rand.New(rand.NewPCG(14, 14))
-	var routes []route
-	for i, name := range []string{"a", "b", "c", "d", "e"} {
-		routes = append(routes, route{Name: name, Quality: 0.9 - 0.1*float64(i)})
-	}
-	var extra strings.Builder
-	for n := range strategies {
-		extra.WriteString(anyStrategy(random, n))
-	}
-	g := startScripted(t, setup{Routes: routes, Extra: extra.String()})
+	routes, extra := anyStrategies(14, strategies)
+	g := startScripted(t, setup{Routes: routes, Extra: extra})
 	for _, sh := range shapes {
 		for _, mode := range modes {
 			t.Run("GAP-49 GAP-85 BILL-21 BILL-23 BILL-24 SSE-50 "+sh.Name+" "+mode.Name, func(t *testing.T) {
@@ -116,16 +120,8 @@ func TestStrategiesAreSound(t *testing.T) {
 func TestHedgesAreSound(t *testing.T) {
 	t.Parallel()
 	const strategies = 20
-	random := rand.New(rand.NewPCG(14, 15))
-	var routes []route
-	for i, name := range []string{"a", "b", "c", "d", "e"} {
-		routes = append(routes, route{Name: name, Quality: 0.9 - 0.1*float64(i)})
-	}
-	var extra strings.Builder
-	for n := range strategies {
-		extra.WriteString(anyStrategy(random, n))
-	}
-	g := startScripted(t, setup{Routes: routes, Extra: extra.String() + hedging(1)})
+	routes, extra := anyStrategies(15, strategies)
+	g := startScripted(t, setup{Routes: routes, Extra: extra + hedging(1)})
 	for _, sh := range shapes {
 		for _, mode := range modes {
 			t.Run("GAP-49 BILL-21 BILL-23 SSE-50 "+sh.Name+" "+mode.Name, func(t *testing.T) {
@@ -141,7 +137,7 @@ func TestHedgesAreSound(t *testing.T) {
 					}
 					ctx, done := context.WithCancel(context.Background())
 					defer done()
-					hedged := which >= strategies || strings.Contains(extra.String(), fmt.Sprintf(
+					hedged := which >= strategies || strings.Contains(extra, fmt.Sprintf(
 						"strategy \"s%d\" {\n  when = request.allowance == %d\n  kind = \"single\"", which, which+1000))
 					var calls atomic.Int64
 					released := newGate()
