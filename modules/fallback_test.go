@@ -30,8 +30,10 @@ func worked(u upstream.Usage) upstream.Reply {
 }
 
 // askForCalls makes the gateway ask its upstream for a stream, in which a failed attempt can prove its work,
-// also where the client asks for JSON.
-func askForCalls(sh shape) string { return tools(sh, function{Name: "f"}) }
+// also where the client asks for JSON: the place of a stop sequence among calls is seen in a stream only.
+func askForCalls(sh shape) string {
+	return tools(sh, function{Name: "f"}) + "," + stopField(sh, "<end>")
+}
 
 // TestFallback is worked example E07, as far as it is about two routes.
 func TestFallback(t *testing.T) {
@@ -126,7 +128,7 @@ func TestFallback(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
 			c.AnswersBy(byRoute(upstream.Reply{Steps: []upstream.Step{upstream.Text("END b"), upstream.Cut()}}, answered))
-			requireError(t, sh, c.Ask(sh, stopField(sh, "END"), askForCalls(sh)), 502, "upstream_error")
+			requireError(t, sh, c.Ask(sh, askForCalls(sh), stopField(sh, "END")), 502, "upstream_error")
 			require.Equal(t, "stream_error", c.Stream(t, sh, stopField(sh, "END")).Error.Code)
 			for _, req := range c.Seen() {
 				require.Equal(t, "first", req.Model)

@@ -92,9 +92,7 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	up.MaxTokens, up.Window = a.allowance, a.route.ContextWindow
 	up.Stop = up.Stop[:min(len(up.Stop), maxStops)]
 	up.EstimateUsage = a.route.Metering == config.MeteringEstimate
-	// In one piece, a reply loses the order of its texts and tool calls, and so the place of a stop sequence
-	// between them: it would end elsewhere than the same reply as a stream (STOP-10 to STOP-12).
-	up.Whole = !req.Stream && len(up.Tools) == 0
+	up.Whole = req.whole()
 	return &up
 }
 

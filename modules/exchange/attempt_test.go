@@ -96,3 +96,27 @@ func TestRequestOfAnAttempt(t *testing.T) {
 		})
 	}
 }
+
+// TestWhole: a reply is asked for in one piece where the client sees no order of texts and calls, and no stop sequence
+// is looked for in them.
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	tools, stops := []llm.Tool{{Name: "f"}}, []string{"END"}
+	for _, tc := range []struct {
+		stream, oneText, whole bool
+		tools                  []llm.Tool
+		stops                  []string
+	}{
+		{whole: true},
+		{whole: true, stops: stops},
+		{tools: tools},
+		{tools: tools, oneText: true, whole: true},
+		{tools: tools, oneText: true, stops: stops},
+		{stream: true, oneText: true},
+		{stream: true, oneText: true, tools: tools},
+	} {
+		req := &request{Request: &families.Request{Stream: tc.stream, OneText: tc.oneText,
+			LLM: &llm.Request{Stop: tc.stops, Tools: tc.tools}}}
+		require.Equal(t, tc.whole, req.whole(), "%+v", tc)
+	}
+}

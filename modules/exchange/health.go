@@ -72,7 +72,7 @@ func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
 }
 
 func (x *exchange) healthCall(c *routing.Candidate) health.Call {
-	return health.Call{Input: c.Input, Light: c.Light, Whole: !x.req.Stream && len(x.req.LLM.Tools) == 0}
+	return health.Call{Input: c.Input, Light: c.Light, Whole: x.req.whole()}
 }
 
 // notAcquired is the refusal when no route could be called after all (GAP-39).

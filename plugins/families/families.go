@@ -66,6 +66,9 @@ type Request struct {
 	IncludeUsage bool
 	// Effort is the valid reasoning_effort that was sent: "low", "medium", "high", or "".
 	Effort string
+	// OneText says that a reply in one piece shows its texts as one, and its calls beside it, in whatever order they
+	// came.
+	OneText bool
 
 	// Echo is what the family repeats in its reply; nobody else looks into it.
 	Echo any

@@ -15,7 +15,7 @@ var family = familytest.Family{
 	EncodeRequest: chat.EncodeRequest,
 	NewDecoder:    func(send func(llm.Event) error) familytest.Decoder { return chat.NewDecoder(send) },
 	DecodeReply:   chat.DecodeReply,
-	Asked:         families.Request{Stream: true, IncludeUsage: true},
+	Asked:         families.Request{Stream: true, IncludeUsage: true, OneText: true},
 	Ending:        `"finish_reason":"`,
 	Seen:          textThenCalls,
 }

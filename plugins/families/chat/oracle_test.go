@@ -197,7 +197,7 @@ func (o *oracle) request(root node) *families.Request {
 	if root.get("response_format").set() {
 		o.not("response_format", "is not supported: leave it out")
 	}
-	req := &families.Request{LLM: &llm.Request{}}
+	req := &families.Request{OneText: true, LLM: &llm.Request{}}
 	req.Stream = o.flag("stream", root.get("stream"))
 	if effort := root.get("reasoning_effort"); effort.set() {
 		word, _ := effort.value.(string)

@@ -71,8 +71,9 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 	refuse(&check, f)
 	format := readFormat(check.Field("response_format", f.responseFormat), rules)
 	req := &families.Request{
-		Stream: check.Field("stream", f.stream).Flag(),
-		Effort: check.Field("reasoning_effort", f.reasoningEffort).Effort(),
+		Stream:  check.Field("stream", f.stream).Flag(),
+		Effort:  check.Field("reasoning_effort", f.reasoningEffort).Effort(),
+		OneText: true,
 		LLM: &llm.Request{
 			Messages:    readMessages(check.Field("messages", f.messages)),
 			Temperature: check.Field("temperature", f.temperature).Temperature(),

@@ -239,7 +239,7 @@ func TestDecodeSettings(t *testing.T) {
 		req := accepted(t, with(""))
 		req.LLM.Messages = familytest.Plain(req.LLM.Messages)
 		require.Equal(t,
-			&families.Request{LLM: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
+			&families.Request{OneText: true, LLM: &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
 				Parts: []llm.Part{llm.Text("hi")}}}}}, req)
 	})
 	t.Run("GAP-22 CHAT-24 CHAT-25 CHAT-26 CHAT-27 null is absent", func(t *testing.T) {
