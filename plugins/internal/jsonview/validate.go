@@ -19,8 +19,13 @@ func (e *SyntaxError) Error() string {
 
 // validate returns the one value in b, and how many objects there are.
 func validate(b []byte, maxDepth int) (v View, objects int, err error) {
+	return validateBy(wide, b, maxDepth)
+}
+
+// validateBy validates with plainBlocks or without.
+func validateBy(wide bool, b []byte, maxDepth int) (v View, objects int, err error) {
 	b = b[:len(b):len(b)]
-	s := scanner{b: b, max: maxDepth}
+	s := scanner{b: b, max: maxDepth, wide: wide}
 	if len(b) >= indexedText {
 		s.index = newIndex(len(b))
 	}
@@ -55,6 +60,7 @@ type scanner struct {
 	b     []byte
 	open  []byte
 	max   int
+	wide  bool   // plainBlocks is used
 	index *index // to be filled, or nil
 
 	entries     [indexedDepth]int // of the containers that are open, in the index
@@ -184,14 +190,25 @@ const (
 	highs = 0x8080808080808080
 )
 
-// str checks a string, eight bytes at a time: texts of code have an escape in about every word.
+// str checks a string, eight bytes at a time, for texts of code have an escape in about every word; or in blocks, once a
+// word was passed by: most strings are shorter.
 func (s *scanner) str(i int) (int, error) {
 	b := s.b
 	var all uint64 // of the bytes that were passed by
 	s.surrogate = false
 	i++
+	blocks := false
 words:
 	for i+8 <= len(b) {
+		if blocks {
+			n, beyond := plainBlocks(b[i:])
+			if i += n; beyond {
+				all = highs
+			}
+			if blocks = false; i+8 > len(b) {
+				break
+			}
+		}
 		w := binary.LittleEndian.Uint64(b[i:])
 		all |= w // too many at the end, which does no harm
 		low := w & (0x7F * ones)
@@ -200,6 +217,7 @@ words:
 		slashes := (low ^ '\\'*ones) + 0x7F*ones | w
 		control := low + 0x60*ones | w
 		hits := ^(quotes & slashes & control) & highs
+		blocks = s.wide
 		if hits == 0 {
 			i += 8
 			continue
@@ -212,6 +230,7 @@ words:
 				if k, err = s.unicode(k - 2); err != nil {
 					return 0, err
 				}
+				blocks = false // where there is one, there are more
 			}
 			if k >= i+8 {
 				i = k
