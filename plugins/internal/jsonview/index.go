@@ -36,6 +36,7 @@ func (x *index) at(i int) *span {
 	}
 	k, found := slices.BinarySearchFunc(x.spans, i, func(s span, i int) int { return s.start - i })
 	if !found {
+		x.last = max(k-1, 0)
 		return nil
 	}
 	x.last = k

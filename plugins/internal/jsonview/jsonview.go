@@ -12,7 +12,9 @@ package jsonview
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
+	"math/bits"
 	"slices"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -167,10 +169,22 @@ func memberName(quoted []byte) string {
 	return llm.Quoted(inside(quoted)).String()
 }
 
-// end returns the index after the value that begins at i.
+// end returns the index after the value that begins at i. Most values are short: the index is asked for others only.
 func (v View) end(i int) int {
-	if s := v.indexed(i); s != nil {
-		return i + s.end - s.start
+	switch v.raw[i] {
+	case '"':
+		end, ended := shortEnd(v.raw, i+1)
+		if ended {
+			return end
+		}
+		if s := v.indexed(i); s != nil {
+			return i + s.end - s.start
+		}
+		return longEnd(v.raw, end)
+	case '{', '[':
+		if s := v.indexed(i); s != nil {
+			return i + s.end - s.start
+		}
 	}
 	return valueEnd(v.raw, i)
 }
@@ -205,8 +219,45 @@ func next(b []byte, i int) int {
 
 // stringEnd returns the index after the string that begins at i.
 func stringEnd(b []byte, i int) int {
-	start := i + 1
-	for i = start; ; i++ {
+	end, ended := shortEnd(b, i+1)
+	if ended {
+		return end
+	}
+	return longEnd(b, end)
+}
+
+// shortEnd looks for the end of a string in some words from i on, which is inside it and behind any escape. It returns
+// the index after the string or, not ended, from where on to look.
+func shortEnd(b []byte, i int) (end int, ended bool) {
+	for range shortWords {
+		if i+8 > len(b) {
+			break
+		}
+		w := binary.LittleEndian.Uint64(b[i:])
+		low := w & (0x7F * ones)
+		quotes := (low ^ '"'*ones) + 0x7F*ones | w // see scanner.str
+		slashes := (low ^ '\\'*ones) + 0x7F*ones | w
+		hits := ^(quotes & slashes) & highs
+		if hits == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(hits) / 8
+		if b[i] == '"' {
+			return i + 1, true
+		}
+		i += 2
+	}
+	return i, false
+}
+
+// shortWords is how many words, or escapes, are looked at before a faster look is worth its beginning.
+const shortWords = 4
+
+// longEnd returns the index after the string that goes on at i, behind any escape.
+func longEnd(b []byte, i int) int {
+	start := i
+	for ; ; i++ {
 		i += bytes.IndexByte(b[i:], '"')
 		slashes := 0
 		for k := i - 1; k >= start && b[k] == '\\'; k-- {

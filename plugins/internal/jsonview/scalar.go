@@ -57,12 +57,16 @@ func (v View) Text() (llm.String, bool) {
 		return llm.String{}, false
 	}
 	inner := inside(v.raw)
+	text := llm.Quoted(inner)
+	if _, plain := text.Plain(); plain {
+		return text, true
+	}
 	known := v.indexed(0)
 	if (known == nil && strings.Contains(inner, `\u`) || known != nil && known.surrogate) && hasHalfPair(inner) {
 		s, _ := v.Str()
 		return llm.Plain(s), true
 	}
-	return llm.Quoted(inner), true
+	return text, true
 }
 
 // inside is what stands between the quotes of a string, aliasing it.
