@@ -17,7 +17,8 @@ import (
 )
 
 // inline is how much of a body is written before the reply is read, in bytes. It fits into what systems buffer of a
-// connection, whose peer may answer without reading it. The rest is written beside the reading.
+// connection, whose peer may answer without reading it. Of the rest, what the system does not take at once is written
+// beside the reading.
 const inline = 32 << 10
 
 // Client keeps connections. Its fields are not changed after the first call.
@@ -62,6 +63,9 @@ func (c *Client) Post(ctx context.Context, to *Target, body []byte, release func
 	if conn == nil {
 		release()
 		return nil, err
+	}
+	if err == nil {
+		rest = conn.offer(rest)
 	}
 	if err == nil && len(rest) > 0 {
 		conn.rest = make(chan error, 1)

@@ -41,7 +41,7 @@ func newConn(raw net.Conn, address string) *conn {
 	c.reader = bufio.NewReader(reading{c})
 	if s, ok := raw.(syscall.Conn); ok && canPoll {
 		c.raw, _ = s.SyscallConn()
-		c.poll.read = c.poll.do
+		c.poll.read, c.poll.write = c.poll.do, c.poll.put
 	}
 	return c
 }
@@ -62,12 +62,12 @@ func (c *conn) alive() bool {
 // errNothing says that nothing has come.
 var errNothing = errors.New("nothing has come")
 
-// poll is a reading that does not wait.
+// poll is a reading or a writing that does not wait.
 type poll struct {
-	read func(fd uintptr) bool
-	into []byte
-	n    int
-	err  error
+	read, write func(fd uintptr) bool
+	into        []byte // what is read into, or written
+	n           int
+	err         error
 }
 
 // now reads what has come. Where that is nothing the error is errNothing.
@@ -99,6 +99,19 @@ func (c *conn) send(head []byte, size int, first []byte) (int64, error) {
 	n, err := c.out.WriteTo(c.Conn)
 	c.pieces = [2][]byte{}
 	return n, err
+}
+
+// offer writes what the system takes without waiting, and returns what is left.
+func (c *conn) offer(p []byte) []byte {
+	if c.raw == nil || len(p) == 0 {
+		return p
+	}
+	c.poll.into = p
+	if err := c.raw.Write(c.poll.write); err != nil {
+		c.poll.n = 0 // whoever writes the rest hears of it
+	}
+	c.poll.into = nil
+	return p[c.poll.n:]
 }
 
 // write writes the rest of a body beside the reading of the reply.
