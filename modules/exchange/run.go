@@ -45,7 +45,8 @@ type exchange struct {
 	hold    int64 // microcents
 	settled bool
 
-	said     uint64              // a hash of what the client has said, behind which states are kept
+	said     uint64              // a hash of what the client has said, see behind
+	heard    bool                // there is one
 	returned map[string]returned // by route
 	attempts []*attempt
 	current  *attempt           // whose reply is, or may become, the client's

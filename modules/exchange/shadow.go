@@ -136,7 +136,7 @@ func (x *exchange) beside(work *engine.Work) *exchange {
 		req:     s.req, engine: x.engine, gen: x.gen,
 		stops:    stop.New(s.req.LLM.Stop),
 		delivery: newDelivery(nowhere{}, s.req.Stream, settings.Keepalive, settings.ClientStall),
-		tariff:   x.tariff, input: x.input, returned: x.returned, said: x.said,
+		tariff:   x.tariff, input: x.input, returned: x.returned, said: x.behind(), heard: true,
 	}
 	y.ctx, y.release = lifetime(parent, work.Leaving(), now.Add(settings.RequestTimeout), y.delivery)
 	return y

@@ -21,12 +21,14 @@ func (x *exchange) findStates() {
 		return
 	}
 	var calls []engine.StateCall
-	calls, x.said = x.engine.States().Calls(x.req.LLM)
-	if len(calls) == 0 {
-		return
-	}
 	for c := range x.plan.Calls() {
 		holder := x.gen.StateHolder(x.call.Principal.Account.ID, c.Route)
+		if !x.engine.States().Has(holder) {
+			continue
+		}
+		if !x.heard {
+			calls = x.hear()
+		}
 		if found, size := x.engine.States().Find(holder, calls); len(found) > 0 {
 			if x.returned == nil {
 				x.returned = make(map[string]returned)
@@ -34,6 +36,21 @@ func (x *exchange) findStates() {
 			x.returned[c.Route.Name] = returned{found, size}
 		}
 	}
+}
+
+// hear makes the hash of what the client has said, once, and returns the calls. It reads the whole request.
+func (x *exchange) hear() (calls []engine.StateCall) {
+	calls, x.said = x.engine.States().Calls(x.req.LLM)
+	x.heard = true
+	return calls
+}
+
+// behind is the hash of what the client has said, behind which states are kept. A request without tools has none.
+func (x *exchange) behind() uint64 {
+	if !x.heard && len(x.req.LLM.Tools) > 0 {
+		x.hear()
+	}
+	return x.said
 }
 
 // upstream is the request as an attempt's route gets it, with what its upstream wants back.
@@ -65,7 +82,7 @@ func (x *exchange) keepState(a *attempt, call llm.Event) {
 	}
 	if len(call.State) > 0 {
 		holder := x.gen.StateHolder(x.call.Principal.Account.ID, a.route)
-		x.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: x.said}, call.State)
+		x.engine.States().Keep(holder, engine.StateCall{ID: call.ID, Before: x.behind()}, call.State)
 	}
 }
 

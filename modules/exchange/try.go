@@ -172,6 +172,7 @@ func (x *exchange) forget() {
 	if long {
 		x.estimate() // a limit of the service may end the request yet (GAP-113)
 		x.input.exact = true
+		x.behind()
 		x.req.LLM, x.req.told = &llm.Request{MaxTokens: x.req.LLM.MaxTokens}, nil
 	}
 }

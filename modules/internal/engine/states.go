@@ -150,6 +150,13 @@ func (s *States) Keep(holder StateHolder, call StateCall, value []byte) {
 	}
 }
 
+// Has reports whether a holder has states.
+func (s *States) Has(holder StateHolder) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[holder] > 0
+}
+
 // Find is what there is of the states of calls, by the calls' ids, and their size in bytes. They are not to be changed.
 func (s *States) Find(holder StateHolder, calls []StateCall) (found map[string][]byte, size int64) {
 	s.mu.Lock()
