@@ -12,13 +12,16 @@ type conversation struct {
 	messages []llm.Message
 	calls    decode.Calls
 	parts    decode.Parts
+	media    bool // there is some
 
 	message, content, part, toolCalls, call, function decode.Value
 }
 
-// readMessages reads `messages`, which must not be missing or empty (CHAT-02, GAP-26).
-func readMessages(list decode.Value) []llm.Message {
+// readMessages reads `messages`, which must not be missing or empty (CHAT-02, GAP-26). It notes where there is media in
+// them.
+func readMessages(list decode.Value, media *bool) []llm.Message {
 	if !list.Is(jsonview.Array) {
+		*media = *media || decode.HasMedia(list.View)
 		return nil
 	}
 	c := conversation{calls: make(decode.Calls)}
@@ -30,26 +33,32 @@ func readMessages(list decode.Value) []llm.Message {
 	if len(c.messages) == 0 {
 		list.Invalid("must hold at least one message")
 	}
+	*media = *media || c.media
 	return c.messages
 }
 
 // read reads c.message.
 func (c *conversation) read() llm.Message {
 	var role, content, callID, refusal, toolCalls jsonview.View
+	var inner decode.Content
 	for name, member := range c.message.Members() {
 		switch name {
 		case "role":
 			role = member
 		case "content":
 			content = member
+			inner.Member(name, member)
 		case "refusal":
 			refusal = member
 		case "tool_calls":
 			toolCalls = member
 		case "tool_call_id":
 			callID = member
+		default:
+			inner.Member(name, member)
 		}
 	}
+	c.media = c.media || inner.HasMedia(c.message.View)
 	c.content = c.message.Field("content", content)
 	speaker := c.message.Field("role", role)
 	switch name := speaker.Required(); name {

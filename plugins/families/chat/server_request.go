@@ -64,10 +64,8 @@ func readFields(root jsonview.View) fields {
 // Decode reads a chat completions request (contract, "POST /v1/chat/completions").
 func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Request, *families.Error) {
 	f := readFields(doc.Root)
-	if decode.HasMedia(f.messages, f.prediction) {
-		return nil, families.Media()
-	}
 	var check decode.Check
+	media := decode.HasMedia(f.prediction)
 	refuse(&check, f)
 	format := readFormat(check.Field("response_format", f.responseFormat), rules)
 	req := &families.Request{
@@ -75,7 +73,7 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 		Effort:  check.Field("reasoning_effort", f.reasoningEffort).Effort(),
 		OneText: true,
 		LLM: &llm.Request{
-			Messages:    readMessages(check.Field("messages", f.messages)),
+			Messages:    readMessages(check.Field("messages", f.messages), &media),
 			Temperature: check.Field("temperature", f.temperature).Temperature(),
 			Stop:        check.Field("stop", f.stop).Stop(),
 			MaxTokens: smaller(
@@ -83,6 +81,9 @@ func (Server) Decode(doc *families.Document, rules families.Rules) (*families.Re
 				check.Field("max_completion_tokens", f.maxCompletionTokens).Allowance()),
 			Format: format,
 		},
+	}
+	if media { // before all else that is wrong
+		return nil, families.Media()
 	}
 	if options := check.Field("stream_options", f.streamOption); options.Set() && options.Is(jsonview.Object) {
 		req.IncludeUsage = options.Get("include_usage").Flag()
@@ -142,16 +143,42 @@ func readTools(list decode.Value) *decode.Tools {
 		if !tool.Is(jsonview.Object) {
 			continue
 		}
-		if kind := tool.Get("type"); kind.Required() != "function" {
+		var of, declared jsonview.View
+		for name, member := range tool.Members() {
+			switch name {
+			case "type":
+				of = member
+			case "function":
+				declared = member
+			}
+		}
+		if kind := tool.Field("type", of); kind.Required() != "function" {
 			if kind.Kind() == jsonview.String {
 				tool.Unsupported("is a tool of a type that is not supported: declare function tools only")
 			}
 			continue
 		}
-		if function := tool.Get("function"); function.Is(jsonview.Object) {
-			tools.Add(function.Get("name"), function.Get("description"), function.Get("parameters"),
-				function.Get("strict"))
+		if function := tool.Field("function", declared); function.Is(jsonview.Object) {
+			addFunction(&tools, function)
 		}
 	}
 	return &tools
+}
+
+func addFunction(tools *decode.Tools, function decode.Value) {
+	var name, description, parameters, strict jsonview.View
+	for field, member := range function.Members() {
+		switch field {
+		case "name":
+			name = member
+		case "description":
+			description = member
+		case "parameters":
+			parameters = member
+		case "strict":
+			strict = member
+		}
+	}
+	tools.Add(function.Field("name", name), function.Field("description", description),
+		function.Field("parameters", parameters), function.Field("strict", strict))
 }

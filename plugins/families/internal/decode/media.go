@@ -53,42 +53,60 @@ func objectHasMedia(v jsonview.View, depth int) bool {
 	if depth == 0 {
 		return false
 	}
-	var kind, content, output, outputs, source, images jsonview.View
-	spoken := false
+	var c Content
 	for name, member := range v.Members() {
-		switch name {
-		case "type":
-			kind = member
-		case "content":
-			content = member
-		case "output":
-			output = member
-		case "outputs": // of a code interpreter
-			outputs = member
-		case "images": // of an answer that came with them
-			images = member
-		case "source":
-			source = member
-		case "audio":
-			spoken = spoken || member.Kind() == jsonview.Object
-		}
+		c.Member(name, member)
 	}
+	return c.hasMedia(v, depth)
+}
+
+// Content gathers what of an object can be or hold media, for those who walk its members anyway: HasMedia of the object
+// is theirs then. The zero value is ready to use.
+type Content struct {
+	kind, content, output, outputs, source, images jsonview.View
+	spoken                                         bool
+}
+
+// Member takes a member of the object.
+func (c *Content) Member(name string, member jsonview.View) {
+	switch name {
+	case "type":
+		c.kind = member
+	case "content":
+		c.content = member
+	case "output":
+		c.output = member
+	case "outputs": // of a code interpreter
+		c.outputs = member
+	case "images": // of an answer that came with them
+		c.images = member
+	case "source":
+		c.source = member
+	case "audio":
+		c.spoken = c.spoken || member.Kind() == jsonview.Object
+	}
+}
+
+// HasMedia reports whether there is media in the object, which stands where HasMedia looks first.
+func (c *Content) HasMedia(object jsonview.View) bool { return c.hasMedia(object, mediaDepth) }
+
+func (c *Content) hasMedia(v jsonview.View, depth int) bool {
 	// An assistant's earlier spoken answer, by reference, is a member of the message. This is judged after the
 	// walk: a look at the whole object for each of a million such members would take days.
-	if spoken && !kind.Set() {
+	if c.spoken && !c.kind.Set() {
 		return true
 	}
-	switch t, _ := kind.Str(); t {
+	switch t, _ := c.kind.Str(); t {
 	case "image_url", "input_image", "image", "input_audio", "audio", "output_audio", "computer_screenshot",
 		"image_generation_call":
 		return true
 	case "file", "input_file", "document":
-		if fileIsMedia(v) || fileIsMedia(v.Get("file")) || fileIsMedia(source) {
+		if fileIsMedia(v) || fileIsMedia(v.Get("file")) || fileIsMedia(c.source) {
 			return true
 		}
 	}
-	for _, inner := range []jsonview.View{content, output, outputs, source, images} {
-		if hasMedia(inner, depth-1) {
+	for _, inner := range [...]*jsonview.View{&c.content, &c.output, &c.outputs, &c.source, &c.images} {
+		if hasMedia(*inner, depth-1) {
 			return true
 		}
 	}
