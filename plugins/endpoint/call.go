@@ -31,7 +31,7 @@ const (
 	maxBatch     = 256      // events that Recv returns at once
 	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
 	quietLooks   = 8        // looks at a connection in vain, after which there is one in so many
-	keptBatch    = 32       // events whose memory is kept for the next Recv
+	roomyBatch   = 128      // events of a burst for which there is room at once
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
 	lingerTime = time.Second
 )
@@ -65,6 +65,7 @@ type Call struct {
 
 	batch     []llm.Event // of the last Recv; it is used again
 	first     [4]llm.Event
+	room      *[]llm.Event // of a batch that first is too small for: borrowed until the next Recv
 	broken    *llm.Error // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
 	allowance int64
 	counts    bool // usage is counted here where the upstream reports none (GAP-108)
@@ -129,11 +130,9 @@ func (c *Call) giveUp() { c.cancel(nil) }
 // end: io.EOF behind EventFinish, or an error: an *llm.Error, or one that wraps the cause of the caller's leaving. The
 // events are valid until the next Recv.
 func (c *Call) Recv() ([]llm.Event, error) {
+	c.clear()
 	if c.err != nil {
 		return nil, c.err
-	}
-	if c.batch = c.batch[:0]; cap(c.batch) == 0 || cap(c.batch) > keptBatch {
-		c.batch = c.first[:0]
 	}
 	switch {
 	case c.resp == nil:
@@ -145,8 +144,36 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	}
 	if c.err != nil {
 		c.close()
+		if c.room != nil {
+			return c.batch, nil // the next Recv gives it back, and says the end
+		}
 	}
 	return c.batch, c.err
+}
+
+// roomy is the memory of batches of several events: a quiet stream has none, and a burst does not grow its own.
+var roomy = sync.Pool{New: func() any {
+	room := make([]llm.Event, 0, roomyBatch)
+	return &room
+}}
+
+// clear begins a new batch.
+func (c *Call) clear() {
+	if c.room != nil {
+		clear((*c.room)[:min(len(c.batch), roomyBatch)])
+		roomy.Put(c.room)
+		c.room = nil
+	}
+	c.batch = c.first[:0]
+}
+
+// add adds an event to the batch.
+func (c *Call) add(ev llm.Event) {
+	if c.room == nil && len(c.batch) == len(c.first) {
+		c.room = roomy.Get().(*[]llm.Event)
+		c.batch = append(*c.room, c.batch...)
+	}
+	c.batch = append(c.batch, ev)
 }
 
 // Each hands the events to send, up to the end: nil behind EventFinish, otherwise an error as of Recv, or what send
@@ -239,7 +266,7 @@ func (c *Call) open() error {
 		failed.Status = c.resp.StatusCode
 		return failed
 	}
-	c.batch = append(c.batch, llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
+	c.add(llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
 	event := c.event
 	if c.allowance > 0 && c.allowance < c.codec.least {
 		event = (&shorter{send: c.event, left: c.allowance}).event
@@ -452,7 +479,7 @@ func (c *Call) event(ev llm.Event) error {
 	if c.counts {
 		c.produced.Add(ev)
 	}
-	c.batch = append(c.batch, ev)
+	c.add(ev)
 	return nil
 }
 
@@ -466,5 +493,5 @@ func (c *Call) count() {
 	if reasoning > 0 {
 		usage.Reasoning = &reasoning
 	}
-	c.batch = append(c.batch, llm.Event{Kind: llm.EventUsage, Usage: usage})
+	c.add(llm.Event{Kind: llm.EventUsage, Usage: usage})
 }

@@ -129,7 +129,7 @@ func (d *Decoder) chunk(root jsonview.View) error {
 			return err
 		}
 	}
-	if count == 1 {
+	if count == 1 && !d.whole {
 		d.around.learn(root.Raw(), d.only)
 	}
 	return nil
