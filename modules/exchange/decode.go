@@ -23,9 +23,9 @@ type request struct {
 	requires config.Requires
 }
 
-// whole reports whether upstreams are asked for a reply in one piece. It may lose the order of its texts and tool calls,
-// and so the place of a stop sequence between them: it would end elsewhere than the same reply as a stream (STOP-10 to
-// STOP-12). Where nothing is looked for, and the client sees no order, nothing is lost.
+// whole reports whether upstreams are asked for a reply in one piece. It may lose the order of its texts and tool
+// calls, and so the place of a stop sequence between them: it would end elsewhere than the same reply as a stream
+// (STOP-10 to STOP-12). Where nothing is looked for, and the client sees no order, nothing is lost.
 func (r *request) whole() bool {
 	return !r.Stream && (len(r.LLM.Tools) == 0 || r.OneText && len(r.LLM.Stop) == 0)
 }

@@ -66,7 +66,7 @@ type Call struct {
 	batch     []llm.Event // of the last Recv; it is used again
 	first     [4]llm.Event
 	room      *[]llm.Event // of a batch that first is too small for: borrowed until the next Recv
-	broken    *llm.Error // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
+	broken    *llm.Error   // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
 	allowance int64
 	counts    bool // usage is counted here where the upstream reports none (GAP-108)
 	usage     bool // usage was reported

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plainly is plainBlocks byte by byte: up to where it has to stop, and whether that is an end, a mistake or a code unit.
+// plainly is plainBlocks byte by byte: up to where it has to stop, and whether that is an end, a mistake or a code
+// unit.
 func plainly(b []byte) (n int, stopped bool) {
 	for n < len(b) {
 		switch c := b[n]; {

@@ -190,8 +190,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// str checks a string, eight bytes at a time, for texts of code have an escape in about every word; or in blocks, once a
-// word was passed by: most strings are shorter.
+// str checks a string, eight bytes at a time, for texts of code have an escape in about every word; or in blocks, once
+// a word was passed by: most strings are shorter.
 func (s *scanner) str(i int) (int, error) {
 	b := s.b
 	var all uint64 // of the bytes that were passed by
@@ -205,7 +205,7 @@ words:
 			if i += n; beyond {
 				all = highs
 			}
-			if blocks = false; i+8 > len(b) {
+			if i+8 > len(b) {
 				break
 			}
 		}
