@@ -32,7 +32,7 @@ func (r *request) whole() bool {
 
 // decode takes steps 8 to 14 of the order (see the package's doc).
 func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
-	settings := call.Work.Generation().Config.Gateway
+	settings := &call.Work.Generation().Config.Gateway
 	doc := call.Document
 	if doc == nil {
 		return nil, call.Misformed

@@ -65,7 +65,7 @@ type exchange struct {
 
 func newExchange(w http.ResponseWriter, r *http.Request, call *gateway.Call, req *request) *exchange {
 	work := call.Work
-	settings := work.Generation().Config.Gateway
+	settings := &work.Generation().Config.Gateway
 	x := &exchange{
 		call: call, request: r, req: req,
 		engine: work.Engine(), gen: work.Generation(),

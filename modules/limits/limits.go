@@ -37,19 +37,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if call == nil {
 		return nil
 	}
-	admit := call.Work.Admit
 	if call.Kind == gateway.Generate {
-		admit = call.Work.AdmitCharged
 		// The exchange does that itself when it settles; however else a request ends, it does not stay counted.
 		defer call.Work.Release()
 	}
-	if refusal := call.Limited(admit(r.Context(), call.Principal, call.From)); refusal != nil {
+	if refusal := admit(r, call); refusal != nil {
 		return call.Refuse(w, refusal)
 	}
 	if call.Kind != gateway.Generate && call.Kind != gateway.CountTokens {
 		return next.ServeHTTP(w, r) // a body sent with a GET is ignored (GAP-33)
 	}
-	settings := call.Work.Generation().Config.Gateway
+	settings := &call.Work.Generation().Config.Gateway
 	body := body{engine: call.Work.Engine(), limit: settings.MaxBody, memory: settings.MaxBodyMemory}
 	defer body.release()
 	// The server's own timeouts are the site's matter, and may allow a byte a minute. Not every writer has
@@ -71,6 +69,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		body.release()
 	}
 	return next.ServeHTTP(w, r)
+}
+
+// admit asks for rates and for a place among the requests in progress. It is not a part of ServeHTTP, see admit in
+// package auth.
+//
+//go:noinline
+func admit(r *http.Request, call *gateway.Call) *families.Error {
+	ask := call.Work.Admit
+	if call.Kind == gateway.Generate {
+		ask = call.Work.AdmitCharged
+	}
+	return call.Limited(ask(r.Context(), call.Principal, call.From))
 }
 
 // body reads a request body within its limit and within the memory for all bodies.
