@@ -89,7 +89,7 @@ func (s *sight) of(r *config.Route) (quality, output float64) {
 		output *= predict.Thinking
 	}
 	if have, ok := s.from.known[r.Model]; ok && r.QualityWeight > 0 {
-		quality = s.from.model.Blend(have.pool.QualityOf(have.place, &s.signal), &prior, &s.signal)
+		quality = s.from.model.Blend(have.pool, have.place, &prior, &s.signal)
 		if tokens, ok := have.pool.Routes[have.place].OutputOf(&s.signal); ok {
 			output = tokens
 		}

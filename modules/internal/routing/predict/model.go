@@ -68,7 +68,10 @@ type Model struct {
 
 	Heads []Head
 	Pools []Pool
-	Kinds []Linear // a logistic regression for each of Knowledge, Code, Math and Tools
+	// Whiten makes heads and statistics independent of each other, each with a variance of about 1 within a task: the
+	// rows of a lower triangle.
+	Whiten []float32
+	Kinds  []Linear // a logistic regression for each of Knowledge, Code, Math and Tools
 	// Known has a bit for each hash of a word n-gram, set if training has seen it often enough; Familiar is the median
 	// share of such n-grams in training's own prompts.
 	Known    []uint64
@@ -98,6 +101,10 @@ type Pool struct {
 	Difficulty Linear
 	// Tasks is a regression for each of the pool's tasks: a softmax of them says which the prompt is of.
 	Tasks []Linear
+	// Centres are the tasks' mean heads and statistics, whitened; Near is how far from the nearest of them almost all
+	// of the pool's own prompts are at most (squared).
+	Centres [][]float32
+	Near    float32
 	// Within is by how much it is easier than its task, in log odds.
 	Within  Linear
 	Routes  []Route
@@ -107,7 +114,7 @@ type Pool struct {
 // Route is what was learned of one model.
 type Route struct {
 	Mean       float32   // score
-	Balanced   float32   // mean score with each task counted alike: what is expected of the unknown
+	Expected   float32   // of the unknown: what is usual at its price, and of what it is better what other tasks can tell
 	Quality    Linear    // log odds, added to the pool's difficulty
 	ByTask     []float32 // mean score on each of the pool's tasks
 	Shift      float32   // added to the log odds of the mean over tasks
@@ -118,7 +125,7 @@ type Route struct {
 	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
 }
 
-const magic = "fareway route model 2\n"
+const magic = "fareway route model 3\n"
 
 // ErrModel is wrapped by errors about a model file that cannot be used.
 var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")
@@ -178,7 +185,10 @@ func (m *Model) check() error {
 	case len(m.Kinds) != int(Writing):
 		return errors.New("it knows other kinds of work")
 	}
-	all := [][]float32{m.Mean, m.Dev, m.Scale, {m.Familiar}}
+	if x := heads + NumStats; len(m.Whiten) != x*(x+1)/2 {
+		return errors.New("its table of how numbers vary is of another size")
+	}
+	all := [][]float32{m.Mean, m.Dev, m.Scale, {m.Familiar}, m.Whiten}
 	linear := func(l *Linear) error {
 		if len(l.Weights) != heads+NumStats {
 			return errors.New("a regression is of another size")
@@ -209,8 +219,15 @@ func (m *Model) check() error {
 		}
 		errs = append(errs, linear(&p.Difficulty))
 		errs = append(errs, linear(&p.Within))
-		if len(p.Tasks) > MaxTasks {
-			errs = append(errs, errors.New("a pool has too many tasks"))
+		if len(p.Tasks) > MaxTasks || len(p.Centres) != len(p.Tasks) {
+			errs = append(errs, errors.New("a pool has too many tasks, or not as many centres"))
+		}
+		all = append(all, []float32{p.Near})
+		for _, c := range p.Centres {
+			if len(c) != heads+NumStats {
+				errs = append(errs, errors.New("a centre is of another size"))
+			}
+			all = append(all, c)
 		}
 		for j := range p.Tasks {
 			errs = append(errs, linear(&p.Tasks[j]))
@@ -227,7 +244,7 @@ func (m *Model) check() error {
 			if r.Cost != nil {
 				errs = append(errs, linear(r.Cost))
 			}
-			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Odds, r.Balanced, r.Shift, r.Slope})
+			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Odds, r.Expected, r.Shift, r.Slope})
 		}
 	}
 	for _, list := range all {

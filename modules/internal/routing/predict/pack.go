@@ -71,6 +71,7 @@ func (m *Model) Unpack(b []byte, s *Signal) bool {
 		return v
 	}
 	s.heads, s.tasked = len(m.Heads), nil
+	s.whiten, s.whitened = m.Whiten, false
 	s.Trust = float32(next()) / packShare
 	for k := range s.Kinds {
 		s.Kinds[k] = float32(next()) / packShare

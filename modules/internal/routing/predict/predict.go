@@ -22,6 +22,11 @@ type Signal struct {
 	tasked *Pool // whose tasks and within these are
 	tasks  [MaxTasks]float32
 	within float64
+	trust  float64 // in what the pool has learned of its tasks
+
+	whiten   []float32 // of the model
+	whitened bool
+	white    [maxX]float32 // x, whitened
 }
 
 // X are the heads and statistics, standardised, for training.
@@ -59,6 +64,7 @@ func (s *Signal) toward(to *Signal, share float32) {
 func (m *Model) look(f *Features, s *Signal) {
 	heads := len(m.Heads)
 	s.heads, s.tasked = heads, nil
+	s.whiten, s.whitened = m.Whiten, false
 	stats := s.x[heads : heads+NumStats]
 	for j := range stats {
 		stats[j] = standard(f.stats[j], m.Mean[j], m.Dev[j])
@@ -191,9 +197,8 @@ func logit(p float64) float64 {
 // Quality predicts the score, from 0 to 1, that each of the pool's models would get. out has a place for each. It
 // allocates nothing.
 //
-// It is the mean of two predictors: one reads all heads and statistics, the other is the pool's own heads alone, put
-// together as what all models have in common and what distinguishes them. Where the text is new, it is what is
-// expected of the model on any task.
+// Where the text is new, or of no task that the pool's models were put to, it is what is expected of the model on any
+// task.
 func (p *Pool) Quality(s *Signal, out []float64) {
 	common := p.Difficulty.at(s)
 	for k := range p.Routes {
@@ -208,7 +213,8 @@ func (p *Pool) QualityOf(k int, s *Signal) float64 { return p.quality(k, p.Diffi
 // heads put together; and, twice, what the route is worth on the tasks that the prompt seems to be of, corrected by how
 // much easier than its task it is.
 func (p *Pool) quality(k int, common float64, s *Signal) float64 {
-	r, trust := &p.Routes[k], float64(s.Trust)
+	p.task(s)
+	r, trust := &p.Routes[k], s.trust
 	q, n := sigmoid(r.Quality.at(s)+common), 1.0
 	if len(p.Own) > 0 {
 		direct := r.Odds
@@ -219,7 +225,6 @@ func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 		n++
 	}
 	if len(p.Tasks) > 0 {
-		p.task(s)
 		mean := float32(0)
 		for t, share := range s.tasks[:len(p.Tasks)] {
 			mean += share * r.ByTask[t]
@@ -227,15 +232,16 @@ func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 		q += 2 * sigmoid(logit(float64(mean))+float64(r.Shift)+float64(r.Slope)*s.within)
 		n += 2
 	}
-	return trust*q/n + (1-trust)*float64(r.Balanced)
+	return trust*q/n + (1-trust)*float64(r.Expected)
 }
 
-// task finds how likely the prompt is of each of the pool's tasks, once for all its routes.
+// task finds how likely the prompt is of each of the pool's tasks, and whether it is of any, once for all its routes.
 func (p *Pool) task(s *Signal) {
 	if s.tasked == p {
 		return
 	}
 	s.tasked, s.within = p, p.Within.at(s)
+	s.trust = min(float64(s.Trust), p.near(s))
 	var odds [MaxTasks]float64
 	top := math.Inf(-1)
 	for t := range p.Tasks {
@@ -249,6 +255,49 @@ func (p *Pool) task(s *Signal) {
 	}
 	for t := range p.Tasks {
 		s.tasks[t] = float32(odds[t] / sum)
+	}
+}
+
+// near is 1 where the prompt is about as near to one of the pool's tasks as its own are, and 0 where it is far from all. The words of a text can all be known and yet nothing be known of the task.
+func (p *Pool) near(s *Signal) float64 {
+	const (
+		within = 1.5 // times p.Near: the same task in other words can be as far
+		beyond = 3
+	)
+	s.whitenX()
+	white := s.white[:s.heads+NumStats]
+	nearest := beyond * p.Near
+	for _, c := range p.Centres {
+		d := float32(0)
+		for begin := 0; begin < len(c) && d < nearest; begin += 16 {
+			end := min(begin+16, len(c))
+			x := white[begin:end]
+			for i, v := range c[begin:end] {
+				d += (x[i] - v) * (x[i] - v)
+			}
+		}
+		nearest = min(nearest, d)
+	}
+	if p.Near <= 0 {
+		return 1
+	}
+	return min((beyond-float64(nearest/p.Near))/(beyond-within), 1)
+}
+
+// whitenX whitens heads and statistics, once for all pools.
+func (s *Signal) whitenX() {
+	if s.whitened {
+		return
+	}
+	s.whitened = true
+	row := s.whiten
+	x := s.x[:s.heads+NumStats]
+	for i := range x {
+		v := float32(0)
+		for j, w := range row[:i+1] {
+			v += w * x[j]
+		}
+		s.white[i], row = v, row[i+1:]
 	}
 }
 
@@ -373,10 +422,11 @@ func (m *Model) Ease(s *Signal) float64 {
 // Difficulty is how hard the conversation seems, from 0 to 1: 0.5 for the mean, and for what is unlike anything known.
 func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(s.Trust) * m.Ease(s)) }
 
-// Blend is the quality of a route whose model is known and of which the operator says something as well: the
-// prediction counts for as many observations as the data has tasks, the less the newer the text is.
-func (m *Model) Blend(predicted float64, prior *Prior, s *Signal) float64 {
-	learned := 100 * float64(s.Trust)
+// Blend is the quality of the pool's k-th route, of which the operator says something as well: the prediction counts for
+// as many observations as the data has tasks, the less the newer the text is, or its task to the pool.
+func (m *Model) Blend(p *Pool, k int, prior *Prior, s *Signal) float64 {
+	predicted := p.QualityOf(k, s)
+	learned := 100 * s.trust
 	if learned+prior.Weight == 0 {
 		return predicted
 	}

@@ -93,10 +93,39 @@ func TestPrior(t *testing.T) {
 	require.InDelta(t, 0.1, m.Of(&p, s), 1e-9, "new text tells nothing of difficulty")
 	s.Kinds = [NumKinds]float32{Code: 1}
 	require.InDelta(t, 0.6, m.Of(&p, s), 1e-9)
-	require.InDelta(t, 0.6, m.Blend(0.9, &p, s), 1e-9, "of new text the operator knows more")
-	require.InDelta(t, 0.9, m.Blend(0.9, &Prior{}, s), 1e-9)
-	s.Trust = 1
-	require.InDelta(t, (0.9+m.Of(&p, s))/2, m.Blend(0.9, &p, s), 1e-9)
+
+	pool := &m.Pools[0]
+	f := NewFeatures()
+	f.Read(ask(strings.Repeat("qzx vkj wqp ", 40)))
+	m.Look(f, s)
+	s.Trust = 0
+	require.InDelta(t, m.Of(&p, s), m.Blend(pool, 0, &p, s), 1e-9, "of new text the operator knows more")
+	require.InDelta(t, pool.QualityOf(0, s), m.Blend(pool, 0, &Prior{}, s), 1e-9)
+	s.tasked, s.trust = pool, 1
+	require.InDelta(t, (pool.QualityOf(0, s)+m.Of(&p, s))/2, m.Blend(pool, 0, &p, s), 1e-9)
+}
+
+// Words that are all known say nothing of a task that a pool's models were never put to: routes are then worth what is
+// expected of them on any.
+func TestQuality_ofAnotherTask(t *testing.T) {
+	t.Parallel()
+	m := Default()
+	pool, at, err := m.Pool(known)
+	require.NoError(t, err)
+	f, s := NewFeatures(), &Signal{}
+	trust := func(text string) float64 {
+		f.Read(ask(text))
+		m.Look(f, s)
+		s.Trust = 1
+		pool.QualityOf(at[0], s)
+		return s.trust
+	}
+	require.Greater(t, trust("Which of these is a good conductor of heat?\nA) wood\nB) copper\nC) glass\nD) air"), 0.5)
+	require.Greater(t, trust("Write a python function to find the largest number of a list."), 0.5)
+	require.Zero(t, trust(strings.Repeat("SELECT name FROM users WHERE id = 7; -- {\"k\": [1, 2]}\n", 30)))
+	for k := range pool.Routes {
+		require.InDelta(t, pool.Routes[k].Expected, pool.QualityOf(k, s), 1e-6)
+	}
 }
 
 func TestKeep(t *testing.T) {

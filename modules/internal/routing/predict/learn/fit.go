@@ -103,21 +103,10 @@ func ridge(xs []sparse, pick []int, y []float64, mean float64, dim int, penalty 
 			}
 		}
 	}
-	// Cholesky's decomposition, in place.
 	for i := range dim {
 		a[i*dim+i] += penalty
-		for j := 0; j <= i; j++ {
-			s := a[i*dim+j]
-			for k := range j {
-				s -= a[i*dim+k] * a[j*dim+k]
-			}
-			if i == j {
-				a[i*dim+i] = math.Sqrt(max(s, 1e-12))
-			} else {
-				a[i*dim+j] = s / a[j*dim+j]
-			}
-		}
 	}
+	cholesky(a, dim)
 	for i := range dim {
 		for k := range i {
 			b[i] -= a[i*dim+k] * b[k]
@@ -131,4 +120,21 @@ func ridge(xs []sparse, pick []int, y []float64, mean float64, dim int, penalty 
 		b[i] /= a[i*dim+i]
 	}
 	return b
+}
+
+// cholesky is the decomposition of a symmetric matrix whose lower triangle is given, in place.
+func cholesky(a []float64, dim int) {
+	for i := range dim {
+		for j := 0; j <= i; j++ {
+			s := a[i*dim+j]
+			for k := range j {
+				s -= a[i*dim+k] * a[j*dim+k]
+			}
+			if i == j {
+				a[i*dim+i] = math.Sqrt(max(s, 1e-12))
+			} else {
+				a[i*dim+j] = s / a[j*dim+j]
+			}
+		}
+	}
 }

@@ -128,6 +128,7 @@ func (t *trainer) byTask(pl *pool, out *predict.Pool, usual []float32, dim int) 
 	for g, name := range names {
 		place[name] = g
 	}
+	t.near(pl, out, names, dim)
 	heads, models := len(t.model.Heads), len(pl.models)
 	weight := slices.Repeat([]float32{otherHead}, dim)
 	for _, h := range t.general {

@@ -60,6 +60,7 @@ type trainer struct {
 	rarity    []float64     // of each bucket
 	direction [][][]float64 // of each pool's own heads, in its models
 	general   []int         // heads that tell tasks apart
+	moves     [][]float32   // of each sample's heads and statistics, by other words around the question
 }
 
 // Train learns from data sets.
@@ -487,6 +488,7 @@ func (t *trainer) regressions() {
 	m := t.model
 	heads := len(m.Heads)
 	dim := heads + predict.NumStats
+	t.whiten(dim)
 	for p := range t.pools {
 		pl := &t.pools[p]
 		weight := make([]float32, dim)
@@ -513,6 +515,7 @@ func (t *trainer) regressions() {
 			out.Routes[k].Output = t.logRidge(pl, xs, weight, k, func(r *Row) []float64 { return r.Output })
 			out.Routes[k].Cost = t.logRidge(pl, xs, weight, k, func(r *Row) []float64 { return r.Cost })
 		}
+		t.expect(pl, &out)
 		m.Pools = append(m.Pools, out)
 	}
 	t.kinds(dim)
@@ -589,7 +592,7 @@ func (t *trainer) quality(pl *pool, out *predict.Pool, xs []sparse, weight []flo
 			weights += share
 		}
 		out.Routes = append(out.Routes, predict.Route{Mean: float32(level[k]),
-			Odds: float32(logit(level[k])), Balanced: float32(balanced / weights),
+			Odds: float32(logit(level[k])), Expected: float32(balanced / weights),
 			Quality: linear(w, models, k, dim, weight, logit(level[k]))})
 	}
 }
