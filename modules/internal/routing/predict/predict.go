@@ -258,7 +258,8 @@ func (p *Pool) task(s *Signal) {
 	}
 }
 
-// near is 1 where the prompt is about as near to one of the pool's tasks as its own are, and 0 where it is far from all. The words of a text can all be known and yet nothing be known of the task.
+// near is 1 where the prompt is about as near to one of the pool's tasks as its own are, and 0 where it is far from
+// all of them. The words of a text can all be known and yet nothing be known of the task.
 func (p *Pool) near(s *Signal) float64 {
 	const (
 		within = 1.5 // times p.Near: the same task in other words can be as far
@@ -422,8 +423,8 @@ func (m *Model) Ease(s *Signal) float64 {
 // Difficulty is how hard the conversation seems, from 0 to 1: 0.5 for the mean, and for what is unlike anything known.
 func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(s.Trust) * m.Ease(s)) }
 
-// Blend is the quality of the pool's k-th route, of which the operator says something as well: the prediction counts for
-// as many observations as the data has tasks, the less the newer the text is, or its task to the pool.
+// Blend is the quality of the pool's k-th route, of which the operator says something as well: the prediction counts
+// for as many observations as the data has tasks, the less the newer the text is, or its task to the pool.
 func (m *Model) Blend(p *Pool, k int, prior *Prior, s *Signal) float64 {
 	predicted := p.QualityOf(k, s)
 	learned := 100 * s.trust
