@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/gob"
+	"math"
 	"strings"
 	"testing"
 
@@ -126,6 +127,23 @@ func TestQuality_ofAnotherTask(t *testing.T) {
 	for k := range pool.Routes {
 		require.InDelta(t, pool.Routes[k].Expected, pool.QualityOf(k, s), 1e-6)
 	}
+}
+
+// Trust falls from one and a half to three times what is near.
+func TestPool_near(t *testing.T) {
+	t.Parallel()
+	p := &Pool{Near: 4, Centres: [][]float32{make([]float32, NumStats), make([]float32, NumStats)}}
+	p.Centres[0][NumStats-1], p.Centres[1][0] = 100, 1
+	s := &Signal{whitened: true}
+	for squared, want := range map[float64]float64{0: 1, 5.9: 1, 6: 1, 9: 0.5, 11.4: 0.1, 12: 0, 1000: 0} {
+		s.white[0], s.white[NumStats-1] = 1, float32(math.Sqrt(squared))
+		if squared == 1000 {
+			s.white[0], s.white[NumStats-1] = 32, 0
+		}
+		require.InDelta(t, want, p.near(s), 1e-5, "%g", squared)
+	}
+	p.Near = 0
+	require.InDelta(t, 1.0, p.near(s), 0, "nothing is known of how near its own are")
 }
 
 func TestKeep(t *testing.T) {
