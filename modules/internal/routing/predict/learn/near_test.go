@@ -18,6 +18,7 @@ func TestUsualAt(t *testing.T) {
 	usual := usualAt([]float64{1, 2, 3}, []float64{0.9, 0.5, 0.1})
 	require.InDeltaSlice(t, []float64{0.5 - leastSlope, 0.5, 0.5 + leastSlope}, usual, 1e-12, "never better for less")
 	require.InDeltaSlice(t, []float64{0.5, 0.5}, usualAt([]float64{1, 1}, []float64{0.4, 0.6}), 1e-12)
+	require.InDeltaSlice(t, []float64{0.4, 0.6}, usualAt([]float64{1, 1.1}, []float64{0.4, 0.6}), 1e-12)
 }
 
 // ranked is tasks on each of which routes of rising price are worth their qualities, and another number by chance.
@@ -106,6 +107,18 @@ func TestReliable(t *testing.T) {
 	tasks := 0.02 / 3
 	routes := 0.045 - tasks/4
 	require.InDelta(t, routes/(routes+9.1439*tasks/4), tr.reliable(&tr.pools[0], []int{0, 1}, []float64{0.3, 0.35}), 1e-4)
+	for i := range d.Rows {
+		d.Rows[i].Cost = []float64{1, math.E}
+	}
+	out := &predict.Pool{Routes: []predict.Route{{Expected: 0.4, Cost: &predict.Linear{}}, {Expected: 0.1,
+		Cost: &predict.Linear{}}}}
+	usual := []float64{0.25 - leastSlope/2, 0.25 + leastSlope/2}
+	share := tr.reliable(&tr.pools[0], []int{0, 1}, usual)
+	require.Positive(t, share)
+	tr.expect(&tr.pools[0], out)
+	require.InDelta(t, usual[0]+share*(0.4-usual[0]), out.Routes[0].Expected, 1e-6)
+	require.InDelta(t, usual[1]+share*(0.1-usual[1]), out.Routes[1].Expected, 1e-6)
+
 	d.Rows = d.Rows[:fewest]
 	tr = &trainer{seed: 1, model: &predict.Model{}}
 	tr.gather([]*Dataset{d})
