@@ -8,8 +8,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// A quiet stream's batch is the call's own memory; that of a burst is borrowed until the next one begins, and given back
-// without what was in it.
+// A quiet stream's batch is the call's own memory; that of a burst is borrowed until the next one begins, and given
+// back without what was in it.
 func TestBatchIsBorrowed(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 4, 5, roomyBatch, roomyBatch + 1, maxBatch} {
