@@ -36,13 +36,11 @@ func TestOffer(t *testing.T) {
 	for more := c.offer(rest); len(more) < len(rest); more = c.offer(rest) {
 		taken, rest = taken+len(rest)-len(more), more
 	}
-	require.Len(t, c.offer(rest), len(rest), "it is full")
 	got := make([]byte, taken)
 	_, err = io.ReadFull(peer, got)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(body[:taken], got))
 
-	require.NotEmpty(t, body[:taken])
 	_ = c.offer(body[:1]) // which is taken now
 	require.NoError(t, raw.Close())
 	require.Len(t, c.offer(body), len(body), "whoever writes the rest hears of it")
