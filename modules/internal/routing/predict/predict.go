@@ -291,14 +291,17 @@ func (s *Signal) whitenX() {
 		return
 	}
 	s.whitened = true
-	row := s.whiten
-	x := s.x[:s.heads+NumStats]
+	Whiten(s.whiten, s.x[:s.heads+NumStats], s.white[:])
+}
+
+// Whiten multiplies x by the rows of a lower triangle (Model.Whiten), into out.
+func Whiten(triangle, x, out []float32) {
 	for i := range x {
 		v := float32(0)
-		for j, w := range row[:i+1] {
+		for j, w := range triangle[:i+1] {
 			v += w * x[j]
 		}
-		s.white[i], row = v, row[i+1:]
+		out[i], triangle = v, triangle[i+1:]
 	}
 }
 

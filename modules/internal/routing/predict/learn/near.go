@@ -108,13 +108,7 @@ func (t *trainer) near(pl *pool, out *predict.Pool, names []string, dim int) {
 	}
 	whiten := func(x []float32) []float32 {
 		white := make([]float32, dim)
-		row := t.model.Whiten
-		for j := range white {
-			for l, w := range row[:j+1] {
-				white[j] += w * x[l]
-			}
-			row = row[j+1:]
-		}
+		predict.Whiten(t.model.Whiten, x, white)
 		return white
 	}
 	var white [][]float32
