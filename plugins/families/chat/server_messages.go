@@ -42,20 +42,18 @@ func (c *conversation) read() llm.Message {
 	var role, content, callID, refusal, toolCalls jsonview.View
 	var inner decode.Content
 	for name, member := range c.message.Members() {
+		inner.Member(name, member)
 		switch name {
 		case "role":
 			role = member
 		case "content":
 			content = member
-			inner.Member(name, member)
 		case "refusal":
 			refusal = member
 		case "tool_calls":
 			toolCalls = member
 		case "tool_call_id":
 			callID = member
-		default:
-			inner.Member(name, member)
 		}
 	}
 	c.media = c.media || inner.HasMedia(c.message.View)

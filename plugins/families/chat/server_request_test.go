@@ -310,17 +310,18 @@ func TestDecodeStop(t *testing.T) {
 		stop string
 		want []string
 	}{
-		"STOP-01 string":                       {`"X"`, []string{"X"}},
-		"STOP-01 array":                        {`["X","Y"]`, []string{"X", "Y"}},
-		"STOP-14 empty string":                 {`""`, nil},
-		"STOP-14 empty entries":                {`["","X",""]`, []string{"X"}},
-		"STOP-15 repeated entries":             {`["X","Y","X"]`, []string{"X", "Y"}},
-		"STOP-16 sixteen":                      {list(16, "%d"), strings.Split("0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", " ")},
-		"STOP-18 256 letters":                  {`"` + strings.Repeat("a", 256) + `"`, []string{strings.Repeat("a", 256)}},
-		"STOP-19 256 units in 128 code points": {`"` + strings.Repeat("😀", 128) + `"`, []string{strings.Repeat("😀", 128)}},
-		"STOP-19 256 units in 512 bytes":       {`"` + strings.Repeat("é", 256) + `"`, []string{strings.Repeat("é", 256)}},
-		"GAP-74 a lone surrogate":              {`"\ud83d"`, []string{"\uFFFD"}},
-		"GAP-74 case and blanks stay":          {`["done","DONE","\n\n"," "]`, []string{"done", "DONE", "\n\n", " "}},
+		"STOP-01 string":           {`"X"`, []string{"X"}},
+		"STOP-01 array":            {`["X","Y"]`, []string{"X", "Y"}},
+		"STOP-14 empty string":     {`""`, nil},
+		"STOP-14 empty entries":    {`["","X",""]`, []string{"X"}},
+		"STOP-15 repeated entries": {`["X","Y","X"]`, []string{"X", "Y"}},
+		"STOP-16 sixteen":          {list(16, "%d"), strings.Split("0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", " ")},
+		"STOP-18 256 letters":      {`"` + strings.Repeat("a", 256) + `"`, []string{strings.Repeat("a", 256)}},
+		"STOP-19 256 units in 128 code points": {`"` + strings.Repeat("😀", 128) + `"`,
+			[]string{strings.Repeat("😀", 128)}},
+		"STOP-19 256 units in 512 bytes": {`"` + strings.Repeat("é", 256) + `"`, []string{strings.Repeat("é", 256)}},
+		"GAP-74 a lone surrogate":        {`"\ud83d"`, []string{"\uFFFD"}},
+		"GAP-74 case and blanks stay":    {`["done","DONE","\n\n"," "]`, []string{"done", "DONE", "\n\n", " "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
