@@ -56,6 +56,10 @@ func TestRoute(t *testing.T) {
 	out, err := run(t, "route", "eval", "--model", calibrated, "--data", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "saved98")
+	_, err = run(t, "route", "eval", "--data", data, "--leave-out", "hards")
+	require.ErrorContains(t, err, `did you mean "hard"?`, "before the built-in model, which does not know these, is asked")
+	_, err = run(t, "route", "eval", "--data", data, "--leave-out", "nothing-like-it")
+	require.ErrorContains(t, err, "leave out one of easy, hard")
 	_, err = run(t, "route", "eval", "--folds", "2", "--data", data)
 	require.NoError(t, err)
 }

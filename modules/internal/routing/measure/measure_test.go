@@ -2,6 +2,7 @@ package measure
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -188,7 +189,30 @@ func TestEval(t *testing.T) {
 	stranger.Models = []string{"weak", "nobody"}
 	_, err = Eval(m, []*learn.Dataset{stranger}, 1)
 	require.ErrorContains(t, err, `does not know ["nobody"]`)
-	require.ErrorContains(t, LeaveOut(train, sets, []string{"nothing"}, 1, results), "leave out one that has")
+}
+
+// TestJudged is issue 13, `--leave-out TASK`: a task that nothing can be judged by is refused before anything is
+// trained.
+func TestJudged(t *testing.T) {
+	t.Parallel()
+	free, short := made(200, 1), made(40, 2)
+	free.Models = []string{"a", "b", "c"}
+	for i := range free.Rows {
+		r := &free.Rows[i]
+		r.Task, r.Score, r.Cost = "free", []float64{0, 1, 1}, []float64{1, math.NaN(), math.NaN()}
+	}
+	for i := range short.Rows {
+		if short.Rows[i].Task = "short"; i > 28 {
+			short.Rows[i].Task = "enough"
+		}
+	}
+	sets := []*learn.Dataset{free, made(200, 1), short}
+	require.Equal(t, []string{"easy", "hard"}, Judged(sets))
+	require.Empty(t, Judged(sets[2:]))
+	for _, task := range []string{"nothing", "short", "free"} {
+		require.ErrorContains(t, LeaveOut(nil, sets, []string{"hard", task}, 1, nil), "leave out one that has",
+			"nothing is there to train on")
+	}
 }
 
 // blank makes all numbers 0, so that only what there is remains.

@@ -118,17 +118,23 @@ func evalOne(m *predict.Model, d *learn.Dataset, seed uint64) (*Result, error) {
 }
 
 // LeaveOut trains anew without each of the tasks, and judges the data sets by what they have of it. What is too little
-// to judge by (less than 30 prompts) is passed over.
+// to judge by (less than 30 prompts) is passed over; a task that nothing can be judged by is refused before anything is
+// trained.
 func LeaveOut(train, sets []*learn.Dataset, tasks []string, seed uint64, results []*Result) error {
+	judged := Judged(sets)
+	for _, task := range tasks {
+		if !slices.Contains(judged, task) {
+			return fmt.Errorf("no data set has 30 prompts of the task %q with costs: leave out one that has", task)
+		}
+	}
 	for _, task := range tasks {
 		m, err := learn.Train(learn.Without(train, task), seed)
 		if err != nil {
 			return fmt.Errorf("training without the task %q: %w", task, err)
 		}
-		judged := false
 		for s, d := range sets {
 			part := d.Only(task)
-			if len(part.Rows) < 30 {
+			if !judges(part) {
 				continue
 			}
 			t, _, err := Predict(m, part)
@@ -140,14 +146,32 @@ func LeaveOut(train, sets []*learn.Dataset, tasks []string, seed uint64, results
 					results[s].LeftOut = map[string]float64{}
 				}
 				results[s].LeftOut[task] = area
-				judged = true
 			}
-		}
-		if !judged {
-			return fmt.Errorf("no data set has 30 prompts of the task %q with costs: leave out one that has", task)
 		}
 	}
 	return nil
+}
+
+// Judged are the tasks that LeaveOut can judge by, sorted.
+func Judged(sets []*learn.Dataset) (tasks []string) {
+	for _, d := range sets {
+		seen := make(map[string]bool)
+		for i := range d.Rows {
+			if task := d.Rows[i].Task; !seen[task] {
+				seen[task] = true
+				if judges(d.Only(task)) {
+					tasks = append(tasks, task)
+				}
+			}
+		}
+	}
+	slices.Sort(tasks)
+	return slices.Compact(tasks)
+}
+
+// judges reports whether a part of a data set is enough to judge by, and has costs or two models (see Predict).
+func judges(part *learn.Dataset) bool {
+	return len(part.Rows) >= 30 && (len(part.Priced()) > 1 || len(part.Models) == 2)
 }
 
 // Predict makes a table of a data set: of the models whose costs are known or, where there are none, of all. Of two
