@@ -41,7 +41,9 @@ func explainCommand() *cobra.Command {
 		Long: `Shows which route a request goes to, and why: for each route that can take it what is
 expected of it (quality, also by kind of work, tokens of the answer, cost), what would
 be held, and how near it is to a route that is as good as the best and as cheap as the
-cheapest one; for each other route the reason.
+cheapest one; for each other route the reason. The cost of a conversation, and of what
+offers tools, is the mean of the turns that are expected of it, most of whose prompts an
+upstream then finds in its cache.
 
 FILE is the body of a request as a client sends it, - standard input. That works from the
 configuration file alone, by the code of the gateway, and sends nothing anywhere. That a

@@ -41,6 +41,9 @@ type Served struct {
 
 // warm is how many tokens of the conversation a route's upstream is expected to have in its cache.
 func (p *Past) warm(route string) (tokens int64) {
+	if p == nil {
+		return 0
+	}
 	for _, s := range p.Served {
 		if s.Route == route {
 			tokens = max(tokens, s.Warm)
@@ -137,12 +140,22 @@ func toFront(candidates []Candidate, at int) {
 	candidates[0] = c
 }
 
-// mostRest is the most turns that a conversation is expected to have yet.
-const mostRest = 20
+// mostRest is the most turns that a conversation is expected to have yet, and withTools the fewest where there are
+// tools: who offers some means them to be called, and each call makes a turn.
+const (
+	mostRest  = 20
+	withTools = 5
+)
 
 // rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is
-// known.
+// known. What begins may be a single question, unless there are tools.
 func (in *Input) rest() float64 {
+	switch {
+	case in.Needs.Tools:
+		return float64(min(max(in.turns(), withTools), mostRest))
+	case in.Past == nil:
+		return 1
+	}
 	return float64(min(max(in.turns(), 2), mostRest))
 }
 

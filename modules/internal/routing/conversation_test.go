@@ -122,6 +122,33 @@ func TestWarmCacheKeepsAConversation(t *testing.T) {
 	require.Equal(t, "other", it.Home)
 }
 
+// TestToolsAreExpectedToBeCalled is issue 13: a conversation is one choice, decided once, and a loop of tools is never
+// broken. So it is the cost of the turns to come that decides where one with tools begins: a route whose upstream has
+// no cache is the cheaper one for a single question only.
+func TestToolsAreExpectedToBeCalled(t *testing.T) {
+	t.Parallel()
+	lasting, plain := cached(route("lasting", 0.6, 1)), route("plain", 0.6, 0.7)
+	plain.Price.CacheRead, plain.Price.CacheWrite = plain.Price.Input, plain.Price.Input
+	in := routing.Input{Routes: []config.Route{lasting, plain}, Profile: budget, InputTokens: 50_000, Request: turn(easy)}
+	it, err := routing.Plan(in)
+	require.NoError(t, err)
+	require.Equal(t, "plain", it.Home, "a single question")
+	require.InDelta(t, 50_000*70+500*350, it.Candidates[0].Cost, 1e-6)
+	in.Needs.Tools = true
+	it, err = routing.Plan(in)
+	require.NoError(t, err)
+	require.Equal(t, "lasting", it.Home)
+	// Five turns: one writes the cache, four read it.
+	require.InDelta(t, (50_000*125+4*50_000*10)/5+500*500, it.Candidates[0].Cost, 1e-6)
+	require.InDelta(t, 50_000*70+500*350, it.Candidates[1].Cost, 1e-6)
+	require.Zero(t, it.Candidates[0].Cached)
+	require.Equal(t, routing.StayNew, it.Stay)
+	in.Past = at50k("plain", 50_000)
+	it, err = routing.Plan(in)
+	require.NoError(t, err)
+	require.Equal(t, "lasting", it.Home, "it leaves a route whose cache is none, for the turns to come")
+}
+
 // TestOneTurnDoesNotMoveAConversation is issue 13: a conversation is one choice, by what it has been about. A turn of
 // another kind does not take it off its route, with keep_quality or without; when all turns are of that kind, they do.
 func TestOneTurnDoesNotMoveAConversation(t *testing.T) {

@@ -51,14 +51,16 @@
 //
 // # Conversations
 //
-// What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come,
-// of which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
-// come are taken to be as many as there were, 2 to 20. It changes the quality alike: the turns to come are taken to be
-// about what those so far were (Work), the last of them most. The conversation's route stays first unless another one
-// is nearer to the ideal by more than 0.02, or it is no candidate. With keep_quality it stays first unless it falls
-// clearly below the quality to keep, or one that is clearly above that is 5 percent cheaper: the more turns are known,
-// the sooner that is clear. A turn that answers tool calls stays on the route that made them, whatever else there is,
-// as long as that is a candidate. A route that is not ready stays the conversation's, which comes back to it.
+// What is remembered of a conversation (Past, package affinity) changes the cost: to the mean of its turns to come, of
+// which this one pays for what the upstream does not have in its cache, and the others read it there. The turns to
+// come are taken to be as many as there were, 2 to 20, and 5 at least where there are tools; there also where nothing
+// is remembered, for what begins as a loop of tool calls stays where it begins. It changes the quality alike: the
+// turns to come are taken to be about what those so far were (Work), the last of them most. The conversation's route
+// stays first unless another one is nearer to the ideal by more than 0.02, or it is no candidate. With keep_quality it
+// stays first unless it falls clearly below the quality to keep, or one that is clearly above that is 5 percent
+// cheaper: the more turns are known, the sooner that is clear. A turn that answers tool calls stays on the route that
+// made them, whatever else there is, as long as that is a candidate. A route that is not ready stays the
+// conversation's, which comes back to it.
 //
 // # Learning
 //
@@ -202,7 +204,7 @@ type Candidate struct {
 	Quality   float64 // expected, 0 to 1
 	Output    float64 // expected, in tokens, at most Allowance
 	Cached    int64   // tokens of the input that the upstream is expected to have in its cache
-	Cost      float64 // expected, in microcents; for comparing only
+	Cost      float64 // expected, in microcents; of a conversation the mean of its turns to come; for comparing only
 	CostScore float64 // c, 0 for the cheapest candidate to 1 for the dearest
 	Shortfall float64 // s, 0 for the best candidate, about 1 for the worst
 	Distance  float64 // from the ideal; the smallest is tried first, after Matches and Cramped
@@ -465,10 +467,11 @@ func expect(in *Input, it *Itinerary) {
 
 // price fills in what the request is expected to cost on a route.
 func (in *Input) price(c *Candidate) {
-	c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
-	if in.Past != nil {
-		c.Cost, c.Cached = turnCost(c, in, in.rest())
+	if turns := in.rest(); turns > 1 {
+		c.Cost, c.Cached = turnCost(c, in, turns)
+		return
 	}
+	c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
 }
 
 // expectedCost is what the request is likely to cost on a route, in microcents. Prices are in microcents per
