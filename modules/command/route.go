@@ -120,7 +120,8 @@ that it names, without it, and prints the area on it; "harm" is the lowest one.
 
 --conversations plays made conversations instead, with the prices of prompt caches:
 what it costs that a conversation stays on its route (KEPT), that each turn is chosen
-afresh, and the cheapest single route that is expected to be as good. The agents without
+afresh, the cheapest single route that is expected to be as good, and the cheapest mix
+of single routes that is, with each conversation on one of them by lot. Agents without
 tools get what tools say as texts of the user's, so that each turn looks like work of
 another kind. Costs are in credits; what is in an upstream's cache is simulated.
 --captures takes how conversations go from requests that clients sent (*.jsonl.gz or

@@ -91,20 +91,20 @@ func checkConversations(cmd *cobra.Command, conversations bool) error {
 func writeConversations(w io.Writer, views []conversationsView) {
 	table(w, func(w io.Writer) {
 		fmt.Fprintln(w, "PROFILE\tCONVERSATIONS\tTURNS\tKEPT\tQUALITY\tMOVES\t"+
-			"AFRESH\tQUALITY\tMOVES\tSAVED\tCHEAPEST AS GOOD\tSAVED")
+			"AFRESH\tQUALITY\tMOVES\tSAVED\tCHEAPEST AS GOOD\tSAVED\tMIX AS GOOD\tSAVED")
 		for _, v := range views {
-			fixed, saved := "-", "-"
+			fixed, saved, mix, savedMix := "-", "-", "-", "-"
 			if v.Route != "" {
-				fixed = fmt.Sprintf("%s %s", v.Route, cents(v.Fixed[v.Route]))
-				saved = shareOf(v.SavedFixed)
+				fixed = fmt.Sprintf("%s %s", v.Route, cents(v.Fixed[v.Route].Microcents))
+				saved, mix, savedMix = shareOf(v.SavedFixed), cents(v.Mix), shareOf(v.SavedMix)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.3f\t%d\t%s\t%.3f\t%d\t%s\t%s\t%s\n", v.Profile, v.Set, v.Turns,
-				cents(v.Kept), v.Kept.Quality, v.Kept.Moves, cents(v.Afresh), v.Afresh.Quality, v.Afresh.Moves,
-				shareOf(v.SavedAfresh), fixed, saved)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.3f\t%d\t%s\t%.3f\t%d\t%s\t%s\t%s\t%s\t%s\n", v.Profile, v.Set, v.Turns,
+				cents(v.Kept.Microcents), v.Kept.Quality, v.Kept.Moves, cents(v.Afresh.Microcents), v.Afresh.Quality,
+				v.Afresh.Moves, shareOf(v.SavedAfresh), fixed, saved, mix, savedMix)
 		}
 	})
 }
 
-func cents(w talks.Way) string { return human.Exact(int64(w.Microcents)) }
+func cents(microcents float64) string { return human.Exact(int64(microcents)) }
 
 func shareOf(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }

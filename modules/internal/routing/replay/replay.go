@@ -58,9 +58,15 @@ type Result struct {
 	Fixed  map[string]Way `json:"fixed"`  // everything on one route
 	// Route is the cheapest fixed route that is expected to be as good as Kept, "" where none is.
 	Route string `json:"cheapest_fixed"`
-	// SavedAfresh and SavedFixed are the shares of those costs that Kept saves; SavedFixed is 0 where there is no Route.
+	// Mix is the cost of the cheapest mix of fixed routes that is expected to be as good: each conversation on one of
+	// them, by lot. One route that is as good may be far better, and which one it is can hang on a thousandth; a mix is
+	// neither.
+	Mix float64 `json:"cheapest_mix"`
+	// SavedAfresh, SavedFixed and SavedMix are the shares of those costs that Kept saves. Where there is no Route, Mix
+	// and the last two are 0.
 	SavedAfresh float64 `json:"saved_against_afresh"`
 	SavedFixed  float64 `json:"saved_against_fixed"`
+	SavedMix    float64 `json:"saved_against_mix"`
 }
 
 // as good as: within this much.
@@ -130,8 +136,35 @@ func Play(s Setup, set Set) (Result, error) {
 	r.SavedAfresh = saved(r.Kept.Microcents, r.Afresh.Microcents)
 	if r.Route != "" {
 		r.SavedFixed = saved(r.Kept.Microcents, cheapest)
+		r.Mix = mix(r.Fixed, r.Kept.Quality)
+		r.SavedMix = saved(r.Kept.Microcents, r.Mix)
 	}
 	return r, nil
+}
+
+// mix is what the cheapest mix of two ways costs that has a quality, or that of the best one.
+func mix(ways map[string]Way, quality float64) float64 {
+	best := Way{Quality: math.Inf(-1)}
+	for _, w := range ways {
+		if w.Quality > best.Quality || w.Quality == best.Quality && w.Microcents < best.Microcents {
+			best = w
+		}
+	}
+	quality = min(quality, best.Quality)
+	cheapest := best.Microcents
+	for _, good := range ways {
+		if good.Quality < quality {
+			continue
+		}
+		cheapest = min(cheapest, good.Microcents)
+		for _, other := range ways {
+			if other.Quality < quality {
+				share := (quality - other.Quality) / (good.Quality - other.Quality)
+				cheapest = min(cheapest, other.Microcents+share*(good.Microcents-other.Microcents))
+			}
+		}
+	}
+	return cheapest
 }
 
 func saved(cost, of float64) float64 {

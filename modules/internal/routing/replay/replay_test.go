@@ -44,7 +44,7 @@ func TestCaches(t *testing.T) {
 	require.InDelta(t, want, r.Afresh.Microcents, 0)
 	require.InDelta(t, want, r.Fixed["only"].Microcents, 0)
 	require.Equal(t, Result{Set: "one", Conversations: 2, Turns: 4, Kept: r.Kept, Afresh: r.Kept, Route: "only",
-		Fixed: map[string]Way{"only": r.Kept}}, r)
+		Fixed: map[string]Way{"only": r.Kept}, Mix: want}, r)
 	require.InDelta(t, 0.5, r.Kept.Quality, 0)
 }
 
@@ -90,6 +90,36 @@ func TestMade(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMade_cacheless is issue 13: a conversation that stays is never dearer than the cheapest route of the same
+// quality, also where a route is cheap for one turn and dear for a loop of them, because its upstream has no cache.
+func TestMade_cacheless(t *testing.T) {
+	t.Parallel()
+	plain := Routes()[0]
+	plain.Name, plain.Price = "plain", config.Price{Input: 70e6, CacheRead: 70e6, CacheWrite: 70e6, Output: 800e6}
+	for _, profile := range append(config.DefaultProfiles(), config.Profile{Name: "keeps", KeepQuality: 0.9}) {
+		setup := Setup{Routes: append([]config.Route{plain}, Routes()...), Profile: profile,
+			Predictor: routing.DefaultPredictor()}
+		r, err := Play(setup, Made(1)[0])
+		require.NoError(t, err)
+		require.Greater(t, r.Fixed["plain"].Microcents, 2*r.Fixed["coder"].Microcents)
+		require.NotEmpty(t, r.Route, profile.Name)
+		require.GreaterOrEqual(t, r.SavedFixed, 0.0, profile.Name)
+		require.GreaterOrEqual(t, r.SavedMix, -0.01, profile.Name)
+	}
+}
+
+// TestMix: some conversations on one route and the others on another are as good as they are together, by hand.
+func TestMix(t *testing.T) {
+	t.Parallel()
+	fixed := map[string]Way{"cheap": {Microcents: 100, Quality: 0.6}, "middle": {Microcents: 310, Quality: 0.7},
+		"dear": {Microcents: 500, Quality: 0.8}, "worse": {Microcents: 600, Quality: 0.75}}
+	for quality, want := range map[float64]float64{0.5: 100, 0.6: 100, 0.65: 200, 0.7: 300, 0.75: 400, 0.8: 500} {
+		require.InDelta(t, want, mix(fixed, quality), 1e-9, quality)
+	}
+	require.InDelta(t, 500, mix(fixed, 0.801), 1e-9, "none is better than the best")
+	require.Zero(t, mix(nil, 0.5))
 }
 
 // TestMade_tools: a made tool gives back what tools do, in the theme of the conversation most of the time.
