@@ -140,8 +140,8 @@ func toFront(candidates []Candidate, at int) {
 	candidates[0] = c
 }
 
-// mostRest is the most turns that a conversation is expected to have yet, and withTools the fewest where there are
-// tools: who offers some means them to be called, and each call makes a turn.
+// mostRest is the most turns that a conversation is expected to have yet, and withTools the fewest of one that begins
+// with tools: who offers some means them to be called, and each call makes a turn.
 const (
 	mostRest  = 20
 	withTools = 5
@@ -150,13 +150,14 @@ const (
 // rest is how many turns a conversation is expected to have, with this one: as many as it had, for nothing else is
 // known. What begins may be a single question, unless there are tools.
 func (in *Input) rest() float64 {
-	switch {
-	case in.Needs.Tools:
-		return float64(min(max(in.turns(), withTools), mostRest))
-	case in.Past == nil:
-		return 1
+	fewest := 2
+	if in.Past == nil {
+		if !in.Needs.Tools {
+			return 1
+		}
+		fewest = withTools
 	}
-	return float64(min(max(in.turns(), 2), mostRest))
+	return float64(min(max(in.turns(), fewest), mostRest))
 }
 
 // turnCost is what a turn of a conversation costs on a route, in microcents: the mean of this one, which pays for

@@ -143,10 +143,6 @@ func TestToolsAreExpectedToBeCalled(t *testing.T) {
 	require.InDelta(t, 50_000*70+500*350, it.Candidates[1].Cost, 1e-6)
 	require.Zero(t, it.Candidates[0].Cached)
 	require.Equal(t, routing.StayNew, it.Stay)
-	in.Past = at50k("plain", 50_000)
-	it, err = routing.Plan(in)
-	require.NoError(t, err)
-	require.Equal(t, "lasting", it.Home, "it leaves a route whose cache is none, for the turns to come")
 }
 
 // TestOneTurnDoesNotMoveAConversation is issue 13: a conversation is one choice, by what it has been about. A turn of
