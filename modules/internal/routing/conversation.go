@@ -69,7 +69,7 @@ const (
 const (
 	near   = 0.02
 	dearer = 0.05
-	around = 0.15
+	around = 0.2
 )
 
 // loopRoute is the place of the candidate that a loop of tool calls is on, -1 for none.

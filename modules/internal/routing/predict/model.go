@@ -71,7 +71,10 @@ type Model struct {
 	// Whiten makes heads and statistics independent of each other, each with a variance of about 1 within a task: the
 	// rows of a lower triangle.
 	Whiten []float32
-	Kinds  []Linear // a logistic regression for each of Knowledge, Code, Math and Tools
+	// EaseScale is what the mean of the pools' difficulties is multiplied by: they agree less on a prompt than each of
+	// them is right.
+	EaseScale float32
+	Kinds     []Linear // a logistic regression for each of Knowledge, Code, Math and Tools
 	// Known has a bit for each hash of a word n-gram, set if training has seen it often enough; Familiar is the median
 	// share of such n-grams in training's own prompts.
 	Known    []uint64
@@ -80,8 +83,8 @@ type Model struct {
 
 // Head is a regression on text and statistics; the text's part of its weights is in the table.
 type Head struct {
-	Stats     []float32
-	Mean, Dev float32 // of what it gives for prompts that it was not trained on
+	Stats     []float32 // none where it is of words alone
+	Mean, Dev float32   // of what it gives for prompts that it was not trained on
 }
 
 // Linear is a regression on heads and statistics.
@@ -119,13 +122,12 @@ type Route struct {
 	ByTask     []float32 // mean score on each of the pool's tasks
 	Shift      float32   // added to the log odds of the mean over tasks
 	Slope      float32   // of the pool's difficulty, added to them
-	Odds       float32   // log odds of Mean
-	Components []float32 // with them and the pool's own heads: another prediction of the log odds
+	Components []float32 // with them, the pool's own heads and Mean: another prediction of the score
 	Output     *Linear   // log of output tokens, nil where no data set has them
 	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
 }
 
-const magic = "fareway route model 3\n"
+const magic = "fareway route model 4\n"
 
 // ErrModel is wrapped by errors about a model file that cannot be used.
 var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")
@@ -188,7 +190,7 @@ func (m *Model) check() error {
 	if x := heads + NumStats; len(m.Whiten) != x*(x+1)/2 {
 		return errors.New("its table of how numbers vary is of another size")
 	}
-	all := [][]float32{m.Mean, m.Dev, m.Scale, {m.Familiar}, m.Whiten}
+	all := [][]float32{m.Mean, m.Dev, m.Scale, {m.Familiar, m.EaseScale}, m.Whiten}
 	linear := func(l *Linear) error {
 		if len(l.Weights) != heads+NumStats {
 			return errors.New("a regression is of another size")
@@ -199,7 +201,7 @@ func (m *Model) check() error {
 	var errs []error
 	for i := range m.Heads {
 		h := &m.Heads[i]
-		if len(h.Stats) != NumStats {
+		if len(h.Stats) != 0 && len(h.Stats) != NumStats {
 			errs = append(errs, errors.New("a head is of another size"))
 		}
 		all = append(all, h.Stats, []float32{h.Mean, h.Dev})
@@ -244,7 +246,7 @@ func (m *Model) check() error {
 			if r.Cost != nil {
 				errs = append(errs, linear(r.Cost))
 			}
-			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Odds, r.Expected, r.Shift, r.Slope})
+			all = append(all, r.Components, r.ByTask, []float32{r.Mean, r.Expected, r.Shift, r.Slope})
 		}
 	}
 	for _, list := range all {

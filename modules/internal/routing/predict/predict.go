@@ -47,6 +47,9 @@ func (m *Model) Look(f *Features, s *Signal) {
 			return
 		}
 		s.toward(&end, endShare)
+		for h := range m.Heads {
+			s.raw[h] = s.x[h]*m.Heads[h].Dev + m.Heads[h].Mean // what is far out does not count for more
+		}
 	}
 }
 
@@ -55,9 +58,6 @@ func (s *Signal) toward(to *Signal, share float32) {
 	s.Trust += share * (to.Trust - s.Trust)
 	for i := range s.x[:s.heads+NumStats] {
 		s.x[i] += share * (to.x[i] - s.x[i])
-	}
-	for h := range s.raw[:s.heads] {
-		s.raw[h] += share * (to.raw[h] - s.raw[h])
 	}
 }
 
@@ -217,11 +217,11 @@ func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	r, trust := &p.Routes[k], s.trust
 	q, n := sigmoid(r.Quality.at(s)+common), 1.0
 	if len(p.Own) > 0 {
-		direct := r.Odds
+		direct := r.Mean
 		for j, c := range r.Components {
 			direct += c * s.raw[p.Own[j]]
 		}
-		q += sigmoid(float64(direct))
+		q += min(max(float64(direct), 0), 1)
 		n++
 	}
 	if len(p.Tasks) > 0 {
@@ -407,14 +407,18 @@ func (w *Work) Toward(other *Work, share float32) {
 	w.Ease += share * (other.Ease - w.Ease)
 }
 
-// Ease is how much easier than the mean the conversation is, in log odds, for the models of all pools, each pool by the
-// root of its size.
+// Ease is how much easier than the mean the conversation is, in log odds, for the models of all pools.
 func (m *Model) Ease(s *Signal) float64 {
+	return float64(m.EaseScale) * m.Easier(func(p *Pool) float64 { return p.Difficulty.at(s) })
+}
+
+// Easier is the mean of what pools say, each by the root of its size.
+func (m *Model) Easier(by func(*Pool) float64) float64 {
 	var sum, weights float64
 	for i := range m.Pools {
 		p := &m.Pools[i]
 		w := math.Sqrt(float64(p.Rows))
-		sum += w * min(max(p.Difficulty.at(s), -2), 2)
+		sum += w * min(max(by(p), -2), 2)
 		weights += w
 	}
 	if weights == 0 {

@@ -177,15 +177,15 @@ func TestDecode_corrupt(t *testing.T) {
 		})
 	}
 	for name, change := range map[string]func(m *Model){
-		"a table of another size":   func(m *Model) { m.Table = m.Table[1:] },
-		"other statistics":          func(m *Model) { m.Mean = m.Mean[1:] },
-		"a head that is not there":  func(m *Model) { m.Pools[0].Own = []int{len(m.Heads)} },
-		"a route without a model":   func(m *Model) { m.Pools[0].Models = m.Pools[0].Models[1:] },
-		"a regression too short":    func(m *Model) { m.Pools[0].Difficulty.Weights = nil },
-		"a cost that is too short":  func(m *Model) { m.Pools[0].Routes[0].Cost = &Linear{} },
-		"a number that is none":     func(m *Model) { m.Pools[0].Routes[0].Mean = float32(nan()) },
-		"a head without statistics": func(m *Model) { m.Heads[0].Stats = nil },
-		"too few lanes":             func(m *Model) { m.Lanes = 8 },
+		"a table of another size":  func(m *Model) { m.Table = m.Table[1:] },
+		"other statistics":         func(m *Model) { m.Mean = m.Mean[1:] },
+		"a head that is not there": func(m *Model) { m.Pools[0].Own = []int{len(m.Heads)} },
+		"a route without a model":  func(m *Model) { m.Pools[0].Models = m.Pools[0].Models[1:] },
+		"a regression too short":   func(m *Model) { m.Pools[0].Difficulty.Weights = nil },
+		"a cost that is too short": func(m *Model) { m.Pools[0].Routes[0].Cost = &Linear{} },
+		"a number that is none":    func(m *Model) { m.Pools[0].Routes[0].Mean = float32(nan()) },
+		"a head of few statistics": func(m *Model) { m.Heads[0].Stats = []float32{1} },
+		"too few lanes":            func(m *Model) { m.Lanes = 8 },
 		"too many tasks": func(m *Model) {
 			m.Pools[0].Tasks = make([]Linear, MaxTasks+1)
 			for j := range m.Pools[0].Tasks {

@@ -11,6 +11,15 @@ type sparse struct {
 	value []float32
 }
 
+// below is the part of a vector at places below one; its places are in order of these.
+func (x sparse) below(place int) sparse {
+	n := len(x.at)
+	for n > 0 && int(x.at[n-1]) >= place {
+		n--
+	}
+	return sparse{x.at[:n], x.value[:n]}
+}
+
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // logistic fits one logistic regression for each of h targets, by dual coordinate ascent (Yu, Huang and Lin 2011,

@@ -13,7 +13,7 @@ import (
 const (
 	taskHeads             = 16  // of all pools together
 	codeCost              = 3   // c of the regressions of codes on text
-	otherHead             = 0.3 // weight of other heads, and of statistics, beside the tasks' heads
+	taskStats             = 0.2 // weight of statistics beside heads
 	taskDecay             = 0.003
 	taskPrior             = 10 // observations that a route's mean counts for beside those of a task
 	withinCost, slopeCost = 0.01, 0.05
@@ -130,12 +130,9 @@ func (t *trainer) byTask(pl *pool, out *predict.Pool, usual []float32, dim int) 
 	}
 	t.near(pl, out, names, dim)
 	heads, models := len(t.model.Heads), len(pl.models)
-	weight := slices.Repeat([]float32{otherHead}, dim)
-	for _, h := range t.general {
-		weight[h] = 1
-	}
+	weight := slices.Repeat([]float32{1}, dim)
 	for j := heads; j < dim; j++ {
-		weight[j] = otherHead
+		weight[j] = taskStats
 	}
 	xs := t.dense(pl.rows, weight)
 	var pick []int

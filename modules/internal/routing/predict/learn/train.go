@@ -15,17 +15,14 @@ import (
 // How the regressions are fitted. Chosen by cross-validation on the development files, see README.md.
 const (
 	folds       = 5
-	headCost    = 1    // c of the regressions on text
-	headEpochs  = 6    // and passes over the data
 	sharedCost  = 0.01 // c of a pool's difficulty
 	routeCost   = 0.003
 	routeEpochs = 10
 	statWeight  = 0.2 // of statistics beside heads in the small regressions
 	ownWeight   = 2   // of a pool's own heads beside others
-	ownHeads    = 31  // of pools, all together: with the tasks' and the norm they fill 48 lanes
-	unpriced    = 0.2 // weight of models without costs in the choice of a pool's heads
 	seenOften   = 3
 	ridgeCost   = 30
+	mostEase    = 4 // times what pools say of how easy a prompt is
 )
 
 // sample is a row with what training needs of it.
@@ -198,251 +195,6 @@ func (x *sparse) add(list []int, rarity []float64, weight float64) {
 	}
 }
 
-// heads regresses the score of each model on text, and keeps of each pool's regressions the few directions in which
-// they differ most: a prompt's difficulty for all models, and what distinguishes models. It is done on all rows, for
-// the model, and without each fold in turn, for what the small regressions are trained on.
-func (t *trainer) heads() {
-	ranks := t.ranks()
-	t.own = make([][]int, len(t.pools))
-	heads := 0
-	for p, rank := range ranks {
-		for range rank {
-			t.own[p] = append(t.own[p], heads)
-			heads++
-		}
-	}
-	texts := make([]sparse, len(t.samples))
-	for i := range t.samples {
-		t.samples[i].z = make([]float64, heads)
-		texts[i] = t.samples[i].text
-	}
-	codes, rank := t.codes(taskHeads)
-	for range rank {
-		t.general = append(t.general, heads)
-		heads++
-	}
-	for i := range t.samples {
-		t.samples[i].z = make([]float64, heads)
-	}
-	t.model.Heads = make([]predict.Head, heads)
-	weights := make([][]float32, heads)
-	t.direction = make([][][]float64, len(t.pools))
-	for p := range t.pools {
-		models := len(t.pools[p].models)
-		out := make([]float64, models)
-		for fold := -1; fold < folds; fold++ {
-			pick := slices.DeleteFunc(slices.Clone(t.pools[p].rows), func(i int) bool { return t.samples[i].fold == fold })
-			if len(pick) == 0 || ranks[p] == 0 {
-				continue
-			}
-			y, offset := t.targets(p, pick)
-			w := logistic(texts, y, pick, t.dim, models, offset, nil, headCost, headEpochs, t.seed)
-			if fold < 0 {
-				t.direction[p] = t.directions(texts, pick, w, t.matter(p), ranks[p])
-				for j, head := range t.own[p] {
-					weights[head] = make([]float32, t.dim)
-					for at := range t.dim {
-						weights[head][at] = project(w[at*models:at*models+models], t.direction[p][j])
-					}
-				}
-				continue
-			}
-			for i := range t.samples {
-				if t.samples[i].fold != fold {
-					continue
-				}
-				margins(&texts[i], w, models, out)
-				for j, head := range t.own[p] {
-					t.samples[i].z[head] = dot(out, t.direction[p][j])
-				}
-			}
-		}
-	}
-	t.tellTasks(texts, codes, weights)
-	n := float64(len(t.samples))
-	for h := range heads {
-		var mean, dev float64
-		for i := range t.samples {
-			mean += t.samples[i].z[h] / n
-		}
-		for i := range t.samples {
-			d := t.samples[i].z[h] - mean
-			dev += d * d / n
-		}
-		head := predict.Head{Mean: float32(mean), Dev: float32(math.Sqrt(dev))}
-		for j := range predict.NumStats {
-			head.Stats = append(head.Stats,
-				weights[h][2*predict.Buckets+j]/float32(math.Sqrt(float64(predict.NumStats))))
-		}
-		t.model.Heads[h] = head
-	}
-	t.quantise(weights)
-}
-
-// ranks says how many heads each pool has: by the root of its rows, and twice as many where there are costs to choose
-// by.
-func (t *trainer) ranks() []int {
-	ranks, weight := make([]int, len(t.pools)), make([]float64, len(t.pools))
-	for p := range t.pools {
-		weight[p] = math.Sqrt(float64(len(t.pools[p].rows)))
-		if slices.Contains(t.matter(p), 1) {
-			weight[p] *= 2
-		}
-	}
-	for range ownHeads {
-		next := -1
-		for p := range t.pools {
-			if ranks[p] < len(t.pools[p].models) && (next < 0 ||
-				weight[p]/float64(ranks[p]+1) > weight[next]/float64(ranks[next]+1)) {
-				next = p
-			}
-		}
-		if next < 0 {
-			break
-		}
-		ranks[next]++
-	}
-	return ranks
-}
-
-// targets are the scores of rows, and the log odds of each model's mean score.
-func (t *trainer) targets(p int, pick []int) (y, offset [][]float64) {
-	models := len(t.pools[p].models)
-	y, offset = make([][]float64, len(t.samples)), make([][]float64, len(t.samples))
-	level := make([]float64, models)
-	for _, i := range pick {
-		y[i] = t.scores(i)
-		for k, s := range y[i] {
-			level[k] += s / float64(len(pick))
-		}
-	}
-	for k := range level {
-		level[k] = logit(level[k])
-	}
-	for _, i := range pick {
-		offset[i] = level
-	}
-	return y, offset
-}
-
-// directions are the first right singular vectors of what the regressions predict, by the power method.
-func (t *trainer) directions(texts []sparse, pick []int, w []float32, matter []float64, rank int) [][]float64 {
-	models := len(matter)
-	square := make([]float64, models*models)
-	out := make([]float64, models)
-	for _, i := range pick {
-		margins(&texts[i], w, models, out)
-		for a, x := range out {
-			for b, y := range out {
-				square[a*models+b] += x * y * matter[a] * matter[b]
-			}
-		}
-	}
-	all := principal(square, models, rank)
-	for _, v := range all {
-		for k := range v {
-			v[k] *= matter[k]
-		}
-	}
-	return all
-}
-
-// matter says how much each of a pool's models counts when heads are chosen: those without costs little, for there is
-// nothing to choose them by.
-func (t *trainer) matter(p int) []float64 {
-	pl := &t.pools[p]
-	m := slices.Repeat([]float64{1}, len(pl.models))
-	for _, i := range pl.rows {
-		for k, cost := range t.values(i, func(r *Row) []float64 { return r.Cost }) {
-			if math.IsNaN(cost) {
-				m[k] = unpriced
-			}
-		}
-	}
-	return m
-}
-
-// principal are the first eigenvectors of a symmetric matrix, by the power method.
-func principal(square []float64, n, rank int) [][]float64 {
-	var all [][]float64
-	for j := range rank {
-		v, next := make([]float64, n), make([]float64, n)
-		for k := range v {
-			v[k] = math.Sin(float64(k*(j+1) + 1))
-		}
-		for range 100 {
-			for k := range next {
-				next[k] = dot(square[k*n:k*n+n], v)
-			}
-			for _, u := range all {
-				along := dot(next, u)
-				for k := range next {
-					next[k] -= along * u[k]
-				}
-			}
-			length := math.Sqrt(dot(next, next))
-			if length < 1e-9 {
-				clear(v)
-				break
-			}
-			for k := range v {
-				v[k] = next[k] / length
-			}
-		}
-		all = append(all, v)
-	}
-	return all
-}
-
-func project(w []float32, v []float64) float32 {
-	sum := 0.0
-	for k, x := range w {
-		sum += float64(x) * v[k]
-	}
-	return float32(sum)
-}
-
-func dot(a, b []float64) (sum float64) {
-	for i, v := range a {
-		sum += v * b[i]
-	}
-	return sum
-}
-
-func logit(p float64) float64 {
-	p = min(max(p, 0.005), 0.995)
-	return math.Log(p / (1 - p))
-}
-
-// quantise puts the heads' weights into the model's table.
-func (t *trainer) quantise(weights [][]float32) {
-	heads := len(weights)
-	m := t.model
-	m.Lanes = (heads + 1 + 7) / 8 * 8
-	m.Table = make([]byte, 2*predict.Buckets*m.Lanes)
-	m.Scale = make([]float32, m.Lanes)
-	value := func(lane, b int) float64 {
-		switch {
-		case lane < heads:
-			return float64(weights[lane][b]) * t.rarity[b]
-		case lane == m.Lanes-1:
-			return t.rarity[b] * t.rarity[b]
-		}
-		return 0
-	}
-	for lane := range m.Lanes {
-		top := 0.0
-		for b := range 2 * predict.Buckets {
-			top = max(top, math.Abs(value(lane, b)))
-		}
-		scale := max(top/127, 1e-12)
-		m.Scale[lane] = float32(scale)
-		for b := range 2 * predict.Buckets {
-			m.Table[b*m.Lanes+lane] = byte(128 + math.Round(value(lane, b)/scale))
-		}
-	}
-}
-
 // familiar finds which word n-grams are known, and how much of training's own prompts is.
 func (t *trainer) familiar() {
 	t.model.Known = make([]uint64, predict.KnownBits/64)
@@ -519,6 +271,61 @@ func (t *trainer) regressions() {
 		m.Pools = append(m.Pools, out)
 	}
 	t.kinds(dim)
+	t.ease()
+}
+
+// ease finds how much more easy or difficult prompts are, in log odds, than the mean of what all pools say of them: all
+// but its own know a prompt from afar. Each pool counts the same.
+func (t *trainer) ease() {
+	m := t.model
+	rows := make([]int, len(t.samples))
+	for i := range rows {
+		rows[i] = i
+	}
+	said := make([]float64, len(rows))
+	for r, x := range t.whole(rows) {
+		said[r] = m.Easier(func(p *predict.Pool) float64 {
+			v := float64(p.Difficulty.Bias)
+			for j, w := range p.Difficulty.Weights {
+				v += float64(w * x.value[j])
+			}
+			return v
+		})
+	}
+	for p := range t.pools { // by how much pools differ is a matter of their models, too
+		of := t.pools[p].rows
+		level := 0.0
+		for _, i := range of {
+			level += said[i] / float64(len(of))
+		}
+		for _, i := range of {
+			said[i] -= level
+		}
+	}
+	// Newton's steps for one number, beside the log odds of each pool's mean.
+	for range 20 {
+		var slope, curve float64
+		for p := range t.pools {
+			of := t.pools[p].rows
+			level := 0.0
+			for _, i := range of {
+				level += mean(t.scores(i)) / float64(len(of))
+			}
+			for _, i := range of {
+				q := sigmoid(logit(level) + float64(m.EaseScale)*said[i])
+				slope += (mean(t.scores(i)) - q) * said[i] / float64(len(of))
+				curve += q * (1 - q) * said[i] * said[i] / float64(len(of))
+			}
+		}
+		m.EaseScale = float32(min(max(float64(m.EaseScale)+slope/max(curve, 1e-9), 0), mostEase))
+	}
+}
+
+func mean(values []float64) (m float64) {
+	for _, v := range values {
+		m += v / float64(len(values))
+	}
+	return m
 }
 
 // dense are heads and statistics of rows, standardised and weighted.
@@ -592,8 +399,7 @@ func (t *trainer) quality(pl *pool, out *predict.Pool, xs []sparse, weight []flo
 			weights += share
 		}
 		out.Routes = append(out.Routes, predict.Route{Mean: float32(level[k]),
-			Odds: float32(logit(level[k])), Expected: float32(balanced / weights),
-			Quality: linear(w, models, k, dim, weight, logit(level[k]))})
+			Expected: float32(balanced / weights), Quality: linear(w, models, k, dim, weight, logit(level[k]))})
 	}
 }
 
