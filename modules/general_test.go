@@ -125,15 +125,16 @@ func TestService(t *testing.T) {
 	t.Run("GEN-06 no client pins a model", func(t *testing.T) {
 		t.Parallel()
 		for _, sh := range shapes {
-			plain := g.rich(t)
-			require.Equal(t, 200, plain.Ask(sh).StatusCode)
 			for _, name := range []string{"cheap", "dear"} {
-				c := g.rich(t)
 				pin := fmt.Sprintf(`"provider":%[1]q,"route":%[1]q,"models":[%[1]q]`, name)
-				a := c.Post(sh.Path, sh.Body("PROMPT", pin), "X-Route", name, "X-Provider", "up", "X-Model", name)
-				require.Equal(t, 200, a.StatusCode, "body: %s", a.Raw)
-				require.Equal(t, plain.Route(t), c.Route(t))
-				require.NotContains(t, string(c.Seen()[0].Body), "provider")
+				for profile, want := range map[string]string{"budget": "cheap", "max": "dear"} {
+					c := g.rich(t)
+					a := c.Post(sh.Path, sh.Body("PROMPT", pin), "X-Route", name, "X-Provider", "up", "X-Model", name,
+						"X-Service-Profile", profile)
+					require.Equal(t, 200, a.StatusCode, "body: %s", a.Raw)
+					require.Equal(t, want, c.Route(t))
+					require.NotContains(t, string(c.Seen()[0].Body), "provider")
+				}
 
 				refused := g.rich(t)
 				requireError(t, sh, refused.Ask(sh, `"model":`+quote(name)), 404, "model_not_found")
