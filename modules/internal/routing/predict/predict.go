@@ -262,8 +262,8 @@ func (p *Pool) task(s *Signal) {
 // all of them. The words of a text can all be known and yet nothing be known of the task.
 func (p *Pool) near(s *Signal) float64 {
 	const (
-		within = 1.5 // times p.Near: the same task in other words can be as far
-		beyond = 3
+		within = 1.3 // times p.Near: the same task in other words can be as far
+		beyond = 2.5
 	)
 	s.whitenX()
 	white := s.white[:s.heads+NumStats]

@@ -129,13 +129,13 @@ func TestQuality_ofAnotherTask(t *testing.T) {
 	}
 }
 
-// Trust falls from one and a half to three times what is near.
+// Trust falls from 1.3 to 2.5 times what is near.
 func TestPool_near(t *testing.T) {
 	t.Parallel()
 	p := &Pool{Near: 4, Centres: [][]float32{make([]float32, NumStats), make([]float32, NumStats)}}
 	p.Centres[0][NumStats-1], p.Centres[1][0] = 100, 1
 	s := &Signal{whitened: true}
-	for squared, want := range map[float64]float64{0: 1, 5.9: 1, 6: 1, 9: 0.5, 11.4: 0.1, 12: 0, 1000: 0} {
+	for squared, want := range map[float64]float64{0: 1, 5.1: 1, 5.2: 1, 7.6: 0.5, 9.52: 0.1, 10: 0, 1000: 0} {
 		s.white[0], s.white[NumStats-1] = 1, float32(math.Sqrt(squared))
 		if squared == 1000 {
 			s.white[0], s.white[NumStats-1] = 32, 0
