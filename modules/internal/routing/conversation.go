@@ -67,7 +67,7 @@ const (
 // dearer is how much cheaper, and around how much better or worse than the quality to keep, divided by the root of the
 // turns that are known: the fewer, the less sure it is. Otherwise it would go to and fro between routes that are alike.
 const (
-	near   = 0.02
+	near   = 0.03
 	dearer = 0.05
 	around = 0.2
 )

@@ -56,7 +56,7 @@
 // come are taken to be as many as there were, 2 to 20. Where nothing is remembered it is one turn, but 5 at least
 // where there are tools, for what begins as a loop of tool calls stays where it begins. It changes the quality alike:
 // the turns to come are taken to be about what those so far were (Work), the last of them most. The conversation's
-// route stays first unless another one is nearer to the ideal by more than 0.02, or it is no candidate. With
+// route stays first unless another one is nearer to the ideal by more than 0.03, or it is no candidate. With
 // keep_quality it stays first unless it falls clearly below the quality to keep, or one that is clearly above that is
 // 5 percent cheaper: the more turns are known, the sooner that is clear. A turn that answers tool calls stays on the
 // route that made them, whatever else there is, as long as that is a candidate. A route that is not ready stays the
