@@ -149,3 +149,28 @@ func TestEase(t *testing.T) {
 		require.Greater(t, scored, said)
 	}
 }
+
+// TestRanks: heads go to pools by the root of their rows, twice as many to where there are costs to choose by, and none
+// beyond one for each model.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	set := func(name string, models, rows int, cost float64) *Dataset {
+		d := &Dataset{Name: name}
+		row := Row{Task: name, Score: make([]float64, models), Cost: make([]float64, models)}
+		for k := range models {
+			d.Models = append(d.Models, fmt.Sprint(name, k))
+			row.Cost[k] = cost
+		}
+		for i := range rows {
+			row.Prompt = fmt.Sprint(name, " asks ", i)
+			d.Rows = append(d.Rows, row)
+		}
+		return d
+	}
+	tr := &trainer{seed: 1, model: &predict.Model{}}
+	tr.gather([]*Dataset{set("priced", 40, 25, 1), set("not", 40, 25, math.NaN()), set("pair", 2, 100, 1)})
+	require.Equal(t, []int{20, 9, 2}, tr.ranks())
+	tr = &trainer{seed: 1, model: &predict.Model{}}
+	tr.gather([]*Dataset{set("small", 3, 25, 1), set("other", 2, 25, 1)})
+	require.Equal(t, []int{3, 2}, tr.ranks(), "no more than there are models")
+}
