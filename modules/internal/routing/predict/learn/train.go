@@ -292,14 +292,17 @@ func (t *trainer) ease() {
 			return v
 		})
 	}
+	scored, level := make([]float64, len(rows)), make([]float64, len(t.pools))
 	for p := range t.pools { // by how much pools differ is a matter of their models, too
 		of := t.pools[p].rows
-		level := 0.0
+		centre := 0.0
 		for _, i := range of {
-			level += said[i] / float64(len(of))
+			scored[i] = mean(t.scores(i))
+			level[p] += scored[i] / float64(len(of))
+			centre += said[i] / float64(len(of))
 		}
 		for _, i := range of {
-			said[i] -= level
+			said[i] -= centre
 		}
 	}
 	// Newton's steps for one number, beside the log odds of each pool's mean.
@@ -307,13 +310,9 @@ func (t *trainer) ease() {
 		var slope, curve float64
 		for p := range t.pools {
 			of := t.pools[p].rows
-			level := 0.0
 			for _, i := range of {
-				level += mean(t.scores(i)) / float64(len(of))
-			}
-			for _, i := range of {
-				q := sigmoid(logit(level) + float64(m.EaseScale)*said[i])
-				slope += (mean(t.scores(i)) - q) * said[i] / float64(len(of))
+				q := sigmoid(logit(level[p]) + float64(m.EaseScale)*said[i])
+				slope += (scored[i] - q) * said[i] / float64(len(of))
 				curve += q * (1 - q) * said[i] * said[i] / float64(len(of))
 			}
 		}
