@@ -196,7 +196,7 @@ func TestWeightOfWhatTheOperatorSays(t *testing.T) {
 	quality := func(model string, weight int64) float64 {
 		a := route("a", 0.99, 1)
 		a.Model, a.QualityWeight = model, weight
-		it := choose(t, routing.Input{Routes: []config.Route{a, route("b", 0.1, 1)}, Profile: best, Request: saying(hard)})
+		it := choose(t, routing.Input{Routes: []config.Route{a, route("b", 0.1, 1)}, Profile: best, Request: saying(coding)})
 		for _, c := range it.Candidates {
 			if c.Route.Name == "a" {
 				return c.Quality

@@ -102,16 +102,20 @@ type Pool struct {
 	Own []int
 	// Difficulty is the log odds that the prompt is answered better than the mean, for any model.
 	Difficulty Linear
-	// Tasks is a regression for each of the pool's tasks: a softmax of them says which the prompt is of.
-	Tasks []Linear
-	// Centres are the tasks' mean heads and statistics, whitened; Near is how far from the nearest of them almost all
-	// of the pool's own prompts are at most (squared).
-	Centres [][]float32
-	Near    float32
-	// Within is by how much it is easier than its task, in log odds.
+	Tasks      []Task
+	// Near is how far from the nearest of the tasks almost all of the pool's own prompts are at most (squared).
+	Near float32
+	// Within is by how much the prompt is easier than its task, in log odds.
 	Within  Linear
 	Routes  []Route
 	Margins []Margin // for keeping a share of the best route's quality
+}
+
+// Task is one of those that a pool's models were put to.
+type Task struct {
+	Odds   Linear    // of the prompt being of this task: a softmax of all tasks' odds says how likely it is
+	Centre []float32 // mean heads and statistics of its prompts, whitened
+	Within Linear    // added to Pool.Within, as the prompt is of this task; none where it has few prompts
 }
 
 // Route is what was learned of one model.
@@ -127,7 +131,7 @@ type Route struct {
 	Cost       *Linear   // log of the cost in US dollars, nil where no data set has it
 }
 
-const magic = "fareway route model 4\n"
+const magic = "fareway route model 5\n"
 
 // ErrModel is wrapped by errors about a model file that cannot be used.
 var ErrModel = errors.New("the model file is not usable: train it again with `fareway gateway route train`")
@@ -221,18 +225,20 @@ func (m *Model) check() error {
 		}
 		errs = append(errs, linear(&p.Difficulty))
 		errs = append(errs, linear(&p.Within))
-		if len(p.Tasks) > MaxTasks || len(p.Centres) != len(p.Tasks) {
-			errs = append(errs, errors.New("a pool has too many tasks, or not as many centres"))
+		if len(p.Tasks) > MaxTasks {
+			errs = append(errs, errors.New("a pool has too many tasks"))
 		}
 		all = append(all, []float32{p.Near})
-		for _, c := range p.Centres {
-			if len(c) != heads+NumStats {
+		for j := range p.Tasks {
+			task := &p.Tasks[j]
+			errs = append(errs, linear(&task.Odds))
+			if len(task.Within.Weights) > 0 {
+				errs = append(errs, linear(&task.Within))
+			}
+			if len(task.Centre) != heads+NumStats {
 				errs = append(errs, errors.New("a centre is of another size"))
 			}
-			all = append(all, c)
-		}
-		for j := range p.Tasks {
-			errs = append(errs, linear(&p.Tasks[j]))
+			all = append(all, task.Centre)
 		}
 		for j := range p.Routes {
 			r := &p.Routes[j]

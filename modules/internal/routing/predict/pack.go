@@ -70,8 +70,7 @@ func (m *Model) Unpack(b []byte, s *Signal) bool {
 		b = b[2:]
 		return v
 	}
-	s.heads, s.tasked = len(m.Heads), nil
-	s.whiten, s.whitened = m.Whiten, false
+	s.begin(m)
 	s.Trust = float32(next()) / packShare
 	for k := range s.Kinds {
 		s.Kinds[k] = float32(next()) / packShare

@@ -19,14 +19,17 @@ type Signal struct {
 	heads int
 	raw   [MaxHeads]float32
 
-	tasked *Pool // whose tasks and within these are
-	tasks  [MaxTasks]float32
-	within float64
-	trust  float64 // in what the pool has learned of its tasks
+	pools  []Pool // of the model
+	tasked *Pool  // whose tasks place is among
+	place  place
 
 	whiten   []float32 // of the model
-	whitened bool
+	measured bool
 	white    [maxX]float32 // x, whitened
+	nearest  [2]distance   // pools
+
+	asked bool
+	ease  float64 // see easier
 }
 
 // X are the heads and statistics, standardised, for training.
@@ -61,10 +64,15 @@ func (s *Signal) toward(to *Signal, share float32) {
 	}
 }
 
+// begin forgets what is known of another conversation.
+func (s *Signal) begin(m *Model) {
+	s.heads, s.pools, s.whiten = len(m.Heads), m.Pools, m.Whiten
+	s.tasked, s.measured, s.asked = nil, false, false
+}
+
 func (m *Model) look(f *Features, s *Signal) {
 	heads := len(m.Heads)
-	s.heads, s.tasked = heads, nil
-	s.whiten, s.whitened = m.Whiten, false
+	s.begin(m)
 	stats := s.x[heads : heads+NumStats]
 	for j := range stats {
 		stats[j] = standard(f.stats[j], m.Mean[j], m.Dev[j])
@@ -176,18 +184,36 @@ func add6[T uint16 | uint32](table []byte, list []T, first, shift int, acc *[(ma
 }
 
 func (l *Linear) at(s *Signal) float64 {
-	v := l.Bias
 	x := s.x[:s.heads+NumStats]
 	if len(l.Weights) != len(x) {
-		return float64(v)
+		return float64(l.Bias)
 	}
-	for i, w := range l.Weights {
-		v += w * x[i]
+	return float64(l.Bias + dot(l.Weights, x))
+}
+
+// dot is the sum of products, four at once, so that they do not wait for each other.
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3 float32
+	b = b[:len(a)]
+	i := 0
+	for ; i+3 < len(a); i += 4 {
+		s0, s1, s2, s3 = s0+a[i]*b[i], s1+a[i+1]*b[i+1], s2+a[i+2]*b[i+2], s3+a[i+3]*b[i+3]
 	}
-	return float64(v)
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + s2 + s3
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// shifted is a probability with other log odds: what is certain stays so.
+func shifted(p, by float64) float64 {
+	if p <= 0 || p >= 1 {
+		return min(max(p, 0), 1)
+	}
+	return sigmoid(math.Log(p/(1-p)) + by)
+}
 
 func logit(p float64) float64 {
 	p = min(max(p, 0.01), 0.99)
@@ -198,7 +224,7 @@ func logit(p float64) float64 {
 // allocates nothing.
 //
 // Where the text is new, or of no task that the pool's models were put to, it is what is expected of the model on any
-// task.
+// task, corrected by how much easier than others of its task it is, if pools that know the task tell.
 func (p *Pool) Quality(s *Signal, out []float64) {
 	common := p.Difficulty.at(s)
 	for k := range p.Routes {
@@ -214,7 +240,7 @@ func (p *Pool) QualityOf(k int, s *Signal) float64 { return p.quality(k, p.Diffi
 // much easier than its task it is.
 func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	p.task(s)
-	r, trust := &p.Routes[k], s.trust
+	r, at := &p.Routes[k], &s.place
 	q, n := sigmoid(r.Quality.at(s)+common), 1.0
 	if len(p.Own) > 0 {
 		direct := r.Mean
@@ -226,83 +252,16 @@ func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	}
 	if len(p.Tasks) > 0 {
 		mean := float32(0)
-		for t, share := range s.tasks[:len(p.Tasks)] {
+		for t, share := range at.tasks[:len(p.Tasks)] {
 			mean += share * r.ByTask[t]
 		}
-		q += 2 * sigmoid(logit(float64(mean))+float64(r.Shift)+float64(r.Slope)*s.within)
+		q += 2 * sigmoid(logit(float64(mean))+float64(r.Shift)+float64(r.Slope)*at.within)
 		n += 2
 	}
-	return trust*q/n + (1-trust)*float64(r.Expected)
-}
-
-// task finds how likely the prompt is of each of the pool's tasks, and whether it is of any, once for all its routes.
-func (p *Pool) task(s *Signal) {
-	if s.tasked == p {
-		return
+	if at.trust >= 1 {
+		return q / n
 	}
-	s.tasked, s.within = p, p.Within.at(s)
-	s.trust = min(float64(s.Trust), p.near(s))
-	var odds [MaxTasks]float64
-	top := math.Inf(-1)
-	for t := range p.Tasks {
-		odds[t] = p.Tasks[t].at(s)
-		top = max(top, odds[t])
-	}
-	sum := 0.0
-	for t := range p.Tasks {
-		odds[t] = math.Exp(odds[t] - top)
-		sum += odds[t]
-	}
-	for t := range p.Tasks {
-		s.tasks[t] = float32(odds[t] / sum)
-	}
-}
-
-// near is 1 where the prompt is about as near to one of the pool's tasks as its own are, and 0 where it is far from
-// all of them. The words of a text can all be known and yet nothing be known of the task.
-func (p *Pool) near(s *Signal) float64 {
-	const (
-		within = 1.3 // times p.Near: the same task in other words can be as far
-		beyond = 2.5
-	)
-	s.whitenX()
-	white := s.white[:s.heads+NumStats]
-	nearest := beyond * p.Near
-	for _, c := range p.Centres {
-		d := float32(0)
-		for begin := 0; begin < len(c) && d < nearest; begin += 16 {
-			end := min(begin+16, len(c))
-			x := white[begin:end]
-			for i, v := range c[begin:end] {
-				d += (x[i] - v) * (x[i] - v)
-			}
-		}
-		nearest = min(nearest, d)
-	}
-	if p.Near <= 0 {
-		return 1
-	}
-	return min((beyond-float64(nearest/p.Near))/(beyond-within), 1)
-}
-
-// whitenX whitens heads and statistics, once for all pools.
-func (s *Signal) whitenX() {
-	if s.whitened {
-		return
-	}
-	s.whitened = true
-	Whiten(s.whiten, s.x[:s.heads+NumStats], s.white[:])
-}
-
-// Whiten multiplies x by the rows of a lower triangle (Model.Whiten), into out.
-func Whiten(triangle, x, out []float32) {
-	for i := range x {
-		v := float32(0)
-		for j, w := range triangle[:i+1] {
-			v += w * x[j]
-		}
-		out[i], triangle = v, triangle[i+1:]
-	}
+	return at.trust*q/n + (1-at.trust)*shifted(float64(r.Expected), s.easier())
 }
 
 // CostOf predicts what an answer of one model costs, in US dollars at the prices of its data set; ok is false where no
@@ -393,10 +352,7 @@ func (w *Work) Quality(prior *Prior) float64 {
 	for k, share := range w.Kinds {
 		q += float64(share) * prior.Quality[k]
 	}
-	if q <= 0 || q >= 1 {
-		return min(max(q, 0), 1)
-	}
-	return sigmoid(logit(q) + float64(w.Ease))
+	return shifted(q, float64(w.Ease))
 }
 
 // Toward moves the work by a share of the way to another.
@@ -434,7 +390,7 @@ func (m *Model) Difficulty(s *Signal) float64 { return sigmoid(-float64(s.Trust)
 // for as many observations as the data has tasks, the less the newer the text is, or its task to the pool.
 func (m *Model) Blend(p *Pool, k int, prior *Prior, s *Signal) float64 {
 	predicted := p.QualityOf(k, s)
-	learned := 100 * s.trust
+	learned := 100 * s.place.trust
 	if learned+prior.Weight == 0 {
 		return predicted
 	}

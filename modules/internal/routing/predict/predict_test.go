@@ -102,7 +102,7 @@ func TestPrior(t *testing.T) {
 	s.Trust = 0
 	require.InDelta(t, m.Of(&p, s), m.Blend(pool, 0, &p, s), 1e-9, "of new text the operator knows more")
 	require.InDelta(t, pool.QualityOf(0, s), m.Blend(pool, 0, &Prior{}, s), 1e-9)
-	s.tasked, s.trust = pool, 1
+	s.tasked, s.place.trust = pool, 1
 	require.InDelta(t, (pool.QualityOf(0, s)+m.Of(&p, s))/2, m.Blend(pool, 0, &p, s), 1e-9)
 }
 
@@ -119,31 +119,148 @@ func TestQuality_ofAnotherTask(t *testing.T) {
 		m.Look(f, s)
 		s.Trust = 1
 		pool.QualityOf(at[0], s)
-		return s.trust
+		return s.place.trust
 	}
-	require.Greater(t, trust("Which of these is a good conductor of heat?\nA) wood\nB) copper\nC) glass\nD) air"), 0.5)
+	require.Greater(t, trust("The cup would not fit on the shelf, because the _ was too low.\nA) cup\nB) shelf"), 0.5)
+	const plain = "Which of these is a good conductor of heat?\nA) wood\nB) copper\nC) glass\nD) air"
+	require.Zero(t, trust(plain), "it is rather like those that other models were asked")
+	others, _, err := m.Pool([]string{"mistralai/Mixtral-8x7B-Instruct-v0.1", "gpt-4-1106-preview"})
+	require.NoError(t, err)
+	others.task(s)
+	require.Greater(t, s.place.trust, 0.5)
 	require.Greater(t, trust("Write a python function to find the largest number of a list."), 0.5)
 	require.Zero(t, trust(strings.Repeat("SELECT name FROM users WHERE id = 7; -- {\"k\": [1, 2]}\n", 30)))
 	for k := range pool.Routes {
-		require.InDelta(t, pool.Routes[k].Expected, pool.QualityOf(k, s), 1e-6)
+		require.InDelta(t, shifted(float64(pool.Routes[k].Expected), s.easier()), pool.QualityOf(k, s), 1e-6)
 	}
+}
+
+// at gives a pool one task at a place on a line, so that distances are the squares of differences.
+func at(near float32, places ...float32) Pool {
+	p := Pool{Near: near}
+	for _, x := range places {
+		centre := make([]float32, NumStats)
+		centre[0] = x
+		p.Tasks = append(p.Tasks, Task{Centre: centre})
+	}
+	return p
+}
+
+// standing is a signal that stands at a place on that line.
+func standing(x float64, pools ...Pool) *Signal {
+	s := &Signal{pools: pools, Trust: 1}
+	s.x[0] = float32(x)
+	for i := range NumStats {
+		for j := range i + 1 {
+			one := float32(0)
+			if i == j {
+				one = 1
+			}
+			s.whiten = append(s.whiten, one)
+		}
+	}
+	return s
 }
 
 // Trust falls from 1.3 to 2.5 times what is near.
 func TestPool_near(t *testing.T) {
 	t.Parallel()
-	p := &Pool{Near: 4, Centres: [][]float32{make([]float32, NumStats), make([]float32, NumStats)}}
-	p.Centres[0][NumStats-1], p.Centres[1][0] = 100, 1
-	s := &Signal{whitened: true}
 	for squared, want := range map[float64]float64{0: 1, 5.1: 1, 5.2: 1, 7.6: 0.5, 9.52: 0.1, 10: 0, 1000: 0} {
-		s.white[0], s.white[NumStats-1] = 1, float32(math.Sqrt(squared))
-		if squared == 1000 {
-			s.white[0], s.white[NumStats-1] = 32, 0
-		}
-		require.InDelta(t, want, p.near(s), 1e-5, "%g", squared)
+		s := standing(math.Sqrt(squared), at(4, -100, 0))
+		require.InDelta(t, want, s.pools[0].near(s), 1e-5, "%g", squared)
 	}
-	p.Near = 0
-	require.InDelta(t, 1.0, p.near(s), 0, "nothing is known of how near its own are")
+	s := standing(50, at(0, 0))
+	require.InDelta(t, 1.0, s.pools[0].near(s), 0, "nothing is known of how near its own are")
+}
+
+// A prompt that is nearer to another pool's task is rather of that one: trust falls as the distance from there falls
+// from 1.2 to 0.7 times that from here.
+func TestPool_near_other(t *testing.T) {
+	t.Parallel()
+	for squared, want := range map[float64]float64{100: 1, 5: 1, 4.8: 1, 4.4: 0.8, 3.8: 0.5, 3: 0.1, 2.8: 0, 0: 0} {
+		other := float32(2 + math.Sqrt(squared))
+		for name, pools := range map[string][]Pool{
+			"two":                  {at(4, 0), at(4, other)},
+			"one of which is last": {at(4, other), at(4, 0)},
+			"a third is farther":   {at(4, 1000), at(4, 0), at(4, other, -500)},
+			"and a fourth":         {at(4, -60), at(4, other), at(4, 70), at(4, 0)},
+		} {
+			s := standing(2, pools...)
+			for i := range s.pools {
+				if p := &s.pools[i]; p.Tasks[0].Centre[0] == 0 {
+					require.InDelta(t, want, p.near(s), 1e-4, "%s, %g", name, squared)
+				}
+			}
+		}
+	}
+	s := standing(2, at(4, 0), at(4, 2.1), at(4, 2.1))
+	require.Zero(t, s.pools[0].near(s), "nearer to two others")
+	s = standing(0, at(4, 0), at(4, 0.001))
+	require.InDelta(t, 1.0, s.pools[0].near(s), 0, "at its centre it is of the task, whatever else is near")
+}
+
+// How easy an unknown prompt is goes by the pools that know such a task: by one as far as it knows it, by two in the
+// mean, by the root of their size; and by nobody where none knows it.
+func TestSignal_easier(t *testing.T) {
+	t.Parallel()
+	knows := func(rows int, place, within float32) Pool {
+		p := at(4, place)
+		p.Rows, p.Within = rows, Linear{Bias: within}
+		p.Tasks[0].Odds = Linear{}
+		return p
+	}
+	for name, c := range map[string]struct {
+		pools []Pool
+		want  float64
+	}{
+		"one that knows it, one that does not": {[]Pool{knows(100, 0, 0.5), knows(900, 60, -1)}, 0.5},
+		"half":                                 {[]Pool{knows(100, float32(math.Sqrt(7.6)), 0.5)}, 0.25},
+		"nobody":                               {[]Pool{knows(100, 50, 0.5), knows(900, 60, -1)}, 0},
+		"what is out of all proportion":        {[]Pool{knows(100, 0, 9)}, 2},
+	} {
+		s := standing(0, c.pools...)
+		require.InDelta(t, c.want, s.easier(), 1e-5, name)
+		s.pools = nil
+		require.InDelta(t, c.want, s.easier(), 1e-5, "it is asked once: "+name)
+	}
+	// Both know it half: each is 0.95 of the other's distance away, or the other way round.
+	both := standing(0, knows(100, 1, 0.8), knows(900, -1, -0.4))
+	require.InDelta(t, (10*0.8-30*0.4)/40*0.6, both.easier(), 1e-5)
+
+	s := standing(0, knows(100, 0, 0.5), knows(900, 60, -1))
+	s.Trust = 0
+	require.Zero(t, s.easier(), "of words that nobody knows nothing is known")
+
+	// The pool that does not know the task has this of the one that does, and keeps what is certain.
+	s = standing(0, knows(100, 0, 0.5), knows(900, 60, -1))
+	stranger := &s.pools[1]
+	for _, expected := range []float32{0.6, 1, 0} {
+		stranger.Routes = append(stranger.Routes, Route{Expected: expected, ByTask: []float32{0.5}})
+	}
+	out := make([]float64, 3)
+	stranger.Quality(s, out)
+	require.InDeltaSlice(t, []float64{sigmoid(math.Log(0.6/0.4) + 0.5), 1, 0}, out, 1e-6)
+}
+
+// What makes a prompt difficult is told by its likely tasks, as likely as they are.
+func TestPool_find(t *testing.T) {
+	t.Parallel()
+	p := at(4, 0, 1, 2)
+	p.Within = Linear{Bias: 0.1}
+	zero := make([]float32, NumStats)
+	for i, odds := range []float64{math.Log(0.75), math.Log(0.245), math.Log(0.005)} {
+		p.Tasks[i].Odds = Linear{Bias: float32(odds), Weights: zero}
+		p.Tasks[i].Within = Linear{Bias: float32(i + 1), Weights: zero}
+	}
+	s := standing(0, p)
+	var where place
+	p.find(s, &where)
+	require.InDelta(t, 0.75, where.tasks[0], 1e-6)
+	require.InDelta(t, 0.005, where.tasks[2], 1e-6)
+	require.InDelta(t, 0.1+0.75*1+0.245*2, where.within, 1e-6, "an unlikely one is not asked")
+	p.Tasks[0].Within = Linear{}
+	p.find(s, &where)
+	require.InDelta(t, 0.1+0.245*2, where.within, 1e-6, "one with few prompts has nothing to say")
 }
 
 func TestKeep(t *testing.T) {
@@ -187,15 +304,16 @@ func TestDecode_corrupt(t *testing.T) {
 		"a head of few statistics": func(m *Model) { m.Heads[0].Stats = []float32{1} },
 		"too few lanes":            func(m *Model) { m.Lanes = 8 },
 		"too many tasks": func(m *Model) {
-			m.Pools[0].Tasks = make([]Linear, MaxTasks+1)
-			for j := range m.Pools[0].Tasks {
-				m.Pools[0].Tasks[j] = m.Pools[0].Within
+			for len(m.Pools[0].Tasks) <= MaxTasks {
+				m.Pools[0].Tasks = append(m.Pools[0].Tasks, m.Pools[0].Tasks[0])
 			}
 			for j := range m.Pools[0].Routes {
 				m.Pools[0].Routes[j].ByTask = make([]float32, MaxTasks+1)
 			}
 		},
-		"a task that is too short": func(m *Model) { m.Pools[0].Tasks[0].Weights = nil },
+		"a task that is too short": func(m *Model) { m.Pools[0].Tasks[0].Odds.Weights = nil },
+		"a task's centre":          func(m *Model) { m.Pools[0].Tasks[0].Centre = nil },
+		"within a task":            func(m *Model) { m.Pools[0].Tasks[0].Within.Weights = []float32{1} },
 		"a route without a task":   func(m *Model) { m.Pools[0].Routes[0].ByTask = m.Pools[0].Routes[0].ByTask[1:] },
 		"nothing within tasks":     func(m *Model) { m.Pools[0].Within = Linear{} },
 		"another number of kinds":  func(m *Model) { m.Kinds = m.Kinds[1:] },

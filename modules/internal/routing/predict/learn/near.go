@@ -21,7 +21,7 @@ const (
 
 // whole are heads and statistics of rows, standardised, all of them.
 func (t *trainer) whole(rows []int) []sparse {
-	return t.dense(rows, slices.Repeat([]float32{1}, len(t.model.Heads)+predict.NumStats))
+	return t.dense(rows, t.weights(1, 1))
 }
 
 // reword finds by how much heads and statistics move when a prompt is put in other words: as much is no other task.
@@ -101,10 +101,11 @@ func (t *trainer) whiten(dim int) {
 
 // near finds the centres of a pool's tasks, in the order of names, and how far from the nearest its prompts are.
 func (t *trainer) near(pl *pool, out *predict.Pool, names []string, dim int) {
-	out.Centres = make([][]float32, len(names))
+	centres := make([][]float32, len(names))
 	n := make([]float32, len(names))
 	for g := range names {
-		out.Centres[g] = make([]float32, dim)
+		centres[g] = make([]float32, dim)
+		out.Tasks[g].Centre = centres[g]
 	}
 	whiten := func(x []float32) []float32 {
 		white := make([]float32, dim)
@@ -118,7 +119,7 @@ func (t *trainer) near(pl *pool, out *predict.Pool, names []string, dim int) {
 		if g := slices.Index(names, t.samples[i].row.Task); g >= 0 {
 			n[g]++
 			for j, v := range w {
-				out.Centres[g][j] += v
+				centres[g][j] += v
 			}
 		}
 		moved := slices.Clone(x.value)
@@ -127,7 +128,7 @@ func (t *trainer) near(pl *pool, out *predict.Pool, names []string, dim int) {
 		}
 		white = append(white, w, whiten(moved))
 	}
-	for g, c := range out.Centres {
+	for g, c := range centres {
 		for j := range c {
 			c[j] /= n[g]
 		}
@@ -135,7 +136,7 @@ func (t *trainer) near(pl *pool, out *predict.Pool, names []string, dim int) {
 	far := make([]float64, len(white))
 	for r, w := range white {
 		far[r] = math.Inf(1)
-		for _, c := range out.Centres {
+		for _, c := range centres {
 			d := 0.0
 			for j, v := range c {
 				d += float64((w[j] - v) * (w[j] - v))

@@ -66,7 +66,9 @@ func TestNear(t *testing.T) {
 	m, err := Train([]*Dataset{d}, 1)
 	require.NoError(t, err)
 	pool := &m.Pools[0]
-	require.Len(t, pool.Centres, len(pool.Tasks))
+	for i := range pool.Tasks {
+		require.Len(t, pool.Tasks[i].Centre, len(m.Heads)+predict.NumStats)
+	}
 	require.Positive(t, pool.Near)
 	f, s := predict.NewFeatures(), &predict.Signal{}
 	near := 0

@@ -17,6 +17,9 @@ const (
 	taskDecay             = 0.003
 	taskPrior             = 10 // observations that a route's mean counts for beside those of a task
 	withinCost, slopeCost = 0.01, 0.05
+	eachRows              = 100  // that a task has at least, to say by itself what makes its prompts difficult
+	eachCost              = 0.03 // c of that
+	eachHeads, eachStats  = 0.5, 1
 )
 
 // codes gives each task a few numbers, so that tasks whose texts differ most have the most different ones: the
@@ -128,82 +131,104 @@ func (t *trainer) byTask(pl *pool, out *predict.Pool, usual []float32, dim int) 
 	for g, name := range names {
 		place[name] = g
 	}
+	out.Tasks = make([]predict.Task, len(names))
 	t.near(pl, out, names, dim)
-	heads, models := len(t.model.Heads), len(pl.models)
-	weight := slices.Repeat([]float32{1}, dim)
-	for j := heads; j < dim; j++ {
-		weight[j] = taskStats
-	}
+	weight := t.weights(1, taskStats)
 	xs := t.dense(pl.rows, weight)
+	rows := make([][]int, len(names)) // of each task
 	var pick []int
 	class := make([]int, len(pl.rows))
 	for r, i := range pl.rows {
-		g, ok := place[t.samples[i].row.Task]
-		class[r] = g
-		if ok {
+		if g, ok := place[t.samples[i].row.Task]; ok {
+			class[r] = g
 			pick = append(pick, r)
+			rows[g] = append(rows[g], r)
 		}
 	}
 	w := softmax(xs, class, pick, dim, len(names), taskDecay, t.seed)
 	for g := range names {
-		l := predict.Linear{Bias: w[dim*len(names)+g]}
-		for at := range dim {
-			l.Weights = append(l.Weights, w[at*len(names)+g]*weight[at])
+		out.Tasks[g].Odds = linear(w, len(names), g, dim, weight, float64(w[dim*len(names)+g]))
+	}
+	for g := range names {
+		sum := make([]float64, len(pl.models))
+		for _, r := range rows[g] {
+			for k, v := range t.scores(pl.rows[r]) {
+				sum[k] += v
+			}
 		}
-		out.Tasks = append(out.Tasks, l)
-	}
-	sum := make([][]float64, len(names))
-	n := make([]float64, len(names))
-	for g := range sum {
-		sum[g] = make([]float64, models)
-	}
-	for _, r := range pick {
-		n[class[r]]++
-		for k, v := range t.scores(pl.rows[r]) {
-			sum[class[r]][k] += v
-		}
-	}
-	for k := range models {
-		route := &out.Routes[k]
-		for g := range names {
+		for k := range pl.models {
+			route := &out.Routes[k]
 			route.ByTask = append(route.ByTask,
-				float32((sum[g][k]+taskPrior*float64(route.Mean))/(n[g]+taskPrior)))
+				float32((sum[k]+taskPrior*float64(route.Mean))/(float64(len(rows[g]))+taskPrior)))
 		}
 	}
-	// What is more difficult than its task, for all routes, and by how much that changes each.
-	y, offset, small := make([][]float64, len(pl.rows)), make([][]float64, len(pl.rows)), make([]sparse, len(pl.rows))
-	mean, level := make([][]float64, len(pl.rows)), make([][]float64, len(pl.rows))
-	posterior := make([]float64, len(names))
-	everyone := make([]int, len(pl.rows))
+	shares := make([][]float64, len(pl.rows))
+	for r := range shares {
+		shares[r] = make([]float64, len(names))
+		share(&xs[r], w, dim, len(names), shares[r])
+	}
+	t.within(pl, out, usual, rows, shares)
+}
+
+// within fits what is more difficult than its task, for all routes, and by how much that changes each. shares say how
+// likely each row is of each task.
+func (t *trainer) within(pl *pool, out *predict.Pool, usual []float32, rows [][]int, shares [][]float64) {
+	n, dim, models := len(pl.rows), len(usual), len(pl.models)
+	y, offset := make([][]float64, n), make([][]float64, n)
+	scored, level := make([][]float64, n), make([][]float64, n)
+	everyone := make([]int, n)
 	for r, i := range pl.rows {
 		everyone[r] = r
-		share(&xs[r], w, dim, len(names), posterior)
-		offset[r] = make([]float64, models)
-		all, scored := 0.0, 0.0
-		y[r] = t.scores(i)
+		y[r], offset[r] = t.scores(i), make([]float64, models)
+		all := 0.0
 		for k := range models {
-			mean := 0.0
-			for g, p := range posterior {
-				mean += p * float64(out.Routes[k].ByTask[g])
+			expected := 0.0
+			for g, share := range shares[r] {
+				expected += share * float64(out.Routes[k].ByTask[g])
 			}
-			all += mean / float64(models)
-			scored += y[r][k] / float64(models)
-			offset[r][k] = logit(mean)
+			all += expected / float64(models)
+			offset[r][k] = logit(expected)
 		}
-		mean[r], level[r] = []float64{scored}, []float64{logit(all)}
+		scored[r], level[r] = []float64{mean(y[r])}, []float64{logit(all)}
 	}
-	within := t.dense(pl.rows, usual)
-	fit := logistic(within, mean, everyone, dim, 1, level, nil, withinCost, routeEpochs, t.seed)
-	out.Within = linear(fit, 1, 0, dim, usual, 0)
+	xs := t.dense(pl.rows, usual)
+	w := logistic(xs, scored, everyone, dim, 1, level, nil, withinCost, routeEpochs, t.seed)
+	out.Within = linear(w, 1, 0, dim, usual, 0)
 	one := []float64{0}
-	for r := range pl.rows {
-		margins(&within[r], fit, 1, one)
-		small[r] = sparse{at: []int32{0, 1}, value: []float32{1, float32(one[0])}}
+	easier := make([]float64, n)
+	for r := range xs {
+		margins(&xs[r], w, 1, one)
+		easier[r] = one[0]
+		level[r][0] += one[0]
 	}
-	fit = logistic(small, y, everyone, 2, models, offset, nil, slopeCost, routeEpochs, t.seed)
+	// What makes a prompt difficult differs from task to task: a long question of arithmetic is.
+	weight := t.weights(eachHeads, eachStats)
+	xs = t.dense(pl.rows, weight)
+	for g, of := range rows {
+		if len(of) < eachRows {
+			continue
+		}
+		w := logistic(xs, scored, of, dim, 1, level, nil, eachCost, routeEpochs, t.seed)
+		out.Tasks[g].Within = linear(w, 1, 0, dim, weight, 0)
+		for r := range xs {
+			margins(&xs[r], w, 1, one)
+			easier[r] += shares[r][g] * one[0]
+		}
+	}
+	small := make([]sparse, n)
+	for r, v := range easier {
+		small[r] = sparse{at: []int32{0, 1}, value: []float32{1, float32(v)}}
+	}
+	w = logistic(small, y, everyone, 2, models, offset, nil, slopeCost, routeEpochs, t.seed)
 	for k := range models {
-		out.Routes[k].Shift, out.Routes[k].Slope = fit[k], fit[models+k]
+		out.Routes[k].Shift, out.Routes[k].Slope = w[k], w[models+k]
 	}
+}
+
+// weights are those of heads and of statistics in a regression.
+func (t *trainer) weights(heads, stats float32) []float32 {
+	return slices.Concat(slices.Repeat([]float32{heads}, len(t.model.Heads)),
+		slices.Repeat([]float32{stats}, predict.NumStats))
 }
 
 // share is the softmax of a row.

@@ -455,7 +455,7 @@ func (t *trainer) kinds(dim int) {
 			y = append(y, one)
 		}
 	}
-	weight := slices.Repeat([]float32{1}, dim)
+	weight := t.weights(1, 1)
 	pick := make([]int, len(rows))
 	for r := range pick {
 		pick[r] = r
