@@ -197,6 +197,8 @@ func TestPool_near_other(t *testing.T) {
 	require.Zero(t, s.pools[0].near(s), "nearer to two others")
 	s = standing(0, at(4, 0), at(4, 0.001))
 	require.InDelta(t, 1.0, s.pools[0].near(s), 0, "at its centre it is of the task, whatever else is near")
+	s = standing(0, at(4, 0), at(4, 0))
+	require.InDelta(t, 1.0, s.pools[1].near(s), 0, "two pools were put to the same task")
 }
 
 // How easy an unknown prompt is goes by the pools that know such a task: by one as far as it knows it, by two in the
@@ -240,6 +242,47 @@ func TestSignal_easier(t *testing.T) {
 	out := make([]float64, 3)
 	stranger.Quality(s, out)
 	require.InDeltaSlice(t, []float64{sigmoid(math.Log(0.6/0.4) + 0.5), 1, 0}, out, 1e-6)
+}
+
+// Sums of four at once are those of one after the other, whatever their number.
+func TestDotAndApart(t *testing.T) {
+	t.Parallel()
+	var a, b []float32
+	var product, square float32
+	for i := range 23 {
+		require.InDelta(t, product, dot(a, append(b, 9)), 1e-3, i)
+		require.InDelta(t, square, apart(a, append(b, 9), 1e9), 1e-3, i)
+		if square > 0 {
+			require.Greater(t, apart(a, b, square/2), square/2, "or some of it that is more than most")
+		}
+		x, y := float32(i%7)-2.5, float32(i*i%5)+0.5
+		a, b = append(a, x), append(b, y)
+		product, square = product+x*y, square+(x-y)*(x-y)
+	}
+}
+
+// Of a task that the pool knows, three predictions are put together: the regression, the pool's own heads and, twice,
+// what the route is worth on the task.
+func TestPool_quality(t *testing.T) {
+	t.Parallel()
+	p := at(4, 0)
+	p.Rows, p.Difficulty, p.Within = 100, Linear{Bias: 0.2}, Linear{Bias: 0.3}
+	p.Routes = []Route{{Mean: 0.5, Expected: 0.1, Quality: Linear{Bias: -0.6}, ByTask: []float32{0.6}, Shift: 0.1,
+		Slope: 2}}
+	s := standing(0, p)
+	regression, task := sigmoid(0.2-0.6), sigmoid(math.Log(0.6/0.4)+0.1+2*0.3)
+	require.InDelta(t, (regression+2*task)/3, s.pools[0].QualityOf(0, s), 1e-6)
+
+	p.Own = []int{3}
+	p.Routes[0].Components = []float32{0.5}
+	s = standing(0, p)
+	s.raw[3] = 0.4
+	require.InDelta(t, (regression+0.7+2*task)/4, s.pools[0].QualityOf(0, s), 1e-6)
+
+	s = standing(math.Sqrt(7.6), p) // it is half known
+	s.raw[3] = 0.4
+	want := (regression+0.7+2*task)/4/2 + sigmoid(math.Log(0.1/0.9)+0.5*0.3)/2
+	require.InDelta(t, want, s.pools[0].QualityOf(0, s), 1e-6)
 }
 
 // What makes a prompt difficult is told by its likely tasks, as likely as they are.
