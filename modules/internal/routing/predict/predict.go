@@ -241,6 +241,9 @@ func (p *Pool) QualityOf(k int, s *Signal) float64 { return p.quality(k, p.Diffi
 func (p *Pool) quality(k int, common float64, s *Signal) float64 {
 	p.task(s)
 	r, at := &p.Routes[k], &s.place
+	if at.trust <= 0 {
+		return shifted(float64(r.Expected), s.easier())
+	}
 	q, n := sigmoid(r.Quality.at(s)+common), 1.0
 	if len(p.Own) > 0 {
 		direct := r.Mean

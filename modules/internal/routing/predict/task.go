@@ -15,16 +15,21 @@ type distance struct {
 	d    float32
 }
 
-// task finds the place among the pool's tasks, once for all its routes.
+// task finds the place among the pool's tasks, once for all its routes. Where there is no trust it is of none of them.
 func (p *Pool) task(s *Signal) {
-	if s.tasked != p {
-		s.tasked = p
+	if s.tasked == p {
+		return
+	}
+	s.tasked, s.place.trust = p, p.trust(s)
+	if s.place.trust > 0 {
 		p.find(s, &s.place)
 	}
 }
 
+func (p *Pool) trust(s *Signal) float64 { return min(float64(s.Trust), p.near(s)) }
+
+// find fills in of which tasks the conversation is, and how easy it is among theirs.
 func (p *Pool) find(s *Signal, at *place) {
-	at.trust = min(float64(s.Trust), p.near(s))
 	var odds [MaxTasks]float64
 	top := math.Inf(-1)
 	for t := range p.Tasks {
@@ -58,14 +63,15 @@ func (s *Signal) easier() float64 {
 	var at place
 	for i := range s.pools {
 		p := &s.pools[i]
-		if p.near(s) <= 0 || s.Trust <= 0 {
+		trust := p.trust(s)
+		if trust <= 0 {
 			continue
 		}
 		p.find(s, &at)
-		w := math.Sqrt(float64(p.Rows)) * at.trust
+		w := math.Sqrt(float64(p.Rows)) * trust
 		sum += w * min(max(at.within, -2), 2)
 		weights += w
-		most = max(most, at.trust)
+		most = max(most, trust)
 	}
 	if weights > 0 {
 		s.ease = most * sum / weights
