@@ -111,12 +111,7 @@ func (c *Condition) Holds(f *Facts) (bool, error) {
 // unknown are the facts that the condition asks and nobody knows.
 func (c *Condition) unknown(f *Facts) (names []string) {
 	for _, t := range c.expr.Variables() {
-		name := t.RootName()
-		for _, step := range t[1:] {
-			if attr, ok := step.(hcl.TraverseAttr); ok {
-				name += "." + attr.Name
-			}
-		}
+		name := factName(t)
 		asked := f.Nameless && name == "account.name" ||
 			f.Unread && (name == "request.difficulty" || strings.HasPrefix(name, "request.kind"))
 		if asked && !slices.Contains(names, name) {
@@ -168,7 +163,77 @@ func (s *section) condition(name string) *Condition {
 			". For example: "+s.grammar.rule(name).example)
 		return nil
 	}
+	s.comparisons(attr.Expr, c.base)
 	return c
+}
+
+// factWords are the facts of which all values are known: another one never holds, or always.
+var factWords = map[string][]string{
+	"profile":        ProfileNames(),
+	"request.format": {"", "json_object", "json_schema"},
+}
+
+// comparisons reports where a condition compares a fact with a text that it cannot be.
+func (s *section) comparisons(condition hclsyntax.Expression, base *hcl.EvalContext) {
+	_ = hclsyntax.VisitAll(condition, func(node hclsyntax.Node) hcl.Diagnostics {
+		switch e := node.(type) {
+		case *hclsyntax.BinaryOpExpr:
+			if e.Op == hclsyntax.OpEqual || e.Op == hclsyntax.OpNotEqual {
+				s.comparison(e.LHS, e.RHS, base)
+				s.comparison(e.RHS, e.LHS, base)
+			}
+		case *hclsyntax.FunctionCallExpr:
+			if e.Name != "contains" || len(e.Args) != 2 {
+				break
+			}
+			if list, ok := e.Args[0].(*hclsyntax.TupleConsExpr); ok {
+				for _, element := range list.Exprs {
+					s.comparison(e.Args[1], element, base)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (s *section) comparison(fact, with hclsyntax.Expression, base *hcl.EvalContext) {
+	for {
+		inner, ok := fact.(*hclsyntax.ParenthesesExpr)
+		if !ok {
+			break
+		}
+		fact = inner.Expression
+	}
+	t, diags := hcl.AbsTraversalForExpr(fact)
+	if diags.HasErrors() {
+		return
+	}
+	name := factName(t)
+	words, listed := factWords[name]
+	v, diags := with.Value(base)
+	if !listed || diags.HasErrors() {
+		return // or it is of the request, too
+	}
+	v, _ = v.Unmark()
+	if v.Type() != cty.String || !v.IsKnown() || v.IsNull() || slices.Contains(words, v.AsString()) {
+		return
+	}
+	given, detail := v.AsString(), "It is one of "+strings.ReplaceAll(quoted(words), "`", "")+"."
+	if near := Nearest(given, words); near != "" {
+		detail = fmt.Sprintf("Did you mean %q?", near)
+	}
+	s.fail(with.Range(), fmt.Sprintf("%s is never %q", name, given), detail)
+}
+
+// factName is a fact as people write it.
+func factName(t hcl.Traversal) string {
+	name := t.RootName()
+	for _, step := range t[1:] {
+		if attr, ok := step.(hcl.TraverseAttr); ok {
+			name += "." + attr.Name
+		}
+	}
+	return name
 }
 
 // factProblem says what is wrong with a name in a condition; handled is false where it is not one of the facts.

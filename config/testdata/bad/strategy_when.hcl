@@ -67,3 +67,31 @@ strategy "from_outside" {
   kind  = "single"
   steps = ["small"]
 }
+
+locals {
+  misspelt = "json_shema"
+}
+
+strategy "another_profile" {
+  when  = profile == "maxx" || request.turns > 3
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "another_format" {
+  when  = !(local.misspelt != (request.format)) && profile != account.name
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "far_from_all" {
+  when  = request.format == "xml"
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "one_of_several" {
+  when  = contains(["max", "balancd"], profile)
+  kind  = "single"
+  steps = ["small"]
+}
