@@ -61,6 +61,20 @@ func TestWithin(t *testing.T) {
 	for i := range m.Pools[0].Tasks {
 		require.Empty(t, m.Pools[0].Tasks[i].Within.Weights, "too few to tell by itself")
 	}
+
+	several := sums(4*eachRows-4, false)
+	for i := range several.Rows {
+		several.Rows[i].Task = fmt.Sprint("sums ", i%4)
+	}
+	m, err = Train([]*Dataset{several}, 1)
+	require.NoError(t, err)
+	pool = &m.Pools[0]
+	for i := range pool.Tasks {
+		require.Empty(t, pool.Tasks[i].Within.Weights)
+	}
+	longSums = harder()
+	pool.Within = predict.Linear{}
+	require.Greater(t, longSums, harder()+0.02, "where tasks are too small, what all of them have in common tells")
 }
 
 // TestEasierElsewhere is issue 13's predicted quality where a pool was never put to the task: which of its prompts are
