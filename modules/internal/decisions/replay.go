@@ -101,6 +101,9 @@ type Replay struct {
 	sides     [2]*side
 	shifts    map[[2]string]int64
 	sum       Comparison
+	// answer is how many tokens of output are expected of the route that answered the request at hand, 0 where no side
+	// has it among its candidates.
+	answer float64
 }
 
 // NewReplay begins a comparison.
@@ -125,6 +128,7 @@ func (r *Replay) Add(d *Record) {
 	if !r.predictor.Reads(d.Traits.Signal) {
 		r.sum.Unread++
 	}
+	r.answer = 0
 	own := r.settings.Requires(d.Account)
 	from, to := r.sides[0].add(r, d, own), r.sides[1].add(r, d, own)
 	if from != to {
@@ -209,15 +213,22 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	}
 	s.noteUnjudged(&it)
 	routing.Foresee(&in, &it)
+	// A route that a side does not have any more may have thought at length.
+	if answer := d.Answer(); answer != nil {
+		at := slices.IndexFunc(it.Candidates, func(c routing.Candidate) bool { return c.Route.Name == answer.Route })
+		if at >= 0 {
+			r.answer = it.Candidates[at].Output
+		}
+	}
 	first := it.Steps.Steps[0]
 	name, last := nameOf(&it), lastOf(first)
 	if stays {
-		used := spent(d, last, it.Candidates)
+		used := spent(d, last, r.answer)
 		s.at = d.Ended
 		s.book.Note(context.Background(), d.Conversation, affinity.Turn{Home: it.Home, Served: last.Route.Name,
 			Tokens: used.Prompt() + used.Output, Work: it.Work}, s.cfg.Affinity.TTL)
 	}
-	s.shadow(d, in.Profile.Shadow, last, it.Candidates)
+	s.shadow(r, d, in.Profile.Shadow, last, it.Candidates)
 	to := s.shares[name]
 	if to == nil {
 		to = new(share)
@@ -225,7 +236,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	}
 	to.requests++
 	if c, single := first.(*routing.Candidate); single {
-		used := spent(d, c, it.Candidates)
+		used := spent(d, c, r.answer)
 		to.quality += c.Quality
 		to.charged += priceOf(&used, &c.Route.Price)
 		to.cost += priceOf(&used, &c.Route.Cost)
@@ -234,7 +245,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	s.calls = slices.AppendSeq(s.calls[:0], first.Calls())
 	s.costs = s.costs[:0]
 	for _, c := range s.calls {
-		used := spent(d, c, it.Candidates)
+		used := spent(d, c, r.answer)
 		c.Cost = priceOf(&used, &c.Route.Price)
 		s.costs = append(s.costs, priceOf(&used, &c.Route.Cost))
 	}
@@ -252,13 +263,13 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 // shadow sums up what a call for comparison with a reply is expected to cost, by the share of requests that has one. A
 // route that answers itself, or could not take the request, is not called; and nothing is known of a request that had
 // no reply.
-func (s *side) shadow(d *Record, of config.Shadow, answers *routing.Candidate, candidates []routing.Candidate) {
+func (s *side) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.Candidate, candidates []routing.Candidate) {
 	if _, answered := d.Prompt(); !answered || of.Share <= 0 || of.Route == answers.Route.Name {
 		return
 	}
 	for i := range candidates {
 		if c := &candidates[i]; c.Route.Name == of.Route && c.Behind == nil {
-			used := spent(d, c, candidates)
+			used := spent(d, c, r.answer)
 			s.shadows += of.Share
 			s.shadowCost += of.Share * priceOf(&used, &c.Route.Cost)
 		}
@@ -296,9 +307,9 @@ func (s *side) noteUnjudged(it *routing.Itinerary) {
 // mostScale bounds by how much the tokens of one route are taken to differ from those of another.
 const mostScale = 20
 
-// spent is what a request is expected to use on a route, which may be one of the candidates. What it used there counts,
-// but for a call that reads the replies of others.
-func spent(d *Record, c *routing.Candidate, candidates []routing.Candidate) Usage {
+// spent is what a request is expected to use on a route. What it used there counts, but for a call that reads the
+// replies of others. answer is the output that is expected of the route that answered, in tokens, 0 where nobody knows.
+func spent(d *Record, c *routing.Candidate, answer float64) Usage {
 	if c.Reads == 0 {
 		if used := d.On(c.Route.Name); used != nil {
 			return *used
@@ -306,11 +317,9 @@ func spent(d *Record, c *routing.Candidate, candidates []routing.Candidate) Usag
 	}
 	prompt, output := d.InputTokens, c.Output
 	if tokens, ok := d.Prompt(); ok {
-		answer := d.Answer()
-		prompt, output = tokens, float64(answer.Usage.Output)
-		at := slices.IndexFunc(candidates, func(o routing.Candidate) bool { return o.Route.Name == answer.Route })
-		if at >= 0 && candidates[at].Output > 0 {
-			output *= min(max(c.Output/candidates[at].Output, 1./mostScale), mostScale)
+		prompt, output = tokens, float64(d.Answer().Usage.Output)
+		if answer > 0 {
+			output *= min(max(c.Output/answer, 1./mostScale), mostScale)
 		}
 	}
 	prompt += c.Reads

@@ -178,6 +178,12 @@ func TestReplay(t *testing.T) {
 		require.Zero(t, c.Unread)
 		require.Equal(t, int64(100*10+60*40), c.After.Charged, "six times as long")
 		require.NotEqual(t, 0.5, c.Before.Quality, "what is expected, also where there is one route")
+
+		d.Choice, d.Attempts[0].Route = "thinker", "thinker"
+		d.Attempts[0].Usage.Output = 600
+		c = compare(of(small, thinker), of(small), nil, d)
+		require.Equal(t, []decisions.Shift{{From: "thinker", To: "small", Requests: 1}}, c.Shifts)
+		require.Equal(t, int64(100*1+100*4), c.After.Charged, "a sixth, though the route is gone that thought")
 	})
 }
 

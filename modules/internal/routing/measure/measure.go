@@ -14,6 +14,7 @@ import (
 type Table struct {
 	Score, Cost              [][]float64
 	Predicted, PredictedCost [][]float64
+	Shares                   bool // costs are shares of prompts that are sent to the stronger of two models
 }
 
 // means are the columns' means over the prompts that pick names.

@@ -243,8 +243,28 @@ func TestPredict_withoutCosts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1}, use)
 	require.Equal(t, []float64{0, 1}, table.Cost[0])
-	priced := made(60, 1)
-	_, _, err = Predict(m, priced)
+	require.True(t, table.Shares)
+	priced, _, err := Predict(m, made(60, 1))
+	require.NoError(t, err, "two models are judged by shares where the model does not know what they cost")
+	require.Equal(t, table, priced)
+}
+
+// TestPredict_costsNotLearned: of three models whose costs the model does not know no share tells.
+func TestPredict_costsNotLearned(t *testing.T) {
+	t.Parallel()
+	three := func(cost float64) *learn.Dataset {
+		d := made(60, 1)
+		d.Models = append(d.Models, "third")
+		for i := range d.Rows {
+			r := &d.Rows[i]
+			r.Score, r.Output = append(r.Score, 0.5), append(r.Output, 10)
+			r.Cost = []float64{cost, 2 * cost, 3 * cost}
+		}
+		return d
+	}
+	m, err := learn.Train([]*learn.Dataset{three(nan())}, 1)
+	require.NoError(t, err)
+	_, _, err = Predict(m, three(1))
 	require.ErrorContains(t, err, "has not learned what answers of weak cost")
 }
 

@@ -192,14 +192,20 @@ func judges(part *learn.Dataset) bool {
 }
 
 // Predict makes a table of a data set: of the models whose costs are known or, where there are none, of all. Of two
-// models without costs the stronger one costs 1 and the other nothing, so that costs are shares of prompts.
+// models without costs, or whose costs were not learned, the stronger one costs 1 and the other nothing, so that costs
+// are shares of prompts.
 func Predict(m *predict.Model, d *learn.Dataset) (*Table, []int, error) {
 	pool, at, err := m.Pool(d.Models)
 	if err != nil {
 		return nil, nil, err
 	}
 	use := d.Priced()
-	priced := len(use) > 1
+	unlearned := slices.IndexFunc(use, func(k int) bool { return pool.Routes[at[k]].Cost == nil })
+	priced := len(use) > 1 && (unlearned < 0 || len(d.Models) > 2)
+	if priced && unlearned >= 0 {
+		return nil, nil, fmt.Errorf("the model file has not learned what answers of %s cost: train it on a data set with "+
+			"costs, or with a prices.json", d.Models[use[unlearned]])
+	}
 	if !priced {
 		use = every(len(d.Models))
 	}
@@ -210,7 +216,7 @@ func Predict(m *predict.Model, d *learn.Dataset) (*Table, []int, error) {
 			strong = 1
 		}
 	}
-	t := &Table{}
+	t := &Table{Shares: strong >= 0}
 	f, s := predict.NewFeatures(), &predict.Signal{}
 	quality := make([]float64, len(pool.Models))
 	for i := range d.Rows {
@@ -223,11 +229,7 @@ func Predict(m *predict.Model, d *learn.Dataset) (*Table, []int, error) {
 			score, predicted = append(score, row.Score[k]), append(predicted, quality[at[k]])
 			switch {
 			case priced:
-				expected, ok := pool.Routes[at[k]].CostOf(s)
-				if !ok {
-					return nil, nil, fmt.Errorf("the model file has not learned what answers of %s cost: train it on a "+
-						"data set with costs, or with a prices.json", d.Models[k])
-				}
+				expected, _ := pool.Routes[at[k]].CostOf(s)
 				cost, paid = append(cost, expected), append(paid, row.Cost[k])
 			case k == strong:
 				cost, paid = append(cost, 1), append(paid, 1)
@@ -260,7 +262,7 @@ func curve(t *Table, d *learn.Dataset, use []int, seed uint64) Curve {
 	if t.Cost == nil {
 		return c
 	}
-	c.Shares = len(use) == 2 && len(d.Priced()) < 2
+	c.Shares = t.Shares
 	j := newJudge(t, seed)
 	c.Singles = singles(t.Score, t.Cost, all)
 	c.Mix, c.Router, c.Oracle = hull(slices.Clone(c.Singles)), hull(j.router.points(all)), hull(j.oracle.points(all))
