@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/routing/measure"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
@@ -59,6 +60,9 @@ text of any prompt.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sets, err := learn.ReadDir(data)
 			if err != nil {
+				return err
+			}
+			if err := modelFolder(file); err != nil {
 				return err
 			}
 			m, err := learn.Train(sets, seed)
@@ -269,6 +273,9 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 			if err != nil {
 				return err
 			}
+			if err := modelFolder(file); err != nil {
+				return err
+			}
 			var kept []measure.Kept
 			if folds > 0 {
 				kept, err = measure.CrossCalibrate(m, sets, folds, seed)
@@ -285,7 +292,11 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 				table(w, func(w io.Writer) {
 					fmt.Fprintln(w, "DATASET\tSHARE\tMARGIN\tQUALITY KEPT\tCOST SAVED")
 					for _, k := range kept {
-						fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.4f\t%.4f\n", k.Dataset, k.Share, k.Margin, k.Quality, k.Saved)
+						missed := ""
+						if !k.Reached {
+							missed = "  not kept: the best that a margin comes to"
+						}
+						fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.4f\t%.4f%s\n", k.Dataset, k.Share, k.Margin, k.Quality, k.Saved, missed)
 					}
 				})
 			})
@@ -316,15 +327,21 @@ func readModel(file string) (*predict.Model, error) {
 	return m, nil
 }
 
+// modelFolder makes the folder that a model is to be written to, before it is trained.
+func modelFolder(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("making the model's folder: %w", err)
+	}
+	return nil
+}
+
+// writeModel writes a model, whole or not at all.
 func writeModel(m *predict.Model, file string) ([]byte, error) {
 	text, err := m.Encode()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, fmt.Errorf("making the model's folder: %w", err)
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
+	if err := files.PlaceFile(file, text, 0o644, os.Rename); err != nil {
 		return nil, fmt.Errorf("writing the model: %w", err)
 	}
 	return text, nil

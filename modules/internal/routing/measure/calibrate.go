@@ -17,6 +17,7 @@ type Kept struct {
 	Margin  float64 `json:"margin"`
 	Quality float64 `json:"quality"` // reached, as a share of the best model's
 	Saved   float64 `json:"saved"`   // of the best model's cost
+	Reached bool    `json:"reached"` // the share is kept, also less one standard error
 }
 
 // Shares are those that margins are calibrated for.
@@ -105,7 +106,7 @@ func calibrate(m *predict.Model, sets []*learn.Dataset, tables []*Table) ([]Kept
 	return all, nil
 }
 
-// keep finds the smallest margin for one share.
+// keep finds the smallest margin that keeps one share, or the one that comes nearest to it where none does.
 func keep(t *Table, share float64) Kept {
 	all := every(len(t.Score))
 	scores, costs := means(t.Score, all), means(t.Cost, all)
@@ -115,7 +116,8 @@ func keep(t *Table, share float64) Kept {
 			best = k
 		}
 	}
-	var k Kept
+	var nearest Kept
+	most := math.Inf(-1)
 	for step := -40; step <= 40; step++ {
 		margin := float64(step) / 100
 		var sum, squares, cost float64
@@ -126,11 +128,20 @@ func keep(t *Table, share float64) Kept {
 		}
 		n := float64(len(t.Score))
 		mean := sum / n
-		slack := math.Sqrt(max(0, squares/n-mean*mean) / n)
-		k = Kept{Share: share, Margin: margin, Quality: share + mean/scores[best], Saved: 1 - cost/n/costs[best]}
-		if mean-slack >= 0 {
-			break
+		k := Kept{Share: share, Margin: margin, Quality: 1}
+		if scores[best] > 0 {
+			k.Quality = share + mean/scores[best]
+		}
+		if costs[best] > 0 {
+			k.Saved = 1 - cost/n/costs[best]
+		}
+		if mean-math.Sqrt(max(0, squares/n-mean*mean)/n) >= 0 {
+			k.Reached = true
+			return k
+		}
+		if mean > most {
+			nearest, most = k, mean
 		}
 	}
-	return k
+	return nearest
 }

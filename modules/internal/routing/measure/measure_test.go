@@ -307,6 +307,29 @@ func TestCrossEval(t *testing.T) {
 	require.Greater(t, results[0].Value["apgr"], 0.7)
 }
 
+// TestKeep: where no margin keeps a share it is the one that comes nearest, and says so; nothing is divided by nothing.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	always := keep(four(), 0.5)
+	require.True(t, always.Reached)
+	// The better one is always thought to be the worse, and dearer than it is.
+	wrong := &Table{Score: [][]float64{{1, 0}, {1, 0}}, Cost: [][]float64{{1, 2}, {1, 2}},
+		Predicted: [][]float64{{0.2, 0.9}, {0.25, 0.9}}, PredictedCost: [][]float64{{3, 1}, {3, 1}}}
+	missed := keep(wrong, 1)
+	require.False(t, missed.Reached)
+	require.InDelta(t, -1, missed.Saved, 1e-9)
+	// It is right for one prompt of two where the margin is at most -0.2, and for none above.
+	half := &Table{Score: [][]float64{{1, 0}, {1, 0}}, Cost: [][]float64{{1, 2}, {1, 2}},
+		Predicted: [][]float64{{0.2, 0.9}, {0.65, 0.9}}, PredictedCost: [][]float64{{1, 2}, {1, 2}}}
+	missed = keep(half, 1)
+	require.False(t, missed.Reached)
+	require.InDelta(t, 0.5, missed.Quality, 1e-9)
+	require.InDelta(t, -0.4, missed.Margin, 1e-9)
+	nothing := keep(&Table{Score: [][]float64{{0, 0}}, Cost: [][]float64{{0, 0}}, Predicted: [][]float64{{0, 0}},
+		PredictedCost: [][]float64{{0, 0}}}, 0.9)
+	require.Equal(t, Kept{Share: 0.9, Margin: -0.4, Quality: 1, Reached: true}, nothing)
+}
+
 func TestCalibrate(t *testing.T) {
 	t.Parallel()
 	train := []*learn.Dataset{made(200, 1)}

@@ -77,6 +77,9 @@ type (
 // ReadDir reads all *.jsonl.gz and *.jsonl files of a folder, in the order of their names, and its prices.json where
 // it has one. Errors name file and line.
 func ReadDir(dir string) ([]*Dataset, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file: name the folder that it is in", dir)
+	}
 	list, err := readPrices(filepath.Join(dir, "prices.json"))
 	if err != nil {
 		return nil, err
@@ -88,6 +91,10 @@ func ReadDir(dir string) ([]*Dataset, error) {
 			return fmt.Errorf("reading line %d of %s: %w", at, file, err)
 		}
 		d.Name, _, _ = strings.Cut(filepath.Base(file), ".")
+		if slices.ContainsFunc(all, func(o *Dataset) bool { return o.Name == d.Name }) {
+			return fmt.Errorf("%s is a second file of the data set %q: give it another name before the first dot, or "+
+				"remove it", file, d.Name)
+		}
 		all = append(all, d)
 		return nil
 	})
@@ -128,7 +135,12 @@ func readPrices(file string) (map[string][2]float64, error) {
 	}
 	var p prices
 	if err := json.Unmarshal(text, &p); err != nil {
-		return nil, fmt.Errorf("reading the prices in %s: %w", file, err)
+		return nil, fmt.Errorf("reading the prices in %s: %w", file, ofJSON(err))
+	}
+	for model, price := range p.Prices {
+		if min(price[0], price[1]) < 0 {
+			return nil, fmt.Errorf("reading the prices in %s: a price of %s is negative", file, model)
+		}
 	}
 	return p.Prices, nil
 }
@@ -142,7 +154,7 @@ func readFile(file string, read func(file string, r io.Reader) error) error {
 	var r io.Reader = f
 	if strings.HasSuffix(file, ".gz") {
 		if r, err = gzip.NewReader(f); err != nil {
-			return fmt.Errorf("reading %s: %w", file, err)
+			return fmt.Errorf("reading %s: it is not packed by gzip (%w): pack it, or name it .jsonl", file, err)
 		}
 	}
 	return read(file, r)
@@ -154,6 +166,9 @@ func read(r io.Reader, list map[string][2]float64) (d *Dataset, at int, err erro
 	d = &Dataset{}
 	for at = 1; ; at++ {
 		text, err := b.ReadBytes('\n')
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, at, errors.New("the packed file ends too early: fetch it again")
+		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, at, err
 		}
@@ -185,7 +200,7 @@ func read(r io.Reader, list map[string][2]float64) (d *Dataset, at int, err erro
 func (d *Dataset) header(text []byte) error {
 	var h header
 	if err := json.Unmarshal(text, &h); err != nil {
-		return fmt.Errorf("decoding the header: %w", err)
+		return fmt.Errorf("decoding the header: %w", ofJSON(err))
 	}
 	if len(h.Models) == 0 {
 		return errors.New("the header has no `models`")
@@ -202,7 +217,7 @@ func (d *Dataset) header(text []byte) error {
 func (d *Dataset) line(text []byte) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("decoding a prompt: %w", err)
+		return fmt.Errorf("decoding a prompt: %w", ofJSON(err))
 	}
 	m := len(d.Models)
 	switch {
@@ -225,6 +240,11 @@ func (d *Dataset) line(text []byte) error {
 		}
 		row.Score = append(row.Score, *s)
 	}
+	negative := func(n *float64) bool { return n != nil && *n < 0 }
+	if l.Input < 0 || slices.ContainsFunc(l.Output, negative) || slices.ContainsFunc(l.Cost, negative) {
+		return errors.New("a number of tokens or a cost (`i`, `o`, `c`) is negative: leave out what is not known, or " +
+			"write null")
+	}
 	row.Output, row.Cost = known(l.Output, m), known(l.Cost, m)
 	if l.Tools != "" {
 		row.Tools = tools(l.Tools, l.NTools)
@@ -233,12 +253,24 @@ func (d *Dataset) line(text []byte) error {
 	return nil
 }
 
+// ofJSON says which field is of a wrong type, in words of the file and not of this program.
+func ofJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if wrong.Field == "" {
+		return fmt.Errorf("it is of the type %s, and no object", wrong.Value)
+	}
+	return fmt.Errorf("the field `%s` is of a wrong type or out of range: %s", wrong.Field, wrong.Value)
+}
+
 // known copies numbers, with NaN for those that are not there.
 func known(list []*float64, n int) []float64 {
 	out := make([]float64, n)
 	for k := range out {
 		out[k] = math.NaN()
-		if k < len(list) && list[k] != nil && *list[k] >= 0 {
+		if k < len(list) && list[k] != nil {
 			out[k] = *list[k]
 		}
 	}

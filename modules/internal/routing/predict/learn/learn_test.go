@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"math"
@@ -64,7 +65,13 @@ func TestReadDir_errors(t *testing.T) {
 		"too few answers":   {`{"prompt":"p","s":[1,1],"a":[1]}`, "`a` has 1 answers"},
 		"too few tokens":    {`{"prompt":"p","s":[1,1],"o":[1]}`, "`o` has 1 numbers"},
 		"too few costs":     {`{"prompt":"p","s":[1,1],"c":[1]}`, "`c` has 1 costs"},
+		"negative tokens":   {`{"prompt":"p","s":[1,1],"o":[1,-1]}`, "is negative"},
+		"negative input":    {`{"prompt":"p","s":[1,1],"i":-1}`, "is negative"},
+		"a negative cost":   {`{"prompt":"p","s":[1,1],"c":[-0.5,null]}`, "leave out what is not known"},
 		"no JSON":           {`{"prompt":`, "decoding a prompt"},
+		"a score in quotes": {`{"prompt":"p","s":["1",1]}`, "the field `s` is of a wrong type or out of range: string"},
+		"a huge score":      {`{"prompt":"p","s":[1e400,1]}`, "the field `s` is of a wrong type or out of range: number 1e400"},
+		"a list":            {`[]`, "it is of the type array, and no object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,8 +87,9 @@ func TestReadDir_errors(t *testing.T) {
 		"no models":      {"d.jsonl", "{}", "the header has no `models`"},
 		"a model twice":  {"d.jsonl", `{"models":["a","a"]}`, `"a" twice`},
 		"no prompts":     {"d.jsonl", head, "no prompts"},
-		"not compressed": {"d.jsonl.gz", head, "gzip"},
+		"not compressed": {"d.jsonl.gz", head, "name it .jsonl"},
 		"prices":         {"prices.json", "[]", "prices"},
+		"prices below 0": {"prices.json", `{"prices":{"a":[1,-1]}}`, "a price of a is negative"},
 		"no data":        {"d.txt", head, "holds no *.jsonl.gz"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +102,26 @@ func TestReadDir_errors(t *testing.T) {
 	}
 	_, err := ReadDir(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+
+	dir := t.TempDir()
+	write(t, dir, "d.jsonl", head, `{"prompt":"p","s":[1,1]}`)
+	_, err = ReadDir(filepath.Join(dir, "d.jsonl"))
+	require.ErrorContains(t, err, "name the folder that it is in")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err = z.Write([]byte(head + "\n" + strings.Repeat(`{"prompt":"p","s":[1,1]}`+"\n", 1000)))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "e.jsonl.gz"), packed.Bytes()[:packed.Len()-20], 0o600))
+	_, err = ReadDir(dir)
+	require.ErrorContains(t, err, "the packed file ends too early")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "e.jsonl.gz"), packed.Bytes(), 0o600))
+	sets, err := ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, sets, 2)
+	write(t, dir, "d.old.jsonl", head, `{"prompt":"p","s":[1,1]}`)
+	_, err = ReadDir(dir)
+	require.ErrorContains(t, err, `d.old.jsonl is a second file of the data set "d"`)
 }
 
 // made is prompts of two tasks: the strong model alone can do those about matrices.
