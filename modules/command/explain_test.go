@@ -135,8 +135,8 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, "budget", v.Profile.Name)
 		require.Equal(t, []string{"coder"}, routes(v))
 		require.Equal(t, []string{"tools"}, v.Needs)
-		require.Equal(t, []routing.Refused{{Route: "small", Reason: routing.ErrNotOffered.Error()},
-			{Route: "thinker", Reason: routing.ErrNotOffered.Error()}}, v.Rejected)
+		without := "it does not offer tools, which the request needs"
+		require.Equal(t, []routing.Refused{{Route: "small", Reason: without}, {Route: "thinker", Reason: without}}, v.Rejected)
 		require.Positive(t, v.Candidates[0].Quality)
 	})
 	t.Run("a floor", func(t *testing.T) {

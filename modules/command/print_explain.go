@@ -33,10 +33,11 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		fmt.Fprintf(w, "It looks like %s, with a difficulty of %.2f; %.0f%% of what is known of such text counts.\n", kinds,
 			v.Difficulty, 100*v.Trust)
 	}
-	if v.KeepFrom > 0 {
+	switch {
+	case v.KeepFrom > 0:
 		fmt.Fprintf(w, "keep_quality = %g: the cheapest route of an expected quality of at least %.3f is first.\n",
 			v.Profile.KeepQuality, v.KeepFrom)
-	} else {
+	case v.Refusal == "":
 		fmt.Fprintf(w, "Weights: cost %g, quality %g. The smallest distance is first.\n", v.Profile.Cost, v.Profile.Quality)
 	}
 	if text, ok := stays[v.Stay]; ok {

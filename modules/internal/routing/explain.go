@@ -1,7 +1,9 @@
 package routing
 
 import (
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
@@ -190,8 +192,11 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 			e.Candidates[i].Behind = c.Behind.Error()
 		}
 	}
+	if it.KeepFrom > 0 && len(it.Candidates) == 1 { // it was not predicted before
+		e.KeepFrom = keep(it.Candidates, in.Profile.KeepQuality, in.Predictor.margin(in.Profile.KeepQuality))
+	}
 	for _, r := range it.Rejected {
-		e.Rejected = append(e.Rejected, Refused{r.Route.Name, r.Why.Error()})
+		e.Rejected = append(e.Rejected, Refused{r.Route.Name, in.whyNot(r.Why)})
 	}
 	if s != nil {
 		for k, share := range s.signal.Kinds {
@@ -201,6 +206,20 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		in.Predictor.done(s)
 	}
 	return e
+}
+
+// whyNot is why one route is no candidate: the errors are worded for requests that no route can take.
+func (in *Input) whyNot(why error) string {
+	switch {
+	case errors.Is(why, ErrNotOffered):
+		return "it does not offer " + strings.Join(Needs{Tools: in.Needs.Tools}.names(), " and ") + ", which the request needs"
+	case errors.Is(why, ErrTooLarge):
+		return "input and output allowance do not fit its context window"
+	case errors.Is(why, ErrNoJSON):
+		return "it does not offer " + strings.Join(Needs{Format: in.Needs.Format}.names(), " and ") +
+			", which the request asks for"
+	}
+	return why.Error()
 }
 
 // hedgeOf is the hedge of a tree, or of the strategy that it begins with.

@@ -77,7 +77,7 @@ func look(in *Input) survey {
 	}
 	k := kinds{
 		graphics: in.Graphics,
-		long:     !ordinary || in.LongAbove > 0 && in.InputTokens+in.Allowance > in.LongAbove,
+		long:     !ordinary && long || in.LongAbove > 0 && in.InputTokens+in.Allowance > in.LongAbove,
 	}
 	return survey{kinds: k, open: ordinary || graphics && k.graphics || long && k.long, format: format, met: met}
 }

@@ -100,8 +100,8 @@ var rephrased = []struct {
 	{regexp.MustCompile(`(?m)^Question: ?`), "Here is a question. "},
 	{regexp.MustCompile(`Answer:(\s*)\z`), "Your answer is:$1"},
 	{regexp.MustCompile(`(?m)^Write a (python )?function (to|that)`), "Please give me a ${1}function $2"},
-	{regexp.MustCompile(`You are given a Python function and an assertion containing an input to the function\. `),
-		"Below are a Python function and an assertion with an input. "},
+	{regexp.MustCompile(`You are given a Python function and an assertion containing an input to the function\. .*`),
+		"Below is some Python. Which value has to stand behind the last line for it to hold? Say only that."},
 }
 
 // rephrase says instructions in other words, and puts some before a prompt that has none.

@@ -1,0 +1,42 @@
+package routing
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// TestExplain is issue 13's, where little is left to choose: why one route is no candidate is said of that route, a
+// request that nothing can take is for no specialty, and the quality to keep is of the one route there is.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	plain := config.Route{Name: "plain", ContextWindow: 1000, MaxOutput: 100, Quality: 0.5, Price: config.Price{Input: 1}}
+	tools := plain
+	tools.Name, tools.Tools, tools.JSONObject = "tools", true, true
+	short := tools
+	short.Name, short.ContextWindow = "short", 50
+	hold := func(Candidate) int64 { return 0 }
+	in := Input{Routes: []config.Route{plain, tools, short}, InputTokens: 100, Needs: Needs{Tools: true},
+		Profile: config.Profile{Name: "max", KeepQuality: 0.9}, Predictor: DefaultPredictor(), Request: &llm.Request{
+			Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("What is the capital of France?")}}}}}
+	e := Explain(in, hold)
+	require.Equal(t, []Refused{{"plain", "it does not offer tools, which the request needs"},
+		{"short", "input and output allowance do not fit its context window"}}, e.Rejected)
+	require.Len(t, e.Candidates, 1)
+	require.InDelta(t, min(0.9*e.Candidates[0].Quality+in.Predictor.margin(0.9), e.Candidates[0].Quality), e.KeepFrom, 1e-9)
+
+	in.Needs = Needs{Format: llm.FormatJSONSchema}
+	e = Explain(in, hold)
+	require.Equal(t, Refused{"plain", "it does not offer json_schema or json_object, which the request asks for"},
+		e.Rejected[0])
+
+	in.InputTokens = 5000
+	e = Explain(in, hold)
+	require.NotEmpty(t, e.Refusal)
+	require.Empty(t, e.Specialties, "no route is kept for what is long")
+	in.Routes[1].ContextWindow, in.Routes[1].Specialty = 10_000, []config.Specialty{config.LongContext}
+	require.Equal(t, []string{"long_context"}, Explain(in, hold).Specialties)
+}
