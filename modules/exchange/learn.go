@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"slices"
+
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -42,12 +44,22 @@ func (x *exchange) conclude() {
 	}
 	for _, a := range x.attempts {
 		verdict := verdict(a)
+		whole := verdict == outcome.Worked
+		if whole && !a.fits(x.req.LLM.Tools) {
+			verdict = outcome.Mismatch
+		}
 		x.learn(a.route, &x.lesson.kinds, verdict)
-		if verdict == outcome.Worked && a == x.current {
+		if whole && a == x.current {
 			x.engine.Outcomes().Remember(outcome.Request{ID: x.call.ID, Route: a.route.Name, Model: a.route.Model,
-				Kinds: x.lesson.kinds, Turn: x.lesson.turn})
+				Kinds: x.lesson.kinds, Turn: x.lesson.turn, Judged: verdict != outcome.Worked})
 		}
 	}
+}
+
+// fits reports whether the calls of a whole reply are as their tools ask for. One that was cut short is not judged.
+func (a *attempt) fits(tools []llm.Tool) bool {
+	return a.reply.finish == llm.FinishLength || !slices.ContainsFunc(a.reply.fold.Calls(),
+		func(c *llm.ToolCall) bool { return !outcome.Fits(tools, c) })
 }
 
 func (x *exchange) learn(route *config.Route, kinds *outcome.Kinds, verdict outcome.Verdict) {

@@ -64,6 +64,7 @@ func TestWhatIsLearned(t *testing.T) {
 		"an upstream that fails":   {broken, []string{"first upstream_failed", "second worked"}},
 		"GAP-84 no JSON":           {upstream.Call("c", "f", "{"), []string{"first invalid_call"}},
 		"a call":                   {upstream.Call("c", "f", "{}"), []string{"first worked"}},
+		"a call that is wrong":     {upstream.Call("c", "f", `[1]`), []string{"first schema_mismatch"}},
 		"a decline":                {upstream.Refuse(upstream.ContentFilter()), []string{"first refused"}},
 		"POL-06 a reply cut short": {hello("content_filter"), []string{"first refused"}},
 		"nothing to show":          {silent("stop"), []string{"first empty"}},
@@ -82,7 +83,8 @@ func TestWhatIsLearned(t *testing.T) {
 				b.ask(t, t.Context(), httptest.NewRecorder(), call)
 				require.Equal(t, tc.want, since(before, b.outcomes(t)))
 				known, ok := b.engine.Outcomes().Find(call.ID)
-				worked := len(tc.want) > 0 && strings.HasSuffix(tc.want[len(tc.want)-1], " worked")
+				last := strings.Join(tc.want[max(len(tc.want)-1, 0):], "")
+				worked := strings.HasSuffix(last, " worked") || strings.HasSuffix(last, " schema_mismatch")
 				require.Equal(t, worked, ok)
 				if ok {
 					require.Equal(t, strings.Fields(tc.want[len(tc.want)-1])[0], known.Route)

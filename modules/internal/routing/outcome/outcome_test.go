@@ -265,6 +265,23 @@ func TestTheNextTurnTells(t *testing.T) {
 	require.Equal(t, None, verdict, "it was long ago")
 }
 
+// TestAWrongCallCountsOnce: of a call that was found wrong when it was made the next turn tells nothing again.
+func TestAWrongCallCountsOnce(t *testing.T) {
+	t.Parallel()
+	w, ask := newWorld(), says(llm.RoleUser, "Find it")
+	turn := TurnOf(affinity.Key{1}, conversation(ask))
+	w.Remember(Request{ID: "req_1", Route: "small", Turn: turn, Judged: true})
+	failed := says(llm.RoleTool, "no such file")
+	failed.IsError = true
+	next := conversation(ask, calls("find", `{}`), failed)
+	before, verdict := w.Look(TurnOf(affinity.Key{1}, next), next)
+	require.Equal(t, "req_1", before.ID)
+	require.Equal(t, None, verdict)
+	known, ok := w.Find("req_1")
+	require.True(t, ok, "it can be told of, all the same")
+	require.Equal(t, "small", known.Route)
+}
+
 // TestLongSchemasAreNotLookedAt: nor are those that cannot be read.
 func TestLongSchemasAreNotLookedAt(t *testing.T) {
 	t.Parallel()

@@ -26,10 +26,11 @@ type Request struct {
 	Kinds        Kinds
 	Turn         Turn
 	At           time.Time
+	// Judged: what the turn that comes after it could show is counted. Remember takes it, for a call that was wrong.
+	Judged bool
 
 	told    Verdict // what somebody said of it, None for nothing
 	retried bool
-	judged  bool // by the turn that came after it
 }
 
 // Turn is a place in a conversation.
@@ -126,8 +127,8 @@ func (r *Recent) look(turn Turn) (before Request, v Verdict, since int) {
 			v = Retried
 		}
 		known.retried = true
-	case turn.Messages > known.Turn.Messages && !known.judged:
-		known.judged = true
+	case turn.Messages > known.Turn.Messages && !known.Judged:
+		known.Judged = true
 		since = known.Turn.Messages
 	}
 	return *known, v, since
@@ -139,13 +140,8 @@ func judge(req *llm.Request, since []llm.Message) Verdict {
 		return None
 	}
 	for _, p := range since[0].Parts {
-		if p.Call == nil {
-			continue
-		}
-		for i := range req.Tools {
-			if req.Tools[i].Name == p.Call.Name && !fits(&req.Tools[i], p.Call.Arguments.String()) {
-				return Mismatch
-			}
+		if p.Call != nil && !Fits(req.Tools, p.Call) {
+			return Mismatch
 		}
 	}
 	for _, m := range since[1:] {

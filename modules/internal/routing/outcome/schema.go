@@ -10,6 +10,12 @@ import (
 // maxSchema is how long a schema and arguments may be, in bytes, to be looked at: what is learned is not worth more.
 const maxSchema = 16 << 10
 
+// Fits reports whether a call is as the one of the tools asks for that it names. Of any other nothing is known.
+func Fits(tools []llm.Tool, call *llm.ToolCall) bool {
+	at := slices.IndexFunc(tools, func(t llm.Tool) bool { return t.Name == call.Name })
+	return at < 0 || fits(&tools[at], call.Arguments.String())
+}
+
 // fits reports whether a call is as far as can be told at a glance what its tool asks for: an object with the required
 // members, and members of the types that are declared. Of a schema, that is what models get wrong.
 func fits(tool *llm.Tool, arguments string) bool {
