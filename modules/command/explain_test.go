@@ -136,7 +136,8 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, []string{"coder"}, routes(v))
 		require.Equal(t, []string{"tools"}, v.Needs)
 		without := "it does not offer tools, which the request needs"
-		require.Equal(t, []routing.Refused{{Route: "small", Reason: without}, {Route: "thinker", Reason: without}}, v.Rejected)
+		require.Equal(t, []routing.Refused{{Route: "small", Reason: without}, {Route: "thinker", Reason: without}},
+			v.Rejected)
 		require.Positive(t, v.Candidates[0].Quality)
 	})
 	t.Run("a floor", func(t *testing.T) {

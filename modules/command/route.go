@@ -6,9 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/routing/measure"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
@@ -168,7 +171,7 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 				}
 				return out.print(cmd, list, func(w io.Writer) { writeAgreements(w, list) })
 			}
-			if err := measure.CheckLeaveOut(sets, leaveOut); err != nil {
+			if err := checkLeaveOut(sets, leaveOut); err != nil {
 				return err
 			}
 			var results []*measure.Result
@@ -220,6 +223,27 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 	}
 	out.addFlag(cmd)
 	return cmd
+}
+
+// checkLeaveOut refuses tasks that no data set can be judged by, before a model is measured and others are trained.
+func checkLeaveOut(sets []*learn.Dataset, tasks []string) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	judged := measure.Judged(sets)
+	for _, task := range tasks {
+		if slices.Contains(judged, task) {
+			continue
+		}
+		step := "leave out one of " + strings.Join(judged, ", ")
+		if near := config.Nearest(task, judged); near != "" {
+			step = fmt.Sprintf("did you mean %q?", near)
+		} else if len(judged) == 0 {
+			step = "there is no other one either, so leave out --leave-out"
+		}
+		return fmt.Errorf("no data set has 30 prompts of the task %q with costs: %s", task, step)
+	}
+	return nil
 }
 
 // writeFigures writes a line for each figure.

@@ -263,7 +263,8 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 // shadow sums up what a call for comparison with a reply is expected to cost, by the share of requests that has one. A
 // route that answers itself, or could not take the request, is not called; and nothing is known of a request that had
 // no reply.
-func (s *side) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.Candidate, candidates []routing.Candidate) {
+func (s *side) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.Candidate,
+	candidates []routing.Candidate) {
 	if _, answered := d.Prompt(); !answered || of.Share <= 0 || of.Route == answers.Route.Name {
 		return
 	}

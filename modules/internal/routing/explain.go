@@ -212,7 +212,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 func (in *Input) whyNot(why error) string {
 	switch {
 	case errors.Is(why, ErrNotOffered):
-		return "it does not offer " + strings.Join(Needs{Tools: in.Needs.Tools}.names(), " and ") + ", which the request needs"
+		return "it does not offer tools, which the request needs"
 	case errors.Is(why, ErrTooLarge):
 		return "input and output allowance do not fit its context window"
 	case errors.Is(why, ErrNoJSON):

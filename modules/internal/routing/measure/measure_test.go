@@ -210,12 +210,9 @@ func TestJudged(t *testing.T) {
 	require.Equal(t, []string{"easy", "hard"}, Judged(sets))
 	require.Empty(t, Judged(sets[2:]))
 	for _, task := range []string{"nothing", "short", "free"} {
-		require.ErrorContains(t, LeaveOut(nil, sets, []string{"hard", task}, 1, nil), "leave out one of easy, hard",
+		require.ErrorContains(t, LeaveOut(nil, sets, []string{"hard", task}, 1, nil), "leave out one that has",
 			"nothing is there to train on")
 	}
-	require.ErrorContains(t, CheckLeaveOut(sets, []string{"easi"}), `"easi" with costs: did you mean "easy"?`)
-	require.ErrorContains(t, CheckLeaveOut(sets[2:], []string{"hard"}), "there is no other one either")
-	require.NoError(t, CheckLeaveOut(sets[2:], nil))
 }
 
 // blank makes all numbers 0, so that only what there is remains.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 	"github.com/fareway/fareway/modules/internal/routing/predict/learn"
 )
@@ -123,8 +121,11 @@ func evalOne(m *predict.Model, d *learn.Dataset, seed uint64) (*Result, error) {
 // to judge by (less than 30 prompts) is passed over; a task that nothing can be judged by is refused before anything is
 // trained.
 func LeaveOut(train, sets []*learn.Dataset, tasks []string, seed uint64, results []*Result) error {
-	if err := CheckLeaveOut(sets, tasks); err != nil {
-		return err
+	judged := Judged(sets)
+	for _, task := range tasks {
+		if !slices.Contains(judged, task) {
+			return fmt.Errorf("no data set has 30 prompts of the task %q with costs: leave out one that has", task)
+		}
 	}
 	for _, task := range tasks {
 		m, err := learn.Train(learn.Without(train, task), seed)
@@ -147,24 +148,6 @@ func LeaveOut(train, sets []*learn.Dataset, tasks []string, seed uint64, results
 				results[s].LeftOut[task] = area
 			}
 		}
-	}
-	return nil
-}
-
-// CheckLeaveOut refuses tasks that LeaveOut cannot judge by, and says which there are.
-func CheckLeaveOut(sets []*learn.Dataset, tasks []string) error {
-	judged := Judged(sets)
-	for _, task := range tasks {
-		if slices.Contains(judged, task) {
-			continue
-		}
-		step := "leave out one of " + strings.Join(judged, ", ")
-		if near := config.Nearest(task, judged); near != "" {
-			step = fmt.Sprintf("did you mean %q?", near)
-		} else if len(judged) == 0 {
-			step = "there is no other one either"
-		}
-		return fmt.Errorf("no data set has 30 prompts of the task %q with costs: %s", task, step)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func TestReadDir_errors(t *testing.T) {
 		"a negative cost":   {`{"prompt":"p","s":[1,1],"c":[-0.5,null]}`, "leave out what is not known"},
 		"no JSON":           {`{"prompt":`, "decoding a prompt"},
 		"a score in quotes": {`{"prompt":"p","s":["1",1]}`, "the field `s` is of a wrong type or out of range: string"},
-		"a huge score":      {`{"prompt":"p","s":[1e400,1]}`, "the field `s` is of a wrong type or out of range: number 1e400"},
+		"a huge score":      {`{"prompt":"p","s":[1e400,1]}`, "`s` is of a wrong type or out of range: number 1e400"},
 		"a list":            {`[]`, "it is of the type array, and no object"},
 	} {
 		t.Run(name, func(t *testing.T) {
