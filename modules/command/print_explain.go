@@ -29,7 +29,10 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		fmt.Fprintf(w, "; for routes kept for %s", strings.Join(v.Specialties, " and "))
 	}
 	fmt.Fprintln(w, ".")
-	if kinds := kindsText(v.Kinds); kinds != "" {
+	switch kinds := kindsText(v.Kinds); {
+	case kinds == "" && len(v.Candidates) > 0:
+		fmt.Fprintln(w, "Nothing was predicted of it: quality and output are what the file and usual requests let expect.")
+	case kinds != "":
 		fmt.Fprintf(w, "It looks like %s, with a difficulty of %.2f; %.0f%% of what is known of such text counts.\n", kinds,
 			v.Difficulty, 100*v.Trust)
 	}
@@ -178,9 +181,12 @@ func writeDecided(w io.Writer, v *admin.Explanation) {
 	if r.Pending {
 		fmt.Fprintln(w, "Part of what it used is not proven yet: a receipt may add to that.")
 	}
-	if r.OtherFile {
+	switch {
+	case r.OtherFile:
 		fmt.Fprintf(w, "Another configuration served then, and %s was planned first: what follows is by the one of now.\n",
 			orDash(r.Choice))
+	case r.Choice != "" && len(v.Candidates) > 0 && r.Choice != v.Candidates[0].Route:
+		fmt.Fprintf(w, "%s was planned first then: what follows is by what has been learned of the routes since.\n", r.Choice)
 	}
 }
 
