@@ -383,10 +383,14 @@ var profileGrammar = grammar{
 		{name: "cost", kind: aWeight, required: true, example: "0.5",
 			doc: "How much cost counts when a route is chosen. Only its relation to the other weight matters."},
 		{name: "quality", kind: aWeight, required: true, example: "0.5",
-			doc: "How much quality counts when a route is chosen. Only its relation to the other weight matters."},
+			doc: "How much quality counts when a route is chosen. Only its relation to the other weight matters. The route " +
+				"with the smallest sqrt((cost x c)^2 + (quality x s)^2) is first, the weights scaled to a sum of 1: c is where " +
+				"the logarithm of its expected cost is between the cheapest (0) and the dearest (1), s by how much its " +
+				"expected quality is less than the best one's, in shares of how far apart the routes' `quality` is at most."},
 		{name: "keep_quality", kind: aShare, instead: "the weights decide", example: "0.98",
 			doc: "The cheapest route is chosen whose expected quality is at least this share of the best one's, with a " +
-				"margin so that it is kept in truth; over 0. The weights only order what comes behind it."},
+				"margin (0 or more, calibrated on recorded answers) so that it is kept in truth; over 0. Behind it come the " +
+				"others that keep it, by cost, and then the rest, by the weights."},
 		{name: "hedge", kind: aHedge, instead: "never", example: `"p95"`,
 			doc: "When the route that is called first has shown nothing for so long, the next one is called beside it. The " +
 				"one that shows something first answers; the other is cancelled, and what it used is the operator's. `\"p95\"`: " +
