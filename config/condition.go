@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -214,15 +215,18 @@ func (s *section) comparison(fact, with hclsyntax.Expression, base *hcl.EvalCont
 	if !listed || diags.HasErrors() {
 		return // or it is of the request, too
 	}
-	v, _ = v.Unmark()
+	v, marks := v.Unmark()
 	if v.Type() != cty.String || !v.IsKnown() || v.IsNull() || slices.Contains(words, v.AsString()) {
 		return
 	}
-	given, detail := v.AsString(), "It is one of "+strings.ReplaceAll(quoted(words), "`", "")+"."
-	if near := Nearest(given, words); near != "" {
+	given, detail := strconv.Quote(v.AsString()), "It is one of "+strings.ReplaceAll(quoted(words), "`", "")+"."
+	switch near := Nearest(v.AsString(), words); {
+	case len(marks) > 0: // it may be a secret
+		given = "what this comes to"
+	case near != "":
 		detail = fmt.Sprintf("Did you mean %q?", near)
 	}
-	s.fail(with.Range(), fmt.Sprintf("%s is never %q", name, given), detail)
+	s.fail(with.Range(), name+" is never "+given, detail)
 }
 
 // factName is a fact as people write it.

@@ -24,7 +24,8 @@ func TestWriteExplanation(t *testing.T) {
 	require.NotContains(t, text(admin.Explanation{Explanation: two}), "Nothing was predicted of it")
 
 	then := func(choice string, other bool) string {
-		return text(admin.Explanation{Explanation: two, Request: &admin.Decided{ID: "req_1", Choice: choice, OtherFile: other}})
+		request := &admin.Decided{ID: "req_1", Choice: choice, OtherFile: other}
+		return text(admin.Explanation{Explanation: two, Request: request})
 	}
 	require.Contains(t, then("small", false), "small was planned first then: what follows is by what has been learned")
 	require.NotContains(t, then("deep", false), "planned first")

@@ -95,3 +95,13 @@ strategy "one_of_several" {
   kind  = "single"
   steps = ["small"]
 }
+
+locals {
+  outside = env("SECRET_TOKEN")
+}
+
+strategy "from_outside_by_name" {
+  when  = profile == local.outside
+  kind  = "single"
+  steps = ["small"]
+}

@@ -68,6 +68,7 @@ func CrossCalibrate(m *predict.Model, sets []*learn.Dataset, folds int, seed uin
 // add appends another table's prompts.
 func (t *Table) add(o *Table) {
 	t.Score, t.Predicted = append(t.Score, o.Score...), append(t.Predicted, o.Predicted...)
+	t.Shares = o.Shares
 	t.Cost, t.PredictedCost = append(t.Cost, o.Cost...), append(t.PredictedCost, o.PredictedCost...)
 }
 

@@ -302,6 +302,14 @@ func TestCrossEval(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 150, results[0].N)
 	require.Greater(t, results[0].Value["apgr"], 0.7)
+	require.False(t, results[0].Curve.Shares)
+	free := made(150, 1)
+	for i := range free.Rows {
+		free.Rows[i].Cost = []float64{nan(), nan()}
+	}
+	results, err = CrossEval([]*learn.Dataset{free}, 3, 1)
+	require.NoError(t, err)
+	require.True(t, results[0].Curve.Shares, "costs are shares of prompts")
 }
 
 // TestKeep: where no margin keeps a share it is the one that comes nearest, and says so; nothing is divided by nothing.
