@@ -184,6 +184,10 @@ func TestReplay(t *testing.T) {
 		c = compare(of(small, thinker), of(small), nil, d)
 		require.Equal(t, []decisions.Shift{{From: "thinker", To: "small", Requests: 1}}, c.Shifts)
 		require.Equal(t, int64(100*1+100*4), c.After.Charged, "a sixth, though the route is gone that thought")
+		gone := d
+		gone.Choice, gone.Attempts = "gone", []decisions.Attempt{{Route: "gone", Usage: d.Attempts[0].Usage}}
+		c = compare(of(small, thinker), of(small), nil, d, gone)
+		require.Equal(t, int64(100*1+100*4)+int64(100*1+600*4), c.After.Charged, "of what no file has nothing is known")
 	})
 }
 

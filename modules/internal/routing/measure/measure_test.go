@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -244,6 +245,15 @@ func TestPredict_withoutCosts(t *testing.T) {
 	priced, _, err := Predict(m, made(60, 1))
 	require.NoError(t, err, "two models are judged by shares where the model does not know what they cost")
 	require.Equal(t, table, priced)
+
+	swapped := made(60, 1)
+	for i := range swapped.Rows {
+		slices.Reverse(swapped.Rows[i].Score)
+	}
+	table, _, err = Predict(m, swapped)
+	require.NoError(t, err)
+	require.Equal(t, []float64{1, 0}, table.Cost[0])
+	require.True(t, table.Shares, "the first can be the stronger one")
 }
 
 // TestPredict_costsNotLearned: of three models whose costs the model does not know no share tells.
