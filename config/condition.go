@@ -174,7 +174,7 @@ var factWords = map[string][]string{
 	"request.format": {"", "json_object", "json_schema"},
 }
 
-// comparisons reports where a condition compares a fact with a text that it cannot be.
+// comparisons reports where a condition compares a fact with what it cannot be, so that it never holds, or always.
 func (s *section) comparisons(condition hclsyntax.Expression, base *hcl.EvalContext) {
 	_ = hclsyntax.VisitAll(condition, func(node hclsyntax.Node) hcl.Diagnostics {
 		switch e := node.(type) {
@@ -182,6 +182,10 @@ func (s *section) comparisons(condition hclsyntax.Expression, base *hcl.EvalCont
 			if e.Op == hclsyntax.OpEqual || e.Op == hclsyntax.OpNotEqual {
 				s.comparison(e.LHS, e.RHS, base)
 				s.comparison(e.RHS, e.LHS, base)
+			}
+			if e.Op.Type == cty.Bool { // it compares
+				s.shares(e.LHS, e.RHS, base)
+				s.shares(e.RHS, e.LHS, base)
 			}
 		case *hclsyntax.FunctionCallExpr:
 			if e.Name != "contains" || len(e.Args) != 2 {
@@ -197,36 +201,70 @@ func (s *section) comparisons(condition hclsyntax.Expression, base *hcl.EvalCont
 	})
 }
 
+// comparison reports where a fact is compared with a text that it cannot be.
 func (s *section) comparison(fact, with hclsyntax.Expression, base *hcl.EvalContext) {
-	for {
-		inner, ok := fact.(*hclsyntax.ParenthesesExpr)
-		if !ok {
-			break
-		}
-		fact = inner.Expression
-	}
-	t, diags := hcl.AbsTraversalForExpr(fact)
-	if diags.HasErrors() {
-		return
-	}
-	name := factName(t)
+	name := factOf(fact)
 	words, listed := factWords[name]
 	v, diags := with.Value(base)
 	if !listed || diags.HasErrors() {
 		return // or it is of the request, too
 	}
 	v, marks := v.Unmark()
-	if v.Type() != cty.String || !v.IsKnown() || v.IsNull() || slices.Contains(words, v.AsString()) {
+	if !v.IsKnown() || v.IsNull() {
 		return
 	}
-	given, detail := strconv.Quote(v.AsString()), "It is one of "+strings.ReplaceAll(quoted(words), "`", "")+"."
-	switch near := Nearest(v.AsString(), words); {
+	given, detail := "what this comes to", "It is one of "+strings.ReplaceAll(quoted(words), "`", "")+"."
+	switch text := v.Type() == cty.String; {
+	case text && slices.Contains(words, v.AsString()):
+		return
 	case len(marks) > 0: // it may be a secret
-		given = "what this comes to"
-	case near != "":
-		detail = fmt.Sprintf("Did you mean %q?", near)
+	case !text:
+		given = describe(v.Type())
+	default:
+		given = strconv.Quote(v.AsString())
+		if near := Nearest(v.AsString(), words); near != "" {
+			detail = fmt.Sprintf("Did you mean %q?", near)
+		}
 	}
 	s.fail(with.Range(), name+" is never "+given, detail)
+}
+
+// shares reports where a share is compared with a number that is none: perhaps percents are meant.
+func (s *section) shares(fact, with hclsyntax.Expression, base *hcl.EvalContext) {
+	name := factOf(fact)
+	v, diags := with.Value(base)
+	if diags.HasErrors() || name != "request.difficulty" && !strings.HasPrefix(name, "request.kind.") {
+		return
+	}
+	v, marks := v.Unmark()
+	if v.Type() != cty.Number || !v.IsKnown() || v.IsNull() {
+		return
+	}
+	number, _ := v.AsBigFloat().Float64()
+	if number >= 0 && number <= 1 {
+		return
+	}
+	given := "what this comes to"
+	if len(marks) == 0 {
+		given = strconv.FormatFloat(number, 'g', -1, 64)
+	}
+	s.fail(with.Range(), name+" is never "+given, "It is between 0 and 1.")
+}
+
+// factOf is the fact that an expression is, parentheses aside; "" for anything else.
+func factOf(e hclsyntax.Expression) string {
+	for {
+		inner, ok := e.(*hclsyntax.ParenthesesExpr)
+		if !ok {
+			break
+		}
+		e = inner.Expression
+	}
+	t, diags := hcl.AbsTraversalForExpr(e)
+	if diags.HasErrors() || !slices.Contains(factRoots, t.RootName()) {
+		return ""
+	}
+	return factName(t)
 }
 
 // factName is a fact as people write it.

@@ -32,7 +32,7 @@ func TestConditionsOverWhatIsNotKnown(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnknownFact, when)
 		require.EqualError(t, err, "it is not known of the request: "+want)
 	}
-	for _, when := range []string{`profile == 3`, `profile == null`, `coalesce("a", profile) == account.plan`} {
+	for _, when := range []string{`profile == null`, `coalesce("a", profile) == account.plan`} {
 		loadStrategy(t, when) // it never holds, and nothing is known to be meant instead
 	}
 	asks := loadStrategy(t, `profile == "max" && account.name == "acme"`).When

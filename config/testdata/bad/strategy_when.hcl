@@ -105,3 +105,21 @@ strategy "from_outside_by_name" {
   kind  = "single"
   steps = ["small"]
 }
+
+strategy "a_number" {
+  when  = profile == 3
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "percents" {
+  when  = request.tools && (request.difficulty) > 70 || -1 == request.kind.code
+  kind  = "single"
+  steps = ["small"]
+}
+
+strategy "not_compared" {
+  when  = request.difficulty + 2 > 2.7 && request.kind.math >= 1 && request.turns > 70
+  kind  = "single"
+  steps = ["small"]
+}
