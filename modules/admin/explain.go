@@ -41,7 +41,7 @@ type Decided struct {
 	Pending bool  `json:"pending,omitempty"`
 	// Shadow is the call that was made for comparison.
 	Shadow *Compared `json:"shadow,omitempty"`
-	// Elsewhere is what the usage of the attempt that answered would have come to on each route.
+	// Elsewhere is what it came to on the route that answered, and would have come to on each other candidate.
 	Elsewhere []Elsewhere `json:"elsewhere"`
 }
 
@@ -89,11 +89,13 @@ type TriedTokens struct {
 	Output     int64 `json:"output"`
 }
 
-// Elsewhere is what a usage comes to at the prices of a route, in microcents.
+// Elsewhere is what a request comes to on a route, in microcents. Where another one answered, its output is scaled by
+// what is expected of both, and so much of the input is cached as its conversation would have left there.
 type Elsewhere struct {
 	Route      string `json:"route"`
 	Microcents int64  `json:"microcents"`
 	Cost       int64  `json:"cost_microcents"`
+	Output     int64  `json:"output_tokens"`
 }
 
 // HoldOf is what a request on a candidate would hold, by the bound of its input.
@@ -202,7 +204,7 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	}
 	v.Request = &Decided{ID: d.ID, Account: d.Account, Time: d.Begun, OtherFile: !d.By(cfg), Choice: d.Choice,
 		Status: d.Status, Reason: d.Reason, Refused: d.Refused, Attempts: []Tried{}, Charged: d.Charge, Cost: d.Cost,
-		Pending: d.Pending, Shadow: viewCompared(d.Shadow), Elsewhere: []Elsewhere{}}
+		Pending: d.Pending, Shadow: viewCompared(d.Shadow)}
 	for _, a := range d.Attempts {
 		t := Tried{Route: a.Route, Outcome: a.Outcome}
 		if u := a.Usage; u.Known {
@@ -210,15 +212,36 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 		}
 		v.Request.Attempts = append(v.Request.Attempts, t)
 	}
-	if answer := d.Answer(); answer != nil {
-		used := answer.Usage.LLM()
-		for i := range routes {
-			price, priced := ledger.Cost(used, routes[i].Price)
-			cost, costed := ledger.Cost(used, routes[i].Cost)
-			if priced == nil && costed == nil { // what is no usage at a price has none
-				v.Request.Elsewhere = append(v.Request.Elsewhere, Elsewhere{routes[i].Name, price, cost})
-			}
+	v.Request.Elsewhere = elsewhere(d, v.Candidates, routes)
+	return v
+}
+
+// elsewhere is what a request that was answered comes to on each route that could take it.
+func elsewhere(d *decisions.Record, candidates []routing.Explained, routes []config.Route) []Elsewhere {
+	list := []Elsewhere{}
+	answer := d.Answer()
+	if answer == nil {
+		return list
+	}
+	expected := 0.
+	for i := range candidates {
+		if candidates[i].Route == answer.Route {
+			expected = candidates[i].Output
 		}
 	}
-	return v
+	for i := range routes {
+		r := &routes[i]
+		at := slices.IndexFunc(candidates, func(c routing.Explained) bool { return c.Route == r.Name })
+		if at < 0 {
+			continue
+		}
+		c := &candidates[at]
+		used := d.Expect(&routing.Candidate{Route: r, Allowance: c.Allowance, Output: c.Output, Cached: c.Cached}, expected)
+		price, priced := ledger.Cost(used.LLM(), r.Price)
+		cost, costed := ledger.Cost(used.LLM(), r.Cost)
+		if priced == nil && costed == nil { // what is no usage at a price has none
+			list = append(list, Elsewhere{r.Name, price, cost, used.Output})
+		}
+	}
+	return list
 }

@@ -48,11 +48,14 @@ upstream then finds in its cache.
 FILE is the body of a request as a client sends it, - standard input. That works from the
 configuration file alone, by the code of the gateway, and sends nothing anywhere. That a
 provider is down, or a route full, and which route a conversation is on, only the running
-gateway knows.
+gateway knows. Where a balance is many times a request's hold, the gateway does not count
+its tokens first, and holds by a bound of them that is larger.
 
 REQUEST_ID is one that the gateway served or refused (X-Request-Id). The gateway explains
 it by the numbers that it keeps of requests for decision_log, with what was the matter
-then, and says what its tokens would have cost on each other route.`,
+then, and says what it would have cost on each other route that could take it: with as
+much more or less output as is expected there, and a cache as warm as its conversation
+left it.`,
 		Example: `  fareway gateway explain request.json --hcl gateway.hcl
   fareway gateway explain req_0193b0a7c5d07f3a9c1e5d2b7a604f11
   echo '{"model":"service/auto","messages":[{"role":"user","content":"hi"}]}' |
@@ -181,7 +184,8 @@ func explain(cfg *config.Config, body []byte, family, header string,
 	}
 	byModel, ok := routing.Accept(cfg.Gateway.Namespace, cfg.Gateway.ClientModels, model)
 	if !ok {
-		return nil, fmt.Errorf("the gateway would refuse the request: it does not accept the model %q", model)
+		return nil, fmt.Errorf("the gateway would refuse the request with 404 model_not_found: it does not accept the "+
+			"model %q", model)
 	}
 	decoded, refusal := codec.Decode(doc, families.Rules{StructuredOutput: cfg.Gateway.StructuredOutput})
 	if refusal != nil {

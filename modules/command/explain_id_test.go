@@ -72,9 +72,9 @@ func TestExplainARequest(t *testing.T) {
 	require.Equal(t, int64(2000*300+10_000*1500), v.Candidates[0].Hold, "BILL-09 by the bound that it was held for")
 	require.False(t, v.Request.OtherFile)
 	require.Equal(t, []admin.Elsewhere{
-		{Route: "small", Microcents: 900*10 + 100*1 + 200*50, Cost: 900*5 + 50 + 200*25},
-		{Route: "middle", Microcents: 900*100 + 100*10 + 200*500, Cost: 900*50 + 100*5 + 200*250},
-		{Route: "large", Microcents: 900*300 + 100*30 + 200*1500, Cost: 900*150 + 100*15 + 200*750},
+		{Route: "small", Microcents: 1000*10 + 200*50, Cost: 1000*5 + 200*25, Output: 200}, // a cache is cold there
+		{Route: "middle", Microcents: 1000*100 + 200*500, Cost: 1000*50 + 200*250, Output: 200},
+		{Route: "large", Microcents: 900*300 + 100*30 + 200*1500, Cost: 900*150 + 100*15 + 200*750, Output: 200},
 	}, v.Request.Elsewhere, "what each route would have cost")
 	require.Nil(t, v.Request.Shadow)
 	require.Equal(t, []admin.Tried{{Route: v.Request.Choice, Outcome: "finished",
@@ -86,6 +86,35 @@ func TestExplainARequest(t *testing.T) {
 		"charged US$0.000120", "ROUTE", "It looks like code", "would have come to", "it was there"} {
 		require.Contains(t, text, want)
 	}
+}
+
+// TestExplainWhatItWouldHaveComeTo: issue 13, elsewhere a route that reasons writes more, one that could not take the
+// request has no price for it, and a cache that its conversation left is warm.
+func TestExplainWhatItWouldHaveComeTo(t *testing.T) {
+	t.Parallel()
+	e := routed(t)
+	cfg := e.Current().Config
+	cfg.Routes[1].Reasons, cfg.Routes[0].ContextWindow = true, 500
+	const id = "req_0193b0a7c5d07f3a9c1e5d2b7a604f13"
+	d := decided(t, e, id, "max", "How are you?")
+	require.Equal(t, "large", d.Choice)
+	d.Past = &routing.Past{Home: "large",
+		Served: [2]routing.Served{{Route: "large", Warm: 900}, {Route: "middle", Warm: 600}}}
+	e.Decisions().Add(d)
+	v := runJSON[admin.Explanation](t, "explain", id, "--data", e.DataDir())
+	outputs := map[string]float64{}
+	for _, c := range v.Candidates {
+		outputs[c.Route] = c.Output
+	}
+	more := int64(200 * outputs["middle"] / outputs["large"])
+	require.Greater(t, more, int64(400), "a route that reasons")
+	require.Equal(t, []admin.Elsewhere{
+		{Route: "middle", Microcents: 400*100 + 600*10 + more*500, Cost: 400*50 + 600*5 + more*250, Output: more},
+		{Route: "large", Microcents: 900*300 + 100*30 + 200*1500, Cost: 900*150 + 100*15 + 200*750, Output: 200},
+	}, v.Request.Elsewhere)
+	text, err := run(t, "explain", id, "--data", e.DataDir())
+	require.NoError(t, err)
+	require.Regexp(t, fmt.Sprintf(`middle +%d +0\.\d+ +0\.\d+ *\n`, more), text)
 }
 
 // TestExplainWhatWasTheMatter: routes that were full or not ready then are said to have been, a conversation stays as

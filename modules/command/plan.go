@@ -51,16 +51,23 @@ requests for that is numbers, and decision_log says how many.`,
 			"  fareway gateway plan new.hcl --against gateway.hcl --json",
 		Args: exactly("NEW.hcl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if since != "" && against != "" {
-				return errors.New("--since asks the gateway, which --against does without: leave one of them out")
+			replays, from := cmd.Flags().Changed("since"), time.Time{}
+			if replays {
+				var err error
+				if from, err = human.ParsePast(since, time.Now()); err != nil {
+					return err
+				}
+				if against != "" {
+					return errors.New("--since asks the gateway, which --against does without: leave one of them out")
+				}
 			}
 			asked, err := askPlan(cmd, &to, args[0], against)
 			if err != nil {
 				return err
 			}
 			v := planned{Plan: asked}
-			if since != "" && v.OK {
-				if v.Replay, err = replay(cmd, &to, args[0], since); err != nil {
+			if replays && v.OK {
+				if v.Replay, err = replay(cmd, &to, args[0], from); err != nil {
 					return err
 				}
 			}

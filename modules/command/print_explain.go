@@ -75,15 +75,16 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		}
 	}
 	if v.Request != nil && len(v.Request.Elsewhere) > 0 {
-		fmt.Fprintln(w, "\nWhat it used would have come to, in US dollars:")
+		fmt.Fprintln(w, "\nWhat it would have come to on each route, in US dollars:")
 		table(w, func(w io.Writer) {
-			fmt.Fprintln(w, "  ROUTE\tCHARGE\tCOST\t")
+			fmt.Fprintln(w, "  ROUTE\tOUTPUT\tCHARGE\tCOST\t")
 			for _, e := range v.Request.Elsewhere {
 				there := ""
 				if e.Route == answeredBy(v.Request) {
 					there = "it was there"
 				}
-				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", e.Route, inDollars(float64(e.Microcents)), inDollars(float64(e.Cost)), there)
+				fmt.Fprintf(w, "  %s\t%d\t%s\t%s\t%s\n", e.Route, e.Output, inDollars(float64(e.Microcents)),
+					inDollars(float64(e.Cost)), there)
 			}
 		})
 	}

@@ -17,11 +17,7 @@ import (
 )
 
 // replay asks the gateway what a configuration would have made of requests since a time.
-func replay(cmd *cobra.Command, to *target, file, since string) (*decisions.Comparison, error) {
-	from, err := human.ParsePast(since, time.Now())
-	if err != nil {
-		return nil, err
-	}
+func replay(cmd *cobra.Command, to *target, file string, from time.Time) (*decisions.Comparison, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the new configuration: %w", err)

@@ -223,7 +223,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	first := it.Steps.Steps[0]
 	name, last := nameOf(&it), lastOf(first)
 	if stays {
-		used := spent(d, last, r.answer)
+		used := d.Expect(last, r.answer)
 		s.at = d.Ended
 		s.book.Note(context.Background(), d.Conversation, affinity.Turn{Home: it.Home, Served: last.Route.Name,
 			Tokens: used.Prompt() + used.Output, Work: it.Work}, s.cfg.Affinity.TTL)
@@ -236,7 +236,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	}
 	to.requests++
 	if c, single := first.(*routing.Candidate); single {
-		used := spent(d, c, r.answer)
+		used := d.Expect(c, r.answer)
 		to.quality += c.Quality
 		to.charged += priceOf(&used, &c.Route.Price)
 		to.cost += priceOf(&used, &c.Route.Cost)
@@ -245,7 +245,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	s.calls = slices.AppendSeq(s.calls[:0], first.Calls())
 	s.costs = s.costs[:0]
 	for _, c := range s.calls {
-		used := spent(d, c, r.answer)
+		used := d.Expect(c, r.answer)
 		c.Cost = priceOf(&used, &c.Route.Price)
 		s.costs = append(s.costs, priceOf(&used, &c.Route.Cost))
 	}
@@ -270,7 +270,7 @@ func (s *side) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.C
 	}
 	for i := range candidates {
 		if c := &candidates[i]; c.Route.Name == of.Route && c.Behind == nil {
-			used := spent(d, c, r.answer)
+			used := d.Expect(c, r.answer)
 			s.shadows += of.Share
 			s.shadowCost += of.Share * priceOf(&used, &c.Route.Cost)
 		}
@@ -308,17 +308,17 @@ func (s *side) noteUnjudged(it *routing.Itinerary) {
 // mostScale bounds by how much the tokens of one route are taken to differ from those of another.
 const mostScale = 20
 
-// spent is what a request is expected to use on a route. What it used there counts, but for a call that reads the
+// Expect is what a request is expected to use on a route. What it used there counts, but for a call that reads the
 // replies of others. answer is the output that is expected of the route that answered, in tokens, 0 where nobody knows.
-func spent(d *Record, c *routing.Candidate, answer float64) Usage {
+func (r *Record) Expect(c *routing.Candidate, answer float64) Usage {
 	if c.Reads == 0 {
-		if used := d.On(c.Route.Name); used != nil {
+		if used := r.On(c.Route.Name); used != nil {
 			return *used
 		}
 	}
-	prompt, output := d.InputTokens, c.Output
-	if tokens, ok := d.Prompt(); ok {
-		prompt, output = tokens, float64(d.Answer().Usage.Output)
+	prompt, output := r.InputTokens, c.Output
+	if tokens, ok := r.Prompt(); ok {
+		prompt, output = tokens, float64(r.Answer().Usage.Output)
 		if answer > 0 {
 			output *= min(max(c.Output/answer, 1./mostScale), mostScale)
 		}
