@@ -30,6 +30,7 @@ const (
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
 	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
+	batchFills   = 64       // reads of a stream that Recv makes to see whether there is more
 	quietLooks   = 8        // looks at a connection in vain, after which there is one in so many
 	roomyBatch   = 128      // events of a burst for which there is room at once
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
@@ -61,6 +62,7 @@ type Call struct {
 	ending  ending
 	arrived interface{ Ready() bool } // says whether reading the body would wait, nil where that is not known
 	vain    int                       // times that nothing had arrived, since something last had
+	fills   int                       // reads to see whether there is more, since the batch began
 	decoder decoder
 
 	batch     []llm.Event // of the last Recv; it is used again
@@ -376,9 +378,11 @@ func streams(header http.Header, e *Endpoint) (bool, *llm.Error) {
 	return true, nil
 }
 
-// stream takes what has come of an event stream, at least one event.
+// stream takes what has come of an event stream, at least one event. Behind that it takes no more than a batch has room
+// for, of whatever comes: what says nothing holds up what has been said as long as anything else.
 func (c *Call) stream() error {
-	for taken := 0; ; {
+	c.fills = 0
+	for taken, events := 0, 1; ; events++ {
 		if c.decoder.Done() {
 			return c.end(c.decoder.Close())
 		}
@@ -401,7 +405,7 @@ func (c *Call) stream() error {
 			continue
 		}
 		taken += len(event.Data)
-		if n := len(c.batch); n >= maxBatch || n > 0 && (taken > batchBytes || !c.ready()) {
+		if n := len(c.batch); n >= maxBatch || n > 0 && (taken > batchBytes || events >= maxBatch || !c.ready()) {
 			return nil
 		}
 	}
@@ -411,7 +415,7 @@ func (c *Call) stream() error {
 // a look: where events come one at a time, the connection is rarely looked at.
 func (c *Call) ready() bool {
 	for !c.events.Ready() {
-		if c.arrived == nil {
+		if c.arrived == nil || c.fills >= batchFills {
 			return false
 		}
 		look := c.vain < quietLooks || c.vain%quietLooks == 0
@@ -420,6 +424,7 @@ func (c *Call) ready() bool {
 			return false
 		}
 		c.vain = 0
+		c.fills++
 		_ = c.events.Fill() // what it returns, Next does
 	}
 	return true

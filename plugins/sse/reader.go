@@ -10,15 +10,15 @@ import (
 	"io"
 )
 
-// ErrTooLarge is returned, wrapped, when a line or an event's data exceeds the Reader's limit. The rest of
-// the stream cannot be read.
+// ErrTooLarge is returned, wrapped, when a line, an event's data, or what stands between two events exceeds the Reader's
+// limit. The rest of the stream cannot be read.
 var ErrTooLarge = errors.New("the event is larger than the limit")
 
 // Event is one event of a stream.
 type Event struct {
 	// Name is the last `event` field, "" if there was none.
 	Name string
-	// Data are the `data` fields, joined by LF. Valid until the next call of Next.
+	// Data are the `data` fields, joined by LF. Valid until the next call of Next or Ready.
 	Data []byte
 }
 
@@ -28,6 +28,7 @@ const (
 	smallBuffer = 1 << 10
 	usualBuffer = 4 << 10
 	quietReads  = 16
+	keptData    = 64 << 10 // bytes of room for data that are kept for the next event
 
 	maxEmptyReads  = 100
 	utf8ByteMark   = "\xEF\xBB\xBF"
@@ -36,13 +37,15 @@ const (
 )
 
 // Reader reads events. An event is returned as soon as the byte that ends it has been read; Reader never
-// waits for more than that. Comments and the fields `id` and `retry` are passed over.
+// waits for more than that. Comments and the fields `id` and `retry` are passed over. Each byte is looked at once,
+// however it arrives and whoever asks whether an event is there.
 type Reader struct {
 	src   io.Reader
 	limit int
 
 	buf        []byte
 	start, end int   // the unread part of buf
+	seen       int   // bytes of the unread part that end no line
 	err        error // of src, once it has returned one
 	filled     bool  // buf was about full after the last read
 	quiet      int   // reads in a row that a small buffer would have had room for
@@ -50,13 +53,19 @@ type Reader struct {
 	begun  bool // a line has been read: no byte order mark can follow
 	skipLF bool // the last line ended in CR: an LF that follows belongs to it
 
-	name    string
+	// The event at hand.
+	name    string // may be that of an event before, see named
 	named   bool
 	data    []byte
 	hasData bool
+	passed  int   // bytes of lines that say nothing, since the last event
+	whole   bool  // it has ended
+	taken   bool  // Next has returned it
+	failed  error // it is too large
 }
 
-// NewReader makes a Reader of src. A line, and the data of one event, may have at most limit bytes.
+// NewReader makes a Reader of src. A line, the data of one event, and the lines between two events that are no data may
+// have at most limit bytes.
 func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, limit: limit}
 }
@@ -65,68 +74,75 @@ func NewReader(src io.Reader, limit int) *Reader {
 // events, and io.ErrUnexpectedEOF if it was cut within one; what there was of that one is dropped, as the
 // standard demands. Other errors are those of the source, and ErrTooLarge.
 func (r *Reader) Next() (Event, error) {
-	name := ""
-	r.data, r.hasData, r.named = r.data[:0], false, false
-	for {
-		line, err := r.line()
-		if err != nil {
+	for !r.scan() {
+		if r.failed != nil {
+			return Event{}, r.failed
+		}
+		if err := r.Fill(); err != nil {
 			if errors.Is(err, io.EOF) && (r.hasData || r.named || r.start < r.end) {
 				err = io.ErrUnexpectedEOF
 			}
 			return Event{}, err
 		}
-		if len(line) == 0 {
-			if r.hasData {
-				return Event{Name: name, Data: r.data}, nil
-			}
-			name, r.named = "", false
-			continue
-		}
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(field) {
-		case fieldNameData:
-			if len(r.data)+len(value) > r.limit {
-				return Event{}, r.tooLarge()
-			}
-			if r.hasData {
-				r.data = append(r.data, '\n')
-			}
-			r.data, r.hasData = append(r.data, value...), true
-		case fieldNameEvent:
-			if r.name != string(value) {
-				r.name = string(value) // streams repeat few names: keep the last one made
-			}
-			name, r.named = r.name, true
-		}
 	}
+	r.taken = true
+	if !r.named {
+		return Event{Data: r.data}, nil
+	}
+	return Event{Name: r.name, Data: r.data}, nil
 }
 
 // Ready reports whether Next returns without reading the source: an event has been read ahead, or the source has ended.
-func (r *Reader) Ready() bool {
-	if r.err != nil {
-		return true
+func (r *Reader) Ready() bool { return r.scan() || r.failed != nil || r.err != nil }
+
+// scan takes the lines that have been read, up to the end of an event, and reports whether that was among them.
+func (r *Reader) scan() bool {
+	if r.taken {
+		if cap(r.data) > keptData {
+			r.data = nil
+		}
+		r.data, r.hasData, r.named, r.passed, r.whole, r.taken = r.data[:0], false, false, 0, false, false
 	}
-	rest := r.buf[r.start:r.end]
-	if r.skipLF {
-		rest = bytes.TrimPrefix(rest, []byte("\n"))
+	for !r.whole && r.failed == nil {
+		line, ok := r.line()
+		if !ok {
+			break
+		}
+		r.take(line)
 	}
-	for hasData := false; ; {
-		i := lineEnd(rest)
-		if i < 0 {
-			return false
+	return r.whole
+}
+
+// take takes a line into the event at hand.
+func (r *Reader) take(line []byte) {
+	if len(line) == 0 && r.hasData {
+		r.whole = true
+		return
+	}
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	if string(field) == fieldNameData {
+		if len(r.data)+len(value) > r.limit {
+			r.failed = r.tooLarge()
+			return
 		}
-		line := rest[:i]
-		if rest[i] == '\r' && i+1 < len(rest) && rest[i+1] == '\n' {
-			i++
+		if r.hasData {
+			r.data = append(r.data, '\n')
 		}
-		rest = rest[i+1:]
-		if len(line) == 0 && hasData {
-			return true
+		r.data, r.hasData = append(r.data, value...), true
+		return
+	}
+	switch {
+	case len(line) == 0:
+		r.named = false
+	case string(field) == fieldNameEvent:
+		if r.name != string(value) {
+			r.name = string(value) // streams repeat few names: keep the last one made
 		}
-		if field, _, _ := bytes.Cut(line, []byte(":")); string(field) == fieldNameData {
-			hasData = true
-		}
+		r.named = true
+	}
+	if r.passed += max(1, len(line)); r.passed > r.limit {
+		r.failed = r.tooLarge()
 	}
 }
 
@@ -149,39 +165,36 @@ func lineEnd(b []byte) int {
 	return -1
 }
 
-// line returns the next line without its end. It is valid until the next call.
-func (r *Reader) line() ([]byte, error) {
-	for i := r.start; ; {
-		if r.skipLF && r.start < r.end {
-			if r.skipLF = false; r.buf[r.start] == '\n' {
-				r.start++
-			}
-			i = r.start
+// line returns the next line of what has been read, without its end; ok is false where there is no whole one. It is
+// valid until the next call.
+func (r *Reader) line() (line []byte, ok bool) {
+	if r.skipLF && r.start < r.end {
+		if r.skipLF = false; r.buf[r.start] == '\n' {
+			r.start++
 		}
-		if n := lineEnd(r.buf[i:r.end]); n >= 0 {
-			i += n
-		} else {
-			i = r.end
-		}
-		if i-r.start > r.limit {
-			return nil, r.tooLarge()
-		}
-		if i < r.end {
-			line := r.buf[r.start:i]
-			r.skipLF = r.buf[i] == '\r'
-			r.start = i + 1
-			if !r.begun {
-				r.begun = true
-				line = bytes.TrimPrefix(line, []byte(utf8ByteMark))
-			}
-			return line, nil
-		}
-		seen := i - r.start
-		if err := r.Fill(); err != nil {
-			return nil, err
-		}
-		i = r.start + seen
 	}
+	size := r.end - r.start
+	n := lineEnd(r.buf[r.start+r.seen : r.end])
+	if n >= 0 {
+		size = r.seen + n
+	}
+	if size > r.limit {
+		r.failed = r.tooLarge()
+		return nil, false
+	}
+	if n < 0 {
+		r.seen = size
+		return nil, false
+	}
+	end := r.start + size
+	line = r.buf[r.start:end]
+	r.skipLF = r.buf[end] == '\r'
+	r.start, r.seen = end+1, 0
+	if !r.begun {
+		r.begun = true
+		line = bytes.TrimPrefix(line, []byte(utf8ByteMark))
+	}
+	return line, true
 }
 
 func (r *Reader) tooLarge() error {
@@ -198,7 +211,7 @@ func (r *Reader) Fill() error {
 	case r.quiet >= quietReads && len(r.buf) > smallBuffer && len(rest) < smallBuffer/2:
 		r.move(rest, smallBuffer)
 	case len(rest) == len(r.buf):
-		r.move(rest, max(smallBuffer, 2*len(r.buf)))
+		r.move(rest, max(smallBuffer, min(2*len(r.buf), r.limit+smallBuffer))) // a longer line is none
 	case r.filled && len(r.buf) < usualBuffer:
 		r.move(rest, usualBuffer)
 	case r.start > 0:

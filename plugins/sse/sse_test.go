@@ -178,8 +178,26 @@ func TestAppendWritesNoCarriageReturn(t *testing.T) {
 		string(sse.Append(nil, "x", []byte("a\rb\r\nc\n"))))
 }
 
-// FuzzReader checks that the chunks in which a stream arrives change nothing, and that whatever is read can
-// be written and read again.
+// ahead is all for a caller that asks whether an event is there, and reads while none is.
+func ahead(src io.Reader, limit int) ([]event, error) {
+	r := sse.NewReader(src, limit)
+	var events []event
+	for {
+		for !r.Ready() {
+			if r.Fill() != nil {
+				break // Next says it
+			}
+		}
+		ev, err := r.Next()
+		if err != nil {
+			return events, err
+		}
+		events = append(events, event{ev.Name, string(ev.Data)})
+	}
+}
+
+// FuzzReader checks that the chunks in which a stream arrives change nothing, nor that it is read ahead, and that
+// whatever is read can be written and read again.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("event: a\r\ndata: x\ndata: y\r\rdata: z\n\n: c\n\ndata"), uint8(3))
 	f.Add([]byte("\xEF\xBB\xBFdata: {\"a\":1}\n\ndata: [DONE]\n\n"), uint8(1))
@@ -193,6 +211,9 @@ func FuzzReader(f *testing.F) {
 		chunks, chunksErr := all(&chunked{text: stream, sizes: pieces}, 512)
 		require.Equal(t, errors.Is(wholeErr, sse.ErrTooLarge), errors.Is(chunksErr, sse.ErrTooLarge))
 		require.Equal(t, whole, chunks)
+		early, earlyErr := ahead(&chunked{text: stream, sizes: pieces}, 512)
+		require.Equal(t, whole, early)
+		require.Equal(t, chunksErr, earlyErr)
 		var again []byte
 		for _, ev := range whole {
 			again = sse.Append(again, ev.name, []byte(ev.data))
