@@ -14,6 +14,7 @@ type chunked struct {
 	r     *bufio.Reader
 	left  int64 // bytes of the chunk
 	begun bool  // a chunk has begun: its end comes before the next
+	waste int   // bytes of framing beyond what chunks of their sizes need
 	err   error
 }
 
@@ -21,6 +22,13 @@ var (
 	errChunk   = errors.New("the body is not cut into chunks as HTTP wants it")
 	crlf       = []byte("\r\n")
 	maxTrailer = 8 << 10 // bytes
+)
+
+const (
+	// A chunk's head may be so long, and twice the chunk's size more; what all heads have beyond that is at most maxWaste.
+	// Otherwise a peer could keep us reading extensions for a byte of body each (net/http has the same bounds).
+	fairHead = 16
+	maxWaste = 16 << 10
 )
 
 func (c *chunked) Read(p []byte) (int, error) {
@@ -62,8 +70,15 @@ func (c *chunked) next() error {
 	if err != nil {
 		return err
 	}
-	if c.left, err = size(line); err != nil || c.left > 0 {
+	if c.left, err = size(line); err != nil {
 		return err
+	}
+	c.waste = max(0, c.waste+len(line)-fairHead-2*int(min(c.left, maxWaste)))
+	if c.waste > maxWaste {
+		return errChunk
+	}
+	if c.left > 0 {
+		return nil
 	}
 	for read := 0; ; {
 		line, err := c.line()

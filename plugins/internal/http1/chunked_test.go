@@ -44,6 +44,48 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// TestExtensionsAreBounded: a peer that sends next to nothing but extensions of chunks is not read for ever, and one
+// whose extensions are long for once, or small beside their chunks, is.
+func TestExtensionsAreBounded(t *testing.T) {
+	t.Parallel()
+	chunk := func(size, extension int) string {
+		return fmt.Sprintf("%x;%s\r\n%s\r\n", size, strings.Repeat("x", extension), strings.Repeat("a", size))
+	}
+	for _, tt := range []struct {
+		size, extension int
+		taken           bool
+	}{
+		{1, 4000, false}, {1, 100, false}, {1, 10, true}, {1, 15, true}, {100, 200, true}, {100, 400, false},
+		{1 << 16, 4000, true},
+	} {
+		src := &endless{text: chunk(tt.size, tt.extension)}
+		n, err := io.CopyN(io.Discard, &chunked{r: bufio.NewReader(src)}, int64(tt.size)*2000)
+		if tt.taken {
+			require.NoError(t, err, "%v", tt)
+			continue
+		}
+		require.ErrorIs(t, err, errChunk, "%v", tt)
+		require.Less(t, src.read, maxWaste*3, "%v", tt)
+		require.Less(t, n, int64(tt.size)*2000)
+	}
+	rare := strings.Repeat(chunk(1, 4000), 4)
+	got, err := io.ReadAll(&chunked{r: bufio.NewReader(strings.NewReader(rare + "0\r\n\r\n"))})
+	require.NoError(t, err, "what is within the bound is taken")
+	require.Equal(t, "aaaa", string(got))
+}
+
+// endless repeats a text, and counts what was read of it.
+type endless struct {
+	text string
+	read int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.text[e.read%len(e.text):])
+	e.read += n
+	return n, nil
+}
+
 // FuzzChunks: what is taken is what net/http takes, and where ready says so nothing is waited for.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte("1\r\na\r\n0\r\n\r\n"), 3)
