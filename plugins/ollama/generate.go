@@ -77,15 +77,17 @@ func read(resp *http.Response, d *decoder) error {
 		endpoint.Finish(resp)
 		return d.end()
 	}
-	stream := lines(resp.Body)
-	for !d.done && stream.Scan() {
-		if err := d.line(stream.Bytes()); err != nil {
+	for stream := newLines(resp.Body); !d.done; {
+		line, err := stream.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return d.out.Fail(err) // after the usage so far
+		}
+		if err := d.line(line); err != nil {
 			return err
 		}
-	}
-	if err := stream.Err(); err != nil && !d.done {
-		_ = d.out.Fail(err) // sends the usage so far
-		return tooLong(err)
 	}
 	endpoint.Finish(resp) // before the caller hears of the end and leaves
 	return d.end()

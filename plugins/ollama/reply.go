@@ -102,27 +102,33 @@ func usage(root jsonview.View) *llm.Usage {
 	return counts.Usage(reply.Classes(prompt, cached, nil, output, nil))
 }
 
-// lines reads the lines of a stream. Half a line at its end is none.
-func lines(r io.Reader) *bufio.Scanner {
-	s := bufio.NewScanner(r)
-	const first = 4 << 10
-	s.Buffer(make([]byte, 0, first), maxLine)
-	s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
-		advance, token, err := bufio.ScanLines(data, atEOF)
-		if atEOF && advance == len(data) && advance > 0 && data[advance-1] != '\n' && !json.Valid(token) {
-			return advance, nil, nil
-		}
-		return advance, token, err
-	})
-	return s
+// lines reads the lines of a stream, each byte of it once.
+type lines struct {
+	r     *bufio.Reader
+	whole []byte // of a line that is longer than the reader's buffer
 }
 
-// tooLong is the error for a line that has no end.
-func tooLong(err error) error {
-	if errors.Is(err, bufio.ErrTooLong) {
-		return llm.Errorf(llm.ErrProtocol, "the upstream sent a line of more than %d bytes", maxLine)
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReader(r)} }
+
+// next returns the next line, with its end, valid until the next call, or io.EOF. Half a line at the end of the stream is
+// none, unless it is JSON.
+func (l *lines) next() ([]byte, error) {
+	for l.whole = l.whole[:0]; ; {
+		piece, err := l.r.ReadSlice('\n')
+		switch {
+		case len(l.whole)+len(piece) > maxLine:
+			return nil, llm.Errorf(llm.ErrProtocol, "the upstream sent a line of more than %d bytes", maxLine)
+		case err == nil && len(l.whole) == 0:
+			return piece, nil
+		}
+		l.whole = append(l.whole, piece...)
+		switch {
+		case err == nil, errors.Is(err, io.EOF) && json.Valid(l.whole):
+			return l.whole, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
 	}
-	return err
 }
 
 // says reports whether a message of Ollama holds one of these texts. It has no codes to go by.
