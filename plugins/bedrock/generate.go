@@ -27,15 +27,24 @@ func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.
 		return llm.Errorf(llm.ErrRejected, "encoding the request: %v", err)
 	}
 	c := &call{http: &b.http, endpoint: &b.endpoint}
-	out, err := b.client.ConverseStream(ctx, in, func(o *bedrockruntime.Options) {
-		o.HTTPClient = c
-		// The library reads all streams of a client into one buffer (smithy-go v1.28.8): each call has its own.
-		o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
-	})
+	out, err := b.client.ConverseStream(ctx, in, by(c))
 	if err != nil {
 		return c.refused(ctx, err)
 	}
-	stream := out.GetStream()
+	return c.read(out.GetStream(), send)
+}
+
+// by makes a request by an HTTP client of its own.
+func by(c bedrockruntime.HTTPClient) func(*bedrockruntime.Options) {
+	return func(o *bedrockruntime.Options) {
+		o.HTTPClient = c
+		// The library reads all streams of a client into one buffer (smithy-go v1.28.8): each call has its own.
+		o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
+	}
+}
+
+// read takes a reply to its end, and closes it.
+func (c *call) read(stream *bedrockruntime.ConverseStreamEventStream, send func(llm.Event) error) error {
 	defer func() { _ = stream.Close() }() // what went wrong is known by then
 	if err := send(llm.Event{Kind: llm.EventAccepted, ID: c.requestID}); err != nil {
 		return err

@@ -1,0 +1,101 @@
+package bedrock
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// answering is an HTTP client that answers every request with this body.
+type answering []byte
+
+func (a answering) Do(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a)),
+		Header: http.Header{"Content-Type": {"application/vnd.amazon.eventstream"}}}, nil
+}
+
+// framed is a message of the event stream ("vnd.amazon.event-stream"): lengths, headers, payload and checksums.
+func framed(event, payload string) []byte {
+	var headers []byte
+	for _, h := range [][2]string{{":message-type", "event"}, {":event-type", event},
+		{":content-type", "application/json"}} {
+		const text = 7
+		headers = append(append(headers, byte(len(h[0]))), h[0]...)
+		headers = binary.BigEndian.AppendUint16(append(headers, text), uint16(len(h[1])))
+		headers = append(headers, h[1]...)
+	}
+	const around = 16
+	b := binary.BigEndian.AppendUint32(nil, uint32(around+len(headers)+len(payload)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(headers)))
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	b = append(append(b, headers...), payload...)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+}
+
+// FuzzEventStream: whatever comes as an event stream ends, in a legal sequence of events: one finish behind which nothing
+// comes, or an error of ours, before which no reply looks complete. lines are events by their names and payloads, each
+// in a frame of its own, with raw bytes behind them.
+func FuzzEventStream(f *testing.F) {
+	const whole = `messageStart {"role":"assistant"}
+contentBlockDelta {"contentBlockIndex":0,"delta":{"text":"hi"}}
+contentBlockStop {"contentBlockIndex":0}
+contentBlockStart {"contentBlockIndex":1,"start":{"toolUse":{"toolUseId":"t","name":"f"}}}
+contentBlockDelta {"contentBlockIndex":1,"delta":{"toolUse":{"input":"{}"}}}
+contentBlockStop {"contentBlockIndex":1}
+messageStop {"stopReason":"tool_use"}
+metadata {"usage":{"inputTokens":3,"outputTokens":4,"totalTokens":7}}`
+	f.Add(whole, []byte(nil))
+	f.Add(whole, []byte{0, 0, 0, 16, 0, 0})
+	f.Add(strings.SplitAfter(whole, "\n")[1], framed("messageStop", `{"stopReason":"end_turn"}`))
+	f.Add(`contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"s"}}}`, []byte("\xff\xff\xff\xff"))
+	f.Add(`modelStreamErrorException {"message":"no"}`, []byte(nil))
+	f.Add(`messageStop {"stopReason":7}`, []byte(nil))
+	f.Fuzz(func(t *testing.T, lines string, raw []byte) {
+		var body []byte
+		for line := range strings.SplitSeq(lines, "\n") {
+			name, payload, _ := strings.Cut(line, " ")
+			if name = strings.ToValidUTF8(name, ""); 0 < len(name) && len(name) < 100 {
+				body = append(body, framed(name, payload)...)
+			}
+		}
+		body = append(body, raw...)
+		b := &Bedrock{settings: Settings{Region: "eu-central-1", APIKey: "k"}}
+		require.NoError(t, b.Start(t.Context()))
+		in, err := encodeRequest(&llm.Request{Model: "m", MaxTokens: 9, Messages: []llm.Message{{Role: llm.RoleUser,
+			Parts: []llm.Part{llm.Text("hi")}}}}, nil, false)
+		require.NoError(t, err)
+		out, err := b.client.ConverseStream(t.Context(), in, by(answering(body)))
+		require.NoError(t, err, "the head of the reply says nothing of its body")
+		var kinds []llm.EventKind
+		err = (&call{}).read(out.GetStream(), func(ev llm.Event) error {
+			kinds = append(kinds, ev.Kind)
+			return nil
+		})
+		finishes := bytes.Count(kindBytes(kinds), []byte{byte(llm.EventFinish)})
+		if err != nil {
+			_, ours := errors.AsType[*llm.Error](err)
+			require.True(t, ours, err)
+			require.Zero(t, finishes)
+			return
+		}
+		require.Equal(t, 1, finishes)
+		require.Equal(t, llm.EventFinish, kinds[len(kinds)-1])
+		require.Equal(t, llm.EventAccepted, kinds[0])
+	})
+}
+
+func kindBytes(kinds []llm.EventKind) (b []byte) {
+	for _, kind := range kinds {
+		b = append(b, byte(kind))
+	}
+	return b
+}
