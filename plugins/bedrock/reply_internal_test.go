@@ -41,9 +41,9 @@ func framed(event, payload string) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
-// FuzzEventStream: whatever comes as an event stream ends, in a legal sequence of events: one finish behind which nothing
-// comes, or an error of ours, before which no reply looks complete. lines are events by their names and payloads, each
-// in a frame of its own, with raw bytes behind them.
+// FuzzEventStream: whatever comes as an event stream ends, in a legal sequence of events: one finish behind which
+// nothing comes, or an error of ours, before which no reply looks complete. lines are events by their names and
+// payloads, each in a frame of its own, with raw bytes behind them.
 func FuzzEventStream(f *testing.F) {
 	const whole = `messageStart {"role":"assistant"}
 contentBlockDelta {"contentBlockIndex":0,"delta":{"text":"hi"}}
@@ -56,7 +56,8 @@ metadata {"usage":{"inputTokens":3,"outputTokens":4,"totalTokens":7}}`
 	f.Add(whole, []byte(nil))
 	f.Add(whole, []byte{0, 0, 0, 16, 0, 0})
 	f.Add(strings.SplitAfter(whole, "\n")[1], framed("messageStop", `{"stopReason":"end_turn"}`))
-	f.Add(`contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"s"}}}`, []byte("\xff\xff\xff\xff"))
+	f.Add(`contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"s"}}}`,
+		[]byte("\xff\xff\xff\xff"))
 	f.Add(`modelStreamErrorException {"message":"no"}`, []byte(nil))
 	f.Add(`messageStop {"stopReason":7}`, []byte(nil))
 	f.Fuzz(func(t *testing.T, lines string, raw []byte) {

@@ -12,8 +12,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestWhatComesWithoutEnd: an upstream that says something and then sends without end what says nothing. What it said is
-// handed on at once, and what may come behind it is bounded.
+// TestWhatComesWithoutEnd: an upstream that says something and then sends without end what says nothing. What it said
+// is handed on at once, and what may come behind it is bounded.
 func TestWhatComesWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// ErrTooLarge is returned, wrapped, when a line, an event's data, or what stands between two events exceeds the Reader's
-// limit. The rest of the stream cannot be read.
+// ErrTooLarge is returned, wrapped, when a line, an event's data, or what stands between two events exceeds the
+// Reader's limit. The rest of the stream cannot be read.
 var ErrTooLarge = errors.New("the event is larger than the limit")
 
 // Event is one event of a stream.

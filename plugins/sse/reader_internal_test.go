@@ -31,8 +31,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	for name, text := range map[string]string{
 		"a line": "x", "a comment": ":", "comments": ": keep-alive\n", "blank lines": "\n\n", "names": "event: x\n",
-		"names without data": "event: x\n\n", "empty data": "data:\n", "data": "data: xxxxxxxx\n", "other fields": "id: 7\r\n",
-		"data and comments": "data: x\n: y\n",
+		"names without data": "event: x\n\n", "empty data": "data:\n", "data": "data: xxxxxxxx\n",
+		"other fields": "id: 7\r\n", "data and comments": "data: x\n: y\n",
 	} {
 		for _, ask := range []bool{false, true} {
 			src := &same{text: []byte(text)}
