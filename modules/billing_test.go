@@ -251,6 +251,60 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+// TestCeilingOfEachAttempt: nor is one attempt charged what was held for another (GAP-123).
+func TestCeilingOfEachAttempt(t *testing.T) {
+	t.Parallel()
+	dear := startScripted(t, setup{Routes: []route{{Name: "cheap", Quality: 0.9, Input: "0.01", Output: "0.02"},
+		{Name: "dear", Quality: 0.5, Input: "10", Output: "40"}}})
+	panel := startScripted(t, setup{Routes: seats, Extra: strategy("careful", panelOfThree)})
+	nonsense := script(upstream.Usage{Prompt: 99_999_999, Completion: 99_999_999}, "stop", upstream.Text("x"))
+	answer := script(used(100, 50), "stop", upstream.Text("y"))
+	worked := int64(100*300 + 50*1500)
+	for _, sh := range shapes {
+		for _, mode := range modes {
+			t.Run("GAP-123 a cheap route and a dear fallback "+sh.Name+" "+mode.Name, func(t *testing.T) {
+				t.Parallel()
+				c := dear.rich(t)
+				c.Answers(nonsense)
+				before := c.Net()
+				a := c.Ask(sh, allowance(sh, 1_000), mode.Field)
+				r := c.Record(t, a)
+				require.Len(t, r.Attempts, 1)
+				require.Equal(t, "cheap", r.Attempts[0].Route)
+				require.Less(t, r.Attempts[0].Worst*100, r.Held, "the fallback was held for")
+				require.Equal(t, r.Attempts[0].Worst, r.Microcents)
+				require.Equal(t, r.Microcents, before-c.Net())
+				require.Equal(t, r.Microcents, outcomeOf(t, sh, a).Billed(t))
+				require.NotZero(t, r.Over)
+				c.Log.Await(t, func(line map[string]any) bool {
+					return line["request_id"] == a.Header.Get("X-Request-Id") &&
+						line["worst_microcents"] == float64(r.Attempts[0].Worst)
+				})
+			})
+			for _, who := range []string{"judge", "two"} {
+				t.Run("GAP-123 a panel of which one reports nonsense: "+who+" "+sh.Name+" "+mode.Name, func(t *testing.T) {
+					t.Parallel()
+					c := panel.rich(t)
+					replies := map[string]upstream.Reply{"one": answer, "two": answer, "three": answer, "judge": answer}
+					replies[who] = nonsense
+					c.AnswersBy(byModel(replies))
+					a := c.Ask(sh, allowance(sh, 1_000), mode.Field)
+					r := c.Record(t, a)
+					require.Len(t, r.Attempts, 4)
+					want := 3 * worked
+					for _, tried := range r.Attempts {
+						if tried.Route == who {
+							want += tried.Worst
+						}
+					}
+					require.Equal(t, want, r.Microcents)
+					require.Equal(t, want, outcomeOf(t, sh, a).Billed(t), "the reply says what the ledger charges")
+				})
+			}
+		}
+	}
+}
+
 // TestNegativeBalance is E04: an account can owe something, by what an operator or a late receipt takes.
 func TestNegativeBalance(t *testing.T) {
 	t.Parallel()

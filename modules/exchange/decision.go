@@ -95,7 +95,7 @@ func (x *exchange) noteSettlement(s *ledger.Settlement, charge ledger.Charge) {
 		}
 		r.Attempts[i] = decisions.Attempt{Route: a.route.Name, Outcome: string(outcome), Usage: decisions.UsageOf(u)}
 		if u != nil {
-			_ = cost.Add(false, *u, a.route.Cost) // what cannot be priced costs nothing that is known
+			_ = cost.Add(false, *u, a.route.Cost, -1) // what cannot be priced costs nothing that is known
 		}
 	}
 	r.Cost, _ = cost.Microcents(0)

@@ -50,16 +50,13 @@ func (x *exchange) spent() routing.Worst {
 			either = either.Or(x.worstOf(a))
 			continue
 		}
-		if u := a.proven(); !a.running && u != nil && bill.Add(false, *u, a.route.Price) == nil {
+		if u := a.proven(); !a.running && u != nil && bill.Add(false, *u, a.route.Price, a.worst) == nil {
 			continue
 		}
 		if a.running || a.open() {
 			open = open.And(x.worstOf(a))
 		}
 	}
-	microcents, err := bill.Microcents(x.surcharge)
-	if err != nil {
-		microcents = math.MaxInt64
-	}
-	return routing.Worst{Microcents: microcents, Tokens: bill.Tokens}.And(open).And(either)
+	due := routing.Worst{Microcents: bill.Ceiling(x.surcharge, math.MaxInt64), Tokens: bill.Tokens}
+	return due.And(open).And(either)
 }

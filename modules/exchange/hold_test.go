@@ -90,7 +90,8 @@ func TestWorstCovers(t *testing.T) {
 	odd.Price = config.Price{Input: 333_333, CacheRead: 333_333, CacheWrite: 333_333, Output: 777_777}
 	x := &exchange{input: input{bound: 7}}
 	for range 5 {
-		x.attempts = append(x.attempts, &attempt{route: &odd, usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
+		x.attempts = append(x.attempts, &attempt{route: &odd, worst: 5,
+			usage: &llm.Usage{Input: llm.Count(7), Output: llm.Count(3)}})
 		most := x.spent().And(worstOf(7, &routing.Candidate{Route: &odd, Allowance: 3}))
 		var tally ledger.Tally
 		for range len(x.attempts) + 1 {
@@ -123,7 +124,8 @@ func TestSpent(t *testing.T) {
 func TestDueIsAtMostTheHold(t *testing.T) {
 	t.Parallel()
 	known := &llm.Usage{Input: llm.Count(100), Output: llm.Count(10)}
-	x := &exchange{attempts: []*attempt{{route: &standard, accepted: true, outcome: ledger.Finished, usage: known}}}
+	x := &exchange{attempts: []*attempt{{route: &standard, accepted: true, outcome: ledger.Finished, usage: known,
+		worst: 45_000}}}
 	for hold, over := range map[int64]int64{0: 45_000, 44_999: 1, 45_000: 0, 45_001: 0} {
 		x.hold = hold
 		require.Equal(t, ledger.Charge{Microcents: 45_000 - over, Over: over},
@@ -131,6 +133,13 @@ func TestDueIsAtMostTheHold(t *testing.T) {
 		require.Equal(t, over+7-min(7, max(0, hold-45_000)),
 			x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}).Over)
 	}
+	x.hold, x.attempts[0].worst = 1_000_000, 44_000
+	require.Equal(t, ledger.Charge{Microcents: 44_007, Over: 1_000},
+		x.due(&ledger.Settlement{Results: x.results(false), Surcharge: 7}), "GAP-123 nor than the attempt's own worst")
+	x.attempts = append(x.attempts, &attempt{route: &standard, accepted: true, outcome: ledger.Failed, worst: 970_000})
+	require.Equal(t, ledger.Charge{Microcents: 30_000, Over: 15_000, Pending: true},
+		x.due(&ledger.Settlement{Results: x.results(false)}), "GAP-123 and there is room for what waits")
+	require.EqualValues(t, 44_000+970_000, x.spent().Microcents, "GAP-123 before a fallback, too")
 }
 
 // TestDue is the arithmetic of a settlement; that the ledger comes to the same, every contract test of money shows.
@@ -139,7 +148,7 @@ func TestDue(t *testing.T) {
 	known := &llm.Usage{Input: llm.Count(100), Output: llm.Count(10)}
 	absurd := &llm.Usage{Input: llm.Count(1), Output: llm.Count(ledger.MaxTokens + 1)}
 	accepted := func(outcome ledger.Outcome, u *llm.Usage) *attempt {
-		return &attempt{route: &standard, accepted: true, outcome: outcome, usage: u}
+		return &attempt{route: &standard, accepted: true, outcome: outcome, usage: u, worst: 50_000}
 	}
 	for name, tc := range map[string]struct {
 		attempts []*attempt

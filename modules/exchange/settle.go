@@ -171,7 +171,7 @@ func (x *exchange) results(final bool) []ledger.Result {
 // due is what the settlement of all attempts will charge.
 func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 	s.Surcharge += x.surcharge
-	return s.Due(x.hold, func(i int) config.Price { return x.attempts[i].route.Price })
+	return s.Due(x.hold, func(i int) (config.Price, int64) { return x.attempts[i].route.Price, x.attempts[i].worst })
 }
 
 // settle ends the request in the ledger, once, and counts it.
@@ -197,20 +197,27 @@ func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge
 // warnOver says that the operator pays for what an upstream reported beyond the hold, and what to set where that can
 // be meant.
 func (x *exchange) warnOver(charge ledger.Charge) {
-	a, setting := x.current, "none: the upstream counts more input than a prompt of this size can have"
+	a := x.current
 	for _, tried := range x.attempts {
-		if output := outputOf(tried); !tried.operator && output > longest(tried.route, tried.allowance) {
+		u := tried.proven()
+		if tried.operator || u == nil {
+			continue
+		}
+		if cost, err := ledger.Cost(*u, tried.route.Price); err == nil && cost > tried.worst {
 			a = tried
-			if setting = "bills_past_allowance"; tried.route.BillsPastAllowance || output > tried.route.MaxOutput {
-				setting = "max_output"
-			}
 			break
+		}
+	}
+	setting := "none: the upstream counts more input than a prompt of this size can have"
+	if output := outputOf(a); output > longest(a.route, a.allowance) {
+		if setting = "bills_past_allowance"; a.route.BillsPastAllowance || output > a.route.MaxOutput {
+			setting = "max_output"
 		}
 	}
 	x.engine.Metrics().Over(a.route.Name, charge.Over)
 	x.engine.Logger().Warn("an upstream reported more than was held: the rest is not charged and the operator's",
 		"request_id", x.call.ID, "route", a.route.Name, "setting", setting,
-		"held_microcents", x.hold, "charged_microcents", charge.Microcents, "over_microcents", charge.Over)
+		"held_microcents", x.hold, "worst_microcents", a.worst, "charged_microcents", charge.Microcents, "over_microcents", charge.Over)
 }
 
 // outputOf is what an attempt is proven to have written, in tokens.

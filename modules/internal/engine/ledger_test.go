@@ -63,7 +63,7 @@ func TestLedgerTimeout(t *testing.T) {
 		Results: []ledger.Result{{Attempt: "running.1", Outcome: ledger.Finished,
 			Usage: &llm.Usage{Input: llm.Count(1), Output: llm.Count(7)}}},
 	}, Attempts: []engine.Tried{{Attempt: attempt("running.1"), Price: price}}}
-	end.Charge = end.Due(1_000_000, func(int) config.Price { return price })
+	end.Charge = end.Due(1_000_000, func(int) (config.Price, int64) { return price, -1 })
 	start := time.Now()
 	c, err := e.Ledger().Settle(ctx, end)
 	require.NoError(t, err, "GAP-99: it is in the spool")

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"math"
+
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -8,39 +10,65 @@ import (
 // Bill sums what the attempts of one request come to. A charge is composed here and nowhere else, for the ledger that
 // settles and for a reply that says beforehand what it will be charged. The zero Bill is empty.
 type Bill struct {
-	tally   Tally
+	whole   Tally
+	within  Tally // of each attempt no more than its worst
+	waiting int64 // the worst of those that wait for their proof
 	Tokens  int64 // input and output, for the token budget
 	Pending bool  // an attempt may still add to it
 }
 
-// Add adds an attempt: whether it waits for a receipt, and what it is proven to have used at its price. ErrUsage leaves
-// the bill as it was.
-func (b *Bill) Add(waits bool, u llm.Usage, p config.Price) error {
+// Add adds an attempt: whether it waits for a receipt, what it is proven to have used at its price, and the most that
+// it may add (Attempt.Worst; below zero: not known). ErrUsage leaves the bill as it was.
+func (b *Bill) Add(waits bool, u llm.Usage, p config.Price, worst int64) error {
 	if u.Known() {
-		if err := b.tally.Add(u, p); err != nil {
+		if err := b.whole.Add(u, p); err != nil {
 			return err
 		}
+		b.within.addWithin(u, p, worst)
 		b.Tokens += u.Prompt() + llm.Tokens(u.Output)
 	}
-	b.Pending = b.Pending || waits
+	if waits {
+		b.Pending = true
+		b.waiting += min(max(0, worst), math.MaxInt64-b.waiting)
+	}
 	return nil
+}
+
+// addWithin adds what an attempt that can be priced used, or its worst where that is less.
+func (t *Tally) addWithin(u llm.Usage, p config.Price, worst int64) {
+	var one, most Tally
+	_ = one.Add(u, p)
+	if most.addMicrocents(max(0, worst)); worst >= 0 && most.less(one) {
+		one = most
+	}
+	t.add(one.hi, one.lo)
 }
 
 // Microcents is what the attempts come to with a surcharge, whoever pays for it.
 func (b *Bill) Microcents(surcharge int64) (int64, error) {
-	sum, err := b.tally.Microcents()
+	sum, err := b.whole.Microcents()
 	return sum + surcharge, err
 }
 
-// Cap divides what was used: at most what is held is charged, and the rest is over (GAP-110).
-func Cap(microcents, held int64) (due, over int64) {
-	due = min(microcents, held)
+// Ceiling is the most that a settlement may charge of the bill, where so much is held (GAP-123): of each attempt its
+// worst, and in all what is held less the worst of those that wait, which is room for their receipts.
+func (b *Bill) Ceiling(surcharge, held int64) int64 {
+	sum, err := b.within.Microcents()
+	if err != nil { // it is no more than the whole, of which that is said
+		return 0
+	}
+	return max(0, min(sum+surcharge, held-b.waiting))
+}
+
+// Cap divides what was used: at most the ceiling is charged, and the rest is over (GAP-110).
+func Cap(microcents, ceiling int64) (due, over int64) {
+	due = min(microcents, ceiling)
 	return due, microcents - due
 }
 
-// Due is what the settlement will charge, where so much is held and its results are of attempts with these prices. It
-// does not know fair use: what that leaves free, the store alone says (GAP-54).
-func (s *Settlement) Due(held int64, price func(result int) config.Price) (c Charge) {
+// Due is what the settlement will charge, where so much is held and terms are the prices of its results' attempts and
+// the most that these may add. It does not know fair use: what that leaves free, the store alone says (GAP-54).
+func (s *Settlement) Due(held int64, terms func(result int) (config.Price, int64)) (c Charge) {
 	if s.Free {
 		return c
 	}
@@ -49,12 +77,12 @@ func (s *Settlement) Due(held int64, price func(result int) config.Price) (c Cha
 		if s.Results[i].Operator {
 			continue
 		}
-		p := price(i)
+		p, worst := terms(i)
 		outcome, usage, _ := s.Results[i].Conclude(p)
-		_ = b.Add(outcome == Unproven, usage, p) // what cannot be priced is in no conclusion
+		_ = b.Add(outcome == Unproven, usage, p, worst) // what cannot be priced is in no conclusion
 	}
 	sum, _ := b.Microcents(s.Surcharge) // each attempt is bounded, and attempts are few
-	c.Microcents, c.Over = Cap(sum, held)
+	c.Microcents, c.Over = Cap(sum, b.Ceiling(s.Surcharge, held))
 	c.Pending = b.Pending
 	return c
 }

@@ -51,23 +51,25 @@ func TestDue(t *testing.T) {
 	s := Settlement{Results: []Result{
 		{Outcome: Failed, Usage: half}, {Outcome: Finished, Usage: half}, {Outcome: NotMade},
 	}}
-	price := func(i int) config.Price { return prices[i] }
-	require.Equal(t, Charge{Microcents: 1}, s.Due(1, price), "GAP-48")
-	require.Equal(t, Charge{Over: 1}, s.Due(0, price), "GAP-110")
+	worst := []int64{-1, 1, 3}
+	terms := func(i int) (config.Price, int64) { return prices[i], worst[i] }
+	require.Equal(t, Charge{Microcents: 1}, s.Due(1, terms), "GAP-48")
+	require.Equal(t, Charge{Over: 1}, s.Due(0, terms), "GAP-110")
 	s.Surcharge = 7
-	require.Equal(t, Charge{Microcents: 5, Over: 3}, s.Due(5, price), "GAP-59")
+	require.Equal(t, Charge{Microcents: 5, Over: 3}, s.Due(5, terms), "GAP-59")
 	s.Results[2] = Result{Outcome: Finished}
-	require.Equal(t, Charge{Microcents: 8, Pending: true}, s.Due(100, price), "BILL-28")
+	require.Equal(t, Charge{Microcents: 8, Pending: true}, s.Due(100, terms), "BILL-28")
 	s.Free = true
-	require.Zero(t, s.Due(100, price), "BILL-25")
+	require.Zero(t, s.Due(100, terms), "BILL-25")
 }
 
 func TestBill(t *testing.T) {
 	t.Parallel()
 	var b Bill
 	price := config.Price{Input: 1_000_000, Output: 2_000_000}
-	require.NoError(t, b.Add(false, llm.Usage{Input: llm.Count(2), CacheRead: llm.Count(4), Output: llm.Count(3)}, price))
-	require.ErrorIs(t, b.Add(true, llm.Usage{Output: llm.Count(-1)}, price), ErrUsage)
+	require.NoError(t, b.Add(false, llm.Usage{Input: llm.Count(2), CacheRead: llm.Count(4), Output: llm.Count(3)},
+		price, -1))
+	require.ErrorIs(t, b.Add(true, llm.Usage{Output: llm.Count(-1)}, price, -1), ErrUsage)
 	require.False(t, b.Pending, "it is as it was")
 	require.EqualValues(t, 9, b.Tokens)
 	sum, err := b.Microcents(1)

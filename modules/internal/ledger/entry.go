@@ -44,7 +44,7 @@ func (k EntryKind) Book() Book {
 }
 
 // EntryFormat is that of the entries that are made now.
-const EntryFormat = 3
+const EntryFormat = 4
 
 // Entry is one movement of money between an account and a Book, and a link of the account's hash chain. Entries are
 // never changed and never removed. A settlement, a receipt and a closing make one also where they move nothing, for
@@ -76,7 +76,9 @@ type Entry struct {
 	Credits int64     `json:"credits"` // the balance after it
 	Accrued int64     `json:"accrued"` // the accrued remainder after it
 	Created time.Time `json:"time"`
-	// Format is that of the hash: 1 knows neither Book nor Prices nor N, 2 nothing of Waived to Detail, 3 knows no N.
+	// Format is that of the hash: 1 knows neither Book nor Prices nor N, 2 nothing of Waived to Detail, 3 knows no N. What
+	// was used is judged by the rules of its time: up to 3 the hold alone bounded a charge, since 4 each attempt's worst
+	// does as well (GAP-123).
 	Format int64  `json:"format"`
 	Prev   Digest `json:"prev"` // Hash of the account's entry before it, zero for the first
 }
@@ -95,7 +97,7 @@ func (e Entry) Hash() Digest {
 		b = append(b, "fareway ledger entry 2\n"...)
 		b = appendNumbers(hashed(b, e.Prev, texts[:], numbers[:]), e.N)
 	default:
-		b = append(b, "fareway ledger entry 3\n"...)
+		b = append(append(append(b, "fareway ledger entry "...), '0'+byte(e.Format)), '\n')
 		b = appendNumbers(hashed(b, e.Prev, texts[:], numbers[:]), e.Waived, e.Over, e.Tokens)
 		b = append(b, e.Detail[:]...)
 	}

@@ -66,6 +66,12 @@ func (t *Tally) add(hi, lo uint64) {
 	t.hi, _ = bits.Add64(t.hi, hi, carry)
 }
 
+// addMicrocents adds an amount of money.
+func (t *Tally) addMicrocents(n int64) { t.add(bits.Mul64(uint64(n), tokensPerPrice)) }
+
+// less reports whether the tally is less than another.
+func (t *Tally) less(o Tally) bool { return t.hi < o.hi || t.hi == o.hi && t.lo < o.lo }
+
 // Microcents is the charge, rounded down: never more than was used. ErrUsage when it is not an int64.
 func (t Tally) Microcents() (int64, error) {
 	if t.hi >= tokensPerPrice {

@@ -104,7 +104,8 @@ func TestAnyCut(t *testing.T) {
 	whole := c.files[where].now
 	for length := int64(0); length < small; length++ {
 		b := whole[:length]
-		if length < 44 { // where the header's numbers end
+		// Where the header's numbers end. Zeros at their end are as good as they were.
+		if length < 44 && len(bytes.TrimRight(whole[length:44], "\x00")) > 0 {
 			_, err := open(holding(map[string][]byte{where: b}), where, small)
 			require.ErrorIs(t, err, ErrForeign)
 			continue

@@ -221,7 +221,7 @@ func testKeyCaps(t *testing.T, open Open) {
 		f := newFixture(t, open, 1_000, ledger.Terms{})
 		spendCap := int64(100)
 		f.key = f.newKey("capped", ledger.KeyChange{SpendCap: &spendCap})
-		h := f.unproven("unit", nil)
+		h := f.unprovenOf(f.hold("unit", 100), nil)
 		f.receipt(h.Attempt.ID, usage(0, 100))
 		require.EqualValues(t, 100, f.keyNow(f.key.ID).Spent)
 		f.refused(1, ledger.ErrKeySpendCap)

@@ -61,8 +61,9 @@ func testExamples(t *testing.T, open Open) {
 
 	t.Run("E04 BILL-16 ACCT-04 GAP-51 GAP-52 negative balance and top-up", func(t *testing.T) {
 		t.Parallel()
-		f := newFixture(t, open, 1, ledger.Terms{})
-		h := f.unproven("unit", nil)
+		f := newFixture(t, open, 4, ledger.Terms{})
+		h := f.unprovenOf(f.hold("unit", 3_400_000), nil)
+		f.charge(3_000_000)                               // of what the hold does not keep any more
 		c := f.receipt(h.Attempt.ID, usage(0, 3_400_000)) // only a receipt can, once the hold is gone (GAP-110)
 		c.Added = 0
 		require.Equal(t, ledger.Balance{Credits: -2, Accrued: 400_000}, c.Balance)

@@ -32,8 +32,8 @@ var prices = map[string]config.Price{
 	"fraction": {Input: 333_333, CacheRead: 33_333, CacheWrite: 416_666, Output: 1_666_667},
 }
 
-// worst is what attempts may cost at most, unless a test says otherwise: more than anything costs here.
-const worst = 1 << 50
+// unbound is what attempts may cost at most, unless a test says otherwise: whatever their request holds.
+const unbound = -1
 
 // half is what a price costs the operator in these tests.
 func half(p config.Price) config.Price {
@@ -248,7 +248,7 @@ func (f *fixture) newHold(route string, microcents int64) ledger.Hold {
 func (f *fixture) attempt(request string, seq int64, route string) ledger.Attempt {
 	return ledger.Attempt{
 		ID: ledger.AttemptID(request, seq), Route: route, Provider: "local", Model: "m", PriceVersion: f.version[route],
-		Worst: worst,
+		Worst: unbound,
 	}
 }
 
@@ -291,7 +291,11 @@ func (f *fixture) charge(microcents int64) ledger.Balance {
 
 // unproven leaves a settled request whose only attempt waits for a receipt.
 func (f *fixture) unproven(route string, change func(*ledger.Settlement)) ledger.Hold {
-	h := f.hold(route, 100)
+	return f.unprovenOf(f.hold(route, 10_000), change)
+}
+
+// unprovenOf settles a request so.
+func (f *fixture) unprovenOf(h ledger.Hold, change func(*ledger.Settlement)) ledger.Hold {
 	s := ok(h, nil)
 	s.Results[0].Outcome = ledger.Unproven
 	if change != nil {

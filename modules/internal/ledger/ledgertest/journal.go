@@ -59,7 +59,7 @@ func testJournal(t *testing.T, open Open) {
 			require.NoError(t, err)
 			balances[e.Account] = after
 			require.Equal(t, ledger.Balance{Credits: e.Credits, Accrued: e.Accrued}, after)
-			require.EqualValues(t, 3, e.Format)
+			require.EqualValues(t, ledger.EntryFormat, e.Format)
 			require.Equal(t, e.Kind.Book(), e.Book)
 			books[e.Book] -= e.Microcents
 			net += e.Microcents

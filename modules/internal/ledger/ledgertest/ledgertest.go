@@ -42,6 +42,7 @@ func Run(t *testing.T, open Open) {
 		{"caps", testCaps},
 		{"key caps", testKeyCaps},
 		{"charges", testCharges},
+		{"ceilings", testCeilings},
 		{"without an attempt", testAttemptless},
 		{"unusable usage", testUnusableUsage},
 		{"fair use", testFairUse},

@@ -260,13 +260,31 @@ func (r *request) total() int64 {
 	return floor(sum) + r.Surcharge
 }
 
-// charge adds to a request's charge what its total has grown by, at most what was held for it, or leaves that free.
-func (m *model) charge(r *request, kind ledger.EntryKind, held, tokens int64) {
+// ceiling is the most that the settlement of a request may charge (GAP-123).
+func (r *request) ceiling() int64 {
+	sum, room := new(big.Rat), r.Held
+	for _, a := range r.Attempts {
+		used, most := exactly(a.Usage, a.Price), new(big.Rat).SetInt64(a.Worst)
+		switch {
+		case a.Operator:
+		case waits(a):
+			room = max(room-max(a.Worst, 0), 0)
+		case a.Worst >= 0 && used.Cmp(most) > 0:
+			sum.Add(sum, most)
+		default:
+			sum.Add(sum, used)
+		}
+	}
+	return min(floor(sum)+r.Surcharge, room)
+}
+
+// charge adds to a request's charge what its total has grown by, at most the ceiling, or leaves that free.
+func (m *model) charge(r *request, kind ledger.EntryKind, ceiling, tokens int64) {
 	f := fact{owner: r.owner, kind: kind, request: r.ID, line: r.key.line}
 	if !r.Free {
 		more := r.total() - r.Microcents - r.Waived - r.Over
-		if more > held {
-			more, f.over = held, more-held
+		if more > ceiling {
+			more, f.over = ceiling, more-ceiling
 		}
 		left := m.termsOf(r.owner).FairUse - m.period(r.owner).Waived
 		if r.ServiceLimit && more > 0 && more <= left {
@@ -323,7 +341,17 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 		}
 	}
 	r.Pending = r.waits() && !s.Free
-	m.charge(r, ledger.Charged, r.Held, tokens)
+	m.charge(r, ledger.Charged, r.ceiling(), tokens)
+}
+
+// prove adds what an attempt of a settled request is now known to have used: at most its worst, and what is left of what
+// was held.
+func (m *model) prove(r *request, kind ledger.EntryKind, a *ledger.AttemptRecord, tokens int64) {
+	ceiling := r.Held - r.Microcents - r.Waived
+	if a.Worst >= 0 {
+		ceiling = min(ceiling, a.Worst)
+	}
+	m.charge(r, kind, ceiling, tokens)
 }
 
 // key finds a name among an account's keys.

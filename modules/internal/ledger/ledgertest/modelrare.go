@@ -348,7 +348,7 @@ func (r *run) close(before time.Time) (closed int) {
 			tokens = *a.Usage.Input + *a.Usage.Output
 		}
 		r.look(l.q.owner)
-		r.charge(l.q, ledger.Closing, a.Worst, tokens)
+		r.prove(l.q, ledger.Closing, a, tokens)
 		l.q.Pending = l.q.waits()
 	}
 	return len(all)

@@ -15,7 +15,7 @@ import (
 func (r *run) attempt(request string, seq int64) ledger.AttemptRecord {
 	route := rapid.SampledFrom([]string{"unit", "unit", "fraction", "cached", "tiered"}).Draw(r.T, "route")
 	a := r.f.attempt(request, seq, route)
-	if r.sometimes("bound", 2) {
+	if !r.sometimes("unbound", 4) {
 		a.Worst = r.near("worst", 300_000)
 	}
 	price := prices[route]
@@ -252,7 +252,7 @@ func (r *run) addReceipt(q *request, a *ledger.AttemptRecord) {
 	a.Usage, a.Receipt = *u, r.now().UTC()
 	q.Pending = q.waits()
 	before, over := q.Microcents, q.Over
-	r.charge(q, ledger.Receipt, a.Worst, *u.Input+*u.Output)
+	r.prove(q, ledger.Receipt, a, *u.Input+*u.Output)
 	require.Equal(r, []int64{q.Microcents - before, q.Over - over}, []int64{c.Added, c.OverAdded})
 	c.Added, c.OverAdded = 0, 0
 	r.charged(q, c)

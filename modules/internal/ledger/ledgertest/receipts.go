@@ -127,7 +127,7 @@ func testReceipts(t *testing.T, open Open) {
 	})
 
 	t.Run("a receipt is taken whatever the account has", func(t *testing.T) {
-		h := f.unproven("unit", nil)
+		h := f.unprovenOf(f.hold("unit", 2_500_000), nil)
 		_, _, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: -f.balance().Net(),
 			Reason: "empty"})
 		require.NoError(t, err)

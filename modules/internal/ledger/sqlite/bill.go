@@ -8,17 +8,16 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// bill is what a request costs by its attempts, whoever pays for it.
+// bill is what a request costs by its attempts.
 type bill struct {
-	microcents int64 // with the surcharge
-	tokens     int64 // input and output
-	unproven   bool  // an attempt may add to it
+	ledger.Bill
+	microcents int64 // with the surcharge, whoever pays for it
 	prices     string
 }
 
 func billOf(attempts []attempt, surcharge int64) (bill, error) {
 	var (
-		b      ledger.Bill
+		b      bill
 		prices []string
 	)
 	for i := range attempts {
@@ -26,15 +25,17 @@ func billOf(attempts []attempt, surcharge int64) (bill, error) {
 		if a.operator {
 			continue
 		}
-		if err := b.Add(a.waits(), a.usage, a.price); err != nil {
+		if err := b.Add(a.waits(), a.usage, a.price, a.Worst); err != nil {
 			return bill{}, err
 		}
 		if a.usage.Known() {
 			prices = addPrice(prices, a)
 		}
 	}
-	microcents, err := b.Microcents(surcharge)
-	return bill{microcents, b.Tokens, b.Pending, strings.Join(prices, " ")}, err
+	var err error
+	b.microcents, err = b.Microcents(surcharge)
+	b.prices = strings.Join(prices, " ")
+	return b, err
 }
 
 func addPrice(prices []string, a *attempt) []string {
@@ -59,11 +60,11 @@ func tokens(u llm.Usage) int64 { return u.Prompt() + llm.Tokens(u.Output) }
 // use, or beyond what was held, and tokens that count against the budget.
 type part struct{ charge, waived, over, tokens int64 }
 
-// judge decides what of so many microcents the account pays: what is beyond the hold is not charged (GAP-110), and
+// judge decides what of so many microcents the account pays: what is beyond the ceiling is not charged (GAP-110), and
 // what ends at a limit of the service is free when all that is left fits in what remains of the fair-use allowance
 // (GAP-54).
-func (t *tx) judge(a *account, serviceLimit bool, microcents, held, tokens int64) part {
-	due, over := ledger.Cap(microcents, held)
+func (t *tx) judge(a *account, serviceLimit bool, microcents, ceiling, tokens int64) part {
+	due, over := ledger.Cap(microcents, ceiling)
 	if serviceLimit && due > 0 && due <= t.opts.terms(a).FairUse-a.now().waived {
 		return part{waived: due, over: over}
 	}

@@ -91,12 +91,13 @@ func (s *scene) hold(id string, routes ...string) {
 		a := ledger.Attempt{ID: ledger.AttemptID(id, int64(i+1)), Route: route, Provider: "provider", Model: "model",
 			PriceVersion: v, Worst: 10_000}
 		if i == 0 {
+			a.Worst = microcents
 			_, err = s.store.Hold(ctx, ledger.Hold{
 				Request: id, Account: s.owner, Key: s.key, Endpoint: "chat", Profile: "max", Microcents: microcents, Tokens: 1,
 				Attempt: a,
 			})
 		} else {
-			err = s.store.Begin(ctx, ledger.Next{Request: id, Attempt: a, Microcents: 20_000})
+			err = s.store.Begin(ctx, ledger.Next{Request: id, Attempt: a, Microcents: microcents + int64(i)*10_000})
 		}
 		require.NoError(s.t, err)
 	}

@@ -66,7 +66,7 @@ func (p *till) hold(id string) error {
 
 func (p *till) attempt(id string, seq int64) ledger.Attempt {
 	return ledger.Attempt{ID: ledger.AttemptID(id, seq), Route: "route", Provider: "p", Model: "m",
-		PriceVersion: p.version, Worst: 1 << 40}
+		PriceVersion: p.version, Worst: -1}
 }
 
 // settle settles a request whose first attempt used some tokens.

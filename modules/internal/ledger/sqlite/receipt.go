@@ -121,7 +121,7 @@ func (t *tx) addReceipt(id string, usage llm.Usage) (c ledger.Charge, applied bo
 }
 
 // prove adds to a settled request what one of its attempts is now known, or taken, to have used: kind is why. What it
-// adds is at most what was held for that attempt (GAP-110), or for its request where nobody knows that.
+// adds is at most that attempt's worst, and with what the request is charged already at most its hold (GAP-123).
 func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, this *attempt, kind ledger.EntryKind) (
 	p part, err error,
 ) {
@@ -129,12 +129,12 @@ func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, t
 	if err != nil {
 		return p, err
 	}
-	held, prices := this.Worst, ""
-	if held < 0 {
-		held = r.hold
+	ceiling, prices := max(0, r.hold-r.charge-r.waived), ""
+	if this.Worst >= 0 {
+		ceiling = min(ceiling, this.Worst)
 	}
 	if this.usage.Known() {
-		p = t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived-r.over, held, tokens(this.usage))
+		p = t.judge(a, r.serviceLimit, due.microcents-r.charge-r.waived-r.over, ceiling, tokens(this.usage))
 		prices = this.priceName()
 	}
 	now, detail := this.receipt, this.record()
@@ -147,7 +147,7 @@ func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, t
 	if err != nil {
 		return p, err
 	}
-	r.charge, r.waived, r.over, r.pending = r.charge+p.charge, r.waived+p.waived, r.over+p.over, due.unproven
+	r.charge, r.waived, r.over, r.pending = r.charge+p.charge, r.waived+p.waived, r.over+p.over, due.Pending
 	err = t.exec(`UPDATE requests SET charge = ?, waived = ?, over = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
 		r.charge, r.waived, r.over, p.tokens, r.pending, r.id)
 	if err != nil {

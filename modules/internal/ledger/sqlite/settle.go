@@ -52,7 +52,7 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	}
 	var p part
 	if !st.Free {
-		p = t.judge(a, st.ServiceLimit, due.microcents, r.hold, due.tokens)
+		p = t.judge(a, st.ServiceLimit, due.microcents, due.Ceiling(st.Surcharge, r.hold), due.Tokens)
 	}
 	now := t.now()
 	err = t.charge(a, l, p, ledger.Entry{
@@ -65,7 +65,7 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	a.Held -= r.hold
 	a.requests++
 	t.end(r)
-	pending := due.unproven && !st.Free
+	pending := due.Pending && !st.Free
 	t.settled.add(r.id)
 	t.ends = append(t.ends, ended{r, st, p, pending, now, a.last})
 	return ledger.Charge{Microcents: p.charge, Waived: p.waived, Over: p.over, Pending: pending, Balance: a.Balance}, nil

@@ -112,10 +112,12 @@ func sameUsage(u llm.Usage, estimate *llm.Usage) bool {
 
 // claim is what a request should have been charged, or left free.
 type claim struct {
-	tally  ledger.Tally // of what is proven so far: one division over everything (GAP-48)
-	tokens int64        // of the settlement
-	prices string       // of the settlement
-	proven []proof      // what receipts proved, and what was closed
+	bill   ledger.Bill // of what is proven so far: one division over everything (GAP-48)
+	tokens int64       // of the settlement
+	prices string      // of the settlement
+	// ceiling is the most that the settlement may charge (GAP-123); up to format 3 of its entry that was the hold.
+	ceiling int64
+	proven  []proof // what receipts proved, and what was closed
 
 	charged, waived, over int64 // as the entries show it
 	counted               int64 // tokens
@@ -163,13 +165,14 @@ func (v *verification) claimOf(d *detail) (claim, error) {
 			kind = ledger.Closing
 		case t.receipt != nil:
 		case t.usage.Known():
-			_ = c.tally.Add(t.usage, p.price) // like its cost
-			c.tokens += used
+			_ = c.bill.Add(false, t.usage, p.price, t.worst) // like its cost
 			c.prices = withPrice(c.prices, name)
 			continue
 		default:
+			_ = c.bill.Add(t.outcome == ledger.Unproven, llm.Usage{}, p.price, t.worst) // nothing is added
 			continue
 		}
+		_ = c.bill.Add(true, llm.Usage{}, p.price, t.worst) // it waited
 		if !t.usage.Known() {
 			name = ""
 		}
@@ -181,16 +184,17 @@ func (v *verification) claimOf(d *detail) (claim, error) {
 			tried: t, price: p.price, prices: name, detail: record.Detail(), kind: kind, cost: cost, tokens: used,
 		})
 	}
+	c.tokens, c.ceiling = c.bill.Tokens, c.bill.Ceiling(d.surcharge, d.hold)
 	return c, nil
 }
 
 // worth is what is proven so far, with the surcharge.
 func (c *claim) worth(d *detail) (int64, error) {
-	m, err := c.tally.Microcents()
+	m, err := c.bill.Microcents(d.surcharge)
 	if err != nil {
 		return 0, disagree(d.id, "its attempts: %v", err)
 	}
-	return m + d.surcharge, nil
+	return m, nil
 }
 
 // withPrice adds a price version to a list that names each once.
@@ -286,7 +290,7 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 }
 
 // settlementNow is settlement since entries vouch for what is on record of a request, and charge no more than was
-// held.
+// held: since format 4 no more than its ceiling.
 func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settled int64) error {
 	r := d.head()
 	err := named(v.conn, &r, d.account, d.key)
@@ -308,7 +312,11 @@ func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settl
 	case d.free:
 		settled, c.tokens = 0, 0
 	}
-	if err := c.take(d, *e, settled, d.hold, c.tokens); err != nil {
+	ceiling := c.ceiling
+	if e.Format == 3 {
+		ceiling = d.hold
+	}
+	if err := c.take(d, *e, settled, ceiling, c.tokens); err != nil {
 		return err
 	}
 	if e.Detail != r.Detail() {
@@ -317,11 +325,10 @@ func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settl
 	return nil
 }
 
-// take compares an entry with what it should have moved: so many microcents, of which the account pays at most what
-// was held for them, or nothing when fair use left them free.
-func (c *claim) take(d *detail, e ledger.Entry, microcents, held, tokens int64) error {
-	due := min(microcents, held)
-	over := microcents - due
+// take compares an entry with what it should have moved: so many microcents, of which the account pays at most the
+// ceiling, or nothing when fair use left them free.
+func (c *claim) take(d *detail, e ledger.Entry, microcents, ceiling, tokens int64) error {
+	due, over := ledger.Cap(microcents, ceiling)
 	charge, waived, counted := due, int64(0), tokens
 	if e.Waived != 0 && d.serviceLimit {
 		charge, waived, counted = 0, due, 0
@@ -392,16 +399,22 @@ func (c *claim) addLater(d *detail, e ledger.Entry, p *proof) error {
 	if err != nil {
 		return err
 	}
-	_ = c.tally.Add(p.usage, p.price) // like its cost
+	_ = c.bill.Add(false, p.usage, p.price, p.worst) // like its cost
 	after, err := c.worth(d)
 	if err != nil {
 		return err
 	}
-	held := p.worst
-	if held < 0 {
-		held = d.hold
+	ceiling := max(0, d.hold-c.charged-c.waived)
+	if e.Format == 3 {
+		ceiling = d.hold
 	}
-	return c.take(d, e, after-before, held, p.tokens)
+	if p.worst >= 0 {
+		ceiling = min(ceiling, p.worst)
+		if e.Format == 3 {
+			ceiling = p.worst
+		}
+	}
+	return c.take(d, e, after-before, ceiling, p.tokens)
 }
 
 // oldReceipts are those of before format 3. In which order they came is not recorded, so each is compared with its
@@ -421,7 +434,7 @@ func (c *claim) oldReceipts(d *detail, entries []ledger.Entry) error {
 		}
 		if p.kind == ledger.Receipt {
 			receipts++
-			_ = c.tally.Add(p.usage, p.price) // like its cost
+			_ = c.bill.Add(false, p.usage, p.price, p.worst) // like its cost
 		}
 	}
 	c.many = receipts > 1 && d.serviceLimit

@@ -141,7 +141,7 @@ func (w *workload) round(ctx context.Context, worker, n int, id string) error {
 // request holds, tries twice, settles, repeats the settlement as the spool does, and is given its receipt and a refund.
 func (w *workload) request(ctx context.Context, n int, id string) error {
 	attempt := ledger.Attempt{ID: ledger.AttemptID(id, 1), Route: "route", Provider: "p", Model: "m",
-		PriceVersion: w.version, Worst: 1 << 40}
+		PriceVersion: w.version, Worst: 1_000_000}
 	h := ledger.Hold{
 		Request: id, Account: w.account.ID, Key: w.key.ID, Endpoint: "chat", Profile: "max", Microcents: workHold,
 		Attempt: attempt,
