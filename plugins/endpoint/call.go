@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"reflect"
 	"slices"
@@ -58,6 +57,8 @@ type Call struct {
 	estimate int64        // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
+	asked   form        // of the reply
+	form    form        // of it
 	events  *sse.Reader // of a stream
 	ending  ending
 	arrived interface{ Ready() bool } // says whether reading the body would wait, nil where that is not known
@@ -95,7 +96,10 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	if c.body, err = newBody(e, req); err != nil {
 		return err
 	}
-	c.req, c.most = req, maxReply
+	c.req, c.most, c.asked = req, maxReply, streamed
+	if req.Whole {
+		c.asked = whole
+	}
 	if n := req.MaxTokens; n > 0 && n < maxReply/bytesPerToken {
 		c.most = min(maxReply, floorOfReply+2*int64(c.body.Len())+n*bytesPerToken)
 	}
@@ -139,10 +143,8 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	switch {
 	case c.resp == nil:
 		c.err = c.open()
-	case c.events != nil:
-		c.err = c.stream()
 	default:
-		c.err = c.whole()
+		c.err = c.read()
 	}
 	if c.err != nil {
 		c.close()
@@ -263,10 +265,16 @@ func (c *Call) open() error {
 		return err
 	}
 	c.req = nil
-	streamed, failed := streams(c.resp.Header, c.endpoint)
-	if failed != nil {
-		failed.Status = c.resp.StatusCode
-		return failed
+	if c.resp.Header.Get("Content-Encoding") != "" {
+		if failed := decompress(c.resp); failed != nil {
+			return failed
+		}
+		c.arrived = nil // which says nothing of what it is compressed to
+	}
+	if c.form = formOf(c.resp.Header, c.asked); c.form == page {
+		if c.form, c.resp.Body = look(c.resp.Body); c.form != whole && c.form != streamed {
+			return c.endpoint.webPage(c.resp.StatusCode)
+		}
 	}
 	c.add(llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
 	event := c.event
@@ -274,11 +282,32 @@ func (c *Call) open() error {
 		event = (&shorter{send: c.event, left: c.allowance}).event
 	}
 	c.decoder = c.codec.decoder(event, c.endpoint)
-	if streamed {
-		c.ending.body = c.resp.Body
-		c.events = sse.NewReader(&c.ending, maxEvent)
-	}
 	return nil
+}
+
+// read takes what has come of the reply.
+func (c *Call) read() error {
+	if c.form == doubtful {
+		if c.form, c.resp.Body = look(c.resp.Body); c.form == page {
+			return c.endpoint.webPage(c.resp.StatusCode)
+		}
+		if c.form == doubtful { // its reader says what is wrong with it
+			c.form = typeOf(c.resp.Header)
+		}
+	}
+	if c.form == whole {
+		return c.whole()
+	}
+	if c.events == nil {
+		c.stream(c.resp.Body)
+	}
+	return c.take()
+}
+
+// stream makes an event stream of the reply.
+func (c *Call) stream(body io.Reader) {
+	c.ending.body = body
+	c.events = sse.NewReader(&c.ending, maxEvent)
 }
 
 // ask posts the request. It leaves a reply that is a 2xx in c.resp; any other is an error.
@@ -365,22 +394,9 @@ func (w *watched) Read(p []byte) (int, error) {
 	return w.ReadCloser.Read(p)
 }
 
-// streams says whether a 2xx reply is an event stream. Services that name no type, or a wrong one, stream.
-func streams(header http.Header, e *Endpoint) (bool, *llm.Error) {
-	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type")) // none is ""
-	switch kind {
-	case "application/json":
-		return false, nil
-	case "text/html":
-		return false, llm.Errorf(llm.ErrUpstream,
-			"the upstream answered with a web page; check that %s is the address of an API", e.Settings.address())
-	}
-	return true, nil
-}
-
-// stream takes what has come of an event stream, at least one event. Behind that it takes no more than a batch has room
+// take takes what has come of an event stream, at least one event. Behind that it takes no more than a batch has room
 // for, of whatever comes: what says nothing holds up what has been said as long as anything else.
-func (c *Call) stream() error {
+func (c *Call) take() error {
 	c.fills = 0
 	for taken, events := 0, 1; ; events++ {
 		if c.decoder.Done() {
@@ -453,7 +469,14 @@ func (c *Call) whole() error {
 		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+
 			"many times what it was allowed to say; it is cut", c.most))
 	}
-	return c.end(c.decoder.Whole(b.Bytes()))
+	reply := bytes.TrimPrefix(b.Bytes(), byteOrderMark)
+	if !isStream(reply) {
+		return c.end(c.decoder.Whole(reply))
+	}
+	for c.stream(bytes.NewReader(reply)); err == nil; {
+		err = c.take()
+	}
+	return err
 }
 
 // end makes the end of the call. What was produced before a failure was work too.

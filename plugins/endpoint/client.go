@@ -76,6 +76,7 @@ type connection struct {
 	tls     TLS
 	proxy   string
 	connect time.Duration
+	http2   bool
 }
 
 // Call begins a call; the upstream is asked when it is first read. ctx ends the call, but not the connection of a reply
@@ -176,7 +177,7 @@ func (c *Client) target(e *Endpoint) (*target, error) {
 	for _, h := range e.Headers {
 		t.header.Set(h.Name, h.Value)
 	}
-	if t.url.Scheme == "http" && e.Proxy == "" {
+	if t.url.Scheme == "http" && e.Proxy == "" && !e.HTTP2 {
 		address, host, err := plainHost(t.url)
 		if err != nil {
 			return nil, err
@@ -192,7 +193,7 @@ func (c *Client) target(e *Endpoint) (*target, error) {
 
 // transport returns the connections of an endpoint's kind. The lock is held.
 func (c *Client) transport(e *Endpoint) (*transport, error) {
-	kind := connection{e.TLS, e.Proxy, e.Timeouts.Connect}
+	kind := connection{e.TLS, e.Proxy, e.Timeouts.Connect, e.HTTP2}
 	if t := c.kinds[kind]; t != nil {
 		return t, nil
 	}
@@ -240,6 +241,11 @@ func newTransport(e *Endpoint) (*transport, error) {
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableCompression:     true, // a compressed stream comes in blocks, not in tokens
+	}
+	if e.HTTP2 {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetHTTP2(true)
+		t.Protocols.SetUnencryptedHTTP2(true)
 	}
 	if proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)

@@ -32,6 +32,9 @@ type Endpoint struct {
 	Headers []Header
 	// TLS is for https; the zero value trusts what the system trusts.
 	TLS TLS
+	// HTTP2 speaks HTTP/2 with prior knowledge also where the address has no TLS (RFC 9113, section 3.3). With TLS both
+	// sides agree by themselves.
+	HTTP2 bool
 	// Proxy is the URL of an HTTP or SOCKS5 proxy, "" for none. It may hold a password. The environment's is never used.
 	Proxy string
 	// Expires is until when calls may begin with it, zero for ever.
@@ -145,8 +148,13 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 	if t := e.Timeouts; min(t.Connect, t.FirstByte, t.Idle) < 0 {
 		return errors.New("one of its timeouts is negative")
 	}
-	if _, err := e.proxy(); err != nil {
+	proxy, err := e.proxy()
+	switch {
+	case err != nil:
 		return err
+	case e.HTTP2 && u.Scheme == "http" && proxy != nil && strings.HasPrefix(proxy.Scheme, "http"):
+		return errors.New("HTTP/2 without TLS does not go through an HTTP proxy; take https://, a SOCKS5 proxy, or leave " +
+			"http2 out")
 	}
 	_, err = e.TLS.config()
 	return err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,7 +35,8 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 		failed.Status = resp.StatusCode
 		return failed
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // the status alone says enough
+	_ = decompress(resp)                                           // the status alone says enough
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // likewise
 	failed := c.refusal(resp.StatusCode, resp.Header.Get("Retry-After"), body)
 	if wait := retryAfter(resp); wait > 0 {
 		failed.RetryAfter = wait
@@ -100,11 +102,16 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: timed out: %v", cause)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v", cause)
+		const hint = "; if it speaks HTTP/2 only, set http2 = true"
+		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v%s", cause,
+			map[bool]string{true: hint}[e.speaksHTTP1()])
 	}
 	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
 		ourWords(cause), address)
 }
+
+// speaksHTTP1 reports whether an upstream that knows nothing but HTTP/2 cannot be understood.
+func (e *Endpoint) speaksHTTP1() bool { return strings.HasPrefix(e.URL, "http:") && !e.HTTP2 }
 
 // proxyRefusal is the status with which a proxy refuses to connect to the upstream.
 type proxyRefusal int

@@ -41,6 +41,11 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 		a.giveUp()
 		return nil, err
 	}
+	if failed := decompress(resp); failed != nil {
+		_ = resp.Body.Close() // nothing of it can be read
+		a.giveUp()
+		return nil, failed
+	}
 	a.ReadCloser = resp.Body
 	if idle := e.Timeouts.Idle; idle > 0 {
 		a.timer = c.afterFunc(idle, func() { cancel(errIdle) })

@@ -19,6 +19,7 @@ type Connection struct {
 	ConnectTimeout    time.Duration     `hcl:"connect_timeout,optional"`
 	FirstByteTimeout  time.Duration     `hcl:"first_byte_timeout,optional"`
 	IdleTimeout       time.Duration     `hcl:"idle_timeout,optional"`
+	HTTP2             bool              `hcl:"http2,optional"`
 	Proxy             string            `hcl:"proxy,optional"`
 	ProxyCredentials  string            `hcl:"proxy_credentials,optional" secret:"true"`
 	CA                string            `hcl:"ca,optional"`
@@ -41,6 +42,8 @@ func (Connection) Docs() map[string]string {
 		"idle_timeout": "How long a reply may be silent once it has begun; then it has failed. Models that think before " +
 			"they answer are silent for minutes on services that do not stream their thoughts. \"0s\" is the default: none " +
 			"but the route's timeout.",
+		"http2": "Speak HTTP/2 to an address with http:// as well, as servers that know nothing else want it (h2c). With " +
+			"https:// it leaves HTTP/1.1 out; without it both sides agree by themselves. Default: false.",
 		"proxy": "The HTTP or SOCKS5 proxy to the service, as \"http://host:port\", \"https://host:port\" or " +
 			"\"socks5://host:port\". The environment's (HTTPS_PROXY) is never used. Default: none.",
 		"proxy_credentials": "What the proxy wants to see, as USER:PASSWORD. Default: nothing.",
@@ -91,7 +94,7 @@ func (c *Connection) Apply(e *endpoint.Endpoint) error {
 		return errors.New("settings client_certificate and client_key belong together: set both, or none")
 	}
 	e.Timeouts = endpoint.Timeouts{Connect: c.ConnectTimeout, FirstByte: c.FirstByteTimeout, Idle: c.IdleTimeout}
-	e.Proxy, e.AlwaysStream = proxy, c.AlwaysStream
+	e.Proxy, e.HTTP2, e.AlwaysStream = proxy, c.HTTP2, c.AlwaysStream
 	e.TLS = endpoint.TLS{CA: c.CA, Certificate: c.ClientCertificate, Key: c.ClientKey, ServerName: c.ServerName}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		name, value := http.CanonicalHeaderKey(name), c.Headers[name]

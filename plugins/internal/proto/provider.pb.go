@@ -2332,7 +2332,9 @@ type Endpoint struct {
 	// reasoning_content).
 	ReturnReasoning bool `protobuf:"varint,17,opt,name=return_reasoning,json=returnReasoning,proto3" json:"return_reasoning,omitempty"`
 	// The wish that arguments are held to a tool's schema is sent, for a service that knows it (chat: strict).
-	StrictTools   bool `protobuf:"varint,18,opt,name=strict_tools,json=strictTools,proto3" json:"strict_tools,omitempty"`
+	StrictTools bool `protobuf:"varint,18,opt,name=strict_tools,json=strictTools,proto3" json:"strict_tools,omitempty"`
+	// HTTP/2 is spoken with prior knowledge also where the address has no TLS (RFC 9113, section 3.3).
+	Http2         bool `protobuf:"varint,19,opt,name=http2,proto3" json:"http2,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2489,6 +2491,13 @@ func (x *Endpoint) GetReturnReasoning() bool {
 func (x *Endpoint) GetStrictTools() bool {
 	if x != nil {
 		return x.StrictTools
+	}
+	return false
+}
+
+func (x *Endpoint) GetHttp2() bool {
+	if x != nil {
+		return x.Http2
 	}
 	return false
 }
@@ -3692,7 +3701,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xbc\x05\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xd2\x05\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3714,7 +3723,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x0fthinking_budget\x18\x0f \x01(\x03H\x00R\x0ethinkingBudget\x88\x01\x01\x12%\n" +
 	"\x0ethinking_level\x18\x10 \x01(\tR\rthinkingLevel\x12)\n" +
 	"\x10return_reasoning\x18\x11 \x01(\bR\x0freturnReasoning\x12!\n" +
-	"\fstrict_tools\x18\x12 \x01(\bR\vstrictToolsB\x12\n" +
+	"\fstrict_tools\x18\x12 \x01(\bR\vstrictTools\x12\x14\n" +
+	"\x05http2\x18\x13 \x01(\bR\x05http2B\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
