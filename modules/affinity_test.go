@@ -1,9 +1,16 @@
 package modules_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
 // TestConversationStays is issue 13: a turn that answers tool calls goes where they were made, whatever else is better
@@ -76,5 +83,79 @@ route "caller" {
 			require.Equal(t, 200, a.StatusCode)
 			require.Equal(t, "caller", other.Route(t), "another account's conversation is another one")
 		})
+	}
+}
+
+// TestWhatAClientChangesCostsNothing proves GAP-134 by what ten turns cost on an upstream that keeps prefixes, for each
+// of its keys: a session whose client changes a listed header, a listed last line or a reminder with every turn costs at
+// most 1.05 times one that does not, on one key and over pools of them.
+func TestWhatAClientChangesCostsNothing(t *testing.T) {
+	t.Parallel()
+	const turns = 10
+	rules := strings.Repeat("Obey the rules of this house at all times. ", 400)
+	type turn struct {
+		system []string
+		user   []string // the first message of the user
+	}
+	steady := func(int) turn { return turn{[]string{rules}, []string{"Begin."}} }
+	sessions := map[string]func(n int) turn{
+		"a header": func(n int) turn {
+			return turn{[]string{fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.177; cch=%05x;", n), rules},
+				[]string{"Begin."}}
+		},
+		"a header in the text": func(n int) turn {
+			return turn{[]string{fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.177; cch=%05x;\n", n) + rules},
+				[]string{"Begin."}}
+		},
+	}
+	text := func(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
+	for _, plugin := range []string{"openai", "anthropic"} {
+		for _, keys := range []int{1, 4, 7} {
+			t.Run(fmt.Sprintf("GAP-134 %s, %d keys", plugin, keys), func(t *testing.T) {
+				t.Parallel()
+				var blocks strings.Builder
+				dir := t.TempDir()
+				for i := range keys {
+					path := filepath.Join(dir, fmt.Sprint("key", i))
+					require.NoError(t, os.WriteFile(path, []byte(fmt.Sprint("sk-zq11-", i)), 0o600))
+					fmt.Fprintf(&blocks, "key \"k%d\" {\n  api_key = file(%q)\n}\n", i, path)
+				}
+				g := startScripted(t, setup{Plugin: plugin, Keys: blocks.String(), Script: upstream.Options{Cache: true},
+					Routes: []route{{Name: "only", Tiers: "cache_read = 0.3\ncache_write = 3.75"}}})
+				cost := func(session func(n int) turn) int64 {
+					c := g.rich(t)
+					c.AnswersBy(func(*upstream.Request) upstream.Reply {
+						return upstream.Reply{Usage: "always", Steps: []upstream.Step{upstream.Text("Done."), upstream.Finish("stop"),
+							upstream.Done()}}
+					})
+					before := c.Net()
+					for n := range turns {
+						now := session(n)
+						system, first := []any{}, []any{}
+						for _, s := range now.system {
+							system = append(system, text(s))
+						}
+						for _, s := range now.user {
+							first = append(first, text(s))
+						}
+						messages := []any{map[string]any{"role": "user", "content": first}}
+						for i := range n {
+							messages = append(messages, map[string]any{"role": "assistant", "content": "Done."},
+								map[string]any{"role": "user", "content": fmt.Sprint("Go on ", i)})
+						}
+						body, err := json.Marshal(map[string]any{"model": "service/auto", "max_tokens": 100, "system": system,
+							"messages": messages})
+						require.NoError(t, err)
+						require.Equal(t, 200, c.Post("/v1/messages", string(body)).StatusCode)
+					}
+					return before - c.Net()
+				}
+				least := cost(steady)
+				require.NotZero(t, least)
+				for name, session := range sessions {
+					require.LessOrEqual(t, cost(session)*100, least*105, name)
+				}
+			})
+		}
 	}
 }

@@ -9,7 +9,11 @@ import (
 // conversation is the one that a request is a turn of, nil where nothing is to be remembered: there is one route, or
 // every turn is chosen afresh.
 type conversation struct {
-	key  affinity.Key
+	key affinity.Key
+	// loose is the key that it has as well once the assistant has said something, where isLoose.
+	loose   affinity.Key
+	isLoose bool
+
 	home string // the route that is its own
 	work routing.Work
 }
@@ -19,9 +23,13 @@ func (x *exchange) recall(ask *routing.Input) {
 	if len(ask.Routes) < 2 || x.gen.Config.Affinity.Mode == config.AffinityOff {
 		return
 	}
-	book := x.engine.Conversations()
-	x.conversation = &conversation{key: book.Key(x.call.Principal.Account.ID, x.req.profile, x.req.LLM)}
-	ask.Past = book.Past(x.ctx, x.conversation.key)
+	book, account := x.engine.Conversations(), x.call.Principal.Account.ID
+	c := &conversation{key: book.Key(account, x.req.profile, x.req.LLM)}
+	c.loose, c.isLoose = book.LooseKey(account, x.req.profile, x.req.LLM)
+	if ask.Past = book.Past(x.ctx, c.key); ask.Past == nil && c.isLoose {
+		ask.Past = book.Past(x.ctx, c.loose)
+	}
+	x.conversation = c
 }
 
 // remember notes which route has served a turn, and what its upstream can have in its cache now.
@@ -34,6 +42,10 @@ func (x *exchange) remember() {
 	if u := a.proven(); u != nil {
 		tokens = u.Prompt() + outputOf(a)
 	}
-	x.engine.Conversations().Note(x.ctx, x.conversation.key, affinity.Turn{Home: x.conversation.home,
-		Served: a.route.Name, Tokens: tokens, Work: x.conversation.work}, x.gen.Config.Affinity.TTL)
+	book, c, ttl := x.engine.Conversations(), x.conversation, x.gen.Config.Affinity.TTL
+	turn := affinity.Turn{Home: c.home, Served: a.route.Name, Tokens: tokens, Work: c.work}
+	book.Note(x.ctx, c.key, turn, ttl)
+	if c.isLoose {
+		book.Note(x.ctx, c.loose, turn, min(ttl, affinity.LooseLifetime))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -59,6 +60,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
+	affinity.DropHeader(decoded.LLM)
 	ask.Effort = decoded.Effort
 	profile, err := routing.Profile(ask, fallback)
 	if err != nil {

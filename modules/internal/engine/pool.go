@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -154,8 +155,7 @@ func (p *pool) order(account string, req *llm.Request) []int {
 	return places
 }
 
-// beginningOf hashes what stays the same in a conversation: whose it is, the system's texts before the user's first
-// one, and that one.
+// beginningOf hashes what stays the same in a conversation: whose it is, and its beginning.
 func beginningOf(account string, req *llm.Request) [sha256.Size]byte {
 	h := sha256.New()
 	text := func(s string) {
@@ -165,12 +165,12 @@ func beginningOf(account string, req *llm.Request) [sha256.Size]byte {
 		_, _ = h.Write([]byte(s))
 	}
 	text(account)
-	for i := range req.Messages {
-		text(req.Messages[i].Text())
-		if req.Messages[i].Role == llm.RoleUser {
-			break
+	affinity.Beginning(req, func(_ llm.Role, part string, plain bool) {
+		if !plain {
+			part = llm.Quoted(part).String()
 		}
-	}
+		text(part)
+	})
 	return [sha256.Size]byte(h.Sum(nil))
 }
 

@@ -190,6 +190,10 @@ func TestAConversationIsItsTexts(t *testing.T) {
 	split.Messages[0].Parts = []llm.Part{llm.Text("Be brief.two")}
 	split.Messages[1].Parts = []llm.Part{llm.Text("\nlines")}
 	require.NotEqual(t, beginningOf("a", plain), beginningOf("a", split))
+	monday, tuesday := saying("x"), saying("x")
+	monday.Messages[0].Parts = []llm.Part{llm.Text("Be brief.\nToday's date: Monday")}
+	tuesday.Messages[0].Parts = []llm.Part{llm.Text("Be brief.\nToday's date: Tuesday")}
+	require.Equal(t, beginningOf("a", monday), beginningOf("a", tuesday), "GAP-134")
 }
 
 // Issue 11, key pools: a limited key is passed over until it may serve again, and its conversations come back.

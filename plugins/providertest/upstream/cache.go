@@ -15,8 +15,8 @@ type unit struct {
 // lookback is how many units before a mark a service of the messages family looks for what it has kept.
 const lookback = 20
 
-// promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the model and all its units.
-// In the families messages and bedrock marks are what the request sets; the others keep every prefix by themselves.
+// promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the key, the model and all its
+// units. In the families messages and bedrock marks are what the request sets; the others keep every prefix by themselves.
 // The services' smallest prefix, of a thousand tokens or so, and the end of their time are left out.
 type promptCache map[string]bool
 
@@ -27,7 +27,7 @@ func (c promptCache) use(req *Request) (read, written int64) {
 	sums := make([]int64, len(units))
 	var key strings.Builder
 	var sum counter
-	key.WriteString(req.Model)
+	key.WriteString(req.credential + "\x00" + req.Model) // each customer has a cache of its own
 	for i, u := range units {
 		key.WriteString("\x00" + u.text)
 		sum.gap()

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,25 +119,51 @@ func (b *Book) Note(ctx context.Context, key Key, to Turn, lifetime time.Duratio
 	b.memory.Remember(ctx, key, c, lifetime)
 }
 
-// Key is the key of a conversation: of the texts up to the user's first one, whose they are, and for which profile.
-// Texts are taken as the client wrote them.
+// Key is the key of a conversation: of what stays at its beginning, whose it is, and for which profile.
 func (b *Book) Key(account, profile string, req *llm.Request) Key {
+	return b.hash(account, profile, func(h *hasher) {
+		Beginning(req, func(role llm.Role, text string, _ bool) {
+			h.add(string(role))
+			h.add(text)
+		})
+	})
+}
+
+// sameBeginning is how many bytes of the user's first text make two conversations one, see LooseKey.
+const sameBeginning = 1 << 10
+
+// LooseLifetime is for how long a LooseKey stands for a conversation.
+const LooseLifetime = time.Hour
+
+// LooseKey is a key that a conversation keeps although more changes at its beginning than is known: of the first
+// kilobyte of what its user said first. ok is false where the assistant has not said anything yet: what begins alike
+// need not go on alike (GAP-134).
+func (b *Book) LooseKey(account, profile string, req *llm.Request) (key Key, ok bool) {
+	ok = slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant })
+	if !ok {
+		return key, false
+	}
+	left := sameBeginning
+	return b.hash(account, profile, func(h *hasher) {
+		h.add("loose")
+		Beginning(req, func(role llm.Role, text string, _ bool) {
+			if role == llm.RoleUser {
+				text = text[:min(left, len(text))]
+				h.part(text)
+				left -= len(text)
+			}
+		})
+	}), left < sameBeginning
+}
+
+// hash makes a key of what is added to the hasher, for an account and a profile.
+func (b *Book) hash(account, profile string, add func(h *hasher)) Key {
 	h, _ := b.free.Get().(*hasher)
 	defer b.free.Put(h)
 	h.mac.Reset()
 	h.add(account)
 	h.add(profile)
-	for i := range req.Messages {
-		m := &req.Messages[i]
-		h.add(string(m.Role))
-		for j := range m.Parts {
-			text, _ := m.Parts[j].Text.Plain()
-			h.add(text)
-		}
-		if m.Role == llm.RoleUser {
-			break
-		}
-	}
+	add(h)
 	h.mac.Sum(h.buffer[:0])
 	return Key(h.buffer[:len(Key{})])
 }
@@ -147,9 +174,18 @@ type hasher struct {
 	buffer [1024]byte
 }
 
+// add adds a text, told from the next one by its length.
 func (h *hasher) add(s string) {
 	binary.BigEndian.PutUint64(h.buffer[:8], uint64(len(s)))
-	for n := 8; ; {
+	h.write(8, s)
+}
+
+// part adds a piece of a text.
+func (h *hasher) part(s string) { h.write(0, s) }
+
+// write hashes the first bytes of the buffer and then s.
+func (h *hasher) write(n int, s string) {
+	for {
 		copied := copy(h.buffer[n:], s)
 		_, _ = h.mac.Write(h.buffer[:n+copied]) // a hash takes everything
 		if s = s[copied:]; s == "" {
