@@ -87,12 +87,12 @@ route "caller" {
 }
 
 // TestWhatAClientChangesCostsNothing proves GAP-134 by what ten turns cost on an upstream that keeps prefixes, for each
-// of its keys: a session whose client changes a listed header, a listed last line or a reminder with every turn costs at
-// most 1.05 times one that does not, on one key and over pools of them.
+// of its keys: a session whose client changes a listed header with every turn costs at most 1.05 times one that does
+// not, on one key and over pools of them. Sent on, it costs 5.2 to 5.7 times as much.
 func TestWhatAClientChangesCostsNothing(t *testing.T) {
 	t.Parallel()
 	const turns = 10
-	rules := strings.Repeat("Obey the rules of this house at all times. ", 400)
+	rules := "PROMPT " + strings.Repeat("Obey the rules of this house at all times. ", 400)
 	type turn struct {
 		system []string
 		user   []string // the first message of the user
@@ -109,8 +109,8 @@ func TestWhatAClientChangesCostsNothing(t *testing.T) {
 		},
 	}
 	text := func(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
-	for _, plugin := range []string{"openai", "anthropic"} {
-		for _, keys := range []int{1, 4, 7} {
+	for plugin, pools := range map[string][]int{"openai": {1, 7}, "anthropic": {1, 4}} {
+		for _, keys := range pools {
 			t.Run(fmt.Sprintf("GAP-134 %s, %d keys", plugin, keys), func(t *testing.T) {
 				t.Parallel()
 				var blocks strings.Builder
@@ -125,8 +125,8 @@ func TestWhatAClientChangesCostsNothing(t *testing.T) {
 				cost := func(session func(n int) turn) int64 {
 					c := g.rich(t)
 					c.AnswersBy(func(*upstream.Request) upstream.Reply {
-						return upstream.Reply{Usage: "always", Steps: []upstream.Step{upstream.Text("Done."), upstream.Finish("stop"),
-							upstream.Done()}}
+						return upstream.Reply{Steps: []upstream.Step{upstream.Text("Done."), upstream.Finish("stop"),
+							upstream.ReportUsage(), upstream.Done()}}
 					})
 					before := c.Net()
 					for n := range turns {
