@@ -92,6 +92,7 @@ func (a *attempt) upstream(req *request) *llm.Request {
 	up.MaxTokens, up.Window = a.allowance, a.route.ContextWindow
 	up.Stop = up.Stop[:min(len(up.Stop), maxStops)]
 	up.EstimateUsage = a.route.Metering == config.MeteringEstimate
+	up.BillsPastAllowance = a.route.BillsPastAllowance
 	up.Whole = req.whole()
 	return &up
 }

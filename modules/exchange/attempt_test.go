@@ -18,6 +18,8 @@ func TestUsageOfAnAttempt(t *testing.T) {
 	input, output := used(llm.Usage{Input: n(10)}), used(llm.Usage{Output: n(5)})
 	whole := &llm.Usage{Input: n(10), Output: n(5)}
 	const missing = "the count of the input or of the output is missing"
+	doubted := new(*whole)
+	doubted.Doubt = "a later report has a smaller prompt"
 	said := llm.Event{Kind: llm.EventText, Text: "a"}
 	for _, tt := range []struct {
 		name   string
@@ -34,7 +36,7 @@ func TestUsageOfAnAttempt(t *testing.T) {
 		{"the input of a call", []llm.Event{{Kind: llm.EventToolCall, ID: "c", Name: "f"}, input}, nil, missing},
 		{"the input of arguments", []llm.Event{{Kind: llm.EventToolArguments, Text: "{}"}, input}, nil, missing},
 		{"both halves", []llm.Event{input, said, output}, whole, ""},
-		{"less later", []llm.Event{said, used(*whole), used(llm.Usage{Input: n(7), Output: n(1)})}, whole, ""},
+		{"less later", []llm.Event{said, used(*whole), used(llm.Usage{Input: n(7), Output: n(1)})}, doubted, ""},
 		{"a flaw", []llm.Event{said, used(llm.Usage{Flaw: "x is negative"})}, nil, "x is negative"},
 		{"better after a flaw", []llm.Event{said, used(llm.Usage{Flaw: "x is negative"}), used(*whole)}, whole, ""},
 		{"an estimate beyond the allowance", []llm.Event{said,
@@ -87,10 +89,11 @@ func TestRequestOfAnAttempt(t *testing.T) {
 			for n := range stops {
 				req.LLM.Stop = stops[:n+1]
 				route := &config.Route{Model: "m", ContextWindow: 4096, Unsupported: []string{"top_p"},
-					Metering: config.MeteringEstimate}
+					Metering: config.MeteringEstimate, BillsPastAllowance: tc.stream}
 				up := (&attempt{id: "a.1", route: route, allowance: 9}).upstream(req)
 				require.Equal(t, &llm.Request{Attempt: "a.1", Model: "m", Unsupported: []string{"top_p"}, MaxTokens: 9,
-					Window: 4096, Tools: tc.tools, Stop: stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole}, up, "STOP-22")
+					Window: 4096, Tools: tc.tools, Stop: stops[:min(n+1, 4)], EstimateUsage: true, Whole: tc.whole,
+					BillsPastAllowance: tc.stream}, up, "STOP-22")
 				require.EqualValues(t, 7, req.LLM.MaxTokens, "the client's own stays")
 			}
 		})

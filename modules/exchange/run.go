@@ -184,10 +184,14 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 	log("attempt failed", append(said, "upstream_request_id", a.upstreamID)...)
 }
 
-// warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111).
+// warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111), or whose usage
+// counts and may not be what was used (GAP-124, GAP-125).
 func (x *exchange) warnOfUsage(a *attempt) {
+	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider}
 	if flaw := a.flaw(); flaw != "" {
-		x.engine.Logger().Warn("the upstream's usage is no usage", "request_id", x.call.ID, "attempt", a.id,
-			"route", a.route.Name, "provider", a.route.Provider, "flaw", flaw)
+		x.engine.Logger().Warn("the upstream's usage is no usage", append(said, "flaw", flaw)...)
+	} else if a.usage != nil && a.usage.Doubt != "" {
+		x.engine.Logger().Warn("the upstream's usage is in doubt: compare it with its bill",
+			append(said, "doubt", a.usage.Doubt)...)
 	}
 }

@@ -31,7 +31,7 @@ func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.
 	if err != nil {
 		return c.refused(ctx, err)
 	}
-	return c.read(out.GetStream(), send)
+	return c.read(out.GetStream(), req.Bound(), send)
 }
 
 // by makes a request by an HTTP client of its own.
@@ -43,13 +43,14 @@ func by(c bedrockruntime.HTTPClient) func(*bedrockruntime.Options) {
 	}
 }
 
-// read takes a reply to its end, and closes it.
-func (c *call) read(stream *bedrockruntime.ConverseStreamEventStream, send func(llm.Event) error) error {
+// read takes a reply to its end, and closes it. bound is the most output that it can have, see llm.Request.Bound.
+func (c *call) read(stream *bedrockruntime.ConverseStreamEventStream, bound int64, send func(llm.Event) error) error {
 	defer func() { _ = stream.Close() }() // what went wrong is known by then
 	if err := send(llm.Event{Kind: llm.EventAccepted, ID: c.requestID}); err != nil {
 		return err
 	}
 	d := newDecoder(send)
+	d.out.Allowance(bound)
 	for event := range stream.Events() {
 		if err := d.event(event); err != nil {
 			return c.named(err)

@@ -1,9 +1,12 @@
 package bedrock
 
 import (
+	"encoding/json"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 
+	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -17,7 +20,7 @@ type decoder struct {
 }
 
 func newDecoder(send func(llm.Event) error) *decoder {
-	return &decoder{out: reply.New(reply.Main{Input: "inputTokens", Output: "outputTokens"}, send),
+	return &decoder{out: reply.New(reply.Counting{Input: "inputTokens", Output: "outputTokens", CacheBeside: true}, send),
 		calls: map[int32]*reply.Call{}}
 }
 
@@ -85,28 +88,15 @@ func (d *decoder) delta(index int32, delta types.ContentBlockDelta) error {
 	return nil
 }
 
-// usage reads the counts, which are disjoint: what was read from the cache or written to it is not in inputTokens.
-func usage(u *types.TokenUsage) *llm.Usage {
+// usage is the usage as it came, which the library has read: its counts are disjoint, what was read from the cache or
+// written to it is not in inputTokens.
+func usage(u *types.TokenUsage) jsonview.View {
 	if u == nil {
-		return nil
+		return jsonview.View{}
 	}
-	out := &llm.Usage{}
-	for _, count := range []struct {
-		name string
-		from *int32
-		to   **int64
-	}{
-		{"inputTokens", u.InputTokens, &out.Input}, {"outputTokens", u.OutputTokens, &out.Output},
-		{"cacheReadInputTokens", u.CacheReadInputTokens, &out.CacheRead},
-		{"cacheWriteInputTokens", u.CacheWriteInputTokens, &out.CacheWrite},
-	} {
-		switch {
-		case count.from == nil:
-		case *count.from < 0:
-			return &llm.Usage{Flaw: count.name + " is negative"}
-		default:
-			*count.to = llm.Count(int64(*count.from))
-		}
-	}
-	return out
+	said := map[string]*int32{"inputTokens": u.InputTokens, "outputTokens": u.OutputTokens, "totalTokens": u.TotalTokens,
+		"cacheReadInputTokens": u.CacheReadInputTokens, "cacheWriteInputTokens": u.CacheWriteInputTokens}
+	raw, _ := json.Marshal(said) // numbers can always be written
+	v, _ := jsonview.Parse(raw, 1)
+	return v
 }

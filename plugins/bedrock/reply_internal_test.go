@@ -77,7 +77,7 @@ metadata {"usage":{"inputTokens":3,"outputTokens":4,"totalTokens":7}}`
 		out, err := b.client.ConverseStream(t.Context(), in, by(answering(body)))
 		require.NoError(t, err, "the head of the reply says nothing of its body")
 		var kinds []llm.EventKind
-		err = (&call{}).read(out.GetStream(), func(ev llm.Event) error {
+		err = (&call{}).read(out.GetStream(), 9, func(ev llm.Event) error {
 			kinds = append(kinds, ev.Kind)
 			return nil
 		})

@@ -71,8 +71,9 @@ type Call struct {
 	room      *[]llm.Event // of a batch that first is too small for: borrowed until the next Recv
 	broken    *llm.Error   // the connection broke: a reply that had said how it ends, but not that it has, is no whole one
 	allowance int64
-	counts    bool // usage is counted here where the upstream reports none (GAP-108)
-	usage     bool // usage was reported
+	sent      int64 // the allowance as it was sent, 0 where the upstream bills beyond it
+	counts    bool  // usage is counted here where the upstream reports none (GAP-108)
+	usage     bool  // usage was reported
 	produced  tokens.Output
 	requestID string
 	replyID   string
@@ -96,7 +97,7 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	if c.body, err = newBody(e, req); err != nil {
 		return err
 	}
-	c.req, c.most, c.asked = req, maxReply, streamed
+	c.req, c.most, c.asked, c.sent = req, maxReply, streamed, req.Bound()
 	if req.Whole {
 		c.asked = whole
 	}
@@ -282,6 +283,7 @@ func (c *Call) open() error {
 		event = (&shorter{send: c.event, left: c.allowance}).event
 	}
 	c.decoder = c.codec.decoder(event, c.endpoint)
+	c.decoder.Allowance(c.sent)
 	return nil
 }
 

@@ -41,6 +41,8 @@ type decoder interface {
 	Close() error
 	Whole(body []byte) error
 	ID() string
+	// Allowance bounds what the total alone says of the output, in tokens; 0 is no bound.
+	Allowance(tokens int64)
 }
 
 var dialects = map[Dialect]*codec{

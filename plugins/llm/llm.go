@@ -54,9 +54,19 @@ type Request struct {
 	// EstimateUsage tells a provider whose upstream reports no usage to count for itself and to mark
 	// the usage Estimated (GAP-108). When false such a reply ends without usage.
 	EstimateUsage bool
+	// BillsPastAllowance: the upstream may bill more output than MaxTokens, so that a count above it is no nonsense.
+	BillsPastAllowance bool
 	// Whole says that nobody sees the reply before its end, so that a provider may ask its upstream for it
 	// in one piece, which is much cheaper to carry than a stream. The events are the same either way.
 	Whole bool
+}
+
+// Bound is the most output that the upstream can bill, in tokens; 0 where nothing bounds it.
+func (r *Request) Bound() int64 {
+	if r.BillsPastAllowance {
+		return 0
+	}
+	return r.MaxTokens
 }
 
 // Message is one turn. A tool's result is a message of its own: RoleTool, CallID set, Parts text only.

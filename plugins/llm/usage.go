@@ -1,5 +1,7 @@
 package llm
 
+import "cmp"
+
 // Usage is what an attempt used, in tokens. Input, CacheRead and CacheWrite are disjoint: together they
 // are the prompt. Output counts everything generated; Reasoning is the part of Output that was hidden.
 // nil means that the upstream did not say; zero means that it said zero (GAP-109).
@@ -15,6 +17,10 @@ type Usage struct {
 	// count is set, and the attempt is unproven until a better usage comes (GAP-111). It never holds a value that the
 	// upstream sent. "" otherwise.
 	Flaw string
+	// Doubt says why the counts may not be what was used: they do not add up to the upstream's total, or another report
+	// was not followed (GAP-124, GAP-125). They count nevertheless, and the operator is warned. It never holds a value
+	// that the upstream sent. "" otherwise.
+	Doubt string
 }
 
 // MaxCount is the largest count of tokens that counts: every number of JSON up to it is exact, and a few of them have
@@ -52,34 +58,101 @@ func (u Usage) Plus(o *Usage) Usage {
 	}
 	return Usage{Input: add(u.Input, o.Input), CacheRead: add(u.CacheRead, o.CacheRead),
 		CacheWrite: add(u.CacheWrite, o.CacheWrite), Output: add(u.Output, o.Output),
-		Reasoning: add(u.Reasoning, o.Reasoning), Estimated: u.Estimated || o.Estimated}
+		Reasoning: add(u.Reasoning, o.Reasoning), Estimated: u.Estimated || o.Estimated, Doubt: cmp.Or(u.Doubt, o.Doubt)}
 }
 
-// Merge is what is known of an attempt's usage when a later report comes: what that leaves out stays, and neither the
-// output nor the prompt nor what was cached of it goes down (GAP-111). What was reported outranks what was estimated.
-// Both may be nil; neither is changed.
+// Merge is what is known of an attempt's usage when a later report comes (GAP-124). The prompt's classes come together
+// from the report in which their sum is largest, of equals the later; the output and its reasoning keep their largest
+// counts. A class that the larger report leaves out comes from the other one, as far as it is not in that report's sum.
+// A report that is none changes nothing where there is one; that, and a report that was not followed, is a Doubt. What
+// was reported outranks what was estimated. Both may be nil; neither is changed.
 func (u *Usage) Merge(later *Usage) *Usage {
 	switch {
 	case later == nil:
 		return u
-	case u == nil || u.Flaw != "" || later.Flaw != "":
+	case u == nil || u.Flaw != "":
 		return later
+	case later.Flaw != "":
+		if !u.Known() {
+			return later
+		}
+		kept := *u
+		kept.doubt(later.Flaw)
+		return &kept
 	case u.Estimated != later.Estimated && u.Known() && later.Known():
 		if u.Estimated {
 			return later
 		}
 		return u
 	}
-	merged := &Usage{
-		CacheRead: most(u.CacheRead, later.CacheRead), CacheWrite: most(u.CacheWrite, later.CacheWrite),
-		Output: most(u.Output, later.Output), Reasoning: most(u.Reasoning, later.Reasoning),
-		Estimated: u.Estimated || later.Estimated,
+	merged := u.prompts(later)
+	merged.Output, merged.Reasoning = most(u.Output, later.Output), most(u.Reasoning, later.Reasoning)
+	merged.Estimated, merged.Doubt = u.Estimated || later.Estimated, u.Doubt
+	merged.doubt(later.Doubt)
+	if later.Prompt() < u.Prompt() && (later.Input != nil || later.CacheRead != nil || later.CacheWrite != nil) {
+		merged.doubt("a later report has a smaller prompt")
 	}
-	if u.Input != nil || later.Input != nil {
-		prompt := max(u.Prompt(), later.Prompt())
-		merged.Input = Count(max(0, prompt-Tokens(merged.CacheRead)-Tokens(merged.CacheWrite)))
+	if later.Output != nil && *later.Output < Tokens(u.Output) {
+		merged.doubt("a later report has a smaller output")
 	}
 	return merged
+}
+
+// doubt notes a doubt, of several the first.
+func (u *Usage) doubt(why string) {
+	if u.Doubt == "" {
+		u.Doubt = why
+	}
+}
+
+// prompts merges the classes of the prompt.
+func (u *Usage) prompts(later *Usage) *Usage {
+	of, other, split := later, u, true
+	if later.Prompt() < u.Prompt() {
+		of, other, split = u, later, false
+	}
+	merged := &Usage{Input: of.Input, CacheRead: of.CacheRead, CacheWrite: of.CacheWrite}
+	// What the report has more of where the other one has some, too, may be what the other one had in a class of its own.
+	room := other.Prompt()
+	if of.Prompt() != other.Prompt() {
+		room = grown(of.Input, other.Input) + grown(of.CacheRead, other.CacheRead) + grown(of.CacheWrite, other.CacheWrite)
+	}
+	movable := grown(of.Input, other.Input)
+	for _, c := range []struct{ to, of, from **int64 }{
+		{&merged.Input, &of.Input, &other.Input}, {&merged.CacheRead, &of.CacheRead, &other.CacheRead},
+		{&merged.CacheWrite, &of.CacheWrite, &other.CacheWrite},
+	} {
+		n := Tokens(*c.from)
+		if n == 0 || Tokens(*c.of) > 0 {
+			if *c.to == nil {
+				*c.to = *c.from
+			}
+			continue
+		}
+		inside := min(n, room)
+		room -= inside
+		if *c.of != nil { // said to be none
+			inside = n
+		}
+		if n -= inside; split { // what was said of a part of the prompt before stays said
+			moved := min(inside, movable)
+			movable -= moved
+			merged.Input = Count(Tokens(merged.Input) - moved)
+			n += moved
+		}
+		if n > 0 {
+			*c.to = Count(Tokens(*c.to) + n)
+		}
+	}
+	return merged
+}
+
+// grown is how much larger a count is than another one that was reported.
+func grown(n, before *int64) int64 {
+	if Tokens(n) == 0 || Tokens(before) == 0 {
+		return 0
+	}
+	return max(0, *n-*before)
 }
 
 func most(a, b *int64) *int64 {

@@ -46,7 +46,9 @@ func (o *Ollama) Generate(ctx context.Context, req *llm.Request, send func(llm.E
 		return err
 	}
 	meter := &meter{send: send, req: req}
-	err = read(resp, newDecoder(meter.take))
+	d := newDecoder(meter.take)
+	d.out.Allowance(req.Bound())
+	err = read(resp, d)
 	var failed *llm.Error
 	if errors.As(err, &failed) {
 		_ = meter.count() // the failure says why the reply ended

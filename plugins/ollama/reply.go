@@ -21,8 +21,9 @@ type decoder struct {
 	done bool // the last line has come
 }
 
+// newDecoder makes a decoder. The counts stand in the last line; what was in the cache is a part of the prompt.
 func newDecoder(send func(llm.Event) error) *decoder {
-	d := &decoder{out: reply.New(reply.Main{Input: "prompt_eval_count", Output: "eval_count"}, send)}
+	d := &decoder{out: reply.New(reply.Counting{Input: "prompt_eval_count", Output: "eval_count"}, send)}
 	d.out.ReturnReasoning() // docs.ollama.com, "Streaming", Handling streamed chunks
 	return d
 }
@@ -64,7 +65,7 @@ func (d *decoder) chunk(root jsonview.View) error {
 	}
 	if done, _ := root.Get("done").Bool(); done {
 		d.done = true
-		d.out.Used(usage(root))
+		d.out.Used(root)
 		word, _ := root.Get("done_reason").Str()
 		finish := reply.Finish(word)
 		if finish == llm.FinishStop && d.out.Calls() > 0 {
@@ -88,18 +89,6 @@ func (d *decoder) call(v jsonview.View) error {
 		return err
 	}
 	return call.End()
-}
-
-// usage reads the counts of the last line. The prompt's has been the whole prompt's since July 2024, what was in the
-// cache included (pull request 5371), but for some versions of May 2026, whose smaller count is taken as it is;
-// before, it was absent where everything was in the cache. What was in the cache has a count of its own since
-// September 2026.
-func usage(root jsonview.View) *llm.Usage {
-	var counts reply.Counts
-	prompt := counts.Read("prompt_eval_count", root.Get("prompt_eval_count"))
-	cached := counts.Read("prompt_eval_cached_count", root.Get("prompt_eval_cached_count"))
-	output := counts.Read("eval_count", root.Get("eval_count"))
-	return counts.Usage(reply.Classes(prompt, cached, nil, output, nil))
 }
 
 // lines reads the lines of a stream, each byte of it once.

@@ -33,8 +33,14 @@ type Decoder struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(mainCounts, send)}
+	return &Decoder{out: reply.New(counting, send)}
 }
+
+// counting is how OpenAI counts: what came from a cache is a part of the prompt, reasoning one of the completion.
+var counting = reply.Counting{Input: "prompt_tokens", Output: "completion_tokens"}
+
+// Allowance bounds what the total alone says of the output, see reply.Stream.
+func (d *Decoder) Allowance(tokens int64) { d.out.Allowance(tokens) }
 
 // ReturnReasoning is for an upstream that wants the reasoning of a reply with calls back, see Service.
 func (d *Decoder) ReturnReasoning() { d.out.ReturnReasoning() }
@@ -106,9 +112,9 @@ func (d *Decoder) chunk(root jsonview.View) error {
 				d.out.ID, _ = member.Str()
 			}
 		case "usage":
-			d.out.Used(readUsage(member))
+			d.out.Used(member)
 		case "x_groq": // usage that nobody asked for
-			d.out.Used(readUsage(member.Get("usage")))
+			d.out.Used(member.Get("usage"))
 		case "error":
 			failure = member
 		case "object":
@@ -136,7 +142,7 @@ func (d *Decoder) chunk(root jsonview.View) error {
 }
 
 func (d *Decoder) choice(v jsonview.View) error {
-	var index, delta, message, finish, failure jsonview.View
+	var index, delta, message, finish, usage, failure jsonview.View
 	for name, member := range v.Members() {
 		switch name {
 		case "index":
@@ -147,10 +153,13 @@ func (d *Decoder) choice(v jsonview.View) error {
 			message = member
 		case "finish_reason":
 			finish = member
+		case "usage": // of Moonshot, in the last chunk
+			usage = member
 		case "error":
 			failure = member
 		}
 	}
+	d.out.Used(usage)
 	if n, ok := index.Int(); ok && n != 0 {
 		return nil // only one choice was asked for
 	}

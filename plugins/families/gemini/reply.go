@@ -18,14 +18,20 @@ import (
 type Decoder struct {
 	out    *reply.Stream
 	finish *llm.FinishReason // nil while the upstream has not said why the reply ended
-	said   bool              // something visible came
 }
 
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method that met it
 // returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(mainCounts, send)}
+	return &Decoder{out: reply.New(counting, send)}
 }
+
+// counting is how Google counts: what was cached is a part of the prompt, and thoughts are none of the candidates. A
+// count of zero is left out.
+var counting = reply.Counting{Input: "promptTokenCount", Output: "candidatesTokenCount", ReasoningBeside: true}
+
+// Allowance bounds what the total alone says of the output, see reply.Stream.
+func (d *Decoder) Allowance(tokens int64) { d.out.Allowance(tokens) }
 
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error, or what
 // send returned.
@@ -83,7 +89,7 @@ func (d *Decoder) chunk(root jsonview.View) error {
 	if err := d.candidate(first(candidates)); err != nil {
 		return err
 	}
-	d.out.Used(d.usage(usage))
+	d.out.Used(usage)
 	if failed.Set() {
 		return failure(0, failed)
 	}
@@ -138,12 +144,10 @@ func (d *Decoder) part(part jsonview.View) error {
 	case thought:
 		return d.out.Reasoning(text)
 	}
-	d.said = d.said || text.Set()
 	return d.out.Text(text)
 }
 
 func (d *Decoder) call(v, signature jsonview.View) error {
-	d.said = true
 	id, _ := v.Get("id").Str()
 	name, _ := v.Get("name").Str()
 	if id == "" {
@@ -188,43 +192,4 @@ func readFinish(word string) llm.FinishReason {
 		return reason
 	}
 	return reply.Finish(word)
-}
-
-var mainCounts = reply.Main{Input: "promptTokenCount", Output: "candidatesTokenCount"}
-
-// usage reads a usage object; nil comes back when there is none. On the wire what was cached is a part of the prompt,
-// what tools of the service added to it is not, and thoughts are no part of the candidates (GAP-109). A count of zero
-// is left out: thoughts without any word of candidates are all that there was, as long as nothing was said.
-func (d *Decoder) usage(v jsonview.View) *llm.Usage {
-	var counts reply.Counts
-	if !counts.Object(v) {
-		return nil
-	}
-	var prompt, cached, tools, said, thought *int64
-	for name, member := range v.Members() {
-		switch name {
-		case mainCounts.Input:
-			prompt = counts.Read(name, member)
-		case "cachedContentTokenCount":
-			cached = counts.Read(name, member)
-		case "toolUsePromptTokenCount":
-			tools = counts.Read(name, member)
-		case mainCounts.Output:
-			said = counts.Read(name, member)
-		case "thoughtsTokenCount":
-			thought = counts.Read(name, member)
-		}
-	}
-	if said == nil && thought != nil && !d.said {
-		said = llm.Count(0)
-	}
-	return counts.Usage(reply.Classes(with(prompt, tools), cached, nil, with(said, thought), thought))
-}
-
-// with is a count and what comes to it; nil where the count itself is not there.
-func with(n, more *int64) *int64 {
-	if n == nil || more == nil {
-		return n
-	}
-	return llm.Count(min(*n+*more, llm.MaxCount))
 }

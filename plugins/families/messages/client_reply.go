@@ -28,7 +28,7 @@ func (d *Decoder) message(root jsonview.View) error {
 			reason, _ := member.Str()
 			d.out.Finished(reply.Finish(reason))
 		case "usage":
-			d.out.Used(readUsage(member))
+			d.out.Used(member)
 		case "error":
 			if member.Set() {
 				return reply.Failure(0, member)
@@ -65,31 +65,4 @@ func (d *Decoder) block(block jsonview.View) error {
 // header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
 func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
 	return reply.Refusal(status, retryAfter, body)
-}
-
-var mainCounts = reply.Main{Input: "input_tokens", Output: "output_tokens"}
-
-// readUsage reads a usage object: the classes of input are disjoint on this wire (GAP-109). A count that is missing
-// stays nil; nil comes back when there is no usage at all.
-func readUsage(v jsonview.View) *llm.Usage {
-	var counts reply.Counts
-	if !counts.Object(v) {
-		return nil
-	}
-	var u llm.Usage
-	for name, member := range v.Members() {
-		switch name {
-		case mainCounts.Input:
-			u.Input = counts.Read(name, member)
-		case "cache_read_input_tokens":
-			u.CacheRead = counts.Read(name, member)
-		case "cache_creation_input_tokens":
-			u.CacheWrite = counts.Read(name, member)
-		case mainCounts.Output:
-			u.Output = counts.Read(name, member)
-		case "output_tokens_details":
-			u.Reasoning = counts.Read("output_tokens_details.thinking_tokens", member.Get("thinking_tokens"))
-		}
-	}
-	return counts.Usage(u)
 }

@@ -34,8 +34,14 @@ type toolUse struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(mainCounts, send)}
+	return &Decoder{out: reply.New(counting, send)}
 }
+
+// counting is how Anthropic counts: the classes of input are disjoint (GAP-109).
+var counting = reply.Counting{Input: "input_tokens", Output: "output_tokens", CacheBeside: true}
+
+// Allowance bounds what the total alone says of the output, see reply.Stream.
+func (d *Decoder) Allowance(tokens int64) { d.out.Allowance(tokens) }
 
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,
 // or what send returned.
@@ -92,7 +98,7 @@ func (d *Decoder) event(root jsonview.View) error {
 		d.begun = true
 		d.out.Model, _ = message.Get("model").Str()
 		d.out.ID, _ = message.Get("id").Str()
-		d.out.Expected(readUsage(message.Get("usage")))
+		d.out.Expected(message.Get("usage"))
 	case "content_block_start":
 		return d.start(index, block)
 	case "content_block_delta":
@@ -100,7 +106,8 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "content_block_stop":
 		return d.stop(index)
 	case "message_delta":
-		d.out.Used(readUsage(usage))
+		d.out.Used(usage)
+		d.out.Used(delta.Get("usage"))
 		if reason, ok := delta.Get("stop_reason").Str(); ok {
 			d.out.Finished(reply.Finish(reason))
 		}
@@ -108,6 +115,7 @@ func (d *Decoder) event(root jsonview.View) error {
 		if !d.begun {
 			return llm.Errorf(llm.ErrProtocol, "the upstream's stream ended a message that it had not begun")
 		}
+		d.out.Used(usage)
 		d.done = true
 	}
 	return nil

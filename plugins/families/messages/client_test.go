@@ -120,7 +120,8 @@ func TestDecoder(t *testing.T) {
 		{"GAP-111 counts that are none, of a reply of nothing",
 			[]string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":-1,` +
 				`"cache_read_input_tokens":null,"output_tokens":"2"}}`},
-			[]llm.Event{usage(*used(10, 1)), finished(llm.FinishStop)}},
+			[]llm.Event{usage(llm.Usage{Input: llm.Count(10), Output: llm.Count(1), Doubt: "input_tokens is negative"}),
+				finished(llm.FinishStop)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +183,7 @@ func TestDecoderFails(t *testing.T) {
 		require.NoError(t, d.Data([]byte(started)))
 		err := d.Data([]byte("junk"))
 		require.Error(t, err)
-		require.Equal(t, []llm.Event{usage(*used(10, 1))}, events)
+		require.Equal(t, []llm.Event{usage(*used(10, 0))}, events, "GAP-124")
 		require.Equal(t, err, d.Data([]byte(stopped)))
 		require.Equal(t, err, d.Close())
 		require.False(t, d.Done())

@@ -35,13 +35,19 @@ func TestUsages(t *testing.T) {
 			return readWhole(`{"model":"m-1","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn"` + usage + `}`)
 		},
 	})
+	doubted := func(input, output int64) *llm.Usage {
+		u := used(input, output)
+		u.Doubt = "a later report has a smaller prompt"
+		return u
+	}
 	for _, tt := range []struct {
 		name   string
 		events []string
 		want   *llm.Usage
 	}{
-		{"an estimate gives way to the bill, which may be smaller",
-			[]string{textDelta("a"), delta(`{"input_tokens":7,"output_tokens":2}`)}, used(7, 2)},
+		{"a smaller bill is not followed",
+			[]string{textDelta("a"), delta(`{"input_tokens":7,"output_tokens":2}`)}, doubted(10, 2)},
+		{"a larger one is", []string{textDelta("a"), delta(`{"input_tokens":17,"output_tokens":2}`)}, used(17, 2)},
 		{"the rest of it stays", []string{textDelta("a"), delta(`{"output_tokens":2}`)}, used(10, 2)},
 		{"without a bill there is none", []string{textDelta("a"), delta(`null`)},
 			&llm.Usage{Flaw: "output_tokens is missing"}},
@@ -51,17 +57,26 @@ func TestUsages(t *testing.T) {
 			&llm.Usage{Flaw: "output_tokens is not a number"}},
 		{"of a reply of nothing it is one", []string{delta(`null`)}, used(10, 1)},
 	} {
-		t.Run("GAP-111 GAP-66 what a message begins with: "+tt.name, func(t *testing.T) {
+		t.Run("GAP-111 GAP-124 what a message begins with: "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			events, err := read(append(append([]string{started}, tt.events...), stopped)...)
 			require.NoError(t, err)
 			require.Equal(t, usage(*tt.want), events[len(events)-2])
 		})
 	}
+	t.Run("GAP-124 usage in the last event, or in the delta", func(t *testing.T) {
+		t.Parallel()
+		for _, last := range [][]string{{ended("end_turn"), `{"type":"message_stop","usage":{"output_tokens":9}}`},
+			{`{"type":"message_delta","delta":{"stop_reason":"end_turn","usage":{"output_tokens":9}}}`, stopped}} {
+			events, err := read(append([]string{started, textDelta("a")}, last...)...)
+			require.NoError(t, err)
+			require.Equal(t, usage(*used(10, 9)), events[1])
+		}
+	})
 	t.Run("GAP-111 BILL-21 what a message begins with proves the work of one that failed", func(t *testing.T) {
 		t.Parallel()
 		events, err := read(started, textDelta("a"), `{"type":"error","error":{"type":"api_error","message":"m"}}`)
 		require.Error(t, err)
-		require.Equal(t, append(say("a"), usage(*used(10, 1))), events)
+		require.Equal(t, append(say("a"), usage(*used(10, 0))), events, "GAP-124: of its output nothing is known")
 	})
 }

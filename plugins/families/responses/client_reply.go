@@ -79,22 +79,28 @@ func (d *Decoder) whole(item jsonview.View) error {
 
 // failure takes a response object that failed, or one that is nothing but an error. Usage in it counts.
 func (d *Decoder) failure(root jsonview.View) error {
-	d.out.Used(readUsage(root.Get("usage")))
+	d.out.Used(root.Get("usage"))
 	return reply.Failure(0, root.Get("error"))
 }
 
 // ending takes what a response object says of its end: model, usage, and why it ended.
 func (d *Decoder) ending(root jsonview.View) error {
 	d.model(root)
-	d.out.Used(readUsage(root.Get("usage")))
+	d.used(root)
 	status, _ := root.Get("status").Str()
 	if status == string(inProgress) || status == "queued" {
 		return llm.Errorf(llm.ErrProtocol, "the upstream sent a response that has not ended")
 	}
 	reason, _ := root.Get("incomplete_details").Get("reason").Str()
-	d.done = true
+	d.ended = true
 	d.out.Finished(readFinish(status, reason, d.out.Calls() > 0))
 	return nil
+}
+
+// used takes the usage of a response object that has ended.
+func (d *Decoder) used(root jsonview.View) {
+	d.out.Used(root.Get("usage"))
+	d.done = d.out.Metered()
 }
 
 // readFinish reads why a response ended. One that is complete and made calls ends in them (GAP-82); one that is not
@@ -113,31 +119,4 @@ func readFinish(status, reason string, calls bool) llm.FinishReason {
 		return llm.FinishToolCalls
 	}
 	return llm.FinishStop
-}
-
-var mainCounts = reply.Main{Input: "input_tokens", Output: "output_tokens"}
-
-// readUsage reads a usage object into disjoint classes: what was read from a cache or written to one is a part
-// of input_tokens on the wire, and here no longer a part of Input (GAP-109). A count that is missing stays nil; nil
-// comes back when there is no usage at all.
-func readUsage(v jsonview.View) *llm.Usage {
-	var counts reply.Counts
-	if !counts.Object(v) {
-		return nil
-	}
-	var input, read, written, output, reasoning *int64
-	for name, member := range v.Members() {
-		switch name {
-		case mainCounts.Input:
-			input = counts.Read(name, member)
-		case "input_tokens_details":
-			read = counts.Read("input_tokens_details.cached_tokens", member.Get("cached_tokens"))
-			written = counts.Read("input_tokens_details.cache_write_tokens", member.Get("cache_write_tokens"))
-		case mainCounts.Output:
-			output = counts.Read(name, member)
-		case "output_tokens_details":
-			reasoning = counts.Read("output_tokens_details.reasoning_tokens", member.Get("reasoning_tokens"))
-		}
-	}
-	return counts.Usage(reply.Classes(input, read, written, output, reasoning))
 }

@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"bytes"
+
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
@@ -16,7 +18,8 @@ import (
 type Decoder struct {
 	out *reply.Stream
 
-	done  bool // the response has ended
+	ended bool // the response has: nothing but usage counts, where it did not tell that
+	done  bool // nothing counts any more
 	items map[int64]*outputItem
 }
 
@@ -30,8 +33,14 @@ type outputItem struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(mainCounts, send), items: make(map[int64]*outputItem)}
+	return &Decoder{out: reply.New(counting, send), items: make(map[int64]*outputItem)}
 }
+
+// counting is how OpenAI counts: what came from a cache is a part of the input, reasoning one of the output.
+var counting = reply.Counting{Input: "input_tokens", Output: "output_tokens"}
+
+// Allowance bounds what the total alone says of the output, see reply.Stream.
+func (d *Decoder) Allowance(tokens int64) { d.out.Allowance(tokens) }
 
 // Data takes the data of one event of the stream. After an error the stream is over. Errors are *llm.Error,
 // or what send returned.
@@ -39,10 +48,25 @@ func (d *Decoder) Data(data []byte) error {
 	if d.done {
 		return d.out.Err()
 	}
+	if d.ended {
+		d.trailer(data)
+		return nil
+	}
 	return d.out.Take(data, d.event)
 }
 
-// Done reports whether the response has ended, after which nothing of the stream counts.
+// trailer takes what follows a response that ended without its usage.
+func (d *Decoder) trailer(data []byte) {
+	if string(bytes.TrimSpace(data)) == "[DONE]" {
+		d.done = true
+		return
+	}
+	root, _ := reply.Parse(data) // what cannot be read says nothing
+	d.used(root)
+	d.used(root.Get("response"))
+}
+
+// Done reports whether the response has ended and its usage was told, after which nothing of the stream counts.
 func (d *Decoder) Done() bool { return d.done }
 
 // ID is what the upstream calls the reply, "" while it has not said.
@@ -51,7 +75,7 @@ func (d *Decoder) ID() string { return d.out.ID }
 // Close ends the reply: with EventFinish if the upstream has ended the response, and otherwise with an
 // *llm.Error of kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
-	if !d.done {
+	if !d.ended {
 		return d.out.Broken()
 	}
 	return d.out.End()
@@ -61,7 +85,7 @@ func (d *Decoder) Close() error {
 func (d *Decoder) event(root jsonview.View) error {
 	var kind string
 	var at int64
-	var response, item, delta, whole, failure jsonview.View
+	var response, item, delta, whole, usage, failure jsonview.View
 	for name, member := range root.Members() {
 		switch name {
 		case "type":
@@ -76,10 +100,13 @@ func (d *Decoder) event(root jsonview.View) error {
 			delta = member
 		case "arguments":
 			whole = member
+		case "usage":
+			usage = member
 		case "error":
 			failure = member
 		}
 	}
+	d.out.Used(usage)
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued":
 		d.model(response)

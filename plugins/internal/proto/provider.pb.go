@@ -884,9 +884,11 @@ type GenerateRequest struct {
 	// to make. 0: not known.
 	Window int64 `protobuf:"varint,13,opt,name=window,proto3" json:"window,omitempty"`
 	// What calls of the conversation came with for their results (ToolCall.state), by their ids.
-	States        map[string][]byte `protobuf:"bytes,14,rep,name=states,proto3" json:"states,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	States map[string][]byte `protobuf:"bytes,14,rep,name=states,proto3" json:"states,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The upstream may bill more output than max_tokens, so that a count above it is no nonsense.
+	BillsPastAllowance bool `protobuf:"varint,16,opt,name=bills_past_allowance,json=billsPastAllowance,proto3" json:"bills_past_allowance,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *GenerateRequest) Reset() {
@@ -1015,6 +1017,13 @@ func (x *GenerateRequest) GetStates() map[string][]byte {
 		return x.States
 	}
 	return nil
+}
+
+func (x *GenerateRequest) GetBillsPastAllowance() bool {
+	if x != nil {
+		return x.BillsPastAllowance
+	}
+	return false
 }
 
 // Message is one turn of the conversation.
@@ -1956,7 +1965,10 @@ type Usage struct {
 	Estimated bool `protobuf:"varint,6,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// Why what the upstream sent is no usage, naming its field and never its value: "completion_tokens is negative".
 	// Then the counts are absent, and the operator is warned. Empty otherwise.
-	Flaw          string `protobuf:"bytes,7,opt,name=flaw,proto3" json:"flaw,omitempty"`
+	Flaw string `protobuf:"bytes,7,opt,name=flaw,proto3" json:"flaw,omitempty"`
+	// Why the counts may not be all, or not what was used, without a value of the upstream: "a later report has a smaller
+	// prompt". They count nevertheless, and the operator is warned. Empty otherwise.
+	Doubt         string `protobuf:"bytes,8,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2036,6 +2048,13 @@ func (x *Usage) GetEstimated() bool {
 func (x *Usage) GetFlaw() string {
 	if x != nil {
 		return x.Flaw
+	}
+	return ""
+}
+
+func (x *Usage) GetDoubt() string {
+	if x != nil {
+		return x.Doubt
 	}
 	return ""
 }
@@ -3573,7 +3592,7 @@ const file_provider_proto_rawDesc = "" +
 	"\fcapabilities\x18\x02 \x01(\v2!.fareway.provider.v1.CapabilitiesR\fcapabilities\"\x0f\n" +
 	"\rHealthRequest\"&\n" +
 	"\x0eHealthResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"\x89\x05\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"\xbb\x05\n" +
 	"\x0fGenerateRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x128\n" +
@@ -3591,7 +3610,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x0eestimate_usage\x18\v \x01(\bR\restimateUsage\x12\x14\n" +
 	"\x05whole\x18\f \x01(\bR\x05whole\x12\x16\n" +
 	"\x06window\x18\r \x01(\x03R\x06window\x12H\n" +
-	"\x06states\x18\x0e \x03(\v20.fareway.provider.v1.GenerateRequest.StatesEntryR\x06states\x1a9\n" +
+	"\x06states\x18\x0e \x03(\v20.fareway.provider.v1.GenerateRequest.StatesEntryR\x06states\x120\n" +
+	"\x14bills_past_allowance\x18\x10 \x01(\bR\x12billsPastAllowance\x1a9\n" +
 	"\vStatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\x0e\n" +
@@ -3653,7 +3673,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x1f\n" +
 	"\aToolEnd\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\x05R\x05index\"\xa0\x02\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\"\xb6\x02\n" +
 	"\x05Usage\x12\x19\n" +
 	"\x05input\x18\x01 \x01(\x03H\x00R\x05input\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -3663,7 +3683,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x06output\x18\x04 \x01(\x03H\x03R\x06output\x88\x01\x01\x12!\n" +
 	"\treasoning\x18\x05 \x01(\x03H\x04R\treasoning\x88\x01\x01\x12\x1c\n" +
 	"\testimated\x18\x06 \x01(\bR\testimated\x12\x12\n" +
-	"\x04flaw\x18\a \x01(\tR\x04flawB\b\n" +
+	"\x04flaw\x18\a \x01(\tR\x04flaw\x12\x14\n" +
+	"\x05doubt\x18\b \x01(\tR\x05doubtB\b\n" +
 	"\x06_inputB\r\n" +
 	"\v_cache_readB\x0e\n" +
 	"\f_cache_writeB\t\n" +

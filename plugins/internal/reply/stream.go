@@ -21,16 +21,18 @@ type Stream struct {
 	Model string // what the upstream said it was, "" while it has not
 	ID    string // what the upstream calls the reply, "" while it has not said
 
-	main   Main
 	send   func(llm.Event) error
 	finish llm.FinishReason
 	failed error
 	ended  bool
 
-	usage    *llm.Usage // as far as it is known
-	expected bool       // it was said before the reply
-	produced bool       // something was sent that costs output
-	unbilled bool       // so it was after the last complete usage
+	counting  Counting
+	allowance int64      // see Allowance
+	usage     *llm.Usage // as far as it is known
+	expected  bool       // its output was said before the reply
+	garbled   string     // what is wrong with a later one
+	produced  bool       // something was sent that costs output
+	visible   bool       // so was text, or a call
 
 	text, reasoning Joiner
 	returns         bool   // the upstream wants its reasoning back
@@ -39,13 +41,15 @@ type Stream struct {
 	open            int // the first call that text has not ended
 }
 
-// New makes a Stream that hands its events to send. main names the main counts of the family's usage.
-func New(main Main, send func(llm.Event) error) *Stream {
-	s := &Stream{main: main}
+// New makes a Stream that hands its events to send.
+func New(counting Counting, send func(llm.Event) error) *Stream {
+	s := &Stream{counting: counting}
 	s.send = func(ev llm.Event) error {
 		switch ev.Kind {
-		case llm.EventText, llm.EventReasoning, llm.EventToolCall, llm.EventToolArguments:
-			s.produced, s.unbilled = true, true
+		case llm.EventText, llm.EventToolCall, llm.EventToolArguments:
+			s.produced, s.visible = true, true
+		case llm.EventReasoning:
+			s.produced = true
 		}
 		return send(ev)
 	}

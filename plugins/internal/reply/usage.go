@@ -1,37 +1,90 @@
 package reply
 
 import (
+	"cmp"
+
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Counts reads the counts of one usage object of an upstream. What is no count makes the whole object no usage
-// (GAP-111). The zero value is ready to use.
-type Counts struct {
-	flaw string // of the first count that is none
+// Counting is how a dialect publishes its counts of tokens: the reading of a usage object whose own numbers do not say
+// another one (GAP-125).
+type Counting struct {
+	Input, Output string // its names of the two counts without which there is no usage of a reply
+	// CacheBeside: what was read from a cache and written to one stands beside the count of the input, not within it.
+	CacheBeside bool
+	// ReasoningBeside: what was thought stands beside the count of the output.
+	ReasoningBeside bool
 }
 
-// Object reports whether a usage object was sent at all. What is no object is no usage.
-func (c *Counts) Object(v jsonview.View) bool {
-	if v.Set() && v.Kind() != jsonview.Object {
-		c.flaw = "usage is not an object"
-	}
-	return v.Set()
+// counts are what a usage object says, whatever the vendor.
+type counts struct {
+	n     [classes]int64
+	said  [classes]bool
+	total string // the vendor's name of it
+	flaw  string // of the first count that is none
 }
 
-// Read reads the count of that name: nil for one that is missing or null, which says nothing.
-func (c *Counts) Read(name string, v jsonview.View) *int64 {
+// usage reads a usage object, nil for none. What is no count makes the whole object no usage (GAP-111). allowance is
+// the most that the output may come to where nothing but the total says so, in tokens; 0 for no bound.
+func (d Counting) usage(v jsonview.View, allowance int64) *llm.Usage {
 	if !v.Set() {
 		return nil
 	}
+	if v.Kind() != jsonview.Object {
+		return &llm.Usage{Flaw: "usage is not an object"}
+	}
+	var c counts
+	for name, value := range v.Members() {
+		m, ok := names[name]
+		switch {
+		case !ok:
+		case m.in == nil:
+			c.take(m, value, name == d.Input || name == d.Output)
+		default:
+			for name, value := range value.Members() {
+				if m, ok := m.in[name]; ok {
+					c.take(m, value, false)
+				}
+			}
+		}
+	}
+	if c.flaw != "" {
+		return &llm.Usage{Flaw: c.flaw}
+	}
+	return c.read(d, allowance)
+}
+
+// take takes a count. Where several names of a class have one, the dialect's own counts, and else the largest: some
+// vendors fill in zeros. One that is null says nothing.
+func (c *counts) take(m member, v jsonview.View, own bool) {
+	if !v.Set() {
+		return
+	}
 	n, ok := v.Int()
-	if ok && 0 <= n && n <= llm.MaxCount {
-		return &n
+	if !ok || n < 0 || n > llm.MaxCount {
+		if m.class != total && m.class != cacheMiss { // which are witnesses only
+			c.flaw = cmp.Or(c.flaw, m.path+" "+problem(v))
+		}
+		return
 	}
-	if c.flaw == "" {
-		c.flaw = name + " " + problem(v)
+	at := &c.n[m.class]
+	switch {
+	case m.class == cacheWritePart:
+		*at = plus(*at, n)
+	case own && n > 0:
+		*at = n
+	case m.class == prompt || m.class == output:
+		if !c.said[m.class] || *at == 0 {
+			*at = n
+		}
+	default:
+		*at = max(*at, n)
 	}
-	return nil
+	c.said[m.class] = true
+	if m.class == total {
+		c.total = m.path
+	}
 }
 
 // problem says why a value is no count of tokens, without the value.
@@ -48,71 +101,147 @@ func problem(v jsonview.View) string {
 	return "is not a whole number"
 }
 
-// Usage is the usage of which these counts were read, in disjoint classes.
-func (c *Counts) Usage(u llm.Usage) *llm.Usage {
-	if c.flaw != "" {
-		return &llm.Usage{Flaw: c.flaw}
-	}
-	return &u
-}
-
-// Classes makes disjoint classes of counts in which, on the wire, what was read from a cache and what was written to
-// one is contained in the prompt (GAP-109). Counts beyond the prompt's are cut to it. Without the prompt's count there
-// are no classes of it.
-func Classes(prompt, read, write, output, reasoning *int64) llm.Usage {
-	usage := llm.Usage{Output: output, Reasoning: reasoning}
-	if prompt == nil {
-		return usage
-	}
-	left := *prompt
-	take := func(part *int64) *int64 {
-		if part == nil {
-			return nil
-		}
-		n := min(*part, left)
-		left -= n
-		return &n
-	}
-	usage.CacheRead, usage.CacheWrite = take(read), take(write)
-	usage.Input = llm.Count(left)
-	return usage
-}
-
-// Main are a family's names of the two counts without which there is no usage of a reply.
-type Main struct{ Input, Output string }
-
-// Expected takes the usage that a family tells before the reply, nil for none: its input may be an estimate, and its
-// output says nothing of what is to come. It holds for a reply that fails, and is no bill for one that does not.
-func (s *Stream) Expected(u *llm.Usage) { s.usage, s.expected = u, true }
-
-// Used takes a usage object as it was read; nil is none. Usage that is none makes what was said before no bill,
-// unless nothing was produced since.
-func (s *Stream) Used(u *llm.Usage) {
+// read takes the reading of the counts under which they add up to their total, in the order of GAP-125.
+func (c *counts) read(d Counting, allowance int64) *llm.Usage {
+	c.settle(d.CacheBeside)
+	published := c.sum(d.CacheBeside, d.ReasoningBeside)
+	beyond := c.n[total] - published
 	switch {
-	case u == nil || u.Flaw != "" && s.usage.Complete() && !s.unbilled:
-		return
-	case s.expected && u.Complete():
-		s.usage = u
+	case beyond <= 0 || !c.said[total] || !c.said[prompt]:
+	case !c.said[output]:
+		// The whole of it, with what was thought. A total that is no more than the prompt says nothing of the output.
+		c.n[output], c.said[output] = c.n[total]-c.sum(d.CacheBeside, false), true
+		d.ReasoningBeside = false
+	case c.sum(true, d.ReasoningBeside) == c.n[total]:
+		d.CacheBeside = true
+	case c.sum(d.CacheBeside, true) == c.n[total]:
+		d.ReasoningBeside = true
+	case c.sum(true, true) == c.n[total]:
+		d.CacheBeside, d.ReasoningBeside = true, true
+	case allowance == 0 || c.out(d.ReasoningBeside)+beyond <= allowance:
+		thought := c.n[reasoning] + beyond
+		c.n[output], c.n[reasoning], c.said[reasoning] = c.out(d.ReasoningBeside)+beyond, thought, true
+		d.ReasoningBeside = false
 	default:
-		s.usage = s.usage.Merge(u)
+		u := c.classes(d)
+		u.Doubt = c.total + " is more than the counts that it is the sum of"
+		return u
 	}
-	s.expected = s.expected && u.Output == nil
-	s.unbilled = s.unbilled && !u.Complete()
+	return c.classes(d)
 }
 
-// sendUsage sends what the attempt has used, once, before the end or the error: work done before a failure counts.
-// Of a reply that produced something, half a usage is none (GAP-111), and so is what was expected of a whole one.
+// settle makes each class one count.
+func (c *counts) settle(cacheBeside bool) {
+	if c.said[cacheWritePart] {
+		c.n[cacheWrite], c.said[cacheWrite] = max(c.n[cacheWrite], c.n[cacheWritePart]), true
+	}
+	if !c.said[prompt] && c.said[cacheMiss] {
+		c.n[prompt], c.said[prompt] = c.n[cacheMiss], true
+		if !cacheBeside {
+			c.n[prompt] = plus(c.n[prompt], c.n[cacheRead])
+		}
+	}
+	c.n[prompt] = plus(c.n[prompt], c.n[toolPrompt])
+}
+
+// sum is what the counts come to under a reading.
+func (c *counts) sum(cacheBeside, reasoningBeside bool) int64 {
+	n := c.n[prompt] + c.out(reasoningBeside)
+	if cacheBeside {
+		n += c.n[cacheRead] + c.n[cacheWrite]
+	}
+	return n
+}
+
+// out is the output under a reading.
+func (c *counts) out(reasoningBeside bool) int64 {
+	if reasoningBeside {
+		return plus(c.n[output], c.n[reasoning])
+	}
+	return c.n[output]
+}
+
+// classes are the counts in disjoint classes (GAP-109). Cached counts within the prompt's and beyond it are cut to it;
+// without the prompt's there are none.
+func (c *counts) classes(d Counting) *llm.Usage {
+	u := &llm.Usage{Reasoning: c.count(reasoning, c.n[reasoning])}
+	u.Output = c.count(output, c.out(d.ReasoningBeside))
+	if d.CacheBeside {
+		u.Input = c.count(prompt, c.n[prompt])
+		u.CacheRead, u.CacheWrite = c.count(cacheRead, c.n[cacheRead]), c.count(cacheWrite, c.n[cacheWrite])
+		return u
+	}
+	if !c.said[prompt] {
+		return u
+	}
+	read := min(c.n[cacheRead], c.n[prompt])
+	write := min(c.n[cacheWrite], c.n[prompt]-read)
+	u.CacheRead, u.CacheWrite = c.count(cacheRead, read), c.count(cacheWrite, write)
+	u.Input = llm.Count(c.n[prompt] - read - write)
+	return u
+}
+
+// count is n, nil where nothing was said of the class.
+func (c *counts) count(of class, n int64) *int64 {
+	if !c.said[of] {
+		return nil
+	}
+	return llm.Count(n)
+}
+
+func plus(a, b int64) int64 { return min(a+b, llm.MaxCount) }
+
+// Expected is Used for the usage that a family tells before the reply: its output says nothing of what is to come
+// (GAP-124).
+func (s *Stream) Expected(v jsonview.View) {
+	s.Used(v)
+	s.expected = s.usage.Known()
+}
+
+// Used takes a usage object; nothing, or null, is none. Several of them come together as of llm.Usage.Merge.
+func (s *Stream) Used(v jsonview.View) {
+	u := s.counting.usage(v, s.allowance)
+	switch {
+	case u == nil:
+		return
+	case u.Flaw != "" && s.usage.Known():
+		s.garbled = cmp.Or(s.garbled, u.Flaw)
+	case u.Output == nil && u.Reasoning != nil && s.counting.ReasoningBeside && !s.visible:
+		u.Output = u.Reasoning // a count of zero is left out where reasoning stands beside it
+	}
+	s.usage = s.usage.Merge(u)
+	s.expected = s.expected && u.Output == nil
+}
+
+// Allowance bounds what the total alone says of the output, in tokens: what the upstream was asked for at most, unless
+// its route bills beyond that. 0 is no bound.
+func (s *Stream) Allowance(tokens int64) { s.allowance = tokens }
+
+// Metered reports whether the upstream has told what a whole reply used.
+func (s *Stream) Metered() bool { return s.usage.Complete() && !s.expected }
+
+// sendUsage sends what the attempt has used, once, before the end or the error: work done before a failure counts, of
+// what was told before the reply its input. Of a reply that produced something, half a usage is none (GAP-111), and so
+// is what was expected of a whole one.
 func (s *Stream) sendUsage() error {
 	u := s.usage
 	s.usage = nil
-	switch {
-	case u == nil || u.Flaw != "" || !s.produced:
-	case u.Input == nil:
-		u = &llm.Usage{Flaw: s.main.Input + " is missing"}
-	case u.Output == nil, s.expected && s.failed == nil:
-		u = &llm.Usage{Flaw: s.main.Output + " is missing"}
+	if u == nil {
+		return nil
 	}
-	if u == nil || u.Flaw == "" && !u.Known() {
+	if s.expected && s.failed != nil {
+		begun := *u
+		begun.Output, begun.Reasoning = llm.Count(0), nil
+		u = &begun
+	}
+	switch {
+	case u.Flaw != "" || !s.produced:
+	case u.Input == nil:
+		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Input+" is missing")}
+	case u.Output == nil, s.expected && s.failed == nil:
+		u = &llm.Usage{Flaw: cmp.Or(s.garbled, s.counting.Output+" is missing")}
+	}
+	if u.Flaw == "" && !u.Known() {
 		return nil
 	}
 	return s.send(llm.Event{Kind: llm.EventUsage, Usage: u})

@@ -74,6 +74,7 @@ func UsageToProto(u *llm.Usage) *proto.Usage {
 	return &proto.Usage{
 		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
 		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated, Flaw: Clip(u.Flaw),
+		Doubt: Clip(u.Doubt),
 	}
 }
 
@@ -85,5 +86,6 @@ func UsageFromProto(u *proto.Usage) *llm.Usage {
 	return &llm.Usage{
 		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
 		Output: u.Output, Reasoning: u.Reasoning, Estimated: u.GetEstimated(), Flaw: Clip(u.GetFlaw()),
+		Doubt: Clip(u.GetDoubt()),
 	}
 }

@@ -15,9 +15,11 @@ func RequestToProto(r *llm.Request) *proto.GenerateRequest {
 		Stop:          r.Stop,
 		Unsupported:   r.Unsupported,
 		EstimateUsage: r.EstimateUsage,
-		Whole:         r.Whole,
-		States:        r.States,
-		Window:        r.Window,
+
+		BillsPastAllowance: r.BillsPastAllowance,
+		Whole:              r.Whole,
+		States:             r.States,
+		Window:             r.Window,
 	}
 	for _, m := range r.Messages {
 		out.Messages = append(out.Messages, messageToProto(m))
@@ -61,9 +63,11 @@ func RequestFromProto(r *proto.GenerateRequest) *llm.Request {
 		Stop:          r.GetStop(),
 		Unsupported:   r.GetUnsupported(),
 		EstimateUsage: r.GetEstimateUsage(),
-		Whole:         r.GetWhole(),
-		States:        r.GetStates(),
-		Window:        r.GetWindow(),
+
+		BillsPastAllowance: r.GetBillsPastAllowance(),
+		Whole:              r.GetWhole(),
+		States:             r.GetStates(),
+		Window:             r.GetWindow(),
 		ToolChoice: llm.ToolChoice{
 			Mode: llm.ToolMode(r.GetToolChoice().GetMode()),
 			Name: r.GetToolChoice().GetName(),

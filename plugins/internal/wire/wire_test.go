@@ -64,6 +64,8 @@ func drawRequest(t *rapid.T) *llm.Request {
 		Window:        rapid.Int64().Draw(t, "window"),
 		Temperature:   maybe(t, rapid.Float64(), "temperature"),
 		EstimateUsage: rapid.Bool().Draw(t, "estimate"),
+
+		BillsPastAllowance: rapid.Bool().Draw(t, "bills past allowance"),
 		ToolChoice: llm.ToolChoice{
 			Mode: rapid.SampledFrom([]llm.ToolMode{llm.ToolAuto, llm.ToolNone, llm.ToolRequired, llm.ToolNamed}).Draw(t, "mode"),
 			Name: text.Draw(t, "choice"),
@@ -107,6 +109,7 @@ func drawUsage(t *rapid.T) *llm.Usage {
 		Output: maybe(t, count, "output"), Reasoning: maybe(t, count, "reasoning"),
 		Estimated: rapid.Bool().Draw(t, "estimated"),
 		Flaw:      rapid.SampledFrom([]string{"", "output_tokens is negative"}).Draw(t, "flaw"),
+		Doubt:     rapid.SampledFrom([]string{"", "a later report has a smaller prompt"}).Draw(t, "doubt"),
 	}
 }
 

@@ -132,6 +132,7 @@ func (w *writer) readable() bool {
 }
 
 func (w *writer) ends(end families.End) {
+	end.Usage = billed(end.Usage)
 	w.says()
 	w.wrote(w.encoder.AppendEnd(nil, end))
 	whole := w.family.Whole(w.events, end)
@@ -150,10 +151,12 @@ func (w *writer) ends(end families.End) {
 	reply, fromStream, fromWhole := fold(w.events), fold(streamed), fold(again)
 	require.Contains(w.t, finishes(reply, end), fromStream.Finish)
 	require.Equal(w.t, fromStream.Finish, fromWhole.Finish)
-	require.Equal(w.t, fromStream.Usage, fromWhole.Usage)
 	var used llm.Usage
 	if end.Usage != nil {
 		used = *end.Usage
+	}
+	if used.Input != nil { // otherwise a stream may have begun with more (GAP-124)
+		require.Equal(w.t, fromStream.Usage, fromWhole.Usage)
 	}
 	require.Equal(w.t, llm.Tokens(used.Output), llm.Tokens(fromStream.Usage.Output))
 	if !w.readable() {

@@ -46,6 +46,7 @@ func RoundTrips(t *testing.T, f Family, d Draws) {
 			events := DrawReply(t, d.Arguments)
 			reply := fold(events)
 			end := drawEnd(t, reply.Items, d.Usage)
+			end.Usage = billed(end.Usage)
 			check := func(got []llm.Event, err error) {
 				require.NoError(t, err)
 				requireOrder(t, got)
@@ -58,6 +59,16 @@ func RoundTrips(t *testing.T, f Family, d Draws) {
 			check(f.ReadWhole(f.Whole(events, end)))
 		})
 	})
+}
+
+// billed is a usage of no smaller prompt than a stream begins with (GAP-124).
+func billed(u *llm.Usage) *llm.Usage {
+	if u == nil || u.Input == nil {
+		return u
+	}
+	more := *u
+	more.Input = llm.Count(*u.Input + Head.InputEstimate())
+	return &more
 }
 
 // seen is what a reader makes of a reply. On the wire no arguments are {} (GAP-84), and a text of nothing is none.

@@ -87,7 +87,13 @@ func Usages(t *testing.T, m Metered) {
 	if m.Once {
 		return
 	}
-	t.Run("GAP-111 a later usage", func(t *testing.T) {
+	doubted := func(why string) *llm.Usage {
+		u := Used(10, 5)
+		u.Doubt = why
+		return u
+	}
+	const smaller = "a later report has a smaller prompt"
+	t.Run("GAP-111 GAP-124 a later usage", func(t *testing.T) {
 		t.Parallel()
 		good := object("10", "5")
 		for _, tt := range []struct {
@@ -97,11 +103,13 @@ func Usages(t *testing.T, m Metered) {
 		}{
 			{"completes", []string{only(m.Input, "10"), only(m.Output, "5")}, Used(10, 5)},
 			{"replaces", []string{object("1", "1"), good}, Used(10, 5)},
-			{"is partial", []string{good, only(m.Input, "7")}, Used(10, 5)},
+			{"is partial", []string{good, only(m.Input, "7")}, doubted(smaller)},
 			{"is partial and more", []string{good, only(m.Output, "7")}, Used(10, 7)},
 			{"says nothing", []string{good, `{}`, "null"}, Used(10, 5)},
-			{"goes down", []string{good, object("3", "2")}, Used(10, 5)},
-			{"is none", []string{good, object("10", "-50")}, Used(10, 5)},
+			{"goes down", []string{good, object("3", "2")}, doubted(smaller)},
+			{"goes down in its output", []string{good, object("10", "2")}, doubted("a later report has a smaller output")},
+			{"is none", []string{good, object("10", "-50")}, doubted(m.Output + " is negative")},
+			{"is none at all", []string{good, `[]`}, doubted("usage is not an object")},
 			{"is one after all", []string{object("10", "-50"), good}, Used(10, 5)},
 			{"is half of one after none", []string{object("10", "-50"), only(m.Input, "10")},
 				&llm.Usage{Flaw: m.Output + " is missing"}},
