@@ -64,7 +64,7 @@ func TestWhatIsLearned(t *testing.T) {
 		"an upstream that fails":   {broken, []string{"first upstream_failed", "second worked"}},
 		"GAP-84 no JSON":           {upstream.Call("c", "f", "{"), []string{"first invalid_call"}},
 		"a call":                   {upstream.Call("c", "f", "{}"), []string{"first worked"}},
-		"a call that is wrong":     {upstream.Call("c", "f", `[1]`), []string{"first schema_mismatch"}},
+		"GAP-84 no object":         {upstream.Call("c", "f", `[1]`), []string{"first invalid_call"}},
 		"a decline":                {upstream.Refuse(upstream.ContentFilter()), []string{"first refused"}},
 		"POL-06 a reply cut short": {hello("content_filter"), []string{"first refused"}},
 		"nothing to show":          {silent("stop"), []string{"first empty"}},

@@ -133,7 +133,8 @@ func (r *reply) end() (ending, *failure) {
 	return e, nil
 }
 
-// validArguments reports whether a call's arguments are JSON; none at all mean {} (GAP-84).
+// validArguments reports whether a call's arguments are a JSON object; none at all mean {} (GAP-84).
 func validArguments(s string) bool {
-	return s == "" || utf8.ValidString(s) && json.Valid([]byte(s))
+	return s == "" || utf8.ValidString(s) && json.Valid([]byte(s)) &&
+		strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{")
 }

@@ -14,7 +14,8 @@ import (
 // decoder turns the events of a stream into those of a reply.
 type decoder struct {
 	out     *reply.Stream
-	calls   map[int32]*reply.Call // that are open, by the index of their block
+	calls   map[int32]*reply.Call // that are open, by the index of their block; nil for what Bedrock runs itself
+	open    *reply.Call           // the one that began last, until it ends
 	thought thoughts
 	stopped bool // it was said why the reply ends
 }
@@ -45,10 +46,11 @@ func (d *decoder) take(event types.ConverseStreamOutput) error {
 	case *types.ConverseStreamOutputMemberContentBlockStart:
 		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
 		if !ok {
+			d.calls[aws.ToInt32(e.Value.ContentBlockIndex)] = nil
 			return nil
 		}
 		call, err := d.out.CallWith(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name), d.thought.State())
-		d.calls[aws.ToInt32(e.Value.ContentBlockIndex)] = call
+		d.calls[aws.ToInt32(e.Value.ContentBlockIndex)], d.open = call, call
 		return err
 	case *types.ConverseStreamOutputMemberContentBlockDelta:
 		return d.delta(aws.ToInt32(e.Value.ContentBlockIndex), e.Value.Delta)
@@ -56,10 +58,13 @@ func (d *decoder) take(event types.ConverseStreamOutput) error {
 		index := aws.ToInt32(e.Value.ContentBlockIndex)
 		d.thought.end(index)
 		call := d.calls[index]
+		delete(d.calls, index)
 		if call == nil {
 			return nil
 		}
-		delete(d.calls, index)
+		if d.open == call {
+			d.open = nil
+		}
 		return call.End()
 	case *types.ConverseStreamOutputMemberMessageStop:
 		d.stopped = true
@@ -81,7 +86,11 @@ func (d *decoder) delta(index int32, delta types.ContentBlockDelta) error {
 			return d.out.Thought(thought.Value)
 		}
 	case *types.ContentBlockDeltaMemberToolUse:
-		if call := d.calls[index]; call != nil { // not of a tool that Bedrock runs itself
+		call, known := d.calls[index]
+		if !known {
+			call = d.open // some gateways give another index than the block's
+		}
+		if call != nil {
 			return call.Arguments(aws.ToString(delta.Value.Input))
 		}
 	}

@@ -24,10 +24,6 @@ type Decoder struct {
 
 	around around
 	only   jsonview.View // the text of the chunk at hand, if its delta holds nothing else
-
-	calls    []*call
-	byIndex  map[int64]*call
-	lastCall *call
 }
 
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
@@ -83,14 +79,6 @@ func (d *Decoder) Close() error {
 	}
 	if !d.finished && !d.done {
 		return d.out.Broken()
-	}
-	for _, c := range d.calls {
-		if c.sent == nil {
-			return d.out.Fail(reply.Nameless())
-		}
-		if err := c.sent.Arguments(c.joiner.Rest()); err != nil {
-			return d.out.Fail(err)
-		}
 	}
 	return d.out.End()
 }
@@ -211,17 +199,47 @@ func (d *Decoder) delta(v jsonview.View) error {
 		return err
 	}
 	for _, c := range toolCalls.Elems() {
-		if err := d.toolCall(c); err != nil {
+		if err := d.call(c); err != nil {
 			return err
 		}
 	}
-	if functionCall.Set() {
-		return d.function(d.legacyCall(), functionCall)
+	if functionCall.Set() { // of an upstream that still has it: the one call
+		return d.function(reply.Piece{}, functionCall)
 	}
 	if !refusal.Set() && !reasoning.Set() && !toolCalls.Set() {
 		d.only = content
 	}
 	return nil
+}
+
+// call takes an element of `tool_calls`: of a chunk's a piece of a call, of a whole reply's a call.
+func (d *Decoder) call(v jsonview.View) error {
+	piece := reply.Piece{Alone: d.whole}
+	var function jsonview.View
+	for name, member := range v.Members() {
+		switch name {
+		case "index":
+			piece.Index = member
+		case "id":
+			piece.ID, _ = member.Str()
+		case "function":
+			function = member
+		}
+	}
+	return d.function(piece, function)
+}
+
+// function takes the name and a piece of the arguments of a call.
+func (d *Decoder) function(piece reply.Piece, v jsonview.View) error {
+	for name, member := range v.Members() {
+		switch name {
+		case "name":
+			piece.Name, _ = member.Str()
+		case "arguments":
+			piece.Arguments = member
+		}
+	}
+	return d.out.Piece(piece)
 }
 
 // content takes visible text: a string, or from some upstreams an array of text parts.

@@ -107,7 +107,7 @@ func TestDecoder(t *testing.T) {
 		{"indexes that do not count from 0", []string{tool(`{"index":7,"id":"a","function":{"name":"f"}}`),
 			tool(`{"index":3,"id":"b","function":{"name":"g"}}`),
 			tool(`{"index":7,"function":{"arguments":"x"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "x"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "x"), begin(1, "b", "g"), finished(llm.FinishToolCalls)}},
 		{"one index for all calls", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}`),
 			tool(`{"index":0,"id":"b","function":{"name":"g","arguments":"2"}}`), finish("tool_calls")},
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "b", "g"), arguments(1, "2"),
@@ -120,14 +120,14 @@ func TestDecoder(t *testing.T) {
 			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
 		{"the name comes late", []string{tool(`{"index":0,"id":"a"}`), tool(`{"index":0,"function":{"arguments":"1"}}`),
 			tool(`{"index":0,"function":{"name":"f","arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "12"), finished(llm.FinishToolCalls)}},
 		{"names come in another order than the calls",
 			[]string{tool(`{"index":0,"id":"a"},{"index":1,"id":"b","function":{"name":"g"}}`),
 				tool(`{"index":0,"function":{"name":"f","arguments":"1"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "b", "g"), begin(1, "a", "f"), arguments(1, "1"), finished(llm.FinishToolCalls)}},
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "b", "g"), finished(llm.FinishToolCalls)}},
 		{"no index, known by id", []string{tool(`{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"g"}}`),
 			tool(`{"id":"a","function":{"arguments":"1"}}`), tool(`{"function":{"arguments":"2"}}`), finish("tool_calls")},
-			[]llm.Event{begin(0, "a", "f"), begin(1, "b", "g"), arguments(0, "1"), arguments(0, "2"),
+			[]llm.Event{begin(0, "a", "f"), arguments(0, "1"), arguments(0, "2"), begin(1, "b", "g"),
 				finished(llm.FinishToolCalls)}},
 		{"arguments as an object", []string{tool(`{"index":0,"id":"a","function":{"name":"f","arguments":{"q": 1}}}`),
 			finish("tool_calls")},
@@ -249,8 +249,8 @@ func TestDecodeReply(t *testing.T) {
 		`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"1"}},{"id":"a",` +
 			`"function":{"name":"g","arguments":"2"}}]}}]}`)
 	require.NoError(t, err)
-	require.Equal(t, []llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "a", "g"), arguments(1, "2"),
-		finished(llm.FinishUnknown)}, events)
+	require.Equal(t, []llm.Event{begin(0, "a", "f"), arguments(0, "1"), begin(1, "a_2", "g"), arguments(1, "2"),
+		finished(llm.FinishUnknown)}, events, "two calls have two ids")
 
 	for body, kind := range map[string]llm.ErrorKind{
 		`{"error":{"message":"m","code":"context_length_exceeded"}}`: llm.ErrContext,

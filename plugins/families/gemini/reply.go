@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"crypto/rand"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -158,18 +157,10 @@ func (d *Decoder) call(v, signature jsonview.View) error {
 	if err != nil {
 		return err
 	}
-	if err := call.Arguments(string(bytes.TrimSpace(objectOf(v.Get("args"))))); err != nil {
+	if err := call.Piece(v.Get("args")); err != nil {
 		return err
 	}
 	return call.End()
-}
-
-// objectOf is the text of an object, and nothing for what is none.
-func objectOf(v jsonview.View) []byte {
-	if v.Kind() != jsonview.Object {
-		return nil
-	}
-	return v.Raw()
 }
 
 // finishes are the service's own words for the end of a reply, beside those that others have as well. What is not here

@@ -59,6 +59,10 @@ func TestDecoder(t *testing.T) {
 				spent, finished(llm.FinishToolCalls)}},
 		"GAP-84 a call without arguments": {[]string{chunk(`{"functionCall":{"id":"x","name":"f"}}`, ""),
 			usage(counted, "STOP")}, []llm.Event{begin(0, "x", "f"), end(0), spent, finished(llm.FinishToolCalls)}},
+		"GAP-84 arguments that are none, or a text": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","args":[]}},`+
+			`{"functionCall":{"id":"x","name":"f","args":"{\"q\":1}"}}`, ""), usage(counted, "STOP")},
+			[]llm.Event{begin(0, "x", "f"), arguments(0, "[]"), end(0), begin(1, "x_2", "f"), arguments(1, `{"q":1}`), end(1),
+				spent, finished(llm.FinishToolCalls)}},
 		"calls that are cut short": {[]string{chunk(`{"functionCall":{"id":"x","name":"f"}}`, ""),
 			usage(counted, "MAX_TOKENS")}, []llm.Event{begin(0, "x", "f"), end(0), spent, finished(llm.FinishLength)}},
 		"what the service runs itself": {[]string{chunk(`{"executableCode":{"code":"1"}},{"codeExecutionResult":{}},`+

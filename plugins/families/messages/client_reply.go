@@ -48,14 +48,12 @@ func (d *Decoder) message(root jsonview.View) error {
 
 // block takes a whole block.
 func (d *Decoder) block(block jsonview.View) error {
-	if kind, _ := block.Get("type").Str(); kind == "thinking" {
+	kind, _ := block.Get("type").Str()
+	if kind == "thinking" {
 		d.thought.Add(block.Raw())
 	}
-	call, err := d.begin(block)
+	call, err := d.begin(kind, block)
 	if err != nil || call == nil {
-		return err
-	}
-	if err := call.Piece(clone(block.Get("input"))); err != nil {
 		return err
 	}
 	return call.End()

@@ -1,7 +1,7 @@
 package messages
 
 import (
-	"bytes"
+	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -17,18 +17,11 @@ import (
 type Decoder struct {
 	out *reply.Stream
 
-	begun   bool // message_start has come
-	done    bool // message_stop has come
-	blocks  map[int64]*toolUse
+	begun   bool                  // message_start has come
+	done    bool                  // message_stop has come
+	blocks  map[int64]*reply.Call // that are open; nil for one of a tool that the upstream runs itself
+	open    *reply.Call           // the call whose block began last, until it ends
 	thought thoughts
-}
-
-// toolUse is a tool call that is being made.
-type toolUse struct {
-	call *reply.Call
-	// input is what the start of the block says; the pieces after it are the arguments, unless there are none.
-	input  jsonview.View
-	pieces bool
 }
 
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
@@ -122,23 +115,26 @@ func (d *Decoder) event(root jsonview.View) error {
 }
 
 func (d *Decoder) start(index int64, block jsonview.View) error {
-	if kind, _ := block.Get("type").Str(); kind == "thinking" {
+	kind, _ := block.Get("type").Str()
+	if kind == "thinking" {
 		d.thought.begin(index, block)
 	}
-	call, err := d.begin(block)
-	if err != nil || call == nil {
+	call, err := d.begin(kind, block)
+	if err != nil || call == nil && !strings.HasSuffix(kind, "tool_use") {
 		return err
 	}
 	if d.blocks == nil {
-		d.blocks = make(map[int64]*toolUse)
+		d.blocks = make(map[int64]*reply.Call)
 	}
-	d.blocks[index] = &toolUse{call: call, input: clone(block.Get("input"))}
+	if d.blocks[index] = call; call != nil {
+		d.open = call
+	}
 	return nil
 }
 
 // begin takes what a block begins with; nil when it is no call.
-func (d *Decoder) begin(block jsonview.View) (*reply.Call, error) {
-	switch kind, _ := block.Get("type").Str(); kind {
+func (d *Decoder) begin(kind string, block jsonview.View) (*reply.Call, error) {
+	switch kind {
 	case "text":
 		return nil, d.text(block.Get("text"))
 	case "thinking":
@@ -148,7 +144,11 @@ func (d *Decoder) begin(block jsonview.View) (*reply.Call, error) {
 	case "tool_use":
 		id, _ := block.Get("id").Str()
 		name, _ := block.Get("name").Str()
-		return d.out.CallWith(id, name, d.thought.State())
+		call, err := d.out.CallWith(id, name, d.thought.State())
+		if err == nil {
+			call.Whole(block.Get("input"))
+		}
+		return call, err
 	}
 	return nil, nil
 }
@@ -157,16 +157,6 @@ func (d *Decoder) text(v jsonview.View) error {
 	piece, _ := v.Str()
 	d.thought.Text(piece)
 	return d.out.Text(v)
-}
-
-// clone returns an object that outlives the event it stands in; one without members, which only holds the
-// place of the pieces to come, is as good as none.
-func clone(v jsonview.View) jsonview.View {
-	for range v.Members() {
-		view, _ := jsonview.Parse(bytes.Clone(v.Raw()), maxArgumentDepth) // deeper ones are no arguments (GAP-33)
-		return view
-	}
-	return jsonview.View{}
 }
 
 func (d *Decoder) delta(index int64, delta jsonview.View) error {
@@ -179,30 +169,28 @@ func (d *Decoder) delta(index int64, delta jsonview.View) error {
 		d.thought.piece(index, delta)
 		return d.out.Reasoning(delta.Get("thinking"))
 	case "input_json_delta":
-		use := d.blocks[index]
-		if use == nil {
-			return nil // of a tool that the upstream runs itself
+		call, known := d.blocks[index]
+		if !known { // some upstreams give another index than the block's
+			if call = d.open; call == nil {
+				return llm.Errorf(llm.ErrProtocol, "the upstream sent arguments of a call that it had not begun")
+			}
 		}
-		piece := delta.Get("partial_json")
-		if text, _ := piece.Str(); text != "" {
-			use.pieces = true
+		if call != nil {
+			return call.Piece(delta.Get("partial_json"))
 		}
-		return use.call.Piece(piece)
 	}
 	return nil
 }
 
 func (d *Decoder) stop(index int64) error {
 	d.thought.end(index)
-	use := d.blocks[index]
-	if use == nil {
+	call := d.blocks[index]
+	delete(d.blocks, index)
+	if call == nil {
 		return nil
 	}
-	delete(d.blocks, index)
-	if !use.pieces {
-		if err := use.call.Piece(use.input); err != nil {
-			return err
-		}
+	if d.open == call {
+		d.open = nil
 	}
-	return use.call.End()
+	return call.End()
 }

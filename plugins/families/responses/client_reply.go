@@ -29,7 +29,7 @@ func (d *Decoder) response(root jsonview.View) error {
 		return llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no output")
 	}
 	for _, item := range output.Elems() {
-		if err := d.whole(item); err != nil {
+		if err := d.whole(d.items.add(place{}, item), item); err != nil {
 			return err
 		}
 	}
@@ -42,9 +42,9 @@ func hasFailed(root jsonview.View) bool {
 }
 
 // whole takes a whole output item. Items of tools that the upstream runs itself are passed over.
-func (d *Decoder) whole(item jsonview.View) error {
-	switch kind, _ := item.Get("type").Str(); kind {
-	case "message":
+func (d *Decoder) whole(it *said, item jsonview.View) error {
+	switch it.kind {
+	case message:
 		for _, part := range item.Get("content").Elems() {
 			text := part.Get("text")
 			if !text.Set() {
@@ -54,7 +54,7 @@ func (d *Decoder) whole(item jsonview.View) error {
 				return err
 			}
 		}
-	case "reasoning":
+	case reasoning:
 		for _, member := range []string{"summary", "content"} {
 			for _, part := range item.Get(member).Elems() {
 				if err := d.out.Reasoning(part.Get("text")); err != nil {
@@ -62,17 +62,16 @@ func (d *Decoder) whole(item jsonview.View) error {
 				}
 			}
 		}
-	case "function_call":
-		id, _ := item.Get("call_id").Str()
+	case functionCall:
 		name, _ := item.Get("name").Str()
-		call, err := d.out.Call(id, name)
-		if err != nil {
+		var err error
+		if it.call, err = d.out.Call(it.callID, name); err != nil {
 			return err
 		}
-		if err := call.Piece(item.Get("arguments")); err != nil {
+		if err := it.call.Piece(item.Get("arguments")); err != nil {
 			return err
 		}
-		return call.End()
+		return it.call.End()
 	}
 	return nil
 }

@@ -20,20 +20,13 @@ type Decoder struct {
 
 	ended bool // the response has: nothing but usage counts, where it did not tell that
 	done  bool // nothing counts any more
-	items map[int64]*outputItem
-}
-
-// outputItem is an item of the response's output of which something has come.
-type outputItem struct {
-	call *reply.Call // nil for one that is no call
-	said bool        // arguments have come
-	over bool        // the call has ended
+	items items
 }
 
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(counting, send), items: make(map[int64]*outputItem)}
+	return &Decoder{out: reply.New(counting, send)}
 }
 
 // counting is how OpenAI counts: what came from a cache is a part of the input, reasoning one of the output.
@@ -84,14 +77,16 @@ func (d *Decoder) Close() error {
 // event takes one event. Unknown kinds are passed over.
 func (d *Decoder) event(root jsonview.View) error {
 	var kind string
-	var at int64
+	var at place
 	var response, item, delta, whole, usage, failure jsonview.View
 	for name, member := range root.Members() {
 		switch name {
 		case "type":
 			kind, _ = member.Str()
 		case "output_index":
-			at, _ = member.Int()
+			at.index, at.indexed = member.Int()
+		case "item_id":
+			at.id = member
 		case "response":
 			response = member
 		case "item":
@@ -113,17 +108,21 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "response.output_item.added":
 		return d.begin(at, item)
 	case "response.output_text.delta", "response.refusal.delta":
-		d.seen(at)
+		it := d.items.find(at, message)
+		it.text = it.text || delta.Set()
 		return d.out.Text(delta)
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
-		d.seen(at)
+		d.items.find(at, reasoning).text = true
 		return d.out.Reasoning(delta)
 	case "response.function_call_arguments.delta":
-		return d.arguments(at, delta)
+		// Not of a call that the upstream makes itself.
+		if it := d.items.find(at, functionCall); it.call != nil && !it.closed {
+			return it.call.Piece(delta)
+		}
 	case "response.function_call_arguments.done":
-		return d.endCall(at, whole)
+		return d.endCall(d.items.find(at, functionCall), whole)
 	case "response.output_item.done":
-		return d.end(at, item)
+		return d.end(at, item, false)
 	case "response.completed", "response.incomplete":
 		return d.last(response)
 	case "response.failed":
@@ -149,68 +148,73 @@ func (d *Decoder) model(response jsonview.View) {
 	}
 }
 
-// seen notes that something of the item at that place has come.
-func (d *Decoder) seen(at int64) {
-	if d.items[at] == nil {
-		d.items[at] = &outputItem{}
-	}
-}
-
 // begin takes the beginning of an item, where calls say their name.
-func (d *Decoder) begin(at int64, v jsonview.View) error {
-	if kind, _ := v.Get("type").Str(); kind != "function_call" {
+func (d *Decoder) begin(at place, v jsonview.View) error {
+	it := d.items.add(at, v)
+	if it.kind != functionCall {
 		return nil
 	}
-	id, _ := v.Get("call_id").Str()
 	name, _ := v.Get("name").Str()
-	call, err := d.out.Call(id, name)
-	d.items[at] = &outputItem{call: call}
+	var err error
+	if it.call, err = d.out.Call(it.callID, name); err == nil {
+		it.call.Whole(v.Get("arguments"))
+	}
 	return err
 }
 
-func (d *Decoder) arguments(at int64, delta jsonview.View) error {
-	it := d.items[at]
-	if it == nil || it.call == nil || it.over {
-		return nil // of a call that the upstream makes itself
-	}
-	if piece, _ := delta.Str(); piece != "" {
-		it.said = true
-	}
-	return it.call.Piece(delta)
-}
-
 // endCall takes the end of a call and its whole arguments.
-func (d *Decoder) endCall(at int64, whole jsonview.View) error {
-	it := d.items[at]
-	if it == nil || it.call == nil || it.over {
+func (d *Decoder) endCall(it *said, whole jsonview.View) error {
+	if it.call == nil {
 		return nil
 	}
-	it.over = true
-	if !it.said {
-		if err := it.call.Piece(whole); err != nil {
-			return err
-		}
+	if whole.Set() {
+		it.call.Whole(whole)
 	}
+	it.closed = true
 	return it.call.End()
 }
 
-// end takes a whole item: all of it where nothing of it has come, and else, of a call, that it has ended.
-func (d *Decoder) end(at int64, v jsonview.View) error {
-	it := d.items[at]
-	switch {
-	case it == nil:
-		d.seen(at)
-		return d.whole(v)
-	case it.call != nil:
-		return d.endCall(at, v.Get("arguments"))
+// end takes a whole item: all of it where nothing of it has come, and else, of a call, that it has ended. last is where
+// the response repeats it at its end.
+func (d *Decoder) end(at place, v jsonview.View, last bool) error {
+	it := d.items.same(at, v, last)
+	if it == nil {
+		it = d.items.add(at, v)
 	}
-	return nil
+	it.over, it.repeated = true, it.repeated || last
+	switch {
+	case it.call != nil:
+		return d.endCall(it, v.Get("arguments"))
+	case it.text:
+		return nil
+	}
+	it.text = true
+	if it.callID == "" {
+		it.callID, _ = v.Get("call_id").Str()
+	}
+	return d.whole(it, v)
 }
 
-// last takes the whole response with which the stream ends. Its output counts where the stream had none.
+// last takes the whole response with which the stream ends. What stands only in its output is part of the reply, too.
 func (d *Decoder) last(response jsonview.View) error {
-	if len(d.items) == 0 || hasFailed(response) {
+	if len(d.items.all) == 0 || hasFailed(response) {
 		return d.response(response)
+	}
+	output := response.Get("output")
+	for _, item := range output.Elems() {
+		if it := d.items.known(item.Get("id")); it != nil {
+			it.repeated = true
+		}
+	}
+	for i, item := range output.Elems() {
+		if err := d.end(place{index: int64(i), indexed: true}, item, true); err != nil {
+			return err
+		}
+	}
+	for _, it := range d.items.all {
+		if it.kind == functionCall && it.call == nil {
+			return llm.Errorf(llm.ErrProtocol, "the upstream sent arguments of a call that it had not begun")
+		}
 	}
 	return d.ending(response)
 }

@@ -3,6 +3,7 @@ package responses_test
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	sdk "github.com/openai/openai-go/v3/responses"
@@ -83,8 +84,8 @@ func TestDecoder(t *testing.T) {
 		{"a call ends with its item", []string{added("0", opened), delta("function_call_arguments", "0", "{}"),
 			itemDone("0", called), delta("function_call_arguments", "0", "late")},
 			[]llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
-		{"arguments without deltas", []string{added("0", opened), argumentsDone("0", "{}"), itemDone("0", called)},
-			[]llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
+		{"arguments without deltas", []string{added("0", opened), argumentsDone("0", `{\"q\":1}`), itemDone("0", called)},
+			[]llm.Event{begin(0, "c1", "f"), arguments(0, `{"q":1}`), end(0), use, finished(llm.FinishToolCalls)}},
 		{"a call that comes whole", []string{itemDone("0", called)},
 			[]llm.Event{begin(0, "c1", "f"), arguments(0, "{}"), end(0), use, finished(llm.FinishToolCalls)}},
 		{"calls side by side", []string{added("0", opened), added("1", `{"type":"function_call","call_id":"c2","name":"g"}`),
@@ -117,6 +118,75 @@ func TestDecoder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, append(say("ab"), begin(0, "c1", "f"), arguments(0, "{}"), end(0), use,
 			finished(llm.FinishToolCalls)), events)
+	})
+}
+
+// TestItems proves the wire's rows about items, and others of their kinds.
+func TestItems(t *testing.T) {
+	t.Parallel()
+	const (
+		call = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{\"q\":1}"}`
+		text = `{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"ab"}]}`
+		open = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":""}`
+	)
+	nowhere := func(kind, id, piece string) string {
+		return `{"type":"response.` + kind + `.delta","item_id":"` + id + `","delta":"` + piece + `"}`
+	}
+	f := []llm.Event{begin(0, "c1", "f"), arguments(0, `{"q":1}`), end(0)}
+	for _, tt := range []struct {
+		name string
+		data []string
+		out  string // the response's output at its end
+		want []llm.Event
+	}{
+		{"a call only at the end", []string{delta("output_text", "0", "ab")}, text + "," + call, append(say("ab"), f...)},
+		{"a call whose arguments stand only at the end", []string{added("0", open)}, call, f},
+		{"a call whose arguments stand only in its item's end", []string{added("0", open), itemDone("0", call)}, call, f},
+		{"a message ends at the index of a call", []string{added("0", open), itemDone("0", text), itemDone("0", call)},
+			call + "," + text, []llm.Event{begin(0, "c1", "f"), say("ab")[0]}},
+		{"a message ends at the index of a call that has its arguments", []string{added("0", open),
+			delta("function_call_arguments", "0", `{\"q\":1}`), argumentsDone("0", `{\"q\":1}`), itemDone("0", text)},
+			call + "," + text, append(f, say("ab")...)},
+		{"no index at all", []string{`{"type":"response.output_item.added","item":` + open + `}`,
+			`{"type":"response.output_item.added","item":{"type":"function_call","id":"fc_2","call_id":"c2","name":"g"}}`,
+			nowhere("function_call_arguments", "fc_1", "{"), nowhere("function_call_arguments", "fc_2", "{"),
+			nowhere("function_call_arguments", "fc_1", "}"), nowhere("function_call_arguments", "fc_2", "}")},
+			`{"type":"function_call","id":"fc_2","call_id":"c2","name":"g","arguments":"{}"},` + open,
+			[]llm.Event{begin(0, "c1", "f"), begin(1, "c2", "g"), arguments(0, "{"), arguments(1, "{"), arguments(0, "}"),
+				arguments(1, "}"), end(1), end(0)}},
+		{"reasoning, and the message only at the end", []string{delta("reasoning_text", "0", "h")},
+			`{"type":"reasoning","id":"rs","content":[{"type":"reasoning_text","text":"h"}]},` + text,
+			append([]llm.Event{thought("h")}, say("ab")...)},
+		{"another id in each event", []string{added("0", open),
+			`{"type":"response.function_call_arguments.delta","output_index":0,"item_id":"x","delta":"{\"q\":1}"}`,
+			itemDone("0", strings.Replace(call, "fc_1", "y", 1))}, strings.Replace(call, "fc_1", "z", 1), f},
+		{"text that is there, by whatever id", []string{delta("output_text", "0", "ab")}, text, say("ab")},
+		{"two messages, one only at the end", []string{added("0", `{"type":"message","id":"msg_1"}`),
+			nowhere("output_text", "msg_1", "ab")}, `{"type":"message","id":"msg_0","content":[{"text":"c"}]},` + text, say("ab", "c")},
+		{"arguments at a wrong index", []string{added("0", open), delta("function_call_arguments", "4", `{\"q\":1}`)}, call, f},
+		{"one id for two calls", nil, call + "," + strings.Replace(call, "fc_1", "fc_2", 1),
+			append(f, begin(1, "c1_2", "f"), arguments(1, `{"q":1}`), end(1))},
+		{"arguments in a text", nil, `{"type":"function_call","call_id":"c1","name":"f","arguments":"\"{\\\"q\\\":1}\""}`, f},
+		{"an array is no arguments", nil, `{"type":"function_call","call_id":"c1","name":"f","arguments":[]}`,
+			[]llm.Event{begin(0, "c1", "f"), arguments(0, "[]"), end(0)}},
+	} {
+		t.Run("GAP-84 "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			events, err := read(append(append([]string{created}, tt.data...), last("completed", `"output":[`+tt.out+`],`+spent))...)
+			if tt.name == "a message ends at the index of a call" { // whose arguments come too late
+				require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+				events, tt.want = events[:2], tt.want[:2]
+				require.Equal(t, tt.want, events)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, events[:len(events)-2])
+		})
+	}
+	t.Run("GAP-84 arguments of a call that never began", func(t *testing.T) {
+		t.Parallel()
+		_, err := read(created, delta("function_call_arguments", "0", "{}"), last("completed", `"output":[],`+spent))
+		require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
 	})
 }
 

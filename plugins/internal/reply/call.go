@@ -1,37 +1,185 @@
 package reply
 
 import (
+	"bytes"
+	"crypto/rand"
+	"strconv"
+	"strings"
+
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Call is a tool call that has begun.
+// Call is a tool call that is being made. It begins for the reader when its arguments come, or when something else
+// does: until then more of its name may follow.
 type Call struct {
-	stream *Stream
-	index  int
-	ended  bool
-	joiner Joiner
+	stream   *Stream
+	id, name string
+	state    []byte
+	index    int
+	begun    bool
+	ended    bool
+	joiner   Joiner
+	held     []byte // arguments that are not sent
+	live     bool   // what comes of them is sent as it comes
+	so       object // what was sent of them
+	whole    string // what they are if they do not come in pieces
 }
 
-// Piece sends a piece of the arguments' JSON text. Some upstreams send the object itself, which counts as its
-// text; a value of another kind is no piece.
+// Whole says what the arguments are if none come in pieces: a place holder, which says nothing, or all of them.
+func (c *Call) Whole(v jsonview.View) {
+	if text := new(Joiner).Argument(v); text != "" && text != "{}" {
+		c.whole = text
+	}
+}
+
+// Piece takes a piece of the arguments' JSON text. Some upstreams send the object itself, which counts as its text, as
+// does a value of another kind, which is no arguments.
 func (c *Call) Piece(v jsonview.View) error { return c.Arguments(c.joiner.Argument(v)) }
 
-// Arguments sends a piece of the arguments' JSON text. A piece for a call that text has ended is an error of kind
+// Arguments takes a piece of the arguments' JSON text. A piece for a call that has ended is an error of kind
 // llm.ErrProtocol: the reply has gone on without it.
 func (c *Call) Arguments(text string) error {
 	switch {
-	case text == "":
+	case text == "" || c.so.is(text): // said once more
 		return nil
 	case c.ended:
 		return llm.Errorf(llm.ErrProtocol, "the upstream went on with a tool call after it had ended it")
+	case !c.live:
+		c.held = append(c.held, text...)
+		return c.release(false)
 	}
+	return c.send(text)
+}
+
+// release sends the arguments that are held once it is clear what they are: an empty object may stand for those to
+// come, and what begins as a text may be a text of an object. At the end they are what they are.
+func (c *Call) release(end bool) error {
+	for c.name != "" {
+		text := bytes.TrimLeft(c.held, " \t\r\n")
+		first := leading(text)
+		inner, isText := unquoted(text[:first])
+		rest := bytes.TrimLeft(text[first:], " \t\r\n")
+		again := len(rest) > 0 && (rest[0] == '{' || rest[0] == '"') // the real ones follow
+		switch {
+		case len(text) == 0 || first == 0 && text[0] == '"' && !end, first > 0 && len(rest) == 0 && !end:
+			return nil
+		case isText && inner == "" && len(rest) == 0:
+			c.held = nil
+			return nil
+		case first > 0 && again && (inner == "" || inner == "{}"):
+			c.held = rest
+			continue
+		case isText && len(rest) == 0 && strings.HasPrefix(inner, "{"):
+			c.held = []byte(inner)
+		}
+		all := string(c.held)
+		c.held, c.live = nil, true
+		return c.send(all)
+	}
+	return nil
+}
+
+// leading is the length of what arguments begin with where it may not be all of them: an empty object, or a whole text.
+func leading(text []byte) int {
+	switch {
+	case bytes.HasPrefix(text, []byte("{}")):
+		return len("{}")
+	case len(text) == 0 || text[0] != '"':
+		return 0
+	}
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// unquoted is what a JSON text says that is a text of JSON, however often it was made one. An empty object is no text,
+// and says "{}".
+func unquoted(text []byte) (inner string, isText bool) {
+	inner = string(text)
+	for range 3 {
+		v, err := jsonview.Parse([]byte(inner), maxDepth)
+		if err != nil || v.Kind() != jsonview.String {
+			return inner, isText
+		}
+		inner, _ = v.Str()
+		inner, isText = strings.TrimSpace(inner), true
+	}
+	return inner, isText
+}
+
+func (c *Call) send(text string) error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	c.so.add(text)
 	return c.stream.send(llm.Event{Kind: llm.EventToolArguments, Index: c.index, Text: text})
+}
+
+// named takes a piece of the name, or all of it once more.
+func (c *Call) named(piece string) error {
+	switch {
+	case piece == "" || piece == c.name:
+	case c.begun && !strings.Contains(c.name, piece):
+		return llm.Errorf(llm.ErrProtocol, "the upstream gave a tool call another name after it had begun")
+	case c.begun:
+	case strings.HasPrefix(piece, c.name):
+		c.name = piece
+	default:
+		c.name += piece
+	}
+	return nil
+}
+
+// begin sends EventToolCall, once. A call without an id gets one, for the client needs it to send the result back, and
+// one with the id of another call one of its own; one without a name cannot be made.
+func (c *Call) begin() error {
+	if c.begun {
+		return nil
+	}
+	s := c.stream
+	if c.name == "" {
+		return llm.Errorf(llm.ErrProtocol, "the upstream sent a tool call without a name")
+	}
+	if s.returns && s.begun == 0 {
+		c.state = s.thought
+	}
+	if len(c.state) == 0 || len(c.state) > llm.MaxState {
+		c.state = nil
+	}
+	c.index, c.begun = s.begun, true
+	s.begun++
+	return s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: s.distinct(c.id), Name: c.name, State: c.state})
+}
+
+// distinct makes the id of a call one that no other call of the reply has.
+func (s *Stream) distinct(id string) string {
+	if id == "" {
+		id = "call_" + rand.Text()
+	}
+	own := id
+	for n := 2; s.ids[own]; n++ {
+		own = id + "_" + strconv.Itoa(n)
+	}
+	if s.ids == nil {
+		s.ids = make(map[string]bool)
+	}
+	s.ids[own] = true
+	return own
 }
 
 // End sends EventToolEnd, once, and not where text has ended the call before.
 func (c *Call) End() error {
 	if c.ended {
+		if !c.said() {
+			return c.Arguments(c.whole) // which came too late
+		}
 		return nil
 	}
 	if err := c.rest(); err != nil {
@@ -41,4 +189,23 @@ func (c *Call) End() error {
 	return c.stream.send(llm.Event{Kind: llm.EventToolEnd, Index: c.index})
 }
 
-func (c *Call) rest() error { return c.Arguments(c.joiner.Rest()) }
+// rest sends what is owed of a call.
+func (c *Call) rest() error {
+	if c.ended {
+		return nil
+	}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	text := c.joiner.Rest()
+	if !c.said() && text == "" {
+		text = c.whole
+	}
+	if err := c.Arguments(text); err != nil {
+		return err
+	}
+	return c.release(true)
+}
+
+// said reports whether arguments have come in pieces.
+func (c *Call) said() bool { return c.live || len(c.held) > 0 }

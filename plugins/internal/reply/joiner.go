@@ -22,9 +22,9 @@ func (j *Joiner) Piece(v jsonview.View) string {
 	return text
 }
 
-// Argument is Piece for a call's arguments, where the text of an object counts as well.
+// Argument is Piece for a call's arguments, where the text of another value counts as well, but for null.
 func (j *Joiner) Argument(v jsonview.View) string {
-	if v.Kind() == jsonview.Object {
+	if v.Set() && v.Kind() != jsonview.String {
 		return string(v.Raw())
 	}
 	return j.Piece(v)

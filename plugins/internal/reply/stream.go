@@ -5,7 +5,6 @@ package reply
 
 import (
 	"bytes"
-	"crypto/rand"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
@@ -38,7 +37,11 @@ type Stream struct {
 	returns         bool   // the upstream wants its reasoning back
 	thought         []byte // for that
 	calls           []*Call
-	open            int // the first call that text has not ended
+	byIndex         map[int64]*Call
+	last            *Call           // of which a piece came
+	ids             map[string]bool // of the calls that have begun
+	begun           int             // how many have
+	running         int             // the first call that text has not ended
 }
 
 // New makes a Stream that hands its events to send.
@@ -167,8 +170,8 @@ func (s *Stream) piece(kind llm.EventKind, text string) error {
 		return nil
 	}
 	if kind == llm.EventText {
-		for ; s.open < len(s.calls); s.open++ {
-			c := s.calls[s.open]
+		for ; s.running < len(s.calls); s.running++ {
+			c := s.calls[s.running]
 			if err := c.rest(); err != nil {
 				return err
 			}
@@ -188,33 +191,31 @@ func (s *Stream) ReturnReasoning() { s.returns = true }
 // Calls is how many tool calls have begun.
 func (s *Stream) Calls() int { return len(s.calls) }
 
-// Call begins a tool call. One without an id gets one, for the client needs it to send the result back; one
-// without a name cannot be made, and is an error of kind llm.ErrProtocol.
+// Call begins a tool call, whose name is known. One without a name is an error of kind llm.ErrProtocol.
 func (s *Stream) Call(id, name string) (*Call, error) { return s.CallWith(id, name, nil) }
 
 // CallWith is Call for a call whose upstream wants something back with its result. What is too large is left out.
 func (s *Stream) CallWith(id, name string, state []byte) (*Call, error) {
-	if s.returns && len(s.calls) == 0 {
-		state = s.thought
+	c, err := s.open(id, name, state)
+	if err == nil {
+		err = c.begin()
 	}
-	if len(state) == 0 || len(state) > llm.MaxState {
-		state = nil
-	}
-	if name == "" {
-		return nil, Nameless()
+	return c, err
+}
+
+// open makes a call. Those before it have their names.
+func (s *Stream) open(id, name string, state []byte) (*Call, error) {
+	for _, c := range s.calls[s.running:] {
+		if c.name != "" {
+			if err := c.begin(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := s.piece(llm.EventText, s.text.Rest()); err != nil {
 		return nil, err
 	}
-	if id == "" {
-		id = "call_" + rand.Text()
-	}
-	c := &Call{stream: s, index: len(s.calls)}
+	c := &Call{stream: s, id: id, name: name, state: state}
 	s.calls = append(s.calls, c)
-	return c, s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: id, Name: name, State: state})
-}
-
-// Nameless is the error for a tool call without a name.
-func Nameless() error {
-	return llm.Errorf(llm.ErrProtocol, "the upstream sent a tool call without a name")
+	return c, nil
 }

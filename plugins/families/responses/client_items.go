@@ -1,0 +1,116 @@
+package responses
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+	"github.com/fareway/fareway/plugins/internal/reply"
+)
+
+// The kinds of items that are read.
+const (
+	message      = "message"
+	reasoning    = "reasoning"
+	functionCall = "function_call"
+)
+
+// said is an item of the response's output of which something has come.
+type said struct {
+	kind, id, callID string
+	index            int64
+	indexed          bool
+	call             *reply.Call // nil for one that is no call
+	text             bool        // text has come
+	closed           bool        // its arguments have ended
+	over             bool        // it has ended
+	repeated         bool        // at the response's end
+}
+
+// place is where an event says that an item is.
+type place struct {
+	id      jsonview.View
+	index   int64
+	indexed bool
+}
+
+// items are told apart by their ids, and where an id says nothing, for some upstreams give none, or another one in each
+// event, by their kind and index.
+type items struct{ all []*said }
+
+// add adds an item that begins.
+func (s *items) add(at place, v jsonview.View) *said {
+	it := &said{index: at.index, indexed: at.indexed}
+	it.kind, _ = v.Get("type").Str()
+	it.id, _ = v.Get("id").Str()
+	it.callID, _ = v.Get("call_id").Str()
+	s.all = append(s.all, it)
+	return it
+}
+
+// find finds the item of a delta, or of the end of arguments; where none was begun it does.
+func (s *items) find(at place, kind string) *said {
+	var open *said
+	for _, it := range slices.Backward(s.all) {
+		fits := it.kind == kind || foreign(it.kind)
+		switch {
+		case fits && (is(at.id, it.id) || at.indexed && it.indexed && at.index == it.index):
+			return it
+		case open == nil && it.kind == kind && !it.over && (!at.indexed || kind == functionCall):
+			open = it // calls' pieces may come with another's index
+		}
+	}
+	if open == nil || at.id.Set() && !at.indexed && open.id != "" {
+		open = &said{kind: kind, index: at.index, indexed: at.indexed}
+		open.id, _ = at.id.Str()
+		s.all = append(s.all, open)
+	}
+	return open
+}
+
+// foreign reports whether an item is of a tool that the upstream runs itself.
+func foreign(kind string) bool { return kind != message && kind != reasoning && kind != functionCall }
+
+// same finds the item that is said once more as a whole; nil is for one of which nothing has come. Where its id says
+// nothing it is the one of its kind at its index or, at the response's end, the first that is not there by its id.
+func (s *items) same(at place, v jsonview.View, last bool) *said {
+	id, kind, callID := v.Get("id"), v.Get("type"), v.Get("call_id")
+	if it := s.known(id); it != nil {
+		return it
+	}
+	for _, it := range s.all {
+		another := callID.Set() && it.callID != "" && !is(callID, it.callID)
+		if !is(kind, it.kind) || another || it.repeated || it.over && !last {
+			continue
+		}
+		here := at.indexed == it.indexed && at.index == it.index
+		nameless := !id.Set() || it.id == ""
+		if is(callID, it.callID) || here && (nameless || at.indexed && !last) || last && (nameless || it.text) {
+			return it
+		}
+	}
+	return nil
+}
+
+// known is the item with that id.
+func (s *items) known(id jsonview.View) *said {
+	for _, it := range s.all {
+		if is(id, it.id) {
+			return it
+		}
+	}
+	return nil
+}
+
+// is reports whether a value is that text, which is not empty.
+func is(v jsonview.View, text string) bool {
+	raw := v.Raw()
+	if v.Kind() != jsonview.String || text == "" {
+		return false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 { // without a copy
+		return string(raw[1:len(raw)-1]) == text
+	}
+	s, _ := v.Str()
+	return s == text
+}

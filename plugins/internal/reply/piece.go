@@ -1,0 +1,92 @@
+package reply
+
+import "github.com/fareway/fareway/plugins/internal/jsonview"
+
+// Piece is a piece of a tool call, as upstreams send them: with the index of its call, its id, both or neither, its
+// name or a piece of it, and a piece of its arguments.
+type Piece struct {
+	Index     jsonview.View // a number, however it counts
+	ID, Name  string
+	Arguments jsonview.View
+	Alone     bool // it is all of a call
+}
+
+// Piece takes a piece of a call: of one that has begun, or of another one.
+func (s *Stream) Piece(p Piece) error {
+	index, indexed := p.Index.Int()
+	c := s.find(p, index, indexed)
+	if c == nil {
+		var err error
+		if c, err = s.open(p.ID, "", nil); err != nil {
+			return err
+		}
+		if indexed {
+			if s.byIndex == nil {
+				s.byIndex = make(map[int64]*Call)
+			}
+			s.byIndex[index] = c
+		}
+	}
+	s.last = c
+	if c.id == "" {
+		c.id = p.ID
+	}
+	if err := c.named(p.Name); err != nil {
+		return err
+	}
+	if err := c.Piece(p.Arguments); err != nil || !p.Alone {
+		return err
+	}
+	return c.rest()
+}
+
+// find finds the call of a piece; nil for a new one.
+func (s *Stream) find(p Piece, index int64, indexed bool) *Call {
+	c := s.last
+	switch {
+	case p.Alone:
+		return nil
+	case indexed && s.byIndex[index] != nil:
+		c = s.byIndex[index]
+	case p.ID != "":
+		if known := s.known(p.ID); known != nil && !indexed || p.Name == "" && known != nil {
+			c = known
+		} else if indexed || p.Name != "" {
+			return nil
+		}
+	case c == nil, p.Name == "" && indexed && c.so.whole,
+		p.Name != "" && (indexed || c.name != "" && (c.name != p.Name || !c.said())):
+		return nil
+	}
+	if c == nil || c.before(p) {
+		return nil
+	}
+	return c
+}
+
+// known is the last call with that id.
+func (s *Stream) known(id string) *Call {
+	for i := len(s.calls) - 1; i >= 0; i-- {
+		if s.calls[i].id == id {
+			return s.calls[i]
+		}
+	}
+	return nil
+}
+
+// before reports whether a piece in the place of a call is none of it but begins another one: some upstreams give all
+// their calls one index, or one id. Then it has a name. An id alone does not, for some make up a new one for every
+// piece; nor does a name before the arguments, which may be more of the name.
+func (c *Call) before(p Piece) bool {
+	sameID := p.ID != "" && p.ID == c.id
+	switch {
+	case p.Name == "" || c.name == "":
+		return false
+	case p.ID != "" && c.id != "" && !sameID:
+		return true
+	case p.Name != c.name:
+		return c.said() && (!sameID || c.so.whole)
+	}
+	more := new(Joiner).Argument(p.Arguments)
+	return !sameID && more != "" && c.so.whole && !c.so.is(more)
+}
