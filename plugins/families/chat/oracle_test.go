@@ -305,7 +305,7 @@ func (o *oracle) messages(n node) (all []llm.Message) {
 		case "assistant":
 			m.Role = llm.RoleAssistant
 			content, refusal, made := e.get("content"), e.get("refusal"), e.get("tool_calls")
-			if content.set() || !refusal.set() && !made.set() {
+			if content.set() { // GAP-128
 				m.Parts = o.content(path, content)
 			}
 			if refusal.set() {

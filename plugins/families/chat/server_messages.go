@@ -78,11 +78,10 @@ func (c *conversation) read() llm.Message {
 	return llm.Message{}
 }
 
-// readAssistant reads an earlier reply. Its content may be missing beside tool calls, or where the reply was
-// a refusal, which is read as text (GAP-27).
+// readAssistant reads an earlier reply. Its content may be missing (GAP-128), and a refusal is read as text (GAP-27).
 func (c *conversation) readAssistant(refusal decode.Value) llm.Message {
 	message := llm.Message{Role: llm.RoleAssistant}
-	if c.content.Set() || !refusal.Set() && !c.toolCalls.Set() {
+	if c.content.Set() {
 		message.Parts = c.readContent()
 	}
 	if refusal.Set() {

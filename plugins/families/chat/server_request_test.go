@@ -48,8 +48,6 @@ func TestDecodeRefuses(t *testing.T) {
 			"messages[1].role must be"},
 		{"ERR-10 role missing", messages(`{"content":"x"}`), invalid, "messages[0].role is required."},
 		{"ERR-10 content missing", messages(`{"role":"user"}`), invalid, "messages[0].content is required."},
-		{"ERR-10 assistant without anything", messages(`{"role":"assistant","content":null}`), invalid,
-			"messages[0].content is required."},
 		{"ERR-11 content a number", messages(`{"role":"user","content":5}`), invalid,
 			"messages[0].content must be a string or an array"},
 		{"ERR-11 part a string", messages(`{"role":"user","content":["x"]}`), invalid,
@@ -405,4 +403,14 @@ func TestDecodeRefusesMedia(t *testing.T) {
 				`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",`+
 					`"properties":{"x":{"type":"image"}}}}}]`))
 	})
+}
+
+// TestDecodeSilence proves GAP-128: an assistant who said nothing is an empty text.
+func TestDecodeSilence(t *testing.T) {
+	t.Parallel()
+	for _, silence := range []string{`"content":null`, `"content":""`, `"content":[]`, `"refusal":null`} {
+		req := accepted(t, `{"model":"auto","messages":[{"role":"user","content":"x"},{"role":"assistant",`+silence+`}]}`)
+		require.Equal(t, llm.RoleAssistant, req.LLM.Messages[1].Role)
+		require.Empty(t, req.LLM.Messages[1].Text(), silence)
+	}
 }

@@ -87,7 +87,11 @@ func (c *conversation) user(content decode.Value) {
 // assistant reads an assistant's turn: text and calls, in order. Thinking belongs to the model that thought it,
 // and is left out (GAP-27); a turn of nothing else is no turn.
 func (c *conversation) assistant(content decode.Value) {
-	if content.Kind() != jsonview.Array {
+	switch {
+	case !content.Set(): // it said nothing (GAP-128)
+		c.add(llm.RoleAssistant, nil)
+		return
+	case content.Kind() != jsonview.Array:
 		c.add(llm.RoleAssistant, c.parts.Of(content.Text()))
 		return
 	}

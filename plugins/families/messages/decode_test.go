@@ -283,3 +283,13 @@ func FuzzDecode(f *testing.F) {
 		turns(calling+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[`+image+`]}]}`),
 		with(`"output_format":{"type":"json_schema","schema":{"a":[1]}}`))
 }
+
+// TestDecodeSilence proves GAP-128: an assistant who said nothing is an empty text.
+func TestDecodeSilence(t *testing.T) {
+	t.Parallel()
+	for _, silence := range []string{`"content":null`, `"content":""`, `"content":[]`, `"id":"x"`} {
+		req := accepted(t, `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant",`+silence+`}]}`)
+		require.Equal(t, llm.RoleAssistant, req.LLM.Messages[1].Role)
+		require.Empty(t, req.LLM.Messages[1].Text(), silence)
+	}
+}

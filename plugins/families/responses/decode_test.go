@@ -298,3 +298,13 @@ func FuzzDecode(f *testing.F) {
 	}, items(call+`,{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"ok"}]}`),
 		with(`"text":{"format":{"type":"json_schema","schema":{"a":[1]}}}`))
 }
+
+// TestDecodeSilence proves GAP-128: an assistant who said nothing is an empty text.
+func TestDecodeSilence(t *testing.T) {
+	t.Parallel()
+	for _, silence := range []string{`"content":null`, `"content":""`, `"content":[]`, `"id":"x"`} {
+		req := accepted(t, `{"model":"auto","input":[{"role":"user","content":"x"},{"role":"assistant",`+silence+`}]}`)
+		require.Equal(t, llm.RoleAssistant, req.LLM.Messages[1].Role)
+		require.Empty(t, req.LLM.Messages[1].Text(), silence)
+	}
+}

@@ -102,8 +102,11 @@ func (c *conversation) item(v *decode.Value) {
 }
 
 func (c *conversation) message(v *decode.Value) {
-	role := v.Get("role")
-	parts := c.textOf(v.Get("content"))
+	role, content := v.Get("role"), v.Get("content")
+	var parts []llm.Part
+	if said, _ := role.Str(); said != "assistant" || content.Set() { // it may have said nothing (GAP-128)
+		parts = c.textOf(content)
+	}
 	switch role.Required() {
 	case "user":
 		c.add(llm.RoleUser, parts...)
