@@ -194,7 +194,7 @@ type Route struct {
 	JSONObject  bool
 	JSONSchema  bool
 	Specialty   []Specialty // the requests that it is kept for; empty: all
-	Unsupported []string    // request settings that the upstream refuses: "stop", "temperature"
+	Unsupported []string    // what the upstream refuses, see llm.Restrictions
 	// FinishReasons are words with which this upstream ends replies, in lower case, beside those that the gateway knows.
 	FinishReasons map[string]llm.FinishReason
 	MaxConcurrent int64 // attempts at the same time over all accounts; 0: no limit

@@ -265,8 +265,10 @@ var routeGrammar = grammar{
 				"others only when no ordinary route could; an allowance below 4,096 tokens is raised to 4,096 on " +
 				"it."},
 		{name: "unsupported", kind: aListOf(unsupportedNames...), fallback: `[]`, example: `["stop", "temperature"]`,
-			doc: "Request settings that the upstream refuses: `\"stop\"`, `\"temperature\"`. The provider leaves them " +
-				"out; replies still end at stop sequences, for the gateway sees to that itself."},
+			doc: "What of a request the upstream refuses, or drops without a word, beside what its provider and preset know " +
+				"already. It is left out or said otherwise, and replies come back as the client expects them; what cannot be " +
+				"said otherwise makes another route serve the request, or is 503 `feature_unavailable`. The names: " +
+				restrictionDocs() + "."},
 		{name: "finish_reasons", kind: aMap, fallback: `{}`, example: `{ eod = "stop" }`,
 			doc: "Words with which this upstream ends a reply and which the gateway does not know, each `\"stop\"` " +
 				"(whole), `\"length\"` (cut at the limit), `\"tool_calls\"` or `\"content_filter\"`: `{ eod = \"stop\" }`. " +

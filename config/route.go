@@ -4,16 +4,35 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // offerNames are the values of `offers`.
 var offerNames = []string{"tools", "json_object", "json_schema"}
 
 // unsupportedNames are the values of `unsupported`.
-var unsupportedNames = []string{"stop", "temperature"}
+var unsupportedNames = restrictionNames()
+
+// restrictionDocs says what becomes of each.
+func restrictionDocs() string {
+	var docs []string
+	for _, r := range llm.Restrictions() {
+		docs = append(docs, "`\""+r.Name+"\"` ("+r.Doc+")")
+	}
+	return strings.Join(docs, "; ")
+}
+
+func restrictionNames() (names []string) {
+	for _, r := range llm.Restrictions() {
+		names = append(names, r.Name)
+	}
+	return names
+}
 
 // maxConcurrent is more than any upstream takes; a larger number is a slip of the pen.
 const maxConcurrent = 1_000_000
