@@ -112,6 +112,9 @@ func (x *exchange) refusal(f *failure) *families.Error {
 	case llm.ErrPolicy:
 		return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest,
 			Message: "The request was declined by the model route's content policy."} // as it is (GAP-95)
+	case llm.ErrUnfit:
+		return featureUnavailable("No route can do what the request asks for, such as a tool call that is demanded. " +
+			"Trying again does not help: send it without.")
 	case llm.ErrContext:
 		return featureUnavailable("The request is too long for every route that could take it. " +
 			"Trying again does not help: send less, or begin a new conversation.")

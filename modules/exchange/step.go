@@ -47,7 +47,7 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 			routing.Opening(step).Route.ContextWindow <= x.current.route.ContextWindow {
 			continue // it was too long for a window at least as large
 		}
-		if last != nil && last.kind != llm.ErrContext && !x.engine.MayRetry() {
+		if last != nil && last.kind != llm.ErrContext && last.kind != llm.ErrUnfit && !x.engine.MayRetry() {
 			break // an outage is not doubled
 		}
 		x.beginStep(step)
@@ -65,7 +65,10 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 		if f == nil {
 			continue
 		}
-		if last = f; x.left() || x.delivery.shown || x.current.matched() || !f.retriable() {
+		if last == nil || f.kind != llm.ErrUnfit { // which says less than what became of a route that was called
+			last = f
+		}
+		if x.left() || x.delivery.shown || x.current.matched() || !f.retriable() {
 			break
 		}
 	}

@@ -81,7 +81,12 @@ func instructed(messages []llm.Message, line string) []llm.Message {
 	}
 	messages = slices.Clone(messages)
 	last := &messages[first-1]
-	last.Parts = append(slices.Clip(last.Parts), llm.Text("\n"+line))
+	if last.Parts = slices.Clone(last.Parts); len(last.Parts) == 0 {
+		last.Parts = []llm.Part{llm.Text(line)}
+		return messages
+	}
+	end := &last.Parts[len(last.Parts)-1] // another part would be a turn to another form where there was one text
+	*end = llm.Text(end.Text.String() + "\n" + line)
 	return messages
 }
 

@@ -159,8 +159,8 @@ func TestRequest(t *testing.T) {
 			`"toolUseId":"c2","name":"g","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c2",` +
 			`"content":[{"text":"r2"}],"status":"error"}},{"toolResult":{"toolUseId":"c_1_f5d246190cd69b01","content":[]}},` +
 			`{"cachePoint":{"type":"default","ttl":"1h"}}]}],"toolConfig":{"tools":[` +
-			`{"toolSpec":{"inputSchema":{"json":{"type":"object"}},"name":"f"}},` +
-			`{"toolSpec":{"inputSchema":{"json":{"type":"object"}},"name":"g"}},` +
+			`{"toolSpec":{"inputSchema":{"json":{"type":"object","properties":{}}},"name":"f"}},` +
+			`{"toolSpec":{"inputSchema":{"json":{"type":"object","properties":{}}},"name":"g"}},` +
 			`{"cachePoint":{"type":"default","ttl":"1h"}}]}}`},
 		"a reply to go on with": {nil, func(r *llm.Request) {
 			r.Messages, r.Stop, r.Temperature = []llm.Message{said(llm.RoleUser, "x", "y"), said(llm.RoleAssistant, " "),

@@ -15,12 +15,17 @@ import (
 	"github.com/aws/smithy-go/transport/http/protocol/restjson1"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/internal/conform"
 	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Generate implements provider.Provider.
 func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	req, names, err := conform.Request(req, refuses(req.Model))
+	if err != nil {
+		return err
+	}
 	mark, alsoTools := b.caching(req.Model)
 	in, err := encodeRequest(req, mark, alsoTools)
 	if err != nil {
@@ -31,7 +36,7 @@ func (b *Bedrock) Generate(ctx context.Context, req *llm.Request, send func(llm.
 	if err != nil {
 		return c.refused(ctx, err)
 	}
-	return c.read(out.GetStream(), req.Bound(), send)
+	return c.read(out.GetStream(), req.Bound(), func(ev llm.Event) error { return send(names.Client(ev)) })
 }
 
 // by makes a request by an HTTP client of its own.

@@ -28,14 +28,27 @@ const highestTemperature = 1
 // marks that a request may have.
 const markedTurns = 2
 
-// encodeRequest makes a request. It sends what the canonical request says, in the order that Bedrock wants it, and
-// leaves out what Bedrock would refuse:
+// refuses is what Bedrock refuses for a model, see llm.Restrictions. API reference, ToolSpecification, ToolUseBlock and
+// ToolResultBlock, November 2026: names and ids match [a-zA-Z0-9_-]+ and have up to 64 characters. A tool's schema is of
+// an object (Kiro #11027, senpi #1947); texts are not blank, and the user begins.
+func refuses(model string) []string {
+	if strings.Contains(model, "amazon.nova") {
+		return refusedByNova
+	}
+	return refusedByNova[1:]
+}
+
+var refusedByNova = []string{"schema_root_keywords", "call_ids_over_64", "call_id_symbols", "tool_names_over_64",
+	"tool_name_symbols", "schema_without_type", "schema_without_properties", "schema_root_unions", "assistant_first",
+	"system_alone", "blank_text"}
+
+// encodeRequest makes a request. It sends what the canonical request says, which package conform has made such as Bedrock
+// takes it, in the order that Bedrock wants it, and leaves out what Bedrock would refuse:
 //
 //   - system messages, wherever they stand, go to `system`, for there is no such turn;
 //   - the results of tools and what the user says after them are one turn, results first;
-//   - texts and stop sequences that are blank, and blanks at the end of a reply to go on with, are left out;
+//   - stop sequences that are blank, and blanks at the end of a reply to go on with, are left out;
 //   - a temperature over 1 is left out, and so are "stop" and "temperature" where req.Unsupported names them;
-//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
 //   - what was thought before a call goes back with it, where it is known (req.States), for models demand it;
 //   - there is no choice to call no tool: then none are offered, unless the conversation has calls, for which tools
 //     must be there;
@@ -91,14 +104,11 @@ type turn struct {
 func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *types.CachePointBlock) error {
 	messages := req.Messages
 	var turns []*turn
-	silent := false // a user began it, and said nothing
 	for i := range messages {
 		m := &messages[i]
 		if m.Role == llm.RoleSystem {
 			for _, part := range m.Parts {
-				if !part.Text.Blank() {
-					in.System = append(in.System, &types.SystemContentBlockMemberText{Value: part.Text.String()})
-				}
+				in.System = append(in.System, &types.SystemContentBlockMemberText{Value: part.Text.String()})
 			}
 			continue
 		}
@@ -110,31 +120,13 @@ func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *ty
 		default:
 			return fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
-		if saysNothing(m) { // that does not part what stands around it
-			silent = silent || m.Role == llm.RoleUser
-			continue
-		}
-		if silent && len(turns) == 0 && role == types.ConversationRoleAssistant {
-			turns = append(turns, silence())
-		}
 		if n := len(turns); n == 0 || turns[n-1].role != role {
 			turns = append(turns, &turn{role: role})
 		}
 		turns[len(turns)-1].add(m, req.States)
 	}
-	if silent && len(turns) == 0 {
-		turns = append(turns, silence())
-	}
 	if len(turns) == 0 {
-		if len(in.System) == 0 {
-			return errors.New("encoding messages: there is no text in them, and no call")
-		}
-		question := &turn{role: types.ConversationRoleUser} // instructions without a question are the question
-		for _, block := range in.System {
-			said := block.(*types.SystemContentBlockMemberText)
-			question.others = append(question.others, &types.ContentBlockMemberText{Value: said.Value})
-		}
-		turns, in.System = []*turn{question}, nil
+		return errors.New("encoding messages: there is no text in them, and no call")
 	}
 	if len(in.System) > 0 && mark != nil {
 		in.System = append(in.System, &types.SystemContentBlockMemberCachePoint{Value: *mark})
@@ -164,18 +156,6 @@ func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *ty
 	return nil
 }
 
-// silence is the turn of a user who says nothing.
-func silence() *turn {
-	return &turn{role: types.ConversationRoleUser,
-		others: []types.ContentBlock{&types.ContentBlockMemberText{Value: encode.Nothing}}}
-}
-
-// saysNothing reports whether nothing of a message is sent.
-func saysNothing(m *llm.Message) bool {
-	return m.Role != llm.RoleTool &&
-		!slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil || !p.Text.Blank() })
-}
-
 // add adds what a message says. What was thought before a call goes where it stood: before the text before it, or
 // behind that.
 func (t *turn) add(m *llm.Message, states map[string][]byte) {
@@ -188,9 +168,9 @@ func (t *turn) add(m *llm.Message, states map[string][]byte) {
 			first, then := reply.ThoughtsOf(states[c.ID])
 			t.others = append(slices.Insert(t.others, t.spoken, reasoning(first)...), reasoning(then)...)
 			t.others = append(t.others, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{
-				ToolUseId: aws.String(encode.CallID(c.ID)), Name: &c.Name, Input: arguments(c)}})
+				ToolUseId: &c.ID, Name: &c.Name, Input: arguments(c)}})
 			t.spoken = len(t.others)
-		} else if !part.Text.Blank() {
+		} else {
 			t.others = append(t.others, &types.ContentBlockMemberText{Value: part.Text.String()})
 		}
 	}
@@ -198,12 +178,9 @@ func (t *turn) add(m *llm.Message, states map[string][]byte) {
 
 // result is that of a call.
 func result(m *llm.Message) types.ContentBlock {
-	block := types.ToolResultBlock{ToolUseId: aws.String(encode.CallID(m.CallID)),
-		Content: []types.ToolResultContentBlock{}}
+	block := types.ToolResultBlock{ToolUseId: &m.CallID, Content: []types.ToolResultContentBlock{}}
 	for _, part := range m.Parts {
-		if !part.Text.Blank() {
-			block.Content = append(block.Content, &types.ToolResultContentBlockMemberText{Value: part.Text.String()})
-		}
+		block.Content = append(block.Content, &types.ToolResultContentBlockMemberText{Value: part.Text.String()})
 	}
 	if m.IsError {
 		block.Status = types.ToolResultStatusError
@@ -213,7 +190,7 @@ func result(m *llm.Message) types.ContentBlock {
 
 // arguments are those of a past call.
 func arguments(c *llm.ToolCall) document.Interface {
-	v, err := documentOf([]byte(encode.Arguments(c).String()))
+	v, err := documentOf(encode.AppendArguments(nil, c))
 	if err != nil {
 		return document.NewLazyDocument(map[string]any{})
 	}
@@ -303,7 +280,7 @@ func calledTools(messages []llm.Message) []llm.Tool {
 		for _, part := range m.Parts {
 			if c := part.Call; c != nil && !seen[c.Name] {
 				seen[c.Name] = true
-				called = append(called, llm.Tool{Name: c.Name, Schema: json.RawMessage(`{"type":"object"}`)})
+				called = append(called, llm.Tool{Name: c.Name, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 			}
 		}
 	}

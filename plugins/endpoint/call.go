@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/conform"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 	"github.com/fareway/fareway/plugins/tokens"
@@ -51,10 +52,11 @@ type Call struct {
 	timer   Timer       // of the endpoint's time-outs, nil where it has none
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
 
-	req      *llm.Request // until the upstream has answered
-	body     *body        // what it is on the wire, until it is sent
-	most     int64        // bytes of a reply in one piece
-	estimate int64        // tokens of the input, where they may have to be counted here
+	req      *llm.Request // until the upstream has answered: as it takes it
+	names    conform.Names
+	body     *body // what it is on the wire, until it is sent
+	most     int64 // bytes of a reply in one piece
+	estimate int64 // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
 	asked   form        // of the reply
@@ -80,7 +82,7 @@ type Call struct {
 	err       error // how the call ended
 }
 
-// prepare encodes the request for an endpoint.
+// prepare makes the request such as the upstream of an endpoint takes it, and encodes it.
 func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	c.endpoint, c.codec, c.counts, c.allowance = e, e.codec(), req.EstimateUsage, req.MaxTokens
 	tooSmall := req.MaxTokens > 0 && req.MaxTokens < c.codec.least
@@ -94,6 +96,9 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		req = &changed
 	}
 	var err error
+	if req, c.names, err = conform.Request(req, c.codec.refuses(e, req.Model)); err != nil {
+		return err
+	}
 	if c.body, err = newBody(e, req); err != nil {
 		return err
 	}
@@ -497,6 +502,8 @@ func (c *Call) event(ev llm.Event) error {
 	switch ev.Kind {
 	case llm.EventUsage:
 		c.usage = ev.Usage.Known()
+	case llm.EventToolCall:
+		ev = c.names.Client(ev)
 	case llm.EventFinish:
 		if c.broken != nil {
 			return c.broken

@@ -29,6 +29,8 @@ type codec struct {
 	path    string // of its endpoint, below the address of an API; "" where that is not all there is to it
 	encode  func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error)
 	decoder func(send func(llm.Event) error, e *Endpoint) decoder
+	// refuses is what upstreams of the dialect refuse, see llm.Restrictions.
+	refuses func(e *Endpoint, model string) []string
 	// least is the smallest allowance that the API takes: of a smaller one the reply is cut here.
 	least   int64
 	refusal func(status int, retryAfter string, body []byte) *llm.Error
@@ -48,8 +50,14 @@ type decoder interface {
 var dialects = map[Dialect]*codec{
 	Chat: {
 		path: "/chat/completions", refusal: chat.DecodeError,
+		refuses: func(e *Endpoint, _ string) []string {
+			if e.StrictTools {
+				return chatRefuses[1:]
+			}
+			return chatRefuses
+		},
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
-			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning, StrictTools: e.StrictTools})
+			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning})
 		},
 		decoder: func(send func(llm.Event) error, e *Endpoint) decoder {
 			d := chat.NewDecoder(send)
@@ -61,11 +69,11 @@ var dialects = map[Dialect]*codec{
 	},
 	Responses: {
 		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest),
-		refusal: responses.DecodeError,
+		refusal: responses.DecodeError, refuses: whatever(responses.Refuses()),
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {
-		path: "/messages", refusal: messages.DecodeError,
+		path: "/messages", refusal: messages.DecodeError, refuses: whatever(messages.Refuses()),
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return messages.EncodeWith(b, req, messages.Options{Keep: e.CacheControl, ThinkingBudget: e.ThinkingBudget,
 				Effort: e.ThinkingLevel})
@@ -73,12 +81,20 @@ var dialects = map[Dialect]*codec{
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return messages.NewDecoder(send) },
 	},
 	Gemini: {
-		refusal: gemini.DecodeError,
+		refusal: gemini.DecodeError, refuses: func(_ *Endpoint, model string) []string { return gemini.Refuses(model) },
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return gemini.EncodeRequest(b, req, gemini.Options{ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel})
 		},
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return gemini.NewDecoder(send) },
 	},
+}
+
+// chatRefuses is what chat upstreams refuse that do not know strict tools.
+var chatRefuses = append([]string{"strict"}, chat.Refuses()...)
+
+// whatever is what is refused whatever the endpoint.
+func whatever(refused []string) func(*Endpoint, string) []string {
+	return func(*Endpoint, string) []string { return refused }
 }
 
 // plainly is an encoder that nothing of an endpoint changes.

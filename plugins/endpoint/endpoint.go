@@ -43,7 +43,7 @@ type Endpoint struct {
 	// Timeouts bound what the network does.
 	Timeouts Timeouts
 
-	// Refuses are names of request settings that the upstream refuses, see llm.Request.Unsupported.
+	// Refuses are names of what the upstream refuses, beside what all of its dialect do, see llm.Restrictions.
 	Refuses []string
 	// CacheControl is how long the upstream is to keep the beginning of a prompt, "5m" or "1h", where requests of the
 	// dialect mark it (Messages); "" marks nothing.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/internal/conform"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
@@ -24,6 +25,10 @@ const (
 
 // Generate implements provider.Provider.
 func (o *Ollama) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
+	req, names, err := conform.Request(req, refuses)
+	if err != nil {
+		return err
+	}
 	m, err := o.model(ctx, req.Model)
 	if err != nil {
 		return err
@@ -45,7 +50,7 @@ func (o *Ollama) Generate(ctx context.Context, req *llm.Request, send func(llm.E
 	if err := send(llm.Event{Kind: llm.EventAccepted, ID: id}); err != nil {
 		return err
 	}
-	meter := &meter{send: send, req: req}
+	meter := &meter{send: func(ev llm.Event) error { return send(names.Client(ev)) }, req: req}
 	d := newDecoder(meter.take)
 	d.out.Allowance(req.Bound())
 	err = read(resp, d)

@@ -87,12 +87,12 @@ func TestRequest(t *testing.T) {
 		{Name: "g", Schema: json.RawMessage(`{"type":"object"}`)}}
 	full.Stop, full.Temperature = []string{"X", "Y"}, &temperature
 	said := func(role, text string) string { return `{"role":"` + role + `","content":"` + text + `"}` }
-	const f = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}`
-	const g = `{"type":"function","function":{"name":"g","description":"","parameters":{"type":"object"}}}`
-	messages := `"messages":[` + said("system", "ab") + "," + said("user", "one") + "," + said("assistant", "two") + "," +
+	const f = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}}`
+	const g = `{"type":"function","function":{"name":"g","description":"","parameters":{"type":"object","properties":{}}}}`
+	messages := `"messages":[` + said("system", `a\nb`) + "," + said("user", "one") + "," + said("assistant", "two") + "," +
 		said("user", "three") + `,{"role":"assistant","content":"","tool_calls":[` +
 		`{"id":"c1","function":{"name":"f","arguments":{"a": 1}}},{"id":"c2","function":{"name":"g","arguments":{}}}]},` +
-		`{"role":"tool","content":"r2","tool_name":"g","tool_call_id":"c2"},` +
+		`{"role":"tool","content":"Error: the tool failed.\nr2","tool_name":"g","tool_call_id":"c2"},` +
 		`{"role":"tool","content":"r1","tool_name":"f","tool_call_id":"c1"}]`
 	const hold = `,"truncate":false,"shift":false,"stream":`
 	for name, c := range map[string]struct {
@@ -104,18 +104,14 @@ func TestRequest(t *testing.T) {
 			`true,"think":true,"options":{"num_predict":100,"num_ctx":8192,"temperature":0.5,"stop":["X","Y"]}}`},
 		"settings": {map[string]any{"num_ctx": 2048, "keep_alive": "10m", "think": "low"}, func(r *llm.Request) {
 			r.Unsupported, r.Whole = []string{"stop", "temperature"}, true
-			r.ToolChoice = llm.ToolChoice{Mode: llm.ToolNamed, Name: "g"}
 			r.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: json.RawMessage(`{"type":"object"}`)}
-		}, `"tools":[` + g + "]," + messages + hold + `false,"think":"low","keep_alive":"10m","format":{"type":"object"},` +
+		}, `"tools":[` + f + "," + g + "]," + messages + hold + `false,"think":"low","keep_alive":"10m","format":{"type":"object"},` +
 			`"options":{"num_predict":100,"num_ctx":2048}}`},
 		"others": {map[string]any{"keep_alive": "forever", "think": "off", "always_stream": true}, func(r *llm.Request) {
 			r.Whole, r.Stop, r.Temperature, r.Window = true, nil, nil, 0
 			r.ToolChoice.Mode = llm.ToolNone
 			r.Format = &llm.Format{Kind: llm.FormatJSONObject}
 		}, messages + hold + `true,"think":false,"keep_alive":-1,"format":"json","options":{"num_predict":100}}`},
-		"required": {nil, func(r *llm.Request) { r.ToolChoice.Mode, r.Tools = llm.ToolRequired, r.Tools[:1] },
-			`"tools":[` + f + "]," + messages + hold +
-				`true,"think":true,"options":{"num_predict":100,"num_ctx":8192,"temperature":0.5,"stop":["X","Y"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,6 +122,16 @@ func TestRequest(t *testing.T) {
 			require.Equal(t, `{"model":"m",`+c.want, body(t, s, 1))
 		})
 	}
+	t.Run("GAP-127 a call that is demanded", func(t *testing.T) {
+		t.Parallel()
+		s := upstream.Start(t, upstream.Options{})
+		for _, choice := range []llm.ToolChoice{{Mode: llm.ToolRequired}, {Mode: llm.ToolNamed, Name: "g"}} {
+			req := *full
+			req.ToolChoice = choice
+			require.Equal(t, llm.ErrUnfit, llm.KindOf(generate(t, start(t, at(t, s.URL(), nil)), &req).err),
+				"Ollama would drop it without a word")
+		}
+	})
 	s := upstream.Start(t, upstream.Options{})
 	for _, wrong := range []func(*llm.Request){
 		func(r *llm.Request) { r.Messages[0].Role = "robot" },

@@ -14,12 +14,13 @@ var thinking = map[string]string{
 	"": "true", "on": "true", "off": "false", "low": `"low"`, "medium": `"medium"`, "high": `"high"`,
 }
 
-// encode makes the body of a chat. It sends what the canonical request says, but for what this API does not have:
-//
-//   - it knows no tool choice: where no tool may be called none are offered, and of a named one only that; that one is
-//     called cannot be enforced;
-//   - results have no mark for tools that failed;
-//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {}.
+// refuses is what Ollama refuses or does not read, see llm.Restrictions (api/types.go, ChatRequest and Message): a text is
+// one string, results have no mark for tools that failed, and there is no tool choice, so that no call can be demanded.
+var refuses = []string{"forced_tool_choice", "text_parts", "result_errors", "schema_without_type",
+	"schema_without_properties"}
+
+// encode makes the body of a chat. It sends what the canonical request says, which package conform has made such as Ollama
+// takes it. Where no tool may be called none are offered.
 //
 // What was thought before calls goes back with them, where it is known (req.States).
 //
@@ -83,34 +84,28 @@ func (o *Ollama) appendOptions(b []byte, req *llm.Request, room int64) ([]byte, 
 }
 
 func appendTools(b []byte, req *llm.Request) ([]byte, error) {
-	only := ""
 	switch req.ToolChoice.Mode {
-	case llm.ToolAuto, llm.ToolRequired:
+	case llm.ToolAuto:
 	case llm.ToolNone:
 		return b, nil
-	case llm.ToolNamed:
-		only = req.ToolChoice.Name
 	default:
 		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
 	}
-	begin := len(b)
+	if len(req.Tools) == 0 {
+		return b, nil
+	}
+	b = append(b, `,"tools":[`...)
 	for _, tool := range req.Tools {
-		if only != "" && tool.Name != only {
-			continue
-		}
-		b = append(b, `,{"type":"function","function":{"name":`...)
+		b = append(b, `{"type":"function","function":{"name":`...)
 		b = jsonview.AppendString(b, tool.Name)
 		b = append(b, `,"description":`...)
 		b = jsonview.AppendString(b, tool.Description)
 		b = append(b, `,"parameters":`...)
 		b = append(b, tool.Schema...)
-		b = append(b, "}}"...)
+		b = append(b, "}},"...)
 	}
-	if len(b) == begin {
-		return b, nil
-	}
-	list := string(b[begin+1:])
-	return append(append(append(b[:begin], `,"tools":[`...), list...), ']'), nil
+	b[len(b)-1] = ']'
+	return b, nil
 }
 
 func appendMessage(b []byte, m *llm.Message, names map[string]string, states map[string][]byte) ([]byte, error) {
@@ -158,10 +153,5 @@ func appendCall(b []byte, call *llm.ToolCall) []byte {
 	b = append(b, `,"function":{"name":`...)
 	b = jsonview.AppendString(b, call.Name)
 	b = append(b, `,"arguments":`...)
-	const depth = 1000
-	text := encode.Arguments(call).AppendTo(nil)
-	if v, err := jsonview.Parse(text, depth); err != nil || v.Kind() != jsonview.Object {
-		text = []byte("{}")
-	}
-	return append(append(b, text...), "}}"...)
+	return append(encode.AppendArguments(b, call), "}}"...)
 }

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/fareway/fareway/plugins/families/internal/decode"
 	"github.com/fareway/fareway/plugins/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // EncodeRequest appends the body that asks an upstream for a reply: for a stream with usage at its end, or for
-// one piece where req.Whole allows it. It sends what the canonical request says and nothing else. Of what
+// one piece where req.Whole allows it. It sends what the canonical request says, which package conform has made such as
+// the upstream takes it, and nothing else. Of what
 // req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
-// report no usage), and for "max_tokens" the newer name max_completion_tokens is sent. An error means that req
-// is not a legal request.
+// report no usage), for "max_tokens" the newer name max_completion_tokens is sent, and with "forced_tool_choice_thinking"
+// the model does not think before a call that is demanded. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeFor(b, req, Service{}) }
 
 // Service is how an upstream differs from the others of the family.
@@ -22,8 +22,15 @@ type Service struct {
 	// ReturnReasoning: it wants its reasoning back where there are calls, as `reasoning_content`. Each reply has it: one
 	// that is forgotten, and that of a reply without calls, is empty.
 	ReturnReasoning bool
-	// StrictTools: it knows `strict` of functions.
-	StrictTools bool
+}
+
+// Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create chat completion",
+// November 2026: names of functions have up to 64 letters, digits, _ and -, and a tool's message has no mark of failure.
+// Ids of calls have up to 40 characters (vllm #22966, dify #28987), a schema says that it is of an object, and has
+// properties (pi #8279, openai/openai-agents-python #449).
+func Refuses() []string {
+	return []string{"call_ids_over_40", "tool_names_over_64", "tool_name_symbols", "schema_without_type",
+		"schema_without_properties", "result_errors"}
 }
 
 // EncodeFor is EncodeRequest for a service.
@@ -68,7 +75,7 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 		b = append(b, `,"stop":`...)
 		b = encode.AppendStrings(b, req.Stop)
 	}
-	b, err := appendTools(b, req, service.StrictTools)
+	b, err := appendTools(b, req)
 	if err != nil {
 		return nil, err
 	}
@@ -84,19 +91,23 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 	default:
 		return nil, encode.UnknownRole(m.Role)
 	}
-	calls, said := 0, 0
+	calls, texts := 0, 0
 	for i := range m.Parts {
 		if m.Parts[i].Call != nil {
 			calls++
+		} else if m.Parts[i].Text.Size() > 0 {
+			texts++
 		}
-		said += m.Parts[i].Text.Size()
 	}
 	b = append(b, `{"role":"`...)
 	b = append(b, m.Role...)
 	b = append(b, `","content":`...)
-	if said == 0 && calls > 0 {
+	switch {
+	case texts == 0 && calls > 0:
 		b = append(b, "null"...)
-	} else {
+	case texts > 1:
+		b = appendTexts(b, m)
+	default:
 		b = encode.AppendTexts(b, m)
 	}
 	if m.Role == llm.RoleTool {
@@ -113,6 +124,19 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 		b[len(b)-1] = ']'
 	}
 	return append(b, '}'), nil
+}
+
+// appendTexts appends the texts of a message as parts.
+func appendTexts(b []byte, m *llm.Message) []byte {
+	b = append(b, '[')
+	for i := range m.Parts {
+		if text := m.Parts[i].Text; text.Size() > 0 {
+			b = append(b, `{"type":"text","text":`...)
+			b = append(encode.AppendText(b, text), "},"...)
+		}
+	}
+	b[len(b)-1] = ']'
+	return b
 }
 
 // appendReasoning adds to the reply at the end of b what was thought before its calls.
@@ -134,11 +158,11 @@ func appendToolCall(b []byte, call *llm.ToolCall) []byte {
 	b = append(b, `,"type":"function","function":{"name":`...)
 	b = jsonview.AppendString(b, call.Name)
 	b = append(b, `,"arguments":`...)
-	b = encode.AppendText(b, encode.Arguments(call))
+	b = encode.AppendQuotedArguments(b, call)
 	return append(b, "}}"...)
 }
 
-func appendTools(b []byte, req *llm.Request, strict bool) ([]byte, error) {
+func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 	if len(req.Tools) == 0 {
 		return b, nil
 	}
@@ -150,17 +174,18 @@ func appendTools(b []byte, req *llm.Request, strict bool) ([]byte, error) {
 			b = append(b, `,"description":`...)
 			b = jsonview.AppendString(b, tool.Description)
 		}
-		// Some upstreams refuse an object schema without properties, and all take its absence for one.
-		if string(tool.Schema) != decode.EmptySchema {
-			b = append(b, `,"parameters":`...)
-			b = append(b, tool.Schema...)
-		}
-		if strict && encode.Strict(&tool) {
+		b = append(b, `,"parameters":`...)
+		b = append(b, tool.Schema...)
+		if tool.Strict {
 			b = append(b, `,"strict":true`...)
 		}
 		b = append(b, "}},"...)
 	}
 	b[len(b)-1] = ']'
+	if m := req.ToolChoice.Mode; (m == llm.ToolRequired || m == llm.ToolNamed) &&
+		encode.Refused(req, "forced_tool_choice_thinking") {
+		b = append(b, `,"thinking":{"type":"disabled"}`...)
+	}
 	switch req.ToolChoice.Mode {
 	case llm.ToolAuto:
 	case llm.ToolNone, llm.ToolRequired:

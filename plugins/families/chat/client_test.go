@@ -338,7 +338,7 @@ func TestDecodeErrorRetryAfter(t *testing.T) {
 func TestEncodeRequest(t *testing.T) {
 	t.Parallel()
 	encode := func(req *llm.Request) string {
-		b, err := chat.EncodeRequest(nil, req)
+		b, err := family.Conformed(nil, req)
 		require.NoError(t, err)
 		require.True(t, json.Valid(b), string(b))
 		return string(b)
@@ -354,7 +354,7 @@ func TestEncodeRequest(t *testing.T) {
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "f"}}
 	const tools = `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object",` +
 		`"properties":{}}}},` +
-		`{"type":"function","function":{"name":"g"}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`
+		`{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`
 	require.Equal(t, plain+`,"stream_options":{"include_usage":true},"max_tokens":9,"temperature":0.3,"stop":["a","\n"]`+
 		tools, encode(full))
 	full.Unsupported = []string{"stop", "temperature", "max_tokens", "stream_options"}
@@ -364,11 +364,11 @@ func TestEncodeRequest(t *testing.T) {
 
 	full.Tools[0].Strict, full.Tools[1].Strict = true, true
 	full.Tools[0].Schema = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
+	require.Contains(t, encode(full), `"additionalProperties":false},"strict":true}},`+
+		`{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}]`,
+		"no schema that could be kept to")
+	full.Unsupported = []string{"strict"}
 	require.NotContains(t, encode(full), "strict")
-	b, err := chat.EncodeFor(nil, full, chat.Service{StrictTools: true})
-	require.NoError(t, err)
-	require.Contains(t, string(b), `"additionalProperties":false},"strict":true}},`+
-		`{"type":"function","function":{"name":"g"}}]`, "no schema that could be kept to")
 
 	strict := true
 	require.Contains(t, encode(&llm.Request{Messages: hi, Format: &llm.Format{Kind: llm.FormatJSONObject}}),
@@ -377,7 +377,7 @@ func TestEncodeRequest(t *testing.T) {
 		Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Description: "d", Schema: []byte(`{}`), Strict: &strict}}),
 		`"response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{},"strict":true}}}`)
 
-	_, err = chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: "robot"}}})
+	_, err := chat.EncodeRequest(nil, &llm.Request{Messages: []llm.Message{{Role: "robot"}}})
 	require.EqualError(t, err, `encoding message 0: unknown role "robot"`)
 	_, err = chat.EncodeRequest(nil, &llm.Request{Messages: hi, Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}})
 	require.EqualError(t, err, `encoding tool choice: unknown mode "x"`)

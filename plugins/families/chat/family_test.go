@@ -13,6 +13,7 @@ import (
 var family = familytest.Family{
 	Server:        chat.Server{},
 	EncodeRequest: chat.EncodeRequest,
+	Refuses:       chat.Refuses,
 	NewDecoder:    func(send func(llm.Event) error) familytest.Decoder { return chat.NewDecoder(send) },
 	DecodeReply:   chat.DecodeReply,
 	Asked:         families.Request{Stream: true, IncludeUsage: true, OneText: true},

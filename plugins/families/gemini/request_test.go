@@ -11,6 +11,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/families/gemini"
 	"github.com/fareway/fareway/plugins/families/internal/familytest"
+	"github.com/fareway/fareway/plugins/internal/conform"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -81,7 +82,7 @@ func TestEncodeRequest(t *testing.T) {
 			if c.req.MaxTokens == 0 {
 				c.req.MaxTokens = 9
 			}
-			b, err := gemini.EncodeRequest([]byte("x"), &c.req, c.options)
+			b, err := encodeRequest([]byte("x"), &c.req, c.options)
 			require.NoError(t, err)
 			require.Equal(t, "x{"+c.want+"}", strings.TrimSuffix(string(b), "}")+"}")
 			require.True(t, json.Valid(b[1:]))
@@ -102,7 +103,7 @@ func TestEncodeCalls(t *testing.T) {
 		"gemini-3-pro-preview": `,"thoughtSignature":"skip_thought_signature_validator"`,
 		"gemini-flash-latest":  `,"thoughtSignature":"skip_thought_signature_validator"`,
 	} {
-		b, err := gemini.EncodeRequest(nil, &llm.Request{Model: model, Messages: messages}, gemini.Options{})
+		b, err := encodeRequest(nil, &llm.Request{Model: model, Messages: messages}, gemini.Options{})
 		require.NoError(t, err)
 		require.Equal(t, `{"contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"so"},`+
 			`{"functionCall":{"id":"a","name":"f","args":{"q": 1}}`+signature+`},`+
@@ -119,7 +120,7 @@ func TestEncodeCalls(t *testing.T) {
 func TestEncodeStates(t *testing.T) {
 	t.Parallel()
 	for _, model := range []string{"gemini-2.5-pro", "gemini-3-pro"} {
-		b, err := gemini.EncodeRequest(nil, &llm.Request{Model: model, States: map[string][]byte{"b": []byte("c2ln+/=")},
+		b, err := encodeRequest(nil, &llm.Request{Model: model, States: map[string][]byte{"b": []byte("c2ln+/=")},
 			Messages: []llm.Message{{Role: llm.RoleAssistant, Parts: []llm.Part{call("a", "f", ""), call("b", "g", "")}},
 				result("a", "x", false), result("b", "y", false)}}, gemini.Options{})
 		require.NoError(t, err)
@@ -132,15 +133,14 @@ func TestEncodeRefuses(t *testing.T) {
 	t.Parallel()
 	hi := text(llm.RoleUser, "hi")
 	for want, req := range map[string]llm.Request{
-		"no text in them":          {Messages: []llm.Message{text(llm.RoleAssistant, "")}},
-		"encoding messages":        {},
-		"unknown role":             {Messages: []llm.Message{text("judge", "x")}},
-		"a call that is not there": {Messages: []llm.Message{hi, result("a", "x", false)}},
-		"encoding tool choice": {Messages: []llm.Message{hi}, Tools: make([]llm.Tool, 1),
+		"no text in them":   {Messages: []llm.Message{text(llm.RoleAssistant, "")}},
+		"encoding messages": {},
+		"unknown role":      {Messages: []llm.Message{text("judge", "x")}},
+		"encoding tool choice": {Messages: []llm.Message{hi}, Tools: []llm.Tool{{Name: "f", Schema: []byte(`{}`)}},
 			ToolChoice: llm.ToolChoice{Mode: "x"}},
 		"encoding temperature: NaN is": {Messages: []llm.Message{hi}, Temperature: new(math.NaN())},
 	} {
-		_, err := gemini.EncodeRequest(nil, &req, gemini.Options{})
+		_, err := encodeRequest(nil, &req, gemini.Options{})
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -156,7 +156,7 @@ func TestEncodeSilence(t *testing.T) {
 			text(llm.RoleUser, ""), text(llm.RoleAssistant, ""), text(llm.RoleAssistant, "x"), text(llm.RoleUser, "y")},
 		`"contents":[{"role":"user","parts":[{"text":"y"}]}]`: {text(llm.RoleUser, ""), text(llm.RoleUser, "y")},
 	} {
-		b, err := gemini.EncodeRequest(nil, &llm.Request{Messages: said}, gemini.Options{})
+		b, err := encodeRequest(nil, &llm.Request{Messages: said}, gemini.Options{})
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(b), "{"+want), "%s", b)
 	}
@@ -173,10 +173,10 @@ func TestEncodedIsJSON(t *testing.T) {
 		form := rapid.SampledFrom([]llm.String{llm.Plain(said), llm.Quoted(inside)}).Draw(t, "form")
 		req := &llm.Request{Model: "m", Stop: []string{said}, Messages: []llm.Message{
 			{Role: llm.RoleSystem, Parts: []llm.Part{{Text: form}}}, {Role: llm.RoleUser, Parts: []llm.Part{{Text: form}}},
-			{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: said, Name: said, Arguments: form}}}},
+			{Role: llm.RoleAssistant, Parts: []llm.Part{{Call: &llm.ToolCall{ID: said, Name: "f", Arguments: form}}}},
 			{Role: llm.RoleTool, CallID: said, Parts: []llm.Part{{Text: form}, {Text: form}}}},
-			Tools: []llm.Tool{{Name: said, Description: said, Schema: json.RawMessage(`{}`)}}}
-		b, err := gemini.EncodeRequest(nil, req, gemini.Options{})
+			Tools: []llm.Tool{{Name: "f", Description: said, Schema: json.RawMessage(`{}`)}}}
+		b, err := encodeRequest(nil, req, gemini.Options{})
 		require.NoError(t, err)
 		var sent struct {
 			System   struct{ Parts []struct{ Text string } } `json:"systemInstruction"`
@@ -196,9 +196,18 @@ func TestEncodedIsJSON(t *testing.T) {
 		want := strings.ToValidUTF8(said, "\uFFFD")
 		require.Equal(t, want, sent.System.Parts[0].Text)
 		require.Equal(t, want, sent.Contents[0].Parts[0].Text)
-		require.Equal(t, want, sent.Contents[1].Parts[0].Call.Name)
-		require.Equal(t, want, sent.Contents[2].Parts[0].Response.Name)
-		require.Equal(t, want+want, sent.Contents[2].Parts[0].Response.Response.Output)
+		require.Equal(t, want, sent.Contents[1].Parts[0].Call.ID)
+		require.Equal(t, want, sent.Contents[2].Parts[0].Response.ID)
+		require.Equal(t, want+"\n"+want, sent.Contents[2].Parts[0].Response.Response.Output)
 		require.Equal(t, []string{want}, sent.Config.StopSequences)
 	})
+}
+
+// encodeRequest writes a request as those who call the service do.
+func encodeRequest(b []byte, req *llm.Request, o gemini.Options) ([]byte, error) {
+	req, _, err := conform.Request(req, gemini.Refuses(req.Model))
+	if err != nil {
+		return nil, err
+	}
+	return gemini.EncodeRequest(b, req, o)
 }

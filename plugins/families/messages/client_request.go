@@ -2,7 +2,6 @@ package messages
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -15,24 +14,29 @@ import (
 const highestTemperature = 1
 
 // EncodeRequest appends the body that asks an upstream for a reply: for a stream, or for one piece where
-// req.Whole allows it. It sends what the canonical request says, in the order that the family wants it, and
-// leaves out what an upstream of the family would refuse:
+// req.Whole allows it. It sends what the canonical request says, which package conform has made such as the upstream
+// takes it, in the order that the family wants it, and leaves out what an upstream of the family would refuse:
 //
 //   - system messages, wherever they stand, go to `system`, for there is no such turn;
 //   - the results of tools and what the user says after them are one turn, results first;
-//   - texts and stop sequences that are blank, and blanks at the end of a reply that the upstream is to go on
-//     with, are left out; the gateway matches the stop sequences itself; for a user's first words, where these are
-//     blank, a full stop is sent;
+//   - stop sequences that are blank, and blanks at the end of a reply that the upstream is to go on with, are left out;
+//     the gateway matches the stop sequences itself;
 //   - a temperature over 1 is left out, which leaves the default of the API: 1, the nearest that there is; and any
 //     temperature where thinking is asked for, which goes with that default only;
 //   - so are "stop" and "temperature" where req.Unsupported names them;
-//   - arguments that are no JSON object, which only a reply cut short leaves behind, are sent as {};
-//   - ids of calls get other characters where they have some that are not allowed;
 //   - what was thought before a call goes back with it, where it is known (req.States), for the upstream demands it;
 //   - a json_object format is left out: the family can enforce a schema only.
 //
 // An error means that req is not a legal request, or that it says nothing.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeWith(b, req, Options{}) }
+
+// Refuses is what upstreams of the family refuse, see llm.Restrictions. platform.claude.com, "Create a Message" and
+// "Implement tool use", November 2026: names of tools match ^[a-zA-Z0-9_-]{1,64}$ and ids of calls ^[a-zA-Z0-9_-]+$; a
+// schema is of an object (litellm #19103, claude-code #40075); a conversation begins with the user; no text is blank.
+func Refuses() []string {
+	return []string{"call_ids_over_64", "call_id_symbols", "tool_names_over_64", "tool_name_symbols",
+		"schema_without_type", "schema_root_unions", "assistant_first", "system_alone", "blank_text"}
+}
 
 // Options are what the operator says, beside the request.
 type Options struct {
@@ -137,11 +141,7 @@ func appendTools(b []byte, req *llm.Request, mark string) ([]byte, error) {
 			b = jsonview.AppendString(b, tool.Description)
 		}
 		b = append(b, `,"input_schema":`...)
-		var err error
-		if b, err = appendSchema(b, tool.Schema); err != nil {
-			return nil, fmt.Errorf("encoding tool %d: %w", i, err)
-		}
-		b = append(b, `},`...)
+		b = append(append(b, tool.Schema...), `},`...)
 	}
 	b = appendMark(b[:len(b)-1], mark)
 	b = append(b, ']')
@@ -159,26 +159,4 @@ func appendTools(b []byte, req *llm.Request, mark string) ([]byte, error) {
 		return nil, encode.UnknownChoice(req.ToolChoice.Mode)
 	}
 	return b, nil
-}
-
-// appendSchema appends a schema of arguments, which the family wants to say that it is one of an object.
-func appendSchema(b []byte, schema []byte) ([]byte, error) {
-	v, err := jsonview.Parse(schema, maxArgumentDepth)
-	if err != nil || v.Kind() != jsonview.Object {
-		return nil, errors.New("its schema is not a JSON object")
-	}
-	if v.Get("type").Set() {
-		return append(b, v.Raw()...), nil
-	}
-	b = append(b, `{"type":"object"`...)
-	for name, member := range v.Members() {
-		if name == "type" {
-			continue
-		}
-		b = append(b, ',')
-		b = jsonview.AppendString(b, name)
-		b = append(b, ':')
-		b = append(b, member.Raw()...)
-	}
-	return append(b, '}'), nil
 }

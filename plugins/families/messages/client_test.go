@@ -275,7 +275,7 @@ func official(t testing.TB, body []byte) anthropic.MessageNewParams {
 func TestEncodeRequest(t *testing.T) {
 	t.Parallel()
 	encode := func(req *llm.Request) string {
-		b, err := messages.EncodeRequest(nil, req)
+		b, err := family.Conformed(nil, req)
 		require.NoError(t, err)
 		official(t, b)
 		return string(b)
@@ -322,7 +322,7 @@ func TestEncodeRequest(t *testing.T) {
 		`encoding message 0: unknown role "robot"`: {Messages: []llm.Message{{Role: "robot"}}, MaxTokens: 1},
 		`encoding tool choice: unknown mode "x"`: {Messages: hi, MaxTokens: 1,
 			Tools: full.Tools, ToolChoice: llm.ToolChoice{Mode: "x"}},
-		"encoding tool 0: its schema is not a JSON object": {Messages: hi, MaxTokens: 1,
+		"rejected: encoding tool 0: its schema is not a JSON object": {Messages: hi, MaxTokens: 1,
 			Tools: []llm.Tool{{Name: "f", Schema: []byte(`[]`)}}},
 		"encoding temperature: NaN is not a number in JSON": {Messages: hi, MaxTokens: 1,
 			Temperature: &nan},
@@ -330,8 +330,8 @@ func TestEncodeRequest(t *testing.T) {
 		"encoding messages: there is no text in them, and no call": {Messages: []llm.Message{text(
 			llm.RoleAssistant, " ", "")}, MaxTokens: 1},
 	} {
-		_, err := messages.EncodeRequest(nil, req)
-		require.EqualError(t, err, want)
+		_, err := family.Conformed(nil, req)
+		require.EqualError(t, err, want, want)
 	}
 }
 
@@ -383,7 +383,9 @@ func TestEncodeConversation(t *testing.T) {
 				`"input":{"q":1}},{"type":"text","text":"b"}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"x"}]}]}]`},
 		{"GAP-84 arguments that are no object", []llm.Message{text(llm.RoleUser, "hi"), assistant(call("c1", `{"q":`))},
-			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}]`},
+			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]},` +
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text",` +
+				`"text":"There is no result: the call was interrupted."}],"is_error":true}]}]`},
 		{"a beginning of the reply loses the blanks at its end",
 			[]llm.Message{text(llm.RoleUser, "hi"), text(llm.RoleAssistant, "{ \n")},
 			`"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"{"}]}]`},
@@ -412,7 +414,7 @@ func TestEncodeConversation(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b, err := messages.EncodeRequest(nil, &llm.Request{Model: "m", MaxTokens: 1, Messages: tt.messages, Whole: true})
+			b, err := family.Conformed(nil, &llm.Request{Model: "m", MaxTokens: 1, Messages: tt.messages, Whole: true})
 			require.NoError(t, err)
 			official(t, b)
 			require.Equal(t, `{"model":"m","max_tokens":1,`+tt.want+`}`, string(b))
@@ -430,7 +432,7 @@ func TestEncodeCallIDs(t *testing.T) {
 		conversation = append(conversation, llm.Message{Role: llm.RoleTool, CallID: id})
 	}
 	conversation[1] = llm.Message{Role: llm.RoleAssistant, Parts: calls}
-	b, err := messages.EncodeRequest(nil, &llm.Request{MaxTokens: 1, Messages: conversation})
+	b, err := family.Conformed(nil, &llm.Request{MaxTokens: 1, Messages: conversation})
 	require.NoError(t, err)
 	params := official(t, b)
 	seen := map[string]bool{}

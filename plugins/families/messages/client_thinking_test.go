@@ -105,12 +105,12 @@ func TestThinkingGoesBack(t *testing.T) {
 				// Texts between calls come before them when a client tells the reply again; here they do not.
 				req := &llm.Request{Model: "m", MaxTokens: 9, States: states,
 					Messages: append([]llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("hi")}}, said}, results...)}
-				b, err := messages.EncodeRequest(nil, req)
+				b, err := family.Conformed(nil, req)
 				require.NoError(t, err)
 				require.Contains(t, string(b), `{"role":"assistant","content":[`+want+`]}`)
 
 				req.States = map[string][]byte{"t1": []byte("no JSON"), "t2": []byte(`{"first":1}`)}
-				b, err = messages.EncodeRequest(nil, req)
+				b, err = family.Conformed(nil, req)
 				require.NoError(t, err)
 				require.NotContains(t, string(b), "thinking")
 				if kept == nil {

@@ -26,8 +26,10 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 	messages := req.Messages
 	var system [][]byte
 	var turns []*turn
-	lastMessage, lastText := lastSaid(messages)
-	silent := false // a user began it, and said nothing
+	last := len(messages) - 1 // of those that are in a turn
+	for last >= 0 && messages[last].Role == llm.RoleSystem {
+		last--
+	}
 	for i := range messages {
 		m := &messages[i]
 		switch m.Role {
@@ -39,31 +41,13 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 			return nil, nil, fmt.Errorf("encoding message %d: %w", i, encode.UnknownRole(m.Role))
 		}
 		assistant := m.Role == llm.RoleAssistant
-		if silent && len(turns) == 0 && assistant && !blank(m) {
-			turns = append(turns, silence())
-		}
 		if n := len(turns); n == 0 || turns[n-1].assistant != assistant {
 			turns = append(turns, &turn{assistant: assistant})
 		}
-		t := turns[len(turns)-1]
-		cut := -1
-		if i == lastMessage {
-			cut = lastText
-		}
-		t.add(m, cut, req.States)
-		if len(t.results)+len(t.blocks) == 0 { // who says nothing does not part what stands around it
-			turns = turns[:len(turns)-1]
-			silent = silent || m.Role == llm.RoleUser
-		}
-	}
-	if silent && len(turns) == 0 {
-		turns = append(turns, silence())
+		turns[len(turns)-1].add(m, i == last, req.States)
 	}
 	if len(turns) == 0 {
-		if len(system) == 0 {
-			return nil, nil, errors.New("encoding messages: there is no text in them, and no call")
-		}
-		turns, system = []*turn{{blocks: system}}, nil // instructions without a question are the question
+		return nil, nil, errors.New("encoding messages: there is no text in them, and no call")
 	}
 	if len(system) > 0 {
 		b = append(b, `,"system":[`...)
@@ -100,14 +84,6 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 	return b, turns, nil
 }
 
-// blank reports whether a message has nothing visible.
-func blank(m *llm.Message) bool {
-	return !slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil || !p.Text.Blank() })
-}
-
-// silence is the turn of a user who says nothing.
-func silence() *turn { return &turn{blocks: [][]byte{appendText(nil, llm.Plain(encode.Nothing))}} }
-
 // markedTurns is how many of the user's last turns are marked. With the tools and `system` these are the four marks
 // that the API takes.
 const markedTurns = 2
@@ -120,31 +96,9 @@ func appendBlocks(b []byte, blocks [][]byte) []byte {
 	return b
 }
 
-// lastSaid finds the text with which the conversation ends: its message, and its part there. Where it ends in a
-// call or a result, the part is -1.
-func lastSaid(messages []llm.Message) (message, part int) {
-	for i := len(messages) - 1; i >= 0; i-- {
-		switch m := &messages[i]; m.Role {
-		case llm.RoleSystem: // stands apart
-		case llm.RoleTool:
-			return i, -1
-		default:
-			for j := len(m.Parts) - 1; j >= 0; j-- {
-				if m.Parts[j].Call != nil {
-					return i, -1
-				}
-				if !m.Parts[j].Text.Blank() {
-					return i, j
-				}
-			}
-		}
-	}
-	return -1, -1
-}
-
-// add adds a message to the turn. cut is the part of a reply to go on with that loses the blanks at its end, -1 for
-// none. What was thought before a call goes where it stood: before the text before it, or behind that.
-func (t *turn) add(m *llm.Message, cut int, states map[string][]byte) {
+// add adds a message to the turn. The last one can be a reply to go on with, which loses the blanks at its end. What was
+// thought before a call goes where it stood: before the text before it, or behind that.
+func (t *turn) add(m *llm.Message, last bool, states map[string][]byte) {
 	switch m.Role {
 	case llm.RoleTool:
 		t.results = append(t.results, appendResult(nil, m))
@@ -154,10 +108,9 @@ func (t *turn) add(m *llm.Message, cut int, states map[string][]byte) {
 			case part.Call != nil:
 				first, then := reply.ThoughtsOf(states[part.Call.ID])
 				t.blocks = append(slices.Insert(t.blocks, t.spoken, first...), then...)
-				t.blocks = append(t.blocks, appendToolUse(nil, encode.CallID(part.Call.ID), part.Call))
+				t.blocks = append(t.blocks, appendToolUse(nil, part.Call.ID, part.Call))
 				t.spoken = len(t.blocks)
-			case part.Text.Blank():
-			case i == cut:
+			case last && i == len(m.Parts)-1:
 				t.blocks = append(t.blocks, appendText(nil, llm.Plain(strings.TrimRight(part.Text.String(), " \t\r\n"))))
 			default:
 				t.blocks = append(t.blocks, appendText(nil, part.Text))
@@ -171,9 +124,7 @@ func (t *turn) add(m *llm.Message, cut int, states map[string][]byte) {
 // appendTexts adds a block for each text of a message.
 func appendTexts(blocks [][]byte, m *llm.Message) [][]byte {
 	for _, part := range m.Parts {
-		if !part.Text.Blank() {
-			blocks = append(blocks, appendText(nil, part.Text))
-		}
+		blocks = append(blocks, appendText(nil, part.Text))
 	}
 	return blocks
 }
@@ -186,7 +137,7 @@ func appendText(b []byte, text llm.String) []byte {
 
 func appendResult(b []byte, m *llm.Message) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = jsonview.AppendString(b, encode.CallID(m.CallID))
+	b = jsonview.AppendString(b, m.CallID)
 	if texts := appendTexts(nil, m); len(texts) > 0 {
 		b = append(b, `,"content":[`...)
 		b = appendBlocks(b, texts)

@@ -15,6 +15,7 @@ import (
 var family = familytest.Family{
 	Server:        messages.Server{},
 	EncodeRequest: messages.EncodeRequest,
+	Refuses:       messages.Refuses,
 	NewDecoder:    func(send func(llm.Event) error) familytest.Decoder { return messages.NewDecoder(send) },
 	DecodeReply:   messages.DecodeReply,
 	Asked:         families.Request{Stream: true},

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fareway/fareway/plugins/families/internal/familytest"
-	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -97,7 +96,7 @@ func checkSent(t *testing.T, req *llm.Request) []byte {
 	t.Helper()
 	allowed := *req
 	allowed.MaxTokens = max(req.MaxTokens, 1)
-	sent, err := messages.EncodeRequest(nil, &allowed)
+	sent, err := family.Conformed(nil, &allowed)
 	if err != nil {
 		require.ErrorContains(t, err, "there is no text in them")
 		return nil

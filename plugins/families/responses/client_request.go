@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/fareway/fareway/plugins/families/internal/decode"
 	"github.com/fareway/fareway/plugins/internal/encode"
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
@@ -20,11 +19,10 @@ const LeastAllowance = 16
 //
 //   - stop sequences, which the API does not have (what clients of the gateway send of them is its extension
 //     of the family); the gateway matches them itself;
-//   - a temperature, where req.Unsupported names it;
-//   - the mark of a tool result that the tool failed, for which there is no field.
+//   - a temperature, where req.Unsupported names it.
 //
-// Function schemas that no client wishes to be strict, or that the API would refuse as such, are sent as not strict: it
-// takes an absent `strict` for true, and then changes them.
+// Package conform has made the request such as the upstream takes it. Function schemas that no client wishes to be strict
+// are sent as not strict: the API takes an absent `strict` for true, and then changes them.
 // An allowance below LeastAllowance is sent as it is, and refused. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	b = append(encode.Grow(b, req), `{"model":`...)
@@ -61,6 +59,15 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
+// Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create a model response",
+// November 2026: names of functions have up to 64 letters, digits, _ and -, call_id has up to 64 characters (AstrBot
+// PR#7735), and an output has no mark of failure. Of a tool's schema the root says that it is of an object, has properties
+// (pi #8279, openai/openai-agents-python #449) and no unions (litellm #19103, zed #28521), and arrays have items.
+func Refuses() []string {
+	return []string{"call_ids_over_64", "tool_names_over_64", "tool_name_symbols", "schema_without_type",
+		"schema_without_properties", "schema_without_items", "schema_root_unions", "result_errors"}
+}
+
 // appendConversation appends the members `instructions`, where the conversation begins with a system message,
 // and `input`.
 func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
@@ -76,14 +83,19 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 	for i := range messages {
 		switch m := &messages[i]; m.Role {
 		case llm.RoleSystem, llm.RoleUser:
-			b = appendMessage(b, m.Role, "input_text", m.Parts)
+			b = appendTexts(appendRole(b, m.Role), m.Parts)
+			b = append(b, `},`...)
 		case llm.RoleAssistant:
 			b = appendTurn(b, m)
 		case llm.RoleTool:
 			b = append(b, `{"type":"function_call_output","call_id":`...)
 			b = jsonview.AppendString(b, m.CallID)
 			b = append(b, `,"output":`...)
-			b = encode.AppendTexts(b, m)
+			if len(m.Parts) > 1 {
+				b = appendTexts(b, m.Parts)
+			} else {
+				b = encode.AppendTexts(b, m)
+			}
 			b = append(b, `},`...)
 		default:
 			return nil, fmt.Errorf("encoding messages: %w", encode.UnknownRole(m.Role))
@@ -93,51 +105,49 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 	return b, nil
 }
 
-// appendTurn appends the items of an assistant's turn: its texts and calls, in order, each run of texts as one
-// message.
+// appendTurn appends the items of an assistant's turn: its texts and calls, in order. A text is a message in the easy form,
+// whose content is a string: parts of kind output_text belong to messages that have an id (OpenAI's OpenAPI document,
+// EasyInputMessage and OutputMessage).
 func appendTurn(b []byte, m *llm.Message) []byte {
 	if len(m.Parts) == 0 {
-		return appendMessage(b, m.Role, "output_text", nil)
+		return append(appendRole(b, m.Role), `""},`...)
 	}
-	for start := 0; start < len(m.Parts); {
-		if call := m.Parts[start].Call; call != nil {
-			b = append(b, `{"type":"function_call","call_id":`...)
-			b = jsonview.AppendString(b, call.ID)
-			b = append(b, `,"name":`...)
-			b = jsonview.AppendString(b, call.Name)
-			b = append(b, `,"arguments":`...)
-			b = encode.AppendText(b, encode.Arguments(call))
+	for i := range m.Parts {
+		call := m.Parts[i].Call
+		if call == nil {
+			b = encode.AppendText(appendRole(b, m.Role), m.Parts[i].Text)
 			b = append(b, `},`...)
-			start++
 			continue
 		}
-		end := start
-		for end < len(m.Parts) && m.Parts[end].Call == nil {
-			end++
-		}
-		b = appendMessage(b, m.Role, "output_text", m.Parts[start:end])
-		start = end
+		b = append(b, `{"type":"function_call","call_id":`...)
+		b = jsonview.AppendString(b, call.ID)
+		b = append(b, `,"name":`...)
+		b = jsonview.AppendString(b, call.Name)
+		b = append(b, `,"arguments":`...)
+		b = append(encode.AppendQuotedArguments(b, call), `},`...)
 	}
 	return b
 }
 
-// appendMessage appends a message item with these texts, and a comma. One that says nothing says "".
-func appendMessage(b []byte, role llm.Role, kind string, texts []llm.Part) []byte {
+// appendRole begins a message item, up to its content.
+func appendRole(b []byte, role llm.Role) []byte {
+	b = append(b, `{"type":"message","role":"`...)
+	b = append(b, role...)
+	return append(b, `","content":`...)
+}
+
+// appendTexts appends texts as parts of what is put in. Of none it is "".
+func appendTexts(b []byte, texts []llm.Part) []byte {
 	if len(texts) == 0 {
 		texts = []llm.Part{{}}
 	}
-	b = append(b, `{"type":"message","role":"`...)
-	b = append(b, role...)
-	b = append(b, `","content":[`...)
+	b = append(b, '[')
 	for _, part := range texts {
-		b = append(b, `{"type":"`...)
-		b = append(b, kind...)
-		b = append(b, `","text":`...)
-		b = encode.AppendText(b, part.Text)
-		b = append(b, `},`...)
+		b = append(b, `{"type":"input_text","text":`...)
+		b = append(encode.AppendText(b, part.Text), `},`...)
 	}
 	b[len(b)-1] = ']'
-	return append(b, `},`...)
+	return b
 }
 
 func appendTools(b []byte, req *llm.Request) ([]byte, error) {
@@ -153,13 +163,9 @@ func appendTools(b []byte, req *llm.Request) ([]byte, error) {
 			b = jsonview.AppendString(b, tool.Description)
 		}
 		b = append(b, `,"parameters":`...)
-		if string(tool.Schema) == decode.EmptySchema {
-			b = append(b, `{"type":"object","properties":{}}`...) // the API refuses an object schema without properties
-		} else {
-			b = append(b, tool.Schema...)
-		}
+		b = append(b, tool.Schema...)
 		b = append(b, `,"strict":`...)
-		b = append(strconv.AppendBool(b, encode.Strict(&tool)), "},"...)
+		b = append(strconv.AppendBool(b, tool.Strict), "},"...)
 	}
 	b[len(b)-1] = ']'
 	switch req.ToolChoice.Mode {

@@ -348,7 +348,7 @@ func official(t testing.TB, body []byte) {
 func TestEncodeRequest(t *testing.T) {
 	t.Parallel()
 	encode := func(req *llm.Request) string {
-		b, err := responses.EncodeRequest(nil, req)
+		b, err := family.Conformed(nil, req)
 		require.NoError(t, err)
 		official(t, b)
 		return string(b)
@@ -409,6 +409,7 @@ func TestEncodeConversation(t *testing.T) {
 	message := func(role, content string) string {
 		return `{"type":"message","role":"` + role + `","content":[` + content + `]}`
 	}
+	reply := func(text string) string { return `{"type":"message","role":"assistant","content":"` + text + `"}` }
 	for _, tt := range []struct {
 		name     string
 		messages []llm.Message
@@ -416,22 +417,21 @@ func TestEncodeConversation(t *testing.T) {
 	}{
 		{"the first system message are the instructions",
 			[]llm.Message{text(llm.RoleSystem, "a", "b"), text(llm.RoleUser, "hi"), text(llm.RoleSystem, "c")},
-			`"instructions":"ab","input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("system",
+			`"instructions":"a\nb","input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("system",
 				`{"type":"input_text","text":"c"}`) + `]`},
 		{"a system message alone is the input", []llm.Message{text(llm.RoleSystem, "a")},
 			`"input":[` + message("system", `{"type":"input_text","text":"a"}`) + `]`},
 		{"a turn in items, and its results", []llm.Message{text(llm.RoleUser, "hi"), turn, result},
-			`"input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + message("assistant",
-				`{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}`) +
-				`,{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},` + message("assistant",
-				`{"type":"output_text","text":"c"}`) + `,{"type":"function_call_output","call_id":"c1","output":"xy"}]`},
+			`"input":[` + message("user", `{"type":"input_text","text":"hi"}`) + `,` + reply("a") + `,` + reply("b") +
+				`,{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},` + reply("c") +
+				`,{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"Error: the tool failed."},` +
+				`{"type":"input_text","text":"x"},{"type":"input_text","text":"y"}]}]`},
 		{"turns of nothing", []llm.Message{{Role: llm.RoleUser}, {Role: llm.RoleAssistant}},
-			`"input":[` + message("user", `{"type":"input_text","text":""}`) + `,` + message("assistant",
-				`{"type":"output_text","text":""}`) + `]`},
+			`"input":[` + message("user", `{"type":"input_text","text":""}`) + `,` + reply("") + `]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b, err := responses.EncodeRequest(nil, &llm.Request{Model: "m", Messages: tt.messages, Whole: true})
+			b, err := family.Conformed(nil, &llm.Request{Model: "m", Messages: tt.messages, Whole: true})
 			require.NoError(t, err)
 			official(t, b)
 			require.Equal(t, `{"model":"m",`+tt.want+`,"store":false}`, string(b))

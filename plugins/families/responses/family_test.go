@@ -16,6 +16,7 @@ import (
 var family = familytest.Family{
 	Server:        responses.Server{},
 	EncodeRequest: responses.EncodeRequest,
+	Refuses:       responses.Refuses,
 	NewDecoder:    func(send func(llm.Event) error) familytest.Decoder { return responses.NewDecoder(send) },
 	DecodeReply:   responses.DecodeReply,
 	Asked:         families.Request{Stream: true},

@@ -1,27 +1,20 @@
-package encode
+package conform
 
 import (
 	"github.com/fareway/fareway/plugins/internal/jsonview"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
-// maxSchemaDepth is how deep a schema may be nested (GAP-33).
-const maxSchemaDepth = 1100
-
-// Strict reports whether a tool's arguments can be held to its schema, as its client wishes: OpenAI's services refuse
+// closed reports whether a tool's arguments can be held to its schema, as its client may wish: OpenAI's services refuse
 // the whole request for a schema with an object that takes other properties, or some of its own not always ("Structured
 // outputs", Supported schemas, November 2026). Such a tool goes on without the wish.
-func Strict(tool *llm.Tool) bool {
-	if !tool.Strict {
-		return false
-	}
-	root, err := jsonview.Parse(tool.Schema, maxSchemaDepth)
+func closed(schema []byte) bool {
+	root, err := jsonview.Parse(schema, maxDepth)
 	kind, _ := root.Get("type").Str()
-	return err == nil && kind == "object" && closed(root)
+	return err == nil && kind == "object" && allClosed(root)
 }
 
-// closed reports whether all objects of a schema take just their own properties, and all of those.
-func closed(schema jsonview.View) bool {
+// allClosed reports whether all objects of a schema take just their own properties, and all of those.
+func allClosed(schema jsonview.View) bool {
 	if schema.Kind() != jsonview.Object {
 		return true
 	}
@@ -43,13 +36,13 @@ func closed(schema jsonview.View) bool {
 	}
 	for _, name := range []string{"properties", "$defs", "definitions"} {
 		for _, member := range schema.Get(name).Members() {
-			if !closed(member) {
+			if !allClosed(member) {
 				return false
 			}
 		}
 	}
 	for _, member := range schema.Get("anyOf").Elems() {
-		if !closed(member) {
+		if !allClosed(member) {
 			return false
 		}
 	}
@@ -58,7 +51,7 @@ func closed(schema jsonview.View) bool {
 			return false
 		}
 	}
-	return closed(schema.Get("items"))
+	return allClosed(schema.Get("items"))
 }
 
 // nullableObject is for a list of types.

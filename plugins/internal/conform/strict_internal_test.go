@@ -1,16 +1,13 @@
-package encode_test
+package conform
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fareway/fareway/plugins/internal/encode"
-	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestStrict: what a service would refuse as strict is not strict.
-func TestStrict(t *testing.T) {
+// TestClosed: what a service would refuse as strict is not strict.
+func TestClosed(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]bool{
 		`{"type":"object","properties":{},"additionalProperties":false}`:                                       true,
@@ -37,8 +34,7 @@ func TestStrict(t *testing.T) {
 		`{"type":"object","properties":{},"additionalProperties":false,"$defs":{"x":{"type":"object"}}}`:       false,
 		`{"type":"object","properties":{},"additionalProperties":false,"definitions":{"x":{"type":"object"}}}`: false,
 	} {
-		require.Equal(t, want, encode.Strict(&llm.Tool{Name: "f", Schema: []byte(schema), Strict: true}), schema)
-		require.False(t, encode.Strict(&llm.Tool{Name: "f", Schema: []byte(schema)}), "the client's wish")
+		require.Equal(t, want, closed([]byte(schema)), schema)
 	}
 }
 

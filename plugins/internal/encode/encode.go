@@ -3,19 +3,17 @@
 package encode
 
 import (
+	"bytes"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Refused reports whether the route's upstream refuses that setting ("stop", "temperature"), which is then left
-// out.
+// Refused reports whether the route's upstream refuses that (llm.Restrictions): a setting, which is then left out.
 func Refused(req *llm.Request, setting string) bool { return slices.Contains(req.Unsupported, setting) }
 
 // AppendTemperature appends the member `temperature` with a comma before it.
@@ -35,18 +33,6 @@ func AppendStrings(b []byte, list []string) []byte {
 	}
 	b[len(b)-1] = ']'
 	return b
-}
-
-// Nothing is what stands for the first words of a user who says nothing: some services refuse texts that are blank,
-// and a conversation that does not begin with the user.
-const Nothing = "."
-
-// Arguments is the JSON text of a call's arguments; none are {} (GAP-84), and blanks say no more than none.
-func Arguments(call *llm.ToolCall) llm.String {
-	if call.Arguments.Blank() {
-		return llm.Plain("{}")
-	}
-	return call.Arguments
 }
 
 // Grow makes room for the body of a request, nearly always enough: it is large, and grown on the way it is copied.
@@ -88,13 +74,37 @@ func AppendText(b []byte, s llm.String) []byte {
 	return append(b, '"')
 }
 
-// AppendTexts appends the texts of a message as one JSON string.
+// AppendTexts appends the texts of a message as one JSON string, a line each.
 func AppendTexts(b []byte, m *llm.Message) []byte {
 	b = append(b, '"')
+	begun := false
 	for i := range m.Parts {
-		b = appendInside(b, m.Parts[i].Text)
+		if text := m.Parts[i].Text; text.Size() > 0 {
+			if begun {
+				b = append(b, `\n`...)
+			}
+			b, begun = appendInside(b, text), true
+		}
 	}
 	return append(b, '"')
+}
+
+// AppendArguments appends the arguments of a call as a JSON text; none are {} (GAP-84).
+func AppendArguments(b []byte, call *llm.ToolCall) []byte {
+	if call.Arguments.Size() == 0 {
+		return append(b, "{}"...)
+	}
+	begin := len(b)
+	b = call.Arguments.AppendTo(b)
+	return append(b[:begin], bytes.TrimSpace(b[begin:])...)
+}
+
+// AppendQuotedArguments appends them as a JSON string.
+func AppendQuotedArguments(b []byte, call *llm.ToolCall) []byte {
+	if call.Arguments.Size() == 0 {
+		return append(b, `"{}"`...)
+	}
+	return AppendText(b, call.Arguments)
 }
 
 func appendInside(b []byte, s llm.String) []byte {
@@ -128,25 +138,4 @@ func UnknownRole(role llm.Role) error { return fmt.Errorf("unknown role %q", rol
 // UnknownChoice is the error for a tool choice whose mode the canonical model does not have.
 func UnknownChoice(mode llm.ToolMode) error {
 	return fmt.Errorf("encoding tool choice: unknown mode %q", mode)
-}
-
-// CallID is a call's id in the letters that Anthropic and Bedrock allow, up to 64 of them: others may have more. The
-// same id gives the same one each time, for the call and for its result; different ones stay different.
-func CallID(id string) string {
-	allowed := true
-	changed := strings.Map(func(r rune) rune {
-		if 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		allowed = false
-		return '_'
-	}, id)
-	const longest = 64
-	if allowed && len(id) <= longest {
-		return id
-	}
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(id)) // never fails
-	const kept = 40              // beside the sum
-	return changed[:min(len(changed), kept)] + "_" + strconv.FormatUint(sum.Sum64(), 16)
 }

@@ -16,6 +16,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -52,6 +53,21 @@ func Parse(b []byte, maxDepth int) (View, error) {
 	v, _, err := validate(b, maxDepth)
 	return v, err
 }
+
+// Check is Parse of a text that is only to be judged, which costs no memory. It returns the type of the value.
+func Check(b []byte, maxDepth int) (Kind, error) {
+	s := scanners.Get().(*scanner)
+	defer scanners.Put(s)
+	*s = scanner{b: b[:len(b):len(b)], max: maxDepth, wide: wide, open: s.open[:0]}
+	v, err := s.whole()
+	s.b = nil
+	return View{raw: v}.Kind(), err
+}
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// Of is the View of a text of which Parse has said before that it is valid, without blanks around it.
+func Of(valid []byte) View { return View{raw: slices.Clip(valid)} }
 
 // ParseCounting is Parse, and says how many objects there are in the text at any depth.
 func ParseCounting(b []byte, maxDepth int) (v View, objects int, err error) {

@@ -29,19 +29,28 @@ func validateBy(wide bool, b []byte, maxDepth int) (v View, objects int, err err
 	if len(b) >= indexedText {
 		s.index = newIndex(len(b))
 	}
-	start := blank(b, 0)
-	end, err := s.text(start)
-	if rest := blank(b, end); err == nil && rest < len(b) {
-		err = &SyntaxError{Offset: rest, Reason: "there is something after the end of the JSON text"}
-	}
-	// Beyond ASCII there is nothing but in strings, unless there is a mistake. That it is no UTF-8 is the first one.
-	if (s.beyondASCII || err != nil) && !utf8.Valid(b) {
-		err = &SyntaxError{Offset: invalidUTF8(b), Reason: "the text is not valid UTF-8"}
-	}
+	value, err := s.whole()
 	if err != nil {
 		return View{}, 0, err
 	}
-	return View{raw: b[start:end], index: s.index}, s.objects, nil
+	return View{raw: value, index: s.index}, s.objects, nil
+}
+
+// whole checks that the text is one value, and returns it.
+func (s *scanner) whole() ([]byte, error) {
+	start := blank(s.b, 0)
+	end, err := s.text(start)
+	if rest := blank(s.b, end); err == nil && rest < len(s.b) {
+		err = &SyntaxError{Offset: rest, Reason: "there is something after the end of the JSON text"}
+	}
+	// Beyond ASCII there is nothing but in strings, unless there is a mistake. That it is no UTF-8 is the first one.
+	if (s.beyondASCII || err != nil) && !utf8.Valid(s.b) {
+		err = &SyntaxError{Offset: invalidUTF8(s.b), Reason: "the text is not valid UTF-8"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.b[start:end], nil
 }
 
 func invalidUTF8(b []byte) int {

@@ -108,6 +108,9 @@ const (
 	// The operator's quota or credit at the upstream is used up, which lasts until somebody does something about it or a
 	// new period begins. A gateway of before November 2026 takes it for UPSTREAM.
 	Failure_QUOTA Failure_Kind = 10
+	// The provider did not send the request: its upstream refuses something of it that cannot be said otherwise. Another
+	// route is tried. A gateway of before December 2026 takes it for UPSTREAM.
+	Failure_UNFIT Failure_Kind = 12
 )
 
 // Enum value maps for Failure_Kind.
@@ -124,6 +127,7 @@ var (
 		8:  "BROKEN",
 		9:  "CANCELED",
 		10: "QUOTA",
+		12: "UNFIT",
 	}
 	Failure_Kind_value = map[string]int32{
 		"UNSPECIFIED":      0,
@@ -137,6 +141,7 @@ var (
 		"BROKEN":           8,
 		"CANCELED":         9,
 		"QUOTA":            10,
+		"UNFIT":            12,
 	}
 )
 
@@ -872,7 +877,8 @@ type GenerateRequest struct {
 	Stop []string `protobuf:"bytes,8,rep,name=stop,proto3" json:"stop,omitempty"`
 	// Absent: an ordinary reply.
 	Format *Format `protobuf:"bytes,9,opt,name=format,proto3" json:"format,omitempty"`
-	// Names of request settings that the upstream refuses ("stop", "temperature"): leave them out.
+	// Names of what the upstream refuses ("stop", "temperature", "forced_tool_choice"): leave it out, or say it otherwise. A
+	// name that a provider does not know changes nothing. The gateway's configuration says which there are (`unsupported`).
 	Unsupported []string `protobuf:"bytes,10,rep,name=unsupported,proto3" json:"unsupported,omitempty"`
 	// When the upstream reports no usage: true asks the provider to count for itself and to mark the usage
 	// estimated; false leaves the reply without usage.
@@ -2327,7 +2333,7 @@ type Endpoint struct {
 	Proxy string `protobuf:"bytes,5,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	// Until when calls may begin, in milliseconds since 1970; 0: for ever.
 	ExpiresMs int64 `protobuf:"varint,6,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
-	// Names of request settings that the upstream refuses, beside those of the route ("unsupported").
+	// Names of what the upstream refuses, beside those of the route (GenerateRequest.unsupported) and of the dialect.
 	Refuses []string `protobuf:"bytes,7,rep,name=refuses,proto3" json:"refuses,omitempty"`
 	// Ask for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool `protobuf:"varint,8,opt,name=always_stream,json=alwaysStream,proto3" json:"always_stream,omitempty"`
@@ -3694,14 +3700,14 @@ const file_provider_proto_rawDesc = "" +
 	"\x06Finish\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x19\n" +
-	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xe1\x02\n" +
+	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xec\x02\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.fareway.provider.v1.Failure.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\x05R\x06status\x12$\n" +
 	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"\xa7\x01\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"\xb2\x01\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
 	"\bUPSTREAM\x10\x01\x12\f\n" +
@@ -3716,7 +3722,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x06BROKEN\x10\b\x12\f\n" +
 	"\bCANCELED\x10\t\x12\t\n" +
 	"\x05QUOTA\x10\n" +
-	"\"A\n" +
+	"\x12\t\n" +
+	"\x05UNFIT\x10\f\"A\n" +
 	"\x0fEndpointRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +

@@ -21,6 +21,7 @@ var kinds = map[llm.ErrorKind]proto.Failure_Kind{
 	llm.ErrBroken:      proto.Failure_BROKEN,
 	llm.ErrCanceled:    proto.Failure_CANCELED,
 	llm.ErrQuota:       proto.Failure_QUOTA,
+	llm.ErrUnfit:       proto.Failure_UNFIT,
 }
 
 // maxRetryAfter is the longest that an upstream may ask to wait, in milliseconds: a year.

@@ -82,7 +82,7 @@ func FuzzEncodeRequest(fuzz *testing.F, f Family, seeds ...string) {
 		}
 		s := script{rest: string(input)}
 		req := s.request()
-		body, err := f.EncodeRequest(nil, req)
+		body, err := f.Conformed(nil, req)
 		if err != nil {
 			require.Empty(t, said(req), "refused although something is said: %v", err)
 			return
@@ -92,7 +92,7 @@ func FuzzEncodeRequest(fuzz *testing.F, f Family, seeds ...string) {
 		require.Nil(t, refusal)
 		require.Equal(t, !req.Whole, again.Stream)
 		again.LLM.Whole = req.Whole
-		twice, err := f.EncodeRequest(nil, again.LLM)
+		twice, err := f.Conformed(nil, again.LLM)
 		require.NoError(t, err)
 		require.Equal(t, string(jsonview.AppendCompact(nil, body)), string(jsonview.AppendCompact(nil, twice)))
 	})

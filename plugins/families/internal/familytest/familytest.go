@@ -15,6 +15,7 @@ import (
 
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/schema"
+	"github.com/fareway/fareway/plugins/internal/conform"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 )
@@ -34,8 +35,10 @@ type Family struct {
 	Server families.Server
 
 	EncodeRequest func(b []byte, req *llm.Request) ([]byte, error)
-	NewDecoder    func(send func(llm.Event) error) Decoder
-	DecodeReply   func(body []byte, send func(llm.Event) error) error
+	// Refuses is what upstreams of the family refuse.
+	Refuses     func() []string
+	NewDecoder  func(send func(llm.Event) error) Decoder
+	DecodeReply func(body []byte, send func(llm.Event) error) error
 
 	// Asked is what a request that EncodeRequest wrote asks for when Server reads it, but for LLM and Echo.
 	Asked families.Request
@@ -48,6 +51,15 @@ type Family struct {
 	Arguments func(string) string
 	// Repeated is the reply in one piece as the end of a stream repeats it; nil for a family that does not.
 	Repeated func(t require.TestingT, stream string) string
+}
+
+// Conformed writes a request as those who call upstreams do: what upstreams of the family refuse is mapped before.
+func (f Family) Conformed(b []byte, req *llm.Request) ([]byte, error) {
+	req, _, err := conform.Request(req, f.Refuses())
+	if err != nil {
+		return nil, err
+	}
+	return f.EncodeRequest(b, req)
 }
 
 // Decode reads a body as the gateway does.
