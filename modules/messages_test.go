@@ -24,6 +24,9 @@ func TestMessages(t *testing.T) {
 		return `[` + user + `,` + call + `,{"role":"user","content":[{"type":"tool_result",` + members + `}]}]`
 	}
 	messages := func(list string) map[string]string { return map[string]string{"messages": list} }
+	parts := func(a, b string) string { // which stay apart (GAP-127)
+		return `[{"type":"text","text":"` + a + `"},{"type":"text","text":"` + b + `"}]`
+	}
 	g.runRows(t, shapeOf("messages"), slices.Concat(
 		[]row{
 			{name: "MSG-02 no max_tokens", sent: map[string]string{"max_tokens": "32768", "temperature": "", "stop": "",
@@ -31,12 +34,12 @@ func TestMessages(t *testing.T) {
 			{name: "MSG-03 a string", members: `"system":"S"`, sent: messages(`[{"role":"system","content":"S"},` + user + `]`)},
 			{name: "MSG-03 blocks",
 				members: `"system":[{"type":"text","text":"S","cache_control":{"type":"ephemeral"}},{"type":"text","text":"T"}]`,
-				sent:    messages(`[{"role":"system","content":"ST"},` + user + `]`)},
+				sent:    messages(`[{"role":"system","content":` + parts("S", "T") + `},` + user + `]`)},
 			{name: "MSG-04 blocks",
 				members: `"messages":[{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"text","text":"!"}]},` +
 					`{"role":"assistant","content":[{"type":"text","text":"A"}]},{"role":"user","content":"U"}]`,
 				sent: messages(
-					`[{"role":"user","content":"PROMPT!"},{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`)},
+					`[{"role":"user","content":` + parts("PROMPT", "!") + `},{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`)},
 			{name: "MSG-04 a system turn (GAP-26)", members: `"messages":[` + user +
 				`,{"role":"system","content":"S"},{"role":"user","content":"U"}]`,
 				sent: messages(`[` + user + `,{"role":"system","content":"S"},{"role":"user","content":"U"}]`)},
@@ -53,7 +56,7 @@ func TestMessages(t *testing.T) {
 				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":"R"}]`)},
 			{name: "MSG-06 blocks", members: `"messages":` +
 				result(`"tool_use_id":"c1","content":[{"type":"text","text":"R"},{"type":"text","text":"S"}]`),
-				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":"RS"}]`)},
+				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":` + parts("R", "S") + `}]`)},
 			{name: "MSG-06 no content", members: `"messages":` + result(`"tool_use_id":"c1"`),
 				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":""}]`)},
 			{name: "MSG-08 temperature", members: `"temperature":0.7`, sent: map[string]string{"temperature": "0.7"}},
@@ -65,7 +68,8 @@ func TestMessages(t *testing.T) {
 				sent: map[string]string{"tools": `[` + sentF + `]`, "tool_choice": ""}},
 			{name: "MSG-12 MSG-13 MSG-14 VER-09 a server-side tool (GAP-81)",
 				members: `"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":3}]`,
-				sent:    map[string]string{"tools": `[{"type":"function","function":{"name":"web_search"}}]`}},
+				sent:    map[string]string{"tools": `[{"type":"function","function":{"name":"web_search","parameters":{` +
+					`"type":"object","properties":{}}}}]`}},
 			{name: "MSG-15 auto", members: `"tool_choice":{"type":"auto"},"tools":[` + f + `]`,
 				sent: map[string]string{"tool_choice": "", "tools": `[` + sentF + `]`}},
 			{name: "MSG-15 auto, parallel off",

@@ -15,9 +15,10 @@ var thinking = map[string]string{
 }
 
 // refuses is what Ollama refuses or does not read, see llm.Restrictions (api/types.go, ChatRequest and Message): a text is
-// one string, results have no mark for tools that failed, and there is no tool choice, so that no call can be demanded.
-var refuses = []string{"forced_tool_choice", "text_parts", "result_errors", "schema_without_type",
-	"schema_without_properties"}
+// one string, results have no mark for tools that failed, and there is no tool choice, so that no call can be demanded. Names of tools it takes as they
+// are; the parsers of models know those of OpenAI's form.
+var refuses = []string{"forced_tool_choice", "tool_names_over_64", "tool_name_symbols", "text_parts", "result_errors",
+	"schema_without_type", "schema_without_properties"}
 
 // encode makes the body of a chat. It sends what the canonical request says, which package conform has made such as Ollama
 // takes it. Where no tool may be called none are offered.

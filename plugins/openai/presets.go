@@ -13,8 +13,8 @@ type preset struct {
 	refuses []string // what the service does not take beside what none does (chat.Refuses), see llm.Restrictions
 	// thinkers are parts of names of models that cannot be kept from thinking, and so not made to call a tool.
 	thinkers []string
-	header  string   // of the key, "" for Authorization with a bearer token
-	keyless bool     // it needs no key
+	header   string // of the key, "" for Authorization with a bearer token
+	keyless  bool   // it needs no key
 	// deployments: the model stands in the path, below /openai/deployments, and an api-version in the query.
 	deployments bool
 	// returns: it wants what was thought before calls back with their results.
