@@ -26,7 +26,7 @@ func TestChat(t *testing.T) {
 				{"role":"tool","tool_call_id":"c1","content":"R"},{"role":"assistant","content":"A"},{"role":"user",` +
 				`"content":"U"}]`,
 				sent: map[string]string{"messages": `[{"role":"system","content":"S"},{"role":"system","content":"D"},
-				{"role":"user","content":"PROMPT!"},` + call + `,{"role":"tool","tool_call_id":"c1","content":"R"},
+				{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"text","text":"!"}]},` + call + `,{"role":"tool","tool_call_id":"c1","content":"R"},
 				{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`}},
 			{name: "CHAT-03 developer",
 				members: `"messages":[{"role":"developer","content":"D"},{"role":"user","content":"PROMPT"}]`,
@@ -46,7 +46,8 @@ func TestChat(t *testing.T) {
 				sent: map[string]string{"tools": `[` + f + `]`, "tool_choice": ""}},
 			{name: "CHAT-11 no functions", members: `"tools":[]`, sent: map[string]string{"tools": ""}},
 			{name: "CHAT-11 no parameters", members: `"tools":[{"type":"function","function":{"name":"f"}}]`,
-				sent: map[string]string{"tools": `[{"type":"function","function":{"name":"f"}}]`}},
+				sent: map[string]string{"tools": `[{"type":"function","function":{"name":"f","parameters":{"type":"object",` +
+					`"properties":{}}}}]`}},
 			{name: "CHAT-13 auto", members: `"tool_choice":"auto","tools":[` + f + `]`,
 				sent: map[string]string{"tool_choice": "", "tools": `[` + f + `]`}},
 			{name: "CHAT-14 none", members: `"tool_choice":"none","tools":[` + f + `]`,

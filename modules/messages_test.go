@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 				sent: map[string]string{"tools": `[` + sentF + `]`, "tool_choice": ""}},
 			{name: "MSG-12 MSG-13 MSG-14 VER-09 a server-side tool (GAP-81)",
 				members: `"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":3}]`,
-				sent:    map[string]string{"tools": `[{"type":"function","function":{"name":"web_search","parameters":{` +
+				sent: map[string]string{"tools": `[{"type":"function","function":{"name":"web_search","parameters":{` +
 					`"type":"object","properties":{}}}}]`}},
 			{name: "MSG-15 auto", members: `"tool_choice":{"type":"auto"},"tools":[` + f + `]`,
 				sent: map[string]string{"tool_choice": "", "tools": `[` + sentF + `]`}},

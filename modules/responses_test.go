@@ -32,7 +32,8 @@ func TestResponses(t *testing.T) {
 				{"role":"user","content":[{"type":"input_text","text":"PROMPT"},{"type":"input_text","text":"!"}]},
 				{"type":"message","role":"assistant","content":[{"type":"output_text","text":"A"}]},{"role":"user","content":"U"}]`,
 				sent: messages(
-					`[{"role":"system","content":"S"},{"role":"system","content":"D"},{"role":"user","content":"PROMPT!"},` +
+					`[{"role":"system","content":"S"},{"role":"system","content":"D"},{"role":"user","content":[` +
+						`{"type":"text","text":"PROMPT"},{"type":"text","text":"!"}]},` +
 						`{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`)},
 			{name: "RESP-03 reasoning in the history is passed over",
 				members: `"input":[` + user + `,{"type":"reasoning","id":"rs_1","summary":[]},{"role":"user","content":"U"}]`,

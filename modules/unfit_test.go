@@ -1,0 +1,36 @@
+package modules_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/providertest/upstream"
+)
+
+// TestUnfit proves GAP-127: a route that cannot carry a request is not called, another one serves it, and where none is
+// fit the client hears that it is for what the request asks.
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	const picky = `unsupported = ["forced_tool_choice"]`
+	alone := startScripted(t, setup{Routes: []route{{Name: "picky", More: picky}}})
+	two := startScripted(t, setup{Routes: []route{{Name: "picky", Quality: 0.9, More: picky}, {Name: "other", Quality: 0.1}}})
+	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
+	chat := shapeOf("chat")
+	for _, mode := range modes {
+		t.Run("none is fit "+mode.Name, func(t *testing.T) {
+			t.Parallel()
+			c := alone.rich(t)
+			requireError(t, chat, c.Ask(chat, tools, `"tool_choice":"required"`, mode.Field), 503, "feature_unavailable")
+			outcomeOf(t, chat, c.Ask(chat, tools, mode.Field))
+		})
+		t.Run("another one is "+mode.Name, func(t *testing.T) {
+			t.Parallel()
+			c := two.rich(t)
+			c.Answers(upstream.Call("c1", "f", `{}`))
+			o := outcomeOf(t, chat, c.Ask(chat, tools, `"tool_choice":"required"`, mode.Field))
+			require.Equal(t, []toolCall{{"c1", "f", `{}`}}, o.Calls)
+			require.Equal(t, "required", c.Sent(t)["tool_choice"])
+		})
+	}
+}
