@@ -26,7 +26,8 @@ func TestChat(t *testing.T) {
 				{"role":"tool","tool_call_id":"c1","content":"R"},{"role":"assistant","content":"A"},{"role":"user",` +
 				`"content":"U"}]`,
 				sent: map[string]string{"messages": `[{"role":"system","content":"S"},{"role":"system","content":"D"},
-				{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"text","text":"!"}]},` + call + `,{"role":"tool","tool_call_id":"c1","content":"R"},
+				{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"text","text":"!"}]},` + call +
+					`,{"role":"tool","tool_call_id":"c1","content":"R"},
 				{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`}},
 			{name: "CHAT-03 developer",
 				members: `"messages":[{"role":"developer","content":"D"},{"role":"user","content":"PROMPT"}]`,

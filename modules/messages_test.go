@@ -39,7 +39,11 @@ func TestMessages(t *testing.T) {
 				members: `"messages":[{"role":"user","content":[{"type":"text","text":"PROMPT"},{"type":"text","text":"!"}]},` +
 					`{"role":"assistant","content":[{"type":"text","text":"A"}]},{"role":"user","content":"U"}]`,
 				sent: messages(
-					`[{"role":"user","content":` + parts("PROMPT", "!") + `},{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`)},
+					`[{"role":"user","content":` + parts(
+						"PROMPT",
+						"!",
+					) + `},{"role":"assistant","content":"A"},{"role":"user","content":"U"}]`,
+				)},
 			{name: "MSG-04 a system turn (GAP-26)", members: `"messages":[` + user +
 				`,{"role":"system","content":"S"},{"role":"user","content":"U"}]`,
 				sent: messages(`[` + user + `,{"role":"system","content":"S"},{"role":"user","content":"U"}]`)},
@@ -56,7 +60,9 @@ func TestMessages(t *testing.T) {
 				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":"R"}]`)},
 			{name: "MSG-06 blocks", members: `"messages":` +
 				result(`"tool_use_id":"c1","content":[{"type":"text","text":"R"},{"type":"text","text":"S"}]`),
-				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":` + parts("R", "S") + `}]`)},
+				sent: messages(
+					`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":` + parts("R", "S") + `}]`,
+				)},
 			{name: "MSG-06 no content", members: `"messages":` + result(`"tool_use_id":"c1"`),
 				sent: messages(`[` + user + `,` + sentCall + `,{"role":"tool","tool_call_id":"c1","content":""}]`)},
 			{name: "MSG-08 temperature", members: `"temperature":0.7`, sent: map[string]string{"temperature": "0.7"}},

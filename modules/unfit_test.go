@@ -14,7 +14,10 @@ func TestUnfit(t *testing.T) {
 	t.Parallel()
 	const picky = `unsupported = ["forced_tool_choice"]`
 	alone := startScripted(t, setup{Routes: []route{{Name: "picky", More: picky}}})
-	two := startScripted(t, setup{Routes: []route{{Name: "picky", Quality: 0.9, More: picky}, {Name: "other", Quality: 0.1}}})
+	two := startScripted(
+		t,
+		setup{Routes: []route{{Name: "picky", Quality: 0.9, More: picky}, {Name: "other", Quality: 0.1}}},
+	)
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	chat := shapeOf("chat")
 	for _, mode := range modes {

@@ -217,7 +217,8 @@ func (x *exchange) warnOver(charge ledger.Charge) {
 	x.engine.Metrics().Over(a.route.Name, charge.Over)
 	x.engine.Logger().Warn("an upstream reported more than was held: the rest is not charged and the operator's",
 		"request_id", x.call.ID, "route", a.route.Name, "setting", setting,
-		"held_microcents", x.hold, "worst_microcents", a.worst, "charged_microcents", charge.Microcents, "over_microcents", charge.Over)
+		"held_microcents", x.hold, "worst_microcents", a.worst, "charged_microcents", charge.Microcents, "over_microcents",
+		charge.Over)
 }
 
 // outputOf is what an attempt is proven to have written, in tokens.

@@ -29,8 +29,8 @@ const highestTemperature = 1
 const markedTurns = 2
 
 // refuses is what Bedrock refuses for a model, see llm.Restrictions. API reference, ToolSpecification, ToolUseBlock and
-// ToolResultBlock, November 2026: names and ids match [a-zA-Z0-9_-]+ and have up to 64 characters. A tool's schema is of
-// an object (Kiro #11027, senpi #1947); texts are not blank, and the user begins.
+// ToolResultBlock, November 2026: names and ids match [a-zA-Z0-9_-]+ and have up to 64 characters. A tool's schema is
+// of an object (Kiro #11027, senpi #1947); texts are not blank, and the user begins.
 func refuses(model string) []string {
 	if strings.Contains(model, "amazon.nova") {
 		return refusedByNova
@@ -42,8 +42,8 @@ var refusedByNova = []string{"schema_root_keywords", "call_ids_over_64", "call_i
 	"tool_name_symbols", "schema_without_type", "schema_without_properties", "schema_root_unions", "assistant_first",
 	"system_alone", "blank_text"}
 
-// encodeRequest makes a request. It sends what the canonical request says, which package conform has made such as Bedrock
-// takes it, in the order that Bedrock wants it, and leaves out what Bedrock would refuse:
+// encodeRequest makes a request. It sends what the canonical request says, which package conform has made such as
+// Bedrock takes it, in the order that Bedrock wants it, and leaves out what Bedrock would refuse:
 //
 //   - system messages, wherever they stand, go to `system`, for there is no such turn;
 //   - the results of tools and what the user says after them are one turn, results first;

@@ -70,8 +70,24 @@ func services() []service {
 			templated(t, sent)
 			require.NotRegexp(t, `"maxLength":(2\d{3}|[3-9]\d{3}|\d{5,})|"pattern":"[^^]`, string(sent.Body))
 		}),
-		{"responses", "responses", map[string]any{"base_url": "/v1", "api_key": "k"}, upstream.Options{}, id64ish, name64, nil},
-		{"anthropic", "anthropic", map[string]any{"base_url": "/v1", "api_key": "k"}, upstream.Options{}, id64, name64, schemas},
+		{
+			"responses",
+			"responses",
+			map[string]any{"base_url": "/v1", "api_key": "k"},
+			upstream.Options{},
+			id64ish,
+			name64,
+			nil,
+		},
+		{
+			"anthropic",
+			"anthropic",
+			map[string]any{"base_url": "/v1", "api_key": "k"},
+			upstream.Options{},
+			id64,
+			name64,
+			schemas,
+		},
 		{"gemini", "gemini", map[string]any{"base_url": "/v1beta", "api_key": "k"}, upstream.Options{}, nil, nameGoogle, nil},
 		{"bedrock", "bedrock", map[string]any{"base_url": "", "region": "eu-central-1", "access_key_id": "k",
 			"secret_access_key": "s"}, upstream.Options{}, id64, name64, schemas},
@@ -175,7 +191,13 @@ func conversation(t *rapid.T) *llm.Request {
 		"call_8fJ2nQ0dLk3m", "toolu_01A09q90qw90lq917835lq9", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "D681PevKs",
 		"call_made_X", "fc_" + strings.Repeat("0", 61), "functions.get_weather:0", "call_8fJ2nQ0dLk3m",
 	})
-	offered := []string{"get_weather", "mcp.server.read", "mcp_server_read", strings.Repeat("long.", 25) + "abc", "3d-view"}
+	offered := []string{
+		"get_weather",
+		"mcp.server.read",
+		"mcp_server_read",
+		strings.Repeat("long.", 25) + "abc",
+		"3d-view",
+	}
 	names := rapid.SampledFrom(append(offered, "ns/tool", "gone"))
 	schema := rapid.SampledFrom([]string{`{}`, `{"type":"object"}`,
 		`{"type":"object","properties":{"a":{"type":"array"},"b":{"type":"string","maxLength":2000,"pattern":"\\d+"}}}`,

@@ -29,7 +29,8 @@ const (
 	wholeReply = `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":3,"completion_tokens":2}}`
 	streamedReply = `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n" +
-		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}` +
+		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":3,"completion_tokens":2}}` +
 		"\n\ndata: [DONE]\n\n"
 )
 

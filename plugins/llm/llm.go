@@ -48,8 +48,8 @@ type Request struct {
 	// One that is not there any more was forgotten, or was another upstream's.
 	States map[string][]byte
 
-	// Unsupported names what the upstream refuses of requests, see Restrictions; a provider leaves it out of what it sends,
-	// or says it otherwise.
+	// Unsupported names what the upstream refuses of requests, see Restrictions; a provider leaves it out of what it
+	// sends, or says it otherwise.
 	Unsupported []string
 	// EstimateUsage tells a provider whose upstream reports no usage to count for itself and to mark
 	// the usage Estimated (GAP-108). When false such a reply ends without usage.

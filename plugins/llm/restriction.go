@@ -34,10 +34,16 @@ var restrictions = []Restriction{
 	{"schema_without_type", "a tool's schema that does not say that it is of an object: said"},
 	{"schema_without_properties", "a tool's schema without properties: said to have none of its own"},
 	{"schema_without_items", "an array in a tool's schema without items: said to have any"},
-	{"schema_root_unions", "anyOf, oneOf, allOf, not and enum at the root of a tool's schema: what they describe is made " +
-		"the root's own"},
-	{"schema_root_keywords", "other keywords than type, properties and required at the root of a tool's schema: left out, " +
-		"and references are replaced by what they refer to"},
+	{
+		"schema_root_unions",
+		"anyOf, oneOf, allOf, not and enum at the root of a tool's schema: what they describe is made " +
+			"the root's own",
+	},
+	{
+		"schema_root_keywords",
+		"other keywords than type, properties and required at the root of a tool's schema: left out, " +
+			"and references are replaced by what they refer to",
+	},
 	{"schema_grammar_limits", "schemas that no grammar can be made of (llama.cpp): lengths and counts from 2,000 on, " +
 		"patterns that are not anchored or hold escapes, true and references to nothing are left out or loosened"},
 

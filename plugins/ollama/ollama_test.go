@@ -87,10 +87,23 @@ func TestRequest(t *testing.T) {
 		{Name: "g", Schema: json.RawMessage(`{"type":"object"}`)}}
 	full.Stop, full.Temperature = []string{"X", "Y"}, &temperature
 	said := func(role, text string) string { return `{"role":"` + role + `","content":"` + text + `"}` }
-	const f = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{}}}}`
+	const f = `{"type":"function","function":{"name":"f","description":"d",` +
+		`"parameters":{"type":"object","properties":{}}}}`
 	const g = `{"type":"function","function":{"name":"g","description":"","parameters":{"type":"object","properties":{}}}}`
-	messages := `"messages":[` + said("system", `a\nb`) + "," + said("user", "one") + "," + said("assistant", "two") + "," +
-		said("user", "three") + `,{"role":"assistant","content":"","tool_calls":[` +
+	messages := `"messages":[` + said(
+		"system",
+		`a\nb`,
+	) + "," + said(
+		"user",
+		"one",
+	) + "," + said(
+		"assistant",
+		"two",
+	) + "," +
+		said(
+			"user",
+			"three",
+		) + `,{"role":"assistant","content":"","tool_calls":[` +
 		`{"id":"c1","function":{"name":"f","arguments":{"a": 1}}},{"id":"c2","function":{"name":"g","arguments":{}}}]},` +
 		`{"role":"tool","content":"Error: the tool failed.\nr2","tool_name":"g","tool_call_id":"c2"},` +
 		`{"role":"tool","content":"r1","tool_name":"f","tool_call_id":"c1"}]`
@@ -105,7 +118,8 @@ func TestRequest(t *testing.T) {
 		"settings": {map[string]any{"num_ctx": 2048, "keep_alive": "10m", "think": "low"}, func(r *llm.Request) {
 			r.Unsupported, r.Whole = []string{"stop", "temperature"}, true
 			r.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: json.RawMessage(`{"type":"object"}`)}
-		}, `"tools":[` + f + "," + g + "]," + messages + hold + `false,"think":"low","keep_alive":"10m","format":{"type":"object"},` +
+		}, `"tools":[` + f + "," + g + "]," + messages + hold +
+			`false,"think":"low","keep_alive":"10m","format":{"type":"object"},` +
 			`"options":{"num_predict":100,"num_ctx":2048}}`},
 		"others": {map[string]any{"keep_alive": "forever", "think": "off", "always_stream": true}, func(r *llm.Request) {
 			r.Whole, r.Stop, r.Temperature, r.Window = true, nil, nil, 0

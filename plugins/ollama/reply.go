@@ -99,8 +99,8 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReader(r)} }
 
-// next returns the next line, with its end, valid until the next call, or io.EOF. Half a line at the end of the stream is
-// none, unless it is JSON.
+// next returns the next line, with its end, valid until the next call, or io.EOF. Half a line at the end of the stream
+// is none, unless it is JSON.
 func (l *lines) next() ([]byte, error) {
 	for l.whole = l.whole[:0]; ; {
 		piece, err := l.r.ReadSlice('\n')

@@ -14,14 +14,14 @@ var thinking = map[string]string{
 	"": "true", "on": "true", "off": "false", "low": `"low"`, "medium": `"medium"`, "high": `"high"`,
 }
 
-// refuses is what Ollama refuses or does not read, see llm.Restrictions (api/types.go, ChatRequest and Message): a text is
-// one string, results have no mark for tools that failed, and there is no tool choice, so that no call can be demanded. Names of tools it takes as they
-// are; the parsers of models know those of OpenAI's form.
+// refuses is what Ollama refuses or does not read, see llm.Restrictions (api/types.go, ChatRequest and Message): a
+// text is one string, results have no mark for tools that failed, and there is no tool choice, so that no call can be
+// demanded. Names of tools it takes as they are; the parsers of models know those of OpenAI's form.
 var refuses = []string{"forced_tool_choice", "tool_names_over_64", "tool_name_symbols", "text_parts", "result_errors",
 	"schema_without_type", "schema_without_properties"}
 
-// encode makes the body of a chat. It sends what the canonical request says, which package conform has made such as Ollama
-// takes it. Where no tool may be called none are offered.
+// encode makes the body of a chat. It sends what the canonical request says, which package conform has made such as
+// Ollama takes it. Where no tool may be called none are offered.
 //
 // What was thought before calls goes back with them, where it is known (req.States).
 //

@@ -65,8 +65,8 @@ var presets = map[string]preset{
 	"groq": {base: "https://api.groq.com/openai/v1", refuses: renamed},
 	// mistralai/client-python, docs/models/chatcompletionstreamrequest.md, November 2026: max_tokens, and no
 	// stream_options; usage is in the last chunk. Assumed: thoughts stand in `content`, as parts of type thinking.
-	// Ids of calls are of nine letters or digits (openclaw #23740, langchain #24668); no message of the user directly behind
-	// a tool's (hermes #20154, avante #2695); one of the assistant has content or calls.
+	// Ids of calls are of nine letters or digits (openclaw #23740, langchain #24668); no message of the user directly
+	// behind a tool's (hermes #20154, avante #2695); one of the assistant has content or calls.
 	"mistral": {base: "https://api.mistral.ai/v1", strict: true,
 		refuses: slices.Concat(unasked, []string{"call_ids_unlike_9", "user_after_result", "empty_assistant"})},
 	// chat-deep.ai/guide/create-chat-completion (checked against api-docs.deepseek.com, 27 April 2026), November 2026:

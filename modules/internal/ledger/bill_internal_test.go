@@ -11,8 +11,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestCeiling proves GAP-123 for what a settlement charges, by arithmetic of its own: of no attempt more than its worst,
-// in all no more than the hold, and beside what it charges there is room for the worst of each attempt that waits.
+// TestCeiling proves GAP-123 for what a settlement charges, by arithmetic of its own: of no attempt more than its
+// worst, in all no more than the hold, and beside what it charges there is room for the worst of each attempt that
+// waits.
 func TestCeiling(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

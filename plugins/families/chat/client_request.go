@@ -13,8 +13,9 @@ import (
 // one piece where req.Whole allows it. It sends what the canonical request says, which package conform has made such as
 // the upstream takes it, and nothing else. Of what
 // req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
-// report no usage), for "max_tokens" the newer name max_completion_tokens is sent, and with "forced_tool_choice_thinking"
-// the model does not think before a call that is demanded. An error means that req is not a legal request.
+// report no usage), for "max_tokens" the newer name max_completion_tokens is sent, and with
+// "forced_tool_choice_thinking" the model does not think before a call that is demanded. An error means that req is
+// not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeFor(b, req, Service{}) }
 
 // Service is how an upstream differs from the others of the family.
@@ -25,9 +26,9 @@ type Service struct {
 }
 
 // Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create chat completion",
-// November 2026: names of functions have up to 64 letters, digits, _ and -, and a tool's message has no mark of failure.
-// Ids of calls have up to 40 characters (vllm #22966, dify #28987), a schema says that it is of an object, and has
-// properties (pi #8279, openai/openai-agents-python #449).
+// November 2026: names of functions have up to 64 letters, digits, _ and -, and a tool's message has no mark of
+// failure. Ids of calls have up to 40 characters (vllm #22966, dify #28987), a schema says that it is of an object,
+// and has properties (pi #8279, openai/openai-agents-python #449).
 func Refuses() []string {
 	return []string{"call_ids_over_40", "tool_names_over_64", "tool_name_symbols", "schema_without_type",
 		"schema_without_properties", "result_errors"}

@@ -354,7 +354,8 @@ func TestEncodeRequest(t *testing.T) {
 		ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "f"}}
 	const tools = `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object",` +
 		`"properties":{}}}},` +
-		`{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`
+		`{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],` +
+		`"tool_choice":{"type":"function","function":{"name":"f"}}}`
 	require.Equal(t, plain+`,"stream_options":{"include_usage":true},"max_tokens":9,"temperature":0.3,"stop":["a","\n"]`+
 		tools, encode(full))
 	full.Unsupported = []string{"stop", "temperature", "max_tokens", "stream_options"}

@@ -15,10 +15,10 @@ import (
 // maxStops is how many stop sequences the service takes.
 const maxStops = 5
 
-// Refuses is what the service refuses for a model, see llm.Restrictions: a name begins with a letter or an underscore, and
-// has up to 64 of letters, digits, underscores and dashes (the reference, FunctionDeclaration, which has come to take some
-// more); a schema is of an object (pi #8279, zed #28521) and an array of something; texts are not empty, and the user
-// begins. Models before Gemini 3 take no format beside functions ("Structured outputs", with tools).
+// Refuses is what the service refuses for a model, see llm.Restrictions: a name begins with a letter or an underscore,
+// and has up to 64 of letters, digits, underscores and dashes (the reference, FunctionDeclaration, which has come to
+// take some more); a schema is of an object (pi #8279, zed #28521) and an array of something; texts are not empty, and
+// the user begins. Models before Gemini 3 take no format beside functions ("Structured outputs", with tools).
 func Refuses(model string) []string {
 	if before3(model) {
 		return refusedBefore3

@@ -96,8 +96,8 @@ func appendBlocks(b []byte, blocks [][]byte) []byte {
 	return b
 }
 
-// add adds a message to the turn. The last one can be a reply to go on with, which loses the blanks at its end. What was
-// thought before a call goes where it stood: before the text before it, or behind that.
+// add adds a message to the turn. The last one can be a reply to go on with, which loses the blanks at its end. What
+// was thought before a call goes where it stood: before the text before it, or behind that.
 func (t *turn) add(m *llm.Message, last bool, states map[string][]byte) {
 	switch m.Role {
 	case llm.RoleTool:

@@ -288,7 +288,10 @@ func FuzzDecode(f *testing.F) {
 func TestDecodeSilence(t *testing.T) {
 	t.Parallel()
 	for _, silence := range []string{`"content":null`, `"content":""`, `"content":[]`, `"id":"x"`} {
-		req := accepted(t, `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant",`+silence+`}]}`)
+		req := accepted(
+			t,
+			`{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant",`+silence+`}]}`,
+		)
 		require.Equal(t, llm.RoleAssistant, req.LLM.Messages[1].Role)
 		require.Empty(t, req.LLM.Messages[1].Text(), silence)
 	}

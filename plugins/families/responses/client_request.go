@@ -21,9 +21,9 @@ const LeastAllowance = 16
 //     of the family); the gateway matches them itself;
 //   - a temperature, where req.Unsupported names it.
 //
-// Package conform has made the request such as the upstream takes it. Function schemas that no client wishes to be strict
-// are sent as not strict: the API takes an absent `strict` for true, and then changes them.
-// An allowance below LeastAllowance is sent as it is, and refused. An error means that req is not a legal request.
+// Package conform has made the request such as the upstream takes it. Function schemas that no client wishes to be
+// strict are sent as not strict: the API takes an absent `strict` for true, and then changes them. An allowance below
+// LeastAllowance is sent as it is, and refused. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 	b = append(encode.Grow(b, req), `{"model":`...)
 	b = jsonview.AppendString(b, req.Model)
@@ -61,8 +61,9 @@ func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) {
 
 // Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create a model response",
 // November 2026: names of functions have up to 64 letters, digits, _ and -, call_id has up to 64 characters (AstrBot
-// PR#7735), and an output has no mark of failure. Of a tool's schema the root says that it is of an object, has properties
-// (pi #8279, openai/openai-agents-python #449) and no unions (litellm #19103, zed #28521), and arrays have items.
+// PR#7735), and an output has no mark of failure. Of a tool's schema the root says that it is of an object, has
+// properties (pi #8279, openai/openai-agents-python #449) and no unions (litellm #19103, zed #28521), and arrays have
+// items.
 func Refuses() []string {
 	return []string{"call_ids_over_64", "tool_names_over_64", "tool_name_symbols", "schema_without_type",
 		"schema_without_properties", "schema_without_items", "schema_root_unions", "result_errors"}
@@ -105,9 +106,9 @@ func appendConversation(b []byte, messages []llm.Message) ([]byte, error) {
 	return b, nil
 }
 
-// appendTurn appends the items of an assistant's turn: its texts and calls, in order. A text is a message in the easy form,
-// whose content is a string: parts of kind output_text belong to messages that have an id (OpenAI's OpenAPI document,
-// EasyInputMessage and OutputMessage).
+// appendTurn appends the items of an assistant's turn: its texts and calls, in order. A text is a message in the easy
+// form, whose content is a string: parts of kind output_text belong to messages that have an id (OpenAI's OpenAPI
+// document, EasyInputMessage and OutputMessage).
 func appendTurn(b []byte, m *llm.Message) []byte {
 	if len(m.Parts) == 0 {
 		return append(appendRole(b, m.Role), `""},`...)

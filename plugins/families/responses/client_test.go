@@ -162,8 +162,10 @@ func TestItems(t *testing.T) {
 			itemDone("0", strings.Replace(call, "fc_1", "y", 1))}, strings.Replace(call, "fc_1", "z", 1), f},
 		{"text that is there, by whatever id", []string{delta("output_text", "0", "ab")}, text, say("ab")},
 		{"two messages, one only at the end", []string{added("0", `{"type":"message","id":"msg_1"}`),
-			nowhere("output_text", "msg_1", "ab")}, `{"type":"message","id":"msg_0","content":[{"text":"c"}]},` + text, say("ab", "c")},
-		{"arguments at a wrong index", []string{added("0", open), delta("function_call_arguments", "4", `{\"q\":1}`)}, call, f},
+			nowhere("output_text", "msg_1", "ab")}, `{"type":"message","id":"msg_0","content":[{"text":"c"}]},` + text,
+			say("ab", "c")},
+		{"arguments at a wrong index", []string{added("0", open), delta("function_call_arguments", "4", `{\"q\":1}`)},
+			call, f},
 		{"one id for two calls", nil, call + "," + strings.Replace(call, "fc_1", "fc_2", 1),
 			append(f, begin(1, "c1_2", "f"), arguments(1, `{"q":1}`), end(1))},
 		{"arguments in a text", nil, `{"type":"function_call","call_id":"c1","name":"f","arguments":"\"{\\\"q\\\":1}\""}`, f},
@@ -172,7 +174,8 @@ func TestItems(t *testing.T) {
 	} {
 		t.Run("GAP-84 "+tt.name, func(t *testing.T) {
 			t.Parallel()
-			events, err := read(append(append([]string{created}, tt.data...), last("completed", `"output":[`+tt.out+`],`+spent))...)
+			events, err := read(
+				append(append([]string{created}, tt.data...), last("completed", `"output":[`+tt.out+`],`+spent))...)
 			if tt.name == "a message ends at the index of a call" { // whose arguments come too late
 				require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
 				events, tt.want = events[:2], tt.want[:2]

@@ -9,7 +9,8 @@
 //
 // Whatever the upstream, a request has it this way:
 //
-//   - the results of calls stand directly behind them, and each call has one (GAP-28): one that nobody answered says so;
+//   - the results of calls stand directly behind them, and each call has one (GAP-28): one that nobody answered
+//     says so;
 //   - ids of calls are distinct, also of two turns that had the same one;
 //   - arguments of calls are JSON objects (GAP-84): what is missing of a text that was cut off is put behind it, and
 //     what is no object is {}.

@@ -78,7 +78,8 @@ func TestConversation(t *testing.T) {
 		{"GAP-127 the user between a call and its result", "", []llm.Message{user, called("c f {}"), user, result("c", "r")},
 			ask + "assistant: (c f {})\ntool c: \"r\"\n" + ask},
 		{"GAP-28 a call without a result", "", []llm.Message{user, called("c f {}", "d g {}"), result("d", "r"), user},
-			ask + "assistant: (c f {}) (d g {})\ntool d: \"r\"\ntool c: \"There is no result: the call was interrupted.\"\n" + ask},
+			ask + "assistant: (c f {}) (d g {})\ntool d: \"r\"\ntool c: \"There is no result: the call was interrupted.\"\n" +
+				ask},
 		{"a call without a result at the end", "", []llm.Message{user, called("c f {}")},
 			ask + "assistant: (c f {})\ntool c: \"There is no result: the call was interrupted.\"\n"},
 		{"two results of one call", "", []llm.Message{user, called("c f {}"), result("c", "r"), result("c", "s")},
@@ -402,7 +403,9 @@ func drawn(t *rapid.T) *llm.Request {
 			req.Tools = append(req.Tools, tool)
 		}
 	}
-	id := rapid.SampledFrom([]string{"call_1", "abcDEF123", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "toolu_01", "a.b"})
+	id := rapid.SampledFrom(
+		[]string{"call_1", "abcDEF123", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "toolu_01", "a.b"},
+	)
 	for range rapid.IntRange(1, 8).Draw(t, "messages") {
 		role := rapid.SampledFrom([]llm.Role{llm.RoleUser, llm.RoleUser, llm.RoleAssistant, llm.RoleAssistant,
 			llm.RoleSystem}).Draw(t, "role")
@@ -430,7 +433,10 @@ func drawn(t *rapid.T) *llm.Request {
 // TestFitsAsItIs: what fits is not touched, and costs no memory.
 func TestFitsAsItIs(t *testing.T) { //nolint:paralleltest // it counts allocations
 	req := ordinary()
-	refused := slices.DeleteFunc(all(), func(n string) bool { return n == "call_ids_unlike_9" || n == "user_after_result" })
+	refused := slices.DeleteFunc(
+		all(),
+		func(n string) bool { return n == "call_ids_unlike_9" || n == "user_after_result" },
+	)
 	fit, names := conformed(t, req, refused...)
 	require.Same(t, req, fit)
 	require.Nil(t, names)

@@ -118,7 +118,10 @@ func (r *rules) fitCalls(messages []llm.Message, s *scratch) (answers int, ok bo
 	}
 	for i := range answers {
 		m := &messages[1+i]
-		calledHere := slices.ContainsFunc(messages[0].Parts, func(p llm.Part) bool { return p.Call != nil && p.Call.ID == m.CallID })
+		calledHere := slices.ContainsFunc(
+			messages[0].Parts,
+			func(p llm.Part) bool { return p.Call != nil && p.Call.ID == m.CallID },
+		)
 		again := slices.ContainsFunc(messages[1:1+i], func(o llm.Message) bool { return o.CallID == m.CallID })
 		if !calledHere || again || !r.fitParts(m) {
 			return 0, false
@@ -225,7 +228,8 @@ func (c *conversation) add(t *turn) {
 	m.Parts = c.rules.texts(m.Parts)
 	says := slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil || p.Text.Size() > 0 })
 	silent := m.Role == llm.RoleUser || m.Role == llm.RoleSystem
-	if !says && (silent && c.rules.has(blankText) || m.Role == llm.RoleAssistant && c.rules.has(blankText|emptyAssistant)) {
+	if !says &&
+		(silent && c.rules.has(blankText) || m.Role == llm.RoleAssistant && c.rules.has(blankText|emptyAssistant)) {
 		c.silent = c.silent || m.Role == llm.RoleUser
 		return
 	}

@@ -118,8 +118,8 @@ func (r *rules) schema(root jsonview.View) []byte {
 	return w.append(nil, root, 0)
 }
 
-// rootWords are the keywords that Amazon Nova takes at the root of a tool's schema ("Tool use with Amazon Nova": the top
-// level has type, properties and required only; litellm #19103).
+// rootWords are the keywords that Amazon Nova takes at the root of a tool's schema ("Tool use with Amazon Nova": the
+// top level has type, properties and required only; litellm #19103).
 var rootWords = []string{"type", "properties", "required"}
 
 // appendMember appends a member of an object that has begun, with a comma before it if it is not the first one.
@@ -361,8 +361,8 @@ func (w *walk) referred(ref jsonview.View) jsonview.View {
 	return resolved(w.root, path)
 }
 
-// beyondGrammar are what patterns have that grammars do not: escapes of classes, borders and characters by number, groups
-// with a question mark, and large counts.
+// beyondGrammar are what patterns have that grammars do not: escapes of classes, borders and characters by number,
+// groups with a question mark, and large counts.
 var beyondGrammar = regexp.MustCompile(`\\[a-zA-Z0-9]|\(\?|\{[0-9]*,?[0-9]{4,}\}|[*+?}][?+]`)
 
 // append appends a schema with what the upstream wants to be said, and without what it refuses: that only narrows what

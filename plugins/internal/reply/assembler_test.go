@@ -54,35 +54,42 @@ func piece(t require.TestingT, text string) reply.Piece {
 func TestPiecesOfCalls(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ pieces, want []string }{
-		"a name in two pieces":          {[]string{`0 a get_`, `0 - weather`, `0 - - "{}"`}, []string{"get_weather(a) {}"}},
-		"the last with the arguments":   {[]string{`0 a get_ ""`, `0 - weather "{}"`}, []string{"get_weather(a) {}"}},
-		"a name that grows":             {[]string{`0 a get_`, `0 a get_weather`, `0 - - "{}"`}, []string{"get_weather(a) {}"}},
-		"a name in every piece":         {[]string{`0 a f "{\"q\""`, `0 a f ":1}"`}, []string{`f(a) {"q":1}`}},
-		"the same without an id":        {[]string{`0 - f "{\"q\""`, `0 a f ":1}"`}, []string{`f(X) {"q":1}`}},
-		"an empty object first":         {[]string{`0 a f "{}"`, `0 - - "{\"q\""`, `0 - - ":1}"`}, []string{`f(a) {"q":1}`}},
-		"an object first":               {[]string{`0 a f {}`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
-		"an empty object twice":         {[]string{`0 a f "{}"`, `0 - - "{}"`}, []string{`f(a) {}`}},
-		"an empty object in a text":     {[]string{`0 a f "\"{}\""`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
-		"an object in a text":           {[]string{`0 a f "\"{\\\"q\\\":1}\""`}, []string{`f(a) {"q":1}`}},
-		"in pieces":                     {[]string{`0 a f "\"{\\\"q"`, `0 - - "\\\":1}\""`}, []string{`f(a) {"q":1}`}},
-		"an object in a text's text":    {[]string{`0 a f "\"\\\"{}\\\"\""`}, []string{`f(a) {}`}},
-		"a text of nothing":             {[]string{`0 a f "\"\""`}, []string{`f(a) `}},
-		"a text":                        {[]string{`0 a f "\"q\""`}, []string{`f(a) "q"`}},
-		"half a text":                   {[]string{`0 a f "\"q"`}, []string{`f(a) "q`}},
-		"a text and more":               {[]string{`0 a f "\"q\""`, `0 - - "x"`}, []string{`f(a) "q"x`}},
-		"null, said":                    {[]string{`0 a f "null"`}, []string{`f(a) null`}},
-		"null":                          {[]string{`0 a f null`}, []string{`f(a) `}},
-		"an array":                      {[]string{`0 a f []`}, []string{`f(a) []`}},
-		"all of it once more":           {[]string{`0 a f "{\"q\""`, `0 - - ":1}"`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
-		"another object":                {[]string{`0 a f "{\"q\":1}"`, `0 - - "{\"q\":2}"`}, []string{`f(a) {"q":1}{"q":2}`}},
-		"one index, no ids":             {[]string{`0 - f "{\"q\":1}"`, `0 - g "{\"q\":2}"`}, []string{`f(X) {"q":1}`, `g(X) {"q":2}`}},
-		"and one name":                  {[]string{`0 - f "{\"q\":1}"`, `0 - f "{\"q\":2}"`}, []string{`f(X) {"q":1}`, `f(X) {"q":2}`}},
-		"one index, two ids":            {[]string{`0 a f`, `0 b g "{\"q\":2}"`}, []string{`f(a) `, `g(b) {"q":2}`}},
-		"one id, no index":              {[]string{`- a f "{\"q\""`, `- a - ":1}"`}, []string{`f(a) {"q":1}`}},
-		"and a name in every piece":     {[]string{`- a f "{\"q\""`, `- a f ":1}"`}, []string{`f(a) {"q":1}`}},
-		"one id for two calls":          {[]string{`0 a f "{\"q\":1}"`, `1 a g "{\"q\":2}"`}, []string{`f(a) {"q":1}`, `g(a_2) {"q":2}`}},
-		"and for three":                 {[]string{`0 a f`, `1 a g`, `2 a_2 h`}, []string{`f(a) `, `g(a_2) `, `h(a_2_2) `}},
-		"and no index":                  {[]string{`- a f "{\"q\":1}"`, `- a g "{\"q\":2}"`}, []string{`f(a) {"q":1}`, `g(a_2) {"q":2}`}},
+		"a name in two pieces":        {[]string{`0 a get_`, `0 - weather`, `0 - - "{}"`}, []string{"get_weather(a) {}"}},
+		"the last with the arguments": {[]string{`0 a get_ ""`, `0 - weather "{}"`}, []string{"get_weather(a) {}"}},
+		"a name that grows": {[]string{`0 a get_`, `0 a get_weather`, `0 - - "{}"`},
+			[]string{"get_weather(a) {}"}},
+		"a name in every piece":      {[]string{`0 a f "{\"q\""`, `0 a f ":1}"`}, []string{`f(a) {"q":1}`}},
+		"the same without an id":     {[]string{`0 - f "{\"q\""`, `0 a f ":1}"`}, []string{`f(X) {"q":1}`}},
+		"an empty object first":      {[]string{`0 a f "{}"`, `0 - - "{\"q\""`, `0 - - ":1}"`}, []string{`f(a) {"q":1}`}},
+		"an object first":            {[]string{`0 a f {}`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
+		"an empty object twice":      {[]string{`0 a f "{}"`, `0 - - "{}"`}, []string{`f(a) {}`}},
+		"an empty object in a text":  {[]string{`0 a f "\"{}\""`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
+		"an object in a text":        {[]string{`0 a f "\"{\\\"q\\\":1}\""`}, []string{`f(a) {"q":1}`}},
+		"in pieces":                  {[]string{`0 a f "\"{\\\"q"`, `0 - - "\\\":1}\""`}, []string{`f(a) {"q":1}`}},
+		"an object in a text's text": {[]string{`0 a f "\"\\\"{}\\\"\""`}, []string{`f(a) {}`}},
+		"a text of nothing":          {[]string{`0 a f "\"\""`}, []string{`f(a) `}},
+		"a text":                     {[]string{`0 a f "\"q\""`}, []string{`f(a) "q"`}},
+		"half a text":                {[]string{`0 a f "\"q"`}, []string{`f(a) "q`}},
+		"a text and more":            {[]string{`0 a f "\"q\""`, `0 - - "x"`}, []string{`f(a) "q"x`}},
+		"null, said":                 {[]string{`0 a f "null"`}, []string{`f(a) null`}},
+		"null":                       {[]string{`0 a f null`}, []string{`f(a) `}},
+		"an array":                   {[]string{`0 a f []`}, []string{`f(a) []`}},
+		"all of it once more": {[]string{`0 a f "{\"q\""`, `0 - - ":1}"`, `0 - - "{\"q\":1}"`},
+			[]string{`f(a) {"q":1}`}},
+		"another object": {[]string{`0 a f "{\"q\":1}"`, `0 - - "{\"q\":2}"`},
+			[]string{`f(a) {"q":1}{"q":2}`}},
+		"one index, no ids": {[]string{`0 - f "{\"q\":1}"`, `0 - g "{\"q\":2}"`}, []string{`f(X) {"q":1}`,
+			`g(X) {"q":2}`}},
+		"and one name": {[]string{`0 - f "{\"q\":1}"`, `0 - f "{\"q\":2}"`}, []string{`f(X) {"q":1}`,
+			`f(X) {"q":2}`}},
+		"one index, two ids":        {[]string{`0 a f`, `0 b g "{\"q\":2}"`}, []string{`f(a) `, `g(b) {"q":2}`}},
+		"one id, no index":          {[]string{`- a f "{\"q\""`, `- a - ":1}"`}, []string{`f(a) {"q":1}`}},
+		"and a name in every piece": {[]string{`- a f "{\"q\""`, `- a f ":1}"`}, []string{`f(a) {"q":1}`}},
+		"one id for two calls": {[]string{`0 a f "{\"q\":1}"`, `1 a g "{\"q\":2}"`}, []string{`f(a) {"q":1}`,
+			`g(a_2) {"q":2}`}},
+		"and for three": {[]string{`0 a f`, `1 a g`, `2 a_2 h`}, []string{`f(a) `, `g(a_2) `, `h(a_2_2) `}},
+		"and no index": {[]string{`- a f "{\"q\":1}"`, `- a g "{\"q\":2}"`}, []string{`f(a) {"q":1}`,
+			`g(a_2) {"q":2}`}},
 		"another index, the same id":    {[]string{`0 a f`, `1 a - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
 		"another index, and no id":      {[]string{`0 a f "{\"q\""`, `1 - - ":1}"`}, []string{`f(a) {"q":1}`}},
 		"nothing but names":             {[]string{`- - f "{\"q\":1}"`, `- - g`}, []string{`f(X) {"q":1}`, `g(X) `}},
@@ -138,8 +145,10 @@ func TestPiecesOfCalls(t *testing.T) {
 func TestWholeArguments(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ whole, piece, want string }{
-		"alone": {`{"q":1}`, ``, `{"q":1}`}, "and pieces": {`{"q":1}`, `{"q":1}`, `{"q":1}`}, "a text": {`"{\"q\":1}"`, ``, `{"q":1}`},
-		"twice a text": {`"\"{\\\"q\\\":1}\""`, ``, `{"q":1}`}, "a place holder": {`{}`, ``, ``}, "null": {`null`, ``, ``}, "an array": {`[]`, ``, `[]`},
+		"alone": {`{"q":1}`, ``, `{"q":1}`}, "and pieces": {`{"q":1}`, `{"q":1}`, `{"q":1}`}, "a text": {`"{\"q\":1}"`, ``,
+			`{"q":1}`},
+		"twice a text": {`"\"{\\\"q\\\":1}\""`, ``, `{"q":1}`}, "a place holder": {`{}`, ``, ``}, "null": {`null`, ``, ``},
+		"an array": {`[]`, ``, `[]`},
 	} {
 		t.Run("GAP-84 "+name, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +272,13 @@ func requireSame(t require.TestingT, calls []llm.ToolCall, choose func(n int) in
 	require.Equal(t, want, got)
 }
 
-var shapes = []string{`{"q":1}`, `{"a":{"b":[1,{"c":"}\""}]}}`, `{"x":"{\"q\":1}"}`, `{ "long" : "text with \\ and \" in it" }`, `{}`}
+var shapes = []string{
+	`{"q":1}`,
+	`{"a":{"b":[1,{"c":"}\""}]}}`,
+	`{"x":"{\"q\":1}"}`,
+	`{ "long" : "text with \\ and \" in it" }`,
+	`{}`,
+}
 
 func TestCutsFoldToTheSame(t *testing.T) {
 	t.Parallel()

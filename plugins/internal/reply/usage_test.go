@@ -155,8 +155,8 @@ func shown(u *llm.Usage) string {
 	return strings.Join(all, " ")
 }
 
-// TestChargeIsThatOfTheReadingThatAddsUp: whatever a vendor's reading is, and however its reports of one usage come, the
-// charge is that of the usage.
+// TestChargeIsThatOfTheReadingThatAddsUp: whatever a vendor's reading is, and however its reports of one usage come,
+// the charge is that of the usage.
 func TestChargeIsThatOfTheReadingThatAddsUp(t *testing.T) {
 	t.Parallel()
 	t.Run("GAP-124 GAP-125", func(t *testing.T) {

@@ -344,8 +344,8 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 	m.charge(r, ledger.Charged, r.ceiling(), tokens)
 }
 
-// prove adds what an attempt of a settled request is now known to have used: at most its worst, and what is left of what
-// was held.
+// prove adds what an attempt of a settled request is now known to have used: at most its worst, and what is left of
+// what was held.
 func (m *model) prove(r *request, kind ledger.EntryKind, a *ledger.AttemptRecord, tokens int64) {
 	ceiling := r.Held - r.Microcents - r.Waived
 	if a.Worst >= 0 {
