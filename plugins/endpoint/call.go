@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 	"github.com/fareway/fareway/plugins/tokens"
@@ -32,6 +33,7 @@ const (
 	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
 	quietLooks   = 8        // looks at a connection in vain, after which there is one in so many
 	roomyBatch   = 128      // events of a burst for which there is room at once
+	nameOfError  = "error"
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
 	lingerTime = time.Second
 )
@@ -136,7 +138,9 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	}
 	switch {
 	case c.resp == nil:
-		c.err = c.open()
+		if c.err = c.open(); c.err == nil {
+			c.err = c.refusedAtOnce()
+		}
 	case c.events != nil:
 		c.err = c.stream()
 	default:
@@ -279,6 +283,21 @@ func (c *Call) open() error {
 	return nil
 }
 
+// refusedAtOnce takes what has come of a stream together with its head. Where that is nothing but an error, the request
+// was refused and not accepted, whatever the status says: another route can still be tried, and the client told by a
+// status. Nothing is waited for.
+func (c *Call) refusedAtOnce() error {
+	if c.events == nil || !c.ready() {
+		return nil
+	}
+	err := c.stream()
+	said, ok := errors.AsType[*llm.Error](err)
+	if ok && len(c.batch) == 1 && said.Kind != llm.ErrBroken && said.Kind != llm.ErrProtocol {
+		c.batch = c.batch[:0]
+	}
+	return err
+}
+
 // ask posts the request. It leaves a reply that is a 2xx in c.resp; any other is an error.
 func (c *Call) ask() error {
 	to, err := c.client.target(c.endpoint)
@@ -305,7 +324,7 @@ func (c *Call) ask() error {
 	}
 	c.requestID = c.endpoint.requestID(resp.Header)
 	if resp.StatusCode/100 != 2 {
-		return c.client.refused(c.endpoint, c.codec, resp)
+		return c.client.refused(c.endpoint, resp)
 	}
 	c.arrived, _ = resp.Body.(interface{ Ready() bool })
 	if idle := c.endpoint.Timeouts.Idle; idle > 0 {
@@ -391,7 +410,16 @@ func (c *Call) stream() error {
 			_ = c.decoder.Close() // sends the usage so far; event keeps its EventFinish back
 			return c.end(c.broken)
 		}
-		if err := c.decoder.Data(event.Data); err != nil {
+		data := event.Data
+		switch {
+		case event.Name == nameOfError:
+			data = reply.ErrorChunk(data)
+		case event.Bare:
+			if data = reply.BareChunk(data); data == nil {
+				continue
+			}
+		}
+		if err := c.decoder.Data(data); err != nil {
 			if c.ending.reached && llm.KindOf(err) == llm.ErrProtocol { // it was cut within this chunk
 				err = llm.Errorf(llm.ErrBroken, "the upstream's stream ended in the middle of a chunk")
 			}

@@ -30,8 +30,7 @@ type codec struct {
 	encode  func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error)
 	decoder func(send func(llm.Event) error, e *Endpoint) decoder
 	// least is the smallest allowance that the API takes: of a smaller one the reply is cut here.
-	least   int64
-	refusal func(status int, retryAfter string, body []byte) *llm.Error
+	least int64
 }
 
 // decoder reads a reply: the events of a stream, or a whole one.
@@ -45,7 +44,7 @@ type decoder interface {
 
 var dialects = map[Dialect]*codec{
 	Chat: {
-		path: "/chat/completions", refusal: chat.DecodeError,
+		path: "/chat/completions",
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning, StrictTools: e.StrictTools})
 		},
@@ -59,11 +58,10 @@ var dialects = map[Dialect]*codec{
 	},
 	Responses: {
 		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest),
-		refusal: responses.DecodeError,
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {
-		path: "/messages", refusal: messages.DecodeError,
+		path: "/messages",
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return messages.EncodeWith(b, req, messages.Options{Keep: e.CacheControl, ThinkingBudget: e.ThinkingBudget,
 				Effort: e.ThinkingLevel})
@@ -71,7 +69,6 @@ var dialects = map[Dialect]*codec{
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return messages.NewDecoder(send) },
 	},
 	Gemini: {
-		refusal: gemini.DecodeError,
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return gemini.EncodeRequest(b, req, gemini.Options{ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel})
 		},

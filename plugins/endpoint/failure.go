@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 )
@@ -20,14 +21,17 @@ import (
 const errorBodyTimeout = 5 * time.Second
 
 // refused makes the error of a reply that is not a 2xx, and closes its body, of which what has come in time counts.
-func (c *Client) refused(e *Endpoint, codec *codec, resp *http.Response) *llm.Error {
+func (c *Client) refused(e *Endpoint, resp *http.Response) *llm.Error {
 	defer resp.Body.Close()
 	defer c.afterFunc(errorBodyTimeout, func() { _ = resp.Body.Close() }).Stop()
-	return e.refused(codec, resp)
+	return e.refused(resp, reply.Refusal)
 }
 
+// Classify makes the error of a reply that is not a 2xx, of its status, its Retry-After header and its body.
+type Classify func(status int, retryAfter string, body []byte) *llm.Error
+
 // refused makes the error of a reply that is not a 2xx.
-func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
+func (e *Endpoint) refused(resp *http.Response, classify Classify) *llm.Error {
 	if resp.StatusCode/100 == 3 {
 		failed := llm.Errorf(llm.ErrUpstream,
 			"the upstream redirects to another address, which is not followed; set %s to the final one", e.Settings.address())
@@ -35,13 +39,16 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 		return failed
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // the status alone says enough
-	failed := c.refusal(resp.StatusCode, resp.Header.Get("Retry-After"), body)
-	if wait := retryAfter(resp); wait > 0 {
+	failed := classify(resp.StatusCode, resp.Header.Get("Retry-After"), body)
+	if wait := retryAfter(resp); wait > 0 && failed.Kind != llm.ErrAllowance {
 		failed.RetryAfter = wait
 	}
 	switch {
 	case resp.StatusCode == http.StatusProxyAuthRequired && e.Proxy != "":
 		failed.Message += "; check proxy and proxy_credentials"
+	case failed.Kind == llm.ErrAllowance:
+		failed.Message += "; this request alone is larger than what a limit or the credit there leaves: raise it, " +
+			"or lower the route's context_window"
 	case failed.Kind == llm.ErrQuota:
 		failed.Message += "; top up the account that " + e.Settings.key() + " belongs to"
 	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0 && !e.Settings.Signs:

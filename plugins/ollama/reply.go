@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -44,8 +43,8 @@ func (d *decoder) end() error {
 }
 
 func (d *decoder) chunk(root jsonview.View) error {
-	if failure := root.Get("error"); failure.Set() {
-		return reply.Failure(0, failure)
+	if root.Get("error").Set() {
+		return reply.Failure(root)
 	}
 	if d.out.Model == "" {
 		d.out.Model, _ = root.Get("model").Str()
@@ -123,15 +122,4 @@ func tooLong(err error) error {
 		return llm.Errorf(llm.ErrProtocol, "the upstream sent a line of more than %d bytes", maxLine)
 	}
 	return err
-}
-
-// says reports whether a message of Ollama holds one of these texts. It has no codes to go by.
-func says(message string, parts ...string) bool {
-	message = strings.ToLower(message)
-	for _, part := range parts {
-		if strings.Contains(message, part) {
-			return true
-		}
-	}
-	return false
 }

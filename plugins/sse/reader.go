@@ -20,6 +20,9 @@ type Event struct {
 	Name string
 	// Data are the `data` fields, joined by LF. Valid until the next call of Next.
 	Data []byte
+	// Bare: it is a line that is an object without the name of a field before it (lemonade, issue 2826), which is none of
+	// the standard's. Some services say so that something went wrong. It is an event of its own.
+	Bare bool
 }
 
 const (
@@ -54,6 +57,7 @@ type Reader struct {
 	named   bool
 	data    []byte
 	hasData bool
+	alone   *Event // that came within another one: the next
 }
 
 // NewReader makes a Reader of src. A line, and the data of one event, may have at most limit bytes.
@@ -67,6 +71,11 @@ func NewReader(src io.Reader, limit int) *Reader {
 func (r *Reader) Next() (Event, error) {
 	name := ""
 	r.data, r.hasData, r.named = r.data[:0], false, false
+	if r.alone != nil {
+		e := *r.alone
+		r.alone = nil
+		return e, nil
+	}
 	for {
 		line, err := r.line()
 		if err != nil {
@@ -80,6 +89,14 @@ func (r *Reader) Next() (Event, error) {
 				return Event{Name: name, Data: r.data}, nil
 			}
 			name, r.named = "", false
+			continue
+		}
+		if e, ok := alone(line); ok {
+			if !r.hasData {
+				return e, nil
+			}
+			e.Data = bytes.Clone(e.Data)
+			r.alone = &e // the event around it is first
 			continue
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
@@ -102,9 +119,18 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// alone is the event that one line is: Event.Bare, or `error: ` and what (llama.cpp, pull request 16109).
+func alone(line []byte) (e Event, ok bool) {
+	if line[0] == '{' {
+		return Event{Data: line, Bare: true}, true
+	}
+	value, ok := bytes.CutPrefix(line, []byte("error:"))
+	return Event{Name: "error", Data: value}, ok
+}
+
 // Ready reports whether Next returns without reading the source: an event has been read ahead, or the source has ended.
 func (r *Reader) Ready() bool {
-	if r.err != nil {
+	if r.err != nil || r.alone != nil {
 		return true
 	}
 	rest := r.buf[r.start:r.end]
@@ -121,7 +147,13 @@ func (r *Reader) Ready() bool {
 			i++
 		}
 		rest = rest[i+1:]
-		if len(line) == 0 && hasData {
+		if len(line) == 0 {
+			if hasData {
+				return true
+			}
+			continue
+		}
+		if _, ok := alone(line); ok && !hasData {
 			return true
 		}
 		if field, _, _ := bytes.Cut(line, []byte(":")); string(field) == fieldNameData {

@@ -36,8 +36,14 @@ func FailureToProto(err error) *proto.Failure {
 	if !errors.As(err, &typed) {
 		typed = &llm.Error{Kind: llm.ErrUpstream, Message: err.Error()}
 	}
+	kind, about := kinds[typed.Kind], proto.Failure_FORM
+	if typed.Kind == llm.ErrAllowance { // older gateways know no better word
+		kind, about = proto.Failure_REJECTED, proto.Failure_ALLOWANCE
+	}
 	return &proto.Failure{
-		Kind:         kinds[typed.Kind],
+		Kind:         kind,
+		About:        about,
+		Basis:        proto.Failure_Basis(typed.Basis),
 		Message:      Clip(typed.Message),
 		Status:       int32(typed.Status),
 		RetryAfterMs: typed.RetryAfter.Milliseconds(),
@@ -61,6 +67,12 @@ func FailureFromProto(f *proto.Failure) *llm.Error {
 		if value == f.GetKind() {
 			out.Kind = kind
 		}
+	}
+	if out.Kind == llm.ErrRejected && f.GetAbout() == proto.Failure_ALLOWANCE {
+		out.Kind = llm.ErrAllowance
+	}
+	if basis := f.GetBasis(); proto.Failure_STATUS < basis && basis <= proto.Failure_WORDING {
+		out.Basis = llm.Basis(basis)
 	}
 	return out
 }
