@@ -45,21 +45,10 @@ func (a *attempt) judgeRoute(f *failure) {
 
 // says is what a failure says of the route: only what is none of the client's doing.
 func (a *attempt) says(f *failure) health.Outcome {
-	switch f.kind {
-	case llm.ErrUpstream, llm.ErrBroken, llm.ErrDied, llm.ErrProtocol, noUsage:
+	if f.kind == attemptTimeout && (!a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2)) {
 		return health.Failed
-	case llm.ErrCapacity:
-		return health.Refused
-	case noVisibleText:
-		return health.Succeeded
-	case outrun:
-		return health.Outrun
-	case attemptTimeout:
-		if !a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2) {
-			return health.Failed
-		}
 	}
-	return health.Nothing
+	return f.then().health
 }
 
 // acquire takes a permit for a call.

@@ -166,7 +166,7 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 	a.failure = f.kind
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
 	log := x.engine.Logger().Warn
-	if f.kind == llm.ErrCredentials || f.kind == llm.ErrQuota {
+	if f.then().alert {
 		log = x.engine.Logger().Error
 	}
 	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,
