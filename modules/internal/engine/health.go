@@ -31,11 +31,12 @@ type healthID struct {
 
 // monitored is a route of a generation with its state, and with that of the credential that its attempts are made with.
 type monitored struct {
-	id     healthID
-	state  *health.Route
-	key    *providerKey // of a provider without keys
-	pool   *pool        // of one with keys
-	honour bool         // what the upstream says of when it takes more
+	id      healthID
+	state   *health.Route
+	key     *providerKey // of a provider without keys
+	pool    *pool        // of one with keys
+	backend Backend
+	honour  bool // what the upstream says of when it takes more
 }
 
 func newHealths(now time.Time, changed func(health.Change)) *healths {
@@ -84,7 +85,8 @@ func (e *Engine) monitor(g *Generation) {
 	g.routes = make(map[string]*monitored, len(g.Config.Routes))
 	for i := range g.Config.Routes {
 		r := &g.Config.Routes[i]
-		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter}
+		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter,
+			backend: g.backends[r.Provider]}
 		m.state = e.healths.of(m.id, healthSettings(g.Config, r))
 		if p, ok := g.backends[r.Provider].(*pool); ok {
 			m.pool = p
@@ -98,7 +100,8 @@ func (e *Engine) monitor(g *Generation) {
 }
 
 func (e *Engine) newProviderKey(provider, name string) *providerKey {
-	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics}
+	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics,
+		spawn: func(f func()) { go f() }}
 	k.settle()
 	return k
 }
@@ -245,7 +248,7 @@ func (p *RoutePermit) Ended(o health.Outcome, err error) {
 	}
 	p.attempt.End(p.engine.Now(), o)
 	if k := p.monitored.key; k != nil && (o == health.Succeeded || err != nil) {
-		k.noted(p.monitored.id.model, err)
+		k.noted(p.monitored.id.model, err, p.monitored.backend)
 	}
 }
 
