@@ -24,7 +24,7 @@ func (x *exchange) admit() *families.Error {
 	ask.Requires = x.req.requires
 	who := x.call.Principal.Account
 	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
-	ask.Standing = x.gen.Standing()
+	ask.Standing = x.gen.Standing(x.call.Principal.Account.ID)
 	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
 	x.recall(&ask)
 	x.measure(&ask)

@@ -48,6 +48,9 @@ func (a *attempt) says(f *failure) health.Outcome {
 	if f.kind == attemptTimeout && (!a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2)) {
 		return health.Failed
 	}
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok && failed.Unreached && f.kind == llm.ErrUpstream {
+		return health.Unreached
+	}
 	return f.then().health
 }
 
@@ -61,7 +64,7 @@ func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
 }
 
 func (x *exchange) healthCall(c *routing.Candidate) health.Call {
-	return health.Call{Input: c.Input, Light: c.Light, Whole: x.req.whole()}
+	return health.Call{Account: x.call.Principal.Account.ID, Input: c.Input, Light: c.Light, Whole: x.req.whole()}
 }
 
 // notAcquired is the refusal when no route could be called after all (GAP-39).

@@ -68,6 +68,16 @@ func (e *Endpoint) late() *llm.Error {
 
 // unanswered makes the error of a call that got no reply.
 func (e *Endpoint) unanswered(err error) *llm.Error {
+	failed := e.unconnected(err)
+	if failed == nil {
+		return e.unreadable(err)
+	}
+	failed.Unreached = true
+	return failed
+}
+
+// unconnected makes the error of a call that got no connection, nil where it had one.
+func (e *Endpoint) unconnected(err error) *llm.Error {
 	cause := err
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		cause = outer.Err // without method and URL
@@ -105,12 +115,26 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 			cause, address)
 	case isNet && timeout.Timeout():
 		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: timed out: %v", cause)
+	}
+	return nil
+}
+
+// unreadable makes the error of a call that got no reply otherwise, as a rule because its connection ended.
+func (e *Endpoint) unreadable(err error) *llm.Error {
+	cause := err
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		cause = outer.Err // without method and URL
+	}
+	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v", cause)
 	}
-	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
-		ourWords(cause), address)
+	failed := llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
+		ourWords(cause), e.Settings.address())
+	network, _ := errors.AsType[*net.OpError](err)
+	failed.Unreached = network != nil && network.Op == "dial" // no route to it, say
+	return failed
 }
 
 // proxyRefusal is the status with which a proxy refuses to connect to the upstream.

@@ -61,6 +61,7 @@ type Error struct {
 	Status     int           // the upstream's HTTP status, 0 if there was none
 	RetryAfter time.Duration // how long the upstream asked to wait, 0 if it did not say
 	Basis      Basis         // how the kind is known
+	Unreached  bool          // there was no connection: the name, the address or TLS
 	RequestID  string        // what the upstream calls the request, "" if it has no name
 }
 

@@ -132,13 +132,15 @@ func (n *notServing) Error() string {
 
 func (n *notServing) Unwrap() error { return n.kind }
 
-// Standing says how routes stand at the moment.
-func (g *Generation) Standing() func(r *config.Route, light bool) routing.Standing {
+// Standing says how routes stand at the moment, for an account.
+func (g *Generation) Standing(account string) func(r *config.Route, light bool) routing.Standing {
 	now := g.now()
-	return func(r *config.Route, light bool) routing.Standing { return g.standing(r.Name, r.Provider, light, now) }
+	return func(r *config.Route, light bool) routing.Standing {
+		return g.standing(r.Name, r.Provider, account, light, now)
+	}
 }
 
-func (g *Generation) standing(route, provider string, light bool, now time.Time) routing.Standing {
+func (g *Generation) standing(route, provider, account string, light bool, now time.Time) routing.Standing {
 	if !g.Ready(provider) {
 		return routing.Standing{Why: routing.ErrNotReady}
 	}
@@ -146,6 +148,9 @@ func (g *Generation) standing(route, provider string, light bool, now time.Time)
 	s := m.state.Look(now, light)
 	if s.State == health.Open {
 		return routing.Standing{Why: &notServing{s.Why, s.Until, routing.ErrNotReady}}
+	}
+	if until, held := m.state.HeldOff(now, account); held {
+		return routing.Standing{Why: &notServing{heldOff, until, routing.ErrNotReady}}
 	}
 	if k := m.credential(now); k.Why != nil {
 		return k
@@ -169,6 +174,9 @@ func (m *monitored) credential(now time.Time) routing.Standing {
 	}
 	return routing.Standing{}
 }
+
+// heldOff is why a route does not serve an account.
+const heldOff = "this account's requests failed there, and those of others do not"
 
 // keyWords say why a route does not serve, by the state of the key.
 var keyWords = map[KeyState]string{

@@ -167,25 +167,28 @@ func (Failure_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_provider_proto_rawDescGZIP(), []int{25, 0}
 }
 
-// About says more of a failure of the kind REJECTED. A gateway of before November 2026 takes it for REJECTED: it goes on
-// to another route, and keeps nobody off this one.
+// About says more of a failure than its kind. A gateway of before November 2026 goes by the kind alone.
 type Failure_About int32
 
 const (
-	Failure_FORM Failure_About = 0
-	// The request alone is larger than a rate limit of the upstream, or than the operator's credit there leaves.
+	Failure_NOTHING Failure_About = 0
+	// Of REJECTED: the request alone is larger than a rate limit of the upstream, or than the operator's credit there leaves.
 	Failure_ALLOWANCE Failure_About = 1
+	// Of UPSTREAM: there was no connection; its name, its address or TLS failed.
+	Failure_UNREACHED Failure_About = 2
 )
 
 // Enum value maps for Failure_About.
 var (
 	Failure_About_name = map[int32]string{
-		0: "FORM",
+		0: "NOTHING",
 		1: "ALLOWANCE",
+		2: "UNREACHED",
 	}
 	Failure_About_value = map[string]int32{
-		"FORM":      0,
+		"NOTHING":   0,
 		"ALLOWANCE": 1,
+		"UNREACHED": 2,
 	}
 )
 
@@ -2294,7 +2297,7 @@ func (x *Failure) GetAbout() Failure_About {
 	if x != nil {
 		return x.About
 	}
-	return Failure_FORM
+	return Failure_NOTHING
 }
 
 func (x *Failure) GetBasis() Failure_Basis {
@@ -3782,7 +3785,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x06Finish\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x19\n" +
-	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xa3\x04\n" +
+	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xb5\x04\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.fareway.provider.v1.Failure.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
@@ -3806,10 +3809,11 @@ const file_provider_proto_rawDesc = "" +
 	"\x06BROKEN\x10\b\x12\f\n" +
 	"\bCANCELED\x10\t\x12\t\n" +
 	"\x05QUOTA\x10\n" +
-	"\" \n" +
-	"\x05About\x12\b\n" +
-	"\x04FORM\x10\x00\x12\r\n" +
-	"\tALLOWANCE\x10\x01\"*\n" +
+	"\"2\n" +
+	"\x05About\x12\v\n" +
+	"\aNOTHING\x10\x00\x12\r\n" +
+	"\tALLOWANCE\x10\x01\x12\r\n" +
+	"\tUNREACHED\x10\x02\"*\n" +
 	"\x05Basis\x12\n" +
 	"\n" +
 	"\x06STATUS\x10\x00\x12\b\n" +

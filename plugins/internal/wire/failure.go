@@ -36,9 +36,12 @@ func FailureToProto(err error) *proto.Failure {
 	if !errors.As(err, &typed) {
 		typed = &llm.Error{Kind: llm.ErrUpstream, Message: err.Error()}
 	}
-	kind, about := kinds[typed.Kind], proto.Failure_FORM
+	kind, about := kinds[typed.Kind], proto.Failure_NOTHING
 	if typed.Kind == llm.ErrAllowance { // older gateways know no better word
 		kind, about = proto.Failure_REJECTED, proto.Failure_ALLOWANCE
+	}
+	if typed.Unreached && typed.Kind == llm.ErrUpstream {
+		about = proto.Failure_UNREACHED
 	}
 	return &proto.Failure{
 		Kind:         kind,
@@ -71,6 +74,7 @@ func FailureFromProto(f *proto.Failure) *llm.Error {
 	if out.Kind == llm.ErrRejected && f.GetAbout() == proto.Failure_ALLOWANCE {
 		out.Kind = llm.ErrAllowance
 	}
+	out.Unreached = out.Kind == llm.ErrUpstream && f.GetAbout() == proto.Failure_UNREACHED
 	if basis := f.GetBasis(); proto.Failure_STATUS < basis && basis <= proto.Failure_WORDING {
 		out.Basis = llm.Basis(basis)
 	}

@@ -160,7 +160,7 @@ func TestFailuresCross(t *testing.T) {
 		llm.ErrCredentials, llm.ErrQuota, llm.ErrAllowance, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
 	} {
 		want := &llm.Error{Kind: kind, Message: "why", Status: 429, RetryAfter: 1500 * time.Millisecond,
-			Basis: llm.Basis(len(kind) % 3), RequestID: "req_1"}
+			Basis: llm.Basis(len(kind) % 3), Unreached: kind == llm.ErrUpstream, RequestID: "req_1"}
 		require.Equal(t, want, wire.FailureFromProto(across(t, wire.FailureToProto(want), &proto.Failure{})))
 	}
 	t.Run("GAP-126 an older gateway takes a request that is too large for now for one that was refused", func(t *testing.T) {
