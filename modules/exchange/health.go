@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -29,10 +30,11 @@ func (a *attempt) observe(ev llm.Event) {
 }
 
 // judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
-func (a *attempt) judgeRoute(f *failure) {
+func (x *exchange) judgeRoute(a *attempt, f *failure) {
 	if f == nil {
 		if a.outcome == ledger.Finished { // otherwise it panicked
 			a.permit.Ended(health.Succeeded, nil)
+			x.served(a)
 		}
 		return
 	}
@@ -41,6 +43,25 @@ func (a *attempt) judgeRoute(f *failure) {
 		said = failed
 	}
 	a.permit.Ended(a.says(f), said)
+}
+
+// served notes that a route has served. One that did not say what it used has not, for a client that pays.
+func (x *exchange) served(a *attempt) {
+	if a.usage.Known() || a.route.Price.Equal(config.Price{}) {
+		x.engine.Served(a.route.Name)
+		return
+	}
+	if text := unmetered(a.route.Name); x.engine.LastFailure(a.route.Name).Text != text {
+		x.engine.Logger().Warn("an upstream reports no usage", "request_id", x.call.ID, "route", a.route.Name,
+			"provider", a.route.Provider, "error", text)
+		x.engine.NoteFailure(a.id, a.route.Name, text)
+	}
+}
+
+// unmetered is what the operator reads of a route that reports no usage.
+func unmetered(route string) string {
+	return "its upstream reports no usage, so that replies in one piece are free and streams fail; set metering = " +
+		"\"estimate\" in route \"" + route + "\", or make the upstream report it (stream_options.include_usage)"
 }
 
 // says is what a failure says of the route: only what is none of the client's doing.
