@@ -12,7 +12,9 @@ import (
 
 // consequence is what follows from a kind of failure. What follows for a provider's key is the engine's affair.
 type consequence struct {
-	final  bool // no other route is tried (POL-02: a decline is one; a limit of the request or of the service holds there, too)
+	// final: no other route is tried. A decline is final by contract (POL-02), and limits of the request and of the
+	// service hold for every route.
+	final  bool
 	free   bool // the service itself failed, so that the request costs nothing (GAP-55)
 	alert  bool // somebody has to do something about it
 	sized  bool // it is this request that is too large, so that trying another route is no retry of an outage
@@ -35,8 +37,8 @@ var consequences = map[failureKind]consequence{
 	llm.ErrContext: {sized: true, status: http.StatusServiceUnavailable, code: families.FeatureUnavailable,
 		message: "The request is too long for every route that could take it. " +
 			"Trying again does not help: send less, or begin a new conversation.", bare: true},
-	llm.ErrAllowance: {sized: true, status: http.StatusServiceUnavailable, message: "The request is larger than what this " +
-		"service may send to its model route at the moment. Trying again may help later; a shorter request or a smaller " +
+	llm.ErrAllowance: {sized: true, status: http.StatusServiceUnavailable, message: "The request is larger than what " +
+		"this service may send to its model route at the moment. Trying again may help later; a shorter request or a smaller " +
 		"output allowance may help at once."},
 	llm.ErrCredentials: {alert: true, message: routeRefused},
 	llm.ErrQuota: {alert: true, message: "This service's own quota at the model route is used up. Your API key and your " +

@@ -97,7 +97,8 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 func TestTooLongForAll(t *testing.T) {
 	t.Parallel()
 	tooLong, broken := upstream.Refuse(upstream.ContextLength()), upstream.Refuse(upstream.ServerError())
-	tooMuch := upstream.Refuse(upstream.Error{Status: 413, Message: "Request too large for model `m` on tokens per minute"})
+	tooMuch := upstream.Refuse(upstream.Error{Status: 413,
+		Message: "Request too large for model `m` on tokens per minute"})
 	for name, tc := range map[string]struct {
 		one, two, three upstream.Reply
 		called          string

@@ -22,9 +22,9 @@ const (
 	ErrContext ErrorKind = "context_overflow"
 	// ErrCapacity: the upstream is rate limiting; RetryAfter may say for how long.
 	ErrCapacity ErrorKind = "capacity"
-	// ErrAllowance: this request alone is larger than a rate limit of the upstream, or than the
-	// operator's credit there leaves (GAP-126). It says nothing of the upstream for other requests, and nothing of the key. Another route
-	// may be tried.
+	// ErrAllowance: this request alone is larger than a rate limit of the upstream, or than the operator's credit there,
+	// leaves (GAP-126). It says nothing of the upstream for other requests, and nothing of the key. Another route may be
+	// tried.
 	ErrAllowance ErrorKind = "allowance"
 	// ErrQuota: the operator's quota or credit at the upstream is used up. Unlike a rate limit, that does not pass by
 	// itself soon. The operator is alerted.

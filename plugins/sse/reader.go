@@ -92,6 +92,9 @@ func (r *Reader) Next() (Event, error) {
 			continue
 		}
 		if e, ok := alone(line); ok {
+			if e.Bare {
+				e.Name = name
+			}
 			if !r.hasData {
 				return e, nil
 			}

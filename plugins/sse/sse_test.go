@@ -317,8 +317,10 @@ func TestLinesThatAreNoFields(t *testing.T) {
 			{Data: []byte("a")}, {Name: "error", Data: []byte(` {"code":500}`)}, {Data: []byte("[DONE]")}}},
 		"an object on a line of its own": {"data: a\n\n{\"error\":1}\ndata: b\n\n", []sse.Event{
 			{Data: []byte("a")}, {Data: []byte(`{"error":1}`), Bare: true}, {Data: []byte("b")}}},
-		"within an event":      {"data: a\nerror: b\n\n", []sse.Event{{Data: []byte("a")}, {Name: "error", Data: []byte(" b")}}},
-		"behind a name":        {"event: error\n{\"message\":1}\n\n", []sse.Event{{Data: []byte(`{"message":1}`), Bare: true}}},
+		"within an event": {"data: a\nerror: b\n\n", []sse.Event{
+			{Data: []byte("a")}, {Name: "error", Data: []byte(" b")}}},
+		"behind a name": {"event: error\n{\"message\":1}\n\n", []sse.Event{
+			{Name: "error", Data: []byte(`{"message":1}`), Bare: true}}},
 		"other lines are none": {"[1]\nerror\nhello: x\n\ndata: a\n\n", []sse.Event{{Data: []byte("a")}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,8 +65,8 @@ func (k *providerKey) suspect(model string, err *llm.Error, by Backend) {
 func probe(by Backend, model string) *llm.Error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	stream, err := by.Generate(ctx, "", &llm.Request{Attempt: "probe_" + rand.Text(), Model: model, MaxTokens: 1, Whole: true,
-		Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Hi")}}}})
+	stream, err := by.Generate(ctx, "", &llm.Request{Attempt: "probe_" + rand.Text(), Model: model, MaxTokens: 1,
+		Whole: true, Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("Hi")}}}})
 	if err == nil {
 		defer stream.Close()
 		for err == nil {

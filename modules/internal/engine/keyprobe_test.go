@@ -9,8 +9,8 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// TestWordsAloneBenchNoKey: what a client can bring about by its texts costs no key, unless the key fails in a request of
-// the gateway's own.
+// TestWordsAloneBenchNoKey: what a client can bring about by its texts costs no key, unless the key fails in a request
+// of the gateway's own.
 func TestWordsAloneBenchNoKey(t *testing.T) {
 	t.Parallel()
 	worded := func(kind llm.ErrorKind, status int) *llm.Error {
@@ -21,8 +21,9 @@ func TestWordsAloneBenchNoKey(t *testing.T) {
 		state          KeyState
 		probes         int
 	}{
-		"GAP-126 the probe serves":           {worded(llm.ErrCredentials, 400), nil, KeyServes, 1},
-		"GAP-126 the probe is refused":       {worded(llm.ErrCredentials, 400), worded(llm.ErrCredentials, 400), KeyRefused, 1},
+		"GAP-126 the probe serves": {worded(llm.ErrCredentials, 400), nil, KeyServes, 1},
+		"GAP-126 the probe is refused": {worded(llm.ErrCredentials, 400), worded(llm.ErrCredentials, 400),
+			KeyRefused, 1},
 		"GAP-126 quota in words":             {worded(llm.ErrQuota, 400), worded(llm.ErrQuota, 400), KeyExhausted, 1},
 		"GAP-126 the probe says which":       {worded(llm.ErrQuota, 400), refused, KeyRefused, 1},
 		"GAP-126 the probe is busy":          {worded(llm.ErrQuota, 429), limitedFor(0), KeyServes, 1},
@@ -30,8 +31,9 @@ func TestWordsAloneBenchNoKey(t *testing.T) {
 		"GAP-126 paid for":                   {worded(llm.ErrQuota, 402), nil, KeyExhausted, 0},
 		"GAP-126 403 and a code": {&llm.Error{Kind: llm.ErrCredentials, Status: 403, Basis: llm.ByCode}, nil,
 			KeyRefused, 0},
-		"GAP-126 403 alone":           {&llm.Error{Kind: llm.ErrCredentials, Status: 403}, nil, KeyServes, 0},
-		"GAP-126 larger than a limit": {&llm.Error{Kind: llm.ErrAllowance, Status: 429, RetryAfter: time.Minute}, nil, KeyServes, 0},
+		"GAP-126 403 alone": {&llm.Error{Kind: llm.ErrCredentials, Status: 403}, nil, KeyServes, 0},
+		"GAP-126 larger than a limit": {&llm.Error{Kind: llm.ErrAllowance, Status: 429, RetryAfter: time.Minute}, nil,
+			KeyServes, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

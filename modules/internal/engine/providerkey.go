@@ -140,8 +140,8 @@ func (k *providerKey) served(model string) {
 	}
 }
 
-// failed notes how an attempt with the key failed, and reports whether another key may do better. by is the provider with
-// this key, nil where it cannot be asked.
+// failed notes how an attempt with the key failed, and reports whether another key may do better. by is the provider
+// with this key, nil where it cannot be asked.
 func (k *providerKey) failed(model string, err *llm.Error, by Backend) bool {
 	if k.name != "" {
 		k.metrics.keyAttempt(k.provider, k.name, string(err.Kind))

@@ -361,7 +361,8 @@ var wordings = []byWording{
 	{"too many input tokens", window, ""},                       // Bedrock
 	{"max_tokens must be at least 1, got -#", window, ""},       // vLLM: what is left of the window
 	{"malformed input request: expected maxlength", window, ""}, // Bedrock
-	{"# validation error detected: value at 'body' failed to satisfy constraint: member must have length less", window, ""},
+	{"# validation error detected: value at 'body' failed to satisfy constraint: member must have length less", window,
+		""}, // Bedrock
 	{"prompt exceeds max length", window, ""},                 // Zhipu
 	{"prompt token count of # exceeds the limit", window, ""}, // Copilot
 	{"prompt contains # tokens", window, ""},                  // Mistral: "... too large for model with # maximum context"

@@ -223,7 +223,8 @@ var wrapper = regexp.MustCompile(`^(?:` +
 	`|<\d{3}> (?:([A-Za-z.]{3,60}): )?` +
 	`|[Ee]rror code: \d{3} - ` +
 	`|\d{3}: ` +
-	`|(?i:invalid request|bad request|input validation error|authentication error|invalid params|the model returned the following errors|error|api error)[:,] ` +
+	`|(?i:invalid request|bad request|input validation error|authentication error|invalid params|` +
+	`the model returned the following errors|error|api error)[:,] ` +
 	`)`)
 
 // unwrap takes off what wraps a message, and returns the words that it consists of.

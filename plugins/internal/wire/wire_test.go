@@ -163,7 +163,7 @@ func TestFailuresCross(t *testing.T) {
 			Basis: llm.Basis(len(kind) % 3), Unreached: kind == llm.ErrUpstream, RequestID: "req_1"}
 		require.Equal(t, want, wire.FailureFromProto(across(t, wire.FailureToProto(want), &proto.Failure{})))
 	}
-	t.Run("GAP-126 an older gateway takes a request that is too large for now for one that was refused", func(t *testing.T) {
+	t.Run("GAP-126 an older gateway takes a request that is too large for one that was refused", func(t *testing.T) {
 		t.Parallel()
 		f := wire.FailureToProto(&llm.Error{Kind: llm.ErrAllowance})
 		require.Equal(t, proto.Failure_REJECTED, f.GetKind())
