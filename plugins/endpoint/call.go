@@ -138,9 +138,7 @@ func (c *Call) Recv() ([]llm.Event, error) {
 	}
 	switch {
 	case c.resp == nil:
-		if c.err = c.open(); c.err == nil {
-			c.err = c.refusedAtOnce()
-		}
+		c.err = c.open()
 	case c.events != nil:
 		c.err = c.stream()
 	default:
@@ -281,21 +279,6 @@ func (c *Call) open() error {
 		c.events = sse.NewReader(&c.ending, maxEvent)
 	}
 	return nil
-}
-
-// refusedAtOnce takes what has come of a stream together with its head. Where that is nothing but an error, the request
-// was refused and not accepted, whatever the status says: another route can still be tried, and the client told by a
-// status. Nothing is waited for.
-func (c *Call) refusedAtOnce() error {
-	if c.events == nil || !c.ready() {
-		return nil
-	}
-	err := c.stream()
-	said, ok := errors.AsType[*llm.Error](err)
-	if ok && len(c.batch) == 1 && said.Kind != llm.ErrBroken && said.Kind != llm.ErrProtocol {
-		c.batch = c.batch[:0]
-	}
-	return err
 }
 
 // ask posts the request. It leaves a reply that is a 2xx in c.resp; any other is an error.

@@ -127,23 +127,3 @@ func TestRefusalsEverywhere(t *testing.T) {
 	}
 	require.Greater(t, i, 150)
 }
-
-// TestRefusedAtOnce: an error that comes with the head of a 200 is a refusal, so that another route can be tried.
-func TestRefusedAtOnce(t *testing.T) {
-	t.Parallel()
-	for body, accepted := range map[string]bool{
-		`data: {"error":{"code":"context_length_exceeded"}}` + "\n\n":                        false,
-		begun[endpoint.Chat] + `data: {"error":{"code":"context_length_exceeded"}}` + "\n\n": true,
-		"data: no JSON\n\n": true,
-		"":                  true,
-	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, body) // in one piece with the head
-		}))
-		defer server.Close()
-		events, err := generate(t, start(t, endpoint.Endpoint{URL: server.URL}), ask("x"))
-		require.Error(t, err)
-		require.Equal(t, accepted, len(events) > 0 && events[0].Kind == llm.EventAccepted, body)
-	}
-}
