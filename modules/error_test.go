@@ -115,7 +115,7 @@ func TestUpstreamErrors(t *testing.T) {
 		final  string // x-should-retry
 	}{
 		{"ERR-25 internal error", upstream.ServerError(), 502, "upstream_error", ""},
-		{"ERR-25 overloaded", upstream.Overloaded(), 502, "upstream_error", ""},
+		{"GAP-126 overloaded", upstream.Overloaded(), 429, "rate_limit_exceeded", ""},
 		{"ERR-25 our key is not valid", upstream.InvalidKey(), 502, "upstream_error", ""},
 		{"ERR-25 our key may not", upstream.Forbidden(), 502, "upstream_error", ""},
 		{"ERR-25 no such model", upstream.ModelNotFound(), 502, "upstream_error", ""},

@@ -82,7 +82,7 @@ func TestFallback(t *testing.T) {
 			t.Run("BILL-21 all routes fail "+sh.Name+" "+mode.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
-				c.AnswersBy(byRoute(worked(used(100, 0)), upstream.Refuse(upstream.Overloaded())))
+				c.AnswersBy(byRoute(worked(used(100, 0)), upstream.Refuse(upstream.ServerError())))
 				before := c.Net()
 				a := c.Ask(sh, mode.Field, askForCalls(sh))
 				if mode.Name == "json" {
@@ -168,7 +168,7 @@ func TestFallbackBudget(t *testing.T) {
 	}
 }
 
-// TestFallbackOfLongPrompts: what was too long for a route is only tried on one with a larger window.
+// TestFallbackOfLongPrompts: what was too long for a route is tried on those with a window at least as large.
 func TestFallbackOfLongPrompts(t *testing.T) {
 	t.Parallel()
 	g := startScripted(t, setup{Routes: []route{
@@ -176,16 +176,21 @@ func TestFallbackOfLongPrompts(t *testing.T) {
 		{Name: "smaller", Window: 40_000, Quality: 0.7}, {Name: "larger", Window: 100_000, Quality: 0.1},
 	}})
 	for _, sh := range shapes {
-		t.Run("GAP-96 "+sh.Name, func(t *testing.T) {
+		t.Run("GAP-126 "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			c.AnswersBy(byRoute(upstream.Refuse(upstream.ContextLength()), hello))
+			c.AnswersBy(func(req *upstream.Request) upstream.Reply {
+				if req.Model == "larger" {
+					return hello
+				}
+				return upstream.Refuse(upstream.ContextLength())
+			})
 			outcomeOf(t, sh, c.Ask(sh))
 			var models []string
 			for _, req := range c.Seen() {
 				models = append(models, req.Model)
 			}
-			require.Equal(t, []string{"first", "larger"}, models)
+			require.Equal(t, []string{"first", "equal", "larger"}, models)
 		})
 	}
 }

@@ -125,7 +125,7 @@ func (a *API) serve(e *engine.Engine) (err error) {
 		}
 		return nil
 	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
-		logged: e.FindRequest}
+		logged: e.FindRequest, failure: e.FailureOf}
 	a.token, err = loadAdminToken(e.DataDir())
 	return err
 }

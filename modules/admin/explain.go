@@ -78,7 +78,8 @@ func viewCompared(s *decisions.Shadow) *Compared {
 type Tried struct {
 	Route   string       `json:"route"`
 	Outcome string       `json:"outcome"`
-	Usage   *TriedTokens `json:"tokens,omitempty"` // null where nothing is proven
+	Failure string       `json:"failure,omitempty"` // why, while the gateway remembers
+	Usage   *TriedTokens `json:"tokens,omitempty"`  // null where nothing is proven
 }
 
 // TriedTokens is what an attempt used.
@@ -141,7 +142,11 @@ func (a *API) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned()), nil
+	v := explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned())
+	for i := range v.Request.Attempts {
+		v.Request.Attempts[i].Failure = a.engine.FailureOf(ledger.AttemptID(d.ID, int64(i+1)))
+	}
+	return v, nil
 }
 
 // nameOf is what an account is called, "" where there is none.

@@ -44,10 +44,18 @@ func (a *API) status(*http.Request) (any, error) {
 	for i, r := range g.Config.Routes {
 		h := health[i]
 		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model, State: string(h.State),
-			Reason: h.Why, Until: optionalTime(h.Until), ConcurrencyLimit: h.Limit})
+			Reason: h.Why, Until: optionalTime(h.Until), ConcurrencyLimit: h.Limit,
+			LastFailure: viewFailure(a.engine.LastFailure(r.Name))})
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil
+}
+
+func viewFailure(f engine.Failure) *RouteFailure {
+	if f.At.IsZero() {
+		return nil
+	}
+	return &RouteFailure{At: f.At.UTC(), Text: f.Text}
 }
 
 func viewKeys(keys []engine.KeyHealth) (list []ProviderKey) {

@@ -23,6 +23,11 @@ func (b *booksAPI) request(r *http.Request) (any, error) {
 	id := r.PathValue("request")
 	record, err := b.books.Request(r.Context(), id)
 	v := ViewRequest(record)
+	for i := range v.Attempts {
+		if b.failure != nil {
+			v.Attempts[i].Failure = b.failure(v.Attempts[i].ID)
+		}
+	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		var logged requestlog.Record
 		logged, err = b.logged(r.Context(), id)

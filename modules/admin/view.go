@@ -263,8 +263,17 @@ type Route struct {
 	State  string     `json:"state"`
 	Reason string     `json:"reason,omitempty"` // why it does not serve
 	Until  *time.Time `json:"until,omitempty"`  // when it is called again
+	// LastFailure is why its latest attempt failed, in this process and the operator's words; absent when it has served
+	// since.
+	LastFailure *RouteFailure `json:"last_failure,omitempty"`
 	// ConcurrencyLimit is how many attempts may run at a time, with max_concurrent = "auto".
 	ConcurrencyLimit int64 `json:"concurrency_limit,omitempty"`
+}
+
+// RouteFailure is why an attempt failed.
+type RouteFailure struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
 }
 
 // NewAccount makes an account.

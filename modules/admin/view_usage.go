@@ -112,6 +112,7 @@ type Attempt struct {
 	Key          string       `json:"provider_key,omitempty"` // the name of the provider's key that it was made with
 	Created      time.Time    `json:"created"`
 	Outcome      string       `json:"outcome"`            // "" while it runs
+	Failure      string       `json:"failure,omitempty"`  // why it failed, while the gateway remembers; the log has it
 	Operator     bool         `json:"operator,omitempty"` // what it used is not in the sum, but the cost
 	Receipt      *time.Time   `json:"receipt"`            // when a later receipt proved the usage
 	Tokens       Tokens       `json:"tokens"`

@@ -175,6 +175,9 @@ func writeDecided(w io.Writer, v *admin.Explanation) {
 				}
 				text += fmt.Sprintf(" and %d out", u.Output)
 			}
+			if a.Failure != "" {
+				text += " (" + a.Failure + ")"
+			}
 			tried = append(tried, text)
 		}
 		fmt.Fprintf(w, "%s. It was charged US$%s.\n", strings.Join(tried, ", then "), inDollars(float64(r.Charged)))

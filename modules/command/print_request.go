@@ -116,6 +116,9 @@ func printAttempt(b *bytes.Buffer, n int, a admin.Attempt, endpoint string) {
 	fmt.Fprintf(b, "\nAttempt %d: route %s at its price version %d, provider %s, upstream model %s, %s.\n",
 		n, a.Route, a.PriceVersion, providerOf(a), a.Model, human.Moment(a.Created))
 	fmt.Fprintf(b, "%s\n", outcomeText(a, endpoint))
+	if a.Failure != "" {
+		fmt.Fprintf(b, "Why: %s.\n", a.Failure)
+	}
 	if a.Tier > 0 {
 		fmt.Fprintf(b, "Its prices are those from %s of input on.\n", human.Count(a.Tier, "token"))
 	}

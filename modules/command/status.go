@@ -111,6 +111,9 @@ func printStatus(w io.Writer, v admin.Status) {
 		}
 		for _, r := range v.Routes {
 			fmt.Fprintf(w, "route %s\t%s of %s%s\n", r.Name, r.Model, r.Provider, routeState(r))
+			if f := r.LastFailure; f != nil {
+				fmt.Fprintf(w, "\tlast attempt failed, %s: %s\n", human.Moment(f.At), f.Text)
+			}
 		}
 		if v.Spool.Waiting > 0 {
 			fmt.Fprintf(w, "spool\t%s for the ledger\n", waitingIn(v.Spool.Waiting))

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -69,6 +70,9 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 	failed := false
 	for _, s := range shapes {
 		result, err := selftest(ctx, public, r.trial.key, s)
+		if why := routeFailures(r.engine); err == nil && result.microcents == 0 && len(why) > 0 {
+			err = errors.New("the reply costs nothing")
+		}
 		printResult(w, s, result, err)
 		failed = failed || err != nil
 	}
@@ -104,11 +108,29 @@ func printResult(w io.Writer, s shape, r selfResult, err error) {
 		human.Cents(r.microcents))
 }
 
+// routeFailures say how routes failed that have not served since.
+func routeFailures(e *engine.Engine) (lines []string) {
+	g := e.Current()
+	if g == nil {
+		return nil
+	}
+	for i := range g.Config.Routes {
+		name := g.Config.Routes[i].Name
+		if f := e.LastFailure(name); f.Text != "" {
+			lines = append(lines, "route "+name+": "+f.Text)
+		}
+	}
+	return lines
+}
+
 func printFailure(w io.Writer, r report) {
 	fmt.Fprintf(w, "\nThe self test has failed. The gateway goes on running; look at\n\n")
 	if r.trial.account.State != ledger.Active {
 		fmt.Fprintf(w, gateway.Own("  account %s: it is %s; `fareway gateway account activate %s` changes that\n"),
 			r.trial.account.Name, r.trial.account.State, r.trial.account.Name)
+	}
+	for _, line := range routeFailures(r.engine) {
+		fmt.Fprintf(w, "  %s\n", line)
 	}
 	fmt.Fprintf(w, gateway.Own("  fareway gateway status --data %s\n  %s/fareway.log\n  %s\n  %s\n"), r.data, r.data,
 		r.site.config, r.site.file)

@@ -9,6 +9,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // admit takes steps 15 to 17: it plans the routes and holds the most that the request can cost on any of
@@ -23,7 +24,7 @@ func (x *exchange) admit() *families.Error {
 	ask.Requires = x.req.requires
 	who := x.call.Principal.Account
 	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
-	ask.Standing = x.gen.Standing()
+	ask.Standing = x.gen.Standing(x.call.Principal.Account.ID)
 	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
 	x.recall(&ask)
 	x.measure(&ask)
@@ -194,8 +195,7 @@ func overLimit(err error) *families.Error {
 
 // routesFull is the 429 without headers: the client backs off and tries again (LIM-12).
 func routesFull() *families.Error {
-	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: "All routes that can take the request are busy. Trying again in a few seconds helps." + families.Support}
+	return consequences[llm.ErrCapacity].error()
 }
 
 func featureUnavailable(message string) *families.Error {

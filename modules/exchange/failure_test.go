@@ -22,7 +22,7 @@ func TestEveryFailureSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	texts := map[string]failureKind{}
 	for _, kind := range []failureKind{
-		llm.ErrUpstream, llm.ErrRejected, llm.ErrContext, llm.ErrCapacity, llm.ErrQuota, llm.ErrProtocol,
+		llm.ErrUpstream, llm.ErrRejected, llm.ErrContext, llm.ErrAllowance, llm.ErrCapacity, llm.ErrQuota, llm.ErrProtocol,
 		llm.ErrBroken, llm.ErrDied, timeLimit, attemptTimeout, shutdown, invalidArguments, noUsage,
 	} {
 		e := new(exchange).refusal(&failure{kind: kind, err: errors.New("the upstream's own words")})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -29,10 +30,11 @@ func (a *attempt) observe(ev llm.Event) {
 }
 
 // judgeRoute notes what an attempt says of its route, when it has ended with f, or whole.
-func (a *attempt) judgeRoute(f *failure) {
+func (x *exchange) judgeRoute(a *attempt, f *failure) {
 	if f == nil {
 		if a.outcome == ledger.Finished { // otherwise it panicked
 			a.permit.Ended(health.Succeeded, nil)
+			x.served(a)
 		}
 		return
 	}
@@ -43,23 +45,34 @@ func (a *attempt) judgeRoute(f *failure) {
 	a.permit.Ended(a.says(f), said)
 }
 
+// served notes that a route has served. One that did not say what it used has not, for a client that pays.
+func (x *exchange) served(a *attempt) {
+	if a.usage.Known() || a.route.Price.Equal(config.Price{}) {
+		x.engine.Served(a.route.Name)
+		return
+	}
+	if text := unmetered(a.route.Name); x.engine.LastFailure(a.route.Name).Text != text {
+		x.engine.Logger().Warn("an upstream reports no usage", "request_id", x.call.ID, "route", a.route.Name,
+			"provider", a.route.Provider, "error", text)
+		x.engine.NoteFailure(a.id, a.route.Name, text)
+	}
+}
+
+// unmetered is what the operator reads of a route that reports no usage.
+func unmetered(route string) string {
+	return "its upstream reports no usage, so that replies in one piece are free and streams fail; set metering = " +
+		"\"estimate\" in route \"" + route + "\", or make the upstream report it (stream_options.include_usage)"
+}
+
 // says is what a failure says of the route: only what is none of the client's doing.
 func (a *attempt) says(f *failure) health.Outcome {
-	switch f.kind {
-	case llm.ErrUpstream, llm.ErrBroken, llm.ErrDied, llm.ErrProtocol, noUsage:
+	if f.kind == attemptTimeout && (!a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2)) {
 		return health.Failed
-	case llm.ErrCapacity:
-		return health.Refused
-	case noVisibleText:
-		return health.Succeeded
-	case outrun:
-		return health.Outrun
-	case attemptTimeout:
-		if !a.produced || a.permit.Silent() >= min(stalledFrom, a.route.Timeout/2) {
-			return health.Failed
-		}
 	}
-	return health.Nothing
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok && failed.Unreached && f.kind == llm.ErrUpstream {
+		return health.Unreached
+	}
+	return f.then().health
 }
 
 // acquire takes a permit for a call.
@@ -72,7 +85,7 @@ func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
 }
 
 func (x *exchange) healthCall(c *routing.Candidate) health.Call {
-	return health.Call{Input: c.Input, Light: c.Light, Whole: x.req.whole()}
+	return health.Call{Account: x.call.Principal.Account.ID, Input: c.Input, Light: c.Light, Whole: x.req.whole()}
 }
 
 // notAcquired is the refusal when no route could be called after all (GAP-39).

@@ -73,27 +73,17 @@ func (x *exchange) learn(route *config.Route, kinds *outcome.Kinds, verdict outc
 // verdict is what an attempt tells of its route. What the request, the client, the service or the operator's access to
 // the upstream was at fault for says nothing.
 func verdict(a *attempt) outcome.Verdict {
-	switch a.failure {
-	case "":
-		switch {
-		case a.outcome != ledger.Finished:
-		case a.reply.finish == llm.FinishPolicy:
-			return outcome.Refused
-		case a.unaccepted:
-			return outcome.Unaccepted
-		default:
-			return outcome.Worked
-		}
-	case invalidArguments:
-		return outcome.InvalidCall
-	case llm.ErrPolicy:
+	switch {
+	case a.failure == noVisibleText && a.reply.finish != llm.FinishLength:
+		return outcome.Empty
+	case a.failure != "":
+		return consequences[a.failure].lesson
+	case a.outcome != ledger.Finished:
+		return outcome.None
+	case a.reply.finish == llm.FinishPolicy:
 		return outcome.Refused
-	case noVisibleText:
-		if a.reply.finish != llm.FinishLength {
-			return outcome.Empty
-		}
-	case llm.ErrUpstream, llm.ErrProtocol, llm.ErrBroken, llm.ErrDied, attemptTimeout:
-		return outcome.Broken
+	case a.unaccepted:
+		return outcome.Unaccepted
 	}
-	return outcome.None
+	return outcome.Worked
 }

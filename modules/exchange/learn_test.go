@@ -69,7 +69,7 @@ func TestWhatIsLearned(t *testing.T) {
 		"POL-06 a reply cut short": {hello("content_filter"), []string{"first refused"}},
 		"nothing to show":          {silent("stop"), []string{"first empty"}},
 		"the client's allowance":   {silent("length"), nil},
-		"too long":                 {upstream.Refuse(upstream.ContextLength()), nil},
+		"too long":                 {upstream.Refuse(upstream.ContextLength()), []string{"second worked"}},
 		"busy":                     {upstream.Refuse(upstream.RateLimited("")), []string{"second worked"}},
 		"no access":                {upstream.Refuse(upstream.InvalidKey()), []string{"second worked"}},
 	} {

@@ -31,6 +31,8 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 	})
 	const first, second, third = " first", " second", " third"
 	broken, tooLong := upstream.Refuse(upstream.ServerError()), upstream.Refuse(upstream.ContextLength())
+	tooMuch := upstream.Refuse(upstream.Error{Status: 429, Code: "rate_limit_exceeded", Type: "tokens", RetryAfter: "60",
+		Message: "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 342389."})
 	for name, tc := range map[string]struct {
 		full     string // routes
 		one, two upstream.Reply
@@ -44,8 +46,11 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 		"GAP-39 the next is full":      {second, broken, broken, first + third, 200, "Hello"},
 		"GAP-39 the others are full":   {second + third, broken, broken, first, 502, "The model route failed."},
 		"GAP-39 all full":              {first + second + third, broken, broken, "", 429, "All routes that can take"},
-		"GAP-38 too long for a window": {"", tooLong, broken, first + third, 200, "Hello"},
-		"GAP-38 and no other is free":  {third, tooLong, broken, first, 503, "too long for every"},
+		"GAP-126 too long for two":     {"", tooLong, tooLong, first + second + third, 200, "Hello"},
+		"GAP-126 not for an equal one": {"", tooLong, hello("stop"), first + second, 200, "Hello"},
+		"GAP-126 a larger one is full": {third, tooLong, tooLong, first + second, 429, "All routes that can take"},
+		"GAP-126 too large for now":    {"", tooMuch, hello("stop"), first + second, 200, "Hello"},
+		"GAP-126 and no other is free": {second + third, tooMuch, broken, first, 503, "may send to its model route"},
 		"POL-02 a decline":             {"", upstream.Refuse(upstream.ContentFilter()), broken, first, 400, "content policy"},
 		"GAP-40 nothing to show":       {"", silent("stop"), broken, first, 502, "without a visible answer. Trying"},
 		"GAP-40 the allowance":         {"", silent("length"), broken, first, 422, "The output allowance was used up"},
@@ -84,6 +89,41 @@ func TestWhichRoutesAreCalled(t *testing.T) {
 			}
 			require.Equal(t, len(called), call.Record.Attempts)
 			require.Equal(t, called[len(called)-1], call.Record.Route)
+		})
+	}
+}
+
+// TestTooLongForAll: that no window is large enough is said only where every route that might take it was asked.
+func TestTooLongForAll(t *testing.T) {
+	t.Parallel()
+	tooLong, broken := upstream.Refuse(upstream.ContextLength()), upstream.Refuse(upstream.ServerError())
+	tooMuch := upstream.Refuse(upstream.Error{Status: 413,
+		Message: "Request too large for model `m` on tokens per minute"})
+	for name, tc := range map[string]struct {
+		one, two, three upstream.Reply
+		called          string
+		status          int
+		final           bool
+	}{
+		"GAP-126 all":                         {tooLong, tooLong, tooLong, "first second third", 503, true},
+		"GAP-126 one may take it later":       {tooMuch, tooLong, tooLong, "first second third", 503, false},
+		"GAP-126 one of a larger window, too": {tooLong, tooMuch, tooLong, "first second third", 503, false},
+		"GAP-126 a smaller one is not asked":  {tooLong, broken, hello("stop"), "first second", 502, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "plain", func(c *config.Config) {
+				if tc.status == 502 {
+					c.Routes[2].ContextWindow = c.Routes[0].ContextWindow - 1
+				}
+			})
+			b.upstream.SetScript(upstream.Script{Models: map[string]upstream.Reply{
+				"first": tc.one, "second": tc.two, "third": tc.three}})
+			w, call := httptest.NewRecorder(), saying(false, withTool)
+			b.ask(t, t.Context(), w, call)
+			require.Equal(t, strings.Fields(tc.called), b.called(t, 0))
+			require.Equal(t, tc.status, w.Code)
+			require.Equal(t, tc.final, strings.Contains(w.Body.String(), `"feature_unavailable"`), w.Body.String())
 		})
 	}
 }

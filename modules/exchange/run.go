@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/fareway/fareway/modules/internal/cache"
 	"github.com/fareway/fareway/modules/internal/decisions"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/health"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/modules/internal/stop"
@@ -166,9 +168,14 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 	a.failure = f.kind
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
 	log := x.engine.Logger().Warn
-	if f.kind == llm.ErrCredentials || f.kind == llm.ErrQuota {
+	if f.then().alert {
 		log = x.engine.Logger().Error
 	}
+	route := ""
+	if c := f.then(); c.health == health.Failed || c.alert || f.kind == llm.ErrRejected || f.kind == attemptTimeout {
+		route = a.route.Name
+	}
+	x.engine.NoteFailure(a.id, route, a.words(f))
 	said := []any{"request_id", x.call.ID, "attempt", a.id, "route", a.route.Name, "provider", a.route.Provider,
 		"kind", f.kind, "error", f.err}
 	if a.key != "" {
@@ -182,6 +189,23 @@ func (x *exchange) logFailure(a *attempt, f *failure) {
 		}
 	}
 	log("attempt failed", append(said, "upstream_request_id", a.upstreamID)...)
+}
+
+// words are why an attempt failed, for the operator: what the log says, and with which key.
+func (a *attempt) words(f *failure) string {
+	text := string(f.kind)
+	if f.err != nil {
+		text = f.err.Error()
+	}
+	if failed, ok := errors.AsType[*llm.Error](f.err); ok {
+		if text = failed.Message; failed.Status != 0 {
+			text += fmt.Sprintf(" (status %d)", failed.Status)
+		}
+	}
+	if a.key != "" {
+		text += "; with key " + a.key + " of provider " + a.route.Provider
+	}
+	return text
 }
 
 // warnOfUsage tells the operator of an attempt whose usage is no usage, and so proves nothing (GAP-111), or whose usage

@@ -39,15 +39,16 @@ func init() { does((*exchange).first) }
 // was called, is not called again: it has failed, or what it says was not accepted.
 func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure) {
 	var called []*attempt // by steps of several calls
+	var fit fitting
 	for i, step := range s.Steps {
 		if c, ok := step.(*routing.Candidate); ok && isOn(called, c.Route) {
 			continue
 		}
-		if last != nil && last.kind == llm.ErrContext &&
-			routing.Opening(step).Route.ContextWindow <= x.current.route.ContextWindow {
-			continue // it was too long for a window at least as large
+		window := routing.Opening(step).Route.ContextWindow
+		if window < fit.short {
+			continue // it was too long for a larger one; of equal ones, one upstream may count otherwise
 		}
-		if last != nil && last.kind != llm.ErrContext && last.kind != llm.ErrUnfit && !x.engine.MayRetry() {
+		if last != nil && !last.then().misfit && !x.engine.MayRetry() {
 			break // an outage is not doubled
 		}
 		x.beginStep(step)
@@ -63,8 +64,10 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 			called = append(called, x.attempts[from:]...)
 		}
 		if f == nil {
+			fit.missed(&failure{kind: llm.ErrCapacity}, window)
 			continue
 		}
+		fit.missed(f, x.current.route.ContextWindow)
 		if last == nil || f.kind != llm.ErrUnfit { // which says less than what became of a route that was called
 			last = f
 		}
@@ -72,7 +75,34 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 			break
 		}
 	}
-	return nil, last
+	return nil, fit.verdict(last)
+}
+
+// fitting is what routes said of the size of a request.
+type fitting struct {
+	short int64    // the largest window that it did not fit, by the word of its upstream
+	other *failure // of the largest window that it may fit: why it was not served there
+	room  int64    // that window
+}
+
+// missed notes why a route with a window did not serve.
+func (s *fitting) missed(f *failure, window int64) {
+	switch {
+	case f.kind == llm.ErrContext:
+		s.short = max(s.short, window)
+	case f.kind == llm.ErrUnfit: // whatever its window
+	case window >= s.room:
+		s.other, s.room = f, window
+	}
+}
+
+// verdict is how an itinerary ended whose last failure is this one. That no window is large enough is true only where
+// all that might be were asked (GAP-126).
+func (s *fitting) verdict(last *failure) *failure {
+	if last != nil && last.kind == llm.ErrContext && s.other != nil && s.room >= s.short {
+		return s.other
+	}
+	return last
 }
 
 // isOn reports whether one of these attempts was made on a route.

@@ -15,7 +15,7 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	a.made = time.Now()
 	defer func() { a.running, a.took = false, time.Since(a.made) }()
 	defer a.permit.Release()
-	defer func() { a.judgeRoute(f) }()
+	defer func() { x.judgeRoute(a, f) }()
 	defer x.warnOfUsage(a)
 	a.reply = &reply{words: a.route.FinishReasons}
 	if !a.question {

@@ -164,11 +164,11 @@ func TestRefusals(t *testing.T) {
 		kind  llm.ErrorKind
 		wait  time.Duration
 	}{
-		"overloaded": {upstream.Refuse(overloaded), llm.ErrUpstream, 0},
+		"overloaded": {upstream.Refuse(overloaded), llm.ErrCapacity, 0},
 		"overloaded, for so long": {upstream.Reply{Header: map[string]string{"Retry-After": "4"},
-			Steps: []upstream.Step{upstream.Fail(overloaded)}}, llm.ErrUpstream, 4 * time.Second},
+			Steps: []upstream.Step{upstream.Fail(overloaded)}}, llm.ErrCapacity, 4 * time.Second},
 		"overloaded in mid-stream": {upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(overloaded)}},
-			llm.ErrUpstream, 0},
+			llm.ErrCapacity, 0},
 		"a limit": {upstream.Reply{Header: map[string]string{"Anthropic-Ratelimit-Tokens-Remaining": "0",
 			"Anthropic-Ratelimit-Tokens-Reset": "2999-01-01T00:00:00Z"}, Steps: []upstream.Step{upstream.Fail(limited)}},
 			llm.ErrCapacity, 24 * time.Hour},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/schemas"
@@ -160,77 +159,10 @@ func (c *call) named(err error) error {
 	return &with
 }
 
-// kinds are the exceptions of the API (API reference, "ConverseStream", and "Common errors"), in lower case.
-var kinds = map[string]llm.ErrorKind{
-	"throttlingexception":           llm.ErrCapacity,
-	"servicequotaexceededexception": llm.ErrQuota,
-	"modelnotreadyexception":        llm.ErrCapacity,
-	"validationexception":           llm.ErrRejected,
-	"resourcenotfoundexception":     llm.ErrRejected,
-	"conflictexception":             llm.ErrRejected,
-	"modelerrorexception":           llm.ErrUpstream,
-	"modelstreamerrorexception":     llm.ErrUpstream,
-	"modeltimeoutexception":         llm.ErrUpstream,
-	"internalserverexception":       llm.ErrUpstream,
-	"serviceunavailableexception":   llm.ErrUpstream,
-	"accessdeniedexception":         llm.ErrCredentials,
-	"unrecognizedclientexception":   llm.ErrCredentials,
-	"invalidsignatureexception":     llm.ErrCredentials,
-	"signaturedoesnotmatch":         llm.ErrCredentials,
-	"expiredtokenexception":         llm.ErrCredentials,
-	"incompletesignature":           llm.ErrCredentials,
-	"missingauthenticationtoken":    llm.ErrCredentials,
-	"invalidclienttokenid":          llm.ErrCredentials,
-}
-
-// failure makes the error of an exception; status is 0 for one in a stream. Its text is not repeated: it may hold the
-// prompt, and an ARN.
+// failure makes the error of an exception; status is 0 for one in a stream.
 func failure(status int, err error) *llm.Error {
-	code, message := "", ""
 	if exception, ok := errors.AsType[smithy.APIError](err); ok {
-		code, message = exception.ErrorCode(), strings.ToLower(exception.ErrorMessage())
+		return reply.Exception(status, exception.ErrorCode(), exception.ErrorMessage())
 	}
-	failed := &llm.Error{Kind: kinds[strings.ToLower(code)], Status: status,
-		Message: reply.LogText("the upstream answered with an error", code)}
-	switch {
-	case failed.Kind == "":
-		failed.Kind = byStatus(status)
-	case failed.Kind == llm.ErrRejected && tooLong(message):
-		failed.Kind = llm.ErrContext
-	case failed.Kind == llm.ErrRejected && strings.Contains(message, "content filtering policy"):
-		failed.Kind = llm.ErrPolicy
-	case failed.Kind == llm.ErrCapacity && strings.Contains(message, "per day"):
-		failed.Kind = llm.ErrQuota
-	case strings.EqualFold(code, "AccessDeniedException"):
-		failed.Message += "; the account needs access to the model, and its policy bedrock:InvokeModelWithResponseStream"
-	case strings.EqualFold(code, "ModelNotReadyException"):
-		failed.Message += "; the model is being made ready, which takes minutes"
-	case strings.Contains(message, "on-demand throughput"):
-		failed.Message += "; the model is offered by an inference profile only: write its id (us., eu., ...) as the " +
-			"route's model"
-	}
-	return failed
-}
-
-// tooLong reports whether a refusal is for the length of the prompt, as the makers of models say it.
-func tooLong(message string) bool {
-	for _, part := range []string{"input is too long", "prompt is too long", "too many input tokens", "context length",
-		"context window", "context limit", "maximum context", "exceeds the maximum number of input tokens"} {
-		if strings.Contains(message, part) {
-			return true
-		}
-	}
-	return false
-}
-
-func byStatus(status int) llm.ErrorKind {
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return llm.ErrCredentials
-	case status == http.StatusTooManyRequests:
-		return llm.ErrCapacity
-	case status == http.StatusRequestTimeout, status == http.StatusFailedDependency, status == 0, status >= 500:
-		return llm.ErrUpstream
-	}
-	return llm.ErrRejected
+	return reply.Exception(status, "", "")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/plugins/internal/conform"
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 	"github.com/fareway/fareway/plugins/tokens"
@@ -33,6 +34,7 @@ const (
 	batchFills   = 64       // reads of a stream that Recv makes to see whether there is more
 	quietLooks   = 8        // looks at a connection in vain, after which there is one in so many
 	roomyBatch   = 128      // events of a burst for which there is room at once
+	nameOfError  = "error"
 	// lingerTime is how long a connection may take to end its reply after the end marker, to be used again.
 	lingerTime = time.Second
 )
@@ -343,7 +345,7 @@ func (c *Call) ask() error {
 	}
 	c.requestID = c.endpoint.requestID(resp.Header)
 	if resp.StatusCode/100 != 2 {
-		return c.client.refused(c.endpoint, c.codec, resp)
+		return c.client.refused(c.endpoint, resp)
 	}
 	c.arrived, _ = resp.Body.(interface{ Ready() bool })
 	if idle := c.endpoint.Timeouts.Idle; idle > 0 {
@@ -418,7 +420,16 @@ func (c *Call) take() error {
 			_ = c.decoder.Close() // sends the usage so far; event keeps its EventFinish back
 			return c.end(c.broken)
 		}
-		if err := c.decoder.Data(event.Data); err != nil {
+		data := event.Data
+		switch {
+		case event.Name == nameOfError:
+			data = reply.ErrorChunk(data)
+		case event.Bare:
+			if data = reply.BareChunk(data); data == nil {
+				continue
+			}
+		}
+		if err := c.decoder.Data(data); err != nil {
 			if c.ending.reached && llm.KindOf(err) == llm.ErrProtocol { // it was cut within this chunk
 				err = llm.Errorf(llm.ErrBroken, "the upstream's stream ended in the middle of a chunk")
 			}

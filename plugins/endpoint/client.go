@@ -117,7 +117,7 @@ func (c *Client) FetchUpTo(ctx context.Context, e *Endpoint, address string, mos
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return nil, c.refused(e, e.codec(), resp)
+		return nil, c.refused(e, resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {

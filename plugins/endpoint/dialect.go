@@ -32,8 +32,7 @@ type codec struct {
 	// refuses is what upstreams of the dialect refuse, see llm.Restrictions.
 	refuses func(e *Endpoint, model string) []string
 	// least is the smallest allowance that the API takes: of a smaller one the reply is cut here.
-	least   int64
-	refusal func(status int, retryAfter string, body []byte) *llm.Error
+	least int64
 }
 
 // decoder reads a reply: the events of a stream, or a whole one.
@@ -49,7 +48,7 @@ type decoder interface {
 
 var dialects = map[Dialect]*codec{
 	Chat: {
-		path: "/chat/completions", refusal: chat.DecodeError,
+		path: "/chat/completions",
 		refuses: func(e *Endpoint, _ string) []string {
 			if e.StrictTools {
 				return chatRefuses[1:]
@@ -69,11 +68,11 @@ var dialects = map[Dialect]*codec{
 	},
 	Responses: {
 		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest),
-		refusal: responses.DecodeError, refuses: whatever(responses.Refuses()),
+		refuses: whatever(responses.Refuses()),
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {
-		path: "/messages", refusal: messages.DecodeError, refuses: whatever(messages.Refuses()),
+		path: "/messages", refuses: whatever(messages.Refuses()),
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return messages.EncodeWith(b, req, messages.Options{Keep: e.CacheControl, ThinkingBudget: e.ThinkingBudget,
 				Effort: e.ThinkingLevel})
@@ -81,7 +80,7 @@ var dialects = map[Dialect]*codec{
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return messages.NewDecoder(send) },
 	},
 	Gemini: {
-		refusal: gemini.DecodeError, refuses: func(_ *Endpoint, model string) []string { return gemini.Refuses(model) },
+		refuses: func(_ *Endpoint, model string) []string { return gemini.Refuses(model) },
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return gemini.EncodeRequest(b, req, gemini.Options{ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel})
 		},

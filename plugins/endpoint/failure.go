@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/sse"
 )
@@ -21,14 +22,17 @@ import (
 const errorBodyTimeout = 5 * time.Second
 
 // refused makes the error of a reply that is not a 2xx, and closes its body, of which what has come in time counts.
-func (c *Client) refused(e *Endpoint, codec *codec, resp *http.Response) *llm.Error {
+func (c *Client) refused(e *Endpoint, resp *http.Response) *llm.Error {
 	defer resp.Body.Close()
 	defer c.afterFunc(errorBodyTimeout, func() { _ = resp.Body.Close() }).Stop()
-	return e.refused(codec, resp)
+	return e.refused(resp, reply.Refusal)
 }
 
+// Classify makes the error of a reply that is not a 2xx, of its status, its Retry-After header and its body.
+type Classify func(status int, retryAfter string, body []byte) *llm.Error
+
 // refused makes the error of a reply that is not a 2xx.
-func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
+func (e *Endpoint) refused(resp *http.Response, classify Classify) *llm.Error {
 	if resp.StatusCode/100 == 3 {
 		failed := llm.Errorf(llm.ErrUpstream,
 			"the upstream redirects to another address, which is not followed; set %s to the final one", e.Settings.address())
@@ -37,13 +41,16 @@ func (e *Endpoint) refused(c *codec, resp *http.Response) *llm.Error {
 	}
 	_ = decompress(resp)                                           // the status alone says enough
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // likewise
-	failed := c.refusal(resp.StatusCode, resp.Header.Get("Retry-After"), body)
-	if wait := retryAfter(resp); wait > 0 {
+	failed := classify(resp.StatusCode, resp.Header.Get("Retry-After"), body)
+	if wait := retryAfter(resp); wait > 0 && failed.Kind != llm.ErrAllowance {
 		failed.RetryAfter = wait
 	}
 	switch {
 	case resp.StatusCode == http.StatusProxyAuthRequired && e.Proxy != "":
 		failed.Message += "; check proxy and proxy_credentials"
+	case failed.Kind == llm.ErrAllowance:
+		failed.Message += "; this request alone is larger than what a limit or the credit there leaves: raise it, " +
+			"or lower the route's context_window"
 	case failed.Kind == llm.ErrQuota:
 		failed.Message += "; top up the account that " + e.Settings.key() + " belongs to"
 	case failed.Kind == llm.ErrCredentials && len(e.Headers) == 0 && !e.Settings.Signs:
@@ -63,6 +70,16 @@ func (e *Endpoint) late() *llm.Error {
 
 // unanswered makes the error of a call that got no reply.
 func (e *Endpoint) unanswered(err error) *llm.Error {
+	failed := e.unconnected(err)
+	if failed == nil {
+		return e.unreadable(err)
+	}
+	failed.Unreached = true
+	return failed
+}
+
+// unconnected makes the error of a call that got no connection, nil where it had one.
+func (e *Endpoint) unconnected(err error) *llm.Error {
 	cause := err
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		cause = outer.Err // without method and URL
@@ -100,14 +117,28 @@ func (e *Endpoint) unanswered(err error) *llm.Error {
 			cause, address)
 	case isNet && timeout.Timeout():
 		return llm.Errorf(llm.ErrUpstream, "connecting to the upstream: timed out: %v", cause)
+	}
+	return nil
+}
+
+// unreadable makes the error of a call that got no reply otherwise, as a rule because its connection ended.
+func (e *Endpoint) unreadable(err error) *llm.Error {
+	cause := err
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		cause = outer.Err // without method and URL
+	}
+	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		const hint = "; if it speaks HTTP/2 only, set http2 = true"
 		return llm.Errorf(llm.ErrUpstream, "the upstream closed the connection before it answered: %v%s", cause,
 			map[bool]string{true: hint}[e.speaksHTTP1()])
 	}
-	return llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
-		ourWords(cause), address)
+	failed := llm.Errorf(llm.ErrUpstream, "calling the upstream: %s; check that %s is the address of an API",
+		ourWords(cause), e.Settings.address())
+	network, _ := errors.AsType[*net.OpError](err)
+	failed.Unreached = network != nil && network.Op == "dial" // no route to it, say
+	return failed
 }
 
 // speaksHTTP1 reports whether an upstream that knows nothing but HTTP/2 cannot be understood.

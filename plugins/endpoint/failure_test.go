@@ -41,8 +41,8 @@ func TestErrorsOfTheService(t *testing.T) {
 		"no quota":            {upstream.Refuse(upstream.QuotaExceeded()), llm.ErrQuota, 429},
 		"internal":            {upstream.Refuse(upstream.ServerError()), llm.ErrUpstream, 500},
 		"a proxy's page":      {upstream.Refuse(upstream.BadGateway()), llm.ErrUpstream, 502},
-		"overloaded":          {upstream.Refuse(upstream.Overloaded()), llm.ErrUpstream, 503},
-		"overloaded as a 200": {upstream.Refuse(as200), llm.ErrUpstream, 0},
+		"overloaded":          {upstream.Refuse(upstream.Overloaded()), llm.ErrCapacity, 503},
+		"overloaded as a 200": {upstream.Refuse(as200), llm.ErrCapacity, 0},
 		"a web page as a 200": {upstream.Refuse(page), llm.ErrUpstream, 200},
 		"in mid-stream": {
 			upstream.Reply{Steps: []upstream.Step{upstream.Text("half"), upstream.Fail(upstream.ServerError())}},

@@ -56,10 +56,9 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 }
 
 // Refusal makes the error of a reply of Do that is not a 2xx, and closes it. classify reads the body.
-func (e *Endpoint) Refusal(resp *http.Response, classify func(status int, retryAfter string, body []byte) *llm.Error,
-) *llm.Error {
+func (e *Endpoint) Refusal(resp *http.Response, classify Classify) *llm.Error {
 	defer resp.Body.Close()
-	failed := e.refused(&codec{refusal: classify}, resp)
+	failed := e.refused(resp, classify)
 	failed.RequestID = e.RequestID(resp.Header)
 	return failed
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/endpoint"
-	"github.com/fareway/fareway/plugins/families/chat"
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -118,7 +118,7 @@ func TestOwnFormats(t *testing.T) {
 		} {
 			resp, err := client.Do(at(endpoint.Timeouts{}), request(withTimeout(t), path, ""))
 			require.NoError(t, err)
-			failed := at(endpoint.Timeouts{}).Refusal(resp, chat.DecodeError)
+			failed := at(endpoint.Timeouts{}).Refusal(resp, reply.Refusal)
 			require.NotContains(t, failed.Error(), key)
 			failed.Message = ""
 			require.Equal(t, want, *failed)

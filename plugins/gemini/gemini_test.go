@@ -137,7 +137,7 @@ func TestFailures(t *testing.T) {
 		"its own": {upstream.Refuse(upstream.ServerError()), llm.ErrUpstream, 0, "INTERNAL"},
 		"a page":  {upstream.Refuse(upstream.BadGateway()), llm.ErrUpstream, 0, "an error"},
 		"half way": {upstream.Reply{Steps: []upstream.Step{upstream.Text("a"), upstream.Fail(upstream.Overloaded())}},
-			llm.ErrUpstream, 0, "UNAVAILABLE"},
+			llm.ErrCapacity, 0, "UNAVAILABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,6 +25,10 @@ const (
 	ErrContext ErrorKind = "context_overflow"
 	// ErrCapacity: the upstream is rate limiting; RetryAfter may say for how long.
 	ErrCapacity ErrorKind = "capacity"
+	// ErrAllowance: this request alone is larger than a rate limit of the upstream, or than the operator's credit there,
+	// leaves (GAP-126). It says nothing of the upstream for other requests, and nothing of the key. Another route may be
+	// tried.
+	ErrAllowance ErrorKind = "allowance"
 	// ErrQuota: the operator's quota or credit at the upstream is used up. Unlike a rate limit, that does not pass by
 	// itself soon. The operator is alerted.
 	ErrQuota ErrorKind = "quota"
@@ -40,6 +44,18 @@ const (
 	ErrCanceled ErrorKind = "canceled"
 )
 
+// Basis says how the kind of a failure is known.
+type Basis uint8
+
+const (
+	// ByStatus: the upstream's status says no more, or the provider does not say.
+	ByStatus Basis = iota
+	// ByCode: a code or a type of the upstream says so. Of a key: it holds for whatever is asked with it.
+	ByCode
+	// ByWording: nothing but the text of a message says so. The gateway benches no key for that alone.
+	ByWording
+)
+
 // Error is a typed failure of an attempt. Message is for the operator's log; it never reaches a client
 // (GAP-96), and it must not hold a credential or any part of a prompt.
 type Error struct {
@@ -47,6 +63,8 @@ type Error struct {
 	Message    string
 	Status     int           // the upstream's HTTP status, 0 if there was none
 	RetryAfter time.Duration // how long the upstream asked to wait, 0 if it did not say
+	Basis      Basis         // how the kind is known
+	Unreached  bool          // there was no connection: the name, the address or TLS
 	RequestID  string        // what the upstream calls the request, "" if it has no name
 }
 

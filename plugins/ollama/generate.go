@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
 	"github.com/fareway/fareway/plugins/internal/conform"
-	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/tokens"
@@ -124,28 +123,10 @@ func (o *Ollama) call(ctx context.Context, method, path string, body []byte, acc
 	})
 }
 
-// refusal makes the error of a reply that is not a 2xx. What Ollama writes tells its failures apart, and is not
-// repeated.
+// refusal makes the error of a reply that is not a 2xx.
 func refusal(status int, retryAfter string, body []byte, model string) *llm.Error {
 	failed := reply.Refusal(status, retryAfter, body)
-	const depth = 10
-	root, _ := jsonview.Parse(body, depth) // what is no JSON says nothing
-	message, _ := root.Get("error").Str()
-	switch {
-	case status == http.StatusNotFound && says(message, "model"):
-		failed.Kind = llm.ErrUpstream
-		failed.Message = fmt.Sprintf("Ollama has not pulled the model: run `ollama pull %s` on its machine", model)
-	case says(message, "context length", "context size"):
-		failed.Kind = llm.ErrContext
-	case says(message, "does not support tools"):
-		failed.Message = "the model takes no tools; leave tools out of the route's offers"
-	case says(message, "system memory", "out of memory", "cudamalloc"):
-		failed.Message = "Ollama has not enough memory to load the model; lower num_ctx or the route's context_window, " +
-			"or take a smaller model"
-	case status == http.StatusServiceUnavailable && says(message, "busy"):
-		failed.Kind = llm.ErrCapacity
-		failed.Message = "Ollama's queue is full; OLLAMA_MAX_QUEUE is how many requests may wait in it"
-	}
+	failed.Message = strings.ReplaceAll(failed.Message, "pull MODEL", "pull "+model)
 	return failed
 }
 

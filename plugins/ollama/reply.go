@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -45,8 +44,8 @@ func (d *decoder) end() error {
 }
 
 func (d *decoder) chunk(root jsonview.View) error {
-	if failure := root.Get("error"); failure.Set() {
-		return reply.Failure(0, failure)
+	if root.Get("error").Set() {
+		return reply.Failure(root)
 	}
 	if d.out.Model == "" {
 		d.out.Model, _ = root.Get("model").Str()
@@ -118,15 +117,4 @@ func (l *lines) next() ([]byte, error) {
 			return nil, err
 		}
 	}
-}
-
-// says reports whether a message of Ollama holds one of these texts. It has no codes to go by.
-func says(message string, parts ...string) bool {
-	message = strings.ToLower(message)
-	for _, part := range parts {
-		if strings.Contains(message, part) {
-			return true
-		}
-	}
-	return false
 }

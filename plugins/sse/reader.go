@@ -20,6 +20,9 @@ type Event struct {
 	Name string
 	// Data are the `data` fields, joined by LF. Valid until the next call of Next or Ready.
 	Data []byte
+	// Bare: it is a line that is an object without the name of a field before it (lemonade, issue 2826), which is none of
+	// the standard's. Some services say so that something went wrong. It is an event of its own.
+	Bare bool
 }
 
 const (
@@ -58,10 +61,11 @@ type Reader struct {
 	named   bool
 	data    []byte
 	hasData bool
-	passed  int   // bytes of lines that say nothing, since the last event
-	whole   bool  // it has ended
-	taken   bool  // Next has returned it
-	failed  error // it is too large
+	passed  int    // bytes of lines that say nothing, since the last event
+	alone   *Event // that came within it: the next
+	whole   bool   // there is one to return: it has ended, or there is another alone
+	taken   bool   // Next has returned it
+	failed  error  // it is too large
 }
 
 // NewReader makes a Reader of src. A line, the data of one event, and the lines between two events that are no data may
@@ -86,10 +90,23 @@ func (r *Reader) Next() (Event, error) {
 		}
 	}
 	r.taken = true
-	if !r.named {
-		return Event{Data: r.data}, nil
+	e := Event{Data: r.data}
+	switch {
+	case !r.hasData:
+		e, r.alone = *r.alone, nil
+	case r.named:
+		e.Name = r.name
 	}
-	return Event{Name: r.name, Data: r.data}, nil
+	return e, nil
+}
+
+// alone is the event that one line is: Event.Bare, or `error: ` and what (llama.cpp, pull request 16109).
+func alone(line []byte) (e Event, ok bool) {
+	if line[0] == '{' {
+		return Event{Data: line, Bare: true}, true
+	}
+	value, ok := bytes.CutPrefix(line, []byte("error:"))
+	return Event{Name: "error", Data: value}, ok
 }
 
 // Ready reports whether Next returns without reading the source: an event has been read ahead, or the source has ended.
@@ -101,7 +118,8 @@ func (r *Reader) scan() bool {
 		if cap(r.data) > keptData {
 			r.data = nil
 		}
-		r.data, r.hasData, r.named, r.passed, r.whole, r.taken = r.data[:0], false, false, 0, false, false
+		r.data, r.hasData, r.named, r.passed, r.taken = r.data[:0], false, false, 0, false
+		r.whole = r.alone != nil
 	}
 	for !r.whole && r.failed == nil {
 		line, ok := r.line()
@@ -115,9 +133,15 @@ func (r *Reader) scan() bool {
 
 // take takes a line into the event at hand.
 func (r *Reader) take(line []byte) {
-	if len(line) == 0 && r.hasData {
+	switch {
+	case len(line) == 0 && r.hasData:
 		r.whole = true
 		return
+	case len(line) > 0:
+		if e, ok := alone(line); ok {
+			r.takeAlone(e)
+			return
+		}
 	}
 	field, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -141,6 +165,24 @@ func (r *Reader) take(line []byte) {
 		}
 		r.named = true
 	}
+	r.pass(line)
+}
+
+// takeAlone takes an event of one line. Where it stands within another one, that is the first.
+func (r *Reader) takeAlone(e Event) {
+	if e.Bare && r.named {
+		e.Name = r.name
+	}
+	if r.pass(e.Data); r.hasData {
+		e.Data = bytes.Clone(e.Data)
+	} else {
+		r.whole = true
+	}
+	r.alone = &e
+}
+
+// pass counts a line that is no data of the event at hand.
+func (r *Reader) pass(line []byte) {
 	if r.passed += max(1, len(line)); r.passed > r.limit {
 		r.failed = r.tooLarge()
 	}

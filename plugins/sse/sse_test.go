@@ -327,3 +327,37 @@ func TestAppendCutsAtEveryEndOfALine(t *testing.T) {
 		require.Equal(t, lines+"\n\n", string(sse.Append(nil, "", []byte(data))), "%q", data)
 	}
 }
+
+func TestLinesThatAreNoFields(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stream string
+		want   []sse.Event
+	}{
+		"an error of llama.cpp": {"data: a\n\nerror: {\"code\":500}\n\ndata: [DONE]\n\n", []sse.Event{
+			{Data: []byte("a")}, {Name: "error", Data: []byte(` {"code":500}`)}, {Data: []byte("[DONE]")}}},
+		"an object on a line of its own": {"data: a\n\n{\"error\":1}\ndata: b\n\n", []sse.Event{
+			{Data: []byte("a")}, {Data: []byte(`{"error":1}`), Bare: true}, {Data: []byte("b")}}},
+		"within an event": {"data: a\nerror: b\n\n", []sse.Event{
+			{Data: []byte("a")}, {Name: "error", Data: []byte(" b")}}},
+		"behind a name": {"event: error\n{\"message\":1}\n\n", []sse.Event{
+			{Name: "error", Data: []byte(`{"message":1}`), Bare: true}}},
+		"other lines are none": {"[1]\nerror\nhello: x\n\ndata: a\n\n", []sse.Event{{Data: []byte("a")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := sse.NewReader(strings.NewReader(c.stream), 1<<20)
+			for i, want := range c.want {
+				ready := i > 0 && r.Ready()
+				got, err := r.Next()
+				require.NoError(t, err)
+				require.Equal(t, i > 0, ready, "all of it has been read ahead")
+				require.Equal(t, want.Name, got.Name)
+				require.Equal(t, string(want.Data), string(got.Data))
+				require.Equal(t, want.Bare, got.Bare)
+			}
+			_, err := r.Next()
+			require.ErrorIs(t, err, io.EOF)
+		})
+	}
+}

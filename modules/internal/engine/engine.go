@@ -82,6 +82,7 @@ type Engine struct {
 	// providerKeys are the credentials of providers that have several.
 	providerKeys providerKeys
 	healths      *healths
+	failures     failures
 	// conversations know which route each of them is on, over reloads.
 	conversations *affinity.Book
 	outcomes      *outcome.Book

@@ -31,11 +31,12 @@ type healthID struct {
 
 // monitored is a route of a generation with its state, and with that of the credential that its attempts are made with.
 type monitored struct {
-	id     healthID
-	state  *health.Route
-	key    *providerKey // of a provider without keys
-	pool   *pool        // of one with keys
-	honour bool         // what the upstream says of when it takes more
+	id      healthID
+	state   *health.Route
+	key     *providerKey // of a provider without keys
+	pool    *pool        // of one with keys
+	backend Backend
+	honour  bool // what the upstream says of when it takes more
 }
 
 func newHealths(now time.Time, changed func(health.Change)) *healths {
@@ -84,7 +85,8 @@ func (e *Engine) monitor(g *Generation) {
 	g.routes = make(map[string]*monitored, len(g.Config.Routes))
 	for i := range g.Config.Routes {
 		r := &g.Config.Routes[i]
-		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter}
+		m := &monitored{id: healthID{r.Name, r.Model, g.setups[r.Provider]}, honour: g.Config.BreakerOf(r).RetryAfter,
+			backend: g.backends[r.Provider]}
 		m.state = e.healths.of(m.id, healthSettings(g.Config, r))
 		if p, ok := g.backends[r.Provider].(*pool); ok {
 			m.pool = p
@@ -98,7 +100,8 @@ func (e *Engine) monitor(g *Generation) {
 }
 
 func (e *Engine) newProviderKey(provider, name string) *providerKey {
-	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics}
+	k := &providerKey{provider: provider, name: name, now: e.Now, log: e.Logger(), metrics: e.metrics,
+		spawn: func(f func()) { go f() }}
 	k.settle()
 	return k
 }
@@ -129,13 +132,15 @@ func (n *notServing) Error() string {
 
 func (n *notServing) Unwrap() error { return n.kind }
 
-// Standing says how routes stand at the moment.
-func (g *Generation) Standing() func(r *config.Route, light bool) routing.Standing {
+// Standing says how routes stand at the moment, for an account.
+func (g *Generation) Standing(account string) func(r *config.Route, light bool) routing.Standing {
 	now := g.now()
-	return func(r *config.Route, light bool) routing.Standing { return g.standing(r.Name, r.Provider, light, now) }
+	return func(r *config.Route, light bool) routing.Standing {
+		return g.standing(r.Name, r.Provider, account, light, now)
+	}
 }
 
-func (g *Generation) standing(route, provider string, light bool, now time.Time) routing.Standing {
+func (g *Generation) standing(route, provider, account string, light bool, now time.Time) routing.Standing {
 	if !g.Ready(provider) {
 		return routing.Standing{Why: routing.ErrNotReady}
 	}
@@ -143,6 +148,9 @@ func (g *Generation) standing(route, provider string, light bool, now time.Time)
 	s := m.state.Look(now, light)
 	if s.State == health.Open {
 		return routing.Standing{Why: &notServing{s.Why, s.Until, routing.ErrNotReady}}
+	}
+	if until, held := m.state.HeldOff(now, account); held {
+		return routing.Standing{Why: &notServing{heldOff, until, routing.ErrNotReady}}
 	}
 	if k := m.credential(now); k.Why != nil {
 		return k
@@ -166,6 +174,9 @@ func (m *monitored) credential(now time.Time) routing.Standing {
 	}
 	return routing.Standing{}
 }
+
+// heldOff is why a route does not serve an account.
+const heldOff = "this account's requests failed there, and those of others do not"
 
 // keyWords say why a route does not serve, by the state of the key.
 var keyWords = map[KeyState]string{
@@ -245,7 +256,7 @@ func (p *RoutePermit) Ended(o health.Outcome, err error) {
 	}
 	p.attempt.End(p.engine.Now(), o)
 	if k := p.monitored.key; k != nil && (o == health.Succeeded || err != nil) {
-		k.noted(p.monitored.id.model, err)
+		k.noted(p.monitored.id.model, err, p.monitored.backend)
 	}
 }
 

@@ -214,7 +214,7 @@ func (s *pooled) next(last *llm.Error) error {
 		stream, err := l.Generate(s.ctx, s.account, s.req)
 		if err != nil {
 			failed := asFailure(err)
-			if s.ctx.Err() != nil || !l.key.failed(s.req.Model, failed) && failed.Kind != llm.ErrDied {
+			if s.ctx.Err() != nil || !l.key.failed(s.req.Model, failed, l.Backend) && failed.Kind != llm.ErrDied {
 				return err
 			}
 			s.pass(l)
@@ -303,7 +303,7 @@ func (s *pooled) Recv() ([]llm.Event, error) {
 		if !ok || s.ctx.Err() != nil {
 			return events, err
 		}
-		if mine := s.lane.key.failed(s.req.Model, failed); !mine || s.begun {
+		if mine := s.lane.key.failed(s.req.Model, failed, s.lane.Backend); !mine || s.begun {
 			return events, err
 		}
 		s.stream.Close()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +27,17 @@ type account struct {
 	asked  int
 	closed int
 	known  []host.Receipt
-	broken error // of Receipts
+	broken error                         // of Receipts
+	probed func(*llm.Request) *llm.Error // how a probe ends, nil for as any request
+}
+
+func (a *account) probesWith(err *llm.Error) *[]*llm.Request {
+	seen := new([]*llm.Request)
+	a.probed = func(req *llm.Request) *llm.Error {
+		*seen = append(*seen, req)
+		return err
+	}
+	return seen
 }
 
 func (a *account) Ready() bool         { return !a.away }
@@ -44,10 +55,13 @@ func (a *account) Receipts(_ context.Context, attempts []string) (found []host.R
 	return found, a.broken
 }
 
-func (a *account) Generate(context.Context, string, *llm.Request) (Stream, error) {
+func (a *account) Generate(_ context.Context, _ string, req *llm.Request) (Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked++
+	if a.probed != nil && strings.HasPrefix(req.Attempt, "probe_") {
+		return &answered{account: a, fails: a.probed(req)}, nil
+	}
 	if a.fails != nil && a.at == "call" {
 		return nil, a.fails
 	}
@@ -99,7 +113,8 @@ func newKeyring(weights ...int64) *keyring {
 		a := &account{}
 		r.accounts = append(r.accounts, a)
 		r.lanes = append(r.lanes, lane{Backend: a, weight: weight,
-			key: &providerKey{provider: "up", name: fmt.Sprintf("k%d", i), now: clock, log: log, metrics: r.metrics}})
+			key: &providerKey{provider: "up", name: fmt.Sprintf("k%d", i), now: clock, log: log, metrics: r.metrics,
+				spawn: func(f func()) { f() }}})
 	}
 	return r
 }
@@ -326,7 +341,7 @@ func TestFailuresTogetherCountOnce(t *testing.T) {
 	t.Parallel()
 	r := newKeyring(1)
 	for range 5 {
-		require.True(t, r.lanes[0].key.failed("m", noQuota))
+		require.True(t, r.lanes[0].key.failed("m", noQuota, nil))
 	}
 	require.Equal(t, r.now.Add(quotaPause), r.lanes[0].key.health().Until)
 	long := *noQuota
@@ -334,7 +349,7 @@ func TestFailuresTogetherCountOnce(t *testing.T) {
 	r.now = r.now.Add(quotaPause)
 	_, _, ok := r.lanes[0].key.take("m")
 	require.True(t, ok)
-	require.True(t, r.lanes[0].key.failed("m", &long))
+	require.True(t, r.lanes[0].key.failed("m", &long, nil))
 	require.Equal(t, r.now.Add(20*time.Minute), r.lanes[0].key.health().Until, "longer where the upstream says so")
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +51,10 @@ type providerKey struct {
 	trying  bool // one request is
 	pause   time.Duration
 	limited map[string]keyLimit // by upstream model
+	probing bool
+	cleared time.Time // until when words that name the key are not believed: it was tried, and served
+
+	spawn func(func())
 }
 
 // keyLimit is a rate limit of an upstream.
@@ -105,7 +108,7 @@ func (k *providerKey) settle() { k.well.Store(k.out == "" && len(k.limited) == 0
 
 // noted is failed and served for a provider without keys, whose attempts are not made through a pool: err is how one
 // ended, nil where the upstream took it.
-func (k *providerKey) noted(model string, err error) {
+func (k *providerKey) noted(model string, err error, by Backend) {
 	if err == nil {
 		if !k.well.Load() {
 			k.served(model)
@@ -116,7 +119,7 @@ func (k *providerKey) noted(model string, err error) {
 	k.mu.Lock()
 	k.trying = k.trying || k.out != "" && !k.now().Before(k.until) // who is called in spite of it tries it
 	k.mu.Unlock()
-	k.failed(model, failed)
+	k.failed(model, failed, by)
 }
 
 // served notes that the upstream took a request with the key.
@@ -137,22 +140,23 @@ func (k *providerKey) served(model string) {
 	}
 }
 
-// failed notes how an attempt with the key failed, and reports whether it is the key's fault, so that another may do
-// better.
-func (k *providerKey) failed(model string, err *llm.Error) bool {
+// failed notes how an attempt with the key failed, and reports whether another key may do better. by is the provider
+// with this key, nil where it cannot be asked.
+func (k *providerKey) failed(model string, err *llm.Error, by Backend) bool {
 	if k.name != "" {
 		k.metrics.keyAttempt(k.provider, k.name, string(err.Kind))
 	}
 	switch err.Kind {
 	case llm.ErrCapacity:
 		k.limit(model, err.RetryAfter)
-	case llm.ErrQuota:
-		k.passOver(KeyExhausted, quotaPause, err)
-	case llm.ErrCredentials:
-		// What the upstream allows no one with this key (403) says nothing of its other models.
-		if err.Status == http.StatusUnauthorized || err.Status == 0 {
-			k.passOver(KeyRefused, refusedPause, err)
+	case llm.ErrQuota, llm.ErrCredentials:
+		switch {
+		case !sure(err):
+			k.suspect(model, err, by)
+		case err.Kind == llm.ErrQuota || ofWholeKey(err):
+			k.benched(err)
 		}
+	case llm.ErrAllowance: // another key may have more left; this one serves smaller requests
 	default:
 		return false
 	}

@@ -11,6 +11,9 @@
 // token of such a probe closes it; a probe that fails opens it for twice as long, up to mostOpen. What nobody has
 // tried for long is forgotten: it is closed, for nothing is known of it any more.
 //
+// Failures that only one account has met, where others use the route, keep that account off it for OpenFor, and nobody
+// else (byAccount); failures to connect count whoever met them.
+//
 // Only what is the route's own doing counts (Outcome): a request that was refused for its form, its length or what
 // it is about, and a client that left, say nothing about it.
 //
@@ -63,6 +66,8 @@ const (
 	Nothing Outcome = iota
 	Succeeded
 	Failed
+	// Unreached: there was no connection (name, address, TLS): a failure whoever met it.
+	Unreached
 	// Refused: the upstream takes no more at the moment.
 	Refused
 	// Outrun: another attempt beside it was faster. It would have taken at least so long.
@@ -128,8 +133,10 @@ type Route struct {
 	series   [kinds]series
 	limit    limit
 	running  int64
-	shares   shares // that others compare themselves with
-	told     State  // the last one that was told of
+	accounts byAccount
+	holds    atomic.Bool // an account is kept off, or was: read without a lock
+	shares   shares      // that others compare themselves with
+	told     State       // the last one that was told of
 }
 
 // trouble is what is the matter with a route. It is never changed.
@@ -193,6 +200,7 @@ func (r *Route) publish(at time.Duration) {
 // Attempt is an attempt on a route that runs.
 type Attempt struct {
 	route   *Route
+	account string
 	began   time.Duration
 	kind    kind
 	epoch   uint64 // of the breaker
@@ -206,9 +214,10 @@ type Attempt struct {
 
 // Call is what is asked of a route.
 type Call struct {
-	Input int64 // tokens, about
-	Light bool  // it costs little
-	Whole bool  // the reply comes in one piece
+	Account string // whose it is; "" for nobody's
+	Input   int64  // tokens, about
+	Light   bool   // it costs little
+	Whole   bool   // the reply comes in one piece
 }
 
 // Begin begins an attempt. It is nil when the route is not to be called by such a request after all, for another one
@@ -217,6 +226,11 @@ func (r *Route) Begin(now time.Time, c Call) *Attempt {
 	at := r.at(now)
 	s := r.settings.Load()
 	r.mu.Lock()
+	if until, held := r.accounts.held[c.Account]; held && at < until {
+		r.mu.Unlock()
+		return nil
+	}
+	r.accounts.use(c.Account, at)
 	changes := r.late(at)
 	probe := false
 	if !r.breaker.closed() {
@@ -243,7 +257,7 @@ func (r *Route) Begin(now time.Time, c Call) *Attempt {
 		r.publish(at)
 		changes = r.becomes(changes, Serves, 0, "its time is over")
 	}
-	a := &Attempt{route: r, began: at, kind: kindOf(c), epoch: r.breaker.epoch, probe: probe}
+	a := &Attempt{route: r, account: c.Account, began: at, kind: kindOf(c), epoch: r.breaker.epoch, probe: probe}
 	r.series[a.kind].queue.push(a)
 	r.running++
 	r.mu.Unlock()
@@ -340,11 +354,11 @@ func (a *Attempt) End(now time.Time, o Outcome) {
 			past.add(at - a.began)
 		}
 	}
-	if s.Adaptive && (o == Refused || o == Failed && !a.first) {
+	if s.Adaptive && (o == Refused || (o == Failed || o == Unreached) && !a.first) {
 		r.limit.drop(at, r.running+1)
 	}
-	if o == Succeeded || o == Failed {
-		changes = append(changes, r.ended(a, at, o == Failed, s)...)
+	if o == Succeeded || o == Failed || o == Unreached {
+		changes = append(changes, r.ended(a, at, o, s)...)
 	} else if a.probe && !a.first && r.breaker.epoch == a.epoch {
 		r.breaker.trial = 0 // it said nothing; another one may try
 		r.publish(at)
@@ -354,7 +368,8 @@ func (a *Attempt) End(now time.Time, o Outcome) {
 }
 
 // ended counts an outcome. It is called with the lock held.
-func (r *Route) ended(a *Attempt, at time.Duration, failed bool, s *Settings) []Change {
+func (r *Route) ended(a *Attempt, at time.Duration, o Outcome, s *Settings) []Change {
+	failed := o != Succeeded
 	if a.epoch != r.breaker.epoch {
 		return nil // it began before the breaker opened, and says nothing of what came after
 	}
@@ -366,9 +381,21 @@ func (r *Route) ended(a *Attempt, at time.Duration, failed bool, s *Settings) []
 			r.breaker.pause = 0 // it held to the end
 		}
 	}
+	if o == Failed {
+		all := r.accounts.failed(a.account, at, s)
+		r.holds.Store(len(r.accounts.held) > 0)
+		if len(all) == 0 {
+			return nil // of this account alone
+		}
+		for _, earlier := range all[:len(all)-1] {
+			r.outcomes.add(earlier, true)
+			r.breaker.count(earlier, true, s.Window)
+		}
+	}
 	r.outcomes.add(at, failed)
 	r.breaker.count(at, failed, s.Window)
 	if !failed {
+		r.accounts.served(a.account)
 		if r.outcomes.next%shareEvery == 0 {
 			r.judgeShares(at)
 		}

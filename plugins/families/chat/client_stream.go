@@ -109,11 +109,11 @@ func (d *Decoder) chunk(root jsonview.View) error {
 			object = member
 		}
 	}
-	if failure.Set() {
-		return reply.Failure(0, failure)
+	if kind, _ := object.Str(); kind == "error" || failure.Set() {
+		return reply.Failure(root)
 	}
-	if kind, _ := object.Str(); kind == "error" {
-		return reply.Failure(0, root)
+	if !choices.Set() {
+		return reply.Odd(root)
 	}
 	count := 0
 	d.only = jsonview.View{}
@@ -152,7 +152,7 @@ func (d *Decoder) choice(v jsonview.View) error {
 		return nil // only one choice was asked for
 	}
 	if failure.Set() {
-		return reply.Failure(0, failure)
+		return reply.Failure(failure)
 	}
 	d.begun = true
 	if !delta.Set() {

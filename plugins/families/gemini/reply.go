@@ -90,7 +90,10 @@ func (d *Decoder) chunk(root jsonview.View) error {
 	}
 	d.out.Used(usage)
 	if failed.Set() {
-		return failure(0, failed)
+		return reply.Failure(root)
+	}
+	if !candidates.Set() && !feedback.Set() && !usage.Set() {
+		return reply.Odd(root)
 	}
 	if reason, _ := feedback.Get("blockReason").Str(); reason != "" && d.finish == nil {
 		return llm.Errorf(llm.ErrPolicy, "%s", reply.LogText("the upstream declined the prompt", reason))

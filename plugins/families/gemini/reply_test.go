@@ -3,7 +3,6 @@ package gemini_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -168,7 +167,7 @@ func TestDecoderFails(t *testing.T) {
 		"no JSON":             {[]string{"<html>"}, llm.ErrProtocol},
 		"a call without name": {[]string{chunk(`{"functionCall":{"args":{}}}`, "")}, llm.ErrProtocol},
 		"an error": {[]string{chunk(`{"text":"a"}`, ""), `{"error":{"code":503,"message":"overloaded",` +
-			`"status":"UNAVAILABLE"}}`}, llm.ErrUpstream},
+			`"status":"UNAVAILABLE"}}`}, llm.ErrCapacity},
 		"a prompt that is declined": {[]string{`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},` +
 			`"usageMetadata":{"promptTokenCount":4}}`}, llm.ErrPolicy},
 	} {
@@ -208,72 +207,6 @@ func TestWhole(t *testing.T) {
 		_, err = dialect.ReadWhole(body)
 		require.Equal(t, kind, llm.KindOf(err), body)
 	}
-}
-
-func TestDecodeError(t *testing.T) {
-	t.Parallel()
-	const detail = `{"@type":"type.googleapis.com/google.rpc.`
-	for name, c := range map[string]struct {
-		status     int
-		retryAfter string
-		body       string
-		kind       llm.ErrorKind
-		wait       time.Duration
-		message    string
-	}{
-		"a key": {400, "", `{"code":400,"message":"API key not valid. sk-zq11","status":"INVALID_ARGUMENT",` +
-			`"details":[` + detail + `ErrorInfo","reason":"API_KEY_INVALID"}]}`, llm.ErrCredentials, 0,
-			"(INVALID_ARGUMENT, API_KEY_INVALID)"},
-		"a key, in words": {400, "", `{"message":"API key expired. Please renew","status":"INVALID_ARGUMENT"}`,
-			llm.ErrCredentials, 0, "(INVALID_ARGUMENT)"},
-		"a token":    {401, "", `{"status":"UNAUTHENTICATED"}`, llm.ErrCredentials, 0, "(UNAUTHENTICATED)"},
-		"no right":   {403, "", `{"status":"PERMISSION_DENIED"}`, llm.ErrCredentials, 0, "(PERMISSION_DENIED)"},
-		"no billing": {400, "", `{"status":"FAILED_PRECONDITION"}`, llm.ErrCredentials, 0, "(FAILED_PRECONDITION)"},
-		"a field": {400, "", `{"status":"INVALID_ARGUMENT","details":[` + detail + `BadRequest",` +
-			`"fieldViolations":[{"field":"contents[0].parts"}]}]}`, llm.ErrRejected, 0, "(INVALID_ARGUMENT, contents[0].parts)"},
-		"a model": {404, "", `{"status":"NOT_FOUND"}`, llm.ErrRejected, 0, "(NOT_FOUND)"},
-		"too long": {400, "", `{"status":"INVALID_ARGUMENT","message":"The input token count (9) exceeds the ` +
-			`maximum number of tokens allowed (8)."}`, llm.ErrContext, 0, "(INVALID_ARGUMENT)"},
-		"too large": {400, "", `{"status":"INVALID_ARGUMENT",` +
-			`"message":"Request payload size exceeds the limit: 20971520 bytes."}`,
-			llm.ErrContext, 0, "(INVALID_ARGUMENT)"},
-		"larger yet": {413, "", `{}`, llm.ErrContext, 0, "error"},
-		"a limit": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail + `QuotaFailure","violations":[` +
-			`{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel"}]},` + detail + `RetryInfo","retryDelay":"36.5s"}]}`,
-			llm.ErrCapacity, 36500 * time.Millisecond, "(RESOURCE_EXHAUSTED)"},
-		"a limit for ever": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
-			`RetryInfo","retryDelay":"99999999s"}]}`, llm.ErrCapacity, 24 * time.Hour, "(RESOURCE_EXHAUSTED)"},
-		"a limit in the past": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
-			`RetryInfo","retryDelay":"-3s"}]}`, llm.ErrCapacity, 0, "(RESOURCE_EXHAUSTED)"},
-		"the day's quota": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail + `QuotaFailure","violations":[` +
-			`{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"},{"quotaId":"x"}]},` + detail +
-			`RetryInfo","retryDelay":"36s"}]}`, llm.ErrQuota, 0, "(RESOURCE_EXHAUSTED)"},
-		"the day's quota, otherwise": {429, "", `{"status":"RESOURCE_EXHAUSTED","details":[` + detail +
-			`ErrorInfo","reason":"RATE_LIMIT_EXCEEDED","metadata":{"quota_limit":"RequestsPerDay"}}]}`, llm.ErrQuota, 0,
-			"(RESOURCE_EXHAUSTED, RATE_LIMIT_EXCEEDED)"},
-		"overloaded": {503, "", `{"status":"UNAVAILABLE"}`, llm.ErrUpstream, 0, "(UNAVAILABLE)"},
-		"a limit, made something else on the way": {403, "", `{"code":429,"status":"RESOURCE_EXHAUSTED"}`, llm.ErrCapacity,
-			0, "(RESOURCE_EXHAUSTED)"},
-		"too slow":          {504, "", `{"status":"DEADLINE_EXCEEDED"}`, llm.ErrUpstream, 0, "(DEADLINE_EXCEEDED)"},
-		"no word":           {400, "", `{}`, llm.ErrRejected, 0, "error"},
-		"no word, a limit":  {429, "", `{}`, llm.ErrCapacity, 0, "error"},
-		"no word, no right": {403, "", `{}`, llm.ErrCredentials, 0, "error"},
-		"no word, its own":  {500, "", `{}`, llm.ErrUpstream, 0, "error"},
-		"a proxy's":         {429, "7", `"sk-zq11"`, llm.ErrCapacity, 7 * time.Second, "error"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, body := range []string{`{"error":` + c.body + `}`, `[{"error":` + c.body + `}]`} {
-				e := gemini.DecodeError(c.status, c.retryAfter, []byte(body))
-				require.Equal(t, c.kind, e.Kind)
-				require.Equal(t, c.status, e.Status)
-				require.Equal(t, c.wait, e.RetryAfter)
-				require.Contains(t, e.Message, c.message)
-				require.NotContains(t, e.Message, "zq11")
-			}
-		})
-	}
-	require.Equal(t, llm.ErrUpstream, gemini.DecodeError(502, "", []byte("<html>")).Kind)
 }
 
 func FuzzDecoder(f *testing.F) {

@@ -31,11 +31,14 @@ func (d *Decoder) message(root jsonview.View) error {
 			d.out.Used(member)
 		case "error":
 			if member.Set() {
-				return reply.Failure(0, member)
+				return reply.Failure(root)
 			}
 		}
 	}
 	if content.Kind() != jsonview.Array {
+		if err := reply.Odd(root); err != nil {
+			return err
+		}
 		return llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no content")
 	}
 	for _, block := range content.Elems() {
@@ -57,10 +60,4 @@ func (d *Decoder) block(block jsonview.View) error {
 		return err
 	}
 	return call.End()
-}
-
-// DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After
-// header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
-func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
-	return reply.Refusal(status, retryAfter, body)
 }

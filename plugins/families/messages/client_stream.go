@@ -83,10 +83,12 @@ func (d *Decoder) event(root jsonview.View) error {
 			failure = member
 		}
 	}
-	if failure.Set() || kind == "error" {
-		return reply.Failure(0, failure)
+	if failure.Set() {
+		return reply.Failure(root)
 	}
 	switch kind {
+	case "", "error":
+		return reply.Odd(root)
 	case "message_start":
 		d.begun = true
 		d.out.Model, _ = message.Get("model").Str()

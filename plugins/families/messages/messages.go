@@ -3,8 +3,8 @@
 //
 // The server direction (Server) is for the gateway: it reads what clients of the family send and writes what
 // they expect. The client direction is for providers whose upstream speaks this API: EncodeRequest writes the
-// upstream's request, a Decoder reads its stream, DecodeReply a reply in one piece, and DecodeError an error.
-// Nothing here does I/O; event streams are framed with package sse.
+// upstream's request, a Decoder reads its stream, and DecodeReply a reply in one piece. What is not a 2xx
+// is read by plugins/internal/reply. Nothing here does I/O; event streams are framed with package sse.
 package messages
 
 import (

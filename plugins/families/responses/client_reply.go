@@ -13,12 +13,6 @@ func (d *Decoder) Whole(body []byte) error { return d.out.Whole(body, d.response
 // DecodeReply turns a reply in one piece into events, see Decoder.Whole.
 func DecodeReply(body []byte, send func(llm.Event) error) error { return NewDecoder(send).Whole(body) }
 
-// DecodeError makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After
-// header ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
-func DecodeError(status int, retryAfter string, body []byte) *llm.Error {
-	return reply.Refusal(status, retryAfter, body)
-}
-
 // response takes a whole response object.
 func (d *Decoder) response(root jsonview.View) error {
 	if hasFailed(root) {
@@ -26,6 +20,9 @@ func (d *Decoder) response(root jsonview.View) error {
 	}
 	output := root.Get("output")
 	if output.Kind() != jsonview.Array {
+		if err := reply.Odd(root); err != nil {
+			return err
+		}
 		return llm.Errorf(llm.ErrProtocol, "the upstream's reply holds no output")
 	}
 	for _, item := range output.Elems() {
@@ -79,7 +76,7 @@ func (d *Decoder) whole(it *said, item jsonview.View) error {
 // failure takes a response object that failed, or one that is nothing but an error. Usage in it counts.
 func (d *Decoder) failure(root jsonview.View) error {
 	d.out.Used(root.Get("usage"))
-	return reply.Failure(0, root.Get("error"))
+	return reply.Failure(root.Get("error"))
 }
 
 // ending takes what a response object says of its end: model, usage, and why it ended.

@@ -103,6 +103,8 @@ func (d *Decoder) event(root jsonview.View) error {
 	}
 	d.out.Used(usage)
 	switch kind {
+	case "":
+		return reply.Odd(root)
 	case "response.created", "response.in_progress", "response.queued":
 		d.model(response)
 	case "response.output_item.added":
@@ -128,13 +130,10 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "response.failed":
 		return d.failure(response)
 	case "error":
-		if failure.Set() {
-			return reply.Failure(0, failure)
-		}
-		return reply.Failure(0, root)
+		return reply.Failure(root)
 	}
 	if failure.Set() {
-		return reply.Failure(0, failure)
+		return reply.Failure(root)
 	}
 	return nil
 }

@@ -330,9 +330,6 @@ func TestDecodeReply(t *testing.T) {
 		_, err = readWhole(body)
 		require.Equal(t, kind, llm.KindOf(err), body)
 	}
-	e := responses.DecodeError(429, "7", []byte(`{"error":{"code":"rate_limit_exceeded","message":"wait"}}`))
-	require.Equal(t, "capacity: the upstream answered with an error (rate_limit_exceeded) (status 429)", e.Error())
-	require.EqualValues(t, 7, e.RetryAfter.Seconds())
 }
 
 // official reads a request body as the official library writes it, and fails for what its types do not have.

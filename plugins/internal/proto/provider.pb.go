@@ -172,6 +172,111 @@ func (Failure_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_provider_proto_rawDescGZIP(), []int{25, 0}
 }
 
+// About says more of a failure than its kind. A gateway of before November 2026 goes by the kind alone.
+type Failure_About int32
+
+const (
+	Failure_NOTHING Failure_About = 0
+	// Of REJECTED: the request alone is larger than a rate limit of the upstream, or than the operator's credit there leaves.
+	Failure_ALLOWANCE Failure_About = 1
+	// Of UPSTREAM: there was no connection; its name, its address or TLS failed.
+	Failure_UNREACHED Failure_About = 2
+)
+
+// Enum value maps for Failure_About.
+var (
+	Failure_About_name = map[int32]string{
+		0: "NOTHING",
+		1: "ALLOWANCE",
+		2: "UNREACHED",
+	}
+	Failure_About_value = map[string]int32{
+		"NOTHING":   0,
+		"ALLOWANCE": 1,
+		"UNREACHED": 2,
+	}
+)
+
+func (x Failure_About) Enum() *Failure_About {
+	p := new(Failure_About)
+	*p = x
+	return p
+}
+
+func (x Failure_About) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Failure_About) Descriptor() protoreflect.EnumDescriptor {
+	return file_provider_proto_enumTypes[1].Descriptor()
+}
+
+func (Failure_About) Type() protoreflect.EnumType {
+	return &file_provider_proto_enumTypes[1]
+}
+
+func (x Failure_About) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Failure_About.Descriptor instead.
+func (Failure_About) EnumDescriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{25, 1}
+}
+
+// Basis says how the kind is known.
+type Failure_Basis int32
+
+const (
+	// The upstream's status says no more, or the provider does not say.
+	Failure_STATUS Failure_Basis = 0
+	// A code or a type of the upstream says so.
+	Failure_CODE Failure_Basis = 1
+	// Nothing but the text of a message says so: the gateway benches no key for that alone.
+	Failure_WORDING Failure_Basis = 2
+)
+
+// Enum value maps for Failure_Basis.
+var (
+	Failure_Basis_name = map[int32]string{
+		0: "STATUS",
+		1: "CODE",
+		2: "WORDING",
+	}
+	Failure_Basis_value = map[string]int32{
+		"STATUS":  0,
+		"CODE":    1,
+		"WORDING": 2,
+	}
+)
+
+func (x Failure_Basis) Enum() *Failure_Basis {
+	p := new(Failure_Basis)
+	*p = x
+	return p
+}
+
+func (x Failure_Basis) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Failure_Basis) Descriptor() protoreflect.EnumDescriptor {
+	return file_provider_proto_enumTypes[2].Descriptor()
+}
+
+func (Failure_Basis) Type() protoreflect.EnumType {
+	return &file_provider_proto_enumTypes[2]
+}
+
+func (x Failure_Basis) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Failure_Basis.Descriptor instead.
+func (Failure_Basis) EnumDescriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{25, 2}
+}
+
 type ScreenResponse_Verdict int32
 
 const (
@@ -211,11 +316,11 @@ func (x ScreenResponse_Verdict) String() string {
 }
 
 func (ScreenResponse_Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_provider_proto_enumTypes[1].Descriptor()
+	return file_provider_proto_enumTypes[3].Descriptor()
 }
 
 func (ScreenResponse_Verdict) Type() protoreflect.EnumType {
-	return &file_provider_proto_enumTypes[1]
+	return &file_provider_proto_enumTypes[3]
 }
 
 func (x ScreenResponse_Verdict) Number() protoreflect.EnumNumber {
@@ -2141,7 +2246,9 @@ type Failure struct {
 	// How long the upstream asked to wait, in milliseconds; 0 if it did not say.
 	RetryAfterMs int64 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// What the upstream calls the request, for the operator's log; empty if it has no name.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId     string        `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	About         Failure_About `protobuf:"varint,6,opt,name=about,proto3,enum=fareway.provider.v1.Failure_About" json:"about,omitempty"`
+	Basis         Failure_Basis `protobuf:"varint,7,opt,name=basis,proto3,enum=fareway.provider.v1.Failure_Basis" json:"basis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2209,6 +2316,20 @@ func (x *Failure) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *Failure) GetAbout() Failure_About {
+	if x != nil {
+		return x.About
+	}
+	return Failure_NOTHING
+}
+
+func (x *Failure) GetBasis() Failure_Basis {
+	if x != nil {
+		return x.Basis
+	}
+	return Failure_STATUS
 }
 
 type EndpointRequest struct {
@@ -3700,14 +3821,16 @@ const file_provider_proto_rawDesc = "" +
 	"\x06Finish\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x19\n" +
-	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xec\x02\n" +
+	"\breply_id\x18\x03 \x01(\tR\areplyId\"\xc0\x04\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.fareway.provider.v1.Failure.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\x05R\x06status\x12$\n" +
 	"\x0eretry_after_ms\x18\x04 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"\xb2\x01\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x128\n" +
+	"\x05about\x18\x06 \x01(\x0e2\".fareway.provider.v1.Failure.AboutR\x05about\x128\n" +
+	"\x05basis\x18\a \x01(\x0e2\".fareway.provider.v1.Failure.BasisR\x05basis\"\xb2\x01\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
 	"\bUPSTREAM\x10\x01\x12\f\n" +
@@ -3723,7 +3846,16 @@ const file_provider_proto_rawDesc = "" +
 	"\bCANCELED\x10\t\x12\t\n" +
 	"\x05QUOTA\x10\n" +
 	"\x12\t\n" +
-	"\x05UNFIT\x10\f\"A\n" +
+	"\x05UNFIT\x10\f\"2\n" +
+	"\x05About\x12\v\n" +
+	"\aNOTHING\x10\x00\x12\r\n" +
+	"\tALLOWANCE\x10\x01\x12\r\n" +
+	"\tUNREACHED\x10\x02\"*\n" +
+	"\x05Basis\x12\n" +
+	"\n" +
+	"\x06STATUS\x10\x00\x12\b\n" +
+	"\x04CODE\x10\x01\x12\v\n" +
+	"\aWORDING\x10\x02\"A\n" +
 	"\x0fEndpointRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
@@ -3854,130 +3986,134 @@ func file_provider_proto_rawDescGZIP() []byte {
 	return file_provider_proto_rawDescData
 }
 
-var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
-	(ScreenResponse_Verdict)(0), // 1: fareway.provider.v1.ScreenResponse.Verdict
-	(*DescribeRequest)(nil),     // 2: fareway.provider.v1.DescribeRequest
-	(*DescribeResponse)(nil),    // 3: fareway.provider.v1.DescribeResponse
-	(*Capabilities)(nil),        // 4: fareway.provider.v1.Capabilities
-	(*Schema)(nil),              // 5: fareway.provider.v1.Schema
-	(*Attribute)(nil),           // 6: fareway.provider.v1.Attribute
-	(*Block)(nil),               // 7: fareway.provider.v1.Block
-	(*ConfigureRequest)(nil),    // 8: fareway.provider.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 9: fareway.provider.v1.ConfigureResponse
-	(*HealthRequest)(nil),       // 10: fareway.provider.v1.HealthRequest
-	(*HealthResponse)(nil),      // 11: fareway.provider.v1.HealthResponse
-	(*GenerateRequest)(nil),     // 12: fareway.provider.v1.GenerateRequest
-	(*Message)(nil),             // 13: fareway.provider.v1.Message
-	(*Part)(nil),                // 14: fareway.provider.v1.Part
-	(*PastToolCall)(nil),        // 15: fareway.provider.v1.PastToolCall
-	(*Tool)(nil),                // 16: fareway.provider.v1.Tool
-	(*ToolChoice)(nil),          // 17: fareway.provider.v1.ToolChoice
-	(*Format)(nil),              // 18: fareway.provider.v1.Format
-	(*Events)(nil),              // 19: fareway.provider.v1.Events
-	(*Event)(nil),               // 20: fareway.provider.v1.Event
-	(*Accepted)(nil),            // 21: fareway.provider.v1.Accepted
-	(*ToolCall)(nil),            // 22: fareway.provider.v1.ToolCall
-	(*ToolArguments)(nil),       // 23: fareway.provider.v1.ToolArguments
-	(*ToolEnd)(nil),             // 24: fareway.provider.v1.ToolEnd
-	(*Usage)(nil),               // 25: fareway.provider.v1.Usage
-	(*Finish)(nil),              // 26: fareway.provider.v1.Finish
-	(*Failure)(nil),             // 27: fareway.provider.v1.Failure
-	(*EndpointRequest)(nil),     // 28: fareway.provider.v1.EndpointRequest
-	(*EndpointResponse)(nil),    // 29: fareway.provider.v1.EndpointResponse
-	(*Endpoint)(nil),            // 30: fareway.provider.v1.Endpoint
-	(*Header)(nil),              // 31: fareway.provider.v1.Header
-	(*TLS)(nil),                 // 32: fareway.provider.v1.TLS
-	(*AttemptedRequest)(nil),    // 33: fareway.provider.v1.AttemptedRequest
-	(*CarriedAttempt)(nil),      // 34: fareway.provider.v1.CarriedAttempt
-	(*AttemptedResponse)(nil),   // 35: fareway.provider.v1.AttemptedResponse
-	(*CancelRequest)(nil),       // 36: fareway.provider.v1.CancelRequest
-	(*CancelResponse)(nil),      // 37: fareway.provider.v1.CancelResponse
-	(*CountTokensRequest)(nil),  // 38: fareway.provider.v1.CountTokensRequest
-	(*CountTokensResponse)(nil), // 39: fareway.provider.v1.CountTokensResponse
-	(*ReceiptsRequest)(nil),     // 40: fareway.provider.v1.ReceiptsRequest
-	(*ReceiptsResponse)(nil),    // 41: fareway.provider.v1.ReceiptsResponse
-	(*Receipt)(nil),             // 42: fareway.provider.v1.Receipt
-	(*ModelsRequest)(nil),       // 43: fareway.provider.v1.ModelsRequest
-	(*ModelsResponse)(nil),      // 44: fareway.provider.v1.ModelsResponse
-	(*Model)(nil),               // 45: fareway.provider.v1.Model
-	(*Price)(nil),               // 46: fareway.provider.v1.Price
-	(*ScreenRequest)(nil),       // 47: fareway.provider.v1.ScreenRequest
-	(*ScreenText)(nil),          // 48: fareway.provider.v1.ScreenText
-	(*ScreenResponse)(nil),      // 49: fareway.provider.v1.ScreenResponse
-	nil,                         // 50: fareway.provider.v1.GenerateRequest.StatesEntry
-	nil,                         // 51: fareway.provider.v1.Model.WhereEntry
+	(Failure_About)(0),          // 1: fareway.provider.v1.Failure.About
+	(Failure_Basis)(0),          // 2: fareway.provider.v1.Failure.Basis
+	(ScreenResponse_Verdict)(0), // 3: fareway.provider.v1.ScreenResponse.Verdict
+	(*DescribeRequest)(nil),     // 4: fareway.provider.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 5: fareway.provider.v1.DescribeResponse
+	(*Capabilities)(nil),        // 6: fareway.provider.v1.Capabilities
+	(*Schema)(nil),              // 7: fareway.provider.v1.Schema
+	(*Attribute)(nil),           // 8: fareway.provider.v1.Attribute
+	(*Block)(nil),               // 9: fareway.provider.v1.Block
+	(*ConfigureRequest)(nil),    // 10: fareway.provider.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),   // 11: fareway.provider.v1.ConfigureResponse
+	(*HealthRequest)(nil),       // 12: fareway.provider.v1.HealthRequest
+	(*HealthResponse)(nil),      // 13: fareway.provider.v1.HealthResponse
+	(*GenerateRequest)(nil),     // 14: fareway.provider.v1.GenerateRequest
+	(*Message)(nil),             // 15: fareway.provider.v1.Message
+	(*Part)(nil),                // 16: fareway.provider.v1.Part
+	(*PastToolCall)(nil),        // 17: fareway.provider.v1.PastToolCall
+	(*Tool)(nil),                // 18: fareway.provider.v1.Tool
+	(*ToolChoice)(nil),          // 19: fareway.provider.v1.ToolChoice
+	(*Format)(nil),              // 20: fareway.provider.v1.Format
+	(*Events)(nil),              // 21: fareway.provider.v1.Events
+	(*Event)(nil),               // 22: fareway.provider.v1.Event
+	(*Accepted)(nil),            // 23: fareway.provider.v1.Accepted
+	(*ToolCall)(nil),            // 24: fareway.provider.v1.ToolCall
+	(*ToolArguments)(nil),       // 25: fareway.provider.v1.ToolArguments
+	(*ToolEnd)(nil),             // 26: fareway.provider.v1.ToolEnd
+	(*Usage)(nil),               // 27: fareway.provider.v1.Usage
+	(*Finish)(nil),              // 28: fareway.provider.v1.Finish
+	(*Failure)(nil),             // 29: fareway.provider.v1.Failure
+	(*EndpointRequest)(nil),     // 30: fareway.provider.v1.EndpointRequest
+	(*EndpointResponse)(nil),    // 31: fareway.provider.v1.EndpointResponse
+	(*Endpoint)(nil),            // 32: fareway.provider.v1.Endpoint
+	(*Header)(nil),              // 33: fareway.provider.v1.Header
+	(*TLS)(nil),                 // 34: fareway.provider.v1.TLS
+	(*AttemptedRequest)(nil),    // 35: fareway.provider.v1.AttemptedRequest
+	(*CarriedAttempt)(nil),      // 36: fareway.provider.v1.CarriedAttempt
+	(*AttemptedResponse)(nil),   // 37: fareway.provider.v1.AttemptedResponse
+	(*CancelRequest)(nil),       // 38: fareway.provider.v1.CancelRequest
+	(*CancelResponse)(nil),      // 39: fareway.provider.v1.CancelResponse
+	(*CountTokensRequest)(nil),  // 40: fareway.provider.v1.CountTokensRequest
+	(*CountTokensResponse)(nil), // 41: fareway.provider.v1.CountTokensResponse
+	(*ReceiptsRequest)(nil),     // 42: fareway.provider.v1.ReceiptsRequest
+	(*ReceiptsResponse)(nil),    // 43: fareway.provider.v1.ReceiptsResponse
+	(*Receipt)(nil),             // 44: fareway.provider.v1.Receipt
+	(*ModelsRequest)(nil),       // 45: fareway.provider.v1.ModelsRequest
+	(*ModelsResponse)(nil),      // 46: fareway.provider.v1.ModelsResponse
+	(*Model)(nil),               // 47: fareway.provider.v1.Model
+	(*Price)(nil),               // 48: fareway.provider.v1.Price
+	(*ScreenRequest)(nil),       // 49: fareway.provider.v1.ScreenRequest
+	(*ScreenText)(nil),          // 50: fareway.provider.v1.ScreenText
+	(*ScreenResponse)(nil),      // 51: fareway.provider.v1.ScreenResponse
+	nil,                         // 52: fareway.provider.v1.GenerateRequest.StatesEntry
+	nil,                         // 53: fareway.provider.v1.Model.WhereEntry
 }
 var file_provider_proto_depIdxs = []int32{
-	5,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
-	4,  // 1: fareway.provider.v1.DescribeResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
-	45, // 2: fareway.provider.v1.DescribeResponse.known_models:type_name -> fareway.provider.v1.Model
-	6,  // 3: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
-	7,  // 4: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
-	5,  // 5: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
-	4,  // 6: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
-	13, // 7: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
-	16, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
-	17, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
-	18, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
-	50, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
-	14, // 12: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
-	15, // 13: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
-	20, // 14: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
-	21, // 15: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
-	22, // 16: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
-	23, // 17: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
-	24, // 18: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
-	25, // 19: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
-	26, // 20: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
-	27, // 21: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
+	7,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
+	6,  // 1: fareway.provider.v1.DescribeResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
+	47, // 2: fareway.provider.v1.DescribeResponse.known_models:type_name -> fareway.provider.v1.Model
+	8,  // 3: fareway.provider.v1.Schema.attributes:type_name -> fareway.provider.v1.Attribute
+	9,  // 4: fareway.provider.v1.Schema.blocks:type_name -> fareway.provider.v1.Block
+	7,  // 5: fareway.provider.v1.Block.schema:type_name -> fareway.provider.v1.Schema
+	6,  // 6: fareway.provider.v1.ConfigureResponse.capabilities:type_name -> fareway.provider.v1.Capabilities
+	15, // 7: fareway.provider.v1.GenerateRequest.messages:type_name -> fareway.provider.v1.Message
+	18, // 8: fareway.provider.v1.GenerateRequest.tools:type_name -> fareway.provider.v1.Tool
+	19, // 9: fareway.provider.v1.GenerateRequest.tool_choice:type_name -> fareway.provider.v1.ToolChoice
+	20, // 10: fareway.provider.v1.GenerateRequest.format:type_name -> fareway.provider.v1.Format
+	52, // 11: fareway.provider.v1.GenerateRequest.states:type_name -> fareway.provider.v1.GenerateRequest.StatesEntry
+	16, // 12: fareway.provider.v1.Message.parts:type_name -> fareway.provider.v1.Part
+	17, // 13: fareway.provider.v1.Part.call:type_name -> fareway.provider.v1.PastToolCall
+	22, // 14: fareway.provider.v1.Events.events:type_name -> fareway.provider.v1.Event
+	23, // 15: fareway.provider.v1.Event.accepted:type_name -> fareway.provider.v1.Accepted
+	24, // 16: fareway.provider.v1.Event.tool_call:type_name -> fareway.provider.v1.ToolCall
+	25, // 17: fareway.provider.v1.Event.tool_arguments:type_name -> fareway.provider.v1.ToolArguments
+	26, // 18: fareway.provider.v1.Event.tool_end:type_name -> fareway.provider.v1.ToolEnd
+	27, // 19: fareway.provider.v1.Event.usage:type_name -> fareway.provider.v1.Usage
+	28, // 20: fareway.provider.v1.Event.finish:type_name -> fareway.provider.v1.Finish
+	29, // 21: fareway.provider.v1.Event.failure:type_name -> fareway.provider.v1.Failure
 	0,  // 22: fareway.provider.v1.Failure.kind:type_name -> fareway.provider.v1.Failure.Kind
-	30, // 23: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
-	27, // 24: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
-	31, // 25: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
-	32, // 26: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
-	34, // 27: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
-	12, // 28: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
-	27, // 29: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	42, // 30: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	27, // 31: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	25, // 32: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	45, // 33: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
-	27, // 34: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
-	46, // 35: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
-	51, // 36: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
-	48, // 37: fareway.provider.v1.ScreenRequest.texts:type_name -> fareway.provider.v1.ScreenText
-	1,  // 38: fareway.provider.v1.ScreenResponse.verdict:type_name -> fareway.provider.v1.ScreenResponse.Verdict
-	27, // 39: fareway.provider.v1.ScreenResponse.failure:type_name -> fareway.provider.v1.Failure
-	2,  // 40: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	8,  // 41: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	10, // 42: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	12, // 43: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	36, // 44: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	28, // 45: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	33, // 46: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	38, // 47: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	40, // 48: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	43, // 49: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
-	47, // 50: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
-	3,  // 51: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	9,  // 52: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	11, // 53: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	19, // 54: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	37, // 55: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	29, // 56: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	35, // 57: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	39, // 58: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	41, // 59: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	44, // 60: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
-	49, // 61: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
-	51, // [51:62] is the sub-list for method output_type
-	40, // [40:51] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	1,  // 23: fareway.provider.v1.Failure.about:type_name -> fareway.provider.v1.Failure.About
+	2,  // 24: fareway.provider.v1.Failure.basis:type_name -> fareway.provider.v1.Failure.Basis
+	32, // 25: fareway.provider.v1.EndpointResponse.endpoint:type_name -> fareway.provider.v1.Endpoint
+	29, // 26: fareway.provider.v1.EndpointResponse.failure:type_name -> fareway.provider.v1.Failure
+	33, // 27: fareway.provider.v1.Endpoint.headers:type_name -> fareway.provider.v1.Header
+	34, // 28: fareway.provider.v1.Endpoint.tls:type_name -> fareway.provider.v1.TLS
+	36, // 29: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
+	14, // 30: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
+	29, // 31: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
+	44, // 32: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	29, // 33: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	27, // 34: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	47, // 35: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
+	29, // 36: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
+	48, // 37: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
+	53, // 38: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
+	50, // 39: fareway.provider.v1.ScreenRequest.texts:type_name -> fareway.provider.v1.ScreenText
+	3,  // 40: fareway.provider.v1.ScreenResponse.verdict:type_name -> fareway.provider.v1.ScreenResponse.Verdict
+	29, // 41: fareway.provider.v1.ScreenResponse.failure:type_name -> fareway.provider.v1.Failure
+	4,  // 42: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	10, // 43: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	12, // 44: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	14, // 45: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	38, // 46: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	30, // 47: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	35, // 48: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	40, // 49: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	42, // 50: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	45, // 51: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
+	49, // 52: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
+	5,  // 53: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	11, // 54: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	13, // 55: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	21, // 56: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	39, // 57: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	31, // 58: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	37, // 59: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	41, // 60: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	43, // 61: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	46, // 62: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
+	51, // 63: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
+	53, // [53:64] is the sub-list for method output_type
+	42, // [42:53] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -4010,7 +4146,7 @@ func file_provider_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      4,
 			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -3,9 +3,11 @@ package reply
 import (
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -15,95 +17,222 @@ import (
 const (
 	maxErrorWord  = 48             // bytes of a word that an upstream's code, type or param may be
 	maxRetryAfter = 24 * time.Hour // a longer wait is no information
+
+	statusOverloaded   = 529 // of Anthropic
+	statusFlexCapacity = 498 // of Groq
 )
 
 // Refusal makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After header
-// ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form.
+// ("" if there is none; seconds or a date, RFC 9110 section 10.2.3) and its body, in whatever form (GAP-126).
 func Refusal(status int, retryAfter string, body []byte) *llm.Error {
-	root, _ := jsonview.Parse(body, maxDepth) // what is no JSON says nothing
-	failure := root.Get("error")
-	if !failure.Set() {
-		failure = root
-	}
-	e := Failure(status, failure)
-	if e.Kind == llm.ErrCapacity || e.Kind == llm.ErrQuota {
+	s := said{status: status}
+	s.readBody(body)
+	e := s.failure()
+	e.Status = status
+	if (e.Kind == llm.ErrCapacity || e.Kind == llm.ErrQuota) && e.RetryAfter == 0 && !s.daily {
 		e.RetryAfter = readRetryAfter(retryAfter)
 	}
 	return e
 }
 
-// Failure makes a typed error of an error object: its code, type, message and param, of which a family may
-// have only some. status is that of the reply; 0 for an error inside a 200, which may name a status as its
-// code.
-func Failure(status int, failure jsonview.View) *llm.Error {
-	code, _ := failure.Get("code").Str()
-	kind, _ := failure.Get("type").Str()
-	message, ok := failure.Get("message").Str()
-	if !ok {
-		message, _ = failure.Str() // some send nothing but a string
-	}
-	if n, ok := failure.Get("code").Int(); ok && status == 0 && 400 <= n && n < 600 {
-		status = int(n)
-	}
-	param, _ := failure.Get("param").Str()
-	return &llm.Error{Kind: classify(status, code, kind, message), Status: status,
-		Message: LogText("the upstream answered with an error", code, kind, param)}
+// Failure makes a typed error of an error object in a reply that is a 2xx, or in a stream. The object may name a
+// status.
+func Failure(object jsonview.View) *llm.Error {
+	s := said{}
+	s.object(object, maxInner)
+	return s.failure()
 }
 
-// says reports whether a text has one of the parts.
-func says(text string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+// Exception makes a typed error of one of AWS's, which have a name and a text; status is 0 for one in a stream.
+func Exception(status int, name, message string) *llm.Error {
+	s := said{status: status}
+	words, text := unwrap(clip(message))
+	p := part{words: words, texts: []string{text}}
+	if name != "" {
+		s.names = []string{name}
+		p.words = append(p.words, plain(name))
+	}
+	s.parts = []part{p}
+	return s.failure()
 }
 
-// outOfQuota tells an account whose quota or credit is used up from a rate limit (429) and from a wrong key (401, 403):
-// by 402 (OpenRouter, DeepSeek, Together), by its code (OpenAI and who follows it, as 429; Anthropic's billing_error),
-// and by the sentence of services that say it nowhere else: Anthropic's (400), xAI's and OpenRouter's for a key with a
-// limit of its own (403). A 400 may repeat the request, so only how it begins counts.
-func outOfQuota(status int, names, message string) bool {
-	return status == http.StatusPaymentRequired ||
-		says(names, "insufficient_quota", "billing", "current_quota", "insufficient_balance", "insufficient_credit") ||
-		strings.HasPrefix(message, "your credit balance is too low") ||
-		status == http.StatusForbidden &&
-			says(message, "have any credits", "used all available credits", "key limit exceeded")
+// failure decides what is said.
+func (s *said) failure() *llm.Error {
+	found := s.decide()
+	e := &llm.Error{Kind: found.kind, Basis: found.basis, Status: s.status,
+		Message: LogText("the upstream answered with an error", append(s.names, s.param)...)}
+	if found.note != "" {
+		e.Message += "; " + found.note
+	}
+	if e.Kind == llm.ErrCapacity {
+		e.RetryAfter = s.wait
+	}
+	return e
 }
 
-// classify tells the kinds apart by what the known upstreams say. Codes and types are compared by a telling
-// part; messages only for what some say nowhere else: lengths, quotas, and what services of the messages family say of
-// their content policy, which they call an invalid request.
-func classify(status int, code, kind, message string) llm.ErrorKind {
-	names := strings.ToLower(code + " " + kind)
-	message = strings.ToLower(message)
-	refused := status == 0 || 400 <= status && status < 500 && status != http.StatusTooManyRequests
-	switch {
-	case refused && (says(names, "content_filter", "content_policy", "moderation", "responsibleai", "invalid_prompt",
-		"bio_policy", "policy_violation") || says(message, "content filtering policy")):
-		return llm.ErrPolicy
-	case refused && (says(names, "context_length", "context_size", "context_window") ||
-		says(message, "context length", "context window", "context size", "context limit", "prompt is too long")):
-		return llm.ErrContext
-	case status < 500 && outOfQuota(status, names, message):
-		return llm.ErrQuota
-	}
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return llm.ErrCredentials
-	case status == http.StatusTooManyRequests:
-		return llm.ErrCapacity
-	case status == http.StatusRequestTimeout, status >= 500:
-		return llm.ErrUpstream
-	case status >= 400:
-		return llm.ErrRejected
-	}
-	switch {
-	case says(names, "rate_limit"):
-		return llm.ErrCapacity
-	case says(names, "authentication", "invalid_api_key", "permission"):
-		return llm.ErrCredentials
-	case says(names, "invalid_request", "badrequest", "bad_request", "not_found", "request_too_large"):
-		return llm.ErrRejected
-	}
-	return llm.ErrUpstream
+// finding is what a refusal is about, and how that is known.
+type finding struct {
+	kind  llm.ErrorKind
+	basis llm.Basis
+	note  string
 }
+
+// decide goes by code, then by wording, then by what is no more than the status, the innermost error first.
+func (s *said) decide() finding {
+	if s.daily && can(s.status, quota) { // of which the service, too, says to try again in seconds
+		return finding{quota, llm.ByCode, ""}
+	}
+	if s.judged && can(s.status, content) {
+		return finding{content, llm.ByCode, ""}
+	}
+	for _, p := range s.parts {
+		if row, ok := s.word(words, p.words); ok {
+			return finding{row.kind, llm.ByCode, row.note}
+		}
+		if row, ok := s.wording(p.texts); ok {
+			return finding{row.kind, llm.ByWording, row.note}
+		}
+	}
+	for _, p := range s.parts {
+		if row, ok := s.word(weakWords, p.words); ok {
+			return finding{row.kind, llm.ByStatus, row.note}
+		}
+	}
+	return finding{kind: byStatus(s.status)}
+}
+
+// can reports whether a reply of a status may be about that: a status that says which of several it is narrows the
+// table, and does not leave it to words.
+func can(status int, kind llm.ErrorKind) bool {
+	among := func(kinds ...llm.ErrorKind) bool { return slices.Contains(kinds, kind) }
+	switch {
+	case status == http.StatusUnauthorized:
+		return among(key, quota)
+	case status == http.StatusPaymentRequired:
+		return among(quota, allowance)
+	case status == http.StatusForbidden:
+		return among(key, quota, content, capacity)
+	case status == http.StatusRequestEntityTooLarge:
+		return among(window, allowance)
+	case status == http.StatusTooManyRequests, status == statusOverloaded:
+		return among(capacity, quota, allowance, window, key)
+	case status >= 500: // nobody's key is at fault where the service is
+		return among(window, content, capacity, cannotTake, failure)
+	}
+	return true
+}
+
+// byStatus is what a refusal is about where nothing else is known.
+func byStatus(status int) llm.ErrorKind {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return key
+	case http.StatusPaymentRequired: // OpenRouter, DeepSeek, Together
+		return quota
+	case http.StatusTooManyRequests, statusOverloaded:
+		return capacity
+	case http.StatusRequestEntityTooLarge, statusFlexCapacity:
+		return window
+	case http.StatusRequestTimeout, http.StatusFailedDependency: // the latter: a model of Bedrock failed
+		return failure
+	}
+	if 400 <= status && status < 500 {
+		return cannotTake
+	}
+	return failure
+}
+
+// word finds the row for words.
+func (s *said) word(rows []byWord, words []string) (byWord, bool) {
+	for _, row := range rows {
+		whole, exact := strings.CutPrefix(row.word, "=")
+		for _, word := range words {
+			if (exact && word == whole || !exact && strings.Contains(word, row.word)) && can(s.status, row.kind) {
+				return row, true
+			}
+		}
+	}
+	return byWord{}, false
+}
+
+// wording finds the row for texts.
+func (s *said) wording(texts []string) (byWording, bool) {
+	for _, text := range texts {
+		text = normal(text)
+		for i, pattern := range compiled() {
+			row := wordings[i]
+			if !can(s.status, row.kind) || row.kind == capacity && !s.busy() || !pattern.MatchString(text) {
+				continue
+			}
+			if row.kind == capacity {
+				row.kind = s.rate(text)
+			}
+			return row, true
+		}
+	}
+	return byWording{}, false
+}
+
+// busy reports whether the status allows that words alone say that the upstream takes no more, which holds for all.
+func (s *said) busy() bool {
+	switch s.status {
+	case http.StatusTooManyRequests, statusFlexCapacity:
+		return true
+	}
+	return s.status < 400 || s.status >= 500
+}
+
+var (
+	rateAsked = regexp.MustCompile(`\blimit:? (\d+),.{0,40}\brequested:? (\d+)`)
+	rateAgain = regexp.MustCompile(`\bplease (?:try again|retry) (?:in|after) (\d+(?:\.\d+)?) ?(ms|s|m|h)`)
+)
+
+// rate is what a rate limit is about: one that the request exceeds by itself says nothing of others. Where the header
+// is missing, the text says when to come again (OpenAI, Groq, Azure).
+func (s *said) rate(text string) llm.ErrorKind {
+	if m := rateAsked.FindStringSubmatch(text); m != nil && can(s.status, allowance) {
+		limit, _ := strconv.ParseInt(m[1], 10, 64) // digits; one that is too large is the largest
+		asked, _ := strconv.ParseInt(m[2], 10, 64)
+		if asked > limit {
+			return allowance
+		}
+	}
+	if m := rateAgain.FindStringSubmatch(text); m != nil && s.wait == 0 {
+		if wait, err := time.ParseDuration(m[1] + m[2]); err == nil {
+			s.wait = min(wait, maxRetryAfter)
+		}
+	}
+	return capacity
+}
+
+var inWord = regexp.MustCompile(`(\pL)['’](\pL)`)
+
+// normal is a message as wordings are written: in lower case, without apostrophes inside words. Its lines stay apart:
+// behind the first may stand what the client sent.
+func normal(text string) string {
+	lines := strings.Split(strings.ToLower(text), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	text = strings.Join(lines, "\n")
+	return inWord.ReplaceAllString(text, "$1$2")
+}
+
+// compiled are the wordings as expressions. "*" stands for one word, which is a name of the operator's or of the
+// service, "#" for a number, and "~" for what the service says before the telling words: nothing quoted, and nothing
+// behind a colon, for there may stand what the client sent.
+var compiled = sync.OnceValue(func() []*regexp.Regexp {
+	parts := strings.NewReplacer(
+		`\*`, `[^\s'"`+"`"+`]{1,128}`,
+		`#`, `[-\d,.]+`,
+		`~`, "(?:[^'\"`“”«»{}:\\n]|:\\S){0,160}?",
+	)
+	list := make([]*regexp.Regexp, len(wordings))
+	for i, row := range wordings {
+		list[i] = regexp.MustCompile("^" + parts.Replace(regexp.QuoteMeta(row.wording)))
+	}
+	return list
+})
 
 // LogText is what the operator reads: what happened and, in brackets, the upstream's words for it, such as its code and
 // the field that it objects to, as far as they are words. Its message is left out, for services repeat prompts and keys

@@ -63,6 +63,9 @@ func New(counting Counting, send func(llm.Event) error) *Stream {
 func Parse(data []byte) (jsonview.View, error) {
 	root, err := jsonview.Parse(data, maxDepth)
 	if err != nil || root.Kind() != jsonview.Object {
+		if failed := failed(root); err == nil && failed != nil {
+			return jsonview.View{}, failed
+		}
 		return jsonview.View{}, llm.Errorf(llm.ErrProtocol, "the upstream sent a chunk that is not a JSON object")
 	}
 	return root, nil

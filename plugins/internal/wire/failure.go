@@ -37,8 +37,17 @@ func FailureToProto(err error) *proto.Failure {
 	if !errors.As(err, &typed) {
 		typed = &llm.Error{Kind: llm.ErrUpstream, Message: err.Error()}
 	}
+	kind, about := kinds[typed.Kind], proto.Failure_NOTHING
+	if typed.Kind == llm.ErrAllowance { // older gateways know no better word
+		kind, about = proto.Failure_REJECTED, proto.Failure_ALLOWANCE
+	}
+	if typed.Unreached && typed.Kind == llm.ErrUpstream {
+		about = proto.Failure_UNREACHED
+	}
 	return &proto.Failure{
-		Kind:         kinds[typed.Kind],
+		Kind:         kind,
+		About:        about,
+		Basis:        proto.Failure_Basis(typed.Basis),
 		Message:      Clip(typed.Message),
 		Status:       int32(typed.Status),
 		RetryAfterMs: typed.RetryAfter.Milliseconds(),
@@ -62,6 +71,13 @@ func FailureFromProto(f *proto.Failure) *llm.Error {
 		if value == f.GetKind() {
 			out.Kind = kind
 		}
+	}
+	if out.Kind == llm.ErrRejected && f.GetAbout() == proto.Failure_ALLOWANCE {
+		out.Kind = llm.ErrAllowance
+	}
+	out.Unreached = out.Kind == llm.ErrUpstream && f.GetAbout() == proto.Failure_UNREACHED
+	if basis := f.GetBasis(); proto.Failure_STATUS < basis && basis <= proto.Failure_WORDING {
+		out.Basis = llm.Basis(basis)
 	}
 	return out
 }

@@ -160,12 +160,24 @@ func TestFailuresCross(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []llm.ErrorKind{
 		llm.ErrUpstream, llm.ErrRejected, llm.ErrPolicy, llm.ErrContext, llm.ErrCapacity,
-		llm.ErrCredentials, llm.ErrQuota, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
+		llm.ErrCredentials, llm.ErrQuota, llm.ErrAllowance, llm.ErrProtocol, llm.ErrBroken, llm.ErrCanceled,
 	} {
 		want := &llm.Error{Kind: kind, Message: "why", Status: 429, RetryAfter: 1500 * time.Millisecond,
-			RequestID: "req_1"}
+			Basis: llm.Basis(len(kind) % 3), Unreached: kind == llm.ErrUpstream, RequestID: "req_1"}
 		require.Equal(t, want, wire.FailureFromProto(across(t, wire.FailureToProto(want), &proto.Failure{})))
 	}
+	t.Run("GAP-126 an older gateway takes a request that is too large for one that was refused", func(t *testing.T) {
+		t.Parallel()
+		f := wire.FailureToProto(&llm.Error{Kind: llm.ErrAllowance})
+		require.Equal(t, proto.Failure_REJECTED, f.GetKind())
+		require.Equal(t, llm.ErrRejected, wire.FailureFromProto(&proto.Failure{Kind: f.GetKind()}).Kind)
+		require.Equal(t, llm.ErrUpstream, wire.FailureFromProto(&proto.Failure{Kind: proto.Failure_UPSTREAM,
+			About: proto.Failure_ALLOWANCE}).Kind, "it says more of no other kind")
+	})
+	t.Run("how it is known, of tomorrow, is not known", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, llm.ByStatus, wire.FailureFromProto(&proto.Failure{Basis: 7}).Basis)
+	})
 	require.Nil(t, wire.FailureToProto(nil))
 	require.Nil(t, wire.FailureFromProto(nil))
 	for _, err := range []error{

@@ -12,6 +12,7 @@ import (
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/families/responses"
 	"github.com/fareway/fareway/plugins/internal/conform"
+	"github.com/fareway/fareway/plugins/internal/reply"
 	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -31,7 +32,6 @@ type codec struct {
 	encode      func([]byte, *llm.Request) ([]byte, error)
 	decoder     func(func(llm.Event) error) decoder
 	decodeReply func([]byte, func(llm.Event) error) error
-	decodeError func(int, string, []byte) *llm.Error
 }
 
 // conformed writes a request as those who call upstreams do.
@@ -53,7 +53,6 @@ var codecs = []codec{
 		conformed(chat.EncodeRequest, chat.Refuses()),
 		func(send func(llm.Event) error) decoder { return chat.NewDecoder(send) },
 		chat.DecodeReply,
-		chat.DecodeError,
 	},
 	{
 		"responses",
@@ -61,7 +60,6 @@ var codecs = []codec{
 		conformed(responses.EncodeRequest, responses.Refuses()),
 		func(send func(llm.Event) error) decoder { return responses.NewDecoder(send) },
 		responses.DecodeReply,
-		responses.DecodeError,
 	},
 	{
 		"messages",
@@ -69,7 +67,6 @@ var codecs = []codec{
 		conformed(messages.EncodeRequest, messages.Refuses()),
 		func(send func(llm.Event) error) decoder { return messages.NewDecoder(send) },
 		messages.DecodeReply,
-		messages.DecodeError,
 	},
 }
 
@@ -80,9 +77,9 @@ func (c codec) generate(t *testing.T, s *upstream.Server, req *llm.Request) ([]l
 	require.NoError(t, err)
 	resp := postTo(withTimeout(t), t, s, c.path, string(body))
 	if resp.StatusCode != http.StatusOK {
-		reply, err := read(resp)
+		body, err := read(resp)
 		require.NoError(t, err)
-		return nil, c.decodeError(resp.StatusCode, resp.Header.Get("Retry-After"), []byte(reply))
+		return nil, reply.Refusal(resp.StatusCode, resp.Header.Get("Retry-After"), []byte(body))
 	}
 	var order wire.Order
 	require.NoError(t, order.Check(llm.Event{Kind: llm.EventAccepted}))
@@ -287,7 +284,7 @@ func TestCodecsTellFailuresApart(t *testing.T) {
 		"no model":    {upstream.ModelNotFound(), llm.ErrRejected},
 		"rate limit":  {upstream.RateLimited("7"), llm.ErrCapacity},
 		"internal":    {upstream.ServerError(), llm.ErrUpstream},
-		"overloaded":  {upstream.Overloaded(), llm.ErrUpstream},
+		"overloaded":  {upstream.Overloaded(), llm.ErrCapacity},
 		"a page":      {upstream.BadGateway(), llm.ErrUpstream},
 	} {
 		for _, c := range codecs {

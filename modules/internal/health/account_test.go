@@ -1,0 +1,133 @@
+package health_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/health"
+)
+
+// of makes attempts of an account.
+func (b *bench) of(t require.TestingT, r *health.Route, account string, n int, o health.Outcome) {
+	call := light
+	call.Account = account
+	for range n {
+		a := r.Begin(b.now, call)
+		require.NotNil(t, a, "%s is let through", account)
+		b.now = b.now.Add(time.Millisecond)
+		if o == health.Succeeded {
+			a.First(b.now)
+		}
+		a.End(b.now, o)
+	}
+}
+
+func (b *bench) off(r *health.Route, account string) bool {
+	_, off := r.HeldOff(b.now, account)
+	return off
+}
+
+func TestFailuresOfOneAccount(t *testing.T) {
+	t.Parallel()
+	const ok, no = health.Succeeded, health.Failed
+	n := int(usual.Failures)
+	for name, c := range map[string]struct {
+		make  func(t *testing.T, b *bench, r *health.Route)
+		state health.State
+		off   string // the account that is kept off
+	}{
+		"GAP-126 nobody else uses it": {func(t *testing.T, b *bench, r *health.Route) { b.of(t, r, "a", n, no) },
+			health.Open, ""},
+		"GAP-126 others use it": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n, no)
+		}, health.Serves, "a"},
+		"GAP-126 one too few": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n-1, no)
+		}, health.Serves, ""},
+		"GAP-126 it was served in between": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n-1, no)
+			b.of(t, r, "a", 1, ok)
+			b.of(t, r, "a", n-1, no)
+		}, health.Serves, ""},
+		"GAP-126 others used it long ago": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.now = b.now.Add(usual.Window + time.Second)
+			b.of(t, r, "a", n, no)
+		}, health.Open, ""},
+		"GAP-126 a second account meets them": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n-1, no)
+			b.of(t, r, "b", 1, no)
+		}, health.Open, ""},
+		"GAP-126 a third one, of a route that both use": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n, no)
+			b.of(t, r, "c", 1, no)
+		}, health.Open, "a"},
+		"GAP-126 a second one meets them long after": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n-1, no)
+			b.now = b.now.Add(usual.Window + time.Second)
+			b.of(t, r, "a", 1, ok)
+			b.of(t, r, "b", n-1, no)
+		}, health.Serves, ""},
+		"GAP-126 no connection, whoever met it": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n, health.Unreached)
+		}, health.Open, ""},
+		"GAP-126 what both have met counts for a while": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, no)
+			b.of(t, r, "a", 1, no)
+			b.of(t, r, "b", 1, no)
+			b.of(t, r, "a", n-4, no)
+			require.Equal(t, health.Serves, b.state(r))
+			b.of(t, r, "a", 1, no)
+		}, health.Open, ""},
+		"GAP-126 nobody's count for all": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "", n, no)
+		}, health.Open, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(usual, "r")
+			r := b.routes[0]
+			c.make(t, b, r)
+			require.Equal(t, c.state, b.state(r))
+			for _, account := range []string{"a", "b", "c", ""} {
+				require.Equal(t, c.off == account && account != "", b.off(r, account), account)
+			}
+			if c.off == "" {
+				return
+			}
+			call := light
+			call.Account = c.off
+			require.Nil(t, r.Begin(b.now, call), "it is kept off")
+			if c.state == health.Serves {
+				b.of(t, r, "b", 1, ok)
+			}
+			until, _ := r.HeldOff(b.now, c.off)
+			require.WithinRange(t, until, b.now.Add(usual.OpenFor-time.Second), b.now.Add(usual.OpenFor))
+			b.now = until
+			require.False(t, b.off(r, c.off), "for OpenFor")
+			b.now = until.Add(-time.Nanosecond)
+			require.True(t, b.off(r, c.off))
+		})
+	}
+	t.Run("GAP-126 it is not ejected for one account", func(t *testing.T) {
+		t.Parallel()
+		s := usual
+		s.Failures = 0
+		b := newBench(s, "r", "s", "t")
+		for _, r := range b.routes {
+			b.of(t, r, "b", 8, ok)
+		}
+		b.of(t, b.routes[0], "a", 20, no)
+		require.Equal(t, health.Serves, b.state(b.routes[0]))
+	})
+}
