@@ -41,8 +41,8 @@ var consequences = map[failureKind]consequence{
 		message: "No route can do what the request asks for, such as a tool call that is demanded. " +
 			"Trying again does not help: send it without.", bare: true},
 	llm.ErrAllowance: {misfit: true, status: http.StatusServiceUnavailable, message: "The request is larger than what " +
-		"this service may send to its model route at the moment. Trying again may help later; a shorter request or a smaller " +
-		"output allowance may help at once."},
+		"this service may send to its model route at the moment. Trying again may help later; a shorter request or a " +
+		"smaller output allowance may help at once."},
 	llm.ErrCredentials: {alert: true, message: routeRefused},
 	llm.ErrQuota: {alert: true, message: "This service's own quota at the model route is used up. Your API key and your " +
 		"credits are fine. Trying again unchanged will hardly help before the operator has raised it."},

@@ -15,8 +15,5 @@ type Options struct {
 	ThinkingLevel string
 }
 
-// maxDepth bounds the nesting of a call's arguments (GAP-33).
-const maxDepth = 1100
-
 // made begins the ids of calls that the service gave none: those are not sent to it.
 const made = "call_made_"

@@ -124,7 +124,7 @@ var words = []byWord{
 	{"capacityexceeded", capacity, ""},                                                // Groq's 498
 	{"slowdown", capacity, ""},                                                        // OpenAI, 503
 	{"ratelimitreached", capacity, ""},                                                // Moonshot
-	{"minimax1002", capacity, ""},                                                     // MiniMax, "Error codes", in base_resp
+	{"minimax1002", capacity, ""},                                                     // MiniMax, in base_resp
 	{"minimax1039", capacity, ""},
 	{"minimax1041", capacity, ""},
 	{"=1302", capacity, ""}, // Zhipu

@@ -84,7 +84,8 @@ func (c Customer) Settle(t testing.TB, e *engine.Engine, request string, s ledge
 			_, err = store.Hold(t.Context(), ledger.Hold{Request: request, Account: c.Account.ID, Key: c.Key.ID,
 				Endpoint: "chat", Profile: "max", Microcents: 5_000_000, Attempt: attempt})
 		} else {
-			err = store.Begin(t.Context(), ledger.Next{Request: request, Attempt: attempt, Microcents: 5_000_000})
+			err = store.Begin(t.Context(), ledger.Next{Request: request, Attempt: attempt,
+				Microcents: 5_000_000 * int64(i+1)})
 		}
 		require.NoError(t, err)
 	}
