@@ -155,7 +155,11 @@ func TestBillsPastAllowance(t *testing.T) {
 					require.EqualValues(t, 64_000*1_500, c.Balance().Held)
 					require.EqualValues(t, 100, c.Sent(t)["max_tokens"])
 					c.Upstream.Open(c.Mark)
-					require.EqualValues(t, 200*1_500, outcomeOf(t, sh, <-done).Billed(t), "what was used, past the allowance")
+					billed, tokens := outcomeOf(t, sh, <-done).Billed(t), int64(200) // past the allowance
+					if gateway == two {
+						tokens = 100 // GAP-123: that of the route that was called, which may not bill past it
+					}
+					require.Equal(t, tokens*1_500, billed)
 				})
 			}
 		}

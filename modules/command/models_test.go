@@ -65,10 +65,9 @@ func TestModelsSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gateway.hcl")
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
+	const gone = "http://127.0.0.1:1" // tcpmux: a port that was free a moment ago may be another test's by now
 	require.NoError(t, os.WriteFile(path, []byte("provider \"away\" {\n  plugin = \"openai\"\n  config {\n"+
-		"    base_url = \""+gone.URL+"\"\n  }\n}\nprovider \"echo\" {\n  plugin = \"echo\"\n}\n"+
+		"    base_url = \""+gone+"\"\n  }\n}\nprovider \"echo\" {\n  plugin = \"echo\"\n}\n"+
 		"provider \"wrong\" {\n  plugin = \"openai\"\n}\n"),
 		0o600))
 	for args, want := range map[string]string{

@@ -148,6 +148,6 @@ func TestKeys(t *testing.T) {
 		known = append(known, f.Name)
 	}
 	require.Equal(t, []string{"Attempt", "Model", "Messages", "Tools", "ToolChoice", "MaxTokens", "Window", "Temperature",
-		"Stop", "Format", "States", "Unsupported", "EstimateUsage", "Whole"}, known,
+		"Stop", "Format", "States", "Unsupported", "EstimateUsage", "BillsPastAllowance", "Whole"}, known,
 		"a new field belongs into the key, or not")
 }
