@@ -144,6 +144,9 @@ func (u *Usage) prompts(later *Usage) *Usage {
 			*c.to = Count(Tokens(*c.to) + n)
 		}
 	}
+	if merged.Input == nil && other.Input != nil { // all of it is in the report's sum, and it was reported
+		merged.Input = Count(0)
+	}
 	return merged
 }
 
