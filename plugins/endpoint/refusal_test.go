@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,9 +87,18 @@ func TestRefusalsEverywhere(t *testing.T) {
 		require.NoError(t, json.Unmarshal(line, &r))
 		t.Run(fmt.Sprintf("GAP-126 line %d %s", i, r.Service), func(t *testing.T) {
 			t.Parallel()
+			var mu sync.Mutex // between the requests, which a server's goroutines do not know of
 			var status int
 			var body string
+			answer := func(with int, text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				status, body = with, text
+			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				mu.Lock()
+				status, body := status, body
+				mu.Unlock()
 				if status == http.StatusOK {
 					w.Header().Set("Content-Type", "text/event-stream")
 				}
@@ -109,7 +119,7 @@ func TestRefusalsEverywhere(t *testing.T) {
 					require.Equal(t, r.Kind, llm.KindOf(err), "%s %s: %s", dialect, what, body)
 				}
 				if r.Status/100 != 2 {
-					status, body = r.Status, r.Body
+					answer(r.Status, r.Body)
 					call("a refusal")
 				}
 				form := inAStream[i%len(inAStream)]
@@ -117,10 +127,10 @@ func TestRefusalsEverywhere(t *testing.T) {
 				if said == "" {
 					continue
 				}
-				status = http.StatusOK
-				body = strings.Replace(form, "%s", said, 1) + ended[dialect]
+				first := strings.Replace(form, "%s", said, 1) + ended[dialect]
+				answer(http.StatusOK, first)
 				call("first")
-				body = beginning + body
+				answer(http.StatusOK, beginning+first)
 				call("behind a text")
 			}
 		})
