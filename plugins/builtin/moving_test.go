@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,9 +122,9 @@ func TestConversationsMove(t *testing.T) {
 	for _, to := range services() {
 		t.Run(to.name, func(t *testing.T) {
 			t.Parallel()
-			var sent *upstream.Request // one after the other
+			var sent atomic.Pointer[upstream.Request] // the last
 			to.options.Script = func(req *upstream.Request) upstream.Reply {
-				sent = req
+				sent.Store(req)
 				if len(req.Tools) == 0 {
 					return upstream.Answer(req)
 				}
@@ -156,7 +157,7 @@ func TestConversationsMove(t *testing.T) {
 				if len(req.Tools) > 0 {
 					require.Equal(t, req.Tools[0].Name, called, "the client sees its own names")
 				}
-				judge(t, &to, sent)
+				judge(t, &to, sent.Load())
 			})
 		})
 	}

@@ -430,19 +430,6 @@ func drawn(t *rapid.T) *llm.Request {
 	return req
 }
 
-// TestFitsAsItIs: what fits is not touched, and costs no memory.
-func TestFitsAsItIs(t *testing.T) { //nolint:paralleltest // it counts allocations
-	req := ordinary()
-	refused := slices.DeleteFunc(
-		all(),
-		func(n string) bool { return n == "call_ids_unlike_9" || n == "user_after_result" },
-	)
-	fit, names := conformed(t, req, refused...)
-	require.Same(t, req, fit)
-	require.Nil(t, names)
-	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = conform.Request(req, refused) }))
-}
-
 func ordinary() *llm.Request {
 	req := &llm.Request{Messages: []llm.Message{said(llm.RoleSystem, "s"), said(llm.RoleUser, "u"),
 		called(`c1 f {"a":[1,{"b":"c"}]}`, "c2 g {}"), result("c2", "r"), result("c1", "r"), said(llm.RoleAssistant, "a"),
