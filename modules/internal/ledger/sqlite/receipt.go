@@ -25,13 +25,14 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 		if err != nil {
 			return err
 		}
-		return run(conn, `SELECT request, seq, route, created FROM waiting
+		return run(conn, `SELECT request, seq, route, created, reference FROM waiting
 			WHERE provider = ? AND (created, request, seq) > (?, ?, ?) ORDER BY created, request, seq LIMIT ?`,
 			func(row *sqlite.Stmt) error {
 				all = append(all, ledger.Waiting{
-					Attempt: ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
-					Route:   row.ColumnText(2),
-					Created: columnTime(row, 3),
+					Attempt:   ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
+					Route:     row.ColumnText(2),
+					Created:   columnTime(row, 3),
+					Reference: row.ColumnText(4),
 				})
 				return nil
 			}, provider, begun, request, seq, limit)
