@@ -22,20 +22,23 @@ type tardy struct {
 	asked int
 }
 
-func (l *tardy) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
-	l.asked++
+func (l *tardy) Receipts(ctx context.Context, attempts []host.Attempt) ([]host.Receipt, error) {
+	if l.asked++; attempts[0].Reference != "gen-1" {
+		return nil, errors.New("who is that")
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, llm.Errorf(llm.ErrCanceled, "the caller left")
 	case time.Now().Before(l.ready):
-		return []host.Receipt{{Attempt: attempts[0]}}, errors.New("nothing yet")
+		return []host.Receipt{{Attempt: attempts[0].ID}}, errors.New("nothing yet")
 	}
-	return []host.Receipt{{Attempt: attempts[0], Usage: l.usage}}, errors.New("some are missing")
+	return []host.Receipt{{Attempt: attempts[0].ID, Usage: l.usage}}, errors.New("some are missing")
 }
 
 func TestReceiptOf(t *testing.T) {
 	t.Parallel()
 	usage := llm.Usage{Input: llm.Count(0), Output: llm.Count(5)}
+	asked := host.Attempt{ID: "a.1", Reference: "gen-1"}
 	for _, tc := range []struct {
 		name  string
 		after time.Duration
@@ -51,7 +54,7 @@ func TestReceiptOf(t *testing.T) {
 				b := &tardy{ready: time.Now().Add(tc.after), usage: usage}
 				ctx, cancel := context.WithTimeout(t.Context(), receiptWait)
 				defer cancel()
-				got, err := receiptOf(ctx, b, "a.1")
+				got, err := receiptOf(ctx, b, asked)
 				require.NoError(t, err)
 				require.Equal(t, &usage, got)
 				require.Equal(t, tc.asked, b.asked)
@@ -65,7 +68,7 @@ func TestReceiptOf(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), receiptWait)
 			defer cancel()
 			begin := time.Now()
-			got, err := receiptOf(ctx, b, "a.1")
+			got, err := receiptOf(ctx, b, asked)
 			require.ErrorContains(t, err, "nothing yet", "what the provider said")
 			require.Nil(t, got)
 			require.Equal(t, receiptWait, time.Since(begin))

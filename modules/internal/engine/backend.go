@@ -19,9 +19,9 @@ type Backend interface {
 	GivesReceipts() bool
 	// Generate calls the upstream for a request of an account. Errors are *llm.Error.
 	Generate(ctx context.Context, account string, req *llm.Request) (Stream, error)
-	// Receipts asks what attempts have used, by their ids. What it has no record of is left out. Receipts count
-	// also beside an error, an *llm.Error; they may then be incomplete.
-	Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error)
+	// Receipts asks what attempts have used, by their ids and references. What it has no record of is left out. Receipts
+	// count also beside an error, an *llm.Error; they may then be incomplete.
+	Receipts(ctx context.Context, attempts []host.Attempt) ([]host.Receipt, error)
 }
 
 // Stream is the reply of one attempt.
@@ -44,7 +44,7 @@ func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage
 
 func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }
 
-func (h hosted) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+func (h hosted) Receipts(ctx context.Context, attempts []host.Attempt) ([]host.Receipt, error) {
 	return h.plugin.Receipts(ctx, attempts)
 }
 

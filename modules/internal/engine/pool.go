@@ -58,7 +58,7 @@ func (p *pool) ProvesCancel() bool { return p.lanes[0].ProvesCancel() }
 func (p *pool) GivesReceipts() bool { return p.lanes[0].GivesReceipts() }
 
 // Receipts implements Backend. Each key is asked: the one that made an attempt knows of it.
-func (p *pool) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+func (p *pool) Receipts(ctx context.Context, attempts []host.Attempt) ([]host.Receipt, error) {
 	var found []host.Receipt
 	var errs []error
 	missing := slices.Clone(attempts)
@@ -71,8 +71,8 @@ func (p *pool) Receipts(ctx context.Context, attempts []string) ([]host.Receipt,
 			errs = append(errs, err)
 		}
 		found = append(found, receipts...)
-		missing = slices.DeleteFunc(missing, func(id string) bool {
-			return slices.ContainsFunc(receipts, func(r host.Receipt) bool { return r.Attempt == id })
+		missing = slices.DeleteFunc(missing, func(a host.Attempt) bool {
+			return slices.ContainsFunc(receipts, func(r host.Receipt) bool { return r.Attempt == a.ID })
 		})
 	}
 	if len(missing) == 0 {

@@ -44,10 +44,10 @@ func (a *account) Ready() bool         { return !a.away }
 func (a *account) ProvesCancel() bool  { return false }
 func (a *account) GivesReceipts() bool { return true }
 
-func (a *account) Receipts(_ context.Context, attempts []string) (found []host.Receipt, err error) {
+func (a *account) Receipts(_ context.Context, attempts []host.Attempt) (found []host.Receipt, err error) {
 	for _, r := range a.known {
-		for _, id := range attempts {
-			if id == r.Attempt {
+		for _, asked := range attempts {
+			if asked.ID == r.Attempt && asked.Reference == referenceOf(asked.ID) {
 				found = append(found, r)
 			}
 		}
@@ -458,6 +458,15 @@ func TestALeavingCallerBlamesNoKey(t *testing.T) {
 	require.Equal(t, 1, r.accounts[own].closed)
 }
 
+// asked are attempts with their references.
+func asked(ids ...string) []host.Attempt {
+	var all []host.Attempt
+	for _, id := range ids {
+		all = append(all, host.Attempt{ID: id, Reference: referenceOf(id)})
+	}
+	return all
+}
+
 // The key that made an attempt has its receipt: all are asked.
 func TestReceiptsOfAPool(t *testing.T) {
 	t.Parallel()
@@ -465,10 +474,10 @@ func TestReceiptsOfAPool(t *testing.T) {
 	r.accounts[0].known = []host.Receipt{{Attempt: "a"}}
 	r.accounts[1].known = []host.Receipt{{Attempt: "b"}}
 	r.accounts[0].broken = errors.New("half of them")
-	found, err := r.Receipts(t.Context(), []string{"a", "b"})
+	found, err := r.Receipts(t.Context(), asked("a", "b"))
 	require.NoError(t, err, "all are there")
 	require.Equal(t, []host.Receipt{{Attempt: "a"}, {Attempt: "b"}}, found)
-	found, err = r.Receipts(t.Context(), []string{"b", "c"})
+	found, err = r.Receipts(t.Context(), asked("b", "c"))
 	require.ErrorContains(t, err, "half of them")
 	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
 	require.True(t, r.GivesReceipts())
