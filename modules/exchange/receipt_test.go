@@ -3,15 +3,20 @@ package exchange
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
 // tardy is a backend that has receipts after a while.
@@ -74,4 +79,32 @@ func TestReceiptOf(t *testing.T) {
 			require.Equal(t, receiptWait, time.Since(begin))
 		})
 	})
+}
+
+// Receipts survive (issue 25): what an attempt that proved nothing is asked by is in the ledger, for a provider that gives
+// receipts, and nothing for one that does not.
+func TestReferencesAreKeptForReceipts(t *testing.T) {
+	t.Parallel()
+	for plugin, want := range map[string][]string{
+		"later": {"gen-first", "gen-second", "gen-third"}, "plain": {"", "", ""},
+	} {
+		t.Run("GAP-56 "+plugin, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, plugin, func(c *config.Config) { c.Providers[0].Carry = config.CarryProcess })
+			for range want {
+				b.upstream.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Headers(), upstream.Cut()}})
+			}
+			w, call := httptest.NewRecorder(), &gateway.Call{Kind: gateway.Generate, Body: []byte(`{"model":"service/auto",
+				"messages":[{"role":"user","content":"hello"}]}`)}
+			b.ask(t, t.Context(), w, call)
+			require.Equal(t, http.StatusBadGateway, w.Code)
+			rows, err := b.engine.Store().Waiting(t.Context(), "up", "", 10)
+			require.NoError(t, err)
+			var got []string
+			for _, r := range rows {
+				got = append(got, r.Reference)
+			}
+			require.Equal(t, want, got)
+		})
+	}
 }
