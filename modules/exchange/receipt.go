@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
-	"github.com/fareway/fareway/plugins/host"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -44,7 +44,7 @@ func (x *exchange) awaitReceipt() error {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		usage, err := receiptOf(ctx, backend, host.Attempt{ID: a.id, Reference: a.reference})
+		usage, err := receiptOf(ctx, backend, ledger.Waiting{Attempt: a.id, Reference: a.reference, Key: a.key})
 		answers <- answer{usage, err}
 	}()
 	select {
@@ -59,7 +59,7 @@ func (x *exchange) awaitReceipt() error {
 }
 
 // receiptOf asks for the receipt of an attempt until it is there or ctx ends.
-func receiptOf(ctx context.Context, b engine.Backend, attempt host.Attempt) (*llm.Usage, error) {
+func receiptOf(ctx context.Context, b engine.Backend, attempt ledger.Waiting) (*llm.Usage, error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	var last error
@@ -69,7 +69,7 @@ func receiptOf(ctx context.Context, b engine.Backend, attempt host.Attempt) (*ll
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), last)
 		}
-		receipts, err := b.Receipts(ctx, []host.Attempt{attempt})
+		receipts, err := b.Receipts(ctx, []ledger.Waiting{attempt})
 		for _, r := range receipts {
 			if r.Usage.Complete() { // half of it is none (GAP-111)
 				return &r.Usage, nil

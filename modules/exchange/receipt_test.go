@@ -14,6 +14,7 @@ import (
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
@@ -27,7 +28,7 @@ type tardy struct {
 	asked int
 }
 
-func (l *tardy) Receipts(ctx context.Context, attempts []host.Attempt) ([]host.Receipt, error) {
+func (l *tardy) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error) {
 	if l.asked++; attempts[0].Reference != "gen-1" {
 		return nil, errors.New("who is that")
 	}
@@ -35,15 +36,15 @@ func (l *tardy) Receipts(ctx context.Context, attempts []host.Attempt) ([]host.R
 	case ctx.Err() != nil:
 		return nil, llm.Errorf(llm.ErrCanceled, "the caller left")
 	case time.Now().Before(l.ready):
-		return []host.Receipt{{Attempt: attempts[0].ID}}, errors.New("nothing yet")
+		return []host.Receipt{{Attempt: attempts[0].Attempt}}, errors.New("nothing yet")
 	}
-	return []host.Receipt{{Attempt: attempts[0].ID, Usage: l.usage}}, errors.New("some are missing")
+	return []host.Receipt{{Attempt: attempts[0].Attempt, Usage: l.usage}}, errors.New("some are missing")
 }
 
 func TestReceiptOf(t *testing.T) {
 	t.Parallel()
 	usage := llm.Usage{Input: llm.Count(0), Output: llm.Count(5)}
-	asked := host.Attempt{ID: "a.1", Reference: "gen-1"}
+	asked := ledger.Waiting{Attempt: "a.1", Reference: "gen-1"}
 	for _, tc := range []struct {
 		name  string
 		after time.Duration

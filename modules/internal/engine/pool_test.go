@@ -14,21 +14,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // account is the upstream of one key: a Backend that answers what it is told to.
 type account struct {
-	mu     sync.Mutex
-	fails  *llm.Error // nil: it serves
-	at     string     // where it fails: "call", "head" (the default) or "reply"
-	away   bool
-	asked  int
-	closed int
-	known  []host.Receipt
-	broken error                         // of Receipts
-	probed func(*llm.Request) *llm.Error // how a probe ends, nil for as any request
+	mu        sync.Mutex
+	fails     *llm.Error // nil: it serves
+	at        string     // where it fails: "call", "head" (the default) or "reply"
+	away      bool
+	asked     int
+	closed    int
+	known     []host.Receipt
+	broken    error                         // of Receipts
+	questions int                           // calls of Receipts
+	probed    func(*llm.Request) *llm.Error // how a probe ends, nil for as any request
 }
 
 func (a *account) probesWith(err *llm.Error) *[]*llm.Request {
@@ -44,10 +46,11 @@ func (a *account) Ready() bool         { return !a.away }
 func (a *account) ProvesCancel() bool  { return false }
 func (a *account) GivesReceipts() bool { return true }
 
-func (a *account) Receipts(_ context.Context, attempts []host.Attempt) (found []host.Receipt, err error) {
+func (a *account) Receipts(_ context.Context, attempts []ledger.Waiting) (found []host.Receipt, err error) {
+	a.questions++
 	for _, r := range a.known {
 		for _, asked := range attempts {
-			if asked.ID == r.Attempt && asked.Reference == referenceOf(asked.ID) {
+			if asked.Attempt == r.Attempt && asked.Reference == referenceOf(r.Attempt) {
 				found = append(found, r)
 			}
 		}
@@ -459,10 +462,10 @@ func TestALeavingCallerBlamesNoKey(t *testing.T) {
 }
 
 // asked are attempts with their references.
-func asked(ids ...string) []host.Attempt {
-	var all []host.Attempt
+func asked(ids ...string) []ledger.Waiting {
+	var all []ledger.Waiting
 	for _, id := range ids {
-		all = append(all, host.Attempt{ID: id, Reference: referenceOf(id)})
+		all = append(all, ledger.Waiting{Attempt: id, Reference: referenceOf(id)})
 	}
 	return all
 }
@@ -482,4 +485,16 @@ func TestReceiptsOfAPool(t *testing.T) {
 	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
 	require.True(t, r.GivesReceipts())
 	require.False(t, r.ProvesCancel())
+
+	own, gone := asked("b")[0], asked("b")[0]
+	own.Key, gone.Key = "k1", "a key of before"
+	before := r.accounts[0].questions
+	found, err = r.Receipts(t.Context(), []ledger.Waiting{own})
+	require.NoError(t, err)
+	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
+	require.Equal(t, before, r.accounts[0].questions, "it is known which key made it")
+	found, err = r.Receipts(t.Context(), []ledger.Waiting{gone})
+	require.NoError(t, err)
+	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
+	require.Equal(t, before+1, r.accounts[0].questions)
 }

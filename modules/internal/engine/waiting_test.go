@@ -128,11 +128,11 @@ func (a *archive) Generate(context.Context, string, *llm.Request) (Stream, error
 	return nil, llm.Errorf(llm.ErrUpstream, "only receipts here")
 }
 
-func (a *archive) Receipts(ctx context.Context, attempts []host.Attempt) ([]host.Receipt, error) {
+func (a *archive) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error) {
 	var ids []string
 	for _, asked := range attempts {
-		if asked.Reference == referenceOf(asked.ID) {
-			ids = append(ids, asked.ID)
+		if asked.Reference == referenceOf(asked.Attempt) {
+			ids = append(ids, asked.Attempt)
 		}
 	}
 	a.mu.Lock()

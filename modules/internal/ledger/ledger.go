@@ -255,8 +255,9 @@ type Waiting struct {
 	Attempt string // its id
 	Route   string
 	Created time.Time
-	// Reference is what its upstream is asked by, "" where it said none.
-	Reference string
+	// Reference is what its upstream is asked by, "" where it said none. Key is that of the provider that it was made
+	// with, "" where there is none, or nobody said.
+	Reference, Key string
 }
 
 // Store keeps the ledger. Every method is one transaction, durable when it returns, and safe for concurrent

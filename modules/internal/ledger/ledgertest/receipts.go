@@ -239,6 +239,9 @@ func testReferences(t *testing.T, open Open) {
 	for h, reference := range map[*ledger.Hold]string{&said: "gen-4", &corrected: "gen-5"} {
 		s := ok(*h, nil)
 		s.Results[0].Outcome, s.Results[0].Reference = ledger.Unproven, reference
+		if h == &said {
+			s.Results[0].Key = "main"
+		}
 		f.settle(s)
 	}
 	s := ok(silent, nil)
@@ -254,6 +257,11 @@ func testReferences(t *testing.T, open Open) {
 	f.restart()
 	want[crashed.Attempt.ID], want[second] = "gen-1", "gen-2"
 	require.Equal(t, want, references(), "GAP-99 after a crash")
+	rows, err := f.store.Waiting(ctx, "local", "", 100)
+	require.NoError(t, err)
+	for _, w := range rows {
+		require.Equal(t, map[bool]string{true: "main"}[w.Attempt == said.Attempt.ID], w.Key)
+	}
 	f.restart()
 	require.Equal(t, want, references())
 	require.EqualValues(t, 7, f.receipt(second, usage(3, 4)).Added)
