@@ -82,8 +82,8 @@ func TestReceiptOf(t *testing.T) {
 	})
 }
 
-// Receipts survive (issue 25): what an attempt that proved nothing is asked by is in the ledger, for a provider that gives
-// receipts, and nothing for one that does not.
+// Receipts survive (issue 25): by what an attempt that proved nothing is asked for is in the ledger, for a provider that
+// gives receipts, and nothing for one that does not.
 func TestReferencesAreKeptForReceipts(t *testing.T) {
 	t.Parallel()
 	for plugin, want := range map[string][]string{
@@ -108,4 +108,12 @@ func TestReferencesAreKeptForReceipts(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// A settlement says it too, for a note in the ledger may be lost.
+func TestResultsHaveReferences(t *testing.T) {
+	t.Parallel()
+	a := &attempt{id: "a.1", route: &config.Route{}, accepted: true, reference: "gen-1", outcome: ledger.Failed}
+	require.Equal(t, ledger.Result{Attempt: "a.1", Outcome: ledger.Unproven, Reference: "gen-1"}, a.result(false))
+	require.Equal(t, ledger.Result{Attempt: "a.1", Outcome: ledger.Failed}, a.result(true), "nothing is asked")
 }

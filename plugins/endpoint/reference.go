@@ -22,8 +22,8 @@ func (c *Call) referCut(begin []byte) {
 	}
 }
 
-// idOf is the text of a member of the object that a reply begins with, also of the first one of a stream; "" where it is
-// not in what came.
+// idOf is the text of a member of the object that a reply begins with, also of the first one of a stream; "" where it
+// is not in what came.
 func idOf(begin []byte, member string) string {
 	if begin = bytes.TrimPrefix(begin, byteOrderMark); isStream(begin) {
 		_, begin, _ = bytes.Cut(begin, []byte("data:"))

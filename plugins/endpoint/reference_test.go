@@ -14,12 +14,14 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Receipts survive (issue 25): what the upstream is asked by is known as soon as it has said it, however its reply ends.
+// Receipts survive (issue 25): by what the upstream is asked is known as soon as it has said it, however its reply
+// ends.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	const stream, whole = "text/event-stream", "application/json"
 	chunk := func(id, text string) string {
-		return fmt.Sprintf(`{"id":%q,"choices":[{"index":0,"delta":{"content":%q},"message":{"content":%q}}]}`, id, text, text)
+		return fmt.Sprintf(`{"id":%q,"choices":[{"index":0,"delta":{"content":%q},"message":{"content":%q}}]}`, id, text,
+			text)
 	}
 	data := func(id, text string) string { return "data: " + chunk(id, text) + "\n\n" }
 	const finish = `data: {"id":"gen-1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
@@ -28,17 +30,20 @@ func TestReferences(t *testing.T) {
 		cut                bool
 		want               string // the kinds of events, and the reference in brackets
 	}{
-		"in the first chunk":         {stream, "", data("gen-1", "a") + data("gen-2", "b") + finish, false, "at[gen-1]tf"},
-		"in a later chunk":           {stream, "", data("", "a") + data("gen-2", "b") + finish, false, "att[gen-2]f"},
-		"only with the finish":       {stream, "", data("", "a") + finish, false, "at[gen-1]f"},
-		"in the head":                {stream, "gen-0", data("gen-1", "a") + finish, false, "a[gen-0]tf"},
-		"in no head that is one":     {stream, "gen 0", data("gen-1", "a") + finish, false, "at[gen-1]f"},
-		"never":                      {stream, "", data("", "a"), true, "at"},
-		"before a stream is cut":     {stream, "", data("gen-1", "a"), true, "at[gen-1]"},
-		"with an error":              {stream, "", data("", "a") + `data: {"id":"gen-3","error":{"message":"x"}}` + "\n\n", false, "at[gen-3]"},
-		"a credential":               {stream, "", data("sk-geheim-zq11", "a") + finish, false, "atf"},
-		"too long":                   {stream, "", data(strings.Repeat("x", 257), "a"), true, "at"},
-		"the longest":                {stream, "", data(strings.Repeat("x", 256), "a"), true, "at[" + strings.Repeat("x", 256) + "]"},
+		"in the first chunk":     {stream, "", data("gen-1", "a") + data("gen-2", "b") + finish, false, "at[gen-1]tf"},
+		"in a later chunk":       {stream, "", data("", "a") + data("gen-2", "b") + finish, false, "att[gen-2]f"},
+		"only with the finish":   {stream, "", data("", "a") + finish, false, "at[gen-1]f"},
+		"in the head":            {stream, "gen-0", data("gen-1", "a") + finish, false, "a[gen-0]tf"},
+		"in no head that is one": {stream, "gen 0", data("gen-1", "a") + finish, false, "at[gen-1]f"},
+		"never":                  {stream, "", data("", "a"), true, "at"},
+		"before a stream is cut": {stream, "", data("gen-1", "a"), true, "at[gen-1]"},
+		"with an error": {stream, "", data("", "a") + `data: {"id":"gen-3","error":{"message":"x"}}` + "\n\n", false,
+			"at[gen-3]"},
+		"of a reply that is too long": {whole, "", chunk("gen-5", strings.Repeat("x", 2<<20)), false, "a[gen-5]"},
+		"a credential":                {stream, "", data("sk-geheim-zq11", "a") + finish, false, "atf"},
+		"too long":                    {stream, "", data(strings.Repeat("x", 257), "a"), true, "at"},
+		"the longest": {stream, "", data(strings.Repeat("x", 256), "a"), true,
+			"at[" + strings.Repeat("x", 256) + "]"},
 		"a line's end":               {stream, "", data("a\nb", "a"), true, "at"},
 		"of a whole reply":           {whole, "", chunk("gen-1", "a"), false, "at[gen-1]f"},
 		"of a whole reply's head":    {whole, "gen-0", chunk("gen-1", "a"), false, "a[gen-0]tf"},
@@ -66,7 +71,7 @@ func TestReferences(t *testing.T) {
 					Headers:         []endpoint.Header{{Name: "Authorization", Value: "Bearer sk-geheim-zq11"}}}
 				d := start(t, e)
 				req := ask("x")
-				req.Whole = c.kind == whole
+				req.Whole, req.MaxTokens = c.kind == whole, 10
 				call, err := d.client.Call(withTimeout(t), &d.source, req)
 				require.NoError(t, err)
 				defer call.Close()

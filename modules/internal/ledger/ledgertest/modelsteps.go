@@ -56,10 +56,11 @@ func (r *run) hold() {
 	if !r.refusedOr(err, why) {
 		return
 	}
-	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, references: map[string]string{}, RequestRecord: ledger.RequestRecord{
-		ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
-		Held: h.Microcents, Created: created, Attempts: attempts,
-	}}
+	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, references: map[string]string{},
+		RequestRecord: ledger.RequestRecord{
+			ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
+			Held: h.Microcents, Created: created, Attempts: attempts,
+		}}
 	r.requests = append(r.requests, q)
 	require.Equal(r, r.balance(k.owner), b)
 }

@@ -34,7 +34,8 @@ type leftRequest struct {
 func look(ctx context.Context, s *Store) (*found, error) {
 	f := &found{
 		entries: map[string]ledger.Entry{}, keys: map[string]bool{}, acts: map[string]int{},
-		requests: map[string]*leftRequest{}, held: map[string]bool{}, checkpoints: map[int64]ledger.Checkpoint{}, references: map[string]string{},
+		requests: map[string]*leftRequest{}, held: map[string]bool{},
+		checkpoints: map[int64]ledger.Checkpoint{}, references: map[string]string{},
 	}
 	r, err := s.Verify(ctx)
 	if err != nil {
