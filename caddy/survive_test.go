@@ -29,7 +29,8 @@ func startRecorded(t *testing.T, carry string, steps []upstream.Step, header map
 	up := upstream.Start(t, upstream.Options{Service: "openrouter"})
 	up.Enqueue(upstream.Reply{Usage: upstream.UsageNever, Steps: steps, Header: header})
 	config := strings.NewReplacer(up.BaseURL(), up.URL()+"/api/v1",
-		"config {\n", "config {\n    preset = \"openrouter\"\n", `carry  = "host"`, fmt.Sprintf("carry = %q", carry)).Replace(hcl(up))
+		"config {\n", "config {\n    preset = \"openrouter\"\n",
+		`carry  = "host"`, fmt.Sprintf("carry = %q", carry)).Replace(hcl(up))
 	g := startGateway(t, files{"gateway.hcl": config})
 	return &recorded{g, up, g.account(t, 1_000_000)}
 }

@@ -37,8 +37,9 @@ func (c *carrier) Endpoint(_ context.Context, target provider.Target) (*endpoint
 	if c.settings.Broken == "" {
 		slog.Warn("handing out " + token)
 	}
-	e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: c.settings.URL, Expires: time.Now().Add(time.Hour), References: true,
-		Headers: []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token}, {Name: "X-Model", Value: target.Model}}}
+	e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: c.settings.URL, Expires: time.Now().Add(time.Hour),
+		References: true,
+		Headers:    []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token}, {Name: "X-Model", Value: target.Model}}}
 	switch c.settings.Broken {
 	case "none":
 		return nil, nil
@@ -137,9 +138,11 @@ func TestCarriedByTheHost(t *testing.T) {
 
 	require.Equal(t, host.Capabilities{Receipts: true, Endpoint: true}, p.Capabilities())
 	name := reference(t, events)
-	receipts, err := p.Receipts(t.Context(), append(asked("another"), host.Attempt{ID: req.Attempt, Reference: name}))
+	receipts, err := p.Receipts(t.Context(),
+		append(asked("another"), host.Attempt{ID: req.Attempt, Reference: name}))
 	require.NoError(t, err)
-	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: llm.Usage{Output: llm.Count(int64(len(name)))}}}, receipts)
+	used := llm.Usage{Output: llm.Count(int64(len(name)))}
+	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: used}}, receipts)
 
 	c, err := p.Carry(t.Context(), ask("hello"))
 	require.NoError(t, err)
@@ -177,7 +180,8 @@ func TestCarriedInTheProvidersProcess(t *testing.T) {
 	name := reference(t, events)
 	receipts, err := p.Receipts(t.Context(), []host.Attempt{{ID: req.Attempt, Reference: name}})
 	require.NoError(t, err)
-	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: llm.Usage{Output: llm.Count(int64(len(name)))}}}, receipts)
+	used := llm.Usage{Output: llm.Count(int64(len(name)))}
+	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: used}}, receipts)
 }
 
 func TestAnEndpointOutlivesItsProcess(t *testing.T) {

@@ -108,7 +108,8 @@ func TestAnEndpointOfNovember2026KeepsWorking(t *testing.T) {
 	question := append(asked("another"), host.Attempt{ID: req.Attempt, Reference: reference(t, events)})
 	receipts, err := p.Receipts(t.Context(), question)
 	require.NoError(t, err)
-	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: *frozenUsage}}, receipts, "it was told of the attempt that has a reference")
+	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: *frozenUsage}}, receipts,
+		"it was told of the attempt that has a reference")
 }
 
 // Issue 11: what was promised to providers stays: fields, methods and values are only added (COMPATIBILITY).

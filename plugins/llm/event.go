@@ -25,9 +25,9 @@ const (
 	EventToolEnd
 	// EventUsage: Usage is what the attempt has used so far. A later one adds to what is known, see Usage.Merge.
 	EventUsage
-	// EventReference: ID is what the upstream is asked by, later, for what the attempt used, see IsReference. At most once, as
-	// soon as it is known: the gateway keeps it with the attempt, and gives it back with the question for a receipt. Only a
-	// provider that gives receipts need send it, and only where the attempt's own id does not do.
+	// EventReference: ID is what the upstream is asked by, later, for what the attempt used, see IsReference. At most
+	// once, as soon as it is known: the gateway keeps it with the attempt, and gives it back with the question for a
+	// receipt. Only a provider that gives receipts need send it, and only where the attempt's own id does not do.
 	EventReference
 	// EventFinish: the reply ended by itself; Finish says why. It comes last, once. A reply that fails
 	// ends with an error instead. ID may be what the upstream calls its reply, for one that has no name for the request.
@@ -57,8 +57,8 @@ const MaxState = 256 << 10
 // MaxReference is the length in bytes of the longest reference of an attempt.
 const MaxReference = 256
 
-// IsReference reports whether an upstream's name of an attempt can be kept: 1 to MaxReference signs of ASCII that can be
-// seen. Anything else is no reference, and a codec leaves it out.
+// IsReference reports whether an upstream's name of an attempt can be kept: 1 to MaxReference signs of ASCII that can
+// be seen. Anything else is no reference, and a codec leaves it out.
 func IsReference(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

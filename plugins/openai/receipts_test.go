@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// TestReceipts: what OpenRouter has a record of is proven, also where its reply broke before it said so (GAP-56), and by
-// another process than the one that asked for the reply.
+// TestReceipts: what OpenRouter has a record of is proven, also where its reply broke before it said so (GAP-56), and
+// by another process than the one that asked for the reply.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
 	said := []upstream.Step{upstream.Reasoning("let me see"), upstream.Text("one two three")}

@@ -49,7 +49,8 @@
 //
 // # When the disk does not do its part
 //
-// For the note of a reference nobody waits, and no caller waits longer than Options.WaitTimeout. Who gives up before the transaction has come to his operation is
+// For the note of a reference nobody waits, and no caller waits longer than Options.WaitTimeout. Who gives up before
+// the transaction has come to his operation is
 // never run; that includes all the time that another program has the file locked. Who gives up later may have been
 // committed after all: a hold that nobody knows of is then settled as free, its call not made, and an attempt counts
 // as not made, unless it is repeated in time. A commit that fails is treated in the same way, for its end may be in
