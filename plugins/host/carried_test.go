@@ -39,7 +39,8 @@ func (c *carrier) Endpoint(_ context.Context, target provider.Target) (*endpoint
 	}
 	e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: c.settings.URL, Expires: time.Now().Add(time.Hour),
 		References: true,
-		Headers:    []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token}, {Name: "X-Model", Value: target.Model}}}
+		Headers: []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token},
+			{Name: "X-Model", Value: target.Model}}}
 	switch c.settings.Broken {
 	case "none":
 		return nil, nil
