@@ -104,8 +104,7 @@ func ViewCapabilities(c host.Capabilities) []string {
 		has  bool
 	}{
 		{"cancel_usage", c.CancelUsage}, {"count_tokens", c.CountTokens}, {"receipts", c.Receipts},
-		{"endpoint", c.Endpoint}, {"attempted", c.Attempted}, {"models", c.Models},
-		{"screen", c.Screen},
+		{"endpoint", c.Endpoint}, {"models", c.Models}, {"screen", c.Screen},
 	} {
 		if one.has {
 			names = append(names, one.name)

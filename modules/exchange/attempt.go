@@ -47,6 +47,7 @@ type attempt struct {
 	unaccepted bool
 	// upstreamID is what the upstream calls the request, "" if it has no name for it.
 	upstreamID string
+	reference  string        // what the upstream is asked by for a receipt, "" while it has not said
 	key        string        // the name of the provider's key that it was made with, "" where the provider has none
 	output     tokens.Output // of a stream: what the client got, and after it left what would have come
 	racer      *racer        // of an attempt that another one is, or can be, made beside; nil for most
@@ -170,7 +171,7 @@ func (a *attempt) result(final bool) ledger.Result {
 	r := ledger.Result{Attempt: a.id, Outcome: a.outcome, Usage: a.proven(), Key: a.key,
 		Operator: a.operator}
 	if a.open() && !final {
-		r.Outcome = ledger.Unproven
+		r.Outcome, r.Reference = ledger.Unproven, a.reference
 	}
 	return r
 }

@@ -80,14 +80,19 @@ func askSchema(plugin string) func() (settings.Schema, error) {
 	})
 }
 
-// mortal is a provider openai that dies of a model.
+// mortal is a provider openai that dies of a model, and says by what each attempt is asked for.
 type mortal struct{ openai.OpenAI }
 
 func (m *mortal) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
 	if req.Model == "deadly" {
 		os.Exit(3)
 	}
-	return m.OpenAI.Generate(ctx, req, send)
+	return m.OpenAI.Generate(ctx, req, func(ev llm.Event) error {
+		if err := send(ev); err != nil || ev.Kind != llm.EventAccepted {
+			return err
+		}
+		return send(llm.Event{Kind: llm.EventReference, ID: "gen-" + req.Model})
+	})
 }
 
 // prover is a provider that can prove what a cancelled attempt used.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
@@ -16,6 +17,15 @@ const (
 	firstReceiptPause = 50 * time.Millisecond
 	maxReceiptPause   = 2 * time.Second
 )
+
+// refer keeps what the upstream of an attempt is asked by for its receipt, in the ledger too: after a crash of this
+// process or of the provider's somebody else asks.
+func (x *exchange) refer(a *attempt, reference string) {
+	if x.gen.Backend(a.route.Provider).GivesReceipts() {
+		a.reference = reference
+		x.engine.Ledger().Refer(a.id, reference)
+	}
+}
 
 // awaitReceipt waits for what the current attempt used, whose reply is whole and which has not said: the end of a
 // stream says that the charge is final. Only a provider that gives receipts is waited for, and only as long as
@@ -34,7 +44,7 @@ func (x *exchange) awaitReceipt() error {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		usage, err := receiptOf(ctx, backend, a.id)
+		usage, err := receiptOf(ctx, backend, ledger.Waiting{Attempt: a.id, Reference: a.reference, Key: a.key})
 		answers <- answer{usage, err}
 	}()
 	select {
@@ -49,7 +59,7 @@ func (x *exchange) awaitReceipt() error {
 }
 
 // receiptOf asks for the receipt of an attempt until it is there or ctx ends.
-func receiptOf(ctx context.Context, b engine.Backend, attempt string) (*llm.Usage, error) {
+func receiptOf(ctx context.Context, b engine.Backend, attempt ledger.Waiting) (*llm.Usage, error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	var last error
@@ -59,7 +69,7 @@ func receiptOf(ctx context.Context, b engine.Backend, attempt string) (*llm.Usag
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), last)
 		}
-		receipts, err := b.Receipts(ctx, []string{attempt})
+		receipts, err := b.Receipts(ctx, []ledger.Waiting{attempt})
 		for _, r := range receipts {
 			if r.Usage.Complete() { // half of it is none (GAP-111)
 				return &r.Usage, nil

@@ -56,7 +56,7 @@ func (r *reply) event(ev llm.Event, pass func(llm.Event)) {
 		if own, ok := r.words[strings.ToLower(string(ev.Finish))]; ok && !ev.Finish.Known() {
 			r.finish = own
 		}
-	case llm.EventAccepted, llm.EventReasoning, llm.EventUsage:
+	case llm.EventAccepted, llm.EventReasoning, llm.EventUsage, llm.EventReference:
 	}
 }
 

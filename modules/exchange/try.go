@@ -91,7 +91,7 @@ func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
 	a.permit.Heard()
 	if b.late {
 		for _, ev := range b.events {
-			a.observe(ev)
+			x.observe(a, ev)
 		}
 	} else {
 		// A client that left while something came has left all the same: what it gets must not look whole.
@@ -112,6 +112,13 @@ func (x *exchange) take(a *attempt, b batch, more bool) (end bool, f *failure) {
 	return true, f
 }
 
+// observe takes what an event says of the attempt itself.
+func (x *exchange) observe(a *attempt, ev llm.Event) {
+	if a.observe(ev); ev.Kind == llm.EventReference {
+		x.refer(a, ev.ID)
+	}
+}
+
 // deliver takes a batch of events.
 func (x *exchange) deliver(a *attempt, events []llm.Event) {
 	d := x.delivery
@@ -123,7 +130,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		pass = x.show
 	}
 	for _, ev := range events {
-		a.observe(ev)
+		x.observe(a, ev)
 		switch ev.Kind {
 		case llm.EventAccepted:
 			a.accept()

@@ -57,7 +57,7 @@ func TestWhatIsNoFlawPasses(t *testing.T) {
 		oddity, rule string
 		want         Outcome
 	}{
-		{"prints after the handshake", "reply", Pass}, {"knows more events", "reply", Pass},
+		{"prints after the handshake", "reply", Pass}, {"knows more events", "reply", Pass}, {"refers", "reply", Pass},
 		{"caches", "usage-disjoint", Pass}, {"cancels", "optional", Pass}, {"lists models", "optional", Pass},
 		{"has no secrets", "secrets", Skip},
 		{"only screens", "capabilities", Pass}, {"only screens", "reply", Skip}, {"only screens", "optional", Pass},
@@ -136,6 +136,8 @@ func TestEachFlawIsNoticed(t *testing.T) {
 		{"reply", "speaks after its failure", "an event came after the last one"},
 		{"reply", "ends with a status", "a status other than OK"},
 		{"reply", "fails", "it ended with a failure (capacity): slow down"},
+		{"reply", "refers twice", "a reference came twice"},
+		{"reply", "refers in a sentence", "is not 1 to 256 signs of ASCII"},
 		{"reply", "says nothing", "it has no text"},
 		{"usage", "reports no usage", "no usage of both"},
 		{"usage", "reports half of its usage", "no usage of both"},

@@ -417,6 +417,15 @@ func (f *flawed) events(r *proto.GenerateRequest) ([]*proto.Event, error) {
 		return []*proto.Event{accepted(), failed(proto.Failure_CAPACITY, "slow down")}, nil
 	case "only screens":
 		return []*proto.Event{failed(proto.Failure_REJECTED, "it only screens")}, nil
+	case "refers twice":
+		reference := &proto.Event{Kind: &proto.Event_Reference{Reference: "gen-1"}}
+		return []*proto.Event{accepted(), reference, text, usage, reference, finish}, nil
+	case "refers in a sentence":
+		reference := &proto.Event{Kind: &proto.Event_Reference{Reference: "my own name"}}
+		return []*proto.Event{accepted(), text, usage, reference, finish}, nil
+	case "refers":
+		reference := &proto.Event{Kind: &proto.Event_Reference{Reference: "gen-1"}}
+		return []*proto.Event{accepted(), text, reference, usage, finish}, nil
 	case "says nothing":
 		return []*proto.Event{accepted(), usage, finish}, nil
 	case "knows more events":

@@ -73,8 +73,8 @@ func rules() []rule {
 			advice: "Read messages with code generated from provider.proto, which skips what it does not know."},
 		{id: "reply", after: "configure", check: reply,
 			text: "A reply has its events in order, text, and a finish as its last one.",
-			advice: "accepted, then text, reasoning, tool_call, tool_arguments, tool_end and usage, then one finish; " +
-				"then the stream ends with status OK."},
+			advice: "accepted, then text, reasoning, tool_call, tool_arguments, tool_end, usage and reference, then one " +
+				"finish; then the stream ends with status OK."},
 		{id: "usage", after: "reply", check: usage,
 			text: "A reply says what it used, of input and output.",
 			advice: "Send usage before finish, as the upstream reported it, and estimated only where estimate_usage asks " +
@@ -97,6 +97,6 @@ func rules() []rule {
 			advice: "When a call is cancelled: stop its upstream call, and go on serving."},
 		{id: "optional", after: "configure", check: optional,
 			text:   "The optional calls that it claims answer.",
-			advice: "See CountTokens, Receipts, Attempted, Models, Screen and Cancel in provider.proto."},
+			advice: "See CountTokens, Receipts, Models, Screen and Cancel in provider.proto."},
 	}
 }

@@ -261,8 +261,7 @@ func optional(ctx context.Context, s *suite) error {
 			check   func(context.Context, *peer) error
 		}{
 			{can.GetCountTokens(), s.countTokens}, {can.GetReceipts(), receipts},
-			{can.GetAttempted(), attempted}, {can.GetCancelUsage(), s.cancel}, {can.GetModels(), models},
-			{can.GetScreen(), s.screen},
+			{can.GetCancelUsage(), s.cancel}, {can.GetModels(), models}, {can.GetScreen(), s.screen},
 		} {
 			if c.claimed {
 				claimed = true
@@ -347,14 +346,6 @@ func receipts(ctx context.Context, p *peer) error {
 		return fmt.Errorf("Receipts ended with a failure: %s", answer.GetFailure().GetMessage())
 	case len(answer.GetReceipts()) > 0:
 		return errors.New("Receipts has a receipt of an attempt that was never made: leave those out")
-	}
-	return nil
-}
-
-func attempted(ctx context.Context, p *peer) error {
-	_, err := p.Attempted(ctx, &proto.AttemptedRequest{Attempts: []*proto.CarriedAttempt{{Attempt: "never made"}}})
-	if err != nil {
-		return fmt.Errorf("calling Attempted: %w", err)
 	}
 	return nil
 }

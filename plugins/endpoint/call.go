@@ -78,15 +78,16 @@ type Call struct {
 	sent      int64 // the allowance as it was sent, 0 where the upstream bills beyond it
 	counts    bool  // usage is counted here where the upstream reports none (GAP-108)
 	usage     bool  // usage was reported
+	refers    bool  // what the upstream calls the reply is yet to be sent
 	produced  tokens.Output
 	requestID string
-	replyID   string
 	err       error // how the call ended
 }
 
 // prepare makes the request such as the upstream of an endpoint takes it, and encodes it.
 func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	c.endpoint, c.codec, c.counts, c.allowance = e, e.codec(), req.EstimateUsage, req.MaxTokens
+	c.refers = e.References
 	tooSmall := req.MaxTokens > 0 && req.MaxTokens < c.codec.least
 	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 || tooSmall {
 		changed := *req
@@ -116,10 +117,6 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	}
 	return nil
 }
-
-// IDs are the names that the upstream gave to the request (see requestID) and to the reply, "" while they are not
-// known.
-func (c *Call) IDs() (request, reply string) { return c.requestID, c.replyID }
 
 // name is what the upstream calls the request or, where it has a name for its reply only, the reply.
 func (c *Call) name() string {
@@ -213,9 +210,6 @@ func (c *Call) close() {
 		_ = c.body.Close()
 	}
 	c.body, c.req = nil, nil
-	if c.decoder != nil {
-		c.replyID = c.decoder.ID()
-	}
 	c.unhook()
 	if c.timer != nil {
 		c.timer.Stop()
@@ -285,6 +279,9 @@ func (c *Call) open() error {
 		}
 	}
 	c.add(llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
+	if c.refers && c.endpoint.ReferenceHeader != "" {
+		c.refer(c.resp.Header.Get(c.endpoint.ReferenceHeader))
+	}
 	event := c.event
 	if c.allowance > 0 && c.allowance < c.codec.least {
 		event = (&shorter{send: c.event, left: c.allowance}).event
@@ -438,6 +435,9 @@ func (c *Call) take() error {
 		if c.decoder.Done() {
 			continue
 		}
+		if c.refers {
+			c.refer(c.decoder.ID())
+		}
 		taken += len(event.Data)
 		if n := len(c.batch); n >= maxBatch || n > 0 && (taken > batchBytes || events >= maxBatch || !c.ready()) {
 			return nil
@@ -482,8 +482,10 @@ func (c *Call) whole() error {
 	_, err := b.ReadFrom(io.LimitReader(c.resp.Body, c.most+1))
 	switch {
 	case err != nil:
+		c.referCut(b.Bytes())
 		return c.end(c.endpoint.broke(c.ctx, err))
 	case int64(b.Len()) > c.most:
+		c.referCut(b.Bytes())
 		return c.end(llm.Errorf(llm.ErrUpstream, "the upstream's reply is larger than %d bytes, "+
 			"many times what it was allowed to say; it is cut", c.most))
 	}
@@ -502,6 +504,7 @@ func (c *Call) end(err error) error {
 	if err == nil {
 		return io.EOF
 	}
+	c.refer(c.decoder.ID())
 	if c.produced.Any() {
 		c.count()
 	}
@@ -519,6 +522,7 @@ func (c *Call) event(ev llm.Event) error {
 		if c.broken != nil {
 			return c.broken
 		}
+		c.refer(c.decoder.ID())
 		c.count()
 		if c.requestID == "" {
 			ev.ID = c.name()

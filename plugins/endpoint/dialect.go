@@ -31,6 +31,7 @@ type codec struct {
 	decoder func(send func(llm.Event) error, e *Endpoint) decoder
 	// refuses is what upstreams of the dialect refuse, see llm.Restrictions.
 	refuses func(e *Endpoint, model string) []string
+	id      string // the member of a reply in one piece that has its id
 	// least is the smallest allowance that the API takes: of a smaller one the reply is cut here.
 	least int64
 }
@@ -48,7 +49,7 @@ type decoder interface {
 
 var dialects = map[Dialect]*codec{
 	Chat: {
-		path: "/chat/completions",
+		path: "/chat/completions", id: "id",
 		refuses: func(e *Endpoint, _ string) []string {
 			if e.StrictTools {
 				return chatRefuses[1:]
@@ -67,12 +68,12 @@ var dialects = map[Dialect]*codec{
 		},
 	},
 	Responses: {
-		path: "/responses", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest),
+		path: "/responses", id: "id", least: responses.LeastAllowance, encode: plainly(responses.EncodeRequest),
 		refuses: whatever(responses.Refuses()),
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return responses.NewDecoder(send) },
 	},
 	Messages: {
-		path: "/messages", refuses: whatever(messages.Refuses()),
+		path: "/messages", id: "id", refuses: whatever(messages.Refuses()),
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return messages.EncodeWith(b, req, messages.Options{Keep: e.CacheControl, ThinkingBudget: e.ThinkingBudget,
 				Effort: e.ThinkingLevel})
@@ -80,6 +81,7 @@ var dialects = map[Dialect]*codec{
 		decoder: func(send func(llm.Event) error, _ *Endpoint) decoder { return messages.NewDecoder(send) },
 	},
 	Gemini: {
+		id:      "responseId",
 		refuses: func(_ *Endpoint, model string) []string { return gemini.Refuses(model) },
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
 			return gemini.EncodeRequest(b, req, gemini.Options{ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel})

@@ -42,7 +42,7 @@ func TestDialects(t *testing.T) {
 				t.Parallel()
 				address, err := endpoint.Join("base_url", s.URL(), d)
 				require.NoError(t, err)
-				c := &caller{source: fixed(endpoint.Endpoint{Dialect: d, URL: address,
+				c := &caller{source: fixed(endpoint.Endpoint{Dialect: d, URL: address, References: true,
 					Headers: []endpoint.Header{{Name: "x-api-key", Value: "k"}, {Name: "anthropic-version", Value: "2023-06-01"}}})}
 				t.Cleanup(c.client.CloseIdle)
 				req := ask("hello")
@@ -51,11 +51,15 @@ func TestDialects(t *testing.T) {
 				require.NoError(t, err)
 				defer call.Close()
 				var reply llm.Reply
+				var reference string
 				for err == nil {
 					var events []llm.Event
 					events, err = call.Recv()
 					for _, ev := range events {
 						reply.Add(ev)
+						if ev.Kind == llm.EventReference {
+							reference += ev.ID
+						}
 					}
 				}
 				require.ErrorIs(t, err, io.EOF)
@@ -64,8 +68,7 @@ func TestDialects(t *testing.T) {
 				reply.Close()
 				require.Equal(t, "You said: hello", reply.Text())
 				require.True(t, reply.Usage.Complete())
-				_, id := call.IDs()
-				require.NotEmpty(t, id, "what the upstream calls the reply")
+				require.NotEmpty(t, reference, "what the upstream calls the reply")
 			})
 		}
 	}
@@ -94,9 +97,10 @@ func TestIDsOfTheUpstream(t *testing.T) {
 			require.NoError(t, err)
 			defer call.Close()
 			_, err = call.Recv()
-			require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
-			id, _ := call.IDs()
-			require.Equal(t, c.want, id, "also of a call that failed")
+			failed, ok := errors.AsType[*llm.Error](err)
+			require.True(t, ok)
+			require.Equal(t, llm.ErrUpstream, failed.Kind)
+			require.Equal(t, c.want, failed.RequestID, "also of a call that failed")
 		})
 	}
 }

@@ -58,6 +58,10 @@ type Endpoint struct {
 	ReturnReasoning bool
 	// StrictTools sends the wish that arguments are held to a tool's schema, where the service knows it (Chat).
 	StrictTools bool
+	// References says that the upstream is asked for receipts by the id of its reply, which is then sent as an
+	// llm.EventReference. ReferenceHeader is a header of the reply's head that has that id already, "" for none.
+	References      bool
+	ReferenceHeader string
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool
 
@@ -131,6 +135,9 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 		return errors.New("its address holds a user name; send credentials in a header")
 	case u.Fragment != "":
 		return errors.New("its address has a fragment (#)")
+	}
+	if e.ReferenceHeader != "" && !httpguts.ValidHeaderFieldName(e.ReferenceHeader) {
+		return errors.New("the name of the header with the id of its replies is not legal")
 	}
 	for _, h := range e.Headers {
 		switch name := http.CanonicalHeaderKey(h.Name); {

@@ -5,10 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// maxID bounds an id that is kept, in bytes.
-const maxID = 256
+	"github.com/fareway/fareway/plugins/llm"
+)
 
 // requestIDs are the headers in which services name a request, the one that their support asks for first: OpenAI,
 // Groq, OpenRouter, Fireworks, Azure (x-request-id, apim-request-id), Anthropic (request-id), Mistral
@@ -27,9 +26,9 @@ func (e *Endpoint) requestID(h http.Header) string {
 	return ""
 }
 
-// name is an id as it may be logged, "" for what is none.
+// name is an id as it may be kept and logged, "" for what is none.
 func (e *Endpoint) name(id string) string {
-	if len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' }) || e.holdsSecret(id) {
+	if !llm.IsReference(id) || e.holdsSecret(id) {
 		return ""
 	}
 	return id

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // headers makes an http.Header of names and values as they travel.
@@ -72,7 +74,7 @@ func TestRequestIDs(t *testing.T) {
 	for _, name := range requestIDs {
 		require.Equal(t, "req_1", e.requestID(headers(map[string]string{name: "req_1"})))
 		require.Empty(t, e.requestID(headers(map[string]string{name: "a prompt, perhaps"})))
-		require.Empty(t, e.requestID(headers(map[string]string{name: string(make([]byte, maxID+1))})))
+		require.Empty(t, e.requestID(headers(map[string]string{name: string(make([]byte, llm.MaxReference+1))})))
 	}
 	require.Equal(t, "a", e.requestID(headers(map[string]string{"cf-ray": "b", "x-request-id": "a"})))
 	require.Empty(t, e.requestID(http.Header{}))

@@ -6,22 +6,13 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/fareway/fareway/plugins/endpoint"
 	endpointwire "github.com/fareway/fareway/plugins/endpoint/wire"
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/llm"
-)
-
-const (
-	// tellTimeout bounds telling a provider of attempts.
-	tellTimeout = 10 * time.Second
-	// maxUntold bounds the attempts that a provider is to be told of: one that never listens must not fill the memory.
-	maxUntold = 10_000
 )
 
 // Carries reports whether the provider says where calls go, so that the host can make them: see Carry. One that proves
@@ -51,16 +42,14 @@ func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) 
 		p.carrying.Add(-1)
 		return nil, err
 	}
-	return &Carried{plugin: p, attempt: req.Attempt, call: call}, nil
+	return &Carried{plugin: p, call: call}, nil
 }
 
 // Carried is the reply of an attempt that the host makes. Like Stream otherwise.
 type Carried struct {
-	plugin  *Plugin
-	attempt string
-	call    *endpoint.Call
-	ended   bool
-	closed  atomic.Bool
+	plugin *Plugin
+	call   *endpoint.Call
+	closed atomic.Bool
 }
 
 // Recv returns the next events. With the last ones, or after them, comes the end: io.EOF behind EventFinish, otherwise
@@ -77,10 +66,6 @@ func (c *Carried) Recv() (events []llm.Event, err error) {
 				"provider %q: reading the upstream's reply panicked",
 				c.plugin.spec.Name,
 			)
-		}
-		if err != nil && !c.ended {
-			c.ended = true
-			c.plugin.attempted(c.attempt, c.call)
 		}
 	}()
 	events, err = c.call.Recv()
@@ -124,6 +109,7 @@ func (p *Plugin) askEndpoint(ctx context.Context, model string, refused bool) (*
 	e := endpointwire.FromProto(answer.GetEndpoint())
 	if e != nil {
 		proc.child.scrub.add(credentials(e))
+		e.References = e.References || proc.about.GetCapabilities().GetAttempted() // see Receipts
 	}
 	return e, nil
 }
@@ -136,47 +122,4 @@ func credentials(e *endpoint.Endpoint) []string {
 		secrets = append(secrets, h.Value, token)
 	}
 	return secrets
-}
-
-// attempted notes an attempt for a provider that wants to know of it.
-func (p *Plugin) attempted(attempt string, call *endpoint.Call) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.caps.Attempted || len(p.untold) >= maxUntold {
-		return
-	}
-	a := &proto.CarriedAttempt{Attempt: attempt}
-	a.RequestId, a.ReplyId = call.IDs()
-	p.untold = append(p.untold, a)
-	if !p.teller {
-		p.teller = true
-		go p.tell()
-	}
-}
-
-// tell tells the provider of its attempts. What it could not be told waits for the next time.
-func (p *Plugin) tell() {
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	p.mu.Lock()
-	attempts := p.untold
-	p.teller = false
-	p.mu.Unlock()
-	if len(attempts) == 0 {
-		return
-	}
-	proc, err := p.lease()
-	if err != nil {
-		return
-	}
-	defer p.returned(proc)
-	ctx, cancel := context.WithTimeout(p.host.life, tellTimeout)
-	defer cancel()
-	if _, err := proc.rpc.Attempted(ctx, &proto.AttemptedRequest{Attempts: attempts}); err != nil {
-		p.log.Warn("telling the provider of its attempts failed", "error", p.unaryError(ctx, proc, err))
-		return
-	}
-	p.mu.Lock()
-	p.untold = slices.Clone(p.untold[len(attempts):]) // what came meanwhile has a teller of its own
-	p.mu.Unlock()
 }

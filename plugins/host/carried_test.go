@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,16 +21,13 @@ import (
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// carrier is a provider that says where calls go. It proves with a receipt what it was told of an attempt.
+// carrier is a provider that says where calls go. It proves the length of an attempt's reference with a receipt.
 type carrier struct {
 	provider.Carried
 	settings struct {
 		URL    string `hcl:"url" doc:"Where calls go."`
 		Broken string `hcl:"broken,optional" doc:"What is wrong with the endpoint."`
 	}
-
-	mu   sync.Mutex
-	told map[string]provider.Attempt
 }
 
 func (c *carrier) Settings() any { return &c.settings }
@@ -42,7 +38,9 @@ func (c *carrier) Endpoint(_ context.Context, target provider.Target) (*endpoint
 		slog.Warn("handing out " + token)
 	}
 	e := &endpoint.Endpoint{Dialect: endpoint.Chat, URL: c.settings.URL, Expires: time.Now().Add(time.Hour),
-		Headers: []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token}, {Name: "X-Model", Value: target.Model}}}
+		References: true,
+		Headers: []endpoint.Header{{Name: "Authorization", Value: "Bearer " + token},
+			{Name: "X-Model", Value: target.Model}}}
 	switch c.settings.Broken {
 	case "none":
 		return nil, nil
@@ -59,31 +57,33 @@ func (c *carrier) Endpoint(_ context.Context, target provider.Target) (*endpoint
 	return e, nil
 }
 
-func (c *carrier) Attempted(_ context.Context, attempts []provider.Attempt) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, a := range attempts {
-		c.told[a.ID] = a
-	}
-}
-
 // GivesReceipts implements provider.SometimesReceipter.
 func (c *carrier) GivesReceipts() bool { return c.settings.Broken != "receipts" }
 
-func (c *carrier) Receipts(_ context.Context, attempts []string) ([]provider.Receipt, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *carrier) Receipts(_ context.Context, attempts []provider.Attempt) ([]provider.Receipt, error) {
 	var receipts []provider.Receipt
-	for _, id := range attempts {
-		if id == "pid" {
-			receipts = append(receipts, provider.Receipt{Attempt: id, Usage: llm.Usage{Output: llm.Count(int64(os.Getpid()))}})
+	for _, a := range attempts {
+		n := int64(len(a.Reference))
+		if a.ID == "pid" {
+			n = int64(os.Getpid())
 		}
-		if a, ok := c.told[id]; ok {
-			n := int64(len(a.ReplyID))
-			receipts = append(receipts, provider.Receipt{Attempt: id, Usage: llm.Usage{Output: &n}})
+		if n > 0 {
+			receipts = append(receipts, provider.Receipt{Attempt: a.ID, Usage: llm.Usage{Output: &n}})
 		}
 	}
 	return receipts, nil
+}
+
+// reference is the one that came with the events of a reply.
+func reference(t *testing.T, events []llm.Event) string {
+	t.Helper()
+	for _, ev := range events {
+		if ev.Kind == llm.EventReference {
+			return ev.ID
+		}
+	}
+	require.Fail(t, "no reference came")
+	return ""
 }
 
 // carries makes a provider that has its calls carried to a fake upstream.
@@ -117,7 +117,7 @@ func carry(ctx context.Context, p *host.Plugin, req *llm.Request) ([]llm.Event, 
 	}
 }
 
-// TestSettingsTakeReceiptsAway: without receipts no attempt waits for one, and nobody is told of attempts.
+// TestSettingsTakeReceiptsAway: without receipts no attempt waits for one.
 func TestSettingsTakeReceiptsAway(t *testing.T) {
 	t.Parallel()
 	_, p := carries(t, newHost(t), "receipts")
@@ -137,11 +137,13 @@ func TestCarriedByTheHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "m", got.Header.Get("X-Model"))
 
-	require.Equal(t, host.Capabilities{Receipts: true, Endpoint: true, Attempted: true}, p.Capabilities())
-	receipts, err := p.Receipts(t.Context(), []string{req.Attempt, "another"})
+	require.Equal(t, host.Capabilities{Receipts: true, Endpoint: true}, p.Capabilities())
+	name := reference(t, events)
+	receipts, err := p.Receipts(t.Context(),
+		append(asked("another"), host.Attempt{ID: req.Attempt, Reference: name}))
 	require.NoError(t, err)
-	require.Len(t, receipts, 1, "it was told of the attempt before it is asked")
-	require.Positive(t, *receipts[0].Usage.Output, "and of the upstream's id")
+	used := llm.Usage{Output: llm.Count(int64(len(name)))}
+	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: used}}, receipts)
 
 	c, err := p.Carry(t.Context(), ask("hello"))
 	require.NoError(t, err)
@@ -176,9 +178,11 @@ func TestCarriedInTheProvidersProcess(t *testing.T) {
 	events, err := rest(s)
 	require.NoError(t, err)
 	require.Equal(t, "You said: hello", text(events))
-	receipts, err := p.Receipts(t.Context(), []string{req.Attempt})
+	name := reference(t, events)
+	receipts, err := p.Receipts(t.Context(), []host.Attempt{{ID: req.Attempt, Reference: name}})
 	require.NoError(t, err)
-	require.Len(t, receipts, 1)
+	used := llm.Usage{Output: llm.Count(int64(len(name)))}
+	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: used}}, receipts)
 }
 
 func TestAnEndpointOutlivesItsProcess(t *testing.T) {
@@ -194,7 +198,7 @@ func TestAnEndpointOutlivesItsProcess(t *testing.T) {
 	until(host.Ready)
 	_, err := carry(t.Context(), p, ask("hello"))
 	require.NoError(t, err)
-	receipts, err := p.Receipts(t.Context(), []string{"pid"})
+	receipts, err := p.Receipts(t.Context(), asked("pid"))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(int(*receipts[0].Usage.Output), syscall.SIGKILL))
 	until(host.Restarting) // its clock stands still: there is no process from now on

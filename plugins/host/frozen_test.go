@@ -77,7 +77,7 @@ func TestAProviderOfNovember2026KeepsWorking(t *testing.T) {
 	tokens, err := p.CountTokens(t.Context(), ask("hi"))
 	require.NoError(t, err)
 	require.EqualValues(t, 12, tokens)
-	receipts, err := p.Receipts(t.Context(), []string{"a1"})
+	receipts, err := p.Receipts(t.Context(), asked("a1"))
 	require.NoError(t, err)
 	require.Equal(t, []host.Receipt{{Attempt: "a1", Usage: *frozenUsage}}, receipts)
 
@@ -105,9 +105,11 @@ func TestAnEndpointOfNovember2026KeepsWorking(t *testing.T) {
 	events, err := carry(t.Context(), p, req)
 	require.NoError(t, err)
 	require.Contains(t, text(events), "carried hello")
-	receipts, err := p.Receipts(t.Context(), []string{req.Attempt, "another"})
+	question := append(asked("another"), host.Attempt{ID: req.Attempt, Reference: reference(t, events)})
+	receipts, err := p.Receipts(t.Context(), question)
 	require.NoError(t, err)
-	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: *frozenUsage}}, receipts, "it was told of the attempt")
+	require.Equal(t, []host.Receipt{{Attempt: req.Attempt, Usage: *frozenUsage}}, receipts,
+		"it was told of the attempt that has a reference")
 }
 
 // Issue 11: what was promised to providers stays: fields, methods and values are only added (COMPATIBILITY).

@@ -94,7 +94,7 @@ func pluginMain(name string) {
 		fmt.Fprintln(os.Stderr, `{"@level":"warn","@message":"well-formed","@timestamp":"2026-01-02T03:04:05.000000Z","a":1}`)
 	}
 	if name == "carrier" {
-		provider.Serve(&carrier{told: make(map[string]provider.Attempt)})
+		provider.Serve(new(carrier))
 		return
 	}
 	provider.Serve(&scripted{name: name})
@@ -376,9 +376,19 @@ func (s *scripted) CancelUsage(_ context.Context, attempt string) (*llm.Usage, e
 	return &llm.Usage{Input: llm.Count(0), Output: llm.Count(9)}, nil
 }
 
-func (s *scripted) Receipts(_ context.Context, attempts []string) ([]provider.Receipt, error) {
+// asked are attempts that have no reference.
+func asked(ids ...string) []host.Attempt {
+	var all []host.Attempt
+	for _, id := range ids {
+		all = append(all, host.Attempt{ID: id})
+	}
+	return all
+}
+
+func (s *scripted) Receipts(_ context.Context, attempts []provider.Attempt) ([]provider.Receipt, error) {
 	var out []provider.Receipt
-	for _, a := range attempts {
+	for _, attempt := range attempts {
+		a := attempt.ID
 		switch a {
 		case "unknown":
 		case "negative":

@@ -32,7 +32,6 @@ type Capabilities struct {
 	Endpoint    bool // it says where calls go, see Plugin.Carry
 	Models      bool // it lists what its upstream offers
 	Screen      bool // it judges requests by a content policy
-	Attempted   bool // it wants to know of attempts that the host carried
 }
 
 // Plugin is a provider that runs: one process at a time, started again when it dies.
@@ -49,8 +48,7 @@ type Plugin struct {
 	unwant   context.CancelCauseFunc
 	retiring sync.WaitGroup // processes that were replaced, and drain
 
-	source  endpoint.Source // of the calls that the host makes
-	telling sync.Mutex      // one at a time tells the provider of attempts
+	source endpoint.Source // of the calls that the host makes
 
 	mu      sync.Mutex
 	refs    int
@@ -68,9 +66,6 @@ type Plugin struct {
 	carrying atomic.Int64 // attempts that the host makes for it
 
 	violations violations
-
-	untold []*proto.CarriedAttempt // attempts that the provider is to be told of
-	teller bool                    // somebody is about to
 }
 
 func newPlugin(h *Host, key string, spec Spec, exe executable) *Plugin {

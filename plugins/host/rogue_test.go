@@ -255,7 +255,7 @@ func TestAnswersThatCannotBeAreViolations(t *testing.T) {
 	require.Equal(t, llm.ErrProtocol, kindOf(t, err))
 	require.Equal(t, host.ViolationAnswer, <-seen)
 	for _, attempt := range []string{"negative", "twice"} {
-		_, err = p.Receipts(t.Context(), []string{attempt})
+		_, err = p.Receipts(t.Context(), asked(attempt))
 		require.Equal(t, llm.ErrProtocol, kindOf(t, err))
 		require.Equal(t, host.ViolationAnswer, <-seen)
 	}

@@ -209,14 +209,14 @@ func TestLargeMessagesPass(t *testing.T) {
 func TestReceipts(t *testing.T) {
 	t.Parallel()
 	p := acquire(t, newHost(t), spec("script"))
-	receipts, err := p.Receipts(t.Context(), []string{"a", "unknown"})
+	receipts, err := p.Receipts(t.Context(), asked("a", "unknown"))
 	require.NoError(t, err)
 	require.Equal(t, []host.Receipt{{Attempt: "a", Usage: llm.Usage{Output: llm.Count(5)}}}, receipts)
 
-	receipts, err = p.Receipts(t.Context(), []string{"a", "broken"})
+	receipts, err = p.Receipts(t.Context(), asked("a", "broken"))
 	require.Equal(t, llm.ErrUpstream, kindOf(t, err))
 	require.Len(t, receipts, 1, "what came before the failure counts")
 
-	_, err = p.Receipts(t.Context(), []string{"negative"})
+	_, err = p.Receipts(t.Context(), asked("negative"))
 	require.Equal(t, llm.ErrProtocol, kindOf(t, err), "accounts are charged by receipts")
 }

@@ -8,9 +8,15 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// Attempt is an attempt whose receipt is wanted.
+type Attempt struct {
+	ID        string
+	Reference string // what its llm.EventReference said, "" where none came
+}
+
 // Receipt proves what an attempt used.
 type Receipt struct {
-	Attempt string
+	Attempt string // its id
 	Usage   llm.Usage
 }
 
@@ -37,21 +43,32 @@ func (p *Plugin) CountTokens(ctx context.Context, req *llm.Request) (int64, erro
 
 // Receipts asks what earlier attempts used. It needs the capability Receipts. What the upstream has no
 // record of is left out. The receipts count also when there is an error, an *llm.Error: they may then be
-// incomplete.
-func (p *Plugin) Receipts(ctx context.Context, attempts []string) ([]Receipt, error) {
-	p.tell() // of what it may need to answer
+// incomplete. A plugin of before December 2026, which takes references by Attempted, is told of them first.
+func (p *Plugin) Receipts(ctx context.Context, attempts []Attempt) ([]Receipt, error) {
 	proc, err := p.lease()
 	if err != nil {
 		return nil, err
 	}
 	defer p.returned(proc)
-	answer, err := proc.rpc.Receipts(ctx, &proto.ReceiptsRequest{Attempts: attempts})
+	asked := make(map[string]bool, len(attempts))
+	question := &proto.ReceiptsRequest{References: make(map[string]string)}
+	var made []*proto.CarriedAttempt
+	for _, a := range attempts {
+		asked[a.ID] = true
+		question.Attempts = append(question.Attempts, a.ID)
+		if a.Reference != "" {
+			question.References[a.ID] = a.Reference
+			made = append(made, &proto.CarriedAttempt{Attempt: a.ID, ReplyId: a.Reference})
+		}
+	}
+	if proc.about.GetCapabilities().GetAttempted() && len(made) > 0 {
+		if _, err := proc.rpc.Attempted(ctx, &proto.AttemptedRequest{Attempts: made}); err != nil {
+			return nil, p.unaryError(ctx, proc, err)
+		}
+	}
+	answer, err := proc.rpc.Receipts(ctx, question)
 	if err != nil {
 		return nil, p.unaryError(ctx, proc, err)
-	}
-	asked := make(map[string]bool, len(attempts))
-	for _, attempt := range attempts {
-		asked[attempt] = true
 	}
 	var receipts []Receipt
 	for _, r := range answer.GetReceipts() {

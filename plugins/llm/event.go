@@ -25,17 +25,21 @@ const (
 	EventToolEnd
 	// EventUsage: Usage is what the attempt has used so far. A later one adds to what is known, see Usage.Merge.
 	EventUsage
+	// EventReference: ID is what the upstream is asked by, later, for what the attempt used, see IsReference. At most
+	// once, as soon as it is known: the gateway keeps it with the attempt, and gives it back with the question for a
+	// receipt. Only a provider that gives receipts need send it, and only where the attempt's own id does not do.
+	EventReference
 	// EventFinish: the reply ended by itself; Finish says why. It comes last, once. A reply that fails
 	// ends with an error instead. ID may be what the upstream calls its reply, for one that has no name for the request.
 	EventFinish
 )
 
 // Event is one step of a reply. A legal sequence is: Accepted, then any of Text, Reasoning, ToolCall,
-// ToolArguments, ToolEnd and Usage, then Finish; it may stop at any point with an error instead.
+// ToolArguments, ToolEnd, Usage and Reference, then Finish; it may stop at any point with an error instead.
 type Event struct {
 	Kind  EventKind
 	Index int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
-	ID    string // EventToolCall, EventAccepted, EventFinish
+	ID    string // EventToolCall, EventAccepted, EventFinish, EventReference
 	Name  string // EventToolCall
 	Text  string // EventText, EventReasoning, EventToolArguments: valid UTF-8
 	Usage *Usage // EventUsage
@@ -49,6 +53,20 @@ type Event struct {
 
 // MaxState is the size in bytes of the largest Event.State.
 const MaxState = 256 << 10
+
+// MaxReference is the length in bytes of the longest reference of an attempt.
+const MaxReference = 256
+
+// IsReference reports whether an upstream's name of an attempt can be kept: 1 to MaxReference signs of ASCII that can
+// be seen. Anything else is no reference, and a codec leaves it out.
+func IsReference(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxReference
+}
 
 // FinishReason says why a reply ended: one of the reasons below, or another word, which is the upstream's own. The
 // gateway looks such a word up in the route's `finish_reasons`; one that is not there is a failure of the upstream, for

@@ -49,7 +49,7 @@ func (r *Reply) Add(ev Event) {
 		r.Usage = r.Usage.Merge(ev.Usage)
 	case EventFinish:
 		r.Finish = ev.Finish
-	case EventAccepted, EventReasoning, EventToolEnd:
+	case EventAccepted, EventReasoning, EventToolEnd, EventReference:
 	}
 	if ev.Model != "" {
 		r.Model = ev.Model

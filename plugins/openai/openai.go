@@ -60,7 +60,6 @@ type OpenAI struct {
 	endpoint endpoint.Endpoint
 	// deployments is the address above those of the models, nil where all have one address.
 	deployments *url.URL
-	made        attempts
 }
 
 // New makes the provider; it can be used after its settings are filled and Start.
@@ -87,7 +86,10 @@ func (o *OpenAI) Start(context.Context) error {
 		return fmt.Errorf("setting api_version is of preset \"azure\" only; leave it out")
 	}
 	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, Refuses: service.refuses,
-		ReturnReasoning: service.returns, StrictTools: service.strict}
+		ReturnReasoning: service.returns, StrictTools: service.strict, References: service.generations}
+	if service.generations {
+		o.endpoint.ReferenceHeader = generationHeader
+	}
 	if err := o.address(service); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,21 +22,15 @@ func TestUsed(t *testing.T) {
 		`{"data":{"native_tokens_prompt":1,"native_tokens_completion":1e300}}`:            nil,
 		`{"data":{"native_tokens_prompt":1,"native_tokens_completion":9007199254740993}}`: nil,
 		`{"data":{"native_tokens_prompt":1,"native_tokens_completion":2}`:                 nil,
-		`[]`: nil,
+		`{"data":{"native_tokens_prompt":10,"native_tokens_completion":5,"native_tokens_reasoning":3,` +
+			`"native_tokens_cached":0}}`: {
+			Input: llm.Count(10), CacheRead: llm.Count(0), Output: llm.Count(5), Reasoning: llm.Count(3)},
+		`{"data":{"native_tokens_prompt":10,"native_tokens_completion":2,"native_tokens_cached":null,"tokens_prompt":99}}`: {
+			Input: llm.Count(10), Output: llm.Count(2)},
+		`{"data":{"native_tokens_prompt":10,"native_tokens_completion":2,"native_tokens_cached":-4}}`: nil,
+		`{"data":null}`: nil,
+		`[]`:            nil,
 	} {
 		require.Equal(t, want, used([]byte(body)), body)
 	}
-}
-
-func TestAttemptsAreBounded(t *testing.T) {
-	t.Parallel()
-	var a attempts
-	for i := range maxAttempts + 2 {
-		a.note(strconv.Itoa(i), "first")
-		a.note(strconv.Itoa(i), "name")
-	}
-	require.Len(t, a.names, maxAttempts)
-	require.Len(t, a.order, maxAttempts)
-	require.Empty(t, a.name("1"), "the oldest are forgotten")
-	require.Equal(t, "name", a.name("2"))
 }

@@ -18,37 +18,21 @@ type Target struct {
 	Refused bool
 }
 
-// Attempt is an attempt that the gateway made by an endpoint.
-type Attempt struct {
-	ID        string // llm.Request.Attempt
-	RequestID string // the upstream's header x-request-id or request-id, "" if there was none
-	ReplyID   string // the id of its reply, "" if it had none
+// Endpointer is a provider whose upstream speaks a dialect that Fareway knows. It embeds Carried, which has its
+// Generate. Unless the operator wants it otherwise (carry = "process"), or the provider is a CancelProver, the gateway
+// makes the calls itself; then a request costs half, and no reply ends with the provider's process.
+type Endpointer interface {
+	// Endpoint says where the calls of a model go. It is asked before the first call of a model, a while before the
+	// answer expires, and when the upstream did not take the credential. It has 30 seconds, to fetch a token for
+	// example. Errors are like those of Generate.
+	Endpoint(ctx context.Context, target Target) (*endpoint.Endpoint, error)
 }
-
-type (
-	// Endpointer is a provider whose upstream speaks a dialect that Fareway knows. It embeds Carried, which has its
-	// Generate. Unless the operator wants it otherwise (carry = "process"), or the provider is a CancelProver, the
-	// gateway makes the calls itself; then a request costs half, and no reply ends with the provider's process.
-	Endpointer interface {
-		// Endpoint says where the calls of a model go. It is asked before the first call of a model, a while before the
-		// answer expires, and when the upstream did not take the credential. It has 30 seconds, to fetch a token for
-		// example. Errors are like those of Generate.
-		Endpoint(ctx context.Context, target Target) (*endpoint.Endpoint, error)
-	}
-
-	// AttemptObserver is an Endpointer and Receipter that needs the upstream's own ids to ask for receipts.
-	AttemptObserver interface {
-		// Attempted tells of attempts after their end, also of those that failed.
-		Attempted(ctx context.Context, attempts []Attempt)
-	}
-)
 
 // Carried is the Generate of an Endpointer, which embeds it: it makes the calls in the provider's own process, with the
 // code that the gateway makes them with in its own.
 type Carried struct {
-	client   endpoint.Client
-	source   endpoint.Source
-	observer AttemptObserver
+	client endpoint.Client
+	source endpoint.Source
 }
 
 // carrier is what embeds a Carried.
@@ -62,7 +46,6 @@ func (c *Carried) bind(e Endpointer) {
 		})
 		return answer, err
 	}
-	c.observer, _ = e.(AttemptObserver)
 }
 
 // Generate implements Provider.
@@ -75,7 +58,6 @@ func (c *Carried) Generate(ctx context.Context, req *llm.Request, send func(llm.
 		return err
 	}
 	defer call.Close()
-	defer c.tell(ctx, req.Attempt, call)
 	return call.Each(send)
 }
 
@@ -93,29 +75,16 @@ func (c *Carried) FetchUpTo(ctx context.Context, e *endpoint.Endpoint, url strin
 // HTTP is a client for what else the provider has to ask, see endpoint.Client.HTTP.
 func (c *Carried) HTTP(e *endpoint.Endpoint) (*http.Client, error) { return c.client.HTTP(e) }
 
-func (c *Carried) tell(ctx context.Context, attempt string, call *endpoint.Call) {
-	if c.observer == nil {
-		return
-	}
-	a := Attempt{ID: attempt}
-	a.RequestID, a.ReplyID = call.IDs()
-	c.observer.Attempted(context.WithoutCancel(ctx), []Attempt{a})
-}
-
 // check says what is wrong with how a provider is written, nil if nothing is.
 func check(p Provider) error {
 	_, carried := p.(carrier)
 	_, answers := p.(Endpointer)
-	_, observes := p.(AttemptObserver)
-	switch {
-	case carried && !answers:
+	if carried && !answers {
 		return fmt.Errorf(
 			"%T embeds provider.Carried and has no method "+
 				"Endpoint(context.Context, provider.Target) (*endpoint.Endpoint, error)",
 			p,
 		)
-	case observes && !answers:
-		return fmt.Errorf("%T has a method Attempted, which only a provider with Endpoint needs", p)
 	}
 	return nil
 }

@@ -52,12 +52,12 @@ type (
 
 	// Receipter is a provider whose upstream tells later what an attempt used.
 	Receipter interface {
-		// Receipts returns what is known of the attempts (llm.Request.Attempt), in any order; an attempt
-		// that the upstream has no record of is left out. It is called in the background with up to 100
-		// attempts, also of an earlier process, and has 10 seconds. An attempt is asked about again, in
-		// growing intervals of up to a minute, until its receipt comes or the operator's receipt_age is over.
-		// What is returned beside an error counts, too.
-		Receipts(ctx context.Context, attempts []string) ([]Receipt, error)
+		// Receipts returns what is known of the attempts, in any order; an attempt that the upstream has no
+		// record of is left out. It is called in the background with up to 100 attempts, also of an earlier
+		// process, and has 10 seconds. An attempt is asked about again, in growing intervals of up to a minute,
+		// until its receipt comes or the operator's receipt_age is over. What is returned beside an error
+		// counts, too.
+		Receipts(ctx context.Context, attempts []Attempt) ([]Receipt, error)
 	}
 
 	// SometimesReceipter is a Receipter whose settings decide whether its upstream has receipts.
@@ -101,8 +101,16 @@ func (ScreenerOnly) Generate(context.Context, *llm.Request, func(llm.Event) erro
 	return llm.Errorf(llm.ErrRejected, "this provider screens requests and answers none; name another one in the route")
 }
 
+// Attempt is an attempt whose receipt is wanted.
+type Attempt struct {
+	ID string // llm.Request.Attempt
+	// Reference is what its llm.EventReference said, or what was made of Endpoint.References, "" where neither came: the
+	// gateway keeps it for the provider, which need remember nothing.
+	Reference string
+}
+
 // Receipt proves what an attempt used.
 type Receipt struct {
-	Attempt string
+	Attempt string // its id
 	Usage   llm.Usage
 }

@@ -88,12 +88,11 @@ func (s *service) capabilities() *proto.Capabilities {
 	_, canCount := s.provider.(TokenCounter)
 	_, hasReceipts := s.provider.(Receipter)
 	_, hasEndpoint := s.provider.(Endpointer)
-	_, observes := s.provider.(AttemptObserver)
 	_, lists := s.provider.(ModelLister)
 	_, screens := s.provider.(Screener)
 	return &proto.Capabilities{
 		CancelUsage: canCancel, CountTokens: canCount, Receipts: hasReceipts,
-		Endpoint: hasEndpoint, Attempted: observes, Quoted: true, Models: lists, Screen: screens,
+		Endpoint: hasEndpoint, Quoted: true, Models: lists, Screen: screens,
 	}
 }
 
@@ -104,7 +103,7 @@ func (s *service) Configure(ctx context.Context, req *proto.ConfigureRequest) (*
 	out := &proto.ConfigureResponse{}
 	if r, ok := s.provider.(SometimesReceipter); ok && !r.GivesReceipts() {
 		out.Capabilities = s.capabilities()
-		out.Capabilities.Receipts, out.Capabilities.Attempted = false, false
+		out.Capabilities.Receipts = false
 	}
 	return out, nil
 }
@@ -244,21 +243,6 @@ func (s *service) Endpoint(ctx context.Context, req *proto.EndpointRequest) (*pr
 	return &out, nil
 }
 
-func (s *service) Attempted(ctx context.Context, req *proto.AttemptedRequest) (*proto.AttemptedResponse, error) {
-	observer, ok := s.provider.(AttemptObserver)
-	if !ok {
-		return nil, status.Error(codes.Unimplemented, "this provider needs no ids of attempts")
-	}
-	var attempts []Attempt
-	for _, a := range req.GetAttempts() {
-		attempts = append(attempts, Attempt{ID: a.GetAttempt(), RequestID: a.GetRequestId(), ReplyID: a.GetReplyId()})
-	}
-	if s.usable() == nil {
-		_ = guard("Attempted", func() error { observer.Attempted(ctx, attempts); return nil }) // it is logged
-	}
-	return &proto.AttemptedResponse{}, nil
-}
-
 func (s *service) CountTokens(ctx context.Context, req *proto.CountTokensRequest) (*proto.CountTokensResponse, error) {
 	counter, ok := s.provider.(TokenCounter)
 	if !ok {
@@ -281,11 +265,15 @@ func (s *service) Receipts(ctx context.Context, req *proto.ReceiptsRequest) (*pr
 	if !ok {
 		return nil, status.Error(codes.Unimplemented, "this provider has no receipts")
 	}
+	attempts := make([]Attempt, len(req.GetAttempts()))
+	for i, id := range req.GetAttempts() {
+		attempts[i] = Attempt{ID: id, Reference: req.GetReferences()[id]}
+	}
 	var receipts []Receipt
 	err := s.usable()
 	if err == nil {
 		err = guard("Receipts", func() (err error) {
-			receipts, err = receipter.Receipts(ctx, req.GetAttempts())
+			receipts, err = receipter.Receipts(ctx, attempts)
 			return err
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -19,9 +20,9 @@ type Backend interface {
 	GivesReceipts() bool
 	// Generate calls the upstream for a request of an account. Errors are *llm.Error.
 	Generate(ctx context.Context, account string, req *llm.Request) (Stream, error)
-	// Receipts asks what attempts have used, by their ids. What it has no record of is left out. Receipts count
-	// also beside an error, an *llm.Error; they may then be incomplete.
-	Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error)
+	// Receipts asks what attempts have used, by their ids, references and keys. What it has no record of is left out.
+	// Receipts count also beside an error, an *llm.Error; they may then be incomplete.
+	Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error)
 }
 
 // Stream is the reply of one attempt.
@@ -44,8 +45,12 @@ func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage
 
 func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }
 
-func (h hosted) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
-	return h.plugin.Receipts(ctx, attempts)
+func (h hosted) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error) {
+	asked := make([]host.Attempt, len(attempts))
+	for i, a := range attempts {
+		asked[i] = host.Attempt{ID: a.Attempt, Reference: a.Reference}
+	}
+	return h.plugin.Receipts(ctx, asked)
 }
 
 func (h hosted) Generate(ctx context.Context, _ string, req *llm.Request) (Stream, error) {

@@ -92,6 +92,9 @@ func (l Ledger) Hold(ctx context.Context, h ledger.Hold) error {
 // Begin records a further attempt of a request, and raises its hold where that takes more (see ledger.Store).
 func (l Ledger) Begin(ctx context.Context, n ledger.Next) error { return l.store.Begin(ctx, n) }
 
+// Refer notes what the upstream of a running attempt is asked by for its receipt. It does not wait (see ledger.Store).
+func (l Ledger) Refer(attempt, reference string) { l.store.Refer(attempt, reference) }
+
 // Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
 // spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What
 // the ledger makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know

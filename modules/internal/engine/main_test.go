@@ -53,9 +53,10 @@ func (a *archivist) Generate(_ context.Context, _ *llm.Request, send func(llm.Ev
 	return send(llm.Event{Kind: llm.EventFinish, Finish: llm.FinishStop})
 }
 
-func (a *archivist) Receipts(_ context.Context, attempts []string) ([]provider.Receipt, error) {
+func (a *archivist) Receipts(_ context.Context, attempts []provider.Attempt) ([]provider.Receipt, error) {
 	var receipts []provider.Receipt
-	for _, attempt := range attempts {
+	for _, asked := range attempts {
+		attempt := asked.ID
 		text, err := os.ReadFile(filepath.Join(a.settings.Dir, attempt))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

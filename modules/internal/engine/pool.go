@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
@@ -57,22 +58,29 @@ func (p *pool) ProvesCancel() bool { return p.lanes[0].ProvesCancel() }
 // GivesReceipts implements Backend.
 func (p *pool) GivesReceipts() bool { return p.lanes[0].GivesReceipts() }
 
-// Receipts implements Backend. Each key is asked: the one that made an attempt knows of it.
-func (p *pool) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+// Receipts implements Backend. The key that made an attempt knows of it: where nobody said which one that was, or it is
+// gone, each is asked.
+func (p *pool) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error) {
 	var found []host.Receipt
 	var errs []error
 	missing := slices.Clone(attempts)
 	for _, l := range p.lanes {
-		if len(missing) == 0 {
-			break
+		var theirs []ledger.Waiting
+		for _, a := range missing {
+			if a.Key == l.key.name || !slices.ContainsFunc(p.lanes, func(l lane) bool { return a.Key == l.key.name }) {
+				theirs = append(theirs, a)
+			}
 		}
-		receipts, err := l.Receipts(ctx, missing)
+		if len(theirs) == 0 {
+			continue
+		}
+		receipts, err := l.Receipts(ctx, theirs)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		found = append(found, receipts...)
-		missing = slices.DeleteFunc(missing, func(id string) bool {
-			return slices.ContainsFunc(receipts, func(r host.Receipt) bool { return r.Attempt == id })
+		missing = slices.DeleteFunc(missing, func(a ledger.Waiting) bool {
+			return slices.ContainsFunc(receipts, func(r host.Receipt) bool { return r.Attempt == a.Attempt })
 		})
 	}
 	if len(missing) == 0 {

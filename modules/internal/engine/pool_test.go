@@ -14,21 +14,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
 
 // account is the upstream of one key: a Backend that answers what it is told to.
 type account struct {
-	mu     sync.Mutex
-	fails  *llm.Error // nil: it serves
-	at     string     // where it fails: "call", "head" (the default) or "reply"
-	away   bool
-	asked  int
-	closed int
-	known  []host.Receipt
-	broken error                         // of Receipts
-	probed func(*llm.Request) *llm.Error // how a probe ends, nil for as any request
+	mu        sync.Mutex
+	fails     *llm.Error // nil: it serves
+	at        string     // where it fails: "call", "head" (the default) or "reply"
+	away      bool
+	asked     int
+	closed    int
+	known     []host.Receipt
+	broken    error                         // of Receipts
+	questions int                           // calls of Receipts
+	probed    func(*llm.Request) *llm.Error // how a probe ends, nil for as any request
 }
 
 func (a *account) probesWith(err *llm.Error) *[]*llm.Request {
@@ -44,10 +46,11 @@ func (a *account) Ready() bool         { return !a.away }
 func (a *account) ProvesCancel() bool  { return false }
 func (a *account) GivesReceipts() bool { return true }
 
-func (a *account) Receipts(_ context.Context, attempts []string) (found []host.Receipt, err error) {
+func (a *account) Receipts(_ context.Context, attempts []ledger.Waiting) (found []host.Receipt, err error) {
+	a.questions++
 	for _, r := range a.known {
-		for _, id := range attempts {
-			if id == r.Attempt {
+		for _, asked := range attempts {
+			if asked.Attempt == r.Attempt && asked.Reference == referenceOf(r.Attempt) {
 				found = append(found, r)
 			}
 		}
@@ -458,6 +461,15 @@ func TestALeavingCallerBlamesNoKey(t *testing.T) {
 	require.Equal(t, 1, r.accounts[own].closed)
 }
 
+// asked are attempts with their references.
+func asked(ids ...string) []ledger.Waiting {
+	var all []ledger.Waiting
+	for _, id := range ids {
+		all = append(all, ledger.Waiting{Attempt: id, Reference: referenceOf(id)})
+	}
+	return all
+}
+
 // The key that made an attempt has its receipt: all are asked.
 func TestReceiptsOfAPool(t *testing.T) {
 	t.Parallel()
@@ -465,12 +477,24 @@ func TestReceiptsOfAPool(t *testing.T) {
 	r.accounts[0].known = []host.Receipt{{Attempt: "a"}}
 	r.accounts[1].known = []host.Receipt{{Attempt: "b"}}
 	r.accounts[0].broken = errors.New("half of them")
-	found, err := r.Receipts(t.Context(), []string{"a", "b"})
+	found, err := r.Receipts(t.Context(), asked("a", "b"))
 	require.NoError(t, err, "all are there")
 	require.Equal(t, []host.Receipt{{Attempt: "a"}, {Attempt: "b"}}, found)
-	found, err = r.Receipts(t.Context(), []string{"b", "c"})
+	found, err = r.Receipts(t.Context(), asked("b", "c"))
 	require.ErrorContains(t, err, "half of them")
 	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
 	require.True(t, r.GivesReceipts())
 	require.False(t, r.ProvesCancel())
+
+	own, gone := asked("b")[0], asked("b")[0]
+	own.Key, gone.Key = "k1", "a key of before"
+	before := r.accounts[0].questions
+	found, err = r.Receipts(t.Context(), []ledger.Waiting{own})
+	require.NoError(t, err)
+	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
+	require.Equal(t, before, r.accounts[0].questions, "it is known which key made it")
+	found, err = r.Receipts(t.Context(), []ledger.Waiting{gone})
+	require.NoError(t, err)
+	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
+	require.Equal(t, before+1, r.accounts[0].questions)
 }

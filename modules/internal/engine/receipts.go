@@ -141,14 +141,12 @@ func (r *reconciler) ask(ctx context.Context, provider string, b Backend, w *wal
 // question asks about one page and records what comes back. failure is the provider's, err the ledger's.
 func (r *reconciler) question(ctx context.Context, provider string, b Backend, page []ledger.Waiting,
 	w *walk) (proved int, failure, err error) {
-	attempts := make([]string, len(page))
 	routes := make(map[string]string, len(page))
 	for i := range page {
-		attempts[i] = page[i].Attempt
 		routes[page[i].Attempt] = page[i].Route
 	}
 	bounded, cancel := context.WithTimeout(ctx, receiptTimeout)
-	receipts, failure := b.Receipts(bounded, attempts)
+	receipts, failure := b.Receipts(bounded, page)
 	cancel()
 	for i := range receipts {
 		receipt := &receipts[i]

@@ -54,7 +54,7 @@ func (r *waitingRoom) Waiting(_ context.Context, provider, after string, limit i
 	}
 	var page []ledger.Waiting
 	for _, id := range ids[begin:min(begin+limit, len(ids))] {
-		page = append(page, ledger.Waiting{Attempt: id, Route: "small"})
+		page = append(page, ledger.Waiting{Attempt: id, Route: "small", Reference: referenceOf(id)})
 	}
 	return page, nil
 }
@@ -108,7 +108,10 @@ func (r *waitingRoom) MakeCheckpoint(context.Context) (ledger.Checkpoint, error)
 	return ledger.Checkpoint{}, r.down
 }
 
-// archive is a backend that gives receipts, and remembers what it was asked.
+// referenceOf is the reference of an attempt that waits.
+func referenceOf(attempt string) string { return "gen-" + attempt }
+
+// archive is a backend that gives receipts by references, and remembers what it was asked.
 type archive struct {
 	mu     sync.Mutex
 	asked  [][]string
@@ -125,11 +128,17 @@ func (a *archive) Generate(context.Context, string, *llm.Request) (Stream, error
 	return nil, llm.Errorf(llm.ErrUpstream, "only receipts here")
 }
 
-func (a *archive) Receipts(ctx context.Context, attempts []string) ([]host.Receipt, error) {
+func (a *archive) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.Receipt, error) {
+	var ids []string
+	for _, asked := range attempts {
+		if asked.Reference == referenceOf(asked.Attempt) {
+			ids = append(ids, asked.Attempt)
+		}
+	}
 	a.mu.Lock()
-	a.asked = append(a.asked, slices.Clone(attempts))
+	a.asked = append(a.asked, ids)
 	a.mu.Unlock()
-	return a.answer(ctx, attempts)
+	return a.answer(ctx, ids)
 }
 
 func (a *archive) questions() int {

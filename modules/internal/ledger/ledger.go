@@ -205,6 +205,8 @@ type Result struct {
 	// without both it is none. It is left out of any other attempt, and where it cannot be priced.
 	Estimate *llm.Usage `json:"estimate,omitempty"`
 	Key      string     `json:"key,omitempty"` // see Attempt.Key
+	// Reference is what Store.Refer says, which may have been lost.
+	Reference string `json:"reference,omitempty"`
 	// Operator: what it used is the operator's and never the account's, for it lost to one that was made beside
 	// it. No receipt is waited for: where it is Unproven, or Finished without usage, it is recorded as Failed.
 	Operator bool `json:"operator,omitempty"`
@@ -253,6 +255,9 @@ type Waiting struct {
 	Attempt string // its id
 	Route   string
 	Created time.Time
+	// Reference is what its upstream is asked by, "" where it said none. Key is that of the provider that it was made
+	// with, "" where there is none, or nobody said.
+	Reference, Key string
 }
 
 // Store keeps the ledger. Every method is one transaction, durable when it returns, and safe for concurrent
@@ -321,6 +326,9 @@ type Store interface {
 	// Begin records a further attempt of a running request, or its first, or returns what Hold does. ErrNotFound when the
 	// request does not run (any more). An attempt that is repeated changes nothing.
 	Begin(ctx context.Context, n Next) error
+	// Refer notes what the upstream of a running attempt is asked by for its receipt, which is needed after a crash
+	// (GAP-56). It does not wait: it is in one of the next commits, or lost with a store that cannot be written.
+	Refer(attempt, reference string)
 	// Settle ends a request. It does not fail for what a provider reported: see Result.
 	Settle(ctx context.Context, s Settlement) (Charge, error)
 

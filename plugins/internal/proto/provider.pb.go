@@ -459,7 +459,8 @@ type Capabilities struct {
 	Receipts bool `protobuf:"varint,3,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	// Endpoint is served.
 	Endpoint bool `protobuf:"varint,4,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// Attempted is served: Receipts needs the upstream's own ids.
+	// Attempted is served: Receipts needs the upstream's own ids, and does not read them from its request. Of before December
+	// 2026.
 	Attempted bool `protobuf:"varint,5,opt,name=attempted,proto3" json:"attempted,omitempty"`
 	// Generate takes texts as they are in JSON: Part.quoted and PastToolCall.quoted_arguments.
 	Quoted bool `protobuf:"varint,6,opt,name=quoted,proto3" json:"quoted,omitempty"`
@@ -1643,6 +1644,7 @@ type Event struct {
 	//	*Event_Usage
 	//	*Event_Finish
 	//	*Event_Failure
+	//	*Event_Reference
 	Kind          isEvent_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1766,6 +1768,15 @@ func (x *Event) GetFailure() *Failure {
 	return nil
 }
 
+func (x *Event) GetReference() string {
+	if x != nil {
+		if x, ok := x.Kind.(*Event_Reference); ok {
+			return x.Reference
+		}
+	}
+	return ""
+}
+
 type isEvent_Kind interface {
 	isEvent_Kind()
 }
@@ -1819,6 +1830,14 @@ type Event_Failure struct {
 	Failure *Failure `protobuf:"bytes,9,opt,name=failure,proto3,oneof"`
 }
 
+type Event_Reference struct {
+	// What the upstream calls the attempt, where it must be asked by that for a receipt: 1 to 256 signs of ASCII that can be
+	// seen. After accepted, at most once, as soon as it is known: the host keeps it with the attempt, and gives it back in
+	// ReceiptsRequest.references, also to another process. It is of use with the capability receipts only. A host of before
+	// December 2026 ignores it.
+	Reference string `protobuf:"bytes,10,opt,name=reference,proto3,oneof"`
+}
+
 func (*Event_Accepted) isEvent_Kind() {}
 
 func (*Event_Text) isEvent_Kind() {}
@@ -1836,6 +1855,8 @@ func (*Event_Usage) isEvent_Kind() {}
 func (*Event_Finish) isEvent_Kind() {}
 
 func (*Event_Failure) isEvent_Kind() {}
+
+func (*Event_Reference) isEvent_Kind() {}
 
 type Accepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2480,9 +2501,14 @@ type Endpoint struct {
 	// The wish that arguments are held to a tool's schema is sent, for a service that knows it (chat: strict).
 	StrictTools bool `protobuf:"varint,18,opt,name=strict_tools,json=strictTools,proto3" json:"strict_tools,omitempty"`
 	// HTTP/2 is spoken with prior knowledge also where the address has no TLS (RFC 9113, section 3.3).
-	Http2         bool `protobuf:"varint,19,opt,name=http2,proto3" json:"http2,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Http2 bool `protobuf:"varint,19,opt,name=http2,proto3" json:"http2,omitempty"`
+	// The upstream is asked for receipts by the id of its reply: what the host makes of it is the attempt's reference, as of
+	// Event.reference.
+	References bool `protobuf:"varint,20,opt,name=references,proto3" json:"references,omitempty"`
+	// A header of the head of the reply that has that id already, so that it is known before the body; empty: there is none.
+	ReferenceHeader string `protobuf:"bytes,21,opt,name=reference_header,json=referenceHeader,proto3" json:"reference_header,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2648,6 +2674,20 @@ func (x *Endpoint) GetHttp2() bool {
 	return false
 }
 
+func (x *Endpoint) GetReferences() bool {
+	if x != nil {
+		return x.References
+	}
+	return false
+}
+
+func (x *Endpoint) GetReferenceHeader() string {
+	if x != nil {
+		return x.ReferenceHeader
+	}
+	return ""
+}
+
 type Header struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2772,6 +2812,7 @@ func (x *TLS) GetServerName() string {
 	return ""
 }
 
+// See Attempted.
 type AttemptedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempts      []*CarriedAttempt      `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
@@ -2820,8 +2861,9 @@ func (x *AttemptedRequest) GetAttempts() []*CarriedAttempt {
 type CarriedAttempt struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Attempt string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The upstream's header x-request-id or request-id, and the id of its reply, as far as there were any.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Empty since December 2026.
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The id of the upstream's reply.
 	ReplyId       string `protobuf:"bytes,3,opt,name=reply_id,json=replyId,proto3" json:"reply_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3093,8 +3135,11 @@ func (x *CountTokensResponse) GetFailure() *Failure {
 }
 
 type ReceiptsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempts      []string               `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Attempts []string               `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	// The references of these attempts (Event.reference), by the attempts' ids. One without a reference had none, or ended
+	// before it came. A host of before December 2026 sends none.
+	References    map[string]string `protobuf:"bytes,2,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3132,6 +3177,13 @@ func (*ReceiptsRequest) Descriptor() ([]byte, []int) {
 func (x *ReceiptsRequest) GetAttempts() []string {
 	if x != nil {
 		return x.Attempts
+	}
+	return nil
+}
+
+func (x *ReceiptsRequest) GetReferences() map[string]string {
+	if x != nil {
+		return x.References
 	}
 	return nil
 }
@@ -3775,7 +3827,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x06strict\x18\x05 \x01(\bH\x00R\x06strict\x88\x01\x01B\t\n" +
 	"\a_strict\"<\n" +
 	"\x06Events\x122\n" +
-	"\x06events\x18\x01 \x03(\v2\x1a.fareway.provider.v1.EventR\x06events\"\xed\x03\n" +
+	"\x06events\x18\x01 \x03(\v2\x1a.fareway.provider.v1.EventR\x06events\"\x8d\x04\n" +
 	"\x05Event\x12;\n" +
 	"\baccepted\x18\x01 \x01(\v2\x1d.fareway.provider.v1.AcceptedH\x00R\baccepted\x12\x14\n" +
 	"\x04text\x18\x02 \x01(\tH\x00R\x04text\x12\x1e\n" +
@@ -3785,7 +3837,9 @@ const file_provider_proto_rawDesc = "" +
 	"\btool_end\x18\x06 \x01(\v2\x1c.fareway.provider.v1.ToolEndH\x00R\atoolEnd\x122\n" +
 	"\x05usage\x18\a \x01(\v2\x1a.fareway.provider.v1.UsageH\x00R\x05usage\x125\n" +
 	"\x06finish\x18\b \x01(\v2\x1b.fareway.provider.v1.FinishH\x00R\x06finish\x128\n" +
-	"\afailure\x18\t \x01(\v2\x1c.fareway.provider.v1.FailureH\x00R\afailureB\x06\n" +
+	"\afailure\x18\t \x01(\v2\x1c.fareway.provider.v1.FailureH\x00R\afailure\x12\x1e\n" +
+	"\treference\x18\n" +
+	" \x01(\tH\x00R\treferenceB\x06\n" +
 	"\x04kind\"?\n" +
 	"\bAccepted\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1d\n" +
@@ -3861,7 +3915,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xd2\x05\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x9d\x06\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3884,7 +3938,11 @@ const file_provider_proto_rawDesc = "" +
 	"\x0ethinking_level\x18\x10 \x01(\tR\rthinkingLevel\x12)\n" +
 	"\x10return_reasoning\x18\x11 \x01(\bR\x0freturnReasoning\x12!\n" +
 	"\fstrict_tools\x18\x12 \x01(\bR\vstrictTools\x12\x14\n" +
-	"\x05http2\x18\x13 \x01(\bR\x05http2B\x12\n" +
+	"\x05http2\x18\x13 \x01(\bR\x05http2\x12\x1e\n" +
+	"\n" +
+	"references\x18\x14 \x01(\bR\n" +
+	"references\x12)\n" +
+	"\x10reference_header\x18\x15 \x01(\tR\x0freferenceHeaderB\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -3910,9 +3968,15 @@ const file_provider_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\v2$.fareway.provider.v1.GenerateRequestR\arequest\"e\n" +
 	"\x13CountTokensResponse\x12\x16\n" +
 	"\x06tokens\x18\x01 \x01(\x03R\x06tokens\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"-\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xc2\x01\n" +
 	"\x0fReceiptsRequest\x12\x1a\n" +
-	"\battempts\x18\x01 \x03(\tR\battempts\"\x84\x01\n" +
+	"\battempts\x18\x01 \x03(\tR\battempts\x12T\n" +
+	"\n" +
+	"references\x18\x02 \x03(\v24.fareway.provider.v1.ReceiptsRequest.ReferencesEntryR\n" +
+	"references\x1a=\n" +
+	"\x0fReferencesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
 	"\x10ReceiptsResponse\x128\n" +
 	"\breceipts\x18\x01 \x03(\v2\x1c.fareway.provider.v1.ReceiptR\breceipts\x126\n" +
 	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"U\n" +
@@ -3987,7 +4051,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_provider_proto_goTypes = []any{
 	(Failure_Kind)(0),           // 0: fareway.provider.v1.Failure.Kind
 	(Failure_About)(0),          // 1: fareway.provider.v1.Failure.About
@@ -4042,7 +4106,8 @@ var file_provider_proto_goTypes = []any{
 	(*ScreenText)(nil),          // 50: fareway.provider.v1.ScreenText
 	(*ScreenResponse)(nil),      // 51: fareway.provider.v1.ScreenResponse
 	nil,                         // 52: fareway.provider.v1.GenerateRequest.StatesEntry
-	nil,                         // 53: fareway.provider.v1.Model.WhereEntry
+	nil,                         // 53: fareway.provider.v1.ReceiptsRequest.ReferencesEntry
+	nil,                         // 54: fareway.provider.v1.Model.WhereEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	7,  // 0: fareway.provider.v1.DescribeResponse.schema:type_name -> fareway.provider.v1.Schema
@@ -4077,43 +4142,44 @@ var file_provider_proto_depIdxs = []int32{
 	36, // 29: fareway.provider.v1.AttemptedRequest.attempts:type_name -> fareway.provider.v1.CarriedAttempt
 	14, // 30: fareway.provider.v1.CountTokensRequest.request:type_name -> fareway.provider.v1.GenerateRequest
 	29, // 31: fareway.provider.v1.CountTokensResponse.failure:type_name -> fareway.provider.v1.Failure
-	44, // 32: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
-	29, // 33: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
-	27, // 34: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
-	47, // 35: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
-	29, // 36: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
-	48, // 37: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
-	53, // 38: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
-	50, // 39: fareway.provider.v1.ScreenRequest.texts:type_name -> fareway.provider.v1.ScreenText
-	3,  // 40: fareway.provider.v1.ScreenResponse.verdict:type_name -> fareway.provider.v1.ScreenResponse.Verdict
-	29, // 41: fareway.provider.v1.ScreenResponse.failure:type_name -> fareway.provider.v1.Failure
-	4,  // 42: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
-	10, // 43: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
-	12, // 44: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
-	14, // 45: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
-	38, // 46: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
-	30, // 47: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
-	35, // 48: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
-	40, // 49: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
-	42, // 50: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
-	45, // 51: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
-	49, // 52: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
-	5,  // 53: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
-	11, // 54: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
-	13, // 55: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
-	21, // 56: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
-	39, // 57: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
-	31, // 58: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
-	37, // 59: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
-	41, // 60: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
-	43, // 61: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
-	46, // 62: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
-	51, // 63: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
-	53, // [53:64] is the sub-list for method output_type
-	42, // [42:53] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	53, // 32: fareway.provider.v1.ReceiptsRequest.references:type_name -> fareway.provider.v1.ReceiptsRequest.ReferencesEntry
+	44, // 33: fareway.provider.v1.ReceiptsResponse.receipts:type_name -> fareway.provider.v1.Receipt
+	29, // 34: fareway.provider.v1.ReceiptsResponse.failure:type_name -> fareway.provider.v1.Failure
+	27, // 35: fareway.provider.v1.Receipt.usage:type_name -> fareway.provider.v1.Usage
+	47, // 36: fareway.provider.v1.ModelsResponse.models:type_name -> fareway.provider.v1.Model
+	29, // 37: fareway.provider.v1.ModelsResponse.failure:type_name -> fareway.provider.v1.Failure
+	48, // 38: fareway.provider.v1.Model.price:type_name -> fareway.provider.v1.Price
+	54, // 39: fareway.provider.v1.Model.where:type_name -> fareway.provider.v1.Model.WhereEntry
+	50, // 40: fareway.provider.v1.ScreenRequest.texts:type_name -> fareway.provider.v1.ScreenText
+	3,  // 41: fareway.provider.v1.ScreenResponse.verdict:type_name -> fareway.provider.v1.ScreenResponse.Verdict
+	29, // 42: fareway.provider.v1.ScreenResponse.failure:type_name -> fareway.provider.v1.Failure
+	4,  // 43: fareway.provider.v1.Provider.Describe:input_type -> fareway.provider.v1.DescribeRequest
+	10, // 44: fareway.provider.v1.Provider.Configure:input_type -> fareway.provider.v1.ConfigureRequest
+	12, // 45: fareway.provider.v1.Provider.Health:input_type -> fareway.provider.v1.HealthRequest
+	14, // 46: fareway.provider.v1.Provider.Generate:input_type -> fareway.provider.v1.GenerateRequest
+	38, // 47: fareway.provider.v1.Provider.Cancel:input_type -> fareway.provider.v1.CancelRequest
+	30, // 48: fareway.provider.v1.Provider.Endpoint:input_type -> fareway.provider.v1.EndpointRequest
+	35, // 49: fareway.provider.v1.Provider.Attempted:input_type -> fareway.provider.v1.AttemptedRequest
+	40, // 50: fareway.provider.v1.Provider.CountTokens:input_type -> fareway.provider.v1.CountTokensRequest
+	42, // 51: fareway.provider.v1.Provider.Receipts:input_type -> fareway.provider.v1.ReceiptsRequest
+	45, // 52: fareway.provider.v1.Provider.Models:input_type -> fareway.provider.v1.ModelsRequest
+	49, // 53: fareway.provider.v1.Provider.Screen:input_type -> fareway.provider.v1.ScreenRequest
+	5,  // 54: fareway.provider.v1.Provider.Describe:output_type -> fareway.provider.v1.DescribeResponse
+	11, // 55: fareway.provider.v1.Provider.Configure:output_type -> fareway.provider.v1.ConfigureResponse
+	13, // 56: fareway.provider.v1.Provider.Health:output_type -> fareway.provider.v1.HealthResponse
+	21, // 57: fareway.provider.v1.Provider.Generate:output_type -> fareway.provider.v1.Events
+	39, // 58: fareway.provider.v1.Provider.Cancel:output_type -> fareway.provider.v1.CancelResponse
+	31, // 59: fareway.provider.v1.Provider.Endpoint:output_type -> fareway.provider.v1.EndpointResponse
+	37, // 60: fareway.provider.v1.Provider.Attempted:output_type -> fareway.provider.v1.AttemptedResponse
+	41, // 61: fareway.provider.v1.Provider.CountTokens:output_type -> fareway.provider.v1.CountTokensResponse
+	43, // 62: fareway.provider.v1.Provider.Receipts:output_type -> fareway.provider.v1.ReceiptsResponse
+	46, // 63: fareway.provider.v1.Provider.Models:output_type -> fareway.provider.v1.ModelsResponse
+	51, // 64: fareway.provider.v1.Provider.Screen:output_type -> fareway.provider.v1.ScreenResponse
+	54, // [54:65] is the sub-list for method output_type
+	43, // [43:54] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -4138,6 +4204,7 @@ func file_provider_proto_init() {
 		(*Event_Usage)(nil),
 		(*Event_Finish)(nil),
 		(*Event_Failure)(nil),
+		(*Event_Reference)(nil),
 	}
 	file_provider_proto_msgTypes[23].OneofWrappers = []any{}
 	file_provider_proto_msgTypes[28].OneofWrappers = []any{}
@@ -4147,7 +4214,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -112,7 +112,7 @@ type ProviderClient interface {
 	Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (*HealthResponse, error)
 	// Generate makes one attempt: one call of one upstream model. The stream holds events in this order:
 	//
-	//	accepted, then any of text, reasoning, tool_call, tool_arguments, tool_end and usage, then finish
+	//	accepted, then any of text, reasoning, tool_call, tool_arguments, tool_end, usage and reference, then finish
 	//
 	// and it may end with a failure at any point instead, also before accepted. Exactly one finish or failure
 	// is the last event, and nothing comes after it, not even usage; the stream then closes with status OK. A message holds one event or several: what has
@@ -130,12 +130,13 @@ type ProviderClient interface {
 	// (status 401). The answer is used until it expires, also after this process has ended. Needs endpoint. A plugin that
 	// has cancel_usage, or whose operator wants its traffic in its own process, is not asked.
 	Endpoint(ctx context.Context, in *EndpointRequest, opts ...grpc.CallOption) (*EndpointResponse, error)
-	// Attempted tells of attempts that the host made by an Endpoint, after their end. Needs attempted.
+	// Attempted is of before December 2026: it tells of attempts that the host made by an Endpoint, and is called before
+	// Receipts, with the references of what is asked about. Needs attempted. Today Receipts itself has them.
 	Attempted(ctx context.Context, in *AttemptedRequest, opts ...grpc.CallOption) (*AttemptedResponse, error)
 	// CountTokens counts the prompt tokens of a request as the upstream would. Needs count_tokens.
 	CountTokens(ctx context.Context, in *CountTokensRequest, opts ...grpc.CallOption) (*CountTokensResponse, error)
 	// Receipts says what earlier attempts used, also those of an earlier process, where the upstream keeps
-	// such records. Needs receipts.
+	// such records, by the references that came with their events. Needs receipts.
 	Receipts(ctx context.Context, in *ReceiptsRequest, opts ...grpc.CallOption) (*ReceiptsResponse, error)
 	// Models lists what the upstream offers, as it says itself. Needs models. It is asked when an operator wants to know,
 	// or to compare a configuration with it, and never for a request of a client.
@@ -292,7 +293,7 @@ type ProviderServer interface {
 	Health(context.Context, *HealthRequest) (*HealthResponse, error)
 	// Generate makes one attempt: one call of one upstream model. The stream holds events in this order:
 	//
-	//	accepted, then any of text, reasoning, tool_call, tool_arguments, tool_end and usage, then finish
+	//	accepted, then any of text, reasoning, tool_call, tool_arguments, tool_end, usage and reference, then finish
 	//
 	// and it may end with a failure at any point instead, also before accepted. Exactly one finish or failure
 	// is the last event, and nothing comes after it, not even usage; the stream then closes with status OK. A message holds one event or several: what has
@@ -310,12 +311,13 @@ type ProviderServer interface {
 	// (status 401). The answer is used until it expires, also after this process has ended. Needs endpoint. A plugin that
 	// has cancel_usage, or whose operator wants its traffic in its own process, is not asked.
 	Endpoint(context.Context, *EndpointRequest) (*EndpointResponse, error)
-	// Attempted tells of attempts that the host made by an Endpoint, after their end. Needs attempted.
+	// Attempted is of before December 2026: it tells of attempts that the host made by an Endpoint, and is called before
+	// Receipts, with the references of what is asked about. Needs attempted. Today Receipts itself has them.
 	Attempted(context.Context, *AttemptedRequest) (*AttemptedResponse, error)
 	// CountTokens counts the prompt tokens of a request as the upstream would. Needs count_tokens.
 	CountTokens(context.Context, *CountTokensRequest) (*CountTokensResponse, error)
 	// Receipts says what earlier attempts used, also those of an earlier process, where the upstream keeps
-	// such records. Needs receipts.
+	// such records, by the references that came with their events. Needs receipts.
 	Receipts(context.Context, *ReceiptsRequest) (*ReceiptsResponse, error)
 	// Models lists what the upstream offers, as it says itself. Needs models. It is asked when an operator wants to know,
 	// or to compare a configuration with it, and never for a request of a client.

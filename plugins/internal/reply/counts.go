@@ -56,6 +56,9 @@ var vendors = []struct {
 	{prompt, "inputTokens"}, {output, "outputTokens"}, {total, "totalTokens"},
 	{cacheRead, "cacheReadInputTokens cacheReadInputTokenCount"},
 	{cacheWrite, "cacheWriteInputTokens cacheWriteInputTokenCount"},
+	// OpenRouter, API reference, "Get request & usage metadata for a generation": its records, in the model's own tokens.
+	{prompt, "native_tokens_prompt"}, {output, "native_tokens_completion"},
+	{cacheRead, "native_tokens_cached"}, {reasoning, "native_tokens_reasoning"},
 	// Ollama, API reference, "/api/chat". The prompt's has been the whole prompt's since July 2024, what was in the cache
 	// included (pull request 5371), but for some versions of May 2026, whose smaller count is taken as it is; before, it
 	// was absent where everything was in the cache. What was in it has a count of its own since September 2026.

@@ -25,6 +25,9 @@ type counts struct {
 	flaw  string // of the first count that is none
 }
 
+// Read reads a usage object that stands outside of a reply; nil for none, and what is no usage is not Known.
+func (d Counting) Read(v jsonview.View) *llm.Usage { return d.usage(v, 0) }
+
 // usage reads a usage object, nil for none. What is no count makes the whole object no usage (GAP-111). allowance is
 // the most that the output may come to where nothing but the total says so, in tokens; 0 for no bound.
 func (d Counting) usage(v jsonview.View, allowance int64) *llm.Usage {

@@ -113,6 +113,8 @@ func drawSaid(t *rapid.T) wire.Said {
 		said.Index = 2
 	case llm.EventUsage:
 		said.Usage = drawUsage(t)
+	case llm.EventReference:
+		said.ID = text.Draw(t, "reference")
 	case llm.EventFinish:
 		said.Finish, said.Model = llm.FinishLength, wire.Printable(text.Draw(t, "model"))
 	default:
@@ -168,7 +170,7 @@ func FuzzEvents(f *testing.F) {
 		{{Event: llm.Event{Kind: llm.EventAccepted, Model: "m"}}, {Event: llm.Event{Kind: llm.EventText, Text: "hi"}}},
 		{{Event: llm.Event{Kind: llm.EventReasoning}}, {Event: llm.Event{Kind: llm.EventToolEnd, Index: 1}}},
 		{{Event: llm.Event{Kind: llm.EventUsage, Usage: &llm.Usage{Input: &usage}}},
-			{Event: llm.Event{Kind: llm.EventFinish}}},
+			{Event: llm.Event{Kind: llm.EventReference, ID: "gen-1"}}, {Event: llm.Event{Kind: llm.EventFinish}}},
 		{{Failure: &proto.Failure{Kind: proto.Failure_CAPACITY, RetryAfterMs: 5}}},
 	} {
 		f.Add(marshal(f, &wire.Events{List: list}))

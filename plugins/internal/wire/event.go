@@ -28,6 +28,8 @@ func EventToProto(ev llm.Event) *proto.Event {
 		return &proto.Event{Kind: &proto.Event_ToolEnd{ToolEnd: &proto.ToolEnd{Index: int32(ev.Index)}}}
 	case llm.EventUsage:
 		return &proto.Event{Kind: &proto.Event_Usage{Usage: UsageToProto(ev.Usage)}}
+	case llm.EventReference:
+		return &proto.Event{Kind: &proto.Event_Reference{Reference: ev.ID}}
 	case llm.EventFinish:
 		return &proto.Event{Kind: &proto.Event_Finish{
 			Finish: &proto.Finish{Reason: string(ev.Finish), Model: ev.Model, ReplyId: Clip(ev.ID)},
@@ -58,6 +60,8 @@ func EventFromProto(ev *proto.Event) llm.Event {
 		return llm.Event{Kind: llm.EventToolEnd, Index: int(kind.ToolEnd.GetIndex())}
 	case *proto.Event_Usage:
 		return llm.Event{Kind: llm.EventUsage, Usage: UsageFromProto(kind.Usage)}
+	case *proto.Event_Reference:
+		return llm.Event{Kind: llm.EventReference, ID: kind.Reference}
 	case *proto.Event_Finish:
 		f := kind.Finish
 		return llm.Event{Kind: llm.EventFinish, Finish: llm.FinishReason(f.GetReason()), Model: Clip(f.GetModel()),

@@ -10,9 +10,10 @@ import (
 // SDK checks what a provider sends, so that its author hears of a mistake where it was made; the host checks
 // what it receives, for a plugin need not use the SDK. The zero value is ready to use.
 type Order struct {
-	accepted bool
-	finished bool
-	ended    []bool // by the index of the call
+	accepted   bool
+	referenced bool
+	finished   bool
+	ended      []bool // by the index of the call
 }
 
 // Finished reports whether the reply's EventFinish has been seen.
@@ -69,6 +70,14 @@ func (o *Order) Check(ev llm.Event) error {
 		o.ended[ev.Index] = true
 	case llm.EventUsage:
 		return CheckUsage(ev.Usage)
+	case llm.EventReference:
+		if o.referenced {
+			return llm.Errorf(llm.ErrProtocol, "a reference came twice; it must be sent once, when it is known")
+		}
+		if !llm.IsReference(ev.ID) {
+			return llm.Errorf(llm.ErrProtocol, "a reference is not 1 to %d signs of ASCII that can be seen", llm.MaxReference)
+		}
+		o.referenced = true
 	case llm.EventFinish:
 		o.finished = true
 	}

@@ -135,6 +135,8 @@ func TestEventsCrossUnchanged(t *testing.T) {
 			want.Index = rapid.IntRange(0, 99).Draw(t, "index")
 		case llm.EventUsage:
 			want.Usage = drawUsage(t)
+		case llm.EventReference:
+			want.ID = text.Draw(t, "reference")
 		case llm.EventFinish:
 			want.Finish = llm.FinishReason(text.Draw(t, "finish"))
 			want.Model = wire.Printable(text.Draw(t, "model"))
@@ -254,6 +256,7 @@ func TestOrder(t *testing.T) {
 	args := func(i int) llm.Event { return llm.Event{Kind: llm.EventToolArguments, Index: i, Text: "{"} }
 	end := func(i int) llm.Event { return llm.Event{Kind: llm.EventToolEnd, Index: i} }
 	say := func(s string) llm.Event { return llm.Event{Kind: llm.EventText, Text: s} }
+	refer := func(s string) llm.Event { return llm.Event{Kind: llm.EventReference, ID: s} }
 	used := func(u *llm.Usage) llm.Event { return llm.Event{Kind: llm.EventUsage, Usage: u} }
 	for _, test := range []struct {
 		name   string
@@ -261,7 +264,7 @@ func TestOrder(t *testing.T) {
 		want   string // "" for a legal sequence, otherwise a part of the last event's error
 	}{
 		{"all kinds", []llm.Event{accepted, {Kind: llm.EventReasoning, Text: "hm"}, say("a"), call(0), args(0), call(1),
-			args(1), args(0), end(0), end(1), used(&llm.Usage{}), say("b"), used(&llm.Usage{}), finish}, ""},
+			args(1), args(0), end(0), end(1), used(&llm.Usage{}), say("b"), used(&llm.Usage{}), refer("gen-1"), finish}, ""},
 		{"no text", []llm.Event{accepted, finish}, ""},
 		{"text first", []llm.Event{say("a")}, "before accepted"},
 		{"finish first", []llm.Event{finish}, "before accepted"},
@@ -284,6 +287,14 @@ func TestOrder(t *testing.T) {
 		{"GAP-111 the largest count", []llm.Event{accepted, used(&llm.Usage{CacheRead: llm.Count(llm.MaxCount)})}, ""},
 		{"GAP-111 usage that is none", []llm.Event{accepted, used(&llm.Usage{Flaw: "x"}), finish}, ""},
 		{"GAP-114 a word of the upstream's", []llm.Event{accepted, {Kind: llm.EventFinish, Finish: "tired"}}, ""},
+		{"a reference first", []llm.Event{refer("gen-1")}, "before accepted"},
+		{"a reference twice", []llm.Event{accepted, refer("gen-1"), say("a"), refer("gen-1")}, "a reference came twice"},
+		{"an empty reference", []llm.Event{accepted, refer("")}, "is not 1 to 256 signs"},
+		{"the longest reference", []llm.Event{accepted, refer(strings.Repeat("~", 256)), finish}, ""},
+		{"a longer reference", []llm.Event{accepted, refer(strings.Repeat("~", 257))}, "is not 1 to 256 signs"},
+		{"a reference with a blank", []llm.Event{accepted, refer("gen 1")}, "is not 1 to 256 signs"},
+		{"a reference beyond ASCII", []llm.Event{accepted, refer("gén")}, "is not 1 to 256 signs"},
+		{"a reference with what cannot be seen", []llm.Event{accepted, refer("gen\x7f")}, "is not 1 to 256 signs"},
 		{"an unknown kind", []llm.Event{{Kind: 99}}, "unknown kind"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,10 +59,10 @@ func (l *later) Generate(ctx context.Context, req *llm.Request, send func(llm.Ev
 }
 
 // Receipts implements provider.Receipter.
-func (l *later) Receipts(ctx context.Context, attempts []string) ([]provider.Receipt, error) {
+func (l *later) Receipts(ctx context.Context, attempts []provider.Attempt) ([]provider.Receipt, error) {
 	var receipts []provider.Receipt
 	for _, attempt := range attempts {
-		r, err := l.receipt(ctx, attempt)
+		r, err := l.receipt(ctx, attempt.ID)
 		if err != nil {
 			return receipts, fmt.Errorf("asking the desk: %w", err)
 		}

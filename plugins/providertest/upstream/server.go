@@ -205,6 +205,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 	if f.address == nil { // the others name their replies only
 		w.Header().Set(cmp.Or(s.service.id, "X-Request-Id"), fmt.Sprintf("req-fake-%d", n))
 	}
+	if s.service.named != "" {
+		w.Header().Set(s.service.named, rec.ID)
+	}
 
 	req, err := s.accept(r, &rec, f)
 	if err != nil {

@@ -22,6 +22,7 @@ type service struct {
 	mode  UsageMode       // where usage stands in a stream, where a script leaves that open
 	first string          // what a stream begins with
 	id    string          // the header with the request's name, "" for x-request-id
+	named string          // the header with the reply's name, "" for none
 	// thinks: what was thought before replies has to come back, where there are tools.
 	thinks bool
 	// records is where it says later what a reply used, "" for nowhere.
@@ -41,7 +42,8 @@ var services = map[string]service{
 		first: `data: {"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[{"prompt_index":0,` +
 			`"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}}}]}` + "\n\n"},
 	"openrouter": {path: "/api/v1/chat/completions", words: map[string]string{asContent: asReasoning}, mode: UsageAlways,
-		first: ": OPENROUTER PROCESSING\n\n", usage: costed, records: "/api/v1/generation"},
+		first: ": OPENROUTER PROCESSING\n\n", usage: costed, records: "/api/v1/generation",
+		named: "X-Generation-Id"},
 	"groq": {path: "/openai/v1/chat/completions", words: map[string]string{asContent: asReasoning}},
 	"mistral": {refuses: []string{"stream_options", asAllowance}, mode: UsageWithFinish, id: "Mistral-Correlation-Id",
 		words: map[string]string{`"finish_reason":"length"`: `"finish_reason":"model_length"`}},

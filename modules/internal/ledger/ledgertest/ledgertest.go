@@ -53,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		{"receipts", testReceipts},
 		{"late receipts", testLateReceipts},
 		{"waiting", testWaiting},
+		{"references", testReferences},
 		{"periods", testPeriods},
 		{"periods and plans", testPlanChanges},
 		{"restart", testRestart},

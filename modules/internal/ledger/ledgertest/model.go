@@ -62,6 +62,8 @@ type request struct {
 	owner  *owner
 	key    *key
 	beside map[string]bool // its attempts that were made beside another one
+	// references are what upstreams are asked by, by attempt.
+	references map[string]string
 }
 
 // sum adds up one column of an account's facts, from one on.
@@ -320,6 +322,9 @@ func (m *model) settle(r *request, s ledger.Settlement) {
 				continue
 			}
 			a.Outcome, a.Key, a.Operator = result.Outcome, result.Key, result.Operator
+			if result.Reference != "" {
+				r.references[a.ID] = result.Reference
+			}
 			switch u := result.Usage; {
 			case u != nil && *u.Output >= 0:
 				a.Usage = *u

@@ -107,7 +107,7 @@ func (r *run) steps() map[string]func(*rapid.T) {
 		r.compare()
 	}}
 	for name, do := range map[string]func(){
-		"hold": r.hold, "hold 2": r.hold, "hold 3": r.hold, "begin": r.begin, "check": r.check,
+		"hold": r.hold, "hold 2": r.hold, "hold 3": r.hold, "begin": r.begin, "check": r.check, "refer": r.refer,
 		"settle": r.settleOne, "settle 2": r.settleOne, "settle 3": r.settleOne, "receipt": r.receipt, "receipt 2": r.receipt,
 		"again": r.oneOf(r.holdAgain, r.beginAgain, r.settleAgain, r.receiptForAnything),
 		"money": r.oneOf(r.topUp, r.topUp, r.adjust, r.refund), "plan": r.oneOf(r.setPlan, r.setPlan, r.reload, r.setLimit),
@@ -154,6 +154,7 @@ func (r *run) compareEverything() {
 	var holds, pending, settled, entries int64
 	byID := map[string]string{}
 	var records []ledger.RequestRecord
+	wait := map[string]string{} // the references of attempts that do
 	for _, want := range r.requests {
 		got := r.f.record(want.ID)
 		moved := int64(0)
@@ -172,9 +173,19 @@ func (r *run) compareEverything() {
 		for _, a := range want.Attempts {
 			if !want.Free && waits(a) {
 				pending++
+				wait[a.ID] = want.references[a.ID]
 			}
 		}
 	}
+	rows, err := r.f.store.Waiting(r.ctx, "local", "", 1<<20)
+	require.NoError(r, err)
+	for _, w := range rows {
+		if reference, ours := wait[w.Attempt]; ours {
+			require.Equal(r, reference, w.Reference)
+			delete(wait, w.Attempt)
+		}
+	}
+	require.Empty(r, wait, "GAP-56 they are not listed")
 	for _, o := range r.owners {
 		byID[o.ID] = o.Name
 		var want []fact

@@ -56,10 +56,11 @@ func (r *run) hold() {
 	if !r.refusedOr(err, why) {
 		return
 	}
-	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, RequestRecord: ledger.RequestRecord{
-		ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
-		Held: h.Microcents, Created: created, Attempts: attempts,
-	}}
+	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, references: map[string]string{},
+		RequestRecord: ledger.RequestRecord{
+			ID: id, Account: k.owner.ID, Key: k.ID, Endpoint: "chat", Profile: "max", Owner: r.f.options.BootID, Running: true,
+			Held: h.Microcents, Created: created, Attempts: attempts,
+		}}
 	r.requests = append(r.requests, q)
 	require.Equal(r, r.balance(k.owner), b)
 }
@@ -118,6 +119,21 @@ func (r *run) beginAgain() {
 	}
 }
 
+// generation draws what an upstream is asked by.
+func (r *run) generation() string {
+	return rapid.SampledFrom([]string{"gen-1", "gen-2", "gen-'3'"}).Draw(r.T, "reference")
+}
+
+// refer notes a reference, also of an attempt that has ended, which says nothing then.
+func (r *run) refer() {
+	q := pick(r, "request", r.requests)
+	a, reference := pick(r, "attempt", q.Attempts), r.generation()
+	r.f.store.Refer(a.ID, reference)
+	if q.Running {
+		q.references[a.ID] = reference
+	}
+}
+
 // settlement draws how a request ends.
 func (r *run) settlement(q *request) ledger.Settlement {
 	s := ledger.Settlement{Request: q.ID, Status: 200, Reason: "ok"}
@@ -136,6 +152,9 @@ func (r *run) settlement(q *request) ledger.Settlement {
 		}).Draw(r.T, "outcome")}
 		result.Key = rapid.SampledFrom([]string{"", "", "main", "spare"}).Draw(r.T, "provider key")
 		result.Operator = r.sometimes("the operator's", 6)
+		if r.sometimes("with its reference", 3) {
+			result.Reference = r.generation()
+		}
 		switch rapid.IntRange(0, 7).Draw(r.T, "usage") {
 		case 0: // nothing is proven
 		case 1:

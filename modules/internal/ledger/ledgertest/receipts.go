@@ -209,6 +209,70 @@ func testLateReceipts(t *testing.T, open Open) {
 	})
 }
 
+// testReferences: what an upstream is asked by is there for whoever asks, however the request ended (issue 25, GAP-56).
+func testReferences(t *testing.T, open Open) {
+	f := newFixture(t, open, 100, ledger.Terms{})
+	ctx := soon(t)
+	references := func() map[string]string {
+		rows, err := f.store.Waiting(ctx, "local", "", 100)
+		require.NoError(t, err)
+		all := make(map[string]string)
+		for _, w := range rows {
+			all[w.Attempt] = w.Reference
+		}
+		return all
+	}
+	crashed, noted, said, corrected, silent := f.hold("unit", 10), f.hold("unit", 10), f.hold("unit", 10),
+		f.hold("unit", 10), f.hold("unit", 10)
+	f.begin(crashed, 2, "unit")
+	second := ledger.AttemptID(crashed.Request, 2)
+	f.store.Refer(crashed.Attempt.ID, "gen-1")
+	f.store.Refer(second, "gen-2")
+	f.store.Refer(second, "gen-2")
+	f.store.Refer(noted.Attempt.ID, "gen-3")
+	f.store.Refer(corrected.Attempt.ID, "gen-early")
+	for _, nobody := range []string{"", "no attempt", ledger.AttemptID("unknown", 1), ledger.AttemptID(noted.Request, 2)} {
+		f.store.Refer(nobody, "gen-nobody")
+	}
+	before := f.balance()
+	f.settle(ledger.Settlement{Request: noted.Request})
+	for h, reference := range map[*ledger.Hold]string{&said: "gen-4", &corrected: "gen-5"} {
+		s := ok(*h, nil)
+		s.Results[0].Outcome, s.Results[0].Reference = ledger.Unproven, reference
+		if h == &said {
+			s.Results[0].Key = "main"
+		}
+		f.settle(s)
+	}
+	s := ok(silent, nil)
+	s.Results[0].Outcome = ledger.Unproven
+	f.settle(s)
+	f.store.Refer(silent.Attempt.ID, "gen-late")
+	require.Equal(t, before.Net(), f.balance().Net(), "it is no money")
+	want := map[string]string{noted.Attempt.ID: "gen-3", said.Attempt.ID: "gen-4", corrected.Attempt.ID: "gen-5",
+		silent.Attempt.ID: ""}
+	require.Equal(t, want, references())
+	f.verify()
+
+	f.restart()
+	want[crashed.Attempt.ID], want[second] = "gen-1", "gen-2"
+	require.Equal(t, want, references(), "GAP-99 after a crash")
+	rows, err := f.store.Waiting(ctx, "local", "", 100)
+	require.NoError(t, err)
+	for _, w := range rows {
+		require.Equal(t, map[bool]string{true: "main"}[w.Attempt == said.Attempt.ID], w.Key)
+	}
+	f.restart()
+	require.Equal(t, want, references())
+	require.EqualValues(t, 7, f.receipt(second, usage(3, 4)).Added)
+	delete(want, second)
+	require.Equal(t, want, references())
+	f.verify()
+	f.closeWaiting(5)
+	f.waiting = 0
+	require.Empty(t, references())
+}
+
 func testWaiting(t *testing.T, open Open) {
 	f := newFixture(t, open, 100, ledger.Terms{})
 	ctx := soon(t)

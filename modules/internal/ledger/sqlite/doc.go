@@ -49,7 +49,8 @@
 //
 // # When the disk does not do its part
 //
-// No caller waits longer than Options.WaitTimeout. Who gives up before the transaction has come to his operation is
+// For the note of a reference nobody waits, and no caller waits longer than Options.WaitTimeout. Who gives up before
+// the transaction has come to his operation is
 // never run; that includes all the time that another program has the file locked. Who gives up later may have been
 // committed after all: a hold that nobody knows of is then settled as free, its call not made, and an attempt counts
 // as not made, unless it is repeated in time. A commit that fails is treated in the same way, for its end may be in
@@ -67,7 +68,9 @@
 // rewritten too; a checkpoint that is kept elsewhere shows that as well, of entries and of the audit trail. Acts are
 // chained in the same way, by account. Nothing is numbered across accounts, for several nodes could not do that
 // without waiting for one another: where a row lies in this file (entries.n, audit.n) is in no hash. Running requests
-// come and go without an entry; meta has the sum of their rows' marks.
+// come and go without an entry; meta has the sum of their rows' marks. By what an upstream is asked for a receipt
+// (reference, of what runs and what waits) is no money and in no hash: another one brings another receipt or none, and
+// an attempt's worst bounds what any receipt adds. It is gone when its attempt waits no more.
 //
 // # Reading
 //

@@ -276,6 +276,7 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	require.NoError(s.t, err)
 	require.EqualValues(s.t, 2, closed.Attempts) // and that of r03
 	s.hold("r14-waiting", "small", "small")
+	s.store.Refer(ledger.AttemptID("r14-waiting", 2), "gen-14")
 	s.settle("r14-waiting", func(st *ledger.Settlement) { st.Results[0].Outcome = ledger.Failed }, nil, nil)
 	s.hold("r15-not-made", "small")
 	s.settle("r15-not-made", func(st *ledger.Settlement) { st.Results[0].Outcome = ledger.NotMade }, nil)

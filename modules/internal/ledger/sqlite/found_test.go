@@ -18,6 +18,7 @@ type found struct {
 	acts        map[string]int          // how many, by action
 	requests    map[string]*leftRequest // settled
 	held        map[string]bool         // running
+	references  map[string]string       // of attempts that run or wait, "" for none
 	checkpoints map[int64]ledger.Checkpoint
 	periodEnd   int64
 }
@@ -33,7 +34,8 @@ type leftRequest struct {
 func look(ctx context.Context, s *Store) (*found, error) {
 	f := &found{
 		entries: map[string]ledger.Entry{}, keys: map[string]bool{}, acts: map[string]int{},
-		requests: map[string]*leftRequest{}, held: map[string]bool{}, checkpoints: map[int64]ledger.Checkpoint{},
+		requests: map[string]*leftRequest{}, held: map[string]bool{},
+		checkpoints: map[int64]ledger.Checkpoint{}, references: map[string]string{},
 	}
 	r, err := s.Verify(ctx)
 	if err != nil {
@@ -102,8 +104,20 @@ func (f *found) lookAtRequests(conn *sqlite.Conn) error {
 	if err != nil {
 		return err
 	}
-	return run(conn, `SELECT DISTINCT request FROM holds`, func(row *sqlite.Stmt) error {
+	err = run(conn, `SELECT DISTINCT request FROM holds`, func(row *sqlite.Stmt) error {
 		f.held[row.ColumnText(0)] = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return run(conn, `SELECT request, seq, reference FROM holds WHERE seq > 0
+		UNION ALL SELECT request, seq, reference FROM waiting`, func(row *sqlite.Stmt) error {
+		id := ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1))
+		f.references[id] = row.ColumnText(2)
+		if f.references[id] != "" && f.references[id] != referenceOf(id) {
+			return fmt.Errorf("attempt %s has the reference %q", id, f.references[id])
+		}
 		return nil
 	})
 }
@@ -127,6 +141,11 @@ func (f *found) has(told fact) error {
 		return entry(ledger.Refund, "refund-"+told.id, 1)
 	case "hold", "begin":
 		if !f.held[told.id] && (r == nil || r.attempts < told.number) {
+			return missing
+		}
+	case "refer":
+		id := ledger.AttemptID(told.id, told.number)
+		if reference, open := f.references[id]; open && reference == "" {
 			return missing
 		}
 	case "settle":

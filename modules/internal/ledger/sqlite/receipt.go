@@ -25,13 +25,17 @@ func (s *Store) Waiting(ctx context.Context, provider, after string, limit int) 
 		if err != nil {
 			return err
 		}
-		return run(conn, `SELECT request, seq, route, created FROM waiting
-			WHERE provider = ? AND (created, request, seq) > (?, ?, ?) ORDER BY created, request, seq LIMIT ?`,
+		return run(conn, `SELECT w.request, w.seq, w.route, w.created, w.reference, a.provider_key
+			FROM waiting AS w CROSS JOIN attempts AS a ON a.request = w.request AND a.seq = w.seq
+			WHERE w.provider = ? AND (w.created, w.request, w.seq) > (?, ?, ?)
+			ORDER BY w.created, w.request, w.seq LIMIT ?`,
 			func(row *sqlite.Stmt) error {
 				all = append(all, ledger.Waiting{
-					Attempt: ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
-					Route:   row.ColumnText(2),
-					Created: columnTime(row, 3),
+					Attempt:   ledger.AttemptID(row.ColumnText(0), row.ColumnInt64(1)),
+					Route:     row.ColumnText(2),
+					Created:   columnTime(row, 3),
+					Reference: row.ColumnText(4),
+					Key:       row.ColumnText(5),
 				})
 				return nil
 			}, provider, begun, request, seq, limit)

@@ -57,7 +57,9 @@ type attempt struct {
 	estimate *llm.Usage
 	receipt  time.Time // when a later one came
 	operator bool      // it is the operator's
-	beside   bool      // it is that unless its result says something else
+	// reference is what its upstream is asked by for a receipt, "" for none that is known.
+	reference string
+	beside    bool // it is that unless its result says something else
 }
 
 // guess is what the attempt's row has of its estimate.
@@ -143,8 +145,8 @@ type begun struct {
 
 const insertHold = `INSERT OR FAIL INTO holds
 	(n, request, seq, account, key, owner, endpoint, profile, hold, route, provider, model, price_version, created, worst,
-	beside)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	beside, reference)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // priced is an attempt that begins now. Its price is known, or it cannot begin.
 func (t *tx) priced(a ledger.Attempt) (attempt, error) {
@@ -195,6 +197,24 @@ func bindHold(row *rows, b *begun) {
 	row.number(a.created.UnixNano())
 	row.worst(a.Worst)
 	row.truth(a.beside)
+	row.null() // refer writes it
+}
+
+// Refer implements ledger.Store.
+func (s *Store) Refer(attempt, reference string) {
+	s.writer.post(func(t *tx) error { return t.refer(attempt, reference) })
+}
+
+// refer notes the reference of an attempt that runs: that of one that has ended was in its settlement.
+func (t *tx) refer(id, reference string) error {
+	request, seq, _ := ledger.ParseAttemptID(id)
+	r, ok := t.live[request]
+	if !ok || seq < 1 || seq > int64(len(r.attempts)) || r.attempts[seq-1].reference == reference {
+		return nil
+	}
+	a := &r.attempts[seq-1]
+	a.reference = reference
+	return t.exec(`UPDATE holds SET reference = ? WHERE n = ?`, reference, a.n)
 }
 
 const deleteHolds = `DELETE FROM holds WHERE n BETWEEN ? AND ?`
@@ -233,7 +253,7 @@ func (t *tx) deleteHolds(numbers []int64) error {
 // loadLive reads the running requests.
 func (m *memory) loadLive(conn *sqlite.Conn) error {
 	return run(conn, `SELECT h.n, h.request, h.account, a.id, h.key, k.root, h.owner, h.endpoint, h.profile, h.hold,
-		h.seq, h.route, h.provider, h.model, h.price_version, h.created, h.worst, k.id, h.beside
+		h.seq, h.route, h.provider, h.model, h.price_version, h.created, h.worst, k.id, h.beside, h.reference
 		FROM holds AS h JOIN accounts AS a ON a.n = h.account JOIN keys AS k ON k.n = h.key ORDER BY h.n`,
 		func(row *sqlite.Stmt) error {
 			id := row.ColumnText(1)
@@ -263,9 +283,10 @@ func (m *memory) loadLive(conn *sqlite.Conn) error {
 					PriceVersion: row.ColumnInt64(14),
 					Worst:        columnWorst(row, 16),
 				},
-				n:       row.ColumnInt64(0),
-				created: columnTime(row, 15),
-				beside:  row.ColumnBool(18),
+				n:         row.ColumnInt64(0),
+				created:   columnTime(row, 15),
+				beside:    row.ColumnBool(18),
+				reference: row.ColumnText(19),
 			}
 			var err error
 			seq := row.ColumnInt(10)

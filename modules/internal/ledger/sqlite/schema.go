@@ -36,12 +36,14 @@ var (
 	schema12 string
 	//go:embed schema/13.sql
 	schema13 string
+	//go:embed schema/14.sql
+	schema14 string
 )
 
 // migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
 // never edited; each of the later ones is written for a database that the one before it left.
 var migrations = []string{schema1, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9, schema10,
-	schema11, schema12, schema13}
+	schema11, schema12, schema13, schema14}
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -147,7 +148,7 @@ results:
 
 func (t *tx) concludeOne(a *attempt, r ledger.Result) {
 	var err error
-	a.Key, a.operator = r.Key, r.Operator
+	a.Key, a.operator, a.reference = r.Key, r.Operator, cmp.Or(r.Reference, a.reference)
 	if a.outcome, a.usage, err = r.Conclude(a.price); err != nil {
 		t.opts.Logger.Error("a provider's usage is left out of its request's charge", "attempt", a.ID, "error", err)
 	}
@@ -276,8 +277,8 @@ func (e *ended) wait(conn *sqlite.Conn) error {
 		if !e.pending || !a.waits() {
 			continue
 		}
-		err := run(conn, `INSERT INTO waiting (provider, created, request, seq, route) VALUES (?, ?, ?, ?, ?)`, nil,
-			a.Provider, a.created, e.id, i+1, a.Route)
+		err := run(conn, `INSERT INTO waiting (provider, created, request, seq, route, reference)
+			VALUES (?, ?, ?, ?, ?, nullif(?, ''))`, nil, a.Provider, a.created, e.id, i+1, a.Route, a.reference)
 		if err != nil {
 			return err
 		}

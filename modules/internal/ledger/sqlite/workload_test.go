@@ -108,6 +108,9 @@ func settlement(id string) ledger.Settlement {
 	return s
 }
 
+// referenceOf is the reference of an attempt of the workload.
+func referenceOf(attempt string) string { return "gen-" + attempt }
+
 func waived(id string) bool      { return amount(id, 9)%4 == 0 }
 func attemptless(id string) bool { return amount(id, 8)%5 == 0 }
 func heldFirst(id string) bool   { return amount(id, 7)%3 == 0 } // before its first attempt was known
@@ -164,11 +167,14 @@ func (w *workload) request(ctx context.Context, n int, id string) error {
 	w.tell(fact{"hold", id, attempts})
 	again := n%2 == 0 && !attemptless(id)
 	if again {
+		w.store.Refer(attempt.ID, referenceOf(attempt.ID))
 		attempt.ID = ledger.AttemptID(id, 2)
 		if err := w.store.Begin(ctx, ledger.Next{Request: id, Attempt: attempt, Microcents: workHold + 1}); err != nil {
 			return err
 		}
 		w.tell(fact{"begin", id, 2})
+		w.tell(fact{"refer", id, 1}) // it was on the way before
+		w.store.Refer(attempt.ID, referenceOf(attempt.ID))
 	}
 	for repeated := range 1 + n%2 {
 		c, err := w.store.Settle(ctx, settlement(id))
@@ -180,6 +186,9 @@ func (w *workload) request(ctx context.Context, n int, id string) error {
 		}
 		if repeated == 0 {
 			w.tell(fact{"settle", id, c.Microcents})
+			if again {
+				w.tell(fact{"refer", id, 2})
+			}
 		}
 	}
 	if again {

@@ -143,6 +143,22 @@ func (w *writer) do(ctx context.Context, holds, begins string, run func(*tx) err
 	return w.result(op)
 }
 
+// post queues an operation that nobody waits for: it is in one of the next commits, or lost where the queue is full,
+// the store is closed, or its commit fails.
+func (w *writer) post(run func(*tx) error) {
+	op, _ := newOperation().(*operation)
+	op.run = run
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return
+	}
+	select {
+	case w.queue <- op:
+	default:
+	}
+}
+
 func (w *writer) result(op *operation) (batch int, err error) {
 	batch, err = op.batch, op.err
 	w.recycle(op)
