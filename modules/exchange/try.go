@@ -126,6 +126,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		a.observe(ev)
 		switch ev.Kind {
 		case llm.EventAccepted:
+			a.permit.Accepted()
 			a.accept()
 		case llm.EventToolCall:
 			if a.live {
