@@ -70,7 +70,7 @@ func TestCapacity(t *testing.T) {
 			c.Answers(upstream.Refuse(upstream.ServerError()))
 			requireError(t, sh, c.Ask(sh), 502, "upstream_error")
 			require.Len(t, c.Seen(), 1)
-			c.Answers(upstream.Refuse(upstream.RateLimited("5")))
+			c.Answers(upstream.Refuse(upstream.RateLimited("6")))
 			requireFull(t, sh, c.Ask(sh))
 			require.Len(t, c.Seen(), 2)
 			g.Upstream.Open(busy.Mark)

@@ -137,7 +137,7 @@ func TestFallback(t *testing.T) {
 		t.Run("GAP-39 all at capacity "+sh.Name, func(t *testing.T) {
 			t.Parallel()
 			c := g.rich(t)
-			c.Answers(upstream.Refuse(upstream.RateLimited("5")))
+			c.Answers(upstream.Refuse(upstream.RateLimited("6")))
 			a := c.Ask(sh, streamField)
 			requireError(t, sh, a, 429, "rate_limit_exceeded")
 			require.Empty(t, a.Header.Get("Retry-After"))

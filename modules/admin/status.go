@@ -44,7 +44,7 @@ func (a *API) status(*http.Request) (any, error) {
 	for i, r := range g.Config.Routes {
 		h := health[i]
 		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model, State: string(h.State),
-			Reason: h.Why, Until: optionalTime(h.Until), ConcurrencyLimit: h.Limit,
+			Reason: h.Why, Until: optionalTime(h.Until), ConcurrencyLimit: h.Limit, Waiting: h.Waiting,
 			LastFailure: viewFailure(a.engine.LastFailure(r.Name))})
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)

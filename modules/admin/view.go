@@ -268,6 +268,8 @@ type Route struct {
 	LastFailure *RouteFailure `json:"last_failure,omitempty"`
 	// ConcurrencyLimit is how many attempts may run at a time, with max_concurrent = "auto".
 	ConcurrencyLimit int64 `json:"concurrency_limit,omitempty"`
+	// Waiting is how many requests wait for the route, whose upstream said that it takes more within seconds.
+	Waiting int64 `json:"waiting,omitempty"`
 }
 
 // RouteFailure is why an attempt failed.

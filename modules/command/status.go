@@ -76,6 +76,9 @@ func routeState(r admin.Route) string {
 	if r.Until != nil {
 		text += ", until " + human.Moment(*r.Until)
 	}
+	if r.Waiting > 0 {
+		text += fmt.Sprintf(", %s waiting", human.Count(r.Waiting, "request"))
+	}
 	if r.ConcurrencyLimit > 0 {
 		text += fmt.Sprintf(", at most %s at a time", human.Count(r.ConcurrencyLimit, "attempt"))
 	}

@@ -84,6 +84,9 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 	if call.Record.ProviderKey != "" {
 		fields = append(fields, zap.String("provider_key", call.Record.ProviderKey))
 	}
+	if call.Record.Waited > 0 {
+		fields = append(fields, zap.Duration("waited", call.Record.Waited))
+	}
 	if call.Record.Strategy != "" {
 		fields = append(fields, zap.String("strategy", call.Record.Strategy))
 	}

@@ -31,7 +31,7 @@ func (x *exchange) admit() *families.Error {
 	ask.Keep = x.traits()
 	plan, err := routing.Plan(ask)
 	x.noteChoice(&ask, &plan)
-	if err != nil {
+	if err != nil && plan.Steps == nil {
 		return x.unroutable(err)
 	}
 	x.plan = plan.Steps

@@ -42,6 +42,7 @@ type attempt struct {
 	told             *llm.Usage // what the provider said of the usage
 	usage            *llm.Usage // as far as it is usage, see judge
 	outcome          ledger.Outcome
+	returns          bool        // it was refused for a time that its upstream named
 	failure          failureKind // why it did not become a reply, "" where it did or nobody knows
 	// unaccepted: the validator of its strategy said that its reply is not good.
 	unaccepted bool

@@ -153,6 +153,20 @@ func (d *delivery) start() {
 	}
 }
 
+// untilOpen is how long it is until a keep-alive opens the stream; not positive where it is open.
+func (d *delivery) untilOpen() time.Duration {
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	default: // a keep-alive is written
+		return 0
+	}
+	if d.opened {
+		return 0
+	}
+	return time.Until(d.begun.Add(d.interval))
+}
+
 // admit opens a stream of which nothing is to be shown yet (GAP-85).
 func (d *delivery) admit() {
 	d.start()

@@ -75,8 +75,11 @@ func (a *attempt) says(f *failure) health.Outcome {
 	return f.then().health
 }
 
-// acquire takes a permit for a call.
+// acquire takes a permit for a call, and waits for a route that is back soon.
 func (x *exchange) acquire(c *routing.Candidate) (engine.RoutePermit, error) {
+	if !c.Back.IsZero() {
+		return x.acquireInTurn(c)
+	}
 	permit, err := x.gen.AcquireRoute(x.ctx, c.Route, x.healthCall(c))
 	if errors.Is(err, routing.ErrBusy) {
 		x.noteFull(c.Route)
@@ -90,6 +93,9 @@ func (x *exchange) healthCall(c *routing.Candidate) health.Call {
 
 // notAcquired is the refusal when no route could be called after all (GAP-39).
 func (x *exchange) notAcquired(why error, most routing.Worst) *families.Error {
+	if x.ctx.Err() != nil { // while it waited
+		return interrupted(x.ctx).then().error()
+	}
 	if errors.Is(why, routing.ErrBusy) {
 		return x.atCapacity(most)
 	}

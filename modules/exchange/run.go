@@ -131,6 +131,11 @@ func (x *exchange) beginDelivery() {
 func (x *exchange) run() *families.Error {
 	x.beginDelivery()
 	a, f := x.first(x.plan, true)
+	if again := x.again(f); again != nil {
+		if b, g := x.first(again, true); b != nil || g != nil {
+			a, f = b, g
+		}
+	}
 	if a == nil && f == nil { // what a strategy still needed was at capacity, and so was all else
 		f = &failure{kind: llm.ErrCapacity}
 	}
@@ -165,7 +170,7 @@ func (x *exchange) write(e *families.Error) *families.Error {
 
 // logFailure tells the operator of a failed attempt; the client is told by refusal, in other words.
 func (x *exchange) logFailure(a *attempt, f *failure) {
-	a.failure = f.kind
+	a.failure, a.returns = f.kind, f.returns()
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
 	log := x.engine.Logger().Warn
 	if f.then().alert {

@@ -48,8 +48,8 @@ func (x *exchange) first(s *routing.First, live bool) (a *attempt, last *failure
 		if window < fit.short {
 			continue // it was too long for a larger one; of equal ones, one upstream may count otherwise
 		}
-		if last != nil && !last.then().misfit && !x.engine.MayRetry() {
-			break // an outage is not doubled
+		if last != nil && !last.then().misfit && routing.Opening(step).Back.IsZero() && !x.engine.MayRetry() {
+			break // an outage is not doubled; who is called when it is back was not asked twice
 		}
 		x.beginStep(step)
 		from := len(x.attempts)
@@ -183,7 +183,12 @@ func (x *exchange) open(c *routing.Candidate) (bool, *failure) {
 		return true, nil
 	}
 	permit, err := x.acquire(c)
-	if err != nil {
+	switch {
+	case err != nil && x.ctx.Err() != nil: // while it waited
+		return false, interrupted(x.ctx)
+	case err != nil && x.left():
+		return false, &failure{kind: llm.ErrCanceled}
+	case err != nil:
 		return false, nil
 	}
 	f := x.enter(c, permit)

@@ -133,6 +133,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		x.observe(a, ev)
 		switch ev.Kind {
 		case llm.EventAccepted:
+			a.permit.Accepted()
 			a.accept()
 		case llm.EventToolCall:
 			if a.live {

@@ -73,7 +73,8 @@ type Record struct {
 	Profile  string
 	Route    string // the route that answered, or the last one that was tried
 	Attempts int
-	Strategy string // its name, "" for none
+	Waited   time.Duration // for routes that said when they are back (GAP-139)
+	Strategy string        // its name, "" for none
 	// ProviderKey is the name of the provider's key that the last attempt was made with, "" where it has none.
 	ProviderKey string
 	Input       int64 // tokens of the whole prompt, as charged

@@ -95,6 +95,7 @@ type Engine struct {
 
 	limiter  ratelimit.Limiter
 	attempts atomic.Int64 // in progress
+	turns    turns
 
 	life       *lifecycle
 	probe      storeProbe

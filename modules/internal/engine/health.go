@@ -168,7 +168,11 @@ func (m *monitored) credential(now time.Time) routing.Standing {
 	switch why {
 	case KeyLimited:
 		// What the upstream did not say is a guess.
-		return routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !said}
+		s := routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrBusy}, Behind: !said}
+		if said && soon(until, now) {
+			s.Back = until
+		}
+		return s
 	case KeyExhausted, KeyRefused:
 		return routing.Standing{Why: &notServing{keyWords[why], until, routing.ErrNotReady}, Behind: true}
 	}
@@ -258,7 +262,13 @@ func (p *RoutePermit) Ended(o health.Outcome, err error) {
 	if k := p.monitored.key; k != nil && (o == health.Succeeded || err != nil) {
 		k.noted(p.monitored.id.model, err, p.monitored.backend)
 	}
+	if p.turn != nil {
+		p.turn.ended(o, err)
+	}
 }
+
+// Accepted notes that the upstream takes the call: whoever waits behind it may start.
+func (p *RoutePermit) Accepted() { p.turn.passed() }
 
 // RouteHealth is how a route does at the moment.
 type RouteHealth struct {
@@ -268,6 +278,8 @@ type RouteHealth struct {
 	Until time.Time // zero for one that serves
 	// Limit is how many attempts may run at a time, where that adapts; 0 otherwise.
 	Limit int64
+	// Waiting is how many requests wait for it (GAP-139).
+	Waiting int64
 }
 
 // RouteState is whether a route is called.
@@ -292,7 +304,7 @@ func (g *Generation) RouteHealth() []RouteHealth {
 
 func (g *Generation) healthOf(r *config.Route, now time.Time) RouteHealth {
 	m := g.routes[r.Name]
-	h := RouteHealth{Route: r.Name, State: RouteServes}
+	h := RouteHealth{Route: r.Name, State: RouteServes, Waiting: g.engine.Waiting(r.Name)}
 	if r.AutoConcurrent {
 		h.Limit = m.state.Limit()
 	}

@@ -15,8 +15,8 @@ type providerCollector struct {
 	key  *prometheus.Desc
 	keys func() map[string][]KeyHealth // by provider, of those that have keys; set like infos
 
-	route, limit *prometheus.Desc
-	routes       func() []RouteHealth // set like infos
+	route, limit, waiting *prometheus.Desc
+	routes                func() []RouteHealth // set like infos
 }
 
 func newProviderCollector() *providerCollector {
@@ -36,6 +36,8 @@ func newProviderCollector() *providerCollector {
 				"not_ready.", []string{"route", "state"}, nil),
 		limit: prometheus.NewDesc("fareway_route_concurrency_limit",
 			"How many attempts may run at a time on a route with max_concurrent = \"auto\".", []string{"route"}, nil),
+		waiting: prometheus.NewDesc("fareway_route_waiting",
+			"Requests that wait for a route whose upstream said that it takes more within seconds.", []string{"route"}, nil),
 	}
 }
 
@@ -47,6 +49,7 @@ func (c *providerCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.key
 	ch <- c.route
 	ch <- c.limit
+	ch <- c.waiting
 }
 
 // Collect implements prometheus.Collector.
@@ -66,6 +69,7 @@ func (c *providerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, r := range c.routes() {
 		ch <- prometheus.MustNewConstMetric(c.route, prometheus.GaugeValue, 1, r.Route, string(r.State))
+		ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(r.Waiting), r.Route)
 		if r.Limit > 0 {
 			ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.Limit), r.Route)
 		}

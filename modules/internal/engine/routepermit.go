@@ -17,6 +17,7 @@ type RoutePermit struct {
 	attempt   *health.Attempt
 	heard     time.Time // when something came last
 	monitored *monitored
+	turn      *Turn // of a call that was waited for; nil for most
 }
 
 // Release gives the permit back, once. An attempt that has not ended says nothing of its route.
@@ -30,6 +31,7 @@ func (p *RoutePermit) Release() {
 		p.attempt.End(e.Now(), health.Nothing)
 	}
 	e.limiter.Release(p.permit)
+	p.turn.passed()
 	e.attempts.Add(-1)
 	e.metrics.running(p.route, -1)
 }

@@ -79,6 +79,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
@@ -158,6 +159,8 @@ type Standing struct {
 	Why error // why not; nil when it is. It wraps ErrNotReady or ErrBusy
 	// Behind: it is called nevertheless where no other route is left.
 	Behind bool
+	// Back is when it is to be called again, where that is worth waiting for when no other route is left (GAP-139).
+	Back time.Time
 }
 
 // Needs is what a request needs a route to offer.
@@ -200,6 +203,8 @@ type Candidate struct {
 	Input int64
 	// Behind is why the route is to be called where no other is left; nil where it serves.
 	Behind error
+	// Back is when the route is back, zero where it is not away: it is waited for.
+	Back time.Time
 
 	Quality   float64 // expected, 0 to 1
 	Output    float64 // expected, in tokens, at most Allowance
@@ -223,7 +228,11 @@ type Rejected struct {
 type Itinerary struct {
 	Candidates []Candidate
 	Rejected   []Rejected
-	// Steps is what is done: the strategy, if there is one, and the candidates one after the other.
+	// Waits are the routes among the rejected that are back soon, those that are back first in front: they are waited
+	// for where no candidate has served. Their values for comparing are not filled in.
+	Waits []Candidate
+	// Steps is what is done: the strategy, if there is one, and the candidates one after the other, then Waits. Where
+	// there is no candidate it is those, nil for none.
 	Steps    *First
 	Strategy *config.Strategy // nil for none
 	Options  []Option         // the strategies as they were judged, in file order
@@ -255,6 +264,9 @@ func Plan(in Input) (Itinerary, error) {
 	for i := range in.Routes {
 		route := &in.Routes[i]
 		c, why := judge(&in, all, route)
+		if why != nil && !c.Back.IsZero() {
+			it.Waits = append(it.Waits, c)
+		}
 		if why == nil {
 			it.Candidates = append(it.Candidates, c)
 			continue
@@ -263,6 +275,11 @@ func Plan(in Input) (Itinerary, error) {
 		if stage := stageOf(why); slices.Index(stages, stage) > slices.Index(stages, furthest) {
 			furthest = stage
 		}
+	}
+	slices.SortStableFunc(it.Waits, func(a, b Candidate) int { return a.Back.Compare(b.Back) })
+	if len(it.Candidates) == 0 && len(it.Waits) > 0 {
+		it.Steps = new(First)
+		it.wait()
 	}
 	switch {
 	case len(in.Routes) > 0 && !all.met:
@@ -399,7 +416,8 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	if in.Standing != nil {
 		s := in.Standing(route, c.Light)
 		if s.Why != nil && !s.Behind {
-			return Candidate{}, s.Why
+			c.Back = s.Back
+			return c, s.Why
 		}
 		c.Behind = s.Why
 	}

@@ -182,6 +182,14 @@ func (it *Itinerary) steps(hedge config.Hedge) {
 	for i := range it.Candidates {
 		it.Steps.Steps = append(it.Steps.Steps, &it.Candidates[i])
 	}
+	it.wait()
+}
+
+// wait adds the routes that are waited for.
+func (it *Itinerary) wait() {
+	for i := range it.Waits {
+		it.Steps.Steps = append(it.Steps.Steps, &it.Waits[i])
+	}
 }
 
 // room is how many tokens of the replies of others a route may read beside the request, where each has at most so many.
