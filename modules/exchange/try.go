@@ -127,7 +127,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		switch ev.Kind {
 		case llm.EventAccepted:
 			a.accept()
-		case llm.EventToolCall:
+		case llm.EventToolCall, llm.EventToolEnd:
 			if a.live {
 				x.keepState(a, ev)
 			} else {
