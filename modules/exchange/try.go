@@ -135,7 +135,7 @@ func (x *exchange) deliver(a *attempt, events []llm.Event) {
 		case llm.EventAccepted:
 			a.permit.Accepted()
 			a.accept()
-		case llm.EventToolCall:
+		case llm.EventToolCall, llm.EventToolEnd:
 			if a.live {
 				x.keepState(a, ev)
 			} else {

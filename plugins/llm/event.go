@@ -21,7 +21,7 @@ const (
 	// calls may be interleaved.
 	EventToolArguments
 	// EventToolEnd: the call at Index is whole. Optional: without it a call ends with the next text or with
-	// the reply.
+	// the reply. ID and State are set where the upstream said what it wants back since the call began.
 	EventToolEnd
 	// EventUsage: Usage is what the attempt has used so far. A later one adds to what is known, see Usage.Merge.
 	EventUsage
@@ -39,14 +39,14 @@ const (
 type Event struct {
 	Kind  EventKind
 	Index int    // tool calls: 0 for the first call of the reply, 1 for the second, ...
-	ID    string // EventToolCall, EventAccepted, EventFinish, EventReference
+	ID    string // EventToolCall, EventToolEnd with State, EventAccepted, EventFinish, EventReference
 	Name  string // EventToolCall
 	Text  string // EventText, EventReasoning, EventToolArguments: valid UTF-8
 	Usage *Usage // EventUsage
 	// State is what the upstream wants back with the result of the call, such as a signature of what it thought; up to
 	// MaxState bytes of whatever kind. The gateway keeps it for a while, shows it to nobody, and gives it to the route
 	// that it came from (Request.States).
-	State  []byte // EventToolCall
+	State  []byte // EventToolCall, EventToolEnd
 	Finish FinishReason
 	Model  string // EventAccepted, EventFinish: what the upstream said it was; may be ""
 }

@@ -38,7 +38,8 @@ func TestReasoningIsReturned(t *testing.T) {
 				}
 				return nil
 			}))
-			require.Equal(t, map[string][]byte{"c0": []byte("let me see")}, req.States)
+			require.Len(t, req.States, 1, "of the first call")
+			require.Contains(t, string(req.States["c0"]), "let me see")
 			reply.Close()
 			said := llm.Message{Role: llm.RoleAssistant}
 			for _, call := range reply.Calls() {

@@ -23,6 +23,8 @@ type Service struct {
 	// ReturnReasoning: it wants its reasoning back where there are calls, as `reasoning_content`. Each reply has it: one
 	// that is forgotten, and that of a reply without calls, is empty.
 	ReturnReasoning bool
+	// Unsigned are the members of the first call of a reply where what the upstream gave with it is gone, "" for none.
+	Unsigned string
 }
 
 // Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create chat completion",
@@ -44,11 +46,8 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = appendMessage(b, &req.Messages[i]); err != nil {
+		if b, err = appendMessage(b, &req.Messages[i], req.States, service); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
-		}
-		if service.ReturnReasoning && req.Messages[i].Role == llm.RoleAssistant {
-			b = appendReasoning(b, &req.Messages[i], req.States)
 		}
 	}
 	b = append(b, ']')
@@ -86,7 +85,7 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
+func appendMessage(b []byte, m *llm.Message, states map[string][]byte, service Service) ([]byte, error) {
 	switch m.Role {
 	case llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 	default:
@@ -117,14 +116,26 @@ func appendMessage(b []byte, m *llm.Message) ([]byte, error) {
 	}
 	if calls > 0 {
 		b = append(b, `,"tool_calls":[`...)
+		unsigned := service.Unsigned // of the first call
 		for _, part := range m.Parts {
-			if part.Call != nil {
-				b = append(appendToolCall(b, part.Call), ',')
+			if part.Call == nil {
+				continue
 			}
+			b = appendToolCall(b, part.Call)
+			if gave := stateOf(states[part.Call.ID], ofCall); gave.Set() {
+				b = appendMembers(b, gave)
+			} else if unsigned != "" {
+				b = append(append(append(b[:len(b)-1], ','), unsigned...), '}')
+			}
+			b, unsigned = append(b, ','), ""
 		}
 		b[len(b)-1] = ']'
 	}
-	return append(b, '}'), nil
+	b = append(b, '}')
+	if m.Role == llm.RoleAssistant && (len(states) > 0 || service.ReturnReasoning) {
+		b = appendThoughts(b, m, states, service)
+	}
+	return b, nil
 }
 
 // appendTexts appends the texts of a message as parts.
@@ -140,16 +151,18 @@ func appendTexts(b []byte, m *llm.Message) []byte {
 	return b
 }
 
-// appendReasoning adds to the reply at the end of b what was thought before its calls.
-func appendReasoning(b []byte, m *llm.Message, states map[string][]byte) []byte {
-	var thought []byte
+// appendThoughts adds to the reply at the end of b what its message had when it came, beside its calls.
+func appendThoughts(b []byte, m *llm.Message, states map[string][]byte, service Service) []byte {
+	var message jsonview.View
 	for _, part := range m.Parts {
-		if part.Call != nil && thought == nil {
-			thought = states[part.Call.ID]
+		if part.Call != nil && !message.Set() {
+			message = stateOf(states[part.Call.ID], ofMessage)
 		}
 	}
-	b = append(b[:len(b)-1], `,"reasoning_content":`...)
-	return append(jsonview.AppendString(b, string(thought)), '}')
+	if service.ReturnReasoning && !message.Get(reasoningContent).Set() {
+		b = append(b[:len(b)-1], `,"reasoning_content":""}`...)
+	}
+	return appendMembers(b, message)
 }
 
 // appendToolCall appends a whole call as it stands in a message; no arguments are {} (GAP-84).

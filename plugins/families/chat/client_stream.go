@@ -22,6 +22,7 @@ type Decoder struct {
 	done     bool // the end marker has come
 	whole    bool // the reply comes in one piece
 
+	memory memory // of what is to come back, see client_states.go
 	around around
 	only   jsonview.View // the text of the chunk at hand, if its delta holds nothing else
 }
@@ -29,7 +30,9 @@ type Decoder struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(counting, send)}
+	d := &Decoder{out: reply.New(counting, send)}
+	d.out.States(d.memory.state)
+	return d
 }
 
 // counting is how OpenAI counts: what came from a cache is a part of the prompt, reasoning one of the completion.
@@ -171,6 +174,8 @@ func (d *Decoder) choice(v jsonview.View) error {
 // delta takes a delta or a message. Reasoning comes before text: that is its order where both are whole.
 func (d *Decoder) delta(v jsonview.View) error {
 	var content, refusal, reasoning, toolCalls, functionCall jsonview.View
+	var detailed string // what was thought, by the blocks that are to come back
+	remembers := false
 	for name, member := range v.Members() {
 		switch name {
 		case "content":
@@ -183,6 +188,15 @@ func (d *Decoder) delta(v jsonview.View) error {
 			if !reasoning.Set() { // some upstreams send both, with the same text
 				reasoning = member
 			}
+		case "reasoning_text":
+			reasoning = member
+			d.memory.text(name, member)
+		case "reasoning_opaque":
+			remembers = true
+			d.memory.text(name, member)
+		case "reasoning_details", "thinking_blocks":
+			remembers = true
+			detailed += d.memory.list(name, member, d.whole)
 		case "tool_calls":
 			toolCalls = member
 		case "function_call":
@@ -191,6 +205,11 @@ func (d *Decoder) delta(v jsonview.View) error {
 	}
 	if err := d.out.Reasoning(reasoning); err != nil {
 		return err
+	}
+	if !reasoning.Set() { // most say it twice
+		if err := d.out.Thought(detailed); err != nil {
+			return err
+		}
 	}
 	if err := d.content(content); err != nil {
 		return err
@@ -206,7 +225,7 @@ func (d *Decoder) delta(v jsonview.View) error {
 	if functionCall.Set() { // of an upstream that still has it: the one call
 		return d.function(reply.Piece{}, functionCall)
 	}
-	if !refusal.Set() && !reasoning.Set() && !toolCalls.Set() {
+	if !refusal.Set() && !reasoning.Set() && !toolCalls.Set() && !remembers {
 		d.only = content
 	}
 	return nil
@@ -224,6 +243,8 @@ func (d *Decoder) call(v jsonview.View) error {
 			piece.ID, _ = member.Str()
 		case "function":
 			function = member
+		case "extra_content", "provider_specific_fields":
+			piece.Own = own(piece.Own, name, member)
 		}
 	}
 	return d.function(piece, function)

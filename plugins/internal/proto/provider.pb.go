@@ -2039,8 +2039,11 @@ func (x *ToolArguments) GetText() string {
 }
 
 type ToolEnd struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// What the upstream wants back where it has come since the call began, and the call's id: as in ToolCall. Both or none.
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	State         []byte `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2080,6 +2083,20 @@ func (x *ToolEnd) GetIndex() int32 {
 		return x.Index
 	}
 	return 0
+}
+
+func (x *ToolEnd) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ToolEnd) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
 }
 
 // Usage is what an attempt used, in tokens. input, cache_read and cache_write are disjoint: together they
@@ -3852,9 +3869,11 @@ const file_provider_proto_rawDesc = "" +
 	"\x05state\x18\x04 \x01(\fR\x05state\"9\n" +
 	"\rToolArguments\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x1f\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"E\n" +
 	"\aToolEnd\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\x05R\x05index\"\xb6\x02\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\fR\x05state\"\xb6\x02\n" +
 	"\x05Usage\x12\x19\n" +
 	"\x05input\x18\x01 \x01(\x03H\x00R\x05input\x88\x01\x01\x12\"\n" +
 	"\n" +

@@ -14,8 +14,10 @@ import (
 // does: until then more of its name may follow.
 type Call struct {
 	stream   *Stream
-	id, name string
-	state    []byte
+	id, name string // id as the upstream gave it
+	sent     string // the id as the reader has it
+	own      []byte // see Piece
+	state    []byte // as the reader has it
 	index    int
 	begun    bool
 	ended    bool
@@ -147,15 +149,25 @@ func (c *Call) begin() error {
 	if c.name == "" {
 		return llm.Errorf(llm.ErrProtocol, "the upstream sent a tool call without a name")
 	}
-	if s.returns && s.begun == 0 {
-		c.state = s.thought
-	}
-	if len(c.state) == 0 || len(c.state) > llm.MaxState {
-		c.state = nil
-	}
-	c.index, c.begun = s.begun, true
+	c.index, c.begun, c.sent = s.begun, true, s.distinct(c.id)
+	c.state = c.stateNow()
 	s.begun++
-	return s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: s.distinct(c.id), Name: c.name, State: c.state})
+	return s.send(llm.Event{Kind: llm.EventToolCall, Index: c.index, ID: c.sent, Name: c.name, State: c.state})
+}
+
+// stateNow is what the upstream wants back with the call's result, as far as it has said; nil for nothing, or too much.
+func (c *Call) stateNow() []byte {
+	state, s := c.state, c.stream
+	switch {
+	case s.states != nil:
+		state = s.states(c.index == 0, s.thought, c.own)
+	case s.returns && c.index == 0:
+		state = s.thought
+	}
+	if len(state) == 0 || len(state) > llm.MaxState {
+		return nil
+	}
+	return state
 }
 
 // distinct makes the id of a call one that no other call of the reply has.
@@ -182,11 +194,27 @@ func (c *Call) End() error {
 		}
 		return nil
 	}
+	return c.close(true)
+}
+
+// close ends a call for good, once: with what is owed of it, and with EventToolEnd where that is wanted, or the state
+// has come since the call began.
+func (c *Call) close(tell bool) error {
+	if c.ended {
+		return nil
+	}
 	if err := c.rest(); err != nil {
 		return err
 	}
 	c.ended = true
-	return c.stream.send(llm.Event{Kind: llm.EventToolEnd, Index: c.index})
+	end := llm.Event{Kind: llm.EventToolEnd, Index: c.index}
+	if state := c.stateNow(); !bytes.Equal(state, c.state) {
+		end.ID, end.State = c.sent, state
+	}
+	if !tell && end.State == nil {
+		return nil
+	}
+	return c.stream.send(end)
 }
 
 // rest sends what is owed of a call.

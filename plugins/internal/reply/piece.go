@@ -8,7 +8,8 @@ type Piece struct {
 	Index     jsonview.View // a number, however it counts
 	ID, Name  string
 	Arguments jsonview.View
-	Alone     bool // it is all of a call
+	Own       []byte // what is to come back with the call, see Stream.States; the latest counts
+	Alone     bool   // it is all of a call
 }
 
 // Piece takes a piece of a call: of one that has begun, or of another one.
@@ -28,6 +29,9 @@ func (s *Stream) Piece(p Piece) error {
 		}
 	}
 	s.last = c
+	if len(p.Own) > 0 {
+		c.own = p.Own
+	}
 	if c.id == "" {
 		c.id = p.ID
 	}

@@ -36,6 +36,7 @@ type Stream struct {
 	text, reasoning Joiner
 	returns         bool   // the upstream wants its reasoning back
 	thought         []byte // for that
+	states          func(first bool, thought, own []byte) []byte
 	calls           []*Call
 	byIndex         map[int64]*Call
 	last            *Call           // of which a piece came
@@ -140,7 +141,7 @@ func (s *Stream) end() error {
 		return err
 	}
 	for _, c := range s.calls {
-		if err := c.rest(); err != nil {
+		if err := c.close(false); err != nil {
 			return err
 		}
 	}
@@ -175,10 +176,9 @@ func (s *Stream) piece(kind llm.EventKind, text string) error {
 	if kind == llm.EventText {
 		for ; s.running < len(s.calls); s.running++ {
 			c := s.calls[s.running]
-			if err := c.rest(); err != nil {
+			if err := c.close(false); err != nil {
 				return err
 			}
-			c.ended = true
 		}
 	}
 	if s.returns && kind == llm.EventReasoning && len(s.thought) <= llm.MaxState { // more than that is not kept
@@ -187,9 +187,14 @@ func (s *Stream) piece(kind llm.EventKind, text string) error {
 	return s.send(llm.Event{Kind: kind, Text: text})
 }
 
-// ReturnReasoning makes the reasoning of the reply the state of its first call: the upstream wants it back with the
-// results.
+// ReturnReasoning makes the reasoning of the reply the state of its first call, or a part of it (see States): the
+// upstream wants it back with the results.
 func (s *Stream) ReturnReasoning() { s.returns = true }
+
+// States says what the states of calls are: of the first call or another, with what was thought, see ReturnReasoning,
+// and what the pieces of the call brought, see Piece. It is asked as a call begins and as it ends, for an upstream may
+// say it late; nil is none.
+func (s *Stream) States(of func(first bool, thought, own []byte) []byte) { s.states = of }
 
 // Calls is how many tool calls have begun.
 func (s *Stream) Calls() int { return len(s.calls) }

@@ -25,7 +25,9 @@ func EventToProto(ev llm.Event) *proto.Event {
 			ToolArguments: &proto.ToolArguments{Index: int32(ev.Index), Text: ev.Text},
 		}}
 	case llm.EventToolEnd:
-		return &proto.Event{Kind: &proto.Event_ToolEnd{ToolEnd: &proto.ToolEnd{Index: int32(ev.Index)}}}
+		return &proto.Event{Kind: &proto.Event_ToolEnd{
+			ToolEnd: &proto.ToolEnd{Index: int32(ev.Index), Id: ev.ID, State: ev.State},
+		}}
 	case llm.EventUsage:
 		return &proto.Event{Kind: &proto.Event_Usage{Usage: UsageToProto(ev.Usage)}}
 	case llm.EventReference:
@@ -57,7 +59,8 @@ func EventFromProto(ev *proto.Event) llm.Event {
 		a := kind.ToolArguments
 		return llm.Event{Kind: llm.EventToolArguments, Index: int(a.GetIndex()), Text: a.GetText()}
 	case *proto.Event_ToolEnd:
-		return llm.Event{Kind: llm.EventToolEnd, Index: int(kind.ToolEnd.GetIndex())}
+		e := kind.ToolEnd
+		return llm.Event{Kind: llm.EventToolEnd, Index: int(e.GetIndex()), ID: e.GetId(), State: e.GetState()}
 	case *proto.Event_Usage:
 		return llm.Event{Kind: llm.EventUsage, Usage: UsageFromProto(kind.Usage)}
 	case *proto.Event_Reference:

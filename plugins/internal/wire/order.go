@@ -67,6 +67,10 @@ func (o *Order) Check(ev llm.Event) error {
 		if !o.open(ev.Index) {
 			return llm.Errorf(llm.ErrProtocol, "tool call %d ended, which is not open", ev.Index)
 		}
+		if len(ev.State) > llm.MaxState || len(ev.State) > 0 && ev.ID == "" {
+			return llm.Errorf(llm.ErrProtocol, "tool call %d ended with a state of more than %d bytes, or without its id",
+				ev.Index, llm.MaxState)
+		}
 		o.ended[ev.Index] = true
 	case llm.EventUsage:
 		return CheckUsage(ev.Usage)
