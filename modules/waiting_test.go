@@ -34,9 +34,9 @@ func (c *caller) sends(t testing.TB, sh shape, n int) <-chan answer {
 }
 
 // waits is until so many requests wait for a route.
-func (s *scripted) waits(t testing.TB, route string, n int64) {
+func (g *scripted) waits(t testing.TB, route string, n int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.Engine.Waiting(route) == n }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return g.Engine.Waiting(route) == n }, 10*time.Second, time.Millisecond)
 }
 
 // TestRoutesThatSayWhenTheyAreBack proves GAP-139.
