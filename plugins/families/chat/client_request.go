@@ -23,8 +23,6 @@ type Service struct {
 	// ReturnReasoning: it wants its reasoning back where there are calls, as `reasoning_content`. Each reply has it: one
 	// that is forgotten, and that of a reply without calls, is empty.
 	ReturnReasoning bool
-	// Unsigned are the members of the first call of a reply where what the upstream gave with it is gone, "" for none.
-	Unsigned string
 }
 
 // Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create chat completion",
@@ -46,7 +44,7 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = appendMessage(b, &req.Messages[i], req.States, service); err != nil {
+		if b, err = appendMessage(b, &req.Messages[i], req.States, service.ReturnReasoning); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
 		}
 	}
@@ -85,7 +83,7 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func appendMessage(b []byte, m *llm.Message, states map[string][]byte, service Service) ([]byte, error) {
+func appendMessage(b []byte, m *llm.Message, states map[string][]byte, returns bool) ([]byte, error) {
 	switch m.Role {
 	case llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 	default:
@@ -116,7 +114,6 @@ func appendMessage(b []byte, m *llm.Message, states map[string][]byte, service S
 	}
 	if calls > 0 {
 		b = append(b, `,"tool_calls":[`...)
-		unsigned := service.Unsigned // of the first call
 		for _, part := range m.Parts {
 			if part.Call == nil {
 				continue
@@ -124,16 +121,14 @@ func appendMessage(b []byte, m *llm.Message, states map[string][]byte, service S
 			b = appendToolCall(b, part.Call)
 			if gave := stateOf(states[part.Call.ID], ofCall); gave.Set() {
 				b = appendMembers(b, gave)
-			} else if unsigned != "" {
-				b = append(append(append(b[:len(b)-1], ','), unsigned...), '}')
 			}
-			b, unsigned = append(b, ','), ""
+			b = append(b, ',')
 		}
 		b[len(b)-1] = ']'
 	}
 	b = append(b, '}')
-	if m.Role == llm.RoleAssistant && (len(states) > 0 || service.ReturnReasoning) {
-		b = appendThoughts(b, m, states, service)
+	if m.Role == llm.RoleAssistant && (len(states) > 0 || returns) {
+		b = appendThoughts(b, m, states, returns)
 	}
 	return b, nil
 }
@@ -152,14 +147,14 @@ func appendTexts(b []byte, m *llm.Message) []byte {
 }
 
 // appendThoughts adds to the reply at the end of b what its message had when it came, beside its calls.
-func appendThoughts(b []byte, m *llm.Message, states map[string][]byte, service Service) []byte {
+func appendThoughts(b []byte, m *llm.Message, states map[string][]byte, returns bool) []byte {
 	var message jsonview.View
 	for _, part := range m.Parts {
 		if part.Call != nil && !message.Set() {
 			message = stateOf(states[part.Call.ID], ofMessage)
 		}
 	}
-	if service.ReturnReasoning && !message.Get(reasoningContent).Set() {
+	if returns && !message.Get(reasoningContent).Set() {
 		b = append(b[:len(b)-1], `,"reasoning_content":""}`...)
 	}
 	return appendMembers(b, message)

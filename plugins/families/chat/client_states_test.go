@@ -143,23 +143,6 @@ func TestWhatCameWithCallsGoesBack(t *testing.T) {
 			require.Len(t, message, 3, "role, content and calls")
 		}
 	})
-	t.Run("a signature that is gone", func(t *testing.T) {
-		t.Parallel()
-		req := called(nil, []*llm.ToolCall{{ID: "c0", Name: "f"}, {ID: "c1", Name: "f"}})
-		b, err := chat.EncodeFor(
-			nil,
-			req,
-			chat.Service{Unsigned: `"extra_content":{"google":{"thought_signature":"none"}}`},
-		)
-		require.NoError(t, err)
-		require.Equal(
-			t,
-			1,
-			strings.Count(string(b), `"function":{"name":"f","arguments":"{}"},"extra_content":`),
-			"of the first call",
-		)
-		require.True(t, json.Valid(b))
-	})
 }
 
 func chunkOf(delta string) string { return `{"choices":[{"index":0,"delta":{` + delta + `}}]}` }
