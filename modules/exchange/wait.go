@@ -58,15 +58,15 @@ func (f *failure) returns() bool {
 // there, and takes a permit for it.
 func (x *exchange) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, error) {
 	begun := time.Now()
-	patience := engine.Patience
+	longest := engine.MaxWait
 	if x.delivery.stream {
-		patience = min(patience, x.delivery.untilOpen())
+		longest = min(longest, x.delivery.untilOpen())
 	}
 	ctx, leave := context.WithCancel(x.ctx)
 	defer leave()
 	defer context.AfterFunc(x.request.Context(), leave)()
 	account := x.call.Principal.Account.ID
-	turn := x.gen.AwaitTurn(ctx, c.Route, account, x.engine.Now().Add(patience))
+	turn := x.gen.AwaitTurn(ctx, c.Route, account, x.engine.Now().Add(longest))
 	x.call.Record.Waited += time.Since(begun)
 	if turn == nil {
 		return engine.RoutePermit{}, routing.ErrBusy

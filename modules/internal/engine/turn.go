@@ -14,20 +14,20 @@ import (
 // Requests wait for a route that no other one stands in for and that says when it is back (GAP-139).
 const (
 	longestReturn = 5 * time.Second // a route that is back later is not waited for
-	// Patience is how long a request waits at most: until the route is back, and as long again for its turn.
-	Patience       = 2 * longestReturn
+	// MaxWait is how long a request waits at most: until the route is back, and as long again for its turn.
+	MaxWait        = 2 * longestReturn
 	maxWaiting     = 64 // for one route
 	maxWaitingEach = 8  // of them of one account
 )
 
 // turns are the requests that wait, by route. They outlive configurations.
 type turns struct {
-	mu    sync.Mutex
-	rooms map[string]*room
+	mu     sync.Mutex
+	queues map[string]*queue
 }
 
-// room is the requests that wait for one route.
-type room struct {
+// queue is the requests that wait for one route.
+type queue struct {
 	waiting  int
 	accounts []string           // that have some, in turn
 	of       map[string][]*Turn // by account, in the order in which they came
@@ -118,7 +118,7 @@ func soon(until, now time.Time) bool { return until.Sub(now) <= longestReturn }
 func (e *Engine) Waiting(route string) int64 {
 	e.turns.mu.Lock()
 	defer e.turns.mu.Unlock()
-	if r := e.turns.rooms[route]; r != nil {
+	if r := e.turns.queues[route]; r != nil {
 		return int64(r.waiting)
 	}
 	return 0
@@ -156,7 +156,7 @@ func (t *Turn) fails() {
 	s := &t.generation.engine.turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rooms[t.route.Name]; s.over(t) {
+	if r := s.queues[t.route.Name]; s.over(t) {
 		for _, waiting := range r.of {
 			for _, w := range waiting {
 				select {
@@ -185,13 +185,13 @@ func (t *Turn) ended(o health.Outcome, err error) {
 func (s *turns) join(t *Turn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.rooms[t.route.Name]
+	r := s.queues[t.route.Name]
 	if r == nil {
-		if s.rooms == nil {
-			s.rooms = make(map[string]*room)
+		if s.queues == nil {
+			s.queues = make(map[string]*queue)
 		}
-		r = &room{of: make(map[string][]*Turn)}
-		s.rooms[t.route.Name] = r
+		r = &queue{of: make(map[string][]*Turn)}
+		s.queues[t.route.Name] = r
 	}
 	of := r.of[t.account]
 	if r.waiting >= maxWaiting || len(of) >= maxWaitingEach {
@@ -214,7 +214,7 @@ func (s *turns) next(route string) {
 
 // start lets the first one start whose account's turn it is, unless another one is doing so.
 func (s *turns) start(route string) {
-	r := s.rooms[route]
+	r := s.queues[route]
 	if r == nil || r.starting != nil || r.waiting == 0 {
 		return
 	}
@@ -229,31 +229,31 @@ func (s *turns) start(route string) {
 func (s *turns) leave(t *Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rooms[t.route.Name]; r != nil {
+	if r := s.queues[t.route.Name]; r != nil {
 		r.remove(t)
 	}
 	if s.over(t) {
 		s.start(t.route.Name)
 	}
-	if r := s.rooms[t.route.Name]; r != nil && r.waiting == 0 && r.starting == nil {
-		delete(s.rooms, t.route.Name)
+	if r := s.queues[t.route.Name]; r != nil && r.waiting == 0 && r.starting == nil {
+		delete(s.queues, t.route.Name)
 	}
 }
 
 // over ends a start; false where it had ended. It is called with the lock held.
 func (s *turns) over(t *Turn) bool {
-	r := s.rooms[t.route.Name]
+	r := s.queues[t.route.Name]
 	if r == nil || r.starting != t {
 		return false
 	}
 	r.starting = nil
 	if r.waiting == 0 {
-		delete(s.rooms, t.route.Name)
+		delete(s.queues, t.route.Name)
 	}
 	return true
 }
 
-func (r *room) remove(t *Turn) {
+func (r *queue) remove(t *Turn) {
 	of := r.of[t.account]
 	i := slices.Index(of, t)
 	if i < 0 {
