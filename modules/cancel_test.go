@@ -2,45 +2,17 @@ package modules_test
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
-	"github.com/fareway/fareway/plugins/llm"
-	"github.com/fareway/fareway/plugins/openai"
-	"github.com/fareway/fareway/plugins/provider"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
 )
 
-// prover is a provider openai that proves what a cancelled attempt used: always the same, and on the route "mute"
-// never.
-type prover struct {
-	openai.OpenAI
-	models sync.Map // by attempt
-}
-
-func newProver() provider.Provider { return new(prover) }
-
-func (p *prover) Generate(ctx context.Context, req *llm.Request, send func(llm.Event) error) error {
-	p.models.Store(req.Attempt, req.Model)
-	return p.OpenAI.Generate(ctx, req, send)
-}
-
-func (p *prover) CancelUsage(ctx context.Context, attempt string) (*llm.Usage, error) {
-	if model, _ := p.models.Load(attempt); model == "mute" {
-		<-ctx.Done()
-		return nil, errors.New("mute")
-	}
-	return &llm.Usage{Input: llm.Count(10), Output: llm.Count(7)}, nil
-}
-
+// provenCost is what the provider "prover" (internal/testproviders) proves.
 const provenCost = 10*300 + 7*1500
-
-var _ provider.CancelProver = (*prover)(nil)
 
 // called tells whether a caller's request came to its upstream.
 func called(c *caller) func(answer) bool { return func(answer) bool { return len(c.Seen()) > 0 } }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
@@ -35,64 +36,63 @@ import (
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ratelimit"
 	"github.com/fareway/fareway/modules/limits"
-	"github.com/fareway/fareway/plugins/anthropic"
-	"github.com/fareway/fareway/plugins/bedrock"
-	"github.com/fareway/fareway/plugins/echo"
 	"github.com/fareway/fareway/plugins/families"
 	"github.com/fareway/fareway/plugins/families/chat"
 	"github.com/fareway/fareway/plugins/families/messages"
 	"github.com/fareway/fareway/plugins/families/responses"
-	"github.com/fareway/fareway/plugins/gemini"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm/settings"
-	"github.com/fareway/fareway/plugins/ollama"
-	"github.com/fareway/fareway/plugins/openai"
-	"github.com/fareway/fareway/plugins/provider"
-	"github.com/fareway/fareway/plugins/providertest/later"
 	"github.com/fareway/fareway/plugins/providertest/upstream"
-	responsesprovider "github.com/fareway/fareway/plugins/responses"
 )
 
 // The contract tests run the gateway's handlers over a real engine: a real ledger, real provider processes
 // and the scriptable upstream. Only the web server around them is net/http's own instead of Caddy's; the
 // tests in caddy/ run the whole binary.
 
-// providerArgument makes this test binary a provider process, as the gateway's own binary is one.
-const providerArgument = "-fareway-provider="
-
-var providers = map[string]func() provider.Provider{"echo": echo.New, "openai": openai.New, "later": newLater,
-	"prover": newProver, "anthropic": anthropic.New, "responses": responsesprovider.New,
-	"ollama": ollama.New, "bedrock": bedrock.New, "gemini": gemini.New, "guard": newGuard}
+var providers = []string{"anthropic", "bedrock", "echo", "gemini", "guard", "later", "ollama", "openai", "prover",
+	"responses"}
 
 func TestMain(m *testing.M) {
-	for _, arg := range os.Args[1:] {
-		if name, ok := strings.CutPrefix(arg, providerArgument); ok {
-			provider.Serve(providers[name]())
-			os.Exit(0)
-		}
+	code := m.Run()
+	if dir := providersDir.Load(); dir != nil {
+		_ = os.RemoveAll(*dir)
 	}
-	os.Exit(m.Run())
+	os.Exit(code)
 }
 
-// newLater makes a provider openai that proves later what it used.
-func newLater() provider.Provider {
-	return later.New(func(baseURL string) provider.Provider {
-		inner := new(openai.OpenAI)
-		inner.Settings().(*openai.Settings).BaseURL = baseURL
-		return inner
-	})
-}
+var providersDir atomic.Pointer[string] // the folder of providersFile, once it was built
+
+// providersFile is the command internal/testproviders, built when a test first needs it.
+var providersFile = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "testproviders")
+	if err != nil {
+		return "", err
+	}
+	providersDir.Store(&dir)
+	file := filepath.Join(dir, "testproviders")
+	build := exec.Command("go", "build", "-o", file, "./internal/testproviders")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the providers: %w: %s", err, out)
+	}
+	return file, nil
+})
 
 func builtin(plugin string) ([]string, bool) {
-	exe, err := os.Executable()
-	return []string{exe, providerArgument + plugin}, err == nil && providers[plugin] != nil
+	file, err := providersFile()
+	if err != nil {
+		panic(err)
+	}
+	return []string{file, plugin}, slices.Contains(providers, plugin)
 }
 
 // schemas asks each plugin once for its settings, for all tests.
-var schemas = map[string]func() (settings.Schema, error){"echo": askSchema("echo"), "openai": askSchema("openai"),
-	"later": askSchema("later"), "prover": askSchema("prover"), "anthropic": askSchema("anthropic"),
-	"responses": askSchema("responses"), "ollama": askSchema("ollama"),
-	"bedrock": askSchema("bedrock"), "gemini": askSchema("gemini"), "guard": askSchema("guard")}
+var schemas = func() map[string]func() (settings.Schema, error) {
+	all := make(map[string]func() (settings.Schema, error), len(providers))
+	for _, plugin := range providers {
+		all[plugin] = askSchema(plugin)
+	}
+	return all
+}()
 
 func askSchema(plugin string) func() (settings.Schema, error) {
 	return sync.OnceValues(func() (settings.Schema, error) {
@@ -257,7 +257,8 @@ func start(t testing.TB, s setup) *service {
 	cfg, diags := config.Load(ctx, path, config.Options{Schema: schemaOf})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	options := engine.Options{DataDir: cmp.Or(s.Data, filepath.Join(dir, "data")), Logger: logger, Builtin: builtin,
-		Limiter: s.Limiter, LedgerTimeout: cmp.Or(s.LedgerTimeout, time.Minute)}
+		Limiter: s.Limiter, LedgerTimeout: cmp.Or(s.LedgerTimeout, time.Minute),
+		SpoolSize: 256 << 10}
 	if s.Clock != nil {
 		options.Now, options.After = s.Clock.Now, s.Clock.After
 	}

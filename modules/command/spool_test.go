@@ -42,7 +42,7 @@ func leftSpool(t *testing.T) spoolFolder {
 	require.NoError(t, err)
 	require.NoError(t, e.Close())
 	path := filepath.Join(data, "fareway.db.spool")
-	s, err := spool.Open(path)
+	s, err := spool.Open(path, 0)
 	require.NoError(t, err)
 	charge := int64(enginetest.ExampleCharge)
 	for n := range 4 {

@@ -78,7 +78,7 @@ func OpenAside(database string, log *slog.Logger) (a *Aside, books ledger.Books,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s, err := spool.Open(spoolPath(database))
+	s, err := spool.Open(spoolPath(database), 0)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, store.Close())
 	}

@@ -330,7 +330,7 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 	require.NoError(t, os.Rename(f.db()+".kept", spool.AsidePath(spoolPath(f.db()))))
 	store2, err := sqlite.Open(sqlite.Options{Path: f.db(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	file, err := spool.Open(spoolPath(f.db()))
+	file, err := spool.Open(spoolPath(f.db()), 0)
 	require.NoError(t, err)
 	a := &Aside{file: file.Aside(), ledger: &balky{deciding: store2, receipt: ledger.ErrUnavailable}, now: timing.Now,
 		changed: func() {}}
@@ -354,7 +354,7 @@ func TestApplyWhileTheLedgerIsAway(t *testing.T) {
 func TestOpenWithoutItsSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 2)
-	s, err := spool.Open(spoolPath(f.db()))
+	s, err := spool.Open(spoolPath(f.db()), 0)
 	require.NoError(t, err)
 	unknown := s.Oldest(1).Records[0]
 	unknown.Settlement.Request = request(9)
@@ -501,7 +501,7 @@ func TestOldSpoolWithRunningRequests(t *testing.T) {
 func TestRefusedOfTheSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 1)
-	s, err := spool.Open(spoolPath(f.db()))
+	s, err := spool.Open(spoolPath(f.db()), 0)
 	require.NoError(t, err)
 	bad := s.Oldest(1).Records[0]
 	require.NoError(t, s.Applied(s.Oldest(1)))

@@ -43,6 +43,8 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 	// LedgerTimeout is how long anything waits for the ledger. 0: the ledger's default, 5 s.
 	LedgerTimeout time.Duration
+	// SpoolSize is how large a spool is made, in bytes. 0: spool.Size, which a disk takes a while to write.
+	SpoolSize int64
 	// Limiter counts requests for the rates, the concurrent_requests of accounts and the max_concurrent of routes.
 	// nil: in the memory of this process.
 	Limiter ratelimit.Limiter

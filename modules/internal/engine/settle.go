@@ -71,7 +71,7 @@ type settler struct {
 
 // openSettler opens the spool at path.
 func openSettler(path string, l settling, m *Metrics, log *slog.Logger, o *Options) (*settler, error) {
-	s, err := spool.Open(path)
+	s, err := spool.Open(path, o.SpoolSize)
 	if err != nil {
 		return nil, err
 	}

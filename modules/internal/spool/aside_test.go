@@ -219,7 +219,7 @@ func TestInspect(t *testing.T) {
 		require.EqualValues(t, firstRecord, damaged[0].Damage.Offset)
 		require.Equal(t, []string{"req_" + strings.Repeat("0", 32)}, damaged[0].Damage.Requests)
 	}
-	s, err := Open(path)
+	s, err := Open(path, 0)
 	require.NoError(t, err)
 	require.Equal(t, damaged, s.Aside().Items())
 	require.NoError(t, s.Close())
@@ -238,7 +238,7 @@ func TestInspectKnowsWhatIsKept(t *testing.T) {
 	first := bytes.Clone(whole)
 	first[at[1]+100] ^= 1
 	require.NoError(t, os.WriteFile(path, first, 0o600))
-	s, err := Open(path)
+	s, err := Open(path, 0)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	both := bytes.Clone(first)
@@ -256,7 +256,7 @@ func TestOpenFails(t *testing.T) {
 	for _, blocked := range []string{"spool", "spool.aside"} {
 		path := filepath.Join(t.TempDir(), "spool")
 		require.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(path), blocked), 0o700))
-		_, err := Open(path)
+		_, err := Open(path, 0)
 		require.ErrorContains(t, err, "opening the spool "+path)
 		_, _, err = Inspect(path)
 		require.Equal(t, blocked == "spool", err != nil)

@@ -86,7 +86,7 @@ func requireSame(t require.TestingT, want, got []Record, about ...any) {
 func TestOpenMakesAWholeFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "spool")
-	s, err := Open(path)
+	s, err := Open(path, 0)
 	require.NoError(t, err)
 	require.NoError(t, s.Append(recordOf(1)))
 	require.NoError(t, s.Close())
@@ -98,7 +98,7 @@ func TestOpenMakesAWholeFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 
-	s, err = Open(path)
+	s, err = Open(path, 0)
 	require.NoError(t, err)
 	requireSame(t, []Record{recordOf(1)}, waiting(t, s))
 	require.Zero(t, s.Torn())
@@ -305,7 +305,7 @@ func TestForeignFiles(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "spool")
 		require.NoError(t, os.WriteFile(path, content, 0o600))
-		_, err := Open(path)
+		_, err := Open(path, 0)
 		require.ErrorIs(t, err, ErrForeign, name)
 		_, _, err = Inspect(path)
 		require.ErrorIs(t, err, ErrForeign, name)
