@@ -4,6 +4,12 @@
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
+# Tells of each package as it ends, and of all failures at the end. With RERUNS, a file, what failed runs once more, unless
+# more than five tests did or one was a data race, a panic or a time-out; the file then has what that was.
+GOTESTSUM := go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-hide-empty-pkg \
+	$(if $(RERUNS),--rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --rerun-fails-run-root-test \
+	--rerun-fails-report='$(RERUNS)')
+
 PROVIDERS := $(wildcard plugins/*/cmd/fareway-provider-*)
 EXAMPLES := $(dir $(wildcard examples/*/go.mod))
 
@@ -33,13 +39,13 @@ run: build ## build, then start a gateway to try (ARGS="--listen :9000 --data DI
 	bin/fareway gateway up $(ARGS)
 
 .PHONY: test
-test: ## run all tests, and those of the examples that are modules of their own
-	go test -timeout 30m ./...
+test: ## run all tests (or those of PKG), and those of the examples that are modules of their own
+	$(GOTESTSUM) --packages '$(PKG)' -- -timeout 30m
 	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test -timeout 30m ./...); done
 
 .PHONY: race
 race: ## run all tests (or those of PKG) under the race detector
-	CGO_ENABLED=1 go test -race -vet=off -timeout 20m $(PKG)
+	CGO_ENABLED=1 $(GOTESTSUM) --packages '$(PKG)' -- -race -vet=off -timeout 20m
 
 .PHONY: check
 check: check-fmt check-vet check-lint check-generate check-tidy check-deps ## check everything that can be known without running it
@@ -89,7 +95,7 @@ soak: ## run the long tests, those behind the tag `soak`, half an hour or so (SO
 
 .PHONY: clients
 clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway, write .cache/clients/board.md (RUN=pattern; needs npm, as root on Debian it installs that)
-	go test -tags clients -count 1 -timeout 30m -run '$(RUN)' ./examples/clients/...
+	$(GOTESTSUM) --packages ./examples/clients/... -- -tags clients -count 1 -timeout 30m -run '$(RUN)'
 
 .cache/clients/%/.installed: examples/clients/%/package-lock.json examples/clients/install.sh
 	examples/clients/install.sh $*
