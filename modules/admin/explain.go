@@ -144,7 +144,7 @@ func (a *API) explain(r *http.Request) (any, error) {
 	}
 	v := explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned())
 	for i := range v.Request.Attempts {
-		v.Request.Attempts[i].Failure = a.engine.FailureOf(ledger.AttemptID(d.ID, int64(i+1)))
+		v.Request.Attempts[i].Failure = a.engine.FailureOf(r.Context(), ledger.AttemptID(d.ID, int64(i+1)))
 	}
 	return v, nil
 }
