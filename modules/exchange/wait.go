@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
