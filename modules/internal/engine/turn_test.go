@@ -107,7 +107,7 @@ func (d *doors) empty(t *testing.T) {
 	require.Empty(t, d.engine.turns.each)
 }
 
-const long = MaxWait
+const long = 10 * time.Second
 
 func inBubble(t *testing.T, name string, run func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestTurns(t *testing.T) {
 	inBubble(t, "GAP-139 not for one that serves, said nothing, or is back too late", func(t *testing.T) {
 		d := newDoors("serves", "silent", "late", "soon", "refused")
 		d.keys["silent"].limit("m", 0)
-		d.away("late", longestReturn+1)
-		d.away("soon", longestReturn)
+		d.away("late", 5*time.Second+1)
+		d.away("soon", 5*time.Second)
 		d.keys["refused"].passOver(KeyRefused, time.Second, llm.Errorf(llm.ErrCredentials, "no"))
 		w := d.wait(t, "serves", "a", long)
 		require.Zero(t, w.ended)
@@ -145,8 +145,8 @@ func TestTurns(t *testing.T) {
 			require.Nil(t, w.turn, route)
 			require.Zero(t, w.ended, route)
 		}
-		require.Zero(t, d.wait(t, "soon", "a", longestReturn-1).ended, "it is back behind the request's time")
-		require.Negative(t, d.wait(t, "soon", "a", longestReturn).ended)
+		require.Zero(t, d.wait(t, "soon", "a", 5*time.Second-1).ended, "it is back behind the request's time")
+		require.Negative(t, d.wait(t, "soon", "a", 5*time.Second).ended)
 	})
 	inBubble(t, "GAP-139 one after another, accounts in turn", func(t *testing.T) {
 		d := newDoors("r")
@@ -169,17 +169,17 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r", "s")
 		d.away("r", time.Second)
 		d.away("s", time.Second)
-		for i := range maxWaiting {
+		for i := range 64 {
 			require.Negative(t, d.wait(t, "r", fmt.Sprint("account", i), long).ended)
 		}
-		d.waits(t, "r", maxWaiting)
+		d.waits(t, "r", 64)
 		require.Zero(t, d.wait(t, "r", "one more", long).ended)
 		require.Equal(t, []string{"one more"}, d.gone)
 		other := d.wait(t, "s", "one more", long)
 		require.Negative(t, other.ended, "another route has its own")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		d.waits(t, "r", maxWaiting-1) // one starts
+		d.waits(t, "r", 63) // one starts
 		other.accepted(t)
 	})
 	inBubble(t, "GAP-139 at most 8 of an account, for all routes", func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestTurns(t *testing.T) {
 		d.away("r", time.Second)
 		d.away("s", 2*time.Second)
 		var all []*waiter
-		for i := range maxWaitingEach {
+		for i := range 8 {
 			all = append(all, d.wait(t, []string{"r", "s"}[i%2], "a", long))
 		}
 		require.Zero(t, d.wait(t, "r", "a", long).ended)
@@ -300,7 +300,7 @@ func TestProbesOfTurns(t *testing.T) {
 		"its key is refused":            {health.Nothing, llm.Errorf(llm.ErrCredentials, "no"), 0, "goes"},
 		"out of quota":                  {health.Nothing, llm.Errorf(llm.ErrQuota, "no"), 0, "goes"},
 		"refused, and back soon":        {health.Refused, busy, 2 * time.Second, "waits"},
-		"refused, and back much later":  {health.Refused, busy, longestReturn + time.Second, "goes"},
+		"refused, and back much later":  {health.Refused, busy, 6 * time.Second, "goes"},
 		"refused, and not back in time": {health.Refused, busy, 4 * time.Second, "goes"},
 	} {
 		inBubble(t, "GAP-139 "+name, func(t *testing.T) {
