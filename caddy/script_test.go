@@ -53,6 +53,7 @@ func TestMain(m *testing.M) {
 //	setversion FILE N         writes a schema version into a ledger
 //	upstream MODEL...         starts a fake upstream with these models, which wants the value of $HOME as its key;
 //	                          $UPSTREAM is its address
+//	! upstream MODEL...       the same, and it never reports usage
 //	example NAME              copies a file of examples/backends; its providers have a minute to start
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -83,12 +84,19 @@ func TestScripts(t *testing.T) {
 }
 
 func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) == 0 {
-		ts.Fatalf("upstream: takes no !, and models")
+	if len(args) == 0 {
+		ts.Fatalf("upstream: takes models")
 	}
 	s, err := upstream.Listen("127.0.0.1:0", upstream.Options{Models: args, APIKey: ts.Getenv("HOME")})
 	ts.Check(err)
 	ts.Defer(s.Close)
+	for _, model := range args {
+		if neg {
+			unmetered := upstream.Say("Hello.")
+			unmetered.Usage = upstream.UsageNever
+			s.SetModel(model, unmetered)
+		}
+	}
 	ts.Setenv("UPSTREAM", s.URL())
 }
 

@@ -71,6 +71,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		metering := string(r.Metering)
 		s.oneOf("metering", &metering)
 		r.Metering = Metering(metering)
+		s.unasked(&r)
 		s.duration("timeout", &r.Timeout)
 		if v, ok := s.read("region"); ok {
 			s.asRegion(v, &r.Region)

@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,69 +103,109 @@ func TestRoutesThatSayWhenTheyAreBack(t *testing.T) {
 		}
 		require.Len(t, c.Seen(), 4)
 	})
+	// two are a gateway whose route is back in some seconds, by a clock that stands, and an account whose request waits
+	// for that; then replies come in turn. The other one is always answered.
+	two := func(t *testing.T, gateway, seconds string, then ...upstream.Reply) (g *scripted, at *clock, a, b *caller,
+		first <-chan answer) {
+		t.Helper()
+		at = newClock(0)
+		g = startScripted(t, setup{Gateway: gateway, Breaker: breaker(noOutlier), Clock: at})
+		a, b = g.rich(t), g.rich(t)
+		a.AnswersBy(inTurn(append([]upstream.Reply{backIn(seconds)}, then...)...))
+		b.Answers(hello)
+		first = a.sends(t, sh, 1)
+		g.waits(t, "standard", 1)
+		return g, at, a, b, first
+	}
 	t.Run("GAP-139 the one that met it is the probe, the others start behind it", func(t *testing.T) {
 		t.Parallel()
-		g := startScripted(t, setup{Breaker: breaker(""), Clock: newClock(1)})
-		a, b := g.rich(t), g.rich(t)
-		a.AnswersBy(inTurn(backIn("3"), hello))
-		b.Answers(hello)
-		first := a.sends(t, sh, 1)
-		g.waits(t, "standard", 1)
+		g, at, _, b, first := two(t, "", "3", hello)
+		require.Equal(t, []string{"standard"}, g.ones(t, "fareway_route_waiting"))
 		others := b.sends(t, sh, 9)
 		requireFull(t, sh, <-others) // the ninth of one account, at once
+		g.waits(t, "standard", 9)
 		require.Empty(t, b.Seen(), "nobody is called before")
-		outcomeOf(t, sh, <-first)
+		outcomeOf(t, sh, at.Pass(t, first))
 		for range 8 {
 			outcomeOf(t, sh, <-others)
 		}
 		require.Len(t, b.Seen(), 8)
 		require.Zero(t, g.Engine.Waiting("standard"))
 	})
+	t.Run("GAP-139 how long it waited is in the access line and the decision log", func(t *testing.T) {
+		t.Parallel()
+		g, at, a, _, first := two(t, "", "3", hello)
+		answer := at.Pass(t, first)
+		outcomeOf(t, sh, answer)
+		waited := decided(t, g, answer).Waited
+		require.InDelta(t, 3, waited.Seconds(), 0.5)
+		require.InDelta(t, float64(waited), a.Access(answer.Header.Get("X-Request-Id"))["waited"], 1e6)
+	})
 	t.Run("GAP-139 what the probe met sends the others on", func(t *testing.T) {
 		t.Parallel()
 		for name, probe := range map[string]upstream.Reply{"late": backIn("60"), "failed": failing} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				g := startScripted(t, setup{Breaker: breaker(noOutlier), Clock: newClock(1)})
-				a, b := g.rich(t), g.rich(t)
-				a.AnswersBy(inTurn(backIn("4"), probe))
-				b.Answers(hello)
-				first := a.sends(t, sh, 1)
-				g.waits(t, "standard", 1)
+				g, at, _, b, first := two(t, "", "4", probe)
 				second := b.sends(t, sh, 1)
-				requireFull(t, sh, <-second)
+				g.waits(t, "standard", 2)
+				require.NotEqual(t, 200, at.Pass(t, first).StatusCode)
+				requireFull(t, sh, at.Pass(t, second))
 				require.Empty(t, b.Seen())
-				require.NotEqual(t, 200, (<-first).StatusCode)
 			})
 		}
 	})
 	t.Run("GAP-139 who waits behind a probe that is refused waits on", func(t *testing.T) {
 		t.Parallel()
-		g := startScripted(t, setup{Breaker: breaker(""), Clock: newClock(1)})
-		a, b := g.rich(t), g.rich(t)
-		a.AnswersBy(inTurn(backIn("4"), backIn("1")))
-		b.Answers(hello)
-		first := a.sends(t, sh, 1)
-		g.waits(t, "standard", 1)
+		g, at, _, b, first := two(t, "", "4", backIn("1"))
 		second := b.sends(t, sh, 1)
-		requireFull(t, sh, <-first)
-		outcomeOf(t, sh, <-second)
+		g.waits(t, "standard", 2)
+		requireFull(t, sh, at.Pass(t, first))
+		outcomeOf(t, sh, at.Pass(t, second))
 		require.Len(t, b.Seen(), 1)
 	})
 	t.Run("GAP-139 who arrives later holds when its turn comes", func(t *testing.T) {
 		t.Parallel()
-		g := startScripted(t, setup{Breaker: breaker(""), Clock: newClock(1)})
-		a, poor := g.rich(t), g.caller(t, 1)
-		a.AnswersBy(inTurn(backIn("1"), hello))
-		first := a.sends(t, sh, 1)
-		g.waits(t, "standard", 1)
-		requireError(t, sh, poor.Ask(sh, allowance(sh, 10_000)), 402, "budget_exceeded")
+		g, at, _, _, first := two(t, "", "1", hello)
+		poor := g.caller(t, 1)
+		second := make(chan answer, 1)
+		go func() { second <- poor.Ask(sh, allowance(sh, 10_000)) }()
+		g.waits(t, "standard", 2)
 		poor.RequireUntouched(t)
-		outcomeOf(t, sh, <-first)
+		outcomeOf(t, sh, at.Pass(t, first))
+		requireError(t, sh, at.Pass(t, second), 402, "budget_exceeded")
+		poor.RequireUntouched(t)
+	})
+	t.Run("GAP-139 the client leaves", func(t *testing.T) {
+		t.Parallel()
+		g, at, _, b, first := two(t, "", "3", hello)
+		ctx, leave := context.WithCancel(within(t))
+		left := b.Send(t, ctx, sh)
+		g.waits(t, "standard", 2)
+		leave()
+		require.ErrorIs(t, <-left.err, context.Canceled)
+		g.waits(t, "standard", 1)
+		b.RequireUntouched(t)
+		outcomeOf(t, sh, at.Pass(t, first))
+		require.Empty(t, b.Seen())
+	})
+	t.Run("GAP-139 GAP-98 the gateway ends", func(t *testing.T) {
+		t.Parallel()
+		g, _, a, b, first := two(t, "drain_timeout = \"20ms\"\n", "3", hello)
+		second := b.sends(t, sh, 1)
+		g.waits(t, "standard", 2)
+		g.Engine.Drain()
+		for _, ended := range []answer{<-first, <-second} {
+			require.GreaterOrEqual(t, ended.StatusCode, 500)
+		}
+		require.Len(t, a.Seen(), 1)
+		require.Empty(t, b.Seen())
+		require.Zero(t, a.Balance().Held)
+		b.RequireUntouched(t)
 	})
 	t.Run("GAP-64 GAP-139 a stream is not opened for it", func(t *testing.T) {
 		t.Parallel()
-		g := startScripted(t, setup{Gateway: "keepalive = \"500ms\"\n", Clock: newClock(1)})
+		g := startScripted(t, setup{Gateway: "keepalive = \"500ms\"\n", Clock: newClock(0)})
 		c := g.rich(t)
 		c.AnswersBy(inTurn(backIn("2"), hello))
 		requireFull(t, sh, c.Ask(sh, `"stream":true`))

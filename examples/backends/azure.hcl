@@ -3,9 +3,10 @@
 provider "azure" {
   plugin = "openai"
   config {
-    preset   = "azure"
-    base_url = "https://example.openai.azure.com"
-    api_key  = env("AZURE_API_KEY")
+    preset             = "azure"
+    base_url           = "https://example.openai.azure.com"
+    api_key            = env("AZURE_API_KEY")
+    first_byte_timeout = "3m" # thinking included; then the next route is tried
     # api_version = "v1" # or another dated one; the default is the latest dated release that is not a preview
   }
 }

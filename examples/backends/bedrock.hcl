@@ -3,9 +3,10 @@
 provider "bedrock" {
   plugin = "bedrock"
   config {
-    region            = "eu-central-1"
-    access_key_id     = env("AWS_ACCESS_KEY_ID")
-    secret_access_key = env("AWS_SECRET_ACCESS_KEY")
+    region             = "eu-central-1"
+    access_key_id      = env("AWS_ACCESS_KEY_ID")
+    secret_access_key  = env("AWS_SECRET_ACCESS_KEY")
+    first_byte_timeout = "3m" # thinking included; then the next route is tried
     # profile_file    = "/run/aws/credentials" # in place of both: a file that something else renews
     # api_key         = env("AWS_BEARER_TOKEN_BEDROCK") # or a Bedrock API key
     # base_url        = "https://vpce-0123.bedrock-runtime.eu-central-1.vpce.amazonaws.com"

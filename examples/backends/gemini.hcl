@@ -4,7 +4,8 @@
 provider "gemini" {
   plugin = "gemini"
   config {
-    api_key = env("GEMINI_API_KEY")
+    api_key            = env("GEMINI_API_KEY")
+    first_byte_timeout = "3m" # thinking included; then the next route is tried
     # By Vertex AI instead, where a service account pays:
     # service_account = file("service-account.json")
     # location        = "europe-west4" # default: "global"

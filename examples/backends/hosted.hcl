@@ -4,25 +4,28 @@
 provider "openai" {
   plugin = "openai"
   config {
-    preset  = "openai"
-    api_key = env("OPENAI_API_KEY")
+    preset             = "openai"
+    api_key            = env("OPENAI_API_KEY")
+    first_byte_timeout = "3m" # thinking included; then the next route is tried
   }
 }
 
 provider "openrouter" {
   plugin = "openai"
   config {
-    preset  = "openrouter"
-    api_key = env("OPENROUTER_API_KEY")
-    headers = { "X-Title" = "Example" } # how OpenRouter lists this gateway
+    preset             = "openrouter"
+    api_key            = env("OPENROUTER_API_KEY")
+    first_byte_timeout = "3m"
+    headers            = { "X-Title" = "Example" } # how OpenRouter lists this gateway
   }
 }
 
 provider "deepseek" {
   plugin = "openai"
   config {
-    preset  = "deepseek"
-    api_key = file("deepseek.key") # relative to this file
+    preset             = "deepseek"
+    api_key            = file("deepseek.key") # relative to this file
+    first_byte_timeout = "3m"
   }
 }
 

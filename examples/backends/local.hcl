@@ -3,7 +3,8 @@
 provider "ollama" {
   plugin = "ollama" # Ollama's own API: models are loaded with room for the route's context_window, and no prompt is cut
   config {
-    keep_alive = "30m" # how long a model stays loaded
+    keep_alive         = "30m" # how long a model stays loaded
+    first_byte_timeout = "4m"  # loading the model included; then the next route is tried
     # num_ctx  = 16384 # the room, where the route's context_window takes too much memory
     # think    = "off"
   }
@@ -12,10 +13,11 @@ provider "ollama" {
 provider "vllm" {
   plugin = "openai"
   config {
-    preset        = "vllm"
-    base_url      = "http://10.0.0.7:8000/v1"
-    idle_timeout  = "2m" # a server that hangs fails its replies, and the next route is tried
-    always_stream = true # for a proxy in between that cuts silent connections
+    preset             = "vllm"
+    base_url           = "http://10.0.0.7:8000/v1"
+    idle_timeout       = "2m" # a server that hangs fails its replies, and the next route is tried
+    first_byte_timeout = "1m" # streams begin when the prompt is read
+    always_stream      = true # for a proxy in between that cuts silent connections
   }
 }
 

@@ -3,7 +3,8 @@
 provider "openai" {
   plugin = "responses"
   config {
-    api_key = env("OPENAI_API_KEY")
+    api_key            = env("OPENAI_API_KEY")
+    first_byte_timeout = "3m" # thinking included; then the next route is tried
   }
 }
 

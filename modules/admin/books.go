@@ -26,8 +26,8 @@ type booksAPI struct {
 	spool func() (engine.SpoolState, []spool.Item, error)
 	// logged finds a request that the ledger has nothing about, or requestlog.ErrNotFound.
 	logged func(ctx context.Context, id string) (requestlog.Record, error)
-	// failure is why an attempt failed; nil where nobody remembers.
-	failure func(attempt string) string
+	// failure is why an attempt failed, "" where nobody remembers.
+	failure func(ctx context.Context, attempt string) string
 }
 
 func (b *booksAPI) routes() []caddy.AdminRoute {

@@ -35,6 +35,8 @@ type Decided struct {
 	Reason    string    `json:"reason,omitempty"` // of the settlement
 	Refused   string    `json:"refused,omitempty"`
 	Attempts  []Tried   `json:"attempts"`
+	// Waited is how long it waited for a route whose upstream had said when it takes more, in milliseconds.
+	Waited int64 `json:"waited_milliseconds,omitempty"`
 	// Charged and Cost are what it came to, in microcents. Pending: a receipt may add to it.
 	Charged int64 `json:"charged_microcents"`
 	Cost    int64 `json:"cost_microcents"`
@@ -144,7 +146,7 @@ func (a *API) explain(r *http.Request) (any, error) {
 	}
 	v := explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned())
 	for i := range v.Request.Attempts {
-		v.Request.Attempts[i].Failure = a.engine.FailureOf(ledger.AttemptID(d.ID, int64(i+1)))
+		v.Request.Attempts[i].Failure = a.engine.FailureOf(r.Context(), ledger.AttemptID(d.ID, int64(i+1)))
 	}
 	return v, nil
 }
@@ -209,7 +211,7 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	}
 	v.Request = &Decided{ID: d.ID, Account: d.Account, Time: d.Begun, OtherFile: !d.By(cfg), Choice: d.Choice,
 		Status: d.Status, Reason: d.Reason, Refused: d.Refused, Attempts: []Tried{}, Charged: d.Charge, Cost: d.Cost,
-		Pending: d.Pending, Shadow: viewCompared(d.Shadow)}
+		Waited: d.Waited.Milliseconds(), Pending: d.Pending, Shadow: viewCompared(d.Shadow)}
 	for _, a := range d.Attempts {
 		t := Tried{Route: a.Route, Outcome: a.Outcome}
 		if u := a.Usage; u.Known {

@@ -60,13 +60,23 @@ func (o Offline) Decide(ask func(c *Client) error) error {
 func (o Offline) api(books ledger.Books, spool func() (engine.SpoolState, []spool.Item, error)) *booksAPI {
 	return &booksAPI{books: books, now: time.Now, spool: spool,
 		config: func() *config.Config { return o.Config },
-		logged: func(_ context.Context, id string) (requestlog.Record, error) {
-			age := config.DefaultRequestLog
-			if o.Config != nil {
-				age = o.Config.Gateway.RequestLog
+		logged: o.logged,
+		failure: func(ctx context.Context, attempt string) string {
+			r, err := o.logged(ctx, attempt)
+			if err != nil {
+				return "" // it did not fail, or that is forgotten; what else it may be, the request itself will show
 			}
-			return requestlog.Find(engine.RequestLogDir(o.Data), id, time.Now().Add(-age))
+			return r.Failure
 		}}
+}
+
+// logged finds a record of the request log.
+func (o Offline) logged(_ context.Context, id string) (requestlog.Record, error) {
+	age := config.DefaultRequestLog
+	if o.Config != nil {
+		age = o.Config.Gateway.RequestLog
+	}
+	return requestlog.Find(engine.RequestLogDir(o.Data), id, time.Now().Add(-age))
 }
 
 // serveHere serves the admin API's routes to a client in this process, for as long as ask takes.

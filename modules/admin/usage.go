@@ -24,9 +24,7 @@ func (b *booksAPI) request(r *http.Request) (any, error) {
 	record, err := b.books.Request(r.Context(), id)
 	v := ViewRequest(record)
 	for i := range v.Attempts {
-		if b.failure != nil {
-			v.Attempts[i].Failure = b.failure(v.Attempts[i].ID)
-		}
+		v.Attempts[i].Failure = b.failure(r.Context(), v.Attempts[i].ID)
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		var logged requestlog.Record

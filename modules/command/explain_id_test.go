@@ -128,7 +128,7 @@ func TestExplainWhatWasTheMatter(t *testing.T) {
 		r := decided(t, e, ids[i], "balanced", "How are you?")
 		switch i {
 		case 0:
-			r.Full, r.Config = []string{"large"}, "ffffffffffff"
+			r.Full, r.Config, r.Waited = []string{"large"}, "ffffffffffff", 2100*time.Millisecond
 			r.Stood = []decisions.Stood{{Route: "middle", Why: "its breaker is open"}}
 		case 1:
 			r.Past = &routing.Past{Home: "large", Served: [2]routing.Served{{Route: "large", Warm: 900}}}
@@ -153,6 +153,8 @@ func TestExplainWhatWasTheMatter(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, "Another configuration served then")
 	require.Contains(t, text, "large: the route was full")
+	require.EqualValues(t, 2100, v.Request.Waited)
+	require.Contains(t, text, "It waited 2100 ms for a route whose upstream had said when it takes more.")
 
 	v = explain(1)
 	require.Equal(t, routing.StayLoop, v.Stay)

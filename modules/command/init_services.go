@@ -45,6 +45,15 @@ var services = []service{
 // otherService is any that speaks chat completions, by its address.
 var otherService = service{name: "upstream", title: "another service with chat completions", plugin: "openai"}
 
+// patience is its first_byte_timeout, with what the time is for. It is shorter than a route's timeout of 5 minutes, so
+// that another route gets its turn.
+func (s *service) patience() (limit, what string) {
+	if s.keyEnv != "" {
+		return "3m", "A reply in one piece begins when it is whole, thinking included: give it time."
+	}
+	return "4m", "Loading a model and reading a long prompt take time."
+}
+
 func serviceNames() []string {
 	names := make([]string, len(services))
 	for i, s := range services {

@@ -73,6 +73,9 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 		for _, r := range v.Rejected {
 			fmt.Fprintf(w, "  %s: %s.\n", r.Route, r.Reason)
 		}
+		if len(v.Waits) > 0 {
+			fmt.Fprintf(w, "A request that no other route can take waits for %s.\n", strings.Join(v.Waits, ", then "))
+		}
 	}
 	if v.Request != nil && len(v.Request.Elsewhere) > 0 {
 		fmt.Fprintln(w, "\nWhat it would have come to on each route, in US dollars:")
@@ -181,6 +184,9 @@ func writeDecided(w io.Writer, v *admin.Explanation) {
 			tried = append(tried, text)
 		}
 		fmt.Fprintf(w, "%s. It was charged US$%s.\n", strings.Join(tried, ", then "), inDollars(float64(r.Charged)))
+	}
+	if r.Waited > 0 {
+		fmt.Fprintf(w, "It waited %d ms for a route whose upstream had said when it takes more.\n", r.Waited)
 	}
 	if r.Pending {
 		fmt.Fprintln(w, "Part of what it used is not proven yet: a receipt may add to that.")

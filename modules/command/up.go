@@ -46,7 +46,7 @@ In the data folder it writes a commented Caddyfile and gateway.hcl where there
 are none, and never changes them; --listen and --admin are kept in files of
 their own beside them, until it is told something else. It makes the account "trial" with
 1,000 credits and a key, which it keeps in trial.key, sends itself one request
-in each of the three shapes, and shows how to use it. Done again, it finds all
+in each of the three shapes and a streamed one, and shows how to use it. Done again, it finds all
 that and goes on with it.
 
 Its log is fareway.log in the data folder. SIGTERM or Ctrl-C ends it: running

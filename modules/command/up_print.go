@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
@@ -66,12 +66,12 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 		fmt.Fprintf(w, "New in %s: %s\n", r.data, strings.Join(r.made, ", "))
 	}
 
-	fmt.Fprintf(w, "\nOne request in each shape, sent to %s:\n\n", public.url)
+	fmt.Fprintf(w, "\nOne request in each shape, and a streamed one, sent to %s:\n\n", public.url)
 	failed := false
 	for _, s := range shapes {
 		result, err := selftest(ctx, public, r.trial.key, s)
-		if why := routeFailures(r.engine); err == nil && result.microcents == 0 && len(why) > 0 {
-			err = errors.New("the reply costs nothing")
+		if err == nil && result.microcents == 0 {
+			err = unpaid(ctx, r.engine, result.id)
 		}
 		printResult(w, s, result, err)
 		failed = failed || err != nil
@@ -92,19 +92,34 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 	return nil
 }
 
+// unpaid is why a request that was free should not have been: a route served it that has a price, and nobody knows how
+// much it did.
+func unpaid(ctx context.Context, e *engine.Engine, request string) error {
+	record, err := e.Store().Request(ctx, request)
+	if err != nil {
+		return fmt.Errorf("reading what request %s cost: %w", request, err)
+	}
+	for _, a := range record.Attempts {
+		if a.Outcome != ledger.Failed && a.Outcome != ledger.NotMade && !a.Price.Equal(config.Price{}) {
+			return fmt.Errorf("it costs nothing, though route %s has a price", a.Route)
+		}
+	}
+	return nil
+}
+
 // replyWidth is what fits beside the path in 80 columns.
 const replyWidth = 54
 
 func printResult(w io.Writer, s shape, r selfResult, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "  %-22s  FAILED: %v\n", s.path, err)
+		fmt.Fprintf(w, "  %-22s  FAILED: %v\n", s.name(), err)
 		return
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(r.text), "\n")
 	if text := []rune(line); len(text) > replyWidth {
 		line = string(text[:replyWidth-3]) + "..."
 	}
-	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.path, line, "", human.Thousands(r.microcents),
+	fmt.Fprintf(w, "  %-22s  %s\n  %-22s  %s microcents = %s\n", s.name(), line, "", human.Thousands(r.microcents),
 		human.Cents(r.microcents))
 }
 

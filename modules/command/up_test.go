@@ -252,10 +252,47 @@ func TestSelftestReadsEachShape(t *testing.T) {
 			`"usage":{"billed_microcents":7}}`,
 		"/v1/messages": `{"content":[{"type":"text","text":"Hello"}],"usage":{"billed_microcents":7}}`,
 	})
-	for _, s := range shapes {
+	for _, s := range shapes[:3] {
+		require.Equal(t, s.path, s.name())
 		got, err := selftest(t.Context(), to, "fwk_key", s)
 		require.NoError(t, err, s.path)
-		require.Equal(t, selfResult{text: "Hello", microcents: 7}, got)
+		require.Equal(t, selfResult{id: "req_1", text: "Hello", microcents: 7}, got)
+	}
+}
+
+func TestSelftestReadsAStream(t *testing.T) {
+	t.Parallel()
+	const (
+		hello = `data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"content":"Hel"}}]}` + "\r\n\r\n: keepalive\n\n" +
+			`data: {"choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}]}` + "\n\n"
+		usage = `data: {"choices":[],"usage":{"billed_microcents":7}}` + "\n\n"
+		done  = "data: [DONE]\n\n"
+	)
+	s := shapes[len(shapes)-1]
+	require.True(t, s.stream)
+	require.Contains(t, s.body, `"stream":true`)
+	require.NotEqual(t, s.path, s.name())
+	for name, c := range map[string]struct{ body, want string }{
+		"whole":         {hello + usage + done, ""},
+		"cut":           {hello + usage, "the stream has no end"},
+		"broken off":    {hello + `data: {"error":{"message":"no usage"}}` + "\n\n", "broke off (req_1): no usage"},
+		"not metered":   {hello + done, "does not say what it cost"},
+		"no text":       {usage + done, "no text"},
+		"not JSON":      {"data: {\n\n", "not JSON"},
+		"no stream":     {`{"error":{"message":"no credits"}}`, "no credits"},
+		"after its end": {hello + usage + done + "data: {\n\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := selftest(t.Context(), fakeGateway(t, 200, map[string]string{s.path: c.body}), "fwk_key", s)
+			if c.want != "" {
+				require.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, selfResult{id: "req_1", text: "Hello", microcents: 7}, got)
+		})
 	}
 }
 

@@ -104,6 +104,7 @@ func (x *exchange) noteSettlement(s *ledger.Settlement, charge ledger.Charge) {
 
 func (x *exchange) noteEnd() {
 	x.decision.InputBound, x.decision.Ended = x.input.bound, x.engine.Now()
+	x.decision.Waited = x.call.Record.Waited
 	if x.shadow != nil {
 		x.shadow.decision = x.decision // it says what came of that, too
 	} else {

@@ -51,17 +51,12 @@ func (x *exchange) served(a *attempt) {
 		x.engine.Served(a.route.Name)
 		return
 	}
-	if text := unmetered(a.route.Name); x.engine.LastFailure(a.route.Name).Text != text {
+	text := a.route.Unmetered()
+	if x.engine.LastFailure(a.route.Name).Text != text {
 		x.engine.Logger().Warn("an upstream reports no usage", "request_id", x.call.ID, "route", a.route.Name,
 			"provider", a.route.Provider, "error", text)
-		x.engine.NoteFailure(a.id, a.route.Name, text)
 	}
-}
-
-// unmetered is what the operator reads of a route that reports no usage.
-func unmetered(route string) string {
-	return "its upstream reports no usage, so that replies in one piece are free and streams fail; set metering = " +
-		"\"estimate\" in route \"" + route + "\", or make the upstream report it (stream_options.include_usage)"
+	x.engine.NoteFailure(a.id, a.route.Name, text)
 }
 
 // says is what a failure says of the route: only what is none of the client's doing.

@@ -88,7 +88,7 @@ func (x *exchange) prove() *failure {
 	case errors.Is(err, engine.ErrShutdown):
 		f = interrupted(x.ctx)
 	case x.delivery.stream && !x.left():
-		f = &failure{kind: noUsage, err: cmp.Or(err, errors.New(unmetered(a.route.Name)))}
+		f = &failure{kind: noUsage, err: cmp.Or(err, errors.New(a.route.Unmetered()))}
 	default:
 		return nil
 	}

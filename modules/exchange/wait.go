@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/routing"
@@ -57,7 +56,7 @@ func (f *failure) returns() bool {
 // acquireInTurn waits for a route within the request's time, before the 200 of a stream and as long as the client is
 // there, and takes a permit for it.
 func (x *exchange) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, error) {
-	begun := time.Now()
+	begun := x.engine.Now()
 	longest := engine.MaxWait
 	if x.delivery.stream {
 		longest = min(longest, x.delivery.untilOpen())
@@ -67,7 +66,7 @@ func (x *exchange) acquireInTurn(c *routing.Candidate) (engine.RoutePermit, erro
 	defer context.AfterFunc(x.request.Context(), leave)()
 	account := x.call.Principal.Account.ID
 	turn := x.gen.AwaitTurn(ctx, c.Route, account, x.engine.Now().Add(longest))
-	x.call.Record.Waited += time.Since(begun)
+	x.call.Record.Waited += x.engine.Now().Sub(begun)
 	if turn == nil {
 		return engine.RoutePermit{}, routing.ErrBusy
 	}

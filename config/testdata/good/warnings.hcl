@@ -36,3 +36,30 @@ route "small" {
     }
   }
 }
+
+route "unasked" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 4096
+  max_output     = 1024
+  quality        = 0.45
+  unsupported    = ["temperature", "stream_options"]
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}
+
+route "estimated" {
+  provider       = "local"
+  model          = "echo"
+  context_window = 4096
+  max_output     = 1024
+  quality        = 0.45
+  unsupported    = ["stream_options"]
+  metering       = "estimate"
+  price {
+    input  = 0.05
+    output = 0.20
+  }
+}

@@ -49,6 +49,7 @@ const (
 	bitRetention
 	bitWork
 	bitShadow
+	bitWaited
 )
 
 // add appends a record.
@@ -57,7 +58,7 @@ func (b *block) add(r *Record) {
 	bits := uint64(0)
 	for i, set := range [...]bool{r.Traits.Loop, r.Needs.Tools, r.Graphics, r.Past != nil, r.Free, r.Pending,
 		r.Conversation != [16]byte{}, r.Requires.Retention != nil, r.Past != nil && r.Past.Work.Turns > 0,
-		r.Shadow != nil} {
+		r.Shadow != nil, r.Waited > 0} {
 		if set {
 			bits |= 1 << i
 		}
@@ -110,6 +111,9 @@ func (b *block) add(r *Record) {
 	}
 	if s := r.Shadow; s != nil {
 		b.shadow(s)
+	}
+	if r.Waited > 0 {
+		b.int(r.Waited.Milliseconds())
 	}
 	b.body = binary.AppendUvarint(b.body, uint64(len(b.one)))
 	b.body = append(b.body, b.one...)
@@ -287,6 +291,9 @@ func (d *decoder) record(r *Record, past *routing.Past) {
 	}
 	if bits&bitShadow != 0 {
 		r.Shadow = d.shadow()
+	}
+	if bits&bitWaited != 0 {
+		r.Waited = d.milliseconds()
 	}
 }
 

@@ -74,7 +74,7 @@ func full() decisions.Record {
 		Conversation: affinity.Key{1, 2, 3},
 		Past: &routing.Past{Home: "small", Served: [2]routing.Served{{Route: "deep", Warm: 11}, {Route: "small"}},
 			Work: routing.Work{Turns: 3, Work: predict.Work{Kinds: [predict.NumKinds]float32{0.3, 0.7}, Ease: -1.1}}},
-		Choice: "small", Stay: routing.StayHome, Full: []string{"b", "c"},
+		Choice: "small", Stay: routing.StayHome, Full: []string{"b", "c"}, Waited: 2345 * time.Millisecond,
 		Stood:   []decisions.Stood{{Route: "a", Why: "down", Busy: true, Behind: true}, {Route: "d"}},
 		Refused: "rate_limit_exceeded", Status: 200, Reason: "ok", Charge: 12, Cost: 13, Free: true, Pending: true,
 		Attempts: []decisions.Attempt{{Route: "small", Outcome: "failed"},

@@ -45,6 +45,8 @@ type Record struct {
 	// those that took no more when they were asked.
 	Stood []Stood
 	Full  []string
+	// Waited is how long it waited for a route that said when it is back (GAP-139), to the millisecond.
+	Waited time.Duration
 
 	// Refused is the code of the refusal of a request that was not admitted.
 	Refused  string

@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fareway/fareway/modules/internal/requestlog"
 )
 
-// keptFailures is how many attempts' failures are remembered. What is older is in the log.
+// keptFailures is how many attempts' failures are in memory. What is older is in the request log, written behind.
 const keptFailures = 4096
 
 // Failure is why an upstream failed, in the operator's words: no text of the upstream's, no key and no prompt is in it
@@ -16,8 +20,7 @@ type Failure struct {
 	Text string
 }
 
-// failures are the latest failures of attempts, by attempt, and by route those that no reply has followed. They are in
-// memory only: the log has all of them.
+// failures are the latest failures of attempts, by attempt, and by route those that no reply has followed.
 type failures struct {
 	some atomic.Bool // a route has one: read without a lock
 
@@ -30,7 +33,8 @@ type failures struct {
 
 // NoteFailure remembers why an attempt failed; route is "" where that says nothing of the route.
 func (e *Engine) NoteFailure(attempt, route, text string) {
-	f := &e.failures
+	now, f := e.Now(), &e.failures
+	e.LogRequest(requestlog.Record{ID: attempt, Time: now, Failure: text})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.attempts == nil {
@@ -45,16 +49,24 @@ func (e *Engine) NoteFailure(attempt, route, text string) {
 	}
 	f.attempts[attempt] = text
 	if route != "" {
-		f.routes[route] = Failure{e.Now(), text}
+		f.routes[route] = Failure{now, text}
 		f.some.Store(true)
 	}
 }
 
 // FailureOf is why an attempt failed, "" where it did not or that is forgotten.
-func (e *Engine) FailureOf(attempt string) string {
+func (e *Engine) FailureOf(ctx context.Context, attempt string) string {
 	e.failures.mu.Lock()
-	defer e.failures.mu.Unlock()
-	return e.failures.attempts[attempt]
+	text, ok := e.failures.attempts[attempt]
+	e.failures.mu.Unlock()
+	if ok {
+		return text
+	}
+	r, err := e.FindRequest(ctx, attempt)
+	if err != nil && !errors.Is(err, requestlog.ErrNotFound) {
+		e.Logger().Warn("looking for why an attempt failed", "attempt", attempt, "error", err)
+	}
+	return r.Failure
 }
 
 // LastFailure is how the latest attempt on a route failed; its time is zero where the route has served since.

@@ -17,13 +17,14 @@ const (
 	// MaxWait is how long a request waits at most: until the route is back, and as long again for its turn.
 	MaxWait        = 2 * longestReturn
 	maxWaiting     = 64 // for one route
-	maxWaitingEach = 8  // of them of one account
+	maxWaitingEach = 8  // of one account, for all routes
 )
 
 // turns are the requests that wait, by route. They outlive configurations.
 type turns struct {
 	mu     sync.Mutex
 	queues map[string]*queue
+	each   map[string]int // how many wait, by account
 }
 
 // queue is the requests that wait for one route.
@@ -186,22 +187,23 @@ func (s *turns) join(t *Turn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.queues[t.route.Name]
+	if s.each[t.account] >= maxWaitingEach || r != nil && r.waiting >= maxWaiting {
+		return false
+	}
 	if r == nil {
 		if s.queues == nil {
-			s.queues = make(map[string]*queue)
+			s.queues, s.each = make(map[string]*queue), make(map[string]int)
 		}
 		r = &queue{of: make(map[string][]*Turn)}
 		s.queues[t.route.Name] = r
 	}
 	of := r.of[t.account]
-	if r.waiting >= maxWaiting || len(of) >= maxWaitingEach {
-		return false
-	}
 	if len(of) == 0 {
 		r.accounts = append(r.accounts, t.account)
 	}
 	r.of[t.account] = append(of, t)
 	r.waiting++
+	s.each[t.account]++
 	return true
 }
 
@@ -220,7 +222,7 @@ func (s *turns) start(route string) {
 	}
 	t := r.of[r.accounts[0]][0]
 	r.accounts = append(r.accounts[1:], t.account)
-	r.remove(t)
+	s.remove(r, t)
 	r.starting = t
 	close(t.ready)
 }
@@ -230,7 +232,7 @@ func (s *turns) leave(t *Turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.queues[t.route.Name]; r != nil {
-		r.remove(t)
+		s.remove(r, t)
 	}
 	if s.over(t) {
 		s.start(t.route.Name)
@@ -253,13 +255,16 @@ func (s *turns) over(t *Turn) bool {
 	return true
 }
 
-func (r *queue) remove(t *Turn) {
+func (s *turns) remove(r *queue, t *Turn) {
 	of := r.of[t.account]
 	i := slices.Index(of, t)
 	if i < 0 {
 		return
 	}
 	r.waiting--
+	if s.each[t.account]--; s.each[t.account] == 0 {
+		delete(s.each, t.account)
+	}
 	if r.of[t.account] = slices.Delete(of, i, i+1); len(of) == 1 {
 		delete(r.of, t.account)
 		r.accounts = slices.DeleteFunc(r.accounts, func(a string) bool { return a == t.account })

@@ -24,16 +24,19 @@ type user struct {
 
 // use notes that an account uses the route.
 func (b *byAccount) use(account string, at time.Duration) {
+	if account == "" {
+		return
+	}
 	if account != b.users[0].account {
 		b.users[1] = b.users[0]
 	}
 	b.users[0] = user{account, at}
 }
 
-// othersUse reports whether another account used the route within the window.
-func (b *byAccount) othersUse(account string, at, window time.Duration) bool {
+// othersUse reports whether another account has used the route since a moment.
+func (b *byAccount) othersUse(account string, since time.Duration) bool {
 	for _, u := range b.users {
-		if u.account != "" && u.account != account && at-u.at <= window {
+		if u.account != "" && u.account != account && u.at >= since {
 			return true
 		}
 	}
@@ -49,7 +52,7 @@ func (b *byAccount) failed(account string, at time.Duration, s *Settings) []time
 	second := len(b.unmet) > 0 && b.alone != account ||
 		b.failer.account != "" && b.failer.account != account && at-b.failer.at <= s.Window
 	switch {
-	case account == "" || b.met && at-b.shared <= s.Window || !second && !b.othersUse(account, at, s.Window):
+	case account == "" || b.met && at-b.shared <= s.Window || !second && !b.othersUse(account, at-s.Window):
 		b.failer = user{account, at}
 		return []time.Duration{at}
 	case second:

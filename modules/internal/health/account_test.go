@@ -88,6 +88,13 @@ func TestFailuresOfOneAccount(t *testing.T) {
 			require.Equal(t, health.Serves, b.state(r))
 			b.of(t, r, "a", 1, no)
 		}, health.Open, ""},
+		"GAP-126 what both have met long ago": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, no)
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(usual.Window + time.Second)
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", n, no)
+		}, health.Serves, "a"},
 		"GAP-126 nobody's count for all": {func(t *testing.T, b *bench, r *health.Route) {
 			b.of(t, r, "b", 1, ok)
 			b.of(t, r, "", n, no)
@@ -96,6 +103,7 @@ func TestFailuresOfOneAccount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(usual, "r")
+			b.now = b.now.Add(time.Hour)
 			r := b.routes[0]
 			c.make(t, b, r)
 			require.Equal(t, c.state, b.state(r))
@@ -129,5 +137,132 @@ func TestFailuresOfOneAccount(t *testing.T) {
 		}
 		b.of(t, b.routes[0], "a", 20, no)
 		require.Equal(t, health.Serves, b.state(b.routes[0]))
+	})
+}
+
+// probe is a probe of an account, which ends so before its first token.
+func (b *bench) probe(t *testing.T, r *health.Route, account string, o health.Outcome) {
+	t.Helper()
+	require.Equal(t, health.HalfOpen, b.state(r), "%s may try it", account)
+	b.of(t, r, account, 1, o)
+}
+
+func TestProbesOfOneAccount(t *testing.T) {
+	t.Parallel()
+	const ok, no = health.Succeeded, health.Failed
+	n := int(usual.Failures)
+	// opened is a route that two accounts used and found dead, when it may be tried.
+	opened := func(t *testing.T) (*bench, *health.Route) {
+		b := newBench(usual, "r")
+		r := b.routes[0]
+		b.of(t, r, "b", 1, ok)
+		b.of(t, r, "a", n-1, no)
+		b.of(t, r, "b", 1, no)
+		require.Equal(t, health.Open, b.state(r))
+		b.now = r.Look(b.now, true).Until
+		return b, r
+	}
+	pause := func(b *bench, r *health.Route) time.Duration { return r.Look(b.now, true).Until.Sub(b.now) }
+	t.Run("GAP-126 it keeps only that account off, and another one tries", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		b.probe(t, r, "a", no)
+		require.True(t, b.off(r, "a"))
+		require.False(t, b.off(r, "b"))
+		until, _ := r.HeldOff(b.now, "a")
+		require.Equal(t, usual.OpenFor, until.Sub(b.now))
+		b.probe(t, r, "b", ok)
+		require.Equal(t, health.Serves, b.state(r))
+		require.True(t, b.off(r, "a"), "whatever others find")
+	})
+	t.Run("GAP-126 again, as often as it likes", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		for range 5 {
+			b.probe(t, r, "a", no)
+			b.now = b.now.Add(usual.OpenFor)
+		}
+		b.probe(t, r, "b", ok)
+		require.Equal(t, health.Serves, b.state(r))
+	})
+	t.Run("GAP-126 a second account opens it, for twice as long", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		b.probe(t, r, "a", no)
+		b.probe(t, r, "b", no)
+		require.Equal(t, health.Open, b.state(r))
+		require.Equal(t, 2*usual.OpenFor, pause(b, r))
+		require.False(t, b.off(r, "b"))
+		// What was met before it opened again is no second account's.
+		b.now = r.Look(b.now, true).Until
+		b.probe(t, r, "b", no)
+		require.True(t, b.off(r, "b"))
+		b.probe(t, r, "a", ok)
+		require.Equal(t, health.Serves, b.state(r))
+	})
+	t.Run("GAP-126 who used it before it opened first", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		for range 4 { // each time for longer, far beyond the window
+			b.of(t, r, "a", 1, health.Unreached)
+			require.Equal(t, health.Open, b.state(r), "no connection, whoever met it")
+			b.now = r.Look(b.now, true).Until
+		}
+		b.probe(t, r, "a", no)
+		require.True(t, b.off(r, "a"))
+		require.Equal(t, health.HalfOpen, b.state(r))
+	})
+	t.Run("GAP-126 nobody else uses it", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(usual, "r")
+		r := b.routes[0]
+		b.of(t, r, "b", 1, ok)
+		b.now = b.now.Add(usual.Window + time.Second)
+		b.of(t, r, "a", n, no)
+		b.now = r.Look(b.now, true).Until
+		b.probe(t, r, "a", no)
+		require.Equal(t, health.Open, b.state(r))
+		require.Equal(t, 2*usual.OpenFor, pause(b, r))
+		require.False(t, b.off(r, "a"))
+	})
+	t.Run("GAP-126 nobody's counts", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		b.probe(t, r, "", no)
+		require.Equal(t, health.Open, b.state(r))
+	})
+	t.Run("GAP-126 nobody's use hides nobody", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(usual, "r")
+		r := b.routes[0]
+		b.of(t, r, "b", 1, ok)
+		b.of(t, r, "", n, no)
+		b.now = r.Look(b.now, true).Until
+		b.probe(t, r, "a", no)
+		require.Equal(t, health.HalfOpen, b.state(r))
+	})
+	t.Run("GAP-126 it breaks off behind its first token", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		call := light
+		call.Account = "a"
+		a := r.Begin(b.now, call)
+		a.First(b.now)
+		require.Equal(t, health.Serves, b.state(r))
+		a.End(b.now, no)
+		require.Equal(t, health.Serves, b.state(r))
+		require.True(t, b.off(r, "a"))
+		b.of(t, r, "b", n, no)
+		require.Equal(t, health.Open, b.state(r))
+	})
+	t.Run("GAP-126 once it has served, it is another time", func(t *testing.T) {
+		t.Parallel()
+		b, r := opened(t)
+		b.probe(t, r, "b", ok)
+		b.now = b.now.Add(usual.Window + time.Second)
+		b.of(t, r, "a", n, no)
+		b.now = r.Look(b.now, true).Until
+		b.probe(t, r, "a", no)
+		require.Equal(t, health.Open, b.state(r), "b was here before it opened that time, not this")
 	})
 }

@@ -16,6 +16,8 @@ type breaker struct {
 	until time.Duration // when it is half-open; 0: it is closed
 	pause time.Duration // how long it was opened for, kept until a probe has held to its end
 	trial time.Duration // until when a probe keeps others away
+	since time.Duration // when it opened first, of the times that pause doubles
+	alone string        // the account whose probe failed, which no other one's has
 	epoch uint64        // counts changes: what began before one says nothing after it
 	row   int64         // how many of the latest attempts failed
 	last  time.Duration // when the latest of them did
@@ -63,12 +65,18 @@ func (b *breaker) trips(at time.Duration, outcomes *ring, s *Settings) bool {
 
 // open opens it: for twice as long as the last time, when it was tried too early.
 func (b *breaker) open(at, openFor time.Duration) {
-	pause := openFor
+	pause, since := openFor, at
 	if b.pause > 0 {
-		pause = min(2*b.pause, max(mostOpen, openFor))
+		pause, since = min(2*b.pause, max(mostOpen, openFor)), b.since
 	}
-	*b = breaker{until: at + pause, pause: pause, epoch: b.epoch + 1}
+	*b = breaker{until: at + pause, pause: pause, since: since, epoch: b.epoch + 1}
 }
 
 // passed closes it after a probe's first token.
-func (b *breaker) passed() { *b = breaker{pause: b.pause, epoch: b.epoch + 1} }
+func (b *breaker) passed() { *b = breaker{pause: b.pause, since: b.since, epoch: b.epoch + 1} }
+
+// failsAlone reports whether a probe's failure is its account's alone (GAP-126): no other account's probe has failed,
+// and others used the route until it opened, whom it keeps away since.
+func (b *breaker) failsAlone(account string, accounts *byAccount, window time.Duration) bool {
+	return account != "" && (b.alone == "" || b.alone == account) && accounts.othersUse(account, b.since-window)
+}

@@ -12,7 +12,8 @@
 // tried for long is forgotten: it is closed, for nothing is known of it any more.
 //
 // Failures that only one account has met, where others use the route, keep that account off it for OpenFor, and nobody
-// else (byAccount); failures to connect count whoever met them.
+// else (byAccount). So does a probe that failed, where others used the route until it opened: another account's may
+// try it, and opens it when it fails as well. Failures to connect count whoever met them.
 //
 // Only what is the route's own doing counts (Outcome): a request that was refused for its form, its length or what
 // it is about, and a client that left, say nothing about it.
@@ -375,6 +376,12 @@ func (r *Route) ended(a *Attempt, at time.Duration, o Outcome, s *Settings) []Ch
 	}
 	if a.probe {
 		switch {
+		case o == Failed && r.breaker.failsAlone(a.account, &r.accounts, s.Window):
+			r.breaker.alone, r.breaker.trial = a.account, 0
+			r.accounts.hold(a.account, at, at+s.OpenFor)
+			r.holds.Store(true)
+			r.publish(at)
+			return nil
 		case failed:
 			return r.open(at, s, "the request that tried it failed")
 		case r.breaker.closed():

@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// The two kinds of records, which are kept apart.
+// The kinds of records, which are kept apart.
 const (
 	strangers = iota
 	known
+	attempts
 )
 
-var kindNames = [...]string{strangers: "strangers", known: "accounts"}
+var kindNames = [...]string{strangers: "strangers", known: "accounts", attempts: "attempts"}
 
 // segments is over how many files the records of one kind are spread: the oldest goes when there is no room, or when
 // all in it is too old.

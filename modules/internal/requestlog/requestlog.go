@@ -1,10 +1,10 @@
-// Package requestlog remembers for some days what became of requests that the ledger has nothing about: those that were
-// refused, and those that cost nothing. Support finds them by their ids (GAP-122). It is for the engine, and for
-// commands that look for a request while no gateway runs (Find).
+// Package requestlog remembers for some days what became of requests that the ledger has nothing about, those that were
+// refused and those that cost nothing, and why attempts failed. Support finds them by their ids (GAP-122). It is for the
+// engine, and for commands that look for a request while no gateway runs (Find).
 //
 // It is no ledger: records are written behind the replies, the last second of them may be lost in a crash, and both
-// their age and their size are bounded. Requests of known accounts and those of strangers are kept apart, so that a
-// flood of strangers drives out no customer's.
+// their age and their size are bounded. Requests of known accounts, those of strangers, and attempts are kept apart, so
+// that a flood of strangers, or an outage, drives out no customer's.
 package requestlog
 
 import (
@@ -23,12 +23,14 @@ var ErrNotFound = errors.New("not in the request log")
 type Record struct {
 	ID       string    `json:"id"`
 	Time     time.Time `json:"time"` // of the request's first byte
-	Endpoint string    `json:"endpoint"`
-	Status   int       `json:"status"`            // HTTP; 0: the client left before there was one
+	Endpoint string    `json:"endpoint,omitempty"`
+	Status   int       `json:"status,omitempty"`  // HTTP; 0: the client left before there was one
 	Code     string    `json:"code,omitempty"`    // of the error
 	Limit    string    `json:"limit,omitempty"`   // what X-RateLimit-Reason said
 	Account  string    `json:"account,omitempty"` // ids
 	Key      string    `json:"key,omitempty"`
+	// Failure is why an attempt failed, whose id ID is then and whose end Time, in the operator's words (GAP-96).
+	Failure string `json:"failure,omitempty"`
 }
 
 // Options say where the log is and how much of it is kept.
@@ -37,7 +39,7 @@ type Options struct {
 	Dir string
 	// Keep is how long a record is found. It may change while the log is open.
 	Keep func() time.Duration
-	// Size bounds the files of each of the two kinds, in bytes. 0: 32 MiB, some 150,000 records.
+	// Size bounds the files of each of the three kinds, in bytes. 0: 32 MiB, some 150,000 records.
 	Size int64
 	// Now is the clock. nil: time.Now.
 	Now func() time.Time
@@ -77,7 +79,7 @@ type Log struct {
 	flushes chan chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
-	kinds   [2]*files // strangers and known
+	kinds   [len(kindNames)]*files
 	failing bool
 }
 
@@ -166,7 +168,10 @@ func (l *Log) drain() {
 
 func (l *Log) write(r Record) {
 	f := l.kinds[strangers]
-	if r.Account != "" {
+	switch {
+	case r.Failure != "":
+		f = l.kinds[attempts]
+	case r.Account != "":
 		f = l.kinds[known]
 	}
 	l.noted(func() (int, error) { return f.write(r, l.opts.Now(), l.opts.Keep()) })

@@ -127,6 +127,29 @@ func TestFind(t *testing.T) {
 			require.Equal(t, found, err == nil, n)
 		}
 	})
+	t.Run("GAP-122 why attempts failed, apart from requests", func(t *testing.T) {
+		t.Parallel()
+		f := open(t, 0)
+		request := f.record(1, "acct_1")
+		attempt := requestlog.Record{ID: id(1) + ".2", Time: *f.now.Load(), Failure: "no such host"}
+		f.Add(request)
+		f.Add(attempt)
+		got, err := f.find(1)
+		require.NoError(t, err)
+		require.Equal(t, request, got)
+		got, err = f.Find(t.Context(), attempt.ID)
+		require.NoError(t, err)
+		require.Equal(t, attempt, got)
+		for _, other := range []string{id(1) + ".1", id(1) + ".20", id(1) + ".", id(1) + ".x", id(2) + ".2"} {
+			_, err = f.Find(t.Context(), other)
+			require.ErrorIs(t, err, requestlog.ErrNotFound, other)
+		}
+		for _, path := range f.files() {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, filepath.Base(path) == "attempts-1.jsonl", bytes.Contains(text, []byte("no such host")), path)
+		}
+	})
 	t.Run("who asks does not wait for ever", func(t *testing.T) {
 		t.Parallel()
 		f := open(t, 0)

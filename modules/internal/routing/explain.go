@@ -29,6 +29,8 @@ type Explanation struct {
 	Stay       Stay        `json:"stay,omitempty"`
 	Candidates []Explained `json:"candidates"` // in the order in which they are tried
 	Rejected   []Refused   `json:"rejected"`   // in file order
+	// Waits are those of the rejected that a request waits for where no other route can take it (GAP-139).
+	Waits []string `json:"waits,omitempty"`
 	// Strategies are as they were judged, in file order, and Steps is what is done.
 	Strategies []ExplainedStrategy `json:"strategies,omitempty"`
 	Steps      *Outline            `json:"steps,omitempty"`
@@ -197,6 +199,9 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	}
 	for _, r := range it.Rejected {
 		e.Rejected = append(e.Rejected, Refused{r.Route.Name, in.whyNot(r.Why)})
+	}
+	for _, w := range it.Waits {
+		e.Waits = append(e.Waits, w.Route.Name)
 	}
 	if s != nil {
 		for k, share := range s.signal.Kinds {

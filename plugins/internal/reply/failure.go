@@ -19,7 +19,7 @@ const (
 	maxRetryAfter = 24 * time.Hour // a longer wait is no information
 
 	statusOverloaded   = 529 // of Anthropic
-	statusFlexCapacity = 498 // of Groq
+	statusFlexCapacity = 498 // of Groq, whose code says so where it is the capacity
 )
 
 // Refusal makes a typed error of an upstream's reply that is not a 2xx: its status, its Retry-After header

@@ -77,6 +77,7 @@ var words = []byWord{
 	{"insufficientfunds", quota, ""},    // relays
 	{"notenoughbalance", quota, ""},     // Novita
 	{"usagelimitreached", quota, ""},    // ChatGPT
+	{"usageexhausted", quota, ""},       // Grok: subscription:free-usage-exhausted
 	{"arrearage", quota, ""},            // DashScope
 	{"accountoverdue", quota, ""},       // Volcengine
 	{"setlimitexceeded", quota, ""},     // Volcengine
@@ -122,6 +123,7 @@ var words = []byWord{
 	{"tokenquotaexceeded", capacity, ""},                                              // Cerebras: a rate
 	{"overloaded", capacity, ""},                                                      // Anthropic, OpenAI, Moonshot, Groq
 	{"capacityexceeded", capacity, ""},                                                // Groq's 498
+	{"capacityexhausted", capacity, ""},                                               // Code Assist
 	{"slowdown", capacity, ""},                                                        // OpenAI, 503
 	{"ratelimitreached", capacity, ""},                                                // Moonshot
 	{"minimax1002", capacity, ""},                                                     // MiniMax, in base_resp
@@ -207,6 +209,7 @@ var wordings = []byWording{
 	{"your team * has either used all available credits", quota, ""}, // xAI: 429
 	{"your newly created team doesnt have any credits", quota, ""},   // xAI: 403
 	{"~used all available credits", quota, ""},
+	{"you have run out of credits", quota, ""},  // Grok: 403
 	{"key limit exceeded", quota, ""},           // OpenRouter: 403
 	{"api key credit limit reached", quota, ""}, // OpenRouter
 	{"api key usd spend limit exceeded", quota, ""},
@@ -386,6 +389,11 @@ var wordings = []byWording{
 	{"~server is overloaded", capacity, ""}, // Together
 	{"~service overloaded", capacity, ""},
 	{"~currently overloaded", capacity, ""},
+	{"service temporarily overloaded", capacity, ""},            // Zen
+	{"the ai service is temporarily overloaded", capacity, ""},  // Codex: 503
+	{"server overloaded", capacity, ""},                         // Ollama's cloud: 503
+	{"no capacity available for model", capacity, ""},           // Code Assist: 503
+	{"upstream error from *: resourceexhausted", capacity, ""},  // OpenRouter, of Nvidia
 	{"service is too busy", capacity, ""},                       // DeepSeek: 503
 	{"bedrock is unable to process your request", capacity, ""}, // 503
 	{"~ is temporarily rate-limited", capacity, ""},             // OpenRouter
@@ -428,6 +436,7 @@ var wordings = []byWording{
 	{"the requested model is not supported", cannotTake, wrongModel},     // Copilot
 
 	{"function id '*': degraded function", failure, ""},                 // NVIDIA: 400
+	{"model is unavailable", failure, ""},                               // Zen: 400, for a while
 	{"model \"*\" not found, try pulling it first", failure, pullModel}, // Ollama: 404
 	{"model '*' not found, try pulling it first", failure, pullModel},
 	{"model \"*\" not found", failure, pullModel},
