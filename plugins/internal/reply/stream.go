@@ -29,6 +29,7 @@ type Stream struct {
 	allowance int64      // see Allowance
 	usage     *llm.Usage // as far as it is known
 	expected  bool       // its output was said before the reply
+	done      *llm.Usage // what was done so far, see Timed
 	garbled   string     // what is wrong with a later one
 	produced  bool       // something was sent that costs output
 	visible   bool       // so was text, or a call
