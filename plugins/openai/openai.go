@@ -157,7 +157,11 @@ func (o *OpenAI) Models(ctx context.Context) ([]llm.Model, error) {
 		return nil, llm.Errorf(llm.ErrRejected, "Azure lists models, and a route names a deployment of one; write the "+
 			"routes by hand, with the names of your deployments")
 	}
-	return o.ListModels(ctx, &o.endpoint, "")
+	models, err := o.ListModels(ctx, &o.endpoint, "")
+	if presets[o.settings.Preset].timings {
+		o.describe(ctx, models)
+	}
+	return models, err
 }
 
 var (

@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -121,7 +123,7 @@ func timingsOf(u Usage) *timings {
 	return t
 }
 
-// props adds what it tells of itself, of the model that Options.Local or Options.Models name first.
+// props adds what it tells of itself, and of the model that is asked for or, of several, the first one.
 func (s *Server) props() {
 	s.mux.HandleFunc("GET /props", func(w http.ResponseWriter, r *http.Request) {
 		if s.options.APIKey != "" && bearer(r.Header) != s.options.APIKey {
@@ -129,12 +131,13 @@ func (s *Server) props() {
 			e.write(w, chatFailure(&e))
 			return
 		}
-		name, known := "model", anyLocal
-		for id, local := range s.locals() {
-			name, known = id, local
-		}
-		if len(s.options.Models) > 0 {
-			name = s.options.Models[0]
+		names := slices.Concat(slices.Sorted(maps.Keys(s.locals())), s.options.Models, []string{"model"})
+		name := cmp.Or(r.URL.Query().Get("model"), names[0])
+		known, ok := s.local(name)
+		if !ok {
+			e := ModelNotFound()
+			e.write(w, chatFailure(&e))
+			return
 		}
 		tools := slices.Contains(known.Capabilities, "tools")
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
