@@ -2,6 +2,11 @@ package modules_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,4 +84,94 @@ func TestLlamaCancel(t *testing.T) {
 		leave()
 		require.InDelta(t, cost, c.Access(l.Header.Get("X-Request-Id"))["microcents"], 0)
 	})
+}
+
+// TestLlamaTakesAnAgent is issue 25, item 10: what a coding agent sends with its own tools (the structure of 12 requests
+// of Claude Code, without any of its text; testdata/llama), all of which a llama.cpp server refused.
+func TestLlamaTakesAnAgent(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("testdata/llama/agent.jsonl")
+	require.NoError(t, err)
+	bodies := strings.Split(strings.TrimSpace(string(file)), "\n")
+	require.Len(t, bodies, 12)
+	g := startScripted(t, llamaSetup(setup{}))
+	for i, body := range bodies {
+		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+			t.Parallel()
+			c := g.rich(t)
+			c.Answers(upstream.Call("call_1", "Bash", `{"command":"ls"}`))
+			a := c.Post("/v1/messages", strings.ReplaceAll(body, "some text", "PROMPT"))
+			require.Equal(t, 200, a.StatusCode, "%s", a.Raw)
+			require.Contains(t, string(a.Raw), `"stop_reason":"tool_use"`)
+			require.Len(t, c.Seen(), 1)
+			require.True(t, c.Seen()[0].Timings)
+		})
+	}
+	t.Run("as it came, the server refuses it", func(t *testing.T) {
+		t.Parallel()
+		var asked struct {
+			Tools []struct {
+				Name   string          `json:"name"`
+				Schema json.RawMessage `json:"input_schema"`
+			} `json:"tools"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(bodies[0]), &asked))
+		var tools []string
+		for _, tool := range asked.Tools {
+			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":%s}}`, tool.Name, tool.Schema))
+		}
+		req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.Upstream.BaseURL()+"/chat/completions",
+			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[`+strings.Join(tools, ",")+`]}`))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 400, resp.StatusCode)
+	})
+	const tool = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}},` +
+		`{"type":"function","function":{"name":"g","parameters":{"type":"object"}}}]`
+	t.Run("a tool that is named is demanded", func(t *testing.T) {
+		t.Parallel()
+		c := g.rich(t)
+		c.Answers(upstream.Call("call_1", "g", `{}`))
+		a := c.Ask(shapes[0], tool, `"tool_choice":{"type":"function","function":{"name":"g"}}`)
+		require.Equal(t, 200, a.StatusCode, "%s", a.Raw)
+		require.Equal(t, "required", c.Seen()[0].Choice)
+		require.Equal(t, []upstream.Tool{{Name: "g"}}, c.Seen()[0].Tools)
+	})
+	t.Run("arguments that a cut reply left behind", func(t *testing.T) {
+		t.Parallel()
+		c := g.rich(t)
+		c.Answers(upstream.Say("ok"))
+		a := c.Post("/v1/chat/completions", `{"model":"service/auto",`+tool+`,"messages":[{"role":"user","content":"PROMPT"},`+
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f",`+
+			`"arguments":"{\"a\":"}}]},{"role":"tool","tool_call_id":"c","content":"x"}]}`)
+		require.Equal(t, 200, a.StatusCode, "%s", a.Raw)
+		require.True(t, json.Valid([]byte(c.Seen()[0].Messages[1].Calls[0].Arguments)))
+	})
+}
+
+// TestLlamaTemplate: what its chat template adds is held for, and charged, from the second request on.
+func TestLlamaTemplate(t *testing.T) {
+	t.Parallel()
+	const adds = 1_396
+	g := startScripted(t, llamaSetup(setup{Script: upstream.Options{Template: adds}}))
+	c := g.rich(t)
+	c.Answers(upstream.Say("ok"))
+	var last ledger.RequestRecord
+	for n := range 3 {
+		r := c.Record(t, c.Ask(shapes[0], allowance(shapes[0], 10)))
+		used := r.Attempts[0].Usage
+		cost := *used.Input*300 + *used.Output*1500
+		require.Equal(t, cost, r.Microcents+r.Over)
+		require.LessOrEqual(t, r.Microcents, r.Held)
+		if n > 0 {
+			require.Zero(t, r.Over, "it is learned")
+			require.GreaterOrEqual(t, r.Held, last.Held)
+		} else {
+			require.Positive(t, r.Over)
+		}
+		last = r
+	}
 }
