@@ -210,8 +210,11 @@ type Route struct {
 	// BillsPastAllowance: the upstream may bill more output than the request allows, so that holds are sized by
 	// MaxOutput (GAP-49).
 	BillsPastAllowance bool
-	Price              Price // what the account pays
-	Cost               Price // what the operator pays; equals Price unless the file says otherwise
+	// TemplateTokens is how many tokens the upstream adds to a prompt at most, by its chat template; nil: it is learned
+	// from what it reports.
+	TemplateTokens *int64
+	Price          Price // what the account pays
+	Cost           Price // what the operator pays; equals Price unless the file says otherwise
 	// LaterPrices and LaterCosts take the place of Price and Cost when they begin, in the order of time.
 	LaterPrices, LaterCosts []Dated
 }

@@ -297,6 +297,11 @@ var routeGrammar = grammar{
 				"holds are sized by `max_output`, whatever the client's limit, so that no bill is larger than its " +
 				"hold. Left out where it is true, what passes the hold is not charged: it is `over` in `usage`, and" +
 				" yours."},
+		{name: "template_tokens", kind: anInteger(0, maxTokens), instead: "learned", example: "1400",
+			doc: "How many tokens the upstream's chat template adds to a prompt at most, beside what the client sent. They " +
+				"count in holds, in the fit to `context_window`, and in estimates. Left out, it is learned from what the " +
+				"upstream reports beyond the most that a prompt can have, up to 16,384 and a quarter of the window; what " +
+				"passes a hold before that is not charged: it is `over` in `usage`, and yours."},
 	},
 	blocks: []blockRule{
 		{name: "breaker", example: breakerExample, body: &breakerGrammar,

@@ -139,6 +139,7 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		Region        string   `json:"region,omitempty"`
 		Retention     string   `json:"retention,omitempty"`
 		BillsPast     bool     `json:"bills_past_allowance"`
+		Template      *int64   `json:"template_tokens,omitempty"`
 		Price         Price    `json:"price"`
 		Cost          Price    `json:"cost"`
 		LaterPrices   []Dated  `json:"later_prices,omitempty"`
@@ -147,7 +148,7 @@ func (r Route) MarshalJSON() ([]byte, error) {
 		r.Name, r.Provider, r.Model, r.ContextWindow, r.MaxOutput, r.quality(), r.Reasons, offers,
 		append([]Specialty{}, r.Specialty...), append([]string{}, r.Unsupported...),
 		r.FinishReasons, r.concurrent(), r.Breaker, r.Metering,
-		r.Timeout.String(), r.Region, retentionText(r.Retention), r.BillsPastAllowance,
+		r.Timeout.String(), r.Region, retentionText(r.Retention), r.BillsPastAllowance, r.TemplateTokens,
 		r.Price, r.Cost, r.LaterPrices, r.LaterCosts,
 	})
 }

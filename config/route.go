@@ -78,6 +78,7 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		}
 		s.retention("retention", &r.Retention)
 		s.flag("bills_past_allowance", &r.BillsPastAllowance)
+		s.templateTokens(&r, windowOK)
 		usual := l.usual(r.Provider, r.Model)
 		s.need(block.Body, "price", usual.advice())
 		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar, r.ContextWindow, usual)
@@ -125,4 +126,17 @@ func (s *section) offers(r *Route) {
 			r.JSONSchema = true
 		}
 	})
+}
+
+// templateTokens reads what the upstream adds to prompts, which must leave room for one.
+func (s *section) templateTokens(r *Route, windowOK bool) {
+	var n int64
+	switch v, ok := s.integer("template_tokens", &n); {
+	case !ok:
+	case windowOK && n >= r.ContextWindow:
+		s.fail(v.at, "template_tokens leaves no room for a prompt", fmt.Sprintf("It must be below context_window, "+
+			"which is %d. Without it, it is learned.", r.ContextWindow))
+	default:
+		r.TemplateTokens = &n
+	}
 }

@@ -108,7 +108,7 @@ func HoldOf(bound int64) func(routing.Candidate) int64 {
 		if c.Route.BillsPastAllowance {
 			longest = max(longest, c.Route.MaxOutput)
 		}
-		return ledger.HoldFor(routing.Sum(bound, c.Extra), longest, c.Route.Price)
+		return ledger.HoldFor(routing.Sum(bound, routing.Sum(c.Extra, c.Template)), longest, c.Route.Price)
 	}
 }
 
@@ -144,7 +144,7 @@ func (a *API) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned())
+	v := explainDecision(g.Config, &d, name, a.engine.Outcomes().Learned(), a.engine.Templates().Known())
 	for i := range v.Request.Attempts {
 		v.Request.Attempts[i].Failure = a.engine.FailureOf(r.Context(), ledger.AttemptID(d.ID, int64(i+1)))
 	}
@@ -199,10 +199,11 @@ func (a *API) prove(r *http.Request, d *decisions.Record) error {
 }
 
 // explainDecision explains a request of the account of that name by a configuration.
-func explainDecision(cfg *config.Config, d *decisions.Record, account string, learned routing.Learned) *Explanation {
+func explainDecision(cfg *config.Config, d *decisions.Record, account string, learned routing.Learned,
+	templates routing.Templates) *Explanation {
 	routes := RoutesAt(cfg, d.Begun)
 	in := d.Input(cfg, routes)
-	in.Past, in.Predictor, in.Learned = d.Past, routing.DefaultPredictor(), learned
+	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, routing.DefaultPredictor(), learned, templates
 	in.Account.Name = account
 	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan,
 		Explanation: routing.Explain(in, HoldOf(d.InputBound))}
@@ -230,10 +231,10 @@ func elsewhere(d *decisions.Record, candidates []routing.Explained, routes []con
 	if answer == nil {
 		return list
 	}
-	expected := 0.
+	var expected routing.Candidate
 	for i := range candidates {
-		if candidates[i].Route == answer.Route {
-			expected = candidates[i].Output
+		if c := &candidates[i]; c.Route == answer.Route {
+			expected.Output, expected.Template = c.Output, c.Template
 		}
 	}
 	for i := range routes {
@@ -243,7 +244,8 @@ func elsewhere(d *decisions.Record, candidates []routing.Explained, routes []con
 			continue
 		}
 		c := &candidates[at]
-		used := d.Expect(&routing.Candidate{Route: r, Allowance: c.Allowance, Output: c.Output, Cached: c.Cached}, expected)
+		used := d.Expect(&routing.Candidate{Route: r, Allowance: c.Allowance, Output: c.Output, Cached: c.Cached,
+			Template: c.Template}, &expected)
 		price, priced := ledger.Cost(used.LLM(), r.Price)
 		cost, costed := ledger.Cost(used.LLM(), r.Cost)
 		if priced == nil && costed == nil { // what is no usage at a price has none

@@ -41,11 +41,12 @@ func (a *API) status(*http.Request) (any, error) {
 			Keys: viewKeys(g.Keys(p.Name))})
 	}
 	health := g.RouteHealth()
+	templates := a.engine.Templates().Known()
 	for i, r := range g.Config.Routes {
 		h := health[i]
 		v.Routes = append(v.Routes, Route{Name: r.Name, Provider: r.Provider, Model: r.Model, State: string(h.State),
 			Reason: h.Why, Until: optionalTime(h.Until), ConcurrencyLimit: h.Limit, Waiting: h.Waiting,
-			LastFailure: viewFailure(a.engine.LastFailure(r.Name))})
+			TemplateTokens: templates.Of(&r), LastFailure: viewFailure(a.engine.LastFailure(r.Name))})
 	}
 	v.Plans = append(v.Plans, PlanNames(g.Config)...)
 	return v, nil

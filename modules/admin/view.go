@@ -270,6 +270,8 @@ type Route struct {
 	ConcurrencyLimit int64 `json:"concurrency_limit,omitempty"`
 	// Waiting is how many requests wait for the route, whose upstream said that it takes more within seconds.
 	Waiting int64 `json:"waiting,omitempty"`
+	// TemplateTokens is what its upstream adds to prompts, as the configuration says or as was learned.
+	TemplateTokens int64 `json:"template_tokens,omitempty"`
 }
 
 // RouteFailure is why an attempt failed.

@@ -99,6 +99,10 @@ func TestInitByFlags(t *testing.T) {
 	t.Parallel()
 	ollama := upstream.Start(t, upstream.Options{Local: map[string]upstream.Local{"only:1b": {Context: 4096}}})
 	vllm := upstream.Start(t, upstream.Options{Models: []string{"a", "b"}})
+	llama := upstream.Start(t, upstream.Options{Service: "llamacpp", Local: map[string]upstream.Local{
+		"devstral": {Context: 12288, Capabilities: []string{"tools"}}}})
+	toolless := upstream.Start(t, upstream.Options{Service: "llamacpp", Local: map[string]upstream.Local{
+		"smol": {Context: 4096, Capabilities: []string{}}}})
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
 	for name, c := range map[string]struct {
@@ -110,6 +114,10 @@ func TestInitByFlags(t *testing.T) {
 		"the only one there is": {map[string]string{"ollama": ollama.URL()}, nil, []string{`plugin = "ollama"`,
 			`base_url = "` + ollama.URL() + `"`, `model          = "only:1b"`, "context_window = 4096",
 			"input  = 0 # nobody says"}, false},
+		"a llama.cpp server": {map[string]string{"llamacpp": llama.BaseURL()}, nil, []string{`preset   = "llamacpp"`,
+			`model          = "devstral"`, "context_window = 12288\n", `offers         = ["tools", "json_schema"]` + "\n"}, false},
+		"one whose model takes no tools": {map[string]string{"llamacpp": toolless.BaseURL()}, nil, []string{
+			"context_window = 4096\n  max_output     = 4096", `offers         = ["json_schema"]` + "\n"}, false},
 		"several": {map[string]string{"ollama": ollama.URL(), "vllm": vllm.BaseURL()}, nil,
 			[]string{"several servers", "Ollama at " + ollama.URL() + ", 1 model; vLLM", "--service ollama"}, true},
 		"none": {nil, nil, []string{"no server of models was found", "--service (ollama, vllm", "--base-url"}, true},

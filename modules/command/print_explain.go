@@ -62,7 +62,7 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 			for _, c := range v.Candidates {
 				k := c.ByKind
 				fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\t%d\t%.0f\t%s\t%s\t%d\t%.3f\t%s\n", c.Route, c.Quality,
-					k[config.KindCode], k[config.KindMath], k[config.KindTools], k[config.KindWriting], v.InputTokens,
+					k[config.KindCode], k[config.KindMath], k[config.KindTools], k[config.KindWriting], v.InputTokens+c.Template,
 					c.Output, inDollars(c.Cost), inDollars(float64(c.Hold)), c.Allowance, c.Distance, remarks(&c))
 			}
 		})
@@ -245,6 +245,9 @@ func remarks(c *routing.Explained) string {
 	}
 	if c.Cached > 0 {
 		list = append(list, fmt.Sprintf("%d tokens in its cache", c.Cached))
+	}
+	if c.Template > 0 {
+		list = append(list, fmt.Sprintf("its template adds %d tokens", c.Template))
 	}
 	if c.Behind != "" {
 		list = append(list, "last: "+c.Behind)

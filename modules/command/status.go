@@ -82,6 +82,9 @@ func routeState(r admin.Route) string {
 	if r.ConcurrencyLimit > 0 {
 		text += fmt.Sprintf(", at most %s at a time", human.Count(r.ConcurrencyLimit, "attempt"))
 	}
+	if r.TemplateTokens > 0 {
+		text += fmt.Sprintf(", its template adds %s", human.Count(r.TemplateTokens, "token"))
+	}
 	return text
 }
 

@@ -26,6 +26,7 @@ func (x *exchange) admit() *families.Error {
 	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
 	ask.Standing = x.gen.Standing(x.call.Principal.Account.ID)
 	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
+	ask.Templates = x.engine.Templates().Known()
 	x.recall(&ask)
 	x.measure(&ask)
 	ask.Keep = x.traits()

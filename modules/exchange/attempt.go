@@ -21,6 +21,7 @@ type attempt struct {
 	route     *config.Route
 	allowance int64 // tokens sent as the output limit
 	extra     int64 // tokens of replies of others that it may be sent, at most
+	template  int64 // tokens that its upstream adds to the prompt
 	worst     int64 // the most that it can cost, in microcents
 
 	permit  engine.RoutePermit
@@ -63,6 +64,7 @@ func (x *exchange) begin(c *routing.Candidate, permit engine.RoutePermit) {
 		route:     c.Route,
 		allowance: c.Allowance,
 		extra:     c.Extra,
+		template:  c.Template,
 		worst:     x.worst(c).Microcents,
 		permit:    permit,
 		running:   true,
@@ -122,8 +124,10 @@ func (a *attempt) judge(u *llm.Usage) *llm.Usage {
 		return nil
 	}
 	if u.Estimated {
-		// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be.
+		// Counted in other tokens than its upstream's, a reply can seem longer than it was allowed to be; and whoever
+		// counts does not see what the upstream adds to the prompt.
 		judged, most := *u, longest(a.route, a.allowance)
+		judged.Input = plus(u.Input, a.template)
 		judged.Output, judged.Reasoning = atMost(u.Output, most), atMost(u.Reasoning, most)
 		return &judged
 	}
@@ -139,6 +143,14 @@ func (a *attempt) flaw() string {
 		return a.told.Flaw
 	}
 	return "the count of the input or of the output is missing"
+}
+
+// plus is a count with more, of one that there is.
+func plus(n *int64, more int64) *int64 {
+	if n == nil || more == 0 {
+		return n
+	}
+	return new(routing.Sum(*n, more))
 }
 
 func atMost(n *int64, most int64) *int64 {

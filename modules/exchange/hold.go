@@ -26,14 +26,17 @@ func longest(r *config.Route, allowance int64) int64 {
 
 // worst is the most that one call can come to, by the bound of the input that is known (input.go).
 func (x *exchange) worst(c *routing.Candidate) routing.Worst {
-	return worstOf(routing.Sum(x.bound(c.Route), c.Extra), c)
+	return worstOf(routing.Sum(x.bound(c.Route), routing.Sum(c.Extra, c.Template)), c)
 }
 
 // worstOf is the most that an attempt can come to.
 func (x *exchange) worstOf(a *attempt) routing.Worst {
 	return routing.Worst{Microcents: a.worst,
-		Tokens: routing.Sum(routing.Sum(x.bound(a.route), a.extra), longest(a.route, a.allowance))}
+		Tokens: routing.Sum(routing.Sum(x.promptBound(a), a.template), longest(a.route, a.allowance))}
 }
+
+// promptBound is how many tokens an attempt's prompt has at most, without what its upstream adds.
+func (x *exchange) promptBound(a *attempt) int64 { return routing.Sum(x.bound(a.route), a.extra) }
 
 // spent is what the attempts so far are proven to have come to, and at most what those may that have not ended or that
 // a later proof can still add to (GAP-110). Of the attempts of a race the account pays for one.

@@ -45,7 +45,8 @@ func (x *exchange) tighten() bool {
 	}
 	x.input.exact, x.input.bound = true, x.req.bound()
 	if a := x.current; a != nil {
-		a.worst = x.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra}).Microcents
+		a.worst = x.worst(&routing.Candidate{Route: a.route, Allowance: a.allowance, Extra: a.extra,
+			Template: a.template}).Microcents
 	}
 	return true
 }

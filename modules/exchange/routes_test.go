@@ -249,7 +249,7 @@ func TestMoreThanWasHeld(t *testing.T) {
 		"a longer reply":               {upstream.Usage{Prompt: 10, Completion: 200}, "bills_past_allowance"},
 		"the longest reply":            {upstream.Usage{Prompt: 10, Completion: 64_000}, "bills_past_allowance"},
 		"more than the route can have": {upstream.Usage{Prompt: 10, Completion: 64_001}, "max_output"},
-		"a prompt that is not so long": {upstream.Usage{Prompt: 100_000, Completion: 100}, "none:"},
+		"a prompt that is not so long": {upstream.Usage{Prompt: 100_000, Completion: 100}, "template_tokens"},
 	} {
 		t.Run("GAP-110 "+name, func(t *testing.T) {
 			reply := hello("stop")

@@ -178,6 +178,7 @@ func (x *exchange) due(s *ledger.Settlement) ledger.Charge {
 func (x *exchange) settle(s ledger.Settlement, due ledger.Charge) (ledger.Charge, error) {
 	x.settled = true
 	x.conclude()
+	x.learnTemplates()
 	s.Request, s.Reason = x.call.ID, x.noted(s.Reason)
 	charge, err := x.engine.Ledger().Settle(x.request.Context(), x.ending(s, due))
 	x.engine.Metrics().Held(-x.hold)
@@ -208,7 +209,8 @@ func (x *exchange) warnOver(charge ledger.Charge) {
 			break
 		}
 	}
-	setting := "none: the upstream counts more input than a prompt of this size can have"
+	// What was learned by now holds for the next request; what is too much to be learned, the operator can say.
+	setting := "template_tokens"
 	if output := outputOf(a); output > longest(a.route, a.allowance) {
 		if setting = "bills_past_allowance"; a.route.BillsPastAllowance || output > a.route.MaxOutput {
 			setting = "max_output"
@@ -216,7 +218,7 @@ func (x *exchange) warnOver(charge ledger.Charge) {
 	}
 	x.engine.Metrics().Over(a.route.Name, charge.Over)
 	x.engine.Logger().Warn("an upstream reported more than was held: the rest is not charged and the operator's",
-		"request_id", x.call.ID, "route", a.route.Name, "setting", setting,
+		"request_id", x.call.ID, "route", a.route.Name, "setting", setting, "prompt_over_bound", x.beyond(a),
 		"held_microcents", x.hold, "worst_microcents", a.worst, "charged_microcents", charge.Microcents, "over_microcents",
 		charge.Over)
 }

@@ -27,7 +27,7 @@ func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	defer over(nil)
 	limit := newRouteTime(a.route.Timeout, func() { over(errAttemptTimeout) })
 	backend := x.gen.Backend(a.route.Provider)
-	proves := backend.ProvesCancel()
+	proves := backend.ProvesCancel(ctx, a.route.Model)
 	calling, hangUp := ctx, context.CancelFunc(func() {})
 	unbind := func() bool { return true }
 	if proves { // what it used may come after its time

@@ -53,6 +53,7 @@ type Call struct {
 	unhook  func() bool
 	timer   Timer       // of the endpoint's time-outs, nil where it has none
 	settled atomic.Bool // the reply ended well: the connection is not to be broken
+	stop    stop
 
 	req      *llm.Request // until the upstream has answered: as it takes it
 	names    conform.Names
@@ -89,12 +90,13 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 	c.endpoint, c.codec, c.counts, c.allowance = e, e.codec(), req.EstimateUsage, req.MaxTokens
 	c.refers = e.References
 	tooSmall := req.MaxTokens > 0 && req.MaxTokens < c.codec.least
-	if e.AlwaysStream && req.Whole || len(e.Refuses) > 0 || tooSmall {
+	streams := e.AlwaysStream || e.Timings
+	if streams && req.Whole || len(e.Refuses) > 0 || tooSmall {
 		changed := *req
 		if tooSmall {
 			changed.MaxTokens = c.codec.least
 		}
-		changed.Whole = req.Whole && !e.AlwaysStream
+		changed.Whole = req.Whole && !streams
 		changed.Unsupported = slices.Concat(req.Unsupported, e.Refuses)
 		req = &changed
 	}
@@ -413,9 +415,11 @@ func (c *Call) take() error {
 			return c.end(c.decoder.Close())
 		}
 		if err != nil {
-			c.broken = c.endpoint.broke(c.ctx, err)
-			_ = c.decoder.Close() // sends the usage so far; event keeps its EventFinish back
-			return c.end(c.broken)
+			failed := c.endpoint.broke(c.ctx, err)
+			if errors.Is(context.Cause(c.ctx), errStopped) {
+				failed = stopped()
+			}
+			return c.cut(failed)
 		}
 		data := event.Data
 		switch {
@@ -435,6 +439,9 @@ func (c *Call) take() error {
 		if c.decoder.Done() {
 			continue
 		}
+		if c.stop.noted(c.decoder) {
+			return c.cut(stopped())
+		}
 		if c.refers {
 			c.refer(c.decoder.ID())
 		}
@@ -443,6 +450,13 @@ func (c *Call) take() error {
 			return nil
 		}
 	}
+}
+
+// cut ends a stream before its end, with what is known of its usage.
+func (c *Call) cut(why *llm.Error) error {
+	c.broken = why
+	_ = c.decoder.Close() // event keeps its EventFinish back
+	return c.end(why)
 }
 
 // ready reports whether another event of the stream can be had without waiting for the upstream, as far as it is worth

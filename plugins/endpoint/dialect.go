@@ -57,7 +57,7 @@ var dialects = map[Dialect]*codec{
 			return chatRefuses
 		},
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
-			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning})
+			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning, Timings: e.Timings})
 		},
 		decoder: func(send func(llm.Event) error, e *Endpoint) decoder {
 			d := chat.NewDecoder(send)

@@ -62,6 +62,9 @@ type Endpoint struct {
 	// llm.EventReference. ReferenceHeader is a header of the reply's head that has that id already, "" for none.
 	References      bool
 	ReferenceHeader string
+	// Timings says that the upstream is a llama.cpp server: it is asked to say with each chunk what it has done so far
+	// (Chat: timings_per_token), and always for a stream. Usage is proven then when a call is stopped or breaks off.
+	Timings bool
 	// AlwaysStream asks for a stream also where the reply is wanted in one piece.
 	AlwaysStream bool
 

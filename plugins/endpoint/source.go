@@ -58,6 +58,19 @@ func (e *Endpoint) valid(now time.Time) bool {
 	return e != nil && (e.Expires.IsZero() || now.Before(e.Expires))
 }
 
+// Proves reports whether the upstream of a model says what it has done before its reply has ended, see Call.Stop. It asks
+// for the endpoint where there never was one; one that cannot be had proves nothing, and is not waited for here again.
+func (s *Source) Proves(ctx context.Context, model string) bool {
+	s.mu.Lock()
+	known := s.entry(model)
+	e, failed := known.endpoint, known.err
+	s.mu.Unlock()
+	if e == nil && failed == nil {
+		e, _ = s.get(ctx, model, nil)
+	}
+	return e != nil && e.Timings
+}
+
 // have returns the endpoint of a model, nil when nobody can say without being asked. One that nears its end is handed
 // out while a new one is asked for.
 func (s *Source) have(ctx context.Context, model string) *Endpoint {

@@ -34,6 +34,12 @@ func (p *Plugin) Carrying() bool {
 	return false
 }
 
+// ProvesCarried reports whether the upstream of a model proves usage after a cancel, so that Carried.Cancel ends an
+// attempt.
+func (p *Plugin) ProvesCarried(ctx context.Context, model string) bool {
+	return p.source.Proves(ctx, model)
+}
+
 // Carry makes an attempt by the provider's endpoint, in this process. The error is an *llm.Error.
 func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) {
 	p.carrying.Add(1)
@@ -75,9 +81,11 @@ func (c *Carried) Recv() (events []llm.Event, err error) {
 	return events, err
 }
 
-// Cancel implements a part of Stream that no upstream of an endpoint has.
+// Cancel stops the attempt as soon as its usage is proven, where the upstream proves it: see ProvesCarried. The stream
+// then goes on to that and to its end, an error of kind ErrCanceled.
 func (c *Carried) Cancel(context.Context) error {
-	return llm.Errorf(llm.ErrProtocol, "provider %q cannot prove usage after a cancel", c.plugin.spec.Name)
+	c.call.Stop()
+	return nil
 }
 
 // Close abandons the attempt, if it is still running. It may be called more than once, and while Recv waits.

@@ -61,8 +61,8 @@ func (o *Ollama) forget(name string) {
 	delete(o.models.known, name)
 }
 
-// show asks for a model's description and the server's version. A server that does not say, or a proxy that lets
-// nothing but chats pass, leaves the model as one of which nothing is known.
+// show asks for a model's description and the server's version. A server that has nothing but chats, or a proxy that lets
+// nothing else pass, leaves the model as one of which nothing is known.
 func (o *Ollama) show(ctx context.Context, name string) (model, error) {
 	m, known, err := o.describe(ctx, name)
 	if err != nil || !known {
@@ -80,8 +80,8 @@ func (o *Ollama) describe(ctx context.Context, name string) (m model, known bool
 	body := append(jsonview.AppendString([]byte(`{"model":`), name), '}')
 	root, err := o.ask(ctx, http.MethodPost, "/api/show", string(body), name)
 	failed, ok := errors.AsType[*llm.Error](err)
-	if ok && failed.Kind == llm.ErrRejected && failed.Status != http.StatusNotFound {
-		return model{}, false, nil
+	if ok && (failed.Kind == llm.ErrRejected || failed.Status == http.StatusNotImplemented) {
+		return model{}, false, nil // there is no such path; a model that is missing is told as such, or by the chat
 	}
 	if err != nil {
 		return model{}, false, err

@@ -476,20 +476,51 @@ func TestStateOfAModel(t *testing.T) {
 		require.Equal(t, llm.ErrRejected, got.err.Kind)
 		require.Contains(t, got.err.Message, "check base_url")
 	})
-	t.Run("a proxy that lets only chats pass", func(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+	}{
+		"a proxy that lets only chats pass": {http.StatusMethodNotAllowed, ""},
+		"a server without descriptions":     {http.StatusNotFound, "404 page not found"},
+		"another one":                       {http.StatusNotFound, `{"detail":"Not Found"}`},
+		"llama.cpp's":                       {http.StatusNotFound, `{"error":{"code":404,"message":"File Not Found"}}`},
+		"one that has not got to them yet":  {http.StatusNotImplemented, `{"error":"not implemented"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstream.New(upstream.Options{Models: []string{"m"}})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/api/chat" {
+					w.WriteHeader(c.status)
+					_, _ = w.Write([]byte(c.body))
+					return
+				}
+				s.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			p := start(t, at(t, server.URL, nil))
+			require.Nil(t, generate(t, p, providertest.Ask("x")).err)
+			require.Contains(t, body(t, s, 1), `"num_ctx":8192`)
+			require.NotContains(t, body(t, s, 1), `"think"`)
+			missing := providertest.Ask("x")
+			missing.Model = "other"
+			require.Equal(t, 404, generate(t, p, missing).err.Status, "the chat says it")
+		})
+	}
+	t.Run("a model that is not there is no missing path", func(t *testing.T) {
 		t.Parallel()
-		s := upstream.New(upstream.Options{})
+		chats := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/api/chat" {
-				w.WriteHeader(http.StatusMethodNotAllowed)
-				return
+			if r.URL.Path == "/api/chat" {
+				chats++
 			}
-			s.ServeHTTP(w, r)
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error":"model 'm' not found"}`))
 		}))
 		defer server.Close()
-		require.Nil(t, generate(t, start(t, at(t, server.URL, nil)), providertest.Ask("x")).err)
-		require.Contains(t, body(t, s, 1), `"num_ctx":8192`)
-		require.NotContains(t, body(t, s, 1), `"think"`)
+		got := generate(t, start(t, at(t, server.URL, nil)), providertest.Ask("x"))
+		require.Contains(t, got.err.Message, "`ollama pull m`")
+		require.Zero(t, chats)
 	})
 }
 

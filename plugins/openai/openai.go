@@ -4,7 +4,8 @@
 // It says where calls go; package endpoint makes them, in the gateway or in this provider's process. A stream with
 // usage at its end is asked for, or a reply in one piece where nobody sees it earlier. What comes is taken: a stream
 // with usage anywhere or nowhere, or a reply in one piece. This API cannot prove what was used after a cancel, so it is
-// no provider.CancelProver: the gateway reads abandoned replies to their end.
+// no provider.CancelProver: the gateway reads abandoned replies to their end. That of llama.cpp can, see
+// endpoint.Endpoint.Timings.
 //
 // The gateway runs it as a process; see package provider. Other code should not import it.
 package openai
@@ -86,7 +87,8 @@ func (o *OpenAI) Start(context.Context) error {
 		return fmt.Errorf("setting api_version is of preset \"azure\" only; leave it out")
 	}
 	o.endpoint = endpoint.Endpoint{Dialect: endpoint.Chat, Refuses: service.refuses,
-		ReturnReasoning: service.returns, StrictTools: service.strict, References: service.generations}
+		ReturnReasoning: service.returns, StrictTools: service.strict, References: service.generations,
+		Timings: service.timings}
 	if service.generations {
 		o.endpoint.ReferenceHeader = generationHeader
 	}
@@ -155,7 +157,11 @@ func (o *OpenAI) Models(ctx context.Context) ([]llm.Model, error) {
 		return nil, llm.Errorf(llm.ErrRejected, "Azure lists models, and a route names a deployment of one; write the "+
 			"routes by hand, with the names of your deployments")
 	}
-	return o.ListModels(ctx, &o.endpoint, "")
+	models, err := o.ListModels(ctx, &o.endpoint, "")
+	if presets[o.settings.Preset].timings {
+		o.describe(ctx, models)
+	}
+	return models, err
 }
 
 var (

@@ -24,6 +24,8 @@ type preset struct {
 	strict bool
 	// generations: it keeps records of replies, see Receipts.
 	generations bool
+	// timings: it says with each chunk what it has done so far, see endpoint.Endpoint.
+	timings bool
 }
 
 // The ways in which services differ.
@@ -95,8 +97,9 @@ var presets = map[string]preset{
 	// Assumed of all four, which follow OpenAI: max_tokens and stream_options are taken. Their ports are the defaults.
 	// docs.vllm.ai, "OpenAI-Compatible Server": cached tokens only with --enable-prompt-tokens-details.
 	"vllm": {base: "http://127.0.0.1:8000/v1", keyless: true, refuses: templated},
-	// ggml-org/llama.cpp, tools/server/README.md. A tool_choice that names a tool is read as auto.
-	"llamacpp": {base: "http://127.0.0.1:8080/v1", keyless: true,
+	// ggml-org/llama.cpp, tools/server/README.md. A tool_choice that names a tool is read as auto. timings_per_token, and
+	// what came from the cache beside what was done of the prompt: pull request 15827.
+	"llamacpp": {base: "http://127.0.0.1:8080/v1", keyless: true, timings: true,
 		refuses: slices.Concat(templated, grammared, []string{"named_tool_choice"})},
 	// lmstudio.ai/docs/developer, November 2026. It is built on llama.cpp (qwen-code PR#10275).
 	"lmstudio": {base: "http://127.0.0.1:1234/v1", keyless: true, refuses: slices.Concat(templated, grammared)},

@@ -183,6 +183,12 @@ func TestPresetsListModels(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
+			if name == "llamacpp" { // it tells of the model that it has
+				for i := range list {
+					require.Equal(t, []string{"json_schema"}, list[i].Offers)
+					list[i].Offers = nil
+				}
+			}
 			require.Equal(t, []llm.Model{{ID: "a"}, {ID: "b", ContextWindow: 8192}}, list)
 		})
 	}

@@ -57,6 +57,8 @@ route "here" {
   quality        = 0.5
   region         = "eu"
   retention      = "none"
+
+  template_tokens = 199999
   price {
     input  = 5
     output = 25

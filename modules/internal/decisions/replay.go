@@ -92,6 +92,8 @@ type Settings struct {
 	Named func(account string) string
 	// Learned is how outcomes change what is predicted, nil for nothing.
 	Learned routing.Learned
+	// Templates are what routes add to prompts.
+	Templates routing.Templates
 }
 
 // Replay compares two configurations. Requests are added in the order in which they have ended.
@@ -101,9 +103,9 @@ type Replay struct {
 	sides     [2]*side
 	shifts    map[[2]string]int64
 	sum       Comparison
-	// answer is how many tokens of output are expected of the route that answered the request at hand, 0 where no side
-	// has it among its candidates.
-	answer float64
+	// answer is what is expected of the route that answered the request at hand, the zero Candidate where no side has it
+	// among its candidates.
+	answer routing.Candidate
 }
 
 // NewReplay begins a comparison.
@@ -128,7 +130,7 @@ func (r *Replay) Add(d *Record) {
 	if !r.predictor.Reads(d.Traits.Signal) {
 		r.sum.Unread++
 	}
-	r.answer = 0
+	r.answer = routing.Candidate{}
 	own := r.settings.Requires(d.Account)
 	from, to := r.sides[0].add(r, d, own), r.sides[1].add(r, d, own)
 	if from != to {
@@ -186,7 +188,7 @@ func newSide(cfg *config.Config, now time.Time) *side {
 // add plans a request and returns the route or strategy that it goes to, "" where none can take it.
 func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	in := d.Input(s.cfg, s.routes)
-	in.Predictor, in.Learned = r.predictor, r.settings.Learned
+	in.Predictor, in.Learned, in.Templates = r.predictor, r.settings.Learned, r.settings.Templates
 	in.Requires = s.cfg.PlanOf(d.Plan).Requires.And(own)
 	if r.settings.Named != nil {
 		in.Account.Name = r.settings.Named(d.Account)
@@ -217,13 +219,13 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	if answer := d.Answer(); answer != nil {
 		at := slices.IndexFunc(it.Candidates, func(c routing.Candidate) bool { return c.Route.Name == answer.Route })
 		if at >= 0 {
-			r.answer = it.Candidates[at].Output
+			r.answer = it.Candidates[at]
 		}
 	}
 	first := it.Steps.Steps[0]
 	name, last := nameOf(&it), lastOf(first)
 	if stays {
-		used := d.Expect(last, r.answer)
+		used := d.Expect(last, &r.answer)
 		s.at = d.Ended
 		s.book.Note(context.Background(), d.Conversation, affinity.Turn{Home: it.Home, Served: last.Route.Name,
 			Tokens: used.Prompt() + used.Output, Work: it.Work}, s.cfg.Affinity.TTL)
@@ -236,7 +238,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	}
 	to.requests++
 	if c, single := first.(*routing.Candidate); single {
-		used := d.Expect(c, r.answer)
+		used := d.Expect(c, &r.answer)
 		to.quality += c.Quality
 		to.charged += priceOf(&used, &c.Route.Price)
 		to.cost += priceOf(&used, &c.Route.Cost)
@@ -245,7 +247,7 @@ func (s *side) add(r *Replay, d *Record, own config.Requires) string {
 	s.calls = slices.AppendSeq(s.calls[:0], first.Calls())
 	s.costs = s.costs[:0]
 	for _, c := range s.calls {
-		used := d.Expect(c, r.answer)
+		used := d.Expect(c, &r.answer)
 		c.Cost = priceOf(&used, &c.Route.Price)
 		s.costs = append(s.costs, priceOf(&used, &c.Route.Cost))
 	}
@@ -270,7 +272,7 @@ func (s *side) shadow(r *Replay, d *Record, of config.Shadow, answers *routing.C
 	}
 	for i := range candidates {
 		if c := &candidates[i]; c.Route.Name == of.Route && c.Behind == nil {
-			used := d.Expect(c, r.answer)
+			used := d.Expect(c, &r.answer)
 			s.shadows += of.Share
 			s.shadowCost += of.Share * priceOf(&used, &c.Route.Cost)
 		}
@@ -309,8 +311,9 @@ func (s *side) noteUnjudged(it *routing.Itinerary) {
 const mostScale = 20
 
 // Expect is what a request is expected to use on a route. What it used there counts, but for a call that reads the
-// replies of others. answer is the output that is expected of the route that answered, in tokens, 0 where nobody knows.
-func (r *Record) Expect(c *routing.Candidate, answer float64) Usage {
+// replies of others. answer is what is expected of the route that answered: its Output, 0 where nobody knows, and its
+// Template.
+func (r *Record) Expect(c, answer *routing.Candidate) Usage {
 	if c.Reads == 0 {
 		if used := r.On(c.Route.Name); used != nil {
 			return *used
@@ -318,12 +321,12 @@ func (r *Record) Expect(c *routing.Candidate, answer float64) Usage {
 	}
 	prompt, output := r.InputTokens, c.Output
 	if tokens, ok := r.Prompt(); ok {
-		prompt, output = tokens, float64(r.Answer().Usage.Output)
-		if answer > 0 {
-			output *= min(max(c.Output/answer, 1./mostScale), mostScale)
+		prompt, output = max(0, tokens-answer.Template), float64(r.Answer().Usage.Output)
+		if answer.Output > 0 {
+			output *= min(max(c.Output/answer.Output, 1./mostScale), mostScale)
 		}
 	}
-	prompt += c.Reads
+	prompt += c.Template + c.Reads
 	u := Usage{Known: true, CacheRead: min(c.Cached, prompt), Output: int64(min(output, float64(c.Allowance)))}
 	if price, _ := c.Route.Price.At(prompt); price.CacheRead < price.Input {
 		u.CacheWrite = prompt - u.CacheRead

@@ -75,6 +75,18 @@ func TestReplay(t *testing.T) {
 		require.InDelta(t, 0.6, c.After.Quality, 1e-9)
 		require.Equal(t, noon.Add(time.Second), c.Until)
 	})
+	t.Run("what the upstreams of routes add to prompts", func(t *testing.T) {
+		t.Parallel()
+		r := decisions.NewReplay(decisions.Settings{Before: of(large), After: of(small), Now: noon,
+			Templates: routing.Templates{{Route: "large", Model: "large"}: 40, {Route: "small", Model: "small"}: 5}})
+		d := asked("max", "large")
+		r.Add(&d)
+		d.Attempts = nil
+		r.Add(&d)
+		c := r.Comparison()
+		require.Equal(t, []int64{2, 100*10 + 10*40 + 140*10 + 500*40}, []int64{c.Before.Routes[0].Requests, c.Before.Charged})
+		require.EqualValues(t, (100-40+5)*1+10*4+105*1+500*4, c.After.Charged)
+	})
 	t.Run("a cheap route comes", func(t *testing.T) {
 		t.Parallel()
 		c := compare(of(large), of(small, large), nil,

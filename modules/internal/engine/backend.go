@@ -13,8 +13,8 @@ import (
 type Backend interface {
 	// Ready reports whether it takes requests at the moment.
 	Ready() bool
-	// ProvesCancel reports whether it can prove usage after a cancel (GAP-47).
-	ProvesCancel() bool
+	// ProvesCancel reports whether it can prove usage of a model after a cancel (GAP-47). It may have to ask for that.
+	ProvesCancel(ctx context.Context, model string) bool
 	// GivesReceipts reports whether it can tell later what an attempt used: the attempt that ended without proof
 	// is worth asking about (GAP-56).
 	GivesReceipts() bool
@@ -39,9 +39,11 @@ type Stream interface {
 // hosted is a plugin as a Backend: calls are made in its process.
 type hosted struct{ plugin *host.Plugin }
 
-func (h hosted) Ready() bool        { return h.plugin.Ready() }
-func (h hosted) info() host.Info    { return h.plugin.Info() }
-func (h hosted) ProvesCancel() bool { return h.plugin.Capabilities().CancelUsage }
+func (h hosted) Ready() bool     { return h.plugin.Ready() }
+func (h hosted) info() host.Info { return h.plugin.Info() }
+func (h hosted) ProvesCancel(context.Context, string) bool {
+	return h.plugin.Capabilities().CancelUsage
+}
 
 func (h hosted) GivesReceipts() bool { return h.plugin.Capabilities().Receipts }
 
@@ -65,6 +67,10 @@ func (h hosted) Generate(ctx context.Context, _ string, req *llm.Request) (Strea
 type carried struct{ hosted }
 
 func (c carried) Ready() bool { return c.plugin.Carrying() }
+
+func (c carried) ProvesCancel(ctx context.Context, model string) bool {
+	return c.plugin.ProvesCarried(ctx, model)
+}
 
 func (c carried) Generate(ctx context.Context, _ string, req *llm.Request) (Stream, error) {
 	s, err := c.plugin.Carry(ctx, req)

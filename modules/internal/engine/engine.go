@@ -88,6 +88,7 @@ type Engine struct {
 	// conversations know which route each of them is on, over reloads.
 	conversations *affinity.Book
 	outcomes      *outcome.Book
+	templates     *Templates
 	replies       replies
 	declines      declines
 	bodies        budget // bytes of request bodies and of what is made of them
@@ -133,6 +134,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 
 		conversations: affinity.New(affinity.Options{Now: o.Now}),
 		outcomes:      outcome.NewBook(o.Now),
+		templates:     newTemplates(o.Now),
 		replies:       newReplies(&o),
 		declines:      declines{byAccount: make(map[string][]time.Time)},
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -16,29 +17,35 @@ const learnEvery = time.Minute
 
 // learner keeps what is counted of routes in the store.
 type learner struct {
-	book  *outcome.Book
-	store ledger.Store
+	book      *outcome.Book
+	templates *Templates
+	store     ledger.Store
 }
 
 // save is one write, whatever came. Of several nodes, each takes up so what the others have counted.
 func (l *learner) save(ctx context.Context) error {
 	return l.book.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
 		return l.store.Learn(ctx, func(kept []ledger.Learned) []ledger.Learned {
-			rows := make([]outcome.Row, len(kept))
-			for i, k := range kept {
-				rows[i] = outcome.Row(k)
+			var rows []outcome.Row
+			var templates []ledger.Learned
+			for _, k := range kept {
+				if k.Kind == templateKind {
+					templates = append(templates, k)
+				} else {
+					rows = append(rows, outcome.Row(k))
+				}
 			}
-			rows = fold(rows)
-			kept = make([]ledger.Learned, len(rows))
-			for i, r := range rows {
-				kept[i] = ledger.Learned(r)
+			all := l.templates.fold(templates)
+			for _, r := range fold(rows) {
+				all = append(all, ledger.Learned(r))
 			}
-			return kept
+			slices.SortFunc(all, order)
+			return all
 		})
 	})
 }
 
-func (e *Engine) learner() *learner { return &learner{e.outcomes, e.store} }
+func (e *Engine) learner() *learner { return &learner{e.outcomes, e.templates, e.store} }
 
 // saveOutcomes is for the end: what cannot be kept then is little, and lost.
 func (e *Engine) saveOutcomes() {

@@ -52,7 +52,7 @@ func TestLearnedCannotBeKept(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	e.Outcomes().Note(&config.Route{Name: "small"}, &outcome.Kinds{1}, outcome.Worked)
-	keeper := &learner{e.outcomes, forgetful{e.store}}
+	keeper := &learner{e.outcomes, e.templates, forgetful{e.store}}
 	require.ErrorContains(t, keeper.save(t.Context()), "the disk is full")
 	require.Len(t, e.Outcomes().Rows(), 1)
 	require.NoError(t, e.learner().save(t.Context()))

@@ -53,7 +53,9 @@ func (p *pool) Ready() bool {
 }
 
 // ProvesCancel implements Backend. The plugins of a pool are one program.
-func (p *pool) ProvesCancel() bool { return p.lanes[0].ProvesCancel() }
+func (p *pool) ProvesCancel(ctx context.Context, model string) bool {
+	return p.lanes[0].ProvesCancel(ctx, model)
+}
 
 // GivesReceipts implements Backend.
 func (p *pool) GivesReceipts() bool { return p.lanes[0].GivesReceipts() }

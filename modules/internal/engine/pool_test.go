@@ -42,9 +42,9 @@ func (a *account) probesWith(err *llm.Error) *[]*llm.Request {
 	return seen
 }
 
-func (a *account) Ready() bool         { return !a.away }
-func (a *account) ProvesCancel() bool  { return false }
-func (a *account) GivesReceipts() bool { return true }
+func (a *account) Ready() bool                               { return !a.away }
+func (a *account) ProvesCancel(context.Context, string) bool { return false }
+func (a *account) GivesReceipts() bool                       { return true }
 
 func (a *account) Receipts(_ context.Context, attempts []ledger.Waiting) (found []host.Receipt, err error) {
 	a.questions++
@@ -484,7 +484,7 @@ func TestReceiptsOfAPool(t *testing.T) {
 	require.ErrorContains(t, err, "half of them")
 	require.Equal(t, []host.Receipt{{Attempt: "b"}}, found)
 	require.True(t, r.GivesReceipts())
-	require.False(t, r.ProvesCancel())
+	require.False(t, r.ProvesCancel(t.Context(), "m"))
 
 	own, gone := asked("b")[0], asked("b")[0]
 	own.Key, gone.Key = "k1", "a key of before"

@@ -120,9 +120,9 @@ type archive struct {
 	away   bool
 }
 
-func (a *archive) Ready() bool         { return !a.away }
-func (a *archive) ProvesCancel() bool  { return false }
-func (a *archive) GivesReceipts() bool { return !a.silent }
+func (a *archive) Ready() bool                               { return !a.away }
+func (a *archive) ProvesCancel(context.Context, string) bool { return false }
+func (a *archive) GivesReceipts() bool                       { return !a.silent }
 
 func (a *archive) Generate(context.Context, string, *llm.Request) (Stream, error) {
 	return nil, llm.Errorf(llm.ErrUpstream, "only receipts here")

@@ -163,9 +163,9 @@ func (in *Input) rest() float64 {
 // turnCost is what a turn of a conversation costs on a route, in microcents: the mean of this one, which pays for
 // what the upstream does not have in its cache yet, and of the others to come, which find it there.
 func turnCost(c *Candidate, in *Input, turns float64) (cost float64, cached int64) {
-	price, _ := c.Route.Price.At(in.InputTokens)
-	input, output := float64(in.InputTokens), c.Output*float64(price.Output)
-	cached = min(in.Past.warm(c.Route.Name), in.InputTokens)
+	price, _ := c.Route.Price.At(c.Input)
+	input, output := float64(c.Input), c.Output*float64(price.Output)
+	cached = min(in.Past.warm(c.Route.Name), c.Input)
 	fresh := price.Input
 	if price.CacheRead < price.Input {
 		fresh = price.CacheWrite

@@ -50,6 +50,7 @@ type Explained struct {
 	Allowance int64              `json:"allowance"` // sent
 	Output    float64            `json:"expected_output_tokens"`
 	Cached    int64              `json:"expected_cached_tokens,omitempty"` // of the input
+	Template  int64              `json:"template_tokens,omitempty"`        // that its upstream adds to the input
 	Cost      float64            `json:"expected_microcents"`
 	Hold      int64              `json:"hold_microcents"` // on this route alone
 	CostScore float64            `json:"cost_score"`
@@ -187,7 +188,7 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 		}
 		in.price(c)
 		e.Candidates = append(e.Candidates, Explained{Route: c.Route.Name, Quality: c.Quality, ByKind: s.byKind(c.Route),
-			Allowance: c.Allowance, Output: c.Output, Cached: c.Cached, Cost: c.Cost, Hold: hold(*c),
+			Allowance: c.Allowance, Output: c.Output, Cached: c.Cached, Template: c.Template, Cost: c.Cost, Hold: hold(*c),
 			CostScore: c.CostScore, Shortfall: c.Shortfall, Distance: c.Distance, Specialty: c.Matches, Cramped: c.Cramped,
 			Keeps: c.Keeps})
 		if c.Behind != nil {

@@ -37,6 +37,15 @@ func anyInput(t *rapid.T) routing.Input {
 		r.Specialty = rapid.SampledFrom([][]config.Specialty{nil, nil, {config.Graphics}, {config.LongContext},
 			{config.LongContext, config.Graphics}}).Draw(t, "specialty")
 		r.Provider = rapid.SampledFrom([]string{"up", "up", "down"}).Draw(t, "provider")
+		switch template := rapid.Int64Range(0, 50_000); rapid.IntRange(0, 2).Draw(t, "template") {
+		case 1:
+			r.TemplateTokens = new(template.Draw(t, "set"))
+		case 2:
+			if in.Templates == nil {
+				in.Templates = make(routing.Templates)
+			}
+			in.Templates[routing.LearnedOf{Route: r.Name}] = template.Draw(t, "learned")
+		}
 		in.Routes = append(in.Routes, r)
 	}
 	return in
@@ -77,7 +86,9 @@ func TestPlanProperties(t *testing.T) {
 			require.NoError(t, in.Standing(c.Route, c.Light).Why)
 			require.GreaterOrEqual(t, c.Allowance, int64(1))
 			require.LessOrEqual(t, c.Allowance, c.Route.MaxOutput)
-			require.LessOrEqual(t, in.InputTokens+c.Allowance, c.Route.ContextWindow)
+			require.Equal(t, in.Templates.Of(c.Route), c.Template)
+			require.Equal(t, in.InputTokens+c.Template, c.Input)
+			require.LessOrEqual(t, c.Input+c.Allowance, c.Route.ContextWindow)
 			for _, v := range []float64{c.CostScore, c.Shortfall, c.Distance} {
 				require.False(t, math.IsNaN(v))
 				require.GreaterOrEqual(t, v, 0.0)

@@ -9,7 +9,8 @@
 // request needs, when the request fits it, when it offers the structured output that is asked for, when it is not
 // kept for others, and when it is to be called at the moment (Standing), judged in this order. A JSON object can be
 // asked of a route that offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A
-// request fits when input + allowance <= context window, with the allowance as the client gave it (GAP-34) or, when
+// request fits when input + allowance <= context window, where what the route's upstream adds to a prompt (Templates) is
+// input, with the allowance as the client gave it (GAP-34) or, when
 // it gave none, min(32768, the route's output limit, the room left), which must be at least 1 (GAP-36). What is
 // sent upstream is min(given, the route's output limit).
 //
@@ -147,6 +148,8 @@ type Input struct {
 	Keep Keep
 	// Learned is how outcomes change what is predicted, nil for nothing.
 	Learned Learned
+	// Templates are what routes add to the input, nil for nothing but what the operator says.
+	Templates Templates
 	// Past is what is remembered of the conversation, nil for nothing.
 	Past *Past
 	// Strategies are those of the configuration, and Account is what their conditions can ask of who sent the request.
@@ -189,6 +192,8 @@ type Candidate struct {
 	// Allowance is the output allowance to send to the route, in tokens, at least 1. The hold counts it
 	// at the route's output price, at its largest over the itinerary (GAP-49).
 	Allowance int64
+	// Template is how many tokens its upstream adds to the request. The hold counts them, as it counts Extra.
+	Template int64
 	// Extra is how many tokens of replies of others it may be sent beside the request.
 	Extra int64
 	// Reads is how many tokens it is expected to be sent beside the request: replies of others, and what to make of them.
@@ -199,7 +204,7 @@ type Candidate struct {
 	Cramped bool
 	// Light: the request costs little on the route, so that it can be risked to try one that was down.
 	Light bool
-	// Input is the estimate that the route was judged by, in tokens.
+	// Input is the estimate that the route was judged by, in tokens, with what its upstream adds.
 	Input int64
 	// Behind is why the route is to be called where no other is left; nil where it serves.
 	Behind error
@@ -356,7 +361,7 @@ func Decided(in Input, most int64) bool {
 		case special(r):
 			allowance = max(allowance, RaisedAllowance)
 		}
-		if allowance > r.ContextWindow-most {
+		if allowance > r.ContextWindow-Sum(most, in.Templates.Of(r)) {
 			return false
 		}
 	}
@@ -399,7 +404,9 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	if in.Needs.Tools && !route.Tools {
 		return Candidate{}, ErrNotOffered
 	}
-	allowance, fits := fit(route, in.InputTokens, in.Allowance)
+	template := in.Templates.Of(route)
+	input := Sum(in.InputTokens, template)
+	allowance, fits := fit(route, input, in.Allowance)
 	if !fits {
 		return Candidate{}, ErrTooLarge
 	}
@@ -410,9 +417,9 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	if matches == 0 && special(route) && all.open {
 		return Candidate{}, ErrReserved
 	}
-	c := Candidate{Route: route, Allowance: allowance, Matches: matches, Input: in.InputTokens,
+	c := Candidate{Route: route, Allowance: allowance, Template: template, Matches: matches, Input: input,
 		Cramped: route.Reasons && allowance < TinyAllowance,
-		Light:   in.InputTokens <= lightInput && allowance <= lightAllowance}
+		Light:   input <= lightInput && allowance <= lightAllowance}
 	if in.Standing != nil {
 		s := in.Standing(route, c.Light)
 		if s.Why != nil && !s.Behind {
@@ -489,7 +496,7 @@ func (in *Input) price(c *Candidate) {
 		c.Cost, c.Cached = turnCost(c, in, turns)
 		return
 	}
-	c.Cost = expectedCost(c.Route, in.InputTokens, c.Output)
+	c.Cost = expectedCost(c.Route, c.Input, c.Output)
 }
 
 // expectedCost is what the request is likely to cost on a route, in microcents. Prices are in microcents per

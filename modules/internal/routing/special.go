@@ -68,7 +68,8 @@ func look(in *Input) survey {
 			continue
 		}
 		format = true
-		if _, fits := fit(route, in.InputTokens, in.Allowance); !fits || in.Needs.Tools && !route.Tools {
+		_, fits := fit(route, Sum(in.InputTokens, in.Templates.Of(route)), in.Allowance)
+		if !fits || in.Needs.Tools && !route.Tools {
 			continue
 		}
 		ordinary = ordinary || !special(route)

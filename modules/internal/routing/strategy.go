@@ -196,7 +196,7 @@ func (it *Itinerary) wait() {
 // A token of one vocabulary can be several of another.
 func (p *parts) room(c *Candidate, replies []*Candidate) (int64, error) {
 	const vocabularies = 4
-	left := c.Route.ContextWindow - p.in.InputTokens - c.Allowance - instructions
+	left := c.Route.ContextWindow - c.Input - c.Allowance - instructions
 	if left < int64(len(replies))*config.AnswerRoom {
 		return 0, ErrNoRoom
 	}

@@ -20,7 +20,7 @@ func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
 		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(), CacheControl: e.CacheControl,
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel, ReturnReasoning: e.ReturnReasoning,
 		StrictTools: e.StrictTools, Http2: e.HTTP2,
-		References: e.References, ReferenceHeader: e.ReferenceHeader,
+		References: e.References, ReferenceHeader: e.ReferenceHeader, Timings: e.Timings,
 	}
 	if !e.Expires.IsZero() {
 		out.ExpiresMs = e.Expires.UnixMilli()
@@ -45,7 +45,7 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 		AlwaysStream: e.GetAlwaysStream(), CacheControl: e.GetCacheControl(),
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.GetThinkingLevel(),
 		ReturnReasoning: e.GetReturnReasoning(), StrictTools: e.GetStrictTools(),
-		HTTP2: e.GetHttp2(), References: e.GetReferences(), ReferenceHeader: e.GetReferenceHeader(),
+		HTTP2: e.GetHttp2(), References: e.GetReferences(), ReferenceHeader: e.GetReferenceHeader(), Timings: e.GetTimings(),
 		TLS: endpoint.TLS{
 			CA: t.GetCa(), Certificate: t.GetCertificate(), Key: t.GetKey(), ServerName: t.GetServerName(),
 		},

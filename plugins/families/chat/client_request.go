@@ -23,6 +23,8 @@ type Service struct {
 	// ReturnReasoning: it wants its reasoning back where there are calls, as `reasoning_content`. Each reply has it: one
 	// that is forgotten, and that of a reply without calls, is empty.
 	ReturnReasoning bool
+	// Timings: it is a llama.cpp server, which says with each chunk of a stream what it has done so far.
+	Timings bool
 }
 
 // Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create chat completion",
@@ -53,6 +55,9 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 		b = append(b, `,"stream":true`...)
 		if !encode.Refused(req, "stream_options") {
 			b = append(b, `,"stream_options":{"include_usage":true}`...)
+		}
+		if service.Timings {
+			b = append(b, `,"timings_per_token":true`...)
 		}
 	}
 	if req.MaxTokens > 0 {

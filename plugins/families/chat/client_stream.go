@@ -68,6 +68,9 @@ func (d *Decoder) Data(data []byte) error {
 	return d.out.Fail(err)
 }
 
+// Worked reports whether the upstream has said what it has done so far, which counts where the reply breaks off.
+func (d *Decoder) Worked() bool { return d.out.Worked() }
+
 // Done reports whether the end marker has come, after which nothing of the stream counts.
 func (d *Decoder) Done() bool { return d.done }
 
@@ -106,6 +109,8 @@ func (d *Decoder) chunk(root jsonview.View) error {
 			d.out.Used(member)
 		case "x_groq": // usage that nobody asked for
 			d.out.Used(member.Get("usage"))
+		case "timings": // of llama.cpp
+			d.out.Timed(member)
 		case "error":
 			failure = member
 		case "object":

@@ -26,7 +26,9 @@ type Decoder struct {
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method
 // that met it returns it.
 func NewDecoder(send func(llm.Event) error) *Decoder {
-	return &Decoder{out: reply.New(counting, send)}
+	d := &Decoder{out: reply.New(counting, send)}
+	d.out.HidesLength() // llama.cpp's server says "completed" of every reply
+	return d
 }
 
 // counting is how OpenAI counts: what came from a cache is a part of the input, reasoning one of the output.

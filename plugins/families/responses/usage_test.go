@@ -1,6 +1,8 @@
 package responses_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,47 @@ func TestUsages(t *testing.T) {
 			return read(created, delta("output_text", "0", "a"), ended(usage[0]))
 		},
 		Whole: func(usage string) ([]llm.Event, error) { return read(created, ended(usage)) },
+	})
+	t.Run("GAP-41 GAP-84 complete, with all the output that was allowed, is length", func(t *testing.T) {
+		t.Parallel()
+		const text = `{"type":"message","content":[{"type":"output_text","text":"a"}]}`
+		const call = `{"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":"}`
+		for _, tt := range []struct {
+			status, item      string
+			output, allowance int64
+			want              llm.FinishReason
+		}{
+			{"completed", text, 9, 10, llm.FinishStop},
+			{"completed", text, 10, 10, llm.FinishLength},
+			{"completed", text, 11, 10, llm.FinishLength},
+			{"completed", call, 10, 10, llm.FinishLength},
+			{"completed", call, 9, 10, llm.FinishToolCalls},
+			{"completed", text, 10, 0, llm.FinishStop},
+			{"exploded", text, 10, 10, "exploded"},
+			{"incomplete", text, 10, 10, "incomplete"},
+		} {
+			said := last("completed", fmt.Sprintf(`"output":[%s],"usage":{"input_tokens":1,"output_tokens":%d}`, tt.item, tt.output))
+			said = strings.Replace(said, `"status":"completed"`, `"status":"`+tt.status+`"`, 1)
+			var finish llm.FinishReason
+			take := func(ev llm.Event) error {
+				if ev.Kind == llm.EventFinish {
+					finish = ev.Finish
+				}
+				return nil
+			}
+			d := responses.NewDecoder(take)
+			d.Allowance(tt.allowance)
+			require.NoError(t, d.Data([]byte(created)))
+			require.NoError(t, d.Data([]byte(said)))
+			require.NoError(t, d.Close())
+			require.Equal(t, tt.want, finish)
+
+			d = responses.NewDecoder(take)
+			d.Allowance(tt.allowance)
+			_, whole, _ := strings.Cut(strings.TrimSuffix(said, "}"), `"response":`)
+			require.NoError(t, d.Whole([]byte(whole)))
+			require.Equal(t, tt.want, finish, "in one piece")
+		}
 	})
 	t.Run("GAP-124 usage beside the response, and behind it", func(t *testing.T) {
 		t.Parallel()

@@ -2524,8 +2524,11 @@ type Endpoint struct {
 	References bool `protobuf:"varint,20,opt,name=references,proto3" json:"references,omitempty"`
 	// A header of the head of the reply that has that id already, so that it is known before the body; empty: there is none.
 	ReferenceHeader string `protobuf:"bytes,21,opt,name=reference_header,json=referenceHeader,proto3" json:"reference_header,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The upstream is a llama.cpp server, which says with each chunk of a stream what it has done so far (chat:
+	// timings_per_token). The host always asks for a stream, and can stop a call with its usage proven.
+	Timings       bool `protobuf:"varint,22,opt,name=timings,proto3" json:"timings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -2703,6 +2706,13 @@ func (x *Endpoint) GetReferenceHeader() string {
 		return x.ReferenceHeader
 	}
 	return ""
+}
+
+func (x *Endpoint) GetTimings() bool {
+	if x != nil {
+		return x.Timings
+	}
+	return false
 }
 
 type Header struct {
@@ -3934,7 +3944,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\x9d\x06\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xb7\x06\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3961,7 +3971,8 @@ const file_provider_proto_rawDesc = "" +
 	"\n" +
 	"references\x18\x14 \x01(\bR\n" +
 	"references\x12)\n" +
-	"\x10reference_header\x18\x15 \x01(\tR\x0freferenceHeaderB\x12\n" +
+	"\x10reference_header\x18\x15 \x01(\tR\x0freferenceHeader\x12\x18\n" +
+	"\atimings\x18\x16 \x01(\bR\atimingsB\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

@@ -63,6 +63,9 @@ var vendors = []struct {
 	// included (pull request 5371), but for some versions of May 2026, whose smaller count is taken as it is; before, it
 	// was absent where everything was in the cache. What was in it has a count of its own since September 2026.
 	{prompt, "prompt_eval_count"}, {output, "eval_count"}, {cacheRead, "prompt_eval_cached_count"},
+	// llama.cpp, tools/server, "timings": what was done of the prompt, and of the output; what was in the cache stands
+	// beside it, since September 2025 (pull request 15827).
+	{prompt, "prompt_n"}, {output, "predicted_n"}, {cacheRead, "cache_n"},
 }
 
 // member is what a member of a usage object holds: a count, or an object with counts.

@@ -53,6 +53,19 @@ func Finish(word string) llm.FinishReason {
 	return llm.FinishReason(word)
 }
 
+// HidesLength is for a family whose upstreams call a reply complete that was cut at its allowance: one of as many tokens
+// as were allowed ended there, whatever is said.
+func (s *Stream) HidesLength() { s.hides = true }
+
+// honest is why the reply ended, by what is known of it.
+func (s *Stream) honest() llm.FinishReason {
+	full := s.hides && s.allowance > 0 && s.usage.Known() && llm.Tokens(s.usage.Output) >= s.allowance
+	if full && (s.finish == llm.FinishStop || s.finish == llm.FinishToolCalls) {
+		return llm.FinishLength
+	}
+	return s.finish
+}
+
 // Finished notes why the reply ended. A word that is not known stays, whatever follows: it may say that the reply
 // failed.
 func (s *Stream) Finished(reason llm.FinishReason) {

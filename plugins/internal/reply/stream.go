@@ -29,6 +29,8 @@ type Stream struct {
 	allowance int64      // see Allowance
 	usage     *llm.Usage // as far as it is known
 	expected  bool       // its output was said before the reply
+	done      *llm.Usage // what was done so far, see Timed
+	hides     bool       // see HidesLength
 	garbled   string     // what is wrong with a later one
 	produced  bool       // something was sent that costs output
 	visible   bool       // so was text, or a call
@@ -145,6 +147,7 @@ func (s *Stream) end() error {
 			return err
 		}
 	}
+	s.finish = s.honest()
 	if err := s.sendUsage(); err != nil {
 		return err
 	}

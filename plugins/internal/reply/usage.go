@@ -216,6 +216,20 @@ func (s *Stream) Used(v jsonview.View) {
 	s.expected = s.expected && u.Output == nil
 }
 
+// timed is how a llama.cpp server counts what it has done so far.
+var timed = Counting{Input: "timings.prompt_n", Output: "timings.predicted_n", CacheBeside: true}
+
+// Timed takes what an upstream has done so far, by its own clock: usage of a reply that ends without any, because it
+// broke off or nobody wanted more of it. What does not say what came from a cache does not say what the prompt was.
+func (s *Stream) Timed(v jsonview.View) {
+	if u := timed.usage(v, 0); u.Complete() && u.CacheRead != nil {
+		s.done = s.done.Merge(u)
+	}
+}
+
+// Worked reports whether the upstream has said what it has done so far.
+func (s *Stream) Worked() bool { return s.done != nil }
+
 // Allowance bounds what the total alone says of the output, in tokens: what the upstream was asked for at most, unless
 // its route bills beyond that. 0 is no bound.
 func (s *Stream) Allowance(tokens int64) { s.allowance = tokens }
@@ -228,7 +242,10 @@ func (s *Stream) Metered() bool { return s.usage.Complete() && !s.expected }
 // is what was expected of a whole one.
 func (s *Stream) sendUsage() error {
 	u := s.usage
-	s.usage = nil
+	if s.done != nil && (!u.Complete() || s.expected) {
+		u, s.expected = s.done, false
+	}
+	s.usage, s.done = nil, nil
 	if u == nil {
 		return nil
 	}

@@ -247,3 +247,58 @@ func TestExpectedUsage(t *testing.T) {
 		})
 	}
 }
+
+// TestTimed is what a llama.cpp server says while it works (ggml-org/llama.cpp #15827): it counts where nothing else
+// does.
+func TestTimed(t *testing.T) {
+	t.Parallel()
+	const so = `{"cache_n":236,"prompt_n":1,"prompt_ms":30.9,"predicted_n":35,"predicted_ms":661.0}`
+	done := &llm.Usage{Input: llm.Count(1), CacheRead: llm.Count(236), Output: llm.Count(35)}
+	for name, tt := range map[string]struct {
+		timings []string
+		used    string // said at the end
+		want    *llm.Usage
+		worked  bool
+	}{
+		"alone":          {[]string{so}, "", done, true},
+		"no count falls": {[]string{so, `{"cache_n":236,"prompt_n":1,"predicted_n":34}`}, "", nil, true},
+		"beside usage": {[]string{so}, `{"prompt_tokens":240,"completion_tokens":36}`,
+			&llm.Usage{Input: llm.Count(240), Output: llm.Count(36)}, true},
+		"beside usage that is none": {[]string{so}, `{"prompt_tokens":-1}`, done, true},
+		"beside half of one":        {[]string{so}, `{"prompt_tokens":240}`, done, true},
+		"without what was cached": {[]string{`{"prompt_n":1,"predicted_n":35}`}, "",
+			nil, false},
+		"garbled": {[]string{`{"cache_n":-1,"prompt_n":1,"predicted_n":35}`, `7`, `null`}, "", nil, false},
+	} {
+		for how, end := range map[string]func(*reply.Stream) error{"ended": (*reply.Stream).End,
+			"broken off": (*reply.Stream).Broken} {
+			t.Run("GAP-47 "+name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				var usage *llm.Usage
+				s := reply.New(reply.Counting{Input: "prompt_tokens", Output: "completion_tokens"}, func(ev llm.Event) error {
+					if ev.Kind == llm.EventUsage {
+						usage = ev.Usage
+					}
+					return nil
+				})
+				require.NoError(t, s.Said("a"))
+				for _, one := range tt.timings {
+					s.Timed(view(t, one))
+				}
+				if tt.used != "" {
+					s.Used(view(t, tt.used))
+				}
+				require.Equal(t, tt.worked, s.Worked())
+				_ = end(s)
+				switch {
+				case tt.want != nil:
+					require.Equal(t, tt.want, usage)
+				case tt.worked:
+					require.EqualValues(t, 35, *usage.Output)
+				default:
+					require.False(t, usage.Known())
+				}
+			})
+		}
+	}
+}

@@ -99,7 +99,9 @@ type chatStream struct {
 	head   chatHead
 	mode   UsageMode
 	asked  bool // the request has stream_options.include_usage
+	timed  bool // and timings_per_token
 	opened bool
+	done   *timings // so far
 	told   *Usage
 }
 
@@ -108,6 +110,7 @@ type chatChunk struct {
 	chatHead
 	Choices []chatChoice `json:"choices"`
 	Usage   any          `json:"usage,omitempty"`
+	Timings *timings     `json:"timings,omitempty"`
 }
 
 func (c *chatStream) contentType() string { return "text/event-stream; charset=utf-8" }
@@ -147,12 +150,16 @@ func (c *chatStream) open(b []byte, used Usage) []byte {
 	}
 	c.opened = true
 	empty := ""
+	c.done = nil // nothing has been predicted yet
 	return c.chunk(b, []chatChoice{{Delta: chatDelta{Role: "assistant", Content: &empty}}},
 		c.usageIn(StepHeaders, Usage{Prompt: used.Prompt}))
 }
 
 func (c *chatStream) delta(b []byte, kind StepKind, d chatDelta, used Usage) []byte {
 	b = c.open(b, used)
+	if c.timed {
+		c.done = timingsOf(used)
+	}
 	return c.chunk(b, []chatChoice{{Delta: d}}, c.usageIn(kind, used))
 }
 
@@ -175,7 +182,7 @@ func (c *chatStream) tell(used Usage) any {
 func (c *chatStream) reported() *Usage { return c.told }
 
 func (c *chatStream) chunk(b []byte, choices []chatChoice, usage any) []byte {
-	return c.event(b, mustMarshal(chatChunk{chatHead: c.head, Choices: choices, Usage: usage}))
+	return c.event(b, mustMarshal(chatChunk{chatHead: c.head, Choices: choices, Usage: usage, Timings: c.done}))
 }
 
 func (c *chatStream) event(b []byte, data []byte) []byte {

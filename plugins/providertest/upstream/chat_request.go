@@ -10,6 +10,7 @@ var chatFields = []string{
 	"temperature", "top_p", "n", "tools", "tool_choice", "parallel_tool_calls", "response_format", "seed",
 	"frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "user", "store",
 	"metadata", "reasoning_effort", "service_tier", "prompt_cache_key", "safety_identifier",
+	"timings_per_token", // llama.cpp
 }
 
 func decodeChat(body []byte) (*Request, error) {
@@ -19,6 +20,9 @@ func decodeChat(body []byte) (*Request, error) {
 func chatStreaming(root object, req *Request) error {
 	var err error
 	if req.Stream, err = root.optionalBool("stream"); err != nil {
+		return err
+	}
+	if req.Timings, err = root.optionalBool("timings_per_token"); err != nil {
 		return err
 	}
 	if !root.has("stream_options") {

@@ -28,9 +28,11 @@ type Request struct {
 	Cuts         bool
 	Stream       bool
 	credential   string
-	Thoughts     bool // a gemini request asked to see what is thought; the other families always do
-	unsigned     bool // a gemini request has calls of the current turn whose first one is without a good signature
-	IncludeUsage bool // a chat request asked for usage in its stream; the other families always have it
+	Thoughts     bool   // a gemini request asked to see what is thought; the other families always do
+	unsigned     bool   // a gemini request has calls of the current turn whose first one is without a good signature
+	Timings      bool   // a llama.cpp server is to say with each chunk what it has done
+	Choice       string // of a tool, as a llama.cpp server reads it: one that names a tool is auto
+	IncludeUsage bool   // a chat request asked for usage in its stream; the other families always have it
 }
 
 // Message is one message of a request. Text is all its text, joined.

@@ -32,6 +32,8 @@ type Options struct {
 	// Local is what is said of models in Ollama's own API and in lists of models; only these are there then. nil: those of
 	// Models.
 	Local map[string]Local
+	// Template is how many tokens the chat template of the model adds to each prompt.
+	Template int64
 	// Version is what the server of Ollama's own API calls itself: an old one, which drops of a prompt what does not
 	// fit. Empty: a new one.
 	Version string
@@ -84,6 +86,9 @@ func New(o Options) *Server {
 	}
 	if s.service.records != "" {
 		s.mux.HandleFunc("GET "+s.service.records, s.record)
+	}
+	if s.service.llama {
+		s.props()
 	}
 	s.ollama()
 	s.lists()
@@ -253,6 +258,14 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 		if err := s.service.thoughts(req); err != nil {
 			return nil, err
 		}
+		if req.Timings && !s.service.llama {
+			return nil, invalid("timings_per_token", "is not a known field")
+		}
+		if s.service.llama {
+			if err := checkLlama(body, req); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if deployment := r.PathValue("model"); deployment != "" {
 		req.Model = deployment
@@ -287,7 +300,7 @@ func (s *Server) run(ctx context.Context, w http.ResponseWriter, req *Request, r
 	reply.Usage = cmp.Or(reply.Usage, s.service.mode)
 	p := &player{server: s, req: req, reply: reply, family: f, render: s.service.in(f.render(req, reply, h), req),
 		out:    newWire(w, reply.Wire),
-		header: w.Header(), rec: rec, prompt: promptTokens(req)}
+		header: w.Header(), rec: rec, prompt: promptTokens(req) + s.options.Template}
 	if s.options.Cache {
 		s.mu.Lock()
 		read, written := s.cache.use(req)

@@ -25,6 +25,8 @@ type service struct {
 	named string          // the header with the reply's name, "" for none
 	// thinks: what was thought before replies has to come back, where there are tools.
 	thinks bool
+	// llama: it is a llama.cpp server, see llamacpp.go.
+	llama bool
 	// records is where it says later what a reply used, "" for nowhere.
 	records string
 }
@@ -55,7 +57,7 @@ var services = map[string]service{
 	"fireworks": {path: "/inference/v1/chat/completions"},
 	"xai":       {usage: thoughtApart},
 	"vllm":      {words: map[string]string{asContent: asReasoning}},
-	"llamacpp":  {},
+	"llamacpp":  {llama: true},
 	"lmstudio":  {},
 	"ollama":    {words: map[string]string{asContent: asReasoning}},
 }
@@ -186,6 +188,9 @@ func (r *rendered) reported() *Usage {
 func (s service) in(inner renderer, req *Request) renderer {
 	if req.Family != "chat" {
 		return inner
+	}
+	if stream, ok := inner.(*chatStream); ok {
+		stream.timed = req.Timings
 	}
 	return &rendered{renderer: inner, service: s, streams: req.Stream}
 }
