@@ -87,8 +87,9 @@ route "caller" {
 }
 
 // TestWhatAClientChangesCostsNothing proves GAP-134 by what ten turns cost on an upstream that keeps prefixes, for each
-// of its keys: a session whose client changes a listed header with every turn costs at most 1.05 times one that does
-// not, on one key and over pools of them. Sent on, it costs 5.2 to 5.7 times as much.
+// of its keys: a session whose client changes a listed header, or listed lines that end its instructions, with every
+// turn costs at most 1.05 times one that does not, on one key and over pools of them. Sent on, a header costs 5.2 to 5.7
+// times as much, and so does a line before an upstream's mark.
 func TestWhatAClientChangesCostsNothing(t *testing.T) {
 	t.Parallel()
 	const turns = 10
@@ -97,7 +98,6 @@ func TestWhatAClientChangesCostsNothing(t *testing.T) {
 		system []string
 		user   []string // the first message of the user
 	}
-	steady := func(int) turn { return turn{[]string{rules}, []string{"Begin."}} }
 	sessions := map[string]func(n int) turn{
 		"a header": func(n int) turn {
 			return turn{[]string{fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.177; cch=%05x;", n), rules},
@@ -107,9 +107,19 @@ func TestWhatAClientChangesCostsNothing(t *testing.T) {
 			return turn{[]string{fmt.Sprintf("x-anthropic-billing-header: cc_version=2.1.177; cch=%05x;\n", n) + rules},
 				[]string{"Begin."}}
 		},
+		"a last line": func(n int) turn {
+			return turn{[]string{rules + fmt.Sprintf("\n\nCurrent time: 2026-11-25T10:%02d:00Z", n)}, []string{"Begin."}}
+		},
+		"last lines": func(n int) turn {
+			return turn{[]string{rules + fmt.Sprintf("\n<env>\n  Working directory: /%d\n  Today's date: %d\n</env>\n", n, n)},
+				[]string{"Begin."}}
+		},
+		"a last block": func(n int) turn {
+			return turn{[]string{rules, fmt.Sprintf("Current time: 10:%02d", n)}, []string{"Begin."}}
+		},
 	}
 	text := func(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
-	for plugin, pools := range map[string][]int{"openai": {1, 7}, "anthropic": {1, 4}} {
+	for plugin, pools := range map[string][]int{"openai": {1, 4, 7}, "anthropic": {1, 4, 7}} {
 		for _, keys := range pools {
 			t.Run(fmt.Sprintf("GAP-134 %s, %d keys", plugin, keys), func(t *testing.T) {
 				t.Parallel()
@@ -150,9 +160,9 @@ func TestWhatAClientChangesCostsNothing(t *testing.T) {
 					}
 					return before - c.Net()
 				}
-				least := cost(steady)
-				require.NotZero(t, least)
 				for name, session := range sessions {
+					least := cost(func(int) turn { return session(0) })
+					require.NotZero(t, least)
 					require.LessOrEqual(t, cost(session)*100, least*105, name)
 				}
 			})

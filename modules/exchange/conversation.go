@@ -24,8 +24,8 @@ func (x *exchange) recall(ask *routing.Input) {
 		return
 	}
 	book, account := x.engine.Conversations(), x.call.Principal.Account.ID
-	c := &conversation{key: book.Key(account, x.req.profile, x.req.LLM)}
-	c.loose, c.isLoose = book.LooseKey(account, x.req.profile, x.req.LLM)
+	c := &conversation{}
+	c.key, c.loose, c.isLoose = book.Keys(account, x.req.profile, x.req.LLM)
 	if ask.Past = book.Past(x.ctx, c.key); ask.Past == nil && c.isLoose {
 		ask.Past = book.Past(x.ctx, c.loose)
 	}

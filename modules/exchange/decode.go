@@ -60,7 +60,7 @@ func decode(r *http.Request, call *gateway.Call) (*request, *families.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	affinity.DropHeader(decoded.LLM)
+	affinity.Prepare(decoded.LLM)
 	ask.Effort = decoded.Effort
 	profile, err := routing.Profile(ask, fallback)
 	if err != nil {

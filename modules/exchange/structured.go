@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/llm"
@@ -87,6 +88,9 @@ func instructed(messages []llm.Message, line string) []llm.Message {
 	}
 	end := &last.Parts[len(last.Parts)-1] // another part would be a turn to another form where there was one text
 	*end = llm.Text(end.Text.String() + "\n" + line)
+	if last.Changing > 0 {
+		last.Changing += 1 + uint16(strings.Count(line, "\n"))
+	}
 	return messages
 }
 

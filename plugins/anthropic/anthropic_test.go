@@ -60,6 +60,9 @@ func TestMarks(t *testing.T) {
 	said := func(role, text, mark string) string {
 		return `{"role":"` + role + `","content":[{"type":"text","text":"` + text + `"` + mark + `}]}`
 	}
+	changing := *req
+	changing.Messages = append([]llm.Message{{Role: llm.RoleSystem, Changing: 1, Parts: []llm.Part{llm.Text("a"),
+		{Text: llm.Quoted(`b\nDate: 1`)}}}}, req.Messages[1:]...)
 	for caching, mark := range map[string]string{
 		"off": "", "5m": `,"cache_control":{"type":"ephemeral"}`, "1h": `,"cache_control":{"type":"ephemeral","ttl":"1h"}`,
 	} {
@@ -74,6 +77,16 @@ func TestMarks(t *testing.T) {
 				mark+`}],"messages":[`+said("user", "one", "")+","+said("assistant", "two", "")+","+said("user", "three", mark)+
 				","+said("assistant", "four", "")+","+said("user", "five", mark)+`],"stream":true,"tools":[{"name":"f",`+
 				`"input_schema":{"type":"object"}},{"name":"g","input_schema":{"type":"object"}`+mark+`}]}`, string(got.Body))
+
+			_, err = providertest.Generate(t, start(t, at(t, s, map[string]any{"prompt_caching": caching})), &changing)
+			require.NoError(t, err)
+			got, err = s.Request(providertest.Context(t), 2)
+			require.NoError(t, err)
+			last := `{"type":"text","text":"b"` + mark + `},{"type":"text","text":"\nDate: 1"}`
+			if mark == "" {
+				last = `{"type":"text","text":"b\nDate: 1"}`
+			}
+			require.Contains(t, string(got.Body), `"system":[{"type":"text","text":"a"},`+last+`],`, "GAP-134")
 		})
 	}
 }

@@ -14,15 +14,13 @@ import (
 // decoder turns the events of a stream into those of a reply.
 type decoder struct {
 	out     *reply.Stream
-	calls   map[int32]*reply.Call // that are open, by the index of their block; nil for what Bedrock runs itself
-	open    *reply.Call           // the one that began last, until it ends
+	blocks  reply.Blocks
 	thought thoughts
 	stopped bool // it was said why the reply ends
 }
 
 func newDecoder(send func(llm.Event) error) *decoder {
-	return &decoder{out: reply.New(reply.Counting{Input: "inputTokens", Output: "outputTokens", CacheBeside: true}, send),
-		calls: map[int32]*reply.Call{}}
+	return &decoder{out: reply.New(reply.Counting{Input: "inputTokens", Output: "outputTokens", CacheBeside: true}, send)}
 }
 
 // event takes one event. Errors are *llm.Error, or what send returned.
@@ -44,28 +42,19 @@ func (d *decoder) end() error {
 func (d *decoder) take(event types.ConverseStreamOutput) error {
 	switch e := event.(type) {
 	case *types.ConverseStreamOutputMemberContentBlockStart:
-		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
-		if !ok {
-			d.calls[aws.ToInt32(e.Value.ContentBlockIndex)] = nil
-			return nil
+		var call *reply.Call
+		var err error
+		if use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse); ok {
+			call, err = d.out.CallWith(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name), d.thought.State())
 		}
-		call, err := d.out.CallWith(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name), d.thought.State())
-		d.calls[aws.ToInt32(e.Value.ContentBlockIndex)], d.open = call, call
+		d.blocks.Begin(int64(aws.ToInt32(e.Value.ContentBlockIndex)), call)
 		return err
 	case *types.ConverseStreamOutputMemberContentBlockDelta:
 		return d.delta(aws.ToInt32(e.Value.ContentBlockIndex), e.Value.Delta)
 	case *types.ConverseStreamOutputMemberContentBlockStop:
 		index := aws.ToInt32(e.Value.ContentBlockIndex)
 		d.thought.end(index)
-		call := d.calls[index]
-		delete(d.calls, index)
-		if call == nil {
-			return nil
-		}
-		if d.open == call {
-			d.open = nil
-		}
-		return call.End()
+		return d.blocks.End(int64(index))
 	case *types.ConverseStreamOutputMemberMessageStop:
 		d.stopped = true
 		d.out.Finished(reply.Finish(string(e.Value.StopReason)))
@@ -86,13 +75,11 @@ func (d *decoder) delta(index int32, delta types.ContentBlockDelta) error {
 			return d.out.Thought(thought.Value)
 		}
 	case *types.ContentBlockDeltaMemberToolUse:
-		call, known := d.calls[index]
-		if !known {
-			call = d.open // some gateways give another index than the block's
-		}
+		call, err := d.blocks.Call(int64(index))
 		if call != nil {
 			return call.Arguments(aws.ToString(delta.Value.Input))
 		}
+		return err
 	}
 	return nil
 }

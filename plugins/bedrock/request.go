@@ -107,9 +107,6 @@ func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *ty
 	for i := range messages {
 		m := &messages[i]
 		if m.Role == llm.RoleSystem {
-			for _, part := range m.Parts {
-				in.System = append(in.System, &types.SystemContentBlockMemberText{Value: part.Text.String()})
-			}
 			continue
 		}
 		role := types.ConversationRoleUser
@@ -128,9 +125,7 @@ func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *ty
 	if len(turns) == 0 {
 		return errors.New("encoding messages: there is no text in them, and no call")
 	}
-	if len(in.System) > 0 && mark != nil {
-		in.System = append(in.System, &types.SystemContentBlockMemberCachePoint{Value: *mark})
-	}
+	in.System = system(messages, mark)
 	last := turns[len(turns)-1]
 	if last.role == types.ConversationRoleAssistant {
 		if end, ok := last.others[len(last.others)-1].(*types.ContentBlockMemberText); ok {
@@ -154,6 +149,25 @@ func converse(in *bedrockruntime.ConverseStreamInput, req *llm.Request, mark *ty
 		in.Messages = append(in.Messages, types.Message{Role: t.role, Content: content})
 	}
 	return nil
+}
+
+// system are the texts of the system's messages, with a mark behind what stays in a conversation.
+func system(messages []llm.Message, mark *types.CachePointBlock) (blocks []types.SystemContentBlock) {
+	add := func(texts []llm.String) {
+		for _, text := range texts {
+			blocks = append(blocks, &types.SystemContentBlockMemberText{Value: text.String()})
+		}
+	}
+	if mark == nil {
+		add(encode.System(messages))
+		return blocks
+	}
+	stays, rest := encode.SystemToKeep(messages)
+	if add(stays); len(stays) > 0 {
+		blocks = append(blocks, &types.SystemContentBlockMemberCachePoint{Value: *mark})
+	}
+	add(rest)
+	return blocks
 }
 
 // add adds what a message says. What was thought before a call goes where it stood: before the text before it, or

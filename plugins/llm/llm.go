@@ -79,6 +79,10 @@ type Message struct {
 	CallID string
 	// IsError marks a RoleTool message whose tool failed.
 	IsError bool
+
+	// Changing is how many lines at the end of a RoleSystem message's last text are others in each turn, as far as is
+	// known, such as what day it is (GAP-134). An upstream that is told what to keep of a prompt keeps what is before.
+	Changing uint16
 }
 
 // Part is a piece of a message: text, or (from the assistant) a tool call. Call is nil for text.
@@ -139,6 +143,20 @@ type Format struct {
 
 // Text makes a text part.
 func Text(s string) Part { return Part{Text: Plain(s)} }
+
+// CutChanging takes the last text of the message apart: what stays in a conversation, and the Changing lines that end
+// it, with the end of the line before them. Nothing is copied.
+func (m *Message) CutChanging() (stays, changes String) {
+	if len(m.Parts) == 0 {
+		return String{}, String{}
+	}
+	text := m.Parts[len(m.Parts)-1].Text
+	stays = text
+	for range m.Changing {
+		stays, _, _ = stays.CutLine(len(text.text))
+	}
+	return stays, String{text: text.text[len(stays.text):], form: text.form}
+}
 
 // Text returns the text of all parts of the message, joined without a separator.
 func (m Message) Text() string {

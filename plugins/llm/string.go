@@ -69,6 +69,34 @@ func (s String) Blank() bool {
 	return strings.TrimSpace(s.String()) == ""
 }
 
+// CutLine cuts the last line off, with the end of the line before it. ok is false for one of more bytes than longest, in
+// the form that the String is in: it is left where it is, and no more than that is looked at.
+func (s String) CutLine(longest int) (before, line String, ok bool) {
+	from := max(len(s.text)-longest-len(`\n`), 0)
+	at := lineEnd(s.text[from:], s.form)
+	if at < 0 {
+		if from > 0 {
+			return s, String{}, false
+		}
+		return String{}, s, true
+	}
+	at += from
+	return String{text: s.text[:at], form: s.form}, String{text: s.text[at:], form: s.form}, true
+}
+
+// lineEnd is where the last end of a line begins in a text, -1 for nowhere. In a JSON string that is an escape, which a
+// backslash before it would undo.
+func lineEnd(text string, f form) int {
+	if f != quoted {
+		return strings.LastIndexByte(text, '\n')
+	}
+	at := strings.LastIndex(text, `\n`)
+	for at >= 0 && (at-len(strings.TrimRight(text[:at], `\`)))%2 != 0 {
+		at = strings.LastIndex(text[:at], `\n`)
+	}
+	return at
+}
+
 // AppendUnquoted appends the text that a JSON string stands for, of which inside is what stands between its quotes. An
 // escape that is half of a surrogate pair becomes U+FFFD.
 func AppendUnquoted(b []byte, inside string) []byte {

@@ -64,3 +64,46 @@ func TestPlainString(t *testing.T) {
 	m := llm.Message{Parts: []llm.Part{{Text: llm.Quoted(`a\n`)}, llm.Text("\"")}}
 	require.Equal(t, "a\n\"", m.Text())
 }
+
+// TestCutLine proves GAP-134 for the last line of a text in each of its forms: what is cut off and what stays are the
+// text, and the line is what follows the last end of one.
+func TestCutLine(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		inside := insides().Draw(t, "inside")
+		s := llm.Quoted(inside)
+		if rapid.Bool().Draw(t, "plain") {
+			s = llm.Plain(s.String())
+		}
+		before, line, ok := s.CutLine(s.Size())
+		require.True(t, ok)
+		require.Equal(t, s.String(), before.String()+line.String())
+		at := max(strings.LastIndex(s.String(), "\n"), 0)
+		require.Equal(t, s.String()[:at], before.String())
+		longest := rapid.IntRange(0, 20).Draw(t, "longest")
+		stays, cut, ok := s.CutLine(longest)
+		if ok {
+			require.Equal(t, before, stays)
+			require.Equal(t, line, cut)
+			return
+		}
+		require.Greater(t, line.Size(), longest)
+		require.Equal(t, s, stays)
+		require.Zero(t, cut)
+	})
+}
+
+func TestCutChanging(t *testing.T) {
+	t.Parallel()
+	for _, text := range []llm.String{llm.Plain("a\n\nb\nc\n"), llm.Quoted(`a\n\nb\nc\n`)} {
+		m := llm.Message{Parts: []llm.Part{llm.Text("x"), {Text: text}}}
+		for n, want := range []string{"a\n\nb\nc\n", "a\n\nb\nc", "a\n\nb", "a\n", "a", "", ""} {
+			m.Changing = uint16(n)
+			stays, changes := m.CutChanging()
+			require.Equal(t, want, stays.String())
+			require.Equal(t, text.String(), stays.String()+changes.String())
+		}
+	}
+	stays, changes := (&llm.Message{Changing: 2}).CutChanging()
+	require.Zero(t, stays.Size()+changes.Size())
+}

@@ -60,6 +60,50 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
+// TestCallsOfLines is wire.md C for Ollama's own API, whose calls come whole.
+func TestCallsOfLines(t *testing.T) {
+	t.Parallel()
+	call := func(calls string) string { return `{"message":{"tool_calls":[` + calls + `]}}` + "\n" }
+	one := func(arguments string) string {
+		return `{"id":"a","function":{"name":"f","arguments":` + arguments + `}}`
+	}
+	for name, c := range map[string]struct {
+		lines string
+		want  []string // none: an error
+	}{
+		"an object":                {call(one(`{"q":1}`)), []string{`f(a) {"q":1}`}},
+		"a JSON text of an object": {call(one(`"{\"q\":1}"`)), []string{`f(a) {"q":1}`}},
+		"a text's text":            {call(one(`"\"{\\\"q\\\":1}\""`)), []string{`f(a) {"q":1}`}},
+		"null":                     {call(one(`null`)), []string{`f(a) `}},
+		"an array stays one":       {call(one(`[]`)), []string{`f(a) []`}},
+		"one id for two calls":     {call(one(`{}`) + "," + one(`{"q":2}`)), []string{`f(a) {}`, `f(a_2) {"q":2}`}},
+		"and in two lines":         {call(one(`{}`)) + call(one(`{"q":2}`)), []string{`f(a) {}`, `f(a_2) {"q":2}`}},
+		"text between":             {call(one(`{}`)) + `{"message":{"content":"x"}}` + "\n" + call(one(`{}`)), []string{`f(a) {}`, `f(a_2) {}`}},
+		"no name":                  {call(`{"id":"a","function":{"arguments":{}}}`), nil},
+	} {
+		t.Run("GAP-84 "+name, func(t *testing.T) {
+			t.Parallel()
+			events, err := decoded(t, strings.NewReader(c.lines+`{"done":true,"done_reason":"stop"}`))
+			if c.want == nil {
+				require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+				return
+			}
+			require.NoError(t, err)
+			var folded llm.Reply
+			for _, ev := range events {
+				folded.Add(ev)
+			}
+			folded.Close()
+			var got []string
+			for _, call := range folded.Calls() {
+				got = append(got, call.Name+"("+call.ID+") "+call.Arguments.String())
+			}
+			require.Equal(t, c.want, got)
+			require.Equal(t, llm.FinishToolCalls, folded.Finish)
+		})
+	}
+}
+
 func TestLinesWithoutEnd(t *testing.T) {
 	t.Parallel()
 	endless := io.MultiReader(strings.NewReader(`{"message":{"content":"`), io.LimitReader(a{}, maxLine))

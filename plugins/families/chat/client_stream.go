@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -21,6 +22,8 @@ type Decoder struct {
 	finished bool // a finish_reason has come
 	done     bool // the end marker has come
 	whole    bool // the reply comes in one piece
+	streams  bool // a delta has come
+	apart    bool // calls have come in another choice than the first
 
 	memory memory // of what is to come back, see client_states.go
 	around around
@@ -156,17 +159,21 @@ func (d *Decoder) choice(v jsonview.View) error {
 		}
 	}
 	d.out.Used(usage)
-	if n, ok := index.Int(); ok && n != 0 {
-		return nil // only one choice was asked for
+	if n, ok := index.Int(); ok && n != 0 { // only one was asked for
+		return d.more(delta, message)
 	}
 	if failure.Set() {
 		return reply.Failure(failure)
 	}
 	d.begun = true
-	if !delta.Set() {
-		delta = message
+	if message.Set() && (d.whole || !delta.Set() && !d.streams) {
+		delta, message = message, jsonview.View{}
 	}
+	d.streams = d.streams || delta.Set()
 	if err := d.delta(delta); err != nil {
+		return err
+	}
+	if err := d.snapshot(message); err != nil {
 		return err
 	}
 	if reason, ok := finish.Str(); ok && reason != "" {
@@ -174,6 +181,43 @@ func (d *Decoder) choice(v jsonview.View) error {
 		d.out.Finished(reply.Finish(reason))
 	}
 	return nil
+}
+
+// more takes a choice behind the first, which has the calls of some services' replies (HKUDS/nanobot #1481): where the
+// first has some, it is another reply, which nobody asked for.
+func (d *Decoder) more(delta, message jsonview.View) error {
+	if d.out.Calls() > 0 && !d.apart {
+		return nil
+	}
+	for _, v := range []jsonview.View{delta.Get("tool_calls"), message.Get("tool_calls")} {
+		d.apart = d.apart || v.Set()
+		if err := d.calls(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// snapshot takes the whole message with which some services end a stream: of that counts what has not come before.
+func (d *Decoder) snapshot(v jsonview.View) error {
+	var content, calls jsonview.View
+	for name, member := range v.Members() {
+		switch name {
+		case "content":
+			content = member
+		case "tool_calls":
+			calls = member
+		}
+	}
+	if !d.out.Visible() {
+		if err := d.content(content); err != nil {
+			return err
+		}
+	}
+	if d.out.Calls() > 0 {
+		return nil
+	}
+	return d.calls(calls)
 }
 
 // delta takes a delta or a message. Reasoning comes before text: that is its order where both are whole.
@@ -222,12 +266,10 @@ func (d *Decoder) delta(v jsonview.View) error {
 	if err := d.out.Text(refusal); err != nil {
 		return err
 	}
-	for _, c := range toolCalls.Elems() {
-		if err := d.call(c); err != nil {
-			return err
-		}
+	if err := d.calls(toolCalls); err != nil {
+		return err
 	}
-	if functionCall.Set() { // of an upstream that still has it: the one call
+	if functionCall.Set() && empty(toolCalls) { // of an upstream that still has it: the one call
 		return d.function(reply.Piece{}, functionCall)
 	}
 	if !refusal.Set() && !reasoning.Set() && !toolCalls.Set() && !remembers {
@@ -236,14 +278,52 @@ func (d *Decoder) delta(v jsonview.View) error {
 	return nil
 }
 
-// call takes an element of `tool_calls`: of a chunk's a piece of a call, of a whole reply's a call.
-func (d *Decoder) call(v jsonview.View) error {
+func empty(list jsonview.View) bool {
+	for range list.Elems() {
+		return false
+	}
+	return true
+}
+
+// calls takes `tool_calls`: a list, or from some upstreams the one call. Those that have neither index nor id are told
+// apart by their places, where there are several.
+func (d *Decoder) calls(v jsonview.View) error {
+	if v.Kind() == jsonview.Object {
+		return d.call(v, -1)
+	}
+	var first jsonview.View
+	for i, c := range v.Elems() {
+		switch i {
+		case 0:
+			first = c
+			continue
+		case 1:
+			if err := d.call(first, 0); err != nil {
+				return err
+			}
+		}
+		if err := d.call(c, i); err != nil {
+			return err
+		}
+		first = jsonview.View{}
+	}
+	if !first.Set() {
+		return nil
+	}
+	return d.call(first, -1)
+}
+
+// call takes an element of `tool_calls`: of a chunk's a piece of a call, of a whole reply's a call. place is where it
+// stands among several, -1 for one.
+func (d *Decoder) call(v jsonview.View, place int) error {
 	piece := reply.Piece{Alone: d.whole}
 	var function jsonview.View
 	for name, member := range v.Members() {
 		switch name {
 		case "index":
-			piece.Index = member
+			if member.Set() {
+				piece.Index = string(bytes.Trim(member.Raw(), `"`))
+			}
 		case "id":
 			piece.ID, _ = member.Str()
 		case "function":
@@ -251,6 +331,9 @@ func (d *Decoder) call(v jsonview.View) error {
 		case "extra_content", "provider_specific_fields":
 			piece.Own = own(piece.Own, name, member)
 		}
+	}
+	if place >= 0 && piece.Index == "" && piece.ID == "" {
+		piece.Index = strconv.Itoa(place)
 	}
 	return d.function(piece, function)
 }

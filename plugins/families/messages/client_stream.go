@@ -17,10 +17,9 @@ import (
 type Decoder struct {
 	out *reply.Stream
 
-	begun   bool                  // message_start has come
-	done    bool                  // message_stop has come
-	blocks  map[int64]*reply.Call // that are open; nil for one of a tool that the upstream runs itself
-	open    *reply.Call           // the call whose block began last, until it ends
+	begun   bool // message_start has come
+	done    bool // message_stop has come
+	blocks  reply.Blocks
 	thought thoughts
 }
 
@@ -99,7 +98,8 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "content_block_delta":
 		return d.delta(index, delta)
 	case "content_block_stop":
-		return d.stop(index)
+		d.thought.end(index)
+		return d.blocks.End(index)
 	case "message_delta":
 		d.out.Used(usage)
 		d.out.Used(delta.Get("usage"))
@@ -122,16 +122,10 @@ func (d *Decoder) start(index int64, block jsonview.View) error {
 		d.thought.begin(index, block)
 	}
 	call, err := d.begin(kind, block)
-	if err != nil || call == nil && !strings.HasSuffix(kind, "tool_use") {
-		return err
+	if call != nil || strings.HasSuffix(kind, "tool_use") {
+		d.blocks.Begin(index, call)
 	}
-	if d.blocks == nil {
-		d.blocks = make(map[int64]*reply.Call)
-	}
-	if d.blocks[index] = call; call != nil {
-		d.open = call
-	}
-	return nil
+	return err
 }
 
 // begin takes what a block begins with; nil when it is no call.
@@ -171,28 +165,11 @@ func (d *Decoder) delta(index int64, delta jsonview.View) error {
 		d.thought.piece(index, delta)
 		return d.out.Reasoning(delta.Get("thinking"))
 	case "input_json_delta":
-		call, known := d.blocks[index]
-		if !known { // some upstreams give another index than the block's
-			if call = d.open; call == nil {
-				return llm.Errorf(llm.ErrProtocol, "the upstream sent arguments of a call that it had not begun")
-			}
-		}
+		call, err := d.blocks.Call(index)
 		if call != nil {
 			return call.Piece(delta.Get("partial_json"))
 		}
+		return err
 	}
 	return nil
-}
-
-func (d *Decoder) stop(index int64) error {
-	d.thought.end(index)
-	call := d.blocks[index]
-	delete(d.blocks, index)
-	if call == nil {
-		return nil
-	}
-	if d.open == call {
-		d.open = nil
-	}
-	return call.End()
 }

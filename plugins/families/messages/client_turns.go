@@ -24,7 +24,6 @@ type turn struct {
 // appendConversation appends the members `system` and `messages`, and returns the turns of the latter, at least one.
 func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*turn, error) {
 	messages := req.Messages
-	var system [][]byte
 	var turns []*turn
 	last := len(messages) - 1 // of those that are in a turn
 	for last >= 0 && messages[last].Role == llm.RoleSystem {
@@ -34,7 +33,6 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 		m := &messages[i]
 		switch m.Role {
 		case llm.RoleSystem:
-			system = appendTexts(system, m)
 			continue
 		case llm.RoleUser, llm.RoleTool, llm.RoleAssistant:
 		default:
@@ -49,11 +47,7 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 	if len(turns) == 0 {
 		return nil, nil, errors.New("encoding messages: there is no text in them, and no call")
 	}
-	if len(system) > 0 {
-		b = append(b, `,"system":[`...)
-		b = appendBlocks(b, system)
-		b = append(appendMark(b[:len(b)-1], mark), ']')
-	}
+	b = appendSystem(b, messages, mark)
 	asked := 0 // turns of the user that are still to come
 	for _, t := range turns {
 		if !t.assistant {
@@ -82,6 +76,27 @@ func appendConversation(b []byte, req *llm.Request, mark string) ([]byte, []*tur
 	}
 	b[len(b)-1] = ']'
 	return b, turns, nil
+}
+
+// appendSystem appends the member `system`, with a mark behind what stays in a conversation.
+func appendSystem(b []byte, messages []llm.Message, mark string) []byte {
+	stays, rest := encode.SystemToKeep(messages)
+	if len(stays) == 0 {
+		return b
+	}
+	if mark == marks[""] {
+		stays, rest = encode.System(messages), nil
+	}
+	b = append(b, `,"system":[`...)
+	for _, text := range stays {
+		b = append(appendText(b, text), ',')
+	}
+	b = append(appendMark(b[:len(b)-1], mark), ',')
+	for _, text := range rest {
+		b = append(appendText(b, text), ',')
+	}
+	b[len(b)-1] = ']'
+	return b
 }
 
 // markedTurns is how many of the user's last turns are marked. With the tools and `system` these are the four marks

@@ -20,6 +20,7 @@ type said struct {
 	kind, id, callID string
 	index            int64
 	indexed          bool
+	proven           bool        // events have named its id: another id is another item's
 	call             *reply.Call // nil for one that is no call
 	text             bool        // text has come
 	closed           bool        // its arguments have ended
@@ -52,9 +53,10 @@ func (s *items) add(at place, v jsonview.View) *said {
 func (s *items) find(at place, kind string) *said {
 	var open *said
 	for _, it := range slices.Backward(s.all) {
-		fits := it.kind == kind || foreign(it.kind)
+		fits, named := it.kind == kind || foreign(it.kind), is(at.id, it.id) || is(at.id, it.callID)
+		it.proven = it.proven || named
 		switch {
-		case fits && (is(at.id, it.id) || at.indexed && it.indexed && at.index == it.index):
+		case fits && (named || at.indexed && it.indexed && at.index == it.index):
 			return it
 		case open == nil && it.kind == kind && !it.over && (!at.indexed || kind == functionCall):
 			open = it // calls' pieces may come with another's index
@@ -72,14 +74,18 @@ func (s *items) find(at place, kind string) *said {
 func foreign(kind string) bool { return kind != message && kind != reasoning && kind != functionCall }
 
 // same finds the item that is said once more as a whole; nil is for one of which nothing has come. Where its id says
-// nothing it is the one of its kind at its index or, at the response's end, the first that is not there by its id.
+// nothing it is the last one of its kind at its index or, at the response's end, the first that is not there by its id.
 func (s *items) same(at place, v jsonview.View, last bool) *said {
 	id, kind, callID := v.Get("id"), v.Get("type"), v.Get("call_id")
 	if it := s.known(id); it != nil {
 		return it
 	}
-	for _, it := range s.all {
-		another := callID.Set() && it.callID != "" && !is(callID, it.callID)
+	all := slices.Backward(s.all) // what ends has begun last
+	if last {
+		all = slices.All(s.all)
+	}
+	for _, it := range all {
+		another := callID.Set() && it.callID != "" && !is(callID, it.callID) || it.proven && id.Set()
 		if !is(kind, it.kind) || another || it.repeated || it.over && !last {
 			continue
 		}

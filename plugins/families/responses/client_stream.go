@@ -127,7 +127,7 @@ func (d *Decoder) event(root jsonview.View) error {
 		return d.endCall(d.items.find(at, functionCall), whole)
 	case "response.output_item.done":
 		return d.end(at, item, false)
-	case "response.completed", "response.incomplete":
+	case "response.completed", "response.incomplete", "response.done": // the last as in the realtime API
 		return d.last(response)
 	case "response.failed":
 		return d.failure(response)

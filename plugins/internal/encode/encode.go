@@ -89,6 +89,41 @@ func AppendTexts(b []byte, m *llm.Message) []byte {
 	return append(b, '"')
 }
 
+// System are the texts of the system's messages, wherever they stand, for dialects that have one place for them.
+func System(messages []llm.Message) (texts []llm.String) {
+	for i := range messages {
+		if m := &messages[i]; m.Role == llm.RoleSystem {
+			for _, part := range m.Parts {
+				texts = append(texts, part.Text)
+			}
+		}
+	}
+	return texts
+}
+
+// SystemToKeep is System for an upstream that is told what to keep of a prompt: stays is what is the same in each turn
+// of a conversation, and rest what begins with lines that change (GAP-134). There is a rest only behind something.
+func SystemToKeep(messages []llm.Message) (stays, rest []llm.String) {
+	for i := range messages {
+		m := &messages[i]
+		if m.Role != llm.RoleSystem || m.Changing == 0 || len(m.Parts) == 0 {
+			continue
+		}
+		before, changing := m.CutChanging()
+		stays = append(System(messages[:i]), System([]llm.Message{{Role: m.Role, Parts: m.Parts[:len(m.Parts)-1]}})...)
+		if before.Size() > 0 && !before.Blank() {
+			stays = append(stays, before)
+		} else {
+			changing = m.Parts[len(m.Parts)-1].Text
+		}
+		if len(stays) == 0 {
+			break
+		}
+		return stays, append([]llm.String{changing}, System(messages[i+1:])...)
+	}
+	return System(messages), nil
+}
+
 // AppendArguments appends the arguments of a call as a JSON text; none are {} (GAP-84).
 func AppendArguments(b []byte, call *llm.ToolCall) []byte {
 	if call.Arguments.Size() == 0 {

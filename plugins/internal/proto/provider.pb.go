@@ -1145,8 +1145,11 @@ type Message struct {
 	Role  string  `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Parts []*Part `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	// For role "tool": which call it answers, and whether the tool failed.
-	CallId        string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	IsError       bool   `protobuf:"varint,4,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	CallId  string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	IsError bool   `protobuf:"varint,4,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	// For role "system": how many lines at the end of the last text are others in each turn, as far as is known. Where an
+	// upstream is told what to keep of a prompt, what is before them is kept.
+	Changing      uint32 `protobuf:"varint,5,opt,name=changing,proto3" json:"changing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1207,6 +1210,13 @@ func (x *Message) GetIsError() bool {
 		return x.IsError
 	}
 	return false
+}
+
+func (x *Message) GetChanging() uint32 {
+	if x != nil {
+		return x.Changing
+	}
+	return 0
 }
 
 // Part is a piece of a message.
@@ -3821,12 +3831,13 @@ const file_provider_proto_rawDesc = "" +
 	"\vStatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\x0e\n" +
-	"\f_temperature\"\x82\x01\n" +
+	"\f_temperature\"\x9e\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12/\n" +
 	"\x05parts\x18\x02 \x03(\v2\x19.fareway.provider.v1.PartR\x05parts\x12\x17\n" +
 	"\acall_id\x18\x03 \x01(\tR\x06callId\x12\x19\n" +
-	"\bis_error\x18\x04 \x01(\bR\aisError\"w\n" +
+	"\bis_error\x18\x04 \x01(\bR\aisError\x12\x1a\n" +
+	"\bchanging\x18\x05 \x01(\rR\bchanging\"w\n" +
 	"\x04Part\x12\x14\n" +
 	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x127\n" +
 	"\x04call\x18\x02 \x01(\v2!.fareway.provider.v1.PastToolCallH\x00R\x04call\x12\x18\n" +

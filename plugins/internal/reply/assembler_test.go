@@ -37,7 +37,7 @@ func piece(t require.TestingT, text string) reply.Piece {
 	fields := strings.SplitN(text, " ", 4)
 	p := reply.Piece{}
 	if fields[0] != "-" {
-		p.Index = view(t, fields[0])
+		p.Index = fields[0]
 	}
 	if fields[1] != "-" {
 		p.ID = fields[1]
@@ -62,6 +62,7 @@ func TestPiecesOfCalls(t *testing.T) {
 		"the same without an id":     {[]string{`0 - f "{\"q\""`, `0 a f ":1}"`}, []string{`f(X) {"q":1}`}},
 		"an empty object first":      {[]string{`0 a f "{}"`, `0 - - "{\"q\""`, `0 - - ":1}"`}, []string{`f(a) {"q":1}`}},
 		"an object first":            {[]string{`0 a f {}`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
+		"null first":                 {[]string{`0 a f "null"`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
 		"an empty object twice":      {[]string{`0 a f "{}"`, `0 - - "{}"`}, []string{`f(a) {}`}},
 		"an empty object in a text":  {[]string{`0 a f "\"{}\""`, `0 - - "{\"q\":1}"`}, []string{`f(a) {"q":1}`}},
 		"an object in a text":        {[]string{`0 a f "\"{\\\"q\\\":1}\""`}, []string{`f(a) {"q":1}`}},
@@ -188,7 +189,7 @@ func cut(t require.TestingT, calls []llm.ToolCall, choose func(n int) int) []rep
 		address := func(name, arguments string) reply.Piece {
 			p := reply.Piece{Name: name}
 			if style != 1 {
-				p.Index = view(t, fmt.Sprint(3+2*i))
+				p.Index = fmt.Sprint(3 + 2*i)
 			}
 			if style != 0 || name != "" {
 				p.ID = c.ID

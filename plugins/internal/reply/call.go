@@ -69,7 +69,7 @@ func (c *Call) release(end bool) error {
 		case isText && inner == "" && len(rest) == 0:
 			c.held = nil
 			return nil
-		case first > 0 && again && (inner == "" || inner == "{}"):
+		case first > 0 && again && (inner == "" || inner == "{}" || inner == "null"):
 			c.held = rest
 			continue
 		case isText && len(rest) == 0 && strings.HasPrefix(inner, "{"):
@@ -82,11 +82,14 @@ func (c *Call) release(end bool) error {
 	return nil
 }
 
-// leading is the length of what arguments begin with where it may not be all of them: an empty object, or a whole text.
+// leading is the length of what arguments begin with where it may not be all of them: an empty object, null, or a whole
+// text.
 func leading(text []byte) int {
 	switch {
 	case bytes.HasPrefix(text, []byte("{}")):
 		return len("{}")
+	case bytes.HasPrefix(text, []byte("null")):
+		return len("null")
 	case len(text) == 0 || text[0] != '"':
 		return 0
 	}

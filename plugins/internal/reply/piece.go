@@ -1,11 +1,15 @@
 package reply
 
-import "github.com/fareway/fareway/plugins/internal/jsonview"
+import (
+	"strings"
+
+	"github.com/fareway/fareway/plugins/internal/jsonview"
+)
 
 // Piece is a piece of a tool call, as upstreams send them: with the index of its call, its id, both or neither, its
 // name or a piece of it, and a piece of its arguments.
 type Piece struct {
-	Index     jsonview.View // a number, however it counts
+	Index     string // however the upstream counts; "" for none
 	ID, Name  string
 	Arguments jsonview.View
 	Own       []byte // what is to come back with the call, see Stream.States; the latest counts
@@ -14,18 +18,17 @@ type Piece struct {
 
 // Piece takes a piece of a call: of one that has begun, or of another one.
 func (s *Stream) Piece(p Piece) error {
-	index, indexed := p.Index.Int()
-	c := s.find(p, index, indexed)
+	c := s.find(p)
 	if c == nil {
 		var err error
 		if c, err = s.open(p.ID, "", nil); err != nil {
 			return err
 		}
-		if indexed {
+		if p.Index != "" {
 			if s.byIndex == nil {
-				s.byIndex = make(map[int64]*Call)
+				s.byIndex = make(map[string]*Call)
 			}
-			s.byIndex[index] = c
+			s.byIndex[strings.Clone(p.Index)] = c
 		}
 	}
 	s.last = c
@@ -45,13 +48,13 @@ func (s *Stream) Piece(p Piece) error {
 }
 
 // find finds the call of a piece; nil for a new one.
-func (s *Stream) find(p Piece, index int64, indexed bool) *Call {
-	c := s.last
+func (s *Stream) find(p Piece) *Call {
+	c, indexed := s.last, p.Index != ""
 	switch {
 	case p.Alone:
 		return nil
-	case indexed && s.byIndex[index] != nil:
-		c = s.byIndex[index]
+	case s.byIndex[p.Index] != nil:
+		c = s.byIndex[p.Index]
 	case p.ID != "":
 		if known := s.known(p.ID); known != nil && !indexed || p.Name == "" && known != nil {
 			c = known

@@ -40,7 +40,7 @@ type Stream struct {
 	thought         []byte // for that
 	states          func(first bool, thought, own []byte) []byte
 	calls           []*Call
-	byIndex         map[int64]*Call
+	byIndex         map[string]*Call
 	last            *Call           // of which a piece came
 	ids             map[string]bool // of the calls that have begun
 	begun           int             // how many have
@@ -198,6 +198,9 @@ func (s *Stream) ReturnReasoning() { s.returns = true }
 // and what the pieces of the call brought, see Piece. It is asked as a call begins and as it ends, for an upstream may
 // say it late; nil is none.
 func (s *Stream) States(of func(first bool, thought, own []byte) []byte) { s.states = of }
+
+// Visible reports whether text has come, or a call has begun.
+func (s *Stream) Visible() bool { return s.visible }
 
 // Calls is how many tool calls have begun.
 func (s *Stream) Calls() int { return len(s.calls) }

@@ -53,10 +53,11 @@ type Request struct{ *llm.Request }
 const (
 	requestMessages = 3
 
-	messageRole    = 1
-	messageParts   = 2
-	messageCallID  = 3
-	messageIsError = 4
+	messageRole     = 1
+	messageParts    = 2
+	messageCallID   = 3
+	messageIsError  = 4
+	messageChanging = 5
 
 	partText   = 1
 	partCall   = 2
@@ -116,6 +117,10 @@ func appendMessage(b []byte, m *llm.Message) []byte {
 	if m.IsError {
 		b = protowire.AppendTag(b, messageIsError, protowire.VarintType)
 		b = protowire.AppendVarint(b, 1)
+	}
+	if m.Changing > 0 {
+		b = protowire.AppendTag(b, messageChanging, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(m.Changing))
 	}
 	return b
 }
@@ -193,9 +198,9 @@ func readMessage(b []byte, m *llm.Message) error {
 	return eachField(b, func(field protowire.Number, value, whole []byte) error {
 		switch {
 		case field == messageIsError && value == nil:
-			_, _, tag := protowire.ConsumeTag(whole)
-			n, _ := protowire.ConsumeVarint(whole[tag:])
-			m.IsError = n != 0
+			m.IsError = varint(whole) != 0
+		case field == messageChanging && value == nil:
+			m.Changing = changing(varint(whole))
 		case value == nil:
 		case field == messageRole:
 			m.Role = llm.Role(alias(value))
@@ -210,6 +215,13 @@ func readMessage(b []byte, m *llm.Message) error {
 		}
 		return nil
 	})
+}
+
+// varint is the value of a field that is a number.
+func varint(field []byte) uint64 {
+	_, _, tag := protowire.ConsumeTag(field)
+	n, _ := protowire.ConsumeVarint(field[tag:])
+	return n
 }
 
 func readPart(b []byte) (part llm.Part, known bool, err error) {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"math"
+
 	"github.com/fareway/fareway/plugins/internal/proto"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -40,7 +42,7 @@ func RequestToProto(r *llm.Request) *proto.GenerateRequest {
 }
 
 func messageToProto(m llm.Message) *proto.Message {
-	out := &proto.Message{Role: string(m.Role), CallId: m.CallID, IsError: m.IsError}
+	out := &proto.Message{Role: string(m.Role), CallId: m.CallID, IsError: m.IsError, Changing: uint32(m.Changing)}
 	for _, p := range m.Parts {
 		if c := p.Call; c != nil {
 			out.Parts = append(out.Parts, &proto.Part{Kind: &proto.Part_Call{
@@ -90,7 +92,8 @@ func RequestFromProto(r *proto.GenerateRequest) *llm.Request {
 }
 
 func messageFromProto(m *proto.Message) llm.Message {
-	out := llm.Message{Role: llm.Role(m.GetRole()), CallID: m.GetCallId(), IsError: m.GetIsError()}
+	out := llm.Message{Role: llm.Role(m.GetRole()), CallID: m.GetCallId(), IsError: m.GetIsError(),
+		Changing: changing(uint64(m.GetChanging()))}
 	for _, p := range m.GetParts() {
 		switch kind := p.GetKind().(type) {
 		case *proto.Part_Text:
@@ -109,3 +112,6 @@ func messageFromProto(m *proto.Message) llm.Message {
 	}
 	return out
 }
+
+// changing is a count of lines, which nobody believes that is absurd.
+func changing(n uint64) uint16 { return uint16(min(n, math.MaxUint16)) }

@@ -41,6 +41,8 @@ func drawMessage(t *rapid.T) llm.Message {
 		Role:    rapid.SampledFrom([]llm.Role{llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool}).Draw(t, "role"),
 		CallID:  text.Draw(t, "call id"),
 		IsError: rapid.Bool().Draw(t, "is error"),
+
+		Changing: rapid.Uint16().Draw(t, "changing"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "parts") {
 		if rapid.Bool().Draw(t, "call") {

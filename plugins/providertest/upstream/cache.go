@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,6 +11,22 @@ import (
 type unit struct {
 	text   string // as it came, without the mark
 	marked bool   // a prefix may end here
+	goesOn bool   // it is more of the piece that the unit before it is of
+}
+
+// step is of how many tokens, here words, a service that keeps prefixes by itself keeps one ("Prompt caching" of
+// OpenAI's documentation: in increments of 128 tokens).
+const step = 128
+
+// steps takes a piece of a prompt apart where a prefix may end within it.
+func steps(piece string) (units []unit) {
+	for first := true; first || piece != ""; first = false {
+		var words counter
+		begun := words.take(piece, step)
+		units = append(units, unit{begun, true, !first})
+		piece = piece[len(begun):]
+	}
+	return units
 }
 
 // lookback is how many units before a mark a service of the messages family looks for what it has kept.
@@ -17,7 +34,7 @@ const lookback = 20
 
 // promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the key, the model and all its
 // units. In the families messages and bedrock marks are what the request sets; the others keep every prefix by
-// themselves. The services' smallest prefix, of a thousand tokens or so, and the end of their time are left out.
+// themselves, in steps. The services' smallest prefix, of a thousand tokens or so, and the end of their time are left out.
 type promptCache map[string]bool
 
 // use finds out how much of a prompt is in the cache, in tokens, and how much is put there.
@@ -25,14 +42,17 @@ func (c promptCache) use(req *Request) (read, written int64) {
 	units := unitsOf(req)
 	keys := make([]string, len(units))
 	sums := make([]int64, len(units))
-	var key strings.Builder
+	key := sha256.New()
 	var sum counter
-	key.WriteString(req.credential + "\x00" + req.Model) // each customer has a cache of its own
+	key.Write([]byte(req.credential + "\x00" + req.Model)) // each customer has a cache of its own
 	for i, u := range units {
-		key.WriteString("\x00" + u.text)
-		sum.gap()
+		if !u.goesOn {
+			key.Write([]byte{0})
+			sum.gap()
+		}
+		key.Write([]byte(u.text))
 		sum.add(u.text)
-		keys[i], sums[i] = key.String(), sum.n
+		keys[i], sums[i] = string(key.Sum(nil)), sum.n
 	}
 	last := -1
 	for i, u := range units {
@@ -81,7 +101,7 @@ func unitsOf(req *Request) []unit {
 	if req.Family != "messages" {
 		for _, piece := range slices.Concat(body.Tools, []json.RawMessage{body.Prompt, body.Instruction},
 			body.Messages, body.Input, body.Contents) {
-			units = append(units, unit{string(piece), true})
+			units = append(units, steps(string(piece))...)
 		}
 		return units
 	}
@@ -112,8 +132,8 @@ func blockUnit(block json.RawMessage, role string) unit {
 	text := string(block)
 	for _, mark := range marks {
 		if bare, ok := strings.CutSuffix(text, mark+"}"); ok {
-			return unit{role + bare + "}", true}
+			return unit{text: role + bare + "}", marked: true}
 		}
 	}
-	return unit{role + text, false}
+	return unit{text: role + text}
 }

@@ -121,49 +121,50 @@ func (b *Book) Note(ctx context.Context, key Key, to Turn, lifetime time.Duratio
 
 // Key is the key of a conversation: of what stays at its beginning, whose it is, and for which profile.
 func (b *Book) Key(account, profile string, req *llm.Request) Key {
-	return b.hash(account, profile, func(h *hasher) {
-		Beginning(req, func(role llm.Role, text string, _ bool) {
-			h.add(string(role))
-			h.add(text)
-		})
-	})
+	h := b.hasher(account, profile)
+	Beginning(req, h.text)
+	return b.key(h)
 }
 
-// sameBeginning is how many bytes of the user's first text make two conversations one, see LooseKey.
+// sameBeginning is how many bytes of the user's first text make two conversations one, see Keys.
 const sameBeginning = 1 << 10
 
-// LooseLifetime is for how long a LooseKey stands for a conversation.
+// LooseLifetime is for how long a loose key stands for a conversation.
 const LooseLifetime = time.Hour
 
-// LooseKey is a key that a conversation keeps although more changes at its beginning than is known: of the first
-// kilobyte of what its user said first. ok is false where the assistant has not said anything yet: what begins alike
-// need not go on alike (GAP-134).
-func (b *Book) LooseKey(account, profile string, req *llm.Request) (key Key, ok bool) {
-	ok = slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant })
-	if !ok {
-		return key, false
+// Keys are the Key of a conversation and a loose one, which it keeps although more changes at its beginning than is
+// known: of the first kilobyte of what its user said first. ok is false where there is no loose key, for the assistant
+// has not said anything yet: what begins alike need not go on alike (GAP-134).
+func (b *Book) Keys(account, profile string, req *llm.Request) (key, loose Key, ok bool) {
+	if !slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return m.Role == llm.RoleAssistant }) {
+		return b.Key(account, profile, req), Key{}, false
 	}
+	whole, part := b.hasher(account, profile), b.hasher(account, profile)
+	part.add("loose")
 	left := sameBeginning
-	return b.hash(account, profile, func(h *hasher) {
-		h.add("loose")
-		Beginning(req, func(role llm.Role, text string, _ bool) {
-			if role == llm.RoleUser {
-				text = text[:min(left, len(text))]
-				h.part(text)
-				left -= len(text)
-			}
-		})
-	}), left < sameBeginning
+	Beginning(req, func(role llm.Role, text string, plain bool) {
+		whole.text(role, text, plain)
+		if role == llm.RoleUser {
+			text = text[:min(left, len(text))]
+			part.write(0, text)
+			left -= len(text)
+		}
+	})
+	return b.key(whole), b.key(part), left < sameBeginning
 }
 
-// hash makes a key of what is added to the hasher, for an account and a profile.
-func (b *Book) hash(account, profile string, add func(h *hasher)) Key {
+// hasher begins a key for an account and a profile.
+func (b *Book) hasher(account, profile string) *hasher {
 	h, _ := b.free.Get().(*hasher)
-	defer b.free.Put(h)
 	h.mac.Reset()
 	h.add(account)
 	h.add(profile)
-	add(h)
+	return h
+}
+
+// key ends the key that a hasher has begun.
+func (b *Book) key(h *hasher) Key {
+	defer b.free.Put(h)
 	h.mac.Sum(h.buffer[:0])
 	return Key(h.buffer[:len(Key{})])
 }
@@ -180,8 +181,11 @@ func (h *hasher) add(s string) {
 	h.write(8, s)
 }
 
-// part adds a piece of a text.
-func (h *hasher) part(s string) { h.write(0, s) }
+// text adds a text of a conversation.
+func (h *hasher) text(role llm.Role, text string, _ bool) {
+	h.add(string(role))
+	h.add(text)
+}
 
 // write hashes the first bytes of the buffer and then s.
 func (h *hasher) write(n int, s string) {

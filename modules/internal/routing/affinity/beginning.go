@@ -1,6 +1,7 @@
 package affinity
 
 import (
+	"math"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -37,9 +38,20 @@ var changing = []string{
 	"Current Working Directory",
 }
 
-// DropHeader leaves out of a request a listed header that begins its system text. It is no instruction, no model is to
+// Prepare makes a request of a client ready for Beginning, and for upstreams that keep prompts: a listed header that
+// begins its system text is left out, and the listed lines that end one are marked (llm.Message, Changing).
+func Prepare(req *llm.Request) {
+	dropHeader(req)
+	for i := range req.Messages {
+		if m := &req.Messages[i]; m.Role == llm.RoleSystem && len(m.Parts) > 0 {
+			m.Changing = changingLines(m.Parts[len(m.Parts)-1].Text)
+		}
+	}
+}
+
+// dropHeader leaves out of a request a listed header that begins its system text. It is no instruction, no model is to
 // read it, and upstreams keep nothing of a prompt that begins with something else each time.
-func DropHeader(req *llm.Request) {
+func dropHeader(req *llm.Request) {
 	if len(req.Messages) == 0 || req.Messages[0].Role != llm.RoleSystem || len(req.Messages[0].Parts) == 0 {
 		return
 	}
@@ -57,6 +69,27 @@ func DropHeader(req *llm.Request) {
 	}
 }
 
+// longestChanging is how long a line is at most that is looked at, in bytes.
+const longestChanging = 1 << 10
+
+// changingLines is how many listed lines end a text, with the blank ones among them and before them.
+func changingLines(text llm.String) (n uint16) {
+	listed := false
+	for ; text.Size() > 0 && n < math.MaxUint16; n++ {
+		before, line, short := text.CutLine(longestChanging)
+		said := strings.TrimSpace(line.String())
+		if !short || said != "" && !begins(said, changing) {
+			break
+		}
+		listed = listed || said != ""
+		text = before
+	}
+	if !listed {
+		return 0
+	}
+	return n
+}
+
 func begins(text string, list []string) bool {
 	for _, begin := range list {
 		if strings.HasPrefix(text, begin) {
@@ -66,7 +99,7 @@ func begins(text string, list []string) bool {
 	return false
 }
 
-// Beginning hands what stays the same at the beginning of a conversation to take: the texts up to the user's first
+// Beginning hands what stays the same at the beginning of a prepared request to take: the texts up to the user's first
 // message, as the client wrote them (plain, or in the form of JSON), without what is known to change.
 func Beginning(req *llm.Request, take func(role llm.Role, text string, plain bool)) {
 	for i := range req.Messages {
@@ -74,8 +107,9 @@ func Beginning(req *llm.Request, take func(role llm.Role, text string, plain boo
 		for j := range m.Parts {
 			text, plain := m.Parts[j].Text.Plain()
 			switch {
-			case m.Role == llm.RoleSystem && j == len(m.Parts)-1:
-				text = withoutChanging(text, plain)
+			case j == len(m.Parts)-1 && m.Changing > 0:
+				stays, _ := m.CutChanging()
+				text, plain = stays.Plain()
 			case m.Role == llm.RoleUser && strings.Contains(text, "system-reminder"):
 				if text, plain = withoutReminders(m.Parts[j].Text.String()), true; text == "" {
 					continue
@@ -87,44 +121,6 @@ func Beginning(req *llm.Request, take func(role llm.Role, text string, plain boo
 			return
 		}
 	}
-}
-
-// longestChanging is how long a line is at most that is looked at, in bytes.
-const longestChanging = 1 << 10
-
-// withoutChanging is a system text without the listed lines that end it.
-func withoutChanging(text string, plain bool) string {
-	for text != "" {
-		at, line := lastLine(text, plain)
-		if len(line) > longestChanging {
-			break
-		}
-		if !plain {
-			line = llm.Quoted(line).String()
-		}
-		if line = strings.TrimSpace(line); line != "" && !begins(line, changing) {
-			break
-		}
-		text = text[:at]
-	}
-	return text
-}
-
-// lastLine is the last line of a text, and where the end of the line before it begins. In the form of JSON that is an
-// escape, which a backslash before it would undo.
-func lastLine(text string, plain bool) (at int, line string) {
-	if plain {
-		at = strings.LastIndexByte(text, '\n')
-		return max(at, 0), text[at+1:]
-	}
-	const end = `\n`
-	for at = strings.LastIndex(text, end); at >= 0; at = strings.LastIndex(text[:at], end) {
-		before := len(text[:at]) - len(strings.TrimRight(text[:at], `\`))
-		if before%2 == 0 {
-			return at, text[at+len(end):]
-		}
-	}
-	return 0, text
 }
 
 // withoutReminders is a user's text without the blocks that begin or end it.

@@ -69,8 +69,8 @@ func TestWhatChangesIsLeftOut(t *testing.T) {
 			t.Parallel()
 			for _, plain := range []bool{false, true} {
 				one, two := parts(plain, turns[0][0], turns[0][1]), parts(plain, turns[1][0], turns[1][1])
-				affinity.DropHeader(one)
-				affinity.DropHeader(two)
+				affinity.Prepare(one)
+				affinity.Prepare(two)
 				require.Equal(t, book.Key("a", "max", one), book.Key("a", "max", two), "plain: %t", plain)
 			}
 		})
@@ -83,7 +83,7 @@ func TestWhatChangesIsLeftOut(t *testing.T) {
 			"a<system-reminder>b</system-reminder>c", "a</system-reminder>b</system-reminder>",
 			"x-anthropic-billing-header: cch=1;", "hi\nToday's date: Monday"} {
 			req := parts(false, []string{system}, []string{user})
-			affinity.DropHeader(req)
+			affinity.Prepare(req)
 			key := book.Key("a", "max", req)
 			require.NotContains(t, seen, key, "%q %q", system, user)
 			seen[key] = user
@@ -91,8 +91,8 @@ func TestWhatChangesIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestDropHeader proves GAP-134 for what goes upstream: a listed header is left out, and nothing else.
-func TestDropHeader(t *testing.T) {
+// TestPrepare proves GAP-134 for what goes upstream: a listed header is left out, and nothing else.
+func TestPrepare(t *testing.T) {
 	t.Parallel()
 	const header = "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=sdk-cli; cch=36ee5;"
 	text := func(role llm.Role, texts ...string) llm.Message {
@@ -117,7 +117,7 @@ func TestDropHeader(t *testing.T) {
 		t.Run("GAP-134 "+name, func(t *testing.T) {
 			t.Parallel()
 			req := &llm.Request{Messages: tt.sent}
-			affinity.DropHeader(req)
+			affinity.Prepare(req)
 			require.Len(t, req.Messages, len(tt.want))
 			for i, m := range req.Messages {
 				require.Equal(t, tt.want[i].Role, m.Role)
@@ -138,7 +138,9 @@ func TestLooseKey(t *testing.T) {
 	assistant := llm.Message{Role: llm.RoleAssistant, Parts: []llm.Part{llm.Text("ok")}}
 	kilobyte := strings.Repeat("0123456789abcdef", 64)
 	key := func(account, profile, system string, user []string, more ...llm.Message) string {
-		k, ok := book.LooseKey(account, profile, parts(true, []string{system}, user, more...))
+		req := parts(true, []string{system}, user, more...)
+		whole, k, ok := book.Keys(account, profile, req)
+		require.Equal(t, book.Key(account, profile, req), whole)
 		if !ok {
 			return "none"
 		}
@@ -158,4 +160,31 @@ func TestLooseKey(t *testing.T) {
 	require.Equal(t, "none", key("a", "max", "s", []string{kilobyte}), "what begins alike need not go on alike")
 	require.Equal(t, "none", key("a", "max", "s", []string{""}, assistant), "nor does what says nothing")
 	require.NotEqual(t, same, fmt.Sprint(book.Key("a", "max", parts(true, []string{"s"}, []string{kilobyte}))))
+}
+
+// TestChangingLines proves GAP-134 for what an upstream is told to keep: the listed lines that end a system text are
+// marked, and no other line.
+func TestChangingLines(t *testing.T) {
+	t.Parallel()
+	const day = "Today's date: Mon"
+	long := strings.Repeat("x", 1100)
+	for text, want := range map[string]int{
+		"": 0, "s": 0, "s\n": 0, "s\n\n": 0, "s\n" + day: 1, "s\n\n  " + day + "\n\n": 4, day: 1, day + "\ns": 0,
+		"s\n<env>\nPlatform: x\n</env>": 3, "s " + day: 0, "s\n" + day + " " + long: 0, "s" + long + "\n" + day: 1,
+		long + day: 0, "s\n\t": 0,
+	} {
+		for _, part := range []llm.Part{llm.Text(text), quoted(text)} {
+			req := &llm.Request{Messages: []llm.Message{
+				{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(day), part}},
+				{
+					Role:  llm.RoleUser,
+					Parts: []llm.Part{part},
+				}, {Role: llm.RoleSystem}, {Role: llm.RoleSystem, Parts: []llm.Part{part}},
+			}}
+			affinity.Prepare(req)
+			for i, lines := range []int{want, 0, 0, want} {
+				require.EqualValues(t, lines, req.Messages[i].Changing, "%q, message %d", text, i)
+			}
+		}
+	}
 }
