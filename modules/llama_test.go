@@ -86,8 +86,8 @@ func TestLlamaCancel(t *testing.T) {
 	})
 }
 
-// TestLlamaTakesAnAgent is issue 25, item 10: what a coding agent sends with its own tools (the structure of 12 requests
-// of Claude Code, without any of its text; testdata/llama), all of which a llama.cpp server refused.
+// TestLlamaTakesAnAgent is issue 25, item 10: what a coding agent sends with its own tools (the structure of 12
+// requests of Claude Code, without any of its text; testdata/llama), all of which a llama.cpp server refused.
 func TestLlamaTakesAnAgent(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/llama/agent.jsonl")
@@ -118,7 +118,8 @@ func TestLlamaTakesAnAgent(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(bodies[0]), &asked))
 		var tools []string
 		for _, tool := range asked.Tools {
-			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":%s}}`, tool.Name, tool.Schema))
+			tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":%s}}`, tool.Name,
+				tool.Schema))
 		}
 		req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.Upstream.BaseURL()+"/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[`+strings.Join(tools, ",")+`]}`))
@@ -144,8 +145,9 @@ func TestLlamaTakesAnAgent(t *testing.T) {
 		t.Parallel()
 		c := g.rich(t)
 		c.Answers(upstream.Say("ok"))
-		a := c.Post("/v1/chat/completions", `{"model":"service/auto",`+tool+`,"messages":[{"role":"user","content":"PROMPT"},`+
-			`{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f",`+
+		a := c.Post("/v1/chat/completions", `{"model":"service/auto",`+tool+`,"messages":[`+
+			`{"role":"user","content":"PROMPT"},{"role":"assistant","content":null,"tool_calls":`+
+			`[{"id":"c","type":"function","function":{"name":"f",`+
 			`"arguments":"{\"a\":"}}]},{"role":"tool","tool_call_id":"c","content":"x"}]}`)
 		require.Equal(t, 200, a.StatusCode, "%s", a.Raw)
 		require.True(t, json.Valid([]byte(c.Seen()[0].Messages[1].Calls[0].Arguments)))

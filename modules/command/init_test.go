@@ -115,7 +115,8 @@ func TestInitByFlags(t *testing.T) {
 			`base_url = "` + ollama.URL() + `"`, `model          = "only:1b"`, "context_window = 4096",
 			"input  = 0 # nobody says"}, false},
 		"a llama.cpp server": {map[string]string{"llamacpp": llama.BaseURL()}, nil, []string{`preset   = "llamacpp"`,
-			`model          = "devstral"`, "context_window = 12288\n", `offers         = ["tools", "json_schema"]` + "\n"}, false},
+			`model          = "devstral"`, "context_window = 12288\n",
+			`offers         = ["tools", "json_schema"]` + "\n"}, false},
 		"one whose model takes no tools": {map[string]string{"llamacpp": toolless.BaseURL()}, nil, []string{
 			"context_window = 4096\n  max_output     = 4096", `offers         = ["json_schema"]` + "\n"}, false},
 		"several": {map[string]string{"ollama": ollama.URL(), "vllm": vllm.BaseURL()}, nil,

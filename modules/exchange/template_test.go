@@ -130,8 +130,10 @@ func TestTemplateIsLearned(t *testing.T) {
 	})
 	t.Run("the exact bound keeps it", func(t *testing.T) {
 		t.Parallel()
-		x := &exchange{call: new(gateway.Call), req: &request{Request: &families.Request{LLM: &llm.Request{Messages: []llm.Message{
-			{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(strings.Repeat("there ", 100))}}}}}}, input: input{bound: 1 << 20}}
+		said := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser,
+			Parts: []llm.Part{llm.Text(strings.Repeat("there ", 100))}}}}
+		x := &exchange{call: new(gateway.Call), req: &request{Request: &families.Request{LLM: said}},
+			input: input{bound: 1 << 20}}
 		c := &routing.Candidate{Route: &standard, Allowance: 10, Template: 96, Extra: 7}
 		x.begin(c, engine.RoutePermit{})
 		require.True(t, x.tighten())

@@ -58,8 +58,9 @@ func (e *Endpoint) valid(now time.Time) bool {
 	return e != nil && (e.Expires.IsZero() || now.Before(e.Expires))
 }
 
-// Proves reports whether the upstream of a model says what it has done before its reply has ended, see Call.Stop. It asks
-// for the endpoint where there never was one; one that cannot be had proves nothing, and is not waited for here again.
+// Proves reports whether the upstream of a model says what it has done before its reply has ended, see Call.Stop. It
+// asks for the endpoint where there never was one; one that cannot be had proves nothing, and is not waited for here
+// again.
 func (s *Source) Proves(ctx context.Context, model string) bool {
 	s.mu.Lock()
 	known := s.entry(model)

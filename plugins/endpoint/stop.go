@@ -19,9 +19,9 @@ type worker interface{ Worked() bool }
 
 var errStopped = errors.New("nobody wants more of the reply, and its usage is proven")
 
-// Stop ends the call as soon as its upstream has said what it has done, where the endpoint is one that says so (Timings):
-// usage comes then, and an error of kind llm.ErrCanceled. Otherwise the reply goes on. Any goroutine may call it, more
-// than once.
+// Stop ends the call as soon as its upstream has said what it has done, where the endpoint is one that says so
+// (Timings): usage comes then, and an error of kind llm.ErrCanceled. Otherwise the reply goes on. Any goroutine may
+// call it, more than once.
 func (c *Call) Stop() {
 	c.stop.wanted.Store(true)
 	if c.stop.proven.Load() {

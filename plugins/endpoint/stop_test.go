@@ -103,8 +103,9 @@ func TestStop(t *testing.T) {
 		for _, e := range []endpoint.Endpoint{{}, {Timings: true}} {
 			s := upstream.Start(t, upstream.Options{Service: "llamacpp"})
 			e.URL = s.BaseURL()
-			s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Raw("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]," +
-				"\"timings\":{\"prompt_n\":3,\"predicted_n\":1}}\n\n"), upstream.Wait("go"), upstream.Finish("stop"),
+			s.Enqueue(upstream.Reply{Steps: []upstream.Step{upstream.Raw(
+				`data: {"choices":[{"delta":{"content":"a"}}],"timings":{"prompt_n":3,"predicted_n":1}}` + "\n\n"),
+				upstream.Wait("go"), upstream.Finish("stop"),
 				upstream.ReportTokens(upstream.Usage{Prompt: 100, Completion: 50}), upstream.Raw("data: [DONE]\n\n"),
 				upstream.Done()}})
 			one := call(t, start(t, e), ask("x"))

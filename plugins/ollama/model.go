@@ -61,8 +61,8 @@ func (o *Ollama) forget(name string) {
 	delete(o.models.known, name)
 }
 
-// show asks for a model's description and the server's version. A server that has nothing but chats, or a proxy that lets
-// nothing else pass, leaves the model as one of which nothing is known.
+// show asks for a model's description and the server's version. A server that has nothing but chats, or a proxy that
+// lets nothing else pass, leaves the model as one of which nothing is known.
 func (o *Ollama) show(ctx context.Context, name string) (model, error) {
 	m, known, err := o.describe(ctx, name)
 	if err != nil || !known {

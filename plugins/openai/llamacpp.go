@@ -29,8 +29,8 @@ type props struct {
 	} `json:"chat_template_caps"`
 }
 
-// describe adds what a llama.cpp server says of its models beyond their list. A model of which it does not say that stays
-// as it is.
+// describe adds what a llama.cpp server says of its models beyond their list. A model of which it does not say that
+// stays as it is.
 func (o *OpenAI) describe(ctx context.Context, models []llm.Model) {
 	for i := range models[:min(len(models), maxDescribed)] {
 		m := &models[i]

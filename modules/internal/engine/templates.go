@@ -26,7 +26,8 @@ const (
 )
 
 // Templates are how many tokens the chat templates of upstreams add to prompts, as far as their reports show: the
-// highest, for a template adds more where there are tools. They outlive reloads and restarts. Many may use them at once.
+// highest, for a template adds more where there are tools. They outlive reloads and restarts. Many may use them at
+// once.
 type Templates struct {
 	now   func() time.Time
 	known atomic.Pointer[routing.Templates]

@@ -47,7 +47,8 @@ func TestUsages(t *testing.T) {
 			{"exploded", text, 10, 10, "exploded"},
 			{"incomplete", text, 10, 10, "incomplete"},
 		} {
-			said := last("completed", fmt.Sprintf(`"output":[%s],"usage":{"input_tokens":1,"output_tokens":%d}`, tt.item, tt.output))
+			said := last("completed", fmt.Sprintf(`"output":[%s],"usage":{"input_tokens":1,"output_tokens":%d}`, tt.item,
+				tt.output))
 			said = strings.Replace(said, `"status":"completed"`, `"status":"`+tt.status+`"`, 1)
 			var finish llm.FinishReason
 			take := func(ev llm.Event) error {

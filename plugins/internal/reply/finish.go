@@ -53,8 +53,8 @@ func Finish(word string) llm.FinishReason {
 	return llm.FinishReason(word)
 }
 
-// HidesLength is for a family whose upstreams call a reply complete that was cut at its allowance: one of as many tokens
-// as were allowed ended there, whatever is said.
+// HidesLength is for a family whose upstreams call a reply complete that was cut at its allowance: one of as many
+// tokens as were allowed ended there, whatever is said.
 func (s *Stream) HidesLength() { s.hides = true }
 
 // honest is why the reply ended, by what is known of it.

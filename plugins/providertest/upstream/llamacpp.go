@@ -14,7 +14,8 @@ import (
 // calls in the history, makes a grammar of the schemas of tools, reads a tool_choice that names a tool as auto, says
 // with each chunk what it has done so far where it is asked to, and tells of itself at /props.
 
-// maxRepetition is what its grammars repeat nothing more often than (common/json-schema-to-grammar.cpp, llama-grammar.cpp).
+// maxRepetition is what its grammars repeat nothing more often than (common/json-schema-to-grammar.cpp and
+// llama-grammar.cpp).
 const maxRepetition = 2000
 
 // checkLlama refuses what a llama.cpp server does. The error is an *Error.
@@ -142,8 +143,8 @@ func (s *Server) props() {
 		tools := slices.Contains(known.Capabilities, "tools")
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		_, _ = w.Write(mustMarshal(map[string]any{ // the client may be gone
-			"default_generation_settings": map[string]any{"id": 0, "n_ctx": known.Context, "params": map[string]any{"n_predict": -1}},
-			"total_slots":                 1, "model_alias": name, "model_path": "/models/" + name + ".gguf",
+			"default_generation_settings": map[string]any{"id": 0, "n_ctx": known.Context}, "total_slots": 1,
+			"model_alias": name, "model_path": "/models/" + name + ".gguf",
 			"chat_template_caps": map[string]bool{"supports_tools": tools, "supports_tool_calls": tools,
 				"supports_parallel_tool_calls": tools, "supports_system_role": true},
 			"build_info": "b8681-fake"}))
