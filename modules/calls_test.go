@@ -11,7 +11,8 @@ import (
 
 // offered are tools in the three families.
 var offered = map[string]string{
-	"chat": `"tools":[{"type":"function","function":{"name":"find"}},{"type":"function","function":{"name":"get_weather"}}]`,
+	"chat": `"tools":[{"type":"function","function":{"name":"find"}},` +
+		`{"type":"function","function":{"name":"get_weather"}}]`,
 	"responses": `"tools":[{"type":"function","name":"find","parameters":{"type":"object"}},` +
 		`{"type":"function","name":"get_weather","parameters":{"type":"object"}}]`,
 	"messages": `"tools":[{"name":"find","input_schema":{"type":"object"}},` +
@@ -74,7 +75,8 @@ func TestCallsComeWhole(t *testing.T) {
 				[]string{one}},
 			"restated": {chat(`{"index":0,"id":"a","function":{"name":"find","arguments":"{\"q\":1}"}}`,
 				`{"index":0,"id":"a","function":{"name":"find","arguments":"{\"q\":1}"}}`), []string{one}},
-			"in another choice": {strings.Replace(chat(`{"index":0,"id":"a","function":{"name":"find","arguments":"{\"q\":1}"}}`),
+			"in another choice": {strings.Replace(chat(
+				`{"index":0,"id":"a","function":{"name":"find","arguments":"{\"q\":1}"}}`),
 				`{"index":0,"delta":{"tool`, `{"index":1,"delta":{"tool`, 1), []string{one}},
 			"alike, without index or id": {chat(`{"function":{"name":"find","arguments":"{\"q\":1}"}},` +
 				`{"function":{"name":"find","arguments":"{\"q\":1}"}}`), []string{one, one}},

@@ -180,7 +180,8 @@ func TestRequest(t *testing.T) {
 		}, `{"inferenceConfig":{"maxTokens":100},"messages":[{"role":"user","content":[{"text":"."}]},{"role":"assistant",` +
 			`"content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
 		"GAP-134 lines that change": {nil, func(r *llm.Request) {
-			r.Messages, r.Stop, r.Temperature = []llm.Message{said(llm.RoleSystem, "a", "b\n\nToday"), said(llm.RoleUser, "x")}, nil, nil
+			r.Messages, r.Stop, r.Temperature = []llm.Message{said(llm.RoleSystem, "a", "b\n\nToday"), said(llm.RoleUser, "x")},
+				nil, nil
 			r.Messages[0].Changing = 2
 			r.Tools, r.ToolChoice.Mode = nil, llm.ToolAuto
 		}, `{"inferenceConfig":{"maxTokens":100},"messages":[{"role":"user","content":[{"text":"x"},` + mark + `]}],` +

@@ -69,7 +69,8 @@ func (s String) Blank() bool {
 	return strings.TrimSpace(s.String()) == ""
 }
 
-// CutLine cuts the last line off, with the end of the line before it. ok is false for one of more bytes than longest, in
+// CutLine cuts the last line off, with the end of the line before it. ok is false for one of more bytes than longest,
+// in
 // the form that the String is in: it is left where it is, and no more than that is looked at.
 func (s String) CutLine(longest int) (before, line String, ok bool) {
 	from := max(len(s.text)-longest-len(`\n`), 0)

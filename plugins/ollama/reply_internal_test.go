@@ -78,8 +78,9 @@ func TestCallsOfLines(t *testing.T) {
 		"an array stays one":       {call(one(`[]`)), []string{`f(a) []`}},
 		"one id for two calls":     {call(one(`{}`) + "," + one(`{"q":2}`)), []string{`f(a) {}`, `f(a_2) {"q":2}`}},
 		"and in two lines":         {call(one(`{}`)) + call(one(`{"q":2}`)), []string{`f(a) {}`, `f(a_2) {"q":2}`}},
-		"text between":             {call(one(`{}`)) + `{"message":{"content":"x"}}` + "\n" + call(one(`{}`)), []string{`f(a) {}`, `f(a_2) {}`}},
-		"no name":                  {call(`{"id":"a","function":{"arguments":{}}}`), nil},
+		"text between": {call(one(`{}`)) + `{"message":{"content":"x"}}` + "\n" + call(one(`{}`)),
+			[]string{`f(a) {}`, `f(a_2) {}`}},
+		"no name": {call(`{"id":"a","function":{"arguments":{}}}`), nil},
 	} {
 		t.Run("GAP-84 "+name, func(t *testing.T) {
 			t.Parallel()

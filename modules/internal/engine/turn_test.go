@@ -30,8 +30,10 @@ type doors struct {
 func newDoors(routes ...string) *doors {
 	e, _ := roads()
 	e.keys, e.timer = newKeyCache(time.Second, time.Now), time.After
-	d := &doors{Generation: &Generation{engine: e, now: time.Now, Config: &config.Config{}, routes: make(map[string]*monitored)},
-		keys: make(map[string]*providerKey)}
+	d := &doors{
+		Generation: &Generation{engine: e, now: time.Now, Config: &config.Config{}, routes: make(map[string]*monitored)},
+		keys:       make(map[string]*providerKey),
+	}
 	e.healths = newHealths(time.Now(), func(health.Change) {})
 	for _, name := range routes {
 		d.Config.Routes = append(d.Config.Routes, config.Route{Name: name, Model: "m"})
@@ -123,7 +125,7 @@ func TestTurns(t *testing.T) {
 		d.away("r", 3*time.Second)
 		w := d.wait(t, "r", "a", long)
 		d.waits(t, "r", 1)
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.Equal(t, 3*time.Second, w.ended)
 		d.waits(t, "r", 0)
@@ -155,7 +157,7 @@ func TestTurns(t *testing.T) {
 		for _, account := range []string{"a", "a", "a", "b", "b", "c"} {
 			all = append(all, d.wait(t, "r", account, long))
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		for _, i := range []int{0, 3, 5, 1, 4, 2} {
 			synctest.Wait()
 			require.NotNil(t, all[i].turn, "%d, behind %v", i, d.started)
@@ -177,7 +179,7 @@ func TestTurns(t *testing.T) {
 		require.Equal(t, []string{"one more"}, d.gone)
 		other := d.wait(t, "s", "one more", long)
 		require.Negative(t, other.ended, "another route has its own")
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		d.waits(t, "r", 63) // one starts
 		other.accepted(t)
@@ -197,7 +199,7 @@ func TestTurns(t *testing.T) {
 		synctest.Wait()
 		require.Negative(t, d.wait(t, "r", "a", long).ended, "one has left")
 		require.Zero(t, d.wait(t, "r", "a", long).ended)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.NotNil(t, all[0].turn)
 		require.Negative(t, d.wait(t, "s", "a", long).ended, "one has started")
@@ -206,13 +208,13 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", 2*time.Second)
 		first, second, third := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long), d.wait(t, "r", "c", long)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		first.leave()
 		synctest.Wait()
 		require.Equal(t, time.Second, first.ended)
 		require.Nil(t, first.turn)
 		d.waits(t, "r", 2)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.NotNil(t, second.turn)
 		require.Nil(t, third.turn)
@@ -226,7 +228,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.Nil(t, second.turn)
 		first.call(t).permit.Release() // as when its client has left
@@ -240,7 +242,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		first.turn.route.MaxConcurrent = 1
 		held, err := d.AcquireRoute(t.Context(), first.turn.route, health.Call{})
@@ -257,7 +259,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 4*time.Second)
-		time.Sleep(4 * time.Second)
+		time.Sleep(4 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.NotNil(t, first.turn)
 		require.Equal(t, 4*time.Second, second.ended, "the first one has not been answered yet")
@@ -270,11 +272,11 @@ func TestTurns(t *testing.T) {
 		d.away("r", time.Second)
 		w, impatient := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 2*time.Second)
 		d.away("r", 3*time.Second)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.Equal(t, time.Second, impatient.ended)
 		require.Negative(t, w.ended)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
 		synctest.Wait()
 		require.Equal(t, 3*time.Second, w.ended)
 		w.accepted(t)
@@ -306,8 +308,23 @@ func TestProbesOfTurns(t *testing.T) {
 		inBubble(t, "GAP-139 "+name, func(t *testing.T) {
 			d := newDoors("r")
 			d.away("r", time.Second)
-			first, second, third := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 4*time.Second), d.wait(t, "r", "c", 4*time.Second)
-			time.Sleep(time.Second)
+			first, second, third := d.wait(
+				t,
+				"r",
+				"a",
+				long,
+			), d.wait(
+				t,
+				"r",
+				"b",
+				4*time.Second,
+			), d.wait(
+				t,
+				"r",
+				"c",
+				4*time.Second,
+			)
+			time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
 			synctest.Wait()
 			first.call(t)
 			if c.back > 0 {
@@ -330,7 +347,7 @@ func TestProbesOfTurns(t *testing.T) {
 				return
 			case "waits":
 				require.Empty(t, d.gone)
-				time.Sleep(c.back)
+				time.Sleep(c.back) //nolint:forbidigo // the clock of a synctest bubble
 				synctest.Wait()
 				require.Equal(t, time.Second+c.back, second.ended)
 				second.accepted(t)

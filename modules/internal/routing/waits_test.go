@@ -75,8 +75,10 @@ func TestWaits(t *testing.T) {
 		t.Parallel()
 		small := route("small", 0.9, 1)
 		small.ContextWindow, small.MaxOutput = 1000, 500
-		it, err := routing.Plan(routing.Input{Profile: best, InputTokens: 5000, Routes: []config.Route{small, route("b", 0.8, 1)},
-			Standing: func(*config.Route, bool) routing.Standing { return back(3) }})
+		it, err := routing.Plan(
+			routing.Input{Profile: best, InputTokens: 5000, Routes: []config.Route{small, route("b", 0.8, 1)},
+				Standing: func(*config.Route, bool) routing.Standing { return back(3) }},
+		)
 		require.ErrorIs(t, err, routing.ErrBusy)
 		require.Equal(t, []string{"b at 3"}, steps(&it))
 	})

@@ -30,12 +30,13 @@ func TestSystemToKeep(t *testing.T) {
 		messages    []llm.Message
 		stays, rest []llm.String
 	}{
-		"nothing":               {nil, nil, nil},
-		"all of it stays":       {[]llm.Message{said(0, "a", "b"), user, said(0, "c")}, list("a", "b", "c"), nil},
-		"its last line":         {[]llm.Message{said(1, "a", "b\nc"), user}, list("a", "b"), list("\nc")},
-		"its last block":        {[]llm.Message{said(1, "a", "b"), user}, list("a"), list("b")},
-		"behind a blank":        {[]llm.Message{said(1, "a", " \nb")}, list("a"), list(" \nb")},
-		"what is said later":    {[]llm.Message{said(0, "a"), user, said(1, "b\nc"), said(1, "d\ne")}, list("a", "b"), list("\nc", "d\ne")},
+		"nothing":         {nil, nil, nil},
+		"all of it stays": {[]llm.Message{said(0, "a", "b"), user, said(0, "c")}, list("a", "b", "c"), nil},
+		"its last line":   {[]llm.Message{said(1, "a", "b\nc"), user}, list("a", "b"), list("\nc")},
+		"its last block":  {[]llm.Message{said(1, "a", "b"), user}, list("a"), list("b")},
+		"behind a blank":  {[]llm.Message{said(1, "a", " \nb")}, list("a"), list(" \nb")},
+		"what is said later": {[]llm.Message{said(0, "a"), user, said(1, "b\nc"), said(1, "d\ne")},
+			list("a", "b"), list("\nc", "d\ne")},
 		"nothing but its lines": {[]llm.Message{user, said(2, "a\nb"), said(0, "c")}, list("a\nb", "c"), nil},
 		"no text":               {[]llm.Message{said(1), said(1, "a\nb")}, list("a"), list("\nb")},
 	} {

@@ -34,7 +34,8 @@ const lookback = 20
 
 // promptCache is what the service keeps of prompts: each prefix that ended at a mark, by the key, the model and all its
 // units. In the families messages and bedrock marks are what the request sets; the others keep every prefix by
-// themselves, in steps. The services' smallest prefix, of a thousand tokens or so, and the end of their time are left out.
+// themselves, in steps. The services' smallest prefix, of a thousand tokens or so, and the end of their time are left
+// out.
 type promptCache map[string]bool
 
 // use finds out how much of a prompt is in the cache, in tokens, and how much is put there.
