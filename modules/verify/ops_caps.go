@@ -63,8 +63,9 @@ func opsCapsChecks() []opsCheck {
 		}),
 		onEach("BILL-17 ERR-17", "9,500 of 10,000 tokens are used", capsGate, func(o *ops, s shape) {
 			o.plan(budgetPlan)
-			o.answers(script(upstream.Usage{Prompt: 9000, Completion: 500}, "stop", upstream.Text("x")))
-			o.ok(s, o.ask(s, allowance(s, 500)))
+			// By output: a prompt that is too long for its text would be learned to be the route's template (GAP-49).
+			o.answers(script(upstream.Usage{Completion: 9500}, "stop", upstream.Text("x")))
+			o.ok(s, o.ask(s, allowance(s, 9500)))
 			over(o, s, allowance(s, 600))
 			o.answers(charges(0))
 			o.ok(s, o.ask(s, allowance(s, 100)))
