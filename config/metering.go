@@ -27,11 +27,7 @@ func (r *Route) metered() string {
 // unasked warns of a route whose streams fail unless its upstream reports their usage without being asked.
 func (s *section) unasked(r *Route) {
 	if r.Metering == MeteringReported && slices.Contains(r.Unsupported, streamUsage) {
-		s.warn(
-			s.attributes["unsupported"].Expr.Range(),
-			"The usage of streams is not asked for",
-			"A stream whose usage nobody reports fails. Unless the "+
-				"upstream reports it unasked: "+r.metered()+".",
-		)
+		s.warn(s.attributes["unsupported"].Expr.Range(), "The usage of streams is not asked for",
+			"A stream whose usage nobody reports fails. Unless the upstream reports it unasked: "+r.metered()+".")
 	}
 }

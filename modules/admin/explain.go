@@ -108,7 +108,7 @@ func HoldOf(bound int64) func(routing.Candidate) int64 {
 		if c.Route.BillsPastAllowance {
 			longest = max(longest, c.Route.MaxOutput)
 		}
-		return ledger.HoldFor(routing.Sum(bound, routing.Sum(c.Extra, c.Template)), longest, c.Route.Price)
+		return ledger.HoldFor(c.PromptBound(bound), longest, c.Route.Price)
 	}
 }
 

@@ -34,7 +34,7 @@ func (b *backend) text(routes []initRoute) []byte {
 	if b.keyEnv != "" {
 		fmt.Fprintf(&w, "    api_key = env(%q)\n", b.keyEnv)
 	}
-	limit, what := b.patience()
+	limit, what := b.firstByteTimeout()
 	fmt.Fprintf(&w, "    # %s Then the next route is tried.\n    first_byte_timeout = %q\n  }\n}\n\n", what, limit)
 	if len(routes) == 0 {
 		return gateway.OwnHints(w.Bytes())

@@ -26,7 +26,7 @@ func longest(r *config.Route, allowance int64) int64 {
 
 // worst is the most that one call can come to, by the bound of the input that is known (input.go).
 func (x *exchange) worst(c *routing.Candidate) routing.Worst {
-	return worstOf(routing.Sum(x.bound(c.Route), routing.Sum(c.Extra, c.Template)), c)
+	return worstOf(c.PromptBound(x.bound(c.Route)), c)
 }
 
 // worstOf is the most that an attempt can come to.

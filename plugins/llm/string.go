@@ -70,8 +70,7 @@ func (s String) Blank() bool {
 }
 
 // CutLine cuts the last line off, with the end of the line before it. ok is false for one of more bytes than longest,
-// in
-// the form that the String is in: it is left where it is, and no more than that is looked at.
+// in the form that the String is in: it is left where it is, and no more than that is looked at.
 func (s String) CutLine(longest int) (before, line String, ok bool) {
 	from := max(len(s.text)-longest-len(`\n`), 0)
 	at := lineEnd(s.text[from:], s.form)

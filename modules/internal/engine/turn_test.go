@@ -58,6 +58,12 @@ type waiter struct {
 	permit RoutePermit
 }
 
+// advance turns the clock of a bubble on, and waits for all that follows from it.
+func advance(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+	synctest.Wait()
+}
+
 // wait lets a request of an account wait for a route, at most so long.
 func (d *doors) wait(t *testing.T, route, account string, longest time.Duration) *waiter {
 	t.Helper()
@@ -125,8 +131,7 @@ func TestTurns(t *testing.T) {
 		d.away("r", 3*time.Second)
 		w := d.wait(t, "r", "a", long)
 		d.waits(t, "r", 1)
-		time.Sleep(3 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(3 * time.Second)
 		require.Equal(t, 3*time.Second, w.ended)
 		d.waits(t, "r", 0)
 		w.accepted(t)
@@ -157,7 +162,7 @@ func TestTurns(t *testing.T) {
 		for _, account := range []string{"a", "a", "a", "b", "b", "c"} {
 			all = append(all, d.wait(t, "r", account, long))
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
+		advance(time.Second)
 		for _, i := range []int{0, 3, 5, 1, 4, 2} {
 			synctest.Wait()
 			require.NotNil(t, all[i].turn, "%d, behind %v", i, d.started)
@@ -179,8 +184,7 @@ func TestTurns(t *testing.T) {
 		require.Equal(t, []string{"one more"}, d.gone)
 		other := d.wait(t, "s", "one more", long)
 		require.Negative(t, other.ended, "another route has its own")
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(time.Second)
 		d.waits(t, "r", 63) // one starts
 		other.accepted(t)
 	})
@@ -199,8 +203,7 @@ func TestTurns(t *testing.T) {
 		synctest.Wait()
 		require.Negative(t, d.wait(t, "r", "a", long).ended, "one has left")
 		require.Zero(t, d.wait(t, "r", "a", long).ended)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(time.Second)
 		require.NotNil(t, all[0].turn)
 		require.Negative(t, d.wait(t, "s", "a", long).ended, "one has started")
 	})
@@ -208,14 +211,13 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", 2*time.Second)
 		first, second, third := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long), d.wait(t, "r", "c", long)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
+		advance(time.Second)
 		first.leave()
 		synctest.Wait()
 		require.Equal(t, time.Second, first.ended)
 		require.Nil(t, first.turn)
 		d.waits(t, "r", 2)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(time.Second)
 		require.NotNil(t, second.turn)
 		require.Nil(t, third.turn)
 		third.leave()
@@ -228,8 +230,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(time.Second)
 		require.Nil(t, second.turn)
 		first.call(t).permit.Release() // as when its client has left
 		synctest.Wait()
@@ -242,8 +243,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(time.Second)
 		first.turn.route.MaxConcurrent = 1
 		held, err := d.AcquireRoute(t.Context(), first.turn.route, health.Call{})
 		require.NoError(t, err)
@@ -259,8 +259,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 4*time.Second)
-		time.Sleep(4 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(4 * time.Second)
 		require.NotNil(t, first.turn)
 		require.Equal(t, 4*time.Second, second.ended, "the first one has not been answered yet")
 		require.Nil(t, second.turn)
@@ -272,12 +271,10 @@ func TestTurns(t *testing.T) {
 		d.away("r", time.Second)
 		w, impatient := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 2*time.Second)
 		d.away("r", 3*time.Second)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(time.Second)
 		require.Equal(t, time.Second, impatient.ended)
 		require.Negative(t, w.ended)
-		time.Sleep(2 * time.Second) //nolint:forbidigo // the clock of a synctest bubble
-		synctest.Wait()
+		advance(2 * time.Second)
 		require.Equal(t, 3*time.Second, w.ended)
 		w.accepted(t)
 		d.empty(t)
@@ -324,8 +321,7 @@ func TestProbesOfTurns(t *testing.T) {
 				"c",
 				4*time.Second,
 			)
-			time.Sleep(time.Second) //nolint:forbidigo // the clock of a synctest bubble
-			synctest.Wait()
+			advance(time.Second)
 			first.call(t)
 			if c.back > 0 {
 				d.away("r", c.back)
@@ -347,8 +343,7 @@ func TestProbesOfTurns(t *testing.T) {
 				return
 			case "waits":
 				require.Empty(t, d.gone)
-				time.Sleep(c.back) //nolint:forbidigo // the clock of a synctest bubble
-				synctest.Wait()
+				advance(c.back)
 				require.Equal(t, time.Second+c.back, second.ended)
 				second.accepted(t)
 			}

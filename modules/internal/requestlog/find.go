@@ -18,8 +18,7 @@ import (
 var idPattern = regexp.MustCompile(`^req_[0-9a-f]{32}(\.[0-9]{1,3})?$`)
 
 // Find returns the record of a request, or of an attempt, from the files in a folder, which nobody needs to write.
-// ErrNotFound when there
-// is none, or when the request began before oldest.
+// ErrNotFound when there is none, or when the request began before oldest.
 func Find(dir, id string, oldest time.Time) (Record, error) {
 	if !idPattern.MatchString(id) {
 		return Record{}, fmt.Errorf("request %q: %w", id, ErrNotFound)

@@ -1,7 +1,6 @@
 // Package requestlog remembers for some days what became of requests that the ledger has nothing about, those that were
 // refused and those that cost nothing, and why attempts failed. Support finds them by their ids (GAP-122). It is for
-// the
-// engine, and for commands that look for a request while no gateway runs (Find).
+// the engine, and for commands that look for a request while no gateway runs (Find).
 //
 // It is no ledger: records are written behind the replies, the last second of them may be lost in a crash, and both
 // their age and their size are bounded. Requests of known accounts, those of strangers, and attempts are kept apart, so

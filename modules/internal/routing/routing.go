@@ -10,9 +10,9 @@
 // kept for others, and when it is to be called at the moment (Standing), judged in this order. A JSON object can be
 // asked of a route that offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A
 // request fits when input + allowance <= context window, where what the route's upstream adds to a prompt (Templates)
-// is input, with the allowance as the client gave it (GAP-34) or, when
-// it gave none, min(32768, the route's output limit, the room left), which must be at least 1 (GAP-36). What is
-// sent upstream is min(given, the route's output limit).
+// is input, with the allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output
+// limit, the room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output
+// limit).
 //
 // # Specialties
 //

@@ -19,9 +19,8 @@ import (
 )
 
 // Size is how large a spool is made, in bytes, unless Open is told another size. It is written whole when it is made,
-// so that a disk that is full later
-// has room for settlements all the same. About 16,000 settlements of one attempt fit, and as many requests would
-// have to be running when the ledger goes away: none begins while it is.
+// so that a disk that is full later has room for settlements all the same. About 16,000 settlements of one attempt fit,
+// and as many requests would have to be running when the ledger goes away: none begins while it is.
 const Size = 16 << 20
 
 var (
@@ -60,8 +59,8 @@ type appending struct {
 }
 
 // Open opens the spool at path, and makes it, of a size in bytes (0 for Size), when there is none. What it cannot read
-// it keeps aside (Spool.Aside),
-// and goes on with the rest. One process has a spool at a time: the one that has the ledger's lock.
+// it keeps aside (Spool.Aside), and goes on with the rest. One process has a spool at a time: the one that has the
+// ledger's lock.
 func Open(path string, size int64) (*Spool, error) { return open(machine{}, path, cmp.Or(size, Size)) }
 
 func open(sys system, path string, size int64) (*Spool, error) {
