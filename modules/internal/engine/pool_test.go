@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/routing/affinity"
 	"github.com/fareway/fareway/plugins/host"
 	"github.com/fareway/fareway/plugins/llm"
 )
@@ -211,6 +212,8 @@ func TestAConversationIsItsTexts(t *testing.T) {
 	monday, tuesday := saying("x"), saying("x")
 	monday.Messages[0].Parts = []llm.Part{llm.Text("Be brief.\nToday's date: Monday")}
 	tuesday.Messages[0].Parts = []llm.Part{llm.Text("Be brief.\nToday's date: Tuesday")}
+	affinity.Prepare(monday) // as the exchange does with every request
+	affinity.Prepare(tuesday)
 	require.Equal(t, beginningOf("a", monday), beginningOf("a", tuesday), "GAP-134")
 }
 
