@@ -68,7 +68,8 @@ func look(in *Input) survey {
 			continue
 		}
 		format = true
-		if _, fits := fit(route, in.InputTokens, in.Allowance); !fits || in.Needs.Tools && !route.Tools {
+		if _, fits := fit(route, in.InputTokens, in.Allowance); !fits || in.Needs.Tools && !route.Tools ||
+			in.unfit(route) != nil {
 			continue
 		}
 		ordinary = ordinary || !special(route)
