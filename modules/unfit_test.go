@@ -25,6 +25,7 @@ func TestUnfit(t *testing.T) {
 			t.Parallel()
 			c := alone.rich(t)
 			requireError(t, chat, c.Ask(chat, tools, `"tool_choice":"required"`, mode.Field), 503, "feature_unavailable")
+			c.RequireUntouched(t)
 			outcomeOf(t, chat, c.Ask(chat, tools, mode.Field))
 		})
 		t.Run("another one is "+mode.Name, func(t *testing.T) {
@@ -36,4 +37,14 @@ func TestUnfit(t *testing.T) {
 			require.Equal(t, "required", c.Sent(t)["tool_choice"])
 		})
 	}
+	t.Run("what its provider says counts before it is called", func(t *testing.T) {
+		t.Parallel()
+		g := startScripted(t, setup{Settings: `preset = "ollama"`})
+		c := g.rich(t)
+		outcomeOf(t, chat, c.Ask(chat, tools)) // the endpoint is known from now on
+		sent, net := len(c.Seen()), c.Net()
+		requireError(t, chat, c.Ask(chat, tools, `"tool_choice":"required"`), 503, "feature_unavailable")
+		require.Len(t, c.Seen(), sent)
+		require.Equal(t, net, c.Net())
+	})
 }

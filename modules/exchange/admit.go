@@ -24,7 +24,7 @@ func (x *exchange) admit() *families.Error {
 	ask.Requires = x.req.requires
 	who := x.call.Principal.Account
 	ask.Account = config.AccountFacts{ID: who.ID, Name: who.Name, Plan: who.Plan}
-	ask.Standing = x.gen.Standing(x.call.Principal.Account.ID)
+	ask.Standing, ask.Refuses = x.gen.Standing(x.call.Principal.Account.ID), x.gen.Refuses
 	ask.Predictor, ask.Learned = x.gen.Predictor(), x.engine.Outcomes().Learned()
 	ask.Templates = x.engine.Templates().Known()
 	x.recall(&ask)
@@ -123,6 +123,9 @@ func (x *exchange) unroutable(why error) *families.Error {
 		return routesFull()
 	case errors.Is(why, routing.ErrNoJSON):
 		return families.Unsupported("No route that offers JSON output can take the request: send it without a format.")
+	case errors.Is(why, routing.ErrUnfit):
+		return featureUnavailable("No route can be made to call a tool, or takes a format beside tools, as the request " +
+			"asks. Trying again does not help: send it without.")
 	case errors.Is(why, routing.ErrRequired):
 		return featureUnavailable("No route is what the account or its plan requires of where requests are worked on " +
 			"and for how long they are kept. Trying again does not help." + families.Support)

@@ -41,7 +41,8 @@ func (x *exchange) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
 		r.Choice = plan.Candidates[0].Route.Name
 	}
 	for _, rejected := range plan.Rejected {
-		if busy := errors.Is(rejected.Why, routing.ErrBusy); busy || errors.Is(rejected.Why, routing.ErrNotReady) {
+		if busy := errors.Is(rejected.Why, routing.ErrBusy); busy || errors.Is(rejected.Why, routing.ErrNotReady) ||
+			errors.Is(rejected.Why, routing.ErrUnfit) {
 			r.Stood = append(r.Stood, decisions.Stood{Route: rejected.Route.Name, Why: rejected.Why.Error(), Busy: busy})
 		}
 	}

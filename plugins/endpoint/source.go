@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,18 @@ func (s *Source) Valid() bool {
 		}
 	}
 	return false
+}
+
+// Refuses reports whether the upstream of a model is known to refuse that, see llm.Restrictions, without asking anybody.
+func (s *Source) Refuses(model, restriction string) bool {
+	s.mu.Lock()
+	var e *Endpoint
+	if kept := s.models[model]; kept != nil {
+		e = kept.endpoint
+	}
+	s.mu.Unlock()
+	return e != nil &&
+		(slices.Contains(e.Refuses, restriction) || slices.Contains(e.codec().refuses(e, model), restriction))
 }
 
 func (e *Endpoint) valid(now time.Time) bool {

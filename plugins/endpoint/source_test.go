@@ -238,3 +238,23 @@ func TestEndpointsThatCannotBeUsed(t *testing.T) {
 		})
 	}
 }
+
+// TestSourceKnowsWhatIsRefused: of the dialect and of the endpoint, once somebody has asked for it (GAP-127).
+func TestSourceKnowsWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := endpoint.Source{Ask: func(context.Context, string, bool) (*endpoint.Endpoint, error) {
+		asked++
+		return &endpoint.Endpoint{Dialect: endpoint.Gemini, URL: "http://127.0.0.1/v1", Refuses: []string{"temperature"}}, nil
+	}}
+	require.False(t, s.Refuses("gemini-2.5-pro", "json_with_tools"))
+	require.Zero(t, asked, "nobody is asked")
+	for _, model := range []string{"gemini-2.5-pro", "gemini-3-pro"} {
+		_, err := endpoint.Get(t.Context(), &s, model)
+		require.NoError(t, err)
+		require.True(t, s.Refuses(model, "temperature"))
+		require.False(t, s.Refuses(model, "strict"))
+	}
+	require.True(t, s.Refuses("gemini-2.5-pro", "json_with_tools"))
+	require.False(t, s.Refuses("gemini-3-pro", "json_with_tools"), "it takes a format beside tools")
+}

@@ -40,6 +40,9 @@ func (p *Plugin) ProvesCarried(ctx context.Context, model string) bool {
 	return p.source.Proves(ctx, model)
 }
 
+// Refuses reports whether the upstream of a model is known to refuse that (llm.Restrictions), by its endpoint.
+func (p *Plugin) Refuses(model, restriction string) bool { return p.source.Refuses(model, restriction) }
+
 // Carry makes an attempt by the provider's endpoint, in this process. The error is an *llm.Error.
 func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) {
 	p.carrying.Add(1)

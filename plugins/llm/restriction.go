@@ -9,17 +9,31 @@ type Restriction struct{ Name, Doc string }
 // Names that are not known change nothing.
 func Restrictions() []Restriction { return restrictions }
 
+// The restrictions that make a route unfit for a request that runs into them.
+const (
+	RefusesForcedChoice  = "forced_tool_choice"
+	RefusesJSONWithTools = "json_with_tools"
+)
+
+// ForcesCall reports whether the request demands a call of a tool.
+func (r *Request) ForcesCall() bool {
+	return len(r.Tools) > 0 && (r.ToolChoice.Mode == ToolRequired || r.ToolChoice.Mode == ToolNamed)
+}
+
+// FormatsWithTools reports whether it asks for a format while there are tools.
+func (r *Request) FormatsWithTools() bool { return len(r.Tools) > 0 && r.Format != nil }
+
 var restrictions = []Restriction{
 	{"stop", "stop sequences: left out; the gateway ends replies at them itself"},
 	{"temperature", "a temperature: left out"},
 	{"max_tokens", "the allowance by that name (chat): sent as max_completion_tokens"},
 	{"stream_options", "asking for usage in a stream (chat): left out"},
 
-	{"forced_tool_choice", "a tool_choice that demands a call, of any tool or of one: another route has to serve it"},
+	{RefusesForcedChoice, "a tool_choice that demands a call, of any tool or of one: another route has to serve it"},
 	{"named_tool_choice", "a tool_choice that names a tool: that tool alone is offered, and a call demanded"},
 	{"forced_tool_choice_thinking", "a tool_choice that demands a call while the model thinks (chat): sent with " +
 		"`thinking` disabled"},
-	{"json_with_tools", "a format beside tools: another route has to serve it"},
+	{RefusesJSONWithTools, "a format beside tools: another route has to serve it"},
 	{"strict", "`strict` of tools: left out"},
 
 	{"call_ids_over_40", "ids of calls over 40 characters: shortened"},

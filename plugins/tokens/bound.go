@@ -74,13 +74,14 @@ func bound(req *llm.Request, read func(llm.String) string, boundText, boundJSON 
 	}
 	for i := range req.Tools {
 		t := &req.Tools[i]
-		n += boundTool + boundText(t.Name) + boundText(t.Description) + boundJSON(borrow(t.Schema))
+		schema := boundJSON(borrow(t.Schema))
+		n += boundTool + boundText(t.Name) + boundText(t.Description) + schema + addedToSchema(borrow(t.Schema), schema)
 		n += boundLine * int64(strings.Count(t.Description, "\n"))
 	}
 	if f := req.Format; f != nil {
 		n += boundFormat + boundText(f.Name) + boundText(f.Description) + boundJSON(borrow(f.Schema))
 	}
-	return n
+	return n + addedTo(req)
 }
 
 // boundJSON bounds a JSON text that may be printed anew. What stands between its brackets and separators is

@@ -191,3 +191,41 @@ func TestBoundJSON(t *testing.T) {
 		require.Equal(t, want, boundJSON(text), text)
 	}
 }
+
+// TestAdded is what a bound has for what upstreams want to be added to a request (GAP-127), each beside the same request
+// in which that is there.
+func TestAdded(t *testing.T) {
+	t.Parallel()
+	said := func(role llm.Role) llm.Message { return llm.Message{Role: role} }
+	called := func(names ...string) llm.Message {
+		m := llm.Message{Role: llm.RoleAssistant}
+		for i, name := range names {
+			m.Parts = append(m.Parts, llm.Part{Call: &llm.ToolCall{ID: string(rune('a' + i)), Name: name}})
+		}
+		return m
+	}
+	answer := func(id string) llm.Message { return llm.Message{Role: llm.RoleTool, CallID: id} }
+	user := said(llm.RoleUser)
+	for what, test := range map[string]struct {
+		want     int64
+		messages []llm.Message
+	}{
+		"an ordinary loop":            {0, []llm.Message{said(llm.RoleSystem), user, called("f", "g"), answer("b"), answer("a"), said(llm.RoleAssistant)}},
+		"the assistant first":         {28, []llm.Message{said(llm.RoleSystem), said(llm.RoleAssistant), said(llm.RoleAssistant)}},
+		"the user behind a result":    {28, []llm.Message{user, called("f"), answer("a"), user, user}},
+		"a call without a result":     {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f")}},
+		"the second without one":      {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f", "g"), answer("a")}},
+		"one with two":                {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f", "g"), answer("a"), answer("a")}},
+		"one of an earlier call":      {2 * (16 + 32 + 12 + 24 + 1), []llm.Message{user, called("f", "g"), answer("c"), answer("d")}},
+		"results behind another turn": {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f"), user, answer("a")}},
+		"a tool that failed":          {12, []llm.Message{user, called("f"), {Role: llm.RoleTool, CallID: "a", IsError: true}}},
+		"names":                       {3 * 18, []llm.Message{user, called("a.b", "3d", strings.Repeat("a", 65), strings.Repeat("a-_9Z", 12)), answer("a"), answer("b"), answer("c"), answer("d")}},
+	} {
+		require.Equal(t, test.want, addedTo(&llm.Request{Messages: test.messages}), what)
+	}
+	require.EqualValues(t, 18, addedTo(&llm.Request{Tools: []llm.Tool{{Name: "f"}, {Name: "a b"}}}))
+	for schema, want := range map[string]int64{"": 0, `{}`: 32, `{"type":1,"properties":{}}`: 0, `{"type":"array"}`: 16 + 10,
+		`{"type":1,"properties":{"a":true,"b":true}}`: 80, `{"type":1,"properties":{"$ref":1}}`: 2*7 + 40} {
+		require.Equal(t, want, addedToSchema(schema, 7), schema)
+	}
+}

@@ -165,7 +165,8 @@ func TestProperties(t *testing.T) {
 		})
 		tools := &llm.Request{Tools: []llm.Tool{{Schema: []byte(`{"a":[1,2,3],"b":{"c":true}}`)}}}
 		bare := &llm.Request{Tools: []llm.Tool{{}}}
-		require.EqualValues(t, 28+2*12, tokens.Most(tools)-tokens.Most(bare), "its bytes, and two for each separator")
+		require.EqualValues(t, 28+2*12+2*16+40, tokens.Most(tools)-tokens.Most(bare),
+			"its bytes, two for each separator, and what may be added of type, properties and in place of true")
 	})
 	t.Run("a text in its JSON form counts as what it is", func(t *testing.T) {
 		t.Parallel()
@@ -232,7 +233,8 @@ func TestBound(t *testing.T) {
 		req := &llm.Request{Tools: []llm.Tool{{Name: "f"}}}
 		without := tokens.Bound(req)
 		req.Tools[0].Schema = []byte(`{1:[2,3]}`)
-		require.EqualValues(t, 3+2*6+4, tokens.Bound(req)-without, "four times on a line of a number's")
+		const typed = 2 * 16 // what may be added of type and properties
+		require.EqualValues(t, 3+2*6+4+typed, tokens.Bound(req)-without, "four times on a line of a number's")
 	})
 	t.Run("a template may print each line of a description as a comment", func(t *testing.T) {
 		t.Parallel()

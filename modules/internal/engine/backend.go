@@ -36,6 +36,11 @@ type Stream interface {
 	Close()
 }
 
+// refuser is a Backend that may know, before it is called, what the upstream of a model refuses.
+type refuser interface {
+	refuses(model, restriction string) bool
+}
+
 // hosted is a plugin as a Backend: calls are made in its process.
 type hosted struct{ plugin *host.Plugin }
 
@@ -72,6 +77,8 @@ func (c carried) ProvesCancel(ctx context.Context, model string) bool {
 	return c.plugin.ProvesCarried(ctx, model)
 }
 
+func (c carried) refuses(model, restriction string) bool { return c.plugin.Refuses(model, restriction) }
+
 func (c carried) Generate(ctx context.Context, _ string, req *llm.Request) (Stream, error) {
 	s, err := c.plugin.Carry(ctx, req)
 	if err != nil {
@@ -91,6 +98,8 @@ func backendOf(p *host.Plugin, carry config.Carry) Backend {
 var (
 	_ Backend = hosted{}
 	_ Backend = carried{}
+	_ refuser = carried{}
+	_ refuser = (*pool)(nil)
 	_ Stream  = (*host.Stream)(nil)
 	_ Stream  = (*host.Carried)(nil)
 )

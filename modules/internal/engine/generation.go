@@ -242,6 +242,12 @@ func (g *Generation) Ready(provider string) bool {
 	return b != nil && b.Ready()
 }
 
+// Refuses reports whether a route's upstream is known to refuse that (llm.Restrictions).
+func (g *Generation) Refuses(r *config.Route, restriction string) bool {
+	known, ok := g.backends[r.Provider].(refuser)
+	return ok && known.refuses(r.Model, restriction)
+}
+
 // ContextLength is the largest context window that any route offers (MODEL-03), in tokens.
 func (g *Generation) ContextLength() int64 {
 	var n int64

@@ -91,6 +91,14 @@ func (p *pool) Receipts(ctx context.Context, attempts []ledger.Waiting) ([]host.
 	return found, errors.Join(errs...)
 }
 
+// refuses implements refuser: the keys of a pool are for one service.
+func (p *pool) refuses(model, restriction string) bool {
+	return slices.ContainsFunc(p.lanes, func(l lane) bool {
+		known, ok := l.Backend.(refuser)
+		return ok && known.refuses(model, restriction)
+	})
+}
+
 // info sums up how the plugins of the keys run.
 func (p *pool) info() host.Info {
 	var each []host.Info

@@ -34,6 +34,18 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, Refused{"plain", "it does not offer json_schema or json_object, which the request asks for"},
 		e.Rejected[0])
 
+	in.Routes[1].Unsupported, in.Needs = []string{"forced_tool_choice"}, Needs{Tools: true, ForcedCall: true}
+	e = Explain(in, hold)
+	require.Contains(
+		t,
+		e.Rejected,
+		Refused{"tools", "the route's upstream cannot carry the request: it cannot be made to " +
+			"call a tool (forced_tool_choice)"},
+		"GAP-127",
+	)
+	require.Contains(t, e.Refusal, "cannot carry the request")
+	in.Routes[1].Unsupported, in.Needs = nil, Needs{Format: llm.FormatJSONSchema}
+
 	in.InputTokens = 5000
 	e = Explain(in, hold)
 	require.NotEmpty(t, e.Refusal)

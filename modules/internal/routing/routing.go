@@ -6,8 +6,8 @@
 // # Candidates
 //
 // A route is a candidate when it is what the account and its plan require, when it offers the tools that the
-// request needs, when the request fits it, when it offers the structured output that is asked for, when it is not
-// kept for others, and when it is to be called at the moment (Standing), judged in this order. A JSON object can be
+// request needs, when the request fits it, when it offers the structured output that is asked for, when its
+// upstream is not known to refuse what cannot be said otherwise (GAP-127), when it is not kept for others, and when it is to be called at the moment (Standing), judged in this order. A JSON object can be
 // asked of a route that offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A
 // request fits when input + allowance <= context window, where what the route's upstream adds to a prompt (Templates)
 // is input, with the allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output
@@ -78,6 +78,7 @@ package routing
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -101,7 +102,8 @@ const (
 
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
 // errors.Is. The first three cannot be helped by a retry (503 feature_unavailable), nor can the fourth (400
-// unsupported_field, GAP-78); the fifth can (503 upstream_error) and the sixth (429, GAP-39). ErrReserved is only ever
+// unsupported_field, GAP-78) and ErrUnfit (503 feature_unavailable, GAP-127); ErrNotReady can (503 upstream_error) and
+// ErrBusy (429, GAP-39). ErrReserved is only ever
 // the reason of one route in particular. Whoever knows why a route cannot be called wraps ErrNotReady or ErrBusy.
 var (
 	ErrRequired = errors.New("the route is not what the account or its plan requires: see region and retention of the " +
@@ -112,6 +114,7 @@ var (
 		"smaller allowance")
 	ErrNoJSON = errors.New("no route that offers JSON output can take the request: add json_object to a route's " +
 		"`offers`, or send the request without a format")
+	ErrUnfit    = errors.New("the route's upstream cannot carry the request")
 	ErrNotReady = errors.New("no provider of a route that fits is ready: retry later")
 	ErrBusy     = errors.New("no upstream of a route that fits takes more at the moment: retry later")
 	// ErrFull is no reason of Plan's, which is the same however busy routes are, but of those who ask a route then.
@@ -138,6 +141,9 @@ type Input struct {
 	// Standing says whether a route is to be called at the moment, by a request that is light (see Candidate) or not.
 	// nil: all are.
 	Standing func(route *config.Route, light bool) Standing
+	// Refuses says whether a route's upstream is known to refuse that (llm.Restrictions), beside what the route itself
+	// names. nil: nothing is known.
+	Refuses func(route *config.Route, restriction string) bool
 	// Predictor reads Request to tell how good each route would be and how much it would write. nil: each is as good
 	// as the operator says. It is asked only where there is a choice.
 	Predictor *Predictor
@@ -171,6 +177,8 @@ type Needs struct {
 	Tools bool
 	// Format is the kind of structured output that is asked for, "" for none.
 	Format llm.FormatKind
+	// ForcedCall: a call of a tool is demanded. FormatWithTools: a format is asked for where there are tools.
+	ForcedCall, FormatWithTools bool
 }
 
 // NeedsOf reads the needs from a request. A conversation that has tool calls in it needs a route that knows
@@ -179,7 +187,7 @@ func NeedsOf(req *llm.Request) Needs {
 	tools := len(req.Tools) > 0 || slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
 		return m.Role == llm.RoleTool || slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil })
 	})
-	needs := Needs{Tools: tools}
+	needs := Needs{Tools: tools, ForcedCall: req.ForcesCall(), FormatWithTools: req.FormatsWithTools()}
 	if req.Format != nil {
 		needs.Format = req.Format.Kind
 	}
@@ -224,7 +232,7 @@ type Candidate struct {
 // Rejected is a route that is not a candidate.
 type Rejected struct {
 	Route *config.Route
-	// Why is ErrRequired, ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved, or wraps ErrNotReady or ErrBusy.
+	// Why is ErrRequired, ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrReserved, or wraps ErrUnfit, ErrNotReady or ErrBusy.
 	Why error
 }
 
@@ -259,8 +267,8 @@ type Itinerary struct {
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
 // ErrRequired if no route is what the account requires, else ErrNotOffered if none of those offers the tools that are
-// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrNotReady,
-// else ErrBusy if one that is ready takes no more.
+// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrUnfit if none
+// of those can carry the request, else ErrNotReady, else ErrBusy if one that is ready takes no more.
 // Where no route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes)), Traits: in.traits()}
@@ -384,11 +392,11 @@ func NewInput(cfg *config.Config, routes []config.Route, profile string, req *ll
 }
 
 // stages are the reasons that can be those of all routes, in the order in which a route meets them.
-var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrNotReady, ErrBusy}
+var stages = []error{ErrNotOffered, ErrTooLarge, ErrNoJSON, ErrUnfit, ErrNotReady, ErrBusy}
 
 // stageOf is the stage that a reason is of.
 func stageOf(why error) error {
-	for _, stage := range stages[3:] { // the others are as they are
+	for _, stage := range stages[3:] { // those before are as they are
 		if errors.Is(why, stage) {
 			return stage
 		}
@@ -413,6 +421,9 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	if !offersFormat(route, in.Needs.Format) {
 		return Candidate{}, ErrNoJSON
 	}
+	if why := in.unfit(route); why != nil {
+		return Candidate{}, why
+	}
 	matches := all.kinds.matches(route)
 	if matches == 0 && special(route) && all.open {
 		return Candidate{}, ErrReserved
@@ -430,6 +441,26 @@ func judge(in *Input, all survey, route *config.Route) (Candidate, error) {
 	}
 	return c, nil
 }
+
+// unfit is why a route cannot carry the request, nil where it can as far as is known (GAP-127). It wraps ErrUnfit.
+func (in *Input) unfit(route *config.Route) error {
+	refuses := func(restriction string) bool {
+		return slices.Contains(route.Unsupported, restriction) || in.Refuses != nil && in.Refuses(route, restriction)
+	}
+	switch {
+	case in.Needs.ForcedCall && refuses(llm.RefusesForcedChoice):
+		return errForced
+	case in.Needs.FormatWithTools && refuses(llm.RefusesJSONWithTools):
+		return errFormatted
+	}
+	return nil
+}
+
+// Why a route is unfit.
+var (
+	errForced    = fmt.Errorf("%w: it cannot be made to call a tool (%s)", ErrUnfit, llm.RefusesForcedChoice)
+	errFormatted = fmt.Errorf("%w: it takes no format beside tools (%s)", ErrUnfit, llm.RefusesJSONWithTools)
+)
 
 // A request is light with at most that many tokens of input and of allowance.
 const (

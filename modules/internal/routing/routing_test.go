@@ -266,3 +266,68 @@ func TestFormats(t *testing.T) {
 		require.Empty(t, routing.NeedsOf(&llm.Request{}).Format)
 	})
 }
+
+// TestUnfit proves GAP-127 where routes are chosen: what an upstream is known to refuse, and cannot be said otherwise,
+// keeps a request off its route, by the route's own list and by what its provider says.
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	picky, other := route("picky", 0.9, 1), route("other", 0.5, 1)
+	tool := []llm.Tool{{Name: "f"}}
+	forced := &llm.Request{Tools: tool, ToolChoice: llm.ToolChoice{Mode: llm.ToolRequired}}
+	named := &llm.Request{Tools: tool, ToolChoice: llm.ToolChoice{Mode: llm.ToolNamed, Name: "f"}}
+	formatted := &llm.Request{Tools: tool, Format: &llm.Format{Kind: llm.FormatJSONObject}}
+	for name, tt := range map[string]struct {
+		req     *llm.Request
+		refuses string
+		unfit   bool
+	}{
+		"a call is demanded":                {forced, "forced_tool_choice", true},
+		"a call of a tool is demanded":      {named, "forced_tool_choice", true},
+		"a format beside tools":             {formatted, "json_with_tools", true},
+		"a call, where a format is refused": {forced, "json_with_tools", false},
+		"a format, where a call is refused": {formatted, "forced_tool_choice", false},
+		"tools alone":                       {&llm.Request{Tools: tool}, "forced_tool_choice", false},
+		"a format alone":                    {&llm.Request{Format: formatted.Format}, "json_with_tools", false},
+		"what can be said otherwise":        {forced, "named_tool_choice", false},
+	} {
+		for _, who := range []string{"operator", "provider"} {
+			t.Run("GAP-127 "+name+", says the "+who, func(t *testing.T) {
+				t.Parallel()
+				first, second := picky, other
+				first.Tools, first.JSONObject, second.Tools, second.JSONObject = true, true, true, true
+				in := routing.Input{Profile: balanced, Needs: routing.NeedsOf(tt.req), InputTokens: 100, Allowance: 50}
+				if who == "operator" {
+					first.Unsupported = []string{tt.refuses}
+				} else {
+					in.Refuses = func(r *config.Route, restriction string) bool {
+						return r.Name == "picky" && restriction == tt.refuses
+					}
+				}
+				in.Routes = []config.Route{first, second}
+				it, err := routing.Plan(in)
+				require.NoError(t, err)
+				in.Routes = in.Routes[:1]
+				alone, err := routing.Plan(in)
+				if !tt.unfit {
+					require.Len(t, it.Candidates, 2)
+					require.NoError(t, err)
+					return
+				}
+				require.Equal(t, "other", it.Candidates[0].Route.Name)
+				require.ErrorIs(t, it.Rejected[0].Why, routing.ErrUnfit)
+				require.ErrorIs(t, err, routing.ErrUnfit)
+				require.Empty(t, alone.Candidates)
+			})
+		}
+	}
+	t.Run("GAP-127 what is kept for others serves where the rest is unfit", func(t *testing.T) {
+		t.Parallel()
+		first, kept := picky, other
+		first.Tools, first.Unsupported = true, []string{"forced_tool_choice"}
+		kept.Tools, kept.Specialty = true, []config.Specialty{config.Graphics}
+		it, err := routing.Plan(routing.Input{Routes: []config.Route{first, kept}, Profile: balanced,
+			Needs: routing.NeedsOf(forced), InputTokens: 100, Allowance: 50})
+		require.NoError(t, err)
+		require.Equal(t, "other", it.Candidates[0].Route.Name)
+	})
+}

@@ -69,7 +69,7 @@ func look(in *Input) survey {
 		}
 		format = true
 		_, fits := fit(route, Sum(in.InputTokens, in.Templates.Of(route)), in.Allowance)
-		if !fits || in.Needs.Tools && !route.Tools {
+		if !fits || in.Needs.Tools && !route.Tools || in.unfit(route) != nil {
 			continue
 		}
 		ordinary = ordinary || !special(route)

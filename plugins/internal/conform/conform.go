@@ -56,12 +56,10 @@ func Request(req *llm.Request, refused []string) (fit *llm.Request, names Names,
 
 // carries says why no request of this kind can be sent.
 func (r *rules) carries(req *llm.Request) error {
-	mode := req.ToolChoice.Mode
-	forced := len(req.Tools) > 0 && (mode == llm.ToolRequired || mode == llm.ToolNamed)
 	switch {
-	case forced && r.has(forcedChoice):
+	case r.has(forcedChoice) && req.ForcesCall():
 		return llm.Errorf(llm.ErrUnfit, "the upstream cannot be made to call a tool (forced_tool_choice)")
-	case len(req.Tools) > 0 && req.Format != nil && r.has(jsonWithTools):
+	case r.has(jsonWithTools) && req.FormatsWithTools():
 		return llm.Errorf(llm.ErrUnfit, "the upstream takes no format beside tools (json_with_tools)")
 	}
 	return nil

@@ -3,6 +3,8 @@ package conform
 import (
 	"slices"
 	"strings"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // rule is what is done about a restriction.
@@ -33,9 +35,9 @@ const (
 // byName are the rules of restrictions (llm.Restrictions); those of names and ids are in forms, and those of settings
 // that are left out belong to who writes requests.
 var byName = map[string]rule{
-	"forced_tool_choice":        forcedChoice,
+	llm.RefusesForcedChoice:     forcedChoice,
 	"named_tool_choice":         namedChoice,
-	"json_with_tools":           jsonWithTools,
+	llm.RefusesJSONWithTools:    jsonWithTools,
 	"strict":                    noStrict,
 	"schema_without_type":       rootType,
 	"schema_without_properties": properties,

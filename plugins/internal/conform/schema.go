@@ -275,6 +275,7 @@ type walk struct {
 	root  jsonview.View
 	refs  int // that were looked up
 	open  int // of those that are being written out
+	wrote int // bytes of them
 }
 
 const (
@@ -420,8 +421,11 @@ func (w *walk) append(b []byte, schema jsonview.View, depth int) []byte {
 // dereferenced appends what stands where a reference cannot: what it refers to or, where that is nothing or has no end,
 // any value, and what that is for.
 func (w *walk) dereferenced(b []byte, schema jsonview.View, depth int) []byte {
-	const deepest, most = 6, 256 << 10 // references may go in circles, and each be to all of it
-	if to := w.referred(schema.Get("$ref")); to.Kind() == jsonview.Object && w.open < deepest && len(b) < most {
+	const deepest = 6             // references may go in circles, and each be to all of it
+	most := 2 * len(w.root.Raw()) // which the bound of the input counts, see package tokens
+	to := w.referred(schema.Get("$ref"))
+	if size := len(to.Raw()); to.Kind() == jsonview.Object && w.open < deepest && w.wrote+size <= most {
+		w.wrote += size
 		w.open++
 		b = w.append(b, to, depth+1)
 		w.open--
