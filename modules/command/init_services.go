@@ -45,8 +45,8 @@ var services = []service{
 // otherService is any that speaks chat completions, by its address.
 var otherService = service{name: "upstream", title: "another service with chat completions", plugin: "openai"}
 
-// firstByteTimeout is what is written of it, with what the time is for. It is shorter than a route's timeout of 5 minutes, so
-// that another route gets its turn.
+// firstByteTimeout is what is written of it, with what the time is for. It is shorter than a route's timeout of 5
+// minutes, so that another route gets its turn.
 func (s *service) firstByteTimeout() (limit, what string) {
 	if s.keyEnv != "" {
 		return "3m", "A reply in one piece begins when it is whole, thinking included: give it time."

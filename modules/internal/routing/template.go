@@ -13,8 +13,8 @@ const mostTemplate = 16384
 // quarters of its window stay.
 func MostTemplate(r *config.Route) int64 { return min(mostTemplate, r.ContextWindow/4) }
 
-// PromptBound is how many tokens are sent to a route at most, for a request that has at most so many: with the replies of
-// others that it reads, and what its upstream adds.
+// PromptBound is how many tokens are sent to a route at most, for a request that has at most so many: with the replies
+// of others that it reads, and what its upstream adds.
 func (c *Candidate) PromptBound(request int64) int64 { return Sum(request, Sum(c.Extra, c.Template)) }
 
 // Of is how many tokens a route adds to a prompt: what the operator says, or else what was learned.
