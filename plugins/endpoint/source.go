@@ -55,7 +55,8 @@ func (s *Source) Valid() bool {
 	return false
 }
 
-// Refuses reports whether the upstream of a model is known to refuse that, see llm.Restrictions, without asking anybody.
+// Refuses reports whether the upstream of a model is known to refuse that, see llm.Restrictions, without asking
+// anybody.
 func (s *Source) Refuses(model, restriction string) bool {
 	s.mu.Lock()
 	var e *Endpoint

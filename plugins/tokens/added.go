@@ -48,6 +48,9 @@ func addedTo(req *llm.Request) (n int64) {
 	return n
 }
 
+// mostAnswered is of how many calls of a message results are looked for: each is compared with all others.
+const mostAnswered = 64
+
 // addedToCalls is what is added to the calls of a message: a result for each, unless theirs stand behind it.
 func addedToCalls(messages []llm.Message) (n int64) {
 	calls, results := messages[0].Parts, messages[1:]
@@ -58,7 +61,8 @@ func addedToCalls(messages []llm.Message) (n int64) {
 			continue
 		}
 		n += addedToName(call.Name)
-		if i >= len(results) || results[i].Role != llm.RoleTool || !answers(&results[i], calls, results[:i]) {
+		if i >= min(len(results), mostAnswered) || results[i].Role != llm.RoleTool ||
+			!answers(&results[i], calls[:min(len(calls), 2*mostAnswered)], results[:i]) {
 			n += boundUnanswered + int64(len(call.ID))
 		}
 		i++

@@ -192,8 +192,8 @@ func TestBoundJSON(t *testing.T) {
 	}
 }
 
-// TestAdded is what a bound has for what upstreams want to be added to a request (GAP-127), each beside the same request
-// in which that is there.
+// TestAdded is what a bound has for what upstreams want to be added to a request (GAP-127), each beside the same
+// request in which that is there.
 func TestAdded(t *testing.T) {
 	t.Parallel()
 	said := func(role llm.Role) llm.Message { return llm.Message{Role: role} }
@@ -205,26 +205,42 @@ func TestAdded(t *testing.T) {
 		return m
 	}
 	answer := func(id string) llm.Message { return llm.Message{Role: llm.RoleTool, CallID: id} }
+	each := func(answer func(string) llm.Message, n int) (list []llm.Message) {
+		for i := range n {
+			list = append(list, answer(string(rune('a'+i))))
+		}
+		return list
+	}
 	user := said(llm.RoleUser)
 	for what, test := range map[string]struct {
 		want     int64
 		messages []llm.Message
 	}{
-		"an ordinary loop":            {0, []llm.Message{said(llm.RoleSystem), user, called("f", "g"), answer("b"), answer("a"), said(llm.RoleAssistant)}},
-		"the assistant first":         {28, []llm.Message{said(llm.RoleSystem), said(llm.RoleAssistant), said(llm.RoleAssistant)}},
-		"the user behind a result":    {28, []llm.Message{user, called("f"), answer("a"), user, user}},
-		"a call without a result":     {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f")}},
-		"the second without one":      {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f", "g"), answer("a")}},
-		"one with two":                {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f", "g"), answer("a"), answer("a")}},
-		"one of an earlier call":      {2 * (16 + 32 + 12 + 24 + 1), []llm.Message{user, called("f", "g"), answer("c"), answer("d")}},
+		"an ordinary loop": {0, []llm.Message{said(llm.RoleSystem), user, called("f", "g"), answer("b"), answer("a"),
+			said(llm.RoleAssistant)}},
+		"the assistant first": {28, []llm.Message{said(llm.RoleSystem), said(llm.RoleAssistant),
+			said(llm.RoleAssistant)}},
+		"the user behind a result": {28, []llm.Message{user, called("f"), answer("a"), user, user}},
+		"a call without a result":  {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f")}},
+		"the second without one":   {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f", "g"), answer("a")}},
+		"one with two": {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f", "g"), answer("a"),
+			answer("a")}},
+		"one of an earlier call": {2 * (16 + 32 + 12 + 24 + 1), []llm.Message{user, called("f", "g"), answer("c"),
+			answer("d")}},
 		"results behind another turn": {16 + 32 + 12 + 24 + 1, []llm.Message{user, called("f"), user, answer("a")}},
-		"a tool that failed":          {12, []llm.Message{user, called("f"), {Role: llm.RoleTool, CallID: "a", IsError: true}}},
-		"names":                       {3 * 18, []llm.Message{user, called("a.b", "3d", strings.Repeat("a", 65), strings.Repeat("a-_9Z", 12)), answer("a"), answer("b"), answer("c"), answer("d")}},
+		"a tool that failed": {12, []llm.Message{user, called("f"),
+			{Role: llm.RoleTool, CallID: "a", IsError: true}}},
+		"names": {3 * 18, []llm.Message{user, called("a.b", "3d", strings.Repeat("a", 65), strings.Repeat("a-_9Z", 12)),
+			answer("a"), answer("b"), answer("c"), answer("d")}},
+		// Comparing all with all would let a client take seconds of everybody's time.
+		"more calls than are compared": {2 * (16 + 32 + 12 + 24 + 2), append([]llm.Message{user,
+			called(strings.Split(strings.Repeat("f", 66), "")...)}, each(answer, 66)...)},
 	} {
 		require.Equal(t, test.want, addedTo(&llm.Request{Messages: test.messages}), what)
 	}
 	require.EqualValues(t, 18, addedTo(&llm.Request{Tools: []llm.Tool{{Name: "f"}, {Name: "a b"}}}))
-	for schema, want := range map[string]int64{"": 0, `{}`: 32, `{"type":1,"properties":{}}`: 0, `{"type":"array"}`: 16 + 10,
+	for schema, want := range map[string]int64{"": 0, `{}`: 32,
+		`{"type":1,"properties":{}}`: 0, `{"type":"array"}`: 16 + 10,
 		`{"type":1,"properties":{"a":true,"b":true}}`: 80, `{"type":1,"properties":{"$ref":1}}`: 2*7 + 40} {
 		require.Equal(t, want, addedToSchema(schema, 7), schema)
 	}

@@ -6,13 +6,13 @@
 // # Candidates
 //
 // A route is a candidate when it is what the account and its plan require, when it offers the tools that the
-// request needs, when the request fits it, when it offers the structured output that is asked for, when its
-// upstream is not known to refuse what cannot be said otherwise (GAP-127), when it is not kept for others, and when it is to be called at the moment (Standing), judged in this order. A JSON object can be
-// asked of a route that offers `json_object`, an answer by a schema also of one that offers `json_schema` only. A
-// request fits when input + allowance <= context window, where what the route's upstream adds to a prompt (Templates)
-// is input, with the allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output
-// limit, the room left), which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output
-// limit).
+// request needs, when the request fits it, when it offers the structured output that is asked for, when its upstream
+// is not known to refuse what cannot be said otherwise (GAP-127), when it is not kept for others, and when it is to be
+// called at the moment (Standing), judged in this order. A JSON object can be asked of a route that offers
+// `json_object`, an answer by a schema also of one that offers `json_schema` only. A request fits when input +
+// allowance <= context window, where what the route's upstream adds to a prompt (Templates) is input, with the
+// allowance as the client gave it (GAP-34) or, when it gave none, min(32768, the route's output limit, the room left),
+// which must be at least 1 (GAP-36). What is sent upstream is min(given, the route's output limit).
 //
 // # Specialties
 //
@@ -103,8 +103,8 @@ const (
 // Why no route, or one route in particular, cannot serve a request. Wrapped or not, they are compared with
 // errors.Is. The first three cannot be helped by a retry (503 feature_unavailable), nor can the fourth (400
 // unsupported_field, GAP-78) and ErrUnfit (503 feature_unavailable, GAP-127); ErrNotReady can (503 upstream_error) and
-// ErrBusy (429, GAP-39). ErrReserved is only ever
-// the reason of one route in particular. Whoever knows why a route cannot be called wraps ErrNotReady or ErrBusy.
+// ErrBusy (429, GAP-39). ErrReserved is only ever the reason of one route in particular. Whoever knows why a route
+// cannot be called wraps ErrNotReady or ErrBusy.
 var (
 	ErrRequired = errors.New("the route is not what the account or its plan requires: see region and retention of the " +
 		"route, and requires in the plan")
@@ -267,9 +267,9 @@ type Itinerary struct {
 
 // Plan makes the itinerary. When there is no candidate it returns the reason of the route that came furthest:
 // ErrRequired if no route is what the account requires, else ErrNotOffered if none of those offers the tools that are
-// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrUnfit if none
-// of those can carry the request, else ErrNotReady, else ErrBusy if one that is ready takes no more.
-// Where no route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
+// needed, else ErrTooLarge if none of those fits, else ErrNoJSON if none of those offers the format, else ErrUnfit if
+// none of those can carry the request, else ErrNotReady, else ErrBusy if one that is ready takes no more. Where no
+// route at all offers the format, it is ErrNoJSON, whatever fits (GAP-78). Rejected is filled then too.
 func Plan(in Input) (Itinerary, error) {
 	it := Itinerary{Candidates: make([]Candidate, 0, len(in.Routes)), Traits: in.traits()}
 	all := look(&in)
