@@ -25,6 +25,8 @@ type doors struct {
 	keys map[string]*providerKey
 	// started are the accounts of those whose turn came, in order; gone is who was sent away.
 	started, gone []string
+	// ends are what became of those who wait, for settle.
+	ends chan func()
 }
 
 func newDoors(routes ...string) *doors {
@@ -33,6 +35,7 @@ func newDoors(routes ...string) *doors {
 	d := &doors{
 		Generation: &Generation{engine: e, now: time.Now, Config: &config.Config{}, routes: make(map[string]*monitored)},
 		keys:       make(map[string]*providerKey),
+		ends:       make(chan func(), 2*maxWaiting),
 	}
 	e.healths = newHealths(time.Now(), func(health.Change) {})
 	for _, name := range routes {
@@ -52,33 +55,44 @@ func (d *doors) away(route string, wait time.Duration) { d.keys[route].limit("m"
 
 // waiter is a request that waits.
 type waiter struct {
+	doors  *doors
 	leave  context.CancelFunc
 	turn   *Turn         // nil while it waits, and when it was sent away
 	ended  time.Duration // how long it waited; below zero while it does
 	permit RoutePermit
 }
 
-// advance turns the clock of a bubble on, and waits for all that follows from it.
-func advance(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+// settle waits for all that follows from what was done, and takes note of it: in the test's goroutine, which reads it.
+func (d *doors) settle() {
 	synctest.Wait()
+	for len(d.ends) > 0 {
+		(<-d.ends)()
+	}
+}
+
+// advance turns the clock of a bubble on.
+func (d *doors) advance(by time.Duration) {
+	time.Sleep(by) //nolint:forbidigo // the clock of a synctest bubble
+	d.settle()
 }
 
 // wait lets a request of an account wait for a route, at most so long.
 func (d *doors) wait(t *testing.T, route, account string, longest time.Duration) *waiter {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
-	w, began := &waiter{leave: leave, ended: -1}, time.Now()
+	w, began := &waiter{doors: d, leave: leave, ended: -1}, time.Now()
 	go func() {
-		w.turn = d.AwaitTurn(ctx, &config.Route{Name: route, Model: "m"}, account, began.Add(longest))
-		w.ended = time.Since(began)
-		if w.turn == nil {
-			d.gone = append(d.gone, account)
-			return
+		turn := d.AwaitTurn(ctx, &config.Route{Name: route, Model: "m"}, account, began.Add(longest))
+		waited := time.Since(began)
+		d.ends <- func() {
+			if w.turn, w.ended = turn, waited; turn == nil {
+				d.gone = append(d.gone, account)
+				return
+			}
+			d.started = append(d.started, account)
 		}
-		d.started = append(d.started, account)
 	}()
-	synctest.Wait()
+	d.settle()
 	return w
 }
 
@@ -94,7 +108,7 @@ func (w *waiter) call(t *testing.T) *waiter {
 func (w *waiter) accepted(t *testing.T) {
 	t.Helper()
 	w.call(t).permit.Accepted()
-	synctest.Wait()
+	w.doors.settle()
 }
 
 // waits requires how many wait for each route, as status and metrics say it.
@@ -131,7 +145,7 @@ func TestTurns(t *testing.T) {
 		d.away("r", 3*time.Second)
 		w := d.wait(t, "r", "a", long)
 		d.waits(t, "r", 1)
-		advance(3 * time.Second)
+		d.advance(3 * time.Second)
 		require.Equal(t, 3*time.Second, w.ended)
 		d.waits(t, "r", 0)
 		w.accepted(t)
@@ -162,9 +176,9 @@ func TestTurns(t *testing.T) {
 		for _, account := range []string{"a", "a", "a", "b", "b", "c"} {
 			all = append(all, d.wait(t, "r", account, long))
 		}
-		advance(time.Second)
+		d.advance(time.Second)
 		for _, i := range []int{0, 3, 5, 1, 4, 2} {
-			synctest.Wait()
+			d.settle()
 			require.NotNil(t, all[i].turn, "%d, behind %v", i, d.started)
 			all[i].accepted(t)
 		}
@@ -184,7 +198,7 @@ func TestTurns(t *testing.T) {
 		require.Equal(t, []string{"one more"}, d.gone)
 		other := d.wait(t, "s", "one more", long)
 		require.Negative(t, other.ended, "another route has its own")
-		advance(time.Second)
+		d.advance(time.Second)
 		d.waits(t, "r", 63) // one starts
 		other.accepted(t)
 	})
@@ -200,10 +214,10 @@ func TestTurns(t *testing.T) {
 		require.Zero(t, d.wait(t, "s", "a", long).ended)
 		require.Negative(t, d.wait(t, "r", "b", long).ended)
 		all[1].leave()
-		synctest.Wait()
+		d.settle()
 		require.Negative(t, d.wait(t, "r", "a", long).ended, "one has left")
 		require.Zero(t, d.wait(t, "r", "a", long).ended)
-		advance(time.Second)
+		d.advance(time.Second)
 		require.NotNil(t, all[0].turn)
 		require.Negative(t, d.wait(t, "s", "a", long).ended, "one has started")
 	})
@@ -211,17 +225,17 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", 2*time.Second)
 		first, second, third := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long), d.wait(t, "r", "c", long)
-		advance(time.Second)
+		d.advance(time.Second)
 		first.leave()
-		synctest.Wait()
+		d.settle()
 		require.Equal(t, time.Second, first.ended)
 		require.Nil(t, first.turn)
 		d.waits(t, "r", 2)
-		advance(time.Second)
+		d.advance(time.Second)
 		require.NotNil(t, second.turn)
 		require.Nil(t, third.turn)
 		third.leave()
-		synctest.Wait()
+		d.settle()
 		require.Nil(t, third.turn)
 		second.accepted(t)
 		d.empty(t)
@@ -230,10 +244,10 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long)
-		advance(time.Second)
+		d.advance(time.Second)
 		require.Nil(t, second.turn)
 		first.call(t).permit.Release() // as when its client has left
-		synctest.Wait()
+		d.settle()
 		require.NotNil(t, second.turn)
 		first.permit.Accepted() // no longer its affair
 		second.accepted(t)
@@ -243,13 +257,13 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", long)
-		advance(time.Second)
+		d.advance(time.Second)
 		first.turn.route.MaxConcurrent = 1
 		held, err := d.AcquireRoute(t.Context(), first.turn.route, health.Call{})
 		require.NoError(t, err)
 		_, err = first.turn.Acquire(t.Context(), health.Call{Account: "a"})
 		require.ErrorIs(t, err, routing.ErrBusy)
-		synctest.Wait()
+		d.settle()
 		require.NotNil(t, second.turn)
 		held.Release()
 		second.accepted(t)
@@ -259,7 +273,7 @@ func TestTurns(t *testing.T) {
 		d := newDoors("r")
 		d.away("r", time.Second)
 		first, second := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 4*time.Second)
-		advance(4 * time.Second)
+		d.advance(4 * time.Second)
 		require.NotNil(t, first.turn)
 		require.Equal(t, 4*time.Second, second.ended, "the first one has not been answered yet")
 		require.Nil(t, second.turn)
@@ -271,10 +285,10 @@ func TestTurns(t *testing.T) {
 		d.away("r", time.Second)
 		w, impatient := d.wait(t, "r", "a", long), d.wait(t, "r", "b", 2*time.Second)
 		d.away("r", 3*time.Second)
-		advance(time.Second)
+		d.advance(time.Second)
 		require.Equal(t, time.Second, impatient.ended)
 		require.Negative(t, w.ended)
-		advance(2 * time.Second)
+		d.advance(2 * time.Second)
 		require.Equal(t, 3*time.Second, w.ended)
 		w.accepted(t)
 		d.empty(t)
@@ -321,16 +335,16 @@ func TestProbesOfTurns(t *testing.T) {
 				"c",
 				4*time.Second,
 			)
-			advance(time.Second)
+			d.advance(time.Second)
 			first.call(t)
 			if c.back > 0 {
 				d.away("r", c.back)
 			}
 			first.permit.monitored = &monitored{} // what a key makes of it is not this test's
 			first.permit.Ended(c.outcome, c.err)
-			synctest.Wait()
+			d.settle()
 			first.permit.Release()
-			synctest.Wait()
+			d.settle()
 			switch c.next {
 			case "starts":
 				require.NotNil(t, second.turn)
@@ -343,7 +357,7 @@ func TestProbesOfTurns(t *testing.T) {
 				return
 			case "waits":
 				require.Empty(t, d.gone)
-				advance(c.back)
+				d.advance(c.back)
 				require.Equal(t, time.Second+c.back, second.ended)
 				second.accepted(t)
 			}
