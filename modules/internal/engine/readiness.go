@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 const (
@@ -52,6 +54,9 @@ func (e *Engine) Ready() error {
 	}
 	if err := e.probe.check(); err != nil {
 		return fmt.Errorf("%w: %w", errLedgerAway, err)
+	}
+	if loss := e.store.Loss(); loss != nil {
+		return fmt.Errorf("a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
 	}
 	if e.settler.away.Load() {
 		return errLedgerAway // and the settler goes on asking it

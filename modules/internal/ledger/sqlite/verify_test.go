@@ -361,7 +361,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			require.ErrorIs(t, err, ledger.ErrUnavailable, "a page of the schema")
 			continue
 		}
-		r, err := verify(conn, nil)
+		r, err := verify(conn, nil, nil)
 		require.NoError(t, conn.Close())
 		require.NoError(t, err)
 		require.False(t, r.OK, "page %d", n+1)
