@@ -49,14 +49,14 @@ func (e *Engine) Ready() error {
 	if err := e.life.ready(); err != nil {
 		return err
 	}
+	if loss := e.store.Loss(); loss != nil {
+		return fmt.Errorf("a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
+	}
 	if !e.providerReady() {
 		return errors.New("no provider is ready")
 	}
 	if err := e.probe.check(); err != nil {
 		return fmt.Errorf("%w: %w", errLedgerAway, err)
-	}
-	if loss := e.store.Loss(); loss != nil {
-		return fmt.Errorf("a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
 	}
 	if e.settler.away.Load() {
 		return errLedgerAway // and the settler goes on asking it
