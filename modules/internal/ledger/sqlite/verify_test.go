@@ -327,7 +327,7 @@ func TestVerifySeesATruncatedLedger(t *testing.T) {
 // copyLedger copies the files of a ledger, which may be open, as a killed process would leave them.
 func copyLedger(t *testing.T, path, dir string) map[string][32]byte {
 	sums := map[string][32]byte{}
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range ledgerFiles {
 		data, err := os.ReadFile(path + suffix)
 		require.NoError(t, err)
 		name := filepath.Join(dir, "fareway.db"+suffix)
