@@ -13,8 +13,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
-// decisionsAPI is for what an operator has to decide about the ledger: what becomes of what the spool had and the ledger
-// does not have, and whether it goes on without what it has lost.
+// decisionsAPI is for what an operator has to decide about the ledger: what becomes of what the spool had and the
+// ledger does not have, and whether it goes on without what it has lost.
 type decisionsAPI struct {
 	aside func() *engine.Aside
 	books *booksAPI

@@ -40,8 +40,8 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 	return errors.Join(serveHere(api.routes(), o.Ledger, ask), books.Close())
 }
 
-// Decide is for decisions about what the ledger has lost and what the spool kept aside. It takes the ledger's lock, so that beside a gateway that
-// starts or ends it is refused.
+// Decide is for decisions about what the ledger has lost and what the spool kept aside. It takes the ledger's lock, so
+// that beside a gateway that starts or ends it is refused.
 func (o Offline) Decide(ask func(c *Client) error) error {
 	aside, store, closeAside, err := engine.OpenAside(o.Ledger, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -162,8 +162,8 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 	return item, nil
 }
 
-// book puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves an
-// act twice, and none is missing.
+// book puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves
+// an act twice, and none is missing.
 func book(ctx context.Context, l settling, file *spool.Aside, item *spool.Item, d spool.Decision) error {
 	after := map[string]any{"kind": item.Kind, "reason": d.Reason, "microcents": d.Microcents}
 	var account string

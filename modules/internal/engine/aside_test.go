@@ -180,8 +180,8 @@ func TestManyItemsAside(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// TestOlderDatabase (GAP-133): acknowledged charges whose requests the ledger does not know are charged when an operator says
-// so, once.
+// TestOlderDatabase (GAP-133): acknowledged charges whose requests the ledger does not know are charged when an
+// operator says so, once.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 4)

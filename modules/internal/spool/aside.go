@@ -193,7 +193,8 @@ func (a *Aside) Items() []Item {
 	return slices.Clone(a.items)
 }
 
-// Reopen makes the items with these ids undecided, for the ledger does not know what was decided. The file stays as it is.
+// Reopen makes the items with these ids undecided, for the ledger does not know what was decided. The file stays as it
+// is.
 func (a *Aside) Reopen(ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -174,7 +174,7 @@ func parseWitness(r io.ReaderAt) (seen extent, number uint64, err error) {
 func (w *witness) record(e extent) error {
 	w.number++
 	b := append(make([]byte, 0, witnessSigned+sha256.Size), witnessMagic...)
-	for _, n := range [...]uint64{w.number, uint64(e.entries), uint64(e.acts), e.heads[0], e.heads[1], e.heads[2], e.heads[3]} {
+	for _, n := range append([]uint64{w.number, uint64(e.entries), uint64(e.acts)}, e.heads[:]...) {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	sum := sha256.Sum256(b)

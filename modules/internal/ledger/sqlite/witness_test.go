@@ -352,9 +352,7 @@ func TestAnotherProgramTakesRowsAway(t *testing.T) {
 func TestWitnessKnowsEachCommit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(t.TempDir(), "run")
-		require.NoError(rt, err)
-		s := newScene(t, filepath.Join(dir, "fareway.db"))
+		s := newScene(t, filepath.Join(t.TempDir(), "fareway.db"))
 		s.account("ann", "")
 		s.topUp(1_000, "")
 		type moment struct {
