@@ -106,7 +106,8 @@ func (v *verification) run() error {
 	}
 	for _, step := range []func() error{
 		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys,
-		v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid, v.verifyMoved, v.verifyStructure,
+		v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid,
+		v.verifyMoved, v.verifyStructure,
 	} {
 		if v.first != nil {
 			return nil
