@@ -57,9 +57,10 @@ type Call struct {
 
 	req      *llm.Request // until the upstream has answered: as it takes it
 	names    conform.Names
-	body     *body // what it is on the wire, until it is sent
-	most     int64 // bytes of a reply in one piece
-	estimate int64 // tokens of the input, where they may have to be counted here
+	tools    []string // as the upstream knows them
+	body     *body    // what it is on the wire, until it is sent
+	most     int64    // bytes of a reply in one piece
+	estimate int64    // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
 	asked   form        // of the reply
@@ -108,6 +109,9 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		return err
 	}
 	c.req, c.most, c.asked, c.sent = req, maxReply, streamed, req.Bound()
+	for i := range req.Tools {
+		c.tools = append(c.tools, req.Tools[i].Name)
+	}
 	if req.Whole {
 		c.asked = whole
 	}
@@ -290,6 +294,9 @@ func (c *Call) open() error {
 	}
 	c.decoder = c.codec.decoder(event, c.endpoint)
 	c.decoder.Allowance(c.sent)
+	if d, ok := c.decoder.(interface{ Tools(names []string) }); ok {
+		d.Tools(c.tools)
+	}
 	return nil
 }
 

@@ -44,6 +44,9 @@ func isError(root jsonview.View) bool {
 	if root.Get("error").Set() {
 		return true
 	}
+	if code, ok := root.Get("base_resp").Get("status_code").Int(); ok && code != 0 { // MiniMax's, in a 200
+		return true
+	}
 	object, _ := root.Get("object").Str()
 	kind, _ := root.Get("type").Str()
 	return object == "error" || kind == "error"

@@ -39,6 +39,7 @@ type Stream struct {
 	returns         bool   // the upstream wants its reasoning back
 	thought         []byte // for that
 	states          func(first bool, thought, own []byte) []byte
+	tools           []string // see Tools
 	calls           []*Call
 	byIndex         map[string]*Call
 	last            *Call           // of which a piece came
@@ -163,6 +164,20 @@ func (s *Stream) Text(v jsonview.View) error {
 // Reasoning sends a piece of hidden reasoning; a value that is no string is none.
 func (s *Stream) Reasoning(v jsonview.View) error {
 	return s.piece(llm.EventReasoning, s.reasoning.Piece(v))
+}
+
+// TextOf is Text for a piece of a text that may be said once more as a whole.
+func (s *Stream) TextOf(v jsonview.View, of *Spoken) error {
+	piece := s.text.Piece(v)
+	of.Add(piece)
+	return s.piece(llm.EventText, piece)
+}
+
+// ReasoningOf is TextOf for hidden reasoning.
+func (s *Stream) ReasoningOf(v jsonview.View, of *Spoken) error {
+	piece := s.reasoning.Piece(v)
+	of.Add(piece)
+	return s.piece(llm.EventReasoning, piece)
 }
 
 // Said is Text for a text that has been read.
