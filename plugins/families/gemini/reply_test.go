@@ -57,7 +57,8 @@ func TestDecoder(t *testing.T) {
 			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q": [1]}`), end(0),
 				spent, finished(llm.FinishToolCalls)}},
 		"GAP-84 a call that goes on": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","args":{},"willContinue":true},`+
-			`"thoughtSignature":"c2ln"}`, ""), chunk(`{"functionCall":{"name":"f","args":{"q":1}}}`, ""), usage(counted, "STOP")},
+			`"thoughtSignature":"c2ln"}`, ""), chunk(`{"functionCall":{"name":"f","args":{"q":1}}}`, ""),
+			usage(counted, "STOP")},
 			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q":1}`), end(0),
 				spent, finished(llm.FinishToolCalls)}},
 		"GAP-84 arguments by another name": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","arguments":{"q":1}}}`, ""),

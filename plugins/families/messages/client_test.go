@@ -78,8 +78,8 @@ func TestDecoder(t *testing.T) {
 			inputDelta("0", `{"q":2}`), blockStop("0"), ended("tool_use")},
 			[]llm.Event{begin(0, "t1", "f"), arguments(0, `{"q":1}`), begin(1, "t2", "f"), arguments(1, `{"q":2}`), end(1),
 				spent, finished(llm.FinishToolCalls)}},
-		{"GAP-84 input by another name", []string{blockStart("0", `{"type":"tool_use","id":"t1","name":"f","arguments":{"q":1}}`),
-			blockStop("0"), ended("tool_use")},
+		{"GAP-84 input by another name", []string{
+			blockStart("0", `{"type":"tool_use","id":"t1","name":"f","arguments":{"q":1}}`), blockStop("0"), ended("tool_use")},
 			[]llm.Event{begin(0, "t1", "f"), arguments(0, `{"q":1}`), end(0), spent, finished(llm.FinishToolCalls)}},
 		{"GAP-84 another index, of the call that is not whole", []string{
 			blockStart("0", `{"type":"tool_use","id":"t1","name":"f","input":{}}`), inputDelta("0", `{"q":1}`),

@@ -32,8 +32,8 @@ func (it item) whole(i int, ids bool) map[string]any {
 }
 
 // streamed makes the events of a response in one of the ways that upstreams have, which choose decides: choose(n) is
-// below n. Items are told apart by ids, by indexes, by both, by neither, or by ids where all have one index, and may have
-// another id where they end (GAP-84).
+// below n. Items are told apart by ids, by indexes, by both, by neither, or by ids where all have one index, and may
+// have another id where they end (GAP-84).
 func streamed(items []item, choose func(n int) int) (events []map[string]any) {
 	style := choose(8)
 	ids, indexes := style != 1 && style != 3, style != 2 && style != 3 && style != 6
