@@ -27,7 +27,8 @@ const (
 	floorOfReply  = 1 << 20
 	bytesPerToken = 512
 
-	maxEvent     = 8 << 20  // bytes of one event of a stream
+	maxEvent     = 8 << 20  // bytes of one event of a stream, and of those in a row that say nothing
+	framing      = 8        // bytes of an event that are not its data, at least
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
 	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
@@ -56,6 +57,7 @@ type Call struct {
 	stop    stop
 
 	req      *llm.Request // until the upstream has answered: as it takes it
+	idle     int          // bytes of events that said nothing, since one that did
 	names    conform.Names
 	tools    []string // as the upstream knows them
 	body     *body    // what it is on the wire, until it is sent
@@ -437,11 +439,18 @@ func (c *Call) take() error {
 				continue
 			}
 		}
+		said := len(c.batch)
 		if err := c.decoder.Data(data); err != nil {
 			if c.ending.reached && llm.KindOf(err) == llm.ErrProtocol { // it was cut within this chunk
 				err = llm.Errorf(llm.ErrBroken, "the upstream's stream ended in the middle of a chunk")
 			}
 			return c.end(err)
+		}
+		if c.idle += len(event.Data) + framing; len(c.batch) > said {
+			c.idle = 0
+		}
+		if c.idle > maxEvent {
+			return c.end(llm.Errorf(llm.ErrProtocol, "the upstream sent %d bytes of events that say nothing", c.idle))
 		}
 		if c.decoder.Done() {
 			continue

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -144,6 +145,9 @@ func (d *Decoder) event(root jsonview.View) error {
 	}
 	if failure.Set() {
 		return reply.Failure(root)
+	}
+	if !strings.HasPrefix(kind, "response.") { // another family's error, perhaps
+		return reply.Odd(root)
 	}
 	return nil
 }

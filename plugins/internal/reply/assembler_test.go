@@ -347,3 +347,15 @@ func FuzzCutsFoldToTheSame(f *testing.F) {
 		requireSame(t, calls, choose)
 	})
 }
+
+// TestMostCalls: an upstream that makes calls without end is cut off.
+func TestMostCalls(t *testing.T) {
+	t.Parallel()
+	s := reply.New(chat, func(llm.Event) error { return nil })
+	for n := range 1024 {
+		_, err := s.Call("", fmt.Sprint("f", n))
+		require.NoError(t, err)
+	}
+	_, err := s.Call("", "f")
+	require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+}

@@ -49,7 +49,9 @@ func isError(root jsonview.View) bool {
 	}
 	object, _ := root.Get("object").Str()
 	kind, _ := root.Get("type").Str()
-	return object == "error" || kind == "error"
+	status, _ := root.Get("status").Int() // RFC 9457, or a refusal that says what its status was
+	return object == "error" || kind == "error" || status >= 400 && root.Get("title").Kind() == jsonview.String ||
+		root.Get("response").Get("error").Set()
 }
 
 // failed is the error of an upstream that answers with its list of errors where an object is due (Gemini), nil for any

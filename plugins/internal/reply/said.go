@@ -2,7 +2,6 @@ package reply
 
 import (
 	"bytes"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ type said struct {
 	wait   time.Duration
 	daily  bool // a quota that is used up until the next day
 	judged bool // it says what of the input was flagged
+	coded  bool // its status says nothing, see minimax
 }
 
 // part is one error object, or one text.
@@ -252,9 +252,7 @@ func unwrap(text string) (words []string, rest string) {
 // minimax reads a code of MiniMax's, which says what is the matter where its status is a 200 or a 500.
 func (s *said) minimax(p *part, code string) {
 	p.words = append(p.words, "minimax"+code)
-	if s.status >= http.StatusInternalServerError {
-		s.status = 0
-	}
+	s.coded = true
 }
 
 // minimaxCode is how MiniMax's Anthropic endpoint ends a message: "insufficient balance (1008)".

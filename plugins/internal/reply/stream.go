@@ -14,6 +14,9 @@ import (
 // of a call are as deep as a schema that a client may send (GAP-33).
 const maxDepth = 1100
 
+// maxCalls bounds the calls of a reply: far more than any model makes at a time.
+const maxCalls = 1024
+
 // Stream sends the events of one reply, from its first text to its finish or its error. What it is told of the
 // reply as a whole, in its fields, goes out at the end. It does not send EventAccepted.
 type Stream struct {
@@ -234,6 +237,9 @@ func (s *Stream) CallWith(id, name string, state []byte) (*Call, error) {
 
 // open makes a call. Those before it have their names.
 func (s *Stream) open(id, name string, state []byte) (*Call, error) {
+	if len(s.calls) == maxCalls {
+		return nil, llm.Errorf(llm.ErrProtocol, "the upstream sent more than %d tool calls", maxCalls)
+	}
 	for _, c := range s.calls[s.running:] {
 		if c.name != "" {
 			if err := c.begin(); err != nil {
