@@ -187,8 +187,8 @@ func TestRefusedSettings(t *testing.T) {
 		`{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`: "stream_options",
 		`{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use ` +
 			`'max_completion_tokens' instead.","param":"max_tokens","code":"unsupported_parameter"}}`: "max_tokens",
-		`{"error":{"message":"Unsupported value: 'temperature' does not support 0.2 with this model.","param":"temperature"}}`: "" +
-			"temperature",
+		`{"error":{"message":"Unsupported value: 'temperature' does not support 0.2 with this model.",` +
+			`"param":"temperature"}}`: "temperature",
 		`{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`: "",
 		`{"error":{"message":"max_tokens must be at least 1"}}`:                                                          "",
 		`{"error":{"message":"unknown model stream_optionsx"}}`:                                                          "",
