@@ -66,8 +66,8 @@ func (s *Stream) honest() llm.FinishReason {
 	return s.finish
 }
 
-// Finished notes why the reply ended. Where an upstream says so more than once, what says more stays: a word that is not
-// known, for it may say that the reply failed; that it was declined; that it was cut short; that it made calls.
+// Finished notes why the reply ended. Where an upstream says so more than once, what says more stays: a word that is
+// not known, for it may say that the reply failed; that it was declined; that it was cut short; that it made calls.
 func (s *Stream) Finished(reason llm.FinishReason) {
 	if weight(reason) > weight(s.finish) {
 		s.finish = reason
