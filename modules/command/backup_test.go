@@ -32,7 +32,8 @@ func TestCommandBackup(t *testing.T) {
 
 	out, err := run(t, "backup", archive, "--data", data)
 	require.NoError(t, err)
-	require.Regexp(t, `^Backed up to .*fareway.tar, verified: 1 account, 1 movement of money, \d+ acts \(\d+ bytes\)\.\n`, out)
+	require.Regexp(t, `^Backed up to .*fareway.tar, verified: 1 account, 1 movement of money, \d+ acts \(\d+ bytes\)\.\n`,
+		out)
 	info, err := os.Stat(archive)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

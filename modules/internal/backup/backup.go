@@ -156,7 +156,8 @@ func writeArchive(w io.Writer, m Manifest, dir string) error {
 }
 
 func addFile(archive *tar.Writer, file File, made time.Time, content io.Reader) error {
-	err := archive.WriteHeader(&tar.Header{Name: file.Name, Size: file.Size, Mode: 0o600, ModTime: made, Format: tar.FormatPAX})
+	head := &tar.Header{Name: file.Name, Size: file.Size, Mode: 0o600, ModTime: made, Format: tar.FormatPAX}
+	err := archive.WriteHeader(head)
 	if err == nil {
 		_, err = io.Copy(archive, content)
 	}

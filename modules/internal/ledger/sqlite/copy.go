@@ -92,8 +92,8 @@ func ReadExtent(ctx context.Context, database string) (Extent, error) {
 	return e, errors.Join(err, books.Close())
 }
 
-// Lock takes the lock of the ledger at a path, which need not be there, until release is called: no gateway starts on it.
-// ErrLocked when one runs.
+// Lock takes the lock of the ledger at a path, which need not be there, until release is called: no gateway starts on
+// it. ErrLocked when one runs.
 func Lock(path string) (release func() error, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, err
