@@ -40,11 +40,11 @@ func BenchmarkMatch(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/terms=%d", text.name, terms), func(b *testing.B) {
 				b.SetBytes(int64(len(text.text)))
 				b.ReportAllocs()
-				var t Text
+				var t Search
 				for b.Loop() {
-					t.Reset()
+					t.Begin(set)
 					t.Add(text.text)
-					if len(set.Match(&t)) > 0 {
+					if hits, _ := t.Hits(); len(hits) > 0 {
 						b.Fatal("found")
 					}
 				}

@@ -15,13 +15,24 @@ func compiled(t testing.TB, all ...Rule) *Set {
 	return set
 }
 
-func textOf(pieces ...string) *Text {
-	t := new(Text)
+// matches is what a set finds in messages.
+func matches(s *Set, pieces ...string) []Hit {
+	t := new(Search)
+	t.Begin(s)
 	for _, p := range pieces {
 		t.Add(p)
 		t.Break()
 	}
-	return t
+	hits, _ := t.Hits()
+	return hits
+}
+
+func search(s *Set, add func(*Search)) []Hit {
+	t := new(Search)
+	t.Begin(s)
+	add(t)
+	hits, _ := t.Hits()
+	return hits
 }
 
 func names(hits []Hit) (names []string) {
@@ -68,29 +79,21 @@ func TestTerms(t *testing.T) {
 		"a b c d e f":                           false,
 		strings.Repeat("pipe ", 1000) + "bombs": false,
 	} {
-		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+		require.Equal(t, found, len(matches(set, text)) > 0, "%q", text)
 	}
-	require.Equal(t, []Hit{{"inside", "", Flag}}, set.Match(textOf("Nitroglycerine")))
-	require.False(t, Blocks(set.Match(textOf("Nitroglycerine"))))
-	require.Equal(t, []string{"weapons", "inside"}, names(set.Match(textOf("a glycerin", "pipe bomb", "nitro"))),
+	require.Equal(t, []Hit{{"inside", "", Flag}}, matches(set, "Nitroglycerine"))
+	require.False(t, Blocks(matches(set, "Nitroglycerine")))
+	require.Equal(t, []string{"weapons", "inside"}, names(matches(set, "a glycerin", "pipe bomb", "nitro")),
 		"each once")
 
-	split := new(Text)
-	split.Add("a pipe bo")
-	split.Add("mb")
-	require.NotEmpty(t, set.Match(split), "parts of one message are one text")
-	require.Empty(t, set.Match(textOf("a pipe bo", "mb")), "two messages are two")
-	require.Empty(t, set.Match(textOf("pipe", "bomb")))
-	require.Empty(t, set.Match(textOf("n i", "t r o")))
-	nul := new(Text)
-	nul.Add("pipe\x00bomb")
-	require.NotEmpty(t, set.Match(nul), "a zero is no end")
-
-	json := new(Text)
-	json.AddJSON(`{"q":"\nnitro","s":"\uD83D\uDE00"}`)
-	require.NotEmpty(t, set.Match(json))
+	require.NotEmpty(t, search(set, func(s *Search) { s.Add("a pipe bo"); s.Add("mb") }), "parts of one message are one text")
+	require.NotEmpty(t, matches(set, "a pipe bo", "mb"), "two messages that go on (issue 26, 12)")
+	require.NotEmpty(t, matches(set, "a pipe", "bomb"))
+	require.Empty(t, matches(set, "n i", "t r o"), "few letters come together by chance")
+	require.NotEmpty(t, matches(set, "pipe\x00bomb"), "a zero is no end")
+	require.NotEmpty(t, search(set, func(s *Search) { s.AddJSON(`{"q":"\nnitro","s":"\uD83D\uDE00"}`) }))
 	var none *Set
-	require.Empty(t, none.Match(textOf("pipe bomb")))
+	require.Empty(t, matches(none, "pipe bomb"))
 	require.Empty(t, none.Rules())
 }
 
@@ -113,7 +116,7 @@ func TestAllow(t *testing.T) {
 		"AK\u200bIAIOSFODNN7EXAMPLF":                true,
 		strings.Repeat("AKIAIOSFODNN7EXAMPLE ", maxRetries+1): true, // so often it is not looked at
 	} {
-		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+		require.Equal(t, found, len(matches(set, text)) > 0, "%q", text)
 	}
 }
 
@@ -131,7 +134,7 @@ func TestPatterns(t *testing.T) {
 		"12-345-6789":       false,
 		"ſecret key":        true,
 	} {
-		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+		require.Equal(t, found, len(matches(set, text)) > 0, "%q", text)
 	}
 	always := 0
 	for _, p := range set.patterns {
@@ -205,7 +208,7 @@ func TestFinderFindsAll(t *testing.T) {
 				want = append(want, rule.Name)
 			}
 		}
-		hits := set.Match(textOf(text))
+		hits := matches(set, text)
 		got := map[string]bool{}
 		for _, n := range names(hits) {
 			got[n] = true
@@ -224,7 +227,7 @@ func TestPatternsAreNotPassedOver(t *testing.T) {
 		re := set.patterns[0].re
 		rapid.Check(t, func(r *rapid.T) {
 			text := rapid.StringOfN(rapid.SampledFrom([]rune("aabbABc ")), 0, 40, -1).Draw(r, "text")
-			require.Equal(r, re.MatchString(text), len(set.Match(textOf(text))) > 0, "%s in %q", p, text)
+			require.Equal(r, re.MatchString(text), len(matches(set, text)) > 0, "%s in %q", p, text)
 		})
 	}
 }
@@ -236,13 +239,10 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, add := range []func(*Text, string){(*Text).Add, (*Text).AddJSON} {
-			var one, two Text
-			add(&one, s)
-			set.Match(&one)
-			one.Break()
-			add(&two, s+" bomb")
-			require.NotEmpty(t, set.Match(&two), "%q", s)
+		for _, add := range []func(*Search, string){(*Search).Add, (*Search).AddQuoted, (*Search).AddJSON, (*Search).AddID} {
+			search(set, func(t *Search) { add(t, s) })
+			found := search(set, func(t *Search) { t.Add(s); t.Break(); t.Add("bomb"); t.Break(); add(t, s) })
+			require.NotEmpty(t, found, "%q", s)
 		}
 	})
 }
