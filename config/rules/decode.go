@@ -11,9 +11,9 @@ import (
 type form uint8
 
 const (
-	plain  form = iota
-	quoted      // between the quotes of a JSON string
-	json        // a document: as quoted, but line breaks and tabs are blanks
+	plain    form = iota
+	quoted        // between the quotes of a JSON string
+	document      // a document: as quoted, but line breaks and tabs are blanks
 )
 
 // sign is what an escape says.
@@ -46,7 +46,7 @@ func (f form) escapeAt(s string) sign {
 	c, within := s[n], f != plain && n%2 == 1
 	white := strings.IndexByte("nrt", c) >= 0
 	switch {
-	case within && f == json && strings.IndexByte("bfnrt", c) >= 0:
+	case within && f == document && strings.IndexByte("bfnrt", c) >= 0:
 		return sign{char: ' ', size: n + 1}
 	case within && white:
 		return sign{char: '\n', size: n + 1}
@@ -198,7 +198,7 @@ func Unescaped(s string) string {
 		return s
 	}
 	var b strings.Builder
-	json.decode(s, func(s string) { b.WriteString(s) }, func(e sign) {
+	document.decode(s, func(s string) { b.WriteString(s) }, func(e sign) {
 		if e.line {
 			b.WriteByte('\\')
 		}

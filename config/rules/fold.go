@@ -216,6 +216,9 @@ func (r *reader) end() {
 	r.endLine()
 	r.endSpelled()
 	r.endRows(0)
+	if r.context == noContext && r.pendingWords > 1 { // it is a text in that alphabet
+		r.pending.cut(0)
+	}
 	r.endPending()
 	r.soft, r.gapBroken = 0, true
 	if r.more != nil {
@@ -239,16 +242,18 @@ type folder struct {
 	script  *unicode.RangeTable
 	upper   bool // it has a capital
 
-	hidden    [8]int // places in the word where a control character was
-	hiddenN   int
-	soft      byte // a letter that may belong to the word that begins at softAt
-	softAt    int
-	context   context
-	pending   folded  // words that are Latin if the text around them is
-	aside     folded  // tag characters and flags at hand
-	gap       [4]rune // what came since the last word
-	gapN      int
-	gapBroken bool // there was more
+	hidden  [8]int // places in the word where a control character was
+	hiddenN int
+	soft    byte // a letter that may belong to the word that begins at softAt
+	softAt  int
+	context context
+	pending folded // words that are Latin if the text around them is
+	// pendingWords is how many of them are of an alphabet in which they are words, too.
+	pendingWords int
+	aside        folded  // tag characters and flags at hand
+	gap          [4]rune // what came since the last word
+	gapN         int
+	gapBroken    bool // there was more
 
 	spelling
 }
@@ -433,8 +438,11 @@ func (f *folder) settleWord() {
 	case f.other && f.latin: // no word is of two alphabets
 		f.addExtra(word, "\n") // where parts of patterns are
 		if own := f.inScript(word); own != nil {
-			f.replaceWord(own)
-			return
+			if !f.whole {
+				f.replaceWord(own)
+				return
+			}
+			f.addExtra(own, "\n")
 		}
 		f.replaceWord(inLatin(word))
 		f.endPending()
@@ -450,11 +458,15 @@ func (f *folder) settleWord() {
 			f.pending.put(c, noJoint)
 		}
 		f.pending.put(' ', noJoint)
+		if f.script != nil {
+			f.pendingWords++
+		}
 		if f.pending.len() > maxAside {
 			f.endPending()
 		}
 	case !f.whole:
 		f.pending.cut(0)
+		f.pendingWords = 0
 		f.context = otherContext
 	}
 }
@@ -466,6 +478,7 @@ func (f *folder) endPending() {
 		f.extra.append(f.pending)
 		f.pending.cut(0)
 	}
+	f.pendingWords = 0
 }
 
 func (f *folder) replaceWord(word []byte) {
@@ -497,11 +510,10 @@ func inLatin(word []byte) []byte {
 	return latin
 }
 
-// inScript is a word with letters of its own alphabet in place of Latin ones; nil where it has no letter of its own, or
-// one of Latin that looks like none.
+// inScript is a word with letters of its own alphabet in place of Latin ones; nil where one of Latin looks like none.
 func (f *folder) inScript(word []byte) []byte {
 	shape := shapes[f.script]
-	if f.whole || shape == nil {
+	if shape == nil {
 		return nil
 	}
 	own := make([]byte, 0, 2*len(word))

@@ -116,7 +116,7 @@ func control(r rune) bool {
 // ornament reports whether the character is a mark on the one before that made no letter with it, such as a stroke.
 func ornament(r rune) bool {
 	return 0x300 <= r && r <= 0x36f || 0x1ab0 <= r && r <= 0x1aff || 0x1dc0 <= r && r <= 0x1dff ||
-		0x20d0 <= r && r <= 0x20ff || 0xfe20 <= r && r <= 0xfe2f
+		0x20d0 <= r && r <= 0x20ff || 0xfe20 <= r && r <= 0xfe2f || 0x483 <= r && r <= 0x489 || 0xa66f <= r && r <= 0xa672
 }
 
 // unwritten reports whether the character is one that its language leaves out at will: points of Hebrew, vowels of

@@ -111,7 +111,7 @@ func (t *Search) AddName(s string) { t.text.read(s, plain) }
 
 // AddJSON adds JSON text, with the escapes taken out. It need not be valid.
 func (t *Search) AddJSON(s string) {
-	t.text.read(s, json)
+	t.text.read(s, document)
 	t.addValues(s)
 }
 

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -113,17 +114,30 @@ func (f *folder) endSpelled() {
 	f.spelt, f.count, f.sepN = f.spelt[:0], 0, 0
 }
 
-// addSpelled adds the letters at hand, also without the first and the last one, which can be words of their own.
+// addSpelled adds the letters at hand, also without the first and the last one where those can be words of their own.
 func (f *folder) addSpelled(to *folded) {
-	_, first := utf8.DecodeRune(f.spelt)
-	for _, text := range [...][]byte{f.spelt, f.spelt[first:], f.spelt[:f.last]} {
-		if utf8.RuneCount(text) >= f.leastSpelled() {
-			for _, c := range text {
-				to.put(c, noJoint)
-			}
-			to.put('\n', noJoint)
-		}
+	first, size := utf8.DecodeRune(f.spelt)
+	last, _ := utf8.DecodeRune(f.spelt[f.last:])
+	f.addLetters(to, f.spelt)
+	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, first) {
+		f.addLetters(to, f.spelt[size:])
 	}
+	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, last) {
+		f.addLetters(to, f.spelt[:f.last])
+	}
+}
+
+// loneLetters are words of one letter.
+const loneLetters = "aiouаиоуяксвбжη"
+
+func (f *folder) addLetters(to *folded, text []byte) {
+	if utf8.RuneCount(text) < f.leastSpelled() {
+		return
+	}
+	for _, c := range text {
+		to.put(c, noJoint)
+	}
+	to.put('\n', noJoint)
 }
 
 // leastSpelled is how many letters that stand alone make a word.
