@@ -17,6 +17,8 @@ const (
 	maxLiterals = 64
 	// maxProgram bounds what a pattern may be, in instructions: a search costs at most as many steps for each character.
 	maxProgram = 2000
+	// leastSearched is how much of a text all patterns must be able to search within their budget, in characters.
+	leastSearched = 64 << 10
 )
 
 // Problem is what is wrong with a rule.
@@ -57,6 +59,7 @@ type compiler struct {
 	texts               [][]byte         // of the set's needles
 	terms               map[string]place // by their folded form
 	rule, term, pattern int              // at hand
+	slow                int64            // steps of the patterns that are always looked for
 	problems            []Problem
 	failed              bool
 }
@@ -186,8 +189,15 @@ func (c *compiler) addPattern(expression string) {
 	p := pattern{rule: c.rule, re: re, steps: int64(len(program.Inst))}
 	literals := literalsOf(parsed.Simplify())
 	if p.always = len(literals) == 0; p.always {
-		c.report(true, "Slow pattern", "No part of it is fixed, so that every text is searched for it, which takes far "+
-			"longer than to look for a word. Where you can, demand a word of three letters.")
+		c.slow += p.steps
+		c.report(true, "Slow pattern", fmt.Sprintf("No part of it is fixed, so that every text is searched for it, which "+
+			"takes far longer than to look for a word. Where you can, demand a word of three letters or digits. Requests with "+
+			"more than %d KiB of text are refused because of it, and of those before it.", patternBudget/c.slow>>10))
+		if patternBudget/c.slow < leastSearched {
+			c.fail("Slow patterns in all", "With this one, the patterns without a fixed part get through less than %d KiB of "+
+				"a request in the time that they have. Demand a word of three letters or digits, or remove some.",
+				leastSearched>>10)
+		}
 	}
 	for _, literal := range literals {
 		c.add([]byte(literal), needle{rule: c.rule, pattern: len(c.set.patterns)})

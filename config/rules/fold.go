@@ -20,6 +20,8 @@ const (
 
 func (f *folded) len() int { return len(f.text) }
 
+func (f *folded) size() int { return cap(f.text) + cap(f.joints) }
+
 func (f *folded) put(c byte, joint byte) {
 	f.text, f.joints = append(f.text, c), append(f.joints, joint)
 }
@@ -86,9 +88,31 @@ func (r *reader) sign(e sign) {
 }
 
 func (r *reader) text(s string) {
-	for _, c := range s {
+	for len(s) > 0 {
+		if n := visible(s); n > 0 && r.aside.len() == 0 {
+			if r.raw = append(r.raw, s[:n]...); len(r.raw) >= chunk { // what follows may go together with the last one
+				r.raw = r.raw[:len(r.raw)-1]
+				r.normalize()
+				r.raw = append(r.raw, s[n-1])
+			}
+			s = s[n:]
+			continue
+		}
+		c, n := utf8.DecodeRuneInString(s)
 		r.rune(c)
+		s = s[n:]
 	}
+}
+
+// visible is how many bytes a text begins with that are ASCII and can be seen, or are blanks, up to a chunk.
+func visible(s string) int {
+	n := min(len(s), chunk)
+	for i := range n {
+		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
+			return i
+		}
+	}
+	return n
 }
 
 // hiddenMark stands for a control character until the text is folded.
@@ -105,7 +129,9 @@ func (r *reader) rune(c rune) {
 	case c < utf8.RuneSelf:
 	case hiddenLetter(c) != 0:
 		r.aside.put(hiddenLetter(c)|caseOf(hiddenLetter(c)), noJoint)
-		r.overflow(&r.aside)
+		if r.overflow(&r.aside); r.more != nil && r.extra.len() > maxAside {
+			r.more()
+		}
 		if c >= 0xe0000 {
 			return
 		}
@@ -116,11 +142,12 @@ func (r *reader) rune(c rune) {
 	case widens(c):
 		r.normalize()
 		r.note(c)
-		clean := r.clean
-		r.clean = nil
-		r.raw = utf8.AppendRune(r.raw, c)
-		r.normalize()
-		r.clean = clean
+		for _, part := range widened(c) {
+			r.folder.rune(part)
+		}
+		if r.more != nil {
+			r.more()
+		}
 		return
 	}
 	if r.aside.len() > 0 && (c > ' ' && c < 0x1f1e6 || c > 0x1f1ff) {
@@ -150,6 +177,25 @@ func widens(r rune) bool {
 	}
 	return false
 }
+
+// widened is the compatible form of such a character. The two that are a sentence stay as they are.
+func widened(c rune) []rune {
+	if parts, known := squares[c]; known {
+		return parts
+	}
+	return []rune{c}
+}
+
+// squares are words of katakana in one character, and some signs.
+var squares = func() map[rune][]rune {
+	table := map[rune][]rune{}
+	for c := rune(0x2000); c <= 0x337f; c++ {
+		if widens(c) {
+			table[c] = []rune(norm.NFKC.String(string(c)))
+		}
+	}
+	return table
+}()
 
 // note takes a character for the patterns.
 func (r *reader) note(c rune) {
@@ -309,8 +355,12 @@ func (f *folder) rune(r rune) {
 		f.sign(r)
 		return
 	}
-	if f.begin(); f.letters == 0 || !unicode.IsMark(r) {
+	if f.begin(); f.letters == 0 || plainLetter(r) || !unicode.IsMark(r) {
 		f.letters = min(f.letters+1, 2)
+	}
+	if 0x410 <= r && r <= 0x44f {
+		f.cyrillic(r)
+		return
 	}
 	if eastAsian(r) {
 		f.whole = false
@@ -345,6 +395,22 @@ func (f *folder) rune(r rune) {
 		if r >= 0x400 {
 			f.script = unicode.Cyrillic
 		}
+	}
+	f.out.putRune(r)
+}
+
+// cyrillic takes a letter of the Russian alphabet.
+func (f *folder) cyrillic(r rune) {
+	if r < 0x430 {
+		r, f.upper = r+0x20, true
+	}
+	if lookalike(r) != 0 {
+		f.other = true
+	} else {
+		f.whole = false
+	}
+	if f.script == nil {
+		f.script = unicode.Cyrillic
 	}
 	f.out.putRune(r)
 }

@@ -190,6 +190,81 @@ func TestProblems(t *testing.T) {
 	require.Contains(t, problems[0].Detail, `Rule "one" has it already as "Bomb"`)
 }
 
+// TestMemory: whatever a text is made of, looking at it takes windows, and for patterns at most what was set aside
+// (issue 26, 11).
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	const most = 384 << 10
+	term := Rule{Name: "t", Action: Block, Terms: []string{"pipe bomb squad", "nitro"}}
+	terms, both := compiled(t, term), compiled(t, term, Rule{Name: "p", Action: Flag, Patterns: []string{`secret key`}})
+	require.Zero(t, terms.Reserve(1<<20))
+	for _, unit := range []string{"a", "a ", "é", "\ufdfa", "\ufdfb", "\u3316", "\u2057", "\u0301", "a\u0301", "сор ", "с", "сo",
+		"\U000e0062", "\U0001f1e7", "a\x00", "炸 ", "a\n", "b o m b\n", "&amp;", `\\u0062`, `\n`, "\ufb2c", "\U0001d15e", "n.", "-a",
+		"Ⱥ", `"a",`, `"`} {
+		text := strings.Repeat(unit, (80<<10)/len(unit))
+		for _, add := range []func(*Search, string){(*Search).Add, (*Search).AddJSON, (*Search).AddID} {
+			var s Search
+			s.Begin(terms)
+			add(&s, text)
+			s.Hits()
+			require.LessOrEqual(t, s.Size(), most, "%q", unit)
+			s.Begin(both)
+			add(&s, text)
+			s.Hits()
+			require.LessOrEqual(t, int64(s.Size()), most+both.Reserve(len(text)), "%q", unit)
+		}
+	}
+}
+
+// TestBudget: patterns take so many steps, and what they did not search is said (issue 26, 11).
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	set, problems := Compile([]Rule{{Name: "numbers", Action: Block, Patterns: []string{`\d{9}[A-Z]{900}`}},
+		{Name: "words", Action: Block, Terms: []string{"bomb"}}})
+	require.NotNil(t, set)
+	require.Contains(t, problems[0].Detail, "KiB of text are refused because of it")
+	text := strings.Repeat("1 ", 160<<10) + "bomb"
+	var s Search
+	for range 2 {
+		s.Begin(set)
+		s.Add(text)
+		hits, whole := s.Hits()
+		require.False(t, whole)
+		require.Equal(t, []string{"words"}, names(hits), "terms are found in all of it")
+		s.Begin(set)
+		s.Add("a bomb")
+		_, whole = s.Hits()
+		require.True(t, whole, "the budget is a request's")
+	}
+	var slow []string
+	for i := range 50 {
+		slow = append(slow, fmt.Sprintf(`\d{9}[A-Z]{%d}`, 190+i))
+	}
+	set, problems = Compile([]Rule{{Name: "slow", Action: Block, Patterns: slow}})
+	require.Nil(t, set)
+	require.Equal(t, "Slow patterns in all", problems[len(problems)-1].Summary)
+}
+
+// TestPieces: how a text comes in pieces does not matter, and nor does where its windows end.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	set := compiled(t, Rule{Name: "terms", Action: Block, Terms: []string{"pipe bomb", "nitro"}},
+		Rule{Name: "allowed", Action: Allow, Terms: []string{"pipe bomb game", "the nitro of it"}},
+		Rule{Name: "pattern", Action: Block, Patterns: []string{`pipe\s+line\b`}})
+	for _, fill := range []string{"it was a bright cold day ", "a ", "é", "сор ", "你", "aa-", "\ufdfa", "x"} {
+		for _, found := range []string{"pipe bomb", "nitro", "PIPE-BO\x00MB", "pipe \n line"} {
+			for at := window - 40; at < window+40; at += 17 {
+				text := strings.Repeat(fill, at/len(fill)) + " " + found + " " + strings.Repeat(fill, window/len(fill))
+				require.NotEmpty(t, set.Match(text), "%q behind %d bytes of %q", found, at, fill)
+			}
+		}
+		for at := window - 40; at < window+40; at += 17 {
+			text := strings.Repeat(fill, at/len(fill)) + " pipe bomb game, the nitro of it. " + strings.Repeat(fill, window/len(fill))
+			require.Empty(t, set.Match(text), "behind %d bytes of %q", at, fill)
+		}
+	}
+}
+
 // TestFinderFindsAll compares rules with what strings.Contains says, over few letters, so that much overlaps.
 func TestFinderFindsAll(t *testing.T) {
 	t.Parallel()

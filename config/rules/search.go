@@ -71,12 +71,27 @@ func (t *Search) Begin(s *Set) {
 
 // reset forgets all but the memory.
 func (r *reader) reset(more func()) {
-	*r = reader{raw: r.raw[:0], normal: r.normal, more: more}
-	r.out.cut(0)
+	*r = reader{raw: r.raw[:0], normal: r.normal, more: more, folder: folder{out: r.out, extra: r.extra,
+		pending: r.pending, aside: r.folder.aside, spelling: spelling{spelt: r.spelt[:0], rows: r.rows[:0]}}}
+	for _, f := range [...]*folded{&r.out, &r.extra, &r.pending, &r.folder.aside} {
+		f.cut(0)
+	}
 }
 
 // Size is how much memory it keeps, in bytes.
-func (t *Search) Size() int { return cap(t.clean) + cap(t.text.raw) + cap(t.text.normal) }
+func (t *Search) Size() int {
+	n := cap(t.clean)
+	for _, r := range [...]*reader{&t.text, &t.aside} {
+		n += cap(r.raw) + cap(r.normal) + cap(r.spelt) + cap(r.rows)
+		for _, f := range [...]*folded{&r.out, &r.extra, &r.pending, &r.folder.aside} {
+			n += f.size()
+		}
+	}
+	for _, c := range [...]*chain{&t.said, &t.cut, &t.values} {
+		n += c.piece.size() + c.all.size()
+	}
+	return n
+}
 
 // Reserve is how much memory a search takes whose largest piece has so many bytes, in bytes. Terms take the same for all
 // texts; for patterns, the piece is kept.

@@ -24,7 +24,8 @@ func TestPlainLetters(t *testing.T) {
 		if utf8.RuneLen(r) > 0 && len(norm.NFKC.String(string(r))) > maxWidth*utf8.RuneLen(r) {
 			require.True(t, widens(r), "%x", r)
 		}
-		require.Equal(t, looks[r], lookalike(r), "%x", r)
-		require.Equal(t, drawn[r], latinOf(r), "%x", r)
+		if looks[r] != lookalike(r) || drawn[r] != latinOf(r) {
+			t.Errorf("%x has no letter", r)
+		}
 	}
 }

@@ -196,7 +196,7 @@ func (x *exchange) unsearched(why error) *families.Error {
 var searches = sync.Pool{New: func() any { return new(rules.Search) }}
 
 // keptText is the largest memory of a search that is given back to be borrowed again, in bytes.
-const keptText = 256 << 10
+const keptText = 512 << 10
 
 // findRules finds what the rules say of the request. The error says why they could not be looked for everywhere.
 func (x *exchange) findRules(s *config.Screening) (found []rules.Hit, why error) {
