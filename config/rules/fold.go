@@ -16,6 +16,7 @@ const (
 	noJoint = iota
 	hyphen  // a blank, in place of a hyphen or a low line between two words
 	seam    // the first byte of a text that follows on another one
+	parted  // of words that nobody sees the end of
 )
 
 func (f *folded) len() int { return len(f.text) }
@@ -115,16 +116,20 @@ func visible(s string) int {
 	return n
 }
 
-// hiddenMark stands for a control character until the text is folded.
+// hiddenMark stands for a control character, or one that nobody sees, until the text is folded.
 const hiddenMark = 1
+
+func (r *reader) mark() {
+	if n := len(r.raw); n > 0 && r.raw[n-1] != hiddenMark {
+		r.raw = append(r.raw, hiddenMark)
+	}
+}
 
 func (r *reader) rune(c rune) {
 	switch {
 	case ' ' <= c && c < 0x7f || plainLetter(c):
 	case control(c):
-		if n := len(r.raw); n == 0 || r.raw[n-1] != hiddenMark {
-			r.raw = append(r.raw, hiddenMark)
-		}
+		r.mark()
 		return
 	case c < utf8.RuneSelf:
 	case hiddenLetter(c) != 0:
@@ -133,11 +138,20 @@ func (r *reader) rune(c rune) {
 			r.more()
 		}
 		if c >= 0xe0000 {
+			r.mark()
 			return
 		}
 	case framed(c) != 0:
 		c = rune(framed(c))
+	case c == 0x3f2 || c == 0x3f9: // whose compatible form looks like another letter
+		c = 'с'
+	case c == '™' || c == '℠': // whose compatible form would go on with the word
+		r.note(c)
+		r.normalize()
+		r.folder.sign(c)
+		return
 	case invisible(c):
+		r.mark()
 		return
 	case widens(c):
 		r.normalize()
@@ -466,7 +480,7 @@ func (f *folder) passed(r rune) {
 	f.gapN++
 }
 
-// hide notes a control character inside of a word.
+// hide notes a character inside of a word that nobody sees.
 func (f *folder) hide() {
 	if f.letters > 0 && f.hiddenN < len(f.hidden) {
 		f.hidden[f.hiddenN] = f.out.len() - f.word
@@ -488,13 +502,8 @@ func (f *folder) endWord() {
 // settleWord reads the word at hand in other ways, as far as it has come.
 func (f *folder) settleWord() {
 	word := f.out.text[f.word:]
-	if f.hiddenN > 0 { // a control character parts two words, too
-		from := 0
-		for _, at := range f.hidden[:f.hiddenN] {
-			f.addExtra(word[from:at], " ")
-			from = at
-		}
-		f.addExtra(word[from:], "\n")
+	if f.hiddenN > 0 {
+		f.addParted(word)
 	}
 	if f.soft != 0 && f.softAt == f.word {
 		f.addExtra([]byte{f.soft | caseOf(f.soft)}, "")
@@ -535,6 +544,21 @@ func (f *folder) settleWord() {
 		f.pendingWords = 0
 		f.context = otherContext
 	}
+}
+
+// addParted reads a word as several, where something in it may stand for a blank.
+func (f *folder) addParted(word []byte) {
+	next := 0
+	for i, c := range word {
+		if next < f.hiddenN && f.hidden[next] == i {
+			f.extra.put(' ', parted)
+			for next < f.hiddenN && f.hidden[next] == i {
+				next++
+			}
+		}
+		f.extra.put(c, parted)
+	}
+	f.extra.put('\n', noJoint)
 }
 
 // endPending takes words that could be of two alphabets as Latin ones.

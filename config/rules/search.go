@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"slices"
 	"unicode/utf8"
 )
@@ -280,8 +281,9 @@ func (t *Search) lookExtra() {
 		switch {
 		case n.pattern >= 0:
 			t.run[n.pattern] = true
-		case t.set.rules[n.rule].Action != Allow && n.edges.fit(extra.text, start, end):
-			t.found(n)
+		case t.set.rules[n.rule].Action == Allow || !n.edges.fit(extra.text, start, end):
+		case extra.joints[start] != parted || bytes.IndexByte(extra.text[start:end], ' ') > 0:
+			t.found(n) // parts of a word are none
 		}
 	})
 	extra.cut(0)

@@ -77,12 +77,15 @@ func (f *folder) startSpelled(first []byte) {
 // separates reports whether what came between two letters can part those of one word.
 func (f *folder) separates() bool {
 	switch {
-	case f.gapBroken || f.gapN == 0 || f.gapN > 2:
+	case f.gapBroken || f.gapN == 0 || f.gapN > 3:
 		return false
 	case f.gapN == 1:
 		return true
 	}
 	first := f.gap[0]
+	if f.gapN == 3 {
+		return first != ' ' && first != '\n' && f.gap == [4]rune{first, first, first}
+	}
 	return f.gap[1] == ' ' && (first == '.' || first == '-' || first == '_' || first == '*' || first == '~')
 }
 
