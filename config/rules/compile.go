@@ -229,8 +229,8 @@ func nested(re *syntax.Regexp, inside bool) *syntax.Regexp {
 	return nil
 }
 
-// literalsOf are parts of which each text that the expression matches has one, folded; nil where nobody knows any. They
-// are letters and digits of ASCII: those are the same in a text's two forms, but for their case.
+// literalsOf are parts of which each text that the expression matches has one, folded; nil where nobody knows any.
+// They are letters and digits of ASCII: those are the same in a text's two forms, but for their case.
 func literalsOf(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -191,8 +191,8 @@ func (f form) decode(s string, text func(string), escape func(sign)) {
 	}
 }
 
-// Unescaped is JSON text with the escapes taken out, so that it is JSON no more; line breaks and tabs become blanks. It
-// need not be valid.
+// Unescaped is JSON text with the escapes taken out, so that it is JSON no more; line breaks and tabs become blanks.
+// It need not be valid.
 func Unescaped(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -182,8 +182,8 @@ func caseOf(c byte) byte {
 	return 0
 }
 
-// widens reports whether the compatible form of a character can have more than three times its bytes. Patterns see such
-// ones as they are written.
+// widens reports whether the compatible form of a character can have more than three times its bytes. Patterns see
+// such ones as they are written.
 func widens(r rune) bool {
 	switch {
 	case r == 0xfdfa, r == 0xfdfb, r == 0x2057, r == 0x2a0c, 0x3300 <= r && r <= 0x337f:

@@ -2,8 +2,9 @@ package rules
 
 import "unicode"
 
-// lookalikes are small letters of other alphabets that look like small Latin ones, or whose capitals look alike (Unicode,
-// confusables.txt). The first one for a Latin letter stands for it where a word of that alphabet has Latin letters in it.
+// lookalikes are small letters of other alphabets that look like small Latin ones, or whose capitals look alike
+// (Unicode, confusables.txt). The first one for a Latin letter stands for it where a word of that alphabet has Latin
+// letters in it.
 const lookalikes = "аaвbсcԁdеeнhһhіiїiјjкkӏlмmоoрpԛqѕsтtѵvԝwхxуyүyғf" + // Cyrillic
 	"αaβbϲcεeηnιiϳjκkνvοoρpτtυuχxγyωwζz" + // Greek
 	"օoսuհhցgոnզqցgյjկuմuոnտs" + // Armenian
@@ -92,15 +93,16 @@ func hiddenLetter(r rune) byte {
 	return 0
 }
 
-// invisible reports whether nobody sees the character: format controls (zero-width ones, soft hyphens, tags), variation
-// selectors, letters that are shown as nothing, and what is no character.
+// invisible reports whether nobody sees the character: format controls (zero-width ones, soft hyphens, tags),
+// variation selectors, letters that are shown as nothing, and what is no character.
 func invisible(r rune) bool {
 	switch {
 	case plainLetter(r):
 		return false
 	case 0xfe00 <= r && r <= 0xfe0f, 0xe0000 <= r && r <= 0xe0fff, 0x180b <= r && r <= 0x180f:
 		return true
-	case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x17b4, r == 0x17b5, r == 0x2800, r == 0x34f, r == 0x2065:
+	case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x17b4, r == 0x17b5, r == 0x2800, r == 0x34f,
+		r == 0x2065:
 		return true
 	case 0xfdd0 <= r && r <= 0xfdef, r&0xfffe == 0xfffe, 0xfff0 <= r && r <= 0xfff8:
 		return true

@@ -86,7 +86,7 @@ func TestTerms(t *testing.T) {
 	require.Equal(t, []string{"weapons", "inside"}, names(matches(set, "a glycerin", "pipe bomb", "nitro")),
 		"each once")
 
-	require.NotEmpty(t, search(set, func(s *Search) { s.Add("a pipe bo"); s.Add("mb") }), "parts of one message are one text")
+	require.NotEmpty(t, search(set, func(s *Search) { s.Add("a pipe bo"); s.Add("mb") }), "parts are one text")
 	require.NotEmpty(t, matches(set, "a pipe bo", "mb"), "two messages that go on (issue 26, 12)")
 	require.NotEmpty(t, matches(set, "a pipe", "bomb"))
 	require.Empty(t, matches(set, "n i", "t r o"), "few letters come together by chance")
@@ -198,8 +198,9 @@ func TestMemory(t *testing.T) {
 	term := Rule{Name: "t", Action: Block, Terms: []string{"pipe bomb squad", "nitro"}}
 	terms, both := compiled(t, term), compiled(t, term, Rule{Name: "p", Action: Flag, Patterns: []string{`secret key`}})
 	require.Zero(t, terms.Reserve(1<<20))
-	for _, unit := range []string{"a", "a ", "é", "\ufdfa", "\ufdfb", "\u3316", "\u2057", "\u0301", "a\u0301", "сор ", "с", "сo",
-		"\U000e0062", "\U0001f1e7", "a\x00", "炸 ", "a\n", "b o m b\n", "&amp;", `\\u0062`, `\n`, "\ufb2c", "\U0001d15e", "n.", "-a",
+	for _, unit := range []string{"a", "a ", "é", "\ufdfa", "\ufdfb", "\u3316", "\u2057", "\u0301", "a\u0301", "сор ", "с",
+		"сo", "\U000e0062", "\U0001f1e7", "a\x00", "炸 ", "a\n", "b o m b\n", "&amp;", `\\u0062`, `\n`,
+		"\ufb2c", "\U0001d15e", "n.", "-a",
 		"Ⱥ", `"a",`, `"`} {
 		text := strings.Repeat(unit, (80<<10)/len(unit))
 		for _, add := range []func(*Search, string){(*Search).Add, (*Search).AddJSON, (*Search).AddID} {
@@ -259,7 +260,8 @@ func TestPieces(t *testing.T) {
 			}
 		}
 		for at := window - 40; at < window+40; at += 17 {
-			text := strings.Repeat(fill, at/len(fill)) + " pipe bomb game, the nitro of it. " + strings.Repeat(fill, window/len(fill))
+			text := strings.Repeat(fill, at/len(fill)) + " pipe bomb game, the nitro of it. " +
+				strings.Repeat(fill, window/len(fill))
 			require.Empty(t, set.Match(text), "behind %d bytes of %q", at, fill)
 		}
 	}

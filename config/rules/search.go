@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Search looks for rules in what a request says, while that is added. It keeps no more of a text than a window, and for
-// patterns the piece at hand. Each byte costs the same, wherever it stands, but for patterns, which have a budget.
+// Search looks for rules in what a request says, while that is added. It keeps no more of a text than a window, and
+// for patterns the piece at hand. Each byte costs the same, wherever it stands, but for patterns, which have a budget.
 type Search struct {
 	set *Set
 	hit []bool // by rule
@@ -94,8 +94,8 @@ func (t *Search) Size() int {
 	return n
 }
 
-// Reserve is how much memory a search takes whose largest piece has so many bytes, in bytes. Terms take the same for all
-// texts; for patterns, the piece is kept.
+// Reserve is how much memory a search takes whose largest piece has so many bytes, in bytes. Terms take the same for
+// all texts; for patterns, the piece is kept.
 func (s *Set) Reserve(piece int) int64 {
 	if s == nil || len(s.patterns) == 0 {
 		return 0
@@ -173,8 +173,8 @@ func (t *Search) Break() {
 	clear(t.run)
 }
 
-// Hits are the rules that were found, each once, in their order. whole is false where the patterns would have taken more
-// time than there is: then there may be others.
+// Hits are the rules that were found, each once, in their order. whole is false where the patterns would have taken
+// more time than there is: then there may be others.
 func (t *Search) Hits() (hits []Hit, whole bool) {
 	if t.text.out.len() > t.pieceAt || len(t.text.raw) > 0 || t.text.aside.len() > 0 {
 		t.Break()
@@ -228,7 +228,8 @@ func (t *Search) lookAll(all bool) {
 	}
 }
 
-// find looks for needles that begin from a place on, up to where what follows could change them, and says where that is.
+// find looks for needles that begin from a place on, up to where what follows could change them, and says where that
+// is.
 func (t *Search) find(f *finder, text *folder, from int, all bool, found func(n *needle, start, end int)) int {
 	to := text.out.len()
 	if !all {
@@ -255,8 +256,8 @@ func (t *Search) find(f *finder, text *folder, from int, all bool, found func(n 
 	return to
 }
 
-// foundInText takes a needle of the text itself. What it is allowed to be in was found before it: that begins not behind
-// it, and is longer.
+// foundInText takes a needle of the text itself. What it is allowed to be in was found before it: that begins not
+// behind it, and is longer.
 func (t *Search) foundInText(n *needle, start, end int) {
 	switch {
 	case n.pattern >= 0:
