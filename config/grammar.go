@@ -582,7 +582,8 @@ var ruleGrammar = grammar{
 			doc: "Words and phrases, up to 100,000 in all."},
 		{name: "patterns", kind: aList, instead: "none", example: `["(?i)password[:=]"]`,
 			doc: "Regular expressions of RE2, up to 1,000 in all, matched with the text as it is written, but for signs that " +
-				"nobody sees; `(?i)` at the beginning for any case. One without a fixed part of three letters or digits is slow, and may be refused."},
+				"nobody sees; `(?i)` at the beginning for any case. One without a fixed " +
+				"part of three letters or digits is slow, and may be refused."},
 		{name: "whole_words", kind: aFlag, fallback: `true`, example: "false",
 			doc: "`false`: terms are found inside of words, too."},
 	},

@@ -56,7 +56,7 @@ func BenchmarkMatch(b *testing.B) {
 // BenchmarkWorst: what a byte of a hostile text costs, in nanoseconds and in bytes of memory (issue 26, 11). Compare
 // them with those of "english": none should take far more.
 func BenchmarkWorst(b *testing.B) {
-	set := compiled(b, Rule{Name: "terms", Action: Block, Terms: []string{"pipe bomb", "bomb squad", "炸弹", "nitroglycerin"}},
+	set := compiled(b, Rule{Name: "terms", Action: Block, Terms: []string{"pipe bomb", "bomb squad", "炸弹", "nitro"}},
 		Rule{Name: "allowed", Action: Allow, Terms: []string{"bath bomb", "bomb cyclone"}},
 		Rule{Name: "patterns", Action: Block, Patterns: []string{`\d{3}-\d{2}-\d{4}x`, `(?i)secret[ _-]?(key|token)=`}})
 	for _, text := range []struct{ name, unit string }{
@@ -64,7 +64,8 @@ func BenchmarkWorst(b *testing.B) {
 		{"marks on letters", "a\u0301\u0323\u0336"}, {"a letter", "a"}, {"an accented letter", "é"}, {"spelled", "a "},
 		{"spelled with dots", "b.o.m."}, {"spelled in Chinese", "炸 "}, {"rows", "b o m b\n"}, {"lookalikes", "сор "},
 		{"mixed", "сop "}, {"one mixed word", "сo"}, {"tags", "\U000e0062"}, {"flags", "\U0001f1e7"}, {"zeros", "\x00"},
-		{"zeros in words", "a\x00"}, {"zero width", "\u200b"}, {"damaged", "\xff"}, {"ampersands", "&"}, {"entities", "&amp;"},
+		{"zeros in words", "a\x00"},
+		{"zero width", "\u200b"}, {"damaged", "\xff"}, {"ampersands", "&"}, {"entities", "&amp;"},
 		{"unknown entities", "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;"}, {"nested entities", "amp;"}, {"numbers", "&#98;"},
 		{"backslashes", `\`}, {"escapes", `\u0062`}, {"nested escapes", `\\\u0062`}, {"halves of pairs", `\ud83d`},
 		{"halves before backslashes", `\ud83d\\\\\\`}, {"line ends", `\n`},

@@ -24,8 +24,8 @@ func examples(t *testing.T, path string) (list []example) {
 	return list
 }
 
-// TestTables is what a screening finds and what it does not (issue 26, 12): a term in a hundred clothes, and texts that
-// only look like one. Each text is screened for its own term, as a word.
+// TestTables is what a screening finds and what it does not (issue 26, 12): a term in a hundred clothes, and texts
+// that only look like one. Each text is screened for its own term, as a word.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for path, found := range map[string]bool{"testdata/evasions.jsonl": true, "testdata/innocents.jsonl": false} {

@@ -6,9 +6,9 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
-// Read puts everything that the model would read into a search: messages with their calls and results, tools, the format
-// of the reply, and the ids by which calls and results belong together. The texts of one message are one text, for that
-// is what they become upstream.
+// Read puts everything that the model would read into a search: messages with their calls and results, tools, the
+// format of the reply, and the ids by which calls and results belong together. The texts of one message are one text,
+// for that is what they become upstream.
 func Read(t *rules.Search, req *llm.Request) { read(ruleText{t}, req) }
 
 // Largest is the size of the largest text that Read reads at once, in bytes.
