@@ -488,9 +488,10 @@ var planGrammar = grammar{
 		{name: "concurrent_requests", kind: anInteger(0, MaxConcurrentRequests), fallback: `64`, example: "8",
 			doc: "How many charged requests may run at the same time; over it requests get 429. Those whose client " +
 				"left count until their upstream has ended. 0 for no limit."},
-		{name: "max_streams", kind: anInteger(0, MaxConcurrentRequests), instead: "a quarter of the gateway's", example: "2500",
-			doc: "How many of the gateway's `max_streams` one account may have, whatever `concurrent_requests` says for it, so " +
-				"that slow readers of one do not take the places of all. 0 for all of them."},
+		{name: "max_streams", kind: anInteger(0, MaxConcurrentRequests), instead: "a quarter of the gateway's",
+			example: "2500",
+			doc: "How many of the gateway's `max_streams` one account may have, whatever `concurrent_requests` says for it, " +
+				"so that slow readers of one do not take the places of all. 0 for all of them."},
 	},
 	blocks: []blockRule{
 		{name: "requests_per_minute", body: &perMinuteGrammar, example: perMinuteExample,

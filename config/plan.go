@@ -21,8 +21,8 @@ const (
 	MaxConcurrentRequests = maxConcurrent
 )
 
-// DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name. One
-// account has so many requests at a time that some cannot take the service from all others.
+// DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name.
+// One account has so many requests at a time that some cannot take the service from all others.
 func (g *Gateway) DefaultPlan() Plan {
 	return Plan{
 		RequestsPerMinute:  RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},

@@ -67,7 +67,7 @@ func largestShare(of []Row, accounts int) float64 {
 		return most
 	}
 	parts := float64(min(accounts, mostShares))
-	for range 64 { // it falls to where it is its part; each round at least halves what it is too much, but for what is equal
+	for range 64 { // it falls to where it is its part: each round takes a quarter at least of what it is too much
 		total := 0.0
 		for i := range of {
 			total += min(of[i].seen(), most)
