@@ -115,6 +115,8 @@ plan "trial" {
     account = 0
     address = 0
   }
+  concurrent_requests = 0
+  max_streams         = 0
 }
 
 provider "upstream" {

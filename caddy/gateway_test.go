@@ -357,6 +357,8 @@ plan "trial" {
     account = 0
     address = 0
   }
+  concurrent_requests = 0
+  max_streams         = 0
 }
 
 provider "up" {

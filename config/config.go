@@ -252,6 +252,7 @@ type Plan struct {
 	TokenBudget        int64             `json:"token_budget"`        // tokens per period
 	FairUseMicrocents  int64             `json:"fair_use_microcents"` // per period; 0: no free allowance
 	ConcurrentRequests int64             `json:"concurrent_requests"` // charged requests at the same time
+	MaxStreams         int64             `json:"max_streams"`         // of those of the gateway's max_streams
 
 	Requires Requires `json:"requires,omitzero"`
 	// SuspendAfterDeclines: accounts are suspended by themselves.

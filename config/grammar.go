@@ -485,9 +485,13 @@ var planGrammar = grammar{
 			doc: "What an account gets for nothing in a period when its requests end at a limit of the service, not " +
 				"of the client: the total time limit, or the route's output limit. 1,000,000 microcents are a " +
 				"credit; 0 for none."},
-		{name: "concurrent_requests", kind: anInteger(0, MaxConcurrentRequests), fallback: `0`, example: "8",
+		{name: "concurrent_requests", kind: anInteger(0, MaxConcurrentRequests), fallback: `64`, example: "8",
 			doc: "How many charged requests may run at the same time; over it requests get 429. Those whose client " +
 				"left count until their upstream has ended. 0 for no limit."},
+		{name: "max_streams", kind: anInteger(0, MaxConcurrentRequests), instead: "a quarter of the gateway's",
+			example: "2500",
+			doc: "How many of the gateway's `max_streams` one account may have, whatever `concurrent_requests` says for it, " +
+				"so that slow readers of one do not take the places of all. 0 for all of them."},
 	},
 	blocks: []blockRule{
 		{name: "requests_per_minute", body: &perMinuteGrammar, example: perMinuteExample,
@@ -582,7 +586,8 @@ var ruleGrammar = grammar{
 			doc: "Words and phrases, up to 100,000 in all."},
 		{name: "patterns", kind: aList, instead: "none", example: `["(?i)password[:=]"]`,
 			doc: "Regular expressions of RE2, up to 1,000 in all, matched with the text as it is written, but for signs that " +
-				"nobody sees; `(?i)` at the beginning for any case. One without a fixed part of three letters is slow."},
+				"nobody sees; `(?i)` at the beginning for any case. One without a fixed " +
+				"part of three letters or digits is slow, and may be refused."},
 		{name: "whole_words", kind: aFlag, fallback: `true`, example: "false",
 			doc: "`false`: terms are found inside of words, too."},
 	},

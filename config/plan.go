@@ -22,11 +22,22 @@ const (
 )
 
 // DefaultPlan is the plan of the accounts that are on none: what a plan block without content means, without a name.
-func DefaultPlan() Plan {
+// One account has so many requests at a time that some cannot take the service from all others.
+func (g *Gateway) DefaultPlan() Plan {
 	return Plan{
-		RequestsPerMinute: RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
-		FairUseMicrocents: 10 * microcentsPerCredit,
+		RequestsPerMinute:  RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
+		FairUseMicrocents:  10 * microcentsPerCredit,
+		ConcurrentRequests: 64,
+		MaxStreams:         max(g.MaxStreams/4, min(g.MaxStreams, 1)),
 	}
+}
+
+// AtOnce is how many charged requests an account on the plan has in progress at most, 0 for no limit of its own.
+func (p *Plan) AtOnce() int64 {
+	if p.ConcurrentRequests > 0 && (p.MaxStreams == 0 || p.ConcurrentRequests < p.MaxStreams) {
+		return p.ConcurrentRequests
+	}
+	return p.MaxStreams
 }
 
 // Plan is the plan of that name; false when the configuration has none.
@@ -56,13 +67,13 @@ func (c *Config) PlanOf(name string) Plan {
 	if p, ok := c.Plan(name); ok {
 		return p
 	}
-	return DefaultPlan()
+	return c.Gateway.DefaultPlan()
 }
 
 func (l *loader) plans(file *section) {
 	taken := make(map[string]hcl.Range)
 	for _, block := range file.blocks["plan"] {
-		p := DefaultPlan()
+		p := l.config.Gateway.DefaultPlan()
 		p.Name, _ = file.label(block, taken)
 		l.config.planPlaces[p.Name] = fmt.Sprintf("%s:%d", block.TypeRange.Filename, block.TypeRange.Start.Line)
 		s := l.open(block, &planGrammar)
@@ -84,6 +95,7 @@ func (l *loader) plans(file *section) {
 		s.integer("token_budget", &p.TokenBudget)
 		s.integer("fair_use_microcents", &p.FairUseMicrocents)
 		s.integer("concurrent_requests", &p.ConcurrentRequests)
+		s.integer("max_streams", &p.MaxStreams)
 		s.requires(&p.Requires)
 		s.declines(&p.SuspendAfterDeclines)
 		l.config.Plans = append(l.config.Plans, p)

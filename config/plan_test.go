@@ -23,10 +23,10 @@ func TestLimitsThatAreLeftOut(t *testing.T) {
 		empty := config.Plans[0]
 		require.Equal(t, "free", empty.Name)
 		empty.Name = ""
-		require.Equal(t, DefaultPlan(), empty)
+		require.Equal(t, config.PlanOf(""), empty)
 		require.Equal(t, Plan{
 			RequestsPerMinute: RequestsPerMinute{Key: 600, Account: 2400, Address: 6000},
-			FairUseMicrocents: 10_000_000,
+			FairUseMicrocents: 10_000_000, ConcurrentRequests: 64, MaxStreams: 2_500,
 		}, empty)
 	})
 }
@@ -40,6 +40,8 @@ plan "open" {
     address = 0
   }
   fair_use_microcents = 0
+  concurrent_requests = 0
+  max_streams         = 0
 }
 pre_auth {
   failures_per_minute = 0
@@ -94,5 +96,30 @@ func TestAnotherKindOfStoreStaysUnread(t *testing.T) {
 		require.Len(t, diags.All(), 1, block)
 		require.Contains(t, diags.All()[0].Detail, "This fareway knows only")
 		requireNoSecret(t, nil, diags)
+	}
+}
+
+// TestAtOnce: an account has a quarter of the places at most, and as many as its plan says (issue 26, 17).
+func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		``:                           64,
+		`concurrent_requests = 8`:    8,
+		`concurrent_requests = 0`:    2500,
+		`concurrent_requests = 5000`: 2500,
+		`max_streams = 20`:           20,
+		`max_streams = 0`:            64,
+		"concurrent_requests = 0\nmax_streams = 0":      0,
+		"concurrent_requests = 5000\nmax_streams = 0":   5000,
+		"concurrent_requests = 0\nmax_streams = 100000": 100000,
+	} {
+		config, diags := loadText(t, minimal+"plan \"p\" {\n"+text+"\n}\n")
+		require.Empty(t, diags.All(), text)
+		plan := config.PlanOf("p")
+		require.Equal(t, want, plan.AtOnce(), text)
+	}
+	for places, want := range map[int64]int64{1: 1, 3: 1, 4: 1, 5: 1, 20: 5, 0: 64, 200: 50, 10_000: 64} {
+		none := (&Gateway{MaxStreams: places}).DefaultPlan()
+		require.Equal(t, want, none.AtOnce(), "%d", places)
 	}
 }

@@ -64,6 +64,9 @@ func TestAccountSummary(t *testing.T) {
 plan "starter" {
   monthly_credits = 500
 }
+plan "crowd" {
+  concurrent_requests = 0
+}
 `})
 
 	t.Run("ACCT-01 ACCT-02 ACCT-03 ACCT-12 ACCT-13 ACCT-14 who calls", func(t *testing.T) {
@@ -158,6 +161,7 @@ plan "starter" {
 	t.Run("ACCT-06 ACCT-10 ACCT-11 a hundred requests at once", func(t *testing.T) {
 		t.Parallel()
 		c := g.caller(t, 1000)
+		c.SetPlan("crowd")
 		c.Answers(script(upstream.Usage{Prompt: 3, Completion: 61}, "stop", upstream.Text("x")))
 		const requests, cost = 100, 3*300 + 61*1500
 		var wait sync.WaitGroup

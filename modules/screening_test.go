@@ -211,6 +211,43 @@ func TestScreeningMonitors(t *testing.T) {
 	}
 }
 
+// TestScreeningIsBounded: what the rules could not be looked for in is refused, and costs nothing (issue 26, 11).
+func TestScreeningIsBounded(t *testing.T) {
+	t.Parallel()
+	slow := strings.Replace(screening("enforce"), `["(?i)nitro`, `["\\d{700}[A-Z]{900}", "(?i)nitro`, 1)
+	const memory = 16 << 20
+	g := startScripted(t, setup{Gateway: fmt.Sprintf("max_body_memory = \"%dMiB\"\nmax_body = \"8MiB\"", memory>>20), Extra: slow,
+		Routes: []route{{Name: "wide", Window: 20_000_000, Input: "1", Output: "1"}}})
+	long := func(n int) string { return strings.Repeat("a b ", n/4) }
+	for _, sh := range shapes {
+		t.Run("GAP-59 more than patterns get through "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			c := g.caller(t, 1_000_000_000)
+			a := c.asking(sh, long(400<<10))
+			requireError(t, sh, a, 413, "invalid_request_error")
+			require.Contains(t, errorOf(t, sh, a).Message, "more text than this service can check")
+			c.RequireUntouched(t)
+			require.Equal(t, "screener", c.Record(t, a).Reason)
+			a = c.asking(sh, "a pipe bomb "+long(400<<10))
+			requireError(t, sh, a, 400, "invalid_request_error")
+			require.Equal(t, blockedText, errorOf(t, sh, a).Message, "what was found counts")
+		})
+	}
+	t.Run("max_body_memory holds for screening, too", func(t *testing.T) {
+		c := g.caller(t, 1_000_000_000)
+		a := c.asking(shapes[0], long(3<<20))
+		requireError(t, shapes[0], a, 413, "invalid_request_error")
+		c.RequireUntouched(t)
+		require.Equal(t, 200, c.asking(shapes[0], long(100<<10)).StatusCode)
+		before := c.Net()
+		require.True(t, c.Engine.AcquireBody(memory-(600<<10)))
+		a = c.asking(shapes[0], long(100<<10))
+		c.Engine.ReleaseBody(memory - (600 << 10))
+		requireError(t, shapes[0], a, 429, "rate_limit_exceeded")
+		require.Equal(t, before, c.Net(), "and nothing is charged")
+	})
+}
+
 // TestScreeningReload: rules that are saved hold for the next request.
 func TestScreeningReload(t *testing.T) {
 	t.Parallel()

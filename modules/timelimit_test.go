@@ -178,6 +178,33 @@ func TestMaxStreams(t *testing.T) {
 	}
 }
 
+// TestOneAccountOfMany: slow readers of one account leave places to others (issue 26, 17).
+func TestOneAccountOfMany(t *testing.T) {
+	t.Parallel()
+	for _, sh := range shapes {
+		t.Run("LIM-11 "+sh.Name, func(t *testing.T) {
+			t.Parallel()
+			g := pace(t, limitedTo(0, 0, 0, ""), setup{Gateway: "max_streams = 8"})
+			greedy, other := g.rich(t), g.rich(t)
+			greedy.Blocked(hello)
+			var replies []<-chan answer
+			for range 2 {
+				replies = append(replies, greedy.Start(t, sh, streamField))
+			}
+			require.NoError(t, g.Upstream.AtGate(within(t), greedy.Mark, 2))
+			refused := greedy.Ask(sh, streamField)
+			requireError(t, sh, refused, 429, "rate_limit_exceeded")
+			require.Equal(t, concurrentReason, refused.Header.Get("X-RateLimit-Reason"), "a quarter of the places")
+			outcomeOf(t, sh, other.Ask(sh))
+			g.Upstream.Open(greedy.Mark)
+			for _, reply := range replies {
+				outcomeOf(t, sh, <-reply)
+			}
+			outcomeOf(t, sh, greedy.Ask(sh))
+		})
+	}
+}
+
 // TestHeldMetric: what is held for running requests is nothing when none runs, also when a fallback has raised it.
 func TestHeldMetric(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,8 @@ const (
 	maxLiterals = 64
 	// maxProgram bounds what a pattern may be, in instructions: a search costs at most as many steps for each character.
 	maxProgram = 2000
+	// leastSearched is how much of a text all patterns must be able to search within their budget, in characters.
+	leastSearched = 64 << 10
 )
 
 // Problem is what is wrong with a rule.
@@ -57,6 +59,7 @@ type compiler struct {
 	texts               [][]byte         // of the set's needles
 	terms               map[string]place // by their folded form
 	rule, term, pattern int              // at hand
+	slow                int64            // steps of the patterns that are always looked for
 	problems            []Problem
 	failed              bool
 }
@@ -73,7 +76,8 @@ func (c *compiler) fail(summary, format string, args ...any) {
 }
 
 func (c *compiler) addTerm(r *Rule, term string) {
-	folded := foldTerm(term)
+	form := foldTerm(term)
+	folded := form.text
 	first, _ := utf8.DecodeRune(folded)
 	last, _ := utf8.DecodeLastRune(folded)
 	switch n := utf8.RuneCount(folded); {
@@ -91,21 +95,40 @@ func (c *compiler) addTerm(r *Rule, term string) {
 			"whole_words = false.")
 		return
 	}
-	if other, taken := c.terms[string(folded)]; taken {
+	key := string(folded) + "\x00" + string(form.joints)
+	if other, taken := c.terms[key]; taken {
 		c.fail("Second term of this kind", "Rule %q has it already as %q: case, blanks and look-alike signs do not count. "+
 			"Remove one of them.", c.set.rules[other.rule].Name, c.set.rules[other.rule].Terms[other.term])
 		return
 	}
-	c.terms[string(folded)] = place{c.rule, c.term}
-	n := needle{rule: c.rule, pattern: -1}
+	c.terms[key] = place{c.rule, c.term}
+	n := needle{rule: c.rule, pattern: -1, weight: weigh(folded)}
+	for at, joint := range form.joints {
+		if joint == hyphen {
+			n.hyphens = append(n.hyphens, at)
+		}
+	}
 	if !r.Parts {
 		n.edges = edges{inWord(first), inWord(last)}
 	}
 	c.add(folded, n)
 	if letters := bytes.Map(onlyLetters, folded); len(letters) < len(folded) && r.Action != Allow {
-		n.spelled = true
+		n.spelled, n.hyphens = true, nil
 		c.add(letters, n)
 	}
+}
+
+// weigh counts the letters of a term.
+func weigh(folded []byte) (n int) {
+	for _, r := range string(folded) {
+		switch {
+		case unicode.In(r, withoutBlanks...) || hangul(r):
+			n += 2
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			n++
+		}
+	}
+	return n
 }
 
 func onlyLetters(r rune) rune {
@@ -116,6 +139,7 @@ func onlyLetters(r rune) rune {
 }
 
 func (c *compiler) add(text []byte, n needle) {
+	c.set.longest = max(c.set.longest, len(text))
 	c.texts = append(c.texts, text)
 	c.set.needles = append(c.set.needles, n)
 }
@@ -162,11 +186,18 @@ func (c *compiler) addPattern(expression string) {
 			return
 		}
 	}
-	p := pattern{rule: c.rule, re: re}
+	p := pattern{rule: c.rule, re: re, steps: int64(len(program.Inst))}
 	literals := literalsOf(parsed.Simplify())
 	if p.always = len(literals) == 0; p.always {
-		c.report(true, "Slow pattern", "No part of it is fixed, so that every text is searched for it, which takes far "+
-			"longer than to look for a word. Where you can, demand a word of three letters.")
+		c.slow += p.steps
+		c.report(true, "Slow pattern", fmt.Sprintf("No part of it is fixed, so that every text is searched for it, which "+
+			"takes far longer than to look for a word. Where you can, demand a word of three letters or digits. Requests with "+
+			"more than %d KiB of text are refused because of it, and of those before it.", patternBudget/c.slow>>10))
+		if patternBudget/c.slow < leastSearched {
+			c.fail("Slow patterns in all", "With this one, the patterns without a fixed part get through less than %d KiB of "+
+				"a request in the time that they have. Demand a word of three letters or digits, or remove some.",
+				leastSearched>>10)
+		}
 	}
 	for _, literal := range literals {
 		c.add([]byte(literal), needle{rule: c.rule, pattern: len(c.set.patterns)})
@@ -198,8 +229,8 @@ func nested(re *syntax.Regexp, inside bool) *syntax.Regexp {
 	return nil
 }
 
-// literalsOf are parts of which each text that the expression matches has one, folded; nil where nobody knows any. They
-// are ASCII without blanks: those are the same in a text's two forms, but for their case.
+// literalsOf are parts of which each text that the expression matches has one, folded; nil where nobody knows any.
+// They are letters and digits of ASCII: those are the same in a text's two forms, but for their case.
 func literalsOf(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -243,11 +274,12 @@ func shortest(list []string) int {
 	return n
 }
 
-// longestPlain is the longest run of visible ASCII in a literal, in small letters, "" where none is long enough.
+// longestPlain is the longest run of ASCII's letters and digits in a literal, in small letters, "" where none is long
+// enough.
 func longestPlain(runes []rune) string {
 	var best, run []byte
 	for _, r := range append(runes[:len(runes):len(runes)], 0) {
-		if ' ' < r && r < 0x7f {
+		if r < unicode.MaxASCII && inWord(r) {
 			run = append(run, byte(unicode.ToLower(r)))
 			continue
 		}

@@ -129,10 +129,15 @@ func (f *finder) beginning(text []byte) int {
 	return -1
 }
 
-// find tells of each place where a needle is.
-func (f *finder) find(text []byte, found func(needle, start, end int)) {
+// find tells of each place from one to another where a needle begins.
+func (f *finder) find(text []byte, from, to int, found func(needle, start, end int)) {
 	starts, everywhere := true, f.anywhere.long.bits != nil || f.anywhere.short.bits != nil
-	for i, c := range text {
+	if from > 0 {
+		c := text[from-1]
+		starts = !('a' <= c && c <= 'z' || '0' <= c && c <= '9')
+	}
+	for i := from; i < to; i++ {
+		c := text[i]
 		begins := starts // a word may begin here
 		starts = !('a' <= c && c <= 'z' || '0' <= c && c <= '9')
 		if c&0xc0 == 0x80 || !begins && !everywhere { // in the middle of a character, or of a word

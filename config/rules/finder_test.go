@@ -28,7 +28,7 @@ func TestFinderIsExact(t *testing.T) {
 		text := strings.Join(rapid.SliceOf(rapid.OneOf(word, rapid.SampledFrom([]string{" ", "\n", "-", "x"}))).
 			Draw(t, "text"), "")
 		var got []string
-		newFinder(texts, needles, all).find([]byte(text), func(n, start, end int) {
+		newFinder(texts, needles, all).find([]byte(text), 0, len(text), func(n, start, end int) {
 			require.Equal(t, string(texts[n]), text[start:end])
 			if needles[n].edges.fit([]byte(text), start, end) {
 				got = append(got, fmt.Sprint(n, " at ", start))

@@ -15,13 +15,24 @@ func compiled(t testing.TB, all ...Rule) *Set {
 	return set
 }
 
-func textOf(pieces ...string) *Text {
-	t := new(Text)
+// matches is what a set finds in messages.
+func matches(s *Set, pieces ...string) []Hit {
+	t := new(Search)
+	t.Begin(s)
 	for _, p := range pieces {
 		t.Add(p)
 		t.Break()
 	}
-	return t
+	hits, _ := t.Hits()
+	return hits
+}
+
+func search(s *Set, add func(*Search)) []Hit {
+	t := new(Search)
+	t.Begin(s)
+	add(t)
+	hits, _ := t.Hits()
+	return hits
 }
 
 func names(hits []Hit) (names []string) {
@@ -68,29 +79,21 @@ func TestTerms(t *testing.T) {
 		"a b c d e f":                           false,
 		strings.Repeat("pipe ", 1000) + "bombs": false,
 	} {
-		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+		require.Equal(t, found, len(matches(set, text)) > 0, "%q", text)
 	}
-	require.Equal(t, []Hit{{"inside", "", Flag}}, set.Match(textOf("Nitroglycerine")))
-	require.False(t, Blocks(set.Match(textOf("Nitroglycerine"))))
-	require.Equal(t, []string{"weapons", "inside"}, names(set.Match(textOf("a glycerin", "pipe bomb", "nitro"))),
+	require.Equal(t, []Hit{{"inside", "", Flag}}, matches(set, "Nitroglycerine"))
+	require.False(t, Blocks(matches(set, "Nitroglycerine")))
+	require.Equal(t, []string{"weapons", "inside"}, names(matches(set, "a glycerin", "pipe bomb", "nitro")),
 		"each once")
 
-	split := new(Text)
-	split.Add("a pipe bo")
-	split.Add("mb")
-	require.NotEmpty(t, set.Match(split), "parts of one message are one text")
-	require.Empty(t, set.Match(textOf("a pipe bo", "mb")), "two messages are two")
-	require.Empty(t, set.Match(textOf("pipe", "bomb")))
-	require.Empty(t, set.Match(textOf("n i", "t r o")))
-	nul := new(Text)
-	nul.Add("pipe\x00bomb")
-	require.NotEmpty(t, set.Match(nul), "a zero is no end")
-
-	json := new(Text)
-	json.AddJSON(`{"q":"\nnitro","s":"\uD83D\uDE00"}`)
-	require.NotEmpty(t, set.Match(json))
+	require.NotEmpty(t, search(set, func(s *Search) { s.Add("a pipe bo"); s.Add("mb") }), "parts are one text")
+	require.NotEmpty(t, matches(set, "a pipe bo", "mb"), "two messages that go on (issue 26, 12)")
+	require.NotEmpty(t, matches(set, "a pipe", "bomb"))
+	require.Empty(t, matches(set, "n i", "t r o"), "few letters come together by chance")
+	require.NotEmpty(t, matches(set, "pipe\x00bomb"), "a zero is no end")
+	require.NotEmpty(t, search(set, func(s *Search) { s.AddJSON(`{"q":"\nnitro","s":"\uD83D\uDE00"}`) }))
 	var none *Set
-	require.Empty(t, none.Match(textOf("pipe bomb")))
+	require.Empty(t, matches(none, "pipe bomb"))
 	require.Empty(t, none.Rules())
 }
 
@@ -113,7 +116,7 @@ func TestAllow(t *testing.T) {
 		"AK\u200bIAIOSFODNN7EXAMPLF":                true,
 		strings.Repeat("AKIAIOSFODNN7EXAMPLE ", maxRetries+1): true, // so often it is not looked at
 	} {
-		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+		require.Equal(t, found, len(matches(set, text)) > 0, "%q", text)
 	}
 }
 
@@ -131,7 +134,7 @@ func TestPatterns(t *testing.T) {
 		"12-345-6789":       false,
 		"ſecret key":        true,
 	} {
-		require.Equal(t, found, len(set.Match(textOf(text))) > 0, "%q", text)
+		require.Equal(t, found, len(matches(set, text)) > 0, "%q", text)
 	}
 	always := 0
 	for _, p := range set.patterns {
@@ -187,6 +190,83 @@ func TestProblems(t *testing.T) {
 	require.Contains(t, problems[0].Detail, `Rule "one" has it already as "Bomb"`)
 }
 
+// TestMemory: whatever a text is made of, looking at it takes windows, and for patterns at most what was set aside
+// (issue 26, 11).
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	const most = 384 << 10
+	term := Rule{Name: "t", Action: Block, Terms: []string{"pipe bomb squad", "nitro"}}
+	terms, both := compiled(t, term), compiled(t, term, Rule{Name: "p", Action: Flag, Patterns: []string{`secret key`}})
+	require.Zero(t, terms.Reserve(1<<20))
+	for _, unit := range []string{"a", "a ", "é", "\ufdfa", "\ufdfb", "\u3316", "\u2057", "\u0301", "a\u0301", "сор ",
+		"с", "сo", "\U000e0062", "\U0001f1e7", "a\x00", "炸 ", "a\n", "b o m b\n", "&amp;", `\\u0062`, `\n`,
+		"\ufb2c", "\U0001d15e", "n.", "-a",
+		"Ⱥ", `"a",`, `"`} {
+		text := strings.Repeat(unit, (80<<10)/len(unit))
+		for _, add := range []func(*Search, string){(*Search).Add, (*Search).AddJSON, (*Search).AddID} {
+			var s Search
+			s.Begin(terms)
+			add(&s, text)
+			s.Hits()
+			require.LessOrEqual(t, s.Size(), most, "%q", unit)
+			s.Begin(both)
+			add(&s, text)
+			s.Hits()
+			require.LessOrEqual(t, int64(s.Size()), most+both.Reserve(len(text)), "%q", unit)
+		}
+	}
+}
+
+// TestBudget: patterns take so many steps, and what they did not search is said (issue 26, 11).
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	set, problems := Compile([]Rule{{Name: "numbers", Action: Block, Patterns: []string{`\d{9}[A-Z]{900}`}},
+		{Name: "words", Action: Block, Terms: []string{"bomb"}}})
+	require.NotNil(t, set)
+	require.Contains(t, problems[0].Detail, "KiB of text are refused because of it")
+	text := strings.Repeat("1 ", 160<<10) + "bomb"
+	var s Search
+	for range 2 {
+		s.Begin(set)
+		s.Add(text)
+		hits, whole := s.Hits()
+		require.False(t, whole)
+		require.Equal(t, []string{"words"}, names(hits), "terms are found in all of it")
+		s.Begin(set)
+		s.Add("a bomb")
+		_, whole = s.Hits()
+		require.True(t, whole, "the budget is a request's")
+	}
+	var slow []string
+	for i := range 50 {
+		slow = append(slow, fmt.Sprintf(`\d{9}[A-Z]{%d}`, 190+i))
+	}
+	set, problems = Compile([]Rule{{Name: "slow", Action: Block, Patterns: slow}})
+	require.Nil(t, set)
+	require.Equal(t, "Slow patterns in all", problems[len(problems)-1].Summary)
+}
+
+// TestPieces: how a text comes in pieces does not matter, and nor does where its windows end.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	set := compiled(t, Rule{Name: "terms", Action: Block, Terms: []string{"pipe bomb", "nitro"}},
+		Rule{Name: "allowed", Action: Allow, Terms: []string{"pipe bomb game", "the nitro of it"}},
+		Rule{Name: "pattern", Action: Block, Patterns: []string{`pipe\s+line\b`}})
+	for _, fill := range []string{"it was a bright cold day ", "a ", "é", "сор ", "你", "aa-", "\ufdfa", "x"} {
+		for _, found := range []string{"pipe bomb", "nitro", "PIPE-BO\x00MB", "pipe \n line"} {
+			for at := window - 40; at < window+40; at += 17 {
+				text := strings.Repeat(fill, at/len(fill)) + " " + found + " " + strings.Repeat(fill, window/len(fill))
+				require.NotEmpty(t, set.Match(text), "%q behind %d bytes of %q", found, at, fill)
+			}
+		}
+		for at := window - 40; at < window+40; at += 17 {
+			text := strings.Repeat(fill, at/len(fill)) + " pipe bomb game, the nitro of it. " +
+				strings.Repeat(fill, window/len(fill))
+			require.Empty(t, set.Match(text), "behind %d bytes of %q", at, fill)
+		}
+	}
+}
+
 // TestFinderFindsAll compares rules with what strings.Contains says, over few letters, so that much overlaps.
 func TestFinderFindsAll(t *testing.T) {
 	t.Parallel()
@@ -205,7 +285,7 @@ func TestFinderFindsAll(t *testing.T) {
 				want = append(want, rule.Name)
 			}
 		}
-		hits := set.Match(textOf(text))
+		hits := matches(set, text)
 		got := map[string]bool{}
 		for _, n := range names(hits) {
 			got[n] = true
@@ -224,7 +304,7 @@ func TestPatternsAreNotPassedOver(t *testing.T) {
 		re := set.patterns[0].re
 		rapid.Check(t, func(r *rapid.T) {
 			text := rapid.StringOfN(rapid.SampledFrom([]rune("aabbABc ")), 0, 40, -1).Draw(r, "text")
-			require.Equal(r, re.MatchString(text), len(set.Match(textOf(text))) > 0, "%s in %q", p, text)
+			require.Equal(r, re.MatchString(text), len(matches(set, text)) > 0, "%s in %q", p, text)
 		})
 	}
 }
@@ -236,13 +316,10 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, add := range []func(*Text, string){(*Text).Add, (*Text).AddJSON} {
-			var one, two Text
-			add(&one, s)
-			set.Match(&one)
-			one.Break()
-			add(&two, s+" bomb")
-			require.NotEmpty(t, set.Match(&two), "%q", s)
+		for _, add := range []func(*Search, string){(*Search).Add, (*Search).AddQuoted, (*Search).AddJSON, (*Search).AddID} {
+			search(set, func(t *Search) { add(t, s) })
+			found := search(set, func(t *Search) { t.Add(s); t.Break(); t.Add("bomb"); t.Break(); add(t, s) })
+			require.NotEmpty(t, found, "%q", s)
 		}
 	})
 }

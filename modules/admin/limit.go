@@ -118,7 +118,8 @@ func limitSources(cfg *config.Config, a ledger.Account) map[string]string {
 	if on {
 		source = FromPlan
 	}
-	from := map[string]string{"monthly_credits": source, "periods": source, "default_profile": FromGateway}
+	from := map[string]string{"monthly_credits": source, "periods": source, "max_streams": source,
+		"default_profile": FromGateway}
 	for _, l := range AccountLimits {
 		from[l.Name] = source
 		if a.Limits.Of(l.Limit) != nil {

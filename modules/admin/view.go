@@ -75,6 +75,7 @@ type Limits struct {
 
 	RequestsPerMinute  Rates `json:"requests_per_minute"`
 	ConcurrentRequests int64 `json:"concurrent_requests"`
+	MaxStreams         int64 `json:"max_streams"` // of the gateway's
 
 	DefaultProfile string `json:"default_profile"` // of requests that name none
 	// From says of each of these, by its name, where it comes from: "account", "plan", "default" for an account on no
@@ -109,6 +110,7 @@ func viewLimits(p config.Plan, from map[string]string) *Limits {
 		MonthlyCredits: p.MonthlyCredits, SpendCapCredits: p.SpendCapCredits,
 		TokenBudget: p.TokenBudget, FairUseMicrocents: p.FairUseMicrocents,
 		RequestsPerMinute: Rates(p.RequestsPerMinute), ConcurrentRequests: p.ConcurrentRequests,
+		MaxStreams:     p.MaxStreams,
 		DefaultProfile: p.DefaultProfile, From: from,
 	}
 }

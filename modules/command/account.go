@@ -147,6 +147,7 @@ func printAccount(w io.Writer, v admin.Account) {
 					sourceOf(v, "requests_per_minute."+rate.of))
 			}
 			fmt.Fprintf(w, "requests at a time\t%s%s\n", orNoLimit(l.ConcurrentRequests), sourceOf(v, "concurrent_requests"))
+			fmt.Fprintf(w, "of max_streams\t%s%s\n", orNoLimit(l.MaxStreams), sourceOf(v, "max_streams"))
 			fmt.Fprintf(w, "profile\t%s%s\n", l.DefaultProfile, sourceOf(v, "default_profile"))
 		}
 		printRequires(w, v)

@@ -68,7 +68,7 @@ func TestCommandAccountShowsItsLimits(t *testing.T) {
 	require.Regexp(t, `requests a minute, key +600 \(default, on no plan\)\n`, out)
 	require.Regexp(t, `requests a minute, account +2,400 \(default, on no plan\)\n`, out)
 	require.Regexp(t, `requests a minute, address +6,000 \(default, on no plan\)\n`, out)
-	require.Regexp(t, `requests at a time +no limit \(default, on no plan\)\n`, out)
+	require.Regexp(t, `requests at a time +64 \(default, on no plan\)\n`, out)
 	require.Regexp(t, `profile +balanced \(the gateway's default_profile\)\n`, out)
 	limits := runJSON[admin.Account](t, "account", "show", "ann", "--data", data).Limits
 	require.Equal(t, admin.Rates{Key: 600, Account: 2400, Address: 6000}, limits.RequestsPerMinute)

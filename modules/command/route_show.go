@@ -32,6 +32,10 @@ func routeShowCommand() *cobra.Command {
 
 What was seen counts half after a day, and at most as 100 replies; what people said
 half after 30 days, and at most as 40. At worst a quality is halved by what was seen.
+WORKED and FAILED are what counts: of four accounts and more, each for a quarter at most,
+two or three alike. What a client can bring about by itself (calls that do not fit,
+refusals, empty replies, tools that failed, prompts asked again) counts only beside
+outcomes of another account.
 ` + "`learn = false`" + ` in a route's quality block turns it off.`,
 		Example: "  fareway gateway route show\n  fareway gateway route show small --json",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -29,7 +29,7 @@ func TestCommandRouteShow(t *testing.T) {
 	serve(t, e)
 	data, routes := e.DataDir(), e.Current().Config.Routes
 	for range 50 {
-		e.Outcomes().Note(&routes[0], &outcome.Kinds{predict.Code: 1}, outcome.InvalidCall)
+		e.Outcomes().Note(&routes[0], "account", &outcome.Kinds{predict.Code: 1}, outcome.InvalidCall)
 	}
 	e.Outcomes().Remember(outcome.Request{ID: "req_1", Route: "deep", Model: "deep-1",
 		Kinds: outcome.Kinds{predict.Math: 1}})

@@ -66,7 +66,7 @@ func (x *exchange) learn(route *config.Route, kinds *outcome.Kinds, verdict outc
 	if verdict == outcome.None {
 		return
 	}
-	x.engine.Outcomes().Note(route, kinds, verdict)
+	x.engine.Outcomes().Note(route, x.call.Principal.Account.ID, kinds, verdict)
 	x.engine.Metrics().Outcome(route.Name, verdict.String())
 }
 

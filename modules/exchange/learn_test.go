@@ -146,7 +146,7 @@ func TestLearningDecides(t *testing.T) {
 	require.Equal(t, "first", ask())
 	routes := b.engine.Current().Config.Routes
 	for range 20 {
-		b.engine.Outcomes().Note(&routes[0], &outcome.Kinds{1, 1, 1, 1, 1}, outcome.InvalidCall)
+		b.engine.Outcomes().Note(&routes[0], "account", &outcome.Kinds{1, 1, 1, 1, 1}, outcome.InvalidCall)
 	}
 	require.NoError(t, b.engine.Outcomes().Save(func(fold func([]outcome.Row) []outcome.Row) error {
 		fold(nil)

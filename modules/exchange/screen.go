@@ -76,17 +76,18 @@ func (x *exchange) screen() *families.Error {
 		return nil
 	}
 	enforced := s.Mode == config.ScreeningEnforce
-	x.found = x.findRules(s) // that it panics is a failure of the service, and free
+	found, unsearched := x.findRules(s) // that it panics is a failure of the service, and free
+	x.found = found
 	for _, h := range x.found {
 		x.engine.Metrics().RuleFound(h.Rule, h.Category, string(h.Action))
 	}
 	var unjudged error
-	if s.Provider != "" && !(enforced && rules.Blocks(x.found)) {
+	if s.Provider != "" && !(enforced && (unsearched != nil || rules.Blocks(x.found))) {
 		unjudged = x.judge(s)
 	}
 	verdict := "passed"
 	switch {
-	case unjudged != nil:
+	case unjudged != nil, unsearched != nil && !rules.Blocks(x.found):
 		verdict = "unscreened"
 	case rules.Blocks(x.found):
 		verdict = "blocked"
@@ -97,6 +98,8 @@ func (x *exchange) screen() *families.Error {
 	switch {
 	case !enforced:
 		return nil
+	case verdict == "unscreened" && unsearched != nil: // on_error is about the provider: nothing gets past the rules
+		return x.unsearched(unsearched)
 	case unjudged != nil:
 		return x.unscreened(s, unjudged)
 	}
@@ -157,7 +160,6 @@ func (x *exchange) ask(texts []llm.ScreenText) (llm.Verdict, error) {
 
 // unscreened is what comes of a request that nobody has judged, where that is enforced: nothing is charged for it.
 func (x *exchange) unscreened(s *config.Screening, why error) *families.Error {
-	refused := ledger.Settlement{Reason: "screener", Free: true}
 	switch {
 	case x.left():
 		return nil // its caller sees that
@@ -166,29 +168,69 @@ func (x *exchange) unscreened(s *config.Screening, why error) *families.Error {
 	case s.OnError == config.OnErrorAllow:
 		return nil
 	case errors.Is(why, errMuchText):
-		return x.early(refused, &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
-			Message: "The request has more text than this service can check by its content policy. " +
-				"Trying again does not help: send less, or begin a new conversation."})
+		return x.unsearched(why)
 	}
-	return x.early(refused, gateway.InternalError())
+	return x.early(unscreened, gateway.InternalError())
 }
 
-var texts = sync.Pool{New: func() any { return new(rules.Text) }}
+// unscreened settles a request that nobody has judged.
+var unscreened = ledger.Settlement{Reason: "screener", Free: true}
 
-// keptText is the largest memory of a text that is given back to be borrowed again, in bytes.
-const keptText = 256 << 10
+var (
+	// errMuchWork says that patterns would take too long in the text of a request.
+	errMuchWork = errors.New("its patterns would take too long; give those without a fixed part one, or set max_body lower")
+	// errNoMemory says that the memory for screening a request is not there.
+	errNoMemory = errors.New("bodies and their screening take all of max_body_memory")
+)
 
-// findRules finds what the rules say of the request.
-func (x *exchange) findRules(s *config.Screening) []rules.Hit {
-	t := texts.Get().(*rules.Text)
+// unsearched refuses a request that the rules could not be looked for in: nothing is charged for it.
+func (x *exchange) unsearched(why error) *families.Error {
+	if errors.Is(why, errNoMemory) {
+		return x.early(unscreened, gateway.Overloaded())
+	}
+	return x.early(unscreened, &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
+		Message: "The request has more text than this service can check by its content policy. " +
+			"Trying again does not help: send less, or begin a new conversation."})
+}
+
+var searches = sync.Pool{New: func() any { return new(rules.Search) }}
+
+// keptText is the largest memory of a search that is given back to be borrowed again, in bytes.
+const keptText = 512 << 10
+
+// findRules finds what the rules say of the request. The error says why they could not be looked for everywhere.
+func (x *exchange) findRules(s *config.Screening) (found []rules.Hit, why error) {
+	memory := s.Rules.Reserve(policy.Largest(x.req.LLM))
+	if memory > keptText {
+		if !x.engine.AcquireBody(memory) {
+			why = errNoMemory
+			if memory > x.gen.Config.Gateway.MaxBodyMemory {
+				why = errMuchText // it would be when nothing else runs, too
+			}
+			return nil, x.noteUnsearched(why)
+		}
+		defer x.engine.ReleaseBody(memory)
+	}
+	t := searches.Get().(*rules.Search)
 	defer func() {
 		if t.Size() <= keptText {
-			t.Reset()
-			texts.Put(t)
+			searches.Put(t)
 		}
 	}()
+	t.Begin(s.Rules)
 	policy.Read(t, x.req.LLM)
-	return s.Rules.Match(t)
+	found, whole := t.Hits()
+	if !whole {
+		return found, x.noteUnsearched(errMuchWork)
+	}
+	return found, nil
+}
+
+// noteUnsearched logs that the rules were not looked for everywhere.
+func (x *exchange) noteUnsearched(why error) error {
+	x.engine.Logger().Warn("a request was not screened", "request_id", x.call.ID, "mode", x.gen.Config.Screening.Mode,
+		"error", why)
+	return why
 }
 
 // early settles a request that made no attempt, and is its refusal.

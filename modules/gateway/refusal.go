@@ -15,6 +15,12 @@ func InternalError() *families.Error {
 		Message: "The service failed. Trying again may help." + families.Support}
 }
 
+// Overloaded is a 429 without headers: room was briefly exhausted.
+func Overloaded() *families.Error {
+	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
+		Message: "Too many large requests are in progress. Trying again in a few seconds helps; so does a smaller request."}
+}
+
 // ReasonLeft is the reason of a request whose client did not wait for its end.
 const ReasonLeft = "client_left"
 

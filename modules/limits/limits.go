@@ -120,7 +120,7 @@ func (b *body) read(r *http.Request) *families.Error {
 		most = r.ContentLength + 1
 	}
 	if !b.grow(min(firstRead, most)) {
-		return overloaded()
+		return gateway.Overloaded()
 	}
 	for {
 		n, err := r.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
@@ -144,7 +144,7 @@ func (b *body) read(r *http.Request) *families.Error {
 					"Trying again helps if all of it is sent, in the encoding that its headers say."}
 		}
 		if len(b.bytes) == cap(b.bytes) && !b.grow(min(growth*int64(cap(b.bytes)), most)) {
-			return overloaded()
+			return gateway.Overloaded()
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (b *body) parse() *families.Error {
 		return b.tooLarge() // it would be when nothing else runs, too
 	}
 	if !b.engine.AcquireBody(size) {
-		return overloaded()
+		return gateway.Overloaded()
 	}
 	b.taken += size
 	return nil
@@ -188,12 +188,6 @@ func (b *body) tooLarge() *families.Error {
 	return &families.Error{Status: http.StatusRequestEntityTooLarge, Code: families.InvalidRequest,
 		Message: "The request body is larger than this service takes. " +
 			"Trying again does not help: send less, or begin a new conversation."}
-}
-
-// overloaded is a 429 without headers: room was briefly exhausted.
-func overloaded() *families.Error {
-	return &families.Error{Status: http.StatusTooManyRequests, Code: families.RateLimitExceeded,
-		Message: "Too many large requests are in progress. Trying again in a few seconds helps; so does a smaller request."}
 }
 
 var (

@@ -79,5 +79,5 @@ plan "trial" {
   # }
   # spend_cap_credits   = 0             # a month; for good where monthly_credits is 0
   # token_budget        = 0             # the same
-  # concurrent_requests = 0
+  # concurrent_requests = 64
 }

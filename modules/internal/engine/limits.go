@@ -54,12 +54,12 @@ func (w *Work) Admit(ctx context.Context, who ledger.Principal, from netip.Addr)
 	return w.acquire(ctx, w.requests(&plan, who, from))
 }
 
-// AdmitCharged is Admit for a charged request, which also takes a permit of its account's concurrent_requests, after
-// the other limits, and one of max_streams. Release gives them back.
+// AdmitCharged is Admit for a charged request, which also takes a permit of its account's concurrent_requests, or of
+// its part of max_streams if that is less, after the other limits, and one of max_streams. Release gives them back.
 func (w *Work) AdmitCharged(ctx context.Context, who ledger.Principal, from netip.Addr) (*Limited, error) {
 	plan := PlanOf(w.gen.Config, who.Account)
 	asks := append(w.requests(&plan, who, from), ratelimit.Ask{
-		Subject: ratelimit.Subject{Kind: ratelimit.Running, Name: who.Account.ID}, Limit: plan.ConcurrentRequests,
+		Subject: ratelimit.Subject{Kind: ratelimit.Running, Name: who.Account.ID}, Limit: plan.AtOnce(),
 	})
 	if w.charged = w.engine.streams.acquire(1); !w.charged {
 		// Its own limits come first, and what the service itself refuses counts nowhere.

@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		begin, _ := limits(cfg)
 		for _, plan := range []string{"", "gone"} {
-			for range config.DefaultPlan().RequestsPerMinute.Key {
+			for range cfg.Gateway.DefaultPlan().RequestsPerMinute.Key {
 				require.Empty(t, admit(t, begin, client("k"+plan, "a"+plan, plan), here))
 			}
 			require.Equal(t, KeyRequests, admit(t, begin, client("k"+plan, "a"+plan, plan), here))

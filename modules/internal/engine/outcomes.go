@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
@@ -26,23 +27,67 @@ type learner struct {
 func (l *learner) save(ctx context.Context) error {
 	return l.book.Save(func(fold func(kept []outcome.Row) []outcome.Row) error {
 		return l.store.Learn(ctx, func(kept []ledger.Learned) []ledger.Learned {
-			var rows []outcome.Row
-			var templates []ledger.Learned
+			var rows, templates []ledger.Learned
 			for _, k := range kept {
 				if k.Kind == templateKind {
 					templates = append(templates, k)
 				} else {
-					rows = append(rows, outcome.Row(k))
+					rows = append(rows, k)
 				}
 			}
-			all := l.templates.fold(templates)
-			for _, r := range fold(rows) {
-				all = append(all, ledger.Learned(r))
-			}
+			all := append(l.templates.fold(templates), keptRows(fold(readRows(rows)))...)
 			slices.SortFunc(all, order)
 			return all
 		})
 	})
+}
+
+const (
+	// ofAccount stands between a kind of work and the account whose outcomes a row has. A gateway of before accounts were
+	// told apart takes it for a kind that it does not know: it keeps the row and looks at nothing of it.
+	ofAccount = "@"
+	// ofOwn ends the name of a row whose failures are those that a client can bring about.
+	ofOwn = "!"
+)
+
+// readRows are the rows that are kept.
+func readRows(kept []ledger.Learned) []outcome.Row {
+	type source struct{ route, model, kind string }
+	at := make(map[source]int)
+	var rows []outcome.Row
+	for _, k := range kept {
+		name, own := strings.CutSuffix(k.Kind, ofOwn)
+		of := source{k.Route, k.Model, name}
+		i, known := at[of]
+		if !known {
+			i, at[of] = len(rows), len(rows)
+			kind, account, _ := strings.Cut(name, ofAccount)
+			rows = append(rows, outcome.Row{Route: k.Route, Model: k.Model, Kind: kind, Account: account, At: k.At})
+		}
+		if own {
+			rows[i].Own = k.Failed
+			continue
+		}
+		r := &rows[i]
+		r.Worked, r.Failed, r.Good, r.Bad = k.Worked, k.Failed, k.Good, k.Bad
+	}
+	return rows
+}
+
+// keptRows are rows as they are kept: of each, what a client can bring about has a row of its own.
+func keptRows(rows []outcome.Row) []ledger.Learned {
+	var kept []ledger.Learned
+	for _, r := range rows {
+		k := ledger.Learned{Route: r.Route, Model: r.Model, Kind: r.Kind, Worked: r.Worked, Failed: r.Failed, Good: r.Good,
+			Bad: r.Bad, At: r.At}
+		if r.Account != "" {
+			k.Kind += ofAccount + r.Account
+		}
+		if kept = append(kept, k); r.Own > 0 {
+			kept = append(kept, ledger.Learned{Route: r.Route, Model: r.Model, Kind: k.Kind + ofOwn, Failed: r.Own, At: r.At})
+		}
+	}
+	return kept
 }
 
 func (e *Engine) learner() *learner { return &learner{e.outcomes, e.templates, e.store} }

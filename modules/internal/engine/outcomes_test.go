@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +28,7 @@ func TestLearnedOutlastsARestart(t *testing.T) {
 	e := again()
 	require.Empty(t, e.Outcomes().Rows())
 	for range 50 {
-		e.Outcomes().Note(route, &outcome.Kinds{predict.Code: 1}, outcome.InvalidCall)
+		e.Outcomes().Note(route, "account", &outcome.Kinds{predict.Code: 1}, outcome.InvalidCall)
 	}
 	require.NoError(t, e.Close())
 
@@ -38,6 +39,38 @@ func TestLearnedOutlastsARestart(t *testing.T) {
 	require.InDelta(t, 50, rows[0].Failed, 1)
 	require.InDelta(t, 0.4, e.Outcomes().Learned().On(route, predict.Code, 0.8), 0.01, "at once")
 	require.NoError(t, e.Close())
+}
+
+// TestSharesOutliveRestarts: whose outcomes they were, and which of them a client can bring about (GAP-130).
+func TestSharesOutliveRestarts(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	route := &config.Route{Name: "small", Model: "small-1"}
+	for range 100 {
+		e.Outcomes().Note(route, "hostile", &outcome.Kinds{predict.Code: 1}, outcome.Mismatch)
+		e.Outcomes().Note(route, "hostile", &outcome.Kinds{predict.Code: 1}, outcome.Worked)
+	}
+	require.NoError(t, e.learner().save(t.Context()))
+	expected := func(book *outcome.Book) float64 { return book.Learned().On(route, predict.Code, 0.8) }
+	require.InDelta(t, 0.8, expected(e.Outcomes()), 0)
+	again := &learner{outcome.NewBook(time.Now), newTemplates(time.Now), e.store}
+	require.NoError(t, again.save(t.Context()))
+	require.InDelta(t, 0.8, expected(again.book), 0)
+	for range 10 {
+		again.book.Note(route, "other", &outcome.Kinds{predict.Code: 1}, outcome.Worked)
+	}
+	require.NoError(t, again.save(t.Context()))
+	rows := again.book.Rows()
+	require.Len(t, rows, 1)
+	require.InDelta(t, 15, rows[0].Worked, 0.1, "ten of each, and half of the hostile one's")
+	require.InDelta(t, 5, rows[0].Failed, 0.1)
+	require.NoError(t, e.Close())
+
+	written := readRows(keptRows([]outcome.Row{{Route: "r", Model: "m", Kind: "code", Account: "a", Own: 2, Worked: 1},
+		{Route: "r", Model: "m", Kind: "code", Good: 1}, {Route: "r", Model: "m", Kind: "math", Account: "a", Failed: 3}}))
+	require.Equal(t, []outcome.Row{{Route: "r", Model: "m", Kind: "code", Account: "a", Own: 2, Worked: 1},
+		{Route: "r", Model: "m", Kind: "code", Good: 1}, {Route: "r", Model: "m", Kind: "math", Account: "a", Failed: 3}},
+		written)
 }
 
 // forgetful is a store that cannot keep what was learned.
@@ -51,7 +84,7 @@ func (forgetful) Learn(context.Context, func([]ledger.Learned) []ledger.Learned)
 func TestLearnedCannotBeKept(t *testing.T) {
 	t.Parallel()
 	e := open(t)
-	e.Outcomes().Note(&config.Route{Name: "small"}, &outcome.Kinds{1}, outcome.Worked)
+	e.Outcomes().Note(&config.Route{Name: "small"}, "account", &outcome.Kinds{1}, outcome.Worked)
 	keeper := &learner{e.outcomes, e.templates, forgetful{e.store}}
 	require.ErrorContains(t, keeper.save(t.Context()), "the disk is full")
 	require.Len(t, e.Outcomes().Rows(), 1)

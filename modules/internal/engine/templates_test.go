@@ -81,7 +81,7 @@ func TestTemplatesAreKept(t *testing.T) {
 	e, err := Open(o, &config.Config{Store: sqliteStore})
 	require.NoError(t, err)
 	e.Templates().Note(&route, 1_396)
-	e.Outcomes().Note(&route, &outcome.Kinds{1}, outcome.Worked)
+	e.Outcomes().Note(&route, "account", &outcome.Kinds{1}, outcome.Worked)
 	require.NoError(t, e.learner().save(t.Context()))
 	require.NoError(t, e.store.Learn(t.Context(), func(kept []ledger.Learned) []ledger.Learned {
 		require.Len(t, kept, 2)

@@ -26,7 +26,7 @@ func newPlans(log *slog.Logger) *plans { return &plans{log: log} }
 
 // use makes these the plans in force.
 func (p *plans) use(list []config.Plan) {
-	none := config.DefaultPlan()
+	none := new(config.Gateway).DefaultPlan()
 	terms := map[string]ledger.Terms{none.Name: termsOf(&none)}
 	for i := range list {
 		terms[list[i].Name] = termsOf(&list[i])
@@ -46,7 +46,7 @@ func (p *plans) of(name string) ledger.Terms {
 		return terms
 	}
 	p.mu.Lock()
-	terms, first := p.terms[config.DefaultPlan().Name], !p.reported[name]
+	terms, first := p.terms[new(config.Gateway).DefaultPlan().Name], !p.reported[name]
 	p.reported[name] = true
 	p.mu.Unlock()
 	if first {

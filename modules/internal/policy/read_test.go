@@ -42,6 +42,14 @@ func TestTexts(t *testing.T) {
 	require.Empty(t, got)
 }
 
+func find(set *rules.Set, req *llm.Request) []rules.Hit {
+	var t rules.Search
+	t.Begin(set)
+	Read(&t, req)
+	hits, _ := t.Hits()
+	return hits
+}
+
 // TestRead: whatever the model would read is screened, wherever it stands (issue 14, "Content policy").
 func TestRead(t *testing.T) {
 	t.Parallel()
@@ -55,8 +63,14 @@ func TestRead(t *testing.T) {
 		"the system": {Messages: []llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(word)}}}},
 		"around a call": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro"), {Call: &llm.ToolCall{Name: "f"}},
 			llm.Text("glycerin")}}}},
-		"a result": {Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text(word)}}}},
-		"a call":   {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{Name: word}}}}}},
+		"two messages (issue 26, 12)": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro")}},
+			{Parts: []llm.Part{llm.Text("glycerin")}}}},
+		"two values": {Tools: []llm.Tool{{Name: "f", Schema: json.RawMessage(
+			`{"a":{"type":"string","const":"nitro"},"b":{"type":"string","const":"gly\u0063erin"}}`)}}},
+		"the id of a call":    {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{ID: "call_" + word}}}}}},
+		"the id of an answer": {Messages: []llm.Message{{Role: llm.RoleTool, CallID: word + "-1"}}},
+		"a result":            {Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text(word)}}}},
+		"a call":              {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{Name: word}}}}}},
 		"arguments": {Messages: []llm.Message{{Parts: []llm.Part{{
 			Call: &llm.ToolCall{Arguments: llm.Plain(`{"q":"\n` + word + `"}`)}}}}}},
 		"a tool":           {Tools: []llm.Tool{{Name: word}}},
@@ -68,22 +82,16 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var text rules.Text
-			Read(&text, &req)
-			require.True(t, rules.Blocks(set.Match(&text)))
+			require.True(t, rules.Blocks(find(set, &req)))
 		})
 	}
 	for name, req := range map[string]llm.Request{
-		"two messages": {Messages: []llm.Message{{Parts: []llm.Part{llm.Text("nitro")}},
-			{Parts: []llm.Part{llm.Text("glycerin")}}}},
 		"two tools": {Tools: []llm.Tool{{Name: "nitro", Description: "glycerin"}}},
 		"nothing":   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var text rules.Text
-			Read(&text, &req)
-			require.Empty(t, set.Match(&text))
+			require.Empty(t, find(set, &req))
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,16 +21,16 @@ type Book struct {
 	known atomic.Pointer[routing.Learned]
 
 	mu       sync.Mutex
-	counted  map[cell]Counts // since the last Save
-	underway map[cell]Counts // with the Save that runs
-	rows     []Row           // as they were kept then
+	counted  map[source]Counts // since the last Save
+	underway map[source]Counts // with the Save that runs
+	rows     []Row             // as they were kept then
 
 	saving sync.Mutex
 }
 
 // NewBook makes a book in which nothing is counted.
 func NewBook(now func() time.Time) *Book {
-	b := &Book{Recent: newRecent(MaxRecent, now), now: now, counted: make(map[cell]Counts)}
+	b := &Book{Recent: newRecent(MaxRecent, now), now: now, counted: make(map[source]Counts)}
 	b.known.Store(new(routing.Learned))
 	return b
 }
@@ -39,33 +38,29 @@ func NewBook(now func() time.Time) *Book {
 // Learned is how outcomes change what is expected of routes.
 func (b *Book) Learned() routing.Learned { return *b.known.Load() }
 
-// Note counts a verdict on a route, for work of these kinds.
-func (b *Book) Note(route *config.Route, kinds *Kinds, v Verdict) {
+// Note counts a verdict on a route that a request of an account shows, for work of these kinds.
+func (b *Book) Note(route *config.Route, account string, kinds *Kinds, v Verdict) {
 	if v != None && route.Learns() {
-		b.note(route.Name, route.Model, kinds, v, 1)
+		b.note(route.Name, route.Model, account, kinds, v, 1)
 	}
 }
 
-func (b *Book) note(route, model string, kinds *Kinds, v Verdict, times float64) {
+func (b *Book) note(route, model, account string, kinds *Kinds, v Verdict, times float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for k, share := range kinds {
 		if share > 0 {
-			c := cell{route, model, predict.Kind(k).String()}
+			c := source{cell{route, model, predict.Kind(k).String()}, account}
 			b.counted[c] = b.counted[c].plus(weights[v], times*float64(share))
 		}
 	}
 }
 
-// Rows are what is counted now.
+// Rows are what counts now, of all accounts together.
 func (b *Book) Rows() []Row {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	rows := slices.Clone(fold(fold(b.rows, b.underway, b.now()), b.counted, b.now()))
-	for i := range rows {
-		rows[i] = rows[i].at(b.now())
-	}
-	return rows
+	return shared(fold(fold(b.rows, b.underway, b.now()), b.counted, b.now()), b.now())
 }
 
 // Save adds what was counted to what a store keeps, which others may share, and makes known what that changes. What
@@ -75,7 +70,7 @@ func (b *Book) Save(store func(fold func(kept []Row) []Row) error) error {
 	defer b.saving.Unlock()
 	b.mu.Lock()
 	counted := b.counted
-	b.counted, b.underway = make(map[cell]Counts), counted
+	b.counted, b.underway = make(map[source]Counts), counted
 	b.mu.Unlock()
 	now := b.now()
 	var rows []Row

@@ -54,11 +54,11 @@ func TestFewEventsSayLittle(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	require.InDelta(t, 0.8, w.expected(small), 0)
-	w.Note(small, &coding, InvalidCall)
+	w.Note(small, "one", &coding, InvalidCall)
 	w.save(t)
 	require.InDelta(t, 0.8, w.expected(small), 0, "one is no step")
 	for range 9 {
-		w.Note(small, &coding, InvalidCall)
+		w.Note(small, "one", &coding, InvalidCall)
 	}
 	require.InDelta(t, 0.8, w.expected(small), 0, "not before it is kept")
 	w.save(t)
@@ -70,15 +70,15 @@ func TestFewEventsSayLittle(t *testing.T) {
 	off := *small
 	off.Learn = new(false)
 	require.InDelta(t, 0.8, w.expected(&off), 0, "learn = false")
-	w.Note(&off, &coding, InvalidCall)
+	w.Note(&off, "one", &coding, InvalidCall)
 	require.InDelta(t, 10, w.Rows()[0].Failed, 0, "it is not even counted")
 	for range 10_000 {
-		w.Note(small, &coding, InvalidCall)
+		w.Note(small, "one", &coding, InvalidCall)
 	}
 	w.save(t)
 	require.InDelta(t, 0.4, w.expected(small), 1e-9, "it is never less than half")
 	for range 500 {
-		w.Note(small, &coding, Worked)
+		w.Note(small, "one", &coding, Worked)
 	}
 	w.save(t)
 	require.InDelta(t, 0.8, w.expected(small), 0, "what works now counts more than what was")
@@ -89,7 +89,7 @@ func TestDecay(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	for range 16 {
-		w.Note(small, &halfway, Refused)
+		w.Note(small, "one", &halfway, InvalidCall)
 	}
 	w.save(t)
 	rows := w.Rows()
@@ -102,7 +102,7 @@ func TestDecay(t *testing.T) {
 	w.save(t)
 	require.Len(t, w.kept, 2, "nothing is written for nothing")
 	require.InDelta(t, 0.8, w.expected(small), 1e-4, "they say nothing")
-	w.Note(&config.Route{Name: "other"}, &coding, Worked)
+	w.Note(&config.Route{Name: "other"}, "one", &coding, Worked)
 	w.save(t)
 	require.Len(t, w.kept, 1)
 	require.InDelta(t, 0.8, w.expected(small), 0)
@@ -124,7 +124,7 @@ func TestSteps(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "minutes") {
 			v := rapid.SampledFrom(verdicts).Draw(t, "verdict")
 			for range rapid.IntRange(0, 30).Draw(t, "requests") {
-				w.Note(small, &coding, v)
+				w.Note(small, "one", &coding, v)
 			}
 			w.at = w.at.Add(time.Minute)
 			w.save(t)
@@ -149,14 +149,14 @@ func TestSteps(t *testing.T) {
 func TestSaveFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
-	w.Note(small, &coding, InvalidCall)
+	w.Note(small, "one", &coding, InvalidCall)
 	away := errors.New("away")
 	require.ErrorIs(t, w.Save(func(fold func([]Row) []Row) error {
 		fold(nil)
 		return away
 	}), away)
-	w.Note(small, &coding, InvalidCall)
-	w.kept = []Row{{Route: "small", Model: "small-1", Kind: "code", Failed: 20, At: w.at},
+	w.Note(small, "one", &coding, InvalidCall)
+	w.kept = []Row{{Route: "small", Model: "small-1", Kind: "code", Account: "one", Failed: 20, At: w.at},
 		{Route: "other", Model: "m", Kind: "of another version", Failed: 30, At: w.at}}
 	w.save(t)
 	w.save(t)
@@ -170,18 +170,18 @@ func TestRowsWhileTheyAreSaved(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	for n := range 3 {
-		w.Note(small, &coding, InvalidCall)
+		w.Note(small, "one", &coding, InvalidCall)
 		require.NoError(t, w.Save(func(fold func([]Row) []Row) error {
 			before := w.Rows()
 			require.Len(t, before, 1)
 			require.InDelta(t, n+1, before[0].Failed, 1e-9)
-			w.Note(small, &coding, InvalidCall)
+			w.Note(small, "one", &coding, InvalidCall)
 			require.InDelta(t, n+2, w.Rows()[0].Failed, 1e-9)
 			w.kept = fold(w.kept)
 			return nil
 		}))
 		require.InDelta(t, n+2, w.Rows()[0].Failed, 1e-9)
-		w.counted = make(map[cell]Counts) // the one that came meanwhile
+		w.counted = make(map[source]Counts) // the one that came meanwhile
 	}
 }
 
@@ -190,10 +190,10 @@ func TestBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	for i := range maxRows + 10 {
-		w.Note(&config.Route{Name: fmt.Sprintf("route%05d", i)}, &coding, Worked)
+		w.Note(&config.Route{Name: fmt.Sprintf("route%05d", i)}, "one", &coding, Worked)
 	}
-	w.Note(small, &coding, Worked)
-	w.Note(small, &coding, Worked)
+	w.Note(small, "one", &coding, Worked)
+	w.Note(small, "one", &coding, Worked)
 	w.save(t)
 	require.Len(t, w.kept, maxRows)
 	require.Equal(t, "small", w.kept[maxRows-1].Route, "what counts most stays")

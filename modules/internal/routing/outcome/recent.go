@@ -80,6 +80,9 @@ func (r *Recent) Remember(req Request) {
 	req.At = r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if before, ok := r.byTurn[req.Turn.Key]; ok && r.ring[before].Turn == req.Turn {
+		req.retried = true // a prompt that is sent over and over is no question of its answer
+	}
 	at := r.next
 	if len(r.ring) < cap(r.ring) {
 		r.ring = append(r.ring, req)
@@ -198,8 +201,8 @@ func (b *Book) Tell(id string, v Verdict) (Request, bool) {
 		return req, true
 	}
 	if before != None {
-		b.note(req.Route, req.Model, &req.Kinds, before, -1)
+		b.note(req.Route, req.Model, "", &req.Kinds, before, -1)
 	}
-	b.note(req.Route, req.Model, &req.Kinds, v, 1)
+	b.note(req.Route, req.Model, "", &req.Kinds, v, 1)
 	return req, true
 }

@@ -1,0 +1,192 @@
+package rules
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// spelling finds words whose letters stand alone, with the same sign or a blank between each two of them. A word of
+// three letters in capitals is an abbreviation, letters in columns are a grid, and letters between commas are a list.
+type spelling struct {
+	spelt     []byte // letters at hand
+	count     int    // how many
+	last      int    // where the last one begins
+	sep       [4]rune
+	sepN      int  // of sep; 0: only one letter came
+	capitals  bool // one is a capital
+	unspaced  bool // all are of scripts that write without blanks
+	syllables bool // one is of Hangul
+
+	single, words int // words of this line, and those of one letter
+	rows          []byte
+	rowLetters    int // of each row before this line, 0: there are none
+	rowCount      int
+}
+
+// spell takes a word that has ended.
+func (f *folder) spell(word []byte, single, upper bool) {
+	f.words++
+	if !single {
+		f.endSpelled()
+		return
+	}
+	f.single++
+	r, _ := utf8.DecodeRune(word)
+	switch {
+	case f.count == 0:
+	case !f.joins():
+		previous := append([]byte(nil), f.spelt[f.last:]...)
+		f.endSpelled()
+		if f.separates() {
+			f.startSpelled(previous)
+			f.sep, f.sepN = f.gap, f.gapN
+		}
+	case f.sepN == 0:
+		f.sep, f.sepN = f.gap, f.gapN
+	}
+	if f.count == 0 {
+		f.startSpelled(nil)
+	}
+	f.last = len(f.spelt)
+	f.spelt = append(f.spelt, word...)
+	f.count++
+	f.capitals = f.capitals || upper
+	f.unspaced = f.unspaced && unicode.In(r, withoutBlanks...)
+	f.syllables = f.syllables || hangul(r)
+	if len(f.spelt) > maxAside {
+		f.addExtra(f.spelt, "\n")
+		keep := len(f.spelt) - keptAside
+		for !utf8.RuneStart(f.spelt[keep]) {
+			keep++
+		}
+		f.spelt = f.spelt[:copy(f.spelt, f.spelt[keep:])]
+		f.last = max(f.last-keep, 0)
+		f.count = utf8.RuneCount(f.spelt)
+	}
+}
+
+func (f *folder) startSpelled(first []byte) {
+	f.spelt, f.last, f.sepN, f.capitals, f.syllables, f.unspaced = append(f.spelt[:0], first...), 0, 0, false, false, true
+	if f.count = utf8.RuneCount(first); f.count > 0 {
+		r, _ := utf8.DecodeRune(first)
+		f.unspaced, f.syllables = unicode.In(r, withoutBlanks...), hangul(r)
+	}
+}
+
+// separates reports whether what came between two letters can part those of one word.
+func (f *folder) separates() bool {
+	switch {
+	case f.gapBroken || f.gapN == 0 || f.gapN > 3:
+		return false
+	case f.gapN == 1:
+		return true
+	}
+	first := f.gap[0]
+	if f.gapN == 3 {
+		return first != ' ' && first != '\n' && f.gap == [4]rune{first, first, first}
+	}
+	return f.gap[1] == ' ' && (first == '.' || first == '-' || first == '_' || first == '*' || first == '~')
+}
+
+// joins reports whether a letter belongs to those before it: the same is between them, or a gap between two words.
+func (f *folder) joins() bool {
+	switch {
+	case f.gapBroken:
+		return false
+	case f.sepN == 0:
+		return f.separates()
+	case f.gap == f.sep && f.gapN == f.sepN:
+		return true
+	case f.sep[0] == '\n':
+		return false
+	}
+	for i, r := range f.gap[:f.gapN] {
+		if r != ' ' && (i > 0 || r != f.sep[0]) {
+			return false
+		}
+	}
+	return f.gapN > 0
+}
+
+// endSpelled puts letters that stand alone together.
+func (f *folder) endSpelled() {
+	if f.count > 1 && f.count >= f.leastSpelled() {
+		f.addSpelled(&f.extra)
+	}
+	f.spelt, f.count, f.sepN = f.spelt[:0], 0, 0
+}
+
+// addSpelled adds the letters at hand, also without the first and the last one where those can be words of their own.
+func (f *folder) addSpelled(to *folded) {
+	first, size := utf8.DecodeRune(f.spelt)
+	last, _ := utf8.DecodeRune(f.spelt[f.last:])
+	f.addLetters(to, f.spelt)
+	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, first) {
+		f.addLetters(to, f.spelt[size:])
+	}
+	if f.sep[0] == ' ' && strings.ContainsRune(loneLetters, last) {
+		f.addLetters(to, f.spelt[:f.last])
+	}
+}
+
+// loneLetters are words of one letter.
+const loneLetters = "aiouаиоуяксвбжη"
+
+func (f *folder) addLetters(to *folded, text []byte) {
+	if utf8.RuneCount(text) < f.leastSpelled() {
+		return
+	}
+	for _, c := range text {
+		to.put(c, noJoint)
+	}
+	to.put('\n', noJoint)
+}
+
+// leastSpelled is how many letters that stand alone make a word.
+func (f *folder) leastSpelled() int {
+	switch sep := f.sep[0]; {
+	case sep == '\n' || sep == ',' || sep == ';' || sep == '|' || sep == ':' || sep == '、':
+		return 5
+	case f.unspaced || f.syllables && sep != ' ':
+		return 2
+	case f.capitals || strings.ContainsRune(" *-+/=&<>^%", sep): // which part single letters in texts and formulas
+		return 4
+	}
+	return 3
+}
+
+// endLine ends a line. Rows of as many letters each, three and more, are a grid.
+func (f *folder) endLine() {
+	switch n := f.count; {
+	case f.words == 0: // an empty line
+	case f.sepN > 0 && f.sep[0] != '\n' && f.single == f.words && n == f.words:
+		f.endRows(n)
+		f.rowLetters = n
+		f.rowCount++
+		if n >= f.leastSpelled() && len(f.rows) < maxAside {
+			row := folded{text: f.rows, joints: make([]byte, len(f.rows))}
+			f.addSpelled(&row)
+			f.rows = row.text
+		}
+		f.spelt, f.count, f.sepN = f.spelt[:0], 0, 0
+	default:
+		f.endRows(0)
+		if f.sepN > 0 && f.sep[0] != '\n' || f.count == 0 || f.words > 1 {
+			f.endSpelled()
+		}
+	}
+	f.words, f.single = 0, 0
+}
+
+// endRows ends rows of letters, unless the next one has as many.
+func (f *folder) endRows(next int) {
+	const grid = 3
+	if f.rowCount == 0 || next == f.rowLetters {
+		return
+	}
+	if f.rowCount < grid {
+		f.addExtra(f.rows, "")
+	}
+	f.rows, f.rowCount, f.rowLetters = f.rows[:0], 0, 0
+}
