@@ -1,6 +1,7 @@
 package conform_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,8 @@ func TestWhatIsAddedIsHeldFor(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"array"},"b":true,"c":{"$ref":"#/gone"}}}`,
 			`{"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}},` +
 				`"properties":{"a":{"$ref":"#/$defs/a"},"b":{"items":true,"type":"array"}}}`,
+			`{"properties":{"a":{"type":["string","number","null"]},"b":{"enum":[1]},"c":{"const":"x"},"d":{},` +
+				`"e":{"allOf":[{}]},"f":{"type":["array","object"],"description":"` + strings.Repeat("words ", 50) + `","anyOf":[{},{}]}}}`,
 			`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"x":{"type":["array","null"]}}}}}`},
 	)
 	ids := rapid.SampledFrom(

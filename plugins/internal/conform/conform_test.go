@@ -305,7 +305,8 @@ func TestSchemas(t *testing.T) {
 // TestRestrictionsAreKnown: each name that is offered does something here, or is read by who writes requests.
 func TestRestrictionsAreKnown(t *testing.T) {
 	t.Parallel()
-	written := []string{"stop", "temperature", "max_tokens", "stream_options", "forced_tool_choice_thinking"}
+	written := []string{"stop", "temperature", "max_tokens", "stream_options", "forced_tool_choice_thinking",
+		"null_content"}
 	var offered []string
 	for _, r := range llm.Restrictions() {
 		require.NotEmpty(t, r.Doc)
@@ -434,7 +435,8 @@ func ordinary() *llm.Request {
 	req := &llm.Request{Messages: []llm.Message{said(llm.RoleSystem, "s"), said(llm.RoleUser, "u"),
 		called(`c1 f {"a":[1,{"b":"c"}]}`, "c2 g {}"), result("c2", "r"), result("c1", "r"), said(llm.RoleAssistant, "a"),
 		said(llm.RoleUser, "u")},
-		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object","properties":{"a":{"type":"array","items":{}}}}`)},
+		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object","properties":{"a":{"type":"array",` +
+			`"items":{"type":"string"}}}}`)},
 			{Name: "g", Schema: []byte(`{"type":"object","properties":{}}`)}}}
 	for i := range req.Messages {
 		for j := range req.Messages[i].Parts {
