@@ -222,7 +222,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 			return
 		}
 		rec.Outcome, rec.Status = OutcomeRefused, refusal.Status
-		rec.Bytes = f.refuse(w, refusal)
+		rec.Bytes = f.refuse(w, refusal, s.service)
 		return
 	}
 	reply := s.choose(req)
@@ -247,7 +247,7 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	if err := f.check(r.Header); err != nil {
 		return nil, err
 	}
-	if err := s.service.check(r, body); err != nil {
+	if err := s.service.check(r, f, body); err != nil {
 		return nil, err
 	}
 	req, err := f.decode(body)
@@ -255,11 +255,8 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 		return nil, err
 	}
 	if f.name == "chat" {
-		if err := s.service.thoughts(req); err != nil {
+		if err := s.service.returned(req); err != nil {
 			return nil, err
-		}
-		if req.Timings && !s.service.llama {
-			return nil, invalid("timings_per_token", "is not a known field")
 		}
 		if s.service.llama {
 			if err := checkLlama(body, req); err != nil {
@@ -274,6 +271,9 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 		if err := f.address(r, req); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.refuse(req, f.name, body); err != nil {
+		return nil, err
 	}
 	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
 	req.credential = s.service.credential(r.Header, f)
