@@ -22,21 +22,22 @@ type asked struct {
 	schemas []object // of tools
 }
 
+// everyone are all services, and the families whose functions have names of OpenAI's form.
+var everyone = strings.Join(Services(), " ") + " /responses /messages /bedrock"
+
 // refusals are what is known to be refused, and who says so. What the decoders of families refuse (names of functions
 // over 64 characters, blank texts of messages, ...) is not here.
 var refusals = []refusal{
 	{"call_ids_over_40", "openai azure", "vllm #22966, dify #28987, agno #5382", ids(regexp.MustCompile(`^.{1,40}$`))},
 	{"call_ids_unlike_9", "mistral", "openclaw #23740, langchain #24668", ids(regexp.MustCompile(`^[a-zA-Z0-9]{9}$`))},
-	{"tool_name_symbols", "openai azure openrouter groq mistral deepseek moonshot together fireworks xai vllm llamacpp " +
-		"lmstudio ollama gemini /responses /messages /bedrock", "OpenAI's reference, Tool; archestra #401, xagent #1342",
+	{"tool_name_symbols", everyone, "OpenAI's reference, Tool; archestra #401, xagent #1342",
 		names(regexp.MustCompile(`^[a-zA-Z0-9_-]+$`))},
-	{"tool_names_over_64", "openai azure openrouter groq mistral deepseek moonshot together fireworks xai vllm llamacpp " +
-		"lmstudio ollama gemini /responses /messages /bedrock", "OpenAI's reference, Tool; ImmichMCP #4",
+	{"tool_names_over_64", everyone, "OpenAI's reference, Tool; ImmichMCP #4",
 		names(regexp.MustCompile(`^.{1,64}$`))},
 	{"tool_name_digits", "gemini", "kaitranntt/ccs #25, cline #7339", names(regexp.MustCompile(`^[a-zA-Z_]`))},
 
-	{"schema_without_type", "openai azure openrouter /responses /messages /bedrock /gemini", "pi #8279, Kiro #11027, zed #28521",
-		func(q *asked) error {
+	{"schema_without_type", "openai azure openrouter /responses /messages /bedrock /gemini",
+		"pi #8279, Kiro #11027, zed #28521", func(q *asked) error {
 			return q.eachSchema(func(s object) error {
 				return when(s.fields["type"] != "object", s, "schema must be a JSON Schema of 'type: \"object\"'")
 			})
@@ -85,7 +86,8 @@ var refusals = []refusal{
 			spoken := slices.ContainsFunc(q.Messages, func(m Message) bool { return m.Role != "system" })
 			return when(!spoken, q.root, "No user query found in messages.")
 		}},
-	{"assistant_first", "vllm llamacpp lmstudio gemini", "templates of Mistral and Gemma; OmniRoute PR 13573",
+	{"assistant_first", "vllm llamacpp lmstudio gemini /messages /gemini",
+		"templates of Mistral and Gemma; Anthropic, Messages; OmniRoute PR 13573",
 		func(q *asked) error {
 			spoken := false
 			return q.eachMessage(func(_ int, m *Message) string {
@@ -146,8 +148,8 @@ var refusals = []refusal{
 	}},
 }
 
-// Refuses reports whether a service, or a family ("/messages"), is known to refuse that (llm.Restrictions), and who says
-// so.
+// Refuses reports whether a service, or a family ("/messages"), is known to refuse that (llm.Restrictions), and who
+// says so.
 func Refuses(service, what string) (source string, refused bool) {
 	for i := range refusals {
 		if r := &refusals[i]; r.what == what && slices.Contains(strings.Fields(r.of), service) {
@@ -271,7 +273,8 @@ func (q *asked) forced() bool {
 }
 
 // schemaPaths are where families have the schemas of tools, below each tool.
-var schemaPaths = [][]string{{"function", "parameters"}, {"parameters"}, {"input_schema"}, {"toolSpec", "inputSchema", "json"}}
+var schemaPaths = [][]string{{"function", "parameters"}, {"parameters"}, {"input_schema"},
+	{"toolSpec", "inputSchema", "json"}}
 
 // schemasIn finds the schemas of tools.
 func schemasIn(root object) (found []object) {

@@ -237,8 +237,8 @@ func (s service) in(inner renderer, req *Request) renderer {
 	return &rendered{renderer: inner, service: s, streams: req.Stream}
 }
 
-// returned checks what is to come back with past replies. What was thought all have, or it is no field of the service's;
-// the first call of each since the user spoke last is signed, or a signature is no field.
+// returned checks what is to come back with past replies. What was thought all have, or it is no field of the
+// service's; the first call of each since the user spoke last is signed, or a signature is no field.
 func (s *service) returned(req *Request) error {
 	last := 0
 	for i, m := range req.Messages {
