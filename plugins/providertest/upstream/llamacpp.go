@@ -76,7 +76,16 @@ func noGrammar(schema, root any) string {
 			}
 		}
 	}
-	if items, ok := s["items"]; ok {
+	items, ok := s["items"]
+	if list, isList := items.([]any); isList { // one for each element, which is of JSON Schema before 2020
+		for _, one := range list {
+			if why := noGrammar(one, root); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	if ok {
 		return noGrammar(items, root)
 	}
 	return ""
