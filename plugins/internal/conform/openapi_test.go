@@ -99,6 +99,18 @@ func TestSchemasOfOpenAPI(t *testing.T) {
 			`{"type":"object","properties":{"a":{"$ref":"#/gone","description":"d"}}}`,
 			`{"type":"object","properties":{"a":{` + anything + `,"description":"d"}}}`,
 		},
+		"what is of an object, unsaid": {
+			`{"type":"object","properties":{"a":{"properties":{"x":{"type":"string"}}}}}`,
+			`{"type":"object","properties":{"a":{"type":"object","properties":{"x":{"type":"string"}}}}}`,
+		},
+		"what may be null": {
+			`{"type":"object","properties":{"a":{"type":"string","nullable":true,"examples":[]}}}`,
+			`{"type":"object","properties":{"a":{"type":"string","nullable":true}}}`,
+		},
+		"one alternative of two that fits": {
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"number","multipleOf":2}]}}}`,
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"number"}]}}}`,
+		},
 		"what fits": {`{ "type": "object" }`, `{ "type": "object" }`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +120,12 @@ func TestSchemasOfOpenAPI(t *testing.T) {
 			require.Equal(t, got, conformedSchema(t, got, "schema_beyond_openapi"), "what fits stays")
 		})
 	}
+	t.Run("what fits is not touched", func(t *testing.T) {
+		t.Parallel()
+		const fitting = `{ "type": "object", "properties": { "a": { "anyOf": [{"type":"string"}], "title": "A" },` +
+			` "b": { "type": "array", "items": { "type": "string", "enum": ["x"], "nullable": false } } }, "required": ["a"] }`
+		require.Equal(t, fitting, conformedSchema(t, fitting, "schema_beyond_openapi"))
+	})
 	t.Run("what refers to itself has an end", func(t *testing.T) {
 		t.Parallel()
 		const node = `{"allOf":[{"$ref":"#/$defs/n"}]}`
