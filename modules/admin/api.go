@@ -4,6 +4,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,6 +69,7 @@ func init() {
 //	POST   /fareway/routes/feedback         {"request", "verdict": "good" | "bad"} says how good a reply was
 //	POST   /fareway/ledger/checkpoints      makes a checkpoint over the journal
 //	POST   /fareway/ledger/prune            {"before"} removes the detail of old requests
+//	POST   /fareway/ledger/accept-loss      {"reason"} goes on without what the ledger has lost
 //	POST   /fareway/ledger/spool/{id}/apply    {"reason"} charges what could not be applied
 //	POST   /fareway/ledger/spool/{id}/discard  {"reason"} lets it be
 //
@@ -163,8 +165,11 @@ func (a *API) Routes() []caddy.AdminRoute {
 		{Pattern: "/fareway/", Handler: reply(unknownRoute)},
 	}
 	routes = append(routes, a.books.routes()...)
-	aside := asideAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books}
-	routes = append(routes, aside.routes(a.change)...)
+	decisions := decisionsAPI{aside: func() *engine.Aside { return a.engine.Aside() }, books: &a.books,
+		acceptLoss: func(ctx context.Context, reason string) (ledger.Loss, error) {
+			return a.engine.AcceptLoss(ctx, reason)
+		}}
+	routes = append(routes, decisions.routes(a.change)...)
 	for i, r := range routes {
 		routes[i].Handler = a.guard(r.Handler)
 	}
@@ -250,7 +255,7 @@ func asAPIError(err error) caddy.APIError {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, ledger.ErrExists):
+	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrLost):
 		status = http.StatusConflict
 	case errors.Is(err, ledger.ErrInvalid):
 		status = http.StatusBadRequest

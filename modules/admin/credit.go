@@ -132,7 +132,7 @@ func (a *API) refund(r *http.Request) (any, error) {
 // same (ledger.ErrUnavailable).
 func uncertain(err error, account, reference string) error {
 	switch {
-	case !errors.Is(err, ledger.ErrUnavailable):
+	case !errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrLost):
 		return err
 	case reference != "":
 		return fmt.Errorf("%w; with its reference it can be repeated as it is", err)

@@ -34,21 +34,23 @@ func (o Offline) Read(ctx context.Context, ask func(c *Client) error) error {
 	if err != nil {
 		return err
 	}
-	api := o.api(books, func() (engine.SpoolState, []spool.Item, error) { return engine.ReadSpool(o.Ledger) })
+	api := o.api(books, func() (engine.SpoolState, []spool.Item, error) {
+		return engine.ReadSpool(ctx, o.Ledger, books)
+	})
 	return errors.Join(serveHere(api.routes(), o.Ledger, ask), books.Close())
 }
 
-// Decide is for decisions about what the spool kept aside. It takes the ledger's lock, so that beside a gateway that
-// starts or ends it is refused.
+// Decide is for decisions about what the ledger has lost and what the spool kept aside. It takes the ledger's lock, so
+// that beside a gateway that starts or ends it is refused.
 func (o Offline) Decide(ask func(c *Client) error) error {
-	aside, books, closeAside, err := engine.OpenAside(o.Ledger, slog.New(slog.DiscardHandler))
+	aside, store, closeAside, err := engine.OpenAside(o.Ledger, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	api := o.api(books, func() (engine.SpoolState, []spool.Item, error) {
+	api := o.api(store, func() (engine.SpoolState, []spool.Item, error) {
 		return engine.SpoolState{Aside: aside.Path()}, aside.Items(), nil
 	})
-	decisions := asideAPI{aside: func() *engine.Aside { return aside }, books: api}
+	decisions := decisionsAPI{aside: func() *engine.Aside { return aside }, books: api, acceptLoss: store.AcceptLoss}
 	routes := append(decisions.routes(func(handle func(*http.Request) (any, error)) caddy.AdminHandler {
 		return reply(func(r *http.Request) (any, error) {
 			return handle(r.WithContext(ledger.WithActor(r.Context(), LocalActor()+" via file")))

@@ -2,15 +2,9 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strings"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/fareway/fareway/modules/internal/engine"
 	"github.com/fareway/fareway/modules/internal/human"
-	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -70,50 +64,4 @@ func (b *booksAPI) verify(r *http.Request) (any, error) {
 			"an operator has to decide: `fareway gateway ledger spool list` shows what, `apply` and `discard` decide"
 	}
 	return v, nil
-}
-
-// asideAPI decides what becomes of what the spool had and the ledger does not have.
-type asideAPI struct {
-	aside func() *engine.Aside
-	books *booksAPI
-}
-
-func (a *asideAPI) routes(change func(func(*http.Request) (any, error)) caddy.AdminHandler) []caddy.AdminRoute {
-	return []caddy.AdminRoute{
-		{Pattern: "POST /fareway/ledger/spool/{id}/apply", Handler: change(a.decide((*engine.Aside).Apply))},
-		{Pattern: "POST /fareway/ledger/spool/{id}/discard", Handler: change(a.decide((*engine.Aside).Discard))},
-	}
-}
-
-// decision is Apply or Discard.
-type decision func(a *engine.Aside, ctx context.Context, id, reason string) (spool.Item, error)
-
-func (a *asideAPI) decide(how decision) func(*http.Request) (any, error) {
-	return func(r *http.Request) (any, error) {
-		in, err := readJSON[AsideDecision](r)
-		if err != nil {
-			return nil, err
-		}
-		if strings.TrimSpace(in.Reason) == "" {
-			return nil, problem(http.StatusBadRequest, "the reason is missing: a decision says why it was made")
-		}
-		if err := checkTexts("", in.Reason); err != nil {
-			return nil, err
-		}
-		id := r.PathValue("id")
-		item, err := how(a.aside(), r.Context(), id, in.Reason)
-		switch {
-		case errors.Is(err, spool.ErrUnknown):
-			return nil, problem(http.StatusNotFound,
-				"nothing was kept aside under the id %q: `fareway gateway ledger spool list --all` shows all", id)
-		case errors.Is(err, spool.ErrDecided):
-			return nil, problem(http.StatusConflict, "%w; nothing was changed", err)
-		case errors.Is(err, ledger.ErrUnavailable):
-			return nil, problem(http.StatusServiceUnavailable, "%w; it can be repeated as it is", err)
-		case err != nil:
-			return nil, err
-		}
-		state, _, err := a.books.spool()
-		return a.books.viewAside(r.Context(), item, state.Aside), err
-	}
 }

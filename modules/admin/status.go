@@ -18,6 +18,7 @@ func (a *API) status(*http.Request) (any, error) {
 	}
 	v.Ready = v.Reason == ""
 	v.Spool = viewSpool(a.engine.Spool())
+	v.Loss = a.engine.Store().Loss()
 	v.Traffic.Since = a.engine.Opened()
 	v.Traffic.Answered, v.Traffic.Failed, v.Traffic.FailedAttempts = a.engine.Metrics().Traffic()
 	v.FailedLoad = viewFailedLoad(a.engine.FailedLoad())

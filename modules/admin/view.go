@@ -186,6 +186,8 @@ type Status struct {
 	Routes    []Route    `json:"routes"`
 	Plans     []string   `json:"plans"`
 	Spool     Spool      `json:"spool"`
+	// Loss is what the ledger does not have of what its witness has seen; absent when nothing is missing (GAP-133).
+	Loss *ledger.Loss `json:"ledger_loss,omitempty"`
 
 	Traffic Traffic `json:"traffic"`
 

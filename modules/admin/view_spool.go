@@ -75,7 +75,13 @@ func newAsideView(item spool.Item, file string) Aside {
 	return v
 }
 
-// AsideDecision says why an item is applied or discarded.
-type AsideDecision struct {
+// Decision says why an operator decides something about the ledger.
+type Decision struct {
 	Reason string `json:"reason"`
+}
+
+// AcceptedLoss is what the ledger goes on without.
+type AcceptedLoss struct {
+	ledger.Loss
+	Text string `json:"text"` // the same in words
 }

@@ -25,7 +25,7 @@ trail of what operators did.`,
 	})
 	cmd.AddCommand(ledgerVerifyCommand(), ledgerExportCommand(), ledgerCheckpointCommand(), ledgerAuditCommand(),
 		ledgerPruneCommand(),
-		ledgerSpoolCommand())
+		ledgerSpoolCommand(), ledgerAcceptLossCommand())
 	return cmd
 }
 
@@ -46,8 +46,9 @@ With a checkpoint that was kept elsewhere (see ` + "`ledger checkpoint`" + `) it
 that nothing before that was rewritten: somebody who can write the database can
 make its hashes agree again, but not with a hash that they cannot change.
 
-It fails, too, while something of the spool waits for an operator's decision: see
-` + "`ledger spool`" + `.
+It fails when the newest part of the ledger is missing, by what the witness beside
+it has seen (see ` + "`ledger accept-loss`" + `), and while something of the spool waits for an
+operator's decision: see ` + "`ledger spool`" + `.
 
 It asks the gateway that runs, and reads the files in the data folder when none
 does. It changes nothing.`,
@@ -90,6 +91,9 @@ func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error
 		}
 		if !v.OK {
 			return
+		}
+		if !v.Witnessed {
+			fmt.Fprintln(w, "There is no witness beside it, so nobody can see here whether its newest part is missing.")
 		}
 		if kept > 0 {
 			fmt.Fprintf(w, "It still has what %s fixed.\n", human.Count(kept, "kept checkpoint"))

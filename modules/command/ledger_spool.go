@@ -172,7 +172,7 @@ does. Each decision is on the audit trail.`
 			for _, id := range ids {
 				var v admin.Aside
 				path := asidePath + "/" + url.PathEscape(id) + "/" + verb
-				if err := c.Call(cmd.Context(), "POST", path, admin.AsideDecision{Reason: reason}, &v); err != nil {
+				if err := c.Call(cmd.Context(), "POST", path, admin.Decision{Reason: reason}, &v); err != nil {
 					return err
 				}
 				views = append(views, v)

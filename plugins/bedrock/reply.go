@@ -44,10 +44,15 @@ func (d *decoder) take(event types.ConverseStreamOutput) error {
 	case *types.ConverseStreamOutputMemberContentBlockStart:
 		var call *reply.Call
 		var err error
+		index := int64(aws.ToInt32(e.Value.ContentBlockIndex))
 		if use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse); ok {
-			call, err = d.out.CallWith(aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name), d.thought.State())
+			id, name := aws.ToString(use.Value.ToolUseId), aws.ToString(use.Value.Name)
+			if d.blocks.Again(index, id, name) {
+				return nil
+			}
+			call, err = d.out.CallWith(id, name, d.thought.State())
 		}
-		d.blocks.Begin(int64(aws.ToInt32(e.Value.ContentBlockIndex)), call)
+		d.blocks.Begin(index, call)
 		return err
 	case *types.ConverseStreamOutputMemberContentBlockDelta:
 		return d.delta(aws.ToInt32(e.Value.ContentBlockIndex), e.Value.Delta)

@@ -27,7 +27,8 @@ const (
 	floorOfReply  = 1 << 20
 	bytesPerToken = 512
 
-	maxEvent     = 8 << 20  // bytes of one event of a stream
+	maxEvent     = 8 << 20  // bytes of one event of a stream, and of those in a row that say nothing
+	framing      = 8        // bytes of an event that are not its data, at least
 	maxErrorBody = 64 << 10 // bytes of an error that are looked at
 	maxBatch     = 256      // events that Recv returns at once
 	batchBytes   = 32 << 10 // of a stream, after which Recv takes no more
@@ -56,10 +57,12 @@ type Call struct {
 	stop    stop
 
 	req      *llm.Request // until the upstream has answered: as it takes it
+	idle     int          // bytes of events that said nothing, since one that did
 	names    conform.Names
-	body     *body // what it is on the wire, until it is sent
-	most     int64 // bytes of a reply in one piece
-	estimate int64 // tokens of the input, where they may have to be counted here
+	tools    []string // as the upstream knows them
+	body     *body    // what it is on the wire, until it is sent
+	most     int64    // bytes of a reply in one piece
+	estimate int64    // tokens of the input, where they may have to be counted here
 
 	resp    *http.Response
 	asked   form        // of the reply
@@ -108,6 +111,9 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		return err
 	}
 	c.req, c.most, c.asked, c.sent = req, maxReply, streamed, req.Bound()
+	for i := range req.Tools {
+		c.tools = append(c.tools, req.Tools[i].Name)
+	}
 	if req.Whole {
 		c.asked = whole
 	}
@@ -290,6 +296,9 @@ func (c *Call) open() error {
 	}
 	c.decoder = c.codec.decoder(event, c.endpoint)
 	c.decoder.Allowance(c.sent)
+	if d, ok := c.decoder.(interface{ Tools(names []string) }); ok {
+		d.Tools(c.tools)
+	}
 	return nil
 }
 
@@ -430,11 +439,18 @@ func (c *Call) take() error {
 				continue
 			}
 		}
+		said := len(c.batch)
 		if err := c.decoder.Data(data); err != nil {
 			if c.ending.reached && llm.KindOf(err) == llm.ErrProtocol { // it was cut within this chunk
 				err = llm.Errorf(llm.ErrBroken, "the upstream's stream ended in the middle of a chunk")
 			}
 			return c.end(err)
+		}
+		if c.idle += len(event.Data) + framing; len(c.batch) > said {
+			c.idle = 0
+		}
+		if c.idle > maxEvent {
+			return c.end(llm.Errorf(llm.ErrProtocol, "the upstream sent %d bytes of events that say nothing", c.idle))
 		}
 		if c.decoder.Done() {
 			continue

@@ -27,9 +27,14 @@ func TestWhatComesWithoutEnd(t *testing.T) {
 		"comments":           {": keep-alive\n\n", true},
 		"names":              {"event: ping\n\n", true},
 		"data":               {"data: {\n", true},
-		"empty data":         {"data:\n\n", false},
-		"chunks of nothing":  {"data: {}\n\n", false},
-		"deltas without any": {`data: {"choices":[{"index":0,"delta":{"content":""}}]}` + "\n\n", false},
+		"empty data":         {"data:\n\n", true},
+		"chunks of nothing":  {"data: {}\n\n", true},
+		"deltas without any": {`data: {"choices":[{"index":0,"delta":{"content":""}}]}` + "\n\n", true},
+		"no choices":         {`data: {"id":"c","choices":[]}` + "\n\n", true},
+		"the same usage": {`data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}` + "\n\n",
+			true},
+		"one call once more": {`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":` +
+			`{"name":"f","arguments":""}}]}}]}` + "\n\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

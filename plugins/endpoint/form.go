@@ -25,12 +25,13 @@ const (
 )
 
 // formOf says what a 2xx reply is. Services name no type, or a wrong one: whole replies come as text/plain
-// (EricLBuehler/mistral.rs issue 79), octet-stream or application/vnd.api+json, and streams as application/json.
+// (EricLBuehler/mistral.rs issue 79), octet-stream, application/vnd.api+json or text/event-stream, and streams as
+// application/json.
 func formOf(header http.Header, asked form) form {
 	switch said := typeOf(header); {
 	case said == page, said == whole && asked == whole:
 		return said
-	case strings.HasPrefix(header.Get("Content-Type"), "text/event-stream"):
+	case asked != whole && strings.HasPrefix(header.Get("Content-Type"), "text/event-stream"):
 		return streamed
 	}
 	return doubtful

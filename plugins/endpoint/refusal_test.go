@@ -75,9 +75,10 @@ func TestRefusalsEverywhere(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../internal/reply/testdata/refusals.jsonl")
 	require.NoError(t, err)
-	i := 0
+	lines := 0
 	for line := range bytes.Lines(raw) {
-		i++
+		lines++
+		i := lines
 		var r struct {
 			Service string
 			Status  int
@@ -135,5 +136,5 @@ func TestRefusalsEverywhere(t *testing.T) {
 			}
 		})
 	}
-	require.Greater(t, i, 150)
+	require.Greater(t, lines, 150)
 }

@@ -84,7 +84,7 @@ func (d *decoder) call(v jsonview.View) error {
 	if err != nil {
 		return err
 	}
-	if err := call.Piece(function.Get("arguments")); err != nil {
+	if err := call.Piece(reply.FindArguments(function, "arguments")); err != nil {
 		return err
 	}
 	return call.End()

@@ -57,7 +57,7 @@ func (t *settler) retryAside(ctx context.Context) error {
 		if v.kind != "" {
 			continue
 		}
-		err := t.spool.Aside().Decide(spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(),
+		err := book(ctx, t.ledger, t.spool.Aside(), &item, spool.Decision{ID: item.ID, Outcome: spool.Applied, Time: t.now(),
 			Actor: ledger.ActorOf(ctx), Reason: "the ledger knows its request now"})
 		if err != nil {
 			return err

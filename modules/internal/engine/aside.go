@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,17 +33,24 @@ func (e *Engine) Spool() SpoolState {
 	return SpoolState{Waiting: s.Len(), Undecided: s.Aside().Undecided(), Aside: s.Aside().Path()}
 }
 
-// ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside. It
-// changes nothing.
-func ReadSpool(database string) (SpoolState, []spool.Item, error) {
+// ReadSpool reads the state of the spool beside a database that no gateway has open, and what was kept aside, for the
+// books of that database. It changes nothing.
+func ReadSpool(ctx context.Context, database string, books ledger.Books) (SpoolState, []spool.Item, error) {
 	path := spoolPath(database)
 	state := SpoolState{Aside: spool.AsidePath(path)}
 	items, err := spool.ReadAside(state.Aside)
 	if err != nil {
 		return state, nil, err
 	}
-	for _, item := range items {
-		if item.Decision == nil {
+	unbooked, err := findUnbooked(ctx, books, items)
+	if err != nil {
+		return state, nil, err
+	}
+	for i, item := range items {
+		if slices.Contains(unbooked, item.ID) {
+			items[i] = item.Reopened()
+		}
+		if items[i].Decision == nil {
 			state.Undecided++
 		}
 	}
@@ -49,11 +58,30 @@ func ReadSpool(database string) (SpoolState, []spool.Item, error) {
 	return state, items, err
 }
 
+// findUnbooked finds the items that were decided with an act on the audit trail, and the trail of this ledger does not
+// have it: they were decided in another copy.
+func findUnbooked(ctx context.Context, books ledger.Books, items []spool.Item) (ids []string, err error) {
+	decided := make(map[string]bool)
+	for _, item := range items {
+		if item.Decision != nil && item.Decision.Booked {
+			decided[item.ID] = true
+		}
+	}
+	if len(decided) == 0 {
+		return nil, nil
+	}
+	err = books.Audit(ctx, ledger.Query{}, func(a ledger.Act) error {
+		delete(decided, a.Subject)
+		return nil
+	})
+	return slices.Sorted(maps.Keys(decided)), err
+}
+
 // deciding is the part of the ledger that an operator's decision needs.
 type deciding interface {
 	settling
+	Loss() *ledger.Loss
 	Correct(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error)
-	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
 }
 
 // Aside is what the spool had and the ledger does not have, for operators to decide about, each item once. Its
@@ -71,19 +99,24 @@ type Aside struct {
 func (e *Engine) Aside() *Aside { return e.aside }
 
 // OpenAside opens the aside beside a database that no gateway has open, for decisions; what is damaged in the spool
-// is kept aside first, as a gateway does. books read that database; close ends all. sqlite.ErrLocked when a gateway
+// is kept aside first, as a gateway does. store is that database; closeAll ends all. sqlite.ErrLocked when a gateway
 // has it.
-func OpenAside(database string, log *slog.Logger) (a *Aside, books ledger.Books, closeAll func() error, err error) {
-	store, err := sqlite.Open(sqlite.Options{Path: database, Logger: log})
+func OpenAside(database string, log *slog.Logger) (a *Aside, store ledger.Store, closeAll func() error, err error) {
+	db, err := sqlite.Open(sqlite.Options{Path: database, Logger: log})
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	s, err := spool.Open(spoolPath(database), 0)
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, store.Close())
+		return nil, nil, nil, errors.Join(err, db.Close())
 	}
-	a = &Aside{file: s.Aside(), ledger: store, now: time.Now, changed: func() {}}
-	return a, store, func() error { return errors.Join(s.Close(), store.Close()) }, nil
+	unbooked, err := findUnbooked(context.Background(), db, s.Aside().Items())
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, s.Close(), db.Close())
+	}
+	s.Aside().Reopen(unbooked)
+	a = &Aside{file: s.Aside(), ledger: db, now: time.Now, changed: func() {}}
+	return a, db, func() error { return errors.Join(s.Close(), db.Close()) }, nil
 }
 
 // Path is the file's.
@@ -112,32 +145,41 @@ func (a *Aside) decide(ctx context.Context, id, reason string, outcome spool.Out
 	if err != nil {
 		return item, err
 	}
+	if loss := a.ledger.Loss(); loss != nil {
+		return item, fmt.Errorf("%w: %s; %s, before the spool is decided about", ledger.ErrLost, loss, ledger.LossAdvice)
+	}
 	d := spool.Decision{ID: id, Outcome: outcome, Time: a.now(), Actor: ledger.ActorOf(ctx), Reason: reason}
 	if outcome == spool.Applied {
 		if d.Microcents, err = a.charge(ctx, &item, reason); err != nil {
 			return item, err
 		}
 	}
-	// The audit trail before the file: a crash between them leaves an act twice, and none is missing.
-	after := map[string]any{"kind": item.Kind, "reason": reason, "microcents": d.Microcents}
+	if err := book(ctx, a.ledger, a.file, &item, d); err != nil {
+		return item, err
+	}
+	a.changed()
+	item.Decision = &d
+	return item, nil
+}
+
+// book puts a decision about an item on the audit trail and into the file, in this order: a crash between them leaves
+// an act twice, and none is missing.
+func book(ctx context.Context, l settling, file *spool.Aside, item *spool.Item, d spool.Decision) error {
+	after := map[string]any{"kind": item.Kind, "reason": d.Reason, "microcents": d.Microcents}
 	var account string
 	if item.Record != nil {
 		account = item.Record.Account
 		after["request"] = item.Record.Settlement.Request
 	}
 	action := "spool.apply"
-	if outcome == spool.Discarded {
+	if d.Outcome == spool.Discarded {
 		action = "spool.discard"
 	}
-	if err := a.ledger.RecordAct(ctx, action, account, id, after); err != nil {
-		return item, err
+	if err := l.RecordAct(ctx, action, account, item.ID, after); err != nil {
+		return err
 	}
-	if err := a.file.Decide(d); err != nil {
-		return item, err
-	}
-	a.changed()
-	item.Decision = &d
-	return item, nil
+	d.Booked = true
+	return file.Decide(d)
 }
 
 // charge charges what an item's request was not charged, and returns how much that is.

@@ -37,6 +37,15 @@ const (
 	each = 100 * 3
 )
 
+// readSpool reads the spool without a gateway.
+func (f *folder) readSpool() (SpoolState, []spool.Item, error) {
+	books, err := sqlite.OpenBooks(f.t.Context(), f.db())
+	require.NoError(f.t, err)
+	state, items, err := ReadSpool(f.t.Context(), f.db(), books)
+	require.NoError(f.t, books.Close())
+	return state, items, err
+}
+
 // leave makes a folder with so many requests that run, and their settlements in the spool.
 func leave(t *testing.T, requests int) *folder {
 	t.Helper()
@@ -95,6 +104,13 @@ func (f *folder) restore(content []byte) (was []byte) {
 	}
 	require.NoError(f.t, os.WriteFile(f.db(), content, 0o600))
 	return was
+}
+
+// remove takes the database away, and what knows of it.
+func (f *folder) remove() {
+	f.t.Helper()
+	require.NoError(f.t, os.Remove(f.db()))
+	require.NoError(f.t, os.Remove(f.db()+".witness"))
 }
 
 // damage turns a bit of the spool.
@@ -164,8 +180,8 @@ func TestManyItemsAside(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// TestOlderDatabase: acknowledged charges whose requests the ledger does not know are charged when an operator says
-// so, once.
+// TestOlderDatabase (GAP-133): acknowledged charges whose requests the ledger does not know are charged when an
+// operator says so, once.
 func TestOlderDatabase(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 4)
@@ -236,14 +252,30 @@ func TestOlderDatabase(t *testing.T) {
 	require.Equal(t, 1, log.count("an operator has to decide"))
 	require.NoError(t, e.Close())
 
-	// The newer copy is back: what nobody has decided is applied, as it would have been.
+	// The newer copy is back, which has nothing of what was decided in the older one: nothing is done until somebody has
+	// said that this one holds, and then everything is applied, as it would have been.
 	f.restore(newer)
-	e, log = f.start()
-	require.Zero(t, undecided(t, e))
-	require.Equal(t, 1, log.count("the ledger knows its request now"))
-	r, err := e.Store().Request(t.Context(), request(3))
+	_, items, err = f.readSpool()
 	require.NoError(t, err)
-	require.EqualValues(t, each, r.Microcents)
+	require.Contains(t, items[1].Why, "it was discarded by mary")
+	e, log = f.start()
+	require.Equal(t, 4, undecided(t, e))
+	require.Equal(t, 1, log.count("a part of the ledger is missing"))
+	require.NotNil(t, e.Store().Loss())
+	_, err = e.Aside().Apply(mary, items[0].ID, "right")
+	require.ErrorIs(t, err, ledger.ErrLost)
+	report, err := e.Store().Verify(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []any{false, "witness"}, []any{report.OK, report.Entry})
+	_, err = e.AcceptLoss(mary, "the newer copy is back")
+	require.NoError(t, err)
+	require.Zero(t, undecided(t, e))
+	require.Equal(t, 4, log.count("the ledger knows its request now"))
+	f.requireOwed(e, 4*each)
+	require.NoError(t, e.Close())
+	e, _ = f.start()
+	require.Zero(t, undecided(t, e))
+	require.Nil(t, e.Store().Loss())
 	require.NoError(t, e.Close())
 }
 
@@ -261,7 +293,7 @@ func (u *unrecorded) RecordAct(context.Context, string, string, string, map[stri
 func TestAccountIsGone(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 1)
-	require.NoError(t, os.Remove(f.db()))
+	f.remove()
 	e, _ := f.start()
 	item := e.Aside().Items()[0]
 	_, err := e.Aside().Apply(t.Context(), item.ID, "right")
@@ -375,7 +407,7 @@ func TestOpenWithoutItsSpool(t *testing.T) {
 	require.ErrorIs(t, err, spool.ErrForeign)
 	_, _, _, err = OpenAside(f.db(), slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, spool.ErrForeign)
-	_, _, err = ReadSpool(f.db())
+	_, _, err = f.readSpool()
 	require.ErrorIs(t, err, spool.ErrForeign)
 	require.NoError(t, os.Remove(spoolPath(f.db())))
 	_, _, closeAll, err := OpenAside(f.db(), slog.New(slog.DiscardHandler))
@@ -388,7 +420,7 @@ func TestDamagedSpool(t *testing.T) {
 	t.Parallel()
 	f := leave(t, 5)
 	f.damage(4096 + 2*512 + 200)
-	state, items, err := ReadSpool(f.db())
+	state, items, err := f.readSpool()
 	require.NoError(t, err)
 	require.EqualValues(t, 4, state.Waiting)
 	require.Len(t, state.Damaged, 1)
@@ -406,7 +438,7 @@ func TestDamagedSpool(t *testing.T) {
 	require.ErrorContains(t, err, "credit adjust")
 	require.NoError(t, e.Close())
 
-	state, items, err = ReadSpool(f.db())
+	state, items, err = f.readSpool()
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(0), int64(1), 0}, []any{state.Waiting, state.Undecided, len(state.Damaged)})
 	require.Len(t, items, 1)
@@ -420,7 +452,7 @@ func TestDamagedSpool(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, a.Items(), 1)
 	require.NoError(t, closeAside())
-	state, _, err = ReadSpool(f.db())
+	state, _, err = f.readSpool()
 	require.NoError(t, err)
 	require.Zero(t, state.Undecided)
 
@@ -488,7 +520,7 @@ func TestOldSpoolWithRunningRequests(t *testing.T) {
 	require.NoError(t, e.Close())
 
 	// Without what it came to, nobody can be charged for a request that is not known.
-	require.NoError(t, os.Remove(f.db()))
+	f.remove()
 	fixture(t, "spool1-running.spool", spoolPath(f.db()))
 	e, _ = f.start()
 	require.Equal(t, 3, undecided(t, e))

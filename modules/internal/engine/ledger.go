@@ -41,15 +41,46 @@ func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	if e.settler, err = openSettler(spoolPath(path), store, e.metrics, log, o); err != nil {
 		return err
 	}
+	unbooked, err := findUnbooked(ctx, store, e.settler.spool.Aside().Items())
+	if err != nil {
+		return err
+	}
+	if len(unbooked) > 0 {
+		log.Error("what was decided about the spool was decided in another copy of the ledger: it is to be applied to this "+
+			"one, or decided anew: "+toDecide, "items", len(unbooked))
+		e.settler.spool.Aside().Reopen(unbooked)
+	}
+	e.settler.countAside()
 	e.aside = &Aside{file: e.settler.spool.Aside(), ledger: store, now: o.Now, changed: e.settler.countAside}
+	if store.Loss() != nil {
+		return nil // what dead processes left belongs to the ledger that is missing, which may be put back
+	}
+	return e.takeUp(ctx)
+}
+
+// takeUp brings what dead processes left into the ledger.
+func (e *Engine) takeUp(ctx context.Context) error {
 	if err := e.settler.takeUp(ctx); err != nil {
 		return err
 	}
-	if _, err := store.Recover(ctx); err != nil {
+	if _, err := e.store.Recover(ctx); err != nil {
 		return err
 	}
 	e.settler.start()
 	return nil
+}
+
+// AcceptLoss goes on without what the ledger has lost (see ledger.Store), and takes up what was left for it.
+func (e *Engine) AcceptLoss(ctx context.Context, reason string) (ledger.Loss, error) {
+	loss, err := e.store.AcceptLoss(ctx, reason)
+	if err != nil {
+		return loss, err
+	}
+	if err := e.takeUp(context.WithoutCancel(ctx)); err != nil {
+		return loss, fmt.Errorf("the loss is accepted, and what dead processes left could not be taken up, which a "+
+			"restart does: %w", err)
+	}
+	return loss, nil
 }
 
 func (e *Engine) closeLedger() error {

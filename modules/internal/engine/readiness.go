@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
 const (
@@ -46,6 +48,9 @@ func (p *storeProbe) check() error {
 func (e *Engine) Ready() error {
 	if err := e.life.ready(); err != nil {
 		return err
+	}
+	if loss := e.store.Loss(); loss != nil {
+		return fmt.Errorf("a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
 	}
 	if !e.providerReady() {
 		return errors.New("no provider is ready")

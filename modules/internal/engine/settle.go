@@ -30,6 +30,7 @@ const (
 type settling interface {
 	Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error)
 	AddReceipt(ctx context.Context, attempt string, usage llm.Usage) (c ledger.Charge, applied bool, err error)
+	RecordAct(ctx context.Context, action, account, subject string, after map[string]any) error
 }
 
 // Ending is the settlement of a request, with what it takes to charge it when the ledger has lost the request: it

@@ -43,6 +43,8 @@ func newTill() *till {
 		unknown: make(map[string]bool), used: make(map[string]llm.Usage)}
 }
 
+func (*till) RecordAct(context.Context, string, string, string, map[string]any) error { return nil }
+
 func (l *till) Settle(ctx context.Context, s ledger.Settlement) (ledger.Charge, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

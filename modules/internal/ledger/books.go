@@ -136,9 +136,12 @@ type Report struct {
 	Checkpoints int64 `json:"checkpoints"`
 	// Sums is the trial balance: what each account of the double entry (see Entry) holds, in microcents. All together
 	// are zero.
-	Sums    map[string]int64 `json:"sums"`
-	Problem string           `json:"problem,omitempty"`
-	Entry   string           `json:"entry,omitempty"` // the first entry, hold or request that disagrees
+	Sums map[string]int64 `json:"sums"`
+	// Witnessed: there is a witness beside the ledger, so that a missing end would be seen; Loss is that it is (GAP-133).
+	Witnessed bool   `json:"witnessed"`
+	Loss      *Loss  `json:"loss,omitempty"`
+	Problem   string `json:"problem,omitempty"`
+	Entry     string `json:"entry,omitempty"` // the first entry, hold or request that disagrees
 }
 
 // Act is one administrative act, and a link of the audit trail's hash chain.

@@ -344,6 +344,13 @@ type Store interface {
 	// request's fair use (Settlement.ServiceLimit) holds for that, too.
 	CloseUnproven(ctx context.Context, before time.Time) (Closings, error)
 
+	// Loss is what the ledger does not have of what was seen of it, nil when nothing is known to be missing. While it is
+	// set, a Hold of more than nothing, AddCredit and Correct are ErrLost (GAP-133).
+	Loss() *Loss
+	// AcceptLoss goes on without what is missing: by an operator's decision, with its reason on the audit trail.
+	// ErrInvalid when nothing is.
+	AcceptLoss(ctx context.Context, reason string) (Loss, error)
+
 	// EndPeriods ends and begins the periods, and adds the credits, that are due to accounts that nothing else has
 	// looked at. It returns how many accounts there were.
 	EndPeriods(ctx context.Context) (accounts int64, err error)

@@ -57,6 +57,18 @@ type Decision struct {
 	Actor      string    `json:"actor"`
 	Reason     string    `json:"reason,omitempty"`
 	Microcents int64     `json:"microcents,omitempty"` // that its account was charged by this decision
+	// Booked: the ledger has it on its audit trail, with the item's id as the subject. A ledger that has not is another
+	// copy, for which the item is yet to be decided. Decisions of before are taken for booked.
+	Booked bool `json:"booked,omitempty"`
+}
+
+// Reopened is the item for a ledger in which it was not decided.
+func (i Item) Reopened() Item {
+	d := i.Decision
+	i.Why += fmt.Sprintf("; it was %s by %s on %s, in another copy of the ledger", d.Outcome, d.Actor,
+		d.Time.UTC().Format(time.DateTime))
+	i.Decision = nil
+	return i
 }
 
 // Outcome is what was decided.
@@ -179,6 +191,18 @@ func (a *Aside) Items() []Item {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.items)
+}
+
+// Reopen makes the items with these ids undecided, for the ledger does not know what was decided. The file stays as it
+// is.
+func (a *Aside) Reopen(ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		if i, ok := a.index[id]; ok && a.items[i].Decision != nil {
+			a.items[i] = a.items[i].Reopened()
+		}
+	}
 }
 
 // Undecided is how many items wait for an operator's decision.

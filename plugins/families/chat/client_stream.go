@@ -44,6 +44,9 @@ var counting = reply.Counting{Input: "prompt_tokens", Output: "completion_tokens
 // Allowance bounds what the total alone says of the output, see reply.Stream.
 func (d *Decoder) Allowance(tokens int64) { d.out.Allowance(tokens) }
 
+// Tools says what the request offered, see reply.Stream.
+func (d *Decoder) Tools(names []string) { d.out.Tools(names) }
+
 // ReturnReasoning is for an upstream that wants the reasoning of a reply with calls back, see Service.
 func (d *Decoder) ReturnReasoning() { d.out.ReturnReasoning() }
 
@@ -116,6 +119,10 @@ func (d *Decoder) chunk(root jsonview.View) error {
 			d.out.Timed(member)
 		case "error":
 			failure = member
+		case "base_resp": // of MiniMax
+			if code, ok := member.Get("status_code").Int(); ok && code != 0 {
+				failure = member
+			}
 		case "object":
 			object = member
 		}
@@ -347,6 +354,9 @@ func (d *Decoder) function(piece reply.Piece, v jsonview.View) error {
 		case "arguments":
 			piece.Arguments = member
 		}
+	}
+	if !piece.Arguments.Set() {
+		piece.Arguments = reply.FindArguments(v, "arguments")
 	}
 	return d.out.Piece(piece)
 }

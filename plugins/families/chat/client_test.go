@@ -32,6 +32,10 @@ func TestDecoder(t *testing.T) {
 		chunks []string
 		want   []llm.Event
 	}{
+		{"GAP-84 arguments by another name", []string{
+			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","parameters":{"q":1}}}]}`), finish("tool_calls")},
+			[]llm.Event{{Kind: llm.EventToolCall, ID: "a", Name: "f"}, {Kind: llm.EventToolArguments, Text: `{"q":1}`},
+				finished(llm.FinishToolCalls)}},
 		{"usage in a chunk of its own", []string{delta(`{"role":"assistant","content":""}`), delta(`{"content":"a"}`),
 			finish("stop"), `{"choices":[],` + use + `}`, "[DONE]"}, ended},
 		{"usage in every chunk", []string{

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"crypto/rand"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -17,7 +18,11 @@ import (
 type Decoder struct {
 	out    *reply.Stream
 	finish *llm.FinishReason // nil while the upstream has not said why the reply ended
+	begun  *call             // that is to be said once more, with its arguments
 }
+
+// call is how an upstream names a call.
+type call struct{ id, name, signature string }
 
 // NewDecoder makes a Decoder that hands its events to send. An error of send ends the decoding; the method that met it
 // returns it.
@@ -47,6 +52,9 @@ func (d *Decoder) ID() string { return d.out.ID }
 func (d *Decoder) Close() error {
 	if d.finish == nil {
 		return d.out.Broken()
+	}
+	if d.begun != nil && d.out.Err() == nil {
+		return d.out.Fail(llm.Errorf(llm.ErrProtocol, "the upstream ended its reply within a call"))
 	}
 	reason := *d.finish
 	if reason == llm.FinishStop && d.out.Calls() > 0 { // there is no word for it
@@ -149,21 +157,35 @@ func (d *Decoder) part(part jsonview.View) error {
 	return d.out.Text(text)
 }
 
+// call takes a call. Where it is to go on (Vertex AI, "Function calling", streamed arguments) only the last of it
+// counts, which has its arguments; arguments in parts nobody asked for.
 func (d *Decoder) call(v, signature jsonview.View) error {
-	id, _ := v.Get("id").Str()
-	name, _ := v.Get("name").Str()
-	if id == "" {
-		id = made + rand.Text()
+	var c call
+	c.id, _ = v.Get("id").Str()
+	c.name, _ = v.Get("name").Str()
+	c.signature, _ = signature.Str()
+	more, _ := v.Get("willContinue").Bool()
+	if v.Get("partialArgs").Set() {
+		return llm.Errorf(llm.ErrProtocol, "the upstream sent the arguments of a call in parts")
 	}
-	signed, _ := signature.Str()
-	call, err := d.out.CallWith(id, name, []byte(signed))
+	if before := d.begun; before != nil {
+		if c.name != "" && c.name != before.name || c.id != "" && before.id != "" && c.id != before.id {
+			return llm.Errorf(llm.ErrProtocol, "the upstream began a call within another one")
+		}
+		c = call{cmp.Or(c.id, before.id), before.name, cmp.Or(c.signature, before.signature)}
+	}
+	if d.begun = nil; more {
+		d.begun = &c
+		return nil
+	}
+	begun, err := d.out.CallWith(cmp.Or(c.id, made+rand.Text()), c.name, []byte(c.signature))
 	if err != nil {
 		return err
 	}
-	if err := call.Piece(v.Get("args")); err != nil {
+	if err := begun.Piece(reply.FindArguments(v, "args")); err != nil {
 		return err
 	}
-	return call.End()
+	return begun.End()
 }
 
 // finishes are the service's own words for the end of a reply, beside those that others have as well. What is not here

@@ -56,6 +56,14 @@ func TestDecoder(t *testing.T) {
 			usage(counted, "STOP")},
 			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q": [1]}`), end(0),
 				spent, finished(llm.FinishToolCalls)}},
+		"GAP-84 a call that goes on": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","args":{},"willContinue":true},`+
+			`"thoughtSignature":"c2ln"}`, ""), chunk(`{"functionCall":{"name":"f","args":{"q":1}}}`, ""),
+			usage(counted, "STOP")},
+			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q":1}`), end(0),
+				spent, finished(llm.FinishToolCalls)}},
+		"GAP-84 arguments by another name": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","arguments":{"q":1}}}`, ""),
+			usage(counted, "STOP")}, []llm.Event{begin(0, "x", "f"), arguments(0, `{"q":1}`), end(0), spent,
+			finished(llm.FinishToolCalls)}},
 		"GAP-84 a call without arguments": {[]string{chunk(`{"functionCall":{"id":"x","name":"f"}}`, ""),
 			usage(counted, "STOP")}, []llm.Event{begin(0, "x", "f"), end(0), spent, finished(llm.FinishToolCalls)}},
 		"GAP-84 arguments that are none, or a text": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","args":[]}},`+
@@ -165,6 +173,12 @@ func TestDecoderFails(t *testing.T) {
 		"cut before anything": {nil, llm.ErrBroken},
 		"cut after text":      {[]string{chunk(`{"text":"a"}`, "")}, llm.ErrBroken},
 		"no JSON":             {[]string{"<html>"}, llm.ErrProtocol},
+		"GAP-84 a call that does not go on": {[]string{chunk(`{"functionCall":{"name":"f","willContinue":true}}`, ""),
+			usage(counted, "STOP")}, llm.ErrProtocol},
+		"GAP-84 a call within another": {[]string{chunk(`{"functionCall":{"name":"f","willContinue":true}},`+
+			`{"functionCall":{"name":"g","args":{}}}`, ""), usage(counted, "STOP")}, llm.ErrProtocol},
+		"GAP-84 arguments in parts": {[]string{chunk(`{"functionCall":{"name":"f","willContinue":true}},{"functionCall":`+
+			`{"partialArgs":[{"jsonPath":"$.q","stringValue":"x"}]}}`, "")}, llm.ErrProtocol},
 		"a call without name": {[]string{chunk(`{"functionCall":{"args":{}}}`, "")}, llm.ErrProtocol},
 		"an error": {[]string{chunk(`{"text":"a"}`, ""), `{"error":{"code":503,"message":"overloaded",` +
 			`"status":"UNAVAILABLE"}}`}, llm.ErrCapacity},

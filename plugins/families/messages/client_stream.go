@@ -112,12 +112,18 @@ func (d *Decoder) event(root jsonview.View) error {
 		}
 		d.out.Used(usage)
 		d.done = true
+	case "ping":
+	default: // another family's error, perhaps
+		return reply.Odd(root)
 	}
 	return nil
 }
 
 func (d *Decoder) start(index int64, block jsonview.View) error {
 	kind, _ := block.Get("type").Str()
+	if id, name := named(block); kind == "tool_use" && d.blocks.Again(index, id, name) {
+		return nil
+	}
 	if kind == "thinking" {
 		d.thought.begin(index, block)
 	}
@@ -138,15 +144,21 @@ func (d *Decoder) begin(kind string, block jsonview.View) (*reply.Call, error) {
 	case "redacted_thinking":
 		d.thought.Add(block.Raw())
 	case "tool_use":
-		id, _ := block.Get("id").Str()
-		name, _ := block.Get("name").Str()
+		id, name := named(block)
 		call, err := d.out.CallWith(id, name, d.thought.State())
 		if err == nil {
-			call.Whole(block.Get("input"))
+			call.Whole(reply.FindArguments(block, "input"))
 		}
 		return call, err
 	}
 	return nil, nil
+}
+
+// named is how a block names its call.
+func named(block jsonview.View) (id, name string) {
+	id, _ = block.Get("id").Str()
+	name, _ = block.Get("name").Str()
+	return id, name
 }
 
 func (d *Decoder) text(v jsonview.View) error {

@@ -23,9 +23,10 @@ type said struct {
 	proven           bool        // events have named its id: another id is another item's
 	call             *reply.Call // nil for one that is no call
 	text             bool        // text has come
-	closed           bool        // its arguments have ended
-	over             bool        // it has ended
-	repeated         bool        // at the response's end
+	spoken           reply.Spoken
+	closed           bool // its arguments have ended
+	over             bool // it has ended
+	repeated         bool // at the response's end
 }
 
 // place is where an event says that an item is.
@@ -80,18 +81,60 @@ func (s *items) same(at place, v jsonview.View, last bool) *said {
 	if it := s.known(id); it != nil {
 		return it
 	}
+	for _, it := range s.all { // its other name, which is the client's
+		if is(kind, it.kind) && is(callID, it.callID) && !it.repeated && (last || !it.over) {
+			return it
+		}
+	}
 	all := slices.Backward(s.all) // what ends has begun last
 	if last {
 		all = slices.All(s.all)
 	}
 	for _, it := range all {
-		another := callID.Set() && it.callID != "" && !is(callID, it.callID) || it.proven && id.Set()
+		another := callID.Set() && it.callID != "" && !is(callID, it.callID) || it.proven && id.Set() && !it.is(v)
 		if !is(kind, it.kind) || another || it.repeated || it.over && !last {
 			continue
 		}
 		here := at.indexed == it.indexed && at.index == it.index
 		nameless := !id.Set() || it.id == ""
 		if is(callID, it.callID) || here && (nameless || at.indexed && !last) || last && (nameless || it.text) {
+			return it
+		}
+	}
+	return nil
+}
+
+// is reports whether what has come of a text is what a whole one begins with.
+func (it *said) is(v jsonview.View) bool {
+	_, begun := it.spoken.Rest(textOf(v))
+	return it.call == nil && it.text && begun
+}
+
+// textOf is the text of a whole message, or of what was thought.
+func textOf(v jsonview.View) string {
+	var all string
+	for _, member := range []string{"summary", "content"} {
+		for _, part := range v.Get(member).Elems() {
+			piece, _ := textIn(part).Str()
+			all += piece
+		}
+	}
+	return all
+}
+
+func textIn(part jsonview.View) jsonview.View {
+	if text := part.Get("text"); text.Set() {
+		return text
+	}
+	return part.Get("refusal")
+}
+
+// again finds the item that begins once more, nil for a new one.
+func (s *items) again(at place, v jsonview.View) *said {
+	id, kind, callID := v.Get("id"), v.Get("type"), v.Get("call_id")
+	for _, it := range s.all {
+		here := !at.indexed || !it.indexed || at.index == it.index
+		if is(id, it.id) && is(kind, it.kind) && here && (!callID.Set() || it.callID == "" || is(callID, it.callID)) {
 			return it
 		}
 	}

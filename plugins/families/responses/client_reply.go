@@ -43,18 +43,14 @@ func (d *Decoder) whole(it *said, item jsonview.View) error {
 	switch it.kind {
 	case message:
 		for _, part := range item.Get("content").Elems() {
-			text := part.Get("text")
-			if !text.Set() {
-				text = part.Get("refusal")
-			}
-			if err := d.out.Text(text); err != nil {
+			if err := d.out.TextOf(textIn(part), &it.spoken); err != nil {
 				return err
 			}
 		}
 	case reasoning:
 		for _, member := range []string{"summary", "content"} {
 			for _, part := range item.Get(member).Elems() {
-				if err := d.out.Reasoning(part.Get("text")); err != nil {
+				if err := d.out.ReasoningOf(part.Get("text"), &it.spoken); err != nil {
 					return err
 				}
 			}
@@ -65,7 +61,7 @@ func (d *Decoder) whole(it *said, item jsonview.View) error {
 		if it.call, err = d.out.Call(it.callID, name); err != nil {
 			return err
 		}
-		if err := it.call.Piece(item.Get("arguments")); err != nil {
+		if err := it.call.Piece(reply.FindArguments(item, "arguments")); err != nil {
 			return err
 		}
 		return it.call.End()

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
 	"github.com/fareway/fareway/plugins/internal/reply"
@@ -80,7 +81,7 @@ func (d *Decoder) Close() error {
 func (d *Decoder) event(root jsonview.View) error {
 	var kind string
 	var at place
-	var response, item, delta, whole, usage, failure jsonview.View
+	var response, item, delta, text, whole, usage, failure jsonview.View
 	for name, member := range root.Members() {
 		switch name {
 		case "type":
@@ -95,6 +96,8 @@ func (d *Decoder) event(root jsonview.View) error {
 			item = member
 		case "delta":
 			delta = member
+		case "text", "refusal":
+			text = member
 		case "arguments":
 			whole = member
 		case "usage":
@@ -114,10 +117,16 @@ func (d *Decoder) event(root jsonview.View) error {
 	case "response.output_text.delta", "response.refusal.delta":
 		it := d.items.find(at, message)
 		it.text = it.text || delta.Set()
-		return d.out.Text(delta)
+		return d.out.TextOf(delta, &it.spoken)
+	case "response.output_text.done", "response.refusal.done":
+		if it := d.items.find(at, message); !it.text {
+			it.text = text.Set()
+			return d.out.TextOf(text, &it.spoken)
+		}
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
-		d.items.find(at, reasoning).text = true
-		return d.out.Reasoning(delta)
+		it := d.items.find(at, reasoning)
+		it.text = true
+		return d.out.ReasoningOf(delta, &it.spoken)
 	case "response.function_call_arguments.delta":
 		// Not of a call that the upstream makes itself.
 		if it := d.items.find(at, functionCall); it.call != nil && !it.closed {
@@ -137,6 +146,9 @@ func (d *Decoder) event(root jsonview.View) error {
 	if failure.Set() {
 		return reply.Failure(root)
 	}
+	if !strings.HasPrefix(kind, "response.") { // another family's error, perhaps
+		return reply.Odd(root)
+	}
 	return nil
 }
 
@@ -151,6 +163,9 @@ func (d *Decoder) model(response jsonview.View) {
 
 // begin takes the beginning of an item, where calls say their name.
 func (d *Decoder) begin(at place, v jsonview.View) error {
+	if d.items.again(at, v) != nil {
+		return nil
+	}
 	it := d.items.add(at, v)
 	if it.kind != functionCall {
 		return nil
@@ -158,7 +173,7 @@ func (d *Decoder) begin(at place, v jsonview.View) error {
 	name, _ := v.Get("name").Str()
 	var err error
 	if it.call, err = d.out.Call(it.callID, name); err == nil {
-		it.call.Whole(v.Get("arguments"))
+		it.call.Whole(reply.FindArguments(v, "arguments"))
 	}
 	return err
 }
@@ -185,7 +200,11 @@ func (d *Decoder) end(at place, v jsonview.View, last bool) error {
 	it.over, it.repeated = true, it.repeated || last
 	switch {
 	case it.call != nil:
-		return d.endCall(it, v.Get("arguments"))
+		return d.endCall(it, reply.FindArguments(v, "arguments"))
+	case it.text && it.kind == message:
+		rest, _ := it.spoken.Rest(textOf(v))
+		it.spoken.Add(rest)
+		return d.out.Said(rest)
 	case it.text:
 		return nil
 	}

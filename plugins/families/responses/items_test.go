@@ -32,10 +32,18 @@ func (it item) whole(i int, ids bool) map[string]any {
 }
 
 // streamed makes the events of a response in one of the ways that upstreams have, which choose decides: choose(n) is
-// below n. Items are told apart by ids, by indexes, by both, by neither, or by ids where all have one index (GAP-84).
+// below n. Items are told apart by ids, by indexes, by both, by neither, or by ids where all have one index, and may
+// have another id where they end (GAP-84).
 func streamed(items []item, choose func(n int) int) (events []map[string]any) {
-	style := choose(7)
+	style := choose(8)
 	ids, indexes := style != 1 && style != 3, style != 2 && style != 3 && style != 6
+	end := func(i int) map[string]any {
+		whole := items[i].whole(i, ids && style != 5)
+		if style == 7 {
+			whole["id"] = fmt.Sprint("end_", i)
+		}
+		return whole
+	}
 	said := len(items) // that are said before the end; the others stand only in what the response ends with
 	if choose(3) == 0 {
 		said = choose(len(items) + 1)
@@ -90,13 +98,13 @@ func streamed(items []item, choose func(n int) int) (events []map[string]any) {
 			send("response."+name+".done", map[string]any{member: it.text})
 		}
 		if way != 3 {
-			send("response.output_item.done", map[string]any{"item": it.whole(i, ids && style != 5)})
+			send("response.output_item.done", map[string]any{"item": end(i)})
 		}
 	}
 	output := []any{}
 	if said < len(items) || choose(3) > 0 {
-		for i, it := range items {
-			output = append(output, it.whole(i, ids && style != 5))
+		for i := range items {
+			output = append(output, end(i))
 		}
 	}
 	return append(

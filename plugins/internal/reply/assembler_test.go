@@ -132,6 +132,36 @@ func TestPiecesOfCalls(t *testing.T) {
 			require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
 		})
 	}
+	for name, tt := range map[string]struct{ pieces, tools, want []string }{
+		"a call without arguments, and another": {[]string{`0 - f`, `0 - g "{\"q\":1}"`}, []string{"f", "g"},
+			[]string{"f() ", `g() {"q":1}`}},
+		"one that is said twice, and another": {[]string{`0 - f`, `0 - f`, `0 - g "{\"q\":1}"`}, []string{"f", "g"},
+			[]string{"f() ", `g() {"q":1}`}},
+		"three without arguments": {[]string{`- - f`, `- - g`, `- - f`}, []string{"f", "g"},
+			[]string{"f() ", "g() ", "f() "}},
+		"a name in two pieces":                     {[]string{`0 - f`, `0 - g`}, []string{"f", "fg"}, []string{"fg() "}},
+		"a name in two pieces that are names, too": {[]string{`0 - f`, `0 - g`}, []string{"f", "g", "fg"}, []string{"fg() "}},
+	} {
+		t.Run("GAP-84 of known tools: "+name, func(t *testing.T) {
+			t.Parallel()
+			var calls []string
+			s := reply.New(chat, func(ev llm.Event) error {
+				switch ev.Kind {
+				case llm.EventToolCall:
+					calls = append(calls, ev.Name+"() ")
+				case llm.EventToolArguments:
+					calls[ev.Index] += ev.Text
+				}
+				return nil
+			})
+			s.Tools(tt.tools)
+			for _, text := range tt.pieces {
+				require.NoError(t, s.Piece(piece(t, text)))
+			}
+			require.NoError(t, s.End())
+			require.Equal(t, tt.want, calls)
+		})
+	}
 	t.Run("the first piece goes out at once", func(t *testing.T) {
 		t.Parallel()
 		var events []llm.Event
@@ -316,4 +346,16 @@ func FuzzCutsFoldToTheSame(f *testing.F) {
 		}
 		requireSame(t, calls, choose)
 	})
+}
+
+// TestMostCalls: an upstream that makes calls without end is cut off.
+func TestMostCalls(t *testing.T) {
+	t.Parallel()
+	s := reply.New(chat, func(llm.Event) error { return nil })
+	for n := range 1024 {
+		_, err := s.Call("", fmt.Sprint("f", n))
+		require.NoError(t, err)
+	}
+	_, err := s.Call("", "f")
+	require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
 }

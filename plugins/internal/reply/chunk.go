@@ -44,9 +44,14 @@ func isError(root jsonview.View) bool {
 	if root.Get("error").Set() {
 		return true
 	}
+	if code, ok := root.Get("base_resp").Get("status_code").Int(); ok && code != 0 { // MiniMax's, in a 200
+		return true
+	}
 	object, _ := root.Get("object").Str()
 	kind, _ := root.Get("type").Str()
-	return object == "error" || kind == "error"
+	status, _ := root.Get("status").Int() // RFC 9457, or a refusal that says what its status was
+	return object == "error" || kind == "error" || status >= 400 && root.Get("title").Kind() == jsonview.String ||
+		root.Get("response").Get("error").Set()
 }
 
 // failed is the error of an upstream that answers with its list of errors where an object is due (Gemini), nil for any

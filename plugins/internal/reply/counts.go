@@ -1,9 +1,6 @@
 package reply
 
-import (
-	"maps"
-	"strings"
-)
+import "strings"
 
 // class is what a count of a usage object counts, as far as its name says.
 type class uint8
@@ -41,6 +38,16 @@ var vendors = []struct {
 	{cacheWritePart, "cache_creation.ephemeral_5m_input_tokens cache_creation.ephemeral_1h_input_tokens"},
 	{reasoning, "output_tokens_details.thinking_tokens"},
 	{cacheWrite, "prompt_tokens_details.cache_creation_tokens input_tokens_details.cache_creation_tokens"},
+	// Alibaba, Model Studio, "Context cache": what was written, and for how long (litellm 40090).
+	{cacheWrite, "prompt_tokens_details.cache_creation_input_tokens input_tokens_details.cache_creation_input_tokens"},
+	{cacheWritePart, "prompt_tokens_details.cache_creation.ephemeral_5m_input_tokens " +
+		"prompt_tokens_details.cache_creation.ephemeral_1h_input_tokens " +
+		"input_tokens_details.cache_creation.ephemeral_5m_input_tokens " +
+		"input_tokens_details.cache_creation.ephemeral_1h_input_tokens"},
+	// Relays of Anthropic's replies that put its own names into the details.
+	{cacheRead, "prompt_tokens_details.cache_read_input_tokens input_tokens_details.cache_read_input_tokens"},
+	// Mistral, API reference, "UsageInfo" (vercel/ai 14382, PR 14889).
+	{cacheRead, "num_cached_tokens prompt_token_details.cached_tokens"},
 	// One API's descendants (QuantumNous/new-api, dto.Usage).
 	{cacheWrite, "prompt_tokens_details.cached_creation_tokens input_tokens_details.cached_creation_tokens"},
 	// DeepSeek, API reference, "Create Chat Completion": the two are the prompt (hermes-agent PR 65676).
@@ -80,18 +87,15 @@ var names = func() map[string]member {
 	all := make(map[string]member)
 	for _, v := range vendors {
 		for path := range strings.FieldsSeq(v.names) {
-			name, inner, nested := strings.Cut(path, ".")
-			leaf := member{class: v.class, path: path}
-			if !nested {
-				all[name] = leaf
-				continue
+			steps := strings.Split(path, ".")
+			at := all
+			for _, step := range steps[:len(steps)-1] {
+				if at[step].in == nil {
+					at[step] = member{in: make(map[string]member)}
+				}
+				at = at[step].in
 			}
-			in := maps.Clone(all[name].in)
-			if in == nil {
-				in = make(map[string]member)
-			}
-			in[inner] = leaf
-			all[name] = member{in: in}
+			at[steps[len(steps)-1]] = member{class: v.class, path: path}
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"regexp"
@@ -64,10 +65,34 @@ func (s *said) failure() *llm.Error {
 	if found.note != "" {
 		e.Message += "; " + found.note
 	}
+	if setting := s.setting(); setting != "" && e.Kind == llm.ErrRejected {
+		e.Message += fmt.Sprintf("; it does not take a setting: `unsupported = [%q]` in the route leaves that out", setting)
+	}
 	if e.Kind == llm.ErrCapacity {
 		e.RetryAfter = s.wait
 	}
 	return e
+}
+
+// refused is how services say that they do not take a setting at all.
+var refused = regexp.MustCompile(`\b(?:unrecognized|unknown|unsupported|unexpected|extra|not supported|not permitted|` +
+	`not allowed|does not support|no longer supported)\b`)
+
+// setting is the setting that is refused, of those that a route can leave out (llm.Restrictions), "" for none.
+func (s *said) setting() string {
+	for _, p := range s.parts {
+		for _, text := range p.texts {
+			if !refused.MatchString(normal(text)) {
+				continue
+			}
+			for _, name := range []string{"stream_options", "max_tokens", "temperature", "stop"} {
+				if s.param == name || regexp.MustCompile(`\b`+name+`\b`).MatchString(text) {
+					return name
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // finding is what a refusal is about, and how that is known.
@@ -79,6 +104,9 @@ type finding struct {
 
 // decide goes by code, then by wording, then by what is no more than the status, the innermost error first.
 func (s *said) decide() finding {
+	if s.coded && s.status >= http.StatusInternalServerError {
+		s.status = 0
+	}
 	if s.daily && can(s.status, quota) { // of which the service, too, says to try again in seconds
 		return finding{quota, llm.ByCode, ""}
 	}

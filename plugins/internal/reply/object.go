@@ -5,15 +5,13 @@ type object struct {
 	depth        int
 	text, escape bool // within a text, behind its escape
 	whole        bool
-	size         int
-	hash         uint64
+	so           Spoken
 }
 
 // add takes a piece.
 func (o *object) add(piece string) {
 	for i := range len(piece) {
 		b := piece[i]
-		o.hash = (o.hash ^ uint64(b)) * 1099511628211 // FNV-1a
 		switch {
 		case o.escape:
 			o.escape = false
@@ -28,15 +26,11 @@ func (o *object) add(piece string) {
 			o.whole = o.depth == 0 && b == '}'
 		}
 	}
-	o.size += len(piece)
+	o.so.Add(piece)
 }
 
 // is reports whether the object is whole, and this is its text.
 func (o *object) is(text string) bool {
-	if !o.whole || len(text) != o.size {
-		return false
-	}
-	var other object
-	other.add(text)
-	return other.hash == o.hash
+	rest, begun := o.so.Rest(text)
+	return o.whole && begun && rest == ""
 }

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/internal/jsonview"
@@ -65,7 +66,7 @@ func (s *Stream) find(p Piece) *Call {
 		p.Name != "" && (indexed || c.name != "" && (c.name != p.Name || !c.said())):
 		return nil
 	}
-	if c == nil || c.before(p) {
+	if c == nil || s.precedes(c, p) {
 		return nil
 	}
 	return c
@@ -81,19 +82,45 @@ func (s *Stream) known(id string) *Call {
 	return nil
 }
 
-// before reports whether a piece in the place of a call is none of it but begins another one: some upstreams give all
+// precedes reports whether a piece in the place of a call is none of it but begins another one: some upstreams give all
 // their calls one index, or one id. Then it has a name. An id alone does not, for some make up a new one for every
-// piece; nor does a name before the arguments, which may be more of the name.
-func (c *Call) before(p Piece) bool {
+// piece; nor does a name before the arguments, which may be more of the name, but where both are tools' by themselves.
+func (s *Stream) precedes(c *Call, p Piece) bool {
 	sameID := p.ID != "" && p.ID == c.id
 	switch {
 	case p.Name == "" || c.name == "":
 		return false
 	case p.ID != "" && c.id != "" && !sameID:
 		return true
+	case p.Name != c.name && !c.said():
+		return !sameID && s.offers(c.name) && s.offers(p.Name) && !s.offers(c.name+p.Name)
 	case p.Name != c.name:
-		return c.said() && (!sameID || c.so.whole)
+		return !sameID || c.so.whole
 	}
 	more := new(Joiner).Argument(p.Arguments)
 	return !sameID && more != "" && c.so.whole && !c.so.is(more)
+}
+
+// Tools says what the request offered, by the names that the upstream has for them.
+func (s *Stream) Tools(names []string) { s.tools = names }
+
+func (s *Stream) offers(name string) bool { return slices.Contains(s.tools, name) }
+
+// FindArguments finds the arguments of a call in an object, under the dialect's own name for them or, where that is
+// missing, under another that services have.
+func FindArguments(v jsonview.View, own string) jsonview.View {
+	var found jsonview.View
+	for name, member := range v.Members() {
+		switch name {
+		case own:
+			if member.Set() {
+				return member
+			}
+		case "arguments", "input", "parameters", "args":
+			if !found.Set() {
+				found = member
+			}
+		}
+	}
+	return found
 }

@@ -179,3 +179,26 @@ func TestRefusalsOfMessages(t *testing.T) {
 		require.Equal(t, tt.want == llm.ErrCapacity || tt.want == llm.ErrQuota, e.RetryAfter > 0)
 	}
 }
+
+// TestRefusedSettings: the operator reads which setting of the route mends a refusal.
+func TestRefusedSettings(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`: "stream_options",
+		`{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use ` +
+			`'max_completion_tokens' instead.","param":"max_tokens","code":"unsupported_parameter"}}`: "max_tokens",
+		`{"error":{"message":"Unsupported value: 'temperature' does not support 0.2 with this model.",` +
+			`"param":"temperature"}}`: "temperature",
+		`{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`: "",
+		`{"error":{"message":"max_tokens must be at least 1"}}`:                                                          "",
+		`{"error":{"message":"unknown model stream_optionsx"}}`:                                                          "",
+	} {
+		e := reply.Refusal(400, "", []byte(body))
+		if want == "" {
+			require.NotContains(t, e.Message, "unsupported = ", body)
+			continue
+		}
+		require.Equal(t, llm.ErrRejected, e.Kind, body)
+		require.Contains(t, e.Message, `unsupported = ["`+want+`"]`, body)
+	}
+}

@@ -67,7 +67,8 @@ var words = []byWord{
 	{"=1004", key, ""},
 	{"minimax1004", key, ""},
 	{"minimax2049", key, ""},
-	{"=1112", key, ""}, // Zhipu: the account is locked
+	{"=1112", key, ""},            // Zhipu: the account is locked
+	{"accessterminated", key, ""}, // Moonshot: access_terminated_error
 
 	{"insufficientquota", quota, ""},    // OpenAI
 	{"currentquota", quota, ""},         // Moonshot: exceeded_current_quota_error
@@ -366,6 +367,9 @@ var wordings = []byWording{
 	{"malformed input request: expected maxlength", window, ""}, // Bedrock
 	{"# validation error detected: value at 'body' failed to satisfy constraint: member must have length less", window,
 		""}, // Bedrock
+	{"input length # exceeds the maximum length", window, ""}, // Volcengine
+	{"model max length exceeded", window, ""},                 // Moonshot
+	{"the sum of prompt length", window, ""},                  // TensorRT-LLM: "... should not exceed max_num_tokens"
 	{"prompt exceeds max length", window, ""},                 // Zhipu
 	{"prompt token count of # exceeds the limit", window, ""}, // Copilot
 	{"prompt contains # tokens", window, ""},                  // Mistral: "... too large for model with # maximum context"

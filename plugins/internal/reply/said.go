@@ -25,6 +25,7 @@ type said struct {
 	wait   time.Duration
 	daily  bool // a quota that is used up until the next day
 	judged bool // it says what of the input was flagged
+	coded  bool // its status says nothing, see minimax
 }
 
 // part is one error object, or one text.
@@ -117,7 +118,7 @@ func (s *said) member(p *part, name string, v jsonview.View, depth int) {
 		s.judged = s.judged || v.Get("blockReason").Set()
 	case "base_resp": // MiniMax's; its codes are others' as well
 		if code, ok := v.Get("status_code").Int(); ok && code != 0 {
-			p.words = append(p.words, "minimax"+strconv.FormatInt(code, 10))
+			s.minimax(p, strconv.FormatInt(code, 10))
 		}
 	}
 }
@@ -167,6 +168,9 @@ func (s *said) text(p *part, v jsonview.View, depth int) {
 	}
 	words, rest := unwrap(clip(text))
 	p.words = append(p.words, words...)
+	if m := minimaxCode.FindStringSubmatch(rest); m != nil {
+		s.minimax(p, m[1])
+	}
 	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') {
 		whole := text[strings.Index(text, rest[:1]):]
 		if root, err := jsonview.Parse([]byte(whole), maxDepth); err == nil {
@@ -244,6 +248,15 @@ func unwrap(text string) (words []string, rest string) {
 	}
 	return words, text
 }
+
+// minimax reads a code of MiniMax's, which says what is the matter where its status is a 200 or a 500.
+func (s *said) minimax(p *part, code string) {
+	p.words = append(p.words, "minimax"+code)
+	s.coded = true
+}
+
+// minimaxCode is how MiniMax's Anthropic endpoint ends a message: "insufficient balance (1008)".
+var minimaxCode = regexp.MustCompile(`^[a-z][a-z _,]{1,80} \(([12]\d{3})\)$`)
 
 // plain is a word for machines without what sets its parts apart.
 func plain(word string) string {

@@ -14,6 +14,9 @@ import (
 // of a call are as deep as a schema that a client may send (GAP-33).
 const maxDepth = 1100
 
+// maxCalls bounds the calls of a reply: far more than any model makes at a time.
+const maxCalls = 1024
+
 // Stream sends the events of one reply, from its first text to its finish or its error. What it is told of the
 // reply as a whole, in its fields, goes out at the end. It does not send EventAccepted.
 type Stream struct {
@@ -39,6 +42,7 @@ type Stream struct {
 	returns         bool   // the upstream wants its reasoning back
 	thought         []byte // for that
 	states          func(first bool, thought, own []byte) []byte
+	tools           []string // see Tools
 	calls           []*Call
 	byIndex         map[string]*Call
 	last            *Call           // of which a piece came
@@ -165,6 +169,20 @@ func (s *Stream) Reasoning(v jsonview.View) error {
 	return s.piece(llm.EventReasoning, s.reasoning.Piece(v))
 }
 
+// TextOf is Text for a piece of a text that may be said once more as a whole.
+func (s *Stream) TextOf(v jsonview.View, of *Spoken) error {
+	piece := s.text.Piece(v)
+	of.Add(piece)
+	return s.piece(llm.EventText, piece)
+}
+
+// ReasoningOf is TextOf for hidden reasoning.
+func (s *Stream) ReasoningOf(v jsonview.View, of *Spoken) error {
+	piece := s.reasoning.Piece(v)
+	of.Add(piece)
+	return s.piece(llm.EventReasoning, piece)
+}
+
 // Said is Text for a text that has been read.
 func (s *Stream) Said(text string) error { return s.piece(llm.EventText, text) }
 
@@ -219,6 +237,9 @@ func (s *Stream) CallWith(id, name string, state []byte) (*Call, error) {
 
 // open makes a call. Those before it have their names.
 func (s *Stream) open(id, name string, state []byte) (*Call, error) {
+	if len(s.calls) == maxCalls {
+		return nil, llm.Errorf(llm.ErrProtocol, "the upstream sent more than %d tool calls", maxCalls)
+	}
 	for _, c := range s.calls[s.running:] {
 		if c.name != "" {
 			if err := c.begin(); err != nil {

@@ -45,17 +45,27 @@ func (d Counting) usage(v jsonview.View, allowance int64) *llm.Usage {
 		case m.in == nil:
 			c.take(m, value, name == d.Input || name == d.Output)
 		default:
-			for name, value := range value.Members() {
-				if m, ok := m.in[name]; ok {
-					c.take(m, value, false)
-				}
-			}
+			c.within(m.in, value)
 		}
 	}
 	if c.flaw != "" {
 		return &llm.Usage{Flaw: c.flaw}
 	}
 	return c.read(d, allowance)
+}
+
+// within takes the counts of an object in a usage object.
+func (c *counts) within(known map[string]member, v jsonview.View) {
+	for name, value := range v.Members() {
+		m, ok := known[name]
+		switch {
+		case !ok:
+		case m.in == nil:
+			c.take(m, value, false)
+		default:
+			c.within(m.in, value)
+		}
+	}
 }
 
 // take takes a count. Where several names of a class have one, the dialect's own counts, and else the largest: some
@@ -107,20 +117,19 @@ func problem(v jsonview.View) string {
 // read takes the reading of the counts under which they add up to their total, in the order of GAP-125.
 func (c *counts) read(d Counting, allowance int64) *llm.Usage {
 	c.settle(d.CacheBeside)
-	published := c.sum(d.CacheBeside, d.ReasoningBeside)
-	beyond := c.n[total] - published
+	if !c.said[total] || !c.said[prompt] {
+		return c.classes(d)
+	}
+	beyond := c.n[total] - c.sum(d.CacheBeside, d.ReasoningBeside)
+	if other, ok := c.adding(d); ok && c.said[output] {
+		return c.classes(other)
+	}
 	switch {
-	case beyond <= 0 || !c.said[total] || !c.said[prompt]:
+	case beyond <= 0:
 	case !c.said[output]:
 		// The whole of it, with what was thought. A total that is no more than the prompt says nothing of the output.
 		c.n[output], c.said[output] = c.n[total]-c.sum(d.CacheBeside, false), true
 		d.ReasoningBeside = false
-	case c.sum(true, d.ReasoningBeside) == c.n[total]:
-		d.CacheBeside = true
-	case c.sum(d.CacheBeside, true) == c.n[total]:
-		d.ReasoningBeside = true
-	case c.sum(true, true) == c.n[total]:
-		d.CacheBeside, d.ReasoningBeside = true, true
 	case allowance == 0 || c.out(d.ReasoningBeside)+beyond <= allowance:
 		thought := c.n[reasoning] + beyond
 		c.n[output], c.n[reasoning], c.said[reasoning] = c.out(d.ReasoningBeside)+beyond, thought, true
@@ -131,6 +140,21 @@ func (c *counts) read(d Counting, allowance int64) *llm.Usage {
 		return u
 	}
 	return c.classes(d)
+}
+
+// adding is the reading whose parts add up to the total: the published one, the caches the other way, the reasoning the
+// other way, both.
+func (c *counts) adding(d Counting) (Counting, bool) {
+	for _, turned := range [...][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+		cache, thought := d.CacheBeside != turned[0], d.ReasoningBeside != turned[1]
+		// What stands within a count is no more than it.
+		inside := (cache || c.n[cacheRead]+c.n[cacheWrite] <= c.n[prompt]) && (thought || c.n[reasoning] <= c.n[output])
+		if c.sum(cache, thought) == c.n[total] && (inside || turned == [2]bool{}) {
+			d.CacheBeside, d.ReasoningBeside = cache, thought
+			return d, true
+		}
+	}
+	return d, false
 }
 
 // settle makes each class one count.

@@ -24,7 +24,8 @@ type database struct {
 
 // openDatabase opens the file for writing and brings its schema up to date.
 func openDatabase(opts *Options) (*database, error) {
-	d := &database{tx: tx{memory: newMemory(), opts: opts, unmade: make(map[string]bool)}, renew: func() {}}
+	d := &database{tx: tx{memory: newMemory(), opts: opts, unmade: make(map[string]bool),
+		progress: &progress{}}, renew: func() {}}
 	var err error
 	if d.guard, err = newGuard(opts.Path); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (d *database) connect() (err error) {
 		`PRAGMA synchronous = full`, // each commit is on the disk before it is answered
 		`PRAGMA journal_size_limit = 67108864`,
 		`PRAGMA cache_size = -16384`,       // KiB; of a large ledger the inner pages of its indexes
-		`PRAGMA wal_autocheckpoint = 8192`, // pages
+		`PRAGMA wal_autocheckpoint = 1024`, // pages
 	} {
 		if err := run(d.conn, pragma, nil); err != nil {
 			return fmt.Errorf("setting up: %w", failure(err))
@@ -70,6 +71,9 @@ func (d *database) reconnect() error {
 	d.broken = true
 	d.renew()
 	if err := errors.Join(d.close(), d.connect()); err != nil {
+		return err
+	}
+	if err := d.look(); err != nil {
 		return err
 	}
 	d.broken = false
@@ -152,6 +156,7 @@ func (d *database) transact(batch []*operation) (from, to int) {
 		// Also the answers that changed nothing go: they may rest on what was rolled back.
 		return fail(fmt.Errorf("committing: %w: %w: %w", ledger.ErrUnavailable, errInDoubt, err))
 	}
+	d.committed()
 	return 0, 0
 }
 
@@ -189,6 +194,11 @@ func (d *database) begin() error {
 	if version != d.dataVersion {
 		// Another program has written: an operator who repairs something by hand, say.
 		d.forget()
+		if d.dataVersion != 0 {
+			if err := d.look(); err != nil {
+				return err
+			}
+		}
 		d.dataVersion = version
 	}
 	return d.load(d.conn)

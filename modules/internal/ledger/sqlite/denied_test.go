@@ -47,7 +47,7 @@ func TestVerifyThatCannotRead(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, conn.SetAuthorizer(&r))
 		r.arm(n)
-		report, err := verify(conn, kept)
+		report, err := verify(conn, nil, kept)
 		require.NoError(t, conn.Close())
 		if !r.failed.Load() {
 			require.NoError(t, err)

@@ -59,6 +59,13 @@
 // begin is opened anew, and so is one whose log was removed, after what it had is in the database. A database that
 // was moved or replaced is refused until it is back.
 //
+// What SQLite does not miss is a log that ends too early: a damaged frame ends it, and so does its file's absence. So a
+// witness lies beside the database (witness.go, GAP-133): how many entries and acts there are, and the sum of the heads
+// of all chains, written behind each commit and never before. A ledger that is behind it takes no money until an
+// operator has decided; until then the witness stays as it is, so that it knows the newer files when they are put back.
+// How far the ledger has come is known from reading all heads once, at the start, and whenever another program has
+// written.
+//
 // # What makes an entry
 //
 // Movements of money (top-ups, refunds, adjustments, allotments), and each settlement, receipt and closing, also one

@@ -27,6 +27,11 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 	if err := checkHold(h); err != nil {
 		return none, err
 	}
+	if h.Microcents > 0 {
+		if err := t.undecided(); err != nil {
+			return none, err
+		}
+	}
 	a, err := t.payer(h.Account, h.Key)
 	if err != nil {
 		return none, err

@@ -38,6 +38,8 @@ func (t *tx) post(a *account, e ledger.Entry) error {
 		a.head
 	e.Credits, e.Accrued = after.Credits, after.Accrued
 	a.head, a.last = e.Hash(), e.N
+	t.moved.entries++
+	t.moved.move(e.Prev, a.head)
 
 	t.posts = append(t.posts, posted{e, a.n, before, a.head})
 	return nil
@@ -95,6 +97,9 @@ func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balanc
 		if err := checkTexts(c.Reference, c.Reason); err != nil {
 			return err
 		}
+		if err := t.undecided(); err != nil {
+			return err
+		}
 		a, err := t.account(c.Account)
 		if err != nil {
 			return err
@@ -131,6 +136,9 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 			return fmt.Errorf("%w: a correction needs a reason", ledger.ErrInvalid)
 		}
 		if err := checkTexts(c.Reference, c.Reason); err != nil {
+			return err
+		}
+		if err := t.undecided(); err != nil {
 			return err
 		}
 		if c.Request != "" {

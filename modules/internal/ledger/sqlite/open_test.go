@@ -93,7 +93,7 @@ func TestOpenLocks(t *testing.T) {
 func TestFilesAreTheOwnersOnly(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, nil)
-	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock", ".witness"} {
 		info, err := os.Stat(s.opts.Path + suffix)
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "%q", suffix)

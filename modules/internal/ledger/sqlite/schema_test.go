@@ -328,7 +328,7 @@ func TestOldEntriesSayNothingNew(t *testing.T) {
 	for _, change := range []string{"waived = 1", "over = 1", "tokens = 1", "detail = randomblob(32)"} {
 		require.NoError(t, run(conn, `BEGIN`, nil))
 		require.NoError(t, run(conn, `UPDATE entries SET `+change+` WHERE n = 4`, nil))
-		r, err := verify(conn, nil)
+		r, err := verify(conn, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, "it says what no entry before format 3 does", r.Problem, change)
 		require.NoError(t, run(conn, `ROLLBACK`, nil))

@@ -24,7 +24,8 @@ const readers = 4
 
 // Options say where the ledger is and whose clock and chance it uses.
 type Options struct {
-	// Path of the database file. Beside it appear PATH-wal, PATH-shm and PATH.lock. Its folder exists.
+	// Path of the database file. Beside it appear PATH-wal, PATH-shm, PATH.lock and
+	// PATH.witness. Its folder exists.
 	Path string
 	// BootID names this process; it is never used again. Default: 128 random bits.
 	BootID string
@@ -129,6 +130,9 @@ func (s *Store) open() error {
 	if err := s.db.signIn(); err != nil {
 		return err
 	}
+	if err := s.db.follow(); err != nil {
+		return err
+	}
 	s.readers = newPool(s.opts.Path, readers, s.opts.WaitTimeout)
 	s.db.renew = s.readers.renew
 	s.books = newBooks(s.opts.Path, s.opts.WaitTimeout, s.opts.Observe, s.read)
@@ -176,7 +180,7 @@ func (s *Store) Close() error {
 			errs = append(errs, s.readers.close())
 		}
 		if s.db != nil {
-			errs = append(errs, s.db.close())
+			errs = append(errs, s.db.close(), s.db.progress.close())
 		}
 		if s.lock != nil {
 			errs = append(errs, s.lock.Unlock())

@@ -53,6 +53,8 @@ func (t *tx) act(ctx context.Context, action string, a *account, subject string,
 	}
 	act.Seq++
 	hash := act.Hash()
+	t.moved.acts++
+	t.moved.move(act.Prev, hash)
 	err = t.exec(`INSERT INTO audit (created, actor, action, account, subject, before, after, prev, hash, seq, format)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		act.Created, act.Actor, act.Action, account, act.Subject, act.Before, act.After, act.Prev, hash, act.Seq, act.Format)

@@ -71,8 +71,9 @@ type tx struct {
 	op    *operation // that runs
 	wrote bool       // by it
 	// unmade are attempts that were recorded after their caller had given up: they were never made.
-	unmade map[string]bool
-	record ledger.RequestRecord // of the request that is settled, to be hashed
+	unmade   map[string]bool
+	progress *progress
+	record   ledger.RequestRecord // of the request that is settled, to be hashed
 	unwritten
 }
 
@@ -84,6 +85,9 @@ type unwritten struct {
 	changedAccounts []*account
 	changedLines    []*line
 	err             error // of a row that cannot be written; nobody knows whose
+	// moved is what the transaction adds to how far the ledger has come; accepted: with it a loss is accepted.
+	moved    extent
+	accepted bool
 }
 
 // query reads. What is unwritten yet is written before.

@@ -60,7 +60,7 @@ func TestMoreGroupsThanMemoryKeeps(t *testing.T) {
 
 	t.Run("verification", func(t *testing.T) {
 		require.NoError(t, run(conn, `BEGIN`, nil))
-		r, err := verify(conn, nil)
+		r, err := verify(conn, nil, nil)
 		require.NoError(t, err)
 		require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
 		require.EqualValues(t, charges, r.Requests)

@@ -17,10 +17,17 @@ import (
 // which SQLite sorts on the disk.
 func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
 	var r ledger.Report
-	err := b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
-		r, err = verify(conn, kept)
-		return err
-	})
+	// Before the moment that is verified: what is committed meanwhile is more than was seen.
+	seen, err := readWitness(b.path)
+	if errors.Is(err, errNoWitness) {
+		seen, err = nil, nil
+	}
+	if err == nil {
+		err = b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
+			r, err = verify(conn, seen, kept)
+			return err
+		})
+	}
 	if err != nil {
 		return ledger.Report{}, fmt.Errorf("verifying the ledger: %w", err)
 	}
@@ -48,6 +55,7 @@ func entryDisagrees(n int64, where, format string, args ...any) error {
 type verification struct {
 	conn   *sqlite.Conn
 	kept   []ledger.Checkpoint
+	seen   *extent // by the witness; nil: there is none
 	report ledger.Report
 	first  *finding // of those that were met so far
 	prices *tariffs
@@ -63,11 +71,12 @@ type verification struct {
 // tally counts entries, and those of them that no pruned request can have.
 type tally struct{ all, young int64 }
 
-func verify(conn *sqlite.Conn, kept []ledger.Checkpoint) (ledger.Report, error) {
+func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.Report, error) {
 	v := &verification{
 		conn:    conn,
 		kept:    kept,
-		report:  ledger.Report{Sums: map[string]int64{}},
+		seen:    seen,
+		report:  ledger.Report{Sums: map[string]int64{}, Witnessed: seen != nil},
 		prices:  newTariffs(conn),
 		counted: map[ledger.EntryKind]tally{},
 		found:   map[ledger.EntryKind]tally{},
@@ -96,9 +105,9 @@ func (v *verification) run() error {
 		}
 	}
 	for _, step := range []func() error{
-		v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys, v.verifyRunning,
-		v.verifyWaiting,
-		v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid, v.verifyMoved, v.verifyStructure,
+		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys,
+		v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid,
+		v.verifyMoved, v.verifyStructure,
 	} {
 		if v.first != nil {
 			return nil
@@ -132,6 +141,23 @@ func (v *verification) prepare() error {
 		}
 		return nil
 	})
+}
+
+// verifyWitness checks that the ledger has all that its witness has seen (GAP-133).
+func (v *verification) verifyWitness() error {
+	if v.seen == nil {
+		return nil
+	}
+	has, err := readExtent(v.conn)
+	if err != nil {
+		return err
+	}
+	loss, err := missing(v.conn, has, *v.seen)
+	if err != nil || loss == nil {
+		return err
+	}
+	v.report.Loss = loss
+	return disagree("witness", "a part of the ledger is missing: %s; %s", loss, ledger.LossAdvice)
 }
 
 // count adds an entry to those of its kind.

@@ -61,7 +61,7 @@ func (v *vandal) problem(change func() error) string {
 			return "the schema refuses: " + err.Error()
 		}
 	}
-	r, err := verify(v.conn, v.kept)
+	r, err := verify(v.conn, nil, v.kept)
 	require.NoError(v.t, err)
 	require.False(v.t, r.OK)
 	require.NotEmpty(v.t, r.Entry)

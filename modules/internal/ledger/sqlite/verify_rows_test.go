@@ -111,7 +111,7 @@ func TestVerifyComparesTheSchema(t *testing.T) {
 	} {
 		require.NoError(t, run(conn, `SAVEPOINT change`, nil))
 		require.NoError(t, sqlitex.ExecuteScript(conn, sql, nil))
-		r, err := verify(conn, nil)
+		r, err := verify(conn, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, problem, r.Problem)
 		require.Equal(t, problem == "", r.OK)

@@ -25,7 +25,7 @@ func TestVerifyClean(t *testing.T) {
 	r, err := s.store.Verify(t.Context(), kept...)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Report{
-		OK: true, Accounts: 4, Entries: 45, Requests: 21, Holds: 4, Pending: 1, Checkpoints: 3,
+		OK: true, Accounts: 4, Entries: 45, Requests: 21, Holds: 4, Pending: 1, Checkpoints: 3, Witnessed: true,
 		Sums: map[string]int64{
 			"accounts": r.Sums["accounts"], "payments": -20_000_000, "allotments": -10_000_000, "adjustments": 1_234,
 			"revenue": r.Sums["revenue"],
@@ -327,7 +327,7 @@ func TestVerifySeesATruncatedLedger(t *testing.T) {
 // copyLedger copies the files of a ledger, which may be open, as a killed process would leave them.
 func copyLedger(t *testing.T, path, dir string) map[string][32]byte {
 	sums := map[string][32]byte{}
-	for _, suffix := range []string{"", "-wal"} {
+	for _, suffix := range ledgerFiles {
 		data, err := os.ReadFile(path + suffix)
 		require.NoError(t, err)
 		name := filepath.Join(dir, "fareway.db"+suffix)
@@ -361,7 +361,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			require.ErrorIs(t, err, ledger.ErrUnavailable, "a page of the schema")
 			continue
 		}
-		r, err := verify(conn, nil)
+		r, err := verify(conn, nil, nil)
 		require.NoError(t, conn.Close())
 		require.NoError(t, err)
 		require.False(t, r.OK, "page %d", n+1)
