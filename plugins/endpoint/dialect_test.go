@@ -250,8 +250,8 @@ func TestACallThatIsClosedEnds(t *testing.T) {
 // TestLostCallIsAnObject: what a provider says is written into requests as it is.
 func TestLostCallIsAnObject(t *testing.T) {
 	t.Parallel()
-	for text, good := range map[string]bool{"": true, `{}`: true, `{"a":{"b":"c"}}`: true, `[]`: false, `{`: false, ` {}`: false,
-		`{},{}`: false, `"{}"`: false, `null`: false} {
+	for text, good := range map[string]bool{"": true, `{}`: true, `{"a":{"b":"c"}}`: true, `[]`: false, `{`: false,
+		` {}`: false, `{},{}`: false, `"{}"`: false, `null`: false} {
 		e := endpoint.Endpoint{Dialect: endpoint.Chat, URL: "http://x", LostCall: text}
 		if good {
 			require.NoError(t, e.CheckConnection(time.Time{}), text)

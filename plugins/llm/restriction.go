@@ -60,8 +60,8 @@ var restrictions = []Restriction{
 	},
 	{"schema_grammar_limits", "schemas that no grammar can be made of (llama.cpp): lengths and counts from 2,000 on, " +
 		"patterns that are not anchored or hold escapes, true and references to nothing are left out or loosened"},
-	{"schema_beyond_openapi", "schemas that are not of OpenAPI 3.0 as Google reads it: keywords that it does not have are " +
-		"left out, lists of types are alternatives, and references are replaced by what they refer to"},
+	{"schema_beyond_openapi", "schemas that are not of OpenAPI 3.0 as Google reads it: keywords that it does not have " +
+		"are left out, lists of types are alternatives, and references are replaced by what they refer to"},
 
 	{"later_system", "system messages but one at the beginning: the first ones are joined, later ones are the user's"},
 	{"system_alone", "a conversation of nothing but system messages: they are the user's"},

@@ -59,8 +59,8 @@ func TestReasoningIsReturned(t *testing.T) {
 	}
 }
 
-// TestSignaturesAreReturned proves GAP-117 for Google's chat endpoint: calls come back with the signatures that they came
-// with, and a reply of elsewhere with what the service documents for that.
+// TestSignaturesAreReturned proves GAP-117 for Google's chat endpoint: calls come back with the signatures that they
+// came with, and a reply of elsewhere with what the service documents for that.
 func TestSignaturesAreReturned(t *testing.T) {
 	t.Parallel()
 	const unsigned = "skip_thought_signature_validator"

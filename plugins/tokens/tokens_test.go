@@ -166,7 +166,7 @@ func TestProperties(t *testing.T) {
 		tools := &llm.Request{Tools: []llm.Tool{{Schema: []byte(`{"a":[1,2,3],"b":{"c":true}}`)}}}
 		bare := &llm.Request{Tools: []llm.Tool{{}}}
 		require.EqualValues(t, 28+2*12+2*16+2*40, tokens.Most(tools)-tokens.Most(bare),
-			"its bytes, two for each separator, and what may be added of type, properties, in place of true and to what has no type")
+			"its bytes, two for each separator, and what may be added of type, properties, in place of true and of no type")
 	})
 	t.Run("a text in its JSON form counts as what it is", func(t *testing.T) {
 		t.Parallel()

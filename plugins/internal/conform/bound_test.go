@@ -21,7 +21,8 @@ func TestWhatIsAddedIsHeldFor(t *testing.T) {
 			`{"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}},` +
 				`"properties":{"a":{"$ref":"#/$defs/a"},"b":{"items":true,"type":"array"}}}`,
 			`{"properties":{"a":{"type":["string","number","null"]},"b":{"enum":[1]},"c":{"const":"x"},"d":{},` +
-				`"e":{"allOf":[{}]},"f":{"type":["array","object"],"description":"` + strings.Repeat("words ", 50) + `","anyOf":[{},{}]}}}`,
+				`"e":{"allOf":[{}]},"f":{"type":["array","object"],"description":"` + strings.Repeat("words ", 50) +
+				`","anyOf":[{},{}]}}}`,
 			`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"x":{"type":["array","null"]}}}}}`},
 	)
 	ids := rapid.SampledFrom(
