@@ -180,7 +180,7 @@ func conversation(t *rapid.T) *llm.Request {
 			{Mode: llm.ToolNamed, Name: req.Tools[0].Name}}).Draw(t, "choice")
 	}
 	req.Format = rapid.SampledFrom([]*llm.Format{nil, nil, nil, {Kind: llm.FormatJSONObject}, {Kind: llm.FormatJSONSchema,
-		Name: "answer", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)}}).Draw(t, "format")
+		Name: "answer", Schema: json.RawMessage(schema.Draw(t, "of the format"))}}).Draw(t, "format")
 	for range rapid.IntRange(0, 5).Draw(t, "turns") {
 		switch rapid.IntRange(0, 3).Draw(t, "turn") {
 		case 0:

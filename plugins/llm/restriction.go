@@ -47,7 +47,7 @@ var restrictions = []Restriction{
 
 	{"schema_without_type", "a tool's schema that does not say that it is of an object: said"},
 	{"schema_without_properties", "a tool's schema without properties: said to have none of its own"},
-	{"schema_without_items", "an array in a tool's schema without items: said to have any"},
+	{"schema_without_items", "an array in a schema, of a tool or a format, without items: said to have any"},
 	{
 		"schema_root_unions",
 		"anyOf, oneOf, allOf, not and enum at the root of a tool's schema: what they describe is made " +

@@ -305,6 +305,30 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// TestFormats: the schema of a format is read by the same part of a service as that of a tool, but for its root.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ refused, given, want string }{
+		{"schema_grammar_limits", `{"type":"object","properties":{"a":{"type":"string","pattern":"\\d","maxLength":9}}}`,
+			`{"type":"object","properties":{"a":{"type":"string","maxLength":9}}}`},
+		{"schema_without_items", `{"type":"array"}`, `{"type":"array","items":{}}`},
+		{"schema_beyond_openapi", `{"type":["string","null"],"const":"x"}`, `{"type":"string","enum":["x"],"nullable":true}`},
+		{"schema_root_unions schema_without_type schema_without_properties schema_root_keywords", `{"anyOf":[{}]}`,
+			`{"anyOf":[{}]}`},
+		{"schema_grammar_limits", `true`, `true`},
+		{"schema_beyond_openapi", ``, ``},
+	} {
+		req := &llm.Request{Messages: []llm.Message{said(llm.RoleUser, "u")},
+			Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Schema: json.RawMessage(c.given)}}
+		fit, _ := conformed(t, req, strings.Fields(c.refused)...)
+		require.Equal(t, c.want, string(fit.Format.Schema))
+		require.Equal(t, "n", fit.Format.Name)
+		require.Equal(t, c.given, string(req.Format.Schema), "the client's stays as it is")
+		again, _ := conformed(t, fit, strings.Fields(c.refused)...)
+		require.Same(t, fit, again, "what fits stays")
+	}
+}
+
 // TestRestrictionsAreKnown: each name that is offered does something here, or is read by who writes requests.
 func TestRestrictionsAreKnown(t *testing.T) {
 	t.Parallel()

@@ -118,6 +118,29 @@ func (r *rules) schema(root jsonview.View) []byte {
 	return w.append(nil, root, 0)
 }
 
+// ofFormats are the rules about schemas that hold for that of a format, which is read by the same part of a service.
+const ofFormats = items | grammar | openAPI
+
+// fitFormat reports whether the schema of a format is as the upstream takes it.
+func (r *rules) fitFormat(f *llm.Format) bool {
+	if r.set&ofFormats == 0 || f == nil || !isContainer(f.Schema) {
+		return true
+	}
+	root := jsonview.Of(f.Schema)
+	return (&walk{rules: &rules{set: r.set & ofFormats}, root: root}).fits(root, 0)
+}
+
+// format makes a format such as the upstream takes it. The reply is held to the client's elsewhere.
+func (r *rules) format(f *llm.Format) *llm.Format {
+	root, err := jsonview.Parse(f.Schema, maxDepth)
+	if err != nil {
+		return f // whoever writes it says so
+	}
+	out := *f
+	out.Schema = (&walk{rules: &rules{set: r.set & ofFormats}, root: root}).append(nil, root, 0)
+	return &out
+}
+
 // rootWords are the keywords that Amazon Nova takes at the root of a tool's schema ("Tool use with Amazon Nova": the
 // top level has type, properties and required only; litellm #19103).
 var rootWords = []string{"type", "properties", "required"}

@@ -20,6 +20,7 @@ type asked struct {
 	*Request
 	root    object
 	schemas []object // of tools
+	format  []object // the schema of the format, if any
 }
 
 // everyone are all services, and the families whose functions have names of OpenAI's form.
@@ -68,13 +69,13 @@ var refusals = []refusal{
 		return q.eachSchema(func(s object) error { return s.only("type", "properties", "required") })
 	}},
 	{"schema_grammar_limits", "llamacpp lmstudio", "llama.cpp #25746, #27087; qwen-code PR 10275", func(q *asked) error {
-		return q.eachSchema(func(s object) error {
+		return each(slices.Concat(q.schemas, q.format), func(s object) error {
 			why := noGrammar(s.fields, s.fields)
 			return when(why != "", s, "failed to parse grammar: "+why)
 		})
 	}},
 	{"schema_beyond_openapi", "gemini", "zed #44875 and #53919, opencode #2687, google-api-python-client #2570",
-		func(q *asked) error { return q.eachSchema(beyondOpenAPI) }},
+		func(q *asked) error { return each(slices.Concat(q.schemas, q.format), beyondOpenAPI) }},
 
 	{"later_system", "vllm llamacpp lmstudio", "vllm #41114, litellm #26879", func(q *asked) error {
 		return q.eachMessage(func(i int, m *Message) string {
@@ -173,6 +174,12 @@ func (s *Server) refuse(req *Request, family string, body []byte) error {
 		return err
 	}
 	q := &asked{Request: req, root: root, schemas: schemasIn(root)}
+	if described, err := root.object("response_format"); err == nil { // chat
+		if described, err = described.object("json_schema"); err == nil {
+			schema, _ := described.object("schema")
+			q.format = append(q.format, schema)
+		}
+	}
 	for i := range refusals {
 		if slices.Contains(strings.Fields(refusals[i].of), service) {
 			if err := refusals[i].check(q); err != nil {
@@ -224,8 +231,10 @@ func names(form *regexp.Regexp) func(*asked) error {
 	}
 }
 
-func (q *asked) eachSchema(check func(schema object) error) error {
-	for _, s := range q.schemas {
+func (q *asked) eachSchema(check func(schema object) error) error { return each(q.schemas, check) }
+
+func each(schemas []object, check func(schema object) error) error {
+	for _, s := range schemas {
 		if err := check(s); err != nil {
 			return err
 		}
