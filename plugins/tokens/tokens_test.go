@@ -236,6 +236,15 @@ func TestBound(t *testing.T) {
 		const typed = 2 * 16 // what may be added of type and properties
 		require.EqualValues(t, 3+2*6+4+typed, tokens.Bound(req)-without, "four times on a line of a number's")
 	})
+	t.Run("GAP-127 as much is added to the schema of a format as to a tool's", func(t *testing.T) {
+		t.Parallel()
+		schema := []byte(`{"properties":{"a":{"type":["string","null"]},"b":true}}`)
+		tool := &llm.Request{Tools: []llm.Tool{{}}}
+		format := &llm.Request{Format: &llm.Format{}}
+		ofTool, ofFormat := tokens.Bound(tool), tokens.Bound(format)
+		tool.Tools[0].Schema, format.Format.Schema = schema, schema
+		require.Equal(t, tokens.Bound(tool)-ofTool, tokens.Bound(format)-ofFormat)
+	})
 	t.Run("a template may print each line of a description as a comment", func(t *testing.T) {
 		t.Parallel()
 		describe := func(s string) int64 {
