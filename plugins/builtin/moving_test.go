@@ -31,13 +31,13 @@ func services() []service {
 	var all []service
 	for _, preset := range upstream.Services() {
 		all = append(all, service{preset, "openai", map[string]string{"gemini": "gemini-3-pro"}[preset],
-			map[string]any{"preset": preset, "base_url": basePath(preset), "api_key": "k"}, upstream.Options{Service: preset}})
+			map[string]any{"preset": preset, "api_key": "k"}, upstream.Options{Service: preset}})
 	}
 	at := func(base string) map[string]any { return map[string]any{"base_url": base, "api_key": "k"} }
 	aws := map[string]any{"base_url": "", "region": "eu-central-1", "access_key_id": "k", "secret_access_key": "s"}
 	return append(all,
 		service{"gemini before 3", "openai", "gemini-2.5-flash",
-			map[string]any{"preset": "gemini", "base_url": basePath("gemini"), "api_key": "k"},
+			map[string]any{"preset": "gemini", "api_key": "k"},
 			upstream.Options{Service: "gemini"}},
 		service{"/responses", "responses", "", at("/v1"), upstream.Options{}},
 		service{"/messages", "anthropic", "", at("/v1"), upstream.Options{}},
@@ -48,21 +48,16 @@ func services() []service {
 	)
 }
 
-// basePath is the path of a preset's address.
-func basePath(preset string) string {
-	if path, differs := map[string]string{"azure": "", "openrouter": "/api/v1", "groq": "/openai/v1",
-		"gemini": "/v1beta/openai", "fireworks": "/inference/v1"}[preset]; differs {
-		return path
-	}
-	return "/v1"
-}
-
 // start starts the fake of a service, and the provider before it.
 func (to *service) start(t *testing.T) (*upstream.Server, provider.Provider) {
 	s := upstream.Start(t, to.options)
 	p, _ := builtin.New(to.plugin)
 	values := maps.Clone(to.settings)
-	values["base_url"] = s.URL() + values["base_url"].(string)
+	if path, elsewhere := values["base_url"].(string); elsewhere {
+		values["base_url"] = s.URL() + path
+	} else {
+		values["base_url"] = s.BaseURL()
+	}
 	raw, err := json.Marshal(values)
 	require.NoError(t, err)
 	require.NoError(t, provider.Configure(t.Context(), p, raw))

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -132,8 +133,18 @@ func Start(t TB, o Options) *Server {
 // URL is the server's address, without a path: http://127.0.0.1:PORT.
 func (s *Server) URL() string { return s.url }
 
-// BaseURL is what a client of the service is set to: the address with /v1.
-func (s *Server) BaseURL() string { return s.url + "/v1" }
+// BaseURL is what a client of the service is set to: the address with /v1, or with the path of the service that it
+// plays.
+func (s *Server) BaseURL() string {
+	path := strings.TrimSuffix(s.service.path, "/chat/completions")
+	switch {
+	case path == "":
+		path = "/v1"
+	case strings.Contains(path, "{"): // the model is part of it
+		path = ""
+	}
+	return s.url + path
+}
 
 // Close cuts all connections off and waits for the end of what was being answered.
 func (s *Server) Close() {
