@@ -23,6 +23,7 @@ func TestWhatIsAddedIsHeldFor(t *testing.T) {
 			`{"properties":{"a":{"type":["string","number","null"]},"b":{"enum":[1]},"c":{"const":"x"},"d":{},` +
 				`"e":{"allOf":[{}]},"f":{"type":["array","object"],"description":"` + strings.Repeat("words ", 50) +
 				`","anyOf":[{},{}]}}}`,
+			`{"properties":{"a":1,"b":"x","c":[],"d":null,"e":2,"f":3},"required":["a","b"],"anyOf":[1,2,3]}`,
 			`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"x":{"type":["array","null"]}}}}}`},
 	)
 	ids := rapid.SampledFrom(

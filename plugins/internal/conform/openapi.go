@@ -89,14 +89,7 @@ func isOpen(name string, schema, value jsonview.View) bool {
 		}
 		return value.Kind() == jsonview.Array
 	case "required":
-		properties := schema.Get("properties")
-		for _, one := range value.Elems() {
-			required, ok := one.Str()
-			if !ok || !has(properties, required) {
-				return false
-			}
-		}
-		return value.Kind() == jsonview.Array
+		return value.Kind() == jsonview.Array && allIn(schema.Get("properties"), value)
 	case "format":
 		return string(value.Raw()) == `"date-time"`
 	case "pattern", "title", "description":
@@ -108,6 +101,35 @@ func isOpen(name string, schema, value jsonview.View) bool {
 	}
 	return value.Kind() == jsonview.Number // what is left are bounds
 }
+
+// allIn reports whether a list has nothing but names of schemas in an object. What is small is compared with each; a
+// client's schema of ten thousand properties would take seconds so.
+func allIn(object, list jsonview.View) bool {
+	const small = 2 << 10
+	var names map[string]bool
+	if len(list.Raw()) > small {
+		names = namesOf(object)
+	}
+	for _, one := range list.Elems() {
+		name, ok := one.Str()
+		if !ok || names != nil && !names[name] || names == nil && !isSchema(object.Get(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// namesOf tells which members of an object are schemas.
+func namesOf(object jsonview.View) map[string]bool {
+	names := make(map[string]bool)
+	for name, member := range object.Members() {
+		names[name] = isSchema(member)
+	}
+	return names
+}
+
+// isSchema reports whether a value can be a schema; one that cannot says nothing.
+func isSchema(v jsonview.View) bool { return v.Kind() == jsonview.Object || v.Kind() == jsonview.Bool }
 
 // has reports whether an object has a member.
 func has(object jsonview.View, name string) bool {
@@ -138,6 +160,9 @@ func (w *walk) appendOpen(b []byte, schema jsonview.View, depth int) []byte {
 		for _, branch := range schema.Get(union).Elems() {
 			if len(kinds) > 0 {
 				break // which say it all
+			}
+			if !isSchema(branch) {
+				continue
 			}
 			if types, null := typesOf(branch); null && len(types) == 0 && branch.Get("type").Set() {
 				nullable = true
@@ -243,7 +268,9 @@ func (w *walk) appendTyped(b []byte, schema jsonview.View, kind string, depth in
 		case "properties":
 			b = append(appendMember(b, name, nil), '{')
 			for property, inside := range member.Members() {
-				b = w.append(appendMember(b, property, nil), inside, depth+1)
+				if isSchema(inside) {
+					b = w.append(appendMember(b, property, nil), inside, depth+1)
+				}
 			}
 			b = append(b, '}')
 		default:
@@ -257,7 +284,7 @@ func (w *walk) appendTyped(b []byte, schema jsonview.View, kind string, depth in
 		constant.Kind() == jsonview.String && string(constant.Raw()) != `""` {
 		b = append(append(appendMember(b, "enum", []byte{'['}), constant.Raw()...), ']')
 	}
-	if required := schema.Get("required"); kind == "object" && !isOpen("required", schema, required) {
+	if required := schema.Get("required"); kind == "object" && required.Set() && !isOpen("required", schema, required) {
 		b = appendRequired(b, schema.Get("properties"), namesIn(required))
 	}
 	return b
@@ -265,7 +292,8 @@ func (w *walk) appendTyped(b []byte, schema jsonview.View, kind string, depth in
 
 // appendRequired appends those of the names that are properties.
 func appendRequired(b []byte, properties jsonview.View, names []string) []byte {
-	names = slices.DeleteFunc(names, func(name string) bool { return !has(properties, name) })
+	known := namesOf(properties)
+	names = slices.DeleteFunc(names, func(name string) bool { return !known[name] })
 	if len(names) == 0 {
 		return b
 	}

@@ -90,6 +90,10 @@ func TestSchemasOfOpenAPI(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a","b"]}`,
 			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`,
 		},
+		"what is no schema": {
+			`{"type":"object","properties":{"a":1,"b":{"type":"string"}},"required":["a","b"]}`,
+			`{"type":"object","properties":{"b":{"type":"string"}},"required":["b"]}`,
+		},
 		"alternatives at the root": {
 			`{"anyOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"a":{"type":"string"},` +
 				`"b":{"type":"string"}},"required":["a","b"]}]}`,
