@@ -32,7 +32,7 @@ var ownMembers = []string{"reasoning_content", "extra_content", "thinking", "tim
 
 // official checks a request against the types of its dialect's official library: members that they do not have are
 // refused, those that they require have to be there, and values are of their kinds. Bedrock's requests are written by
-// the official library, and Ollama's types are checked by its own tests.
+// the official library, and Ollama's library is its server: of that the fake alone knows the fields.
 func official(sent *upstream.Request) error {
 	body, err := object(sent.Body)
 	if err != nil {
