@@ -2,6 +2,7 @@ package conform_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -129,6 +130,18 @@ func TestSchemasOfOpenAPI(t *testing.T) {
 		const fitting = `{ "type": "object", "properties": { "a": { "anyOf": [{"type":"string"}], "title": "A" },` +
 			` "b": { "type": "array", "items": { "type": "string", "enum": ["x"], "nullable": false } } }, "required": ["a"] }`
 		require.Equal(t, fitting, conformedSchema(t, fitting, "schema_beyond_openapi"))
+	})
+	t.Run("each of many is merged", func(t *testing.T) {
+		t.Parallel()
+		var given, want []string
+		for i := range 10 {
+			name := fmt.Sprintf(`"p%d":`, i)
+			given = append(given, name+`{"allOf":[{"properties":{"x":{"type":"string"}}}]}`)
+			want = append(want, name+`{"type":"object","properties":{"x":{"type":"string"}}}`)
+		}
+		const begin, end = `{"type":"object","properties":{`, `}}`
+		require.JSONEq(t, begin+strings.Join(want, ",")+end,
+			conformedSchema(t, begin+strings.Join(given, ",")+end, "schema_beyond_openapi"))
 	})
 	t.Run("what refers to itself has an end", func(t *testing.T) {
 		t.Parallel()
