@@ -25,6 +25,7 @@ type Decoder struct {
 	streams  bool // a delta has come
 	apart    bool // calls have come in another choice than the first
 
+	spoken reply.Spoken
 	memory memory // of what is to come back, see client_states.go
 	around around
 	only   jsonview.View // the text of the chunk at hand, if its delta holds nothing else
@@ -64,7 +65,7 @@ func (d *Decoder) Data(data []byte) error {
 		return nil
 	}
 	if text := d.around.text(data); text.Set() {
-		return d.out.Fail(d.out.Text(text))
+		return d.out.Fail(d.out.TextOf(text, &d.spoken))
 	}
 	d.around.forget()
 	root, err := reply.Parse(data)
@@ -216,8 +217,16 @@ func (d *Decoder) snapshot(v jsonview.View) error {
 			calls = member
 		}
 	}
-	if !d.out.Visible() {
+	whole, isText := content.Str()
+	switch {
+	case !d.out.Visible():
 		if err := d.content(content); err != nil {
+			return err
+		}
+	case isText:
+		rest, _ := d.spoken.Rest(whole)
+		d.spoken.Add(rest)
+		if err := d.out.Said(rest); err != nil {
 			return err
 		}
 	}
@@ -364,7 +373,7 @@ func (d *Decoder) function(piece reply.Piece, v jsonview.View) error {
 // content takes visible text: a string, or from some upstreams an array of text parts.
 func (d *Decoder) content(v jsonview.View) error {
 	if v.Kind() != jsonview.Array {
-		return d.out.Text(v)
+		return d.out.TextOf(v, &d.spoken)
 	}
 	for _, part := range v.Elems() {
 		for _, thought := range part.Get("thinking").Elems() { // of Mistral
@@ -372,7 +381,7 @@ func (d *Decoder) content(v jsonview.View) error {
 				return err
 			}
 		}
-		if err := d.out.Text(part.Get("text")); err != nil {
+		if err := d.out.TextOf(part.Get("text"), &d.spoken); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,17 @@ func TestDecoder(t *testing.T) {
 		chunks []string
 		want   []llm.Event
 	}{
+		{"a cut reply stays one, whatever follows", []string{delta(`{"content":"a"}`), finish("length"), finish("stop")},
+			[]llm.Event{text("a"), finished(llm.FinishLength)}},
+		{"so does a declined one", []string{finish("content_filter"), finish("length")},
+			[]llm.Event{finished(llm.FinishPolicy)}},
+		{"and one with calls", []string{finish("tool_calls"), finish("stop")}, []llm.Event{finished(llm.FinishToolCalls)}},
+		{"what a message at the end says beyond its deltas", []string{delta(`{"content":"hel"}`),
+			`{"choices":[{"index":0,"message":{"content":"hello"},"finish_reason":"stop"}]}`},
+			[]llm.Event{text("hel"), text("lo"), finished(llm.FinishStop)}},
+		{"what it says otherwise", []string{delta(`{"content":"hel"}`),
+			`{"choices":[{"index":0,"message":{"content":"HELLO"},"finish_reason":"stop"}]}`},
+			[]llm.Event{text("hel"), finished(llm.FinishStop)}},
 		{"GAP-84 arguments by another name", []string{
 			delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","parameters":{"q":1}}}]}`), finish("tool_calls")},
 			[]llm.Event{{Kind: llm.EventToolCall, ID: "a", Name: "f"}, {Kind: llm.EventToolArguments, Text: `{"q":1}`},

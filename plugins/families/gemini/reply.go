@@ -16,9 +16,10 @@ import (
 // Each chunk is a whole GenerateContentResponse with what is new. The stream has no end marker: a reply is whole when
 // a chunk has said why it ended. Usage comes in every chunk, and is sent once, before the end. Calls come whole.
 type Decoder struct {
-	out    *reply.Stream
-	finish *llm.FinishReason // nil while the upstream has not said why the reply ended
-	begun  *call             // that is to be said once more, with its arguments
+	out     *reply.Stream
+	ended   bool  // the upstream has said why the reply ended
+	stopped bool  // of its own will
+	begun   *call // that is to be said once more, with its arguments
 }
 
 // call is how an upstream names a call.
@@ -50,17 +51,15 @@ func (d *Decoder) ID() string { return d.out.ID }
 // Close ends the reply: with EventFinish if the upstream has said why it ended, and otherwise with an *llm.Error of
 // kind llm.ErrBroken. After an error of Data it returns that error.
 func (d *Decoder) Close() error {
-	if d.finish == nil {
+	if !d.ended {
 		return d.out.Broken()
 	}
 	if d.begun != nil && d.out.Err() == nil {
 		return d.out.Fail(llm.Errorf(llm.ErrProtocol, "the upstream ended its reply within a call"))
 	}
-	reason := *d.finish
-	if reason == llm.FinishStop && d.out.Calls() > 0 { // there is no word for it
-		reason = llm.FinishToolCalls
+	if d.stopped && d.out.Calls() > 0 { // there is no word for it
+		d.out.Finished(llm.FinishToolCalls)
 	}
-	d.out.Finished(reason)
 	return d.out.End()
 }
 
@@ -69,7 +68,7 @@ func (d *Decoder) Whole(body []byte) error {
 	if err := d.Data(body); err != nil {
 		return err
 	}
-	if d.finish == nil && d.out.Err() == nil {
+	if !d.ended && d.out.Err() == nil {
 		return d.out.Fail(llm.Errorf(llm.ErrProtocol, "the upstream's reply does not say why it ended"))
 	}
 	return d.Close()
@@ -103,7 +102,7 @@ func (d *Decoder) chunk(root jsonview.View) error {
 	if !candidates.Set() && !feedback.Set() && !usage.Set() {
 		return reply.Odd(root)
 	}
-	if reason, _ := feedback.Get("blockReason").Str(); reason != "" && d.finish == nil {
+	if reason, _ := feedback.Get("blockReason").Str(); reason != "" && !d.ended {
 		return llm.Errorf(llm.ErrPolicy, "%s", reply.LogText("the upstream declined the prompt", reason))
 	}
 	return nil
@@ -127,7 +126,8 @@ func (d *Decoder) candidate(candidate jsonview.View) error {
 	}
 	if word, ok := candidate.Get("finishReason").Str(); ok {
 		reason := readFinish(word)
-		d.finish = &reason
+		d.ended, d.stopped = true, d.stopped || reason == llm.FinishStop
+		d.out.Finished(reason)
 	}
 	return nil
 }

@@ -61,6 +61,8 @@ func TestDecoder(t *testing.T) {
 			usage(counted, "STOP")},
 			[]llm.Event{{Kind: llm.EventToolCall, ID: "x", Name: "f", State: []byte("c2ln")}, arguments(0, `{"q":1}`), end(0),
 				spent, finished(llm.FinishToolCalls)}},
+		"a cut reply stays one, whatever follows": {[]string{chunk(`{"text":"a"}`, `,"finishReason":"MAX_TOKENS"`),
+			usage(counted, "STOP")}, []llm.Event{said("a"), spent, finished(llm.FinishLength)}},
 		"GAP-84 arguments by another name": {[]string{chunk(`{"functionCall":{"id":"x","name":"f","arguments":{"q":1}}}`, ""),
 			usage(counted, "STOP")}, []llm.Event{begin(0, "x", "f"), arguments(0, `{"q":1}`), end(0), spent,
 			finished(llm.FinishToolCalls)}},

@@ -66,10 +66,27 @@ func (s *Stream) honest() llm.FinishReason {
 	return s.finish
 }
 
-// Finished notes why the reply ended. A word that is not known stays, whatever follows: it may say that the reply
-// failed.
+// Finished notes why the reply ended. Where an upstream says so more than once, what says more stays: a word that is
+// not known, for it may say that the reply failed; that it was declined; that it was cut short; that it made calls.
 func (s *Stream) Finished(reason llm.FinishReason) {
-	if s.finish.Known() {
+	if weight(reason) > weight(s.finish) {
 		s.finish = reason
 	}
+}
+
+// weight is how much an end says.
+func weight(reason llm.FinishReason) int {
+	switch {
+	case reason == llm.FinishUnknown:
+		return 0
+	case !reason.Known():
+		return 5
+	case reason == llm.FinishPolicy:
+		return 4
+	case reason == llm.FinishLength:
+		return 3
+	case reason == llm.FinishToolCalls:
+		return 2
+	}
+	return 1
 }

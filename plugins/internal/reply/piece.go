@@ -56,6 +56,9 @@ func (s *Stream) find(p Piece) *Call {
 		return nil
 	case s.byIndex[p.Index] != nil:
 		c = s.byIndex[p.Index]
+		if other := s.known(p.ID); p.ID != "" && p.Name == "" && other != nil && c.id != p.ID {
+			c = other // which its id names, and the index another
+		}
 	case p.ID != "":
 		if known := s.known(p.ID); known != nil && !indexed || p.Name == "" && known != nil {
 			c = known
