@@ -114,8 +114,10 @@ var presets = map[string]preset{
 	// what came from the cache beside what was done of the prompt: pull request 15827.
 	"llamacpp": {base: "http://127.0.0.1:8080/v1", keyless: true, timings: true,
 		refuses: slices.Concat(templated, grammared, []string{"named_tool_choice"})},
-	// lmstudio.ai/docs/developer, November 2026. It is built on llama.cpp (qwen-code PR#10275).
-	"lmstudio": {base: "http://127.0.0.1:1234/v1", keyless: true, refuses: slices.Concat(templated, grammared)},
+	// lmstudio.ai/docs/developer, November 2026. It is built on llama.cpp (qwen-code PR#10275); content is no null
+	// (lmstudio-bug-tracker #261).
+	"lmstudio": {base: "http://127.0.0.1:1234/v1", keyless: true,
+		refuses: slices.Concat(templated, grammared, []string{"null_content"})},
 	// docs.ollama.com, "OpenAI compatibility": tool_choice is not read.
 	"ollama": {base: "http://127.0.0.1:11434/v1", keyless: true, refuses: []string{"forced_tool_choice"}},
 }

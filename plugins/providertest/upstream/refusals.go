@@ -127,7 +127,7 @@ var refusals = []refusal{
 			return map[bool]string{true: "invalid type: sequence, expected a string"}[parts]
 		})
 	}},
-	{"null_content", "gemini", "iovdin/tune #4, langchain PR 30803", func(q *asked) error {
+	{"null_content", "gemini lmstudio", "iovdin/tune #4, langchain PR 30803, lmstudio #261", func(q *asked) error {
 		return q.eachContent(func(content any) string {
 			return map[bool]string{true: "Expected string or list of content parts, got: null"}[content == nil]
 		})
