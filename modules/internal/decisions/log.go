@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -92,7 +94,28 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
+// makePrivate makes a database its owner's only: SQLite gives new files beside it the same permissions, and those of an
+// older fareway were everybody's to read.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
+		return err
+	}
+	for _, beside := range []string{"-wal", "-shm"} {
+		if err := os.Chmod(path+beside, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 func (l *Log) open() (err error) {
+	if err := makePrivate(l.opts.Path); err != nil {
+		return err
+	}
 	if l.conn, err = sqlite.OpenConn(l.opts.Path, sqlite.OpenReadWrite, sqlite.OpenCreate); err != nil {
 		return err
 	}

@@ -268,3 +268,25 @@ func FuzzBlock(f *testing.F) {
 		}
 	})
 }
+
+// TestTheLogIsItsOwnersOnly: also one that an older fareway left for everybody to read.
+func TestTheLogIsItsOwnersOnly(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	files := []string{b.path, b.path + "-wal", b.path + "-shm"}
+	for _, file := range files {
+		requirePrivate(t, file)
+		require.NoError(t, os.Chmod(file, 0o644))
+	}
+	b.reopen(t)
+	for _, file := range files {
+		requirePrivate(t, file)
+	}
+}
+
+func requirePrivate(t *testing.T, file string) {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file)
+}

@@ -20,6 +20,8 @@ import (
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("already exists")
+	// ErrReference: the account has the reference of a movement, of another one. Nothing was moved.
+	ErrReference = fmt.Errorf("%w with other figures", ErrExists)
 	// ErrInvalid: the caller asked for something that makes no sense, such as a top-up of nothing.
 	ErrInvalid = errors.New("invalid")
 	// ErrInsufficient: the available credits do not cover a hold. Nothing was held.
@@ -115,7 +117,8 @@ type Principal struct {
 // below anything that could overflow.
 const MaxTopUp = 1_000_000_000
 
-// Credit is a top-up. A Reference that the account has seen before changes nothing.
+// Credit is a top-up. A Reference that the account has seen before changes nothing, and is ErrReference with other
+// figures.
 type Credit struct {
 	Account   string // account id
 	Credits   int64  // 1 to MaxTopUp
@@ -124,8 +127,8 @@ type Credit struct {
 }
 
 // Correction moves money by an operator's decision. With a Request it is a refund of what that request was
-// charged, at most what is left of it; without one an adjustment, up or down. A Reference that the account has
-// seen before changes nothing.
+// charged, at most what is left of it; without one an adjustment, up or down. A Reference is as
+// that of a Credit; a refund of all that is left repeats one of whatever amount.
 type Correction struct {
 	Account    string // account id; may be "" for a refund
 	Request    string

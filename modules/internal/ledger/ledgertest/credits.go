@@ -26,11 +26,17 @@ func testTopUps(t *testing.T, open Open) {
 	require.Equal(t, "invoice 1", e.Reference)
 	require.Equal(t, "paid", e.Reason)
 
-	paid.Credits = 50
 	b, applied, err = f.store.AddCredit(ctx, paid)
 	require.NoError(t, err)
-	require.False(t, applied, "a reference counts once, whatever comes with it")
+	require.False(t, applied, "a reference counts once")
 	require.Equal(t, ledger.Balance{Credits: 5}, b)
+	paid.Credits = 50
+	_, applied, err = f.store.AddCredit(ctx, paid)
+	require.ErrorIs(t, err, ledger.ErrReference)
+	require.ErrorContains(t, err, `"invoice 1" is that of a movement (top_up) of 5.000000 credits on 2026-11-20, and not `+
+		`of a movement (top_up) of 50.000000 credits`)
+	require.False(t, applied)
+	require.Equal(t, ledger.Balance{Credits: 5}, f.balance())
 	f.topUp(1)
 	require.Equal(t, ledger.Balance{Credits: 7}, f.topUp(1), "top-ups without a reference add up")
 
@@ -96,10 +102,14 @@ func testCorrections(t *testing.T, open Open) {
 	t.Run("a reference is seen once, of whatever kind its entry is", func(t *testing.T) {
 		_, applied := correct(ledger.Correction{Account: f.account.ID, Microcents: 5, Reference: "case 1", Reason: "r"})
 		require.True(t, applied)
-		_, applied = correct(ledger.Correction{Account: f.account.ID, Microcents: 7, Reference: "case 1", Reason: "r"})
+		_, applied = correct(ledger.Correction{Account: f.account.ID, Microcents: 5, Reference: "case 1", Reason: "other"})
 		require.False(t, applied)
-		_, applied, err := f.store.AddCredit(ctx, ledger.Credit{Account: f.account.ID, Credits: 1, Reference: "case 1"})
-		require.NoError(t, err)
+		_, applied, err := f.store.Correct(ctx, ledger.Correction{Account: f.account.ID, Microcents: 7,
+			Reference: "case 1", Reason: "r"})
+		require.ErrorIs(t, err, ledger.ErrReference)
+		require.False(t, applied)
+		_, applied, err = f.store.AddCredit(ctx, ledger.Credit{Account: f.account.ID, Credits: 1, Reference: "case 1"})
+		require.ErrorIs(t, err, ledger.ErrReference)
 		require.False(t, applied)
 		correct(ledger.Correction{Account: f.account.ID, Microcents: -5, Reason: "undo"})
 	})
@@ -125,9 +135,13 @@ func testCorrections(t *testing.T, open Open) {
 		require.Equal(t, ledger.Revenue, e.Book)
 		require.Equal(t, h.Request, e.Request)
 		require.Equal(t, "ticket 7", e.Reference)
-		applied, err = refund(300, "ticket 7")
-		require.NoError(t, err)
-		require.False(t, applied)
+		for _, again := range []int64{300, 0} {
+			applied, err = refund(again, "ticket 7")
+			require.NoError(t, err)
+			require.False(t, applied)
+		}
+		_, err = refund(301, "ticket 7")
+		require.ErrorIs(t, err, ledger.ErrReference)
 		_, err = refund(701, "")
 		require.ErrorIs(t, err, ledger.ErrInvalid)
 		require.EqualValues(t, 300, f.record(h.Request).Refunded)

@@ -41,8 +41,8 @@ type fact struct {
 type owner struct {
 	ledger.Account // Balance and Period are not kept
 	begin, end     time.Time
-	from           int // the first fact of the current period
-	seen           map[string]bool
+	from           int                // the first fact of the current period
+	seen           map[string]fact    // by reference
 	given          map[time.Time]bool // the beginnings of periods whose credits were added
 	keys           []*key
 }

@@ -17,7 +17,7 @@ import (
 func (r *run) newOwner() {
 	a, err := r.f.store.CreateAccount(r.ctx, r.f.next("account"), r.somePlan())
 	require.NoError(r, err)
-	o := &owner{Account: a, seen: map[string]bool{}, given: map[time.Time]bool{}}
+	o := &owner{Account: a, seen: map[string]fact{}, given: map[time.Time]bool{}}
 	o.Balance, o.Period = ledger.Balance{}, ledger.Period{}
 	r.owners = append(r.owners, o)
 	r.look(o)
@@ -29,19 +29,36 @@ func (r *run) newOwner() {
 
 func (r *run) credit(o *owner, credits int64, reference string) {
 	b, applied, err := r.f.store.AddCredit(r.ctx, ledger.Credit{Account: o.ID, Credits: credits, Reference: reference})
-	require.NoError(r, err)
-	r.moved(o, fact{kind: ledger.TopUp, reference: reference, microcents: credits * 1_000_000}, applied)
-	require.Equal(r, r.balance(o), b)
+	f := fact{kind: ledger.TopUp, reference: reference, microcents: credits * 1_000_000}
+	if r.moved(o, f, applied, err) {
+		require.Equal(r, r.balance(o), b)
+	}
 }
 
-// moved notes an operator's movement, unless the account has seen its reference before.
-func (r *run) moved(o *owner, f fact, applied bool) {
-	require.Equal(r, !o.seen[f.reference], applied)
+// moved notes an operator's movement, unless the account has seen its reference before; false where that was of another
+// one.
+func (r *run) moved(o *owner, f fact, applied bool, err error) bool {
+	was, seen := o.seen[f.reference]
+	if seen && !repeats(f, was) {
+		require.ErrorIs(r, err, ledger.ErrReference)
+		require.False(r, applied)
+		return false
+	}
+	require.NoError(r, err)
+	require.Equal(r, !seen, applied)
 	if applied {
 		f.owner = o
 		r.facts = append(r.facts, f)
-		o.seen[f.reference] = f.reference != ""
+		if f.reference != "" {
+			o.seen[f.reference] = f
+		}
 	}
+	return true
+}
+
+// repeats reports whether a movement is one that was made; of a refund 0 is whatever was left.
+func repeats(f, was fact) bool {
+	return f.kind == was.kind && f.request == was.request && (f.microcents == was.microcents || f.microcents == 0)
 }
 
 func (r *run) reference(o *owner) string {
@@ -67,9 +84,9 @@ func (r *run) adjust() {
 	reference := r.reference(o)
 	b, applied, err := r.f.store.Correct(r.ctx, ledger.Correction{Account: o.ID, Microcents: n, Reference: reference,
 		Reason: "r"})
-	require.NoError(r, err)
-	r.moved(o, fact{kind: ledger.Adjustment, reference: reference, microcents: n}, applied)
-	require.Equal(r, r.balance(o), b)
+	if r.moved(o, fact{kind: ledger.Adjustment, reference: reference, microcents: n}, applied, err) {
+		require.Equal(r, r.balance(o), b)
+	}
 }
 
 func (r *run) refund() {
@@ -87,12 +104,18 @@ func (r *run) refund() {
 	if amount == 0 {
 		amount = left
 	}
-	if (q.Running || amount < 1 || amount > left) && (q.Running || !q.owner.seen[c.Reference]) {
+	f := fact{kind: ledger.Refund, request: q.ID, reference: c.Reference, microcents: c.Microcents}
+	_, seen := q.owner.seen[c.Reference]
+	if q.Running || !seen && (amount < 1 || amount > left) {
 		require.ErrorIs(r, err, ledger.ErrInvalid)
 		return
 	}
-	require.NoError(r, err)
-	r.moved(q.owner, fact{kind: ledger.Refund, request: q.ID, reference: c.Reference, microcents: amount}, applied)
+	if !seen {
+		f.microcents = amount
+	}
+	if !r.moved(q.owner, f, applied, err) {
+		return
+	}
 	if applied {
 		q.Refunded += amount
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -74,7 +75,7 @@ func bindEntry(row *rows, e *posted) {
 }
 
 // findReference looks for an entry of an account, one of allotments or of people's, by its reference.
-const findReference = `SELECT 1 FROM entries WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND ` +
+const findReference = `SELECT kind, microcents, request, created FROM entries WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND ` +
 	`reference IS NOT NULL`
 
 // seen reports whether the account has an entry with this reference, of people's or of allotments.
@@ -85,6 +86,39 @@ func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen boo
 	err = t.query(findReference,
 		func(*sqlite.Stmt) error { seen = true; return nil }, a.n, kind == ledger.Allotment, reference)
 	return seen, err
+}
+
+// repeats reports whether the account has this movement by its reference; ErrReference where that is another one's. A
+// refund of 0 microcents is one of all that was left.
+func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
+	if e.Reference == "" {
+		return false, nil
+	}
+	err = t.query(findReference, func(row *sqlite.Stmt) error {
+		seen = true
+		was := ledger.Entry{Kind: ledger.EntryKind(row.ColumnText(0)), Microcents: row.ColumnInt64(1),
+			Request: row.ColumnText(2), Created: columnTime(row, 3)}
+		if was.Kind == e.Kind && was.Request == e.Request && (was.Microcents == e.Microcents || e.Microcents == 0) {
+			return nil
+		}
+		return fmt.Errorf("%w: the reference %q is that of %s on %s, and not of %s; nothing was moved", ledger.ErrReference,
+			e.Reference, movement(was), was.Created.UTC().Format(time.DateOnly), movement(e))
+	}, a.n, false, e.Reference)
+	return seen, err
+}
+
+// movement says what an entry moves.
+func movement(e ledger.Entry) string {
+	sign, amount := "", e.Microcents
+	if amount < 0 {
+		sign, amount = "-", -amount
+	}
+	text := fmt.Sprintf("a movement (%s) of %s%d.%06d credits", e.Kind, sign, amount/ledger.MicrocentsPerCredit,
+		amount%ledger.MicrocentsPerCredit)
+	if e.Request != "" {
+		text += " for request " + e.Request
+	}
+	return text
 }
 
 // AddCredit implements ledger.Store.
@@ -105,17 +139,17 @@ func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balanc
 			return err
 		}
 		b = a.Balance
-		if seen, err := t.seen(a, c.Reference, ledger.TopUp); err != nil || seen {
-			return err
-		}
-		err = t.post(a, ledger.Entry{
+		e := ledger.Entry{
 			Kind:       ledger.TopUp,
 			Reference:  c.Reference,
 			Reason:     c.Reason,
 			Microcents: c.Credits * ledger.MicrocentsPerCredit,
 			Created:    t.now(),
-		})
-		if err != nil {
+		}
+		if seen, err := t.repeats(a, e); err != nil || seen {
+			return err
+		}
+		if err := t.post(a, e); err != nil {
 			return err
 		}
 		b, applied = a.Balance, true
@@ -159,16 +193,16 @@ func (t *tx) adjust(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 	if err != nil {
 		return b, false, err
 	}
-	if seen, err := t.seen(a, c.Reference, ledger.Adjustment); err != nil || seen {
-		return a.Balance, false, err
-	}
 	if c.Microcents == 0 {
 		return b, false, fmt.Errorf("%w: an adjustment of nothing", ledger.ErrInvalid)
 	}
-	err = t.post(a, ledger.Entry{
+	e := ledger.Entry{
 		Kind: ledger.Adjustment, Reference: c.Reference, Reason: c.Reason, Microcents: c.Microcents, Created: t.now(),
-	})
-	if err != nil {
+	}
+	if seen, err := t.repeats(a, e); err != nil || seen {
+		return a.Balance, false, err
+	}
+	if err := t.post(a, e); err != nil {
 		return b, false, err
 	}
 	return a.Balance, true, t.act(ctx, "credit.adjust", a, a.id, nil, fields{
@@ -191,7 +225,11 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 	if err != nil {
 		return b, false, err
 	}
-	if seen, err := t.seen(a, c.Reference, ledger.Refund); err != nil || seen {
+	e := ledger.Entry{
+		Kind: ledger.Refund, Request: r.id, Reference: c.Reference, Reason: c.Reason, Microcents: c.Microcents,
+		Created: t.now(),
+	}
+	if seen, err := t.repeats(a, e); err != nil || seen {
 		return a.Balance, false, err
 	}
 	left := r.charge - r.refunded
@@ -203,10 +241,8 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 		return b, false, fmt.Errorf("%w: a refund of %d microcents of request %q, which has %d left to refund",
 			ledger.ErrInvalid, amount, c.Request, left)
 	}
-	err = t.post(a, ledger.Entry{
-		Kind: ledger.Refund, Request: r.id, Reference: c.Reference, Reason: c.Reason, Microcents: amount, Created: t.now(),
-	})
-	if err != nil {
+	e.Microcents = amount
+	if err := t.post(a, e); err != nil {
 		return b, false, err
 	}
 	if err := t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, r.refunded+amount, r.id); err != nil {
