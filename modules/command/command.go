@@ -75,6 +75,7 @@ admin address (--admin).`
 	gateway.AddCommand(planCommand(), applyCommand(), rollbackCommand(), diffCommand(), historyCommand())
 	gateway.AddCommand(upCommand(), statusCommand(), checkCommand(), fmtCommand(), schemaCommand(), accountCommand(),
 		keyCommand(), creditCommand(), usageCommand(), ledgerCommand(), connectCommand(), modelsCommand(), initCommand(),
+		backupCommand(), restoreCommand(),
 		pluginCommand(), providerCommand(), routeCommand(), explainCommand())
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
@@ -119,14 +120,19 @@ type target struct {
 }
 
 func (t *target) addFlags(cmd *cobra.Command) {
+	t.addPlaceFlags(cmd)
+	cmd.Flags().StringVar(&t.admin, "admin", "", "the admin API's `ADDRESS`, host:port or unix//path (default: the data "+
+		"folder's socket)")
+}
+
+// addPlaceFlags are those of a command that needs the files and no gateway.
+func (t *target) addPlaceFlags(cmd *cobra.Command) {
 	t.addDataFlag(cmd)
 	cmd.Flags().StringVar(&t.config, "config", "",
 		"the gateway's `CADDYFILE`, which names its data folder and its HCL file")
 	before(cmd, func(cmd *cobra.Command) error {
 		return notBoth(cmd, "config", "data", "the Caddyfile names the data folder")
 	})
-	cmd.Flags().StringVar(&t.admin, "admin", "", "the admin API's `ADDRESS`, host:port or unix//path (default: the data "+
-		"folder's socket)")
 }
 
 func (t *target) addDataFlag(cmd *cobra.Command) {

@@ -35,7 +35,8 @@ func creditAddCommand() *cobra.Command {
 		Long: `Adds whole credits to an account.
 
 With a reference, such as the number of a payment, the command can be repeated
-safely: an account takes each reference once, whatever the amount. To take credits
+safely: an account takes each reference once, and refuses it with another amount.
+To take credits
 away, use ` + "`credit adjust`" + `.`,
 		Example: "  fareway gateway credit add --account ann 1000 --reference invoice-17",
 		Args:    exactly("CREDITS"),

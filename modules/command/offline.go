@@ -50,6 +50,19 @@ func (t *target) decide(cmd *cobra.Command, ask func(c *admin.Client) error) err
 
 // offline is the ledger on the data folder, where no gateway runs.
 func (t *target) offline() (admin.Offline, error) {
+	o, err := t.place()
+	if err != nil {
+		return o, fmt.Errorf("no gateway is running on %s, and %w", o.Data, err)
+	}
+	if _, err := os.Stat(o.Ledger); err != nil {
+		return o, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+
+			"name the data folder with --data, or the gateway's Caddyfile with --config", o.Data, err)
+	}
+	return o, nil
+}
+
+// place is where the ledger on the data folder is, or would be.
+func (t *target) place() (admin.Offline, error) {
 	data, err := t.dir()
 	if err != nil {
 		return admin.Offline{}, err
@@ -61,14 +74,10 @@ func (t *target) offline() (admin.Offline, error) {
 	}
 	store, cfg, diags := config.LoadLedger(hcl)
 	if diags.HasErrors() && (t.config != "" || isThere(hcl)) { // a copy of the database alone has the default name
-		return o, fmt.Errorf("no gateway is running on %s, and where its ledger is cannot be read: %w", data, diags)
+		return o, fmt.Errorf("where its ledger is cannot be read: %w", diags)
 	}
 	o.Config = cfg
 	o.Ledger = store.File(data)
-	if _, err := os.Stat(o.Ledger); err != nil {
-		return o, fmt.Errorf("no gateway is running on %s, and there is no ledger to read: %w; "+
-			"name the data folder with --data, or the gateway's Caddyfile with --config", data, err)
-	}
 	return o, nil
 }
 

@@ -63,6 +63,10 @@ func (d *database) connect() (err error) {
 	if d.stmts, err = prepare(d.conn); err != nil {
 		return failure(err)
 	}
+	// The first look at a database that had no log, such as a copy that SQLite made, makes one.
+	if _, err := schemaVersion(d.conn); err != nil {
+		return err
+	}
 	return d.guard.connected()
 }
 

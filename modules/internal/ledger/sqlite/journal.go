@@ -75,8 +75,8 @@ func bindEntry(row *rows, e *posted) {
 }
 
 // findReference looks for an entry of an account, one of allotments or of people's, by its reference.
-const findReference = `SELECT kind, microcents, request, created FROM entries WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND ` +
-	`reference IS NOT NULL`
+const findReference = `SELECT kind, microcents, request, created FROM entries
+	WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`
 
 // seen reports whether the account has an entry with this reference, of people's or of allotments.
 func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen bool, err error) {

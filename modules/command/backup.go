@@ -1,0 +1,225 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/backup"
+	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+)
+
+func backupCommand() *cobra.Command {
+	var (
+		to  target
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copies the ledger whole, while the gateway runs",
+		Long: `Copies the ledger into a new file, or to stdout for "-": the database as it is at
+one moment, with what is still in its write-ahead log, the spool, what was kept
+aside of it, and a witness. It is a tar archive with a manifest of checksums.
+
+The copy is verified as ` + "`ledger verify`" + ` does before any of it is written, so that a
+file that is there is a good one. A gateway may run meanwhile; it is not disturbed.
+For the time of it there has to be room for the copy beside the file, or for "-" in
+the data folder.
+
+The configuration and the keys of providers are not in it.`,
+		Example: "  fareway gateway backup /backup/fareway-$(date +%F).tar\n" +
+			"  fareway gateway backup - | ssh elsewhere 'cat > fareway.tar'",
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			place, err := to.place()
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(place.Ledger); err != nil {
+				return fmt.Errorf("there is no ledger to copy: %w; name the data folder with --data, or the gateway's "+
+					"Caddyfile with --config", err)
+			}
+			if args[0] == "-" {
+				if out.json {
+					return errors.New("--json would come into the archive: leave it out, or name a FILE")
+				}
+				m, err := backup.Write(cmd.Context(), place.Ledger, place.Data, gateway.Version(), cmd.OutOrStdout())
+				if err == nil {
+					printBackup(cmd.ErrOrStderr(), m, "stdout")
+				}
+				return err
+			}
+			m, err := backupInto(cmd, place.Ledger, args[0])
+			if err != nil {
+				return err
+			}
+			return out.print(cmd, m, func(w io.Writer) { printBackup(w, m, args[0]) })
+		},
+	}
+	to.addPlaceFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+// backupInto writes a backup into a new file, whole or not at all.
+func backupInto(cmd *cobra.Command, database, path string) (m backup.Manifest, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return m, fmt.Errorf("writing the backup into %s: %w: name a new file", path, fs.ErrExist)
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // for its owner only
+	if err != nil {
+		return m, fmt.Errorf("writing the backup: %w", err)
+	}
+	defer os.Remove(f.Name()) // which is gone when it has its own name
+	m, err = backup.Write(cmd.Context(), database, dir, gateway.Version(), f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return m, err
+	}
+	if err := os.Link(f.Name(), path); err != nil {
+		return m, fmt.Errorf("writing the backup: %w", err)
+	}
+	return m, nil
+}
+
+func printBackup(w io.Writer, m backup.Manifest, where string) {
+	var size int64
+	for _, file := range m.Files {
+		size += file.Size
+	}
+	fmt.Fprintf(w, "Backed up to %s, verified: %s, %s, %s (%d bytes).\n", where, human.Count(m.Accounts, "account"),
+		movements(m.Entries), human.Count(m.Acts, "act"), size)
+	if m.Waiting > 0 {
+		fmt.Fprintf(w, "%s in its spool.\n", waitingIn(m.Waiting))
+	}
+}
+
+// restoredView is what `gateway restore` prints.
+type restoredView struct {
+	backup.Restored
+	// Missing is what the backup does not have of what was there before, and of checkpoints that were kept.
+	Missing []missingView `json:"missing"`
+}
+
+type missingView struct {
+	Of string `json:"of"`
+	sqlite.Extent
+}
+
+func restoreCommand() *cobra.Command {
+	var (
+		to      target
+		out     output
+		reason  string
+		replace bool
+		kept    []string
+	)
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Puts a backup of the ledger in place",
+		Long: `Puts a backup that ` + "`gateway backup`" + ` made in the place of the ledger; FILE may be "-"
+for stdin. No gateway may be running. The backup is verified before anything is
+changed. A ledger that is there is moved into a folder beside it, with --replace and
+a --reason, and never removed.
+
+It says in numbers what the backup does not have: of the ledger that was there, and
+of checkpoints that were kept elsewhere. That is gone then: look at the payments,
+and at the providers' bills, for what to add by ` + "`credit`" + `. The restoring is on the
+audit trail.`,
+		Example: "  fareway gateway restore /backup/fareway-2026-11-25.tar --data /var/lib/fareway\n" +
+			"  fareway gateway restore fareway.tar --replace --reason 'disk failed' --checkpoint checkpoints.json",
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if replace && reason == "" {
+				return errors.New("--reason is missing: a ledger that is there is replaced for one")
+			}
+			place, err := to.place()
+			if err != nil {
+				return err
+			}
+			var checkpoints []ledger.Checkpoint
+			for _, path := range kept {
+				found, err := readCheckpoints(path)
+				if err != nil {
+					return err
+				}
+				checkpoints = append(checkpoints, found...)
+			}
+			done, err := restoreFrom(cmd, args[0], place.Ledger, reason, replace, checkpoints)
+			switch {
+			case errors.Is(err, backup.ErrLedgerThere):
+				return fmt.Errorf("%w; --replace moves it aside, and nothing was changed", err)
+			case errors.Is(err, sqlite.ErrLocked):
+				return fmt.Errorf("%w; nothing was changed", err)
+			case err != nil:
+				return err
+			}
+			v := restoredView{Restored: done, Missing: missingOf(done, checkpoints)}
+			return out.print(cmd, v, func(w io.Writer) { printRestored(w, v, place.Ledger) })
+		},
+	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "move the ledger that is there into a folder beside it")
+	cmd.Flags().StringVar(&reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
+	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil,
+		"a `FILE` with a checkpoint that was kept elsewhere, or an export that ends with one; may be repeated")
+	to.addPlaceFlags(cmd)
+	out.addFlag(cmd)
+	return cmd
+}
+
+func restoreFrom(cmd *cobra.Command, file, database, reason string, replace bool, kept []ledger.Checkpoint) (
+	done backup.Restored, err error) {
+	from := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return done, fmt.Errorf("reading the backup: %w", err)
+		}
+		defer f.Close() // it was read only
+		from = f
+	}
+	if err := os.MkdirAll(filepath.Dir(database), 0o700); err != nil {
+		return done, fmt.Errorf("making the data folder: %w", err)
+	}
+	return backup.Restore(cmd.Context(), from, database, reason, replace, kept)
+}
+
+// missingOf is what a backup does not have, by where it was seen.
+func missingOf(done backup.Restored, kept []ledger.Checkpoint) []missingView {
+	all := []missingView{}
+	if done.Was != nil {
+		all = append(all, missingView{"the ledger that was there", done.Missing(*done.Was)})
+	}
+	for _, c := range kept {
+		missing := done.Missing(sqlite.Extent{Entries: c.Entries, Acts: c.Acts})
+		all = append(all, missingView{fmt.Sprintf("checkpoint %d of %s", c.N, human.Moment(c.Created)), missing})
+	}
+	return all
+}
+
+func printRestored(w io.Writer, v restoredView, database string) {
+	fmt.Fprintf(w, "Restored %s as of %s, verified: %s, %s, %s.\n", database, human.Moment(v.Made),
+		human.Count(v.Accounts, "account"), movements(v.Entries), human.Count(v.Acts, "act"))
+	for _, m := range v.Missing {
+		if m.Entries == 0 && m.Acts == 0 {
+			fmt.Fprintf(w, "It has all of %s.\n", m.Of)
+			continue
+		}
+		fmt.Fprintf(w, "It lacks of %s: %s, %s.\n", m.Of, movements(m.Entries), human.Count(m.Acts, "act"))
+	}
+	if v.Aside != "" {
+		fmt.Fprintf(w, "What was there is in %s.\n", v.Aside)
+	}
+	fmt.Fprintln(w, gateway.Own("Start the gateway: `fareway gateway up` or its service."))
+}

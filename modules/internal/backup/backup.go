@@ -1,0 +1,330 @@
+// Package backup copies a ledger whole, beside a gateway that runs or without one, and puts such a copy back. It is for
+// commands.
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
+	"github.com/fareway/fareway/modules/internal/spool"
+)
+
+// A backup is a tar archive: a manifest, and then the files of the ledger under these names, whatever theirs are.
+const (
+	manifestName = "manifest.json"
+	backedUp     = "fareway.db"
+	format       = 1
+	maxManifest  = 1 << 20
+)
+
+// backedFiles are what a backup may have beside the database, by what stands behind its name.
+var backedFiles = []string{"", ".witness", ".spool", ".spool.aside"}
+
+// Manifest says what a backup has.
+type Manifest struct {
+	Format  int       `json:"format"`
+	Made    time.Time `json:"made"`
+	Version string    `json:"version"` // of the fareway that made it
+	sqlite.Extent
+	Accounts int64  `json:"accounts"`
+	Requests int64  `json:"requests"`
+	Waiting  int64  `json:"waiting"` // settlements in the spool
+	Files    []File `json:"files"`
+}
+
+// File is a file of a backup.
+type File struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Write writes a backup of the ledger at a path, beside a gateway that runs or without one: the database as it is
+// at one moment, the spool, what was kept aside of it, and a witness. The copy is verified before any of it is written.
+// It takes room for the copy in temp.
+func Write(ctx context.Context, database, temp, version string, w io.Writer) (m Manifest, err error) {
+	dir, err := os.MkdirTemp(temp, ".fareway-backup-*")
+	if err != nil {
+		return m, fmt.Errorf("making room for the copy: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	copied := filepath.Join(dir, backedUp)
+	// The spool before the database: a settlement that goes from one into the other meanwhile is in both.
+	for _, beside := range []string{".spool", ".spool.aside"} {
+		if err := copyFile(database+beside, copied+beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return m, fmt.Errorf("copying the spool: %w", err)
+		}
+	}
+	if err := sqlite.Copy(ctx, database, copied); err != nil {
+		return m, err
+	}
+	if m, err = describe(ctx, copied); err != nil {
+		return m, fmt.Errorf("verifying the copy: %w", err)
+	}
+	m.Made, m.Version = time.Now().UTC().Truncate(time.Second), version
+	return m, writeArchive(w, m, dir)
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600)
+}
+
+// describe verifies the files of a backup in a folder, and says what they have.
+func describe(ctx context.Context, database string) (Manifest, error) {
+	m := Manifest{Format: format}
+	books, err := sqlite.OpenBooks(ctx, database)
+	if err != nil {
+		return m, err
+	}
+	report, err := books.Verify(ctx)
+	if err := errors.Join(err, books.Close()); err != nil {
+		return m, err
+	}
+	if !report.OK {
+		return m, fmt.Errorf("it does not agree at %s: %s", report.Entry, report.Problem)
+	}
+	m.Accounts, m.Requests = report.Accounts, report.Requests
+	if m.Extent, err = sqlite.ReadExtent(ctx, database); err != nil {
+		return m, err
+	}
+	if m.Waiting, _, err = spool.Inspect(database + ".spool"); err != nil {
+		return m, err
+	}
+	for _, suffix := range backedFiles {
+		file, err := sum(database + suffix)
+		if errors.Is(err, fs.ErrNotExist) && suffix != "" {
+			continue
+		}
+		if err != nil {
+			return m, err
+		}
+		file.Name = backedUp + suffix
+		m.Files = append(m.Files, file)
+	}
+	return m, nil
+}
+
+func sum(path string) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return File{Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, errors.Join(err, f.Close())
+}
+
+func writeArchive(w io.Writer, m Manifest, dir string) error {
+	manifest, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(w)
+	err = addFile(archive, File{Name: manifestName, Size: int64(len(manifest))}, m.Made, bytes.NewReader(manifest))
+	for _, file := range m.Files {
+		if err != nil {
+			break
+		}
+		var f *os.File
+		if f, err = os.Open(filepath.Join(dir, file.Name)); err == nil {
+			err = errors.Join(addFile(archive, file, m.Made, f), f.Close())
+		}
+	}
+	if err := errors.Join(err, archive.Close()); err != nil {
+		return fmt.Errorf("writing the backup: %w", err)
+	}
+	return nil
+}
+
+func addFile(archive *tar.Writer, file File, made time.Time, content io.Reader) error {
+	head := &tar.Header{Name: file.Name, Size: file.Size, Mode: 0o600, ModTime: made, Format: tar.FormatPAX}
+	err := archive.WriteHeader(head)
+	if err == nil {
+		_, err = io.Copy(archive, content)
+	}
+	return err
+}
+
+// ErrLedgerThere: there is a ledger where a backup is to be restored.
+var ErrLedgerThere = errors.New("there is a ledger already")
+
+// Restored is what came of restoring a backup.
+type Restored struct {
+	Manifest
+	// Aside is the folder with the files that were there before, "" for none; Was is how much they had.
+	Aside string         `json:"aside,omitempty"`
+	Was   *sqlite.Extent `json:"was,omitempty"`
+}
+
+// Missing is what a backup does not have of what was known elsewhere.
+func (m Manifest) Missing(known sqlite.Extent) sqlite.Extent {
+	return sqlite.Extent{Entries: max(known.Entries-m.Entries, 0), Acts: max(known.Acts-m.Acts, 0)}
+}
+
+// Restore puts a backup in the place of a ledger that no gateway has open. It is verified before anything is
+// changed, and against checkpoints that were kept elsewhere as far as they are no newer. With replace, files that are
+// there are moved into a folder beside it, and never removed; without, they are ErrLedgerThere. The restoring is on the
+// audit trail, with its reason.
+func Restore(ctx context.Context, r io.Reader, database, reason string, replace bool,
+	kept []ledger.Checkpoint) (done Restored, err error) {
+	release, err := sqlite.Lock(database)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	was, err := sqlite.ReadExtent(ctx, database)
+	there := slices.ContainsFunc(append(backedFiles, "-wal"), func(suffix string) bool {
+		_, err := os.Lstat(database + suffix)
+		return err == nil
+	})
+	if there && !replace {
+		return done, fmt.Errorf("%w: %s, with %d movements of money and %d acts of operators", ErrLedgerThere, database,
+			was.Entries, was.Acts)
+	}
+	if err != nil {
+		was = sqlite.Extent{} // it cannot be read, which may be why it is replaced
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(database), ".fareway-restore-*")
+	if err != nil {
+		return done, fmt.Errorf("making room for the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if done.Manifest, err = readArchive(ctx, r, dir, kept); err != nil {
+		return done, err
+	}
+	if there {
+		done.Was = &was
+		if done.Aside, err = moveAside(database, done.Made); err != nil {
+			return done, err
+		}
+	}
+	for _, file := range slices.Backward(done.Files) { // the database last: without it nothing starts on the rest
+		to := database + file.Name[len(backedUp):]
+		if err := os.Rename(filepath.Join(dir, file.Name), to); err != nil {
+			return done, fmt.Errorf("putting the backup in place: %w", err)
+		}
+	}
+	return done, recordRestore(ctx, release, database, done, reason)
+}
+
+// recordRestore puts the restoring on the audit trail.
+func recordRestore(ctx context.Context, release func() error, database string, done Restored, reason string) error {
+	if err := release(); err != nil {
+		return err
+	}
+	store, err := sqlite.Open(sqlite.Options{Path: database, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	after := map[string]any{"reason": reason, "made": done.Made, "entries": done.Entries, "acts": done.Acts}
+	if done.Was != nil {
+		missing := done.Missing(*done.Was)
+		after["missing_entries"], after["missing_acts"] = missing.Entries, missing.Acts
+	}
+	return errors.Join(store.RecordAct(ctx, "ledger.restore", "", "ledger", after), store.Close())
+}
+
+// moveAside moves the files of a ledger into a new folder beside it.
+func moveAside(database string, made time.Time) (string, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(database), "ledger-before-restore-"+made.Format("20060102-150405")+"-*")
+	if err != nil {
+		return "", fmt.Errorf("making a folder for the ledger that is there: %w", err)
+	}
+	for _, suffix := range append(slices.Clone(backedFiles), "-wal", "-shm") {
+		err := os.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
+		}
+	}
+	return dir, nil
+}
+
+// readArchive reads and verifies a backup.
+func readArchive(ctx context.Context, r io.Reader, dir string, kept []ledger.Checkpoint) (m Manifest, err error) {
+	archive := tar.NewReader(r)
+	head, err := archive.Next()
+	if err != nil || head.Name != manifestName || head.Size > maxManifest {
+		return m, errors.New("reading the backup: this is none: it begins with no manifest")
+	}
+	if err := json.NewDecoder(archive).Decode(&m); err != nil {
+		return m, fmt.Errorf("reading the backup: its manifest: %w", err)
+	}
+	if m.Format != format {
+		return m, fmt.Errorf("reading the backup: it has format %d, and this fareway knows %d: a newer one made it", m.Format,
+			format)
+	}
+	for _, file := range m.Files {
+		if !slices.ContainsFunc(backedFiles, func(suffix string) bool { return file.Name == backedUp+suffix }) {
+			return m, fmt.Errorf("reading the backup: %q is no file of a ledger", file.Name)
+		}
+		if head, err = archive.Next(); err != nil || head.Name != file.Name {
+			return m, fmt.Errorf("reading the backup: it ends before %s: it is cut off", file.Name)
+		}
+		if err := extract(archive, filepath.Join(dir, file.Name), file); err != nil {
+			return m, err
+		}
+	}
+	again, err := describe(ctx, filepath.Join(dir, backedUp))
+	if err != nil {
+		return m, fmt.Errorf("verifying the backup: %w", err)
+	}
+	m.Extent, m.Accounts, m.Requests, m.Waiting = again.Extent, again.Accounts, again.Requests, again.Waiting
+	return m, compareKept(ctx, filepath.Join(dir, backedUp), m, kept)
+}
+
+// compareKept compares a ledger with the checkpoints that were kept elsewhere and are no newer.
+func compareKept(ctx context.Context, database string, m Manifest, kept []ledger.Checkpoint) error {
+	kept = slices.DeleteFunc(slices.Clone(kept), func(c ledger.Checkpoint) bool {
+		return c.Entries > m.Entries || c.Acts > m.Acts
+	})
+	if len(kept) == 0 {
+		return nil
+	}
+	books, err := sqlite.OpenBooks(ctx, database)
+	if err != nil {
+		return err
+	}
+	report, err := books.Verify(ctx, kept...)
+	if err := errors.Join(err, books.Close()); err != nil {
+		return err
+	}
+	if !report.OK {
+		return fmt.Errorf("verifying the backup: it does not agree at %s: %s", report.Entry, report.Problem)
+	}
+	return nil
+}
+
+func extract(r io.Reader, path string, file File) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, h), r)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("reading the backup: %s: %w", file.Name, err)
+	}
+	if n != file.Size || hex.EncodeToString(h.Sum(nil)) != file.SHA256 {
+		return fmt.Errorf("reading the backup: %s is damaged: it is not what was backed up", file.Name)
+	}
+	return nil
+}
