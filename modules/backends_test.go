@@ -27,6 +27,7 @@ func TestBackends(t *testing.T) {
 		"bedrock":   {Plugin: "bedrock", Settings: fmt.Sprintf("region = \"eu-central-1\"\nprofile_file = %q", profile)},
 		"deepseek":  {Settings: `preset = "deepseek"`, Script: upstream.Options{Service: "deepseek"}},
 		"mistral":   {Settings: `preset = "mistral"`, Script: upstream.Options{Service: "mistral"}},
+		"gemini":    {Settings: `preset = "gemini"`, Script: upstream.Options{Service: "gemini"}},
 		"xai":       {Settings: `preset = "xai"`, Script: upstream.Options{Service: "xai"}},
 	} {
 		for _, carry := range []string{"host", "process"} {

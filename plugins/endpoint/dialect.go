@@ -57,7 +57,8 @@ var dialects = map[Dialect]*codec{
 			return chatRefuses
 		},
 		encode: func(b []byte, req *llm.Request, e *Endpoint) ([]byte, error) {
-			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning, Timings: e.Timings})
+			return chat.EncodeFor(b, req, chat.Service{ReturnReasoning: e.ReturnReasoning, LostCall: e.LostCall,
+				Timings: e.Timings})
 		},
 		decoder: func(send func(llm.Event) error, e *Endpoint) decoder {
 			d := chat.NewDecoder(send)

@@ -246,3 +246,17 @@ func TestACallThatIsClosedEnds(t *testing.T) {
 	require.False(t, errors.Is(err, io.EOF))
 	require.NoError(t, s.Idle(withTimeout(t)))
 }
+
+// TestLostCallIsAnObject: what a provider says is written into requests as it is.
+func TestLostCallIsAnObject(t *testing.T) {
+	t.Parallel()
+	for text, good := range map[string]bool{"": true, `{}`: true, `{"a":{"b":"c"}}`: true, `[]`: false, `{`: false,
+		` {}`: false, `{},{}`: false, `"{}"`: false, `null`: false} {
+		e := endpoint.Endpoint{Dialect: endpoint.Chat, URL: "http://x", LostCall: text}
+		if good {
+			require.NoError(t, e.CheckConnection(time.Time{}), text)
+		} else {
+			require.ErrorContains(t, e.CheckConnection(time.Time{}), "lost call is not an object", text)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,6 +57,9 @@ type Endpoint struct {
 	// ReturnReasoning sends what the model thought before its calls back with their results, where the service demands it
 	// (Chat: reasoning_content).
 	ReturnReasoning bool
+	// LostCall is an object of JSON whose members the first call of a past reply has where those that it came with are not
+	// there any more, as after another route's reply, and the service documents some for that (Chat); "" for none.
+	LostCall string
 	// StrictTools sends the wish that arguments are held to a tool's schema, where the service knows it (Chat).
 	StrictTools bool
 	// References says that the upstream is asked for receipts by the id of its reply, which is then sent as an
@@ -128,6 +132,8 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 		return errors.New("its cache control is neither 5m nor 1h")
 	case e.ThinkingLevel != "" && !slices.Contains(ThinkingLevels(), e.ThinkingLevel):
 		return fmt.Errorf("its thinking level is not one of %s", strings.Join(ThinkingLevels(), ", "))
+	case e.LostCall != "" && !isObject(e.LostCall):
+		return errors.New("what stands in for a lost call is not an object of JSON")
 	case err != nil:
 		return errors.New("its address is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -168,6 +174,11 @@ func (e *Endpoint) CheckConnection(now time.Time) error {
 	}
 	_, err = e.TLS.config()
 	return err
+}
+
+// isObject reports whether a text is an object of JSON, without blanks around it.
+func isObject(text string) bool {
+	return strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") && json.Valid([]byte(text))
 }
 
 // proxy is nil for none.

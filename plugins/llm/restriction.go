@@ -47,7 +47,7 @@ var restrictions = []Restriction{
 
 	{"schema_without_type", "a tool's schema that does not say that it is of an object: said"},
 	{"schema_without_properties", "a tool's schema without properties: said to have none of its own"},
-	{"schema_without_items", "an array in a tool's schema without items: said to have any"},
+	{"schema_without_items", "an array in a schema, of a tool or a format, without items: said to have any"},
 	{
 		"schema_root_unions",
 		"anyOf, oneOf, allOf, not and enum at the root of a tool's schema: what they describe is made " +
@@ -60,6 +60,8 @@ var restrictions = []Restriction{
 	},
 	{"schema_grammar_limits", "schemas that no grammar can be made of (llama.cpp): lengths and counts from 2,000 on, " +
 		"patterns that are not anchored or hold escapes, true and references to nothing are left out or loosened"},
+	{"schema_beyond_openapi", "schemas that are not of OpenAPI 3.0 as Google reads it: keywords that it does not have " +
+		"are left out, lists of types are alternatives, and references are replaced by what they refer to"},
 
 	{"later_system", "system messages but one at the beginning: the first ones are joined, later ones are the user's"},
 	{"system_alone", "a conversation of nothing but system messages: they are the user's"},
@@ -69,6 +71,7 @@ var restrictions = []Restriction{
 	{"repeated_roles", "two messages of the user, or of the assistant, in a row: joined"},
 	{"empty_assistant", "messages of the assistant that say nothing: left out"},
 	{"blank_text", "texts of nothing but white space: left out"},
+	{"null_content", "a reply of calls only whose content is null (chat): an empty text"},
 	{"text_parts", "texts in parts: joined, a line each"},
 	{"result_errors", "the mark of a result that its tool failed: said in words"},
 }

@@ -15,7 +15,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/fareway/fareway/plugins/endpoint"
@@ -129,18 +128,17 @@ func (o *OpenAI) address(service preset) (err error) {
 
 // Endpoint implements provider.Endpointer.
 func (o *OpenAI) Endpoint(_ context.Context, target provider.Target) (*endpoint.Endpoint, error) {
-	thinks := slices.ContainsFunc(presets[o.settings.Preset].thinkers, func(part string) bool {
-		return strings.Contains(target.Model, part)
-	})
-	if o.deployments == nil && !thinks {
+	ofModel := presets[o.settings.Preset].ofModel
+	if o.deployments == nil && ofModel == nil {
 		return &o.endpoint, nil
 	}
 	e := o.endpoint
-	if thinks {
-		e.Refuses = slices.Concat(e.Refuses, []string{"forced_tool_choice"})
-		return &e, nil
+	if ofModel != nil {
+		ofModel(&e, target.Model)
 	}
-	e.URL = o.deployments.JoinPath(url.PathEscape(target.Model), "chat/completions").String()
+	if o.deployments != nil {
+		e.URL = o.deployments.JoinPath(url.PathEscape(target.Model), "chat/completions").String()
+	}
 	return &e, nil
 }
 

@@ -3,6 +3,11 @@ package openai
 import (
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/fareway/fareway/plugins/endpoint"
+	"github.com/fareway/fareway/plugins/families/gemini"
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // preset is how a service differs from what base_url alone would make of it. What a service may do and the codec takes
@@ -11,10 +16,10 @@ import (
 type preset struct {
 	base    string   // base_url where the operator sets none; "" where each customer has an address of their own
 	refuses []string // what the service does not take beside what none does (chat.Refuses), see llm.Restrictions
-	// thinkers are parts of names of models that cannot be kept from thinking, and so not made to call a tool.
-	thinkers []string
-	header   string // of the key, "" for Authorization with a bearer token
-	keyless  bool   // it needs no key
+	// ofModel is what is different for a model; nil for nothing.
+	ofModel func(e *endpoint.Endpoint, model string)
+	header  string // of the key, "" for Authorization with a bearer token
+	keyless bool   // it needs no key
 	// deployments: the model stands in the path, below /openai/deployments, and an api-version in the query.
 	deployments bool
 	// returns: it wants what was thought before calls back with their results.
@@ -78,12 +83,20 @@ var presets = map[string]preset{
 	// Its reference, "Create chat completion": content is one string. No call is demanded while a model thinks, which it
 	// does unless it is told not to (deepseek-ai/DeepSeek-V3 #1376).
 	"deepseek": {base: "https://api.deepseek.com/v1", returns: true,
-		refuses: []string{"text_parts", "forced_tool_choice_thinking"}, thinkers: []string{"reasoner"}},
+		refuses: []string{"text_parts", "forced_tool_choice_thinking"}, ofModel: thinker("reasoner")},
 	// Kimi. platform.moonshot.ai by anomalyco/opencode issue 25758 and java.agentscope.io, November 2026:
 	// max_completion_tokens, stream_options; reasoning_content of a reply with calls is demanded back.
 	// No message of the assistant is empty (kimi-code #1985); no call is demanded while a model thinks (oh-my-pi #1077).
-	"moonshot": {base: "https://api.moonshot.ai/v1", returns: true, thinkers: []string{"thinking"},
+	"moonshot": {base: "https://api.moonshot.ai/v1", returns: true, ofModel: thinker("thinking"),
 		refuses: slices.Concat(renamed, []string{"empty_assistant", "forced_tool_choice_thinking"})},
+	// ai.google.dev/gemini-api/docs/openai, November 2026: the address, stream_options, and both names of the allowance.
+	// Its requests become those of Gemini's own API, so that it refuses what that does (families/gemini, Refuses), and in
+	// schemas what is not of OpenAPI (kilocode #5333, google-api-python-client #2570); content is no null (iovdin/tune
+	// #4, langchain PR 30803). Calls come without an index (OpenMAIC #1556), their signatures in extra_content, and they
+	// end with "stop" (googleapis/python-genai #2868). Errors are lists of one (securo #884). What was thought is in the
+	// total of usage only. Assumed: of the rest it takes what OpenAI takes.
+	"gemini": {base: "https://generativelanguage.googleapis.com/v1beta/openai",
+		refuses: []string{"null_content", "schema_beyond_openapi"}, ofModel: geminis},
 	// docs.together.ai/docs/inference/openai-compatibility, November 2026. Assumed: max_tokens, stream_options,
 	// `reasoning`, and "eos" for the natural end of some models.
 	"together": {base: "https://api.together.ai/v1"},
@@ -101,10 +114,29 @@ var presets = map[string]preset{
 	// what came from the cache beside what was done of the prompt: pull request 15827.
 	"llamacpp": {base: "http://127.0.0.1:8080/v1", keyless: true, timings: true,
 		refuses: slices.Concat(templated, grammared, []string{"named_tool_choice"})},
-	// lmstudio.ai/docs/developer, November 2026. It is built on llama.cpp (qwen-code PR#10275).
-	"lmstudio": {base: "http://127.0.0.1:1234/v1", keyless: true, refuses: slices.Concat(templated, grammared)},
+	// lmstudio.ai/docs/developer, November 2026. It is built on llama.cpp (qwen-code PR#10275); content is no null
+	// (lmstudio-bug-tracker #261).
+	"lmstudio": {base: "http://127.0.0.1:1234/v1", keyless: true,
+		refuses: slices.Concat(templated, grammared, []string{"null_content"})},
 	// docs.ollama.com, "OpenAI compatibility": tool_choice is not read.
 	"ollama": {base: "http://127.0.0.1:11434/v1", keyless: true, refuses: []string{"forced_tool_choice"}},
+}
+
+// thinker is for models with that in their names, which cannot be kept from thinking, and so not made to call a tool.
+func thinker(part string) func(*endpoint.Endpoint, string) {
+	return func(e *endpoint.Endpoint, model string) {
+		if strings.Contains(model, part) {
+			e.Refuses = append(slices.Clip(e.Refuses), llm.RefusesForcedChoice)
+		}
+	}
+}
+
+// geminis is for Google's models, and for those that sign their calls (families/gemini, Unsigned).
+func geminis(e *endpoint.Endpoint, model string) {
+	e.Refuses = append(slices.Clip(e.Refuses), gemini.Refuses(model)...)
+	if gemini.Signs(model) {
+		e.LostCall = `{"extra_content":{"google":{"thought_signature":"` + gemini.Unsigned + `"}}}`
+	}
 }
 
 // Presets lists the names of the services that have a preset.

@@ -16,7 +16,7 @@ const (
 	boundRenamed    = 18 // a name that is not as most upstreams take them
 
 	boundType = 16 // of a schema that does not say of what it is, or what its properties are, each
-	boundAny  = 40 // what stands for any value, and for a reference that leads nowhere
+	boundAny  = 40 // what stands for any value, for several types, and for a reference that leads nowhere
 	boundItem = 10 // of an array
 )
 
@@ -99,7 +99,7 @@ func addedToName(name string) int64 {
 }
 
 // addedToSchema is what is added to the schema of a tool. References are replaced by what they lead to up to twice its
-// size.
+// size; what has no type, or several, is said to have one of several.
 func addedToSchema(schema string, bound int64) (n int64) {
 	if schema == "" {
 		return 0
@@ -112,5 +112,28 @@ func addedToSchema(schema string, bound int64) (n int64) {
 	if refs := strings.Count(schema, "$ref"); refs > 0 {
 		n += 2*bound + int64(refs)*boundAny
 	}
-	return n + boundAny*int64(strings.Count(schema, "true")) + boundItem*int64(strings.Count(schema, `"array"`))
+	typed, several := typedIn(schema)
+	if untyped := strings.Count(schema, "{") - 1 - strings.Count(schema, `"properties"`) - max(typed-1, 0); untyped > 0 {
+		n += boundAny * int64(untyped)
+	}
+	return n + boundAny*int64(strings.Count(schema, "true")+several) + boundItem*int64(strings.Count(schema, `"array"`))
+}
+
+// typedIn counts the schemas within a text that have a type, and those of them that have several.
+func typedIn(schema string) (typed, several int) {
+	const name = `"type"`
+	for {
+		i := strings.Index(schema, name)
+		if i < 0 {
+			return typed, several
+		}
+		schema = strings.TrimLeft(schema[i+len(name):], " \t\r\n:")
+		switch {
+		case strings.HasPrefix(schema, `"`):
+			typed++
+		case strings.HasPrefix(schema, "["):
+			typed++
+			several++
+		}
+	}
 }

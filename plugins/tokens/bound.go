@@ -79,7 +79,8 @@ func bound(req *llm.Request, read func(llm.String) string, boundText, boundJSON 
 		n += boundLine * int64(strings.Count(t.Description, "\n"))
 	}
 	if f := req.Format; f != nil {
-		n += boundFormat + boundText(f.Name) + boundText(f.Description) + boundJSON(borrow(f.Schema))
+		schema := boundJSON(borrow(f.Schema))
+		n += boundFormat + boundText(f.Name) + boundText(f.Description) + schema + addedToSchema(borrow(f.Schema), schema)
 	}
 	return n + addedTo(req)
 }

@@ -241,7 +241,8 @@ func TestAdded(t *testing.T) {
 	require.EqualValues(t, 18, addedTo(&llm.Request{Tools: []llm.Tool{{Name: "f"}, {Name: "a b"}}}))
 	for schema, want := range map[string]int64{"": 0, `{}`: 32,
 		`{"type":1,"properties":{}}`: 0, `{"type":"array"}`: 16 + 10,
-		`{"type":1,"properties":{"a":true,"b":true}}`: 80, `{"type":1,"properties":{"$ref":1}}`: 2*7 + 40} {
+		`{"type":1,"properties":{"a":true,"b":true}}`: 80, `{"type":1,"properties":{"$ref":1}}`: 2*7 + 40,
+		`{"type":"object","properties":{"a":{},"b":{"type" : ["x"]},"type":{"type":"x"}}}`: 2 * 40} {
 		require.Equal(t, want, addedToSchema(schema, 7), schema)
 	}
 }

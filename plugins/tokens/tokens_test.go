@@ -165,8 +165,8 @@ func TestProperties(t *testing.T) {
 		})
 		tools := &llm.Request{Tools: []llm.Tool{{Schema: []byte(`{"a":[1,2,3],"b":{"c":true}}`)}}}
 		bare := &llm.Request{Tools: []llm.Tool{{}}}
-		require.EqualValues(t, 28+2*12+2*16+40, tokens.Most(tools)-tokens.Most(bare),
-			"its bytes, two for each separator, and what may be added of type, properties and in place of true")
+		require.EqualValues(t, 28+2*12+2*16+2*40, tokens.Most(tools)-tokens.Most(bare),
+			"its bytes, two for each separator, and what may be added of type, properties, in place of true and of no type")
 	})
 	t.Run("a text in its JSON form counts as what it is", func(t *testing.T) {
 		t.Parallel()
@@ -235,6 +235,15 @@ func TestBound(t *testing.T) {
 		req.Tools[0].Schema = []byte(`{1:[2,3]}`)
 		const typed = 2 * 16 // what may be added of type and properties
 		require.EqualValues(t, 3+2*6+4+typed, tokens.Bound(req)-without, "four times on a line of a number's")
+	})
+	t.Run("GAP-127 as much is added to the schema of a format as to a tool's", func(t *testing.T) {
+		t.Parallel()
+		schema := []byte(`{"properties":{"a":{"type":["string","null"]},"b":true}}`)
+		tool := &llm.Request{Tools: []llm.Tool{{}}}
+		format := &llm.Request{Format: &llm.Format{}}
+		ofTool, ofFormat := tokens.Bound(tool), tokens.Bound(format)
+		tool.Tools[0].Schema, format.Format.Schema = schema, schema
+		require.Equal(t, tokens.Bound(tool)-ofTool, tokens.Bound(format)-ofFormat)
 	})
 	t.Run("a template may print each line of a description as a comment", func(t *testing.T) {
 		t.Parallel()

@@ -19,7 +19,7 @@ func ToProto(e *endpoint.Endpoint) *proto.Endpoint {
 		ConnectTimeoutMs: e.Timeouts.Connect.Milliseconds(), FirstByteTimeoutMs: e.Timeouts.FirstByte.Milliseconds(),
 		IdleTimeoutMs: e.Timeouts.Idle.Milliseconds(), CacheControl: e.CacheControl,
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.ThinkingLevel, ReturnReasoning: e.ReturnReasoning,
-		StrictTools: e.StrictTools, Http2: e.HTTP2,
+		LostCall: e.LostCall, StrictTools: e.StrictTools, Http2: e.HTTP2,
 		References: e.References, ReferenceHeader: e.ReferenceHeader, Timings: e.Timings,
 	}
 	if !e.Expires.IsZero() {
@@ -44,7 +44,7 @@ func FromProto(e *proto.Endpoint) *endpoint.Endpoint {
 		Dialect: endpoint.Dialect(e.GetDialect()), URL: e.GetUrl(), Proxy: e.GetProxy(), Refuses: e.GetRefuses(),
 		AlwaysStream: e.GetAlwaysStream(), CacheControl: e.GetCacheControl(),
 		ThinkingBudget: e.ThinkingBudget, ThinkingLevel: e.GetThinkingLevel(),
-		ReturnReasoning: e.GetReturnReasoning(), StrictTools: e.GetStrictTools(),
+		ReturnReasoning: e.GetReturnReasoning(), LostCall: e.GetLostCall(), StrictTools: e.GetStrictTools(),
 		HTTP2: e.GetHttp2(), References: e.GetReferences(), ReferenceHeader: e.GetReferenceHeader(), Timings: e.GetTimings(),
 		TLS: endpoint.TLS{
 			CA: t.GetCa(), Certificate: t.GetCertificate(), Key: t.GetKey(), ServerName: t.GetServerName(),

@@ -32,6 +32,7 @@ func TestEndpointsCrossUnchanged(t *testing.T) {
 			},
 			ThinkingBudget: rapid.Ptr(rapid.Int64(), true).Draw(t, "budget"), ThinkingLevel: text("level"),
 			ReturnReasoning: rapid.Bool().Draw(t, "returns"), StrictTools: rapid.Bool().Draw(t, "strict tools"),
+			LostCall:   text("lost call"),
 			References: rapid.Bool().Draw(t, "references"), ReferenceHeader: text("reference header"),
 			Timings:  rapid.Bool().Draw(t, "timings"),
 			Settings: endpoint.Settings{Address: text("address"), Key: text("key setting")},

@@ -13,9 +13,9 @@ import (
 // one piece where req.Whole allows it. It sends what the canonical request says, which package conform has made such as
 // the upstream takes it, and nothing else. Of what
 // req.Unsupported names, "stop" and "temperature" are left out, "stream_options" too (such an upstream may then
-// report no usage), for "max_tokens" the newer name max_completion_tokens is sent, and with
-// "forced_tool_choice_thinking" the model does not think before a call that is demanded. An error means that req is
-// not a legal request.
+// report no usage), for "max_tokens" the newer name max_completion_tokens is sent, for "null_content" an empty text
+// where a reply was calls only, and with "forced_tool_choice_thinking" the model does not think before a call that is
+// demanded. An error means that req is not a legal request.
 func EncodeRequest(b []byte, req *llm.Request) ([]byte, error) { return EncodeFor(b, req, Service{}) }
 
 // Service is how an upstream differs from the others of the family.
@@ -25,6 +25,9 @@ type Service struct {
 	ReturnReasoning bool
 	// Timings: it is a llama.cpp server, which says with each chunk of a stream what it has done so far.
 	Timings bool
+	// LostCall are the members, of an object of JSON, that the first call of a past reply has where those that it came
+	// with are not there any more; "" for none.
+	LostCall string
 }
 
 // Refuses is what upstreams of the family refuse, see llm.Restrictions. OpenAI's reference, "Create chat completion",
@@ -46,7 +49,7 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = appendMessage(b, &req.Messages[i], req.States, service.ReturnReasoning); err != nil {
+		if b, err = appendMessage(b, &req.Messages[i], req, &service); err != nil {
 			return nil, fmt.Errorf("encoding message %d: %w", i, err)
 		}
 	}
@@ -88,7 +91,7 @@ func EncodeFor(b []byte, req *llm.Request, service Service) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func appendMessage(b []byte, m *llm.Message, states map[string][]byte, returns bool) ([]byte, error) {
+func appendMessage(b []byte, m *llm.Message, req *llm.Request, service *Service) ([]byte, error) {
 	switch m.Role {
 	case llm.RoleSystem, llm.RoleUser, llm.RoleAssistant, llm.RoleTool:
 	default:
@@ -106,7 +109,7 @@ func appendMessage(b []byte, m *llm.Message, states map[string][]byte, returns b
 	b = append(b, m.Role...)
 	b = append(b, `","content":`...)
 	switch {
-	case texts == 0 && calls > 0:
+	case texts == 0 && calls > 0 && !encode.Refused(req, "null_content"):
 		b = append(b, "null"...)
 	case texts > 1:
 		b = appendTexts(b, m)
@@ -117,25 +120,39 @@ func appendMessage(b []byte, m *llm.Message, states map[string][]byte, returns b
 		b = append(b, `,"tool_call_id":`...)
 		b = jsonview.AppendString(b, m.CallID)
 	}
+	var came jsonview.View // what the message had beside its calls
 	if calls > 0 {
-		b = append(b, `,"tool_calls":[`...)
-		for _, part := range m.Parts {
-			if part.Call == nil {
-				continue
-			}
-			b = appendToolCall(b, part.Call)
-			if gave := stateOf(states[part.Call.ID], ofCall); gave.Set() {
-				b = appendMembers(b, gave)
-			}
-			b = append(b, ',')
-		}
-		b[len(b)-1] = ']'
+		b, came = appendCalls(b, m, req.States, service.LostCall)
 	}
 	b = append(b, '}')
-	if m.Role == llm.RoleAssistant && (len(states) > 0 || returns) {
-		b = appendThoughts(b, m, states, returns)
+	if service.ReturnReasoning && m.Role == llm.RoleAssistant && !came.Get(reasoningContent).Set() {
+		b = append(b[:len(b)-1], `,"reasoning_content":""}`...)
 	}
-	return b, nil
+	return appendMembers(b, came), nil
+}
+
+// appendCalls appends the calls of a message with what they came with, and returns what the message came with.
+func appendCalls(b []byte, m *llm.Message, states map[string][]byte, lost string) (_ []byte, message jsonview.View) {
+	b = append(b, `,"tool_calls":[`...)
+	first := true
+	for _, part := range m.Parts {
+		if part.Call == nil {
+			continue
+		}
+		b = appendToolCall(b, part.Call)
+		state := stateOf(states[part.Call.ID])
+		if !message.Set() {
+			message = state.Get(ofMessage)
+		}
+		gave := state.Get(ofCall)
+		if first && !gave.Set() && lost != "" {
+			gave = jsonview.Of([]byte(lost))
+		}
+		b = append(appendMembers(b, gave), ',')
+		first = false
+	}
+	b[len(b)-1] = ']'
+	return b, message
 }
 
 // appendTexts appends the texts of a message as parts.
@@ -149,20 +166,6 @@ func appendTexts(b []byte, m *llm.Message) []byte {
 	}
 	b[len(b)-1] = ']'
 	return b
-}
-
-// appendThoughts adds to the reply at the end of b what its message had when it came, beside its calls.
-func appendThoughts(b []byte, m *llm.Message, states map[string][]byte, returns bool) []byte {
-	var message jsonview.View
-	for _, part := range m.Parts {
-		if part.Call != nil && !message.Set() {
-			message = stateOf(states[part.Call.ID], ofMessage)
-		}
-	}
-	if returns && !message.Get(reasoningContent).Set() {
-		b = append(b[:len(b)-1], `,"reasoning_content":""}`...)
-	}
-	return appendMembers(b, message)
 }
 
 // appendToolCall appends a whole call as it stands in a message; no arguments are {} (GAP-84).

@@ -214,8 +214,8 @@ func own(b []byte, name string, v jsonview.View) []byte {
 	return append(appendName(b, name), v.Raw()...)
 }
 
-// stateOf is what the state of a call has of its message or of itself; nothing for one that is no such state.
-func stateOf(state []byte, part string) jsonview.View {
+// stateOf reads the state of a call; one that is no such state is Absent.
+func stateOf(state []byte) jsonview.View {
 	if len(state) == 0 {
 		return jsonview.View{}
 	}
@@ -223,11 +223,14 @@ func stateOf(state []byte, part string) jsonview.View {
 	if err != nil {
 		return jsonview.View{}
 	}
-	return root.Get(part)
+	return root
 }
 
-// appendMembers adds the members of a part of a state to the object at the end of b.
+// appendMembers adds the members of a part of a state, which may be Absent, to the object at the end of b.
 func appendMembers(b []byte, part jsonview.View) []byte {
+	if part.Kind() != jsonview.Object {
+		return b
+	}
 	b = b[:len(b)-1]
 	for name, v := range part.Members() {
 		b = append(appendName(b, name), v.Raw()...)

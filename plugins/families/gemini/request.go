@@ -139,7 +139,7 @@ func appendConversation(b []byte, req *llm.Request) ([]byte, error) {
 	var system [][]byte
 	var turns []*turn
 	names := make(map[string]string) // of the calls, by their ids
-	signed := !before3(req.Model)
+	signed := Signs(req.Model)
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		var parts [][]byte
@@ -211,9 +211,12 @@ func appendText(b []byte, text llm.String) []byte {
 	return append(encode.AppendText(b, text), '}')
 }
 
-// unsigned stands in the place of a signature that is not there any more, or that this service never made: the guide
-// "Thought signatures" names it for that. A model of today refuses the first call of a reply that has none.
-const unsigned = "skip_thought_signature_validator"
+// Unsigned stands in the place of a signature that is not there any more, or that this service never made: the guide
+// "Thought signatures" names it for that. A model of today refuses the first call of a reply that has none, see Signs.
+const Unsigned = "skip_thought_signature_validator"
+
+// Signs reports whether a model signs its calls, and refuses those of past replies without a signature.
+func Signs(model string) bool { return !before3(model) }
 
 // before3 reports whether a model is older than Gemini 3, which began to sign calls; so do names without a number.
 func before3(model string) bool {
@@ -244,7 +247,7 @@ func appendReply(m *llm.Message, names map[string]string, states map[string][]by
 		b = append(encode.AppendArguments(b, call), '}')
 		signature := string(states[call.ID])
 		if signature == "" && first && signed {
-			signature = unsigned
+			signature = Unsigned
 		}
 		if signature != "" {
 			b = append(b, `,"thoughtSignature":`...)

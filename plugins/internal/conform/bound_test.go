@@ -1,6 +1,7 @@
 package conform_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,10 @@ func TestWhatIsAddedIsHeldFor(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"array"},"b":true,"c":{"$ref":"#/gone"}}}`,
 			`{"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}}}},` +
 				`"properties":{"a":{"$ref":"#/$defs/a"},"b":{"items":true,"type":"array"}}}`,
+			`{"properties":{"a":{"type":["string","number","null"]},"b":{"enum":[1]},"c":{"const":"x"},"d":{},` +
+				`"e":{"allOf":[{}]},"f":{"type":["array","object"],"description":"` + strings.Repeat("words ", 50) +
+				`","anyOf":[{},{}]}}}`,
+			`{"properties":{"a":1,"b":"x","c":[],"d":null,"e":2,"f":3},"required":["a","b"],"anyOf":[1,2,3]}`,
 			`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"x":{"type":["array","null"]}}}}}`},
 	)
 	ids := rapid.SampledFrom(
@@ -53,8 +58,14 @@ func TestWhatIsAddedIsHeldFor(t *testing.T) {
 		for _, name := range rapid.SliceOfDistinct(names, rapid.ID[string]).Draw(t, "tools") {
 			req.Tools = append(req.Tools, llm.Tool{Name: name, Schema: []byte(schemas.Draw(t, "schema"))})
 		}
+		if rapid.Bool().Draw(t, "format") {
+			req.Format = &llm.Format{Kind: llm.FormatJSONSchema, Schema: []byte(schemas.Draw(t, "of the format"))}
+		}
 		refused := rapid.SliceOfDistinct(rapid.SampledFrom(conform.Known()), rapid.ID[string]).Draw(t, "refused")
 		fit, _, err := conform.Request(req, refused)
+		if llm.KindOf(err) == llm.ErrUnfit {
+			return
+		}
 		require.NoError(t, err)
 		const room = 17 // of an id, in the framing of what it is for
 		sent := framed(fit)
@@ -65,7 +76,7 @@ func TestWhatIsAddedIsHeldFor(t *testing.T) {
 
 // framed is what a request comes to as package tokens bounds it, with nothing added to it.
 func framed(req *llm.Request) (n int64) {
-	const base, message, joint, call, result, tools, tool = 64, 16, 3, 48, 32, 640, 48
+	const base, message, joint, call, result, tools, tool, format = 64, 16, 3, 48, 32, 640, 48, 96
 	text := func(s string) int64 {
 		return tokens.Bound(&llm.Request{Messages: []llm.Message{{Role: llm.RoleSystem, Parts: []llm.Part{llm.Text(s)}}}}) -
 			tokens.Bound(&llm.Request{Messages: []llm.Message{{Role: llm.RoleSystem}}})
@@ -85,6 +96,9 @@ func framed(req *llm.Request) (n int64) {
 	}
 	if len(req.Tools) > 0 {
 		n += tools
+	}
+	if req.Format != nil {
+		n += format + tokens.Text(string(req.Format.Schema))
 	}
 	for _, each := range req.Tools {
 		n += tool + text(each.Name) + tokens.Text(string(each.Schema))

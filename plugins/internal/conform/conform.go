@@ -32,11 +32,14 @@ func Request(req *llm.Request, refused []string) (fit *llm.Request, names Names,
 		return nil, nil, err
 	}
 	tools, conversation := r.fitTools(req), r.fitMessages(req.Messages, w)
-	named := r.fitNames(req)
-	if tools && conversation && named {
+	named, format := r.fitNames(req), r.fitFormat(req.Format)
+	if tools && conversation && named && format {
 		return req, nil, nil
 	}
 	out := *req
+	if !format {
+		out.Format = r.format(req.Format)
+	}
 	if !conversation {
 		r.converse(&out)
 	}

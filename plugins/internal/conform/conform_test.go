@@ -84,6 +84,8 @@ func TestConversation(t *testing.T) {
 			ask + "assistant: (c f {})\ntool c: \"There is no result: the call was interrupted.\"\n"},
 		{"two results of one call", "", []llm.Message{user, called("c f {}"), result("c", "r"), result("c", "s")},
 			ask + "assistant: (c f {})\ntool c: \"r\" \"s\"\n"},
+		{"two results of one call, of which one failed", "result_errors", []llm.Message{user, called("c f {}"),
+			result("c", "r"), failed}, ask + "assistant: (c f {})\ntool c: \"Error: the tool failed.\" \"r\" \"no\"\n"},
 		{"GAP-127 one id in two turns", "", []llm.Message{user, called("c f {}"), result("c", "1"), called("c f {}"),
 			result("c", "2")}, ask + "assistant: (c f {})\ntool c: \"1\"\nassistant: (ID f {})\ntool ID: \"2\"\n"},
 		{"one id for two calls", "", []llm.Message{user, called("c f {}", "c g {}"), result("c", "1"), result("c", "2")},
@@ -188,6 +190,7 @@ func TestArguments(t *testing.T) {
 		`{"content":"smile \ud83d\ude`:         `{"content":"smile "}`,
 		`{"content":"smile \ud83d\ude00 ok`:    `{"content":"smile \ud83d\ude00 ok"}`,
 		`{"a":["x","y`:                         `{"a":["x","y"]}`,
+		`{"a":"x\"}`:                           `{"a":"x\"}"}`,
 		`{"a":tru`:                             `{}`,
 		strings.Repeat(`{"a":`, 2000):          `{}`,
 		`{"a":` + strings.Repeat("[", 100_000): `{}`,
@@ -302,10 +305,35 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// TestFormats: the schema of a format is read by the same part of a service as that of a tool, but for its root.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ refused, given, want string }{
+		{"schema_grammar_limits", `{"type":"object","properties":{"a":{"type":"string","pattern":"\\d","maxLength":9}}}`,
+			`{"type":"object","properties":{"a":{"type":"string","maxLength":9}}}`},
+		{"schema_without_items", `{"type":"array"}`, `{"type":"array","items":{}}`},
+		{"schema_beyond_openapi", `{"type":["string","null"],"const":"x"}`, `{"type":"string","enum":["x"],"nullable":true}`},
+		{"schema_root_unions schema_without_type schema_without_properties schema_root_keywords", `{"anyOf":[{}]}`,
+			`{"anyOf":[{}]}`},
+		{"schema_grammar_limits", `true`, `true`},
+		{"schema_beyond_openapi", ``, ``},
+	} {
+		req := &llm.Request{Messages: []llm.Message{said(llm.RoleUser, "u")},
+			Format: &llm.Format{Kind: llm.FormatJSONSchema, Name: "n", Schema: json.RawMessage(c.given)}}
+		fit, _ := conformed(t, req, strings.Fields(c.refused)...)
+		require.Equal(t, c.want, string(fit.Format.Schema))
+		require.Equal(t, "n", fit.Format.Name)
+		require.Equal(t, c.given, string(req.Format.Schema), "the client's stays as it is")
+		again, _ := conformed(t, fit, strings.Fields(c.refused)...)
+		require.Same(t, fit, again, "what fits stays")
+	}
+}
+
 // TestRestrictionsAreKnown: each name that is offered does something here, or is read by who writes requests.
 func TestRestrictionsAreKnown(t *testing.T) {
 	t.Parallel()
-	written := []string{"stop", "temperature", "max_tokens", "stream_options", "forced_tool_choice_thinking"}
+	written := []string{"stop", "temperature", "max_tokens", "stream_options", "forced_tool_choice_thinking",
+		"null_content"}
 	var offered []string
 	for _, r := range llm.Restrictions() {
 		require.NotEmpty(t, r.Doc)
@@ -434,7 +462,8 @@ func ordinary() *llm.Request {
 	req := &llm.Request{Messages: []llm.Message{said(llm.RoleSystem, "s"), said(llm.RoleUser, "u"),
 		called(`c1 f {"a":[1,{"b":"c"}]}`, "c2 g {}"), result("c2", "r"), result("c1", "r"), said(llm.RoleAssistant, "a"),
 		said(llm.RoleUser, "u")},
-		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object","properties":{"a":{"type":"array","items":{}}}}`)},
+		Tools: []llm.Tool{{Name: "f", Schema: []byte(`{"type":"object","properties":{"a":{"type":"array",` +
+			`"items":{"type":"string"}}}}`)},
 			{Name: "g", Schema: []byte(`{"type":"object","properties":{}}`)}}}
 	for i := range req.Messages {
 		for j := range req.Messages[i].Parts {

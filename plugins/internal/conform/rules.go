@@ -30,6 +30,7 @@ const (
 	textParts
 	resultErrors
 	rootKeywords
+	openAPI
 )
 
 // byName are the rules of restrictions (llm.Restrictions); those of names and ids are in forms, and those of settings
@@ -45,6 +46,7 @@ var byName = map[string]rule{
 	"schema_root_unions":        rootUnions | rootType,
 	"schema_root_keywords":      rootKeywords | rootType,
 	"schema_grammar_limits":     grammar,
+	"schema_beyond_openapi":     openAPI | rootType,
 	"later_system":              laterSystem,
 	"system_alone":              systemAlone,
 	"assistant_first":           assistantFirst,

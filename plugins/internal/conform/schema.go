@@ -12,7 +12,7 @@ import (
 
 // schemas are the rules about schemas, and nested those about each object in one.
 const (
-	nested  = items | grammar | rootKeywords
+	nested  = items | grammar | rootKeywords | openAPI
 	schemas = rootType | rootUnions | properties | nested
 )
 
@@ -118,6 +118,29 @@ func (r *rules) schema(root jsonview.View) []byte {
 	return w.append(nil, root, 0)
 }
 
+// ofFormats are the rules about schemas that hold for that of a format, which is read by the same part of a service.
+const ofFormats = items | grammar | openAPI
+
+// fitFormat reports whether the schema of a format is as the upstream takes it.
+func (r *rules) fitFormat(f *llm.Format) bool {
+	if r.set&ofFormats == 0 || f == nil || !isContainer(f.Schema) {
+		return true
+	}
+	root := jsonview.Of(f.Schema)
+	return (&walk{rules: &rules{set: r.set & ofFormats}, root: root}).fits(root, 0)
+}
+
+// format makes a format such as the upstream takes it. The reply is held to the client's elsewhere.
+func (r *rules) format(f *llm.Format) *llm.Format {
+	root, err := jsonview.Parse(f.Schema, maxDepth)
+	if err != nil {
+		return f // whoever writes it says so
+	}
+	out := *f
+	out.Schema = (&walk{rules: &rules{set: r.set & ofFormats}, root: root}).append(nil, root, 0)
+	return &out
+}
+
 // rootWords are the keywords that Amazon Nova takes at the root of a tool's schema ("Tool use with Amazon Nova": the
 // top level has type, properties and required only; litellm #19103).
 var rootWords = []string{"type", "properties", "required"}
@@ -133,12 +156,15 @@ func appendMember(b []byte, name string, raw []byte) []byte {
 
 // flattened is a schema of an object without unions at its root: the properties of their branches are its own, and
 // those that all branches require are required. It takes what the schema takes, and more.
-func flattened(root jsonview.View) []byte {
+func flattened(root jsonview.View) []byte { return flattenedIn(root, root) }
+
+// flattenedIn is flattened for a schema in another one, to which its references are.
+func flattenedIn(root, schema jsonview.View) []byte {
 	steps := maxBranches
 	f := flat{steps: &steps}
-	f.add(root, root, true)
+	f.add(root, schema, true)
 	b := []byte{'{'}
-	for name, member := range root.Members() {
+	for name, member := range schema.Members() {
 		if !slices.Contains(unions, name) && !slices.Contains([]string{"$ref", "type", "properties", "required"}, name) {
 			b = appendMember(b, name, member.Raw())
 		}
@@ -291,6 +317,9 @@ const (
 
 // fits reports whether a schema and all schemas in it are as the upstream takes them.
 func (w *walk) fits(schema jsonview.View, depth int) bool {
+	if w.rules.has(openAPI) {
+		return w.fitsOpen(schema, depth)
+	}
 	if depth > maxSchemas {
 		return true
 	}
@@ -333,7 +362,7 @@ func (w *walk) fits(schema jsonview.View, depth int) bool {
 // pattern begins with ^ and ends with $, and of escapes it has those of literals; a reference leads to somewhere in the
 // schema. Where the root has no definitions there are no references.
 func (w *walk) possible(name string, value jsonview.View) bool {
-	if name == "$ref" && w.rules.has(rootKeywords) {
+	if name == "$ref" && w.rules.has(rootKeywords|openAPI) {
 		return false
 	}
 	if !w.rules.has(grammar) {
@@ -371,6 +400,8 @@ var beyondGrammar = regexp.MustCompile(`\\[a-zA-Z0-9]|\(\?|\{[0-9]*,?[0-9]{4,}\}
 func (w *walk) append(b []byte, schema jsonview.View, depth int) []byte {
 	value, isBool := schema.Bool()
 	switch {
+	case w.rules.has(openAPI) && schema.Kind() != jsonview.Object:
+		return append(b, openAny...)
 	case isBool && value && w.rules.has(grammar):
 		return append(b, anyValue...)
 	case schema.Kind() != jsonview.Object:
@@ -381,6 +412,9 @@ func (w *walk) append(b []byte, schema jsonview.View, depth int) []byte {
 	}
 	if depth > maxSchemas {
 		return append(b, schema.Raw()...)
+	}
+	if w.rules.has(openAPI) {
+		return w.appendOpen(b, schema, depth)
 	}
 	b = append(b, '{')
 	hasItems := false
@@ -421,19 +455,32 @@ func (w *walk) append(b []byte, schema jsonview.View, depth int) []byte {
 // dereferenced appends what stands where a reference cannot: what it refers to or, where that is nothing or has no end,
 // any value, and what that is for.
 func (w *walk) dereferenced(b []byte, schema jsonview.View, depth int) []byte {
-	const deepest = 6             // references may go in circles, and each be to all of it
-	most := 2 * len(w.root.Raw()) // which the bound of the input counts, see package tokens
 	to := w.referred(schema.Get("$ref"))
-	if size := len(to.Raw()); to.Kind() == jsonview.Object && w.open < deepest && w.wrote+size <= most {
-		w.wrote += size
-		w.open++
-		b = w.append(b, to, depth+1)
-		w.open--
-		return b
+	if to.Kind() == jsonview.Object && w.enter(len(to.Raw())) {
+		defer w.leave()
+		return w.append(b, to, depth+1)
 	}
-	b = append(b, strings.TrimSuffix(anyValue, "}")...)
+	whatever := anyValue
+	if w.rules.has(openAPI) {
+		whatever = openAny
+	}
+	b = append(b, strings.TrimSuffix(whatever, "}")...)
 	if description := schema.Get("description"); description.Kind() == jsonview.String {
 		b = appendMember(b, "description", description.Raw())
 	}
 	return append(b, '}')
 }
+
+// enter reports whether so much more can be written in the place of something shorter; leave ends that.
+func (w *walk) enter(size int) bool {
+	const deepest = 6             // references may go in circles, and each be to all of it
+	most := 2 * len(w.root.Raw()) // which the bound of the input counts, see package tokens
+	if w.open >= deepest || w.wrote+size > most {
+		return false
+	}
+	w.wrote += size
+	w.open++
+	return true
+}
+
+func (w *walk) leave() { w.open-- }

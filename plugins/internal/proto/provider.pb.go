@@ -2536,7 +2536,10 @@ type Endpoint struct {
 	ReferenceHeader string `protobuf:"bytes,21,opt,name=reference_header,json=referenceHeader,proto3" json:"reference_header,omitempty"`
 	// The upstream is a llama.cpp server, which says with each chunk of a stream what it has done so far (chat:
 	// timings_per_token). The host always asks for a stream, and can stop a call with its usage proven.
-	Timings       bool `protobuf:"varint,22,opt,name=timings,proto3" json:"timings,omitempty"`
+	Timings bool `protobuf:"varint,22,opt,name=timings,proto3" json:"timings,omitempty"`
+	// An object of JSON whose members the first call of a past reply has where those that it came with, which the service
+	// demands back with its result, are not there any more, for a service that documents some (chat); empty: none.
+	LostCall      string `protobuf:"bytes,23,opt,name=lost_call,json=lostCall,proto3" json:"lost_call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2723,6 +2726,13 @@ func (x *Endpoint) GetTimings() bool {
 		return x.Timings
 	}
 	return false
+}
+
+func (x *Endpoint) GetLostCall() string {
+	if x != nil {
+		return x.LostCall
+	}
+	return ""
 }
 
 type Header struct {
@@ -3955,7 +3965,7 @@ const file_provider_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x01(\bR\arefused\"\x85\x01\n" +
 	"\x10EndpointResponse\x129\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1d.fareway.provider.v1.EndpointR\bendpoint\x126\n" +
-	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xb7\x06\n" +
+	"\afailure\x18\x02 \x01(\v2\x1c.fareway.provider.v1.FailureR\afailure\"\xd4\x06\n" +
 	"\bEndpoint\x12\x18\n" +
 	"\adialect\x18\x01 \x01(\tR\adialect\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x125\n" +
@@ -3983,7 +3993,8 @@ const file_provider_proto_rawDesc = "" +
 	"references\x18\x14 \x01(\bR\n" +
 	"references\x12)\n" +
 	"\x10reference_header\x18\x15 \x01(\tR\x0freferenceHeader\x12\x18\n" +
-	"\atimings\x18\x16 \x01(\bR\atimingsB\x12\n" +
+	"\atimings\x18\x16 \x01(\bR\atimings\x12\x1b\n" +
+	"\tlost_call\x18\x17 \x01(\tR\blostCallB\x12\n" +
 	"\x10_thinking_budget\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

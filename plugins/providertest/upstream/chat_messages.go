@@ -143,10 +143,11 @@ func chatCalls(o object) ([]PastCall, error) {
 
 func chatPastCall(c object) (PastCall, error) {
 	var call PastCall
-	err := c.only("id", "type", "function")
+	err := c.only("id", "type", "function", "extra_content")
 	if err != nil {
 		return call, err
 	}
+	call.extra = c.fields["extra_content"]
 	if call.ID, err = c.text("id"); err != nil {
 		return call, err
 	}

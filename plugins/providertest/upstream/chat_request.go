@@ -10,7 +10,7 @@ var chatFields = []string{
 	"temperature", "top_p", "n", "tools", "tool_choice", "parallel_tool_calls", "response_format", "seed",
 	"frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "user", "store",
 	"metadata", "reasoning_effort", "service_tier", "prompt_cache_key", "safety_identifier",
-	"timings_per_token", // llama.cpp
+	"timings_per_token", "thinking", // see ownFields
 }
 
 func decodeChat(body []byte) (*Request, error) {

@@ -27,13 +27,13 @@ type family struct {
 	waitInBody bool
 }
 
-// refuse sends an error as a whole HTTP reply, and returns how many bytes its body has.
-func (f *family) refuse(w http.ResponseWriter, e *Error) int64 {
+// refuse sends an error as a whole HTTP reply of a service, and returns how many bytes its body has.
+func (f *family) refuse(w http.ResponseWriter, e *Error, of service) int64 {
 	sent := *e
 	if f.waitInBody {
 		sent.RetryAfter = ""
 	}
-	return sent.write(w, f.failure(e))
+	return sent.write(w, of.failure(f, e))
 }
 
 // head is what a reply says of itself.

@@ -67,6 +67,9 @@ func geminiUsageOf(u Usage) any {
 // geminiSignature is what proves a call to the service that made it.
 const geminiSignature = "c2lnbmF0dXJlIG9mIHRoZSBmYWtl"
 
+// goodSignatures are what it takes for one; the latter two are documented stand-ins.
+var goodSignatures = []any{geminiSignature, "skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
+
 func renderGemini(req *Request, reply Reply, h head) renderer {
 	return &geminiReply{head: geminiChunk{Model: h.Model, ID: h.ID}, mode: reply.Usage, stream: req.Stream,
 		thoughts: req.Thoughts, calls: map[int]*geminiCall{}}

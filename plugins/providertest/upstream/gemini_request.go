@@ -113,8 +113,7 @@ func geminiContents(root object, req *Request) error {
 			switch {
 			case part.has("functionCall") && role == "model":
 				call, err := geminiPastCall(part)
-				if len(m.Calls) == 0 && !slices.Contains([]any{geminiSignature, "skip_thought_signature_validator",
-					"context_engineering_is_the_way_to_go"}, part.fields["thoughtSignature"]) {
+				if len(m.Calls) == 0 && !slices.Contains(goodSignatures, part.fields["thoughtSignature"]) {
 					unsigned = true
 				}
 				m.Calls = append(m.Calls, call)

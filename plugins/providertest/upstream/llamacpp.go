@@ -29,27 +29,13 @@ func checkLlama(body []byte, req *Request) error {
 			}
 		}
 	}
-	var asked struct {
-		Tools []struct {
-			Function struct {
-				Name       string `json:"name"`
-				Parameters any    `json:"parameters"`
-			} `json:"function"`
-		} `json:"tools"`
-		Choice any `json:"tool_choice"`
-	}
-	if err := json.Unmarshal(body, &asked); err != nil {
-		return invalid("", "%v", err)
+	root, err := parseObject(body)
+	if err != nil {
+		return err
 	}
 	req.Choice = "auto"
-	if word, ok := asked.Choice.(string); ok {
+	if word, ok := root.fields["tool_choice"].(string); ok {
 		req.Choice = word
-	}
-	for _, tool := range asked.Tools {
-		if why := noGrammar(tool.Function.Parameters, tool.Function.Parameters); why != "" {
-			e := BadRequest("Failed to initialize samplers: failed to parse grammar: "+why+" of "+tool.Function.Name, "")
-			return &e
-		}
 	}
 	return nil
 }
@@ -61,8 +47,10 @@ func noGrammar(schema, root any) string {
 		return fmt.Sprintf("the schema %v", schema)
 	}
 	for _, name := range []string{"minLength", "maxLength", "minItems", "maxItems"} {
-		if n, ok := s[name].(float64); ok && n >= maxRepetition {
-			return name
+		if n, ok := s[name].(json.Number); ok {
+			if count, err := n.Float64(); err != nil || count >= maxRepetition {
+				return name
+			}
 		}
 	}
 	if pattern, ok := s["pattern"].(string); ok &&
@@ -88,7 +76,16 @@ func noGrammar(schema, root any) string {
 			}
 		}
 	}
-	if items, ok := s["items"]; ok {
+	items, ok := s["items"]
+	if list, isList := items.([]any); isList { // one for each element, which is of JSON Schema before 2020
+		for _, one := range list {
+			if why := noGrammar(one, root); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	if ok {
 		return noGrammar(items, root)
 	}
 	return ""

@@ -51,7 +51,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, f *family, entry f
 	key := s.options.APIKey
 	if key != "" && s.service.credential(r.Header, f) != key && messagesCredential(r.Header) != key {
 		e := InvalidKey()
-		f.refuse(w, &e)
+		f.refuse(w, &e, s.service)
 		return
 	}
 	if len(names) == 0 {

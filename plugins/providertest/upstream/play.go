@@ -180,7 +180,7 @@ func (p *player) fail(e *Error) error {
 			p.header.Set(name, value)
 		}
 		p.rec.Status = e.Status
-		p.out.sent += p.family.refuse(p.out.w, e)
+		p.out.sent += p.family.refuse(p.out.w, e, p.server.service)
 		return e
 	}
 	if err := p.out.lines(p.render.fail(nil, e)); err != nil {

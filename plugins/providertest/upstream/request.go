@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 )
 
 // Request is a request that the fake accepted.
@@ -48,6 +49,14 @@ type Message struct {
 // PastCall is a tool call that a message of the conversation made.
 type PastCall struct {
 	ID, Name, Arguments string
+	extra               any // chat: extra_content, nil for none
+}
+
+// signed reports whether a call comes with a signature that Google takes.
+func (c *PastCall) signed() bool {
+	extra, _ := asObject("", c.extra)
+	google, _ := extra.object("google")
+	return slices.Contains(goodSignatures, google.fields["thought_signature"])
 }
 
 // Tool is a function that a request offers.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -132,8 +133,18 @@ func Start(t TB, o Options) *Server {
 // URL is the server's address, without a path: http://127.0.0.1:PORT.
 func (s *Server) URL() string { return s.url }
 
-// BaseURL is what a client of the service is set to: the address with /v1.
-func (s *Server) BaseURL() string { return s.url + "/v1" }
+// BaseURL is what a client of the service is set to: the address with /v1, or with the path of the service that it
+// plays.
+func (s *Server) BaseURL() string {
+	path := strings.TrimSuffix(s.service.path, "/chat/completions")
+	switch {
+	case path == "":
+		path = "/v1"
+	case strings.Contains(path, "{"): // the model is part of it
+		path = ""
+	}
+	return s.url + path
+}
 
 // Close cuts all connections off and waits for the end of what was being answered.
 func (s *Server) Close() {
@@ -222,7 +233,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f *family) {
 			return
 		}
 		rec.Outcome, rec.Status = OutcomeRefused, refusal.Status
-		rec.Bytes = f.refuse(w, refusal)
+		rec.Bytes = f.refuse(w, refusal, s.service)
 		return
 	}
 	reply := s.choose(req)
@@ -247,7 +258,7 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 	if err := f.check(r.Header); err != nil {
 		return nil, err
 	}
-	if err := s.service.check(r, body); err != nil {
+	if err := s.service.check(r, f, body); err != nil {
 		return nil, err
 	}
 	req, err := f.decode(body)
@@ -255,11 +266,8 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 		return nil, err
 	}
 	if f.name == "chat" {
-		if err := s.service.thoughts(req); err != nil {
+		if err := s.service.returned(req); err != nil {
 			return nil, err
-		}
-		if req.Timings && !s.service.llama {
-			return nil, invalid("timings_per_token", "is not a known field")
 		}
 		if s.service.llama {
 			if err := checkLlama(body, req); err != nil {
@@ -274,6 +282,9 @@ func (s *Server) accept(r *http.Request, rec *Record, f *family) (*Request, erro
 		if err := f.address(r, req); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.refuse(req, f.name, body); err != nil {
+		return nil, err
 	}
 	req.N, req.ID, req.Family, req.Header, req.Body = rec.N, rec.ID, f.name, rec.Header, body
 	req.credential = s.service.credential(r.Header, f)

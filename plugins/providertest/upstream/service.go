@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // service is how one service that speaks chat completions differs from OpenAI's first form of it, as its documentation
@@ -25,8 +26,13 @@ type service struct {
 	named string          // the header with the reply's name, "" for none
 	// thinks: what was thought before replies has to come back, where there are tools.
 	thinks bool
+	// signs: calls are signed, and those of past replies have to be.
+	signs bool
 	// llama: it is a llama.cpp server, see llamacpp.go.
 	llama bool
+	knows []string // fields of its own, see ownFields
+	// listed: its errors are lists of one.
+	listed bool
 	// records is where it says later what a reply used, "" for nowhere.
 	records string
 }
@@ -49,15 +55,17 @@ var services = map[string]service{
 	"groq": {path: "/openai/v1/chat/completions", words: map[string]string{asContent: asReasoning}},
 	"mistral": {refuses: []string{"stream_options", asAllowance}, mode: UsageWithFinish, id: "Mistral-Correlation-Id",
 		words: map[string]string{`"finish_reason":"length"`: `"finish_reason":"model_length"`}},
-	"moonshot": {refuses: []string{"max_tokens"}, thinks: true},
-	"deepseek": {thinks: true, refuses: []string{asAllowance}, usage: hitOrMiss},
+	"moonshot": {refuses: []string{"max_tokens"}, thinks: true, knows: []string{"thinking"}},
+	"deepseek": {thinks: true, refuses: []string{asAllowance}, usage: hitOrMiss, knows: []string{"thinking"}},
+	"gemini": {path: "/v1beta/openai/chat/completions", usage: thoughtInTotal, signs: true, listed: true,
+		words: map[string]string{`"finish_reason":"tool_calls"`: `"finish_reason":"stop"`}},
 	"together": {words: map[string]string{
 		asContent: asReasoning, `"finish_reason":"stop"`: `"finish_reason":"eos"`,
 	}},
 	"fireworks": {path: "/inference/v1/chat/completions"},
 	"xai":       {usage: thoughtApart},
 	"vllm":      {words: map[string]string{asContent: asReasoning}},
-	"llamacpp":  {llama: true},
+	"llamacpp":  {llama: true, knows: []string{"timings_per_token"}},
 	"lmstudio":  {},
 	"ollama":    {words: map[string]string{asContent: asReasoning}},
 }
@@ -118,6 +126,24 @@ func thoughtApart(u Usage) any {
 	return out
 }
 
+// thoughtInTotal is Google's usage, in which what was thought is in the total alone.
+func thoughtInTotal(u Usage) any {
+	out := chatCounts(u)
+	if u.Reasoning != nil {
+		out.Completion -= *u.Reasoning
+		out.CompletionDetails = nil
+	}
+	return out
+}
+
+// failure is the body of an error.
+func (s service) failure(f *family, e *Error) []byte {
+	if s.listed && f.name == "chat" && e.Body == "" {
+		return append(append([]byte("["), geminiFailure(e)...), ']')
+	}
+	return f.failure(e)
+}
+
 // address is where the service takes requests of a family.
 func (s service) address(f *family) string {
 	if f.name == "chat" && s.path != "" {
@@ -134,8 +160,11 @@ func (s service) credential(h http.Header, f *family) string {
 	return f.credential(h)
 }
 
+// ownFields are fields of the family that only some services know.
+var ownFields = []string{"thinking", "timings_per_token"}
+
 // check refuses what the service does not take. The error is an *Error.
-func (s service) check(r *http.Request, body []byte) error {
+func (s service) check(r *http.Request, f *family, body []byte) error {
 	if s.query != "" && r.URL.Query().Get(s.query) == "" {
 		return invalid("", "the parameter %s is required", s.query)
 	}
@@ -148,6 +177,11 @@ func (s service) check(r *http.Request, body []byte) error {
 			return invalid(name, "extra inputs are not permitted")
 		}
 	}
+	for _, name := range ownFields {
+		if fields[name] != nil && f.name == "chat" && !slices.Contains(s.knows, name) {
+			return invalid(name, "is not a known field")
+		}
+	}
 	return nil
 }
 
@@ -157,7 +191,11 @@ type rendered struct {
 	service service
 	streams bool
 	begun   bool
+	signed  bool // the first call
 }
+
+// signature is what Google's calls come with.
+const signature = `"extra_content":{"google":{"thought_signature":"` + geminiSignature + `"}},`
 
 func (r *rendered) append(b []byte, s Step, used Usage) []byte {
 	if r.service.usage != nil && used.Raw == "" {
@@ -167,6 +205,10 @@ func (r *rendered) append(b []byte, s Step, used Usage) []byte {
 	if len(piece) > 0 && r.streams && !r.begun {
 		r.begun = true
 		b = append(b, r.service.first...)
+	}
+	if at := bytes.Index(piece, []byte(`"type":"function"`)); r.service.signs && !r.signed && at >= 0 {
+		r.signed = true
+		piece = slices.Insert(piece, at, []byte(signature)...)
 	}
 	for from, to := range r.service.words {
 		piece = bytes.ReplaceAll(piece, []byte(from), []byte(to))
@@ -195,9 +237,24 @@ func (s service) in(inner renderer, req *Request) renderer {
 	return &rendered{renderer: inner, service: s, streams: req.Stream}
 }
 
-// thoughts checks what is said to have been thought: all replies have it, or it is no field of the service's.
-func (s *service) thoughts(req *Request) error {
+// returned checks what is to come back with past replies. What was thought all have, or it is no field of the
+// service's; the first call of each since the user spoke last is signed, or a signature is no field.
+func (s *service) returned(req *Request) error {
+	last := 0
 	for i, m := range req.Messages {
+		if m.Role == "user" {
+			last = i
+		}
+	}
+	for i, m := range req.Messages {
+		for n, call := range m.Calls {
+			switch {
+			case call.extra != nil && !s.signs:
+				return invalid(fmt.Sprintf("messages[%d].tool_calls[%d].extra_content", i, n), "is no field here")
+			case s.signs && strings.Contains(req.Model, "gemini-3") && n == 0 && i > last && !call.signed():
+				return invalid("", "Function call is missing a thought_signature in functionCall parts.")
+			}
+		}
 		if m.Role != "assistant" || s.thinks == (m.Reasoning != nil) {
 			continue
 		}

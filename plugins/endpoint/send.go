@@ -1,0 +1,148 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+// open sends the request and takes the head of the reply. Where the upstream does not take the credential, a new one is
+// asked for, once.
+func (c *Call) open() error {
+	if c.endpoint == nil {
+		e, err := c.source.get(c.caller, c.model, nil)
+		if err == nil {
+			err = c.prepare(e, c.req)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := c.ask()
+	if refused, ok := errors.AsType[*llm.Error](err); ok && refused.Status == http.StatusUnauthorized {
+		fresh, askErr := c.source.get(c.caller, c.model, c.endpoint)
+		if askErr != nil || reflect.DeepEqual(fresh, c.endpoint) || fresh.Dialect != c.endpoint.Dialect {
+			return err
+		}
+		c.endpoint = fresh
+		err = c.ask()
+	}
+	if err != nil {
+		return err
+	}
+	c.req = nil
+	if c.resp.Header.Get("Content-Encoding") != "" {
+		if failed := decompress(c.resp); failed != nil {
+			return failed
+		}
+		c.arrived = nil // which says nothing of what it is compressed to
+	}
+	if c.form = formOf(c.resp.Header, c.asked); c.form == page {
+		if c.form, c.resp.Body = look(c.resp.Body); c.form != whole && c.form != streamed {
+			return c.endpoint.webPage(c.resp.StatusCode)
+		}
+	}
+	c.add(llm.Event{Kind: llm.EventAccepted, ID: c.requestID})
+	if c.refers && c.endpoint.ReferenceHeader != "" {
+		c.refer(c.resp.Header.Get(c.endpoint.ReferenceHeader))
+	}
+	event := c.event
+	if c.allowance > 0 && c.allowance < c.codec.least {
+		event = (&shorter{send: c.event, left: c.allowance}).event
+	}
+	c.decoder = c.codec.decoder(event, c.endpoint)
+	c.decoder.Allowance(c.sent)
+	if d, ok := c.decoder.(interface{ Tools(names []string) }); ok {
+		d.Tools(c.tools)
+	}
+	return nil
+}
+
+// ask posts the request. It leaves a reply that is a 2xx in c.resp; any other is an error.
+func (c *Call) ask() error {
+	to, err := c.client.target(c.endpoint)
+	if err != nil {
+		return llm.Errorf(llm.ErrProtocol, "the provider's endpoint cannot be used: %v", err)
+	}
+	sent := c.body
+	c.body = nil
+	if sent == nil { // it was, for another credential
+		if sent, err = newBody(c.endpoint, c.req); err != nil {
+			return err
+		}
+	}
+	c.limit(c.endpoint.Timeouts.FirstByte, errFirstByte)
+	resp, err := c.post(to, sent)
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if err != nil {
+		if errors.Is(context.Cause(c.ctx), errFirstByte) {
+			return c.endpoint.late()
+		}
+		return c.endpoint.unanswered(err)
+	}
+	c.requestID = c.endpoint.requestID(resp.Header)
+	if resp.StatusCode/100 != 2 {
+		return c.client.refused(c.endpoint, resp)
+	}
+	c.arrived, _ = resp.Body.(interface{ Ready() bool })
+	if idle := c.endpoint.Timeouts.Idle; idle > 0 {
+		c.limit(idle, errIdle)
+		c.timer.Stop()
+		resp.Body = &watched{resp.Body, c.timer, idle}
+	}
+	c.resp = resp
+	return nil
+}
+
+// post sends a body.
+func (c *Call) post(to *target, sent *body) (*http.Response, error) {
+	if to.plain != nil {
+		return to.direct.Post(c.ctx, to.plain, sent.left, sent.giveBack)
+	}
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.URL, req.Host, req.Header = to.url, to.url.Host, to.header // which a transport does not change
+	// What was sent is let go of, and encoded once more where a connection that was used before turns out to be closed
+	// and nothing was sent.
+	req.GetBody = func() (io.ReadCloser, error) { return newBody(c.endpoint, c.req) }
+	req.ContentLength, req.Body = int64(sent.Len()), sent
+	if sent.Len() <= writeBuffer {
+		req.Body = sent.small()
+	}
+	return to.RoundTrip(req)
+}
+
+var (
+	errFirstByte = errors.New("the upstream did not begin to answer")
+	errIdle      = errors.New("the upstream sent nothing")
+)
+
+// limit breaks the connection off after d, if that is not 0, for that reason.
+func (c *Call) limit(d time.Duration, reason error) {
+	if d > 0 {
+		c.timer = c.client.afterFunc(d, func() { c.cancel(reason) })
+	}
+}
+
+// watched is a body whose upstream may be silent for so long, while somebody waits for it: who reads slowly is not
+// the upstream.
+type watched struct {
+	io.ReadCloser
+	timer Timer
+	idle  time.Duration
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.timer.Reset(w.idle)
+	defer w.timer.Stop()
+	return w.ReadCloser.Read(p)
+}
