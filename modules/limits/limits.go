@@ -55,8 +55,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(call.Start.Add(settings.RequestTimeout))
 	if refusal := body.read(r); refusal != nil {
-		// The answer does not wait for the rest of the body, nor for a client that goes on trickling.
-		call.DropBody = r.ProtoMajor == 1
 		return call.Refuse(w, refusal)
 	}
 	// Left set it would end the reply: net/http goes on reading, in order to see the client leave.
