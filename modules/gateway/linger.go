@@ -20,7 +20,9 @@ import (
 // comes is thrown away for a while, within bounds that leave whoever trickles nothing to gain.
 //
 // net/http would read up to 256 KiB before the reply, however long it takes, and behind that wait for half a second
-// without reading. Over HTTP/2 and HTTP/3 a stream is ended by itself, and there is nothing to do.
+// without reading. Over HTTP/2 the stream is ended (END_STREAM, then RST_STREAM with NO_ERROR) when the client has sent
+// its body or more than it may: some clients (httpx) wait for leave to send the rest, and look at nothing else. Over
+// HTTP/3 it is ended at once.
 //
 // The zero Linger is ready. There is one for the process, Lingering: what it bounds outlives a reload.
 type Linger struct {
@@ -73,36 +75,57 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 // connection ends where it will: behind a long body, one of unknown length, and one that the client sends only when it
 // is asked to (RFC 9110, 10.1.1).
 func (l *Linger) Announce(w http.ResponseWriter, r *http.Request) {
-	if !lingers(r) {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
 		return
 	}
 	// Or net/http would read first. Not every writer has this; those of real connections do.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	if r.ContentLength < 0 || r.ContentLength > worthReading ||
-		strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+	if r.ContentLength < 0 || r.ContentLength > worthReading || asksFirst(r) {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// lingers reports whether the request has a body, on a connection of its own.
-func lingers(r *http.Request) bool { return r.ProtoMajor == 1 && r.ContentLength != 0 }
+// asksFirst reports whether the client sends its body only when it is asked to. Reading would ask.
+func asksFirst(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Expect"), "100-continue")
+}
 
 // End ends a request that Announce was called for, when its reply has been written: with the rest of its body, and the
 // connection is ready for the next, or with the connection. known is whether the request had a good key. It belongs
 // behind everything else that is done for the request: what takes seconds here must not hold anything.
 func (l *Linger) End(w http.ResponseWriter, r *http.Request, known bool) {
-	if !lingers(r) || w.Header().Get("Content-Length") == "" {
-		return // without a length, as compressed, the end of the reply is net/http's to write, behind the handler
+	if r.ContentLength == 0 {
+		return
 	}
+	allowed := allowFor(known, time.Now())
+	switch {
+	case r.ProtoMajor == 2 && !asksFirst(r):
+		l.endStream(w, r, &allowed)
+	case r.ProtoMajor == 1 && w.Header().Get("Content-Length") != "":
+		l.endConnection(w, r, &allowed)
+	}
+	// Without a length, as of a compressed reply, its end is net/http's to write, behind the handler.
+}
+
+func (l *Linger) endStream(w http.ResponseWriter, r *http.Request, allowed *allowance) {
+	network := ratelimit.NetworkOf(clientAddress(r))
+	if !l.enter(network) {
+		return
+	}
+	defer l.leave(network)
+	control := http.NewResponseController(w)
+	if control.Flush() == nil {
+		_ = allowed.read(r.Body, control.SetReadDeadline)
+	}
+}
+
+func (l *Linger) endConnection(w http.ResponseWriter, r *http.Request, allowed *allowance) {
 	control := http.NewResponseController(w)
 	if control.Flush() != nil {
 		return
 	}
-	allowed := allowFor(known, time.Now())
-	if w.Header().Get("Connection") != "close" {
-		if allowed.read(r.Body, control.SetReadDeadline) == io.EOF {
-			return
-		}
+	if w.Header().Get("Connection") != "close" && allowed.read(r.Body, control.SetReadDeadline) == io.EOF {
+		return
 	}
 	conn, ok := r.Context().Value(connKey{}).(net.Conn)
 	if !ok {

@@ -125,7 +125,12 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("of the test") }
 func TestWhatDoesNotLinger(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*http.Request, http.Header){
-		"HTTP/2":                   func(r *http.Request, _ http.Header) { r.ProtoMajor = 2 },
+		"HTTP/3": func(r *http.Request, _ http.Header) { r.ProtoMajor = 3 },
+		"a body that is asked for": func(r *http.Request, _ http.Header) {
+			r.ProtoMajor = 2
+			r.Header.Set("Expect", "100-Continue")
+			r.Body = nil // reading it would ask
+		},
 		"no body":                  func(r *http.Request, _ http.Header) { r.ContentLength = 0 },
 		"no length of the reply":   func(_ *http.Request, h http.Header) { h.Del("Content-Length") },
 		"a writer of another kind": func(r *http.Request, _ http.Header) { *r = *r.WithContext(context.Background()) },
