@@ -149,13 +149,18 @@ var discarded = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 func (a *allowance) read(from io.Reader, setDeadline func(time.Time) error) error {
 	room := discarded.Get().(*[16 << 10]byte)
 	defer discarded.Put(room)
+	var armed time.Time
 	for a.bytes > 0 {
-		deadline := time.Now().Add(lingerIdle)
-		if deadline.After(a.until) {
-			deadline = a.until
-		}
-		if err := setDeadline(deadline); err != nil {
-			return err // without a deadline it could take for ever
+		// A deadline for each read would cost an HTTP/2 stream more than the reading.
+		if now := time.Now(); now.Sub(armed) > lingerIdle/10 {
+			deadline := now.Add(lingerIdle)
+			if deadline.After(a.until) {
+				deadline = a.until
+			}
+			if err := setDeadline(deadline); err != nil {
+				return err // without one it could take for ever
+			}
+			armed = now
 		}
 		n, err := from.Read(room[:min(int64(len(room)), a.bytes)])
 		a.bytes -= int64(n)
