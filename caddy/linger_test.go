@@ -187,6 +187,23 @@ func TestRefusalsArrive(t *testing.T) {
 				require.NoError(t, err)
 			}
 		})
+		t.Run("GAP-119 "+name+" a body that is cut", func(t *testing.T) {
+			t.Parallel()
+			for _, start := range []string{
+				head("POST", "/v1/messages", good, length(1000)) + "{",
+				head("POST", "/v1/responses", good, "Transfer-Encoding: chunked") + "5\r\n{",
+				head("POST", "/v1/chat/completions", good, "Transfer-Encoding: chunked") + "5\r\n     \r\n",
+			} {
+				conn := s.dial(t)
+				_, err := io.WriteString(conn, start)
+				require.NoError(t, err)
+				require.NoError(t, conn.(interface{ CloseWrite() error }).CloseWrite())
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				require.Equal(t, 400, resp.StatusCode)
+				require.Empty(t, resp.Header.Values("X-Should-Retry"))
+			}
+		})
 		t.Run("GAP-138 "+name+" more than is read, by a client that reads", func(t *testing.T) {
 			t.Parallel()
 			conn := s.dial(t)
@@ -215,6 +232,36 @@ func TestRefusalsArrive(t *testing.T) {
 						break
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestHeaders proves how long headers may be, and that the server's own setting decides.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: quiet})
+	narrow := strings.Replace(site, "servers {", "servers {\n\t\tmax_header_size 32KiB", 1)
+	for name, test := range map[string]struct {
+		caddyfile  string
+		taken, not int
+	}{
+		"1 MiB by default": {site, 1000 << 10, 1100 << 10},
+		"the server's own": {narrow, 30 << 10, 40 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := startGateway(t, files{"gateway.hcl": lingerHCL(up), "Caddyfile": test.caddyfile})
+			key := g.account(t, 1)
+			for size, status := range map[int]int{test.taken: 200, test.not: 431} {
+				req, err := http.NewRequestWithContext(withTimeout(t), http.MethodGet, g.URL+"/v1/account", http.NoBody)
+				require.NoError(t, err)
+				req.Header.Set("Authorization", "Bearer "+key)
+				req.Header.Set("X-Long", strings.Repeat("x", size))
+				resp, err := g.clients(t, nil)["HTTP/1.1"].Do(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, status, resp.StatusCode, size)
 			}
 		})
 	}

@@ -72,6 +72,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 			boundUnsent(c)
 			return gateway.WithConn(ctx, c)
 		})
+		allowHeaders(server)
 	}
 	return nil
 }
@@ -156,6 +157,22 @@ func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
 		return nil
 	}
 	return call.Refuse(rec, gateway.InternalError())
+}
+
+const (
+	// caddysHeaders is what Caddy gives a server that says nothing of it, in bytes, before handlers are provisioned: one
+	// that says just this cannot be told from it.
+	caddysHeaders = 16 << 10
+	// maxHeaders is how much a request's line and headers may take unless the server says otherwise, in bytes: net/http's
+	// own measure. Agents send more than Caddy's in headers of their own.
+	maxHeaders = http.DefaultMaxHeaderBytes
+)
+
+// allowHeaders lets a server take longer headers than Caddy does, unless its `max_header_size` says how long.
+func allowHeaders(server *caddyhttp.Server) {
+	if server.MaxHeaderBytes == caddysHeaders {
+		server.MaxHeaderBytes = maxHeaders
+	}
 }
 
 var (

@@ -137,7 +137,7 @@ func (b *body) read(r *http.Request) *families.Error {
 				Message: "The request body did not arrive in time. " +
 					"Trying again helps if it comes faster: send less, or over a better connection."}
 		case err != nil:
-			return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest,
+			return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest, Passing: true,
 				Message: "The request body could not be read to its end. " +
 					"Trying again helps if all of it is sent, in the encoding that its headers say."}
 		}

@@ -258,6 +258,8 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		require.False(t, got.passed, name)
 		require.Equal(t, test.status, got.Code, name)
 		require.Contains(t, got.Body.String(), test.says, name)
+		require.Equal(t, strings.Contains(got.Body.String(), "Trying again helps"),
+			got.Header().Get("X-Should-Retry") == "", "GAP-119 the header says what the text says: %s", name)
 		require.Nil(t, got.call.Body, name)
 		require.Zero(t, used(t, e), name)
 		require.True(t, got.call.BodyRead.IsZero(), "what is left is for entry to read: %s", name)
