@@ -63,8 +63,9 @@ func (s lingerSite) dial(t testing.TB) net.Conn {
 
 // head is the header of a request by hand.
 func head(method, path, key string, more ...string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept-Encoding: gzip\r\n%s\r\n\r\n",
-		method, path, key, strings.Join(more, "\r\n"))
+	lines := append([]string{method + " " + path + " HTTP/1.1", "Host: localhost", "Authorization: Bearer " + key,
+		"Accept-Encoding: gzip"}, more...)
+	return strings.Join(lines, "\r\n") + "\r\n\r\n"
 }
 
 // length is a header's line.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -20,8 +21,8 @@ import (
 // comes is thrown away for a while, within bounds that leave whoever trickles nothing to gain.
 //
 // net/http would read up to 256 KiB before the reply, however long it takes, and behind that wait for half a second
-// without reading. Over HTTP/2 the stream is ended (END_STREAM, then RST_STREAM with NO_ERROR) when the client has sent
-// its body or more than it may: some clients (httpx) wait for leave to send the rest, and look at nothing else. Over
+// without reading. Over HTTP/2 the stream is ended (END_STREAM, then RST_STREAM with NO_ERROR) when the client has
+// sent its body or more than it may: some clients (httpx) wait for leave to send the rest, and look at nothing else. Over
 // HTTP/3 it is ended at once.
 //
 // The zero Linger is ready. There is one for the process, Lingering: what it bounds outlives a reload.
@@ -124,7 +125,7 @@ func (l *Linger) endConnection(w http.ResponseWriter, r *http.Request, allowed *
 	if control.Flush() != nil {
 		return
 	}
-	if w.Header().Get("Connection") != "close" && allowed.read(r.Body, control.SetReadDeadline) == io.EOF {
+	if w.Header().Get("Connection") != "close" && errors.Is(allowed.read(r.Body, control.SetReadDeadline), io.EOF) {
 		return
 	}
 	conn, ok := r.Context().Value(connKey{}).(net.Conn)
