@@ -22,8 +22,8 @@ import (
 //
 // net/http would read up to 256 KiB before the reply, however long it takes, and behind that wait for half a second
 // without reading. Over HTTP/2 the stream is ended (END_STREAM, then RST_STREAM with NO_ERROR) when the client has
-// sent its body or more than it may: some clients (httpx) wait for leave to send the rest, and look at nothing else. Over
-// HTTP/3 it is ended at once.
+// sent its body or more than it may: some clients (httpx) wait for leave to send the rest, and look at nothing else.
+// Over HTTP/3 it is ended at once.
 //
 // The zero Linger is ready. There is one for the process, Lingering: what it bounds outlives a reload.
 type Linger struct {
