@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -71,18 +70,29 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		server.RegisterConnContext(func(ctx context.Context, c net.Conn) context.Context {
 			boundUnsent(c)
-			return ctx
+			return gateway.WithConn(ctx, c)
 		})
+		allowHeaders(server)
 	}
 	return nil
 }
 
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	// Caddy's own access log would print x-api-key; the gateway writes its own line.
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 
 	now := time.Now()
-	call := &gateway.Call{ID: gateway.NewID(now), Start: now, DropBody: r.ProtoMajor == 1 && dropped(r)}
+	call := &gateway.Call{ID: gateway.NewID(now), Start: now}
+	rec := newRecorder(w, r, call)
+	err := h.serve(rec, r, call, next)
+	if rec.unread() {
+		gateway.Lingering.End(w, r, call.Principal.Account.ID != "" && rec.status != http.StatusUnauthorized)
+	}
+	return err
+}
+
+// serve answers the request. When it returns, all that was taken for it is given back.
+func (h *Handler) serve(rec *recorder, r *http.Request, call *gateway.Call, next caddyhttp.Handler) (err error) {
 	refusal := h.table.find(r, call)
 	if e := h.engine(); e != nil {
 		call.Work = e.Begin()
@@ -90,7 +100,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if call.Work != nil {
 		defer call.Work.Done()
 	}
-	rec := newRecorder(w)
 	rec.Header().Set("X-Request-Id", call.ID)
 	if call.Family.APIKeyHeader() {
 		// The messages family's client libraries read the id from this name (GAP-91).
@@ -150,17 +159,23 @@ func (h *Handler) recovered(p any, rec *recorder, call *gateway.Call) error {
 	return call.Refuse(rec, gateway.InternalError())
 }
 
+const (
+	// caddysHeaders is what Caddy gives a server that says nothing of it, in bytes, before handlers are provisioned: one
+	// that says just this cannot be told from it.
+	caddysHeaders = 16 << 10
+	// maxHeaders is how much a request's line and headers may take unless the server says otherwise, in bytes: net/http's
+	// own measure. Agents send more than Caddy's in headers of their own.
+	maxHeaders = http.DefaultMaxHeaderBytes
+)
+
+// allowHeaders lets a server take longer headers than Caddy does, unless its `max_header_size` says how long.
+func allowHeaders(server *caddyhttp.Server) {
+	if server.MaxHeaderBytes == caddysHeaders {
+		server.MaxHeaderBytes = maxHeaders
+	}
+}
+
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )
-
-// worthReading is how much of an unread body is read so that the connection can be used again, in bytes. It is
-// net/http's own measure.
-const worthReading = 256 << 10
-
-// dropped reports whether a body that nobody has read is better left unread: one that the client sends only when it is
-// asked to (RFC 9110, 10.1.1), and a long one.
-func dropped(r *http.Request) bool {
-	return r.ContentLength > worthReading || strings.EqualFold(r.Header.Get("Expect"), "100-continue")
-}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,7 +185,7 @@ func (s *statuses) Write(b []byte) (int, error) { return len(b) - 1, io.ErrShort
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	inner := new(statuses)
-	rec := newRecorder(inner)
+	rec := newRecorder(inner, request(t, "GET", "/", ""), new(gateway.Call))
 	rec.WriteHeader(http.StatusProcessing)
 	require.Zero(t, rec.status, "it is no reply yet")
 	require.Zero(t, rec.first)
@@ -199,7 +200,7 @@ func TestRecorder(t *testing.T) {
 	require.EqualValues(t, 4, rec.bytes)
 	require.Equal(t, []int{102, 200, 202}, inner.told)
 	require.Same(t, inner, rec.Unwrap())
-	rec = newRecorder(inner)
+	rec = newRecorder(inner, request(t, "GET", "/", ""), new(gateway.Call))
 	rec.WriteHeader(http.StatusOK)
 	require.Equal(t, http.StatusOK, rec.status)
 }
@@ -215,7 +216,7 @@ func TestRequestsThatWereGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	finish := func(call *gateway.Call) string {
 		log.Reset()
-		rec := newRecorder(httptest.NewRecorder())
+		rec := newRecorder(httptest.NewRecorder(), left, call)
 		h.finish(left, rec, call)
 		return log.String()
 	}
@@ -314,15 +315,16 @@ func TestBodiesThatAreLeftUnread(t *testing.T) {
 		major  int
 		want   string
 	}{
-		{worthReading, "", 1, ""}, {worthReading + 1, "", 1, "close"}, {worthReading + 1, "", 2, ""},
+		{256 << 10, "", 1, ""}, {256<<10 + 1, "", 1, "close"}, {256<<10 + 1, "", 2, ""}, {-1, "", 1, "close"},
 		{2, "100-Continue", 1, "close"}, {2, "100-Continue", 2, ""}, {2, "", 1, ""},
 	} {
 		r := request(t, "POST", "/v1/none", "{}")
 		r.ContentLength, r.ProtoMajor = test.length, test.major
 		r.Header.Set("Expect", test.expect)
-		require.Equal(t, test.want, serve(t, e, r, nil).Header().Get("Connection"), test)
+		v := serve(t, e, r, nil)
+		require.Equal(t, test.want, v.Header().Get("Connection"), test)
+		require.Equal(t, strconv.Itoa(v.Body.Len()), v.Header().Get("Content-Length"), "GAP-138 the reply is whole at once")
 	}
-	require.EqualValues(t, 256<<10, worthReading, "net/http's own measure")
 }
 
 func TestTable(t *testing.T) {

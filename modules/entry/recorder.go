@@ -13,17 +13,24 @@ import (
 // recorder remembers what was written of a reply.
 type recorder struct {
 	http.ResponseWriter
+	request *http.Request
+	call    *gateway.Call
 	status  int
 	bytes   int64
 	first   time.Time // the first byte of the reply
 	aborted bool
 }
 
-func newRecorder(w http.ResponseWriter) *recorder { return &recorder{ResponseWriter: w} }
+func newRecorder(w http.ResponseWriter, r *http.Request, call *gateway.Call) *recorder {
+	return &recorder{ResponseWriter: w, request: r, call: call}
+}
 
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 && status >= 200 {
 		r.status, r.first = status, time.Now()
+		if r.unread() {
+			gateway.Lingering.Announce(r.ResponseWriter, r.request)
+		}
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
@@ -36,6 +43,9 @@ func (r *recorder) Write(b []byte) (int, error) {
 	r.bytes += int64(n)
 	return n, err
 }
+
+// unread reports whether nobody has read the request's body to its end.
+func (r *recorder) unread() bool { return r.call.BodyRead.IsZero() }
 
 // Unwrap lets http.ResponseController reach Caddy's writer, to flush and to set deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

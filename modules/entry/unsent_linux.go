@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fareway/fareway/modules/gateway"
 )
 
 // maxUnsent is how much of what was written to a client the kernel may keep unsent, in bytes. By itself it takes
@@ -14,12 +16,8 @@ const maxUnsent = 128 << 10
 
 // boundUnsent sets the bound on a connection; one that has no socket is left as it is.
 func boundUnsent(c net.Conn) {
-	for {
-		inner, ok := c.(interface{ NetConn() net.Conn }) // of tls.Conn and Caddy's wrappers
-		if !ok {
-			break
-		}
-		c = inner.NetConn()
+	for inner := gateway.Inner(c); inner != nil; inner = gateway.Inner(c) {
+		c = inner
 	}
 	socket, ok := c.(syscall.Conn)
 	if !ok {

@@ -44,9 +44,6 @@ type Call struct {
 	// Document is Body, nil where Misformed says what is wrong with it, for its turn (GAP-01 steps 8 and 9).
 	Document  *families.Document
 	Misformed *families.Error
-	// DropBody is true where a refusal does not wait for a body that nobody has read, but ends the connection. Only
-	// HTTP/1 has to choose.
-	DropBody bool
 	// Forget is called by whoever needs Body no more before the reply ends: its memory can go. nil without a body.
 	Forget func()
 	// BodyRead is when the body had been read: the total time limit counts from it (GAP-18).
@@ -111,17 +108,14 @@ func (c *Call) Refuse(w http.ResponseWriter, e *families.Error) error {
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
 	}
-	if c.DropBody && c.Body == nil {
-		// The server would read on before it sends this reply, for Caddy wraps the body, and net/http knows by its type
-		// that it was not asked for or is too long to be read for nothing.
-		h.Set("Connection", "close")
-	}
 	c.Record.Code, c.Record.Limit = string(e.Code), e.Reason
 	if c.Record.Reason == "" {
 		c.Record.Reason = string(e.Code)
 	}
+	body := c.Family.AppendError(nil, e)
+	h.Set("Content-Length", strconv.Itoa(len(body))) // with it, the reply is whole before the handler ends (Linger)
 	w.WriteHeader(e.Status)
 	// The client may be gone; there is nobody left to tell.
-	_, _ = w.Write(c.Family.AppendError(nil, e))
+	_, _ = w.Write(body)
 	return nil
 }

@@ -55,8 +55,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(call.Start.Add(settings.RequestTimeout))
 	if refusal := body.read(r); refusal != nil {
-		// The answer does not wait for the rest of the body, nor for a client that goes on trickling.
-		call.DropBody = r.ProtoMajor == 1
 		return call.Refuse(w, refusal)
 	}
 	// Left set it would end the reply: net/http goes on reading, in order to see the client leave.
@@ -139,7 +137,7 @@ func (b *body) read(r *http.Request) *families.Error {
 				Message: "The request body did not arrive in time. " +
 					"Trying again helps if it comes faster: send less, or over a better connection."}
 		case err != nil:
-			return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest,
+			return &families.Error{Status: http.StatusBadRequest, Code: families.InvalidRequest, Passing: true,
 				Message: "The request body could not be read to its end. " +
 					"Trying again helps if all of it is sent, in the encoding that its headers say."}
 		}
