@@ -216,7 +216,8 @@ func TestScreeningIsBounded(t *testing.T) {
 	t.Parallel()
 	slow := strings.Replace(screening("enforce"), `["(?i)nitro`, `["\\d{700}[A-Z]{900}", "(?i)nitro`, 1)
 	const memory = 16 << 20
-	g := startScripted(t, setup{Gateway: fmt.Sprintf("max_body_memory = \"%dMiB\"\nmax_body = \"8MiB\"", memory>>20), Extra: slow,
+	limits := fmt.Sprintf("max_body_memory = \"%dMiB\"\nmax_body = \"8MiB\"", memory>>20)
+	g := startScripted(t, setup{Gateway: limits, Extra: slow,
 		Routes: []route{{Name: "wide", Window: 20_000_000, Input: "1", Output: "1"}}})
 	long := func(n int) string { return strings.Repeat("a b ", n/4) }
 	for _, sh := range shapes {

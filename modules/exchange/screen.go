@@ -178,7 +178,8 @@ var unscreened = ledger.Settlement{Reason: "screener", Free: true}
 
 var (
 	// errMuchWork says that patterns would take too long in the text of a request.
-	errMuchWork = errors.New("its patterns would take too long; give those without a fixed part one, or set max_body lower")
+	errMuchWork = errors.New("its patterns would take too long; give those without a fixed part one, or set max_body " +
+		"lower")
 	// errNoMemory says that the memory for screening a request is not there.
 	errNoMemory = errors.New("bodies and their screening take all of max_body_memory")
 )

@@ -69,8 +69,9 @@ func TestRead(t *testing.T) {
 			`{"a":{"type":"string","const":"nitro"},"b":{"type":"string","const":"gly\u0063erin"}}`)}}},
 		"the id of a call":    {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{ID: "call_" + word}}}}}},
 		"the id of an answer": {Messages: []llm.Message{{Role: llm.RoleTool, CallID: word + "-1"}}},
-		"a result":            {Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1", Parts: []llm.Part{llm.Text(word)}}}},
-		"a call":              {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{Name: word}}}}}},
+		"a result": {Messages: []llm.Message{{Role: llm.RoleTool, CallID: "1",
+			Parts: []llm.Part{llm.Text(word)}}}},
+		"a call": {Messages: []llm.Message{{Parts: []llm.Part{{Call: &llm.ToolCall{Name: word}}}}}},
 		"arguments": {Messages: []llm.Message{{Parts: []llm.Part{{
 			Call: &llm.ToolCall{Arguments: llm.Plain(`{"q":"\n` + word + `"}`)}}}}}},
 		"a tool":           {Tools: []llm.Tool{{Name: word}}},
