@@ -135,6 +135,7 @@ func offending() map[string][]llm.Request {
 		"later_system":      conversation(user, system, user),
 		"system_alone":      conversation(system),
 		"assistant_first":   conversation(reply, user),
+		"assistant_last":    conversation(user, reply),
 		"user_after_result": {behind},
 		"repeated_roles":    append(conversation(user, user), conversation(user, reply, reply)...),
 		"empty_assistant": append(conversation(user, said(llm.RoleAssistant), user),

@@ -66,6 +66,7 @@ var restrictions = []Restriction{
 	{"later_system", "system messages but one at the beginning: the first ones are joined, later ones are the user's"},
 	{"system_alone", "a conversation of nothing but system messages: they are the user's"},
 	{"assistant_first", "a conversation that begins with the assistant: a full stop of the user's is put before it"},
+	{"assistant_last", "a conversation that ends with the assistant: a full stop of the user's is put behind it"},
 	{"user_after_result", "the user speaking directly behind a tool's result: a full stop of the assistant's is put " +
 		"between"},
 	{"repeated_roles", "two messages of the user, or of the assistant, in a row: joined"},

@@ -73,9 +73,10 @@ var presets = map[string]preset{
 	// mistralai/client-python, docs/models/chatcompletionstreamrequest.md, November 2026: max_tokens, and no
 	// stream_options; usage is in the last chunk. Assumed: thoughts stand in `content`, as parts of type thinking.
 	// Ids of calls are of nine letters or digits (openclaw #23740, langchain #24668); no message of the user directly
-	// behind a tool's (hermes #20154, avante #2695); one of the assistant has content or calls.
-	"mistral": {base: "https://api.mistral.ai/v1", strict: true,
-		refuses: slices.Concat(unasked, []string{"call_ids_unlike_9", "user_after_result", "empty_assistant"})},
+	// behind a tool's (hermes #20154, avante #2695); one of the assistant has content or calls, and is not the last one
+	// without "prefix" (AiNiee #641, agno #2285); the system does not speak behind the assistant (swarmauri-sdk #162).
+	"mistral": {base: "https://api.mistral.ai/v1", strict: true, refuses: slices.Concat(unasked, []string{
+		"call_ids_unlike_9", "user_after_result", "empty_assistant", "assistant_last", "later_system"})},
 	// chat-deep.ai/guide/create-chat-completion (checked against api-docs.deepseek.com, 27 April 2026), November 2026:
 	// stream_options and max_tokens, `reasoning_content`, prompt_cache_hit_tokens beside cached_tokens, json_object and no
 	// json_schema. A reply that ends with insufficient_system_resource has failed (GAP-114).

@@ -69,6 +69,9 @@ func (r *rules) fitMessages(messages []llm.Message, s *scratch) bool {
 			i += answers
 		}
 	}
+	if n := len(messages); n > 0 && messages[n-1].Role == llm.RoleAssistant && r.has(assistantLast) {
+		return false
+	}
 	return spoken || !r.has(systemAlone)
 }
 
@@ -305,6 +308,9 @@ func (c *conversation) result(id string, m llm.Message) {
 func (c *conversation) close() {
 	switch {
 	case c.spoken:
+		if c.out[len(c.out)-1].Role == llm.RoleAssistant && c.rules.has(assistantLast) {
+			c.out = append(c.out, nothing(llm.RoleUser))
+		}
 	case c.silent && c.rules.has(blankText):
 		c.out = append(c.out, nothing(llm.RoleUser))
 	case c.rules.has(systemAlone) && len(c.out) > 0:

@@ -23,6 +23,7 @@ const (
 	laterSystem
 	systemAlone
 	assistantFirst
+	assistantLast
 	userAfterResult
 	repeatedRoles
 	emptyAssistant
@@ -50,6 +51,7 @@ var byName = map[string]rule{
 	"later_system":              laterSystem,
 	"system_alone":              systemAlone,
 	"assistant_first":           assistantFirst,
+	"assistant_last":            assistantLast,
 	"user_after_result":         userAfterResult,
 	"repeated_roles":            repeatedRoles,
 	"empty_assistant":           emptyAssistant,
