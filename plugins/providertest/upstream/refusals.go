@@ -77,7 +77,7 @@ var refusals = []refusal{
 	{"schema_beyond_openapi", "gemini", "zed #44875 and #53919, opencode #2687, google-api-python-client #2570",
 		func(q *asked) error { return each(slices.Concat(q.schemas, q.format), beyondOpenAPI) }},
 
-	{"later_system", "vllm llamacpp lmstudio mistral", "vllm #41114, litellm #26879, swarmauri-sdk #162", func(q *asked) error {
+	{"later_system", "vllm llamacpp lmstudio mistral", "vllm 41114, litellm 26879, swarmauri 162", func(q *asked) error {
 		return q.eachMessage(func(i int, m *Message) string {
 			return map[bool]string{true: "System message must be at the beginning."}[m.Role == "system" && i > 0]
 		})
@@ -100,8 +100,7 @@ var refusals = []refusal{
 	{"assistant_last", "mistral", "AiNiee #641, agno #2285, autogen #5044", func(q *asked) error {
 		return q.eachMessage(func(i int, m *Message) string {
 			last := i == len(q.Messages)-1 && m.Role == "assistant"
-			return map[bool]string{true: "Expected last role User or Tool (or Assistant with prefix True) for serving but got " +
-				"assistant"}[last]
+			return map[bool]string{true: "Expected last role User or Tool (or Assistant with prefix True) for serving"}[last]
 		})
 	}},
 	{"user_after_result", "mistral", "hermes #20154, avante #2695", func(q *asked) error {
