@@ -61,8 +61,8 @@ func (t *table) offers(p string) bool {
 }
 
 // misplaced says whether a tidy path that is no endpoint is one behind something else or without its /v1, or is none
-// at all: a client's base URL is wrong then. It looks for each endpoint in the path and not for each part of the path in
-// the table, for a path can be a megabyte, and comes without a key.
+// at all: a client's base URL is wrong then. It looks for each endpoint in the path and not for each part of the path
+// in the table, for a path can be a megabyte, and comes without a key.
 func (t *table) misplaced(p string) bool {
 	if p == "/" || p == "/v1" || strings.Contains(p, "/v1/models/") {
 		return true
