@@ -64,7 +64,7 @@ func (t *table) offers(p string) bool {
 // at all: a client's base URL is wrong then. It looks for each endpoint in the path and not for each part of the path
 // in the table, for a path can be a megabyte, and comes without a key.
 func (t *table) misplaced(p string) bool {
-	if p == "/" || p == "/v1" || strings.Contains(p, "/v1/models/") {
+	if p == "/" || strings.HasSuffix(p, "/v1") || strings.Contains(p, "/v1/models/") {
 		return true
 	}
 	for endpoint := range t.paths {
