@@ -39,8 +39,8 @@ func TestUnknownPaths(t *testing.T) {
 			"POST /v1/responses%20", "POST /v1/responses%0A", "POST /v1/./responses", "POST /Messages/count_tokens/",
 		}},
 		{"GEN-01 a wrong base URL", baseURL, []string{
-			"GET /", "GET /v1", "GET /v1/", "GET /api/v1", "POST /responses", "POST /responses/", "GET /account", "GET /v1/v1/models",
-			"GET /v1/v1/models/service/auto", "POST /v1/v1/messages", "POST /openai/responses",
+			"GET /", "GET /v1", "GET /v1/", "GET /api/v1", "POST /responses", "POST /responses/", "GET /account",
+			"GET /v1/v1/models", "GET /v1/v1/models/service/auto", "POST /v1/v1/messages", "POST /openai/responses",
 			"POST /v1/v1/messages/", "POST /v1/v1/messages/count_tokens", "POST /api/v1/chat/completions",
 			"POST /openai/v1/responses", "POST /v1%0A/chat/completions", "POST /v1/chat/completions/chat/completions",
 			"POST /v1/responses/responses", "POST /v1/messages/v1/messages", "POST /v2/chat/completions", "GET /api/models",
