@@ -195,7 +195,9 @@ func TestPaths(t *testing.T) {
 			require.Contains(t, str(a.At(t, "error", "message")), "GET "+path)
 		}
 		for _, path := range []string{"/v1/messages/batches", "/messages/x"} {
-			requireError(t, shapeOf("messages"), c.Get(path), 404, "not_found_error")
+			a := c.Get(path)
+			requireError(t, shapeOf("messages"), a, 404, "not_found_error")
+			require.Contains(t, str(a.At(t, "error", "message")), "that is not offered. What is offered: GET /v1/account, ")
 		}
 		require.Equal(t, 404, c.Do("HEAD", "/api/hello", "", "Authorization", "").StatusCode)
 		require.Equal(t, 200, c.Post("/v1/chat/%63ompletions", shapeOf("chat").Body("PROMPT")).StatusCode)

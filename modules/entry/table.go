@@ -25,6 +25,8 @@ type table struct {
 	model endpoint
 	chat  families.Server // errors outside every family have the chat family's shape (GAP-02)
 	roots map[string]families.Server
+
+	offered string // the endpoints, for people
 }
 
 // loadFamilies makes one of each registered family.
@@ -70,6 +72,7 @@ func newTable(all []families.Server) (*table, error) {
 	t.paths["/v1/models"], t.paths["/models"] = models, models
 	t.paths["/v1/account"] = endpoint{name: "account", kind: gateway.Account, method: http.MethodGet, family: t.chat}
 	t.model = endpoint{name: "model", kind: gateway.Model, method: http.MethodGet, family: t.chat}
+	t.offered = t.listOffered()
 	return t, nil
 }
 
@@ -86,7 +89,7 @@ func (t *table) find(r *http.Request, call *gateway.Call) *families.Error {
 	}
 	if !ok {
 		call.Endpoint, call.Family = "unknown", t.familyOf(path)
-		return notFound(r, call.Family)
+		return t.notFound(r, call.Family)
 	}
 	call.Endpoint, call.Family = e.name, e.family
 	if r.Method == e.method || e.method == http.MethodGet && r.Method == http.MethodHead {
@@ -123,17 +126,6 @@ func (t *table) familyOf(path string) families.Server {
 		}
 	}
 	return t.chat
-}
-
-func notFound(r *http.Request, f families.Server) *families.Error {
-	code := families.InvalidRequest
-	if f.APIKeyHeader() {
-		code = families.NotFound
-	}
-	return &families.Error{Status: http.StatusNotFound, Code: code,
-		Message: fmt.Sprintf("There is no %s %s here. "+
-			"Trying again does not help: check the base URL, which has /v1 at its end "+
-			"for clients of OpenAI's kind, and not for Anthropic's.", r.Method, r.URL.Path)}
 }
 
 func isWebSocket(r *http.Request) bool {

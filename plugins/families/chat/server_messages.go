@@ -68,7 +68,7 @@ func (c *conversation) read() llm.Message {
 		c.toolCalls = c.message.Field("tool_calls", toolCalls)
 		return c.readAssistant(c.message.Field("refusal", refusal))
 	case "tool":
-		id := c.calls.Result(c.message.Field("tool_call_id", callID))
+		id := c.calls.Result(c.message.Field("tool_call_id", callID), "")
 		return llm.Message{Role: llm.RoleTool, CallID: id, Parts: c.readContent()}
 	default:
 		if speaker.Kind() == jsonview.String {

@@ -125,11 +125,14 @@ func (c *conversation) call(block *decode.Value) *llm.ToolCall {
 	return call
 }
 
+// wholeWay is for users of Anthropic's library, whose tool runner sends a result alone, as the rest of a thread.
+const wholeWay = " (the Anthropic library's toolRunner does with `thread: false`)"
+
 // result reads a tool_result block: {tool_use_id, content, is_error}. Its content is a string, blocks of text
 // and references to tools, or nothing.
 func (c *conversation) result(block *decode.Value) {
 	id, content, failed := block.Get("tool_use_id"), block.Get("content"), block.Get("is_error")
-	m := llm.Message{Role: llm.RoleTool, CallID: c.calls.Result(id), IsError: failed.Flag()}
+	m := llm.Message{Role: llm.RoleTool, CallID: c.calls.Result(id, wholeWay), IsError: failed.Flag()}
 	switch content.Kind() {
 	case jsonview.Absent, jsonview.Null:
 	case jsonview.Array:

@@ -208,7 +208,8 @@ func TestDecodeRefuses(t *testing.T) {
 			"tool_use_id is required"},
 		{"GAP-28 GAP-103 tool_result without its call",
 			turns(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t9","content":"x"}]}`),
-			families.InvalidRequest, "whole conversation"},
+			families.InvalidRequest, "send the whole conversation, with the call that the result answers (the Anthropic " +
+				"library's toolRunner does with `thread: false`)"},
 		{"tool_use in a user's turn",
 			turns(`{"role":"user","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]}`), families.InvalidRequest,
 			"messages[0].content[0]"},
@@ -270,7 +271,7 @@ func TestCaptures(t *testing.T) {
 	t.Parallel()
 	familytest.Captures(t, family, map[string]families.Error{
 		// a thread continued with nothing but the result (GAP-103)
-		"sdk-anthropic-7": {Code: families.InvalidRequest, Message: "send the whole conversation"},
+		"sdk-anthropic-7": {Code: families.InvalidRequest, Message: "`thread: false`"},
 	}, func(t *testing.T, req *families.Request) {
 		if sent := checkSent(t, req.LLM); sent != nil {
 			official(t, sent)

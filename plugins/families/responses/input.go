@@ -87,7 +87,7 @@ func (c *conversation) item(v *decode.Value) {
 		id := v.Get("call_id")
 		c.messages = append(c.messages, llm.Message{
 			Role:   llm.RoleTool,
-			CallID: c.calls.Result(id),
+			CallID: c.calls.Result(id, ""),
 			Parts:  c.textOf(v.Get("output")),
 		})
 	case "additional_tools": // a declaration in the place of `tools` (GAP-102)

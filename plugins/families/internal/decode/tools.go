@@ -124,12 +124,13 @@ func (c Calls) Call(id Value) string {
 }
 
 // Result reads the id under which a tool result answers a call. The call has to come earlier in the same
-// request (GAP-28), for nothing is kept between requests (GAP-103).
-func (c Calls) Result(id Value) string {
+// request (GAP-28), for nothing is kept between requests (GAP-103). way tells users of the family's clients how
+// to send all of it; "" where every client does.
+func (c Calls) Result(id Value, way string) string {
 	s := id.Required()
 	if _, known := c[s]; !known && id.Kind() == jsonview.String {
 		id.Invalid("matches no tool call earlier in this request: send the whole conversation, with the call that the " +
-			"result answers")
+			"result answers" + way)
 	}
 	return s
 }
