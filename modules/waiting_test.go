@@ -43,7 +43,7 @@ func (g *scripted) waits(t testing.TB, route string, n int64) {
 // TestRoutesThatSayWhenTheyAreBack proves GAP-139.
 func TestRoutesThatSayWhenTheyAreBack(t *testing.T) {
 	t.Parallel()
-	const speed = 20
+	const speed = 4 // a busy machine may take a tenth of a second for anything
 	for name, block := range map[string]string{"with a breaker": breaker(""), "without": ""} {
 		for _, sh := range shapes {
 			for _, mode := range modes {
