@@ -70,7 +70,7 @@ func chatChecks() []*Check {
 			})
 			t.True(empty == len(frames)-2, "the chunk with empty choices is frame %d of %d", empty+1, len(frames))
 			usage := t.sample(chat).usage(t, chat)
-			for _, name := range []string{"prompt_tokens", "completion_tokens", "total_tokens", "billed_microcents"} {
+			for _, name := range append(slices.Clone(chat.tokens), "billed_microcents") {
 				_, ok := integer(usage[name])
 				t.True(ok, "usage.%s is %s", name, brief(usage[name]))
 			}
