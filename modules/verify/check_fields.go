@@ -153,6 +153,7 @@ func messagesChecks() []*Check {
 		row{"MSG-11", messages, messages.tools(), ""},
 		row{"MSG-11", messages, `"tools":[{"description":"x","input_schema":{"type":"object"}}]`, invalid},
 		row{"MSG-12 VER-09", messages, `"tools":[{"type":"web_search_20250305","name":"web_search"}]`, ""},
+		row{"MSG-12", messages, `"tools":[{"type":"mcp_toolset","mcp_server_name":"docs"}]`, ""},
 	)
 	checks = append(checks, check("MSG-02", "no max_tokens", func(t *T) {
 		t.ok(messages, t.do(call{Path: messages.Path, Body: t.without(messages, "max_tokens")}))
