@@ -13,8 +13,9 @@ import (
 // maxJudged bounds how much of a reply in one piece is kept to be judged, in bytes; what the tests ask for is shorter.
 const maxJudged = 16 << 20
 
-// judged wraps a handler so that every body and every event that it writes is checked against the schema of its family,
-// whatever the test looks at (GAP-116). Of a stream that a client leaves, what is whole counts.
+// judged wraps a handler so that every body and every event that it writes is checked against the schema of its
+// family, whatever the test looks at (GAP-116), and every error at the paths of no family, too (GAP-129). Of a stream
+// that a client leaves, what is whole counts.
 func judged(t testing.TB, all []families.Server, inner http.Handler) http.Handler {
 	endpoints := make(map[string]families.Kind)
 	schemas := make(map[string]*schema.Family)
@@ -24,12 +25,11 @@ func judged(t testing.TB, all []families.Server, inner http.Handler) http.Handle
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		family := schemas[r.URL.Path]
-		if family == nil {
-			inner.ServeHTTP(w, r)
-			return
+		family, ours := schemas[r.URL.Path]
+		if !ours {
+			family = errorsOf(r.URL.Path)
 		}
-		j := &judgedResponse{ResponseWriter: w, t: t, family: family, status: http.StatusOK}
+		j := &judgedResponse{ResponseWriter: w, t: t, family: family, ours: ours, status: http.StatusOK}
 		finished := false
 		defer func() {
 			if finished {
@@ -41,11 +41,21 @@ func judged(t testing.TB, all []families.Server, inner http.Handler) http.Handle
 	})
 }
 
+// errorsOf is whose errors are written at a path of no family (ERR-01, GAP-02).
+func errorsOf(path string) *schema.Family {
+	path = strings.TrimPrefix(path, "/v1")
+	if path == "/messages" || strings.HasPrefix(path, "/messages/") {
+		return schema.Of("messages")
+	}
+	return schema.Of("chat")
+}
+
 // judgedResponse is a response that is judged while it is written.
 type judgedResponse struct {
 	http.ResponseWriter
 	t      testing.TB
 	family *schema.Family
+	ours   bool // at a path of the family, whose replies are judged as well
 	status int
 	kept   bytes.Buffer // of a stream what is not a whole line yet
 }
@@ -78,12 +88,13 @@ func (j *judgedResponse) Write(b []byte) (int, error) {
 
 // end judges a body in one piece.
 func (j *judgedResponse) end(kind families.Kind) {
-	if j.streams() || j.kept.Len() == 0 || j.kept.Len() >= maxJudged {
+	failed := j.status >= http.StatusBadRequest
+	if j.streams() || j.kept.Len() == 0 || j.kept.Len() >= maxJudged || !j.ours && !failed {
 		return
 	}
 	check := j.family.Body
 	switch {
-	case j.status != http.StatusOK:
+	case failed:
 		check = j.family.Failure
 	case kind == families.CountTokens:
 		check = j.family.Count

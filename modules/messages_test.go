@@ -76,6 +76,12 @@ func TestMessages(t *testing.T) {
 				members: `"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":3}]`,
 				sent: map[string]string{"tools": `[{"type":"function","function":{"name":"web_search","parameters":{` +
 					`"type":"object","properties":{}}}}]`}},
+			{name: "MSG-12 a server-side tool without a name (GAP-136)",
+				members: `"mcp_servers":[{"type":"url","url":"https://mcp.example","name":"docs"}],` +
+					`"tools":[{"type":"mcp_toolset","mcp_server_name":"docs"},` + f + `]`,
+				sent: map[string]string{"tools": `[` + sentF + `]`}},
+			{name: "MSG-12 and no other tool (GAP-136)", members: `"tools":[{"type":"mcp_toolset","mcp_server_name":"docs"}]`,
+				sent: map[string]string{"tools": "", "tool_choice": ""}},
 			{name: "MSG-15 auto", members: `"tool_choice":{"type":"auto"},"tools":[` + f + `]`,
 				sent: map[string]string{"tool_choice": "", "tools": `[` + sentF + `]`}},
 			{name: "MSG-15 auto, parallel off",
@@ -114,7 +120,8 @@ func TestMessages(t *testing.T) {
 		refusedRows("MSG-10", "stream", invalid, `1`, `"true"`),
 		refusedRows("MSG-11", "tools", invalid, `{}`, `[{"input_schema":{}}]`, `[{"name":"f","input_schema":[]}]`,
 			`[{"name":"a b"}]`, `[`+f+`,`+f+`]`),
-		refusedRows("MSG-12", "tools", invalid, `[{"type":"web_search_20250305"}]`),
+		acceptedRows("MSG-12 GAP-136", "tools", `[{"type":"web_search_20250305"}]`, `[{"type":"x","name":"not a name"}]`),
+		refusedRows("MSG-12 GAP-136", "tools", invalid, `[{"type":"custom"}]`, `[{}]`),
 		refusedRows("MSG-15", "tool_choice", invalid, `{"type":"x"}`, `"auto"`, `{}`, `{"type":"any"}`),
 	))
 

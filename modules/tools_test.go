@@ -135,13 +135,14 @@ func TestToolLoop(t *testing.T) {
 			})
 		}
 	}
-	t.Run("TOOL-01 the native forms", func(t *testing.T) {
+	t.Run("TOOL-01 GAP-129 the native forms", func(t *testing.T) {
 		t.Parallel()
 		for family, want := range map[string]string{
 			"chat": `"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look_up",` +
 				`"arguments":"{\"q\":1}"}}]`,
 			"responses": `"call_id":"call_1","name":"look_up","arguments":"{\"q\":1}"`,
-			"messages":  `{"type":"tool_use","id":"call_1","name":"look_up","input":{"q":1}}`,
+			"messages": `{"type":"tool_use","id":"call_1","name":"look_up","input":{"q":1},` +
+				`"caller":{"type":"direct"}}`,
 		} {
 			sh, c := shapeOf(family), g.rich(t)
 			c.Answers(upstream.Call("call_1", "look_up", `{"q":1}`))

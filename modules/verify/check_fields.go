@@ -70,7 +70,7 @@ func chatChecks() []*Check {
 			})
 			t.True(empty == len(frames)-2, "the chunk with empty choices is frame %d of %d", empty+1, len(frames))
 			usage := t.sample(chat).usage(t, chat)
-			for _, name := range []string{"prompt_tokens", "completion_tokens", "total_tokens", "billed_microcents"} {
+			for _, name := range append(slices.Clone(chat.tokens), "billed_microcents") {
 				_, ok := integer(usage[name])
 				t.True(ok, "usage.%s is %s", name, brief(usage[name]))
 			}
@@ -153,6 +153,7 @@ func messagesChecks() []*Check {
 		row{"MSG-11", messages, messages.tools(), ""},
 		row{"MSG-11", messages, `"tools":[{"description":"x","input_schema":{"type":"object"}}]`, invalid},
 		row{"MSG-12 VER-09", messages, `"tools":[{"type":"web_search_20250305","name":"web_search"}]`, ""},
+		row{"MSG-12", messages, `"tools":[{"type":"mcp_toolset","mcp_server_name":"docs"}]`, ""},
 	)
 	checks = append(checks, check("MSG-02", "no max_tokens", func(t *T) {
 		t.ok(messages, t.do(call{Path: messages.Path, Body: t.without(messages, "max_tokens")}))

@@ -192,7 +192,6 @@ func (t *T) replyForm(s shape, v map[string]any) {
 		has(at(v, "choices", 0, "message"), "the message", "role", "content")
 		t.Equal("assistant", str(at(v, "choices", 0, "message", "role")), "the role")
 		t.True(at(v, "choices", 0, "message", "audio") == nil, "the message has audio")
-		has(v["usage"], "usage", "prompt_tokens", "completion_tokens", "total_tokens")
 	case "responses":
 		has(v, "the reply", "id", "object", "created_at", "status", "error", "incomplete_details", "model", "output",
 			"parallel_tool_calls", "tool_choice", "tools", "usage")
@@ -205,15 +204,16 @@ func (t *T) replyForm(s shape, v map[string]any) {
 					at(part, "type"))
 			}
 		}
-		has(v["usage"], "usage", "input_tokens", "output_tokens", "total_tokens")
 	default:
 		has(v, "the reply", "id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "usage")
 		t.Equal("message", str(v["type"]), "type")
 		t.Equal("assistant", str(v["role"]), "the role")
 		for _, block := range list(v["content"]) {
 			t.True(oneOf(str(at(block, "type")), "text", "tool_use"), "the reply has a block of type %q", at(block, "type"))
+			t.True(at(block, "type") == "text" || at(block, "caller", "type") == "direct",
+				"the caller of a tool_use block is %s", brief(at(block, "caller")))
 		}
-		has(v["usage"], "usage", "input_tokens", "output_tokens")
 	}
+	has(v["usage"], "usage", s.tokens...)
 	t.True(s.text(v) != "" || len(s.calls(v)) > 0, "the reply has neither text nor calls")
 }

@@ -97,7 +97,7 @@ func streamChecks() []*Check {
 		}),
 		check("SSE-14", "the usage of a responses stream", func(t *T) {
 			usage := t.sample(responses).usage(t, responses)
-			for _, name := range []string{"input_tokens", "output_tokens", "total_tokens", "billed_microcents"} {
+			for _, name := range append(slices.Clone(responses.tokens), "billed_microcents") {
 				_, ok := integer(usage[name])
 				t.True(ok, "usage.%s is %s", name, brief(usage[name]))
 			}

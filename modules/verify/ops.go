@@ -213,6 +213,15 @@ func (o *ops) await(what string, there func() bool) {
 	}
 }
 
+// unsettled is the usage of a failed stream: pending, without an amount, and with no tokens, as numbers (GAP-129).
+func (o *ops) unsettled(s shape, usage any, what string) {
+	o.Equal(any(true), at(usage, "billing_pending"), what+": billing_pending")
+	o.Equal(nil, at(usage, "billed_microcents"), what+": billed_microcents")
+	for _, name := range s.tokens {
+		o.Equal(any(json.Number("0")), at(usage, name), what+": "+name)
+	}
+}
+
 // failed asks for a stream that must end with an error frame, and returns its code and all that came before it.
 func (o *ops) failed(s shape, members ...string) (code string, a *answer, before []frame) {
 	a = o.ask(s, append([]string{`"stream":true`}, members...)...)
@@ -229,7 +238,6 @@ func (o *ops) failed(s shape, members ...string) (code string, a *answer, before
 	o.True(at0 >= 0, "the stream has no error frame: %s", brief(string(a.Raw)))
 	before, rest := frames[:at0], frames[at0:]
 	f := rest[0].JSON
-	pending := map[string]any{"billing_pending": true}
 	switch s.Name {
 	case "chat":
 		o.Equal(1, len(rest), "the number of frames from the error on")
@@ -244,14 +252,14 @@ func (o *ops) failed(s shape, members ...string) (code string, a *answer, before
 		o.Equal(any(map[string]any{"code": code, "message": f["message"]}), at(rest[1].JSON, "response", "error"),
 			"response.error")
 		o.Equal("failed", str(at(rest[1].JSON, "response", "status")), "response.status")
-		o.Equal(any(pending), at(rest[1].JSON, "response", "usage"), "the usage of response.failed")
+		o.unsettled(s, at(rest[1].JSON, "response", "usage"), "the usage of response.failed")
 	default:
 		o.Equal(1, len(rest), "the number of events from the error on")
 		o.Equal("error", str(f["type"]), "the type")
 		code = str(at(f, "error", "type"))
 		o.True(str(at(f, "error", "message")) != "" && at(f, "error", "code") == nil, "the error event is %s", brief(f))
 	}
-	o.Equal(any(pending), f["usage"], "the usage of the error frame")
+	o.unsettled(s, f["usage"], "the usage of the error frame")
 	for _, b := range before {
 		o.True(b.Data != "[DONE]" && b.Event != "message_stop" && at(b.JSON, "choices", 0, "finish_reason") == nil &&
 			!oneOf(b.Event, "response.completed", "response.incomplete", "message_delta"), "an end comes before the error: %s",

@@ -10,17 +10,19 @@ import (
 // shape is one of the three families as a client sees it.
 type shape struct {
 	Name, Path string
-	input      string // the member that holds the conversation
-	allowance  string // the member that bounds the reply
-	stop       string // the member that holds stop sequences
+	input      string   // the member that holds the conversation
+	allowance  string   // the member that bounds the reply
+	stop       string   // the member that holds stop sequences
+	tokens     []string // the counts that its usage always has
 }
 
 var (
-	chat      = shape{Name: "chat", Path: "/v1/chat/completions", input: "messages", allowance: "max_tokens", stop: "stop"}
+	chat = shape{Name: "chat", Path: "/v1/chat/completions", input: "messages", allowance: "max_tokens", stop: "stop",
+		tokens: []string{"prompt_tokens", "completion_tokens", "total_tokens"}}
 	responses = shape{Name: "responses", Path: "/v1/responses", input: "input", allowance: "max_output_tokens",
-		stop: "stop"}
+		stop: "stop", tokens: []string{"input_tokens", "output_tokens", "total_tokens"}}
 	messages = shape{Name: "messages", Path: "/v1/messages", input: "messages", allowance: "max_tokens",
-		stop: "stop_sequences"}
+		stop: "stop_sequences", tokens: []string{"input_tokens", "output_tokens"}}
 	// count is the token count: requests and errors as on messages.
 	count = shape{Name: "messages", Path: "/v1/messages/count_tokens", input: "messages", allowance: "max_tokens",
 		stop: "stop_sequences"}

@@ -469,7 +469,7 @@ func (o *oracle) choice(n node, tools []llm.Tool) (c llm.ToolChoice) {
 		case v == "none":
 			return llm.ToolChoice{Mode: llm.ToolNone}
 		case v == "required" && len(tools) == 0:
-			o.bad("tool_choice", "requires a tool call, but tools declares none")
+			o.bad("tool_choice", "requires a tool call, but tools declares none that can be called")
 			return c
 		case v == "required":
 			return llm.ToolChoice{Mode: llm.ToolRequired}

@@ -141,7 +141,7 @@ func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
 	return append(b, "data: [DONE]\n\n"...)
 }
 
-// AppendError appends the error frame, which ends the stream (SSE-31, GAP-58).
+// AppendError appends the error frame, which ends the stream (SSE-31).
 func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
 	code := string(err.FrameCode())
 	kind := code
@@ -154,7 +154,8 @@ func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
 	b = jsonview.AppendString(b, kind)
 	b = append(b, `,"code":`...)
 	b = jsonview.AppendString(b, code)
-	return append(b, "},\"usage\":{\"billing_pending\":true}}\n\n"...)
+	b = append(b, `},"usage":`...)
+	return append(appendUnsettled(b), "}\n\n"...)
 }
 
 // AppendKeepAlive appends a comment line, which clients pass over (SSE-26).

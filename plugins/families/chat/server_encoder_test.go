@@ -66,14 +66,15 @@ func TestStream(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, "x: keepalive\n\n", string(encoder(true).AppendKeepAlive([]byte("x"))))
 	})
-	t.Run("SSE-31 SSE-49 E19 error frame", func(t *testing.T) {
+	t.Run("SSE-31 SSE-49 E19 GAP-129 error frame", func(t *testing.T) {
 		t.Parallel()
 		e := encoder(true)
 		frame := e.AppendError(nil, &families.Error{Status: http.StatusBadGateway, Code: families.UpstreamError,
 			Message: "The model route failed."})
 		require.Equal(t,
 			`data: {"error":{"message":"The model route failed.","type":"upstream_error","code":"upstream_error"},`+
-				`"usage":{"billing_pending":true}}`+"\n\n", string(frame))
+				`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},`+
+				`"completion_tokens_details":{"reasoning_tokens":0},"billing_pending":true}}`+"\n\n", string(frame))
 	})
 	t.Run("GAP-42 a frame's code where it differs", func(t *testing.T) {
 		t.Parallel()

@@ -75,13 +75,29 @@ func finishReason(end families.End, calls bool) string {
 	return "stop"
 }
 
-// appendUsage appends the usage object (GAP-13): all input classes are prompt_tokens, and what was read from
-// a cache is shown beside them too (GAP-109).
+// appendUsage appends the usage object (GAP-13).
 func appendUsage(b []byte, end families.End) []byte {
 	var u llm.Usage
 	if end.Usage != nil {
 		u = *end.Usage
 	}
+	b = appendTokens(b, u)
+	b = append(b, `,"billed_microcents":`...)
+	b = strconv.AppendInt(b, end.Billed, 10)
+	b = append(b, `,"billing_pending":`...)
+	b = strconv.AppendBool(b, end.Pending)
+	return append(b, '}')
+}
+
+// appendUnsettled appends the usage that error frames carry: no amount (GAP-58), and no tokens, which typed clients
+// want as numbers all the same (GAP-129).
+func appendUnsettled(b []byte) []byte {
+	return append(appendTokens(b, llm.Usage{}), `,"billing_pending":true}`...)
+}
+
+// appendTokens appends a usage object up to its tokens: all input classes are prompt_tokens, and what was read from
+// a cache is shown beside them too (GAP-109).
+func appendTokens(b []byte, u llm.Usage) []byte {
 	prompt, completion := u.Prompt(), llm.Tokens(u.Output)
 	b = append(b, `{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, prompt, 10)
@@ -93,9 +109,5 @@ func appendUsage(b []byte, end families.End) []byte {
 	b = strconv.AppendInt(b, llm.Tokens(u.CacheRead), 10)
 	b = append(b, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	b = strconv.AppendInt(b, llm.Tokens(u.Reasoning), 10)
-	b = append(b, `},"billed_microcents":`...)
-	b = strconv.AppendInt(b, end.Billed, 10)
-	b = append(b, `,"billing_pending":`...)
-	b = strconv.AppendBool(b, end.Pending)
 	return append(b, '}')
 }

@@ -123,7 +123,8 @@ func (t *turn) add(m *llm.Message, last bool, states map[string][]byte) {
 			case part.Call != nil:
 				first, then := reply.ThoughtsOf(states[part.Call.ID])
 				t.blocks = append(slices.Insert(t.blocks, t.spoken, first...), then...)
-				t.blocks = append(t.blocks, appendToolUse(nil, part.Call.ID, part.Call))
+				block := appendToolUse(nil, part.Call.ID, part.Call.Name, part.Call.Arguments.AppendTo(nil))
+				t.blocks = append(t.blocks, append(block, '}'))
 				t.spoken = len(t.blocks)
 			case last && i == len(m.Parts)-1:
 				t.blocks = append(t.blocks, appendText(nil, llm.Plain(strings.TrimRight(part.Text.String(), " \t\r\n"))))

@@ -99,18 +99,32 @@ func readFormat(check *decode.Check, f *fields) *llm.Format {
 }
 
 // readTools reads the declared tools. One that the upstream family would run itself, such as a web search, is
-// a tool of the client's here (MSG-12 to MSG-14); it often has no schema (GAP-81).
+// a tool of the client's here (MSG-12 to MSG-14); it often has no schema (GAP-81), and may have no name (GAP-136).
 func readTools(tools *decode.Tools, v decode.Value) {
 	if !v.Set() || !v.Is(jsonview.Array) {
 		return
 	}
 	for i, e := range v.Elems() {
 		tool := v.Elem(i, e)
-		if tool.Is(jsonview.Object) {
-			tools.Add(tool.Get("name"), tool.Get("description"), tool.Get("input_schema"),
-				tool.Get("strict"))
+		if !tool.Is(jsonview.Object) {
+			continue
 		}
+		add := tools.Add
+		if isServed(tool.Get("type")) {
+			add = tools.AddServed
+		}
+		add(tool.Get("name"), tool.Get("description"), tool.Get("input_schema"), tool.Get("strict"))
 	}
+}
+
+// isServed reports whether a tool's type says that it is not the client's own. "function" is what the other families
+// call those: a client that sends it here is told what is missing.
+func isServed(kind decode.Value) bool {
+	switch name, _ := kind.Str(); name {
+	case "", "custom", "function":
+		return false
+	}
+	return true
 }
 
 // readChoice reads the family's tool_choice (MSG-15). Parallel calls cannot be turned off (GAP-83).

@@ -149,6 +149,30 @@ func TestDecodeTools(t *testing.T) {
 		require.Equal(t, []llm.Tool{{Name: "web_search", Schema: []byte(`{"type":"object"}`)}},
 			accepted(t, with(`"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":8}]`)).LLM.Tools)
 	})
+	for tools, want := range map[string]string{
+		`{"type":"mcp_toolset","mcp_server_name":"docs","default_config":{"defer_loading":true}}`: "",
+		`{"type":"web_search_20250305"}`:                                       "",
+		`{"type":"web_search_20250305","name":null}`:                           "",
+		`{"type":"web_search_20250305","name":7}`:                              "",
+		`{"type":"web_search_20250305","name":""}`:                             "",
+		`{"type":"web_search_20250305","name":"web search"}`:                   "",
+		`{"type":"x","name":"a","description":7,"input_schema":[],"strict":1}`: "a",
+		`{"type":"x","name":"a"},{"type":"y","name":"a"}`:                      "a",
+		`{"name":"a"},{"type":"mcp_toolset"},{"type":"y","name":"a"}`:          "a",
+		`{"type":"mcp_toolset"},{"type":"mcp_toolset"},{"name":"a"}`:           "a",
+	} {
+		t.Run("MSG-12 GAP-136 never rejected "+tools, func(t *testing.T) {
+			t.Parallel()
+			var sent []llm.Tool
+			if want != "" {
+				sent = []llm.Tool{{Name: want, Schema: []byte(`{"type":"object"}`)}}
+			}
+			for _, choice := range []string{`"auto"`, `"none"`} {
+				got := accepted(t, with(`"tools":[`+tools+`],"tool_choice":{"type":`+choice+`}`)).LLM
+				require.Equal(t, sent, got.Tools)
+			}
+		})
+	}
 	for choice, want := range map[string]llm.ToolChoice{
 		`{"type":"auto"}`:            {},
 		`{"type":"any"}`:             {Mode: llm.ToolRequired},
@@ -190,8 +214,19 @@ func TestDecodeRefuses(t *testing.T) {
 		{"STOP-18 257 characters", with(`"stop_sequences":["` + long + `"]`), families.InvalidRequest, "256"},
 		{"MSG-10 stream a number", with(`"stream":1`), families.InvalidRequest, "stream"},
 		{"MSG-11 tool without a name", with(`"tools":[{"input_schema":{}}]`), families.InvalidRequest, "tools[0].name"},
-		{"GAP-81 server-side tool without a name", with(`"tools":[{"type":"web_search_20250305"}]`), families.InvalidRequest,
-			"tools[0].name"},
+		{"GAP-136 custom tool without a name", with(`"tools":[{"type":"custom"}]`), families.InvalidRequest,
+			"tools[0].name is required"},
+		{"GAP-136 tool of an empty type", with(`"tools":[{"type":""}]`), families.InvalidRequest,
+			"tools[0].name is required"},
+		{"GAP-136 tool without a type", with(`"tools":[{"type":null}]`), families.InvalidRequest,
+			"tools[0].name is required"},
+		{"GAP-136 tool in another family's form", with(`"tools":[{"type":"function","function":{"name":"f"}}]`),
+			families.InvalidRequest, "tools[0].name is required"},
+		{"GAP-29 custom tool that repeats", with(`"tools":[{"type":"x","name":"f"},{"name":"f"}]`), families.InvalidRequest,
+			"tools[1].name"},
+		{"GAP-136 any of tools that nothing can call",
+			with(`"tools":[{"type":"mcp_toolset"}],"tool_choice":{"type":"any"}`), families.InvalidRequest,
+			"tool_choice requires a tool call, but tools declares none that can be called"},
 		{"GAP-29 schema that is no object", with(`"tools":[{"name":"f","input_schema":[]}]`), families.InvalidRequest,
 			"input_schema"},
 		{"GAP-29 tool declared twice", with(`"tools":[{"name":"f"},{"name":"f"}]`), families.InvalidRequest, "tools[1].name"},

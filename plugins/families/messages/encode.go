@@ -112,7 +112,8 @@ func (e *encoder) AppendEnd(b []byte, end families.End) []byte {
 func (e *encoder) AppendError(b []byte, err *families.Error) []byte {
 	b = append(b, "event: error\ndata: "...)
 	b = appendError(b, err.FrameCode(), err.Message)
-	return append(b, ",\"usage\":{\"billing_pending\":true}}\n\n"...)
+	b = append(b, `,"usage":`...)
+	return append(appendUnsettled(b), "}\n\n"...)
 }
 
 // AppendKeepAlive appends a ping, which clients skip at any point (SSE-27, GAP-64).
@@ -138,11 +139,8 @@ func (e *encoder) closeText(b []byte) []byte {
 func (e *encoder) openCall(b []byte) []byte {
 	c := &e.queue[0]
 	b = e.appendBlockStart(b)
-	b = append(b, `{"type":"tool_use","id":`...)
-	b = jsonview.AppendString(b, c.id)
-	b = append(b, `,"name":`...)
-	b = jsonview.AppendString(b, c.name)
-	b = append(b, ",\"input\":{}}}\n\n"...)
+	b = appendToolUse(b, c.id, c.name, nil)
+	b = append(b, direct+"}}\n\n"...)
 	if len(c.arguments) > 0 {
 		b = e.appendArguments(b, string(c.arguments))
 	}

@@ -46,7 +46,7 @@ func TestStreamGolden(t *testing.T) {
 		got := stream(say("Hel", "lo"), families.End{Finish: llm.FinishStop, Usage: used(10, 2), Billed: 6000})
 		require.Equal(t, string(want), got)
 	})
-	t.Run("E21 SSE-30 SSE-34 SSE-49 an error after the start", func(t *testing.T) {
+	t.Run("E21 SSE-30 SSE-34 SSE-49 GAP-129 an error after the start", func(t *testing.T) {
 		t.Parallel()
 		e := family.NewEncoder()
 		e.AppendEvent(e.AppendStart(nil), say("Hel")[0])
@@ -54,7 +54,8 @@ func TestStreamGolden(t *testing.T) {
 			Message: "The model route failed."})
 		require.Equal(t, "event: error\ndata: "+
 			"{\"type\":\"error\",\"error\":{\"type\":\"upstream_error\",\"message\":\"The model route "+
-			"failed.\"},\"usage\":{\"billing_pending\":true}}\n\n", string(got))
+			"failed.\"},\"usage\":{\"input_tokens\":0,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,"+
+			"\"output_tokens\":0,\"billing_pending\":true}}\n\n", string(got))
 	})
 	t.Run("GAP-42 the frame has the code of its own", func(t *testing.T) {
 		t.Parallel()
@@ -66,14 +67,14 @@ func TestStreamGolden(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, "event: ping\ndata: {\"type\":\"ping\"}\n\n", string(family.NewEncoder().AppendKeepAlive(nil)))
 	})
-	t.Run("E25 TOOL-01 a tool call in two pieces", func(t *testing.T) {
+	t.Run("E25 TOOL-01 GAP-129 a tool call in two pieces", func(t *testing.T) {
 		t.Parallel()
 		got := frames(t, stream([]llm.Event{begin(0, "call_1", "f"), arguments(0, `{"q"`), arguments(0, `:1}`)},
 			families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2)}))
 		require.Equal(t, []familytest.Frame{
 			{Name: "content_block_start",
 				Data: `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_1","name":"f",` +
-					`"input":{}}}`},
+					`"input":{},"caller":{"type":"direct"}}}`},
 			{Name: "content_block_delta",
 				Data: `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\""}}`},
 			{Name: "content_block_delta",
@@ -190,7 +191,8 @@ func TestReply(t *testing.T) {
 			families.End{Finish: llm.FinishToolCalls, Usage: used(10, 2), Billed: 6000, Pending: true})
 		require.Equal(t,
 			`{"id":"msg_1","type":"message","role":"assistant","model":"auto","content":[{"type":"text","text":"Hello"},`+
-				`{"type":"tool_use","id":"call_1","name":"f","input":{"q":1}}],"stop_reason":"tool_use","stop_sequence":null,`+
+				`{"type":"tool_use","id":"call_1","name":"f","input":{"q":1},"caller":{"type":"direct"}}],`+
+				`"stop_reason":"tool_use","stop_sequence":null,`+
 				`"usage":{"input_tokens":10,"output_tokens":2,"billed_microcents":6000,"billing_pending":true}}`, got)
 		parse(t, got)
 	})

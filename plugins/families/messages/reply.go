@@ -23,7 +23,8 @@ func (e *encoder) AppendReply(b []byte, reply *llm.Reply, end families.End) []by
 		blocks++
 		if item.Call != nil {
 			calls++
-			b = appendToolUse(b, item.Call.ID, item.Call)
+			b = appendToolUse(b, item.Call.ID, item.Call.Name, item.Call.Arguments.AppendTo(nil))
+			b = append(b, direct+"}"...)
 			continue
 		}
 		b = append(b, `{"type":"text","text":`...)
@@ -43,15 +44,18 @@ func (e *encoder) AppendReply(b []byte, reply *llm.Reply, end families.End) []by
 // maxArgumentDepth bounds how deep a call's arguments may be nested to be shown as JSON.
 const maxArgumentDepth = 1000
 
-// appendToolUse appends a tool_use block, in which the call has this id.
-func appendToolUse(b []byte, id string, c *llm.ToolCall) []byte {
+// direct is who has made a call in a reply: the model itself, and no code that the service runs (GAP-129). Upstreams
+// are not told; what only resembles the family's own service may refuse a member that it does not know.
+const direct = `,"caller":{"type":"direct"}`
+
+// appendToolUse appends a tool_use block without its closing brace.
+func appendToolUse(b []byte, id, name string, arguments []byte) []byte {
 	b = append(b, `{"type":"tool_use","id":`...)
 	b = jsonview.AppendString(b, id)
 	b = append(b, `,"name":`...)
-	b = jsonview.AppendString(b, c.Name)
+	b = jsonview.AppendString(b, name)
 	b = append(b, `,"input":`...)
-	b = appendInput(b, c.Arguments.AppendTo(nil))
-	return append(b, '}')
+	return appendInput(b, arguments)
 }
 
 // appendInput appends a call's arguments as the object that this family has for them. They can be no object
@@ -87,13 +91,30 @@ func appendStop(b []byte, end families.End, calls bool) []byte {
 	return jsonview.AppendString(b, *sequence)
 }
 
-// appendUsage appends the usage object (GAP-13). The classes of input are disjoint, and what the upstream did
-// not report of its cache is left out (GAP-109).
+// appendUsage appends the usage object (GAP-13).
 func appendUsage(b []byte, end families.End) []byte {
 	var u llm.Usage
 	if end.Usage != nil {
 		u = *end.Usage
 	}
+	b = appendTokens(b, u)
+	b = append(b, `,"billed_microcents":`...)
+	b = strconv.AppendInt(b, end.Billed, 10)
+	b = append(b, `,"billing_pending":`...)
+	b = strconv.AppendBool(b, end.Pending)
+	return append(b, '}')
+}
+
+// appendUnsettled appends the usage that error frames carry: no amount (GAP-58), and no tokens, which typed clients
+// want as numbers all the same, those of the cache too (GAP-129).
+func appendUnsettled(b []byte) []byte {
+	none := new(int64)
+	return append(appendTokens(b, llm.Usage{CacheWrite: none, CacheRead: none}), `,"billing_pending":true}`...)
+}
+
+// appendTokens appends a usage object up to its tokens. The classes of input are disjoint, and what the upstream did
+// not report of its cache is left out (GAP-109).
+func appendTokens(b []byte, u llm.Usage) []byte {
 	b = append(b, `{"input_tokens":`...)
 	b = strconv.AppendInt(b, llm.Tokens(u.Input), 10)
 	if u.CacheWrite != nil {
@@ -105,10 +126,5 @@ func appendUsage(b []byte, end families.End) []byte {
 		b = strconv.AppendInt(b, *u.CacheRead, 10)
 	}
 	b = append(b, `,"output_tokens":`...)
-	b = strconv.AppendInt(b, llm.Tokens(u.Output), 10)
-	b = append(b, `,"billed_microcents":`...)
-	b = strconv.AppendInt(b, end.Billed, 10)
-	b = append(b, `,"billing_pending":`...)
-	b = strconv.AppendBool(b, end.Pending)
-	return append(b, '}')
+	return strconv.AppendInt(b, llm.Tokens(u.Output), 10)
 }

@@ -122,7 +122,7 @@ func (e *encoder) appendResponse(b []byte, s state) []byte {
 	case s.end != nil:
 		b = appendUsage(b, s.end)
 	case s.err != nil:
-		b = append(b, unsettled...)
+		b = appendUnsettled(b)
 	default:
 		b = append(b, `null`...) // GAP-66
 	}
@@ -135,9 +135,6 @@ const unread = `],"max_tool_calls":null,"parallel_tool_calls":true,"previous_res
 	`"prompt_cache_key":null,"reasoning":{"effort":null,"summary":null},"safety_identifier":null,` +
 	`"service_tier":"default",` +
 	`"store":false,"truncation":"disabled","top_logprobs":0,"top_p":1,"presence_penalty":0,"frequency_penalty":0`
-
-// unsettled is the usage that error frames carry (GAP-58).
-const unsettled = `{"billing_pending":true}`
 
 func appendEcho(b []byte, member string, sent []byte, absent string) []byte {
 	b = append(b, member...)
@@ -196,13 +193,29 @@ func appendTextPart(b, text []byte) []byte {
 	return append(b, `,"annotations":[],"logprobs":[]}`...)
 }
 
-// appendUsage appends the usage object (GAP-13): input_tokens is the whole prompt, of which cached_tokens were
-// read from a cache (GAP-109).
+// appendUsage appends the usage object (GAP-13).
 func appendUsage(b []byte, end *families.End) []byte {
 	var u llm.Usage
 	if end.Usage != nil {
 		u = *end.Usage
 	}
+	b = appendTokens(b, u)
+	b = append(b, `,"billed_microcents":`...)
+	b = strconv.AppendInt(b, end.Billed, 10)
+	b = append(b, `,"billing_pending":`...)
+	b = strconv.AppendBool(b, end.Pending)
+	return append(b, '}')
+}
+
+// appendUnsettled appends the usage that error frames carry: no amount (GAP-58), and no tokens, which typed clients
+// want as numbers all the same (GAP-129).
+func appendUnsettled(b []byte) []byte {
+	return append(appendTokens(b, llm.Usage{}), `,"billing_pending":true}`...)
+}
+
+// appendTokens appends a usage object up to its tokens: input_tokens is the whole prompt, of which cached_tokens were
+// read from a cache (GAP-109).
+func appendTokens(b []byte, u llm.Usage) []byte {
 	number := func(member string, n int64) {
 		b = append(b, member...)
 		b = strconv.AppendInt(b, n, 10)
@@ -214,9 +227,6 @@ func appendUsage(b []byte, end *families.End) []byte {
 	number(`,"input_tokens_details":{"cached_tokens":`, llm.Tokens(u.CacheRead))
 	number(`,"cache_write_tokens":`, llm.Tokens(u.CacheWrite))
 	number(`},"output_tokens_details":{"reasoning_tokens":`, llm.Tokens(u.Reasoning))
-	number(`},"billed_microcents":`, end.Billed)
-	b = append(b, `,"billing_pending":`...)
-	b = strconv.AppendBool(b, end.Pending)
 	return append(b, '}')
 }
 

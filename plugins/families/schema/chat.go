@@ -29,12 +29,17 @@ var (
 		"choices": List{chunkChoice}, "usage?": nullable(chatUsage),
 	}
 
+	// chatFailed is an error frame, whose error never says which parameter is wrong.
+	chatUnsettled   = unsettled(chatUsage)
+	chatFailedError = Object{"message": Text, "type": Text, "code": Text}
+	chatFailed      = Object{"error": chatFailedError, "usage": chatUnsettled}
+
 	chat = &Family{
 		body:    completion,
 		failure: Object{"error": codedError},
 		event: func(event map[string]any) Type {
 			if event["error"] != nil {
-				return Object{"error": Object{"message": Text, "type": Text, "code": Text}, "usage": unsettled}
+				return chatFailed
 			}
 			return chunk
 		},

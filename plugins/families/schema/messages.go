@@ -8,7 +8,8 @@ var (
 	})
 	stopReason = Words{"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}
 	textBlock  = Object{"type": exactly("text"), "text": Text}
-	toolUse    = Object{"type": exactly("tool_use"), "id": Text, "name": Text, "input": JSON}
+	direct     = Object{"type": exactly("direct")}
+	toolUse    = Object{"type": exactly("tool_use"), "id": Text, "name": Text, "input": JSON, "caller": direct}
 	anyBlock   = Either{textBlock, toolUse}
 
 	message = Object{
@@ -20,7 +21,10 @@ var (
 		"id": Text, "type": exactly("message"), "role": exactly("assistant"), "model": Text, "content": nothing,
 		"stop_reason": Null, "stop_sequence": Null, "usage": Object{"input_tokens": Count, "output_tokens": exactly(0)},
 	}
-	messageError = Object{"type": Text, "message": Text}
+	messageUnsettled = unsettled(messageUsage)
+	messageError     = Object{"type": Text, "message": Text}
+
+	messageFailure = Object{"type": exactly("error"), "error": messageError}
 
 	messageEvents = eventTypes(nil, map[string]Object{
 		"message_start":       {"message": messageStart},
@@ -35,12 +39,12 @@ var (
 		},
 		"message_stop": {},
 		"ping":         {},
-		"error":        {"error": messageError, "usage": unsettled},
+		"error":        {"error": messageError, "usage": messageUnsettled},
 	})
 
 	messages = &Family{
 		body:    message,
-		failure: Object{"type": exactly("error"), "error": messageError},
+		failure: messageFailure,
 		count:   Object{"input_tokens": Count},
 		event:   typed(messageEvents),
 	}

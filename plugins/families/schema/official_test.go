@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
+	anthropicshared "github.com/anthropics/anthropic-sdk-go/shared"
 	"github.com/openai/openai-go/v3"
 	oresponses "github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,13 +17,17 @@ import (
 // required here, and what is here is there, but for what the contract adds or leaves out.
 func TestOfficialTypes(t *testing.T) {
 	t.Parallel()
-	// Not in the contract's family (GAP-12, E18, GAP-66, GAP-109): fields of services that the gateway does not have.
+	// Not in the contract's family (GAP-12, GAP-46, E18, GAP-66, GAP-109): fields of services that the gateway does not
+	// have.
 	const (
 		responseLeft = "access_programs"
 		messageLeft  = "container diagnostics stop_details"
 		usageLeft    = "cache_creation inference_geo output_tokens_details server_tool_use service_tier speed"
+		errorLeft    = "param" // but for an unknown model, and in no frame (GAP-46)
+		failureLeft  = "request_id"
 		cacheLeft    = " cache_creation_input_tokens cache_read_input_tokens"
 		billed       = "billed_microcents billing_pending"
+		pending      = "billing_pending"
 	)
 	for _, tt := range []struct {
 		object   Object
@@ -39,8 +45,16 @@ func TestOfficialTypes(t *testing.T) {
 		{chatDelta, openai.ChatCompletionChunkChoiceDelta{}, "", ""},
 		{chatCallDelta, openai.ChatCompletionChunkChoiceDeltaToolCall{}, "", ""},
 
+		{chatUnsettled, openai.CompletionUsage{}, "", pending},
+		{codedError, shared.ErrorObject{}, errorLeft, ""},
+		{chatFailedError, shared.ErrorObject{}, errorLeft, ""},
+
 		{response, oresponses.Response{}, responseLeft, "store presence_penalty frequency_penalty"},
 		{responseUsage, oresponses.ResponseUsage{}, "", billed},
+		{failedResponse, oresponses.Response{}, responseLeft, "store presence_penalty frequency_penalty"},
+		{responseUnsettled, oresponses.ResponseUsage{}, "", pending},
+		{responseUnsettled["input_tokens_details"].(Object), oresponses.ResponseUsageInputTokensDetails{}, "", ""},
+		{responseUnsettled["output_tokens_details"].(Object), oresponses.ResponseUsageOutputTokensDetails{}, "", ""},
 		{responseUsage["input_tokens_details"].(Object), oresponses.ResponseUsageInputTokensDetails{}, "", ""},
 		{responseUsage["output_tokens_details"].(Object), oresponses.ResponseUsageOutputTokensDetails{}, "", ""},
 		{responseError, oresponses.ResponseError{}, "", ""},
@@ -70,7 +84,13 @@ func TestOfficialTypes(t *testing.T) {
 		{messageStart, anthropic.Message{}, messageLeft, ""},
 		{messageStart["usage"].(Object), anthropic.Usage{}, usageLeft + cacheLeft, ""},
 		{textBlock, anthropic.TextBlock{}, "citations", ""},
-		{toolUse, anthropic.ToolUseBlock{}, "caller", ""},
+		{toolUse, anthropic.ToolUseBlock{}, "", ""},
+		{direct, anthropic.DirectCaller{}, "", ""},
+		{messageUnsettled, anthropic.Usage{}, usageLeft, pending},
+		{messageUnsettled, anthropic.MessageDeltaUsage{}, "output_tokens_details server_tool_use", pending},
+		{messageFailure, anthropicshared.ErrorResponse{}, failureLeft, ""},
+		{messageEvents["error"], anthropicshared.ErrorResponse{}, failureLeft, "usage"},
+		{messageError, anthropicshared.InvalidRequestError{}, "", ""},
 		{messageEvents["message_start"], anthropic.MessageStartEvent{}, "", ""},
 		{messageEvents["content_block_start"], anthropic.ContentBlockStartEvent{}, "", ""},
 		{messageEvents["content_block_delta"], anthropic.ContentBlockDeltaEvent{}, "", ""},
@@ -81,7 +101,7 @@ func TestOfficialTypes(t *testing.T) {
 		{messageEvents["message_stop"], anthropic.MessageStopEvent{}, "", ""},
 	} {
 		typ := reflect.TypeOf(tt.official)
-		t.Run("GAP-116 "+typ.String(), func(t *testing.T) {
+		t.Run("GAP-116 GAP-129 "+typ.String(), func(t *testing.T) {
 			t.Parallel()
 			official := make(map[string]bool)
 			for i := range typ.NumField() {

@@ -32,13 +32,13 @@ var (
 
 	response = Object{
 		"id": Text, "object": exactly("response"), "created_at": Count, "completed_at": nullable(Count),
-		"status":             Words{"in_progress", "completed", "incomplete", "failed"},
-		"error":              nullable(responseError),
+		"status":             Words{"in_progress", "completed", "incomplete"},
+		"error":              Null,
 		"incomplete_details": nullable(Object{"reason": Words{"max_output_tokens", "content_filter"}}),
 		"instructions":       nullable(Text), "max_output_tokens": nullable(Count), "model": Text, "output": List{outputItem},
 		"temperature": Number, "text": Object{"format": responseFormat}, "tools": List{functionTool},
 		"tool_choice": Either{Words{"auto", "none", "required"}, Object{"type": exactly("function"), "name": Text}},
-		"usage":       Either{Null, responseUsage, unsettled},
+		"usage":       Either{Null, responseUsage},
 
 		// What is not read has its default (GAP-116).
 		"background": exactly(false), "frequency_penalty": exactly(0), "max_tool_calls": Null, "metadata": Object{},
@@ -49,12 +49,17 @@ var (
 		"store":        exactly(false), "top_logprobs": exactly(0), "top_p": exactly(1), "truncation": exactly("disabled"),
 	}
 
+	responseUnsettled = unsettled(responseUsage)
+	failedResponse    = with(response, Object{
+		"status": exactly("failed"), "error": responseError, "completed_at": Null, "usage": responseUnsettled,
+	})
+
 	responseEvents = eventTypes(Object{"sequence_number": Count}, map[string]Object{
 		"response.created":           {"response": response},
 		"response.in_progress":       {"response": response},
 		"response.completed":         {"response": response},
 		"response.incomplete":        {"response": response},
-		"response.failed":            {"response": response},
+		"response.failed":            {"response": failedResponse},
 		"response.output_item.added": {"output_index": Count, "item": outputItem},
 		"response.output_item.done":  {"output_index": Count, "item": outputItem},
 		"response.content_part.added": {
@@ -71,11 +76,18 @@ var (
 		},
 		"response.function_call_arguments.delta": {"item_id": Text, "output_index": Count, "delta": Text},
 		"response.function_call_arguments.done":  {"item_id": Text, "output_index": Count, "name": Text, "arguments": Text},
-		"error":                                  {"code": Text, "message": Text, "param": Null, "usage": unsettled},
+		"error":                                  {"code": Text, "message": Text, "param": Null, "usage": responseUnsettled},
 	})
 
 	responses = &Family{body: response, failure: Object{"error": codedError}, event: typed(responseEvents)}
 )
+
+// with is an object some of whose members are of other types.
+func with(o, members Object) Object {
+	o = maps.Clone(o)
+	maps.Copy(o, members)
+	return o
+}
 
 // eventTypes completes events that say their type, which is their name here, with the members that all of them have.
 func eventTypes(all Object, events map[string]Object) map[string]Object {

@@ -228,8 +228,27 @@ func wrong(path, want string, v any) error {
 // codedError is the error object of the families whose errors have a code.
 var codedError = Object{"code": Text, "message": Text, "type": Text, "param?": exactly("model")}
 
-// unsettled is the usage of an error frame (GAP-58).
-var unsettled = Object{"billing_pending": exactly(true)}
+// unsettled is the usage of an error frame: what that of a reply has is there, at 0, but for an amount (GAP-58,
+// GAP-129). usage has no other members than counts and objects of counts.
+func unsettled(usage Object) Object {
+	none := zeros(usage)
+	delete(none, "billed_microcents")
+	none["billing_pending"] = exactly(true)
+	return none
+}
+
+func zeros(usage Object) Object {
+	none := make(Object, len(usage))
+	for name, t := range usage {
+		name = strings.TrimSuffix(name, "?")
+		if details, ok := t.(Object); ok {
+			none[name] = zeros(details)
+		} else {
+			none[name] = exactly(0)
+		}
+	}
+	return none
+}
 
 // priced are the members that the contract adds to usage (USE-01, USE-02).
 func priced(usage Object) Object {

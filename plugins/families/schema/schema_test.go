@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,24 +44,39 @@ func TestCheck(t *testing.T) {
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, Of("other"))
+	const (
+		chatFailure = `data: {"error":{"message":"m","type":"t","code":"c"},"usage":{"prompt_tokens":0,` +
+			`"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},` +
+			`"completion_tokens_details":{"reasoning_tokens":0},"billing_pending":true}}` + "\n\n"
+		responsesFailure = `data: {"type":"error","sequence_number":0,"code":"c","message":"m","param":null,"usage":` +
+			`{"input_tokens":0,"output_tokens":0,"total_tokens":0,"input_tokens_details":{"cached_tokens":0,` +
+			`"cache_write_tokens":0},"output_tokens_details":{"reasoning_tokens":0},"billing_pending":true}}` + "\n\n"
+		messagesFailure = `data: {"type":"error","error":{"type":"t","message":"m"},"usage":{"input_tokens":0,` +
+			`"output_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"billing_pending":true}}` + "\n\n"
+	)
 	for _, tt := range []struct {
 		family, stream, want string
 	}{
-		{"chat",
-			"data: {\"error\":{\"message\":\"m\",\"type\":\"t\",\"code\":\"c\"},\"usage\":{\"billing_pending\":true}}\n\n" +
-				"data: [DONE]\n\n", ""},
+		{"chat", chatFailure + "data: [DONE]\n\n", ""},
+		{"chat", strings.Replace(chatFailure, `"total_tokens":0`, `"total_tokens":1`, 1),
+			"event.usage.total_tokens is not 0"},
+		{"chat", strings.Replace(chatFailure, `true}}`, `false}}`, 1), "event.usage.billing_pending is not true"},
+		{"chat", strings.Replace(chatFailure, `"total_tokens":0`, `"total_tokens":0,"billed_microcents":0`, 1),
+			"billed_microcents is not in the schema"},
 		{"chat", "data: {\"error\":{\"message\":\"m\",\"type\":\"t\"},\"usage\":{\"billing_pending\":true}}\n\n",
 			"event.error.code is missing"},
 		{"chat", "data: {\"id\":\"x\"}\n\n", "event.choices is missing"},
 		{"chat", ": keepalive\n\ndata: {\"cut", ""},
-		{"responses", "event: error\ndata: " +
-			"{\"type\":\"error\",\"sequence_number\":0,\"code\":\"c\",\"message\":\"m\",\"param\":null," +
-			"\"usage\":{\"billing_pending\":true}}\n\n", ""},
+		{"responses", "event: error\n" + responsesFailure, ""},
+		{"responses", strings.Replace(responsesFailure, `"reasoning_tokens":0`, ``, 1), "reasoning_tokens is missing"},
 		{"responses", "data: {\"type\":\"error\"}\n\n", "event.code is missing"},
 		{"responses", "data: {\"type\":\"response.tired\"}\n\n", "has none like it"},
 		{"responses", "data: 5\n\n", "is not an object"},
 		{"messages", "event: ping\ndata: {\"type\":\"ping\"}\n\n", ""},
 		{"messages", "event: ping\ndata: {\"type\":\"ping\",\"index\":1}\n\n", "event.index is not in the schema"},
+		{"messages", messagesFailure, ""},
+		{"messages", strings.Replace(messagesFailure, `"cache_read_input_tokens":0,`, ``, 1),
+			"event.usage.cache_read_input_tokens is missing"},
 		{"messages", "data: x\n\n", "reading an event"},
 	} {
 		err := Of(tt.family).Stream([]byte(tt.stream))

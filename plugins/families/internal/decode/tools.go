@@ -28,15 +28,38 @@ func (t *Tools) Add(name, description, schema, strict Value) {
 	if schema.Set() && schema.Is(jsonview.Object) {
 		tool.Schema = jsonview.AppendCompact(nil, schema.Raw())
 	}
-	if _, repeated := t.names[tool.Name]; repeated {
+	if !t.enter(tool) {
 		name.Invalid("repeats the name of an earlier tool")
-		return
+	}
+}
+
+// AddServed reads a tool that the family's own service would run, as a function of the client's: it is never rejected
+// (GAP-136). One that nothing could call is left out: it has no name, one that is no function's, or one that is taken.
+// What else is not as it should be counts as absent.
+func (t *Tools) AddServed(name, description, schema, strict Value) {
+	tool := llm.Tool{Schema: []byte(EmptySchema)}
+	tool.Name, _ = name.Str()
+	tool.Description, _ = description.Str()
+	tool.Strict, _ = strict.Bool()
+	if schema.Kind() == jsonview.Object {
+		tool.Schema = jsonview.AppendCompact(nil, schema.Raw())
+	}
+	if isToolName(tool.Name) {
+		t.enter(tool)
+	}
+}
+
+// enter declares a function, and reports whether its name was free.
+func (t *Tools) enter(tool llm.Tool) bool {
+	if _, taken := t.names[tool.Name]; taken {
+		return false
 	}
 	if t.names == nil {
 		t.names = make(map[string]struct{})
 	}
 	t.names[tool.Name] = struct{}{}
 	t.List = append(t.List, tool)
+	return true
 }
 
 func isToolName(s string) bool {
@@ -98,7 +121,7 @@ func (t *Tools) None() llm.ToolChoice {
 // Required is the choice of some tool, of which there has to be one; choice is where it was made.
 func (t *Tools) Required(choice Value) llm.ToolChoice {
 	if len(t.List) == 0 {
-		choice.Invalid("requires a tool call, but tools declares none")
+		choice.Invalid("requires a tool call, but tools declares none that can be called")
 		return llm.ToolChoice{}
 	}
 	return llm.ToolChoice{Mode: llm.ToolRequired}

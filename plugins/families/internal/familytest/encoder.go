@@ -208,8 +208,9 @@ func finishes(reply *llm.Reply, end families.End) []llm.FinishReason {
 	return []llm.FinishReason{llm.FinishStop}
 }
 
-// fails ends the stream with an error, which may come before its start (GAP-68).
+// fails ends the stream with an error, which may come before its start (GAP-68). As a body it is the family's, too.
 func (w *writer) fails(err *families.Error, early bool) {
+	require.NoError(w.t, w.family.schema().Failure(w.family.Server.AppendError(nil, err)))
 	if early {
 		w.events = nil
 	} else {
