@@ -114,7 +114,7 @@ func TestStall(t *testing.T) {
 }
 
 // TestLongBodyUnsent: a request that is refused for what its header says is answered at once, whether its body comes or
-// not; HTTP/1 ends the connection then.
+// not; HTTP/1 ends the connection then, where the body is long (GAP-138).
 func TestLongBodyUnsent(t *testing.T) {
 	t.Parallel()
 	up := upstream.Start(t, upstream.Options{Script: gated})
@@ -153,7 +153,7 @@ func TestLongBodyUnsent(t *testing.T) {
 				body, err := io.ReadAll(resp.Body)
 				require.NoError(t, err)
 				require.True(t, json.Valid(body), "%s", body)
-				require.True(t, resp.Close)
+				require.Equal(t, c.length > 256<<10, resp.Close, "a short rest may still come")
 			})
 		}
 	}
