@@ -196,6 +196,7 @@ func TestDiskFailsForAMoment(t *testing.T) {
 		if syncs == 2 {
 			require.NoError(t, s.Append(recordOf(3)), "of one")
 		}
+		require.Len(t, c.files[where].now, small, "what is removed is not more than was written")
 		again := begin(t, c)
 		want := records(2)
 		if syncs == 2 {
@@ -282,6 +283,7 @@ func TestEmptyingIsOneSync(t *testing.T) {
 	require.NoError(t, s.Applied(s.Oldest(9)))
 	require.Equal(t, syncs+1, c.syncs)
 	require.True(t, zero(c.files[where].now[firstRecord:]), "what is applied does not stay")
+	require.Len(t, c.files[where].now, small, "and the file is no larger for it")
 	require.NoError(t, s.Applied(s.Oldest(9)))
 	require.Equal(t, syncs+1, c.syncs, "there is nothing to empty")
 	again := begin(t, c)
