@@ -91,7 +91,7 @@ func TestStatusInABody(t *testing.T) {
 	}
 }
 
-// TestWaits: who is refused for a moment is told for how long, by the details, by the text, or by the header (GAP-126).
+// TestWaits: the details, the text or the header say how long a refusal is good for (GAP-126).
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]time.Duration{
