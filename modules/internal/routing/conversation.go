@@ -108,7 +108,7 @@ func stay(in *Input, it *Itinerary) {
 		}
 	case it.Candidates[at].Behind != nil && it.Candidates[0].Behind == nil:
 		it.Stay, it.Home = StayGone, in.Past.Home
-	case at > 0 && leaves(it, &it.Candidates[at]):
+	case leaves(it, &it.Candidates[at]):
 		it.Stay = StayMoved
 	default:
 		it.Stay, it.Home = StayHome, in.Past.Home
