@@ -100,8 +100,8 @@ func TestLimitAdapts(t *testing.T) {
 	})
 }
 
-// TestLimitDrops: issue 14. An attempt that the upstream did not serve lowers the limit, once in a second; what began to
-// be served does not, and nothing that says nothing of the route.
+// TestLimitDrops: issue 14. An attempt that the upstream did not serve lowers the limit, once in a second; what began
+// to be served does not, and nothing that says nothing of the route.
 func TestLimitDrops(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

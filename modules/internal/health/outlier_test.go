@@ -213,7 +213,7 @@ func TestLateFrom(t *testing.T) {
 	for name, tt := range map[string]struct {
 		call  health.Call
 		past  time.Duration
-		times time.Duration // of the median
+		times int64 // of the median
 		least time.Duration
 	}{
 		"a quick route":               {light, time.Millisecond, 3, 250 * time.Millisecond},
@@ -237,7 +237,7 @@ func TestLateFrom(t *testing.T) {
 				b.now = b.now.Add(2 * time.Minute)
 				median, ok := b.routes[0].FirstToken(tt.call, 0.5)
 				require.True(t, ok)
-				limit := max(tt.times*median, tt.least)
+				limit := max(time.Duration(tt.times*int64(median)), tt.least)
 				if late {
 					limit++
 				}

@@ -87,3 +87,15 @@ func TestRoomIsExact(t *testing.T) {
 		require.Equal(t, want == nil, room > 0, "%d tokens", room)
 	}
 }
+
+// TestQualityByKind is issue 13's: what is expected of a route for one kind of work goes by what is known of it there.
+func TestQualityByKind(t *testing.T) {
+	t.Parallel()
+	r := &config.Route{Quality: 0.5, QualityBy: map[string]float64{"code": 0.95, "math": 0.05}}
+	in := Input{Predictor: DefaultPredictor(), Request: request("What is the capital of France?")}
+	for _, s := range []*sight{nil, in.read()} {
+		got := s.byKind(r)
+		require.Greater(t, got["code"], got["writing"])
+		require.Greater(t, got["writing"], got["math"])
+	}
+}
