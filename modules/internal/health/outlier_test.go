@@ -132,6 +132,17 @@ func TestOutliersByLatency(t *testing.T) {
 		b.attempts(t, b.routes[0], 200, slow, health.Succeeded)
 		require.Empty(t, b.told)
 	})
+	t.Run("that the others fail now and then says nothing of how late they are", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "slow", "fails")
+		for range 4 { // a quarter
+			b.attempts(t, b.routes[1], 3, fast, health.Succeeded)
+			b.attempt(t, b.routes[1], fast, health.Failed)
+		}
+		b.attempts(t, b.routes[0], 5, slow, health.Succeeded)
+		require.Equal(t, health.Serves, b.state(b.routes[1]))
+		require.Equal(t, health.Ejected, b.state(b.routes[0]))
+	})
 	t.Run("the others have become slower likewise", func(t *testing.T) {
 		t.Parallel()
 		b := familiar(t, "a", "b")
