@@ -44,6 +44,7 @@ func TestConditionsDecide(t *testing.T) {
 				if want == "" {
 					used = o.Strategy.Name
 					require.NoError(t, o.Why)
+					require.Equal(t, o.Step, it.Steps.Steps[0], "it is done first")
 					continue
 				}
 				require.ErrorContains(t, o.Why, want, "strategy %d", i)

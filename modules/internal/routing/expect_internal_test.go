@@ -135,7 +135,9 @@ func TestDecidedIsExact(t *testing.T) {
 	in.LongAbove = 1000
 	require.True(t, Decided(in, 900))
 	require.False(t, Decided(in, 901))
-	in.Strategies = make([]config.Strategy, 1)
+	in.LongAbove = 1
+	require.False(t, Decided(in, 1))
+	in.LongAbove, in.Strategies = 0, make([]config.Strategy, 1)
 	require.False(t, Decided(in, 1))
 }
 
