@@ -4,12 +4,13 @@ package cache
 import (
 	"container/list"
 	"context"
+	"crypto/sha256"
 	"sync"
 	"time"
 )
 
 // Key is what a request is known by, see Keys.
-type Key [32]byte
+type Key [sha256.Size]byte
 
 // Reply is a whole reply that ended by itself or at a stop sequence, of text alone.
 type Reply struct {

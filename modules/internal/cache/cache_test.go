@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -71,12 +72,78 @@ func TestMemory(t *testing.T) {
 	require.Zero(t, bytes)
 }
 
+// TestMemoryKeepsASixteenth: the largest reply that is kept takes a sixteenth of the room, with its stop sequence.
+func TestMemoryKeepsASixteenth(t *testing.T) {
+	t.Parallel()
+	stop := "END"
+	m := NewMemory((&clock{time.Unix(1_000, 0)}).now)
+	m.Limit(16 * 1_000)
+	for n, test := range []struct {
+		bytes int
+		stop  *string
+		kept  bool
+	}{{1_000, nil, true}, {1_001, nil, false}, {997, &stop, true}, {998, &stop, false}} {
+		m.Put(t.Context(), key(n), Reply{Text: strings.Repeat("x", test.bytes-entryCost), Stop: test.stop}, time.Minute)
+		_, kept := m.Get(t.Context(), key(n))
+		require.Equal(t, test.kept, kept, "%d bytes, row %d", test.bytes, n)
+	}
+}
+
+// TestKeysCannotBeForged: no request can be written so that it reads as another one (GAP-61): what is hashed of one is
+// never the beginning of what is hashed of another, even where all of it is zeros, as lengths and absent values are.
+func TestKeysCannotBeForged(t *testing.T) {
+	t.Parallel()
+	zeros, zero, yes, no := strings.Repeat("\x00", 16), 0.0, true, false
+	message := func(parts ...llm.Part) *llm.Request {
+		return &llm.Request{Messages: []llm.Message{{Parts: parts}}}
+	}
+	call := func(c *llm.ToolCall) *llm.Request { return message(llm.Part{Call: c}) }
+	format := func(f llm.Format) *llm.Request { return &llm.Request{Format: &f} }
+	written := map[string]string{}
+	for what, r := range map[string]*llm.Request{
+		"nothing":            {},
+		"a message":          message(),
+		"two messages":       {Messages: make([]llm.Message, 2)},
+		"a role":             {Messages: []llm.Message{{Role: llm.Role(zeros)}}},
+		"a call's result":    {Messages: []llm.Message{{CallID: zeros}}},
+		"a part":             message(llm.Text("")),
+		"two parts":          message(llm.Text(""), llm.Text("")),
+		"a text":             message(llm.Text(zeros)),
+		"a call":             call(&llm.ToolCall{}),
+		"a call's id":        call(&llm.ToolCall{ID: zeros}),
+		"a call's name":      call(&llm.ToolCall{Name: zeros}),
+		"a call's arguments": call(&llm.ToolCall{Arguments: llm.Plain(zeros)}),
+		"a tool":             {Tools: make([]llm.Tool, 1)},
+		"two tools":          {Tools: make([]llm.Tool, 2)},
+		"a schema":           {Tools: []llm.Tool{{Schema: json.RawMessage(zeros)}}},
+		"a strict tool":      {Tools: []llm.Tool{{Strict: true}}},
+		"a choice":           {ToolChoice: llm.ToolChoice{Name: zeros}},
+		"a temperature":      {Temperature: &zero},
+		"a stop":             {Stop: []string{""}},
+		"two stops":          {Stop: []string{"", ""}},
+		"a long stop":        {Stop: []string{zeros}},
+		"a format":           format(llm.Format{}),
+		"a format's name":    format(llm.Format{Name: zeros}),
+		"a format's schema":  format(llm.Format{Schema: json.RawMessage(zeros)}),
+		"a strict format":    format(llm.Format{Strict: &yes}),
+		"a loose format":     format(llm.Format{Strict: &no}),
+	} {
+		var b strings.Builder
+		(&writer{hash: &b}).request(Scope{}, r)
+		for other, text := range written {
+			require.False(t, strings.HasPrefix(text, b.String()) || strings.HasPrefix(b.String(), text),
+				"%s reads as %s", what, other)
+		}
+		written[what] = b.String()
+	}
+}
+
 // TestKeys: whatever a route would get, and for whom, makes another key (GAP-61, PROF-21).
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys([]byte("secret"))
 	scope := Scope{Account: "a", Family: "chat", Profile: "max", Configuration: "c", Plan: "p"}
-	zero, one, yes, no := 0.0, 1.0, true, false
+	zero, minus, one, yes, no := 0.0, math.Copysign(0, -1), 1.0, true, false
 	request := func() *llm.Request {
 		return &llm.Request{
 			Messages:  []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("ab"), {Text: llm.Plain("c")}}}},
@@ -90,6 +157,9 @@ func TestKeys(t *testing.T) {
 	escaped.Messages[0].Parts[0].Text = llm.Quoted(`\u0061b`)
 	escaped.Model, escaped.Attempt, escaped.Window, escaped.Whole = "m", "req_1.1", 7, true
 	require.Equal(t, same, keys.Key(scope, escaped), "the same text, and what is the attempt's alone")
+	negative := request()
+	negative.Temperature = &minus
+	require.Equal(t, same, keys.Key(scope, negative), "-0 is 0")
 	require.NotEqual(t, same, NewKeys([]byte("another")).Key(scope, request()))
 
 	seen := map[Key]string{same: "nothing"}

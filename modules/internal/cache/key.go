@@ -4,7 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
+	"io"
 	"math"
 
 	"github.com/fareway/fareway/plugins/llm"
@@ -26,7 +26,20 @@ type Scope struct {
 
 // Key is over the scope and all of the request that a route would get. The model's name is not in it.
 func (k Keys) Key(s Scope, req *llm.Request) Key {
-	w := writer{hash: hmac.New(sha256.New, k.secret)}
+	hash := hmac.New(sha256.New, k.secret)
+	(&writer{hash: hash}).request(s, req)
+	var key Key
+	hash.Sum(key[:0])
+	return key
+}
+
+// writer feeds a hash so that no two lists of values are the same bytes: none is the beginning of another.
+type writer struct {
+	hash io.Writer
+	b    []byte
+}
+
+func (w *writer) request(s Scope, req *llm.Request) {
 	w.texts(s.Account, s.Family, s.Profile, s.Configuration, s.Plan)
 	w.truth(s.Structured)
 	w.number(int64(len(req.Messages)))
@@ -41,28 +54,17 @@ func (k Keys) Key(s Scope, req *llm.Request) Key {
 	}
 	w.texts(string(req.ToolChoice.Mode), req.ToolChoice.Name)
 	w.number(req.MaxTokens)
-	if w.truth(req.Temperature != nil); req.Temperature != nil {
+	if w.truth(req.Temperature != nil) {
 		w.number(int64(math.Float64bits(*req.Temperature + 0))) // -0 is 0
 	}
 	w.number(int64(len(req.Stop)))
 	w.texts(req.Stop...)
-	if f := req.Format; f == nil {
-		w.truth(false)
-	} else {
-		w.truth(true)
+	if f := req.Format; w.truth(f != nil) {
 		w.texts(string(f.Kind), f.Name, f.Description, string(f.Schema))
-		w.truth(f.Strict != nil)
-		w.truth(f.Strict != nil && *f.Strict)
+		if w.truth(f.Strict != nil) {
+			w.truth(*f.Strict)
+		}
 	}
-	var key Key
-	w.hash.Sum(key[:0])
-	return key
-}
-
-// writer feeds a hash so that no two lists of values are the same bytes.
-type writer struct {
-	hash hash.Hash
-	b    []byte
 }
 
 func (w *writer) message(m *llm.Message) {
@@ -72,7 +74,7 @@ func (w *writer) message(m *llm.Message) {
 	for i := range m.Parts {
 		p := &m.Parts[i]
 		w.text(p.Text)
-		if w.truth(p.Call != nil); p.Call != nil {
+		if w.truth(p.Call != nil) {
 			w.texts(p.Call.ID, p.Call.Name)
 			w.text(p.Call.Arguments)
 		}
@@ -86,12 +88,11 @@ func (w *writer) number(n int64) {
 	_, _ = w.hash.Write(w.b)
 }
 
-func (w *writer) truth(t bool) {
-	if t {
-		w.number(1)
-	} else {
-		w.number(0)
-	}
+// truth returns what it was given, so that what is there only sometimes is preceded by whether it is.
+func (w *writer) truth(t bool) bool {
+	w.b, _ = binary.Append(w.b[:0], binary.BigEndian, t)
+	_, _ = w.hash.Write(w.b)
+	return t
 }
 
 func (w *writer) texts(all ...string) {

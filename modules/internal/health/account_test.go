@@ -64,6 +64,11 @@ func TestFailuresOfOneAccount(t *testing.T) {
 			b.of(t, r, "a", n-1, no)
 			b.of(t, r, "b", 1, no)
 		}, health.Open, ""},
+		"GAP-126 a second account meets what the first has met once": {func(t *testing.T, b *bench, r *health.Route) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", 1, no)
+			b.of(t, r, "b", n-1, no)
+		}, health.Open, ""},
 		"GAP-126 a third one, of a route that both use": {func(t *testing.T, b *bench, r *health.Route) {
 			b.of(t, r, "b", 1, ok)
 			b.of(t, r, "a", n, no)

@@ -254,7 +254,7 @@ func (r *Route) Begin(now time.Time, c Call) *Attempt {
 			changes = r.becomes(changes, Serves, 0, "nothing was known of it for long")
 		}
 		r.publish(at)
-	} else if r.outlier.until > 0 && at >= r.outlier.until && r.trouble.Load() != nil {
+	} else if at >= r.outlier.until && r.trouble.Load() != nil {
 		r.publish(at)
 		changes = r.becomes(changes, Serves, 0, "its time is over")
 	}

@@ -150,6 +150,8 @@ func TestBreakerProbes(t *testing.T) {
 		probe.End(b.now, health.Succeeded)
 		require.Equal(t, health.Serves, b.state(r))
 		require.Equal(t, []health.State{health.Open, health.HalfOpen, health.Serves}, b.states())
+		require.Zero(t, b.told[1].Until, "however long it takes")
+		require.Zero(t, b.told[2].Until, "for good")
 	})
 	t.Run("any request tries it after as long again", func(t *testing.T) {
 		t.Parallel()
@@ -232,6 +234,7 @@ func TestBreakerProbes(t *testing.T) {
 			require.NotNil(t, r.Begin(b.now, health.Call{Input: 5000}))
 		}
 		require.Equal(t, []health.State{health.Open, health.Serves}, b.states())
+		require.Zero(t, b.told[1].Until, "for good")
 	})
 }
 

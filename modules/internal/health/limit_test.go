@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -97,6 +98,64 @@ func TestLimitAdapts(t *testing.T) {
 		u.slots, u.queue = 50, math.MaxInt32
 		require.GreaterOrEqual(t, mean(u.load(t, b, 600, &refused)[300:]), 40.0)
 	})
+}
+
+// TestLimitDrops: issue 14. An attempt that the upstream did not serve lowers the limit, once in a second; what began
+// to be served does not, and nothing that says nothing of the route.
+func TestLimitDrops(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		outcome health.Outcome
+		served  bool // its first token came
+		drops   bool
+	}{
+		{health.Refused, false, true}, {health.Refused, true, true},
+		{health.Failed, false, true}, {health.Failed, true, false},
+		{health.Unreached, false, true}, {health.Unreached, true, false},
+		{health.Nothing, false, false}, {health.Outrun, false, false}, {health.Succeeded, true, false},
+	} {
+		t.Run(fmt.Sprintf("%d served %v", tt.outcome, tt.served), func(t *testing.T) {
+			t.Parallel()
+			b := adaptive()
+			b.now = b.now.Add(time.Hour)
+			r := b.routes[0]
+			var running []*health.Attempt
+			for range 10 {
+				running = append(running, r.Begin(b.now, light))
+			}
+			end := func(a *health.Attempt) {
+				if tt.served {
+					a.First(b.now)
+				}
+				a.End(b.now, tt.outcome)
+			}
+			end(running[0])
+			if !tt.drops {
+				require.GreaterOrEqual(t, r.Limit(), int64(20))
+				return
+			}
+			require.EqualValues(t, 7, r.Limit(), "of the ten that ran seven tenths")
+			b.now = b.now.Add(time.Second - time.Nanosecond)
+			end(running[1])
+			require.EqualValues(t, 7, r.Limit(), "what was under way together is refused together")
+			b.now = b.now.Add(time.Nanosecond)
+			end(running[2])
+			require.Less(t, r.Limit(), int64(7))
+		})
+	}
+}
+
+// TestLimitForgivesOne: issue 14. One first token that comes late among early ones lowers nothing; many do.
+func TestLimitForgivesOne(t *testing.T) {
+	t.Parallel()
+	b := adaptive()
+	r := b.routes[0]
+	b.attempts(t, r, 40, fast, health.Succeeded)
+	before := r.Limit()
+	b.attempt(t, r, 50*fast, health.Succeeded)
+	require.GreaterOrEqual(t, r.Limit(), before)
+	b.attempts(t, r, 20, 50*fast, health.Succeeded)
+	require.Less(t, r.Limit(), before)
 }
 
 // TestLimitBounds: whatever comes, at least one attempt may run, and no more than a thousand.

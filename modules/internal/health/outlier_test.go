@@ -40,6 +40,9 @@ func TestOutliersByErrors(t *testing.T) {
 		require.NotNil(t, b.routes[0].Begin(b.now, health.Call{Input: 1 << 20}), "whoever has no other may call it")
 		b.now = s.Until
 		require.Equal(t, health.Serves, b.state(b.routes[0]))
+		b.attempt(t, b.routes[0], fast, health.Succeeded)
+		require.Equal(t, []health.State{health.Ejected, health.Serves}, b.states())
+		require.Zero(t, b.told[1].Until, "for good")
 	})
 	t.Run("where all fail alike, none is", func(t *testing.T) {
 		t.Parallel()
@@ -129,6 +132,17 @@ func TestOutliersByLatency(t *testing.T) {
 		b.attempts(t, b.routes[0], 200, slow, health.Succeeded)
 		require.Empty(t, b.told)
 	})
+	t.Run("that the others fail now and then says nothing of how late they are", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "slow", "fails")
+		for range 4 { // a quarter
+			b.attempts(t, b.routes[1], 3, fast, health.Succeeded)
+			b.attempt(t, b.routes[1], fast, health.Failed)
+		}
+		b.attempts(t, b.routes[0], 5, slow, health.Succeeded)
+		require.Equal(t, health.Serves, b.state(b.routes[1]))
+		require.Equal(t, health.Ejected, b.state(b.routes[0]))
+	})
 	t.Run("the others have become slower likewise", func(t *testing.T) {
 		t.Parallel()
 		b := familiar(t, "a", "b")
@@ -201,4 +215,48 @@ func TestOutliersByLatency(t *testing.T) {
 		}
 		require.Empty(t, b.told)
 	})
+}
+
+// TestLateFrom: a first token is late that comes later than three times the median, and than a quarter of a second; a
+// reply in one piece that comes later than ten times, and than five seconds.
+func TestLateFrom(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		call  health.Call
+		past  time.Duration
+		times int64 // of the median
+		least time.Duration
+	}{
+		"a quick route":               {light, time.Millisecond, 3, 250 * time.Millisecond},
+		"a slow route":                {light, 2 * time.Second, 3, 250 * time.Millisecond},
+		"a large prompt":              {health.Call{Input: 100_000}, 2 * time.Second, 3, 250 * time.Millisecond},
+		"a short reply in one piece":  {health.Call{Whole: true}, time.Millisecond, 10, 5 * time.Second},
+		"a longer reply in one piece": {health.Call{Whole: true}, 700 * time.Millisecond, 10, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, late := range []bool{false, true} {
+				b := newBench(usual, "one", "two")
+				one := func(took time.Duration) {
+					a := b.routes[0].Begin(b.now, tt.call)
+					b.now = b.now.Add(took)
+					a.End(b.now, health.Succeeded)
+				}
+				for range 32 {
+					one(tt.past)
+				}
+				b.now = b.now.Add(2 * time.Minute)
+				median, ok := b.routes[0].FirstToken(tt.call, 0.5)
+				require.True(t, ok)
+				limit := max(time.Duration(tt.times*int64(median)), tt.least)
+				if late {
+					limit++
+				}
+				for range 5 {
+					one(limit)
+				}
+				require.Equal(t, late, b.state(b.routes[0]) == health.Ejected, "after %v", limit)
+			}
+		})
+	}
 }

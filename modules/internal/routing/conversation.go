@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/routing/predict"
 )
 
@@ -109,7 +108,7 @@ func stay(in *Input, it *Itinerary) {
 		}
 	case it.Candidates[at].Behind != nil && it.Candidates[0].Behind == nil:
 		it.Stay, it.Home = StayGone, in.Past.Home
-	case at > 0 && leaves(in.Profile, it, &it.Candidates[at]):
+	case leaves(it, &it.Candidates[at]):
 		it.Stay = StayMoved
 	default:
 		it.Stay, it.Home = StayHome, in.Past.Home
@@ -118,12 +117,12 @@ func stay(in *Input, it *Itinerary) {
 }
 
 // leaves reports whether a conversation goes from its route to the first one.
-func leaves(profile config.Profile, it *Itinerary, home *Candidate) bool {
+func leaves(it *Itinerary, home *Candidate) bool {
 	first := &it.Candidates[0]
 	switch {
 	case first.Matches != home.Matches || first.Cramped != home.Cramped:
 		return true
-	case profile.KeepQuality > 0 && first.Keeps:
+	case first.Keeps:
 		unsure := around / math.Sqrt(float64(max(it.Work.Turns, 1)))
 		if it.Work.Turns == 0 {
 			unsure = 0 // nothing is predicted

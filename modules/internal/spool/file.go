@@ -18,7 +18,7 @@ type disk interface {
 // system is what the spool needs of the file system. A name that was made or moved is sure after SyncDir of its
 // folder.
 type system interface {
-	// Read gives a file's whole content; fs.ErrNotExist when there is none.
+	// Read gives a file's whole content, which is not nil; fs.ErrNotExist when there is none.
 	Read(path string) ([]byte, error)
 	// Open opens a file for writing, and Create makes an empty one, also in place of another.
 	Open(path string) (disk, error)
@@ -84,9 +84,6 @@ func readIfAny(sys system, path string) ([]byte, error) {
 	content, err := sys.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if content == nil && err == nil {
-		content = []byte{}
 	}
 	return content, err
 }

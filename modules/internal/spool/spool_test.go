@@ -122,6 +122,33 @@ func TestMakingFails(t *testing.T) {
 	}
 }
 
+// TestOpeningFails: wherever making a spool out of a damaged one ends, no file stays open, and the next start has all.
+func TestOpeningFails(t *testing.T) {
+	t.Parallel()
+	_, whole := with(t, records(3))
+	damaged := bytes.Clone(whole.files[where].now)
+	damaged[firstRecord+100] ^= 1
+	failed := 0
+	for left := 0; ; left++ {
+		c := holding(map[string][]byte{where: damaged})
+		c.left = left
+		s, err := open(c, where, small)
+		if err == nil {
+			require.Equal(t, 2, c.handles, "the spool, and what is aside")
+			require.NoError(t, s.Close())
+			require.Zero(t, c.handles)
+			break
+		}
+		failed++
+		require.Zero(t, c.handles, "%d operations", left)
+		c.left = -1
+		again := begin(t, c)
+		requireSame(t, records(3)[1:], waiting(t, again), "%d operations", left)
+		require.Len(t, again.Aside().Items(), 1, "%d operations", left)
+	}
+	require.Greater(t, failed, 5)
+}
+
 // TestModel runs appends, applications, broken disks and losses of power against a list.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -196,6 +223,7 @@ func TestDiskFailsForAMoment(t *testing.T) {
 		if syncs == 2 {
 			require.NoError(t, s.Append(recordOf(3)), "of one")
 		}
+		require.Len(t, c.files[where].now, small, "what is removed is not more than was written")
 		again := begin(t, c)
 		want := records(2)
 		if syncs == 2 {
@@ -282,6 +310,7 @@ func TestEmptyingIsOneSync(t *testing.T) {
 	require.NoError(t, s.Applied(s.Oldest(9)))
 	require.Equal(t, syncs+1, c.syncs)
 	require.True(t, zero(c.files[where].now[firstRecord:]), "what is applied does not stay")
+	require.Len(t, c.files[where].now, small, "and the file is no larger for it")
 	require.NoError(t, s.Applied(s.Oldest(9)))
 	require.Equal(t, syncs+1, c.syncs, "there is nothing to empty")
 	again := begin(t, c)

@@ -24,6 +24,7 @@ type computer struct {
 	broken, stuck bool
 	failing       int // so many syncs fail, and then they go well again
 	syncs         int
+	handles       int // files that are open
 }
 
 type inode struct {
@@ -74,6 +75,7 @@ func (c *computer) Open(path string) (disk, error) {
 	if !ok {
 		return nil, fs.ErrNotExist
 	}
+	c.handles++
 	return &opened{c, f}, nil
 }
 
@@ -84,6 +86,7 @@ func (c *computer) Create(path string) (disk, error) {
 	f := &inode{}
 	c.files[path] = f
 	c.named()
+	c.handles++
 	return &opened{c, f}, nil
 }
 
@@ -162,7 +165,10 @@ func (o *opened) Sync() error {
 	return nil
 }
 
-func (*opened) Close() error { return nil }
+func (o *opened) Close() error {
+	o.c.handles--
+	return nil
+}
 
 // after is the computer when the power is back: of what was not sure some sectors and some names are there.
 func (c *computer) after(t *rapid.T) *computer {

@@ -1,0 +1,178 @@
+package routing
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/config"
+	"github.com/fareway/fareway/modules/internal/routing/predict"
+	"github.com/fareway/fareway/plugins/llm"
+)
+
+func request(text string) *llm.Request {
+	return &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text(text)}}}}
+}
+
+// TestExpectations is issue 14's, of steps by hand: what a panel and a cascade cost, and how good they are.
+func TestExpectations(t *testing.T) {
+	t.Parallel()
+	call := func(quality, cost float64) *Candidate { return &Candidate{Quality: quality, Cost: cost} }
+	asked := call(0, 1)
+	for name, tt := range map[string]struct {
+		step          Step
+		quality, cost float64
+	}{
+		// The best has 0.6, one of them 0.8: of the difference the judge makes good half of 0.6.
+		"a panel":                         {&Panel{[]*Candidate{call(0.5, 3), call(0.6, 4)}, call(0.5, 5)}, 0.66, 12},
+		"a panel whose judge is the best": {&Panel{[]*Candidate{call(0.5, 3), call(0.6, 4)}, call(0.9, 5)}, 0.9, 12},
+		"a panel of one":                  {&Panel{[]*Candidate{call(0.6, 4)}, call(0.5, 5)}, 0.6, 9},
+		"one try":                         {&Cascade{Tries: []*Candidate{call(0.6, 4)}}, 0.6, 4},
+		"a sure try":                      {&Cascade{Tries: []*Candidate{call(1, 4), call(0.9, 40)}}, 1, 4},
+		"a try that is asked about":       {&Cascade{Tries: []*Candidate{call(1, 4), call(0.9, 40)}, Asked: asked}, 1, 5},
+		"a hopeless try": {&Cascade{Tries: []*Candidate{call(0, 4), call(1, 40)}, Asked: asked}, noticedByRoute,
+			5 + 40*noticedByRoute},
+		"two tries by form": {&Cascade{Tries: []*Candidate{call(0.5, 4), call(1, 40)}}, 0.5 + 0.5*noticedByForm,
+			4 + 20*noticedByForm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quality, cost := tt.step.Expect()
+			require.InDelta(t, tt.quality, quality, 1e-9)
+			require.InDelta(t, tt.cost, cost, 1e-9)
+		})
+	}
+}
+
+// TestCascadeCalls: between two tries the route is asked, and behind the last one nobody is.
+func TestCascadeCalls(t *testing.T) {
+	t.Parallel()
+	a, b, c, asked := new(Candidate), new(Candidate), new(Candidate), new(Candidate)
+	for _, tt := range []struct {
+		step *Cascade
+		want []*Candidate
+	}{
+		{&Cascade{Tries: []*Candidate{a, b, c}, Asked: asked}, []*Candidate{a, asked, b, asked, c}},
+		{&Cascade{Tries: []*Candidate{a, b}}, []*Candidate{a, b}},
+		{&Cascade{Tries: []*Candidate{a}, Asked: asked}, []*Candidate{a}},
+	} {
+		got := slices.Collect(tt.step.Calls())
+		require.Len(t, got, len(tt.want))
+		for i := range got {
+			require.Same(t, tt.want[i], got[i], i)
+			n := 0
+			for range tt.step.Calls() {
+				if n++; n > i {
+					break // whoever has seen enough is given no more
+				}
+			}
+			require.Equal(t, i+1, n)
+		}
+	}
+}
+
+// TestJudgesRead: a judge, and a route that is asked, cost what they read of the others beside what was asked.
+func TestJudgesRead(t *testing.T) {
+	t.Parallel()
+	routes := []config.Route{
+		{Name: "a", ContextWindow: 200_000, MaxOutput: 1000, Quality: 0.5, Price: config.Price{Input: 5}},
+		{Name: "b", ContextWindow: 200_000, MaxOutput: 1000, Quality: 0.9, Price: config.Price{Input: 7}},
+	}
+	for _, kind := range []config.StrategyKind{config.Panel, config.Cascade} {
+		it, err := Plan(Input{Routes: routes, Profile: config.Profile{Cost: 1}, InputTokens: 1000,
+			Strategies: []config.Strategy{{Name: "s", Kind: kind, Steps: []string{"a", "a"}, Judge: "b", Validator: "b"}}})
+		require.NoError(t, err)
+		reader := &Candidate{}
+		for c := range it.Options[0].Step.Calls() {
+			if c.Route.Name == "b" {
+				reader = c
+			}
+		}
+		require.Greater(t, reader.Reads, int64(0), kind)
+		require.InDelta(t, float64(7*(reader.Input+reader.Reads))/1e6, reader.Cost, 1e-12, kind)
+	}
+}
+
+// TestFactsOfASight: a condition can ask of each kind how likely it is, and what was not read is said to be so.
+func TestFactsOfASight(t *testing.T) {
+	t.Parallel()
+	p := DefaultPredictor()
+	s := &sight{from: p, signal: predict.Signal{Kinds: [predict.NumKinds]float32{predict.Code: 0.75, predict.Math: 0.25}}}
+	f := new(Input).facts(s)
+	require.Equal(t, map[string]float64{"default": 0, "code": 0.75, "math": 0.25, "tools": 0, "writing": 0}, f.Kinds)
+	unseen := new(Input).facts(nil)
+	require.Nil(t, unseen.Kinds)
+	require.InDelta(t, 0.5, unseen.Difficulty, 0, "nobody knows")
+	in := Input{Predictor: p, Request: request("What is the capital of France?")}
+	require.Less(t, in.facts(in.read()).Difficulty, 0.5, "an easy question")
+}
+
+// TestShadowReasons: why a route is not compared with, of the first reason that holds.
+func TestShadowReasons(t *testing.T) {
+	t.Parallel()
+	a, b, c := &config.Route{Name: "a"}, &config.Route{Name: "b"}, &config.Route{Name: "c"}
+	it := &Itinerary{Candidates: []Candidate{{Route: a}, {Route: b}, {Route: b}},
+		Rejected: []Rejected{{Route: c, Why: errors.New("it is small")}}}
+	it.Candidates[2].Route, it.Candidates[2].Behind = &config.Route{Name: "d"}, errors.New("it is ejected")
+	for route, want := range map[string]string{"a": "the route is planned first, and answers it itself", "b": "",
+		"c": "it is small", "d": "it is ejected", "e": ""} {
+		e := it.shadow(config.Shadow{Route: route, Share: 0.1})
+		require.Equal(t, want, e.Reason, route)
+	}
+	require.Nil(t, it.shadow(config.Shadow{Route: "a"}))
+	it.Strategy = new(config.Strategy)
+	require.Empty(t, it.shadow(config.Shadow{Route: "a", Share: 0.1}).Reason, "a strategy answers it")
+}
+
+// TestDecidedIsExact: with the largest input that is not long, and that fits, it is decided; with one token more not.
+func TestDecidedIsExact(t *testing.T) {
+	t.Parallel()
+	in := Input{Allowance: 100, Routes: []config.Route{{Name: "a", ContextWindow: 2000, MaxOutput: 500}}}
+	require.True(t, Decided(in, 1900))
+	require.False(t, Decided(in, 1901))
+	in.LongAbove = 1000
+	require.True(t, Decided(in, 900))
+	require.False(t, Decided(in, 901))
+	in.LongAbove = 1
+	require.False(t, Decided(in, 1))
+	in.LongAbove, in.Strategies = 0, make([]config.Strategy, 1)
+	require.False(t, Decided(in, 1))
+}
+
+// TestForeseeFillsIn: of one route that there is, its quality and its cost are said as of many.
+func TestForeseeFillsIn(t *testing.T) {
+	t.Parallel()
+	r := config.Route{Name: "a", ContextWindow: 200_000, MaxOutput: 1000, Quality: 0.5,
+		Price: config.Price{Input: 5, Output: 9}}
+	in := Input{Routes: []config.Route{r}, InputTokens: 1000, Allowance: 40, Predictor: DefaultPredictor(),
+		Request: request("What is the capital of France?")}
+	it, err := Plan(in)
+	require.NoError(t, err)
+	it.Candidates[0].Cost = 0
+	Foresee(&in, &it)
+	c := it.Candidates[0]
+	require.Positive(t, c.Quality)
+	require.LessOrEqual(t, c.Output, 40.0)
+	require.Positive(t, c.Cost)
+}
+
+// TestVerdictsAreShort: who is asked for yes or no is allowed no more than that takes, with thoughts where it thinks.
+func TestVerdictsAreShort(t *testing.T) {
+	t.Parallel()
+	for _, reasons := range []bool{false, true} {
+		want := int64(16)
+		if reasons {
+			want = TinyAllowance
+		}
+		it, err := Plan(Input{InputTokens: 1000, Routes: []config.Route{
+			{Name: "a", ContextWindow: 200_000, MaxOutput: 100_000, Quality: 0.5},
+			{Name: "b", ContextWindow: 200_000, MaxOutput: 100_000, Quality: 0.9, Reasons: reasons},
+		}, Strategies: []config.Strategy{{Name: "s", Kind: config.Cascade, Steps: []string{"a", "a"}, Validator: "b"}}})
+		require.NoError(t, err)
+		asked := it.Options[0].Step.(*Cascade).Asked
+		require.Equal(t, want, asked.Allowance)
+		require.LessOrEqual(t, asked.Output, float64(want))
+	}
+}
