@@ -99,8 +99,11 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		return err
 	}
 	c.req, c.most, c.asked, c.sent = req, maxReply, streamed, req.Bound()
-	for i := range req.Tools {
-		c.tools = append(c.tools, req.Tools[i].Name)
+	if n := len(req.Tools); n > 0 {
+		c.tools = make([]string, n)
+		for i := range req.Tools {
+			c.tools[i] = req.Tools[i].Name
+		}
 	}
 	if req.Whole {
 		c.asked = whole
