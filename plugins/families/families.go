@@ -12,6 +12,7 @@ package families
 
 import (
 	"github.com/fareway/fareway/plugins/llm"
+	"strconv"
 )
 
 // Kind says what an endpoint of a family does.
@@ -96,6 +97,26 @@ type End struct {
 	Pending bool
 	// At is when the reply ended, in Unix seconds.
 	At int64
+}
+
+// AppendBill ends a usage object with what the reply was charged, in every family the same (USE-01, USE-02).
+func AppendBill(b []byte, end *End) []byte {
+	b = append(b, `,"billed_microcents":`...)
+	b = strconv.AppendInt(b, end.Billed, 10)
+	b = append(b, `,"billing_pending":`...)
+	b = strconv.AppendBool(b, end.Pending)
+	return append(b, '}')
+}
+
+// AppendUnsettled ends the usage object of an error frame, which has no amount (GAP-58).
+func AppendUnsettled(b []byte) []byte { return append(b, `,"billing_pending":true}`...) }
+
+// Used is what the reply used, nothing where nobody has said.
+func (e *End) Used() (u llm.Usage) {
+	if e.Usage != nil {
+		u = *e.Usage
+	}
+	return u
 }
 
 // Encoder writes one reply, either as a stream (AppendStart, AppendEvent..., then AppendEnd or AppendError)

@@ -93,23 +93,14 @@ func appendStop(b []byte, end families.End, calls bool) []byte {
 
 // appendUsage appends the usage object (GAP-13).
 func appendUsage(b []byte, end families.End) []byte {
-	var u llm.Usage
-	if end.Usage != nil {
-		u = *end.Usage
-	}
-	b = appendTokens(b, u)
-	b = append(b, `,"billed_microcents":`...)
-	b = strconv.AppendInt(b, end.Billed, 10)
-	b = append(b, `,"billing_pending":`...)
-	b = strconv.AppendBool(b, end.Pending)
-	return append(b, '}')
+	return families.AppendBill(appendTokens(b, end.Used()), &end)
 }
 
 // appendUnsettled appends the usage that error frames carry: no amount (GAP-58), and no tokens, which typed clients
 // want as numbers all the same, those of the cache too (GAP-129).
 func appendUnsettled(b []byte) []byte {
 	none := new(int64)
-	return append(appendTokens(b, llm.Usage{CacheWrite: none, CacheRead: none}), `,"billing_pending":true}`...)
+	return families.AppendUnsettled(appendTokens(b, llm.Usage{CacheWrite: none, CacheRead: none}))
 }
 
 // appendTokens appends a usage object up to its tokens. The classes of input are disjoint, and what the upstream did
