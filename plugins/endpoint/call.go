@@ -45,7 +45,7 @@ type Call struct {
 	stop    stop
 
 	req      *llm.Request // until the upstream has answered: as it takes it
-	idle     int          // bytes of events that said nothing, since one that did
+	vacuous  int          // bytes of events that said nothing, since one that did
 	names    conform.Names
 	tools    []string // as the upstream knows them
 	body     *body    // what it is on the wire, until it is sent

@@ -82,11 +82,11 @@ func (c *Call) take() error {
 			}
 			return c.end(err)
 		}
-		if c.idle += len(event.Data) + framing; len(c.batch) > said {
-			c.idle = 0
+		if c.vacuous += len(event.Data) + framing; len(c.batch) > said {
+			c.vacuous = 0
 		}
-		if c.idle > maxEvent {
-			return c.end(llm.Errorf(llm.ErrProtocol, "the upstream sent %d bytes of events that say nothing", c.idle))
+		if c.vacuous > maxEvent {
+			return c.end(llm.Errorf(llm.ErrProtocol, "the upstream sent %d bytes of events that say nothing", c.vacuous))
 		}
 		if c.decoder.Done() {
 			continue

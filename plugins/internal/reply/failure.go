@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -65,8 +66,10 @@ func (s *said) failure() *llm.Error {
 	if found.note != "" {
 		e.Message += "; " + found.note
 	}
-	if setting := s.setting(); setting != "" && e.Kind == llm.ErrRejected {
-		e.Message += fmt.Sprintf("; it does not take a setting: `unsupported = [%q]` in the route leaves that out", setting)
+	if e.Kind == llm.ErrRejected {
+		if setting := s.setting(); setting != "" {
+			e.Message += fmt.Sprintf("; it does not take a setting: `unsupported = [%q]` in the route leaves that out", setting)
+		}
 	}
 	if e.Kind == llm.ErrCapacity {
 		e.RetryAfter = s.wait
@@ -78,17 +81,15 @@ func (s *said) failure() *llm.Error {
 var refused = regexp.MustCompile(`\b(?:unrecognized|unknown|unsupported|unexpected|extra|not supported|not permitted|` +
 	`not allowed|does not support|no longer supported)\b`)
 
+// settings are those that a route can leave out.
+var settings = regexp.MustCompile(`\b(?:stream_options|max_tokens|temperature|stop)\b`)
+
 // setting is the setting that is refused, of those that a route can leave out (llm.Restrictions), "" for none.
 func (s *said) setting() string {
 	for _, p := range s.parts {
 		for _, text := range p.texts {
-			if !refused.MatchString(normal(text)) {
-				continue
-			}
-			for _, name := range []string{"stream_options", "max_tokens", "temperature", "stop"} {
-				if s.param == name || regexp.MustCompile(`\b`+name+`\b`).MatchString(text) {
-					return name
-				}
+			if refused.MatchString(normal(text)) {
+				return settings.FindString(cmp.Or(s.param, text))
 			}
 		}
 	}
