@@ -223,6 +223,9 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 			return done, fmt.Errorf("putting the backup in place: %w", err)
 		}
 	}
+	if err := sqlite.SyncDir(filepath.Dir(database)); err != nil {
+		return done, err
+	}
 	return done, recordRestore(ctx, release, database, done, reason)
 }
 

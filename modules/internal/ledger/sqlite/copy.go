@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 )
+
+// patience is how long a look at a ledger waits for whoever has it locked.
+const patience = 5 * time.Second
 
 // Extent is how much a ledger has: movements of money, and acts of operators.
 type Extent struct {
@@ -29,7 +33,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	conn, err := openReader(from, 0)
+	conn, err := openReader(from, patience) // a gateway may be at the end of its log just now
 	if err != nil {
 		return err
 	}
@@ -47,7 +51,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if err := bearWitness(to); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return SyncDir(filepath.Dir(to))
 }
 
 // bearWitness makes a witness for a ledger that nobody has open.

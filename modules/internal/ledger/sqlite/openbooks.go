@@ -154,7 +154,7 @@ func OpenBooks(ctx context.Context, path string) (*BooksFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := newBooks(path, 5*time.Second, func(string, time.Duration, int) {}, nil)
+	b := newBooks(path, patience, func(string, time.Duration, int) {}, nil)
 	err = b.list(ctx, "open_books", func(conn *sqlite.Conn) error {
 		version, err := schemaVersion(conn)
 		switch {

@@ -123,7 +123,7 @@ func (s *Store) open() error {
 		return err
 	}
 	if created {
-		if err := syncDir(filepath.Dir(s.opts.Path)); err != nil {
+		if err := SyncDir(filepath.Dir(s.opts.Path)); err != nil {
 			return err
 		}
 	}
@@ -153,8 +153,8 @@ func create(path string) (created bool, err error) {
 	return true, f.Close()
 }
 
-// syncDir makes the names of new files durable.
-func syncDir(dir string) error {
+// SyncDir makes the names of new files in a folder durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("syncing its folder: %w", err)
