@@ -46,7 +46,7 @@ func prepareTrial(ctx context.Context, e *engine.Engine, data string) (trial, er
 	_, _, err = e.Store().AddCredit(ctx, ledger.Credit{
 		Account: account.ID, Credits: trialCredits, Reference: trialName, Reason: "trial credits",
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ledger.ErrReference) { // an older fareway gave another amount
 		return trial{}, fmt.Errorf("giving the trial account its credits: %w", err)
 	}
 	key, err := trialKey(ctx, e, account, filepath.Join(data, trialKeyFile))

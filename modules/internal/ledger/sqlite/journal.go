@@ -88,11 +88,12 @@ func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen boo
 	return seen, err
 }
 
-// repeats reports whether the account has this movement by its reference; ErrReference where that is another one's. A
-// refund of 0 microcents is one of all that was left.
+// repeats reports whether the account has this movement by its reference; ErrReference where that is another one's, and
+// ErrLost where it would be a new one while it is not decided about what the ledger has lost. A refund of 0 microcents is
+// one of all that was left.
 func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
 	if e.Reference == "" {
-		return false, nil
+		return false, t.undecided()
 	}
 	err = t.query(findReference, func(row *sqlite.Stmt) error {
 		seen = true
@@ -104,6 +105,9 @@ func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
 		return fmt.Errorf("%w: the reference %q is that of %s on %s, and not of %s; nothing was moved", ledger.ErrReference,
 			e.Reference, movement(was), was.Created.UTC().Format(time.DateOnly), movement(e))
 	}, a.n, false, e.Reference)
+	if err == nil && !seen {
+		err = t.undecided()
+	}
 	return seen, err
 }
 
@@ -129,9 +133,6 @@ func (s *Store) AddCredit(ctx context.Context, c ledger.Credit) (b ledger.Balanc
 			return fmt.Errorf("%w: a top-up has 1 to %d credits", ledger.ErrInvalid, int64(ledger.MaxTopUp))
 		}
 		if err := checkTexts(c.Reference, c.Reason); err != nil {
-			return err
-		}
-		if err := t.undecided(); err != nil {
 			return err
 		}
 		a, err := t.account(c.Account)
@@ -170,9 +171,6 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 			return fmt.Errorf("%w: a correction needs a reason", ledger.ErrInvalid)
 		}
 		if err := checkTexts(c.Reference, c.Reason); err != nil {
-			return err
-		}
-		if err := t.undecided(); err != nil {
 			return err
 		}
 		if c.Request != "" {

@@ -342,7 +342,7 @@ func TestAnotherProgramTakesRowsAway(t *testing.T) {
 	t.Parallel()
 	s, _ := traded(t, 3)
 	script(t, s.store.opts.Path, `DROP TRIGGER entries_keep; DELETE FROM entries WHERE n = (SELECT max(n) FROM entries)`)
-	_, _, err := s.store.AddCredit(t.Context(), ledger.Credit{Account: "acct_0", Credits: 1})
+	_, _, err := s.store.AddCredit(t.Context(), ledger.Credit{Account: s.owner, Credits: 1})
 	require.ErrorIs(t, err, ledger.ErrLost)
 	require.NotNil(t, s.store.Loss())
 }
