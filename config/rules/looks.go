@@ -8,13 +8,15 @@ import "unicode"
 const lookalikes = "аaвbсcԁdеeнhһhіiїiјjкkӏlмmоoрpԛqѕsтtѵvԝwхxуyүyғf" + // Cyrillic
 	"αaβbϲcεeηnιiϳjκkνvοoρpτtυuχxγyωwζz" + // Greek
 	"օoսuհhցgոnզqցgյjկuմuոnտs" + // Armenian
-	"ꭰdꭱrꭲtꭵiꭹyꭺaꭻjꭼeꮃwꮇmꮋhꮍyꮎoꮐgꮒhꮓzꮟbꮢrꮥsꮩvꮪsꮮlꮯcꮲpꮶkꮷdᏻgᏼbᏴbᏳg" + // Cherokee
+	"ꭰdꭱrꭲtꭵiꭹyꭺaꭻjꭼeꮃwꮇmꮋhꮍyꮎoꮐgꮒhꮓz" + // Cherokee
+	"ꮟbꮢrꮥsꮩvꮪsꮮlꮯcꮲpꮶkꮷdᏻgᏼbᏴbᏳg" +
 	"ᗅaᗩaᗷbᑕcᗞdᗪdᗴeᖴfᕼhᒍjᛕkᒪlᗰmᑎnᑭpᖇrᔕsᑌuᐯvᗯw᙭xᐱa" + // Canadian Aboriginal
 	"ⲁaⲃbⲉeⲏhⲓiⲕkⲙmⲛnⲟoⲣpⲥcⲧtⲩyⲭx" + // Coptic
 	"ꓮaꓐbꓚcꓓdꓰeꓝfꓖgꓧhꓲiꓙjꓗkꓡlꓟmꓠnꓳoꓑpꓣrꓢsꓔtꓴuꓦvꓪwꓫxꓬyꓜz" // Lisu
 
 // drawings are signs that are a Latin letter and nothing else: small capitals, and letters without a dot.
-const drawings = "ᴀaʙbᴄcᴅdᴇeꜰfɢgʜhɪiᴊjᴋkʟlᴍmɴnᴏoᴘpꞯqʀrꜱsᴛtᴜuᴠvᴡwʏyᴢzɑaɡgɩiıiȷj"
+const drawings = "ᴀaʙbᴄcᴅdᴇeꜰfɢgʜhɪiᴊjᴋkʟlᴍmɴnᴏoᴘp" +
+	"ꞯqʀrꜱsᴛtᴜuᴠvᴡwʏyᴢzɑaɡgɩiıiȷj"
 
 var (
 	looks   = tableOf(lookalikes)
@@ -137,8 +139,8 @@ func usualSpelling(r rune) rune {
 	return r
 }
 
-var spellings = map[rune]rune{'ё': 'е', 'ά': 'α', 'έ': 'ε', 'ή': 'η', 'ί': 'ι', 'ό': 'ο', 'ύ': 'υ', 'ώ': 'ω', 'ϊ': 'ι',
-	'ϋ': 'υ', 'ΐ': 'ι', 'ΰ': 'υ', 'آ': 'ا', 'أ': 'ا', 'إ': 'ا', 'ٱ': 'ا', 'ى': 'ي', 'ی': 'ي', 'ک': 'ك'}
+var spellings = map[rune]rune{'ё': 'е', 'ά': 'α', 'έ': 'ε', 'ή': 'η', 'ί': 'ι', 'ό': 'ο', 'ύ': 'υ',
+	'ώ': 'ω', 'ϊ': 'ι', 'ϋ': 'υ', 'ΐ': 'ι', 'ΰ': 'υ', 'آ': 'ا', 'أ': 'ا', 'إ': 'ا', 'ٱ': 'ا', 'ى': 'ي', 'ی': 'ي', 'ک': 'ك'}
 
 // eastAsian reports whether the character is a letter of a script without cases, and like none of another: of those in
 // the ideographs, the kana and the syllables of Hangul.
