@@ -11,8 +11,9 @@
 package families
 
 import (
-	"github.com/fareway/fareway/plugins/llm"
 	"strconv"
+
+	"github.com/fareway/fareway/plugins/llm"
 )
 
 // Kind says what an endpoint of a family does.
