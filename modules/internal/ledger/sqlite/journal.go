@@ -89,8 +89,8 @@ func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen boo
 }
 
 // repeats reports whether the account has this movement by its reference; ErrReference where that is another one's, and
-// ErrLost where it would be a new one while it is not decided about what the ledger has lost. A refund of 0 microcents is
-// one of all that was left.
+// ErrLost where it would be a new one while nobody has decided about what the ledger has lost. A refund of 0 microcents
+// is one of all that was left.
 func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
 	if e.Reference == "" {
 		return false, t.undecided()
