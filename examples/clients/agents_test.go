@@ -114,12 +114,54 @@ func TestAgents(t *testing.T) {
 				r := a.write(t, family, nil)
 				sawOnWire(a.name, r.seen)
 				for _, s := range r.seen {
-					if s.family() != "" {
-						require.Equal(t, "service/auto", s.Model)
+					if s.family() == "" {
+						continue
+					}
+					require.Equal(t, "service/auto", s.Model)
+					require.False(t, s.Billed, "a line that changes with every request")
+					switch a.name {
+					case "codex":
+						require.Zero(t, s.MaxTokens, "it has a setting now: use it in `connect codex`")
+					case "cline": // it has no setting either, and asks for 32,000
+					default:
+						require.Positive(t, s.MaxTokens)
+						require.LessOrEqual(t, s.MaxTokens, int64(16_384))
 					}
 				}
 			})
 		}
+	}
+}
+
+// A client whose settings lie elsewhere is connected there.
+func TestAgentsMovedSettings(t *testing.T) {
+	t.Parallel()
+	for _, moved := range []struct{ client, variable, place string }{
+		{"claude", "CLAUDE_CONFIG_DIR", "mine"}, {"codex", "CODEX_HOME", "mine"}, {"opencode", "XDG_CONFIG_HOME", "mine"},
+		{"qwen", "QWEN_HOME", "mine"}, {"qwen", "QWEN_HOME", "~/mine"}, {"cline", "CLINE_DIR", "mine"},
+		{"cline", "CLINE_DATA_DIR", "mine"}, {"cline", "CLINE_PROVIDER_SETTINGS_PATH", "mine.json"},
+	} {
+		t.Run(moved.client+" "+moved.variable+" "+moved.place, func(t *testing.T) {
+			t.Parallel()
+			defer agentSlot()()
+			g := startGateway(t, func(*upstream.Request) upstream.Reply { return upstream.Say(report) })
+			a, home := agentNamed(t, moved.client), folder(t)
+			place := moved.place
+			if !strings.HasPrefix(place, "~") {
+				place = filepath.Join(home, place)
+			}
+			require.NoError(t, os.MkdirAll(filepath.Join(home, "mine"), 0o700)) // Codex wants it to be there
+			a.env = append(a.env, moved.variable+"="+place)
+			cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), "bin/fareway"), "gateway", "connect", a.name,
+				"--family", a.families[0], "--url", g.URL, "--data", g.Data, "--write")
+			cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, a.env...)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "Written: "+filepath.Join(home, "mine"))
+			text, err := a.run(t, home, folder(t), a.command(a.families[0])...)
+			require.NoError(t, err, text)
+			require.Contains(t, text, report)
+		})
 	}
 }
 

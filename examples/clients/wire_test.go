@@ -23,6 +23,8 @@ type seen struct {
 	Status       int
 	Model        string // of the body; "" for none
 	Streamed     bool
+	MaxTokens    int64    // of the reply, 0 where none are asked for
+	Billed       bool     // the system prompt begins with a billing header
 	Tools        []string // the names, or the types, of the tools in the body
 	Stop         []string // the stop sequences
 	ID           string   // the request id of the reply
@@ -89,7 +91,10 @@ func read(r *http.Request, body []byte) seen {
 	var in struct {
 		Model  string
 		Stream bool
-		Tools  []struct {
+		// MaxTokens is chat's and messages' limit, MaxOutputTokens is that of responses.
+		MaxTokens       int64 `json:"max_tokens"`
+		MaxOutputTokens int64 `json:"max_output_tokens"`
+		Tools           []struct {
 			Name, Type string
 			Function   struct{ Name string }
 		}
@@ -98,6 +103,7 @@ func read(r *http.Request, body []byte) seen {
 	}
 	_ = json.Unmarshal(body, &in) // most requests without a model have no JSON body
 	one := seen{Method: r.Method, Path: r.URL.Path, Model: in.Model, Streamed: in.Stream,
+		MaxTokens: in.MaxTokens + in.MaxOutputTokens, Billed: bytes.Contains(body, []byte("x-anthropic-billing-header")),
 		Stop: append(in.Stop, in.StopSequences...), APIKey: r.Header.Get("X-Api-Key")}
 	for _, tool := range in.Tools {
 		for _, name := range []string{tool.Function.Name, tool.Name, tool.Type} {

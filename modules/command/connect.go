@@ -18,6 +18,7 @@ type connection struct {
 	key    string
 	family string // chat, responses or messages
 	window int64  // tokens that a request and its reply may have together, 0 when it is not known
+	output int64  // tokens that a reply may have
 }
 
 // api is what clients of OpenAI's kind, and some others, want as their base URL.
@@ -25,6 +26,18 @@ func (c connection) api() string { return c.url + "/v1" }
 
 // connectModel is the public model: routing decides what answers.
 const connectModel = "service/auto"
+
+// outputLimit is what clients are told to ask for as the longest reply, in tokens: at most a quarter of the window, so
+// that there is room for the request. Credits for all of it are held while a request runs, so that a client which asks
+// for 32,000, as most do for a model that they do not know, gets 402 with a small balance.
+func outputLimit(window int64) int64 {
+	if window == 0 {
+		return maxOutputLimit
+	}
+	return max(1, min(maxOutputLimit, window/4))
+}
+
+const maxOutputLimit = 16_384
 
 // connector says how one client is pointed at a gateway.
 type connector struct {
@@ -35,6 +48,11 @@ type connector struct {
 	env func(c connection) map[string]string
 	// file is the client's settings file.
 	file func(c connection) connectFile
+	// limitsOutput: it has a setting for the longest reply that it asks for.
+	limitsOutput bool
+	// dotEnv are files of variables that the client reads besides, below the home folder: the first with a name counts,
+	// and the environment before them all.
+	dotEnv []string
 	// foreign are variables that would spoil the connection, if they are set to something else.
 	foreign []foreign
 	// keys are other places, beside the variables, from which the client would take a key of another service.
@@ -62,11 +80,14 @@ type keyPlace struct {
 // connectFile is a file of a client's settings.
 type connectFile struct {
 	path string // below the home folder
-	// folderVar is the variable that names another folder for it, and folder what that replaces of path.
-	folderVar, folder string
-	format            settings.Format
-	members           []settings.Member
+	// moved are the variables that name another place for it: the first that is set counts.
+	moved   []override
+	format  settings.Format
+	members []settings.Member
 }
+
+// override is a variable that names another file or folder, and what of a path that replaces.
+type override struct{ variable, replaces string }
 
 // connectors is in step with examples/clients, which runs each of these clients with the file that is written
 // here, or with the variables.
@@ -81,10 +102,22 @@ var connectors = []connector{
 	},
 	{
 		name: "claude", title: "Claude Code", families: []string{"messages"}, start: "claude", file: claudeFile,
-		foreign: []foreign{{name: "ANTHROPIC_API_KEY", does: sendsBoth}},
+		limitsOutput: true,
+		foreign: []foreign{
+			{name: "ANTHROPIC_API_KEY", does: sendsBoth},
+			{name: "CLAUDE_CODE_USE_ANTHROPIC_AWS", does: goesElsewhere},
+			{name: "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD", does: goesElsewhere},
+			{name: "CLAUDE_CODE_USE_BEDROCK", does: goesElsewhere},
+			{name: "CLAUDE_CODE_USE_FOUNDRY", does: goesElsewhere},
+			{name: "CLAUDE_CODE_USE_MANTLE", does: goesElsewhere},
+			{name: "CLAUDE_CODE_USE_VERTEX", does: goesElsewhere},
+		},
 		keys: []keyPlace{
 			{path: []string{"apiKeyHelper"}},
-			{file: connectFile{path: ".claude.json", folderVar: "CLAUDE_CONFIG_DIR"}, path: []string{"primaryApiKey"}},
+			{
+				file: connectFile{path: ".claude.json", moved: []override{{"CLAUDE_CONFIG_DIR", ""}}},
+				path: []string{"primaryApiKey"},
+			},
 		},
 		note: "Its web search runs at the model's own service, which the gateway does not offer.\n" +
 			"Another service's key, which it would send as well, was looked for in this environment, its settings and " +
@@ -92,11 +125,13 @@ var connectors = []connector{
 	},
 	{
 		name: "cline", title: "Cline", families: []string{"chat", "messages"}, start: "cline", file: clineFile,
-		note: "Its OpenAI provider (responses) always offers an image tool of OpenAI's own, which the gateway refuses.",
+		note: "Its OpenAI provider (responses) always offers an image tool of OpenAI's own, which the gateway refuses.\n" +
+			"It has no setting for the longest reply: a request holds credits for 32,000 tokens of it while it runs.",
 	},
 	{
 		name: "codex", title: "Codex", families: []string{"responses"}, start: "codex --profile fareway", file: codexFile,
-		note: "Web search and sub-agents are off, for they are tools that run elsewhere, which the gateway refuses.",
+		note: "Web search and sub-agents are off, for they are tools that run elsewhere, which the gateway refuses.\n" +
+			"It has no setting for the longest reply: a request holds credits for up to 32,768 tokens of it while it runs.",
 	},
 	{
 		name: "openai", title: "OpenAI's libraries, and what is built on them", families: []string{"chat", "responses"},
@@ -107,21 +142,24 @@ var connectors = []connector{
 	},
 	{
 		name: "opencode", title: "OpenCode", families: []string{"chat", "responses", "messages"},
-		start: "opencode --model fareway/" + connectModel, file: openCodeFile,
+		start: "opencode --model fareway/" + connectModel, file: openCodeFile, limitsOutput: true,
 	},
 	{
 		name: "qwen", title: "Qwen Code", families: []string{"chat", "messages"}, start: "qwen", file: qwenFile,
+		limitsOutput: true, dotEnv: []string{".qwen/.env", ".env"},
 		foreign: []foreign{
 			{"OPENAI_BASE_URL", []string{"chat"}, outranks}, {"OPENAI_API_KEY", []string{"chat"}, outranks},
 			{"OPENAI_MODEL", []string{"chat"}, outranks}, {"ANTHROPIC_BASE_URL", []string{"messages"}, outranks},
 			{"ANTHROPIC_API_KEY", []string{"messages"}, outranks}, {"ANTHROPIC_MODEL", []string{"messages"}, outranks},
+			{name: "QWEN_CODE_SIMPLE", does: "would not read its settings file"},
 		},
 	},
 }
 
 const (
-	sendsBoth = "would send it to the gateway, beside the gateway's own key"
-	outranks  = "would use it in place of what is in its settings file"
+	sendsBoth     = "would send it to the gateway, beside the gateway's own key"
+	outranks      = "would use it in place of what is in its settings file"
+	goesElsewhere = "would call another service"
 )
 
 func claudeFile(c connection) connectFile {
@@ -133,11 +171,14 @@ func claudeFile(c connection) connectFile {
 		variable("ANTHROPIC_AUTH_TOKEN", c.key),
 		variable("ANTHROPIC_MODEL", connectModel),
 		variable("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+		// A line before the system prompt that changes with every request: no upstream's cache would hit.
+		variable("CLAUDE_CODE_ATTRIBUTION_HEADER", "0"),
+		variable("CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.FormatInt(c.output, 10)),
 	}
 	if c.window > 0 {
 		env = append(env, variable("CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.FormatInt(c.window, 10)))
 	}
-	return connectFile{path: ".claude/settings.json", folderVar: "CLAUDE_CONFIG_DIR", folder: ".claude",
+	return connectFile{path: ".claude/settings.json", moved: []override{{"CLAUDE_CONFIG_DIR", ".claude"}},
 		format: settings.JSON, members: env}
 }
 
@@ -147,7 +188,11 @@ func clineFile(c connection) connectFile {
 	if c.window > 0 {
 		entry["contextWindow"] = c.window
 	}
-	return connectFile{path: ".cline/data/settings/providers.json", format: settings.JSON, members: []settings.Member{
+	moved := []override{
+		{"CLINE_PROVIDER_SETTINGS_PATH", ".cline/data/settings/providers.json"},
+		{"CLINE_DATA_DIR", ".cline/data"}, {"CLINE_DIR", ".cline"},
+	}
+	return connectFile{path: moved[0].replaces, moved: moved, format: settings.JSON, members: []settings.Member{
 		{Path: []string{"version"}, Value: int64(1), Default: true},
 		{Path: []string{"lastUsedProvider"}, Value: provider},
 		{Path: []string{"providers", provider}, Whole: true, Value: map[string]any{
@@ -167,7 +212,7 @@ func codexFile(c connection) connectFile {
 	if c.window > 0 {
 		members = append(members, settings.Member{Path: []string{"model_context_window"}, Value: c.window})
 	}
-	return connectFile{path: ".codex/fareway.config.toml", folderVar: "CODEX_HOME", folder: ".codex",
+	return connectFile{path: ".codex/fareway.config.toml", moved: []override{{"CODEX_HOME", ".codex"}},
 		format: settings.TOML, members: append(members,
 			settings.Member{Path: []string{"agents", "enabled"}, Value: false},
 			settings.Member{Path: []string{"model_providers", "fareway"}, Whole: true, Value: map[string]any{
@@ -181,9 +226,9 @@ func openCodeFile(c connection) connectFile {
 	}[c.family]
 	model := map[string]any{"name": "auto"}
 	if c.window > 0 {
-		model["limit"] = map[string]any{"context": c.window, "output": openCodeOutput(c.window)}
+		model["limit"] = map[string]any{"context": c.window, "output": c.output}
 	}
-	return connectFile{path: ".config/opencode/opencode.json", folderVar: "XDG_CONFIG_HOME", folder: ".config",
+	return connectFile{path: ".config/opencode/opencode.json", moved: []override{{"XDG_CONFIG_HOME", ".config"}},
 		format: settings.JSON, members: []settings.Member{{Path: []string{"provider", "fareway"}, Whole: true,
 			Value: map[string]any{
 				"name": "Fareway", "npm": library,
@@ -191,10 +236,6 @@ func openCodeFile(c connection) connectFile {
 				"models":  map[string]any{connectModel: model},
 			}}}}
 }
-
-// openCodeOutput is the allowance that OpenCode is to ask for, which it wants beside the window. Without one it asks
-// for 32,000 tokens; in a small window that would leave no room for the request.
-func openCodeOutput(window int64) int64 { return min(32_000, window/4) }
 
 func qwenFile(c connection) connectFile {
 	kind, prefix, base := "openai", "OPENAI", c.api()
@@ -205,6 +246,7 @@ func qwenFile(c connection) connectFile {
 		{Path: []string{"env", prefix + "_BASE_URL"}, Value: base},
 		{Path: []string{"env", prefix + "_API_KEY"}, Value: c.key},
 		{Path: []string{"env", prefix + "_MODEL"}, Value: connectModel},
+		{Path: []string{"env", "QWEN_CODE_MAX_OUTPUT_TOKENS"}, Value: strconv.FormatInt(c.output, 10)},
 		{Path: []string{"security", "auth", "selectedType"}, Value: kind},
 		{Path: []string{"model", "name"}, Value: connectModel},
 	}
@@ -212,7 +254,8 @@ func qwenFile(c connection) connectFile {
 		members = append(members,
 			settings.Member{Path: []string{"model", "generationConfig", "contextWindowSize"}, Value: c.window})
 	}
-	return connectFile{path: ".qwen/settings.json", format: settings.JSON, members: members}
+	return connectFile{path: ".qwen/settings.json", moved: []override{{"QWEN_HOME", ".qwen"}},
+		format: settings.JSON, members: members}
 }
 
 // findConnector finds a client by its name.
@@ -273,11 +316,13 @@ func (c connector) warnings(
 }
 
 // keyWarnings are about keys of other services that the client keeps in its files. locate says where a file lies.
-func (c connector) keyWarnings(content []byte, locate func(connectFile) (string, error)) (warnings []string) {
+func (c connector) keyWarnings(
+	content []byte, locate func(connector, connectFile) (string, error),
+) (warnings []string) {
 	for _, k := range c.keys {
 		where := "the client's settings file"
 		if k.file.path != "" {
-			path, err := locate(k.file)
+			path, err := locate(c, k.file)
 			if err != nil {
 				continue
 			}

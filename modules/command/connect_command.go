@@ -26,7 +26,7 @@ type connectRun struct {
 	out                output
 	url, key           string
 	family, home       string
-	window             int64
+	window, maxOutput  int64
 	write, undo, probe bool
 }
 
@@ -40,6 +40,8 @@ type connectView struct {
 	Note  string            `json:"note,omitempty"`
 	// ContextWindow is what the client is told, in tokens.
 	ContextWindow int64 `json:"context_window,omitempty"`
+	// MaxOutputTokens is the longest reply that the client is told to ask for, 0 where it has no setting for that.
+	MaxOutputTokens int64 `json:"max_output_tokens,omitempty"`
 	// Warnings are what would spoil the connection.
 	Warnings []string         `json:"warnings,omitempty"`
 	File     *connectFileView `json:"file,omitempty"`
@@ -81,7 +83,14 @@ beside it; --undo takes exactly that out again and puts back what it replaced,
 also when the client has written to the file since.
 
 Where the gateway is, it asks the one that runs on the data folder; the client's
-context window is what the gateway says of its model.`,
+context window is what the gateway says of its model. The longest reply that the
+client asks for is limited where it has a setting for that: the gateway holds
+credits for all of it while a request runs, and a balance that cannot bear the
+hold is refused with 402.
+
+The settings file is looked for where the client looks: the variables that move
+it, such as CLAUDE_CONFIG_DIR, CODEX_HOME, QWEN_HOME, CLINE_DIR, CLINE_DATA_DIR
+and XDG_CONFIG_HOME, are followed, unless --home says whose settings are meant.`,
 		Example: `  fareway gateway connect
   fareway gateway connect codex --write --probe
   fareway gateway connect claude --data ./data --write
@@ -110,6 +119,8 @@ context window is what the gateway says of its model.`,
 	flags.StringVar(&run.home, "home", "", "the home folder `DIR` of the client's settings (default: yours)")
 	flags.Int64Var(&run.window, "context-window", 0,
 		"the client's context window in `TOKENS` (default: what the gateway says)")
+	flags.Int64Var(&run.maxOutput, "max-output", 0, "the longest reply that the client asks for, in `TOKENS` "+
+		"(default: 16384, or a quarter of the window)")
 	flags.BoolVar(&run.write, "write", false, "write the client's settings file")
 	flags.BoolVar(&run.undo, "undo", false, "take out of the settings file what --write has put there")
 	flags.BoolVar(&run.probe, "probe", false, "send one real request, which is charged")
@@ -155,6 +166,12 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 	if run.window < 0 {
 		return fmt.Errorf("--context-window %d: write a number of tokens, as in 200000", run.window)
 	}
+	switch {
+	case run.maxOutput < 0:
+		return fmt.Errorf("--max-output %d: write a number of tokens, as in 8192", run.maxOutput)
+	case run.maxOutput > 0 && !client.limitsOutput:
+		return fmt.Errorf("--max-output: there is no setting for it in %s: leave it out", client.title)
+	}
 	c, err := run.connection(cmd.Context(), v.Family)
 	if err != nil {
 		return err
@@ -164,12 +181,18 @@ func (run *connectRun) connect(cmd *cobra.Command, name string) error {
 		v.Warnings = client.warnings(c, os.Getenv, connectFile{}, nil)
 	} else {
 		c.window, v.Warnings = run.contextWindow(cmd.Context(), c)
+		if c.output = run.maxOutput; c.output == 0 {
+			c.output = outputLimit(c.window)
+		}
 		v.ContextWindow = c.window
+		if client.limitsOutput {
+			v.MaxOutputTokens = c.output
+		}
 	}
 	var p plan
 	if client.file != nil {
 		f := client.file(c)
-		if v.File, p, err = run.settings(f); err != nil {
+		if v.File, p, err = run.settings(client, f); err != nil {
 			return fmt.Errorf("connecting %s: %w", client.title, err)
 		}
 		// The environment is yours, whosever the home folder is: the client may well be started from it.
@@ -241,28 +264,21 @@ func (run *connectRun) connection(ctx context.Context, family string) (connectio
 }
 
 // locate is where a client's file lies.
-func (run *connectRun) locate(f connectFile) (string, error) {
-	if run.home != "" {
-		return f.locate(run.home, run.getenv), nil
+func (run *connectRun) locate(client connector, f connectFile) (path string, err error) {
+	// The environment is the client's where the home folder is yours.
+	home, getenv := run.home, func(string) string { return "" }
+	if home == "" {
+		if home, err = os.UserHomeDir(); err != nil {
+			return "", fmt.Errorf("finding your home folder: %w: name it with --home", err)
+		}
+		getenv = os.Getenv
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("finding your home folder: %w: name it with --home", err)
-	}
-	return f.locate(home, run.getenv), nil
-}
-
-// getenv is the client's environment, which is yours where the home folder is.
-func (run *connectRun) getenv(name string) string {
-	if run.home != "" {
-		return ""
-	}
-	return os.Getenv(name)
+	return f.locate(home, client.readVariables(home, getenv)), nil
 }
 
 // settings is the client's file, and what a write would make of it.
-func (run *connectRun) settings(f connectFile) (*connectFileView, plan, error) {
-	path, err := run.locate(f)
+func (run *connectRun) settings(client connector, f connectFile) (*connectFileView, plan, error) {
+	path, err := run.locate(client, f)
 	if err != nil {
 		return nil, plan{}, err
 	}
@@ -281,7 +297,7 @@ func (run *connectRun) settings(f connectFile) (*connectFileView, plan, error) {
 }
 
 func (run *connectRun) restore(cmd *cobra.Command, client connector, v connectView) error {
-	path, err := run.locate(client.file(connection{family: v.Family}))
+	path, err := run.locate(client, client.file(connection{family: v.Family}))
 	if err != nil {
 		return err
 	}

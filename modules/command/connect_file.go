@@ -36,13 +36,59 @@ type undoNote struct {
 
 var errNothingToUndo = errors.New("there is nothing to undo")
 
+// readVariables reads the client's variables: the environment's, else those of its files below the home folder.
+func (c connector) readVariables(home string, getenv func(string) string) func(string) string {
+	return func(name string) string {
+		if value := getenv(name); value != "" {
+			return value
+		}
+		for _, file := range c.dotEnv {
+			b, err := os.ReadFile(filepath.Join(home, file))
+			if err != nil {
+				continue // most often there is none
+			}
+			if value := findAssignment(string(b), name); value != "" {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+// findAssignment is the value that a file of lines NAME=VALUE gives a variable, the last one, "" for none. A value may
+// be in quotes; without them a comment begins at " #".
+func findAssignment(text, name string) (value string) {
+	for line := range strings.Lines(text) {
+		assigned, rest, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if assigned = strings.TrimSpace(strings.TrimPrefix(assigned, "export ")); !ok || assigned != name {
+			continue
+		}
+		rest = strings.TrimSpace(rest)
+		if rest != "" && strings.ContainsRune("\"'`", rune(rest[0])) {
+			if end := strings.IndexByte(rest[1:], rest[0]); end >= 0 {
+				value = rest[1 : 1+end]
+				continue
+			}
+		}
+		rest, _, _ = strings.Cut(rest, " #")
+		value = strings.TrimSpace(rest)
+	}
+	return value
+}
+
 // locate is where the file lies. A link is followed: it is the file behind it that changes.
 func (f connectFile) locate(home string, getenv func(string) string) string {
 	path := filepath.Join(home, f.path)
-	if f.folderVar != "" {
-		if folder := getenv(f.folderVar); folder != "" {
-			path = filepath.Join(folder, strings.TrimPrefix(f.path, f.folder+"/"))
+	for _, o := range f.moved {
+		place := strings.TrimSpace(getenv(o.variable))
+		if place == "" {
+			continue
 		}
+		if rest, ok := strings.CutPrefix(place, "~"); ok && (rest == "" || rest[0] == '/') {
+			place = filepath.Join(home, rest)
+		}
+		path = filepath.Join(place, strings.TrimPrefix(f.path, o.replaces))
+		break
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

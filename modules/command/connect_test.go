@@ -3,6 +3,7 @@ package command
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,7 +82,8 @@ func TestConnectWriteKeepsOtherSettingsAndUndoRestores(t *testing.T) {
 	var settings struct{ Env map[string]string }
 	require.NoError(t, json.Unmarshal(b, &settings))
 	require.Equal(t, map[string]string{"EDITOR": "vi", "ANTHROPIC_MODEL": "service/auto", "ANTHROPIC_AUTH_TOKEN": key,
-		"ANTHROPIC_BASE_URL": "http://127.0.0.1:8484", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}, settings.Env)
+		"ANTHROPIC_BASE_URL": "http://127.0.0.1:8484", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		"CLAUDE_CODE_ATTRIBUTION_HEADER": "0", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "16384"}, settings.Env)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm(), "it holds a key")
@@ -320,8 +322,6 @@ func TestConnectContextWindow(t *testing.T) {
 		require.Contains(t, v.File.Content, want, client)
 		require.Empty(t, v.Warnings)
 	}
-	require.EqualValues(t, 30_864, openCodeOutput(123456))
-	require.EqualValues(t, 32_000, openCodeOutput(200_000))
 	for name, tt := range map[string]struct{ url, reply, says string }{
 		"nobody":        {"http://127.0.0.1:1", "", "connection refused"},
 		"another model": {s.URL, `{"data":[{"id":"other","context_length":5}]}`, "GET /v1/models has no service/auto"},
@@ -380,6 +380,11 @@ func TestConnectTellsOfForeignKeys(t *testing.T) {
 		`{"env":{"ANTHROPIC_API_KEY":"`+key+`"}}`), "it is this gateway's")
 	require.Empty(t, warnings("qwen", "chat", none, string(must(connectFileOf(t, "qwen", to).content()))))
 	require.Empty(t, warnings("codex", "responses", foreign, ""))
+	for variable, client := range map[string]string{"CLAUDE_CODE_USE_BEDROCK": "claude",
+		"CLAUDE_CODE_USE_VERTEX": "claude", "QWEN_CODE_SIMPLE": "qwen"} {
+		set := func(name string) string { return map[string]string{variable: "1"}[name] }
+		require.Len(t, warnings(client, "messages", set, ""), 1, variable)
+	}
 
 	home := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o755))
@@ -447,16 +452,129 @@ func TestConnectFollowsLinks(t *testing.T) {
 
 func TestConnectHonoursTheClientsOwnFolders(t *testing.T) {
 	t.Parallel()
-	getenv := func(name string) string { return "/elsewhere/" + strings.ToLower(name) }
-	for name, want := range map[string]string{
-		"claude":   "/elsewhere/claude_config_dir/settings.json",
-		"codex":    "/elsewhere/codex_home/fareway.config.toml",
-		"opencode": "/elsewhere/xdg_config_home/opencode/opencode.json",
-		"qwen":     "/home/ann/.qwen/settings.json",
+	for client, byVariable := range map[string]map[string]string{
+		"claude": {
+			"":                              "/home/ann/.claude/settings.json",
+			"CLAUDE_CONFIG_DIR=/elsewhere":  "/elsewhere/settings.json",
+			"CLAUDE_CONFIG_DIR= /elsewhere": "/elsewhere/settings.json",
+			"CLAUDE_CONFIG_DIR= ":           "/home/ann/.claude/settings.json",
+		},
+		"codex": {
+			"":                      "/home/ann/.codex/fareway.config.toml",
+			"CODEX_HOME=/elsewhere": "/elsewhere/fareway.config.toml",
+		},
+		"opencode": {
+			"":                           "/home/ann/.config/opencode/opencode.json",
+			"XDG_CONFIG_HOME=/elsewhere": "/elsewhere/opencode/opencode.json",
+		},
+		"qwen": {
+			"":                      "/home/ann/.qwen/settings.json",
+			"QWEN_HOME=/elsewhere":  "/elsewhere/settings.json",
+			"QWEN_HOME=~/qwen":      "/home/ann/qwen/settings.json",
+			"QWEN_HOME=~":           "/home/ann/settings.json",
+			"QWEN_HOME=~bob":        "~bob/settings.json",
+			"CLAUDE_CONFIG_DIR=/no": "/home/ann/.qwen/settings.json",
+		},
+		"cline": {
+			"":                                    "/home/ann/.cline/data/settings/providers.json",
+			"CLINE_DIR=/elsewhere":                "/elsewhere/data/settings/providers.json",
+			"CLINE_DATA_DIR=/elsewhere":           "/elsewhere/settings/providers.json",
+			"CLINE_DATA_DIR=/data;CLINE_DIR=/dir": "/data/settings/providers.json",
+			"CLINE_PROVIDER_SETTINGS_PATH=/some.json;CLINE_DATA_DIR=/data": "/some.json",
+		},
 	} {
-		c, err := findConnector(name)
+		c, err := findConnector(client)
 		require.NoError(t, err)
-		require.Equal(t, want, c.file(connection{}).locate("/home/ann", getenv))
+		for set, want := range byVariable {
+			variables := map[string]string{}
+			for v := range strings.SplitSeq(set, ";") {
+				name, value, _ := strings.Cut(v, "=")
+				variables[name] = value
+			}
+			getenv := func(name string) string { return variables[name] }
+			require.Equal(t, want, c.file(connection{family: c.families[0]}).locate("/home/ann", getenv), "%s %s", client, set)
+		}
+	}
+}
+
+// Qwen Code reads where its home is from a file, too.
+func TestConnectReadsTheClientsVariableFiles(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{".qwen/.env", ".env"} {
+		home := t.TempDir()
+		require.NoError(t, os.MkdirAll(filepath.Join(home, ".qwen"), 0o700))
+		text := "# QWEN_HOME=no\nOTHER=1\nexport QWEN_HOME = \"~/mine\" # here\n"
+		require.NoError(t, os.WriteFile(filepath.Join(home, file), []byte(text), 0o600))
+		v := runJSON[connectView](t, "connect", "qwen", "--key", connectKey(t), "--home", home, "--write")
+		require.Equal(t, filepath.Join(home, "mine/settings.json"), v.File.Path)
+		require.FileExists(t, v.File.Path)
+		runJSON[connectView](t, "connect", "qwen", "--home", home, "--undo")
+		require.NoFileExists(t, v.File.Path)
+	}
+	for text, want := range map[string]string{
+		"A=b": "b", "A=b # c": "b", "A=b#c": "b#c", "A='b # c'": "b # c", "A=\"b\" c": "b", "A='b": "'b", "A=": "",
+		"B=A=c":      "",
+		"A=1\nA=2\n": "2", " export A=`b`\r\n": "b", "AA=1": "", "A": "",
+	} {
+		require.Equal(t, want, findAssignment(text, "A"), text)
+	}
+}
+
+// A client that limits its replies holds less of a balance.
+func TestConnectLimitsReplies(t *testing.T) {
+	t.Parallel()
+	connect := func(client string, more ...string) connectView {
+		return runJSON[connectView](t, append([]string{"connect", client, "--key", connectKey(t), "--home", t.TempDir(),
+			"--url", "http://127.0.0.1:1"}, more...)...)
+	}
+	for client, text := range map[string]string{
+		"claude":   `"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "%s"`,
+		"qwen":     `"QWEN_CODE_MAX_OUTPUT_TOKENS": "%s"`,
+		"opencode": `"output": %s`,
+	} {
+		for _, tt := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{"--context-window", "200000"}, "16384"},
+			{[]string{"--context-window", "20000"}, "5000"},
+			{[]string{"--context-window", "200000", "--max-output", "50000"}, "50000"},
+		} {
+			v := connect(client, tt.args...)
+			require.Contains(t, v.File.Content, strings.Replace(text, "%s", tt.want, 1))
+			require.Equal(t, tt.want, fmt.Sprint(v.MaxOutputTokens))
+		}
+	}
+	require.EqualValues(t, 16_384, connect("claude").MaxOutputTokens, "nobody says the window")
+	require.EqualValues(t, 1, outputLimit(3))
+	for _, client := range []string{"codex", "cline"} {
+		v := connect(client)
+		require.Zero(t, v.MaxOutputTokens)
+		require.Contains(t, v.Note, "It has no setting for the longest reply")
+	}
+}
+
+// Editors on Windows put a mark before UTF-8: the file is read, keeps it, and is as it was after an undo.
+func TestConnectKeepsAByteOrderMark(t *testing.T) {
+	t.Parallel()
+	for client, before := range map[string]string{
+		"claude": "\uFEFF{\r\n  \"a\": 1\r\n}\r\n", "codex": "\uFEFFa = 1\r\n",
+	} {
+		home := t.TempDir()
+		c, err := findConnector(client)
+		require.NoError(t, err)
+		path := filepath.Join(home, c.file(connection{}).path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+		runJSON[connectView](t, "connect", client, "--key", connectKey(t), "--home", home, "--write")
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(b), "\uFEFF"))
+		require.True(t, strings.HasPrefix(string(b), "\uFEFF"))
+		require.Contains(t, string(b), "service/auto")
+		require.Contains(t, string(b), "\r\n")
+		runJSON[connectView](t, "connect", client, "--home", home, "--undo")
+		requireText(t, path, before)
 	}
 }
 
@@ -472,6 +590,8 @@ func TestConnectRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
+		"negative output":  {[]string{"claude", "--max-output", "-1"}, "--max-output -1: write a number of tokens"},
+		"no such setting":  {[]string{"codex", "--max-output", "100"}, "there is no setting for it in Codex"},
 		"unknown client":   {[]string{"codx"}, `there is no client "codx": did you mean codex?`},
 		"unspoken family":  {[]string{"codex", "--family", "chat"}, `Codex works with --family responses, not "chat"`},
 		"no settings file": {[]string{"openai", "--write"}, "have no settings file"},

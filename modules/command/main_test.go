@@ -22,5 +22,24 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runWithHome(m))
+}
+
+// ownHome are the variables of whoever runs the tests that say where the home folder is: the Go toolchain's caches are there.
+var ownHome []string
+
+// runWithHome runs the tests with a home of their own: whoever runs them may have a gateway, and clients.
+func runWithHome(m *testing.M) int {
+	home, err := os.MkdirTemp("", "fareway-home-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(home)
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"} {
+		ownHome = append(ownHome, name+"="+os.Getenv(name))
+		if err := os.Setenv(name, home); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
 }

@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Format is how a file is written.
@@ -62,12 +64,30 @@ type document interface {
 	bytes() []byte
 }
 
-func parse(format Format, b []byte) (document, error) {
-	if format == TOML {
-		return parseTOML(b)
+func parse(format Format, b []byte) (doc document, err error) {
+	b, marked := bytes.CutPrefix(b, byteOrderMark)
+	if !utf8.Valid(b) {
+		return nil, errors.New("it is not UTF-8: save it as UTF-8 first")
 	}
-	return parseJSON(b)
+	if format == TOML {
+		doc, err = parseTOML(b)
+	} else {
+		doc, err = parseJSON(b)
+	}
+	if marked && err == nil {
+		doc = markedFile{doc}
+	}
+	return doc, err
 }
+
+// byteOrderMark is what some editors on Windows put before UTF-8. The programs whose files these are read over it, and it
+// stays where it is.
+var byteOrderMark = []byte("\uFEFF")
+
+// markedFile is a file that begins with a byte order mark.
+type markedFile struct{ document }
+
+func (f markedFile) bytes() []byte { return append(slices.Clone(byteOrderMark), f.document.bytes()...) }
 
 // Apply sets the members in a file, nil for one that is not there, and returns its new content and what undoes it.
 func Apply(format Format, file []byte, members []Member) ([]byte, []Change, error) {
