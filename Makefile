@@ -116,6 +116,10 @@ fmt: ## format all Go files
 generate: ## write generated files again
 	go generate ./...
 
+.PHONY: models
+models: .cache/clients/node/.installed ## write the list of client libraries' model names again, after a library was updated (needs npm)
+	go generate ./modules/internal/routing
+
 .PHONY: xcaddy
 xcaddy: ## build bin/fareway-xcaddy from xcaddy.json with xcaddy
 	@command -v xcaddy >/dev/null || { echo 'xcaddy is not installed: see https://github.com/caddyserver/xcaddy, or use `make build`'; exit 1; }

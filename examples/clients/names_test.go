@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -63,6 +64,16 @@ func TestNamesOfInstalledClients(t *testing.T) {
 			require.Empty(t, refused, "add them to modules/internal/routing/models.txt")
 		})
 	}
+}
+
+// The list of the libraries' own names is what the installed ones have.
+func TestNamesOfLibraries(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./modules/internal/routing/gen", "-check", "-dir",
+		"modules/internal/routing")
+	cmd.Dir = root(t)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // notForText are models for pictures, speech and vectors.

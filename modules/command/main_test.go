@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(runWithHome(m))
 }
 
-// ownHome are the variables of whoever runs the tests that say where the home folder is: the Go toolchain's caches are there.
+// ownHome are the variables of whoever runs the tests that say where the home folder is: the Go toolchain's caches are
+// there.
 var ownHome []string
 
 // runWithHome runs the tests with a home of their own: whoever runs them may have a gateway, and clients.

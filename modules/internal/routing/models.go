@@ -9,16 +9,23 @@ import (
 	"github.com/fareway/fareway/config"
 )
 
-// clientModels lists the names that coding agents and client libraries send on their own; its head says how.
-//
-//go:embed models.txt
-var clientModels string
+//go:generate go run ./gen
 
-// defaults is models.txt, read once.
+// clientModels lists the names that coding agents and client libraries send on their own; its head says how.
+// libraryModels are those that the pinned versions of client libraries have in their own types, whatever the patterns
+// of the other list foresaw.
+var (
+	//go:embed models.txt
+	clientModels string
+	//go:embed library_models.txt
+	libraryModels string
+)
+
+// defaults are both lists, read once.
 var defaults = sync.OnceValue(func() config.ModelNames {
-	names, err := config.NewModelNames(entries(clientModels))
+	names, err := config.NewModelNames(entries(clientModels + libraryModels))
 	if err != nil {
-		// The file is part of the program, and its test reads it.
+		// The files are part of the program, and their test reads them.
 		panic(err)
 	}
 	return names

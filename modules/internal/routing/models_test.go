@@ -77,7 +77,7 @@ o3-deep-research o4-mini-deep-research-2025-06-26 computer-use-preview gpt-5.5-p
 gpt-5.6-cyber gpt-rosalind-research gpt-6-rosalind
 qwen3.7-max qwen3.8-max-0902 qwen3.6-plus qwen3.8-flash qwen3.8-max-preview qwen3-max-2026-01-23 qwen3-coder-plus
 qwen3-coder-next coder-model claude-opus-5-5-fast gpt-5.3-codex-spark gpt-5.6-sol-pro gpt-5.6-fast gpt-5.4-mini-fast
-gpt-6-luna-fast`
+gpt-6-luna-fast gpt-6-cyber gpt-6.1-cyber grok-code-fast-1 claude-mythos-5-2 gpt-5.4-pro-2026-03-05 claude-opus-4-0`
 	for _, name := range strings.Fields(names) {
 		t.Run("MODEL-11 MODEL-12 "+name, func(t *testing.T) {
 			t.Parallel()
@@ -117,9 +117,13 @@ func TestOtherNames(t *testing.T) {
 // TestModelList holds the embedded file to its own rules, beside those of every list.
 func TestModelList(t *testing.T) {
 	t.Parallel()
-	list := entries(clientModels)
+	list, libraries := entries(clientModels), entries(libraryModels)
 	_, err := config.NewModelNames(list)
 	require.NoError(t, err)
+	for _, name := range libraries {
+		require.Regexp(t, `^[a-z0-9][a-z0-9.-]*$`, name)
+		require.NotContains(t, list, name, "library_models.txt has it")
+	}
 	for i, entry := range list {
 		if strings.HasPrefix(entry, "^") {
 			for _, loose := range []string{"*", "+", ".-", "[^"} {

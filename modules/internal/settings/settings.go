@@ -80,8 +80,8 @@ func parse(format Format, b []byte) (doc document, err error) {
 	return doc, err
 }
 
-// byteOrderMark is what some editors on Windows put before UTF-8. The programs whose files these are read over it, and it
-// stays where it is.
+// byteOrderMark is what some editors on Windows put before UTF-8. The programs whose files these are read over it, and
+// it stays where it is.
 var byteOrderMark = []byte("\uFEFF")
 
 // markedFile is a file that begins with a byte order mark.
