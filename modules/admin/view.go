@@ -217,12 +217,15 @@ type FailedLoad struct {
 	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
 }
 
-// Traffic is how many requests were answered, and what of it failed for the service.
+// Traffic is how many requests came as far as the routes, and what of it failed for the service. Nobody without a key is
+// counted, nor a refusal with 4xx.
 type Traffic struct {
-	Since          time.Time `json:"since"` // when counting began: with the process
-	Answered       int64     `json:"answered"`
-	Failed         int64     `json:"failed"`          // with 400 and above, but 401, 402, 403 and 499
-	FailedAttempts int64     `json:"failed_attempts"` // also where another route answered or the reply had begun
+	Since    time.Time `json:"since"` // when counting began: with the process
+	Answered int64     `json:"answered"`
+	Failed   int64     `json:"failed"` // with 5xx
+	// FailedAttempts are also those where another route answered or the reply had begun, but none for a reason of the
+	// request's or the client's own.
+	FailedAttempts int64 `json:"failed_attempts"`
 }
 
 // Failures is the larger of the two: a request often counts in both.

@@ -55,10 +55,11 @@ nothing else keeps, is kept beside the file.
 
 With --watch it looks on for a while, and puts back what served, and ends with 1,
 when clearly more requests fail than before, or attempts at upstreams: at least 5,
-twice the share of before, and 5 in a hundred more. What has the status 401, 402,
-403 or 499 is not counted: keys, credits and clients that left are no fault of a
-configuration. It does so, too, when the gateway is away at the end. Ctrl-C ends
-the watch, and the new configuration stays.`,
+twice the share of before, and 5 in a hundred more. Only requests with a good key
+that came as far as the routes are counted, and only 5xx are failures: whoever
+has no key, 4xx, and requests that no route fits are no fault of a configuration.
+It goes back, too, when the gateway is away at the end. Ctrl-C ends the watch, and
+the new configuration stays.`,
 		Example: "  fareway gateway apply new.hcl\n  fareway gateway apply new.hcl --yes --watch 2m",
 		Args:    exactly("NEW.hcl"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -89,6 +89,9 @@ const (
 // then is what follows from a failure.
 func (f *failure) then() consequence { return consequences[f.kind] }
 
+// blames reports whether a configuration may be the reason, and not just the request, its client, or time.
+func (c consequence) blames() bool { return !c.misfit && (!c.final || c.health == health.Failed) }
+
 // error is the consequence as the client sees it.
 func (c consequence) error() *families.Error {
 	e := &families.Error{Status: cmp.Or(c.status, http.StatusBadGateway), Code: cmp.Or(c.code, families.UpstreamError),

@@ -172,6 +172,9 @@ func (x *exchange) write(e *families.Error) *families.Error {
 func (x *exchange) logFailure(a *attempt, f *failure) {
 	a.failure, a.returns = f.kind, f.returns()
 	x.engine.Metrics().UpstreamError(a.route.Name, string(f.kind))
+	if f.then().blames() {
+		x.engine.Metrics().FailedAttempt()
+	}
 	log := x.engine.Logger().Warn
 	if f.then().alert {
 		log = x.engine.Logger().Error

@@ -192,19 +192,8 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
 }
 
-// statusClientLeft is in no RFC: requests whose client left end in it, on record only.
-const statusClientLeft = 499
-
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
 func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Duration) {
-	m.answers.Add(1)
-	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, statusClientLeft:
-	default:
-		if status >= 400 {
-			m.failed.Add(1)
-		}
-	}
 	m.answered.of(answer{endpoint, status}).Inc()
 	m.durations.of(endpoint).Observe(total.Seconds())
 	if firstEvent > 0 {
@@ -212,8 +201,19 @@ func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Du
 	}
 }
 
-// Traffic is how many requests were answered, how many of them failed for a reason that a configuration can have (which
-// a missing key, a missing credit and a client that left are not), and how many attempts failed.
+// Attended counts a request that came as far as the routes. It failed where its status is 5xx: 4xx are the client's, and
+// nobody who has no key can bring either about.
+func (m *Metrics) Attended(status int) {
+	m.answers.Add(1)
+	if status >= http.StatusInternalServerError {
+		m.failed.Add(1)
+	}
+}
+
+// FailedAttempt counts an attempt that failed for a reason that a configuration can have.
+func (m *Metrics) FailedAttempt() { m.failedAttempts.Add(1) }
+
+// Traffic is how many requests came as far as the routes, how many of them failed, and how many attempts did.
 func (m *Metrics) Traffic() (answered, failed, failedAttempts int64) {
 	return m.answers.Load(), m.failed.Load(), m.failedAttempts.Load()
 }
@@ -245,7 +245,6 @@ func (m *Metrics) Held(delta int64) { m.held.Add(float64(delta)) }
 
 // UpstreamError counts a failed attempt; kind is an llm.ErrorKind.
 func (m *Metrics) UpstreamError(route, kind string) {
-	m.failedAttempts.Add(1)
 	m.upstreamError.WithLabelValues(route, kind).Inc()
 }
 

@@ -75,5 +75,11 @@ func TestTraffic(t *testing.T) {
 	}
 	m.UpstreamError("only", "upstream")
 	answered, failed, attempts := m.Traffic()
-	require.Equal(t, []int64{10, 5, 1}, []int64{answered, failed, attempts})
+	require.Equal(t, []int64{0, 0, 0}, []int64{answered, failed, attempts}, "anybody can bring them about")
+	for _, status := range []int{200, 400, 429, 499, 500, 503} {
+		m.Attended(status)
+	}
+	m.FailedAttempt()
+	answered, failed, attempts = m.Traffic()
+	require.Equal(t, []int64{6, 2, 1}, []int64{answered, failed, attempts})
 }
