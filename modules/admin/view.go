@@ -217,8 +217,8 @@ type FailedLoad struct {
 	Text        string              `json:"text,omitempty"`        // as `gateway check` prints them
 }
 
-// Traffic is how many requests came as far as the routes, and what of it failed for the service. Nobody without a key is
-// counted, nor a refusal with 4xx.
+// Traffic is how many requests came as far as the routes, and what of it failed for the service. Nobody without a key
+// is counted, nor a refusal with 4xx.
 type Traffic struct {
 	Since    time.Time `json:"since"` // when counting began: with the process
 	Answered int64     `json:"answered"`

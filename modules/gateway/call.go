@@ -85,8 +85,9 @@ type Record struct {
 	Upstream    string // what the upstream calls the request of the last attempt, "" if it has no name for it
 }
 
-// Attended reports whether the request, which ended with status, came as far as the routes, or would have if the gateway
-// had one for anybody: what a configuration can be judged by. One that no route fits says as much of the request.
+// Attended reports whether the request, which ended with status, came as far as the routes, or would have if the
+// gateway had one for anybody: what a configuration can be judged by. One that no route fits says as much of the
+// request.
 func (c *Call) Attended(status int) bool {
 	return c.Record.Held || c.Kind == Generate && c.Principal.Account.ID != "" &&
 		status >= http.StatusInternalServerError && c.Record.Code != string(families.FeatureUnavailable)

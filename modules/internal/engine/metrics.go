@@ -201,8 +201,8 @@ func (m *Metrics) Request(endpoint string, status int, firstEvent, total time.Du
 	}
 }
 
-// Attended counts a request that came as far as the routes. It failed where its status is 5xx: 4xx are the client's, and
-// nobody who has no key can bring either about.
+// Attended counts a request that came as far as the routes. It failed where its status is 5xx: 4xx are the client's,
+// and nobody who has no key can bring either about.
 func (m *Metrics) Attended(status int) {
 	m.answers.Add(1)
 	if status >= http.StatusInternalServerError {
