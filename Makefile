@@ -94,7 +94,7 @@ soak: ## run the long tests, those behind the tag `soak`, half an hour or so (SO
 	go test -tags soak -count 1 -p 1 -timeout 0 -v -run '$(SOAK)' $(PKG)
 
 .PHONY: clients
-clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway, write .cache/clients/board.md (RUN=pattern; needs npm, as root on Debian it installs that)
+clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway, write .cache/clients/board.md (RUN=pattern; needs npm and Chromium, as root on Debian it installs them)
 	$(GOTESTSUM) --packages ./examples/clients/... -- -tags clients -count 1 -timeout 30m -run '$(RUN)'
 
 .cache/clients/%/.installed: examples/clients/%/package-lock.json examples/clients/install.sh

@@ -56,6 +56,14 @@ func startGateway(t testing.TB, script func(*upstream.Request) upstream.Reply) *
 // startGatewayWith is startGateway with another context window, in tokens. The plan "slow" allows one request a minute.
 func startGatewayWith(t testing.TB, script func(*upstream.Request) upstream.Reply, window int) *gateway {
 	t.Helper()
+	g := configureGateway(t, script, window)
+	g.start(t)
+	return g
+}
+
+// configureGateway is a gateway that does not run yet.
+func configureGateway(t testing.TB, script func(*upstream.Request) upstream.Reply, window int) *gateway {
+	t.Helper()
 	up := upstream.Start(t, upstream.Options{Script: script})
 	g := &gateway{Data: t.TempDir(), Upstream: up}
 	require.NoError(t, os.WriteFile(filepath.Join(g.Data, "gateway.hcl"), fmt.Appendf(nil, `
@@ -85,8 +93,6 @@ plan "slow" {
   }
 }
 `, up.BaseURL(), window, window/5), 0o600))
-
-	g.start(t)
 	return g
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that examples/clients/SET/package-lock.json pins into .cache/clients/SET. SET is node or
-# agents. It needs npm; as root on Debian it installs that too. No package's own scripts are run.
+# agents. It needs npm, and the tests of pages need Chromium; as root on Debian it installs both. No package's own scripts
+# are run.
 set -euo pipefail
 set_name=${1:?give the set of packages: node or agents}
 from=$(cd "$(dirname "${BASH_SOURCE[0]}")/$set_name" && pwd)
@@ -12,12 +13,22 @@ fail() {
 }
 
 [ "$(uname -sm)" = 'Linux x86_64' ] || fail "the packages of the agents are pinned for Linux on x86-64, and this is $(uname -sm)"
-if ! command -v npm >/dev/null; then
-	{ command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; } || fail 'npm is not installed: install Node.js with npm, and run it again'
+
+# require PROGRAM PACKAGE... installs Debian's packages where the program is not there.
+require() {
+	local program=$1
+	shift
+	if command -v "$program" >/dev/null; then
+		return
+	fi
+	{ command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; } || fail "$program is not installed: install it ($*), and run it again"
 	export DEBIAN_FRONTEND=noninteractive
-	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends nodejs npm; } >/dev/null ||
-		fail 'installing npm with apt-get has failed: see above, install Node.js with npm, and run it again'
-fi
+	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@"; } >/dev/null ||
+		fail "installing $program with apt-get has failed: see above, install it ($*), and run it again"
+}
+
+require npm nodejs npm
+require chromium chromium
 
 mkdir -p "$to"
 cp "$from/package.json" "$from/package-lock.json" "$from/.npmrc" "$to/"
