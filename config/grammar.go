@@ -195,9 +195,11 @@ var providerGrammar = grammar{
 				"outlive the provider's process. `\"process\"`: the provider's process, so that all its traffic is " +
 				"isolated there. A provider that carries traffic itself does so either way."},
 		{name: "max_memory", kind: aSize, example: `"1GiB"`,
-			doc: "The resident memory of its process and of what that starts, at least `\"16MiB\"`; looked at each " +
-				"second, on Linux. From nine tenths of it on another process is started and takes over, while the " +
-				"old one finishes its replies; beyond it the process is killed, and replies that it carries break."},
+			doc: "The memory of its process and of what that starts, at least `\"16MiB\"`, without what they map of files, " +
+				"such as their program; looked at each second, on Linux. A process that takes nine tenths of it before its " +
+				"first request is refused: a built-in one takes some 15 MiB. From nine tenths of it on another process is " +
+				"started and takes over, while the old one finishes its replies; beyond it the process is killed, and " +
+				"replies that it carries break."},
 	},
 	blocks: []blockRule{
 		{name: "config", example: "config {\n}", doc: "The plugin's own settings, checked against what it declares."},

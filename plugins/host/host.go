@@ -73,8 +73,9 @@ type Spec struct {
 	StartTimeout time.Duration
 	// DrainTimeout is how long the streams of a released provider may go on. 0: not at all.
 	DrainTimeout time.Duration
-	// MaxMemory bounds the resident memory of the process and of what it starts, in bytes. From nine tenths of it on it
-	// is replaced, its streams going on; beyond it, it is killed. Linux only. 0: no bound.
+	// MaxMemory bounds the resident memory that the process and what it starts have to themselves, in bytes. From nine
+	// tenths of it on it is replaced, its streams going on; beyond it, it is killed; and a start that ends there fails.
+	// Linux only. 0: no bound.
 	MaxMemory int64
 	Confine   Confine
 }

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -145,6 +146,34 @@ func TestAPluginThatTakesTooMuchMemoryIsKilled(t *testing.T) {
 			require.Less(t, p.Info().Memory, int64(270<<20))
 		})
 	}
+}
+
+// A bound below what a process takes anyway is refused at the start, and not by killing one process after another.
+func TestAPluginThatNeedsMoreThanItsMaxMemoryIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	s := spec("script")
+	s.MaxMemory = 1 << 20
+	_, err := h.Acquire(t.Context(), s)
+	require.ErrorContains(t, err, "of memory before its first request, and its max_memory is 1.0 MiB: allow it more")
+	require.Regexp(t, `takes \d+\.\d MiB`, err.Error())
+}
+
+// What a process maps of files is not its own: the program of a built-in provider is the gateway's, too.
+func TestMemoryIsTheProcessesOwn(t *testing.T) {
+	t.Parallel()
+	p := acquire(t, newHost(t), spec("script"))
+	own := p.Info().Memory
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", processID(t, p)))
+	require.NoError(t, err)
+	var resident, mapped int64
+	for line := range strings.Lines(string(status)) {
+		_, _ = fmt.Sscanf(line, "VmRSS: %d kB", &resident)
+		_, _ = fmt.Sscanf(line, "RssFile: %d kB", &mapped)
+	}
+	require.Greater(t, mapped, int64(4<<10), "its program")
+	require.InDelta(t, (resident-mapped)<<10, own, 8<<20)
+	require.Less(t, own, resident<<10)
 }
 
 // Issue 11: one that leaks is replaced before it is too late, and nothing breaks.

@@ -182,12 +182,12 @@ func grow(script string) {
 	}
 }
 
-// resident is how much memory this process has, in bytes.
+// resident is how much memory this process has that is of no file, in bytes.
 func resident() int {
-	var size, pages int
+	var size, pages, mapped int
 	b, _ := os.ReadFile("/proc/self/statm")
-	_, _ = fmt.Sscan(string(b), &size, &pages)
-	return pages * os.Getpagesize()
+	_, _ = fmt.Sscan(string(b), &size, &pages, &mapped)
+	return (pages - mapped) * os.Getpagesize()
 }
 
 func forever() {

@@ -40,5 +40,18 @@ func (p *Plugin) watchMemory(proc *process) {
 	}
 }
 
+// checkRestMemory refuses a process that takes so much before its first request that it would be replaced, or killed,
+// as soon as somebody looks.
+func (p *Plugin) checkRestMemory(proc *process) *failure {
+	pid, _ := strconv.Atoi(proc.child.ID())
+	limit := p.spec.MaxMemory
+	used := memoryOf(pid)
+	if limit == 0 || used <= limit/10*tired {
+		return nil
+	}
+	return fail(CauseMemory, "it takes %s of memory before its first request, and its max_memory is %s: allow it more, "+
+		"such as twice what it takes now", mebibytes(used), mebibytes(limit))
+}
+
 // mebibytes is an amount of memory for people.
 func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

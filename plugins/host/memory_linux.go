@@ -11,28 +11,34 @@ import (
 // maxTree bounds how many processes memoryOf looks at.
 const maxTree = 1000
 
-// memoryOf is how much resident memory a process and its descendants have, in bytes; 0 when it has ended.
+// memoryOf is how much resident memory a process and its descendants have to themselves, in bytes; 0 when it has ended.
+// What it maps of files is not counted, such as its program: all built-in providers and the gateway share that one, and
+// the kernel takes it back when it needs room.
 func memoryOf(pid int) (bytes int64) {
 	tree := []int{pid}
 	for i := 0; i < len(tree) && i < maxTree; i++ {
-		bytes += residentMemory(tree[i])
+		bytes += ownMemory(tree[i])
 		tree = append(tree, childrenOf(tree[i])...)
 	}
 	return bytes
 }
 
-// residentMemory is how much memory a process has, in bytes; 0 when it has ended.
-func residentMemory(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+// ownMemory is how much resident memory a process has that is of no file, in bytes; 0 when it has ended. See
+// proc_pid_status(5).
+func ownMemory(pid int) (bytes int64) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "RssAnon" && name != "RssShmem" {
+			continue
+		}
+		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		bytes += kib << 10
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	return bytes
 }
 
 // childrenOf are the processes that a process has started and that run; none where the kernel does not tell.

@@ -200,6 +200,10 @@ func (p *Plugin) start() (*process, error) {
 		proc.kill()
 		return nil, err
 	}
+	if f := p.checkRestMemory(proc); f != nil {
+		proc.kill()
+		return nil, f
+	}
 	return proc, nil
 }
 

@@ -24,7 +24,7 @@ func newProviderCollector() *providerCollector {
 		state: prometheus.NewDesc("fareway_provider_state", "1 for the state that a provider's process is in.",
 			[]string{"provider", "state"}, nil),
 		memory: prometheus.NewDesc("fareway_provider_memory_bytes",
-			"Resident memory of a provider's process and of what it has started; max_memory bounds it.",
+			"Resident memory that a provider's process and what it has started have to themselves; max_memory bounds it.",
 			[]string{"provider"}, nil),
 		streams: prometheus.NewDesc("fareway_provider_streams", "Calls in progress of a provider, by its process or for it.",
 			[]string{"provider"}, nil),
