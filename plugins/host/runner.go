@@ -54,9 +54,10 @@ type child struct {
 	first  string // the first line on stdout: the handshake, or the reason why there was none
 }
 
-func newChild(exe executable, log *slog.Logger) *child {
+func newChild(exe executable, secrets *scrubber, log *slog.Logger) *child {
 	run := runKey + "=" + rand.Text()
-	return &child{exe: exe, run: run, own: newMark(run), log: log, say: &lastWords{}, exited: make(chan struct{})}
+	return &child{exe: exe, run: run, own: newMark(run), log: log, say: &lastWords{}, exited: make(chan struct{}),
+		scrub: scrubber{host: secrets}}
 }
 
 // prepare takes the environment that go-plugin's handshake needs.

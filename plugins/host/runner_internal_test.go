@@ -28,7 +28,8 @@ func newShell(t *testing.T, script string) *child {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
 	require.NoError(t, err)
-	c := newChild(executable{plugin: "sh", argv: []string{sh, "-c", script}}, slog.New(slog.DiscardHandler))
+	c := newChild(executable{plugin: "sh", argv: []string{sh, "-c", script}}, nil,
+		slog.New(slog.DiscardHandler))
 	c.prepare(nil)
 	return c
 }
@@ -48,7 +49,7 @@ func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "started")
 	file := filepath.Join(t.TempDir(), "plugin")
 	start := func(digest string) error {
-		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true, guarded: true},
+		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true, guarded: true}, nil,
 			slog.New(slog.DiscardHandler))
 		c.prepare(nil)
 		err := c.Start(t.Context())
@@ -96,7 +97,7 @@ func TestWhatWasHashedIsExecuted(t *testing.T) {
 			require.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700))
 			digest, err := Digest(file)
 			require.NoError(t, err)
-			c := newChild(executable{plugin: "dies", argv: []string{file}, digest: digest, pinned: true, guarded: true},
+			c := newChild(executable{plugin: "dies", argv: []string{file}, digest: digest, pinned: true, guarded: true}, nil,
 				slog.New(slog.DiscardHandler))
 			c.prepare(nil)
 			o, err := c.exe.open(os.Geteuid())
@@ -151,7 +152,7 @@ func TestAFailedCallTellsNoSecret(t *testing.T) {
 		settings.Values(`{"key": "hunter2"}`))
 	p := &process{exe: c.exe, child: c}
 	err := p.callError(t.Context(), "configuring it", errors.New("no such key: hunter2"))
-	require.EqualError(t, err, `starting plugin "sh": configuring it: no such key: ***`)
+	require.EqualError(t, err, `starting plugin "sh": configuring it: no such key: [redacted]`)
 }
 
 // What a child leaves in its group is killed with it, also what has cleared its environment.
