@@ -50,6 +50,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.WrapErr(err)
 	}
 	app.Digest = config.Digest(app.Config)
+	if file, err := filepath.Abs(d.File()); err == nil {
+		adapted.Store(&file)
+	}
 	firstData.Do(func() {
 		setDefaultAdmin(data)
 		setDefaultStorage(data)
