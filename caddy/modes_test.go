@@ -31,6 +31,9 @@ func TestAllIsItsOwnersOnly(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			if strings.HasPrefix(path, filepath.Join(dir, "caddy", "locks")+"/") {
+				return nil // certmagic's own: they come and go, in a folder that nobody else enters
+			}
 			info, err := d.Info()
 			if err == nil && info.Mode().Perm()&0o077 != 0 && info.Mode()&fs.ModeSymlink == 0 {
 				list = append(list, strings.TrimPrefix(path, dir)+" "+info.Mode().String())
