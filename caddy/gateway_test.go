@@ -101,9 +101,15 @@ func launchGateway(t testing.TB, dir string) *gateway {
 // launch starts the process of a program; "" is the command itself.
 func (g *gateway) launch(t testing.TB, program string) {
 	t.Helper()
+	g.launchIn(t, g.Dir, program)
+}
+
+// launchIn is launch in another folder, which the process has for its home.
+func (g *gateway) launchIn(t testing.TB, home, program string) {
+	t.Helper()
 	dir := g.Dir
 	g.admin = unixClient(filepath.Join(dir, "admin.sock"))
-	g.cmd = fareway(dir, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
+	g.cmd = fareway(home, "gateway", "up", "--no-selftest", "--listen", "127.0.0.1:0", "--data", dir)
 	if program != "" {
 		g.cmd.Path, g.cmd.Args[0], g.cmd.Err = program, program, nil
 	}

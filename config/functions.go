@@ -35,14 +35,15 @@ func (r *refusal) Error() string { return r.summary + ": " + r.detail }
 // outside is what the configuration takes from its surroundings, and the record of which files it named.
 type outside struct {
 	lookup func(string) (string, bool)
+	learn  func(value string) // told of each value
 	spent  int
 	names  []string // absolute paths in order of first use
 	files  map[string][]byte
 	errors map[string]error // why files could not be read
 }
 
-func newOutside(lookup func(string) (string, bool)) *outside {
-	return &outside{lookup: lookup, files: make(map[string][]byte), errors: make(map[string]error)}
+func newOutside(lookup func(string) (string, bool), learn func(string)) *outside {
+	return &outside{lookup: lookup, learn: learn, files: make(map[string][]byte), errors: make(map[string]error)}
 }
 
 // context has what the expressions of one file can use: `file` starts in its folder.
@@ -135,6 +136,7 @@ func (o *outside) spend(text string) (string, error) {
 	if o.spent += len(text); o.spent > maxOutside {
 		return "", &refusal{"Too much from env and file", "All calls of env and file together may bring 4 MiB."}
 	}
+	o.learn(text)
 	return text, nil
 }
 

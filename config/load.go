@@ -63,6 +63,9 @@ type Options struct {
 	Unconfined func(c Confine) []string
 	// Env looks up environment variables for env("NAME"). Nil: os.LookupEnv.
 	Env func(string) (string, bool)
+	// Outside is told of each value that comes from the environment or by file("..."), before anybody is given it. It is
+	// never to be shown. Nil: nobody is.
+	Outside func(value string)
 	// Overlay stands in for files.
 	Overlay Overlay
 	// Objections are what somebody else has against the configuration; each becomes an error.
@@ -126,6 +129,9 @@ func (o Options) filled() Options {
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
+	if o.Outside == nil {
+		o.Outside = func(string) {}
+	}
 	return o
 }
 
@@ -169,7 +175,7 @@ type loader struct {
 
 func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
 	l := &loader{
-		ctx: ctx, opts: opts, diags: diags, outside: newOutside(opts.Env),
+		ctx: ctx, opts: opts, diags: diags, outside: newOutside(opts.Env, opts.Outside),
 		sources:  sources{named: make(map[string]*source), included: make(map[string]hcl.Range)},
 		base:     &hcl.EvalContext{Functions: functions()},
 		contexts: make(map[string]*hcl.EvalContext),

@@ -75,6 +75,7 @@ func (l *loader) variable(name string, block *hclsyntax.Block) cty.Value {
 	text, set := l.opts.Env(VariablePrefix + name)
 	switch {
 	case set:
+		l.outside.learn(text)
 		return l.variableFrom(name, text, block, fallback)
 	case fallback == cty.NilVal:
 		l.fail(block.LabelRanges[0], fmt.Sprintf("Variable %q has no value", name), fmt.Sprintf("Set it where the gateway "+

@@ -87,6 +87,8 @@ type API struct {
 	engine *engine.Engine // nil when this Caddy's configuration has no gateway
 	token  adminToken
 	books  booksAPI
+
+	strangers *strangers
 }
 
 // CaddyModule returns the Caddy module information.
@@ -120,7 +122,7 @@ func (a *API) Provision(ctx caddy.Context) error {
 
 // serve makes the API that of an engine.
 func (a *API) serve(e *engine.Engine) (err error) {
-	a.engine = e
+	a.engine, a.strangers = e, newStrangers(e.Logger)
 	a.books = booksAPI{books: e.Store(), now: e.Now, config: func() *config.Config {
 		if g := e.Current(); g != nil {
 			return g.Config
@@ -183,6 +185,7 @@ func (a *API) guard(next caddy.AdminHandler) caddy.AdminHandler {
 			return problem(http.StatusServiceUnavailable, "this Caddy runs no gateway: its configuration has no fareway app")
 		}
 		if err := a.token.authorize(r); err != nil {
+			a.strangers.refused(r)
 			return err
 		}
 		if err := arrive(w, r); err != nil {

@@ -43,7 +43,7 @@ func makeAdminCertificate(data string) (certificate, key string, err error) {
 		err = files.ReplaceFile(key, keyPEM)
 	}
 	if err == nil {
-		err = files.CreateFile(certificate, certPEM, 0o644)
+		err = files.CreateFile(certificate, certPEM, 0o600)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("making a certificate for the admin address: %w", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/backup"
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
@@ -71,23 +72,19 @@ The configuration and the keys of providers are not in it.`,
 
 // backupInto writes a backup into a new file, whole or not at all.
 func backupInto(cmd *cobra.Command, database, path string) (m backup.Manifest, err error) {
-	if _, err := os.Lstat(path); err == nil {
+	f, err := files.CreateOutput(path)
+	if errors.Is(err, fs.ErrExist) {
 		return m, fmt.Errorf("writing the backup into %s: %w: name a new file", path, fs.ErrExist)
 	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // for its owner only
 	if err != nil {
 		return m, fmt.Errorf("writing the backup: %w", err)
 	}
-	defer os.Remove(f.Name()) // which is gone when it has its own name
-	m, err = backup.Write(cmd.Context(), database, dir, gateway.Version(), f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	defer f.Discard()
+	m, err = backup.Write(cmd.Context(), database, filepath.Dir(path), gateway.Version(), f)
+	if err != nil {
 		return m, err
 	}
-	if err := os.Link(f.Name(), path); err != nil {
+	if err := f.Place(); err != nil {
 		return m, fmt.Errorf("writing the backup: %w", err)
 	}
 	return m, nil
@@ -188,9 +185,6 @@ func restoreFrom(cmd *cobra.Command, file, database, reason string, replace bool
 		}
 		defer f.Close() // it was read only
 		from = f
-	}
-	if err := os.MkdirAll(filepath.Dir(database), 0o700); err != nil {
-		return done, fmt.Errorf("making the data folder: %w", err)
 	}
 	return backup.Restore(cmd.Context(), from, database, reason, replace, kept)
 }

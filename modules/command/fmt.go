@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,8 @@ func fmtCommand() *cobra.Command {
 		Short: "Brings HCL configurations into the usual form",
 		Long: `Brings HCL configurations, and the files that they include, into the usual form
 and prints the names of those that it changed. A file named - is the standard
-input, whose usual form is printed. What does not parse is left as it is.`,
+input, whose usual form is printed. Where one of them does not parse, all are left
+as they are.`,
 		Example: "  fareway gateway fmt gateway.hcl\n  fareway gateway fmt --check --diff gateway.hcl",
 		Args:    someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +78,8 @@ input, whose usual form is printed. What does not parse is left as it is.`,
 // formatAll formats the files. If it shall, it writes them where they are, and prints what is wrong in them.
 func formatAll(cmd *cobra.Command, args []string, write, report bool) (fmtView, error) {
 	v := fmtView{OK: true, Files: []fmtFile{}, Diagnostics: []config.Diagnostic{}}
+	var changed []config.Formatted
+	var seen []string
 	for _, arg := range args {
 		formatted, diags, err := format(cmd, arg)
 		if err != nil {
@@ -89,16 +93,32 @@ func formatAll(cmd *cobra.Command, args []string, write, report bool) (fmtView, 
 		v.OK = v.OK && !diags.HasErrors()
 		v.Diagnostics = append(v.Diagnostics, diags.All()...)
 		for _, f := range formatted {
+			if real, err := filepath.EvalSymlinks(f.Path); err == nil {
+				if slices.Contains(seen, real) {
+					continue // by another name
+				}
+				seen = append(seen, real)
+			}
 			file := fmtFile{File: f.Path, Changed: !bytes.Equal(f.Before, f.After), Formatted: f}
 			switch {
 			case f.Path == standardInput:
 				file.Text = string(f.After)
 			case file.Changed && write:
-				if err := replace(f); err != nil {
-					return v, err
-				}
+				changed = append(changed, f)
 			}
 			v.Files = append(v.Files, file)
+		}
+	}
+	var changes files.Changes
+	if write && !v.OK { // and nothing is written of those that parse
+		for i := range v.Files {
+			v.Files[i].Changed = false
+		}
+		return v, nil
+	}
+	for _, f := range changed {
+		if err := replace(f, &changes); err != nil {
+			return v, errors.Join(err, changes.TakeBack())
 		}
 	}
 	return v, nil
@@ -131,12 +151,8 @@ func format(cmd *cobra.Command, name string) ([]config.Formatted, *config.Diagno
 }
 
 // replace writes a file in its usual form where it is: the file itself, not a link to it.
-func replace(f config.Formatted) error {
+func replace(f config.Formatted, changes *files.Changes) error {
 	path, err := filepath.EvalSymlinks(f.Path)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", f.Path, err)
-	}
-	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", f.Path, err)
 	}
@@ -144,7 +160,7 @@ func replace(f config.Formatted) error {
 	if err == nil && !bytes.Equal(now, f.Before) {
 		return fmt.Errorf("%s was changed by somebody else at this moment: nothing was written, try again", f.Path)
 	}
-	return files.PlaceFile(path, f.After, info.Mode().Perm(), os.Rename)
+	return changes.Replace(path, f.After)
 }
 
 // printDifference prints the lines that differ. The usual form has the same lines, each with other blanks; only empty

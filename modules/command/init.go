@@ -390,15 +390,17 @@ func (r *initRun) check(ctx context.Context, b *backend, text string) error {
 }
 
 func (r *initRun) write(text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
-		return fmt.Errorf("writing the configuration: %w", err)
+	var changes files.Changes
+	err := changes.MakeFolder(filepath.Dir(r.file), 0o700)
+	switch {
+	case err != nil:
+	case r.force:
+		err = files.ReplaceFile(r.file, text)
+	default:
+		err = files.CreateFile(r.file, text, 0o600) // as of what `up` writes
 	}
-	if r.force {
-		return files.ReplaceFile(r.file, text)
-	}
-	// 0600, as of what `up` writes.
-	if err := files.CreateFile(r.file, text, 0o600); err != nil {
-		return fmt.Errorf("writing the configuration: %w", err)
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing the configuration: %w", err), changes.TakeBack())
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ import (
 // installed are files that were changed, and what they were.
 type installed struct {
 	files []replaced
-	main  string // the file that names the others
+	main  string        // the file that names the others
+	made  files.Changes // folders
 	at    time.Time
 }
 
@@ -46,9 +47,14 @@ func install(list []admin.PlanFile, main string, at time.Time) (*installed, erro
 	for _, f := range order {
 		folders = append(folders, filepath.Dir(behindLinks(f)))
 	}
+	for _, folder := range folders {
+		if err := done.made.MakeFolder(folder, 0o755); err != nil {
+			return nil, errors.Join(fmt.Errorf("making a folder of the configuration: %w", err), done.made.TakeBack())
+		}
+	}
 	unlock, err := lockFolders(folders)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, done.made.TakeBack())
 	}
 	defer unlock()
 	if err := done.place(order); err != nil {
@@ -88,7 +94,7 @@ func (i *installed) putBack() error {
 	for _, r := range slices.Backward(i.files) {
 		errs = append(errs, i.putBackOne(r))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.made.TakeBack())...)
 }
 
 func (i *installed) putBackOne(r replaced) error {
@@ -138,6 +144,7 @@ func (i *installed) place(list []admin.PlanFile) error {
 		i.files = append(i.files, r)
 		return nil
 	}
+	kept := false
 	err := i.write(r.path, *f.Text, func() error {
 		if err := others(); err != nil {
 			return err
@@ -149,10 +156,14 @@ func (i *installed) place(list []admin.PlanFile) error {
 		if r.aside == "" || r.before == nil {
 			return nil
 		}
-		return files.CreateFile(r.aside, content, 0o600)
+		err = files.CreateFile(r.aside, content, 0o600)
+		kept = err == nil
+		return err
 	})
 	if err == nil {
 		i.files = append(i.files, r)
+	} else if kept {
+		_ = os.Remove(r.aside) // what it holds is still in its place
 	}
 	return err
 }
@@ -175,10 +186,6 @@ func lockFolders(folders []string) (unlock func(), err error) {
 		}
 	}
 	for _, folder := range slices.Compact(folders) {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			unlock()
-			return nil, fmt.Errorf("making a folder of the configuration: %w", err)
-		}
 		lock := flock.New(folder, flock.SetFlag(os.O_RDONLY))
 		locks = append(locks, lock)
 		if err := lock.Lock(); err != nil {

@@ -32,11 +32,19 @@ The gateway makes checkpoints by itself, too; they are in its database only.`,
 		Example: "  fareway gateway ledger checkpoint >> /mnt/elsewhere/checkpoints.json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var f *files.Output
+			if file != "" {
+				var err error
+				if f, err = files.CreateOutput(file); err != nil {
+					return checkpointFileError(file, err)
+				}
+				defer f.Discard()
+			}
 			var c ledger.Checkpoint
 			if err := to.call(cmd, "POST", "/fareway/ledger/checkpoints", nil, &c); err != nil {
 				return err
 			}
-			return keepCheckpoint(cmd, c, file, out)
+			return keepCheckpoint(cmd, c, f, out)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write it into a new `FILE`")
@@ -46,19 +54,15 @@ The gateway makes checkpoints by itself, too; they are in its database only.`,
 }
 
 // keepCheckpoint writes the line to stdout, or to a file, and tells people on stderr what it is for.
-func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file string, out output) error {
+func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file *files.Output, out output) error {
 	line, err := checkpointLine(c)
 	if err != nil {
 		return err
 	}
-	if file == "" {
+	if file == nil {
 		_, err = cmd.OutOrStdout().Write(line)
-	} else {
-		err = files.CreateFile(file, line, 0o600)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("writing the checkpoint into %s: %w: name a new one, or leave -o out and append it with >>", file,
-			fs.ErrExist)
+	} else if _, err = file.Write(line); err == nil {
+		err = file.Place()
 	}
 	if err != nil {
 		return fmt.Errorf("writing the checkpoint: %w", err)
@@ -68,6 +72,14 @@ func keepCheckpoint(cmd *cobra.Command, c ledger.Checkpoint, file string, out ou
 			gateway.Own(keepElsewhere))
 	}
 	return nil
+}
+
+func checkpointFileError(file string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("writing the checkpoint into %s: %w: name a new one, or leave -o out and append it with >>", file,
+			fs.ErrExist)
+	}
+	return fmt.Errorf("writing the checkpoint: %w", err)
 }
 
 // coverage is what a checkpoint is over.

@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
@@ -67,30 +65,63 @@ func (x *export) run(cmd *cobra.Command) (err error) {
 	if x.format != "csv" && x.format != "jsonl" {
 		return fmt.Errorf("--format %q: there are jsonl and csv", x.format)
 	}
+	query, err := x.filter.query()
+	if err != nil {
+		return err
+	}
 	w := cmd.OutOrStdout()
+	var outputs []*files.Output // which take their places when all is written
+	open := func(path string) (io.Writer, error) {
+		f, err := files.OpenOutput(path)
+		if err == nil {
+			outputs = append(outputs, f)
+		}
+		return f, err
+	}
+	defer func() {
+		for _, f := range outputs {
+			f.Discard()
+		}
+	}()
 	if x.file != "" {
-		f, err := files.OpenPrivate(x.file)
-		if err != nil {
+		if w, err = open(x.file); err != nil {
 			return fmt.Errorf("writing the export: %w", err)
 		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		w = f
+	}
+	var aside io.Writer
+	if x.checkpointFile != "" {
+		if aside, err = open(x.checkpointFile); err != nil {
+			return fmt.Errorf("writing the checkpoint: %w", err)
+		}
 	}
 	buffered := bufio.NewWriterSize(w, admin.ListBuffer)
 	var checkpoint *ledger.Checkpoint
 	err = x.read(cmd, func(c *admin.Client) error {
+		if x.filter.account != "" { // before a checkpoint is made for nothing
+			if err := c.Call(cmd.Context(), "GET", accountPath(x.filter.account), nil, new(admin.Account)); err != nil {
+				return err
+			}
+		}
 		if checkpoint, err = newestCheckpoint(cmd, c); err != nil {
 			return err
 		}
-		return x.entries(cmd, c, buffered, checkpoint)
+		return x.entries(cmd, c, query, buffered, checkpoint)
 	})
 	if err != nil {
 		return err
 	}
-	if err := x.finish(cmd, buffered, checkpoint); err != nil {
+	if err := x.finish(cmd, buffered, aside, checkpoint); err != nil {
 		return err
 	}
-	return buffered.Flush()
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	for _, f := range outputs {
+		if err := f.Place(); err != nil {
+			return fmt.Errorf("writing the export: %w", err)
+		}
+	}
+	return nil
 }
 
 // newestCheckpoint makes a checkpoint or, offline, finds the newest one; nil when there is none.
@@ -108,11 +139,8 @@ func newestCheckpoint(cmd *cobra.Command, c *admin.Client) (*ledger.Checkpoint, 
 }
 
 // entries writes the journal: up to the checkpoint that was made for it, so that every line of it is proven.
-func (x *export) entries(cmd *cobra.Command, c *admin.Client, w *bufio.Writer, checkpoint *ledger.Checkpoint) error {
-	query, err := x.filter.query()
-	if err != nil {
-		return err
-	}
+func (x *export) entries(cmd *cobra.Command, c *admin.Client, query url.Values, w *bufio.Writer,
+	checkpoint *ledger.Checkpoint) error {
 	if !c.Offline {
 		query.Set("checkpoint", strconv.FormatInt(checkpoint.N, 10))
 	}
@@ -144,8 +172,9 @@ func exportRow(e admin.Entry) []string {
 		e.Prev.String(), e.Hash.String()}
 }
 
-// finish writes the checkpoint where it belongs and tells people what it is for.
-func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Checkpoint) error {
+// finish writes the checkpoint where it belongs, into a file of its own where that is asked for, and tells people what
+// it is for.
+func (x *export) finish(cmd *cobra.Command, w, aside io.Writer, checkpoint *ledger.Checkpoint) error {
 	if checkpoint == nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), gateway.Own("The ledger has no checkpoint yet: start the gateway, and `fareway "+
 			"gateway ledger checkpoint` makes one."))
@@ -161,8 +190,8 @@ func (x *export) finish(cmd *cobra.Command, w io.Writer, checkpoint *ledger.Chec
 	}
 	switch {
 	case err != nil:
-	case x.checkpointFile != "":
-		err = os.WriteFile(x.checkpointFile, line, 0o600)
+	case aside != nil:
+		_, err = aside.Write(line)
 		where = x.checkpointFile
 	case x.format == "csv":
 		_, err = cmd.ErrOrStderr().Write(line)

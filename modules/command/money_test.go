@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,7 +233,7 @@ func TestExportEndsAtItsCheckpoint(t *testing.T) {
 	cmd.SetContext(t.Context())
 	var out goldenText
 	w := bufio.NewWriter(&out)
-	require.NoError(t, x.entries(cmd, c, w, &before))
+	require.NoError(t, x.entries(cmd, c, url.Values{}, w, &before))
 	require.NoError(t, w.Flush())
 	require.Equal(t, 3, strings.Count(string(out), "\n"))
 }

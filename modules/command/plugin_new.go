@@ -23,6 +23,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/plugins/builtin"
 )
 
@@ -137,14 +138,14 @@ func (run *pluginNew) do(cmd *cobra.Command, name string) error {
 		return err
 	}
 	v.Replace = base.checkout
-	files, err := pluginContents(data, v.Module, base)
+	contents, err := pluginContents(data, v.Module, base)
 	if err != nil {
 		return err
 	}
-	if err := writeNew(dir, files); err != nil {
+	if err := writeNew(dir, contents); err != nil {
 		return err
 	}
-	for _, f := range files {
+	for _, f := range contents {
 		v.Files = append(v.Files, f.name)
 	}
 	v.Tidy = tidy(cmd.Context(), dir, base)
@@ -254,7 +255,7 @@ func pluginContents(data map[string]string, path string, base basis) ([]newFile,
 	case data["Dialect"] == ownDialect:
 		code = ownDialect
 	}
-	var files []newFile
+	var list []newFile
 	for _, f := range [...]struct{ name, template string }{
 		{pluginMain, code + ".go.tmpl"}, {pluginTests, code + "_test.go.tmpl"}, {pluginReadme, pluginReadme + ".tmpl"},
 	} {
@@ -262,17 +263,17 @@ func pluginContents(data map[string]string, path string, base basis) ([]newFile,
 		if err := pluginTemplates.ExecuteTemplate(&text, f.template, data); err != nil {
 			return nil, fmt.Errorf("writing %s: %w", f.name, err)
 		}
-		files = append(files, newFile{f.name, text.Bytes()})
+		list = append(list, newFile{f.name, text.Bytes()})
 	}
 	mod, err := pluginModule(path, base)
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", goModFile, err)
 	}
-	files = append(files, newFile{goModFile, mod})
+	list = append(list, newFile{goModFile, mod})
 	if base.goSum != nil {
-		files = append(files, newFile{goSumFile, base.goSum})
+		list = append(list, newFile{goSumFile, base.goSum})
 	}
-	return files, nil
+	return list, nil
 }
 
 // pluginModule is the go.mod of a new plugin. With a checkout, it has all that the checkout is built with: so it builds
@@ -309,29 +310,21 @@ func goVersion() string {
 }
 
 // writeNew writes files into a folder that does not exist, or is empty. Nothing is left of it when one fails.
-func writeNew(dir string, files []newFile) error {
-	err := os.MkdirAll(filepath.Dir(dir), 0o777)
-	if err == nil {
-		err = os.Mkdir(dir, 0o777)
+func writeNew(dir string, list []newFile) error {
+	entries, err := os.ReadDir(dir)
+	if len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is there already, and not an empty folder: nothing was written; "+
+			"name another with --dir, or remove it", dir)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		entries, readErr := os.ReadDir(dir)
-		if readErr != nil || len(entries) > 0 {
-			return fmt.Errorf("%s is there already, and not an empty folder: nothing was written; "+
-				"name another with --dir, or remove it", dir)
+	var changes files.Changes
+	err = changes.MakeFolder(dir, 0o777)
+	for _, f := range list {
+		if err == nil {
+			err = changes.Create(filepath.Join(dir, f.name), f.text, 0o644)
 		}
-		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("making the plugin's folder: %w", err)
-	}
-	for i, f := range files {
-		if err := os.WriteFile(filepath.Join(dir, f.name), f.text, 0o666); err != nil {
-			for _, written := range files[:i+1] {
-				_ = os.Remove(filepath.Join(dir, written.name)) // there is an error to tell of already
-			}
-			return fmt.Errorf("writing the plugin: %w", err)
-		}
+		return errors.Join(fmt.Errorf("writing the plugin: %w", err), changes.TakeBack())
 	}
 	return nil
 }

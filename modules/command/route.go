@@ -65,14 +65,16 @@ text of any prompt.`,
 			if err != nil {
 				return err
 			}
-			if err := modelFolder(file); err != nil {
+			f, undo, err := modelFile(file)
+			if err != nil {
 				return err
 			}
+			defer undo()
 			m, err := learn.Train(sets, seed)
 			if err != nil {
 				return err
 			}
-			text, err := writeModel(m, file)
+			text, err := writeModel(m, f)
 			if err != nil {
 				return err
 			}
@@ -297,9 +299,11 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 			if err != nil {
 				return err
 			}
-			if err := modelFolder(file); err != nil {
+			f, undo, err := modelFile(file)
+			if err != nil {
 				return err
 			}
+			defer undo()
 			var kept []measure.Kept
 			if folds > 0 {
 				kept, err = measure.CrossCalibrate(m, sets, folds, seed)
@@ -309,7 +313,7 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 			if err != nil {
 				return err
 			}
-			if _, err := writeModel(m, file); err != nil {
+			if _, err := writeModel(m, f); err != nil {
 				return err
 			}
 			return out.print(cmd, kept, func(w io.Writer) {
@@ -351,21 +355,32 @@ func readModel(file string) (*predict.Model, error) {
 	return m, nil
 }
 
-// modelFolder makes the folder that a model is to be written to, before it is trained.
-func modelFolder(file string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("making the model's folder: %w", err)
+// modelFile begins the file that a model is to be written to, before it is trained. undo leaves nothing of one that was
+// not written.
+func modelFile(path string) (f *files.Output, undo func(), err error) {
+	var folder files.Changes
+	if err = folder.MakeFolder(filepath.Dir(path), 0o755); err == nil {
+		f, err = files.OpenOutput(path)
 	}
-	return nil
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("writing the model: %w", err), folder.TakeBack())
+	}
+	return f, func() {
+		f.Discard()
+		_ = folder.TakeBack() // a folder that has the model stays
+	}, nil
 }
 
-// writeModel writes a model, whole or not at all.
-func writeModel(m *predict.Model, file string) ([]byte, error) {
+// writeModel writes a model, whole or not at all. There is no secret in it.
+func writeModel(m *predict.Model, f *files.Output) ([]byte, error) {
 	text, err := m.Encode()
 	if err != nil {
 		return nil, err
 	}
-	if err := files.PlaceFile(file, text, 0o644, os.Rename); err != nil {
+	if _, err = f.Write(text); err == nil {
+		err = f.Place()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("writing the model: %w", err)
 	}
 	return text, nil

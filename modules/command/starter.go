@@ -78,7 +78,7 @@ func (s starter) setEnv() error {
 
 // write makes the files that are missing in the data folder. The operator's it leaves as they are; it returns the names
 // of those of them that it made.
-func (s starter) write() ([]string, error) {
+func (s starter) write(changes *files.Changes) ([]string, error) {
 	var made []string
 	for _, f := range []struct {
 		name    string
@@ -96,12 +96,12 @@ func (s starter) write() ([]string, error) {
 		}
 		path := filepath.Join(s.Data, f.name)
 		if f.again {
-			err = files.ReplaceFile(path, content)
+			err = changes.Replace(path, content)
 		} else if _, err = os.Lstat(path); err == nil {
 			continue
 		} else {
 			// 0600: people will put more in them than they mean to.
-			err = files.CreateFile(path, content, 0o600)
+			err = changes.Create(path, content, 0o600)
 		}
 		switch {
 		case errors.Is(err, fs.ErrExist):

@@ -41,8 +41,8 @@ func TestStarterCaddyfile(t *testing.T) {
 func TestStarterFilesWork(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "with a space")
-	require.NoError(t, checkDataDir(data))
-	made, err := testStarter(data).write()
+	require.NoError(t, new(upRun).checkDataDir(data))
+	made, err := testStarter(data).write(new(files.Changes))
 	require.NoError(t, err)
 	require.Equal(t, []string{"gateway.hcl", "Caddyfile"}, made)
 
@@ -65,7 +65,7 @@ func TestStarterFilesWork(t *testing.T) {
 func TestStarterFilesCanBeCopied(t *testing.T) {
 	t.Parallel()
 	data, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
-	_, err := testStarter(data).write()
+	_, err := testStarter(data).write(new(files.Changes))
 	require.NoError(t, err)
 	require.NoError(t, os.CopyFS(copied, os.DirFS(data)))
 	site, err := readSite(filepath.Join(copied, "Caddyfile"))
@@ -81,7 +81,7 @@ func TestStarterKeepsWhatItWasTold(t *testing.T) {
 	public := func(s starter) string {
 		t.Helper()
 		s.Data = data
-		_, err := s.write()
+		_, err := s.write(new(files.Changes))
 		require.NoError(t, err)
 		site, err := readSite(filepath.Join(data, "Caddyfile"))
 		require.NoError(t, err)
@@ -120,14 +120,14 @@ func TestStarterKeepsWhatExists(t *testing.T) {
 	data := t.TempDir()
 	mine := []byte("# mine\n")
 	require.NoError(t, os.WriteFile(filepath.Join(data, "gateway.hcl"), mine, 0o640))
-	made, err := testStarter(data).write()
+	made, err := testStarter(data).write(new(files.Changes))
 	require.NoError(t, err)
 	require.Equal(t, []string{"Caddyfile"}, made)
 	got, err := os.ReadFile(filepath.Join(data, "gateway.hcl"))
 	require.NoError(t, err)
 	require.Equal(t, mine, got)
 
-	made, err = testStarter(data).write()
+	made, err = testStarter(data).write(new(files.Changes))
 	require.NoError(t, err)
 	require.Empty(t, made)
 	entries, err := os.ReadDir(data)
@@ -138,9 +138,9 @@ func TestStarterKeepsWhatExists(t *testing.T) {
 func TestStarterRefusesWhatACaddyfileCannotHold(t *testing.T) {
 	t.Parallel()
 	for _, bind := range []string{`a"b`, "a{b", "a}b", "a\nb", "a b", "a`b"} {
-		_, err := starter{Data: t.TempDir(), Bind: bind, Port: "1"}.write()
+		_, err := starter{Data: t.TempDir(), Bind: bind, Port: "1"}.write(new(files.Changes))
 		require.ErrorContains(t, err, "listen address")
-		_, err = starter{Data: t.TempDir(), Admin: bind}.write()
+		_, err = starter{Data: t.TempDir(), Admin: bind}.write(new(files.Changes))
 		require.ErrorContains(t, err, "admin address")
 	}
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 )
 
 // defaultListen is where `up` listens: on this machine only.
@@ -31,7 +33,8 @@ type upRun struct {
 	listenSet  bool // --listen was given
 	noSelftest bool
 
-	free     net.Listener // keeps the port that port 0 has become until Caddy listens on it
+	free     net.Listener  // keeps the port that port 0 has become until Caddy listens on it
+	written  files.Changes // taken back where the gateway does not start
 	out, err io.Writer
 }
 
@@ -44,7 +47,8 @@ func upCommand() *cobra.Command {
 
 In the data folder it writes a commented Caddyfile and gateway.hcl where there
 are none, and never changes them; --listen and --admin are kept in files of
-their own beside them, until it is told something else. It makes the account "trial" with
+their own beside them, until it is told something else. Where it cannot start,
+none of these files has changed. It makes the account "trial" with
 1,000 credits and a key, which it keeps in trial.key, sends itself one request
 in each of the three shapes and a streamed one, and shows how to use it. Done again, it finds all
 that and goes on with it.
@@ -71,17 +75,24 @@ requests finish and are charged first.`,
 	return cmd
 }
 
-// start brings the gateway up and says so.
-func (u *upRun) start(ctx context.Context) error {
+// start brings the gateway up and says so. Where it cannot, the files are as they were: one that serves elsewhere takes
+// what is in them at its next reload.
+func (u *upRun) start(ctx context.Context) (err error) {
+	caddy.OnExit(func(context.Context) { _ = u.written.TakeBack() }) // at a signal, too
+	caddy.TrapSignals()
+	defer func() { err = errors.Join(err, u.written.TakeBack()) }()
 	s, err := u.starter()
 	if err != nil {
 		return err
 	}
 	defer u.giveUpFree()
-	if err := checkDataDir(s.Data); err != nil {
+	if err := u.checkNotRunning(s.Data); err != nil {
 		return err
 	}
-	made, err := s.write()
+	if err := u.checkDataDir(s.Data); err != nil {
+		return err
+	}
+	made, err := s.write(&u.written)
 	if err != nil {
 		return err
 	}
@@ -95,11 +106,11 @@ func (u *upRun) start(ctx context.Context) error {
 	if err := u.checkPorts(ctx, site); err != nil {
 		return err
 	}
-	caddy.TrapSignals()
 	e, err := u.load(ctx, site)
 	if err != nil {
 		return err
 	}
+	u.written.Keep()
 	u.giveUpFree()
 	t, err := prepareTrial(ctx, e, s.Data)
 	if err != nil {
@@ -148,9 +159,25 @@ func (u *upRun) starter() (starter, error) {
 	return s, nil
 }
 
+// checkNotRunning refuses a folder that a gateway runs on, before anything is written into it.
+func (u *upRun) checkNotRunning(data string) error {
+	there := target{data: data}
+	if file := filepath.Join(data, caddyFile); isThere(file) {
+		there.config = file // it may have its ledger elsewhere
+	}
+	place, err := there.place()
+	if err != nil {
+		return nil // whoever reads the files next says what is wrong with them
+	}
+	if err := sqlite.CheckUnlocked(place.Ledger); errors.Is(err, sqlite.ErrLocked) {
+		return fmt.Errorf("a gateway runs on %s already, and nothing was changed: %w", data, err)
+	}
+	return nil
+}
+
 // checkDataDir makes the data folder and sees whether it can be written.
-func checkDataDir(data string) error {
-	err := os.MkdirAll(data, 0o700)
+func (u *upRun) checkDataDir(data string) error {
+	err := u.written.MakeFolder(data, 0o700)
 	if err == nil {
 		var f *os.File
 		if f, err = os.CreateTemp(data, ".writable.*"); err == nil {

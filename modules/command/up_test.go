@@ -79,7 +79,7 @@ func TestDataFolderThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, data := range []string{file, filepath.Join(file, "below")} {
-		err := checkDataDir(data)
+		err := new(upRun).checkDataDir(data)
 		require.ErrorContains(t, err, "the data folder "+data+" cannot be written")
 		require.ErrorContains(t, err, "--data")
 	}

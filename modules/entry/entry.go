@@ -73,6 +73,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 			return gateway.WithConn(ctx, c)
 		})
 		allowHeaders(server)
+		boundBodies(server)
+		keepFromRedirects(ctx, server)
 	}
 	return nil
 }

@@ -33,6 +33,18 @@ func setDefaultAdmin(data string) {
 	}
 }
 
+// setDefaultStorage makes the data folder the place of Caddy's own data (certificates, above all) for configurations
+// that name no storage. What is in Caddy's usual place already stays in use.
+func setDefaultStorage(data string) {
+	usual, own := caddy.DefaultStorage.Path, filepath.Join(data, "caddy")
+	if _, err := os.Stat(own); err != nil {
+		if _, err := os.Stat(filepath.Join(usual, "certificates")); err == nil {
+			return
+		}
+	}
+	caddy.DefaultStorage.Path = own
+}
+
 // firstData is for the data folder that the first Caddyfile of this process names. It decides once: a default that
 // moved with a later file would move the endpoint of a running gateway away from its users.
 var firstData sync.Once

@@ -108,6 +108,7 @@ func (a *App) Provision(ctx caddy.Context) (err error) {
 		return &loadError{path: path, err: diags}
 	}
 	engine.LogFindings(a.log, diags) // warnings
+	a.warnOfOthers(cfg)
 	a.cfg = cfg
 	if _, running := engines.References(a.Data); running {
 		return a.Open()

@@ -50,7 +50,13 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.WrapErr(err)
 	}
 	app.Digest = config.Digest(app.Config)
-	firstData.Do(func() { setDefaultAdmin(data) })
+	if file, err := filepath.Abs(d.File()); err == nil {
+		adapted.Store(&file)
+	}
+	firstData.Do(func() {
+		setDefaultAdmin(data)
+		setDefaultStorage(data)
+	})
 	app.previewLoad(data)
 	return httpcaddyfile.App{Name: "fareway", Value: caddyconfig.JSON(app, nil)}, nil
 }

@@ -49,7 +49,7 @@ func (p *Plugin) Carry(ctx context.Context, req *llm.Request) (*Carried, error) 
 	call, err := p.host.calls.Call(ctx, &p.source, req)
 	if err != nil {
 		p.carrying.Add(-1)
-		return nil, err
+		return nil, p.clean(err)
 	}
 	return &Carried{plugin: p, call: call}, nil
 }
@@ -81,7 +81,27 @@ func (c *Carried) Recv() (events []llm.Event, err error) {
 	if _, typed := errors.AsType[*llm.Error](err); err != nil && !typed && !errors.Is(err, io.EOF) {
 		err = llm.Errorf(llm.ErrCanceled, "the caller left")
 	}
-	return events, err
+	return events, c.plugin.clean(err)
+}
+
+// clean is an error of a call that the host makes as people may see it: an upstream may repeat what it was sent.
+func (p *Plugin) clean(err error) error {
+	typed, ok := errors.AsType[*llm.Error](err)
+	if !ok || err == nil {
+		return err
+	}
+	p.mu.Lock()
+	secrets := &p.host.scrub
+	if p.proc != nil {
+		secrets = &p.proc.child.scrub
+	}
+	p.mu.Unlock()
+	if message := secrets.clean(typed.Message); message != typed.Message {
+		cleaned := *typed
+		cleaned.Message = message
+		return &cleaned
+	}
+	return err
 }
 
 // Cancel stops the attempt as soon as its usage is proven, where the upstream proves it: see ProvesCarried. The stream

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 )
 
 const filePrefix = "fareway-provider-"
@@ -22,6 +21,8 @@ type executable struct {
 	argv   []string
 	digest string // hex SHA-256 of the file; "" for a built-in one, which cannot change under us
 	pinned bool   // the operator gave the digest
+
+	guarded bool // nobody else may be able to exchange it; authors look at whatever they like
 
 	confine Confine // how it is run
 }
@@ -76,11 +77,15 @@ func findFile(s Source) (executable, error) {
 	if err != nil {
 		return executable{}, err
 	}
-	// A link leads to a folder of its own, which must be as safe as the one that the link is in.
+	// A link leads to a folder of its own, which must be as safe as the one that the link is in. None of these may be
+	// one like /tmp, where anybody could put a plugin first. What is above them is looked at by checkPath.
 	for _, p := range []string{s.Dir, filepath.Dir(resolved), resolved} {
 		if err := checkWriters(p, os.Geteuid()); err != nil {
 			return executable{}, err
 		}
+	}
+	if err := checkPath(path, os.Geteuid()); err != nil {
+		return executable{}, err
 	}
 	info, err := os.Stat(resolved)
 	if err != nil {
@@ -100,27 +105,8 @@ func findFile(s Source) (executable, error) {
 		return executable{}, fmt.Errorf("the sha256 of %s is %s and not %s; if you trust the file, set sha256 to the former",
 			path, digest, s.SHA256)
 	}
-	return executable{plugin: s.Plugin, argv: []string{resolved}, digest: digest, pinned: s.SHA256 != ""}, nil
-}
-
-// checkWriters refuses what anyone but root and us, the user of that id, can write: they could run what they like as
-// the gateway.
-func checkWriters(path string, us int) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf(
-			"%s can be written by others (mode %04o), who could run anything as the gateway; run: chmod go-w %s",
-			path, info.Mode().Perm(), path)
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != us {
-		return fmt.Errorf("%s belongs to user %d, who could run anything as the gateway; give it to the gateway's user or "+
-			"to root: chown %d %s",
-			path, owner.Uid, us, path)
-	}
-	return nil
+	return executable{plugin: s.Plugin, argv: []string{resolved}, digest: digest, pinned: s.SHA256 != "",
+		guarded: true}, nil
 }
 
 // Digest is the sha256 of a file's content, in hex.
@@ -130,9 +116,13 @@ func Digest(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	return digestOf(f)
+}
+
+func digestOf(f *os.File) (string, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("reading %s: %w", path, err)
+		return "", fmt.Errorf("reading %s: %w", f.Name(), err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

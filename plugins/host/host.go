@@ -92,6 +92,7 @@ type Host struct {
 	life    context.Context // ends with Close
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
+	scrub   scrubber        // what the configuration has from outside
 	calls   endpoint.Client // of providers that say where calls go
 
 	mu     sync.Mutex
@@ -133,6 +134,11 @@ func New(o Options) *Host {
 	}
 	return h
 }
+
+// Redact makes a value known that the configuration has from outside, of an environment variable or a file: it is
+// replaced in all that plugins and upstreams say from then on, wherever that is shown. Values of less than four bytes
+// are not, nor numbers of up to seven digits.
+func (h *Host) Redact(value string) { h.scrub.redact(value) }
 
 var errClosed = errors.New("the plugin host is closed")
 

@@ -170,7 +170,7 @@ func (h *Host) ask(ctx context.Context, exe executable, timeout time.Duration) (
 	bounded, cancel := withStartTimeout(h.life, timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	proc, err := launch(bounded, exe, h.log.With(slog.String("plugin", exe.plugin)))
+	proc, err := launch(bounded, exe, &h.scrub, h.log.With(slog.String("plugin", exe.plugin)))
 	if err != nil {
 		return About{}, err
 	}

@@ -51,8 +51,8 @@ type process struct {
 
 // launch starts a plugin and asks it what it is. ctx has a deadline (withStartTimeout); what launch starts
 // does not depend on it once launch has returned.
-func launch(ctx context.Context, exe executable, log *slog.Logger) (*process, error) {
-	p := &process{exe: exe, child: newChild(exe, log), unfit: make(chan *failure, 1)}
+func launch(ctx context.Context, exe executable, secrets *scrubber, log *slog.Logger) (*process, error) {
+	p := &process{exe: exe, child: newChild(exe, secrets, log), unfit: make(chan *failure, 1)}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]plugin.PluginSet{wire.Version: {wire.PluginName: client{}}},
@@ -144,6 +144,7 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 	}
 	line := p.child.firstLine()
 	parts := strings.Split(line, "|")
+	line = p.child.scrub.clean(line)
 	switch {
 	case line == "" && ctx.Err() != nil:
 		return fmt.Errorf("%s: %w; %s", doing, context.Cause(ctx), p.child.say)
@@ -155,7 +156,8 @@ func (p *process) handshakeError(ctx context.Context, err error) error {
 	case parts[1] != fmt.Sprint(wire.Version):
 		return fail(CauseHandshake, "%s: it speaks version %s of the plugin protocol, and this gateway version %d; %sbuild "+
 			"it with the gateway's version of github.com/fareway/fareway/plugins/provider, or, in another language, by what "+
-			"`fareway gateway plugin proto` prints", doing, parts[1], wire.Version, newer(parts[1]))
+			"`fareway gateway plugin proto` prints", doing,
+			p.child.scrub.clean(parts[1][:min(len(parts[1]), 20)]), wire.Version, newer(parts[1]))
 	}
 	if len(parts) < 6 || parts[4] != "grpc" {
 		return fail(CauseHandshake, "%s: its handshake is %q, and has to be 1|%d|unix|PATH|grpc|CERTIFICATE in one line; "+

@@ -3,8 +3,6 @@ package host
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	plugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/fareway/fareway/plugins/internal/wire"
@@ -57,9 +54,10 @@ type child struct {
 	first  string // the first line on stdout: the handshake, or the reason why there was none
 }
 
-func newChild(exe executable, log *slog.Logger) *child {
+func newChild(exe executable, secrets *scrubber, log *slog.Logger) *child {
 	run := runKey + "=" + rand.Text()
-	return &child{exe: exe, run: run, own: newMark(run), log: log, say: &lastWords{}, exited: make(chan struct{})}
+	return &child{exe: exe, run: run, own: newMark(run), log: log, say: &lastWords{}, exited: make(chan struct{}),
+		scrub: scrubber{host: secrets}}
 }
 
 // prepare takes the environment that go-plugin's handshake needs.
@@ -78,9 +76,11 @@ func (c *child) prepare(handshake []string) {
 
 // Start implements runner.Runner.
 func (c *child) Start(context.Context) error {
-	if err := c.verify(); err != nil {
+	file, err := c.exe.open(os.Geteuid())
+	if err != nil {
 		return err
 	}
+	defer file.close()
 	stdout, outEnd, err := os.Pipe()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *child) Start(context.Context) error {
 		return err
 	}
 	defer errEnd.Close()
-	if err := c.launch(outEnd, errEnd); err != nil {
+	if err := c.launch(file, outEnd, errEnd); err != nil {
 		stdout.Close()
 		stderr.Close()
 		return err
@@ -130,8 +130,8 @@ const (
 	busyPause = 10 * time.Millisecond
 )
 
-// launch starts the process.
-func (c *child) launch(stdout, stderr *os.File) error {
+// launch starts the process from a file that was looked at.
+func (c *child) launch(file *opened, stdout, stderr *os.File) error {
 	credential, err := c.exe.confine.credential()
 	if err != nil {
 		return err
@@ -143,6 +143,7 @@ func (c *child) launch(stdout, stderr *os.File) error {
 	}
 	for range busyTries {
 		c.cmd = exec.Command(c.exe.argv[0], c.exe.argv[1:]...)
+		c.cmd.Path, c.cmd.ExtraFiles = file.path, file.extra()
 		c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.env, stdout, stderr
 		c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: credential}
 		err = startUnprivileged(c.cmd, c.limit)
@@ -161,26 +162,6 @@ func (c *child) launch(stdout, stderr *os.File) error {
 func (c *child) limit(pid int) error {
 	c.own.put(pid)
 	return c.exe.confine.limits(pid)
-}
-
-// verify compares a pinned file with its digest once more: it may have changed since it was found.
-func (c *child) verify() error {
-	if !c.exe.pinned {
-		return nil
-	}
-	sum, err := hex.DecodeString(c.exe.digest)
-	if err != nil {
-		return fmt.Errorf("reading the digest: %w", err)
-	}
-	pin := plugin.SecureConfig{Checksum: sum, Hash: sha256.New()}
-	same, err := pin.Check(c.exe.argv[0])
-	if err != nil {
-		return fmt.Errorf("verifying %s: %w", c.exe.argv[0], err)
-	}
-	if !same {
-		return fmt.Errorf("%s has changed and no longer has the pinned sha256", c.exe.argv[0])
-	}
-	return nil
 }
 
 // readStdout hands the first line to go-plugin and logs all others.

@@ -5,6 +5,7 @@ package host
 import (
 	"crypto/rand"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -27,7 +28,8 @@ func newShell(t *testing.T, script string) *child {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
 	require.NoError(t, err)
-	c := newChild(executable{plugin: "sh", argv: []string{sh, "-c", script}}, slog.New(slog.DiscardHandler))
+	c := newChild(executable{plugin: "sh", argv: []string{sh, "-c", script}}, nil,
+		slog.New(slog.DiscardHandler))
 	c.prepare(nil)
 	return c
 }
@@ -47,7 +49,7 @@ func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "started")
 	file := filepath.Join(t.TempDir(), "plugin")
 	start := func(digest string) error {
-		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true},
+		c := newChild(executable{plugin: "p", argv: []string{file}, digest: digest, pinned: true, guarded: true}, nil,
 			slog.New(slog.DiscardHandler))
 		c.prepare(nil)
 		err := c.Start(t.Context())
@@ -59,12 +61,65 @@ func TestAPinnedFileIsLookedAtAgain(t *testing.T) {
 	require.ErrorContains(t, start(strings.Repeat("00", 32)), "verifying "+file, "it is gone")
 	require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700))
 	require.ErrorContains(t, start(strings.Repeat("00", 32)), "no longer has the pinned sha256")
-	require.ErrorContains(t, start("no digest"), "reading the digest")
+	require.ErrorContains(t, start("no digest"), "no longer has the pinned sha256")
 	require.NoFileExists(t, marker)
 	digest, err := Digest(file)
 	require.NoError(t, err)
 	require.NoError(t, start(digest))
 	require.FileExists(t, marker)
+}
+
+// TestWhatWasHashedIsExecuted: a pinned plugin's file, or a folder above it, is exchanged behind the last look at it.
+func TestWhatWasHashedIsExecuted(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	content, err := os.ReadFile(self)
+	require.NoError(t, err)
+	for name, exchange := range map[string]func(t *testing.T, folder, evil string){
+		"nothing": func(*testing.T, string, string) {},
+		"the file": func(t *testing.T, folder, evil string) {
+			require.NoError(t, os.Rename(evil, filepath.Join(folder, "plugins", "fareway-provider-dies")))
+		},
+		"the folder": func(t *testing.T, folder, evil string) {
+			require.NoError(t, os.Rename(folder, folder+".away"))
+			require.NoError(t, os.MkdirAll(filepath.Join(folder, "plugins"), 0o700))
+			require.NoError(t, os.Rename(evil, filepath.Join(folder, "plugins", "fareway-provider-dies")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := filepath.Join(t.TempDir(), "folder")
+			file := filepath.Join(folder, "plugins", "fareway-provider-dies")
+			evil, marker := filepath.Join(t.TempDir(), "evil"), filepath.Join(t.TempDir(), "marker")
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			require.NoError(t, os.WriteFile(file, content, 0o700))
+			require.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700))
+			digest, err := Digest(file)
+			require.NoError(t, err)
+			c := newChild(executable{plugin: "dies", argv: []string{file}, digest: digest, pinned: true, guarded: true}, nil,
+				slog.New(slog.DiscardHandler))
+			c.prepare(nil)
+			o, err := c.exe.open(os.Geteuid())
+			require.NoError(t, err)
+			exchange(t, folder, evil)
+			read, write, err := os.Pipe()
+			require.NoError(t, err)
+			require.NoError(t, c.launch(o, write, write))
+			o.close()
+			require.NoError(t, write.Close())
+			said, err := io.ReadAll(read)
+			require.NoError(t, err)
+			require.Error(t, c.cmd.Wait())
+			require.Equal(t, 3, c.cmd.ProcessState.ExitCode(), string(said))
+			require.Contains(t, string(said), "my libraries")
+			require.NoFileExists(t, marker)
+			if name != "nothing" {
+				_, err = c.exe.open(os.Geteuid())
+				require.ErrorContains(t, err, "no longer has the pinned sha256", "as a restart has it")
+			}
+		})
+	}
 }
 
 func TestAChildThatIsDoomedBeforeItStartsEnds(t *testing.T) {
@@ -97,7 +152,7 @@ func TestAFailedCallTellsNoSecret(t *testing.T) {
 		settings.Values(`{"key": "hunter2"}`))
 	p := &process{exe: c.exe, child: c}
 	err := p.callError(t.Context(), "configuring it", errors.New("no such key: hunter2"))
-	require.EqualError(t, err, `starting plugin "sh": configuring it: no such key: ***`)
+	require.EqualError(t, err, `starting plugin "sh": configuring it: no such key: [redacted]`)
 }
 
 // What a child leaves in its group is killed with it, also what has cleared its environment.

@@ -6,29 +6,76 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/fareway/fareway/plugins/internal/wire"
 	"github.com/fareway/fareway/plugins/llm/settings"
 )
 
 // hidden is what is shown in place of a secret.
-const hidden = "***"
+const hidden = "[redacted]"
 
 // minSecret is the shortest value that is looked for, in bytes: a shorter one is in every other word, and its marks
 // would tell what it is.
 const minSecret = 4
 
-// scrubber takes a plugin's secrets out of what it says: a plugin that logs its settings, or hands on the words of an
-// upstream that repeats them, is common. The zero value knows none.
+// maxShown is how much is shown of what a plugin or an upstream says, in bytes: a message, a line, a field of one.
+// There may be a prompt in it.
+const maxShown = 2 << 10
+
+// scrubber takes secrets out of what plugins and upstreams say: a plugin that logs its settings, or hands on the words
+// of an upstream that repeats them, is common. Each process has one, with its secret settings and the credentials of
+// its endpoints; behind it is the host's, with all that the configuration has from outside (Host.Redact). The zero
+// value knows none.
 type scrubber struct {
-	secrets atomic.Pointer[[]string]
+	host *scrubber // nil for the host's own
+
+	secrets atomic.Pointer[known]
 
 	mu       sync.Mutex
+	outside  map[string]bool // of the host's own
 	settings map[string]bool
 	recent   []map[string]bool // credentials of endpoints, the oldest first
+}
+
+// known are secrets: in one replacer, and the longest first, for what was cut within one.
+type known struct {
+	replacer *strings.Replacer
+	list     []string
+}
+
+// maxOutside bounds what is known from outside, in forms of values: beyond it, what was known before is forgotten.
+const maxOutside = 100_000
+
+// redact makes a value known that the configuration has from outside.
+func (s *scrubber) redact(value string) {
+	forms := make(map[string]bool)
+	collectTexts(value, forms)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outside == nil || len(s.outside) > maxOutside {
+		s.outside = make(map[string]bool)
+	}
+	before := len(s.outside)
+	for form := range forms {
+		if !isCommon(form) {
+			s.outside[form] = true
+		}
+	}
+	if len(s.outside) != before {
+		s.publish()
+	}
+}
+
+// isCommon reports a value that is no secret and stands in many lines: a number, true, false, null.
+func isCommon(value string) bool {
+	const mostDigits = 7
+	_, err := strconv.ParseUint(value, 10, 64)
+	return err == nil && len(value) <= mostDigits || value == "true" || value == "false" || value == "null"
 }
 
 // maxRecent bounds the endpoints whose credentials are known: tokens that expire are many in a year.
@@ -63,21 +110,22 @@ func (s *scrubber) add(secrets []string) {
 
 // publish is called with the lock held.
 func (s *scrubber) publish() {
-	known := maps.Clone(s.settings)
-	if known == nil {
-		known = make(map[string]bool)
-	}
-	for _, more := range s.recent {
-		maps.Copy(known, more)
+	all := make(map[string]bool)
+	for _, more := range append([]map[string]bool{s.settings, s.outside}, s.recent...) {
+		maps.Copy(all, more)
 	}
 	// The longest first: one may be the beginning of another.
-	list := slices.SortedFunc(maps.Keys(known), func(a, b string) int {
+	list := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		if d := len(b) - len(a); d != 0 {
 			return d
 		}
 		return strings.Compare(a, b)
 	})
-	s.secrets.Store(&list)
+	pairs := make([]string, 0, 2*len(list))
+	for _, secret := range list {
+		pairs = append(pairs, secret, hidden)
+	}
+	s.secrets.Store(&known{strings.NewReplacer(pairs...), list})
 }
 
 func collectSecrets(schema *settings.Schema, values map[string]any, into map[string]bool) {
@@ -129,28 +177,36 @@ func collectTexts(v any, into map[string]bool) {
 	}
 }
 
-// clean is what a plugin says as people may see it: without the secrets, of maxLine at most, and printable.
+// clean is what a plugin says as people may see it: without the secrets, of about maxShown at most, and printable.
 func (s *scrubber) clean(text string) string {
 	if len(text) > maxLine {
 		text = strings.ToValidUTF8(text[:maxLine], "")
 	}
-	return wire.Printable(s.hide(text))
+	text = wire.Printable(s.hide(text))
+	if len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown-len(ellipsis)], "") + ellipsis
+	}
+	return text
 }
 
+// ellipsis stands for what is not shown of a long text.
+const ellipsis = "..."
+
 func (s *scrubber) hide(text string) string {
+	if s.host != nil {
+		text = s.host.hide(text)
+	}
 	secrets := s.secrets.Load()
 	if secrets == nil {
 		return text
 	}
-	for _, secret := range *secrets {
-		text = strings.ReplaceAll(text, secret, hidden)
-	}
-	if len(text) < maxLine-len(hidden) {
+	long := len(text) > maxLine-utf8.UTFMax
+	if text = secrets.replacer.Replace(text); !long {
 		return text
 	}
-	// It may have been cut within one.
-	for _, secret := range *secrets {
-		for n := len(secret) - 1; n >= minSecret; n-- {
+	// It may have been cut within one, which matters where the end is shown.
+	for _, secret := range secrets.list {
+		for n := min(len(secret)-1, len(text)); n >= minSecret; n-- {
 			if rest, cut := strings.CutSuffix(text, secret[:n]); cut {
 				return rest + hidden
 			}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,19 +26,19 @@ func TestScrubber(t *testing.T) {
 		"tls": {"pem": "-----BEGIN KEY-----\nMIIabc\nMIIdef\n-----END KEY-----\n"}, "more": [{"token": "abcdefgh"}, {}, `+
 		`"odd"]}`))
 	for text, want := range map[string]string{
-		"an abcd and abcd.":        "an *** and ***.",
-		"the longer abcdefgh":      "the longer ***",
+		"an abcd and abcd.":        "an [redacted] and [redacted].",
+		"the longer abcdefgh":      "the longer [redacted]",
 		"xyz is too short to hide": "xyz is too short to hide",
 		"public":                   "public",
-		"first one, second one":    "***, ***",
-		"line MIIdef of a file":    "line *** of a file",
+		"first one, second one":    "[redacted], [redacted]",
+		"line MIIdef of a file":    "line [redacted] of a file",
 		"abc":                      "abc",
 	} {
 		require.Equal(t, want, s.clean(text))
 	}
-	cut := strings.Repeat("x", maxLine-6)
 	for end, want := range map[string]string{"firs": hidden, "first on": hidden, "fir": "fir"} {
-		require.Equal(t, want, strings.TrimPrefix(s.clean(cut+end), cut), "a line that was cut within a secret")
+		cut := strings.Repeat("x", maxLine-len(end))
+		require.Equal(t, want, strings.TrimPrefix(s.hide(cut+end), cut), "a line that was cut within a secret")
 	}
 	require.Equal(t, map[string]any{"a": []any{hidden, 1.5}, hidden: nil},
 		s.cleanValue(map[string]any{"a": []any{"abcd", 1.5}, "abcd": nil}))
@@ -55,10 +56,43 @@ func TestScrubber(t *testing.T) {
 			"nothing of the longer one is left")
 	}
 
-	require.Equal(t, `\x1b]0;*** in two`+"\n\tlines", s.clean("\x1b]0;aaaaa in two\r\n\tlines"),
+	require.Equal(t, `\x1b]0;[redacted] in two`+"\n\tlines", s.clean("\x1b]0;aaaaa in two\r\n\tlines"),
 		"a terminal obeys none of it")
-	require.Len(t, s.clean(strings.Repeat("x", 5<<20)), maxLine)
+	require.Equal(t, strings.Repeat("x", maxShown-3)+"...", s.clean(strings.Repeat("x", 5<<20)))
 
 	s.learn(new(settings.Schema), settings.Values(`nonsense`))
 	require.Equal(t, "abcd", s.clean("abcd"))
+}
+
+func TestWhatIsFromOutsideIsRedacted(t *testing.T) {
+	t.Parallel()
+	var own, ofHost scrubber
+	own.host = &ofHost
+	require.Equal(t, "in eu-secret-1", own.clean("in eu-secret-1"))
+	for _, value := range []string{"eu-secret-1", "two\nlines of it\n", "8080", "true", "false", "null", "abc",
+		"12345678", ""} {
+		ofHost.redact(value)
+	}
+	own.learn(&settings.Schema{Attributes: []settings.Attribute{{Name: "key", Secret: true}}},
+		settings.Values(`{"key": "own-key"}`))
+	for text, want := range map[string]string{
+		"in eu-secret-1, own-key":      "in [redacted], [redacted]",
+		"lines of it":                  "[redacted]",
+		"eu%2Dsecret, ZXUtc2VjcmV0LTE": "eu%2Dsecret, [redacted]",
+		"port 8080 is true, not abc":   "port 8080 is true, not abc",
+		"12345678":                     "[redacted]",
+	} {
+		require.Equal(t, want, own.clean(text))
+	}
+	require.Equal(t, "own-key", ofHost.clean("own-key"), "a process's own is its own")
+	secret := strings.Repeat("s", 100)
+	ofHost.redact(secret)
+	at := strings.Repeat("x", maxShown-50)
+	require.Equal(t, at+hidden, own.clean(at+secret), "it is replaced before the rest is cut off")
+	for i := range maxOutside + 10 {
+		ofHost.outside["form-"+strconv.Itoa(i)] = true
+	}
+	ofHost.redact("the-newest")
+	require.Less(t, len(ofHost.outside), 10, "they are bounded")
+	require.Equal(t, hidden, own.clean("the-newest"))
 }

@@ -26,24 +26,24 @@ func TestSecretsOfAPluginAreNotLogged(t *testing.T) {
 	_, err := talk(t.Context(), p, "confess")
 	require.NoError(t, err)
 	_, err = talk(t.Context(), p, "blame")
-	require.EqualError(t, err, "upstream: the upstream says: *** is no key")
+	require.EqualError(t, err, "upstream: the upstream says: [redacted] is no key")
 	require.Equal(t, llm.ErrUpstream, kindOf(t, err))
 
 	s = spec("refuses")
 	s.Settings = settings.Values(`{"key": ` + strconv.Quote(secret) + `}`)
 	_, err = h.Acquire(t.Context(), s)
-	require.ErrorContains(t, err, "must be polite***")
+	require.ErrorContains(t, err, "must be polite[redacted]")
 
 	h.Close()
 	for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret)),
 		secret[:len(secret)/2]} {
 		require.NotContains(t, log.String(), form)
 	}
-	require.Contains(t, log.String(), `msg="on stdout ***"`)
-	require.Contains(t, log.String(), `msg="on stderr ***"`)
-	require.Contains(t, log.String(), `msg="logged ***"`)
-	require.Contains(t, log.String(), "key=***")
-	require.Contains(t, log.String(), "Bearer ***")
-	require.Contains(t, log.String(), "***=1")
-	require.Contains(t, log.String(), "Basic ***")
+	require.Contains(t, log.String(), `msg="on stdout [redacted]"`)
+	require.Contains(t, log.String(), `msg="on stderr [redacted]"`)
+	require.Contains(t, log.String(), `msg="logged [redacted]"`)
+	require.Contains(t, log.String(), "key=[redacted]")
+	require.Contains(t, log.String(), "Bearer [redacted]")
+	require.Contains(t, log.String(), "[redacted]=1")
+	require.Contains(t, log.String(), "Basic [redacted]")
 }

@@ -203,6 +203,18 @@ func TestFilesThatAreRefused(t *testing.T) {
 		require.NoError(t, os.Chmod(dir, 0o777))
 		require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: dir}), "chmod go-w "+dir)
 	})
+	t.Run("folder above it that others can write", func(t *testing.T) {
+		t.Parallel()
+		dir, digest := install(t, "file-only", 0o755)
+		above := t.TempDir()
+		require.NoError(t, os.Chmod(above, 0o777))
+		inside := filepath.Join(above, "a", "b")
+		require.NoError(t, os.MkdirAll(filepath.Dir(inside), 0o755))
+		require.NoError(t, os.Rename(dir, inside))
+		for _, sum := range []string{"", digest} {
+			require.ErrorContains(t, find(t, host.Source{Plugin: "file-only", Dir: inside, SHA256: sum}), "chmod go-w "+above)
+		}
+	})
 	t.Run("link into a folder that others can write", func(t *testing.T) {
 		t.Parallel()
 		open, _ := install(t, "file-only", 0o755)

@@ -192,7 +192,7 @@ func (p *Plugin) startAgain() (*process, error) {
 func (p *Plugin) start() (*process, error) {
 	ctx, cancel := withStartTimeout(p.wanted, p.spec.StartTimeout)
 	defer cancel()
-	proc, err := launch(ctx, p.exe, p.log)
+	proc, err := launch(ctx, p.exe, &p.host.scrub, p.log)
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ func (p *Plugin) violated(proc *process, v Violation, err error) {
 	if typed, ok := errors.AsType[*llm.Error](err); ok {
 		what = typed.Message
 	}
+	what = proc.child.scrub.clean(what)
 	now := p.host.clock.Now()
 	p.mu.Lock()
 	if p.violations.count == nil {

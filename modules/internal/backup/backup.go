@@ -19,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fareway/fareway/modules/internal/files"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/ledger/sqlite"
 	"github.com/fareway/fareway/modules/internal/spool"
@@ -180,30 +181,22 @@ func (m Manifest) Missing(known sqlite.Extent) sqlite.Extent {
 	return sqlite.Extent{Entries: max(known.Entries-m.Entries, 0), Acts: max(known.Acts-m.Acts, 0)}
 }
 
-// Restore puts a backup in the place of a ledger that no gateway has open. It is verified before anything is
-// changed, and against checkpoints that were kept elsewhere as far as they are no newer. With replace, files that are
-// there are moved into a folder beside it, and never removed; without, they are ErrLedgerThere. The restoring is on the
-// audit trail, with its reason.
+// Restore puts a backup in the place of a ledger that no gateway has open, in a folder that it makes. It is verified
+// before anything is changed, and against checkpoints that were kept elsewhere as far as they are no newer. With
+// replace, files that are there are moved into a folder beside it, and never removed; without, they are ErrLedgerThere.
+// The restoring is on the audit trail, with its reason. Where it fails, all is as it was.
 func Restore(ctx context.Context, r io.Reader, database, reason string, replace bool,
 	kept []ledger.Checkpoint) (done Restored, err error) {
-	release, err := sqlite.Lock(database)
-	if err != nil {
+	var changes files.Changes
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, changes.TakeBack())
+		}
+	}()
+	if err := refuseThere(ctx, database, replace); err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
-	was, err := sqlite.ReadExtent(ctx, database)
-	there := slices.ContainsFunc(append(backedFiles, "-wal"), func(suffix string) bool {
-		_, err := os.Lstat(database + suffix)
-		return err == nil
-	})
-	if there && !replace {
-		return done, fmt.Errorf("%w: %s, with %d movements of money and %d acts of operators", ErrLedgerThere, database,
-			was.Entries, was.Acts)
-	}
-	if err != nil {
-		was = sqlite.Extent{} // it cannot be read, which may be why it is replaced
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(database), ".fareway-restore-*")
+	dir, err := os.MkdirTemp(files.ExistingFolder(filepath.Dir(database)), ".fareway-restore-*")
 	if err != nil {
 		return done, fmt.Errorf("making room for the backup: %w", err)
 	}
@@ -211,22 +204,70 @@ func Restore(ctx context.Context, r io.Reader, database, reason string, replace 
 	if done.Manifest, err = readArchive(ctx, r, dir, kept); err != nil {
 		return done, err
 	}
+	if err := changes.MakeFolder(filepath.Dir(database), 0o700); err != nil {
+		return done, fmt.Errorf("making the ledger's folder: %w", err)
+	}
+	release, err := sqlite.Lock(database)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	was, there, err := extentOf(ctx, database)
+	if err == nil && there && !replace {
+		err = refuseThere(ctx, database, replace) // it came meanwhile
+	}
+	if err != nil {
+		return done, err
+	}
 	if there {
 		done.Was = &was
-		if done.Aside, err = moveAside(database, done.Made); err != nil {
+		if done.Aside, err = moveAside(database, done.Made, &changes); err != nil {
 			return done, err
 		}
 	}
 	for _, file := range slices.Backward(done.Files) { // the database last: without it nothing starts on the rest
 		to := database + file.Name[len(backedUp):]
-		if err := os.Rename(filepath.Join(dir, file.Name), to); err != nil {
+		if err := changes.Rename(filepath.Join(dir, file.Name), to); err != nil {
 			return done, fmt.Errorf("putting the backup in place: %w", err)
+		}
+	}
+	for _, suffix := range append(slices.Clone(backedFiles), "-wal", "-shm") {
+		if _, err := os.Lstat(database + suffix); errors.Is(err, fs.ErrNotExist) {
+			changes.Appears(database + suffix) // when the ledger is opened
 		}
 	}
 	if err := sqlite.SyncDir(filepath.Dir(database)); err != nil {
 		return done, err
 	}
 	return done, recordRestore(ctx, release, database, done, reason)
+}
+
+// refuseThere refuses to replace a ledger that is in use, or that nobody said is to be replaced.
+func refuseThere(ctx context.Context, database string, replace bool) error {
+	if _, err := os.Stat(filepath.Dir(database)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := sqlite.CheckUnlocked(database); err != nil {
+		return err
+	}
+	was, there, _ := extentOf(ctx, database)
+	if there && !replace {
+		return fmt.Errorf("%w: %s, with %d movements of money and %d acts of operators", ErrLedgerThere, database,
+			was.Entries, was.Acts)
+	}
+	return nil
+}
+
+// extentOf is how much is in a ledger that is there; none of one that cannot be read, which may be why it is replaced.
+func extentOf(ctx context.Context, database string) (was sqlite.Extent, there bool, err error) {
+	there = slices.ContainsFunc(append(slices.Clone(backedFiles), "-wal"), func(suffix string) bool {
+		_, err := os.Lstat(database + suffix)
+		return err == nil
+	})
+	if was, err = sqlite.ReadExtent(ctx, database); err != nil {
+		was = sqlite.Extent{}
+	}
+	return was, there, ctx.Err()
 }
 
 // recordRestore puts the restoring on the audit trail.
@@ -247,13 +288,14 @@ func recordRestore(ctx context.Context, release func() error, database string, d
 }
 
 // moveAside moves the files of a ledger into a new folder beside it.
-func moveAside(database string, made time.Time) (string, error) {
+func moveAside(database string, made time.Time, moved *files.Changes) (string, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(database), "ledger-before-restore-"+made.Format("20060102-150405")+"-*")
 	if err != nil {
 		return "", fmt.Errorf("making a folder for the ledger that is there: %w", err)
 	}
+	moved.Made(dir)
 	for _, suffix := range append(slices.Clone(backedFiles), "-wal", "-shm") {
-		err := os.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
+		err := moved.Rename(database+suffix, filepath.Join(dir, filepath.Base(database)+suffix))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return dir, fmt.Errorf("moving the ledger that is there into %s: %w", dir, err)
 		}

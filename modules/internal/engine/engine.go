@@ -265,6 +265,7 @@ func optionsOf(h *host.Host) config.Options {
 			can, err := h.Capabilities(ctx, sourceOf(ref))
 			return err != nil || can.Screen // that it does not answer is for Schema to tell of
 		},
+		Outside:    h.Redact,
 		Unconfined: func(c config.Confine) []string { return host.Confine(c).Missing() },
 	}
 }

@@ -70,7 +70,7 @@ var ErrKeyEnded = fmt.Errorf("the key opens no account any more: %w", ledger.Err
 // who it belonged to. It takes as long to find out as that there is none: neither is remembered.
 func (e *Engine) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	p, epoch, ok := e.keys.get(hash)
-	if !ok {
+	if !ok || !p.Key.Usable(e.keys.now()) {
 		var err error
 		if p, err = e.store.Lookup(ctx, hash); err != nil {
 			return ledger.Principal{}, err

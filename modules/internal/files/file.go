@@ -45,9 +45,3 @@ func PlaceFile(path string, content []byte, mode fs.FileMode, name func(from, to
 	}
 	return nil
 }
-
-// OpenPrivate opens a file that the user named, to be written from its beginning. It need not be a regular one:
-// /dev/stdout works, too. A new one is for its owner only.
-func OpenPrivate(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-}

@@ -324,12 +324,12 @@ func expiry(k ledger.Key) string {
 func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, error) {
 	var p ledger.Principal
 	err := s.read(ctx, "lookup", func(conn *sqlite.Conn) error {
-		found := false
-		err := run(conn, `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name, a.plan,`+
-			` a.state, a.created, `+settingColumns+`
-			FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root WHERE k.hash = ?`,
+		n, known, err := findKey(conn, hash)
+		if err != nil {
+			return err
+		}
+		err = run(conn, principalQuery,
 			func(row *sqlite.Stmt) error {
-				found = true
 				p.Account = ledger.Account{
 					ID:      row.ColumnText(7),
 					Name:    row.ColumnText(8),
@@ -350,8 +350,8 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 					SpendCap: row.ColumnInt64(6),
 				}
 				return nil
-			}, hash)
-		if err == nil && !found {
+			}, n)
+		if err == nil && !known {
 			err = fmt.Errorf("%w: no key with this hash", ledger.ErrNotFound)
 		}
 		return err
@@ -360,4 +360,19 @@ func (s *Store) Lookup(ctx context.Context, hash [32]byte) (ledger.Principal, er
 		return ledger.Principal{}, fmt.Errorf("looking up a key: %w", err)
 	}
 	return p, nil
+}
+
+const principalQuery = `SELECT k.id, k.name, k.last4, k.revoked, k.created, k.expires, r.spend_cap, a.id, a.name,
+	a.plan, a.state, a.created, ` + settingColumns + `
+	FROM keys AS k JOIN accounts AS a ON a.n = k.account JOIN keys AS r ON r.n = k.root WHERE k.n = ?`
+
+// findKey is the number of the key with a hash, and of the newest one where there is none: that is read in its place,
+// so that a key that nobody has takes the work of one that was revoked, or has expired.
+func findKey(conn *sqlite.Conn, hash [32]byte) (n int64, known bool, err error) {
+	err = run(conn, `SELECT k.n IS NOT NULL, coalesce(k.n, newest.n, 0)
+		FROM (SELECT max(n) AS n FROM keys) AS newest LEFT JOIN keys AS k ON k.hash = ?`, func(row *sqlite.Stmt) error {
+		known, n = row.ColumnBool(0), row.ColumnInt64(1)
+		return nil
+	}, hash)
+	return n, known, err
 }

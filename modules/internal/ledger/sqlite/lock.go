@@ -66,3 +66,25 @@ func resolve(path string) (string, error) {
 	}
 	return target, nil
 }
+
+// CheckUnlocked is ErrLocked where another process admits requests on the ledger at path. It changes nothing.
+func CheckUnlocked(path string) error {
+	path, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	name := path + ".lock"
+	if _, err := os.Stat(name); err != nil {
+		return nil // nobody ever has
+	}
+	l := flock.New(name, flock.SetFlag(os.O_RDONLY))
+	got, err := l.TryLock()
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w", name, err)
+	}
+	if !got {
+		return fmt.Errorf("%w: process %s has %s; stop it first, or give this gateway a data folder of its own",
+			ErrLocked, holder(name), name)
+	}
+	return l.Unlock()
+}

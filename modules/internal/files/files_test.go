@@ -1,0 +1,136 @@
+package files_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fareway/fareway/modules/internal/files"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(content)
+}
+
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestChangesAreTakenBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, theirs := filepath.Join(dir, "old"), filepath.Join(dir, "new", "theirs")
+	require.NoError(t, os.WriteFile(old, []byte("old"), 0o640))
+	change := func(c *files.Changes) {
+		require.NoError(t, c.MakeFolder(filepath.Join(dir, "new", "er"), 0o700))
+		require.NoError(t, c.Create(filepath.Join(dir, "new", "er", "file"), []byte("x"), 0o600))
+		require.NoError(t, c.Replace(filepath.Join(dir, "new", "other"), []byte("x")))
+		require.NoError(t, c.Replace(old, []byte("new")))
+		require.Equal(t, "new", read(t, old))
+		require.NoError(t, c.Rename(old, filepath.Join(dir, "elsewhere")))
+		c.Appears(filepath.Join(dir, "new", "later"))
+	}
+	var c files.Changes
+	change(&c)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "new", "later"), nil, 0o600))
+	require.NoError(t, c.TakeBack())
+	require.Equal(t, []string{"old"}, names(t, dir))
+	require.Equal(t, "old", read(t, old))
+	info, err := os.Stat(old)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o640, info.Mode().Perm())
+	require.NoError(t, c.TakeBack(), "nothing more")
+
+	change(&c)
+	require.NoError(t, os.WriteFile(theirs, nil, 0o600))
+	require.NoError(t, c.TakeBack())
+	require.Equal(t, []string{"theirs"}, names(t, filepath.Dir(theirs)), "what others have put there stays")
+	require.NoError(t, os.Remove(theirs))
+
+	change(&c)
+	c.Keep()
+	require.NoError(t, c.TakeBack())
+	require.Equal(t, "new", read(t, filepath.Join(dir, "elsewhere")))
+	require.ErrorIs(t, c.Create(filepath.Join(dir, "elsewhere"), nil, 0o600), fs.ErrExist)
+}
+
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	o, err := files.CreateOutput(path)
+	require.NoError(t, err)
+	_, err = o.WriteString("one")
+	require.NoError(t, err)
+	require.NoFileExists(t, path)
+	require.NoError(t, o.Place())
+	o.Discard()
+	require.Equal(t, "one", read(t, path))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+	_, err = files.CreateOutput(path)
+	require.ErrorIs(t, err, fs.ErrExist)
+
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink("file", link))
+	for _, placed := range []bool{false, true} {
+		o, err = files.OpenOutput(link)
+		require.NoError(t, err)
+		_, err = o.WriteString("two")
+		require.NoError(t, err)
+		require.Equal(t, "one", read(t, path))
+		if placed {
+			require.NoError(t, o.Place())
+		}
+		o.Discard()
+	}
+	require.Equal(t, "two", read(t, path), "where the link leads to")
+	require.Equal(t, []string{"file", "link"}, names(t, dir))
+
+	o, err = files.OpenOutput(os.DevNull)
+	require.NoError(t, err)
+	_, err = o.WriteString("x")
+	require.NoError(t, err)
+	require.NoError(t, o.Place())
+	_, err = files.OpenOutput(filepath.Join(dir, "none", "file"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestWhoElseCanChangeAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	path := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Symlink("file", filepath.Join(dir, "link")))
+	require.Empty(t, files.WhoElse(path))
+	require.NoError(t, os.Chmod(path, 0o646))
+	require.Equal(t, path+" can be written by everybody (mode 0646)", files.WhoElse(path))
+	require.Equal(t, path+" can be written by everybody (mode 0646)", files.WhoElse(filepath.Join(dir, "link")))
+	require.NoError(t, os.Chmod(path, 0o644))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	require.Equal(t, dir+" can be written by everybody (mode 0777)", files.WhoElse(path))
+	require.NoError(t, os.Chmod(dir, 0o777|fs.ModeSticky))
+	require.Empty(t, files.WhoElse(path))
+	require.Empty(t, files.WhoElse(filepath.Join(dir, "none")))
+	if os.Geteuid() == 0 { // only root gives files away
+		require.NoError(t, os.Chown(path, 0, 12345))
+		require.NoError(t, os.Chmod(path, 0o664))
+		require.Equal(t, path+" can be written by its group (mode 0664)", files.WhoElse(path))
+		require.NoError(t, os.Chown(path, 12345, 0))
+		require.Equal(t, path+" belongs to user 12345", files.WhoElse(path))
+	}
+}

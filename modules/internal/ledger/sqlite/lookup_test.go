@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// TestEveryKeyTakesTheSameWork: issue 26, item 18: a key that nobody has takes what one takes that was revoked or has
+// expired: the same statements, each with one row.
+func TestEveryKeyTakesTheSameWork(t *testing.T) {
+	t.Parallel()
+	store, err := Open(Options{Path: t.TempDir() + "/ledger.db"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	_, err = store.Lookup(t.Context(), [32]byte{1})
+	require.ErrorIs(t, err, ledger.ErrNotFound, "with no key at all")
+	a, err := store.CreateAccount(t.Context(), "acme", "")
+	require.NoError(t, err)
+	past := time.Now().Add(time.Hour)
+	for n, change := range []ledger.KeyChange{{}, {}, {Expires: &past}} {
+		key, err := store.CreateKey(t.Context(), a.ID, string(rune('a'+n)), [32]byte{byte(n)}, "abcd", change)
+		require.NoError(t, err)
+		if n == 1 {
+			_, err = store.RevokeKey(t.Context(), key.ID)
+			require.NoError(t, err)
+		}
+	}
+	work := func(hash [32]byte) (rows int) {
+		require.NoError(t, store.read(t.Context(), "lookup", func(conn *sqlite.Conn) error {
+			n, known, err := findKey(conn, hash)
+			require.NoError(t, err)
+			require.Equal(t, hash[0] < 3, known)
+			return run(conn, principalQuery, func(*sqlite.Stmt) error {
+				rows++
+				return nil
+			}, n)
+		}))
+		return rows
+	}
+	for _, hash := range [][32]byte{{0}, {1}, {2}, {9}} {
+		require.Equal(t, 1, work(hash), hash[0])
+	}
+	for n := range byte(3) {
+		p, err := store.Lookup(t.Context(), [32]byte{n})
+		require.NoError(t, err)
+		require.Equal(t, n == 1, p.Key.Revoked)
+	}
+	p, err := store.Lookup(t.Context(), [32]byte{9})
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+	require.Zero(t, p, "what was read in its place is nobody's business")
+}
