@@ -77,7 +77,8 @@ func init() {
 // memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line
 // is {"error": ...} and the connection breaks. An error is otherwise Caddy's own shape, {"error": "what is wrong and
 // what to do"}, with status 400 (the request makes no sense), 401 (the token is missing or wrong), 404, 409
-// (the name is taken), 503 (no gateway, or its database is away) or 500.
+// (the name is taken), 503 (no gateway, or its database is away) or 500. About a request whose detail was pruned it is
+// 410 with a PrunedProblem, which has a code beside the text and what the journal still has.
 //
 // On a unix socket the socket's permissions decide who may. A request over TLS (Listener) needs
 // `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for
@@ -225,6 +226,9 @@ func (a *API) change(handle func(*http.Request) (any, error)) caddy.AdminHandler
 func reply(handle func(*http.Request) (any, error)) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		v, err := handle(r)
+		if pruned, ok := errors.AsType[*PrunedProblem](err); ok {
+			return pruned.write(w)
+		}
 		if err != nil {
 			return asAPIError(err)
 		}

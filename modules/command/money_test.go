@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
@@ -266,7 +267,24 @@ func TestCommandPrune(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "Removed the detail of 2 requests")
 	_, err = run(t, "usage", "req_1", "--data", data)
-	require.ErrorContains(t, err, "may have been pruned")
+	require.ErrorContains(t, err, `the detail of request "req_1" was pruned, and with it its routes`)
+	require.ErrorContains(t, err, " to account ann")
+	_, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--data", data)
+	require.ErrorContains(t, err, `the detail of request "req_1" was pruned, so that it cannot be refunded`)
+	require.ErrorContains(t, err, "gateway credit adjust`")
+	for _, args := range [][]string{{"usage", "req_1"}, {"credit", "refund", "req_1", "--reason", "sorry"}} {
+		out, err = run(t, append(args, "--json", "--data", data)...)
+		require.Error(t, err)
+		var v admin.PrunedProblem
+		require.NoError(t, json.Unmarshal([]byte(out), &v), out)
+		require.Equal(t, "request_pruned", v.Code)
+		require.Equal(t, "ann", v.Request.Account)
+		require.EqualValues(t, enginetest.ExampleCharge, v.Request.Microcents)
+		require.WithinDuration(t, time.Now(), v.Request.Settled, time.Minute)
+		require.Len(t, v.Request.Entries, 1)
+	}
+	_, err = run(t, "usage", "req_none", "--data", data)
+	require.ErrorContains(t, err, `there is no request "req_none"`)
 	v := runJSON[map[string]any](t, "ledger", "verify", "--data", data)
 	require.Equal(t, true, v["ok"])
 	require.EqualValues(t, 3, v["entries"], "entries stay")

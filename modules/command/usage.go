@@ -40,7 +40,8 @@ fair use left free.
 With the id of a request it shows that one, running or settled, with every step of
 its charge, so that it can be done again by hand. Requests that were refused, or that
 cost nothing, are found for request_log (7 days where the configuration does not say
-otherwise): when they came, from whom, and what they were told.
+otherwise): when they came, from whom, and what they were told. Of one whose detail was
+pruned it says so, and what the movements of money still have of it, with status 1.
 
 It asks the gateway that runs, and reads the files in the data folder when none
 does. With --json it prints JSON lines, or one object for a request.`,
@@ -84,7 +85,7 @@ func (u *usageReport) request(cmd *cobra.Command, id string) error {
 		return c.Call(cmd.Context(), "GET", "/fareway/usage/"+url.PathEscape(id), nil, &v)
 	})
 	if err != nil {
-		return err
+		return u.orPruned(cmd, err)
 	}
 	if u.json {
 		return u.print(cmd, v, nil)

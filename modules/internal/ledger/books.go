@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -32,6 +33,11 @@ type Books interface {
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)
+	// Pruned is what the journal still has of a request whose detail was pruned. It reads the whole journal, so ask it
+	// after Request. ErrNotFound where the request is not pruned, or is none.
+	Pruned(ctx context.Context, id string) (PrunedRequest, error)
+	// PrunedBefore is since when the detail of every request has to be there; zero: nothing was pruned.
+	PrunedBefore(ctx context.Context) (time.Time, error)
 	// Audit lists what operators did, oldest first.
 	Audit(ctx context.Context, q Query, each func(Act) error) error
 }
@@ -109,6 +115,49 @@ type RequestRecord struct {
 	Attempts          []AttemptRecord
 	Entries           []Entry // those that moved money for it, oldest first
 }
+
+// PrunedRequest is what the movements of money say of a request whose detail was pruned.
+type PrunedRequest struct {
+	ID         string
+	Account    string // id
+	Settled    time.Time
+	Reason     string // of its settlement
+	Prices     string // of its settlement, see Entry.Prices
+	Microcents int64  // charged, later receipts included
+	Waived     int64
+	Over       int64
+	Refunded   int64
+	Tokens     int64   // input and output that counted against the token budget
+	Entries    []Entry // oldest first
+}
+
+// Add adds a movement of the request's.
+func (p *PrunedRequest) Add(e Entry) {
+	switch p.Account = e.Account; e.Kind {
+	case Refund:
+		p.Refunded += e.Microcents
+	case Charged:
+		p.Settled, p.Reason, p.Prices = e.Created, e.Reason, e.Prices
+		fallthrough
+	default:
+		p.Microcents -= e.Microcents
+	}
+	p.Waived += e.Waived
+	p.Over += e.Over
+	p.Tokens += e.Tokens
+	p.Entries = append(p.Entries, e)
+}
+
+// PrunedError says of a request that is asked for that its detail was pruned, and what the journal still has of it. It
+// is an ErrNotFound.
+type PrunedError struct{ PrunedRequest }
+
+func (e *PrunedError) Error() string {
+	return fmt.Sprintf("the detail of request %q was pruned; the journal still has %d microcents that it was charged", e.ID,
+		e.Microcents)
+}
+
+func (e *PrunedError) Unwrap() error { return ErrNotFound }
 
 // AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts, but the operator's,
 // of tokens x price over the four classes, divided by a million once and rounded down, and the surcharge.

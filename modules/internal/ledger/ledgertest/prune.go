@@ -43,6 +43,10 @@ func testPrune(t *testing.T, open Open) {
 
 	entries, before, period := f.entries(ledger.Query{}), f.now(), f.period()
 	acts := len(f.acts(ledger.Query{}))
+	whole := f.record(old.Request)
+	since, err := f.store.PrunedBefore(ctx)
+	require.NoError(t, err)
+	require.Zero(t, since, "nothing was pruned yet")
 	require.Zero(t, prune(start))
 	require.EqualValues(t, 2, prune(day(1)), "what was settled before then")
 	gone(old.Request)
@@ -60,6 +64,22 @@ func testPrune(t *testing.T, open Open) {
 	require.Len(t, rows, 1)
 	require.EqualValues(t, 4, rows[0].Requests, "usage is of what is kept")
 
+	t.Run("the journal still has what was charged", func(t *testing.T) {
+		p, err := f.store.Pruned(ctx, old.Request)
+		require.NoError(t, err)
+		require.Equal(t, ledger.PrunedRequest{
+			ID: old.Request, Account: f.account.ID, Settled: whole.Settled, Reason: whole.Reason, Prices: whole.Entries[0].Prices,
+			Microcents: whole.Microcents, Over: whole.Over, Tokens: whole.Entries[0].Tokens, Entries: whole.Entries,
+		}, p)
+		for _, id := range []string{waiting.Request, running.Request, "nobody's"} {
+			_, err := f.store.Pruned(ctx, id)
+			require.ErrorIs(t, err, ledger.ErrNotFound, "it is not pruned")
+		}
+		since, err := f.store.PrunedBefore(ctx)
+		require.NoError(t, err)
+		require.True(t, since.Equal(day(1)), since)
+	})
+
 	require.EqualValues(t, 2, prune(day(2)))
 	require.Zero(t, prune(day(2)))
 	require.Zero(t, prune(day(1)), "earlier than before changes nothing")
@@ -71,6 +91,14 @@ func testPrune(t *testing.T, open Open) {
 	t.Run("what was pruned is not refunded or charged again", func(t *testing.T) {
 		_, _, err := f.store.Correct(ctx, ledger.Correction{Request: old.Request, Microcents: 1, Reason: "r"})
 		require.ErrorIs(t, err, ledger.ErrNotFound)
+		var pruned *ledger.PrunedError
+		require.ErrorAs(t, err, &pruned)
+		require.Equal(t, whole.Entries, pruned.Entries)
+		_, _, err = f.store.Correct(ctx, ledger.Correction{Request: old.Request, Account: "another", Microcents: 1, Reason: "r"})
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+		require.NotErrorAs(t, err, &pruned, "it is not that account's")
+		_, _, err = f.store.Correct(ctx, ledger.Correction{Request: "nobody's", Microcents: 1, Reason: "r"})
+		require.NotErrorAs(t, err, &pruned)
 		_, applied, err := f.store.AddReceipt(ctx, old.Attempt.ID, *usage(0, 1))
 		require.False(t, applied)
 		if err != nil {
