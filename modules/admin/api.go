@@ -44,6 +44,7 @@ func init() {
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
+//	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *

@@ -72,8 +72,8 @@ func (b *booksAPI) pruned(ctx context.Context, id, gone, instead string) error {
 }
 
 func (v *PrunedRequest) text(gone, instead string) string {
-	text := fmt.Sprintf("the detail of request %q was pruned, %s; the journal still has that it was settled at %s (%s) and "+
-		"charged %s to account %s", v.ID, gone, human.Moment(v.Settled), v.Reason, human.Amount(v.Microcents), v.Account)
+	text := fmt.Sprintf("the detail of request %q was pruned, %s; the journal still has that it was settled at %s (%s) "+
+		"and charged %s to account %s", v.ID, gone, human.Moment(v.Settled), v.Reason, human.Amount(v.Microcents), v.Account)
 	for _, also := range []struct {
 		microcents int64
 		what       string
@@ -86,6 +86,19 @@ func (v *PrunedRequest) text(gone, instead string) string {
 		text += "; " + instead
 	}
 	return text
+}
+
+// PrunedBefore says until when the detail of requests was pruned.
+type PrunedBefore struct {
+	Before *time.Time `json:"before"` // null: nothing was
+}
+
+func (b *booksAPI) prunedBefore(r *http.Request) (any, error) {
+	before, err := b.books.PrunedBefore(r.Context())
+	if err != nil || before.IsZero() {
+		return PrunedBefore{}, err
+	}
+	return PrunedBefore{&before}, nil
 }
 
 // write answers with the problem.

@@ -30,8 +30,8 @@ func ledgerPruneCommand() *cobra.Command {
 		Use:   "prune --before TIME",
 		Short: "Removes the detail of old requests; movements of money stay",
 		Long: `Removes the detail of requests that were settled before a time: which routes were
-tried, tokens, prices, status. It cannot be brought back, and those requests are no
-longer part of ` + "`usage`" + `.
+tried, tokens, prices, status. It cannot be brought back. ` + "`usage`" + ` still has their sums
+by day, key and route, and ` + "`usage ID`" + ` of one of them says what it was charged.
 
 What stays: every movement of money with its hash chain, balances, checkpoints,
 the audit trail, and requests that still wait for a receipt. ` + "`ledger verify`" + ` works
@@ -78,7 +78,7 @@ func (t *target) prunable(cmd *cobra.Command, before time.Time) (n int64, err er
 	}
 	query := url.Values{"until": {before.Format(time.RFC3339Nano)}}
 	err = admin.ReadList(cmd.Context(), c, "/fareway/usage", query, func(u admin.Usage) error {
-		n += u.Requests - u.Pending
+		n += u.Requests - u.Pending - u.Pruned
 		return nil
 	})
 	return n, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,10 @@ Grouped by route, a request counts on each route that it was tried on, and what 
 was charged is divided over its attempts in proportion to what each comes to by
 itself, so that the routes come to exactly the whole; so are its refunds and what
 fair use left free.
+
+Requests whose detail was pruned (` + "`ledger prune`" + `) are in it by the sums of their days,
+and the report says how many they are. Where --since or --until cuts a day, those of
+that day are left out.
 
 With the id of a request it shows that one, running or settled, with every step of
 its charge, so that it can be done again by hand. Requests that were refused, or that
@@ -122,6 +127,14 @@ func (u *usageReport) sums(cmd *cobra.Command) error {
 		case u.csv:
 			return writeUsageCSV(w, by, rows)
 		}
-		return printUsage(w, by, u.route != "", rows)
+		var p admin.PrunedBefore
+		if err := c.Call(cmd.Context(), "GET", "/fareway/ledger/pruned", nil, &p); err != nil {
+			return err
+		}
+		since, _ := time.Parse(time.RFC3339Nano, query.Get("since")) // none: the zero time
+		if p.Before != nil && !since.Before(*p.Before) {
+			p.Before = nil // all that is asked for is there
+		}
+		return printUsage(w, by, u.route != "", p.Before, rows)
 	})
 }

@@ -29,7 +29,9 @@ type Books interface {
 	Entries(ctx context.Context, q Query, each func(Entry) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
-	// Without groups there is one row. Requests whose detail was pruned are not in it.
+	// Without groups there is one row. Requests whose detail was pruned are in it by the sums of their days: where Since
+	// or Until is in the middle of a day, those of that day are left out; and those that were pruned before there were
+	// such sums have no day, route, tokens or cost.
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)
@@ -91,6 +93,7 @@ type UsageRow struct {
 	Refunded   int64
 	Cost       int64 // what the attempts cost the operator, microcents, each attempt rounded down
 	Pending    int64 // requests that wait for a receipt
+	Pruned     int64 // of Requests, those whose detail was pruned
 }
 
 // RequestRecord is everything that the ledger knows of a request: enough to do its arithmetic again by hand.
@@ -153,8 +156,8 @@ func (p *PrunedRequest) Add(e Entry) {
 type PrunedError struct{ PrunedRequest }
 
 func (e *PrunedError) Error() string {
-	return fmt.Sprintf("the detail of request %q was pruned; the journal still has %d microcents that it was charged", e.ID,
-		e.Microcents)
+	return fmt.Sprintf("the detail of request %q was pruned; the journal still has %d microcents that it was charged",
+		e.ID, e.Microcents)
 }
 
 func (e *PrunedError) Unwrap() error { return ErrNotFound }

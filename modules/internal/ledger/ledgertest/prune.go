@@ -43,7 +43,7 @@ func testPrune(t *testing.T, open Open) {
 
 	entries, before, period := f.entries(ledger.Query{}), f.now(), f.period()
 	acts := len(f.acts(ledger.Query{}))
-	whole := f.record(old.Request)
+	whole, used := f.record(old.Request), f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}})
 	since, err := f.store.PrunedBefore(ctx)
 	require.NoError(t, err)
 	require.Zero(t, since, "nothing was pruned yet")
@@ -62,13 +62,17 @@ func testPrune(t *testing.T, open Open) {
 	require.EqualValues(t, len(entries), r.Entries)
 	rows := f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}})
 	require.Len(t, rows, 1)
-	require.EqualValues(t, 4, rows[0].Requests, "usage is of what is kept")
+	require.EqualValues(t, 6, rows[0].Requests, "usage keeps the sums")
+	require.EqualValues(t, 2, rows[0].Pruned)
+	rows[0].Pruned = 0
+	require.Equal(t, used, rows, "nothing else of them has changed")
 
 	t.Run("the journal still has what was charged", func(t *testing.T) {
 		p, err := f.store.Pruned(ctx, old.Request)
 		require.NoError(t, err)
 		require.Equal(t, ledger.PrunedRequest{
-			ID: old.Request, Account: f.account.ID, Settled: whole.Settled, Reason: whole.Reason, Prices: whole.Entries[0].Prices,
+			ID: old.Request, Account: f.account.ID, Settled: whole.Settled, Reason: whole.Reason,
+			Prices:     whole.Entries[0].Prices,
 			Microcents: whole.Microcents, Over: whole.Over, Tokens: whole.Entries[0].Tokens, Entries: whole.Entries,
 		}, p)
 		for _, id := range []string{waiting.Request, running.Request, "nobody's"} {
@@ -94,7 +98,8 @@ func testPrune(t *testing.T, open Open) {
 		var pruned *ledger.PrunedError
 		require.ErrorAs(t, err, &pruned)
 		require.Equal(t, whole.Entries, pruned.Entries)
-		_, _, err = f.store.Correct(ctx, ledger.Correction{Request: old.Request, Account: "another", Microcents: 1, Reason: "r"})
+		_, _, err = f.store.Correct(ctx,
+			ledger.Correction{Request: old.Request, Account: "another", Microcents: 1, Reason: "r"})
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 		require.NotErrorAs(t, err, &pruned, "it is not that account's")
 		_, _, err = f.store.Correct(ctx, ledger.Correction{Request: "nobody's", Microcents: 1, Reason: "r"})

@@ -259,7 +259,10 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 	if err := t.post(a, e); err != nil {
 		return b, false, err
 	}
-	if err := t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, r.refunded+amount, r.id); err != nil {
+	err = t.resum(r.id, func() error {
+		return t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, r.refunded+amount, r.id)
+	})
+	if err != nil {
 		return b, false, err
 	}
 	return a.Balance, true, t.act(ctx, "credit.refund", a, r.id, fields{"refunded_microcents": r.refunded}, fields{

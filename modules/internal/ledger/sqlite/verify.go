@@ -59,7 +59,9 @@ type verification struct {
 	report ledger.Report
 	first  *finding // of those that were met so far
 	prices *tariffs
-	pruned int64 // requests that were settled before this moment may be missing
+	days   *usage // of the requests that are in the sums of days
+	summed int64  // the last settlement that is
+	pruned int64  // requests that were settled before this moment may be missing
 
 	counted  map[ledger.EntryKind]tally // entries that are about requests
 	found    map[ledger.EntryKind]tally // those of them that a request accounts for
@@ -105,9 +107,9 @@ func (v *verification) run() error {
 		}
 	}
 	for _, step := range []func() error{
-		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys,
-		v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid,
-		v.verifyMoved, v.verifyStructure,
+		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyDays, v.verifyAccounts,
+		v.verifyKeys, v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade,
+		v.verifyLines, v.verifySaid, v.verifyMoved, v.verifyStructure,
 	} {
 		if v.first != nil {
 			return nil
@@ -133,8 +135,14 @@ func (v *verification) note(err error) error {
 }
 
 func (v *verification) prepare() error {
-	return run(v.conn, `SELECT pruned_before, version, count(*) FROM meta`, func(row *sqlite.Stmt) error {
-		v.pruned = row.ColumnInt64(0)
+	var err error
+	v.days, err = newUsage(v.conn,
+		ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByDay, ledger.ByRoute}})
+	if err != nil {
+		return err
+	}
+	return run(v.conn, `SELECT pruned_before, version, count(*), summed FROM meta`, func(row *sqlite.Stmt) error {
+		v.pruned, v.summed = row.ColumnInt64(0), row.ColumnInt64(3)
 		if row.ColumnInt(1) != len(migrations) || row.ColumnInt(2) != 1 {
 			return disagree("meta", "it has %d rows and says version %d; one row with version %d is what it should have",
 				row.ColumnInt(2), row.ColumnInt(1), len(migrations))

@@ -21,6 +21,11 @@ func (v *verification) verifyRequests() error {
 	return eachDetail(v.conn, ``, func(d *detail) error {
 		v.report.Requests++
 		v.attempts += int64(len(d.attempts))
+		if d.entry == nil || *d.entry <= v.summed {
+			if err := v.note(v.days.count(d)); err != nil {
+				return err
+			}
+		}
 		return v.note(v.verifyRequest(d))
 	})
 }
