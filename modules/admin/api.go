@@ -49,7 +49,8 @@ func init() {
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
 //	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided
-//	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger, and looks at the spool
+//	POST   /fareway/ledger/verify           {"checkpoints"?, "from"?, "progress"?} recomputes the ledger, and looks at
+//	                                        the spool; see Verification
 //
 // and what changes something:
 //

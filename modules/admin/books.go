@@ -42,7 +42,7 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/ledger/checkpoints", Handler: list(b.checkpoints)},
 		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
 		{Pattern: "GET /fareway/ledger/spool", Handler: list(b.listAside)},
-		{Pattern: "POST /fareway/ledger/verify", Handler: reply(b.verify)},
+		{Pattern: "POST /fareway/ledger/verify", Handler: lines(b.verify)},
 	}
 }
 

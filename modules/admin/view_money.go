@@ -118,6 +118,18 @@ type NewRefund struct {
 // Verification asks for the ledger to be recomputed.
 type Verification struct {
 	Checkpoints []ledger.Checkpoint `json:"checkpoints,omitempty"` // kept elsewhere, each to be compared
+	// From is one of them, of a ledger that was clean then: what it is over is taken as it is.
+	From *ledger.Checkpoint `json:"from,omitempty"`
+	// Progress asks for JSON lines, of VerifyLine.
+	Progress bool `json:"progress,omitempty"`
+}
+
+// VerifyLine is a line of a verification that says how far it is: entries and requests, of about how many. The last one
+// has what it found.
+type VerifyLine struct {
+	Done     int64     `json:"done"`
+	Of       int64     `json:"of"`
+	Verified *Verified `json:"verified,omitempty"`
 }
 
 // Pruning removes the detail of old requests.

@@ -25,6 +25,8 @@ type Books interface {
 	// Verify recomputes every balance, hold, counter and charge, the hash chains and the checkpoints. kept are
 	// checkpoints that were kept elsewhere: each must still be the ledger's.
 	Verify(ctx context.Context, kept ...Checkpoint) (Report, error)
+	// VerifyAs is Verify in another way.
+	VerifyAs(ctx context.Context, how Verification) (Report, error)
 	// Entries lists the journal, oldest first.
 	Entries(ctx context.Context, q Query, each func(Entry) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
@@ -177,9 +179,24 @@ type AttemptRecord struct {
 	Operator bool // see Result.Operator
 }
 
+// Verification says how a ledger is verified. The zero Verification looks at everything.
+type Verification struct {
+	Kept []Checkpoint // each must still be the ledger's
+	// From is a checkpoint that was kept when the ledger was verified: it must still be the ledger's, and what it is over
+	// is taken as it is. Nor is the file's structure looked at.
+	From *Checkpoint
+	// Progress is told now and then how many entries and requests were looked at, of about how many.
+	Progress func(done, of int64)
+}
+
 // Report is the result of Verify.
 type Report struct {
-	OK          bool  `json:"ok"`
+	OK bool `json:"ok"`
+	// Stopped: what disagrees ended it, and what rests on that was not looked at. Accounts are then those whose entries
+	// were.
+	Stopped bool `json:"stopped,omitempty"`
+	// From is the number of the checkpoint that it began at. Entries and Requests are those since.
+	From        int64 `json:"from_checkpoint,omitempty"`
 	Accounts    int64 `json:"accounts"`
 	Entries     int64 `json:"entries"`
 	Requests    int64 `json:"requests"` // those whose detail is kept

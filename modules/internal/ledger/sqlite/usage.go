@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -43,7 +44,9 @@ type usage struct {
 	routed bool // grouped or narrowed by route
 	prices *tariffs
 	groups map[group]*sums
-	most   int      // groups in memory
+	most   int // groups in memory
+	// shared is held while the table is written to, where others write to it, too.
+	shared sync.Locker
 	routes []string // of the request at hand, to count it once for each
 	worth  []int64  // of the request at hand, see weigh
 	payers int      // of the request at hand: how many attempts there are up to the last one that is the account's
@@ -375,6 +378,10 @@ const (
 
 // flush moves all groups to the table.
 func (u *usage) flush() error {
+	if u.shared != nil {
+		u.shared.Lock()
+		defer u.shared.Unlock()
+	}
 	for g, s := range u.groups {
 		row := append([]any{g.account, g.key, g.route, g.day}, s.values()...)
 		if err := run(u.conn, insertUsageRow, nil, row...); err != nil {
