@@ -84,6 +84,10 @@ func object(text string) json.RawMessage {
 type Pruned struct {
 	Before   time.Time `json:"before"`
 	Requests int64     `json:"requests"`
+	// The database's file, before and after free room was given back; FreeAtStart: only the gateway's next start can.
+	FileBefore  int64 `json:"file_before_bytes"`
+	File        int64 `json:"file_bytes"`
+	FreeAtStart bool  `json:"free_at_start,omitempty"`
 }
 
 // KeptCheckpoint is a checkpoint as it is kept elsewhere: the line says what it is.

@@ -66,6 +66,10 @@
 // How far the ledger has come is known from reading all heads once, at the start, and whenever another program has
 // written.
 //
+// Free pages go back to the file system in small transactions (shrink.go), which change no row. A file of before, which
+// cannot do that (auto_vacuum is none), is written anew at a start, before anybody waits, and never while a loss is
+// undecided.
+//
 // # What makes an entry
 //
 // Movements of money (top-ups, refunds, adjustments, allotments), and each settlement, receipt and closing, also one

@@ -14,10 +14,10 @@ import (
 )
 
 // Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes the journal by
-// itself and every settled request with its entries, on all processors, and then in this order: the
-// checkpoints, the accounts and keys as the sums of those, the running requests, what waits for receipts, prices and the audit trail, and the database's
-// own structure. Each large table is read from end to end twice, once of these times for sums by account and key,
-// which SQLite sorts on the disk.
+// itself and every settled request with its entries, on all processors, and then in this order: the checkpoints, the
+// accounts and keys as the sums of those, the running requests, what waits for receipts, prices and the audit trail,
+// and the database's own structure. Each large table is read from end to end twice, once of these times for sums by
+// account and key, which SQLite sorts on the disk.
 func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
 	return b.VerifyAs(ctx, ledger.Verification{Kept: kept})
 }
