@@ -48,8 +48,8 @@ func (p pages) worth() bool {
 	return !p.incremental && p.free >= worthVacuum && p.free >= p.all/shareVacuum
 }
 
-// Shrink implements ledger.Store. Pages from the end of the file move into free ones, a few in each transaction, and the
-// file becomes shorter with the next checkpoint of the log, which waits for nobody. A crash leaves a file that has
+// Shrink implements ledger.Store. Pages from the end of the file move into free ones, a few in each transaction, and
+// the file becomes shorter with the next checkpoint of the log, which waits for nobody. A crash leaves a file that has
 // given back some of them: no row changes, so that neither the journal nor the witness does.
 func (s *Store) Shrink(ctx context.Context) (shrunk ledger.Shrunk, err error) {
 	var p pages
@@ -94,8 +94,8 @@ func (s *Store) truncate() error {
 	return failure(err)
 }
 
-// reclaim writes the file anew, where much of it is free and its pages cannot be given back one by one; from then on they
-// can. It is for the start, when nobody waits, and never while a loss is undecided, for it would wipe what is left of
+// reclaim writes the file anew, where much of it is free and its pages cannot be given back one by one; from then on
+// they can. It is for the start, when nobody waits, and never while a loss is undecided, for it would wipe what is left of
 // the older file. It needs as much room on the disk as the rows need, twice: without it, everything stays as it is.
 func (s *Store) reclaim() {
 	before, err := readPages(s.db.conn)
