@@ -11,7 +11,7 @@ import (
 const (
 	// sumEvery is after how many settlements the writer adds them to the sums of their days: so many are read one by
 	// one by who asks for usage.
-	sumEvery = 1 << 12
+	sumEvery = 1 << 13
 	// undated is the day of what was pruned before there were sums by day. No time has it.
 	undated = -200_000
 	// andUnsummed narrows requests AS r to those that are in no sum yet.
