@@ -44,11 +44,13 @@ func init() {
 //	GET    /fareway/usage                   sums of settled requests *; see booksAPI.usage for what narrows them
 //	GET    /fareway/usage/{request}         the whole record of one request, with its arithmetic
 //	GET    /fareway/explain/{request}       which routes were there for a request, and why it went where it went
+//	GET    /fareway/ledger/pruned           {"before"} since when the detail of requests is there; null: all of it
 //	GET    /fareway/ledger/entries          the journal, oldest first *
 //	GET    /fareway/ledger/checkpoints      all checkpoints, oldest first *
 //	GET    /fareway/ledger/audit            what operators did, oldest first *
 //	GET    /fareway/ledger/spool            what the spool had and could not apply *; ?all=true: with what is decided
-//	POST   /fareway/ledger/verify           {"checkpoints"?} recomputes the ledger, and looks at the spool
+//	POST   /fareway/ledger/verify           {"checkpoints"?, "from"?, "progress"?} recomputes the ledger, and looks at
+//	                                        the spool; see Verification
 //
 // and what changes something:
 //
@@ -77,7 +79,8 @@ func init() {
 // memory whatever its length: it is whole when the reply ends as HTTP has it; when it fails on the way, its last line
 // is {"error": ...} and the connection breaks. An error is otherwise Caddy's own shape, {"error": "what is wrong and
 // what to do"}, with status 400 (the request makes no sense), 401 (the token is missing or wrong), 404, 409
-// (the name is taken), 503 (no gateway, or its database is away) or 500.
+// (the name is taken), 503 (no gateway, or its database is away) or 500. About a request whose detail was pruned it is
+// 410 with a PrunedProblem, which has a code beside the text and what the journal still has.
 //
 // On a unix socket the socket's permissions decide who may. A request over TLS (Listener) needs
 // `Authorization: Bearer TOKEN` with the token in admin.token in the data folder, or, at Caddy's own endpoint for
@@ -228,6 +231,9 @@ func (a *API) change(handle func(*http.Request) (any, error)) caddy.AdminHandler
 func reply(handle func(*http.Request) (any, error)) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		v, err := handle(r)
+		if pruned, ok := errors.AsType[*PrunedProblem](err); ok {
+			return pruned.write(w)
+		}
 		if err != nil {
 			return asAPIError(err)
 		}

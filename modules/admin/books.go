@@ -37,11 +37,12 @@ func (b *booksAPI) routes() []caddy.AdminRoute {
 		{Pattern: "GET /fareway/keys", Handler: list(b.listKeys)},
 		{Pattern: "GET /fareway/usage", Handler: list(b.usage)},
 		{Pattern: "GET /fareway/usage/{request}", Handler: reply(b.request)},
+		{Pattern: "GET /fareway/ledger/pruned", Handler: reply(b.prunedBefore)},
 		{Pattern: "GET /fareway/ledger/entries", Handler: list(b.entries)},
 		{Pattern: "GET /fareway/ledger/checkpoints", Handler: list(b.checkpoints)},
 		{Pattern: "GET /fareway/ledger/audit", Handler: list(b.audit)},
 		{Pattern: "GET /fareway/ledger/spool", Handler: list(b.listAside)},
-		{Pattern: "POST /fareway/ledger/verify", Handler: reply(b.verify)},
+		{Pattern: "POST /fareway/ledger/verify", Handler: lines(b.verify)},
 	}
 }
 

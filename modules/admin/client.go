@@ -119,6 +119,10 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 func (c *Client) refused(resp *http.Response) error {
 	e := &adminError{Status: resp.StatusCode}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAdminBody))
+	if pruned := new(PrunedProblem); resp.StatusCode == http.StatusGone && json.Unmarshal(b, pruned) == nil &&
+		pruned.Code == CodePruned {
+		return pruned
+	}
 	if json.Unmarshal(b, e) != nil || e.Message == "" {
 		e.Message = fmt.Sprintf("what listens at %s is no fareway gateway: it answered %s", c.Address, resp.Status)
 	}

@@ -98,7 +98,7 @@ func (a *API) refund(r *http.Request) (any, error) {
 	if err := checkTexts(in.Reference, in.Reason); err != nil {
 		return nil, err
 	}
-	record, err := a.books.record(r, in.Request)
+	record, err := a.books.refundable(r, in.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (a *API) refund(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if record, err = a.books.record(r, in.Request); err != nil {
+	if record, err = a.books.refundable(r, in.Request); err != nil {
 		return nil, err
 	}
 	v := viewCorrection(account.Name, record.ID, lastRefund(record, in.Reference), in.Reference, applied, balance)

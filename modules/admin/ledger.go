@@ -43,5 +43,10 @@ func (a *API) prune(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Pruned{Before: in.Before.UTC(), Requests: requests}, nil
+	shrunk, err := a.engine.Store().Shrink(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return Pruned{Before: in.Before.UTC(), Requests: requests, FileBefore: shrunk.Before, File: shrunk.After,
+		FreeAtStart: shrunk.Waits}, nil
 }

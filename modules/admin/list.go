@@ -73,7 +73,9 @@ func (l *lineWriter) emit(v any) error {
 func (l *lineWriter) flush() error {
 	if !l.begun {
 		l.begun = true
-		l.w.Header().Set("Content-Type", "application/jsonl")
+		if l.w.Header().Get("Content-Type") == "" {
+			l.w.Header().Set("Content-Type", "application/jsonl")
+		}
 		l.w.Header().Set("Cache-Control", "no-store")
 	}
 	// What cannot set it (a test's recorder) does not wait for a network either.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fareway/fareway/modules/internal/human"
+	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/spool"
 )
 
@@ -39,18 +40,37 @@ func (b *booksAPI) viewAside(ctx context.Context, item spool.Item, file string) 
 
 // verify recomputes the ledger, and looks beside it: money that waits for an operator is not in order. The body may
 // be empty.
-func (b *booksAPI) verify(r *http.Request) (any, error) {
+func (b *booksAPI) verify(r *http.Request, out *lineWriter) error {
 	var in Verification
 	if r.ContentLength != 0 {
 		var err error
 		if in, err = readJSON[Verification](r); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	report, err := b.books.Verify(r.Context(), in.Checkpoints...)
-	if err != nil {
-		return nil, err
+	how := ledger.Verification{Kept: in.Checkpoints, From: in.From}
+	if in.Progress {
+		how.Progress = func(done, of int64) {
+			// A client that is gone ends the verification by its context.
+			if out.emit(VerifyLine{Done: done, Of: of}) == nil && out.flush() == nil {
+				_ = out.control.Flush() // what cannot (a test's recorder) keeps it
+			}
+		}
 	}
+	report, err := b.books.VerifyAs(r.Context(), how)
+	if err != nil {
+		return err
+	}
+	v := b.besideReport(report)
+	if in.Progress {
+		return out.emit(VerifyLine{Verified: &v})
+	}
+	out.w.Header().Set("Content-Type", "application/json")
+	return out.emit(v)
+}
+
+// besideReport adds what waits beside the ledger.
+func (b *booksAPI) besideReport(report ledger.Report) Verified {
 	v := Verified{Report: report}
 	state, _, err := b.spool()
 	v.Spool = viewSpool(state)
@@ -63,5 +83,5 @@ func (b *booksAPI) verify(r *http.Request) (any, error) {
 		v.Problem = human.Count(v.Spool.Undecided, "item") + " of " + v.Spool.Aside + " could not be applied or read; " +
 			"an operator has to decide: `fareway gateway ledger spool list` shows what, `apply` and `discard` decide"
 	}
-	return v, nil
+	return v
 }

@@ -30,7 +30,7 @@ func (b *booksAPI) request(r *http.Request) (any, error) {
 		var logged requestlog.Record
 		logged, err = b.logged(r.Context(), id)
 		if v = viewLogged(logged); errors.Is(err, requestlog.ErrNotFound) {
-			return nil, noRequest(id)
+			return nil, b.missing(r.Context(), id, "and with it its routes, tokens, prices and key", "")
 		}
 	}
 	if err == nil {
@@ -74,17 +74,21 @@ func (b *booksAPI) nameOwner(ctx context.Context, v *Request) error {
 	return nil
 }
 
-func noRequest(id string) error {
+// missing says of a request that the ledger does not have that it was pruned, or that there is none.
+func (b *booksAPI) missing(ctx context.Context, id, gone, instead string) error {
+	if err := b.pruned(ctx, id, gone, instead); err != nil {
+		return err
+	}
 	return problem(http.StatusNotFound, "there is no request %q: its id is in the reply's X-Request-Id and in the access "+
-		"line; "+
-		"requests that were refused are found for request_log; the detail of old ones may have been pruned, the journal "+
-		"still has their charges", id)
+		"line; requests that were refused are found for request_log", id)
 }
 
-func (b *booksAPI) record(r *http.Request, id string) (ledger.RequestRecord, error) {
+// refundable is the record of a request whose charge is to be given back.
+func (b *booksAPI) refundable(r *http.Request, id string) (ledger.RequestRecord, error) {
 	record, err := b.books.Request(r.Context(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return record, noRequest(id)
+		return record, b.missing(r.Context(), id, "so that it cannot be refunded",
+			"`fareway gateway credit adjust` corrects the account's balance")
 	}
 	return record, err
 }

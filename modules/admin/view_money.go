@@ -84,6 +84,10 @@ func object(text string) json.RawMessage {
 type Pruned struct {
 	Before   time.Time `json:"before"`
 	Requests int64     `json:"requests"`
+	// The database's file, before and after free room was given back; FreeAtStart: only the gateway's next start can.
+	FileBefore  int64 `json:"file_before_bytes"`
+	File        int64 `json:"file_bytes"`
+	FreeAtStart bool  `json:"free_at_start,omitempty"`
 }
 
 // KeptCheckpoint is a checkpoint as it is kept elsewhere: the line says what it is.
@@ -118,6 +122,18 @@ type NewRefund struct {
 // Verification asks for the ledger to be recomputed.
 type Verification struct {
 	Checkpoints []ledger.Checkpoint `json:"checkpoints,omitempty"` // kept elsewhere, each to be compared
+	// From is one of them, of a ledger that was clean then: what it is over is taken as it is.
+	From *ledger.Checkpoint `json:"from,omitempty"`
+	// Progress asks for JSON lines, of VerifyLine.
+	Progress bool `json:"progress,omitempty"`
+}
+
+// VerifyLine is a line of a verification that says how far it is: entries and requests, of about how many. The last one
+// has what it found.
+type VerifyLine struct {
+	Done     int64     `json:"done"`
+	Of       int64     `json:"of"`
+	Verified *Verified `json:"verified,omitempty"`
 }
 
 // Pruning removes the detail of old requests.

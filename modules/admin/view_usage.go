@@ -38,7 +38,8 @@ type Usage struct {
 	Requests int64  `json:"requests"` // by route, those that were tried on it
 	Attempts int64  `json:"attempts"`
 	Tokens   Tokens `json:"tokens"`
-	Pending  int64  `json:"pending"` // requests that wait for a receipt
+	Pending  int64  `json:"pending"`          // requests that wait for a receipt
+	Pruned   int64  `json:"pruned,omitempty"` // of the requests, those that only sums are left of
 
 	// Microcents is what was charged. Margin is that less what was refunded and less what it cost the operator. By
 	// route, the amounts of a request that was tried on several are divided, see ledger.UsageRow.
@@ -53,7 +54,7 @@ type Usage struct {
 func viewUsage(u ledger.UsageRow) Usage {
 	return Usage{
 		Day: u.Day, Account: u.AccountName, AccountID: u.Account, Key: u.KeyName, KeyID: u.Key, Route: u.Route,
-		Requests: u.Requests, Attempts: u.Attempts, Tokens: viewTokens(u.Tokens), Pending: u.Pending,
+		Requests: u.Requests, Attempts: u.Attempts, Tokens: viewTokens(u.Tokens), Pending: u.Pending, Pruned: u.Pruned,
 		Microcents: u.Microcents, Waived: u.Waived, Over: u.Over, Refunded: u.Refunded, Cost: u.Cost,
 		Margin: u.Microcents - u.Refunded - u.Cost,
 	}

@@ -224,6 +224,19 @@ func table(w io.Writer, rows func(w io.Writer)) {
 	t.Flush()
 }
 
+// orPruned prints the answer about a request that was pruned as JSON, where that was asked for; as text the error says
+// it all.
+func (o output) orPruned(cmd *cobra.Command, err error) error {
+	pruned, ok := errors.AsType[*admin.PrunedProblem](err)
+	if !ok || !o.json {
+		return err
+	}
+	if err := o.print(cmd, pruned, nil); err != nil {
+		return err
+	}
+	return silent(cmd)
+}
+
 // silent ends a command with status 1 when everything has been said already.
 func silent(cmd *cobra.Command) error {
 	cmd.SilenceErrors = true

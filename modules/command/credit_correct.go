@@ -89,7 +89,7 @@ was charged. The charge stays in the journal, the refund is an entry of its own.
 			in.Request = args[0]
 			var v admin.Correction
 			if err := to.call(cmd, "POST", "/fareway/refunds", in, &v); err != nil {
-				return err
+				return out.orPruned(cmd, err)
 			}
 			return out.print(cmd, v, func(w io.Writer) {
 				if v.Applied {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -34,6 +35,7 @@ func ledgerVerifyCommand() *cobra.Command {
 		to   target
 		out  output
 		kept []string
+		from string
 	)
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -50,8 +52,13 @@ It fails when the newest part of the ledger is missing, by what the witness besi
 it has seen (see ` + "`ledger accept-loss`" + `), and while something of the spool waits for an
 operator's decision: see ` + "`ledger spool`" + `.
 
-It asks the gateway that runs, and reads the files in the data folder when none
-does. It changes nothing.`,
+With --from-checkpoint it begins where a checkpoint ends that was kept elsewhere when
+the ledger was clean: it compares that, takes what it is over as it is, and recomputes
+what came later, all balances and all sums. It does not look at the file's structure.
+
+It uses all processors (at most 8), and shows on a terminal how far it is. It asks the
+gateway that runs, and reads the files in the data folder when none does. It changes
+nothing.`,
 		Example: "  fareway gateway ledger verify\n  fareway gateway ledger verify --checkpoint " +
 			"/mnt/elsewhere/checkpoint.json\n  fareway gateway ledger verify --data /var/lib/fareway --json",
 		Args: exactly(),
@@ -64,10 +71,17 @@ does. It changes nothing.`,
 				}
 				in.Checkpoints = append(in.Checkpoints, checkpoints...)
 			}
+			if from != "" {
+				checkpoints, err := readCheckpoints(from)
+				if err != nil {
+					return err
+				}
+				in.From = &checkpoints[len(checkpoints)-1]
+			}
 			var v verifyView
 			err := to.read(cmd, func(c *admin.Client) error {
 				v.Source = c.Source
-				return c.Call(cmd.Context(), "POST", "/fareway/ledger/verify", in, &v.Verified)
+				return verifyLedger(cmd, c, in, &v.Verified)
 			})
 			if err != nil {
 				return err
@@ -77,9 +91,35 @@ does. It changes nothing.`,
 	}
 	cmd.Flags().StringArrayVar(&kept, "checkpoint", nil,
 		"a `FILE` with a checkpoint, or an export that ends with one; may be repeated")
+	cmd.Flags().StringVar(&from, "from-checkpoint", "",
+		"begin behind the last checkpoint in a `FILE`")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
+}
+
+// verifyLedger asks for a verification, and shows on a terminal how far it is.
+func verifyLedger(cmd *cobra.Command, c *admin.Client, in admin.Verification, v *admin.Verified) error {
+	const path = "/fareway/ledger/verify"
+	bar := cmd.ErrOrStderr()
+	if !human.IsTerminal(bar) {
+		return c.Call(cmd.Context(), "POST", path, in, v)
+	}
+	in.Progress = true
+	err := c.PostLines(cmd.Context(), path, in, func(line []byte) error {
+		var l admin.VerifyLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return fmt.Errorf("reading how far the verification is: %w", err)
+		}
+		if l.Verified != nil {
+			*v = *l.Verified
+			return nil
+		}
+		_, err := io.WriteString(bar, progress(l.Done, l.Of, "row"))
+		return err
+	})
+	_, _ = io.WriteString(bar, clearLine) // the terminal is still there, or there is nobody to tell
+	return err
 }
 
 func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error {
@@ -88,6 +128,12 @@ func printVerified(cmd *cobra.Command, out output, v verifyView, kept int) error
 			movements(v.Entries), human.Count(v.Requests, "request"), human.Count(v.Holds, "live hold"))
 		if v.Spool.Waiting > 0 {
 			fmt.Fprintf(w, "%s in the spool until the ledger takes them.\n", waitingIn(v.Spool.Waiting))
+		}
+		if v.From > 0 {
+			fmt.Fprintf(w, "What checkpoint %d is over was taken as it is: movements and requests are those since.\n", v.From)
+		}
+		if v.Stopped {
+			fmt.Fprintln(w, "It stopped at what does not agree. Not all balances, checkpoints and acts were looked at.")
 		}
 		if !v.OK {
 			return

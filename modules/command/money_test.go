@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
@@ -87,8 +88,8 @@ ann      first  deep          2   1,900   1,400  2.670000  0.000000  0.000000  0
 	out, err = run(t, "usage", "--by", "account", "--csv", "--data", data)
 	require.NoError(t, err)
 	require.Equal(t, `account,account_id,requests,attempts,input,cache_read,cache_write,output,reasoning,microcents,`+
-		`waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending
-ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0
+		`waived_microcents,over_microcents,refunded_microcents,cost_microcents,margin_microcents,pending,pruned
+ann,`+ann.Account.ID+`,2,2,1900,,,1400,128,2670000,0,0,0,890000,1780000,0,0
 `, out)
 	row := runJSON[admin.Usage](t, "usage", "--by", "account", "--data", data)
 	require.EqualValues(t, 2670000, row.Microcents, "one row is one line")
@@ -263,11 +264,46 @@ func TestCommandPrune(t *testing.T) {
 	_, err = e.Store().Request(t.Context(), "req_1")
 	require.NoError(t, err)
 
+	out, err = run(t, "usage", "--data", data)
+	require.NoError(t, err)
+	require.NotContains(t, out, "pruned")
+	kept := strings.Split(out, "\n")[1]
 	out, err = run(t, append(before, "--yes")...)
 	require.NoError(t, err)
 	require.Contains(t, out, "Removed the detail of 2 requests")
+	out, err = run(t, "usage", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^ann +2 +`, out, "the sums are left")
+	require.Contains(t, out, ": of 2 requests here only the\nsums of their days are left.\n")
+	require.Equal(t, kept, strings.Split(out, "\n")[1])
+	out, err = run(t, "usage", "--since", "1h", "--data", data)
+	require.NoError(t, err)
+	require.Regexp(t, `^No request is left here.\n\nThe detail of requests was pruned up to `, out)
+	row := runJSON[map[string]any](t, "usage", "--data", data)
+	require.EqualValues(t, 2, row["pruned"])
+	require.EqualValues(t, 2, row["requests"])
+	out, err = run(t, before...)
+	require.NoError(t, err)
+	require.Contains(t, out, "of 0 requests that were settled before", "once")
 	_, err = run(t, "usage", "req_1", "--data", data)
-	require.ErrorContains(t, err, "may have been pruned")
+	require.ErrorContains(t, err, `the detail of request "req_1" was pruned, and with it its routes`)
+	require.ErrorContains(t, err, " to account ann")
+	_, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--data", data)
+	require.ErrorContains(t, err, `the detail of request "req_1" was pruned, so that it cannot be refunded`)
+	require.ErrorContains(t, err, "gateway credit adjust`")
+	for _, args := range [][]string{{"usage", "req_1"}, {"credit", "refund", "req_1", "--reason", "sorry"}} {
+		out, err = run(t, append(args, "--json", "--data", data)...)
+		require.Error(t, err)
+		var v admin.PrunedProblem
+		require.NoError(t, json.Unmarshal([]byte(out), &v), out)
+		require.Equal(t, "request_pruned", v.Code)
+		require.Equal(t, "ann", v.Request.Account)
+		require.EqualValues(t, enginetest.ExampleCharge, v.Request.Microcents)
+		require.WithinDuration(t, time.Now(), v.Request.Settled, time.Minute)
+		require.Len(t, v.Request.Entries, 1)
+	}
+	_, err = run(t, "usage", "req_none", "--data", data)
+	require.ErrorContains(t, err, `there is no request "req_none"`)
 	v := runJSON[map[string]any](t, "ledger", "verify", "--data", data)
 	require.Equal(t, true, v["ok"])
 	require.EqualValues(t, 3, v["entries"], "entries stay")

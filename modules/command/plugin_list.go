@@ -208,7 +208,7 @@ func carriedBy(p admin.PluginProvider) string {
 	return "by itself"
 }
 
-// memory is an amount of memory for people.
+// memory is an amount of memory, or of a disk, for people.
 func memory(bytes int64) string {
 	if bytes == 0 {
 		return "-"

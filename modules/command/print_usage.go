@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/human"
@@ -53,8 +54,8 @@ func groupsOf(by []ledger.Dimension) []usageGroup {
 	return groups
 }
 
-// printUsage writes rows as a table, with their sum below.
-func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool,
+// printUsage writes rows as a table, with their sum below. It says up to when detail of what is asked for was pruned.
+func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool, pruned *time.Time,
 	rows func(each func(admin.Usage) error) error) error {
 	var columns []column
 	groups := groupsOf(by)
@@ -69,7 +70,11 @@ func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool,
 		columns = append(columns, column{title, right})
 	}
 	var total usageTotal
-	return printRows(w, "Nothing was used.", newListing(w, columns...), func(add func(...string) error) error {
+	empty := "Nothing was used."
+	if pruned != nil {
+		empty = "No request is left here."
+	}
+	err := printRows(w, empty, newListing(w, columns...), func(add func(...string) error) error {
 		err := rows(func(u admin.Usage) error {
 			var cells []string
 			for _, g := range groups {
@@ -90,6 +95,21 @@ func printUsage(w io.Writer, by []ledger.Dimension, oneRoute bool,
 		label[0] = "together"
 		return add(append(label, cells...)...)
 	})
+	if err == nil && pruned != nil {
+		printPrunedUsage(w, *pruned, total.sum.Pruned)
+	}
+	return err
+}
+
+// printPrunedUsage says that requests of before a time are in the sums only, or not at all.
+func printPrunedUsage(w io.Writer, before time.Time, pruned int64) {
+	fmt.Fprintf(w, "\nThe detail of requests was pruned up to %s: ", human.Moment(before))
+	if pruned > 0 {
+		fmt.Fprintf(w, "of %s here only the\nsums of their days are left.\n", human.Count(pruned, "request"))
+		return
+	}
+	fmt.Fprintln(w, "what is left of them are sums of\nwhole days; they show "+
+		"where --since and --until are days, as in 2026-11-20.")
 }
 
 func usageCells(u admin.Usage) []string {
@@ -115,6 +135,7 @@ func (t *usageTotal) add(u admin.Usage) {
 	s := &t.sum
 	s.Requests += u.Requests
 	s.Pending += u.Pending
+	s.Pruned += u.Pruned
 	s.Microcents += u.Microcents
 	s.Waived += u.Waived
 	s.Over += u.Over
@@ -128,7 +149,7 @@ func (t *usageTotal) add(u admin.Usage) {
 // usageNumbers are the numeric columns of CSV. A token count that was never reported is empty.
 var usageNumbers = []string{"requests", "attempts", "input", "cache_read", "cache_write", "output", "reasoning",
 	"microcents", "waived_microcents", "over_microcents",
-	"refunded_microcents", "cost_microcents", "margin_microcents", "pending"}
+	"refunded_microcents", "cost_microcents", "margin_microcents", "pending", "pruned"}
 
 func writeUsageCSV(w io.Writer, by []ledger.Dimension, rows func(each func(admin.Usage) error) error) error {
 	out := csv.NewWriter(w)
@@ -149,7 +170,8 @@ func writeUsageCSV(w io.Writer, by []ledger.Dimension, rows func(each func(admin
 			digits(u.Tokens.Input), digits(u.Tokens.CacheRead), digits(u.Tokens.CacheWrite), digits(u.Tokens.Output),
 			digits(u.Tokens.Reasoning),
 			digits(&u.Microcents), digits(&u.Waived), digits(&u.Over),
-			digits(&u.Refunded), digits(&u.Cost), digits(&u.Margin), digits(&u.Pending)))
+			digits(&u.Refunded), digits(&u.Cost), digits(&u.Margin), digits(&u.Pending),
+			digits(&u.Pruned)))
 	})
 	if err != nil {
 		return err

@@ -38,26 +38,29 @@ func replay(cmd *cobra.Command, to *target, file string, from time.Time) (*decis
 				return fmt.Errorf("reading the gateway's answer: %w", err)
 			}
 			if last = v.Comparison; last == nil {
-				_, err = io.WriteString(bar, progress(v.Done, v.Of))
+				_, err = io.WriteString(bar, progress(v.Done, v.Of, "request"))
 			}
 			return err
 		})
-	_, _ = io.WriteString(bar, "\r\x1b[K") // the bar is for as long as it lasts
+	_, _ = io.WriteString(bar, clearLine) // the bar is for as long as it lasts
 	if err == nil && last == nil {
 		err = errors.New("the gateway did not say what came of it: is it of another version?")
 	}
 	return last, err
 }
 
-// progress is a bar, in place of the one before it.
-func progress(done, of int64) string {
+// clearLine takes a bar away.
+const clearLine = "\r\x1b[K"
+
+// progress is a bar of things, in place of the one before it.
+func progress(done, of int64, thing string) string {
 	const width = 30
 	full := 0
 	if of > 0 {
 		full = int(width * min(done, of) / of)
 	}
 	return fmt.Sprintf("\r[%s%s] %s of %s", strings.Repeat("=", full), strings.Repeat(" ", width-full),
-		human.Thousands(done), human.Count(of, "request"))
+		human.Thousands(done), human.Count(of, thing))
 }
 
 // printReplay shows people what two configurations make of the same requests.

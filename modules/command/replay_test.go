@@ -64,7 +64,7 @@ Judged by what the file says of routes alone: 7 requests, for which no quality w
 Left out: 1 request that credits or limits refused.
 `), lines(b.String()))
 
-	require.Equal(t, "\r[===============               ] 500 of 1,000 requests", progress(500, 1000))
-	require.Equal(t, "\r[==============================] 1,001 of 1,000 requests", progress(1001, 1000))
-	require.Equal(t, "\r[                              ] 0 of 0 requests", progress(0, 0))
+	require.Equal(t, "\r[===============               ] 500 of 1,000 requests", progress(500, 1000, "request"))
+	require.Equal(t, "\r[==============================] 1,001 of 1,000 requests", progress(1001, 1000, "request"))
+	require.Equal(t, "\r[                              ] 0 of 0 requests", progress(0, 0, "request"))
 }

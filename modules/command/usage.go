@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,10 +38,15 @@ was charged is divided over its attempts in proportion to what each comes to by
 itself, so that the routes come to exactly the whole; so are its refunds and what
 fair use left free.
 
+Requests whose detail was pruned (` + "`ledger prune`" + `) are in it by the sums of their days,
+and the report says how many they are. Where --since or --until cuts a day, those of
+that day are left out.
+
 With the id of a request it shows that one, running or settled, with every step of
 its charge, so that it can be done again by hand. Requests that were refused, or that
 cost nothing, are found for request_log (7 days where the configuration does not say
-otherwise): when they came, from whom, and what they were told.
+otherwise): when they came, from whom, and what they were told. Of one whose detail was
+pruned it says so, and what the movements of money still have of it, with status 1.
 
 It asks the gateway that runs, and reads the files in the data folder when none
 does. With --json it prints JSON lines, or one object for a request.`,
@@ -84,7 +90,7 @@ func (u *usageReport) request(cmd *cobra.Command, id string) error {
 		return c.Call(cmd.Context(), "GET", "/fareway/usage/"+url.PathEscape(id), nil, &v)
 	})
 	if err != nil {
-		return err
+		return u.orPruned(cmd, err)
 	}
 	if u.json {
 		return u.print(cmd, v, nil)
@@ -121,6 +127,14 @@ func (u *usageReport) sums(cmd *cobra.Command) error {
 		case u.csv:
 			return writeUsageCSV(w, by, rows)
 		}
-		return printUsage(w, by, u.route != "", rows)
+		var p admin.PrunedBefore
+		if err := c.Call(cmd.Context(), "GET", "/fareway/ledger/pruned", nil, &p); err != nil {
+			return err
+		}
+		since, _ := time.Parse(time.RFC3339Nano, query.Get("since")) // none: the zero time
+		if p.Before != nil && !since.Before(*p.Before) {
+			p.Before = nil // all that is asked for is there
+		}
+		return printUsage(w, by, u.route != "", p.Before, rows)
 	})
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/fareway/fareway/config"
@@ -24,14 +25,23 @@ type Books interface {
 	// Verify recomputes every balance, hold, counter and charge, the hash chains and the checkpoints. kept are
 	// checkpoints that were kept elsewhere: each must still be the ledger's.
 	Verify(ctx context.Context, kept ...Checkpoint) (Report, error)
+	// VerifyAs is Verify in another way.
+	VerifyAs(ctx context.Context, how Verification) (Report, error)
 	// Entries lists the journal, oldest first.
 	Entries(ctx context.Context, q Query, each func(Entry) error) error
 	Checkpoints(ctx context.Context, each func(Checkpoint) error) error
 	// Usage sums the settled requests in groups of q.By, ordered by them: accounts by name, keys by account and name.
-	// Without groups there is one row. Requests whose detail was pruned are not in it.
+	// Without groups there is one row. Requests whose detail was pruned are in it by the sums of their days: where Since
+	// or Until is in the middle of a day, those of that day are left out; and those that were pruned before there were
+	// such sums have no day, route, tokens or cost.
 	Usage(ctx context.Context, q UsageQuery, each func(UsageRow) error) error
 	// Request is the whole record of one request, running or settled.
 	Request(ctx context.Context, id string) (RequestRecord, error)
+	// Pruned is what the journal still has of a request whose detail was pruned. It reads the whole journal, so ask it
+	// after Request. ErrNotFound where the request is not pruned, or is none.
+	Pruned(ctx context.Context, id string) (PrunedRequest, error)
+	// PrunedBefore is since when the detail of every request has to be there; zero: nothing was pruned.
+	PrunedBefore(ctx context.Context) (time.Time, error)
 	// Audit lists what operators did, oldest first.
 	Audit(ctx context.Context, q Query, each func(Act) error) error
 }
@@ -85,6 +95,7 @@ type UsageRow struct {
 	Refunded   int64
 	Cost       int64 // what the attempts cost the operator, microcents, each attempt rounded down
 	Pending    int64 // requests that wait for a receipt
+	Pruned     int64 // of Requests, those whose detail was pruned
 }
 
 // RequestRecord is everything that the ledger knows of a request: enough to do its arithmetic again by hand.
@@ -110,6 +121,49 @@ type RequestRecord struct {
 	Entries           []Entry // those that moved money for it, oldest first
 }
 
+// PrunedRequest is what the movements of money say of a request whose detail was pruned.
+type PrunedRequest struct {
+	ID         string
+	Account    string // id
+	Settled    time.Time
+	Reason     string // of its settlement
+	Prices     string // of its settlement, see Entry.Prices
+	Microcents int64  // charged, later receipts included
+	Waived     int64
+	Over       int64
+	Refunded   int64
+	Tokens     int64   // input and output that counted against the token budget
+	Entries    []Entry // oldest first
+}
+
+// Add adds a movement of the request's.
+func (p *PrunedRequest) Add(e Entry) {
+	switch p.Account = e.Account; e.Kind {
+	case Refund:
+		p.Refunded += e.Microcents
+	case Charged:
+		p.Settled, p.Reason, p.Prices = e.Created, e.Reason, e.Prices
+		fallthrough
+	default:
+		p.Microcents -= e.Microcents
+	}
+	p.Waived += e.Waived
+	p.Over += e.Over
+	p.Tokens += e.Tokens
+	p.Entries = append(p.Entries, e)
+}
+
+// PrunedError says of a request that is asked for that its detail was pruned, and what the journal still has of it. It
+// is an ErrNotFound.
+type PrunedError struct{ PrunedRequest }
+
+func (e *PrunedError) Error() string {
+	return fmt.Sprintf("the detail of request %q was pruned; the journal still has %d microcents that it was charged",
+		e.ID, e.Microcents)
+}
+
+func (e *PrunedError) Unwrap() error { return ErrNotFound }
+
 // AttemptRecord is an attempt with its price. The charge of a request is the sum over its attempts, but the operator's,
 // of tokens x price over the four classes, divided by a million once and rounded down, and the surcharge.
 type AttemptRecord struct {
@@ -125,9 +179,24 @@ type AttemptRecord struct {
 	Operator bool // see Result.Operator
 }
 
+// Verification says how a ledger is verified. The zero Verification looks at everything.
+type Verification struct {
+	Kept []Checkpoint // each must still be the ledger's
+	// From is a checkpoint that was kept when the ledger was verified: it must still be the ledger's, and what it is over
+	// is taken as it is. Nor is the file's structure looked at.
+	From *Checkpoint
+	// Progress is told now and then how many entries and requests were looked at, of about how many.
+	Progress func(done, of int64)
+}
+
 // Report is the result of Verify.
 type Report struct {
-	OK          bool  `json:"ok"`
+	OK bool `json:"ok"`
+	// Stopped: what disagrees ended it, and what rests on that was not looked at. Accounts are then those whose entries
+	// were.
+	Stopped bool `json:"stopped,omitempty"`
+	// From is the number of the checkpoint that it began at. Entries and Requests are those since.
+	From        int64 `json:"from_checkpoint,omitempty"`
 	Accounts    int64 `json:"accounts"`
 	Entries     int64 `json:"entries"`
 	Requests    int64 `json:"requests"` // those whose detail is kept

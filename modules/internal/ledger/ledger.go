@@ -263,6 +263,13 @@ type Waiting struct {
 	Reference, Key string
 }
 
+// Shrunk is what Shrink did, in bytes of the store.
+type Shrunk struct {
+	Before, After int64
+	// Waits: much is free, and only the next start can give it back.
+	Waits bool
+}
+
 // Store keeps the ledger. Every method is one transaction, durable when it returns, and safe for concurrent
 // use. Methods return ErrNotFound, ErrExists, ErrInvalid, ErrUnavailable or what they name, wrapped.
 //
@@ -365,6 +372,8 @@ type Store interface {
 	// Prune removes the detail (request and attempts) of requests that were settled before then and wait for
 	// nothing. Entries stay.
 	Prune(ctx context.Context, before time.Time) (requests int64, err error)
+	// Shrink gives the room that is free in the store back to the file system, beside the running operations.
+	Shrink(ctx context.Context) (Shrunk, error)
 
 	Close() error
 }

@@ -422,7 +422,11 @@ func (r *run) prune() {
 	n, err := r.f.store.Prune(r.ctx, before)
 	require.NoError(r, err)
 	kept := slices.DeleteFunc(slices.Clone(r.requests), func(q *request) bool {
-		return !q.Running && !q.Pending && q.Settled.Before(before)
+		gone := !q.Running && !q.Pending && q.Settled.Before(before)
+		if gone {
+			r.pruned = append(r.pruned, q.RequestRecord)
+		}
+		return gone
 	})
 	require.EqualValues(r, len(r.requests)-len(kept), n)
 	r.requests = kept

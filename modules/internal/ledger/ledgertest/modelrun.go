@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ type run struct {
 	before   ledger.Report // what the ledger had when the run began
 	unlooked bool          // the clock was moved, and nobody looked at the accounts since
 	kept     []ledger.Checkpoint
+	pruned   []ledger.RequestRecord
 	latest   time.Time // that the clock has shown
 }
 
@@ -232,8 +234,19 @@ func (r *run) compareEverything() {
 	require.Equal(r, r.before.Accounts+int64(len(r.owners)), report.Accounts)
 	for _, q := range []ledger.UsageQuery{
 		{By: []ledger.Dimension{ledger.ByAccount, ledger.ByDay}}, {By: []ledger.Dimension{ledger.ByKey}},
+		{By: []ledger.Dimension{ledger.ByAccount, ledger.ByRoute}},
 	} {
-		require.ElementsMatch(r, usageOf(records, byID, q), r.f.usage(q))
+		all := append(slices.Clone(records), r.pruned...)
+		var pruned int64
+		got := slices.DeleteFunc(r.f.usage(q), func(u ledger.UsageRow) bool { return byID[u.Account] == "" })
+		for i := range got { // of other runs the sums are left
+			pruned += got[i].Pruned
+			got[i].Pruned = 0
+		}
+		require.ElementsMatch(r, usageOf(all, byID, q), got)
+		if !slices.Contains(q.By, ledger.ByRoute) {
+			require.EqualValues(r, len(r.pruned), pruned)
+		}
 	}
 }
 

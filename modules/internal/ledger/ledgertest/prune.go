@@ -43,6 +43,10 @@ func testPrune(t *testing.T, open Open) {
 
 	entries, before, period := f.entries(ledger.Query{}), f.now(), f.period()
 	acts := len(f.acts(ledger.Query{}))
+	whole, used := f.record(old.Request), f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}})
+	since, err := f.store.PrunedBefore(ctx)
+	require.NoError(t, err)
+	require.Zero(t, since, "nothing was pruned yet")
 	require.Zero(t, prune(start))
 	require.EqualValues(t, 2, prune(day(1)), "what was settled before then")
 	gone(old.Request)
@@ -58,7 +62,27 @@ func testPrune(t *testing.T, open Open) {
 	require.EqualValues(t, len(entries), r.Entries)
 	rows := f.usage(ledger.UsageQuery{By: []ledger.Dimension{ledger.ByAccount}})
 	require.Len(t, rows, 1)
-	require.EqualValues(t, 4, rows[0].Requests, "usage is of what is kept")
+	require.EqualValues(t, 6, rows[0].Requests, "usage keeps the sums")
+	require.EqualValues(t, 2, rows[0].Pruned)
+	rows[0].Pruned = 0
+	require.Equal(t, used, rows, "nothing else of them has changed")
+
+	t.Run("the journal still has what was charged", func(t *testing.T) {
+		p, err := f.store.Pruned(ctx, old.Request)
+		require.NoError(t, err)
+		require.Equal(t, ledger.PrunedRequest{
+			ID: old.Request, Account: f.account.ID, Settled: whole.Settled, Reason: whole.Reason,
+			Prices:     whole.Entries[0].Prices,
+			Microcents: whole.Microcents, Over: whole.Over, Tokens: whole.Entries[0].Tokens, Entries: whole.Entries,
+		}, p)
+		for _, id := range []string{waiting.Request, running.Request, "nobody's"} {
+			_, err := f.store.Pruned(ctx, id)
+			require.ErrorIs(t, err, ledger.ErrNotFound, "it is not pruned")
+		}
+		since, err := f.store.PrunedBefore(ctx)
+		require.NoError(t, err)
+		require.True(t, since.Equal(day(1)), since)
+	})
 
 	require.EqualValues(t, 2, prune(day(2)))
 	require.Zero(t, prune(day(2)))
@@ -71,6 +95,15 @@ func testPrune(t *testing.T, open Open) {
 	t.Run("what was pruned is not refunded or charged again", func(t *testing.T) {
 		_, _, err := f.store.Correct(ctx, ledger.Correction{Request: old.Request, Microcents: 1, Reason: "r"})
 		require.ErrorIs(t, err, ledger.ErrNotFound)
+		var pruned *ledger.PrunedError
+		require.ErrorAs(t, err, &pruned)
+		require.Equal(t, whole.Entries, pruned.Entries)
+		_, _, err = f.store.Correct(ctx,
+			ledger.Correction{Request: old.Request, Account: "another", Microcents: 1, Reason: "r"})
+		require.ErrorIs(t, err, ledger.ErrNotFound)
+		require.NotErrorAs(t, err, &pruned, "it is not that account's")
+		_, _, err = f.store.Correct(ctx, ledger.Correction{Request: "nobody's", Microcents: 1, Reason: "r"})
+		require.NotErrorAs(t, err, &pruned)
 		_, applied, err := f.store.AddReceipt(ctx, old.Attempt.ID, *usage(0, 1))
 		require.False(t, applied)
 		if err != nil {

@@ -46,6 +46,12 @@ func (d *database) connect() (err error) {
 	if err != nil {
 		return err
 	}
+	if version == 0 {
+		// Only before there is a page.
+		if err := run(d.conn, `PRAGMA auto_vacuum = incremental`, nil); err != nil {
+			return fmt.Errorf("setting up: %w", failure(err))
+		}
+	}
 	for _, pragma := range []string{
 		`PRAGMA journal_mode = wal`,
 		`PRAGMA synchronous = full`, // each commit is on the disk before it is answered

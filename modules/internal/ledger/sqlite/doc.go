@@ -66,6 +66,10 @@
 // How far the ledger has come is known from reading all heads once, at the start, and whenever another program has
 // written.
 //
+// Free pages go back to the file system in small transactions (shrink.go), which change no row. A file of before, which
+// cannot do that (auto_vacuum is none), is written anew at a start, before anybody waits, and never while a loss is
+// undecided.
+//
 // # What makes an entry
 //
 // Movements of money (top-ups, refunds, adjustments, allotments), and each settlement, receipt and closing, also one
@@ -86,7 +90,14 @@
 // all that is written, for nothing that it may still need is overwritten. What is large is read in the order in which
 // it lies and never collected: groups, sums and sorts beyond some megabytes go to temporary files of SQLite's
 // (SQLITE_TMPDIR). No index serves a list alone, for each would cost every request: the entries of an account are
-// found through their links, those of a request through its row, and usage reads all requests.
+// found through their links, those of a request through its row, and those of one that was pruned by reading the whole
+// journal.
+//
+// Usage reads the sums of days (schema/15.sql, days.go), by key and route, and one by one only the requests behind
+// meta.summed, the entry up to which settlements are in a sum. The writer counts settlements as it makes them and adds
+// some thousands of them at once, in a transaction that moves meta.summed with them, so that a crash leaves both or
+// neither; what its memory has lost is read again from the tables. A receipt, a closing, a refund and a pruning change
+// the sums in their own transaction, after what is unsummed.
 //
 // Verification relies on nothing that it can recompute, and on the kept checkpoints for what nobody can. What it does
 // not see when it is changed is listed, with the reasons, in verify_columns_test.go and in SECURITY.md. Pruned

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -180,10 +181,26 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 		}
 		return err
 	})
+	if c.Request != "" && errors.Is(err, ledger.ErrNotFound) {
+		err = s.orPruned(ctx, c, err)
+	}
 	if err != nil {
 		return ledger.Balance{}, false, fmt.Errorf("correcting a balance: %w", err)
 	}
 	return b, applied, nil
+}
+
+// orPruned is a PrunedError where the journal still has the request that was not found; beside the writer, for it takes
+// its time.
+func (s *Store) orPruned(ctx context.Context, c ledger.Correction, notFound error) error {
+	p, err := s.Pruned(ctx, c.Request)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), err == nil && c.Account != "" && c.Account != p.Account:
+		return notFound
+	case err != nil:
+		return err
+	}
+	return &ledger.PrunedError{PrunedRequest: p}
 }
 
 func (t *tx) adjust(ctx context.Context, c ledger.Correction) (b ledger.Balance, applied bool, err error) {
@@ -216,8 +233,7 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 	case t.live[c.Request] != nil:
 		return b, false, fmt.Errorf("%w: request %q is running; refund it when it has ended", ledger.ErrInvalid, c.Request)
 	case !found || c.Account != "" && c.Account != r.account:
-		return b, false, fmt.Errorf("%w: request %q; when its detail was pruned, adjust the balance instead",
-			ledger.ErrNotFound, c.Request)
+		return b, false, fmt.Errorf("%w: request %q", ledger.ErrNotFound, c.Request)
 	}
 	a, err := t.account(r.account)
 	if err != nil {
@@ -243,7 +259,10 @@ func (t *tx) refund(ctx context.Context, c ledger.Correction) (b ledger.Balance,
 	if err := t.post(a, e); err != nil {
 		return b, false, err
 	}
-	if err := t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, r.refunded+amount, r.id); err != nil {
+	err = t.resum(r.id, func() error {
+		return t.exec(`UPDATE requests SET refunded = ? WHERE id = ?`, r.refunded+amount, r.id)
+	})
+	if err != nil {
 		return b, false, err
 	}
 	return a.Balance, true, t.act(ctx, "credit.refund", a, r.id, fields{"refunded_microcents": r.refunded}, fields{

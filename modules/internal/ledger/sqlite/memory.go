@@ -34,6 +34,7 @@ type memory struct {
 	lastHold  int64    // the largest number in holds
 	lastEntry int64    // the largest number in the journal
 	settled   settledIDs
+	unsummed  unsummed
 	scratch   []byte
 }
 
@@ -89,6 +90,9 @@ func (m *memory) load(conn *sqlite.Conn) error {
 		m.saved = holdSums{rows: row.ColumnInt64(2), microcents: row.ColumnInt64(3), marks: row.ColumnInt64(4)}
 		return nil
 	})
+	if err == nil {
+		err = m.unsummed.load(conn, m.lastEntry)
+	}
 	m.holds = m.saved
 	m.loaded = err == nil
 	return err

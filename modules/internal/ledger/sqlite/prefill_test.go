@@ -34,6 +34,7 @@ func prefill(t testing.TB, path string, accounts, charges int64) {
 		require.NoError(t, f.charge(i))
 	}
 	require.NoError(t, f.end())
+	require.NoError(t, sumAll(conn))
 	require.NoError(t, run(conn, `COMMIT`, nil))
 	require.NoError(t, run(conn, `PRAGMA journal_mode = wal`, nil))
 	require.NoError(t, conn.Close())

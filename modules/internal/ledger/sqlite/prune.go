@@ -59,6 +59,13 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 	if err := t.movePrunedBefore(ctx, before); err != nil {
 		return 0, err
 	}
+	if err := t.flush(); err != nil {
+		return 0, err
+	}
+	if err := t.rollUp(); err != nil {
+		return 0, err
+	}
+	cells := newCells(t.conn)
 	for _, id := range ids {
 		// As the request is now: a refund may have come since it was found.
 		err := t.exec(`INSERT INTO pruned (key, requests, tokens, charge, waived, refunded)
@@ -73,6 +80,9 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 			continue
 		}
 		removed++
+		if err := eachDetail(t.conn, `WHERE r.id = ?`, cells.count, id); err != nil {
+			return 0, err
+		}
 		if err := t.exec(`DELETE FROM attempts WHERE request = ?`, id); err != nil {
 			return 0, err
 		}
@@ -80,7 +90,10 @@ func (t *tx) prune(ctx context.Context, before int64, ids []string) (removed int
 			return 0, err
 		}
 	}
-	return removed, nil
+	if err := addToDays(t.conn, cells, false, -1); err != nil {
+		return 0, err
+	}
+	return removed, addToDays(t.conn, cells, true, 1)
 }
 
 // movePrunedBefore records since when every request has to be there.

@@ -152,17 +152,19 @@ func (t *tx) prove(a *account, l *line, r *settledRequest, attempts []attempt, t
 		return p, err
 	}
 	r.charge, r.waived, r.over, r.pending = r.charge+p.charge, r.waived+p.waived, r.over+p.over, due.Pending
-	err = t.exec(`UPDATE requests SET charge = ?, waived = ?, over = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
-		r.charge, r.waived, r.over, p.tokens, r.pending, r.id)
-	if err != nil {
-		return p, err
-	}
 	request, seq, _ := ledger.ParseAttemptID(this.ID)
-	u := this.usage
-	err = t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?,
-		estimated = ?, receipt = ? WHERE request = ? AND seq = ?`,
-		string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
-		optionalTime(this.receipt), request, seq)
+	err = t.resum(r.id, func() error {
+		err := t.exec(`UPDATE requests SET charge = ?, waived = ?, over = ?, tokens = tokens + ?, pending = ? WHERE id = ?`,
+			r.charge, r.waived, r.over, p.tokens, r.pending, r.id)
+		if err != nil {
+			return err
+		}
+		u := this.usage
+		return t.exec(`UPDATE attempts SET outcome = ?, input = ?, cache_read = ?, cache_write = ?, output = ?,
+			reasoning = ?, estimated = ?, receipt = ? WHERE request = ? AND seq = ?`,
+			string(this.outcome), u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning, u.Estimated,
+			optionalTime(this.receipt), request, seq)
+	})
 	if err != nil {
 		return p, err
 	}

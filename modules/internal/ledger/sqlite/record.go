@@ -123,7 +123,51 @@ func named(conn *sqlite.Conn, r *ledger.RequestRecord, account, key int64) error
 		}, account, key)
 }
 
+// Pruned implements ledger.Books. No index has the charges of requests, for it would cost every charge: the journal is
+// read through.
+func (b *books) Pruned(ctx context.Context, id string) (ledger.PrunedRequest, error) {
+	p := ledger.PrunedRequest{ID: id}
+	err := b.list(ctx, "pruned", func(conn *sqlite.Conn) error {
+		kept, before := false, int64(0)
+		err := run(conn, `SELECT pruned_before, EXISTS (SELECT 1 FROM requests WHERE id = ?) FROM meta`,
+			func(row *sqlite.Stmt) error {
+				before, kept = row.ColumnInt64(0), row.ColumnBool(1)
+				return nil
+			}, id)
+		if err == nil && before != 0 && !kept {
+			err = run(conn, entriesAbout, func(row *sqlite.Stmt) error {
+				p.Add(published(scanEntry(row)))
+				return nil
+			}, id)
+		}
+		if err == nil && len(p.Entries) == 0 {
+			err = fmt.Errorf("%w: a request with this id whose detail was pruned", ledger.ErrNotFound)
+		}
+		return err
+	})
+	if err != nil {
+		return ledger.PrunedRequest{}, fmt.Errorf("looking for request %q in the journal: %w", id, err)
+	}
+	return p, nil
+}
+
+// PrunedBefore implements ledger.Books.
+func (b *books) PrunedBefore(ctx context.Context) (before time.Time, err error) {
+	err = b.brief(ctx, "pruned_before", func(conn *sqlite.Conn) error {
+		return run(conn, `SELECT pruned_before FROM meta WHERE pruned_before <> 0`, func(row *sqlite.Stmt) error {
+			before = moment(row.ColumnInt64(0))
+			return nil
+		})
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading what was pruned: %w", err)
+	}
+	return before, nil
+}
+
 const (
+	entriesAbout = `SELECT ` + entryColumns +
+		` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.request = ? ORDER BY e.n`
 	entryByNumber = `SELECT ` + entryColumns +
 		` FROM entries AS e CROSS JOIN accounts AS a ON a.n = e.account WHERE e.n = ?`
 	laterEntries = `SELECT ` + entryColumns + ` FROM entries AS e INDEXED BY later CROSS JOIN accounts AS a ON a.n = ` +

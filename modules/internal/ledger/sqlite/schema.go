@@ -38,12 +38,14 @@ var (
 	schema13 string
 	//go:embed schema/14.sql
 	schema14 string
+	//go:embed schema/15.sql
+	schema15 string
 )
 
 // migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
 // never edited; each of the later ones is written for a database that the one before it left.
 var migrations = []string{schema1, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9, schema10,
-	schema11, schema12, schema13, schema14}
+	schema11, schema12, schema13, schema14, schema15}
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")
@@ -98,6 +100,11 @@ func migrateTo(conn *sqlite.Conn, version int) (err error) {
 	defer end(&err)
 	if err := sqlitex.ExecuteScript(conn, migrations[version-1], nil); err != nil {
 		return err
+	}
+	if version == len(migrations) {
+		if err := sumAll(conn); err != nil {
+			return err
+		}
 	}
 	return run(conn, `UPDATE meta SET version = ?`, nil, version)
 }

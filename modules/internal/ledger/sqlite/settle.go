@@ -68,7 +68,11 @@ func (t *tx) settle(st *ledger.Settlement) (ledger.Charge, error) {
 	t.end(r)
 	pending := due.Pending && !st.Free
 	t.settled.add(r.id)
-	t.ends = append(t.ends, ended{r, st, p, pending, now, a.last})
+	e := ended{r, st, p, pending, now, a.last}
+	t.ends = append(t.ends, e)
+	if err := t.unsummed.count(t.conn, &e); err != nil {
+		return none, err
+	}
 	return ledger.Charge{Microcents: p.charge, Waived: p.waived, Over: p.over, Pending: pending, Balance: a.Balance}, nil
 }
 

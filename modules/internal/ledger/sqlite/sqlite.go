@@ -133,6 +133,7 @@ func (s *Store) open() error {
 	if err := s.db.follow(); err != nil {
 		return err
 	}
+	s.reclaim()
 	s.readers = newPool(s.opts.Path, readers, s.opts.WaitTimeout)
 	s.db.renew = s.readers.renew
 	s.books = newBooks(s.opts.Path, s.opts.WaitTimeout, s.opts.Observe, s.read)

@@ -202,6 +202,11 @@ func (t *tx) write() error {
 		}
 	}
 	t.changedLines = t.changedLines[:0]
+	if t.unsummed.n >= sumEvery {
+		if err := t.rollUp(); err != nil {
+			return err
+		}
+	}
 	return t.flushHolds()
 }
 

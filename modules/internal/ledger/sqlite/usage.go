@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -21,20 +22,39 @@ type group struct {
 	day          int64 // since 1970
 }
 
+// sums are what the requests of a group come to. Those of routes are in requests and pending once for each route that
+// they were tried on, and in wholes on one of them only.
+type sums struct {
+	parts, settled               int64 // like requests and wholes, with calls for comparison
+	requests, pending            int64
+	wholes, wholesPending        int64
+	attempts                     int64
+	charge, waived, over         int64
+	refunded, cost               int64
+	input, cacheRead, cacheWrite *int64
+	output, reasoning            *int64
+	estimated                    int64 // attempts
+}
+
 // usage groups settled requests.
 type usage struct {
 	conn   *sqlite.Conn
 	query  ledger.UsageQuery
 	by     map[ledger.Dimension]bool
+	routed bool // grouped or narrowed by route
 	prices *tariffs
-	groups map[group]*ledger.UsageRow
+	groups map[group]*sums
+	most   int // groups in memory
+	// shared is held while the table is written to, where others write to it, too.
+	shared sync.Locker
 	routes []string // of the request at hand, to count it once for each
 	worth  []int64  // of the request at hand, see weigh
 	payers int      // of the request at hand: how many attempts there are up to the last one that is the account's
 }
 
-// Usage implements ledger.Books. Without a dimension there is one row, of everything. Requests whose detail was
-// pruned are not in it.
+// Usage implements ledger.Books. Without a dimension there is one row, of everything. Whole days are read from their
+// sums, and only what was settled since those is read request by request. Where a day is cut, all requests are read:
+// then those that were pruned are in it by whole days.
 func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger.UsageRow) error) error {
 	err := b.list(ctx, "usage", func(conn *sqlite.Conn) error {
 		u, err := newUsage(conn, q)
@@ -44,6 +64,13 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 		where, args, err := u.narrow(conn)
 		if err != nil {
 			return err
+		}
+		whole, err := u.readDays()
+		if err != nil {
+			return err
+		}
+		if whole {
+			where += andUnsummed
 		}
 		if err := eachDetail(conn, where, u.count, args...); err != nil {
 			return err
@@ -61,7 +88,8 @@ func (b *books) Usage(ctx context.Context, q ledger.UsageQuery, each func(ledger
 
 func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 	u := &usage{
-		conn: conn, query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn), groups: map[group]*ledger.UsageRow{},
+		conn: conn, query: q, by: map[ledger.Dimension]bool{}, prices: newTariffs(conn), groups: map[group]*sums{},
+		most: maxGroups,
 	}
 	for _, d := range q.By {
 		if !slices.Contains([]ledger.Dimension{ledger.ByAccount, ledger.ByKey, ledger.ByRoute, ledger.ByDay}, d) {
@@ -69,11 +97,12 @@ func newUsage(conn *sqlite.Conn, q ledger.UsageQuery) (*usage, error) {
 		}
 		u.by[d] = true
 	}
+	u.routed = u.by[ledger.ByRoute] || q.Route != ""
 	if err := run(conn, createUsageRows, nil); err != nil {
 		return nil, err
 	}
 	if len(q.By) == 0 {
-		u.groups[group{}] = &ledger.UsageRow{}
+		u.groups[group{}] = &sums{}
 	}
 	return u, nil
 }
@@ -121,13 +150,21 @@ func (u *usage) count(d *detail) error {
 		g.key = d.key
 	}
 	if u.by[ledger.ByDay] {
-		g.day = floorDiv(d.settled, int64(24*time.Hour))
+		g.day = dayOf(d.settled)
 	}
-	if u.by[ledger.ByRoute] || u.query.Route != "" {
+	if u.routed {
 		return u.countRoutes(d, g)
 	}
 	return u.countWhole(d, g)
 }
+
+// dateOf writes a day.
+func dateOf(day int64) string {
+	return time.Unix(0, 0).UTC().AddDate(0, 0, int(day)).Format(time.DateOnly)
+}
+
+// dayOf is the day of a time, since 1970 in UTC.
+func dayOf(ns int64) int64 { return floorDiv(ns, int64(24*time.Hour)) }
 
 // countWhole adds a request to one group.
 func (u *usage) countWhole(d *detail, g group) error {
@@ -135,20 +172,36 @@ func (u *usage) countWhole(d *detail, g group) error {
 	if err != nil {
 		return err
 	}
-	row.Requests += d.asked()
-	row.Microcents += d.charge
-	row.Waived += d.waived
-	row.Over += d.over
-	row.Refunded += d.refunded
-	if d.pending {
-		row.Pending++
-	}
+	row.tried(d)
+	row.whole(d)
+	row.charge += d.charge
+	row.waived += d.waived
+	row.over += d.over
+	row.refunded += d.refunded
 	for i := range d.attempts {
 		if err := u.countAttempt(row, &d.attempts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tried counts a request on a route, or where there are none.
+func (s *sums) tried(d *detail) {
+	s.parts++
+	s.requests += d.asked()
+	if d.pending {
+		s.pending++
+	}
+}
+
+// whole counts a request once.
+func (s *sums) whole(d *detail) {
+	s.settled++
+	s.wholes += d.asked()
+	if d.pending {
+		s.wholesPending++
+	}
 }
 
 // asked is how many requests of a client it is: a call for comparison is none.
@@ -183,18 +236,18 @@ func (u *usage) countRoutes(d *detail, g group) error {
 		}
 		if !slices.Contains(u.routes, t.route) {
 			u.routes = append(u.routes, t.route)
-			row.Requests += d.asked()
-			if d.pending {
-				row.Pending++
-			}
+			row.tried(d)
+		}
+		if i == u.payers-1 {
+			row.whole(d)
 		}
 		if err := u.countAttempt(row, t); err != nil {
 			return err
 		}
-		row.Microcents += u.share(d.charge, i)
-		row.Waived += u.share(d.waived, i)
-		row.Over += u.share(d.over, i)
-		row.Refunded += u.share(d.refunded, i)
+		row.charge += u.share(d.charge, i)
+		row.waived += u.share(d.waived, i)
+		row.over += u.share(d.over, i)
+		row.refunded += u.share(d.refunded, i)
 	}
 	return nil
 }
@@ -242,20 +295,20 @@ func (u *usage) upTo(amount int64, n int) int64 {
 }
 
 // countAttempt adds what an attempt used and what it cost the operator.
-func (u *usage) countAttempt(row *ledger.UsageRow, t *tried) error {
+func (u *usage) countAttempt(row *sums, t *tried) error {
 	p, err := u.prices.of(t.route, t.version)
 	if err != nil {
 		return err
 	}
 	cost, _ := ledger.Cost(t.usage, p.cost) // the same for what it cost
-	row.Attempts++
-	row.Cost += cost
-	addTokens(&row.Tokens.Input, t.usage.Input)
-	addTokens(&row.Tokens.CacheRead, t.usage.CacheRead)
-	addTokens(&row.Tokens.CacheWrite, t.usage.CacheWrite)
-	addTokens(&row.Tokens.Output, t.usage.Output)
-	addTokens(&row.Tokens.Reasoning, t.usage.Reasoning)
-	row.Tokens.Estimated = row.Tokens.Estimated || t.usage.Estimated
+	row.attempts++
+	row.cost += cost
+	addTokens(&row.input, t.usage.Input)
+	addTokens(&row.cacheRead, t.usage.CacheRead)
+	addTokens(&row.cacheWrite, t.usage.CacheWrite)
+	addTokens(&row.output, t.usage.Output)
+	addTokens(&row.reasoning, t.usage.Reasoning)
+	row.estimated += one(t.usage.Estimated)
 	return nil
 }
 
@@ -283,16 +336,16 @@ func floorDiv(n, by int64) int64 {
 const maxGroups = 1 << 13
 
 // at is the row of a group, to be added to at once.
-func (u *usage) at(g group) (*ledger.UsageRow, error) {
+func (u *usage) at(g group) (*sums, error) {
 	if row, ok := u.groups[g]; ok {
 		return row, nil
 	}
-	if len(u.groups) >= maxGroups {
+	if len(u.groups) >= u.most {
 		if err := u.flush(); err != nil {
 			return nil, err
 		}
 	}
-	row := &ledger.UsageRow{}
+	row := &sums{}
 	u.groups[g] = row
 	return row, nil
 }
@@ -300,38 +353,49 @@ func (u *usage) at(g group) (*ledger.UsageRow, error) {
 const (
 	createUsageRows = `CREATE TEMP TABLE usage_rows (
 		account INTEGER NOT NULL, key INTEGER NOT NULL, route TEXT NOT NULL, day INTEGER NOT NULL,
-		requests INTEGER NOT NULL, attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL,
-		refunded INTEGER NOT NULL, cost INTEGER NOT NULL, pending INTEGER NOT NULL,
-		input INTEGER, cache_read INTEGER, cache_write INTEGER, output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL,
-		over INTEGER NOT NULL
+		parts INTEGER NOT NULL, settled INTEGER NOT NULL, requests INTEGER NOT NULL, pending INTEGER NOT NULL,
+		whole_requests INTEGER NOT NULL, whole_pending INTEGER NOT NULL,
+		attempts INTEGER NOT NULL, microcents INTEGER NOT NULL, waived INTEGER NOT NULL, over INTEGER NOT NULL,
+		refunded INTEGER NOT NULL, cost INTEGER NOT NULL, input INTEGER, cache_read INTEGER, cache_write INTEGER,
+		output INTEGER, reasoning INTEGER, estimated INTEGER NOT NULL, pruned INTEGER NOT NULL
 	) STRICT`
-	insertUsageRow = `INSERT INTO temp.usage_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// sum() of nothing but NULL is NULL: what was never reported stays so.
+	insertUsageRow = `INSERT INTO temp.usage_rows
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
+	// summedUsage are the sums of groups. sum() of nothing but NULL is NULL: what was never reported stays so.
+	summedUsage = `sum(parts) AS parts, sum(settled) AS settled, sum(requests) AS requests,
+		sum(pending) AS pending, sum(whole_requests) AS whole_requests,
+		sum(whole_pending) AS whole_pending, sum(attempts) AS attempts, sum(microcents) AS microcents,
+		sum(waived) AS waived, sum(over) AS over, sum(refunded) AS refunded, sum(cost) AS cost, sum(input) AS input,
+		sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output,
+		sum(reasoning) AS reasoning, sum(estimated) AS estimated`
 	sumUsageRows = `SELECT a.id, a.name, k.id, k.name, u.route, u.day, u.requests, u.attempts, u.microcents, u.waived, ` +
-		`u.refunded,
-		u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated, u.over
-		FROM (SELECT account, key, route, day, sum(requests) AS requests, sum(attempts) AS attempts, sum(microcents) AS ` +
-		`microcents,
-			sum(waived) AS waived, sum(refunded) AS refunded, sum(cost) AS cost, sum(pending) AS pending, sum(input) AS input,
-			sum(cache_read) AS cache_read, sum(cache_write) AS cache_write, sum(output) AS output, sum(reasoning) AS reasoning,
-			max(estimated) AS estimated, sum(over) AS over
+		`u.refunded, u.cost, u.pending, u.input, u.cache_read, u.cache_write, u.output, u.reasoning, u.estimated, u.over,
+		u.pruned, u.whole_requests, u.whole_pending
+		FROM (SELECT account, key, route, day, ` + summedUsage + `, sum(pruned) AS pruned
 			FROM temp.usage_rows GROUP BY account, key, route, day) AS u
 		LEFT JOIN accounts AS a ON a.n = u.account LEFT JOIN keys AS k ON k.n = u.key ORDER BY `
 )
 
 // flush moves all groups to the table.
 func (u *usage) flush() error {
-	for g, row := range u.groups {
-		t := row.Tokens
-		err := run(u.conn, insertUsageRow, nil, g.account, g.key, g.route, g.day,
-			row.Requests, row.Attempts, row.Microcents, row.Waived, row.Refunded, row.Cost, row.Pending,
-			t.Input, t.CacheRead, t.CacheWrite, t.Output, t.Reasoning, t.Estimated, row.Over)
-		if err != nil {
+	if u.shared != nil {
+		u.shared.Lock()
+		defer u.shared.Unlock()
+	}
+	for g, s := range u.groups {
+		row := append([]any{g.account, g.key, g.route, g.day}, s.values()...)
+		if err := run(u.conn, insertUsageRow, nil, row...); err != nil {
 			return err
 		}
 	}
 	clear(u.groups)
 	return nil
+}
+
+// values are the columns of sums, from parts to estimated.
+func (s *sums) values() []any {
+	return []any{s.parts, s.settled, s.requests, s.pending, s.wholes, s.wholesPending, s.attempts, s.charge,
+		s.waived, s.over, s.refunded, s.cost, s.input, s.cacheRead, s.cacheWrite, s.output, s.reasoning, s.estimated}
 }
 
 // list gives the groups in the order of what they are grouped by: accounts by name, keys by account and name.
@@ -358,6 +422,7 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 			Cost:        row.ColumnInt64(11),
 			Pending:     row.ColumnInt64(12),
 			Over:        row.ColumnInt64(19),
+			Pruned:      row.ColumnInt64(20),
 			Tokens: llm.Usage{
 				Input:      columnCount(row, 13),
 				CacheRead:  columnCount(row, 14),
@@ -367,8 +432,11 @@ func (u *usage) list(each func(ledger.UsageRow) error) error {
 				Estimated:  row.ColumnBool(18),
 			},
 		}
-		if u.by[ledger.ByDay] {
-			r.Day = time.Unix(0, 0).UTC().AddDate(0, 0, int(row.ColumnInt64(5))).Format(time.DateOnly)
+		if !u.routed {
+			r.Requests, r.Pending = row.ColumnInt64(21), row.ColumnInt64(22)
+		}
+		if day := row.ColumnInt64(5); u.by[ledger.ByDay] && day != undated {
+			r.Day = dateOf(day)
 		}
 		return give(each, r)
 	})

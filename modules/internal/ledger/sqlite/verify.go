@@ -4,18 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
+	"slices"
+	"sync/atomic"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/fareway/fareway/modules/internal/ledger"
 )
 
-// Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes in this
-// order: the journal by itself, every settled request with its entries, the checkpoints, the accounts and keys as
-// the sums of those, the running requests, what waits for receipts, prices and the audit trail, and the database's
-// own structure. Each large table is read from end to end twice, once of these times for sums by account and key,
-// which SQLite sorts on the disk.
+// Verify implements ledger.Books. It reads one snapshot, beside the running operations, and recomputes the journal by
+// itself and every settled request with its entries, on all processors, and then in this order: the checkpoints, the
+// accounts and keys as the sums of those, the running requests, what waits for receipts, prices and the audit trail,
+// and the database's own structure. Each large table is read from end to end twice, once of these times for sums by
+// account and key, which SQLite sorts on the disk.
 func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.Report, error) {
+	return b.VerifyAs(ctx, ledger.Verification{Kept: kept})
+}
+
+// VerifyAs implements ledger.Books.
+func (b *books) VerifyAs(ctx context.Context, how ledger.Verification) (ledger.Report, error) {
 	var r ledger.Report
 	// Before the moment that is verified: what is committed meanwhile is more than was seen.
 	seen, err := readWitness(b.path)
@@ -23,8 +31,17 @@ func (b *books) Verify(ctx context.Context, kept ...ledger.Checkpoint) (ledger.R
 		seen, err = nil, nil
 	}
 	if err == nil {
+		until, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(b.ctx, cancel)()
 		err = b.list(ctx, "verify", func(conn *sqlite.Conn) (err error) {
-			r, err = verify(conn, seen, kept)
+			readers, err := b.beside(until, conn, verifiers())
+			if err == nil {
+				r, err = verifyAs(conn, readers, seen, how)
+			}
+			for _, reader := range readers {
+				err = errors.Join(err, reader.Close())
+			}
 			return err
 		})
 	}
@@ -53,34 +70,55 @@ func entryDisagrees(n int64, where, format string, args ...any) error {
 
 // verification is one run of Verify.
 type verification struct {
-	conn   *sqlite.Conn
-	kept   []ledger.Checkpoint
-	seen   *extent // by the witness; nil: there is none
-	report ledger.Report
-	first  *finding // of those that were met so far
-	prices *tariffs
-	pruned int64 // requests that were settled before this moment may be missing
+	conn    *sqlite.Conn
+	readers []*sqlite.Conn // of the same moment, for the parts
+	how     ledger.Verification
+	from    int64    // the last entry that is taken as it is
+	seen    *extent  // by the witness; nil: there is none
+	looked  []uint64 // a bit for each account that an entry was looked at of, by its number
+	done    *atomic.Int64
+	all     int64 // how much there is to be done, about
+	report  ledger.Report
+	first   *finding // of those that were met so far
+	prices  *tariffs
+	days    *usage // of the requests that are in the sums of days
+	summed  int64  // the last settlement that is
+	pruned  int64  // requests that were settled before this moment may be missing
 
 	counted  map[ledger.EntryKind]tally // entries that are about requests
 	found    map[ledger.EntryKind]tally // those of them that a request accounts for
 	waiting  int64                      // attempts that should wait for a receipt
 	attempts int64                      // of settled requests
 	owners   map[string]bool
+	names    map[[2]int64][2]string // ids of accounts and keys, by their numbers
+	damage   error                  // that verifyPages has found
 }
 
 // tally counts entries, and those of them that no pruned request can have.
 type tally struct{ all, young int64 }
 
 func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.Report, error) {
-	v := &verification{
+	return verifyAs(conn, nil, seen, ledger.Verification{Kept: kept})
+}
+
+func newVerification(conn *sqlite.Conn) *verification {
+	return &verification{
 		conn:    conn,
-		kept:    kept,
-		seen:    seen,
-		report:  ledger.Report{Sums: map[string]int64{}, Witnessed: seen != nil},
+		report:  ledger.Report{Sums: map[string]int64{}},
 		prices:  newTariffs(conn),
 		counted: map[ledger.EntryKind]tally{},
 		found:   map[ledger.EntryKind]tally{},
 		owners:  map[string]bool{},
+		names:   map[[2]int64][2]string{},
+	}
+}
+
+func verifyAs(conn *sqlite.Conn, readers []*sqlite.Conn, seen *extent, how ledger.Verification) (ledger.Report, error) {
+	v := newVerification(conn)
+	v.readers, v.seen, v.how, v.done = readers, seen, how, new(atomic.Int64)
+	if v.report.Witnessed = seen != nil; how.From != nil {
+		v.from, v.report.From = how.From.Entries, how.From.N
+		v.how.Kept = append(slices.Clone(how.Kept), *how.From)
 	}
 	err := v.run()
 	damaged := sqlite.ErrCode(err).ToPrimary()
@@ -91,6 +129,11 @@ func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.R
 		return ledger.Report{}, err
 	}
 	if v.report.OK = v.first == nil; !v.report.OK {
+		if v.report.Accounts == 0 {
+			for _, accounts := range v.looked {
+				v.report.Accounts += int64(bits.OnesCount64(accounts))
+			}
+		}
 		v.report.Problem, v.report.Entry = v.first.what, v.first.where
 	}
 	return v.report, nil
@@ -99,17 +142,18 @@ func verify(conn *sqlite.Conn, seen *extent, kept []ledger.Checkpoint) (ledger.R
 // run goes on after a finding in the journal: an earlier entry may disagree with its request. What rests on sums is
 // looked at only when everything that is summed is right.
 func (v *verification) run() error {
-	for _, step := range []func() error{v.prepare, v.verifyJournal, v.verifyRequests} {
+	for _, step := range []func() error{v.prepare, v.verifyParts} {
 		if err := v.note(step()); err != nil {
 			return err
 		}
 	}
 	for _, step := range []func() error{
-		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyAccounts, v.verifyKeys,
-		v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade, v.verifyLines, v.verifySaid,
-		v.verifyMoved, v.verifyStructure,
+		v.verifyWitness, v.verifyPairs, v.verifyAttempts, v.verifyCheckpoints, v.sum, v.verifyDays, v.verifyAccounts,
+		v.verifyKeys, v.verifyRunning, v.verifyWaiting, v.verifyPrices, v.verifyTrail, v.verifyMade,
+		v.verifyLines, v.verifySaid, v.verifyMoved, v.verifyStructure,
 	} {
 		if v.first != nil {
+			v.report.Stopped = true
 			return nil
 		}
 		if err := v.note(step()); err != nil {
@@ -133,8 +177,14 @@ func (v *verification) note(err error) error {
 }
 
 func (v *verification) prepare() error {
-	return run(v.conn, `SELECT pruned_before, version, count(*) FROM meta`, func(row *sqlite.Stmt) error {
-		v.pruned = row.ColumnInt64(0)
+	var err error
+	v.days, err = newUsage(v.conn,
+		ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByDay, ledger.ByRoute}})
+	if err != nil {
+		return err
+	}
+	return run(v.conn, `SELECT pruned_before, version, count(*), summed FROM meta`, func(row *sqlite.Stmt) error {
+		v.pruned, v.summed = row.ColumnInt64(0), row.ColumnInt64(3)
 		if row.ColumnInt(1) != len(migrations) || row.ColumnInt(2) != 1 {
 			return disagree("meta", "it has %d rows and says version %d; one row with version %d is what it should have",
 				row.ColumnInt(2), row.ColumnInt(1), len(migrations))

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -28,29 +29,51 @@ type journalPass struct {
 	n      int64 // of the last entry
 	format int64 // of the last entry
 	recent []link
+	// accounts is more than any account's number.
+	accounts int64
 }
 
-// verifyJournal reads the journal from its first entry to its last. Each entry has to continue the one that it
+// verifyJournal reads a part of the journal, from one entry to another. Each entry has to continue the one that it
 // names as its account's last before it, so that by induction all of an account's entries form one tree;
 // verifyAccounts finds that it is a chain, for the account's last entry has as many before it as there are.
-func (v *verification) verifyJournal() error {
+func (v *verification) verifyJournal(first, last int64) error {
 	p := journalPass{verification: v}
+	if first != math.MinInt64 {
+		p.n = first - 1
+		err := run(v.conn, `SELECT format FROM entries WHERE n = ?`, func(row *sqlite.Stmt) error {
+			p.format = row.ColumnInt64(0)
+			return nil
+		}, p.n)
+		if err != nil {
+			return err
+		}
+	}
 	err := run(v.conn, `SELECT coalesce(max(n), 0) + 1 FROM accounts`, func(row *sqlite.Stmt) error {
-		p.recent = make([]link, min(row.ColumnInt64(0), recentLinks))
+		p.accounts = max(1, row.ColumnInt64(0))
+		p.recent = make([]link, min(p.accounts, recentLinks))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
+	v.looked = make([]uint64, p.accounts/64+1)
+	err = run(v.conn, `SELECT e.n, a.id, e.seq, e.kind, e.book, e.request, e.reference, e.reason, e.prices,
 		e.microcents, e.credits, e.accrued, e.created, e.format, e.prev, e.waived, e.over, e.tokens, e.detail,
 		e.before, e.hash, e.account, a.created
-		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account ORDER BY e.n`, p.entry)
+		FROM entries AS e LEFT JOIN accounts AS a ON a.n = e.account WHERE e.n BETWEEN ? AND ? ORDER BY e.n`, p.entry,
+		first, last)
+	if err == nil && last != math.MaxInt64 && p.n != last {
+		err = entryDisagrees(p.n+1, "journal", "entry %d of the journal is missing", p.n+1)
+	}
+	return err
 }
 
 func (p *journalPass) entry(row *sqlite.Stmt) error {
 	e := scanEntry(row)
 	account, hash := row.ColumnInt64(entryWidth+2), columnHash(row, entryWidth+1)
+	if p.done.Add(1); account > 0 && account < p.accounts {
+		p.looked[account/64] |= 1 << (account % 64)
+	}
 	wrong := func(format string, args ...any) error { return entryDisagrees(e.N, whereOf(e), format, args...) }
 	switch {
 	case e.N != p.n+1:

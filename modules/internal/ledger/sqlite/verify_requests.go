@@ -15,14 +15,26 @@ import (
 // recentOwners is how many processes that admitted requests are remembered.
 const recentOwners = 1 << 10
 
-// verifyRequests recomputes every charge from usage and price, and looks for its entries. It goes on after a
-// finding, for requests are in the order of their ids and not in that of the journal.
-func (v *verification) verifyRequests() error {
-	return eachDetail(v.conn, ``, func(d *detail) error {
+// verifyRequests recomputes the charges of requests, by their ids from the first on and before the second ("": to the
+// end), from usage and price, and looks for their entries. It goes on after a finding, for requests are in the order of
+// their ids and not in that of the journal.
+func (v *verification) verifyRequests(first, end string) error {
+	where, args := `WHERE r.id >= ?1 AND (?2 = '' OR r.id < ?2)`, []any{first, end}
+	if v.from > 0 {
+		where += ` AND r.id IN (SELECT request FROM entries WHERE n > ?3 AND request IS NOT NULL)`
+		args = append(args, v.from)
+	}
+	return eachDetail(v.conn, where, func(d *detail) error {
 		v.report.Requests++
+		v.done.Add(1)
 		v.attempts += int64(len(d.attempts))
+		if d.entry == nil || *d.entry <= v.summed {
+			if err := v.note(v.days.count(d)); err != nil {
+				return err
+			}
+		}
 		return v.note(v.verifyRequest(d))
-	})
+	}, args...)
 }
 
 // verifyRequest checks one request against its attempts, their prices and its entries.
@@ -226,7 +238,7 @@ func (v *verification) entriesFor(d *detail) (charge *ledger.Entry, later []ledg
 			return nil, nil, disagree(d.id, "entry %d of the journal, which the request names as its charge, is not that",
 				*d.entry)
 		}
-		v.count(v.found, charge.Kind, charge.Created.UnixNano())
+		v.countFound(charge)
 	}
 	late := slices.ContainsFunc(d.attempts, func(t tried) bool { return t.receipt != nil || t.outcome == ledger.Closed })
 	if !late && d.refunded == 0 {
@@ -234,11 +246,18 @@ func (v *verification) entriesFor(d *detail) (charge *ledger.Entry, later []ledg
 	}
 	err = run(v.conn, laterEntries, func(row *sqlite.Stmt) error {
 		e := scanEntry(row)
-		v.count(v.found, e.Kind, e.Created.UnixNano())
+		v.countFound(&e)
 		later = append(later, e)
 		return nil
 	}, d.id)
 	return charge, later, err
+}
+
+// countFound counts an entry that a request accounts for, unless it is taken as it is.
+func (v *verification) countFound(e *ledger.Entry) {
+	if e.N > v.from {
+		v.count(v.found, e.Kind, e.Created.UnixNano())
+	}
 }
 
 func whereOf(e ledger.Entry) string { return e.Account + "/" + strconv.FormatInt(e.Seq, 10) }
@@ -293,7 +312,7 @@ func (v *verification) settlement(c *claim, d *detail, e *ledger.Entry) error {
 // held: since format 4 no more than its ceiling.
 func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settled int64) error {
 	r := d.head()
-	err := named(v.conn, &r, d.account, d.key)
+	err := v.named(&r, d)
 	if err == nil {
 		err = d.addAttempts(&r, v.prices)
 	}
@@ -323,6 +342,24 @@ func (v *verification) settlementNow(c *claim, d *detail, e *ledger.Entry, settl
 		return entryDisagrees(e.N, where, "what is on record of request %q is not what it was settled with", d.id)
 	}
 	return nil
+}
+
+// recentNames is how many pairs of an account and a key are remembered.
+const recentNames = 1 << 13
+
+// named fills in the ids of the account and the key.
+func (v *verification) named(r *ledger.RequestRecord, d *detail) error {
+	numbers := [2]int64{d.account, d.key}
+	if names, ok := v.names[numbers]; ok {
+		r.Account, r.Key = names[0], names[1]
+		return nil
+	}
+	err := named(v.conn, r, d.account, d.key)
+	if len(v.names) >= recentNames {
+		clear(v.names)
+	}
+	v.names[numbers] = [2]string{r.Account, r.Key}
+	return err
 }
 
 // take compares an entry with what it should have moved: so many microcents, of which the account pays at most the

@@ -106,6 +106,9 @@ func (v *verification) verifyWaiting() error {
 
 // verifyAttempts looks for attempts of no request, if there are more than the requests have.
 func (v *verification) verifyAttempts() error {
+	if v.from > 0 {
+		return nil // not all were looked at
+	}
 	var attempts int64
 	err := run(v.conn, `SELECT count(*) FROM attempts`, func(row *sqlite.Stmt) error {
 		attempts = row.ColumnInt64(0)
@@ -143,18 +146,21 @@ func (v *verification) verifyPrices() error {
 	})
 }
 
-// verifyStructure lets SQLite look for damage in the file and for rows that break what the schema demands, and
-// compares the schema with the one that this fareway makes: the journal's triggers and unique indexes keep what the
-// other steps rely on.
-func (v *verification) verifyStructure() error {
-	err := run(v.conn, `PRAGMA integrity_check(1)`, func(row *sqlite.Stmt) error {
+// verifyPages lets SQLite look for damage in the file and for rows that break what the schema demands.
+func (v *verification) verifyPages() error {
+	return run(v.conn, `PRAGMA integrity_check(1)`, func(row *sqlite.Stmt) error {
 		if text := row.ColumnText(0); text != "ok" {
 			return disagree("database", "%s", text)
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+}
+
+// verifyStructure says what verifyPages has found, and compares the schema with the one that this fareway
+// makes: the journal's triggers and unique indexes keep what the other steps rely on.
+func (v *verification) verifyStructure() error {
+	if v.damage != nil {
+		return v.damage
 	}
 	want, err := newestSchema()
 	if err != nil {

@@ -52,7 +52,7 @@ func (v *verification) unpaired(kind ledger.EntryKind, n int64) error {
 func (v *verification) verifyCheckpoints() error {
 	var last ledger.Checkpoint
 	kept := map[int64][]ledger.Checkpoint{}
-	for _, k := range v.kept {
+	for _, k := range v.how.Kept {
 		kept[k.N] = append(kept[k.N], k)
 	}
 	err := run(v.conn, selectCheckpoint+`ORDER BY n`, func(row *sqlite.Stmt) error {
@@ -62,9 +62,9 @@ func (v *verification) verifyCheckpoints() error {
 		switch {
 		case c.N != last.N+1:
 			return disagree(where, "checkpoint %d is missing before it", last.N+1)
-		case c.Entries < last.Entries || c.Entries > v.report.Entries:
+		case c.Entries < last.Entries || c.Entries > v.from+v.report.Entries:
 			return disagree(where, "it is over %d entries, the one before it over %d, and the journal has %d", c.Entries,
-				last.Entries, v.report.Entries)
+				last.Entries, v.from+v.report.Entries)
 		case c.Format < last.Format || c.Acts < last.Acts:
 			return disagree(where, "it is over %d acts in format %d, the one before it over %d in format %d", c.Acts, c.Format,
 				last.Acts, last.Format)
@@ -72,6 +72,11 @@ func (v *verification) verifyCheckpoints() error {
 			return disagree(where, "it is over nothing that the one before it is not over")
 		case c.Prev != last.Hash:
 			return disagree(where, "its link to the checkpoint before it is broken")
+		}
+		if v.how.From != nil && c.N < v.how.From.N {
+			last = c
+			delete(kept, c.N)
+			return nil
 		}
 		again := c
 		again.Hash = ledger.Digest{}
@@ -109,7 +114,7 @@ func (v *verification) verifyCheckpoints() error {
 	if err != nil {
 		return err
 	}
-	for _, k := range v.kept {
+	for _, k := range v.how.Kept {
 		if _, missing := kept[k.N]; missing {
 			return disagree(checkpointName(k.N), "it was kept elsewhere and the ledger does not have it: what came after "+
 				"checkpoint %d was cut off", last.N)

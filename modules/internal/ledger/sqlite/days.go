@@ -1,0 +1,252 @@
+package sqlite
+
+import (
+	"math"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+const (
+	// sumEvery is after how many settlements the writer adds them to the sums of their days: so many are read one by
+	// one by who asks for usage.
+	sumEvery = 1 << 13
+	// undated is the day of what was pruned before there were sums by day. No time has it.
+	undated = -200_000
+	// andUnsummed narrows requests AS r to those that are in no sum yet.
+	andUnsummed = ` AND r.id IN (SELECT e.request FROM entries AS e WHERE e.n > (SELECT summed FROM meta)
+		AND e.kind = 'charge') AND r.entry > (SELECT summed FROM meta)`
+)
+
+// unsummed are the settlements that are in no sum of a day yet: those behind meta.summed in the journal. The writer
+// counts them as it makes them, so that the sums cost few rows and no reading. After a restart, or when the memory was
+// lost with a transaction, they are read from the tables instead.
+type unsummed struct {
+	n     int64  // at most so many
+	cells *usage // of all of them, where whole
+	whole bool
+	d     detail // the one that is counted
+}
+
+// newCells counts requests by day, key and route, in memory.
+func newCells(conn *sqlite.Conn) *usage {
+	return &usage{
+		conn: conn, by: map[ledger.Dimension]bool{ledger.ByKey: true, ledger.ByDay: true, ledger.ByRoute: true},
+		routed: true, prices: newTariffs(conn), groups: map[group]*sums{}, most: math.MaxInt,
+	}
+}
+
+// load begins with what the tables have, where the journal ends at lastEntry.
+func (u *unsummed) load(conn *sqlite.Conn, lastEntry int64) error {
+	*u = unsummed{cells: newCells(conn), whole: true}
+	return run(conn, `SELECT summed, EXISTS (SELECT 1 FROM entries WHERE n > summed AND kind = 'charge') FROM meta`,
+		func(row *sqlite.Stmt) error {
+			if row.ColumnBool(1) {
+				u.n, u.whole = lastEntry-row.ColumnInt64(0), false
+			}
+			return nil
+		})
+}
+
+// count adds a settlement.
+func (u *unsummed) count(conn *sqlite.Conn, e *ended) error {
+	u.n++
+	if !u.whole {
+		return nil
+	}
+	u.d = detail{
+		account: e.key.account, key: e.key.n, endpoint: e.endpoint, charge: e.charge, waived: e.waived, over: e.over,
+		pending: e.pending, settled: e.settled.UnixNano(), attempts: u.d.attempts[:0],
+	}
+	for i := range e.attempts {
+		a := &e.attempts[i]
+		u.d.attempts = append(u.d.attempts, tried{
+			route: a.Route, version: a.PriceVersion, usage: a.usage, operator: a.operator,
+		})
+	}
+	u.cells.conn, u.cells.prices.conn = conn, conn // it may have been opened anew
+	return u.cells.count(&u.d)
+}
+
+// rollUp adds the settlements that are in no sum yet to those of their days. All of them are in the tables.
+func (t *tx) rollUp() error {
+	if t.unsummed.n == 0 {
+		return nil
+	}
+	cells := t.unsummed.cells
+	if !t.unsummed.whole {
+		cells = newCells(t.conn)
+		if err := eachDetail(t.conn, `WHERE true`+andUnsummed, cells.count); err != nil {
+			return err
+		}
+	}
+	if err := addToDays(t.conn, cells, false, 1); err != nil {
+		return err
+	}
+	if err := run(t.conn, moveSummed, nil); err != nil {
+		return err
+	}
+	clear(cells.groups)
+	t.unsummed.cells, t.unsummed.whole, t.unsummed.n = cells, true, 0
+	return nil
+}
+
+const moveSummed = `UPDATE meta SET summed = coalesce((SELECT n FROM entries WHERE n > summed AND kind = 'charge'
+	ORDER BY n DESC LIMIT 1), summed)`
+
+// resum changes a settled request by change, and the sums of its day with it.
+func (t *tx) resum(request string, change func() error) error {
+	t.wrote = true
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := t.rollUp(); err != nil {
+		return err
+	}
+	if err := t.addRequest(request, false, -1); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	return t.addRequest(request, false, 1)
+}
+
+// addRequest adds a request to the sums of its day, or takes it away.
+func (t *tx) addRequest(request string, pruned bool, sign int64) error {
+	cells := newCells(t.conn)
+	if err := eachDetail(t.conn, `WHERE r.id = ?`, cells.count, request); err != nil {
+		return err
+	}
+	return addToDays(t.conn, cells, pruned, sign)
+}
+
+const addDay = `INSERT INTO days (day, key, route, pruned, parts, settled, requests, pending, whole_requests,
+		whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write, output,
+		reasoning, estimated)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+	parts = parts + excluded.parts, settled = settled + excluded.settled,
+	requests = requests + excluded.requests, pending = pending + excluded.pending,
+	whole_requests = whole_requests + excluded.whole_requests, whole_pending = whole_pending + excluded.whole_pending,
+	attempts = attempts + excluded.attempts, microcents = microcents + excluded.microcents,
+	waived = waived + excluded.waived, over = over + excluded.over, refunded = refunded + excluded.refunded,
+	cost = cost + excluded.cost, estimated = estimated + excluded.estimated,
+	input = coalesce(input + excluded.input, input, excluded.input),
+	cache_read = coalesce(cache_read + excluded.cache_read, cache_read, excluded.cache_read),
+	cache_write = coalesce(cache_write + excluded.cache_write, cache_write, excluded.cache_write),
+	output = coalesce(output + excluded.output, output, excluded.output),
+	reasoning = coalesce(reasoning + excluded.reasoning, reasoning, excluded.reasoning)`
+
+// addToDays adds cells to the sums, or takes them away: sign is 1 or -1.
+func addToDays(conn *sqlite.Conn, cells *usage, pruned bool, sign int64) error {
+	for g, s := range cells.groups {
+		row := append([]any{g.day, g.key, g.route, pruned}, s.values()...)
+		for i := range row[4:] {
+			switch v := row[4+i].(type) {
+			case int64:
+				row[4+i] = sign * v
+			case *int64:
+				if v != nil {
+					row[4+i] = sign * *v
+				}
+			}
+		}
+		if err := run(conn, addDay, nil, row...); err != nil {
+			return err
+		}
+		if sign > 0 {
+			continue
+		}
+		if err := run(conn, removeDay, nil, g.day, g.key, g.route, pruned); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const removeDay = `DELETE FROM days WHERE day = ? AND key = ? AND route = ? AND pruned = ? AND parts = 0`
+
+// sumAll fills in the sums of days of a ledger that has none.
+func sumAll(conn *sqlite.Conn) error {
+	summed := false
+	err := run(conn, `SELECT summed <> 0 FROM meta`, func(row *sqlite.Stmt) error {
+		summed = row.ColumnBool(0)
+		return nil
+	})
+	if err != nil || summed {
+		return err
+	}
+	u, err := newUsage(conn, ledger.UsageQuery{By: []ledger.Dimension{ledger.ByKey, ledger.ByDay, ledger.ByRoute}})
+	if err == nil {
+		err = eachDetail(conn, ``, u.count)
+	}
+	if err == nil {
+		err = u.flush()
+	}
+	for _, query := range []string{
+		`DELETE FROM days WHERE NOT pruned`,
+		`INSERT INTO days SELECT day, key, route, 0, ` + summedUsage + ` FROM temp.usage_rows GROUP BY day, key, route`,
+		`DROP TABLE temp.usage_rows`, moveSummed,
+	} {
+		if err == nil {
+			err = run(conn, query, nil)
+		}
+	}
+	return err
+}
+
+// The sums of whole days from the first on and before the second, in the groups that are asked for: ?3 to ?6 are
+// whether by account or key, by key, by route, and by day; ?7 whether a request counts on each of its routes; ?8 to
+// ?10 narrow to an account, a key (by their numbers; 0: all) and a route (”), ?11 to what was pruned. What has no day
+// was pruned before the last pruning's bound.
+const usageOfDays = `INSERT INTO temp.usage_rows SELECT account, key, route, day, ` + summedUsage + `, sum(gone) FROM (
+	SELECT iif(?3, k.account, 0) AS account, iif(?4, d.key, 0) AS key, iif(?5, d.route, '') AS route,
+		iif(?6, d.day, 0) AS day, parts, settled, iif(?7, requests, whole_requests) AS requests,
+		iif(?7, pending, whole_pending) AS pending,
+		whole_requests, whole_pending, attempts, microcents, waived, over, refunded, cost, input, cache_read, cache_write,
+		output, reasoning, estimated, iif(pruned, iif(?7, requests, whole_requests), 0) AS gone
+	FROM days AS d JOIN keys AS k ON k.n = d.key
+	WHERE d.day >= ?1 AND d.day < ?2 AND (?8 = 0 OR k.account = ?8) AND (?9 = 0 OR d.key = ?9)
+		AND (?10 = '' OR d.route = ?10) AND (pruned OR NOT ?11)
+		AND (d.day <> -200000 OR ?12 >= (SELECT pruned_before FROM meta))
+	) GROUP BY account, key, route, day`
+
+// readDays reads the sums of whole days. It reports whether that is all that was settled up to meta.summed: where the
+// query's times cut a day, only what was pruned is read.
+func (u *usage) readDays() (whole bool, err error) {
+	const day = 24 * 60 * 60 * 1_000_000_000
+	since, until := between(u.query.Query)
+	first, last := int64(math.MinInt64), int64(math.MaxInt64)
+	whole = true
+	if since != math.MinInt64 {
+		if first = floorDiv(since, day); first*day != since {
+			first, whole = first+1, false
+		}
+	}
+	if until != math.MaxInt64 {
+		if last = floorDiv(until, day); last*day != until {
+			whole = false
+		}
+	}
+	var account, key int64
+	if u.query.Account != "" {
+		if account, err = accountNumber(u.conn, u.query.Account); err != nil {
+			return false, err
+		}
+	}
+	if u.query.Key != "" {
+		if key, err = keyNumber(u.conn, u.query.Key); err != nil {
+			return false, err
+		}
+	}
+	return whole, run(u.conn, usageOfDays, nil, first, last, u.by[ledger.ByAccount] || u.by[ledger.ByKey],
+		u.by[ledger.ByKey], u.by[ledger.ByRoute], u.by[ledger.ByDay], u.routed, account, key, u.query.Route, !whole, until)
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/fareway/fareway/modules/internal/ledger"
+)
+
+// usageOn lists usage as a connection sees it.
+func usageOn(t *testing.T, conn *sqlite.Conn, q ledger.UsageQuery) (rows []ledger.UsageRow) {
+	t.Helper()
+	u, err := newUsage(conn, q)
+	require.NoError(t, err)
+	where, args, err := u.narrow(conn)
+	require.NoError(t, err)
+	whole, err := u.readDays()
+	require.NoError(t, err)
+	if whole {
+		where += andUnsummed
+	}
+	require.NoError(t, eachDetail(conn, where, u.count, args...))
+	require.NoError(t, u.flush())
+	require.NoError(t, u.list(func(r ledger.UsageRow) error {
+		rows = append(rows, r)
+		return nil
+	}))
+	require.NoError(t, run(conn, `DROP TABLE temp.usage_rows`, nil))
+	return rows
+}
+
+// Whatever is asked for, the sums of days say what the requests say one by one; also where only a part of them is
+// summed yet, and where they were made by an upgrade.
+func TestDaysAreTheirRequests(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.everything()
+	path, first, last := s.store.opts.Path, time.Time{}, s.now
+	require.NoError(t, s.store.Close())
+	conn := openForWriting(t, path)
+	var account, key string
+	require.NoError(t, run(conn, `SELECT a.id, k.id, r.settled FROM requests AS r JOIN accounts AS a ON a.n = r.account
+		JOIN keys AS k ON k.n = r.key ORDER BY r.settled LIMIT 1`, func(row *sqlite.Stmt) error {
+		account, key, first = row.ColumnText(0), row.ColumnText(1), columnTime(row, 2)
+		return nil
+	}))
+	for _, change := range []string{
+		`UPDATE meta SET version = version`,
+		`UPDATE meta SET summed = (SELECT max(n) FROM entries WHERE n < 15 AND kind = 'charge')`,
+	} {
+		require.NoError(t, run(conn, `BEGIN`, nil))
+		require.NoError(t, run(conn, `DELETE FROM days WHERE NOT pruned`, nil))
+		require.NoError(t, run(conn, `UPDATE meta SET summed = 0`, nil))
+		queries := 0
+		type asked struct {
+			q    ledger.UsageQuery
+			rows []ledger.UsageRow
+		}
+		var all []asked
+		for _, by := range [][]ledger.Dimension{
+			nil, {ledger.ByAccount}, {ledger.ByKey}, {ledger.ByRoute}, {ledger.ByDay}, {ledger.ByRoute, ledger.ByDay},
+			{ledger.ByAccount, ledger.ByRoute, ledger.ByDay, ledger.ByKey},
+		} {
+			for _, q := range []ledger.UsageQuery{
+				{}, {Query: ledger.Query{Account: account}}, {Key: key}, {Route: "small"}, {Route: "small", Key: key},
+				{Query: ledger.Query{Since: first.Truncate(24*time.Hour).AddDate(0, 0, 1)}},
+				{Query: ledger.Query{Until: first.Truncate(24*time.Hour).AddDate(0, 0, 1)}},
+				{Query: ledger.Query{Until: last}},
+			} {
+				q.By = by
+				all = append(all, asked{q, usageOn(t, conn, q)})
+				queries += len(all[len(all)-1].rows)
+			}
+		}
+		require.Greater(t, queries, 100)
+		require.NoError(t, sumAll(conn))
+		require.NoError(t, run(conn, change, nil))
+		if conn.Changes() > 0 {
+			require.NoError(t, run(conn, `DELETE FROM days WHERE NOT pruned`, nil))
+			cells := newCells(conn)
+			require.NoError(t, eachDetail(conn, `WHERE coalesce(r.entry, 0) <= (SELECT summed FROM meta)`, cells.count))
+			require.NoError(t, addToDays(conn, cells, false, 1))
+		}
+		for _, a := range all {
+			require.Equal(t, a.rows, usageOn(t, conn, a.q), "%+v", a.q)
+		}
+		require.NoError(t, run(conn, `ROLLBACK`, nil))
+	}
+}
+
+// What is not summed yet is summed after a restart, from the tables, and nothing twice.
+func TestDaysAfterARestart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "")
+	s.account("main", "")
+	s.topUp(100, "")
+	settle := func(id string) {
+		s.hold(id, "small")
+		s.settle(id, nil, used(100, 100))
+	}
+	rows := func() (all []ledger.UsageRow) {
+		require.NoError(t, s.store.Usage(t.Context(), ledger.UsageQuery{By: []ledger.Dimension{ledger.ByRoute}},
+			func(r ledger.UsageRow) error { all = append(all, r); return nil }))
+		return all
+	}
+	settle("one")
+	settle("two")
+	before := rows()
+	require.EqualValues(t, 2, before[0].Requests)
+	path, now, owner, key := s.store.opts.Path, s.now, s.owner, s.key
+	require.NoError(t, s.store.Close())
+	s = newScene(t, path)
+	s.now, s.owner, s.key = now, owner, key
+	require.Equal(t, before, rows())
+	settle("three") // it is not alone in the sum
+	s.correct(ledger.Correction{Request: "one", Microcents: 1, Reason: "sorry"})
+	after := rows()
+	require.EqualValues(t, 3, after[0].Requests)
+	require.EqualValues(t, 1, after[0].Refunded)
+	r, err := s.store.Verify(t.Context())
+	require.NoError(t, err)
+	require.True(t, r.OK, "%s: %s", r.Entry, r.Problem)
+	require.NoError(t, s.store.read(t.Context(), "test", func(conn *sqlite.Conn) error {
+		return run(conn, `SELECT summed, (SELECT sum(requests) FROM days) FROM meta`, func(row *sqlite.Stmt) error {
+			require.Positive(t, row.ColumnInt64(0))
+			require.EqualValues(t, 3, row.ColumnInt64(1))
+			return nil
+		})
+	}))
+}
