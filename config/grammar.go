@@ -485,8 +485,10 @@ var planGrammar = grammar{
 			doc: "Like the cap, in tokens of prompt and reply. 0 for no budget."},
 		{name: "fair_use_microcents", kind: anInteger(0, MaxFairUseMicrocents), fallback: `10000000`, example: "10000000",
 			doc: "What an account gets for nothing in a period when its requests end at a limit of the service, not " +
-				"of the client: the total time limit, or the route's output limit. 1,000,000 microcents are a " +
-				"credit; 0 for none."},
+				"of the client: the total time limit, a route's `timeout` behind shown text, or an output limit that " +
+				"the client did not set, with nothing visible (422). What goes beyond is charged, in the order of " +
+				"settlement. A 200 that ends at an output limit was delivered, and is charged. 1,000,000 microcents " +
+				"are a credit; 0 for none."},
 		{name: "concurrent_requests", kind: anInteger(0, MaxConcurrentRequests), fallback: `64`, example: "8",
 			doc: "How many charged requests may run at the same time; over it requests get 429. Those whose client " +
 				"left count until their upstream has ended. 0 for no limit."},

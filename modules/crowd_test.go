@@ -73,11 +73,13 @@ func leftBehind(t testing.TB, credits int64) (dir, key string) {
 func TestLastCredit(t *testing.T) {
 	t.Parallel()
 	const credits, hold, admitted = 50, 5_000_000, 10
-	for _, caches := range []string{"cold", "warm"} {
+	dear := route{Name: "dear", Window: 100_000_000, Max: 50_000_000, Input: "0", Output: "1", Quality: 0.1}
+	for caches, routes := range map[string][]route{"cold": {exact}, "warm": {exact},
+		"cold, GAP-137 with a fallback that nobody can pay": {exact, dear}} {
 		t.Run("BILL-12 BILL-13 BILL-14 GAP-49 caches "+caches, func(t *testing.T) {
 			t.Parallel()
 			dir, key := leftBehind(t, credits)
-			g := startScripted(t, setup{Routes: []route{exact}, Data: dir, Key: key})
+			g := startScripted(t, setup{Routes: routes, Data: dir, Key: key})
 			c := &caller{service: g.service, gateway: g, Mark: "caller-0-", Credits: credits}
 			if caches == "warm" {
 				for i := range 6 {

@@ -42,11 +42,11 @@ func TestDeliveredText(t *testing.T) {
 		s.Plan, s.Extra = "fair", capped("fair", fair)
 		g := startScripted(t, s)
 		for _, sh := range shapes {
-			t.Run("GAP-113 GAP-54 BILL-26 BILL-27 "+name+" "+sh.Name, func(t *testing.T) {
+			t.Run("GAP-113 GAP-54 GAP-135 BILL-26 BILL-27 "+name+" "+sh.Name, func(t *testing.T) {
 				t.Parallel()
 				c := g.rich(t)
 				c.Answers(cut)
-				for _, waived := range []int64{deliveredWorth, 0} { // it fits once
+				for _, waived := range []int64{deliveredWorth, deliveredWorth*3/2 - deliveredWorth, 0} {
 					a := reached(t, func() answer { return c.Ask(sh, streamField) }, has("ship. "))
 					require.Contains(t, string(a.Raw), `"billing_pending":true`)
 					r := c.Record(t, a)

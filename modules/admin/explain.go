@@ -101,14 +101,14 @@ type Elsewhere struct {
 	Output     int64  `json:"output_tokens"`
 }
 
-// HoldOf is what a request on a candidate would hold, by the bound of its input.
-func HoldOf(bound int64) func(routing.Candidate) int64 {
-	return func(c routing.Candidate) int64 {
-		longest := c.Allowance
+// WorstOf is the most that a request can come to on a candidate, by the bound of its input.
+func WorstOf(bound int64) func(*routing.Candidate) routing.Worst {
+	return func(c *routing.Candidate) routing.Worst {
+		longest, bound := c.Allowance, c.PromptBound(bound)
 		if c.Route.BillsPastAllowance {
 			longest = max(longest, c.Route.MaxOutput)
 		}
-		return ledger.HoldFor(c.PromptBound(bound), longest, c.Route.Price)
+		return routing.Worst{Microcents: ledger.HoldFor(bound, longest, c.Route.Price), Tokens: routing.Sum(bound, longest)}
 	}
 }
 
@@ -206,9 +206,12 @@ func explainDecision(cfg *config.Config, d *decisions.Record, account string, le
 	in.Past, in.Predictor, in.Learned, in.Templates = d.Past, routing.DefaultPredictor(), learned, templates
 	in.Account.Name = account
 	v := &Explanation{File: cfg.Path, Family: d.Endpoint, Plan: d.Plan,
-		Explanation: routing.Explain(in, HoldOf(d.InputBound))}
+		Explanation: routing.Explain(in, WorstOf(d.InputBound), nil)}
 	for _, route := range d.Full {
 		v.Refuse(route, routing.ErrFull)
+	}
+	for _, route := range d.LeftOut {
+		v.Refuse(route, routing.ErrNotCovered)
 	}
 	v.Request = &Decided{ID: d.ID, Account: d.Account, Time: d.Begun, OtherFile: !d.By(cfg), Choice: d.Choice,
 		Status: d.Status, Reason: d.Reason, Refused: d.Refused, Attempts: []Tried{}, Charged: d.Charge, Cost: d.Cost,

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -142,4 +144,71 @@ plan "p" {
 	}
 	_, err = run(t, "explain", body, "--hcl", hcl, "--account", "bob", "--data", data)
 	require.ErrorContains(t, err, `no account "bob"`)
+}
+
+// TestCommandExplainCovered: `explain --account` leaves out what the account does not cover (GAP-137).
+func TestCommandExplainCovered(t *testing.T) {
+	t.Parallel()
+	data, e := running(t)
+	path := filepath.Join(t.TempDir(), "gateway.hcl")
+	routes := ""
+	for i, name := range []string{"cheap", "dear", "behind"} {
+		routes += fmt.Sprintf(`
+route %q {
+  provider       = "p"
+  model          = "m"
+  context_window = 200000
+  max_output     = 100000
+  quality        = %g
+  price {
+    input  = 0
+    output = %g
+  }
+}
+`, name, 0.9-0.3*float64(i), []float64{0.1, 10, 0.2}[i])
+	}
+	require.NoError(t, os.WriteFile(path, []byte("provider \"p\" { plugin = \"echo\" }\n"+routes), 0o600))
+	body := filepath.Join(t.TempDir(), "body.json")
+	require.NoError(t, os.WriteFile(body,
+		[]byte(`{"model":"auto","max_tokens":100000,"messages":[{"role":"user","content":"hi"}]}`), 0o600))
+	a, err := e.Store().CreateAccount(t.Context(), "ann", "")
+	require.NoError(t, err)
+	args := []string{"explain", body, "--hcl", path, "--profile", "max", "--account", "ann", "--data", data}
+	explained := func() admin.Explanation { return runJSON[admin.Explanation](t, args...) }
+	names := func(v admin.Explanation) (list []string) {
+		for _, c := range v.Candidates {
+			list = append(list, c.Route)
+		}
+		return list
+	}
+	all := names(explained())
+	require.Len(t, all, 3)
+	require.Equal(t, "cheap", all[0])
+	text, err := run(t, args...)
+	require.NoError(t, err)
+	require.Contains(t, text, "The account does not cover the first choice, which can come to US$0.010000: it gets 402")
+
+	_, _, err = e.Store().AddCredit(t.Context(), ledger.Credit{Account: a.ID, Credits: 50})
+	require.NoError(t, err)
+	v := explained()
+	require.Nil(t, v.NotCovered)
+	at := slices.Index(all, "dear")
+	require.Equal(t, all[:at], names(v), "GAP-137 the dear one is left out, and what is behind it")
+	require.Len(t, v.Rejected, 3-at)
+	text, err = run(t, args...)
+	require.NoError(t, err)
+	require.Contains(t, text, "\n  dear: what the account has available, or a limit of it or of its key, does not cover "+
+		"the route, or one before it.\n")
+
+	_, _, err = e.Store().AddCredit(t.Context(), ledger.Credit{Account: a.ID, Credits: 1_000})
+	require.NoError(t, err)
+	require.Equal(t, all, names(explained()))
+	_, err = e.Store().SetLimit(t.Context(), a.ID, ledger.LimitTokenBudget, new(int64(1_000)))
+	require.NoError(t, err)
+	require.NotNil(t, explained().NotCovered, "a token budget alike")
+	_, err = e.Store().SetLimit(t.Context(), a.ID, ledger.LimitTokenBudget, nil)
+	require.NoError(t, err)
+	_, err = e.Store().SetLimit(t.Context(), a.ID, ledger.LimitSpendCap, new(int64(50_000_000)))
+	require.NoError(t, err)
+	require.Equal(t, all[:at], names(explained()), "and a spend cap")
 }

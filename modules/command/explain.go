@@ -49,7 +49,9 @@ FILE is the body of a request as a client sends it, - standard input. That works
 configuration file alone, by the code of the gateway, and sends nothing anywhere. That a
 provider is down, or a route full, and which route a conversation is on, only the running
 gateway knows. Where a balance is many times a request's hold, the gateway does not count
-its tokens first, and holds by a bound of them that is larger.
+its tokens first, and holds by a bound of them that is larger. Of an account (--account) the
+routes are left out that what it has available, its spend cap or its token budget does not
+cover, and those behind; the caps of its keys are not asked.
 
 REQUEST_ID is one that the gateway served or refused (X-Request-Id). The gateway explains
 it by the numbers that it keeps of requests for decision_log, with what was the matter
@@ -92,14 +94,15 @@ left it.`,
 				return fmt.Errorf("reading the configuration: %w", diags.Err())
 			}
 			as := ledger.Account{Plan: plan}
+			var fits func(routing.Worst) bool
 			if account != "" {
 				var v admin.Account
 				if err := at.call(cmd, "GET", accountPath(account), nil, &v); err != nil {
 					return err
 				}
-				as = asked(v, plan)
+				as, fits = asked(v, plan), covers(v)
 			}
-			v, err := explain(cfg, body, family, profile, as)
+			v, err := explain(cfg, body, family, profile, as, fits)
 			if err != nil {
 				return err
 			}
@@ -114,7 +117,8 @@ left it.`,
 	cmd.Flags().StringVar(&profile, "profile", "", "the `PROFILE` of the header: budget, balanced or max")
 	cmd.Flags().StringVar(&plan, "plan", "", "the account's plan `NAME`, with what it requires and its default profile")
 	cmd.Flags().StringVar(&account, "account", "",
-		"an `ACCOUNT` of the gateway, with what it requires, its plan unless --plan says another, and its profile")
+		"an `ACCOUNT` of the gateway, with what it requires, its plan unless --plan says another, its profile, and "+
+			"what it has available")
 	out.addFlag(cmd)
 	return cmd
 }
@@ -126,6 +130,17 @@ func asked(v admin.Account, plan string) ledger.Account {
 		a.Profile = limits.DefaultProfile
 	}
 	return a
+}
+
+// covers says what an account covers now, but for the caps of its keys (GAP-137).
+func covers(v admin.Account) func(routing.Worst) bool {
+	limits := limitsOf(v)
+	within := func(more, settled, limit int64) bool { return limit == 0 || settled < limit && more <= limit-settled }
+	return func(w routing.Worst) bool {
+		return v.AvailableCredits >= 1 && w.Microcents <= v.AvailableCredits*ledger.MicrocentsPerCredit &&
+			within(w.Microcents, v.Period.SpentMicrocents, limits.SpendCapCredits*ledger.MicrocentsPerCredit) &&
+			within(w.Tokens, v.Period.Tokens, limits.TokenBudget)
+	}
 }
 
 // isRequest reports whether an argument is a request's id, and no file of that name is there.
@@ -164,8 +179,8 @@ var codecs = map[string]families.Server{
 }
 
 // explain does with a body what the gateway does, up to the choice of a route.
-func explain(cfg *config.Config, body []byte, family, header string,
-	account ledger.Account) (*admin.Explanation, error) {
+func explain(cfg *config.Config, body []byte, family, header string, account ledger.Account,
+	fits func(routing.Worst) bool) (*admin.Explanation, error) {
 	if family == "" {
 		family = familyOf(body)
 	}
@@ -208,7 +223,7 @@ func explain(cfg *config.Config, body []byte, family, header string,
 	in.Requires, in.Predictor = terms.Requires, routing.DefaultPredictor()
 	in.InputTokens, in.Account.Plan = estimator.Estimate(decoded.LLM), plan
 	return &admin.Explanation{File: cfg.Path, Family: family, Plan: plan,
-		Explanation: routing.Explain(in, admin.HoldOf(estimator.Bound(decoded.LLM)))}, nil
+		Explanation: routing.Explain(in, admin.WorstOf(estimator.Bound(decoded.LLM)), fits)}, nil
 }
 
 func refused(e *families.Error) error {

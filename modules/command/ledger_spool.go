@@ -132,8 +132,9 @@ func spoolDecisionCommand(outcome spool.Outcome) *cobra.Command {
 knows the request it is settled, or its proven usage charged as a receipt; otherwise
 the account's balance is adjusted by the amount, with the reason and the request's
 id as its reference, which the account takes once. That does not count for caps,
-budgets and usage. A settlement at a limit of the service (service_limit in --json) may
-have been free within fair use: discard it to leave it so.
+budgets and usage, nor does it ask fair use: a settlement at a limit of the service
+(service_limit in --json) may have been free, or a part of it. Discard it to leave it
+free.
 
 It asks the gateway that runs, and changes the files in the data folder when none
 does. Each decision is on the audit trail.`,

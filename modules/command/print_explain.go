@@ -49,6 +49,10 @@ func writeExplanation(w io.Writer, v *admin.Explanation) {
 	if v.Refusal != "" {
 		fmt.Fprintf(w, "No route can take it: %s.\n", v.Refusal)
 	}
+	if v.NotCovered != nil {
+		fmt.Fprintf(w, "The account does not cover the first choice, which can come to US$%s: it gets 402 "+
+			"budget_exceeded.\n", inDollars(float64(*v.NotCovered)))
+	}
 	writeStrategies(w, v.Strategies)
 	if h := v.Hedge; h != nil {
 		fmt.Fprintf(w, "\nWhere %s has shown nothing after %s, %s is called beside it, for %g%% of the requests at most.\n",

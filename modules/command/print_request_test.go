@@ -55,6 +55,11 @@ func TestPrintRequest(t *testing.T) {
 			r.Status, r.Reason, r.ServiceLimit, r.Waived, r.Microcents, r.Refunded, r.Entries = 504, "timeout", true, 1_366_350,
 				0, 0, nil
 		},
+		"fair-use-in-part": func(r *ledger.RequestRecord) {
+			r.Status, r.Reason, r.ServiceLimit, r.Waived, r.Microcents, r.Refunded, r.Entries = 504, "timeout", true, 1_000_000,
+				366_350, 0, r.Entries[:1]
+			r.Entries[0].Microcents, r.Entries[0].Waived, r.Entries[0].Accrued = -366_350, 1_000_000, 366_350
+		},
 		"over": func(r *ledger.RequestRecord) {
 			r.Held, r.Microcents, r.Over, r.Refunded, r.Entries = 1_000_000, 1_000_000, 366_350, 0, r.Entries[:1]
 			r.Entries[0].Microcents, r.Entries[0].Over, r.Entries[0].Accrued = -1_000_000, 366_350, 0

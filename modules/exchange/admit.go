@@ -2,10 +2,13 @@ package exchange
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"sort"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/engine"
+	"github.com/fareway/fareway/modules/internal/human"
 	"github.com/fareway/fareway/modules/internal/ledger"
 	"github.com/fareway/fareway/modules/internal/routing"
 	"github.com/fareway/fareway/plugins/families"
@@ -49,21 +52,13 @@ func (x *exchange) admit() *families.Error {
 		permit, err := x.acquireRoute()
 		if err != nil {
 			x.tighten()
-			return x.notAcquired(err, x.most())
+			return x.notAcquired(err, x.least())
 		}
 		x.engine.Requested()
 		x.ready = routing.Opening(x.plan)
 		x.begin(x.ready, permit)
 	}
-	var most routing.Worst
-	if !x.input.exact {
-		if most, err = x.place(headroom); overLimit(err) != nil {
-			x.tighten()
-		}
-	}
-	if x.input.exact {
-		most, err = x.place(0)
-	}
+	most, err := x.placeWhatFits()
 	if err != nil {
 		return x.notCovered("placing a hold", err)
 	}
@@ -71,6 +66,41 @@ func (x *exchange) admit() *families.Error {
 	x.engine.Metrics().Held(x.hold)
 	x.prepareShadow(ask.Profile.Shadow, plan.Candidates)
 	return nil
+}
+
+// placeWhatFits places the hold for the first choice and the fallbacks up to the first that is not covered; those
+// behind are made no more (GAP-137). As a rule all are covered, and the ledger is asked once.
+func (x *exchange) placeWhatFits() (routing.Worst, error) {
+	for {
+		times := int64(headroom)
+		if x.input.exact {
+			times = 0
+		}
+		most, err := x.place(times)
+		refused, ok := errors.AsType[*ledger.Refusal](err)
+		if !ok {
+			return most, err
+		}
+		tightened := x.tighten()
+		if left := x.leaveOut(refused.Room); !left && !tightened {
+			return most, err
+		}
+	}
+}
+
+// leaveOut leaves the steps out that there is no room for; false where that is none, or the first.
+func (x *exchange) leaveOut(room ledger.Room) bool {
+	left, _ := x.plan.LeaveOut(x.worst, x.fits(room))
+	x.noteLeftOut(left)
+	return len(left) > 0
+}
+
+// fits says whether calls can come to no more than there is room for, with what is screened beside them.
+func (x *exchange) fits(room ledger.Room) func(routing.Worst) bool {
+	return func(w routing.Worst) bool {
+		w = x.screened(w)
+		return w.Microcents <= room.Microcents && w.Tokens <= room.Tokens
+	}
 }
 
 // place places the hold, for which there must be so many times as much as it needs.
@@ -159,16 +189,48 @@ func (x *exchange) exhausted(most routing.Worst) *families.Error {
 	return nil
 }
 
-// notCovered is the refusal for what the ledger said instead of a hold.
+// notCovered is the refusal for what the ledger said instead of a hold: where it is that a limit does not cover the
+// first choice, with what that can come to, what is left, and which allowance fits (GAP-137).
 func (x *exchange) notCovered(doing string, err error) *families.Error {
-	if refusal := overLimit(err); refusal != nil {
-		return refusal
+	refusal := overLimit(err)
+	if refusal == nil {
+		return x.call.LedgerError(doing, err)
 	}
-	return x.call.LedgerError(doing, err)
+	if refused, ok := errors.AsType[*ledger.Refusal](err); ok && x.plan != nil {
+		refusal.Message += " " + x.figures(refused)
+	}
+	return refusal
+}
+
+// figures are the numbers of a refusal, for the client.
+func (x *exchange) figures(refused *ledger.Refusal) string {
+	worst := x.least()
+	text := fmt.Sprintf("It can come to %s credits, and %s are available", human.Exact(worst.Microcents),
+		human.Exact(refused.Left))
+	if errors.Is(refused, ledger.ErrTokenBudget) {
+		text = fmt.Sprintf("It can come to %s tokens (%s credits), and %s tokens are available",
+			human.Thousands(worst.Tokens), human.Exact(worst.Microcents), human.Thousands(refused.Left))
+	}
+	if n := x.largest(refused.Room); n > 0 {
+		return fmt.Sprintf("%s: an output allowance of at most %d tokens fits.", text, n)
+	}
+	return text + ": no output allowance is small enough to fit."
+}
+
+// largest is the largest output allowance of the client's with which the first choice would fit, in tokens; 0: none.
+func (x *exchange) largest(room ledger.Room) int64 {
+	first, fits := x.plan.Start(), x.fits(room)
+	longest := int64(0)
+	for c := range first.Calls() {
+		longest = max(longest, c.Allowance)
+	}
+	return int64(sort.Search(int(longest), func(n int) bool {
+		return !fits(first.Worst(func(c *routing.Candidate) routing.Worst { return x.worst(c.Given(int64(n) + 1)) }))
+	}))
 }
 
 // overLimit is the refusal of what the account's credits or limits do not cover; nil for any other error. It says
-// which limit that is and no number: the limits are the operator's to tell.
+// which limit that is.
 func overLimit(err error) *families.Error {
 	for _, limit := range [...]struct {
 		err     error

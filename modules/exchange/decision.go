@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/internal/decisions"
@@ -64,6 +65,22 @@ func (x *exchange) noteChoice(ask *routing.Input, plan *routing.Itinerary) {
 func (x *exchange) noteFull(route *config.Route) {
 	if x.decision != nil {
 		x.decision.Full = append(x.decision.Full, route.Name)
+	}
+}
+
+// noteLeftOut notes the routes of calls that are not made any more, but for those that are called all the same.
+func (x *exchange) noteLeftOut(calls []*routing.Candidate) {
+	if x.decision == nil {
+		return
+	}
+	for _, c := range calls {
+		called := slices.Contains(x.decision.LeftOut, c.Route.Name)
+		for kept := range x.plan.Calls() {
+			called = called || kept.Route.Name == c.Route.Name
+		}
+		if !called {
+			x.decision.LeftOut = append(x.decision.LeftOut, c.Route.Name)
+		}
 	}
 }
 

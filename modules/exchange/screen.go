@@ -31,12 +31,17 @@ const blockedText = "The request was blocked by a content filter."
 func (x *exchange) gated() bool { return x.gen.Config.Screening.On() || x.replayable() }
 
 // most is the most that the request can come to: the screening, and the routes of the itinerary (GAP-49).
-func (x *exchange) most() routing.Worst {
-	most := x.plan.Worst(x.worst)
+func (x *exchange) most() routing.Worst { return x.screened(x.plan.Worst(x.worst)) }
+
+// least is the most that its first choice can come to, with the screening: what must be covered (GAP-137).
+func (x *exchange) least() routing.Worst { return x.screened(x.plan.Start().Worst(x.worst)) }
+
+// screened adds the screening to what calls can come to.
+func (x *exchange) screened(w routing.Worst) routing.Worst {
 	if x.gen.Config.Screening.Mode == config.ScreeningEnforce {
-		most = most.And(routing.Worst{Microcents: screeningCost})
+		w = w.And(routing.Worst{Microcents: screeningCost})
 	}
-	return most
+	return w
 }
 
 // gate takes steps 18 and 19: the response cache and the screening. It is done when the request is answered, or

@@ -121,7 +121,7 @@ func opsCapsChecks() []opsCheck {
 			func(o *ops, s shape) {
 				o.plan(fairPlan)
 				worth := o.balance().net()
-				for _, step := range []struct{ used, charged int64 }{{20_000, 0}, {10_001, 10_001}, {10_000, 0}, {1, 1}} {
+				for _, step := range []struct{ used, charged int64 }{{20_000, 0}, {10_001, 1}, {1, 1}, {10_000, 10_000}} {
 					o.answers(script(upstream.Usage{Completion: step.used}, "length", upstream.Reasoning("Hm.")))
 					a := o.do(call{Path: s.Path, Body: o.without(s, s.allowance)})
 					o.Equal(422, a.Status, "the status")

@@ -50,6 +50,7 @@ const (
 	bitWork
 	bitShadow
 	bitWaited
+	bitLeftOut
 )
 
 // add appends a record.
@@ -58,7 +59,7 @@ func (b *block) add(r *Record) {
 	bits := uint64(0)
 	for i, set := range [...]bool{r.Traits.Loop, r.Needs.Tools, r.Graphics, r.Past != nil, r.Free, r.Pending,
 		r.Conversation != [16]byte{}, r.Requires.Retention != nil, r.Past != nil && r.Past.Work.Turns > 0,
-		r.Shadow != nil, r.Waited > 0} {
+		r.Shadow != nil, r.Waited > 0, len(r.LeftOut) > 0} {
 		if set {
 			bits |= 1 << i
 		}
@@ -114,6 +115,9 @@ func (b *block) add(r *Record) {
 	}
 	if r.Waited > 0 {
 		b.int(r.Waited.Milliseconds())
+	}
+	if len(r.LeftOut) > 0 {
+		b.list(r.LeftOut)
 	}
 	b.body = binary.AppendUvarint(b.body, uint64(len(b.one)))
 	b.body = append(b.body, b.one...)
@@ -240,7 +244,7 @@ type decoder struct {
 
 func (d *decoder) record(r *Record, past *routing.Past) {
 	bits := d.uint()
-	*r = Record{Stood: r.Stood[:0], Full: r.Full[:0], Attempts: r.Attempts[:0]}
+	*r = Record{Stood: r.Stood[:0], Full: r.Full[:0], LeftOut: r.LeftOut[:0], Attempts: r.Attempts[:0]}
 	r.Traits.Loop, r.Needs.Tools, r.Graphics = bits&bitLoop != 0, bits&bitTools != 0, bits&bitGraphics != 0
 	r.Free, r.Pending = bits&bitFree != 0, bits&bitPending != 0
 	if raw := d.bytes(); len(raw) == idBytes {
@@ -294,6 +298,9 @@ func (d *decoder) record(r *Record, past *routing.Past) {
 	}
 	if bits&bitWaited != 0 {
 		r.Waited = d.milliseconds()
+	}
+	if bits&bitLeftOut != 0 {
+		r.LeftOut = d.list(r.LeftOut)
 	}
 }
 

@@ -52,6 +52,7 @@ func Find(ctx context.Context, path, id string) (found Record, err error) {
 func (r *Record) clone() Record {
 	c := *r
 	c.Stood, c.Full, c.Attempts = slices.Clone(r.Stood), slices.Clone(r.Full), slices.Clone(r.Attempts)
+	c.LeftOut = slices.Clone(r.LeftOut)
 	if r.Past != nil {
 		c.Past = new(*r.Past)
 	}

@@ -42,9 +42,11 @@ type Record struct {
 	Choice string
 	Stay   routing.Stay
 	// Stood is how routes stood at that moment that were not to be called, or only where no other was left; Full are
-	// those that took no more when they were asked.
-	Stood []Stood
-	Full  []string
+	// those that took no more when they were asked, and LeftOut those that the account or its key did not cover
+	// (GAP-137).
+	Stood   []Stood
+	Full    []string
+	LeftOut []string
 	// Waited is how long it waited for a route that said when it is back (GAP-139), to the millisecond.
 	Waited time.Duration
 

@@ -128,8 +128,8 @@ func (l Ledger) Refer(attempt, reference string) { l.store.Refer(attempt, refere
 
 // Settle ends a request. It is durable when Settle returns nil, also while the ledger is away: then it goes to the
 // spool, and the charge is the ending's own, which is what the settlement comes to by its usage and prices. What
-// the ledger makes of it later differs where fair use leaves a request free (GAP-54): the ending does not know
-// that, the client of such a request is not told an amount, and the ledger's word is what counts.
+// the ledger makes of it later differs where fair use leaves it free, or a part of it (GAP-135): the ending does not
+// know that, the client of such a request is not told an amount, and the ledger's word is what counts.
 //
 // Settle does not depend on ctx's end. A settlement that the ledger refuses is a failure of the service: the request is
 // settled as free, and the error says why. ledger.ErrUnavailable says that the spool did not take it either; the hold

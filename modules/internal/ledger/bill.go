@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/plugins/llm"
@@ -66,8 +67,26 @@ func Cap(microcents, ceiling int64) (due, over int64) {
 	return due, microcents - due
 }
 
+// Waive divides what is due of a request that ended at a limit of the service: what fits in what is left of the
+// account's fair-use allowance is free, and only what goes beyond it is charged (GAP-135).
+func Waive(due, left int64) (charge, waived int64) {
+	waived = max(0, min(due, left))
+	return due - waived, waived
+}
+
+// Counted is how many of a part's tokens count against the token budget, where so many of the microcents that were due
+// are charged: those of what was left free do not. It is rounded down, and with nothing due they all count.
+func Counted(tokens, charge, due int64) int64 {
+	if due <= 0 || charge >= due {
+		return tokens
+	}
+	hi, lo := bits.Mul64(uint64(max(0, tokens)), uint64(max(0, charge)))
+	counted, _ := bits.Div64(hi, lo, uint64(due)) // at most the tokens
+	return int64(counted)
+}
+
 // Due is what the settlement will charge, where so much is held and terms are the prices of its results' attempts and
-// the most that these may add. It does not know fair use: what that leaves free, the store alone says (GAP-54).
+// the most that these may add. It does not know fair use: what that leaves free, the store alone says (GAP-135).
 func (s *Settlement) Due(held int64, terms func(result int) (config.Price, int64)) (c Charge) {
 	if s.Free {
 		return c

@@ -72,3 +72,38 @@ func TestCeilingOfNonsense(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, whole)
 }
+
+// TestWaive proves GAP-135 by arithmetic of its own: in whatever order requests are settled, fair use leaves free as
+// much as there is, and never more.
+func TestWaive(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		allowance := rapid.Int64Range(0, 40).Draw(t, "allowance")
+		var free, charged, all int64
+		for _, due := range rapid.SliceOfN(rapid.Int64Range(0, 15), 0, 9).Draw(t, "due") {
+			charge, waived := Waive(due, allowance-free)
+			require.Equal(t, due, charge+waived)
+			require.GreaterOrEqual(t, waived, int64(0))
+			require.GreaterOrEqual(t, charge, int64(0))
+			free, charged, all = free+waived, charged+charge, all+due
+			require.Equal(t, min(all, allowance), free, "GAP-135 what fits is free")
+		}
+		require.Equal(t, max(0, all-allowance), charged)
+	})
+	charge, waived := Waive(5, -3)
+	require.Equal(t, []int64{5, 0}, []int64{charge, waived}, "GAP-135 more was left free than there is now")
+}
+
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		large := rapid.Int64Range(0, 1<<62)
+		tokens, due := large.Draw(t, "tokens"), large.Draw(t, "due")
+		charge := rapid.Int64Range(0, due).Draw(t, "charge")
+		want := big.NewInt(tokens)
+		if due > 0 {
+			want.Div(want.Mul(want, big.NewInt(charge)), big.NewInt(due))
+		}
+		require.Equal(t, want.Int64(), Counted(tokens, charge, due))
+	})
+}

@@ -44,7 +44,7 @@ func (k EntryKind) Book() Book {
 }
 
 // EntryFormat is that of the entries that are made now.
-const EntryFormat = 4
+const EntryFormat = 5
 
 // Entry is one movement of money between an account and a Book, and a link of the account's hash chain. Entries are
 // never changed and never removed. A settlement, a receipt and a closing make one also where they move nothing, for
@@ -78,7 +78,7 @@ type Entry struct {
 	Created time.Time `json:"time"`
 	// Format is that of the hash: 1 knows neither Book nor Prices nor N, 2 nothing of Waived to Detail, 3 knows no N. What
 	// was used is judged by the rules of its time: up to 3 the hold alone bounded a charge, since 4 each attempt's worst
-	// does as well (GAP-123).
+	// does as well (GAP-123). Up to 4 fair use left a part free as a whole or not at all; since 5 what fits is (GAP-135).
 	Format int64  `json:"format"`
 	Prev   Digest `json:"prev"` // Hash of the account's entry before it, zero for the first
 }

@@ -54,7 +54,8 @@ func TestEntryHash(t *testing.T) {
 		1:                  "0ed8a877c3ece1e42ccd96f93dc79dd3ef7248ee44285bc00942be5ca6c18e56",
 		2:                  "ffc8997c4e1ddb3ef6c8bf6102c77cddd557df9060dc6393e95b69b6d2eae815",
 		3:                  "861ee080369225d9bd5d1f780ac52ae37faf9ea72ac9a5c71983fe3b36b8528e",
-		ledger.EntryFormat: "52e31e20d3db2d7575d86d93ba62596615dd3adb35fe6ff5977d13479725b15b",
+		4:                  "52e31e20d3db2d7575d86d93ba62596615dd3adb35fe6ff5977d13479725b15b",
+		ledger.EntryFormat: "af953eacb9df8a0c17ee74fdfa4f7b281029a44c2888742e70ef034db12fa47a",
 	} {
 		e := anEntry
 		e.Format = format

@@ -4,7 +4,8 @@
 //
 // The rules are the contract's "Credits and metering" and decisions GAP-48 to GAP-60. Available credits are
 // balance - reserved - (1 if anything is accrued); a request is admitted when they are at least 1 and its
-// hold in microcents is at most available x 1,000,000 (GAP-49).
+// hold in microcents is at most available x 1,000,000 (GAP-49). Who is refused is told what would be covered
+// (Refusal), and may hold for less (GAP-137).
 package ledger
 
 import (
@@ -224,8 +225,8 @@ type Settlement struct {
 	Reason  string `json:"reason"` // short and without client text: "ok", "client_left", "upstream_error", ...
 	// Free: a failure of the service; usage is recorded and nothing is charged, now or later (GAP-55).
 	Free bool `json:"free,omitempty"`
-	// ServiceLimit: the request ended at a limit that the service set. It is free when its charge fits in what
-	// remains of the account's fair-use allowance, and charged in full otherwise (GAP-54).
+	// ServiceLimit: the request ended at a limit that the service set. What fits in what remains of the account's
+	// fair-use allowance is free, and what goes beyond is charged, in the order of settlement (GAP-54, GAP-135).
 	ServiceLimit bool `json:"service_limit,omitempty"`
 	// Surcharge is what the request costs beside its tokens, in microcents: safety screening (GAP-59).
 	Surcharge int64 `json:"surcharge,omitempty"`
@@ -326,6 +327,8 @@ type Store interface {
 	// PriceVersion returns the version number of a route's price and of what it costs the operator, a new one
 	// when either has changed.
 	PriceVersion(ctx context.Context, route string, price, cost config.Price) (int64, error)
+
+	// Check, Hold and Begin refuse with a Refusal, which says what would be covered.
 
 	// Check returns what Hold would refuse with, and holds nothing. With amounts of 0 it tells whether the
 	// account is exhausted already (GAP-01 step 15).

@@ -13,7 +13,7 @@ import "time"
 type Period struct {
 	End    time.Time // zero when there are no periods
 	Spent  int64     // microcents charged; a refund leaves it
-	Tokens int64     // input and output tokens of what was neither free nor waived
+	Tokens int64     // input and output tokens of what was neither free nor waived, or of that part of it
 	Waived int64     // microcents that fair use left free
 }
 

@@ -38,6 +38,8 @@ type Explanation struct {
 	Shadow *ExplainedShadow `json:"shadow,omitempty"`
 	// Hedge is which call is made beside the first one when that is late, nil for none.
 	Hedge *ExplainedHedge `json:"hedge,omitempty"`
+	// NotCovered is what the first choice can come to, in microcents, where the account does not cover that (402).
+	NotCovered *int64 `json:"not_covered_microcents,omitempty"`
 	// Refusal is why no route can serve.
 	Refusal string `json:"refusal,omitempty"`
 }
@@ -163,9 +165,11 @@ type Refused struct {
 	Reason string `json:"reason"`
 }
 
-// Explain plans, and says how that came. hold is what a request on a candidate would hold.
-func Explain(in Input, hold func(Candidate) int64) Explanation {
+// Explain plans, and says how that came. worst is the most that a request can come to on a candidate. fits is whether
+// an account covers that; nil for none in particular.
+func Explain(in Input, worst func(*Candidate) Worst, fits func(Worst) bool) Explanation {
 	it, err := Plan(in)
+	hold := func(c Candidate) int64 { return worst(&c).Microcents }
 	e := Explanation{Profile: in.Profile, InputTokens: in.InputTokens, Allowance: in.Allowance, Needs: in.Needs.names(),
 		Specialties: look(&in).kinds.names(), Kinds: make(map[string]float64),
 		KeepFrom: it.KeepFrom, Stay: it.Stay, Candidates: []Explained{}, Rejected: []Refused{}}
@@ -203,6 +207,9 @@ func Explain(in Input, hold func(Candidate) int64) Explanation {
 	}
 	for _, w := range it.Waits {
 		e.Waits = append(e.Waits, w.Route.Name)
+	}
+	if it.Steps != nil && fits != nil {
+		e.leaveOut(it.Steps, worst, fits)
 	}
 	if s != nil {
 		for k, share := range s.signal.Kinds {
@@ -248,6 +255,29 @@ func (e *Explanation) Refuse(route string, why error) {
 	if at := slices.IndexFunc(e.Candidates, func(c Explained) bool { return c.Route == route }); at >= 0 {
 		e.Candidates = slices.Delete(e.Candidates, at, at+1)
 		e.Rejected = append(e.Rejected, Refused{route, why.Error()})
+	}
+}
+
+// leaveOut makes candidates that an account does not cover routes that are not called (GAP-137).
+func (e *Explanation) leaveOut(f *First, worst func(*Candidate) Worst, fits func(Worst) bool) {
+	left, ok := f.LeaveOut(worst, fits)
+	if !ok {
+		e.NotCovered = new(f.Start().Worst(worst).Microcents)
+		return
+	}
+	called := map[string]bool{}
+	for c := range f.Calls() {
+		called[c.Route.Name] = true
+	}
+	for _, c := range left {
+		if !called[c.Route.Name] {
+			e.Refuse(c.Route.Name, ErrNotCovered)
+		}
+	}
+	e.Waits = slices.DeleteFunc(e.Waits, func(route string) bool { return !called[route] })
+	e.Hedge = hedgeOf(f)
+	if e.Steps != nil {
+		*e.Steps = OutlineOf(f)
 	}
 }
 

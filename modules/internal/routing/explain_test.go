@@ -18,11 +18,11 @@ func TestExplain(t *testing.T) {
 	tools.Name, tools.Tools, tools.JSONObject = "tools", true, true
 	short := tools
 	short.Name, short.ContextWindow = "short", 50
-	hold := func(Candidate) int64 { return 0 }
+	hold := func(*Candidate) Worst { return Worst{} }
 	in := Input{Routes: []config.Route{plain, tools, short}, InputTokens: 100, Needs: Needs{Tools: true},
 		Profile: config.Profile{Name: "max", KeepQuality: 0.9}, Predictor: DefaultPredictor(), Request: &llm.Request{
 			Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{llm.Text("What is the capital of France?")}}}}}
-	e := Explain(in, hold)
+	e := Explain(in, hold, nil)
 	require.Equal(t, []Refused{{"plain", "it does not offer tools, which the request needs"},
 		{"short", "input and output allowance do not fit its context window"}}, e.Rejected)
 	require.Len(t, e.Candidates, 1)
@@ -30,12 +30,12 @@ func TestExplain(t *testing.T) {
 	require.InDelta(t, min(0.9*best+in.Predictor.margin(0.9), best), e.KeepFrom, 1e-9)
 
 	in.Needs = Needs{Format: llm.FormatJSONSchema}
-	e = Explain(in, hold)
+	e = Explain(in, hold, nil)
 	require.Equal(t, Refused{"plain", "it does not offer json_schema or json_object, which the request asks for"},
 		e.Rejected[0])
 
 	in.Routes[1].Unsupported, in.Needs = []string{"forced_tool_choice"}, Needs{Tools: true, ForcedCall: true}
-	e = Explain(in, hold)
+	e = Explain(in, hold, nil)
 	require.Contains(
 		t,
 		e.Rejected,
@@ -47,9 +47,9 @@ func TestExplain(t *testing.T) {
 	in.Routes[1].Unsupported, in.Needs = nil, Needs{Format: llm.FormatJSONSchema}
 
 	in.InputTokens = 5000
-	e = Explain(in, hold)
+	e = Explain(in, hold, nil)
 	require.NotEmpty(t, e.Refusal)
 	require.Empty(t, e.Specialties, "no route is kept for what is long")
 	in.Routes[1].ContextWindow, in.Routes[1].Specialty = 10_000, []config.Specialty{config.LongContext}
-	require.Equal(t, []string{"long_context"}, Explain(in, hold).Specialties)
+	require.Equal(t, []string{"long_context"}, Explain(in, hold, nil).Specialties)
 }

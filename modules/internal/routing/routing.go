@@ -118,7 +118,10 @@ var (
 	ErrNotReady = errors.New("no provider of a route that fits is ready: retry later")
 	ErrBusy     = errors.New("no upstream of a route that fits takes more at the moment: retry later")
 	// ErrFull is no reason of Plan's, which is the same however busy routes are, but of those who ask a route then.
-	ErrFull     = errors.New("the route was full: as many attempts as its max_concurrent allows were running")
+	ErrFull = errors.New("the route was full: as many attempts as its max_concurrent allows were running")
+	// ErrNotCovered is likewise none of Plan's, but of those who place the hold (GAP-137).
+	ErrNotCovered = errors.New("what the account has available, or a limit of it or of its key, does not cover " +
+		"the route, or one before it")
 	ErrReserved = errors.New("the route is kept for requests of its specialty, and other routes can serve this one")
 )
 

@@ -94,6 +94,57 @@ func (f *First) Worst(of func(*Candidate) Worst) (w Worst) {
 	return w
 }
 
+// LeaveOut leaves out the first step that does not fit, and all behind it (GAP-137): of the calls of the itinerary,
+// those that are returned are made no more. Of a list within the list, as a strategy of one route after the other is,
+// the same holds. It is false, with nothing left out, where the very first step does not fit.
+func (f *First) LeaveOut(of func(*Candidate) Worst, fits func(Worst) bool) (left []*Candidate, ok bool) {
+	kept := 0
+	for kept < len(f.Steps) {
+		if list, is := f.Steps[kept].(*First); is {
+			inner, ok := list.LeaveOut(of, fits)
+			if !ok {
+				break
+			}
+			kept++
+			if len(inner) > 0 {
+				left = inner
+				break
+			}
+			continue
+		}
+		if !fits(f.Steps[kept].Worst(of)) {
+			break
+		}
+		kept++
+	}
+	if kept == 0 {
+		return nil, false
+	}
+	for c := range callsOf(f.Steps[kept:]) {
+		left = append(left, c)
+	}
+	f.Steps = f.Steps[:kept]
+	return left, true
+}
+
+// Start is the step that an itinerary begins with: of a list within the list, that one's.
+func (f *First) Start() Step {
+	if list, is := f.Steps[0].(*First); is {
+		return list.Start()
+	}
+	return f.Steps[0]
+}
+
+// Given is the candidate for a request that gives an allowance of its own, of less than this one.
+func (c *Candidate) Given(allowance int64) *Candidate {
+	given := *c
+	if special(c.Route) {
+		allowance = max(allowance, RaisedAllowance)
+	}
+	given.Allowance = min(given.Allowance, allowance)
+	return &given
+}
+
 func callsOf(steps []Step) iter.Seq[*Candidate] {
 	return func(yield func(*Candidate) bool) {
 		for _, s := range steps {

@@ -67,7 +67,7 @@ func TestTemplateCounts(t *testing.T) {
 		t.Parallel()
 		e := routing.Explain(routing.Input{Routes: []config.Route{route("a", 0.5, 1)}, Profile: balanced, InputTokens: 10,
 			Request: new(llm.Request), Templates: routing.Templates{routing.LearnedOf{Route: "a"}: 96}},
-			func(c routing.Candidate) int64 { return c.Template })
+			func(c *routing.Candidate) routing.Worst { return routing.Worst{Microcents: c.Template} }, nil)
 		require.Equal(t, []int64{96, 96, 10}, []int64{e.Candidates[0].Template, e.Candidates[0].Hold, e.InputTokens})
 	})
 }

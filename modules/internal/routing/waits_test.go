@@ -67,7 +67,7 @@ func TestWaits(t *testing.T) {
 				require.Equal(t, in.InputTokens, w.Input)
 			}
 			require.Equal(t, c.waits, waits)
-			require.Equal(t, c.waits, routing.Explain(in, func(routing.Candidate) int64 { return 0 }).Waits)
+			require.Equal(t, c.waits, routing.Explain(in, free, nil).Waits)
 			require.Len(t, it.Rejected, 3-len(it.Candidates), "who is waited for is no candidate")
 		})
 	}
@@ -83,3 +83,6 @@ func TestWaits(t *testing.T) {
 		require.Equal(t, []string{"b at 3"}, steps(&it))
 	})
 }
+
+// free is what nothing costs.
+func free(*routing.Candidate) routing.Worst { return routing.Worst{} }

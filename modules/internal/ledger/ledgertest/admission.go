@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -120,6 +121,49 @@ func testAdmission(t *testing.T, open Open) {
 		require.NoError(t, err)
 		require.ErrorIs(t, place(1, 1, 51), ledger.ErrKeySpendCap)
 		require.NoError(t, place(1, 1, 50))
+	})
+
+	t.Run("GAP-137 a refusal says what would be covered", func(t *testing.T) {
+		t.Parallel()
+		none := int64(math.MaxInt64)
+		for name, row := range map[string]struct {
+			terms  ledger.Terms
+			keyCap int64
+			hold   int64
+			tokens int64
+			want   ledger.Refusal
+		}{
+			"of the credits": {ledger.Terms{}, 0, 4_000_001, 1,
+				ledger.Refusal{Why: ledger.ErrHeld, Left: 4_000_000, Room: ledger.Room{Microcents: 4_000_000, Tokens: none}}},
+			"of the credits, by a cap": {ledger.Terms{SpendCap: 3_000_000, TokenBudget: 50}, 0, 9_000_000, 1,
+				ledger.Refusal{Why: ledger.ErrInsufficient, Left: 4_000_000,
+					Room: ledger.Room{Microcents: 3_000_000, Tokens: 50}}},
+			"of the spend cap": {ledger.Terms{SpendCap: 3_000_000}, 0, 3_000_001, 1,
+				ledger.Refusal{Why: ledger.ErrSpendCap, Left: 3_000_000,
+					Room: ledger.Room{Microcents: 3_000_000, Tokens: none}}},
+			"of the budget": {ledger.Terms{TokenBudget: 50}, 0, 1, 51,
+				ledger.Refusal{Why: ledger.ErrTokenBudget, Left: 50, Room: ledger.Room{Microcents: 4_000_000, Tokens: 50}}},
+			"of the key's cap, where others hold of it": {ledger.Terms{}, 1_500_000, 1_000_000, 1,
+				ledger.Refusal{Why: ledger.ErrKeyHeld, Left: 500_000, Room: ledger.Room{Microcents: 500_000, Tokens: none}}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, open, 5, row.terms)
+				_, err := f.store.ChangeKey(soon(t), f.key.ID, ledger.KeyChange{SpendCap: &row.keyCap})
+				require.NoError(t, err)
+				f.hold("unit", 1_000_000)
+				h := f.newHold("unit", row.hold)
+				h.Tokens = row.tokens
+				_, err = f.store.Hold(soon(t), h)
+				got, ok := errors.AsType[*ledger.Refusal](err)
+				require.True(t, ok, "%v", err)
+				require.ErrorIs(t, got, row.want.Why)
+				require.Equal(t, row.want.Left, got.Left)
+				require.Equal(t, row.want.Room, got.Room)
+				h.Microcents, h.Tokens = got.Room.Microcents, min(h.Tokens, got.Room.Tokens)
+				f.admit(h)
+			})
+		}
 	})
 
 	t.Run("Check refuses what it does not know", func(t *testing.T) {

@@ -25,7 +25,7 @@ func (f *fixture) atLimit(u *llm.Usage) ledger.Settlement {
 func testFairUse(t *testing.T, open Open) {
 	fair := ledger.Terms{FairUse: 10_000_000}
 
-	t.Run("E09 BILL-26 BILL-27 GAP-54 a service limit is free while it fits the allowance", func(t *testing.T) {
+	t.Run("E09 BILL-26 BILL-27 GAP-54 GAP-135 a service limit is free as far as it fits", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, open, 100, fair)
 		c := f.settle(f.atLimit(usage(0, 9_800_000)))
@@ -40,23 +40,55 @@ func testFairUse(t *testing.T, open Open) {
 
 		s := f.atLimit(usage(0, 150_000))
 		c = f.settle(s)
-		require.EqualValues(t, 150_000, c.Microcents, "what does not fit is charged in full")
-		require.Zero(t, c.Waived)
-		require.EqualValues(t, 9_950_000, f.period().Waived)
-		require.EqualValues(t, 100_000_000-150_000, f.balance().Net())
+		require.EqualValues(t, 100_000, c.Microcents, "only what goes beyond is charged")
+		require.EqualValues(t, 50_000, c.Waived)
+		require.EqualValues(t, 10_000_000, f.period().Waived)
+		require.EqualValues(t, 100_000_000-100_000, f.balance().Net())
 		r := f.record(s.Request)
 		require.True(t, r.ServiceLimit)
-		require.EqualValues(t, 150_000, r.Microcents)
+		require.EqualValues(t, 100_000, r.Microcents)
+		require.EqualValues(t, 50_000, r.Waived)
+		e := f.lastEntry()
+		require.Equal(t, []int64{-100_000, 50_000, 100_000}, []int64{e.Microcents, e.Waived, e.Tokens},
+			"the entry has both parts")
 
-		c = f.settle(f.atLimit(usage(0, 50_001)))
-		require.EqualValues(t, 50_001, c.Microcents)
-		c = f.settle(f.atLimit(usage(0, 50_000)))
-		require.EqualValues(t, 50_000, c.Waived, "what is left fits exactly")
-		require.EqualValues(t, 10_000_000, f.period().Waived)
-		require.EqualValues(t, 1, f.settle(f.atLimit(usage(0, 1))).Microcents)
-		require.Equal(t, ledger.Period{Spent: 200_002, Tokens: 200_002, Waived: 10_000_000}, f.period(),
+		c = f.settle(f.atLimit(usage(0, 150_000)))
+		require.Equal(t, ledger.Charge{Microcents: 150_000, Balance: f.balance()}, c, "the next one is charged in full")
+		require.Equal(t, ledger.Period{Spent: 250_000, Tokens: 250_000, Waived: 10_000_000}, f.period(),
 			"tokens that were waived count nowhere")
-		require.EqualValues(t, 200_002, f.keyNow(f.key.ID).Spent)
+		require.EqualValues(t, 250_000, f.keyNow(f.key.ID).Spent)
+	})
+
+	t.Run("GAP-135 four of 5 with an allowance of 12", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 100, ledger.Terms{FairUse: 12})
+		for _, charged := range []int64{0, 0, 3, 5} {
+			s := f.atLimit(usage(0, 5))
+			c := f.settle(s)
+			require.Equal(t, ledger.Charge{Microcents: charged, Waived: 5 - charged, Balance: f.balance()}, c)
+			require.Equal(t, c, f.settle(s), "once more is the same")
+		}
+		require.Equal(t, ledger.Period{Spent: 8, Tokens: 8, Waived: 12}, f.period())
+	})
+
+	t.Run("GAP-135 GAP-53 of what is free in part, that part of the tokens counts", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 100, ledger.Terms{FairUse: 1_000})
+		s := f.atLimit(usage(0, 10))
+		s.Surcharge = 1_350
+		c := f.settle(s)
+		require.Equal(t, ledger.Charge{Microcents: 360, Waived: 1_000, Balance: f.balance()}, c)
+		require.Equal(t, ledger.Period{Spent: 360, Tokens: 2, Waived: 1_000}, f.period(), "10 x 360 / 1,360, rounded down")
+	})
+
+	t.Run("GAP-135 GAP-110 what is over the hold uses up no allowance", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, open, 100, ledger.Terms{FairUse: 30})
+		s := f.atLimit(usage(0, 20))
+		s.Results[0].Usage = usage(0, 2_000)
+		c := f.settle(s)
+		require.Equal(t, ledger.Charge{Microcents: 1_340, Waived: 30, Over: 630, Balance: f.balance()}, c)
+		require.EqualValues(t, 30, f.period().Waived)
 	})
 
 	t.Run("GAP-54 only a service limit is free, and it waives its surcharge too", func(t *testing.T) {
@@ -122,18 +154,19 @@ func testFairUse(t *testing.T, open Open) {
 		second := pending(10)
 		require.EqualValues(t, 10, f.settle(second).Waived)
 		c = f.receipt(second.Results[0].Attempt, usage(0, 41))
-		require.Equal(t, ledger.Charge{Microcents: 41, Added: 41, Waived: 10, Balance: f.balance()}, c,
-			"what it adds does not fit, the rest stays free")
-		require.Equal(t, ledger.Period{Spent: 41, Tokens: 41, Waived: 60}, f.period())
+		require.Equal(t, ledger.Charge{Microcents: 1, Added: 1, Waived: 50, Balance: f.balance()}, c,
+			"of what it adds one does not fit")
+		require.Equal(t, ledger.Period{Spent: 1, Tokens: 1, Waived: 100}, f.period())
 
 		third := pending(50)
 		require.EqualValues(t, 50, f.settle(third).Microcents)
+		f.plans.set("starter", ledger.Terms{FairUse: 125})
 		c = f.receipt(third.Results[0].Attempt, usage(0, 40))
-		require.Equal(t, ledger.Charge{Microcents: 50, Waived: 40, Balance: f.balance()}, c,
-			"what it adds fits, the rest stays charged")
-		require.Equal(t, ledger.Period{Spent: 91, Tokens: 41, Waived: 100}, f.period())
+		require.Equal(t, ledger.Charge{Microcents: 65, Added: 15, Waived: 25, Balance: f.balance()}, c,
+			"of what it adds a part fits, the rest stays charged")
+		require.Equal(t, ledger.Period{Spent: 66, Tokens: 16, Waived: 125}, f.period())
 		r := f.record(third.Request)
-		require.EqualValues(t, 50, r.Microcents)
-		require.EqualValues(t, 40, r.Waived)
+		require.EqualValues(t, 65, r.Microcents)
+		require.EqualValues(t, 25, r.Waived)
 	})
 }

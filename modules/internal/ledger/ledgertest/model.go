@@ -280,7 +280,7 @@ func (r *request) ceiling() int64 {
 	return min(floor(sum)+r.Surcharge, room)
 }
 
-// charge adds to a request's charge what its total has grown by, at most the ceiling, or leaves that free.
+// charge adds to a request's charge what its total has grown by, at most the ceiling, less what fair use leaves free.
 func (m *model) charge(r *request, kind ledger.EntryKind, ceiling, tokens int64) {
 	f := fact{owner: r.owner, kind: kind, request: r.ID, line: r.key.line}
 	if !r.Free {
@@ -288,12 +288,15 @@ func (m *model) charge(r *request, kind ledger.EntryKind, ceiling, tokens int64)
 		if more > ceiling {
 			more, f.over = ceiling, more-ceiling
 		}
-		left := m.termsOf(r.owner).FairUse - m.period(r.owner).Waived
-		if r.ServiceLimit && more > 0 && more <= left {
-			f.waived = more
-		} else {
-			f.microcents, f.spent, f.tokens = -more, more, tokens
+		left := max(0, m.termsOf(r.owner).FairUse-m.period(r.owner).Waived)
+		f.tokens = tokens
+		if r.ServiceLimit && more > 0 && left > 0 {
+			f.waived = min(more, left)
+			part := new(big.Rat).Mul(new(big.Rat).SetInt64(tokens), big.NewRat(more-f.waived, more))
+			f.tokens = floor(part)
 		}
+		f.spent = more - f.waived
+		f.microcents = -f.spent
 	}
 	r.Microcents += f.spent
 	r.Waived += f.waived

@@ -127,8 +127,8 @@ func (r *run) check() {
 	r.unlooked = false
 	r.look(k.owner)
 	microcents, tokens := r.near("microcents", r.left(k)...), r.near("tokens", r.left(k)...)
-	r.refusedOr(r.f.store.Check(r.ctx, k.owner.ID, k.ID, microcents, tokens),
-		r.refusals(k, microcents, microcents, tokens))
+	reasons := func(microcents, tokens int64) []error { return r.refusals(k, microcents, microcents, tokens) }
+	r.refusedOr(r.f.store.Check(r.ctx, k.owner.ID, k.ID, microcents, tokens), reasons(microcents, tokens), reasons)
 }
 
 func (r *run) setPlan() {

@@ -324,8 +324,9 @@ func (r *run) left(k *key) []int64 {
 	}
 }
 
-// refusedOr checks an operation that is refused exactly when there is a reason.
-func (r *run) refusedOr(err error, why []error) (admitted bool) {
+// refusedOr checks an operation that is refused exactly when there is a reason, and that what it says would be covered
+// is just what the reasons leave room for: reasons tells them for a request that comes to so much.
+func (r *run) refusedOr(err error, why []error, reasons func(microcents, tokens int64) []error) (admitted bool) {
 	if len(why) == 0 {
 		require.NoError(r, err)
 		return true
@@ -333,6 +334,17 @@ func (r *run) refusedOr(err error, why []error) (admitted bool) {
 	require.True(r, anyOf(err, why), "%v, and not %v", why, err)
 	for _, kind := range []error{ledger.ErrHeld, ledger.ErrNothingLeft, ledger.ErrKeyHeld} {
 		require.False(r, errors.Is(err, kind) && !anyOf(kind, why), "%v, and not %v", why, err)
+	}
+	refused, ok := errors.AsType[*ledger.Refusal](err)
+	require.True(r, ok, "%v", err)
+	room := refused.Room
+	require.GreaterOrEqual(r, min(room.Microcents, room.Tokens, refused.Left), int64(0))
+	if room.Microcents > 0 && room.Tokens > 0 { // else a limit is reached, for a request of nothing as well
+		require.Empty(r, reasons(room.Microcents, min(room.Tokens, 1<<60)), "GAP-137 what is said to be covered is")
+	}
+	require.NotEmpty(r, reasons(room.Microcents+1, 0), "GAP-137 and a microcent more is not")
+	if room.Tokens < 1<<60 {
+		require.NotEmpty(r, reasons(0, room.Tokens+1), "GAP-137 nor a token more")
 	}
 	return false
 }

@@ -40,9 +40,10 @@ func (r *run) hold() {
 		attempts = append(attempts, r.attempt(id, 1))
 		h.Attempt = attempts[0].Attempt
 	}
-	why := r.refusals(k, h.Microcents, h.Microcents, h.Tokens)
+	reasons := func(microcents, tokens int64) []error { return r.refusals(k, microcents, microcents, tokens) }
+	why := reasons(h.Microcents, h.Tokens)
 	if r.sometimes("check first", 4) {
-		r.refusedOr(r.f.store.Check(r.ctx, h.Account, h.Key, h.Microcents, h.Tokens), why)
+		r.refusedOr(r.f.store.Check(r.ctx, h.Account, h.Key, h.Microcents, h.Tokens), why, reasons)
 	}
 	h.Headroom = int64(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 100}).Draw(r.T, "headroom"))
 	if h.Headroom > 1 && len(why) == 0 {
@@ -53,7 +54,7 @@ func (r *run) hold() {
 		}
 	}
 	b, err := r.f.store.Hold(r.ctx, h)
-	if !r.refusedOr(err, why) {
+	if !r.refusedOr(err, why, reasons) {
 		return
 	}
 	q := &request{owner: k.owner, key: k, beside: map[string]bool{}, references: map[string]string{},
@@ -94,11 +95,13 @@ func (r *run) begin() {
 		Tokens:     r.near("tokens", r.left(q.key)...),
 		Beside:     r.sometimes("beside another", 4),
 	}
-	why := r.limits(q.key, 0, q.Held, n.Microcents, n.Tokens)
-	if more := n.Microcents - q.Held; more > 0 {
-		why = r.refusals(q.key, more, n.Microcents, n.Tokens)
+	reasons := func(microcents, tokens int64) []error {
+		if more := microcents - q.Held; more > 0 {
+			return r.refusals(q.key, more, microcents, tokens)
+		}
+		return r.limits(q.key, 0, q.Held, microcents, tokens)
 	}
-	if r.refusedOr(r.f.store.Begin(r.ctx, n), why) {
+	if r.refusedOr(r.f.store.Begin(r.ctx, n), reasons(n.Microcents, n.Tokens), reasons) {
 		q.Attempts = append(q.Attempts, a)
 		q.beside[a.ID] = n.Beside
 		q.Held = max(q.Held, n.Microcents)

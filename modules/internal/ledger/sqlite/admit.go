@@ -11,30 +11,48 @@ type need struct {
 	microcents int64 // what it comes to in all, as are tokens
 	tokens     int64
 	held       int64 // of its microcents, what is set aside already
-	key        int64 // what the key, and those that it shares its cap with, then hold with it
+	others     int64 // what the key, and those that it shares its cap with, hold for other requests
 }
 
-// admit decides whether the account can pay for a request's worst case.
+// admit decides whether the account can pay for a request's worst case. What it returns is a ledger.Refusal.
 func admit(a *account, l *line, terms ledger.Terms, n need) error {
 	if err := a.Refuse(n.microcents-n.held, n.held); err != nil {
-		return err
+		return refuse(a, l, terms, n, err)
 	}
 	return within(a, l, terms, n)
+}
+
+// refuse is a refusal with what would be covered.
+func refuse(a *account, l *line, terms ledger.Terms, n need, why error) error {
+	now, limits := a.now(), ledger.Bounds{Held: n.held}
+	if available := a.Available(); available > 0 {
+		limits.Available = available * ledger.MicrocentsPerCredit
+	}
+	if terms.SpendCap > 0 {
+		limits.SpendCap = new(terms.SpendCap - now.spent)
+	}
+	if terms.TokenBudget > 0 {
+		limits.TokenBudget = new(terms.TokenBudget - now.tokens)
+	}
+	if l.cap > 0 {
+		limits.KeyCap = new(l.cap - (l.spent - l.before) - n.others)
+	}
+	return limits.Refuse(why)
 }
 
 // within is admit for a request that holds enough already. Limits of the account are about what was settled (GAP-53);
 // the cap of a key is strict, for it bounds what others than the account's owner can spend (GAP-115).
 func within(a *account, l *line, terms ledger.Terms, n need) error {
-	now := a.now()
+	now, own := a.now(), max(n.microcents, n.held)
 	switch {
 	case crosses(now.spent, n.microcents, terms.SpendCap):
-		return ledger.ErrSpendCap
+		return refuse(a, l, terms, n, ledger.ErrSpendCap)
 	case crosses(now.tokens, n.tokens, terms.TokenBudget):
-		return ledger.ErrTokenBudget
-	case crosses(l.spent-l.before, max(n.microcents, n.held), l.cap):
-		return ledger.ErrKeySpendCap
-	case crosses(l.spent-l.before, n.key, l.cap):
-		return ledger.ErrKeyHeld
+		return refuse(a, l, terms, n, ledger.ErrTokenBudget)
+	case crosses(l.spent-l.before, own, l.cap):
+		return refuse(a, l, terms, n, ledger.ErrKeySpendCap)
+	case crosses(l.spent-l.before, sum(n.others, own), l.cap):
+		return refuse(a, l, terms, n, ledger.ErrKeyHeld)
 	}
 	return nil
 }

@@ -61,14 +61,15 @@ func tokens(u llm.Usage) int64 { return u.Prompt() + llm.Tokens(u.Output) }
 type part struct{ charge, waived, over, tokens int64 }
 
 // judge decides what of so many microcents the account pays: what is beyond the ceiling is not charged (GAP-110), and
-// what ends at a limit of the service is free when all that is left fits in what remains of the fair-use allowance
-// (GAP-54).
+// what ends at a limit of the service is free as far as it fits in what remains of the fair-use allowance (GAP-135).
 func (t *tx) judge(a *account, serviceLimit bool, microcents, ceiling, tokens int64) part {
 	due, over := ledger.Cap(microcents, ceiling)
-	if serviceLimit && due > 0 && due <= t.opts.terms(a).FairUse-a.now().waived {
-		return part{waived: due, over: over}
+	p := part{charge: due, over: over, tokens: tokens}
+	if serviceLimit {
+		p.charge, p.waived = ledger.Waive(due, t.opts.terms(a).FairUse-a.now().waived)
+		p.tokens = ledger.Counted(tokens, p.charge, due)
 	}
-	return part{charge: due, over: over, tokens: tokens}
+	return p
 }
 
 // charge counts a part and posts it. e says what for.

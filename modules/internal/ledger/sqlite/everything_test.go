@@ -24,6 +24,7 @@ type scene struct {
 	key   string // key id
 	// credits are those of the plan at the moment: none in the first period of an account.
 	credits int64
+	fairUse int64 // of the plan at the moment
 }
 
 const sceneStep = time.Second // of its clock, at each operation
@@ -34,7 +35,7 @@ func newScene(t testing.TB, path string) *scene {
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "fareway.db")
 	}
-	s := &scene{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 123, time.UTC)}
+	s := &scene{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 123, time.UTC), fairUse: 1_000}
 	var err error
 	s.store, err = Open(Options{
 		Path: path, Logger: slog.New(slog.DiscardHandler), WaitTimeout: time.Minute,
@@ -43,7 +44,7 @@ func newScene(t testing.TB, path string) *scene {
 			if plan == "" {
 				return ledger.Terms{}
 			}
-			return ledger.Terms{Periods: true, MonthlyCredits: s.credits, FairUse: 1_000}
+			return ledger.Terms{Periods: true, MonthlyCredits: s.credits, FairUse: s.fairUse}
 		},
 	})
 	require.NoError(t, err)
@@ -173,6 +174,7 @@ func (s *scene) everything() (kept []ledger.Checkpoint) {
 	kept = s.earlier()
 	s.later()
 	s.attemptless()
+	s.inPart()
 	return append(kept, s.checkpoint())
 }
 
@@ -220,6 +222,20 @@ func (s *scene) attemptless() {
 	s.open("r27-runs-without")
 }
 
+// inPart is what an older fareway did not do: charges of which fair use leaves a part free.
+func (s *scene) inPart() {
+	inPart := func(c ledger.Charge) {
+		require.NotZero(s.t, c.Microcents)
+		require.NotZero(s.t, c.Waived)
+	}
+	s.hold("r28-in-part", "small")
+	inPart(s.settle("r28-in-part", atLimit, used(1_000, 2_000)))
+	s.hold("r29-receipt-in-part", "small")
+	s.settle("r29-receipt-in-part", atLimit, nil)
+	s.fairUse += 500
+	inPart(s.receipt("r29-receipt-in-part", 1, used(1_000, 2_001)))
+}
+
 // earlier is what the fareway of schema 4 did, too.
 func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	ctx := context.Background()
@@ -259,7 +275,9 @@ func (s *scene) earlier() (kept []ledger.Checkpoint) {
 	s.hold("r08-waived", "small")
 	require.NotZero(s.t, s.settle("r08-waived", atLimit, used(70, 80)).Waived)
 	s.hold("r09-limit", "small")
-	require.NotZero(s.t, s.settle("r09-limit", atLimit, used(7_000, 8_000)).Microcents)
+	s.fairUse = 0 // what did not fit as a whole was charged as a whole then
+	require.Zero(s.t, s.settle("r09-limit", atLimit, used(7_000, 8_000)).Waived)
+	s.fairUse = 1_000
 	s.hold("r10-receipts", "small", "large", "small")
 	s.settle("r10-receipts", nil, used(10, 10), nil, nil)
 	s.receipt("r10-receipts", 2, used(30, 31))

@@ -58,14 +58,12 @@ func (t *tx) hold(h *ledger.Hold) (ledger.Balance, error) {
 			return none, err
 		}
 	}
-	need := need{microcents: h.Microcents, tokens: h.Tokens, key: sum(t.heldBy[key.root], h.Microcents)}
+	need := need{microcents: h.Microcents, tokens: h.Tokens, others: t.heldBy[key.root]}
 	if err := admit(a, line, t.opts.terms(a), need); err != nil {
 		return none, err
 	}
 	if h.Headroom > 1 {
-		held := t.heldBy[key.root]
 		need.microcents, need.tokens = times(h.Headroom, h.Microcents), times(h.Headroom, h.Tokens)
-		need.key = sum(held, need.microcents)
 		if err := admit(a, line, t.opts.terms(a), need); err != nil {
 			return none, err
 		}
@@ -144,7 +142,7 @@ func (t *tx) next(n *ledger.Next) error {
 		return err
 	}
 	terms, more := t.opts.terms(a), n.Microcents-r.hold
-	need := need{microcents: n.Microcents, tokens: n.Tokens, held: r.hold, key: sum(t.heldBy[r.key.root], max(more, 0))}
+	need := need{microcents: n.Microcents, tokens: n.Tokens, held: r.hold, others: t.heldBy[r.key.root] - r.hold}
 	if more > 0 {
 		err = admit(a, line, terms, need)
 	} else { // what is held already needs nothing of what is available
@@ -183,13 +181,11 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 		if overdue = s.opts.overdue(a); overdue {
 			return nil
 		}
-		need := need{microcents: microcents, tokens: tokens, key: microcents}
+		need := need{microcents: microcents, tokens: tokens}
 		if l.cap > 0 {
-			held, err := heldByLine(conn, k)
-			if err != nil {
+			if need.others, err = heldByLine(conn, k); err != nil {
 				return err
 			}
-			need.key = sum(held, microcents)
 		}
 		return admit(a, l, s.opts.terms(a), need)
 	})
@@ -204,7 +200,7 @@ func (s *Store) Check(ctx context.Context, account, key string, microcents, toke
 				return err
 			}
 			return admit(a, l, s.opts.terms(a), need{
-				microcents: microcents, tokens: tokens, key: sum(t.heldBy[k.root], microcents),
+				microcents: microcents, tokens: tokens, others: t.heldBy[k.root],
 			})
 		})
 	}

@@ -40,12 +40,14 @@ var (
 	schema14 string
 	//go:embed schema/15.sql
 	schema15 string
+	//go:embed schema/16.sql
+	schema16 string
 )
 
 // migrations lead from an empty file to the newest schema: migrations[0] makes version 1. Released ones are
 // never edited; each of the later ones is written for a database that the one before it left.
 var migrations = []string{schema1, schema2, schema3, schema4, schema5, schema6, schema7, schema8, schema9, schema10,
-	schema11, schema12, schema13, schema14, schema15}
+	schema11, schema12, schema13, schema14, schema15, schema16}
 
 // ErrVersion: the database was written by a newer fareway, or is not a ledger.
 var ErrVersion = errors.New("unusable ledger database")

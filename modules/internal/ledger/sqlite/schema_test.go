@@ -374,3 +374,51 @@ func TestMigrationOfLaterEntries(t *testing.T) {
 	require.Positive(t, later[ledger.Closing])
 	require.Positive(t, later[ledger.Refund])
 }
+
+// testdata/schema14.db.gz is what the fareway of commit f4acf62 wrote when everything had happened: fair use left free
+// what fitted as a whole, and nothing of what did not.
+func TestMigrationOfFairUse(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	now := newScene(t, "")
+	now.earlier()
+	now.later()
+	now.attemptless()
+	kept := now.checkpoint()
+	path := oldLedger(t, "schema14.db.gz")
+	s := newScene(t, path)
+	s.now = now.now
+	want, err := now.store.Verify(ctx)
+	require.NoError(t, err)
+	report, err := s.store.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	want.Witnessed = report.Witnessed
+	require.Equal(t, want, report, "GAP-135 charges of before are verified by their old rule")
+	require.EqualValues(t, 3, kept.N)
+	old, err := s.store.Request(ctx, "r09-limit")
+	require.NoError(t, err)
+	require.Zero(t, old.Waived)
+	main, err := s.store.Account(ctx, "main")
+	require.NoError(t, err)
+	require.Less(t, main.Period.Waived, int64(1_000), "it did not fit as a whole, and something was left")
+
+	third, err := s.store.Account(ctx, "third")
+	require.NoError(t, err)
+	s.owner = third.ID
+	require.NoError(t, s.store.Keys(ctx, third.ID, func(k ledger.Key) error {
+		s.key = k.ID
+		return nil
+	}))
+	s.inPart()
+	s.checkpoint()
+	report, err = s.store.Verify(ctx)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%s: %s", report.Entry, report.Problem)
+	formats := map[int64]bool{}
+	require.NoError(t, s.store.Entries(ctx, ledger.Query{Account: third.ID}, func(e ledger.Entry) error {
+		formats[e.Format] = true
+		return nil
+	}))
+	require.Equal(t, map[int64]bool{4: true, 5: true}, formats)
+}

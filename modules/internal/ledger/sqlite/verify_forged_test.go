@@ -54,3 +54,36 @@ func TestVerifyComparesAnEntryWithItsRequest(t *testing.T) {
 		require.Equal(t, whereOf(e)+": "+problem, p)
 	}
 }
+
+// What fair use left free of a part, and the tokens that count beside it, follow from one another (GAP-135).
+func TestVerifyComparesAnEntryThatIsFreeInPart(t *testing.T) {
+	t.Parallel()
+	v := newVandal(t)
+	var e ledger.Entry
+	require.NoError(t, run(v.conn, `SELECT `+entryColumns+`
+		FROM balances AS b JOIN entries AS e ON e.n = b.last JOIN accounts AS a ON a.n = b.n WHERE b.n = 4`,
+		func(row *sqlite.Stmt) error {
+			e = scanEntry(row)
+			return nil
+		}))
+	require.Equal(t, "r29-receipt-in-part", e.Request)
+	require.NotZero(t, e.Waived)
+	for problem, change := range map[string]func(*ledger.Entry){
+		"one token more":          func(e *ledger.Entry) { e.Tokens++ },
+		"more free than was due":  func(e *ledger.Entry) { e.Waived = 1 << 40 },
+		"a microcent of it twice": func(e *ledger.Entry) { e.Waived++ },
+		"a microcent of it lost":  func(e *ledger.Entry) { e.Waived-- },
+	} {
+		forged := e
+		change(&forged)
+		p := v.problem(func() error {
+			err := run(v.conn, `UPDATE entries SET tokens = ?, waived = ?, hash = ? WHERE n = ?`, nil,
+				forged.Tokens, forged.Waived, forged.Hash(), e.N)
+			if err != nil {
+				return err
+			}
+			return run(v.conn, `UPDATE balances SET head = ? WHERE n = 4`, nil, forged.Hash())
+		})
+		require.Contains(t, p, whereOf(e)+": it charges ", problem)
+	}
+}

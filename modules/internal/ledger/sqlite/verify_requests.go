@@ -363,12 +363,17 @@ func (v *verification) named(r *ledger.RequestRecord, d *detail) error {
 }
 
 // take compares an entry with what it should have moved: so many microcents, of which the account pays at most the
-// ceiling, or nothing when fair use left them free.
+// ceiling, less what fair use left free. Up to format 4 that was all or nothing (GAP-135).
 func (c *claim) take(d *detail, e ledger.Entry, microcents, ceiling, tokens int64) error {
 	due, over := ledger.Cap(microcents, ceiling)
 	charge, waived, counted := due, int64(0), tokens
 	if e.Waived != 0 && d.serviceLimit {
-		charge, waived, counted = 0, due, 0
+		if e.Format <= 4 {
+			charge, waived, counted = 0, due, 0
+		} else {
+			charge, waived = ledger.Waive(due, e.Waived)
+			counted = ledger.Counted(tokens, charge, due)
+		}
 	}
 	if -e.Microcents != charge || e.Waived != waived || e.Over != over || e.Tokens != counted {
 		return entryDisagrees(e.N, whereOf(e), "it charges %d microcents for request %q, leaves %d free and %d over the "+

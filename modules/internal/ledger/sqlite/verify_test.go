@@ -25,7 +25,7 @@ func TestVerifyClean(t *testing.T) {
 	r, err := s.store.Verify(t.Context(), kept...)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Report{
-		OK: true, Accounts: 4, Entries: 45, Requests: 21, Holds: 4, Pending: 1, Checkpoints: 3, Witnessed: true,
+		OK: true, Accounts: 4, Entries: 48, Requests: 23, Holds: 4, Pending: 1, Checkpoints: 3, Witnessed: true,
 		Sums: map[string]int64{
 			"accounts": r.Sums["accounts"], "payments": -20_000_000, "allotments": -10_000_000, "adjustments": 1_234,
 			"revenue": r.Sums["revenue"],

@@ -43,8 +43,8 @@ const (
 	workCredits = 2_000_000 // credits that the account begins with
 )
 
-// workTerms are those of the workload's plan.
-func workTerms(string) ledger.Terms { return ledger.Terms{MonthlyCredits: 1, FairUse: 1 << 40} }
+// workTerms are those of the workload's plan. Its fair use ends within a period, and within a charge.
+func workTerms(string) ledger.Terms { return ledger.Terms{MonthlyCredits: 1, FairUse: 700_000} }
 
 // workStart is when its clock begins.
 var workStart = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -95,7 +95,7 @@ func (w *workload) prepare(ctx context.Context) (err error) {
 }
 
 // settlement is how a request of the workload ends: its first attempt is proven, its second one waits. One in four ends
-// at a limit of the service and is free; one in five made no attempt, and costs a surcharge.
+// at a limit of the service and is free, or in part; one in five made no attempt, and costs a surcharge.
 func settlement(id string) ledger.Settlement {
 	s := ledger.Settlement{Request: id, Status: 200, Reason: "ok", ServiceLimit: waived(id)}
 	if attemptless(id) {
