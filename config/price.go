@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -89,9 +91,9 @@ func (r *Route) NextPrice(now time.Time) (next time.Time) {
 }
 
 // prices reads the blocks of prices by class: one that is in force at first, and those that begin on a day. ok is
-// false when there is none of the first kind. window is that of the route, 0 where nothing says it, and u what its
-// model usually costs.
-func (s *section) prices(name string, g *grammar, window int64, u usualPrice) (first Price, later []Dated, ok bool) {
+// false when there is none of the first kind. Of the route the bounds of tokens are read, which are 0 where nothing
+// says them; u is what its model usually costs.
+func (s *section) prices(name string, g *grammar, r *Route, u usualPrice) (first Price, later []Dated, ok bool) {
 	days := make(map[string]hcl.Range)
 	var at hcl.Range // of the first
 	for _, block := range s.blocks[name] {
@@ -102,11 +104,11 @@ func (s *section) prices(name string, g *grammar, window int64, u usualPrice) (f
 						"%s \"2027-01-01\" {", s.place(at), name))
 				continue
 			}
-			first, ok, at = s.priceOf(block, g, window, u), true, block.DefRange()
+			first, ok, at = s.priceOf(block, g, r, u), true, block.DefRange()
 			continue
 		}
 		from, good := s.day(block, days)
-		if p := s.priceOf(block, g, window, u); good {
+		if p := s.priceOf(block, g, r, u); good {
 			later = append(later, Dated{From: from, Price: p})
 		}
 	}
@@ -132,22 +134,22 @@ func (s *section) day(block *hclsyntax.Block, taken map[string]hcl.Range) (time.
 
 // priceOf reads one block of prices. Reading from and writing to an upstream's cache cost as much as input unless the
 // block says otherwise.
-func (s *section) priceOf(block *hclsyntax.Block, g *grammar, window int64, u usualPrice) Price {
+func (s *section) priceOf(block *hclsyntax.Block, g *grammar, r *Route, u usualPrice) Price {
 	b := s.inner(block, g)
-	p := b.classes(u)
+	p := b.classes(block, r, u)
 	bounds := make(map[string]hcl.Range)
 	for _, inner := range b.blocks["above"] {
 		label, at := inner.Labels[0], inner.LabelRanges[0]
 		above, err := strconv.ParseInt(label, 10, 64)
-		t := b.inner(inner, &tierGrammar).classes(u)
+		t := b.inner(inner, &tierGrammar).classes(inner, r, u)
 		if err != nil || above < 1 || above > maxTokens || label[0] == '+' || label[0] == '0' {
 			s.fail(at, "Invalid number of tokens", fmt.Sprintf("The label is the number of input tokens from which on these "+
 				"prices hold for all tokens of a request: 1 to %d, in digits, such as \"272000\".", int64(maxTokens)))
 			continue
 		}
-		if window > 0 && above >= window {
+		if r.ContextWindow > 0 && above >= r.ContextWindow {
 			s.warn(at, "No request is so long", fmt.Sprintf("The route's context_window is %d tokens: these prices never hold. "+
-				"Is one of the two a slip?", window))
+				"Is one of the two a slip?", r.ContextWindow))
 		}
 		if s.first(inner, bounds) {
 			p.Tiers = append(p.Tiers, Tier{above, t.Input, t.CacheRead, t.CacheWrite, t.Output})
@@ -157,17 +159,46 @@ func (s *section) priceOf(block *hclsyntax.Block, g *grammar, window int64, u us
 	return p
 }
 
-// classes reads the price of each class.
-func (s *section) classes(u usualPrice) (p Price) {
-	read := func(name string, target *int64) {
-		if v, ok := s.price(name, target); ok {
-			u.compare(s, v, *target)
+// classes reads the price of each class. The longest request and the longest reply of the route have to come to an
+// amount at each.
+func (s *section) classes(block *hclsyntax.Block, r *Route, u usualPrice) (p Price) {
+	whole := true
+	read := func(name string, target *int64, bound string, tokens int64) {
+		v, ok := s.price(name, target)
+		if !ok {
+			return
+		}
+		u.compare(s, v, *target)
+		if _, ok := amount(*target, tokens); !ok {
+			s.tooDear(v.at, name+" times "+bound)
+			whole = false
 		}
 	}
-	read("input", &p.Input)
-	read("output", &p.Output)
+	const window, output = "context_window", "max_output"
+	read("input", &p.Input, window, r.ContextWindow)
+	read("output", &p.Output, output, r.MaxOutput)
 	p.CacheRead, p.CacheWrite = p.Input, p.Input
-	read("cache_read", &p.CacheRead)
-	read("cache_write", &p.CacheWrite)
+	read("cache_read", &p.CacheRead, window, r.ContextWindow)
+	read("cache_write", &p.CacheWrite, window, r.ContextWindow)
+	if whole {
+		in, _ := amount(max(p.Input, p.CacheRead, p.CacheWrite), r.ContextWindow)
+		out, _ := amount(p.Output, r.MaxOutput)
+		if in > math.MaxInt64-out {
+			s.tooDear(block.DefRange(), "the dearest input times "+window+" and output times "+output+" together")
+		}
+	}
 	return p
+}
+
+// amount is so many tokens at a price, in millionths of a microcent; false where that passes an int64.
+func amount(price, tokens int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(max(0, price)), uint64(max(0, tokens)))
+	return int64(lo), hi == 0 && lo <= math.MaxInt64
+}
+
+// tooDear refuses what one request could come to.
+func (s *section) tooDear(at hcl.Range, what string) {
+	s.fail(at, "Price and tokens are too large together", fmt.Sprintf("One request could come to more than the largest "+
+		"amount, US$%d: %s would pass it. Prices are in US dollars per million tokens; is one of them a slip?",
+		math.MaxInt64/microcentsPerDollar/tokensPerPrice, what))
 }

@@ -81,9 +81,9 @@ func (l *loader) routes(file *section, providers map[string]hcl.Range) {
 		s.templateTokens(&r, windowOK)
 		usual := l.usual(r.Provider, r.Model)
 		s.need(block.Body, "price", usual.advice())
-		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar, r.ContextWindow, usual)
+		r.Price, r.LaterPrices, _ = s.prices("price", &priceGrammar, &r, usual)
 		r.Cost, r.LaterCosts = r.Price, r.LaterPrices
-		if cost, later, ok := s.prices("cost", &costGrammar, r.ContextWindow, usual); ok {
+		if cost, later, ok := s.prices("cost", &costGrammar, &r, usual); ok {
 			r.Cost, r.LaterCosts = cost, later
 		}
 		l.config.Routes = append(l.config.Routes, r)

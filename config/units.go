@@ -29,10 +29,11 @@ const (
 	microcentsPerCredit = 1_000_000
 	priceDecimals       = 8
 
-	// maxPrice, in US dollars per million tokens, keeps a charge for maxTokens tokens at 1e16 microcents, far
-	// below what an int64 holds. (A product of price and tokens, before its division by a million, is not.)
-	maxPrice  = 1_000_000
-	maxTokens = 100_000_000
+	// maxPrice is in US dollars per tokensPerPrice tokens. That a product of price and tokens fits into an int64 also
+	// before its division is checked by route (classes).
+	maxPrice       = 1_000_000
+	maxTokens      = 100_000_000
+	tokensPerPrice = 1_000_000
 )
 
 // microcents turns a price in US dollars into microcents, exactly. The second result says what is wrong.

@@ -61,7 +61,7 @@ route "small" {
 route "large" {
   provider       = "openai"
   model          = "m"
-  context_window = 100000000
+  context_window = 92233
   max_output     = 1
   quality        = 1
   price {
