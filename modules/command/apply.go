@@ -1,16 +1,13 @@
 package command
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/internal/human"
@@ -163,19 +160,7 @@ func (a *applying) confirm(cmd *cobra.Command, w io.Writer) error {
 	if a.yes {
 		return nil
 	}
-	in := cmd.InOrStdin()
-	if f, ok := in.(*os.File); a.json || ok && !term.IsTerminal(int(f.Fd())) {
-		return errors.New("nobody is there to be asked: say --yes to apply it")
-	}
-	fmt.Fprint(w, "\nApply this? [y/N] ")
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("it is not applied: nothing has changed")
-	}
-	return nil
+	return question{"Apply this?", "apply it", "it is not applied: nothing has changed"}.confirm(cmd, w, a.output)
 }
 
 const (

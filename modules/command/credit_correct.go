@@ -19,13 +19,16 @@ func creditAdjustCommand() *cobra.Command {
 		out    output
 		in     admin.NewAdjustment
 		amount int64
+		yes    bool
 	)
 	cmd := &cobra.Command{
 		Use:   "adjust --account NAME --credits N --reason TEXT",
 		Short: "Corrects a balance, up or down",
 		Long: `Corrects a balance, up or down, by whole credits or by microcents. It is an entry of
 its own with its reason; what was booked before stays as it is. With a reference it
-can be repeated safely: an account takes each reference once.
+can be repeated safely: an account takes each reference once, and refuses it with
+another amount. An adjustment of 10,000 credits (US$100.00) or more, up or down, is
+asked about first.
 
 To give the charge of a request back, use ` + "`credit refund`" + `: that counts for margin.`,
 		Example: "  fareway gateway credit adjust --account ann --credits -250 --reason 'invoice 17 was booked twice' " +
@@ -41,6 +44,14 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 					return fmt.Errorf("--credits %d: that is more than any balance", amount)
 				}
 				in.Microcents = amount * ledger.MicrocentsPerCredit
+			}
+			if !yes && (in.Microcents >= largeAdjustment || in.Microcents <= -largeAdjustment) {
+				q := question{fmt.Sprintf("Adjust account %s by %s?", in.Account,
+					human.Credits(in.Microcents/ledger.MicrocentsPerCredit)),
+					"adjust by so much", "it is not adjusted: nothing has changed"}
+				if err := q.confirm(cmd, cmd.OutOrStdout(), out); err != nil {
+					return err
+				}
 			}
 			var v admin.Correction
 			if err := to.call(cmd, "POST", "/fareway/adjustments", in, &v); err != nil {
@@ -61,11 +72,16 @@ To give the charge of a request back, use ` + "`credit refund`" + `: that counts
 	cmd.Flags().Int64Var(&in.Microcents, "microcents", 0, "`N` microcents; negative takes away")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "a `TEXT` that says why, for whoever reads the ledger")
 	cmd.Flags().StringVar(&in.Reference, "reference", "", "an `ID` of yours; the account takes each one once")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask, whatever the amount")
 	needs(cmd, "account", "reason")
 	to.addFlags(cmd)
 	out.addFlag(cmd)
 	return cmd
 }
+
+// largeAdjustment is the least amount, in microcents, that is asked about: a slip of three zeros, or of the unit, is
+// above it.
+const largeAdjustment = 10_000 * ledger.MicrocentsPerCredit
 
 func creditRefundCommand() *cobra.Command {
 	var (

@@ -15,6 +15,7 @@ import (
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine/enginetest"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -129,10 +130,15 @@ func TestCommandCorrections(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Refunded 335,000 microcents (0.335000 credits) to account ann for request req_1.\nIts balance is "+
 		"991 credits (US$9.91), less 0.335000 cents for usage that is not debited yet.\n", out)
-	out, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--reference", "t1", "--data", data)
-	require.NoError(t, err)
-	require.Contains(t, out, "Nothing was changed: account ann has reference t1 already.")
-	require.NotContains(t, out, "receipt")
+	_, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--reference", "t1", "--data", data)
+	require.ErrorContains(t, err, "0.335000 credits")
+	require.ErrorContains(t, err, "not of a refund of all that is left of request req_1; nothing was moved")
+	for _, want := range []string{"Refunded 1,000,000 microcents", "Nothing was changed: account ann has reference t2"} {
+		out, err = run(t, "credit", "refund", "req_1", "--reason", "sorry", "--reference", "t2", "--data", data)
+		require.NoError(t, err)
+		require.Contains(t, out, want)
+		require.NotContains(t, out, "receipt")
+	}
 	ann.Settle(t, e, "req_part", enginetest.OK(), enginetest.Proven(), ledger.Result{Outcome: ledger.Unproven})
 	out, err = run(t, "credit", "refund", "req_part", "--reason", "sorry", "--data", data)
 	require.NoError(t, err)
@@ -355,5 +361,42 @@ func TestOffline(t *testing.T) {
 		"credit refund req_1 --reason x"} {
 		_, err := run(t, append(strings.Fields(c), "--data", data)...)
 		require.ErrorIs(t, err, admin.ErrNoGateway, c)
+	}
+}
+
+// TestCommandLargeAdjustment: a large sum is asked about, up or down, in whatever unit.
+func TestCommandLargeAdjustment(t *testing.T) {
+	t.Parallel()
+	data, e, _ := books(t)
+	before, err := e.Store().Account(t.Context(), "ann")
+	require.NoError(t, err)
+	adjust := func(answer string, more ...string) (string, error) {
+		root, cmd := &cobra.Command{Use: "fareway", SilenceUsage: true, SilenceErrors: true}, &cobra.Command{}
+		setUpCommand(cmd)
+		root.AddCommand(cmd)
+		out := new(strings.Builder)
+		root.SetOut(out)
+		root.SetIn(strings.NewReader(answer))
+		root.SetArgs(append([]string{"gateway", "credit", "adjust", "--account", "ann", "--reason", "x", "--data",
+			data}, more...))
+		err := root.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	for _, amount := range [][]string{{"--credits", "10000"}, {"--credits", "-10000"}, {"--microcents", "10000000000"}} {
+		out, err := adjust("n\n", amount...)
+		require.ErrorContains(t, err, "it is not adjusted: nothing has changed")
+		require.Regexp(t, `Adjust account ann by -?10,000 credits \(-?US\$100\.00\)\? \[y/N\] `, out)
+		_, err = adjust("", append(amount, "--json")...)
+		require.ErrorContains(t, err, "nobody is there to be asked: say --yes to adjust by so much")
+	}
+	after, err := e.Store().Account(t.Context(), "ann")
+	require.NoError(t, err)
+	require.Equal(t, before.Balance, after.Balance)
+	for answer, amount := range map[string][]string{
+		"y\n": {"--credits", "10000"}, "": {"--credits", "10000", "--yes"}, "n\n": {"--credits", "-9999"},
+	} {
+		out, err := adjust(answer, amount...)
+		require.NoError(t, err)
+		require.Contains(t, out, "Adjusted account ann by ")
 	}
 }

@@ -129,7 +129,7 @@ type Credit struct {
 
 // Correction moves money by an operator's decision. With a Request it is a refund of what that request was
 // charged, at most what is left of it; without one an adjustment, up or down. A Reference is as
-// that of a Credit; a refund of all that is left repeats one of whatever amount.
+// that of a Credit; a refund of all that is left repeats one that left nothing.
 type Correction struct {
 	Account    string // account id; may be "" for a refund
 	Request    string

@@ -30,6 +30,7 @@ type fact struct {
 	request    string
 	reference  string
 	microcents int64 // what the account gained
+	all        bool  // a refund that left nothing to be refunded
 	spent      int64
 	tokens     int64
 	waived     int64

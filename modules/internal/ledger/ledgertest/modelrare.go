@@ -56,9 +56,10 @@ func (r *run) moved(o *owner, f fact, applied bool, err error) bool {
 	return true
 }
 
-// repeats reports whether a movement is one that was made; of a refund 0 is whatever was left.
+// repeats reports whether a movement is one that was made; of a refund 0 is all that is left.
 func repeats(f, was fact) bool {
-	return f.kind == was.kind && f.request == was.request && (f.microcents == was.microcents || f.microcents == 0)
+	return f.kind == was.kind && f.request == was.request &&
+		(f.microcents == was.microcents || f.microcents == 0 && was.all)
 }
 
 func (r *run) reference(o *owner) string {
@@ -111,7 +112,7 @@ func (r *run) refund() {
 		return
 	}
 	if !seen {
-		f.microcents = amount
+		f.microcents, f.all = amount, amount == left
 	}
 	if !r.moved(q.owner, f, applied, err) {
 		return

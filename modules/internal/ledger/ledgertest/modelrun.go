@@ -193,7 +193,7 @@ func (r *run) compareEverything() {
 		var want []fact
 		for _, f := range r.facts {
 			if f.owner == o {
-				f.owner, f.line, f.spent = nil, nil, 0
+				f.owner, f.line, f.spent, f.all = nil, nil, 0, false
 				want = append(want, f)
 			}
 		}

@@ -76,7 +76,7 @@ func bindEntry(row *rows, e *posted) {
 }
 
 // findReference looks for an entry of an account, one of allotments or of people's, by its reference.
-const findReference = `SELECT kind, microcents, request, created FROM entries
+const findReference = `SELECT kind, microcents, request, created, n FROM entries
 	WHERE account = ? AND (kind = 'allotment') = ? AND reference = ? AND reference IS NOT NULL`
 
 // seen reports whether the account has an entry with this reference, of people's or of allotments.
@@ -91,7 +91,7 @@ func (t *tx) seen(a *account, reference string, kind ledger.EntryKind) (seen boo
 
 // repeats reports whether the account has this movement by its reference; ErrReference where that is another one's, and
 // ErrLost where it would be a new one while nobody has decided about what the ledger has lost. A refund of 0 microcents
-// is one of all that was left.
+// is one of all that is left, which repeats one that left nothing.
 func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
 	if e.Reference == "" {
 		return false, t.undecided()
@@ -100,7 +100,15 @@ func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
 		seen = true
 		was := ledger.Entry{Kind: ledger.EntryKind(row.ColumnText(0)), Microcents: row.ColumnInt64(1),
 			Request: row.ColumnText(2), Created: columnTime(row, 3)}
-		if was.Kind == e.Kind && was.Request == e.Request && (was.Microcents == e.Microcents || e.Microcents == 0) {
+		same := was.Kind == e.Kind && was.Request == e.Request
+		if same && e.Microcents == 0 {
+			left, err := t.leftBy(e.Request, row.ColumnInt64(4))
+			if err != nil || left == 0 {
+				return err
+			}
+			same = false
+		}
+		if same && was.Microcents == e.Microcents {
 			return nil
 		}
 		return fmt.Errorf("%w: the reference %q is that of %s on %s, and not of %s; nothing was moved", ledger.ErrReference,
@@ -112,8 +120,28 @@ func (t *tx) repeats(a *account, e ledger.Entry) (seen bool, err error) {
 	return seen, err
 }
 
+// leftBy is what a refund, the n-th row of the journal, left to be refunded of a request's charge.
+func (t *tx) leftBy(request string, n int64) (left int64, err error) {
+	r, _, err := t.settledRequest(request)
+	if err != nil {
+		return 0, err
+	}
+	left = r.charge
+	err = t.query(laterEntries, func(row *sqlite.Stmt) error {
+		switch e := scanEntry(row); {
+		case e.Kind == ledger.Refund && e.N <= n, e.Kind != ledger.Refund && e.N > n: // what was charged later was not there
+			left -= max(e.Microcents, -e.Microcents)
+		}
+		return nil
+	}, request)
+	return left, err
+}
+
 // movement says what an entry moves.
 func movement(e ledger.Entry) string {
+	if e.Kind == ledger.Refund && e.Microcents == 0 {
+		return "a refund of all that is left of request " + e.Request
+	}
 	sign, amount := "", e.Microcents
 	if amount < 0 {
 		sign, amount = "-", -amount
