@@ -91,8 +91,8 @@ func (r *Route) NextPrice(now time.Time) (next time.Time) {
 }
 
 // prices reads the blocks of prices by class: one that is in force at first, and those that begin on a day. ok is
-// false when there is none of the first kind. Of the route the bounds of tokens are read, which are 0 where nothing says
-// them; u is what its model usually costs.
+// false when there is none of the first kind. Of the route the bounds of tokens are read, which are 0 where nothing
+// says them; u is what its model usually costs.
 func (s *section) prices(name string, g *grammar, r *Route, u usualPrice) (first Price, later []Dated, ok bool) {
 	days := make(map[string]hcl.Range)
 	var at hcl.Range // of the first
