@@ -8,7 +8,9 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,6 +129,85 @@ func TestTerminate(t *testing.T) {
 		require.False(t, r.running)
 		require.Equal(t, []int64{-price(4, 2)}, r.entries)
 	}
+}
+
+// interrupt is Ctrl-C.
+func (g *gateway) interrupt(t testing.TB) {
+	t.Helper()
+	require.NoError(t, g.cmd.Process.Signal(os.Interrupt))
+}
+
+// prints waits until the gateway has printed a text that matches.
+func (g *gateway) prints(t testing.TB, pattern string) {
+	t.Helper()
+	for ctx := withTimeout(t); ; {
+		_, changed := g.stdout.line()
+		if regexp.MustCompile(pattern).MatchString(g.stdout.String()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			require.Fail(t, "it does not say so", g.stdout.String())
+		}
+	}
+}
+
+// TestInterrupt: issue 26, 27. Ctrl-C says what it waits for; a second one ends that, and all of it settles.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	streams := openAll(t, g, up, g.account(t, 1_000_000))
+	plugins := g.children(t)
+
+	g.interrupt(t)
+	g.prints(t, `Stopping: waiting for 3 running requests, until [0-9:]{8} at most\.`)
+	g.readiness(t, http.StatusServiceUnavailable)
+	require.False(t, g.hasEnded(), "it waits for the streams")
+	g.interrupt(t)
+	for _, s := range shapes {
+		rest, err := io.ReadAll(streams[s.name].r)
+		require.NoError(t, err, "it has an end")
+		require.NotContains(t, streams[s.name].read.String()+string(rest), s.end, "and does not look complete")
+		require.Contains(t, string(rest), "error")
+	}
+	g.endedWell(t)
+	require.True(t, plugins[0].hasEnded(0), "the plugin is left")
+	report := verifyOffline(t, g.Dir)
+	require.True(t, report.OK, report.Problem)
+	require.Zero(t, report.Holds)
+	b := readBook(t, g.Dir)
+	for _, s := range shapes {
+		r := b.requests[streams[s.name].Header.Get("X-Request-Id")]
+		require.False(t, r.running)
+		require.Len(t, r.entries, 1, "what it has come to is charged, once")
+	}
+}
+
+// TestThirdInterrupt waits for nothing, though Caddy would go on listening for a while.
+func TestThirdInterrupt(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	delayed := strings.NewReplacer("grace_period 6m", "grace_period 6m\n\tshutdown_delay 10m",
+		"https://localhost", "http://127.0.0.1", "\ttls internal\n", "").Replace(site)
+	g := startGateway(t, files{"gateway.hcl": hcl(up), "Caddyfile": delayed})
+	streams := openAll(t, g, up, g.account(t, 1_000_000))
+	g.interrupt(t)
+	g.prints(t, "Stopping: waiting for 3 running requests")
+	g.interrupt(t)
+	for _, s := range shapes {
+		_, err := io.ReadAll(streams[s.name].r)
+		require.NoError(t, err)
+	}
+	require.False(t, g.hasEnded())
+	g.interrupt(t)
+	<-g.ended
+	var exit *exec.ExitError
+	require.ErrorAs(t, g.err, &exit)
+	require.Equal(t, 2, exit.ExitCode())
+	g.err = nil // it was to end like that
+	require.True(t, verifyOffline(t, g.Dir).OK)
 }
 
 // TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the

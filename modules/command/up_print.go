@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -90,6 +91,15 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 	fmt.Fprintf(w, "\nCtrl-C stops it: running requests finish and are charged first.\n")
 	caddy.OnExit(func(context.Context) { fmt.Fprintln(w, "\nStopped.") })
 	return nil
+}
+
+// tellEnd says what the end of the gateway waits for, once that has begun.
+func tellEnd(w io.Writer, e *engine.Engine) {
+	<-e.Leaving()
+	if running, until := e.WaitsFor(); running > 0 {
+		fmt.Fprintf(w, "\nStopping: waiting for %s, until %s at most. Ctrl-C once more ends and\ncharges them now.\n",
+			human.Count(int64(running), "running request"), until.Format(time.TimeOnly))
+	}
 }
 
 // unpaid is why a request that was free should not have been: a route served it that has a price, and nobody knows how
