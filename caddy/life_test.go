@@ -3,6 +3,8 @@
 package main_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,6 +211,57 @@ func TestThirdInterrupt(t *testing.T) {
 	require.Equal(t, 2, exit.ExitCode())
 	g.err = nil // it was to end like that
 	require.True(t, verifyOffline(t, g.Dir).OK)
+}
+
+// TestUpJSON: issue 26, 26. What `up` says for programs is one object, when it serves; errors are as without.
+func TestUpJSON(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	data := filepath.Join(home, "data")
+	cmd := fareway(home, "gateway", "up", "--json", "--listen", "127.0.0.1:0", "--data", data)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var v struct {
+		PID      int      `json:"pid"`
+		URLs     []string `json:"urls"`
+		KeyFile  string   `json:"key_file"`
+		NewFiles []string `json:"new_files"`
+		Selftest []struct {
+			Path       string `json:"path"`
+			Stream     bool   `json:"stream"`
+			OK         bool   `json:"ok"`
+			Microcents int64  `json:"microcents"`
+		} `json:"selftest"`
+	}
+	require.NoError(t, json.NewDecoder(stdout).Decode(&v))
+	require.Equal(t, cmd.Process.Pid, v.PID)
+	require.Equal(t, []string{"gateway.hcl", "Caddyfile"}, v.NewFiles)
+	require.Len(t, v.Selftest, 4)
+	for _, s := range v.Selftest {
+		require.True(t, s.OK)
+		require.Positive(t, s.Microcents)
+		require.Regexp(t, "^/v1/", s.Path)
+	}
+	require.True(t, v.Selftest[3].Stream)
+	key, err := os.ReadFile(v.KeyFile)
+	require.NoError(t, err)
+	shapes[0].send(t, http.DefaultClient, v.URLs[0], strings.TrimSpace(string(key)), "hello", true).whole(t, shapes[0])
+
+	again := fareway(home, "gateway", "up", "--json", "--listen", "127.0.0.1:0", "--data", data)
+	var words bytes.Buffer
+	again.Stderr = &words
+	out, err := again.Output()
+	require.Error(t, err)
+	require.Empty(t, out)
+	require.Regexp(t, "^Error: a gateway runs on [^\\n]+\\n$", words.String())
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	rest, err := io.ReadAll(stdout)
+	require.NoError(t, err)
+	require.Empty(t, strings.TrimSpace(string(rest)), "nothing else is on stdout")
+	require.NoError(t, cmd.Wait())
 }
 
 // TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the

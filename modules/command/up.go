@@ -35,6 +35,7 @@ type upRun struct {
 	listen     string
 	listenSet  bool // --listen was given
 	noSelftest bool
+	output
 
 	free     net.Listener  // keeps the port that port 0 has become until Caddy listens on it
 	written  files.Changes // taken back where the gateway does not start
@@ -60,8 +61,9 @@ Its log is fareway.log in the data folder. SIGTERM or Ctrl-C ends it: running
 requests finish and are charged first, within drain_timeout, and it says how many
 it waits for. A second Ctrl-C ends them at once, each with an error at its end,
 and charges what they have come to; a third waits for nothing.`,
-		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest",
-		Args:    exactly(),
+		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest\n" +
+			"  fareway gateway up --json --listen 127.0.0.1:0 --no-selftest",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.listenSet = cmd.Flags().Changed("listen")
 			u.out, u.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -75,6 +77,7 @@ and charges what they have come to; a third waits for nothing.`,
 		"the public address `HOST:PORT`; port 0 takes a free one, and without it the last one counts")
 	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
 	u.addDataFlag(cmd)
+	cmd.Flags().BoolVar(&u.json, "json", false, "print one JSON object when it serves, and what people read on stderr")
 	cmd.Flags().StringVar(&u.admin, "admin", "", "one more `ADDRESS` for the admin API: host:port, with TLS and a token, "+
 		"or unix//path")
 	return cmd
@@ -121,7 +124,10 @@ func (u *upRun) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	go tellEnd(u.out, e)
+	go tellEnd(u.people(), e)
+	if u.json {
+		return u.printJSON(ctx, report{site: site, trial: t, engine: e, data: s.Data, made: made})
+	}
 	if u.noSelftest {
 		return u.printListening(site)
 	}
