@@ -30,13 +30,28 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: ## build bin/fareway and the providers as separate binaries
-	CGO_ENABLED=0 go build -trimpath -o bin/fareway ./caddy
+build: bin/fareway ## build bin/fareway and the providers as separate binaries
 	$(if $(PROVIDERS),CGO_ENABLED=0 go build -trimpath -o bin/ $(addprefix ./,$(PROVIDERS)))
 
 .PHONY: run
-run: build ## build, then start a gateway to try (ARGS="--listen :9000 --data DIR" are handed on)
-	bin/fareway gateway up $(ARGS)
+run: bin/fareway ## build bin/fareway, then start a gateway to try (ARGS="--listen :9000 --data DIR" are handed on)
+	@exec bin/fareway gateway up $(ARGS)
+
+# Go knows what is to be done; -v names each package that is compiled, so that the first build shows how far it is.
+.PHONY: bin/fareway
+bin/fareway:
+	@echo 'Building bin/fareway. The first time Go fetches what it is made of (see go.mod) and compiles it, which takes'
+	@echo 'some minutes; what it names is what it does. Afterwards it takes seconds.'
+	@CGO_ENABLED=0 go build -v -trimpath -o bin/fareway ./caddy
+
+# Where `make install` puts it: PREFIX=~/.local needs no root, DESTDIR is for packages.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: install
+install: bin/fareway ## build bin/fareway and install it in PREFIX/bin (PREFIX=/usr/local, below DESTDIR)
+	install -d '$(DESTDIR)$(PREFIX)/bin'
+	install -m 0755 bin/fareway '$(DESTDIR)$(PREFIX)/bin/fareway'
 
 .PHONY: test
 test: ## run all tests (or those of PKG), and those of the examples that are modules of their own

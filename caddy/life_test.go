@@ -3,15 +3,20 @@
 package main_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -127,6 +132,136 @@ func TestTerminate(t *testing.T) {
 		require.False(t, r.running)
 		require.Equal(t, []int64{-price(4, 2)}, r.entries)
 	}
+}
+
+// interrupt is Ctrl-C.
+func (g *gateway) interrupt(t testing.TB) {
+	t.Helper()
+	require.NoError(t, g.cmd.Process.Signal(os.Interrupt))
+}
+
+// prints waits until the gateway has printed a text that matches.
+func (g *gateway) prints(t testing.TB, pattern string) {
+	t.Helper()
+	for ctx := withTimeout(t); ; {
+		_, changed := g.stdout.line()
+		if regexp.MustCompile(pattern).MatchString(g.stdout.String()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			require.Fail(t, "it does not say so", g.stdout.String())
+		}
+	}
+}
+
+// TestInterrupt: issue 26, 27. Ctrl-C says what it waits for; a second one ends that, and all of it settles.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	g := startGateway(t, files{"gateway.hcl": hcl(up)})
+	streams := openAll(t, g, up, g.account(t, 1_000_000))
+	plugins := g.children(t)
+
+	g.interrupt(t)
+	g.prints(t, `Stopping: waiting for 3 running requests, until [0-9:]{8} at most\.`)
+	g.readiness(t, http.StatusServiceUnavailable)
+	require.False(t, g.hasEnded(), "it waits for the streams")
+	g.interrupt(t)
+	for _, s := range shapes {
+		rest, err := io.ReadAll(streams[s.name].r)
+		require.NoError(t, err, "it has an end")
+		require.NotContains(t, streams[s.name].read.String()+string(rest), s.end, "and does not look complete")
+		require.Contains(t, string(rest), "error")
+	}
+	g.endedWell(t)
+	require.True(t, plugins[0].hasEnded(0), "the plugin is left")
+	report := verifyOffline(t, g.Dir)
+	require.True(t, report.OK, report.Problem)
+	require.Zero(t, report.Holds)
+	b := readBook(t, g.Dir)
+	for _, s := range shapes {
+		r := b.requests[streams[s.name].Header.Get("X-Request-Id")]
+		require.False(t, r.running)
+		require.Len(t, r.entries, 1, "what it has come to is charged, once")
+	}
+}
+
+// TestThirdInterrupt waits for nothing, though Caddy would go on listening for a while.
+func TestThirdInterrupt(t *testing.T) {
+	t.Parallel()
+	up := upstream.Start(t, upstream.Options{Script: gated})
+	delayed := strings.NewReplacer("grace_period 6m", "grace_period 6m\n\tshutdown_delay 10m",
+		"https://localhost", "http://127.0.0.1", "\ttls internal\n", "").Replace(site)
+	g := startGateway(t, files{"gateway.hcl": hcl(up), "Caddyfile": delayed})
+	streams := openAll(t, g, up, g.account(t, 1_000_000))
+	g.interrupt(t)
+	g.prints(t, "Stopping: waiting for 3 running requests")
+	g.interrupt(t)
+	for _, s := range shapes {
+		_, err := io.ReadAll(streams[s.name].r)
+		require.NoError(t, err)
+	}
+	require.False(t, g.hasEnded())
+	g.interrupt(t)
+	<-g.ended
+	var exit *exec.ExitError
+	require.ErrorAs(t, g.err, &exit)
+	require.Equal(t, 2, exit.ExitCode())
+	g.err = nil // it was to end like that
+	require.True(t, verifyOffline(t, g.Dir).OK)
+}
+
+// TestUpJSON: issue 26, 26. What `up` says for programs is one object, when it serves; errors are as without.
+func TestUpJSON(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	data := filepath.Join(home, "data")
+	cmd := fareway(home, "gateway", "up", "--json", "--listen", "127.0.0.1:0", "--data", data)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var v struct {
+		PID      int      `json:"pid"`
+		URLs     []string `json:"urls"`
+		KeyFile  string   `json:"key_file"`
+		NewFiles []string `json:"new_files"`
+		Selftest []struct {
+			Path       string `json:"path"`
+			Stream     bool   `json:"stream"`
+			OK         bool   `json:"ok"`
+			Microcents int64  `json:"microcents"`
+		} `json:"selftest"`
+	}
+	require.NoError(t, json.NewDecoder(stdout).Decode(&v))
+	require.Equal(t, cmd.Process.Pid, v.PID)
+	require.Equal(t, []string{"gateway.hcl", "Caddyfile"}, v.NewFiles)
+	require.Len(t, v.Selftest, 4)
+	for _, s := range v.Selftest {
+		require.True(t, s.OK)
+		require.Positive(t, s.Microcents)
+		require.Regexp(t, "^/v1/", s.Path)
+	}
+	require.True(t, v.Selftest[3].Stream)
+	key, err := os.ReadFile(v.KeyFile)
+	require.NoError(t, err)
+	shapes[0].send(t, http.DefaultClient, v.URLs[0], strings.TrimSpace(string(key)), "hello", true).whole(t, shapes[0])
+
+	again := fareway(home, "gateway", "up", "--json", "--listen", "127.0.0.1:0", "--data", data)
+	var words bytes.Buffer
+	again.Stderr = &words
+	out, err := again.Output()
+	require.Error(t, err)
+	require.Empty(t, out)
+	require.Regexp(t, "^Error: a gateway runs on [^\\n]+\\n$", words.String())
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	rest, err := io.ReadAll(stdout)
+	require.NoError(t, err)
+	require.Empty(t, strings.TrimSpace(string(rest)), "nothing else is on stdout")
+	require.NoError(t, cmd.Wait())
 }
 
 // TestShutdownDelay: issue 10, "One lifecycle". While Caddy still listens (shutdown_delay), readiness says that the

@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 //	up [ARGS]                 starts `fareway gateway up --listen 127.0.0.1:0 ARGS` in the folder data, waits until
 //	                          it listens, and sets $URL, $ADDR and $PID; what it prints is in up.out
 //	down [PATTERN]            ends it with SIGTERM, and expects it to end with status 0; each line on stderr matches
+//	ended                     waits for its end, which was asked for in another way
 //	hangup                    sends it SIGHUP
 //	status N COMMAND...       runs a command that ends with status N
 //	serves N                  waits until the configuration that it keeps as number N serves
@@ -69,6 +70,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"up":         up,
 			"down":       down,
+			"ended":      ended,
 			"crash":      crash,
 			"hangup":     hangup,
 			"serves":     serves,
@@ -142,6 +144,9 @@ func up(ts *testscript.TestScript, neg bool, args []string) {
 		args...)...)
 	p.cmd.Dir = ts.Getenv("WORK")
 	p.cmd.Env = append(os.Environ(), "HOME="+ts.Getenv("WORK"))
+	if key := ts.Getenv("LATE_KEY"); key != "" {
+		p.cmd.Env = append(p.cmd.Env, "LATE_KEY="+key)
+	}
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	ts.Check(err)
@@ -226,6 +231,16 @@ func down(ts *testscript.TestScript, neg bool, args []string) {
 		if !expected.MatchString(line) {
 			ts.Fatalf("down: it wrote on stderr: %s", line)
 		}
+	}
+}
+
+func ended(ts *testscript.TestScript, neg bool, args []string) {
+	p := process(ts)
+	if neg || len(args) > 0 || p.cmd == nil {
+		ts.Fatalf("usage: ended, after up")
+	}
+	if err := p.end(); err != nil {
+		ts.Fatalf("ended: it ended with %v: %s", err, p.stderr.String())
 	}
 }
 

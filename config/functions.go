@@ -83,6 +83,15 @@ func textFunction(parameter string, call func(argument, shown string) (string, e
 	})
 }
 
+// unsetVariable begins what is said of a variable that is not set.
+const unsetVariable = "Environment variable"
+
+// UnsetVariable reports whether the finding is that a variable of the environment is not set: a gateway that runs has
+// those of its start, and has to be restarted.
+func (d Diagnostic) UnsetVariable() bool {
+	return strings.HasPrefix(d.Summary, unsetVariable) && strings.HasSuffix(d.Summary, "not set")
+}
+
 func (o *outside) env(name, shown string) (string, error) {
 	if !variablePattern.MatchString(name) {
 		// Perhaps the secret itself was written here: it is not repeated.
@@ -93,9 +102,9 @@ func (o *outside) env(name, shown string) (string, error) {
 	text, ok := o.lookup(name)
 	if !ok {
 		if shown == "" {
-			return "", &refusal{"Environment variable not set", "Set it where the gateway is started."}
+			return "", &refusal{unsetVariable + " not set", "Set it where the gateway is started."}
 		}
-		return "", &refusal{fmt.Sprintf("Environment variable%s is not set", shown),
+		return "", &refusal{fmt.Sprintf(unsetVariable+"%s is not set", shown),
 			fmt.Sprintf("Set it where the gateway is started, for example: export %s=...\nA gateway that runs has the "+
 				"variables of its start: restart it, or use file(\"...\").", name)}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *API) status(*http.Request) (any, error) {
-	v := Status{PID: os.Getpid(), Version: gateway.Version(), Data: a.engine.DataDir(),
+	v := Status{PID: os.Getpid(), Command: os.Args, Version: gateway.Version(), Data: a.engine.DataDir(),
 		Providers: []Provider{}, Routes: []Route{}, Plans: []string{}, Files: []string{}}
 	if err := a.engine.Ready(); err != nil {
 		v.Reason = err.Error()

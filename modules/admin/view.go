@@ -171,14 +171,16 @@ type Rotated struct {
 
 // Status is what runs.
 type Status struct {
-	Ready      bool   `json:"ready"`
-	Reason     string `json:"reason,omitempty"` // why it is not ready
-	PID        int    `json:"pid"`
-	Version    string `json:"version"`
-	Data       string `json:"data"`
-	Config     string `json:"config"`      // path of the HCL file
-	ConfigHash string `json:"config_hash"` // of its content and of what it names
-	Generation uint64 `json:"generation"`  // counts the configurations that this process has run
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"` // why it is not ready
+	PID    int    `json:"pid"`
+	// Command is how the process was started: its arguments, first the executable.
+	Command    []string `json:"command"`
+	Version    string   `json:"version"`
+	Data       string   `json:"data"`
+	Config     string   `json:"config"`      // path of the HCL file
+	ConfigHash string   `json:"config_hash"` // of its content and of what it names
+	Generation uint64   `json:"generation"`  // counts the configurations that this process has run
 	// InForce is since when that content serves, also before a restart; null while nothing does.
 	InForce *time.Time `json:"config_in_force_since"`
 	// Kept is its number among the kept configurations; 0 where it could not be kept.

@@ -32,7 +32,7 @@ type applying struct {
 }
 
 func (a *applying) addFlags(cmd *cobra.Command) {
-	a.target.addFlags(cmd)
+	a.target.addPlaceFlags(cmd) // the admin API plans on its socket only, and the files are this machine's
 	a.output.addFlag(cmd)
 	cmd.Flags().BoolVar(&a.yes, "yes", false, "do not ask")
 	cmd.Flags().DurationVar(&a.watch, "watch", 0,

@@ -37,6 +37,8 @@ func init() {
 			cmd.RunE = func(*cobra.Command, []string) error { return ours.Help() }
 			root := ours.Root()
 			reloadToo(root)
+			sayVersion(root)
+			withholdDownloads(root)
 			root.Example = strings.ReplaceAll(root.Example, "$ caddy ", "$ "+gateway.Program()+" ")
 		},
 	})
@@ -80,6 +82,7 @@ admin address (--admin).`
 	for _, newCommand := range moreCommands {
 		gateway.AddCommand(newCommand())
 	}
+	gateway.AddCommand(helpCommand())
 	group(gateway)
 	ownCommands(gateway)
 }

@@ -184,7 +184,7 @@ func TestCommandHelp(t *testing.T) {
 			return
 		}
 		require.NotEmpty(t, cmd.Example, cmd.CommandPath())
-		if cmd.Name() != "up" && !cmd.Hidden {
+		if cmd.Name() != "help" && !cmd.Hidden {
 			require.NotNil(t, cmd.Flags().Lookup("json"), cmd.CommandPath())
 		}
 	}

@@ -417,23 +417,66 @@ func (r *initRun) report(cmd *cobra.Command, v *initView) {
 			fmt.Fprintf(w, "  route %s\t%s of %s\t%s\n", route.Name, route.ID, v.Provider, price)
 		}
 	})
-	fmt.Fprint(r.w, "\nNext:\n\n")
-	if v.KeyEnv != "" && !v.KeySet {
-		fmt.Fprintf(r.w, "  export %s=...\n", v.KeyEnv)
-	}
 	data, err := r.to.dir()
+	if err == nil && v.File == filepath.Join(data, hclFile) && r.reportRunning(cmd, v) {
+		return
+	}
+	fmt.Fprint(r.w, "\nNext:\n\n")
+	r.printExport(v)
 	if err != nil || v.File != filepath.Join(data, hclFile) {
 		fmt.Fprintf(r.w, "  name it in the option fareway of your Caddyfile: config %s\n", v.File)
 		return
 	}
-	if c, err := r.to.client(); err == nil {
-		var status admin.Status
-		if c.Call(cmd.Context(), "GET", "/fareway/status", nil, &status) == nil {
-			fmt.Fprintf(r.w, gateway.Own("  fareway gateway status%s\n\nA gateway runs there: it takes the file within two "+
-				"seconds, and says so.\n"), r.to.flags(cmd))
-			return
-		}
-	}
 	fmt.Fprintf(r.w, gateway.Own("  fareway gateway up%s\n\nIt starts the gateway, makes an account with a key, and "+
 		"sends a request in each shape.\n"), r.to.flags(cmd))
+}
+
+// printExport is the line that sets the key's variable, where it is not set here.
+func (r *initRun) printExport(v *initView) {
+	if v.KeyEnv != "" && !v.KeySet {
+		fmt.Fprintf(r.w, "  export %s=...\n", v.KeyEnv)
+	}
+}
+
+// reportRunning says what a gateway that runs on the folder makes of the file, which it is told to load; false when
+// none runs.
+func (r *initRun) reportRunning(cmd *cobra.Command, v *initView) bool {
+	c, err := r.to.client()
+	if err != nil {
+		return false
+	}
+	loaded := c.Call(cmd.Context(), "POST", "/fareway/reload", nil, new(admin.Reloaded))
+	var status admin.Status
+	if c.Call(cmd.Context(), "GET", "/fareway/status", nil, &status) != nil {
+		return false
+	}
+	switch {
+	case status.Config != v.File:
+		fmt.Fprintf(r.w, "\nThe gateway that runs there (process %d) has its configuration in %s, and does not look at "+
+			"this file.\n", status.PID, status.Config)
+	case loaded == nil:
+		fmt.Fprintf(r.w, gateway.Own("\nThe gateway that runs there (process %d) has taken it, and serves it.\n\nNext:\n\n"+
+			"  fareway gateway status%s\n"), status.PID, r.to.flags(cmd))
+	case status.FailedLoad != nil && slices.ContainsFunc(status.FailedLoad.Diagnostics, config.Diagnostic.UnsetVariable):
+		r.reportRestart(cmd, v, status)
+	default:
+		fmt.Fprintf(r.w, gateway.Own("\nThe gateway that runs there (process %d) has not taken it: %s\n\n`fareway gateway "+
+			"status%s` says what it does now.\n"), status.PID, sentence(loaded.Error()), r.to.flags(cmd))
+	}
+	return true
+}
+
+// reportRestart is for a gateway whose environment lacks the variable: nobody can give it to a process that runs.
+func (r *initRun) reportRestart(cmd *cobra.Command, v *initView, status admin.Status) {
+	fmt.Fprintf(r.w, "\nThe gateway that runs there (process %d) cannot take it: %s is not in its environment, which "+
+		"is\nthat of its start. It goes on with what it has until it is started again.\n\nNext:\n\n", status.PID,
+		cmp.Or(v.KeyEnv, "a variable that the file names"))
+	if isUp(status.Command) {
+		fmt.Fprintf(r.w, "  kill %d     # or Ctrl-C where it runs; what runs finishes first\n", status.PID)
+		r.printExport(v)
+		fmt.Fprintf(r.w, gateway.Own("  fareway gateway up%s\n"), r.to.flags(cmd))
+		return
+	}
+	fmt.Fprintf(r.w, "  give its service %[1]s (systemd: Environment=%[1]s=... or EnvironmentFile= in its unit), and\n"+
+		"  restart it; it was started as: %[2]s\n", cmp.Or(v.KeyEnv, "the variable"), strings.Join(status.Command, " "))
 }

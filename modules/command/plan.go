@@ -89,7 +89,7 @@ requests for that is numbers, and decision_log says how many.`,
 			return nil
 		},
 	}
-	to.addFlags(cmd)
+	to.addPlaceFlags(cmd) // the admin API does this on its socket only
 	out.addFlag(cmd)
 	cmd.Flags().StringVar(&since, "since", "", "route the requests since this `TIME` again: 7d, 2026-11-20")
 	cmd.Flags().StringVar(&against, "against", "", "compare with this `FILE`, without a gateway and its accounts")

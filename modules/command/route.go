@@ -53,12 +53,12 @@ func routeTrainCommand() *cobra.Command {
 	var data, file string
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "train --data DIR --out FILE",
+		Use:   "train --recorded DIR --out FILE",
 		Short: "Trains a model from a folder of recorded answers",
 		Long: `Trains a model from a folder of recorded answers, on one core in a minute or so. The
 same folder and seed give the same file. The file holds weights and tables, and no
 text of any prompt.`,
-		Example: "  fareway gateway route train --data recorded --out routes.model",
+		Example: "  fareway gateway route train --recorded answers --out routes.model",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sets, err := learn.ReadDir(data)
@@ -88,10 +88,11 @@ text of any prompt.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers")
+	cmd.Flags().StringVar(&data, "recorded", "", "the folder `DIR` of recorded answers")
 	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what the order of training follows from, a number `N`")
-	required(cmd, "data", "out")
+	noDataFolder(cmd)
+	required(cmd, "recorded", "out")
 	out.addFlag(cmd)
 	return cmd
 }
@@ -104,7 +105,7 @@ func routeEvalCommand() *cobra.Command {
 	var seed uint64
 	var folds int
 	cmd := &cobra.Command{
-		Use:   "eval --data DIR",
+		Use:   "eval --recorded DIR",
 		Short: "Measures a model by recorded answers",
 		Long: `Measures a model by recorded answers: what a router that went by its predictions would
 have reached, and at which cost. For each data set it prints, with the interval that
@@ -139,9 +140,9 @@ the same answer (the field "a"): two seats, and the model that is escalated to, 
 the cheapest single model that is at least as good, or the best one where none is. With
 "best", the cheapest three that are as good as the best single model on one half of the
 prompts are measured beside it on the other half. Costs are dollars for 1,000 prompts.`,
-		Example: `  fareway gateway route eval --agree best --data recorded
-  fareway gateway route eval --model routes.model --data held-out --report report
-  fareway gateway route eval --folds 5 --data recorded --json
+		Example: `  fareway gateway route eval --agree best --recorded answers
+  fareway gateway route eval --model routes.model --recorded held-out --report report
+  fareway gateway route eval --folds 5 --recorded answers --json
   fareway gateway route eval --conversations --hcl gateway.hcl
   fareway gateway route eval --conversations --captures captures`,
 		Args: exactly(),
@@ -208,9 +209,9 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		},
 	}
 	cmd.Flags().StringVar(&model, "model", "", "the model `FILE` (default: the one that is built in)")
-	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers to measure by")
+	cmd.Flags().StringVar(&data, "recorded", "", "the folder `DIR` of recorded answers to measure by")
 	cmd.Flags().StringArrayVar(&leaveOut, "leave-out", nil, "train without this `TASK` and measure on it; may be repeated")
-	cmd.Flags().StringVar(&train, "train", "", "the folder `DIR` that --leave-out trains on (default: that of --data)")
+	cmd.Flags().StringVar(&train, "train", "", "the folder `DIR` that --leave-out trains on (default: that of --recorded)")
 	cmd.Flags().IntVar(&folds, "folds", 0, "cross-validate with `K` parts in place of --model")
 	cmd.Flags().StringVar(&report, "report", "", "write drawings as SVG and a page with all of them into the folder `DIR`")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what samples, ties and training follow from, a number `N`")
@@ -220,6 +221,7 @@ prompts are measured beside it on the other half. Costs are dollars for 1,000 pr
 		"the configuration `FILE` whose routes and profiles play them (default: made ones)")
 	cmd.Flags().StringVar(&captures, "captures", "",
 		"play the conversations of captured requests in `DIR`, in place of made ones")
+	noDataFolder(cmd)
 	for _, other := range []string{"model", "folds", "leave-out", "report", "conversations"} {
 		cmd.MarkFlagsMutuallyExclusive("agree", other)
 	}
@@ -278,14 +280,14 @@ func routeCalibrateCommand() *cobra.Command {
 	var folds int
 	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "calibrate --data DIR --out FILE",
+		Use:   "calibrate --recorded DIR --out FILE",
 		Short: "Finds the margins that keep a share of the best route's quality",
 		Long: `Finds, on recorded answers that the model was not trained on, the smallest margins with
 which the cheapest route that is predicted to keep 90, 95, 98 or 100% of the best
 route's quality really keeps it, and writes the model with them. With --folds the
 answers are those that the model was trained on: it is trained that many times without
 a part of them, which is predicted then. keep_quality in a profile uses the margins.`,
-		Example: "  fareway gateway route calibrate --model routes.model --data held-out --out routes.model",
+		Example: "  fareway gateway route calibrate --model routes.model --recorded held-out --out routes.model",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if folds == 1 || folds < 0 {
@@ -331,11 +333,12 @@ a part of them, which is predicted then. keep_quality in a profile uses the marg
 		},
 	}
 	cmd.Flags().StringVar(&model, "model", "", "the model `FILE` (default: the one that is built in)")
-	cmd.Flags().StringVar(&data, "data", "", "the folder `DIR` of recorded answers to calibrate by")
+	cmd.Flags().StringVar(&data, "recorded", "", "the folder `DIR` of recorded answers to calibrate by")
 	cmd.Flags().IntVar(&folds, "folds", 0, "calibrate in `K` parts by what the model was trained on")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "what training follows from, a number `N`")
 	cmd.Flags().StringVar(&file, "out", "", "the model `FILE` to write")
-	required(cmd, "data", "out")
+	noDataFolder(cmd)
+	required(cmd, "recorded", "out")
 	out.addFlag(cmd)
 	return cmd
 }
@@ -384,4 +387,18 @@ func writeModel(m *predict.Model, f *files.Output) ([]byte, error) {
 		return nil, fmt.Errorf("writing the model: %w", err)
 	}
 	return text, nil
+}
+
+// noDataFolder says how the folder of recorded answers is named now: --data is a gateway's data folder everywhere else.
+func noDataFolder(cmd *cobra.Command) {
+	var was string
+	cmd.Flags().StringVar(&was, "data", "", "")
+	_ = cmd.Flags().MarkHidden("data") // it is there
+	before(cmd, func(cmd *cobra.Command) error {
+		if cmd.Flags().Changed("data") {
+			return fmt.Errorf("--data is a gateway's data folder, which this does not need: name the folder of recorded answers "+
+				"by --recorded %s", was)
+		}
+		return nil
+	})
 }

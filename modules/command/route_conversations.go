@@ -72,14 +72,14 @@ func evalConversations(ctx context.Context, model, hcl, captures string, seed ui
 func checkConversations(cmd *cobra.Command, conversations bool) error {
 	changed := cmd.Flags().Changed
 	switch {
-	case !conversations && !changed("data"):
-		return fmt.Errorf("--data is missing, as in `%s`", cmd.UseLine())
+	case !conversations && !changed("recorded"):
+		return fmt.Errorf("--recorded is missing, as in `%s`", cmd.UseLine())
 	case !conversations && changed("hcl"):
 		return errors.New("--hcl is for --conversations")
 	case !conversations && changed("captures"):
 		return errors.New("--captures is for --conversations")
 	}
-	for _, name := range [...]string{"data", "leave-out", "train", "folds", "report"} {
+	for _, name := range [...]string{"recorded", "leave-out", "train", "folds", "report"} {
 		if conversations && changed(name) {
 			return fmt.Errorf("--%s is for recorded answers: leave it out, or --conversations", name)
 		}

@@ -35,12 +35,12 @@ func TestRoute(t *testing.T) {
 	data, dir := recorded(t, 120), t.TempDir()
 	model, calibrated := filepath.Join(dir, "new", "a.model"), filepath.Join(dir, "b.model")
 
-	trained := runJSON[trainedView](t, "route", "train", "--data", data, "--out", model, "--seed", "7")
+	trained := runJSON[trainedView](t, "route", "train", "--recorded", data, "--out", model, "--seed", "7")
 	require.Equal(t, 120, trained.Prompts)
 	require.Equal(t, uint64(7), trained.Seed)
 
 	report := filepath.Join(dir, "report")
-	results := runJSON[[]map[string]any](t, "route", "eval", "--model", model, "--data", data, "--leave-out", "hard",
+	results := runJSON[[]map[string]any](t, "route", "eval", "--model", model, "--recorded", data, "--leave-out", "hard",
 		"--report", report)
 	require.Len(t, results, 1)
 	require.Equal(t, "made", results[0]["dataset"])
@@ -51,16 +51,16 @@ func TestRoute(t *testing.T) {
 	require.FileExists(t, filepath.Join(report, "index.html"))
 	require.FileExists(t, filepath.Join(report, "made-curve.svg"))
 
-	kept := runJSON[[]map[string]any](t, "route", "calibrate", "--model", model, "--data", data, "--out", calibrated)
+	kept := runJSON[[]map[string]any](t, "route", "calibrate", "--model", model, "--recorded", data, "--out", calibrated)
 	require.Len(t, kept, 4)
-	out, err := run(t, "route", "eval", "--model", calibrated, "--data", data)
+	out, err := run(t, "route", "eval", "--model", calibrated, "--recorded", data)
 	require.NoError(t, err)
 	require.Contains(t, out, "saved98")
-	_, err = run(t, "route", "eval", "--data", data, "--leave-out", "hards")
+	_, err = run(t, "route", "eval", "--recorded", data, "--leave-out", "hards")
 	require.ErrorContains(t, err, `did you mean "hard"?`, "before the built-in model, which does not know these, is asked")
-	_, err = run(t, "route", "eval", "--data", data, "--leave-out", "nothing-like-it")
+	_, err = run(t, "route", "eval", "--recorded", data, "--leave-out", "nothing-like-it")
 	require.ErrorContains(t, err, "leave out one of easy, hard")
-	_, err = run(t, "route", "eval", "--folds", "2", "--data", data)
+	_, err = run(t, "route", "eval", "--folds", "2", "--recorded", data)
 	require.NoError(t, err)
 }
 
@@ -78,12 +78,12 @@ func TestRouteEvalAgree(t *testing.T) {
 			`"c":[0.001,0.001,0.01]}`, i, i*i, scores, answers))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "made.jsonl"), []byte(strings.Join(lines, "\n")), 0o600))
-	list := runJSON[[]measure.Agreement](t, "route", "eval", "--data", dir, "--agree", "one,two,dear")
+	list := runJSON[[]measure.Agreement](t, "route", "eval", "--recorded", dir, "--agree", "one,two,dear")
 	require.Len(t, list, 1)
 	require.InDelta(t, 0.75, list[0].Agreed, 1e-9)
 	require.InDelta(t, 0.0045, list[0].Cost, 1e-9)
 	require.InDelta(t, 0.55, list[0].Saved.Value, 1e-9)
-	out, err := run(t, "route", "eval", "--data", dir, "--agree", "best")
+	out, err := run(t, "route", "eval", "--recorded", dir, "--agree", "best")
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(out, "one, two"), "each half: %s", out)
 }
@@ -97,16 +97,16 @@ func TestRoute_mistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no data":           {[]string{"eval"}, "--data is missing"},
-		"no out":            {[]string{"train", "--data", data}, "--out is missing"},
-		"no such folder":    {[]string{"train", "--data", "nowhere", "--out", broken}, "no such file"},
-		"a corrupt model":   {[]string{"eval", "--data", data, "--model", broken}, "train it again"},
-		"unknown models":    {[]string{"eval", "--data", data}, `does not know ["weak" "strong"]`},
-		"one fold":          {[]string{"eval", "--data", data, "--folds", "1"}, "2 or more"},
-		"two of three":      {[]string{"eval", "--data", data, "--agree", "weak,strong"}, "three models"},
-		"no answers":        {[]string{"eval", "--data", data, "--agree", "best"}, "no data set has answers"},
-		"agree and folds":   {[]string{"eval", "--data", data, "--agree", "best", "--folds", "2"}, "were all set"},
-		"a model and folds": {[]string{"eval", "--data", data, "--folds", "2", "--model", broken}, "leave out --model"},
+		"no data":           {[]string{"eval"}, "--recorded is missing"},
+		"no out":            {[]string{"train", "--recorded", data}, "--out is missing"},
+		"no such folder":    {[]string{"train", "--recorded", "nowhere", "--out", broken}, "no such file"},
+		"a corrupt model":   {[]string{"eval", "--recorded", data, "--model", broken}, "train it again"},
+		"unknown models":    {[]string{"eval", "--recorded", data}, `does not know ["weak" "strong"]`},
+		"one fold":          {[]string{"eval", "--recorded", data, "--folds", "1"}, "2 or more"},
+		"two of three":      {[]string{"eval", "--recorded", data, "--agree", "weak,strong"}, "three models"},
+		"no answers":        {[]string{"eval", "--recorded", data, "--agree", "best"}, "no data set has answers"},
+		"agree and folds":   {[]string{"eval", "--recorded", data, "--agree", "best", "--folds", "2"}, "were all set"},
+		"a model and folds": {[]string{"eval", "--recorded", data, "--folds", "2", "--model", broken}, "leave out --model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,12 +9,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/fareway/fareway/config"
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -32,6 +35,7 @@ type upRun struct {
 	listen     string
 	listenSet  bool // --listen was given
 	noSelftest bool
+	output
 
 	free     net.Listener  // keeps the port that port 0 has become until Caddy listens on it
 	written  files.Changes // taken back where the gateway does not start
@@ -54,9 +58,12 @@ in each of the three shapes and a streamed one, and shows how to use it. Done ag
 that and goes on with it.
 
 Its log is fareway.log in the data folder. SIGTERM or Ctrl-C ends it: running
-requests finish and are charged first.`,
-		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest",
-		Args:    exactly(),
+requests finish and are charged first, within drain_timeout, and it says how many
+it waits for. A second Ctrl-C ends them at once, each with an error at its end,
+and charges what they have come to; a third waits for nothing.`,
+		Example: "  fareway gateway up\n  fareway gateway up --listen 127.0.0.1:9000 --data ./data --no-selftest\n" +
+			"  fareway gateway up --json --listen 127.0.0.1:0 --no-selftest",
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.listenSet = cmd.Flags().Changed("listen")
 			u.out, u.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -70,6 +77,7 @@ requests finish and are charged first.`,
 		"the public address `HOST:PORT`; port 0 takes a free one, and without it the last one counts")
 	cmd.Flags().BoolVar(&u.noSelftest, "no-selftest", false, "send no requests; print only where it listens")
 	u.addDataFlag(cmd)
+	cmd.Flags().BoolVar(&u.json, "json", false, "print one JSON object when it serves, and what people read on stderr")
 	cmd.Flags().StringVar(&u.admin, "admin", "", "one more `ADDRESS` for the admin API: host:port, with TLS and a token, "+
 		"or unix//path")
 	return cmd
@@ -115,6 +123,10 @@ func (u *upRun) start(ctx context.Context) (err error) {
 	t, err := prepareTrial(ctx, e, s.Data)
 	if err != nil {
 		return err
+	}
+	go tellEnd(u.people(), e)
+	if u.json {
+		return u.printJSON(ctx, report{site: site, trial: t, engine: e, data: s.Data, made: made})
 	}
 	if u.noSelftest {
 		return u.printListening(site)
@@ -170,10 +182,35 @@ func (u *upRun) checkNotRunning(data string) error {
 		return nil // whoever reads the files next says what is wrong with them
 	}
 	if err := sqlite.CheckUnlocked(place.Ledger); errors.Is(err, sqlite.ErrLocked) {
-		return fmt.Errorf("a gateway runs on %s already, and nothing was changed: %w", data, err)
+		return wayOut(there, err)
 	}
 	return nil
 }
+
+// wayOut says what can be done where a gateway runs: there is more than one reason to type `up` once more.
+func wayOut(there target, locked error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var status admin.Status
+	c, err := admin.NewClient(there.data, "")
+	if err != nil || c.Call(ctx, "GET", "/fareway/status", nil, &status) != nil {
+		return fmt.Errorf("a gateway runs on %s already, and nothing was changed: %w", there.data, locked)
+	}
+	const stop = "stop it first (Ctrl-C where it runs, or kill %d)"
+	f := status.FailedLoad
+	if f != nil && slices.ContainsFunc(f.Diagnostics, config.Diagnostic.UnsetVariable) {
+		return fmt.Errorf("a gateway runs on %s already (process %d), and nothing was changed: %s needs a variable of the "+
+			"environment that it was started without, so "+stop+" and start it again where that is set", there.data, status.PID,
+			status.Config, status.PID)
+	}
+	return fmt.Errorf("a gateway runs on %s already (process %d), and nothing was changed: it takes %s as soon as that "+
+		"is saved, and `fareway gateway status --data %s` says what serves; for other addresses, a new program or other "+
+		"variables of the environment "+stop+"; for a second gateway choose another folder with --data", there.data,
+		status.PID, status.Config, there.data, status.PID)
+}
+
+// isUp reports whether a process was started by this command.
+func isUp(args []string) bool { return len(args) > 2 && args[1] == "gateway" && args[2] == "up" }
 
 // checkDataDir makes the data folder and sees whether it can be written.
 func (u *upRun) checkDataDir(data string) error {

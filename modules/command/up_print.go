@@ -2,10 +2,15 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -23,6 +28,72 @@ type report struct {
 	engine *engine.Engine
 	data   string
 	made   []string // starter files that are new
+}
+
+// upView is what `up --json` prints when it serves.
+type upView struct {
+	PID      int      `json:"pid"`
+	Version  string   `json:"version"`
+	URLs     []string `json:"urls"` // where clients reach it, without a slash at the end
+	Data     string   `json:"data"`
+	Config   string   `json:"config"`    // the HCL file
+	Site     string   `json:"caddyfile"` // the Caddyfile
+	NewFiles []string `json:"new_files"` // names of those that were written, in the data folder
+	Account  string   `json:"account"`
+	KeyFile  string   `json:"key_file"` // has the account's key
+	// Selftest is what came of one request in each shape; absent with --no-selftest.
+	Selftest []selftestView `json:"selftest,omitempty"`
+}
+
+type selftestView struct {
+	Path       string `json:"path"`
+	Stream     bool   `json:"stream"`
+	OK         bool   `json:"ok"`
+	Text       string `json:"text,omitempty"` // of the reply
+	Microcents int64  `json:"microcents"`
+	Error      string `json:"error,omitempty"`
+}
+
+// people is where words go: stdout has nothing but the object with --json.
+func (u *upRun) people() io.Writer {
+	if u.json {
+		return u.err
+	}
+	return u.out
+}
+
+// printJSON is printAll, and printListening, for programs.
+func (u *upRun) printJSON(ctx context.Context, r report) error {
+	v := upView{PID: os.Getpid(), Version: gateway.Version(), URLs: []string{}, Data: r.data, Config: r.site.config,
+		Site: r.site.file, NewFiles: append([]string{}, r.made...), Account: r.trial.account.Name,
+		KeyFile: filepath.Join(r.data, trialKeyFile)}
+	for _, e := range r.site.public {
+		v.URLs = append(v.URLs, e.url)
+	}
+	u.warnListen(r.site)
+	if !u.noSelftest {
+		for _, s := range shapes {
+			result, err := r.try(ctx, s)
+			view := selftestView{Path: s.path, Stream: s.stream, OK: err == nil, Text: result.text, Microcents: result.microcents}
+			if err != nil {
+				view.Error = err.Error()
+			}
+			v.Selftest = append(v.Selftest, view)
+		}
+	}
+	e := json.NewEncoder(u.out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// try sends one request of the self test.
+func (r report) try(ctx context.Context, s shape) (selfResult, error) {
+	result, err := selftest(ctx, r.site.public[0], r.trial.key, s)
+	if err == nil && result.microcents == 0 {
+		err = unpaid(ctx, r.engine, result.id)
+	}
+	return result, err
 }
 
 // printListening prints one line for each public address, and nothing else: it is for scripts.
@@ -69,10 +140,7 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 	fmt.Fprintf(w, "\nOne request in each shape, and a streamed one, sent to %s:\n\n", public.url)
 	failed := false
 	for _, s := range shapes {
-		result, err := selftest(ctx, public, r.trial.key, s)
-		if err == nil && result.microcents == 0 {
-			err = unpaid(ctx, r.engine, result.id)
-		}
+		result, err := r.try(ctx, s)
 		printResult(w, s, result, err)
 		failed = failed || err != nil
 	}
@@ -87,9 +155,19 @@ func (u *upRun) printAll(ctx context.Context, r report) error {
 	}
 	printUse(w, public.url, r.trial.key)
 	printFiles(w, r.data)
+	printPath(w)
 	fmt.Fprintf(w, "\nCtrl-C stops it: running requests finish and are charged first.\n")
 	caddy.OnExit(func(context.Context) { fmt.Fprintln(w, "\nStopped.") })
 	return nil
+}
+
+// tellEnd says what the end of the gateway waits for, once that has begun.
+func tellEnd(w io.Writer, e *engine.Engine) {
+	<-e.Leaving()
+	if running, until := e.WaitsFor(); running > 0 {
+		fmt.Fprintf(w, "\nStopping: waiting for %s, until %s at most. Ctrl-C once more ends and\ncharges them now.\n",
+			human.Count(int64(running), "running request"), until.Format(time.TimeOnly))
+	}
 }
 
 // unpaid is why a request that was free should not have been: a route served it that has a price, and nobody knows how
@@ -169,6 +247,29 @@ An Anthropic client:
 export ANTHROPIC_BASE_URL=%[1]s
 export ANTHROPIC_AUTH_TOKEN=%[2]s
 `, url, key)
+}
+
+// printPath says how the commands are called by their name, where a shell does not find this program by it.
+func printPath(w io.Writer) {
+	own, err := os.Executable()
+	if err != nil {
+		return
+	}
+	if line := pathLine(own, gateway.Program()); line != "" {
+		fmt.Fprintf(w, "\nTo call its commands, as in `%s gateway status`:\n\n%s\n", gateway.Program(), line)
+	}
+}
+
+// pathLine makes a shell find the executable by its name; "" where it does.
+func pathLine(own, name string) string {
+	if found, err := exec.LookPath(name); err == nil {
+		a, errA := os.Stat(found)
+		b, errB := os.Stat(own)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return ""
+		}
+	}
+	return `export PATH="` + filepath.Dir(own) + `:$PATH"`
 }
 
 func printFiles(w io.Writer, data string) {

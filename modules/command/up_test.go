@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -337,4 +338,14 @@ func TestUpPrintsForPeople(t *testing.T) {
 			require.LessOrEqual(t, len([]rune(line)), 81, line)
 		}
 	}
+}
+
+// TestPathLine: issue 26, 26. A newcomer's shell does not find bin/fareway by its name.
+func TestPathLine(t *testing.T) {
+	t.Parallel()
+	shell, err := exec.LookPath("sh")
+	require.NoError(t, err)
+	require.Empty(t, pathLine(shell, "sh"))
+	require.Equal(t, `export PATH="/opt/gateway/bin:$PATH"`, pathLine("/opt/gateway/bin/sh", "sh"))
+	require.Equal(t, `export PATH="/opt/bin:$PATH"`, pathLine("/opt/bin/no-such-program", "no-such-program"))
 }

@@ -179,6 +179,7 @@ func (a *App) Start() error {
 	e.SetLogger(a.log)
 	a.live.Start()
 	handleHangup()
+	handleInterrupt()
 	go watchExit(a.ctx, e, a.shutdownDelay())
 	return nil
 }

@@ -31,15 +31,19 @@ func handleHangup() {
 
 // reloadAll loads the files of all gateways of this process. What comes of it is in their logs and states.
 func reloadAll(ctx context.Context) {
-	var running []*engine.Engine
+	for _, e := range runningEngines() {
+		e.Logger().Info("loading the configuration file, for SIGHUP")
+		_, _ = e.Reload(ctx)
+	}
+}
+
+// runningEngines are those of this process.
+func runningEngines() (running []*engine.Engine) {
 	engines.Range(func(_, value any) bool {
 		if p, ok := value.(pooledEngine); ok {
 			running = append(running, p.Engine)
 		}
 		return true
 	})
-	for _, e := range running {
-		e.Logger().Info("loading the configuration file, for SIGHUP")
-		_, _ = e.Reload(ctx)
-	}
+	return running
 }

@@ -306,6 +306,16 @@ func (w *Work) Done() { w.engine.life.end(w.gen) }
 // writes its error frame and settles. The first call counts.
 func (e *Engine) BeginDrain(delay time.Duration) { e.life.drain(delay) }
 
+// EndDrain tells what is left to end now, as the end of the drain's time does; it begins a drain where none has begun.
+// It returns how many requests that were.
+func (e *Engine) EndDrain() (running int) { return e.life.hurry() }
+
+// Leaving is done once a drain has begun.
+func (e *Engine) Leaving() <-chan struct{} { return e.life.leaving.Done() }
+
+// WaitsFor is how many requests run, and when a drain that has begun tells them to end.
+func (e *Engine) WaitsFor() (running int, until time.Time) { return e.life.waitsFor() }
+
 // Drain begins a drain and waits until nothing runs.
 func (e *Engine) Drain() {
 	e.life.drain(0)

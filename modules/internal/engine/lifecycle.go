@@ -43,6 +43,7 @@ type lifecycle struct {
 	idle        chan struct{} // closed when nothing runs any more; nil while nobody waits for that
 	last        *Generation   // the current one, or the last that was
 	over        *time.Timer   // ends a drain
+	until       time.Time     // when it does
 
 	ctx    context.Context // done when live work must end
 	cancel context.CancelCauseFunc
@@ -188,7 +189,34 @@ func (l *lifecycle) drain(delay time.Duration) {
 	if l.last != nil {
 		timeout = l.last.Config.Gateway.DrainTimeout
 	}
+	l.until = time.Now().Add(delay + timeout)
 	l.over = time.AfterFunc(delay+timeout, func() { l.timedOut(timeout) })
+	if l.running > 0 {
+		l.log.Info("waiting for the requests that run", "requests", l.running, "until", l.until)
+	}
+}
+
+// hurry ends a drain at once, as if its time were over: what runs is told to end, and settles.
+func (l *lifecycle) hurry() (running int) {
+	l.drain(0)
+	l.mu.Lock()
+	running = l.running
+	if now := time.Now(); now.Before(l.until) {
+		l.until = now
+	}
+	l.mu.Unlock()
+	if running > 0 {
+		l.log.Warn("ending the requests that are left: somebody does not wait for them", "requests", running)
+	}
+	l.cancel(ErrShutdown)
+	return running
+}
+
+// waitsFor is how many requests run, and when a drain that has begun ends at most.
+func (l *lifecycle) waitsFor() (running int, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running, l.until
 }
 
 func (l *lifecycle) timedOut(timeout time.Duration) {

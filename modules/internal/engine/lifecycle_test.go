@@ -121,6 +121,15 @@ func (s *simple) drain(delay time.Duration) {
 	}
 }
 
+// hurry ends a drain before its time.
+func (s *simple) hurry() {
+	s.drain(0)
+	if now := time.Now(); s.phase == draining && now.Before(s.over) {
+		s.over = now
+	}
+	require.Equal(s, len(s.running), s.life.hurry())
+}
+
 func (s *simple) wait() {
 	done := make(chan struct{})
 	s.drained = append(s.drained, done)
@@ -161,6 +170,11 @@ func (s *simple) check() {
 	require.Equal(s, over, s.life.ctx.Err() != nil, "whether live work must end")
 	if over {
 		require.ErrorIs(s, context.Cause(s.life.ctx), ErrShutdown)
+	}
+	running, until := s.life.waitsFor()
+	require.Equal(s, len(s.running), running)
+	if s.phase == draining {
+		require.True(s, until.Equal(s.over), "what is said of the drain's end")
 	}
 	require.Equal(s, s.phase, s.life.phase)
 	require.Equal(s, s.phase == serving, s.life.ready() == nil)
@@ -207,8 +221,9 @@ func TestLifecycle(t *testing.T) {
 				"delayed drain": func(*rapid.T) {
 					s.drain(rapid.SampledFrom([]time.Duration{time.Second, drainTimeout, time.Minute}).Draw(rt, "delay"))
 				},
-				"wait": func(*rapid.T) { s.wait() },
-				"stop": func(*rapid.T) { s.stop() },
+				"hurry": func(*rapid.T) { s.hurry() },
+				"wait":  func(*rapid.T) { s.wait() },
+				"stop":  func(*rapid.T) { s.stop() },
 				"time": func(*rapid.T) {
 					<-time.After(rapid.SampledFrom([]time.Duration{1, time.Second, drainTimeout}).Draw(rt, "time"))
 				},
