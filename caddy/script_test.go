@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -294,7 +296,13 @@ func logs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: logs TEXT")
 	}
-	waitFor(ts, func() bool { return strings.Contains(ts.ReadFile("data/fareway.log"), args[0]) })
+	waitFor(ts, func() bool {
+		text, err := os.ReadFile(ts.MkAbs("data/fareway.log"))
+		if !errors.Is(err, fs.ErrNotExist) { // it may have been renamed
+			ts.Check(err)
+		}
+		return bytes.Contains(text, []byte(args[0]))
+	})
 }
 
 func waitFor(ts *testscript.TestScript, done func() bool) {

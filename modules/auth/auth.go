@@ -60,17 +60,27 @@ func admit(r *http.Request, call *gateway.Call) *families.Error {
 }
 
 func authenticate(r *http.Request, call *gateway.Call) (ledger.Principal, *families.Error) {
-	hash, ok := ledger.ParseKey(credential(r.Header, call.Family.APIKeyHeader()))
+	text := credential(r.Header, call.Family.APIKeyHeader())
+	hash, ok := ledger.ParseKey(text)
 	if !ok {
+		call.Record.KeyState = gateway.KeyMalformed
+		if text == "" {
+			call.Record.KeyState = gateway.KeyMissing
+		}
 		return ledger.Principal{}, unauthenticated()
 	}
 	p, err := call.Work.Engine().Lookup(r.Context(), hash)
 	switch {
 	case errors.Is(err, engine.ErrKeyEnded):
+		call.Record.KeyState = gateway.KeyExpired
+		if p.Key.Revoked {
+			call.Record.KeyState = gateway.KeyRevoked
+		}
 		ended := unauthenticated()
 		ended.Passing = true // its owner may be given more time (GAP-119)
 		return p, ended
 	case errors.Is(err, ledger.ErrNotFound):
+		call.Record.KeyState = gateway.KeyUnknown
 		return ledger.Principal{}, unauthenticated()
 	case err != nil:
 		return ledger.Principal{}, call.LedgerError("looking up a key", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func ask(t *testing.T, e *engine.Engine, f families.Server, headers ...string) (
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
+	call.From = gateway.ClientAddress(r)
 	r, err := gateway.Entered(r, call)
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
@@ -64,6 +66,7 @@ func TestWhoARequestActsFor(t *testing.T) {
 		t.Parallel()
 		call, resp := ask(t, e, chat.Server{}, "Authorization", "Bearer "+key)
 		require.Equal(t, passed, resp.StatusCode)
+		require.Empty(t, call.Record.KeyState)
 		require.Equal(t, who.Account.ID, call.Principal.Account.ID)
 		require.Equal(t, who.Key.ID, call.Principal.Key.ID)
 		call, resp = ask(t, e, messages.Server{}, "X-Api-Key", otherKey)
@@ -75,8 +78,16 @@ func TestWhoARequestActsFor(t *testing.T) {
 		unknown, _, err := ledger.NewKey(new(zeros))
 		require.NoError(t, err)
 		for _, headers := range [][]string{{}, {"X-Api-Key", key}, {"Authorization", "Bearer " + unknown},
-			{"Authorization", "Bearer x"}} {
+			{"Authorization", "Bearer x"}, {"Authorization", "Basic " + key}} {
 			call, resp := ask(t, e, chat.Server{}, headers...)
+			state := gateway.KeyMissing
+			switch {
+			case slices.Contains(headers, "Bearer "+unknown):
+				state = gateway.KeyUnknown
+			case slices.Contains(headers, "Bearer x"):
+				state = gateway.KeyMalformed
+			}
+			require.Equal(t, state, call.Record.KeyState)
 			require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 			require.Equal(t, "false", resp.Header.Get("X-Should-Retry"))
 			require.Zero(t, call.Principal)
@@ -110,6 +121,13 @@ func TestKeysAndAccountsThatMayNot(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 		require.Empty(t, resp.Header.Get("X-Should-Retry"))
 		require.Equal(t, who.Account.ID, call.Principal.Account.ID, "the access line says whose it was")
+		require.Equal(t, gateway.KeyExpired, call.Record.KeyState)
+		_, err = e.Store().RevokeKey(t.Context(), who.Key.ID)
+		require.NoError(t, err)
+		e.ForgetKeys()
+		call, _ = ask(t, e, chat.Server{}, "Authorization", "Bearer "+key)
+		require.Equal(t, gateway.KeyRevoked, call.Record.KeyState)
+		require.Equal(t, who.Key.Last4, call.Principal.Key.Last4)
 	})
 	t.Run("a suspended account", func(t *testing.T) {
 		t.Parallel()

@@ -84,7 +84,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 
 	now := time.Now()
-	call := &gateway.Call{ID: gateway.NewID(now), Start: now}
+	call := &gateway.Call{ID: gateway.NewID(now), Start: now, From: gateway.ClientAddress(r)}
 	rec := newRecorder(w, r, call)
 	err := h.serve(rec, r, call, next)
 	if rec.unread() {

@@ -50,15 +50,18 @@ func logTo(w io.Writer) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(keys), zapcore.AddSync(w), zap.DebugLevel))
 }
 
-// serve lets next answer a request. Without an engine the gateway is not open.
+// serve lets next answer a request, of a client where Caddy has found one. Without an engine the gateway is not open.
 func serve(t *testing.T, e *engine.Engine, r *http.Request,
-	next func(http.ResponseWriter, *gateway.Call) error) (v visit) {
+	next func(http.ResponseWriter, *gateway.Call) error, client ...string) (v visit) {
 	t.Helper()
 	var log bytes.Buffer
 	h, err := New(e, all, logTo(&log))
 	require.NoError(t, err)
 	v.ResponseRecorder, v.engine = httptest.NewRecorder(), e
 	vars := make(map[string]any)
+	if len(client) > 0 && client[0] != "" {
+		vars[caddyhttp.ClientIPVarKey] = client[0]
+	}
 	r = r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, vars))
 	func() {
 		defer func() {
@@ -143,7 +146,7 @@ func TestTheAccessLine(t *testing.T) {
 		return hello(w, c)
 	})
 	for name, want := range map[string]any{"level": "INFO", "endpoint": "chat", "status": 202.0, "bytes": 5.0,
-		"account":   "acme",
+		"account": "acme", "client_ip": "192.0.2.1",
 		"key_last4": "wxyz", "stream": true, "profile": "p", "route": "r", "attempts": 2.0, "input_tokens": 3.0,
 		"output_tokens": 4.0, "microcents": 5.0, "pending": true, "reason": "x"} {
 		require.Equal(t, want, v.line[name], name)
@@ -165,11 +168,36 @@ func TestTheAccessLine(t *testing.T) {
 	})
 	require.Equal(t, 200.0, v.line["status"])
 	require.Equal(t, "hello", v.Body.String())
-	for _, name := range []string{"account", "key_last4", "stream", "reason", "aborted"} {
+	for _, name := range []string{"account", "key_last4", "key_state", "stream", "reason", "aborted"} {
 		require.NotContains(t, v.line, name)
 	}
 	_, err = e.FindRequest(t.Context(), v.call.ID)
 	require.Error(t, err, "the ledger has this one")
+}
+
+// TestTheClientOfTheAccessLine: whose a refused request was is in the log, and nothing of a key that is not ours.
+func TestTheClientOfTheAccessLine(t *testing.T) {
+	t.Parallel()
+	e := enginetest.Start(t, new(config.Config), engine.Options{})
+	ask := func(path, peer, client, auth string) visit {
+		r := request(t, "POST", path, "{}")
+		r.RemoteAddr = peer
+		r.Header.Set("X-Forwarded-For", "203.0.113.99") // nobody's to believe but Caddy's
+		r.Header.Set("Authorization", auth)
+		return serve(t, e, r, func(w http.ResponseWriter, c *gateway.Call) error {
+			c.Record.KeyState = gateway.KeyMalformed
+			return c.Refuse(w, &families.Error{Status: http.StatusUnauthorized, Code: families.Authentication})
+		}, client)
+	}
+	v := ask("/v1/chat/completions", "192.0.2.7:1", "", "Bearer sk-secret")
+	require.Equal(t, "192.0.2.7", v.line["client_ip"])
+	require.Equal(t, "malformed", v.line["key_state"])
+	require.NotContains(t, v.line, "key_last4")
+	v = ask("/v1/chat/completions", "10.0.0.1:1", "2001:db8::5", "")
+	require.Equal(t, "2001:db8::5", v.line["client_ip"], "what Caddy takes for the client")
+	require.Equal(t, "2001:db8::5", ask("/nothing", "10.0.0.1:1", "2001:db8::5", "").line["client_ip"],
+		"refused before any other handler")
+	require.NotContains(t, ask("/v1/chat/completions", "@", "", "").line, "client_ip", "of a socket")
 }
 
 // statuses are what a writer was told.

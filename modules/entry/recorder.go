@@ -67,15 +67,21 @@ func (h *Handler) finish(r *http.Request, rec *recorder, call *gateway.Call) {
 			e.LogRequest(logged(call, rec.status))
 		}
 	}
-	fields := append(make([]zap.Field, 0, 21), // as many as there can be
+	fields := append(make([]zap.Field, 0, 24), // as many as there can be
 		zap.String("request_id", call.ID),
 		zap.String("endpoint", call.Endpoint),
 		zap.Int("status", rec.status),
 		zap.Duration("duration", now.Sub(call.Start)),
 		zap.Int64("bytes", rec.bytes),
 	)
+	if call.From.IsValid() { // not of a peer on a socket
+		fields = append(fields, zap.String("client_ip", call.From.String()))
+	}
 	if p := call.Principal; p.Account.ID != "" {
 		fields = append(fields, zap.String("account", p.Account.Name), zap.String("key_last4", p.Key.Last4))
+	}
+	if state := call.Record.KeyState; state != "" {
+		fields = append(fields, zap.String("key_state", state))
 	}
 	if call.Kind == gateway.Generate {
 		c := call.Record

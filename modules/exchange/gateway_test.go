@@ -248,6 +248,7 @@ func (b *bench) ask(t *testing.T, ctx context.Context, w http.ResponseWriter, ca
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
+	call.From = gateway.ClientAddress(r)
 	r, err := gateway.Entered(r, call)
 	require.NoError(t, err)
 	for _, step := range []gateway.Step{gateway.StepAuth, gateway.StepLimits} {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"io"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/filestorage"
@@ -12,8 +14,9 @@ func init() {
 	caddy.RegisterModule(FileStorage{})
 }
 
-// FileWriter is Caddy's writer of log files, whose path in a Caddyfile is relative to the Caddyfile. Rolled files are
-// not compressed unless the operator asks for it: that would take its CPU time when there is most to log.
+// FileWriter is Caddy's writer of log files, whose path in a Caddyfile is relative to the Caddyfile. Rolled files
+// are not compressed unless the operator asks for it: that would take its CPU time when there is most to log.
+// SIGHUP opens the file anew, so that logrotate can rename it.
 type FileWriter struct{ logging.FileWriter }
 
 // CaddyModule returns the Caddy module information.
@@ -37,6 +40,11 @@ func (w *FileWriter) Provision(ctx caddy.Context) error {
 		w.RollCompression = "none"
 	}
 	return w.FileWriter.Provision(ctx)
+}
+
+// OpenWriter opens the file.
+func (w *FileWriter) OpenWriter() (io.WriteCloser, error) {
+	return openFiles.open(w.Filename, w.FileWriter.OpenWriter)
 }
 
 // FileStorage is Caddy's storage in a folder, whose path in a Caddyfile is relative to the Caddyfile.

@@ -64,12 +64,23 @@ func NewID(now time.Time) string {
 	return "req_" + hex.EncodeToString(b[:])
 }
 
+// What the access line says of a key that opened no account. Nothing of its text is said unless the ledger knows
+// it: it may be another service's secret.
+const (
+	KeyMissing   = "missing"   // or in a header that the endpoint does not read
+	KeyMalformed = "malformed" // no key of ours, or mistyped
+	KeyUnknown   = "unknown"
+	KeyRevoked   = "revoked"
+	KeyExpired   = "expired"
+)
+
 // Record is what the access line tells of a call beyond its status.
 type Record struct {
 	Stream   bool
 	Profile  string
 	Route    string // the route that answered, or the last one that was tried
 	Attempts int
+	KeyState string        // why the key opened nothing: a KeyMissing and so on, "" where it did
 	Waited   time.Duration // for routes that said when they are back (GAP-139)
 	Strategy string        // its name, "" for none
 	// ProviderKey is the name of the provider's key that the last attempt was made with, "" where it has none.

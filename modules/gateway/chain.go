@@ -129,7 +129,7 @@ func Entered(r *http.Request, c *Call) (*http.Request, error) {
 	if _, twice := r.Context().Value(callKey{}).(*Call); twice {
 		return nil, misplaced(StepEntry.after(StepEntry))
 	}
-	c.step, c.From = StepEntry, clientAddress(r)
+	c.step = StepEntry
 	return WithCall(r, c), nil
 }
 

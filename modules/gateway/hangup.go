@@ -11,8 +11,8 @@ import (
 
 var hangups sync.Once
 
-// handleHangup makes SIGHUP load the HCL file at once, for as long as the process lives. Caddy, which has no use for
-// the signal, gets it no more: it would log that it is not implemented.
+// handleHangup makes SIGHUP open log files anew and load the HCL file at once, for as long as the process lives.
+// Caddy, which has no use for the signal, gets it no more: it would log that it is not implemented.
 func handleHangup() {
 	if hangup == nil {
 		return
@@ -23,15 +23,21 @@ func handleHangup() {
 		signal.Notify(signals, hangup)
 		go func() {
 			for range signals {
-				reloadAll(context.Background())
+				hungUp(context.Background())
 			}
 		}()
 	})
 }
 
-// reloadAll loads the files of all gateways of this process. What comes of it is in their logs and states.
-func reloadAll(ctx context.Context) {
+// hungUp opens the log files anew, and then loads the files of all gateways of this process. What comes of it is in
+// their logs and states.
+func hungUp(ctx context.Context) {
+	err := openFiles.reopen()
 	for _, e := range runningEngines() {
+		if err != nil {
+			e.Logger().Error("opening log files anew, for SIGHUP", "error", err)
+		}
+		e.ReopenRequestLog(ctx)
 		e.Logger().Info("loading the configuration file, for SIGHUP")
 		_, _ = e.Reload(ctx)
 	}

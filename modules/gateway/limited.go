@@ -13,10 +13,11 @@ import (
 	"github.com/fareway/fareway/plugins/families"
 )
 
-// clientAddress is where a request came from, for the limits of addresses: what Caddy takes for the client, which
-// is the peer, or what the peer says when the site's trusted_proxies has it (GAP-88). We read no header ourselves,
-// for anybody can write one. The zero Addr stands for a peer without an address, on a unix socket.
-func clientAddress(r *http.Request) netip.Addr {
+// ClientAddress is where a request came from, for the limits of addresses and the access line: what Caddy takes for
+// the client, which is the peer, or what the peer says when the site's trusted_proxies has it (GAP-88). We read no
+// header ourselves, for anybody can write one. The zero Addr stands for a peer without an address, on a unix
+// socket.
+func ClientAddress(r *http.Request) netip.Addr {
 	client, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	if a, err := netip.ParseAddr(client); err == nil {
 		return a

@@ -109,7 +109,7 @@ func (l *Linger) End(w http.ResponseWriter, r *http.Request, known bool) {
 }
 
 func (l *Linger) endStream(w http.ResponseWriter, r *http.Request, allowed *allowance) {
-	network := ratelimit.NetworkOf(clientAddress(r))
+	network := ratelimit.NetworkOf(ClientAddress(r))
 	if !l.enter(network) {
 		return
 	}
@@ -134,7 +134,7 @@ func (l *Linger) endConnection(w http.ResponseWriter, r *http.Request, allowed *
 	}
 	// net/http would read on, under deadlines of Caddy's.
 	defer conn.Close()
-	network := ratelimit.NetworkOf(clientAddress(r))
+	network := ratelimit.NetworkOf(ClientAddress(r))
 	if !l.enter(network) {
 		return
 	}

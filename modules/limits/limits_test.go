@@ -109,6 +109,7 @@ func (q request) send(t *testing.T, e *engine.Engine) *reply {
 	if q.header != nil {
 		r.Header = q.header
 	}
+	call.From = gateway.ClientAddress(r)
 	r, err := gateway.Entered(r, call)
 	require.NoError(t, err)
 	out := &reply{ResponseRecorder: httptest.NewRecorder(), call: call}

@@ -39,6 +39,9 @@ func (e *Engine) requestLogAge() time.Duration {
 // LogRequest remembers for request_log what became of a request that the ledger has nothing about (GAP-122).
 func (e *Engine) LogRequest(r requestlog.Record) { e.requestLog.Add(r) }
 
+// ReopenRequestLog lets what is written of requests from now on be in new files: those before may have been renamed.
+func (e *Engine) ReopenRequestLog(ctx context.Context) { e.requestLog.Reopen(ctx) }
+
 // FindRequest is what LogRequest was told, or requestlog.ErrNotFound.
 func (e *Engine) FindRequest(ctx context.Context, id string) (requestlog.Record, error) {
 	return e.requestLog.Find(ctx, id)

@@ -77,6 +77,7 @@ type Log struct {
 	opts    Options
 	records chan Record
 	flushes chan chan struct{}
+	reopens chan chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
 	kinds   [len(kindNames)]*files
@@ -91,7 +92,8 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{
 		opts: o, records: make(chan Record, waiting), flushes: make(chan chan struct{}),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		reopens: make(chan chan struct{}),
+		stop:    make(chan struct{}), done: make(chan struct{}),
 	}
 	for i, name := range kindNames {
 		l.kinds[i] = &files{dir: o.Dir, kind: name, size: o.Size}
@@ -122,6 +124,17 @@ func (l *Log) Find(ctx context.Context, id string) (Record, error) {
 	return Find(l.opts.Dir, id, l.opts.Now().Add(-l.opts.Keep()))
 }
 
+// Reopen writes what was added before, and begins new files. It returns when that is done.
+func (l *Log) Reopen(ctx context.Context) {
+	reopened := make(chan struct{})
+	select {
+	case l.reopens <- reopened:
+		<-reopened
+	case <-l.done:
+	case <-ctx.Done():
+	}
+}
+
 // Close writes what waits. Nothing may be added after it.
 func (l *Log) Close() {
 	close(l.stop)
@@ -140,6 +153,10 @@ func (l *Log) run() {
 		case flushed := <-l.flushes:
 			l.drain()
 			close(flushed)
+		case reopened := <-l.reopens:
+			l.drain()
+			l.close()
+			close(reopened)
 		case <-tick.C:
 			l.drain()
 		case <-purge.C:
@@ -148,11 +165,16 @@ func (l *Log) run() {
 			}
 		case <-l.stop:
 			l.drain()
-			for _, f := range l.kinds {
-				l.noted(f.close)
-			}
+			l.close()
 			return
 		}
+	}
+}
+
+// close ends the files at hand.
+func (l *Log) close() {
+	for _, f := range l.kinds {
+		l.noted(f.close)
 	}
 }
 

@@ -227,6 +227,31 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// TestReopen: what comes after it is not in a file that was renamed before it.
+func TestReopen(t *testing.T) {
+	t.Parallel()
+	f := open(t, 0)
+	f.Reopen(t.Context())
+	require.Empty(t, f.files(), "nothing was written")
+	f.Add(f.record(1, "acct_1"))
+	_, err := f.find(1)
+	require.NoError(t, err)
+	require.Len(t, f.files(), 1)
+	require.NoError(t, os.Rename(f.files()[0], f.files()[0]+".1"))
+	f.Add(f.record(2, "acct_1"))
+	f.Reopen(t.Context())
+	f.Add(f.record(3, "acct_1"))
+	_, err = f.find(3)
+	require.NoError(t, err)
+	text, err := os.ReadFile(f.files()[0])
+	require.NoError(t, err)
+	require.Equal(t, 2, bytes.Count(text, []byte("\n")), "what came before it")
+	require.Zero(t, f.lost.Load())
+	f.Close()
+	f.Reopen(t.Context()) // returns
+	f.open(0)
+}
+
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t, 0)
