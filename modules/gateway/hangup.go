@@ -33,7 +33,7 @@ func handleHangup() {
 func reloadAll(ctx context.Context) {
 	for _, e := range runningEngines() {
 		e.Logger().Info("loading the configuration file, for SIGHUP")
-		_, _ = e.Reload(ctx)
+		_, _ = e.Reload(engine.WithCause(ctx, "SIGHUP"))
 	}
 }
 
