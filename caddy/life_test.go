@@ -27,8 +27,8 @@ import (
 
 // running is a part of what `gateway status` tells.
 type running struct {
-	Generation uint64
-	Providers  []struct {
+	Number    int64 `json:"config_number"`
+	Providers []struct {
 		Name  string
 		Ready bool
 	}
@@ -64,7 +64,7 @@ func TestReload(t *testing.T) {
 
 	var status running
 	g.call(t, "GET", "/fareway/status", nil, &status)
-	require.EqualValues(t, 2, status.Generation)
+	require.EqualValues(t, 1, status.Number)
 	after := shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true)
 	after.whole(t, shapes[0])
 	require.Equal(t, "changed", after.Header.Get("X-Site"), "the new configuration serves")
@@ -91,7 +91,7 @@ func TestReload(t *testing.T) {
 	g.says = `(?:\{"level":"error",[^\n]*"(?:the saved configuration is refused; the one before serves on|` +
 		`found in the configuration: Unknown block \\"rout\\")"[^\n]*\}\n)+`
 	g.call(t, "GET", "/fareway/status", nil, &status)
-	require.EqualValues(t, 2, status.Generation)
+	require.EqualValues(t, 1, status.Number)
 	shapes[0].send(t, http.DefaultClient, g.URL, key, "hello", true).whole(t, shapes[0])
 
 	// And all that time the streams from before are as they were.
@@ -432,7 +432,7 @@ func TestMetrics(t *testing.T) {
 		`fareway_time_to_first_event_seconds_count{endpoint="chat"}`:      3,
 		`fareway_request_duration_seconds_count{endpoint="messages"}`:     2,
 		`fareway_held_microcents`:                                         0,
-		`fareway_config_generation`:                                       1,
+		`fareway_config_number`:                                           1,
 		`go_gc_gogc_percent`:                                              400,
 	}
 	eventually(t, func() (bool, string) {

@@ -49,6 +49,8 @@ func TestMain(m *testing.M) {
 //	hangup                    sends it SIGHUP
 //	status N COMMAND...       runs a command that ends with status N
 //	serves N                  waits until the configuration that it keeps as number N serves
+//	againserves N             waits until its log says for the Nth time that the file is again what serves; nothing is
+//	                          then left of the failure, and the configuration is the same
 //	logs TEXT                 waits until its log has a text
 //	crash                     ends it with SIGKILL
 //	listen VAR                listens on a free port until the script ends; VAR is its host:port
@@ -70,19 +72,20 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"up":         up,
-			"down":       down,
-			"ended":      ended,
-			"crash":      crash,
-			"hangup":     hangup,
-			"serves":     serves,
-			"logs":       logs,
-			"status":     status,
-			"listen":     listen,
-			"freeaddr":   freeAddr,
-			"setversion": setVersion,
-			"example":    example,
-			"upstream":   startUpstream,
+			"up":          up,
+			"down":        down,
+			"ended":       ended,
+			"crash":       crash,
+			"hangup":      hangup,
+			"serves":      serves,
+			"logs":        logs,
+			"againserves": againServes,
+			"status":      status,
+			"listen":      listen,
+			"freeaddr":    freeAddr,
+			"setversion":  setVersion,
+			"example":     example,
+			"upstream":    startUpstream,
 		},
 	})
 }
@@ -303,6 +306,21 @@ func logs(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return bytes.Contains(text, []byte(args[0]))
 	})
+}
+
+func againServes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: againserves N")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	waitFor(ts, func() bool {
+		return strings.Count(ts.ReadFile("data/fareway.log"), "the configuration file is again what serves") == n
+	})
+	ts.Check(ts.Exec("fareway", "gateway", "status", "--data", "data"))
+	if out := ts.ReadFile("stdout"); strings.Contains(out, "The last load") || !strings.Contains(out, "number 4,") {
+		ts.Fatalf("againserves: something is left: %s", out)
+	}
 }
 
 func waitFor(ts *testscript.TestScript, done func() bool) {

@@ -34,7 +34,7 @@ func init() {
 //	POST   /fareway/plan                    {"text" | "kept"} what a configuration would change; on a socket only
 //	POST   /fareway/replay                  {"text", "since"} where requests since then would have gone by it, and at
 //	                                        what cost: JSON lines {"done", "of"} and a last one {"comparison"}
-//	POST   /fareway/reload                  loads the HCL file now, as saving it does by itself; 422 when it is refused
+//	POST   /fareway/reload?by=COMMAND       loads the HCL file now, as saving it does by itself; 422 when it is refused
 //	GET    /fareway/plugins                 provider plugins: those that run, built-in ones, files of plugin_dir
 //	GET    /fareway/plugins/{name}          one plugin, with its settings; one that does not run is started to be asked
 //	GET    /fareway/routes                  the routes, with what was learned of them

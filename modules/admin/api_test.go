@@ -282,7 +282,7 @@ func TestAdminStatus(t *testing.T) {
 	require.NoError(t, c.Call(t.Context(), "GET", "/fareway/status", nil, &v))
 	require.Equal(t, os.Getpid(), v.PID)
 	require.Equal(t, e.DataDir(), v.Data)
-	require.EqualValues(t, 1, v.Generation)
+	require.EqualValues(t, 1, v.Number)
 	require.Equal(t, []string{"trial", "starter"}, v.Plans)
 	require.False(t, v.Ready)
 	require.Equal(t, "no provider is ready", v.Reason)

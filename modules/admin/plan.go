@@ -35,9 +35,9 @@ type Plan struct {
 	Diagnostics []config.Diagnostic `json:"diagnostics"`    // as `gateway check --json` has them
 	Text        string              `json:"text,omitempty"` // as `gateway check` prints them
 
-	// ConfigHash and Generation are of the configuration that serves: of what it was compared with.
+	// ConfigHash and Number are of the configuration that serves: of what it was compared with.
 	ConfigHash string `json:"config_hash"`
-	Generation uint64 `json:"generation"`
+	Number     int64  `json:"config_number"`
 	// NewHash is what ConfigHash is when it serves; "" of one that has errors.
 	NewHash string `json:"new_config_hash"`
 	// Files are those that installing it changes, with the digests of what they replace.
@@ -61,6 +61,7 @@ type Configuration struct {
 	Since      time.Time  `json:"since"`
 	ConfigHash string     `json:"config_hash"`
 	InForce    bool       `json:"in_force"`
+	By         string     `json:"by,omitempty"` // what brought it into force, and who as far as that is known
 	Files      []KeptFile `json:"files"`
 }
 
@@ -100,7 +101,7 @@ func (a *API) plan(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := viewPlan(p, g.Number)
+	v := viewPlan(p, a.engine.InForce().Number)
 	v.Files, err = planFiles(p.Serving, installed)
 	return v, err
 }
@@ -156,9 +157,9 @@ func planFiles(serving *config.Config, installed config.Overlay) ([]PlanFile, er
 	return list, nil
 }
 
-func viewPlan(p *engine.Planned, generation uint64) Plan {
+func viewPlan(p *engine.Planned, number int64) Plan {
 	v := Plan{OK: p.OK(), Config: p.Serving.Path, Changes: p.Changes, Refused: p.Refused,
-		Diagnostics: p.Diagnostics.All(), ConfigHash: p.Serving.Hash, Generation: generation, Files: []PlanFile{}}
+		Diagnostics: p.Diagnostics.All(), ConfigHash: p.Serving.Hash, Number: number, Files: []PlanFile{}}
 	v.Different = p.Config != nil && len(p.Changes) > 0
 	if v.Changes == nil {
 		v.Changes = []change.Block{}
@@ -214,7 +215,7 @@ func (a *API) configuration(r *http.Request) (any, error) {
 }
 
 func viewKept(k history.Kept, inForce, withTexts bool) Configuration {
-	v := Configuration{Number: k.Number, Since: k.Since, ConfigHash: k.Hash, InForce: inForce, Files: []KeptFile{}}
+	v := Configuration{Number: k.Number, Since: k.Since, ConfigHash: k.Hash, InForce: inForce, By: k.By, Files: []KeptFile{}}
 	for _, f := range k.Files {
 		one := KeptFile{Path: f.Path}
 		if withTexts {

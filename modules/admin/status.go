@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/fareway/fareway/modules/gateway"
 	"github.com/fareway/fareway/modules/internal/engine"
@@ -26,14 +27,14 @@ func (a *API) status(*http.Request) (any, error) {
 	if g.Generation == nil {
 		return v, nil
 	}
-	v.InForce, v.Kept = &g.Since, g.Kept
+	v.InForce, v.Number, v.Kept, v.By = &g.Since, g.Number, g.Kept > 0, g.By
 	if u := g.Upstreams(); u != nil && len(u.Diagnostics.All()) > 0 {
 		v.Upstreams = &Upstreams{At: u.At, Diagnostics: u.Diagnostics.All(), Text: u.Text()}
 	}
 	for _, f := range g.Config.Files {
 		v.Files = append(v.Files, f.Path)
 	}
-	v.Config, v.ConfigHash, v.Generation = g.Config.Path, g.Config.Hash, g.Number
+	v.Config, v.ConfigHash = g.Config.Path, g.Config.Hash
 	infos := g.Infos()
 	for _, p := range g.Config.Providers {
 		i := infos[p.Name]
@@ -78,9 +79,16 @@ func viewFailedLoad(f *engine.FailedLoad) *FailedLoad {
 	return v
 }
 
+// loaders are the commands that load the HCL file, as they call themselves.
+var loaders = []string{"reload", "apply", "rollback", "init"}
+
 // reload loads the HCL file now.
 func (a *API) reload(r *http.Request) (any, error) {
-	changed, err := a.engine.Reload(r.Context())
+	by := r.URL.Query().Get("by")
+	if !slices.Contains(loaders, by) {
+		by = loaders[0]
+	}
+	changed, err := a.engine.Reload(engine.WithCause(r.Context(), by+" by "+actorOf(r)))
 	if refused, ok := errors.AsType[*engine.RefusedError](err); ok {
 		return nil, problem(http.StatusUnprocessableEntity, "the saved configuration is refused, and the one before serves "+
 			"on:\n\n%s", cmp.Or(refused.Text(), refused.Problem))
@@ -88,9 +96,9 @@ func (a *API) reload(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := a.engine.Current()
-	if g == nil {
+	g := a.engine.InForce()
+	if g.Generation == nil {
 		return nil, engine.ErrReplaced
 	}
-	return Reloaded{Changed: changed, Generation: g.Number, ConfigHash: g.Config.Hash}, nil
+	return Reloaded{Changed: changed, Number: g.Number, ConfigHash: g.Config.Hash, InForce: g.Since}, nil
 }

@@ -183,8 +183,12 @@ type Status struct {
 	Generation uint64   `json:"generation"`  // counts the configurations that this process has run
 	// InForce is since when that content serves, also before a restart; null while nothing does.
 	InForce *time.Time `json:"config_in_force_since"`
-	// Kept is its number among the kept configurations; 0 where it could not be kept.
-	Kept      int64      `json:"config_number"`
+	// Number counts the configurations of the data folder, as in the list of those that were in force.
+	Number int64 `json:"config_number"`
+	// Kept is false of one that could not be kept there.
+	Kept bool `json:"config_kept"`
+	// By is what brought it into force, and who as far as that is known.
+	By        string     `json:"config_by,omitempty"`
 	Files     []string   `json:"config_files"` // the HCL file and all that it names
 	Providers []Provider `json:"providers"`
 	Routes    []Route    `json:"routes"`
@@ -235,9 +239,10 @@ func (t Traffic) Failures() int64 { return max(t.Failed, t.FailedAttempts) }
 
 // Reloaded is what came of loading the HCL file.
 type Reloaded struct {
-	Changed    bool   `json:"changed"` // false: it served already
-	Generation uint64 `json:"generation"`
-	ConfigHash string `json:"config_hash"`
+	Changed    bool      `json:"changed"` // false: it served already
+	Number     int64     `json:"config_number"`
+	ConfigHash string    `json:"config_hash"`
+	InForce    time.Time `json:"config_in_force_since"`
 }
 
 // Provider is a provider of the configuration.

@@ -16,10 +16,10 @@ import (
 // applyView is the result of `gateway apply` and `rollback`.
 type applyView struct {
 	Applied    bool       `json:"applied"`
-	Generation uint64     `json:"generation,omitempty"`  // that serves it
-	Restored   int64      `json:"restored,omitempty"`    // number of the configuration that a rollback has put back
-	Aside      []string   `json:"aside,omitempty"`       // files that were kept beside those that were changed
-	RolledBack string     `json:"rolled_back,omitempty"` // why --watch has put back what served
+	Number     int64      `json:"config_number,omitempty"` // under which it serves
+	Restored   int64      `json:"restored,omitempty"`      // number of the configuration that a rollback has put back
+	Aside      []string   `json:"aside,omitempty"`         // files that were kept beside those that were changed
+	RolledBack string     `json:"rolled_back,omitempty"`   // why --watch has put back what served
 	Plan       admin.Plan `json:"plan"`
 }
 
@@ -27,8 +27,9 @@ type applyView struct {
 type applying struct {
 	target
 	output
-	yes   bool
-	watch time.Duration
+	yes      bool
+	rollback bool // to a configuration that was in force
+	watch    time.Duration
 }
 
 func (a *applying) addFlags(cmd *cobra.Command) {
@@ -105,15 +106,15 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 		return err
 	}
 	var serves admin.Reloaded
-	if err := a.call(cmd, "POST", "/fareway/reload", nil, &serves); err != nil {
+	if err := a.call(cmd, "POST", a.reloadPath(), nil, &serves); err != nil {
 		return errors.Join(fmt.Errorf("%w; the file is put back as it was", err), done.undo())
 	}
 	if serves.ConfigHash != v.Plan.NewHash {
 		return errors.Join(errors.New("somebody else has saved a file of the configuration in the meantime: what was "+
 			"installed is put back as it was; look at it, and plan again"), a.goBack(cmd, done))
 	}
-	v.Applied, v.Generation, v.Aside = true, serves.Generation, done.aside()
-	fmt.Fprintf(w, "It serves: generation %d.\n", serves.Generation)
+	v.Applied, v.Number, v.Aside = true, serves.Number, done.aside()
+	fmt.Fprintf(w, "It serves: configuration %d.\n", serves.Number)
 	for _, path := range v.Aside {
 		fmt.Fprintf(w, "Kept: %s\n", path)
 	}
@@ -132,12 +133,20 @@ func (a *applying) run(cmd *cobra.Command, request admin.PlanRequest) error {
 	return silent(cmd)
 }
 
+// reloadPath says which command it is.
+func (a *applying) reloadPath() string {
+	if a.rollback {
+		return "/fareway/reload?by=rollback"
+	}
+	return "/fareway/reload?by=apply"
+}
+
 // goBack installs again what was there.
 func (a *applying) goBack(cmd *cobra.Command, done *installed) error {
 	if err := done.undo(); err != nil {
 		return fmt.Errorf("putting back what served: %w", err)
 	}
-	if err := a.call(cmd, "POST", "/fareway/reload", nil, new(admin.Reloaded)); err != nil {
+	if err := a.call(cmd, "POST", a.reloadPath(), nil, new(admin.Reloaded)); err != nil {
 		return fmt.Errorf("what served is put back in its file, but is not loaded: %w", err)
 	}
 	return nil

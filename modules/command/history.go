@@ -24,7 +24,8 @@ func historyCommand() *cobra.Command {
 		Use:   "history",
 		Short: "Lists the configurations that were in force",
 		Long: `Lists the configurations that were in force, the newest first; the last 20 are
-kept. "diff N M" shows what is different between two, "rollback N" puts one back.`,
+kept, with what brought each into force: start, a saved file, SIGHUP, or a command
+and who says to have given it. "diff N M" shows what is different between two, "rollback N" puts one back.`,
 		Example: "  fareway gateway history",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,7 +35,7 @@ kept. "diff N M" shows what is different between two, "rollback N" puts one back
 			}
 			return out.print(cmd, list, func(w io.Writer) {
 				table(w, func(w io.Writer) {
-					fmt.Fprintln(w, "number\tin force since\tcontent\tfiles")
+					fmt.Fprintln(w, "number\tin force since\tcontent\tfiles\tby")
 					for i, k := range list {
 						now, same := "", ""
 						if k.InForce {
@@ -45,8 +46,8 @@ kept. "diff N M" shows what is different between two, "rollback N" puts one back
 								same = fmt.Sprintf(" (as %d)", older.Number)
 							}
 						}
-						fmt.Fprintf(w, "%d%s\t%s\t%.12s%s\t%d\n", k.Number, now, human.Moment(k.Since), k.ConfigHash, same,
-							len(k.Files))
+						fmt.Fprintf(w, "%d%s\t%s\t%.12s%s\t%d\t%s\n", k.Number, now, human.Moment(k.Since), k.ConfigHash, same,
+							len(k.Files), orDash(k.By))
 					}
 				})
 			})
@@ -58,7 +59,7 @@ kept. "diff N M" shows what is different between two, "rollback N" puts one back
 }
 
 func rollbackCommand() *cobra.Command {
-	var a applying
+	a := applying{rollback: true}
 	cmd := &cobra.Command{
 		Use:   "rollback [NUMBER]",
 		Short: "Puts back a configuration that was in force",

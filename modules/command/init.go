@@ -445,7 +445,7 @@ func (r *initRun) reportRunning(cmd *cobra.Command, v *initView) bool {
 	if err != nil {
 		return false
 	}
-	loaded := c.Call(cmd.Context(), "POST", "/fareway/reload", nil, new(admin.Reloaded))
+	loaded := c.Call(cmd.Context(), "POST", "/fareway/reload?by=init", nil, new(admin.Reloaded))
 	var status admin.Status
 	if c.Call(cmd.Context(), "GET", "/fareway/status", nil, &status) != nil {
 		return false

@@ -2,11 +2,13 @@ package command
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/modules/admin"
 	"github.com/fareway/fareway/modules/gateway"
+	"github.com/fareway/fareway/modules/internal/human"
 )
 
 // reloadToo makes Caddy's command `reload` load the HCL file in every case. Caddy passes over a configuration that it
@@ -45,8 +47,12 @@ func reloadHCL(cmd *cobra.Command) error {
 		return err
 	}
 	var v admin.Reloaded
-	if err := c.Call(cmd.Context(), "POST", "/fareway/reload", nil, &v); !errors.Is(err, admin.ErrNoGateway) {
+	if err := c.Call(cmd.Context(), "POST", "/fareway/reload?by=reload", nil, &v); err != nil {
+		if errors.Is(err, admin.ErrNoGateway) {
+			return nil // another machine's
+		}
 		return err
 	}
-	return nil // another machine's
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Configuration %d serves, since %s.\n", v.Number, human.Moment(v.InForce))
+	return err
 }

@@ -99,13 +99,16 @@ func printStatus(w io.Writer, v admin.Status) {
 		fmt.Fprintf(w, "data\t%s\n", v.Data)
 		refused := ""
 		if v.FailedLoad != nil && v.FailedLoad.InFile {
-			refused = "; as it is saved it is refused, see below"
+			refused = " (as it is saved it is refused, see below)"
 		}
-		fmt.Fprintf(w, "config\t%s (generation %d%s)\n", orDash(v.Config), v.Generation, refused)
+		fmt.Fprintf(w, "config\t%s%s\n", orDash(v.Config), refused)
 		if v.InForce != nil {
-			fmt.Fprintf(w, "in force\tsince %s, content %.12s", human.Moment(*v.InForce), v.ConfigHash)
-			if v.Kept > 0 {
-				fmt.Fprintf(w, ", kept as number %d", v.Kept)
+			fmt.Fprintf(w, "in force\tnumber %d, since %s, content %.12s", v.Number, human.Moment(*v.InForce), v.ConfigHash)
+			if !v.Kept {
+				fmt.Fprint(w, ", not kept")
+			}
+			if v.By != "" {
+				fmt.Fprintf(w, " (%s)", v.By)
 			}
 			fmt.Fprintln(w)
 		}

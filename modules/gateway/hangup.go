@@ -39,7 +39,7 @@ func hungUp(ctx context.Context) {
 		}
 		e.ReopenRequestLog(ctx)
 		e.Logger().Info("loading the configuration file, for SIGHUP")
-		_, _ = e.Reload(ctx)
+		_, _ = e.Reload(engine.WithCause(ctx, "SIGHUP"))
 	}
 }
 

@@ -57,12 +57,13 @@ func TestGenerations(t *testing.T) {
 
 	failed := generation(t, e, 3000)
 	failed.Config.Gateway.MaxBodyMemory = 7
+	failed.Config.Hash = "another"
 	e.Activate(failed)
-	require.InDelta(t, 3, e.metrics.values(t)["fareway_config_generation{}"], 0)
+	require.InDelta(t, 2, e.metrics.values(t)["fareway_config_number{}"], 0)
 	require.EqualValues(t, 7, e.bodies.max.Load())
 	e.Retire(failed)
 	require.Same(t, second, e.Current(), "a reload that fails after its start leaves the old one serving")
-	require.InDelta(t, 2, e.metrics.values(t)["fareway_config_generation{}"], 0)
+	require.InDelta(t, 3, e.metrics.values(t)["fareway_config_number{}"], 0, "what comes back is in force once more")
 	require.EqualValues(t, 100, e.bodies.max.Load(), "with its bounds")
 
 	released := func(g *Generation) func() bool {

@@ -18,7 +18,6 @@ import (
 // alive; it lets go of its providers when the configuration is replaced and the last of them has ended.
 type Generation struct {
 	Config *config.Config
-	Number uint64
 
 	engine    *Engine
 	now       func() time.Time
@@ -167,22 +166,25 @@ func (g *Generation) has(k *providerKey) bool {
 // Activate makes g the generation of the requests that come from now on.
 func (e *Engine) Activate(g *Generation) {
 	e.life.activate(g)
-	e.taken()
+	failed := e.failed.Swap(nil)
+	e.metrics.refused.Set(0)
+	switch {
+	case e.remember(byReload):
+		e.metrics.loaded("taken")
+	case failed != nil: // said as when the file is saved, or SIGHUP loads it
+		e.Logger().Info("the configuration file is again what serves", "file", g.Config.Path,
+			"config_number", e.InForce().Number)
+	}
 	e.background.start(e.life.ctx)
 }
 
 // replace makes g the generation in place of old, which is given back.
-func (e *Engine) replace(old, g *Generation) {
+func (e *Engine) replace(old, g *Generation, by string) {
 	e.life.replace(old, g)
-	e.taken()
-}
-
-// taken is for a configuration that has come into force.
-func (e *Engine) taken() {
 	e.failed.Store(nil)
 	e.metrics.refused.Set(0)
 	e.metrics.loaded("taken")
-	e.remember()
+	e.remember(by)
 }
 
 // use applies to the engine what the current configuration says.
@@ -191,7 +193,6 @@ func (e *Engine) use(g *Generation) {
 	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
 	e.replies.memory.Limit(g.Config.Cache.Size)
-	e.metrics.setGeneration(g.Number)
 	e.providerKeys.keep(g.has)
 	e.healths.use(g)
 }
@@ -200,7 +201,7 @@ func (e *Engine) use(g *Generation) {
 // is still there) becomes current again: a reload that fails after its start leaves the old one serving.
 func (e *Engine) Retire(g *Generation) {
 	e.life.retire(g)
-	e.remember()
+	e.remember(byReturn)
 }
 
 // Current is the active configuration, nil when there is none. Only for looking at: a request takes Begin.

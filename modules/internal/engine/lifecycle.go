@@ -38,7 +38,6 @@ type lifecycle struct {
 	mu          sync.Mutex
 	phase       phase
 	generations []*Generation // active ones, oldest first
-	number      uint64        // of the last one that was activated
 	running     int           // requests
 	idle        chan struct{} // closed when nothing runs any more; nil while nobody waits for that
 	last        *Generation   // the current one, or the last that was
@@ -66,8 +65,6 @@ func newLifecycle(log *slog.Logger, use func(*Generation)) *lifecycle {
 func (l *lifecycle) activate(g *Generation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.number++
-	g.Number = l.number
 	l.generations = append(l.generations, g)
 	if l.phase == starting {
 		l.phase = serving
@@ -78,8 +75,6 @@ func (l *lifecycle) activate(g *Generation) {
 // replace puts g in the place of old, whose reference it gives back. Where a newer configuration serves, it goes on.
 func (l *lifecycle) replace(old, g *Generation) {
 	l.mu.Lock()
-	l.number++
-	g.Number = l.number
 	l.generations[slices.Index(l.generations, old)] = g
 	l.turn()
 	release := old.unref()

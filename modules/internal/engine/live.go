@@ -129,7 +129,7 @@ func (l *Live) look(ctx context.Context) {
 			}
 		}
 		// What comes of it is in the log and in the engine's FailedLoad.
-		if _, err := l.reload(ctx, digest); !errors.Is(err, errUnsettled) {
+		if _, err := l.reload(WithCause(ctx, bySaved), digest); !errors.Is(err, errUnsettled) {
 			l.ran = ran
 		}
 	}
@@ -196,7 +196,8 @@ func (l *Live) reload(ctx context.Context, settled string) (changed bool, err er
 	}
 	replaced := l.gen.replaced()
 	if cfg.Hash == l.gen.Config.Hash && len(replaced) == 0 {
-		l.mended()
+		l.mended(settled == "")
+		l.engine.sign(causeOf(ctx))
 		return false, nil
 	}
 	g, err := l.engine.Prepare(ctx, cfg)
@@ -212,9 +213,10 @@ func (l *Live) reload(ctx context.Context, settled string) (changed bool, err er
 	g.live = l
 	old := l.gen
 	l.gen, l.refused = g, false
-	l.engine.replace(old, g)
+	l.engine.replace(old, g, causeOf(ctx))
 	l.askUpstreams()
-	log := l.engine.Logger().With("file", l.path, "generation", g.Number, "config_hash", cfg.Hash)
+	log := l.engine.Logger().With("file", l.path, "config_number", l.engine.InForce().Number, "config_hash",
+		cfg.Hash, "by", causeOf(ctx))
 	if cfg.Hash == old.Config.Hash {
 		log.Info("replaced plugins serve; the old processes end with their last requests", "providers", replaced)
 		return true, nil
@@ -246,7 +248,7 @@ func (l *Live) refuse(again bool, f FailedLoad) error {
 	if last := l.engine.FailedLoad(); !again || last == nil || last.Problem != f.Problem {
 		l.engine.metrics.loaded("refused")
 		l.engine.NoteFailedLoad(f)
-		log := l.engine.Logger().With("file", l.path, "generation", l.gen.Number)
+		log := l.engine.Logger().With("file", l.path, "config_number", l.engine.InForce().Number)
 		log.Error("the saved configuration is refused; the one before serves on", "problem", f.Problem)
 		LogFindings(log, f.Diagnostics)
 	}
@@ -254,13 +256,16 @@ func (l *Live) refuse(again bool, f FailedLoad) error {
 	return &RefusedError{*l.engine.FailedLoad()}
 }
 
-// mended notes that the file is again what serves.
-func (l *Live) mended() {
+// mended notes that the file is again what serves. Whoever asked for the load hears so in either case.
+func (l *Live) mended(asked bool) {
 	l.refused = false
+	log := l.engine.Logger().With("file", l.path, "config_number", l.engine.InForce().Number)
 	if failed := l.engine.FailedLoad(); failed != nil && failed.InFile {
 		l.engine.failed.Store(nil)
 		l.engine.metrics.refused.Set(0)
-		l.engine.Logger().Info("the configuration file is again what serves", "file", l.path, "generation", l.gen.Number)
+		log.Info("the configuration file is again what serves")
+	} else if asked {
+		log.Info("the configuration file is what serves: nothing has changed")
 	}
 }
 

@@ -133,7 +133,7 @@ func TestSavingIsEnough(t *testing.T) {
 	w.save(liveHCL("2"))
 	require.Equal(t, 2, w.second(), "it looks once more whether the file is whole")
 	require.EqualValues(t, 2, w.price())
-	require.EqualValues(t, 2, w.Current().Number)
+	require.EqualValues(t, 2, w.InForce().Number)
 	require.Same(t, first, request.Generation(), "a request stays on its configuration")
 	require.Equal(t, pid, w.Current().plugins[0].Info().PID, "nothing of the process has changed")
 	require.Equal(t, 1, w.log.count("the saved configuration serves"))
@@ -153,7 +153,7 @@ func TestSavingIsEnough(t *testing.T) {
 	require.NoError(t, os.Rename(w.path+".new", w.path))
 	require.NoError(t, os.Chtimes(w.path, time.Unix(1, 0), time.Unix(1, 0)))
 	require.Equal(t, 1, w.second())
-	require.EqualValues(t, 2, w.Current().Number)
+	require.EqualValues(t, 2, w.InForce().Number)
 }
 
 // TestWarningsOfALoad are in the log: a file that serves may have slips in it.
@@ -173,7 +173,7 @@ func TestBadCandidate(t *testing.T) {
 	w := watch(t, liveHCL("1"))
 	w.save(liveHCL("1", "rout \"small\" {}"))
 	require.Equal(t, 2, w.second())
-	require.EqualValues(t, 1, w.Current().Number)
+	require.EqualValues(t, 1, w.InForce().Number)
 	failed := w.FailedLoad()
 	require.True(t, failed.InFile)
 	require.Equal(t, w.path, failed.Path)
@@ -206,7 +206,7 @@ func TestBadCandidate(t *testing.T) {
 	require.Nil(t, w.FailedLoad())
 	require.InDelta(t, 0, w.metrics.values(t)["fareway_config_refused{}"], 0)
 	require.Equal(t, 1, w.log.count("again what serves"))
-	require.EqualValues(t, 1, w.Current().Number)
+	require.EqualValues(t, 1, w.InForce().Number)
 
 	// What was bad before is bad again.
 	w.save(liveHCL("1", "rout \"other\" {}"))
@@ -229,7 +229,7 @@ func TestTornSaves(t *testing.T) {
 		w.between = nil
 	}
 	require.Equal(t, 3, w.second(), "it looks until two looks agree")
-	require.EqualValues(t, 2, w.Current().Number, "only the whole file was loaded")
+	require.EqualValues(t, 2, w.InForce().Number, "only the whole file was loaded")
 	require.Len(t, w.Current().Config.Plans, 1)
 
 	// A writer who never stops does not keep the gateway from what is there.
@@ -276,17 +276,17 @@ func TestFilesThatVanish(t *testing.T) {
 		for path, problem := range map[string]string{w.path: "Unreadable configuration", capped: "Unreadable file \"cap\""} {
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
-			number := w.Current().Number
+			number := w.InForce().Number
 			away(path)
 			w.second()
 			require.NotNil(t, w.FailedLoad(), "%s: %s", path, name)
 			require.Contains(t, w.FailedLoad().Problem, problem, name)
-			require.Equal(t, number, w.Current().Number, name)
+			require.Equal(t, number, w.InForce().Number, name)
 			require.NoError(t, os.RemoveAll(path))
 			w.write(path, string(text))
 			w.second()
 			require.Nil(t, w.FailedLoad(), name)
-			require.Equal(t, number, w.Current().Number, name)
+			require.Equal(t, number, w.InForce().Number, name)
 		}
 	}
 	require.EqualValues(t, 8, w.Current().Config.Plans[0].SpendCapCredits)
@@ -315,7 +315,7 @@ func TestSymlinkSwap(t *testing.T) {
 	w.second()
 	require.EqualValues(t, 3, w.price())
 	require.EqualValues(t, 8, w.Current().Config.Plans[0].SpendCapCredits, "both at once")
-	require.EqualValues(t, 3, w.Current().Number)
+	require.EqualValues(t, 3, w.InForce().Number)
 }
 
 // TestRefusedChanges: what a running gateway keeps, and what its accounts need.
@@ -330,7 +330,7 @@ func TestRefusedChanges(t *testing.T) {
 		require.Contains(t, w.FailedLoad().Problem, problem)
 		require.True(t, w.FailedLoad().InFile)
 		require.Equal(t, text, w.FailedLoad().Text(), "as check would print it")
-		require.EqualValues(t, 1, w.Current().Number)
+		require.EqualValues(t, 1, w.InForce().Number)
 		_, err := w.Reload(t.Context())
 		require.ErrorContains(t, err, problem)
 	}
@@ -437,11 +437,23 @@ func TestInForce(t *testing.T) {
 	first := w.InForce()
 	require.Same(t, w.Current(), first.Generation)
 	require.EqualValues(t, 1, first.Kept)
+	require.Equal(t, "start", first.By)
 	w.write(filepath.Join(w.dir, "cap"), "7")
 	w.save(liveHCL("2", "plan \"p\" {\n  spend_cap_credits = file(\"cap\")\n}"))
 	w.second()
 	second := w.InForce()
 	require.EqualValues(t, 2, second.Kept)
+	require.Equal(t, "saved file", second.By)
+	changed, err := w.Reload(WithCause(t.Context(), "apply by ann"))
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, "apply by ann", w.InForce().By, "who asks just then has saved it")
+	kept, err := w.History().Get(2)
+	require.NoError(t, err)
+	require.Equal(t, "apply by ann", kept.By)
+	_, err = w.Reload(WithCause(t.Context(), "reload by bob"))
+	require.NoError(t, err)
+	require.Equal(t, "apply by ann", w.InForce().By, "once")
 	require.False(t, second.Since.Before(first.Since))
 	list, err := w.History().List()
 	require.NoError(t, err)
@@ -467,6 +479,7 @@ func TestInForce(t *testing.T) {
 	w.second()
 	require.EqualValues(t, 3, w.price())
 	require.Zero(t, w.InForce().Kept)
+	require.EqualValues(t, 3, w.InForce().Number, "its number counts all the same")
 	require.Equal(t, 1, w.log.count("is not kept for a rollback"))
 }
 

@@ -35,7 +35,7 @@ type Metrics struct {
 	violations    *prometheus.CounterVec
 	ledger        *prometheus.HistogramVec
 	ledgerBatch   prometheus.Histogram
-	generation    prometheus.Gauge
+	number        prometheus.Gauge
 	unproven      *prometheus.GaugeVec
 	receipts      *prometheus.CounterVec
 	limited       *prometheus.CounterVec
@@ -126,8 +126,8 @@ func newMetrics() *Metrics {
 		ledgerBatch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "fareway_ledger_batch_size", Help: "Operations that shared one commit.",
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}}),
-		generation: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "fareway_config_generation", Help: "Number of the configuration that serves."}),
+		number: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fareway_config_number", Help: "Number of the configuration that serves, as in `gateway history`."}),
 		unproven: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_unproven_attempts", Help: "Attempts that wait for a receipt, by provider."},
 			[]string{"provider"}),
@@ -186,7 +186,7 @@ func newMetrics() *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
 		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
-		m.generation,
+		m.number,
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.hedges, m.unlogged,
 		m.undecided,
 		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
@@ -337,7 +337,7 @@ func (m *Metrics) setInForce(hash string, since time.Time) {
 	m.inForce.WithLabelValues(hash).Set(float64(since.UnixMilli()) / 1000)
 }
 
-func (m *Metrics) setGeneration(n uint64) { m.generation.Set(float64(n)) }
+func (m *Metrics) setNumber(n int64) { m.number.Set(float64(n)) }
 
 // setUnproven shows how many attempts wait, by provider.
 func (m *Metrics) setUnproven(provider string, attempts int64) {

@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	m.running("small", 2)
 	m.spool(2)
 	m.setAside(1)
-	m.setGeneration(5)
+	m.setNumber(5)
 	m.setUnproven("p", 6)
 	m.setUnproven("q", 6)
 	m.forgetUnproven("q")
@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 		`fareway_running_attempts{route="small"}`:                      2,
 		`fareway_spooled_settlements{}`:                                2,
 		`fareway_spool_undecided{}`:                                    1,
-		`fareway_config_generation{}`:                                  5,
+		`fareway_config_number{}`:                                      5,
 		`fareway_unproven_attempts{provider="p"}`:                      6,
 		`fareway_receipts_total{provider="p" result="charged"}`:        1,
 		`fareway_limited_total{reason="key_requests_per_minute"}`:      1,

@@ -44,7 +44,7 @@ func (e *Engine) askUpstreams(ctx context.Context, g *Generation) {
 		if last := g.upstreams.Swap(&Upstreams{At: e.Now(), Diagnostics: found}); last != nil {
 			before = textOf(last.Diagnostics)
 		}
-		log := e.Logger().With("file", g.Config.Path, "generation", g.Number)
+		log := e.Logger().With("file", g.Config.Path, "config_number", e.InForce().Number)
 		switch {
 		case text != "" && text != before:
 			log.Warn("the configuration serves, and does not fit its upstreams", "warnings", len(found.All()))

@@ -24,10 +24,11 @@ const Size = 20
 
 // Kept is a configuration that was in force.
 type Kept struct {
-	Number int64     `json:"number"` // counts the configurations of this data folder
-	Since  time.Time `json:"since"`  // when it came into force
-	Hash   string    `json:"hash"`   // of its files' names and contents
-	Files  []File    `json:"files"`  // first the one that names the others
+	Number int64     `json:"number"`       // counts the configurations of this data folder
+	Since  time.Time `json:"since"`        // when it came into force
+	Hash   string    `json:"hash"`         // of its files' names and contents
+	By     string    `json:"by,omitempty"` // what brought it into force, and who as far as that is known
+	Files  []File    `json:"files"`        // first the one that names the others
 }
 
 // File is a file that a configuration is made of.
@@ -60,7 +61,8 @@ func In(data string) *History { return &History{dir: filepath.Join(data, "config
 // ErrNotKept: there is no configuration of that number, or no more.
 var ErrNotKept = errors.New("not kept")
 
-// Add keeps a configuration that has come into force, under the next number, and lets the oldest go. One that is the
+// Add keeps a configuration that has come into force, under the next number, which is above k's own, and lets the oldest
+// go. One that is the
 // newest already is not kept again: the result is that.
 func (h *History) Add(k Kept) (Kept, error) {
 	h.mu.Lock()
@@ -69,23 +71,16 @@ func (h *History) Add(k Kept) (Kept, error) {
 	if err != nil {
 		return Kept{}, err
 	}
-	k.Number = 1
+	k.Number++
 	if n := len(numbers); n > 0 {
 		newest := numbers[n-1]
 		if last, err := h.Get(newest); err == nil && last.Hash == k.Hash {
 			return last, nil
 		}
-		k.Number = newest + 1
+		k.Number = max(k.Number, newest+1)
 	}
-	text, err := json.Marshal(k)
-	if err != nil {
-		return Kept{}, fmt.Errorf("keeping a configuration: %w", err)
-	}
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
-		return Kept{}, fmt.Errorf("keeping a configuration: %w", err)
-	}
-	if err := files.ReplaceFile(h.path(k.Number), text); err != nil {
-		return Kept{}, fmt.Errorf("keeping a configuration: %w", err)
+	if err := h.put(k); err != nil {
+		return Kept{}, err
 	}
 	for _, old := range numbers[:max(0, len(numbers)+1-Size)] {
 		if err := os.Remove(h.path(old)); err != nil {
@@ -93,6 +88,32 @@ func (h *History) Add(k Kept) (Kept, error) {
 		}
 	}
 	return k, nil
+}
+
+// Sign notes what has brought a configuration into force that is kept already.
+func (h *History) Sign(number int64, by string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k, err := h.Get(number)
+	if err != nil {
+		return err
+	}
+	k.By = by
+	return h.put(k)
+}
+
+func (h *History) put(k Kept) error {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("keeping a configuration: %w", err)
+	}
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return fmt.Errorf("keeping a configuration: %w", err)
+	}
+	if err := files.ReplaceFile(h.path(k.Number), text); err != nil {
+		return fmt.Errorf("keeping a configuration: %w", err)
+	}
+	return nil
 }
 
 // List has all that are kept, the newest last. A file that cannot be read is left out, and named by the error.
