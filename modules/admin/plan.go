@@ -215,7 +215,8 @@ func (a *API) configuration(r *http.Request) (any, error) {
 }
 
 func viewKept(k history.Kept, inForce, withTexts bool) Configuration {
-	v := Configuration{Number: k.Number, Since: k.Since, ConfigHash: k.Hash, InForce: inForce, By: k.By, Files: []KeptFile{}}
+	v := Configuration{Number: k.Number, Since: k.Since, ConfigHash: k.Hash, InForce: inForce, By: k.By,
+		Files: []KeptFile{}}
 	for _, f := range k.Files {
 		one := KeptFile{Path: f.Path}
 		if withTexts {

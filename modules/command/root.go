@@ -20,7 +20,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			shown := cmd.Parent()
 			for _, name := range args {
-				i := slices.IndexFunc(shown.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
+				i := slices.IndexFunc(shown.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
 				if i < 0 {
 					return noCommand(shown, name)
 				}

@@ -389,15 +389,15 @@ func writeModel(m *predict.Model, f *files.Output) ([]byte, error) {
 	return text, nil
 }
 
-// noDataFolder says how the folder of recorded answers is named now: --data is a gateway's data folder everywhere else.
+// noDataFolder says how the folder of recorded answers is named now: --data is a gateway's data folder everywhere.
 func noDataFolder(cmd *cobra.Command) {
 	var was string
 	cmd.Flags().StringVar(&was, "data", "", "")
 	_ = cmd.Flags().MarkHidden("data") // it is there
 	before(cmd, func(cmd *cobra.Command) error {
 		if cmd.Flags().Changed("data") {
-			return fmt.Errorf("--data is a gateway's data folder, which this does not need: name the folder of recorded answers "+
-				"by --recorded %s", was)
+			return fmt.Errorf("--data is a gateway's data folder, which this does not need: name the folder of recorded "+
+				"answers by --recorded %s", was)
 		}
 		return nil
 	})

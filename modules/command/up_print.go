@@ -74,7 +74,8 @@ func (u *upRun) printJSON(ctx context.Context, r report) error {
 	if !u.noSelftest {
 		for _, s := range shapes {
 			result, err := r.try(ctx, s)
-			view := selftestView{Path: s.path, Stream: s.stream, OK: err == nil, Text: result.text, Microcents: result.microcents}
+			view := selftestView{Path: s.path, Stream: s.stream, OK: err == nil, Text: result.text,
+				Microcents: result.microcents}
 			if err != nil {
 				view.Error = err.Error()
 			}

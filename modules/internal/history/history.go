@@ -61,7 +61,7 @@ func In(data string) *History { return &History{dir: filepath.Join(data, "config
 // ErrNotKept: there is no configuration of that number, or no more.
 var ErrNotKept = errors.New("not kept")
 
-// Add keeps a configuration that has come into force, under the next number, which is above k's own, and lets the oldest
+// Add keeps a configuration that has come into force, under the next number, above that of k itself, and lets the oldest
 // go. One that is the
 // newest already is not kept again: the result is that.
 func (h *History) Add(k Kept) (Kept, error) {
