@@ -192,6 +192,7 @@ func (e *Engine) use(g *Generation) {
 	e.plans.use(g.Config.Plans)
 	e.replies.memory.Limit(g.Config.Cache.Size)
 	e.metrics.setGeneration(g.Number)
+	e.metrics.begin(g)
 	e.providerKeys.keep(g.has)
 	e.healths.use(g)
 }
@@ -216,7 +217,12 @@ func (g *Generation) unref() func() {
 	if g.refs > 0 {
 		return func() {}
 	}
-	return g.releasePlugins
+	return func() {
+		if g.engine != nil { // outside of tests of the lifecycle
+			g.engine.metrics.end(g)
+		}
+		g.releasePlugins()
+	}
 }
 
 func (g *Generation) releasePlugins() {
