@@ -29,6 +29,7 @@ func init() {
 // reads:
 //
 //	GET    /fareway/status                  what runs
+//	GET    /fareway/metrics                 the metrics, as Prometheus reads them; with the token in metrics.token, too
 //	GET    /fareway/configurations          the configurations that were in force, the newest first
 //	GET    /fareway/configurations/{number} one of them, with the texts of its files
 //	POST   /fareway/plan                    {"text" | "kept"} what a configuration would change; on a socket only
@@ -91,6 +92,9 @@ type API struct {
 	token  adminToken
 	books  booksAPI
 
+	metricsToken adminToken
+	exposition   http.Handler
+
 	strangers *strangers
 }
 
@@ -133,7 +137,13 @@ func (a *API) serve(e *engine.Engine) (err error) {
 		return nil
 	}, spool: func() (engine.SpoolState, []spool.Item, error) { return e.Spool(), e.Aside().Items(), nil },
 		logged: e.FindRequest, failure: e.FailureOf}
-	a.token, err = loadAdminToken(e.DataDir())
+	if a.token, err = loadToken(e.DataDir(), adminTokenFile); err != nil {
+		return err
+	}
+	if a.metricsToken, err = loadToken(e.DataDir(), metricsTokenFile); err != nil {
+		return err
+	}
+	a.exposition, err = newExposition(e.Metrics())
 	return err
 }
 
@@ -176,18 +186,19 @@ func (a *API) Routes() []caddy.AdminRoute {
 		}}
 	routes = append(routes, decisions.routes(a.change)...)
 	for i, r := range routes {
-		routes[i].Handler = a.guard(r.Handler)
+		routes[i].Handler = a.guard(r.Handler, a.mayAll)
 	}
-	return routes
+	return append(routes, caddy.AdminRoute{Pattern: "GET /fareway/metrics",
+		Handler: a.guard(caddy.AdminHandlerFunc(a.metrics), a.mayMeasure)})
 }
 
 // guard lets nobody in but those who may, and lets a request take its time once it has arrived.
-func (a *API) guard(next caddy.AdminHandler) caddy.AdminHandler {
+func (a *API) guard(next caddy.AdminHandler, may func(*http.Request) error) caddy.AdminHandler {
 	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if a.engine == nil {
 			return problem(http.StatusServiceUnavailable, "this Caddy runs no gateway: its configuration has no fareway app")
 		}
-		if err := a.token.authorize(r); err != nil {
+		if err := may(r); err != nil {
 			a.strangers.refused(r)
 			return err
 		}

@@ -291,7 +291,7 @@ func TestAdminStatus(t *testing.T) {
 func TestAdminToken(t *testing.T) {
 	t.Parallel()
 	e := enginetest.New(t, nil)
-	token, err := loadAdminToken(e.DataDir())
+	token, err := loadToken(e.DataDir(), adminTokenFile)
 	require.NoError(t, err)
 	srv := httptest.NewServer(adminOf(t, e).handler())
 	t.Cleanup(srv.Close)
@@ -304,7 +304,7 @@ func TestAdminToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, text, 64, "256 bits in hex")
 
-	again, err := loadAdminToken(e.DataDir())
+	again, err := loadToken(e.DataDir(), adminTokenFile)
 	require.NoError(t, err)
 	require.Equal(t, token, again, "the token stays")
 
@@ -339,7 +339,7 @@ func TestAdminTokenEmptyFile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(data, adminTokenFile), []byte("\n"), 0o600))
-	_, err := loadAdminToken(data)
+	_, err := loadToken(data, adminTokenFile)
 	require.ErrorContains(t, err, "is empty: remove it")
 }
 

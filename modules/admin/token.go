@@ -16,21 +16,25 @@ import (
 	"github.com/fareway/fareway/modules/internal/files"
 )
 
-// adminTokenFile is the file in the data folder with the admin API's token.
-const adminTokenFile = "admin.token"
+const (
+	// adminTokenFile is the file in the data folder with the admin API's token.
+	adminTokenFile = "admin.token"
+	// metricsTokenFile has the token of those who only look at the metrics: it opens nothing else.
+	metricsTokenFile = "metrics.token"
+)
 
 // adminToken is the SHA-256 of the token that requests over a network must show.
 type adminToken [sha256.Size]byte
 
-// loadAdminToken reads the data folder's token, and makes one of 256 random bits when there is none.
-func loadAdminToken(data string) (adminToken, error) {
-	text, err := readAdminToken(data)
+// loadToken reads a token of the data folder, and makes one of 256 random bits when there is none.
+func loadToken(data, file string) (adminToken, error) {
+	text, err := readToken(data, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		var secret [32]byte
 		rand.Read(secret[:])
-		err = files.CreateFile(filepath.Join(data, adminTokenFile), []byte(hex.EncodeToString(secret[:])+"\n"), 0o600)
+		err = files.CreateFile(filepath.Join(data, file), []byte(hex.EncodeToString(secret[:])+"\n"), 0o600)
 		if err == nil || errors.Is(err, fs.ErrExist) {
-			text, err = readAdminToken(data)
+			text, err = readToken(data, file)
 		}
 	}
 	if err != nil {
@@ -39,9 +43,11 @@ func loadAdminToken(data string) (adminToken, error) {
 	return sha256.Sum256([]byte(text)), nil
 }
 
-// readAdminToken returns the token's text, for a client. fs.ErrNotExist when no gateway has made it yet.
-func readAdminToken(data string) (string, error) {
-	path := filepath.Join(data, adminTokenFile)
+// readAdminToken returns the admin token's text, for a client. fs.ErrNotExist when no gateway has made it yet.
+func readAdminToken(data string) (string, error) { return readToken(data, adminTokenFile) }
+
+func readToken(data, file string) (string, error) {
+	path := filepath.Join(data, file)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reading the admin token: %w", err)

@@ -67,6 +67,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	*h = *made
+	app.SetEndpoints(h.table.names())
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		server.RegisterConnContext(func(ctx context.Context, c net.Conn) context.Context {
 			boundUnsent(c)

@@ -420,3 +420,12 @@ func TestTable(t *testing.T) {
 	_, err = newTable([]families.Server{chat.Server{}, chat.Server{}})
 	require.ErrorContains(t, err, "two request families answer at")
 }
+
+// TestEveryEndpointHasItsMetrics: those of the path table, from the start.
+func TestEveryEndpointHasItsMetrics(t *testing.T) {
+	t.Parallel()
+	made, err := newTable(all)
+	require.NoError(t, err)
+	require.Equal(t, []string{"account", "chat", "count_tokens", "messages", "model", "models", "responses", "unknown"},
+		made.names())
+}

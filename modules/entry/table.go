@@ -2,7 +2,9 @@ package entry
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -88,7 +90,7 @@ func (t *table) find(r *http.Request, call *gateway.Call) *families.Error {
 		}
 	}
 	if !ok {
-		call.Endpoint, call.Family = "unknown", t.familyOf(path)
+		call.Endpoint, call.Family = unknownPath, t.familyOf(path)
 		return t.notFound(r, call.Family)
 	}
 	call.Endpoint, call.Family = e.name, e.family
@@ -106,6 +108,18 @@ func (t *table) find(r *http.Request, call *gateway.Call) *families.Error {
 	}
 	return &families.Error{Status: http.StatusMethodNotAllowed, Code: families.InvalidRequest, Allow: allow,
 		Message: fmt.Sprintf("%s is not allowed on %s. Trying again does not help: use %s.", r.Method, path, e.method)}
+}
+
+// unknownPath is the endpoint of the paths that are in no table.
+const unknownPath = "unknown"
+
+// names are all endpoints, as metrics have them.
+func (t *table) names() []string {
+	names := map[string]bool{unknownPath: true, t.model.name: true}
+	for _, e := range t.paths {
+		names[e.name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // modelID takes the id out of /v1/models/{id}. A trailing or double slash is no id (GAP-04).

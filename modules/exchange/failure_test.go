@@ -3,7 +3,9 @@ package exchange
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,4 +69,10 @@ func TestTheLedgerIsAwayBetweenAttempts(t *testing.T) {
 	require.Contains(t, away.Message, "cannot reach its ledger")
 	broken := x.refusal(&failure{kind: ledgerAway, err: errors.New("of the test")})
 	require.Equal(t, http.StatusInternalServerError, broken.Status)
+}
+
+// TestMetricsHaveEveryFailure: a series of each is there from the start.
+func TestMetricsHaveEveryFailure(t *testing.T) {
+	t.Parallel()
+	require.ElementsMatch(t, slices.Collect(maps.Keys(consequences)), engine.FailureKinds())
 }

@@ -251,6 +251,7 @@ func (x *exchange) account(charge ledger.Charge, reason string) {
 		if u == nil {
 			continue
 		}
+		m.Cost(a.route.Name, costOf(a))
 		if m.Tokens(a.route.Name, u); a.operator {
 			continue
 		}

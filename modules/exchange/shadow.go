@@ -223,6 +223,7 @@ func (s *shadow) settle(y *exchange, a *attempt) {
 	if u := a.proven(); u != nil {
 		s.report.Usage, s.report.Cost = decisions.UsageOf(u), costOf(a)
 		y.engine.Metrics().Tokens(a.route.Name, u)
+		y.engine.Metrics().Cost(a.route.Name, s.report.Cost)
 	}
 }
 

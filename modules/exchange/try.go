@@ -13,7 +13,10 @@ import (
 // are made at the same time none is live: they share nothing that changes.
 func (x *exchange) try(ctx context.Context, a *attempt) (f *failure) {
 	a.made = time.Now()
-	defer func() { a.running, a.took = false, time.Since(a.made) }()
+	defer func() {
+		a.running, a.took = false, time.Since(a.made)
+		x.engine.Metrics().Attempted(a.route.Name, a.firstAfter, a.took)
+	}()
 	defer a.permit.Release()
 	defer func() { x.judgeRoute(a, f) }()
 	defer x.warnOfUsage(a)

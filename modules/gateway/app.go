@@ -52,6 +52,8 @@ type App struct {
 	health *healthServer
 	admin  adminListener // nil without one
 	log    *slog.Logger
+
+	endpoints atomic.Pointer[[]string] // of the path table; nil where no site has the handlers
 }
 
 // adminListener is the module fareway.admin: the admin API at an address of its own.
@@ -176,6 +178,9 @@ func (a *App) Start() error {
 	if err := WriteAddresses(a.Data, addresses...); err != nil {
 		return err
 	}
+	if names := a.endpoints.Load(); names != nil {
+		e.Metrics().Endpoints(*names...)
+	}
 	e.SetLogger(a.log)
 	a.live.Start()
 	handleHangup()
@@ -202,6 +207,9 @@ func (a *App) Cleanup() error {
 	_, err := engines.Delete(a.Data)
 	return err
 }
+
+// SetEndpoints says which endpoints there are, for the metrics. All sites have the same.
+func (a *App) SetEndpoints(names []string) { a.endpoints.Store(&names) }
 
 // Engine is the engine that this configuration runs on, nil while it is not open: for a moment at the start of a
 // gateway whose admin endpoint is off, and always in a configuration that is only validated.

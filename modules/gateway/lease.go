@@ -21,7 +21,7 @@ type pooledEngine struct{ *engine.Engine }
 
 func leaseEngine(data string, cfg *config.Config, log *slog.Logger) (*engine.Engine, error) {
 	v, _, err := engines.LoadOrNew(data, func() (caddy.Destructor, error) {
-		e, err := engine.Open(engine.Options{DataDir: data, Logger: log}, cfg)
+		e, err := engine.Open(engine.Options{DataDir: data, Logger: log, Version: Version()}, cfg)
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func leave(t *testing.T, requests int) *folder {
 
 	store, err = sqlite.Open(sqlite.Options{Path: f.db(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s, err := openSettler(spoolPath(f.db()), newTill(), newMetrics(), slog.New(slog.DiscardHandler), timing)
+	s, err := openSettler(spoolPath(f.db()), newTill(), newMetrics(""), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
 	s.away.Store(true)
 	for n := range requests {
@@ -566,7 +566,7 @@ func TestAsideCannotBeWritten(t *testing.T) {
 	l.away, l.unknown["a"] = false, true
 	blocked := spool.AsidePath(filepath.Join(dir, "spool")) + ".new"
 	require.NoError(t, os.Mkdir(blocked, 0o700))
-	s, err = openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
+	s, err = openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
 	require.ErrorContains(t, s.takeUp(t.Context()), "keeping the settlement of request")
 	require.EqualValues(t, 1, s.spool.Len())

@@ -37,6 +37,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Builtin says how a built-in provider is started; nil for this executable's own command.
 	Builtin func(plugin string) (argv []string, ok bool)
+	// Version is what fareway_build_info says. "": unknown.
+	Version string
 	// Now is the clock of the ledger (periods, entries) and of keys. nil: time.Now.
 	Now func() time.Time
 	// After tells when a time is over, for the engine's own periodic work. nil: time.After.
@@ -128,7 +130,7 @@ func Open(o Options, cfg *config.Config) (*Engine, error) {
 		where:   cfg.Store,
 		counts:  cfg.Limiter,
 		log:     newSwapLogger(o.Logger),
-		metrics: newMetrics(),
+		metrics: newMetrics(o.Version),
 		keys:    newKeyCache(time.Second, o.Now),
 		states:  newStates(o.Now),
 

@@ -207,7 +207,7 @@ func TestBorrowedGenerationStays(t *testing.T) {
 // withoutStore is an engine without store and providers, for tests of time.
 func withoutStore(t *testing.T) (*Engine, chan struct{}) {
 	t.Helper()
-	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(),
+	e := &Engine{log: newSwapLogger(slog.New(slog.DiscardHandler)), metrics: newMetrics(""),
 		keys: newKeyCache(time.Second, time.Now)}
 	e.plans, e.healths = newPlans(e.Logger()), newHealths(time.Now(), nil)
 	e.replies = newReplies(&Options{})

@@ -193,6 +193,7 @@ func (e *Engine) use(g *Generation) {
 	e.streams.limit(g.Config.Gateway.MaxStreams)
 	e.plans.use(g.Config.Plans)
 	e.replies.memory.Limit(g.Config.Cache.Size)
+	e.metrics.begin(g)
 	e.providerKeys.keep(g.has)
 	e.healths.use(g)
 }
@@ -217,7 +218,12 @@ func (g *Generation) unref() func() {
 	if g.refs > 0 {
 		return func() {}
 	}
-	return g.releasePlugins
+	return func() {
+		if g.engine != nil { // outside of tests of the lifecycle
+			g.engine.metrics.end(g)
+		}
+		g.releasePlugins()
+	}
 }
 
 func (g *Generation) releasePlugins() {

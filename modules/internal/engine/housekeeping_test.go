@@ -20,7 +20,7 @@ import (
 
 func newHousekeeper(room *waitingRoom, g *Generation, log *slog.Logger) *housekeeper {
 	return &housekeeper{
-		ledger: room, metrics: newMetrics(), log: log, now: time.Now,
+		ledger: room, metrics: newMetrics(""), log: log, now: time.Now,
 		acquire: func() (*Generation, func()) { return g, func() {} },
 	}
 }

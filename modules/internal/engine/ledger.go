@@ -16,6 +16,7 @@ import (
 func (e *Engine) openLedger(o *Options, cfg *config.Config) (err error) {
 	log := slog.New(e.log)
 	path := cfg.Store.File(o.DataDir)
+	e.metrics.files.watch(path)
 	store, err := sqlite.Open(sqlite.Options{
 		Path:        path,
 		Now:         o.Now,

@@ -21,7 +21,7 @@ import (
 // limits is an engine that has nothing but limits, and a clock for them.
 func limits(cfg *config.Config) (func() *Work, *ratelimittest.Clock) {
 	c := new(ratelimittest.Clock)
-	e := &Engine{metrics: newMetrics(), limiter: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})}
+	e := &Engine{metrics: newMetrics(""), limiter: ratelimit.NewMemory(ratelimit.Options{Elapsed: c.Elapsed})}
 	e.streams.limit(1 << 40)
 	return func() *Work { return &Work{engine: e, gen: &Generation{Config: cfg}} }, c
 }
@@ -109,7 +109,7 @@ func TestLimits(t *testing.T) {
 
 func TestLimiterMetrics(t *testing.T) {
 	t.Parallel()
-	m, limiter := newMetrics(), ratelimit.NewMemory(ratelimit.Options{Bytes: 1})
+	m, limiter := newMetrics(""), ratelimit.NewMemory(ratelimit.Options{Bytes: 1})
 	m.watchLimiter(limiter.Usage)
 	for n := range 1000 {
 		address := netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String()

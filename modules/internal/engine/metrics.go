@@ -23,11 +23,14 @@ type Metrics struct {
 	firstEvent    *prometheus.HistogramVec
 	tokens        *prometheus.CounterVec
 	charged       *prometheus.CounterVec
+	cost          *prometheus.CounterVec
 	over          *prometheus.CounterVec
 	held          prometheus.Gauge
 	upstreamError *prometheus.CounterVec
 	outcomes      *prometheus.CounterVec
 	attempts      *prometheus.GaugeVec
+	attemptTime   *prometheus.HistogramVec
+	firstToken    *prometheus.HistogramVec
 	providers     *providerCollector
 	keyAttempts   *prometheus.CounterVec
 	retries       *prometheus.CounterVec
@@ -54,6 +57,10 @@ type Metrics struct {
 	refused   prometheus.Gauge
 	inForce   *prometheus.GaugeVec
 
+	series series
+	files  *fileCollector
+	build  prometheus.Collector
+
 	answers, failed, failedAttempts atomic.Int64
 
 	// What every request counts.
@@ -62,12 +69,15 @@ type Metrics struct {
 	firstEvents   *handles[string, prometheus.Observer]
 	used          *handles[used, prometheus.Counter]
 	charges       *handles[string, prometheus.Counter]
+	costs         *handles[string, prometheus.Counter]
 	came          *handles[came, prometheus.Counter]
 	runningRoutes *handles[string, prometheus.Gauge]
 	operations    *handles[string, prometheus.Observer]
+	tried         *handles[string, prometheus.Observer]
+	firstTokens   *handles[string, prometheus.Observer]
 }
 
-func newMetrics() *Metrics {
+func newMetrics(version string) *Metrics {
 	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -88,6 +98,10 @@ func newMetrics() *Metrics {
 			Name: "fareway_charged_microcents_total", Help: "Microcents charged to accounts, by the route that answered, or " +
 				"that a later receipt is about. Refunds do not lower it."},
 			[]string{"route"}),
+		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fareway_cost_microcents_total", Help: "Microcents that upstreams cost the operator, by route, at its cost. " +
+				"Calls that no account pays for are among them."},
+			[]string{"route"}),
 		over: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fareway_over_microcents_total",
 			Help: "Microcents that upstreams reported beyond what was held, which the operator pays, by route."},
@@ -103,6 +117,14 @@ func newMetrics() *Metrics {
 			[]string{"route", "outcome"}),
 		attempts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fareway_running_attempts", Help: "Attempts that run at the moment, by route; max_concurrent bounds them."},
+			[]string{"route"}),
+		attemptTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fareway_attempt_duration_seconds",
+			Help: "Time of attempts, failed ones among them, by route; their count is that of attempts.", Buckets: seconds},
+			[]string{"route"}),
+		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fareway_time_to_first_token_seconds",
+			Help: "Time from the beginning of an attempt to its first token, by route.", Buckets: seconds},
 			[]string{"route"}),
 		providers: newProviderCollector(),
 		keyAttempts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -162,6 +184,8 @@ func newMetrics() *Metrics {
 			[]string{"result"}),
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fareway_config_refused", Help: "1 while the saved configuration is refused, and the one before it serves."}),
+		files:         newFileCollector(),
+		build:         buildInfo(version),
 		policyMetrics: newPolicyMetrics(),
 		shadowMetrics: newShadowMetrics(seconds),
 		inForce: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -177,19 +201,25 @@ func newMetrics() *Metrics {
 	m.used = handlesOf(func(u used) prometheus.Counter { return m.tokens.WithLabelValues(u.route, u.class) })
 	m.came = handlesOf(func(c came) prometheus.Counter { return m.outcomes.WithLabelValues(c.route, c.outcome) })
 	m.charges = handlesOf(func(route string) prometheus.Counter { return m.charged.WithLabelValues(route) })
+	m.costs = handlesOf(func(route string) prometheus.Counter { return m.cost.WithLabelValues(route) })
+	m.tried = handlesOf(func(route string) prometheus.Observer { return m.attemptTime.WithLabelValues(route) })
+	m.firstTokens = handlesOf(func(route string) prometheus.Observer { return m.firstToken.WithLabelValues(route) })
 	m.runningRoutes = handlesOf(func(route string) prometheus.Gauge { return m.attempts.WithLabelValues(route) })
 	m.operations = handlesOf(func(operation string) prometheus.Observer { return m.ledger.WithLabelValues(operation) })
+	m.series.of = make(map[*Generation]int)
+	m.startAlways()
 	return m
 }
 
 // Collectors lists everything there is to register.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.over, m.held,
+	return append([]prometheus.Collector{m.requests, m.duration, m.firstEvent, m.tokens, m.charged, m.cost, m.over,
+		m.held, m.attemptTime, m.firstToken,
 		m.upstreamError, m.outcomes, m.attempts, m.retries, m.providers, m.failures, m.violations, m.ledger, m.ledgerBatch,
 		m.number,
 		m.keyAttempts, m.unproven, m.receipts, m.limited, m.spooled, m.aside, m.stalled, m.strategies, m.hedges, m.unlogged,
 		m.undecided,
-		m.loads, m.refused, m.inForce}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
+		m.loads, m.refused, m.inForce, m.files, m.build}, slices.Concat(m.limiter, m.budgets, m.policy, m.collectors())...)
 }
 
 // Request counts a reply. endpoint is a name of the path table; firstEvent is zero when nothing was written.
@@ -233,6 +263,19 @@ func (m *Metrics) Tokens(route string, u *llm.Usage) {
 // Charged counts a charge, in microcents.
 func (m *Metrics) Charged(route string, microcents int64) {
 	m.charges.of(route).Add(float64(microcents))
+}
+
+// Cost counts what an attempt cost the operator, in microcents.
+func (m *Metrics) Cost(route string, microcents int64) {
+	m.costs.of(route).Add(float64(microcents))
+}
+
+// Attempted counts an attempt that has ended. first is when its first token came, 0 where none did.
+func (m *Metrics) Attempted(route string, first, took time.Duration) {
+	m.tried.of(route).Observe(took.Seconds())
+	if first > 0 {
+		m.firstTokens.of(route).Observe(first.Seconds())
+	}
 }
 
 // Over counts what an upstream reported beyond what was held for it, in microcents.

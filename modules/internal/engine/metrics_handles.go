@@ -37,6 +37,13 @@ func (h *handles[K, V]) of(labels K) V {
 	return v
 }
 
+// forget has everything found anew: what was kept may have been deleted of its vector.
+func (h *handles[K, V]) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known.Store(new(map[K]V))
+}
+
 // answer is what replies are counted by.
 type answer struct {
 	endpoint string

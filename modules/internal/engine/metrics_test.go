@@ -16,7 +16,7 @@ import (
 // TestMetrics: what each call does to the metrics, which dashboards and alerts go by.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	m := newMetrics()
+	m := newMetrics("")
 	m.Request("chat", 200, 0, time.Second)
 	m.Request("chat", 200, time.Millisecond, time.Second)
 	m.Charged("small", 7)
@@ -133,7 +133,7 @@ func (m *Metrics) values(t *testing.T) map[string]float64 {
 // Issue 10, the rest: what a request counts by is looked up once.
 func TestMetricsOfARequestAreKept(t *testing.T) {
 	t.Parallel()
-	m := newMetrics()
+	m := newMetrics("")
 	for range 10 {
 		m.Request("chat", 200, time.Millisecond, time.Second)
 		m.Request("chat", 503, 0, time.Second)

@@ -69,7 +69,7 @@ func TestPlan(t *testing.T) {
 // TestTraffic: what a watched apply goes by.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
-	m := newMetrics()
+	m := newMetrics("")
 	for _, status := range []int{200, 400, 401, 402, 403, 404, 429, 499, 500, 503} {
 		m.Request("chat", status, 0, 1)
 	}

@@ -109,7 +109,7 @@ type keyring struct {
 }
 
 func newKeyring(weights ...int64) *keyring {
-	r := &keyring{metrics: newMetrics(), now: time.Unix(1_800_000_000, 0)}
+	r := &keyring{metrics: newMetrics(""), now: time.Unix(1_800_000_000, 0)}
 	clock := func() time.Time { return r.now }
 	log := slog.New(slog.NewTextHandler(&r.log, nil))
 	r.pool = &pool{name: "up", now: clock}

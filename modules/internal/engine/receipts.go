@@ -159,6 +159,7 @@ func (r *reconciler) question(ctx context.Context, provider string, b Backend, p
 			proved++
 			route := routes[receipt.Attempt]
 			r.metrics.Tokens(route, &receipt.Usage)
+			r.metrics.lateCost(route, receipt.Usage, r.now())
 			r.metrics.Charged(route, c.Added)
 			if c.OverAdded > 0 {
 				r.metrics.Over(route, c.OverAdded)

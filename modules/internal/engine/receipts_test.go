@@ -39,7 +39,7 @@ func newDesk(backends map[string]Backend) *desk {
 		acquire: func() (*Generation, func()) {
 			return &Generation{Config: &config.Config{}, backends: d.backends}, func() {}
 		},
-		metrics: newMetrics(),
+		metrics: newMetrics(""),
 		log:     slog.New(slog.NewTextHandler(&d.logged, nil)),
 		now:     d.clock.read,
 	}

@@ -16,7 +16,7 @@ import (
 // roads is an engine that has nothing but permits of routes, and how many of them are out.
 func roads() (*Engine, func() int) {
 	m := ratelimit.NewMemory(ratelimit.Options{})
-	e := &Engine{metrics: newMetrics(), limiter: m, log: newSwapLogger(slog.New(slog.DiscardHandler))}
+	e := &Engine{metrics: newMetrics(""), limiter: m, log: newSwapLogger(slog.New(slog.DiscardHandler))}
 	return e, func() int { return m.Usage().Permits }
 }
 

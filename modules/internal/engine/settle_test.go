@@ -146,7 +146,7 @@ var timing = &Options{Now: time.Now, After: time.After}
 func settlerOn(t *testing.T, dir string, l *till) (*settler, *safe) {
 	t.Helper()
 	log := new(safe)
-	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.NewTextHandler(log, nil)), timing)
+	s, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.NewTextHandler(log, nil)), timing)
 	require.NoError(t, err)
 	require.NoError(t, s.takeUp(t.Context()))
 	s.start()
@@ -309,9 +309,9 @@ func TestSpoolOfADeadProcess(t *testing.T) {
 	}
 	require.NoError(t, first.close())
 
-	_, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
+	_, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
-	away, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
+	away, err := openSettler(filepath.Join(dir, "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
 	require.NoError(t, err)
 	require.ErrorIs(t, away.takeUp(t.Context()), ledger.ErrUnavailable, "it does not start without them")
 	require.InDelta(t, n, spooled(t, away), 0)
@@ -341,7 +341,7 @@ func TestCloseWaitsForTheLedger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := slow{newTill(), make(chan struct{})}
-		s, err := openSettler(filepath.Join(t.TempDir(), "spool"), l, newMetrics(), slog.New(slog.DiscardHandler), timing)
+		s, err := openSettler(filepath.Join(t.TempDir(), "spool"), l, newMetrics(""), slog.New(slog.DiscardHandler), timing)
 		require.NoError(t, err)
 		s.start()
 		_, err = s.keep(endOf("a"), ledger.ErrUnavailable)

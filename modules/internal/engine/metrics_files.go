@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// fileCollector tells how large files are. It looks when it is asked, and a file that is not there has no size.
+type fileCollector struct {
+	size  *prometheus.Desc
+	paths map[string]string // by what the label says
+}
+
+func newFileCollector() *fileCollector {
+	return &fileCollector{size: prometheus.NewDesc("fareway_file_bytes",
+		"Size of the ledger's files: database, its write-ahead log, spool (made at its full size), and the decision log.",
+		[]string{"file"}, nil)}
+}
+
+// watch sets which ledger's files they are; it is called before the collector is registered.
+func (c *fileCollector) watch(database string) {
+	c.paths = map[string]string{"database": database, "log": database + "-wal", "spool": spoolPath(database),
+		"decisions": DecisionsPath(database)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *fileCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.size }
+
+// Collect implements prometheus.Collector.
+func (c *fileCollector) Collect(ch chan<- prometheus.Metric) {
+	for file, path := range c.paths {
+		if info, err := os.Stat(path); err == nil {
+			ch <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(info.Size()), file)
+		}
+	}
+}
+
+// buildInfo tells which program this is.
+func buildInfo(version string) prometheus.Collector {
+	revision := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	if version == "" {
+		version = "unknown"
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fareway_build_info",
+		Help:        "1; the labels say which version, revision and Go the gateway was built of.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": runtime.Version()}})
+	g.Set(1)
+	return g
+}
