@@ -21,6 +21,9 @@ func TestExpectations(t *testing.T) {
 	t.Parallel()
 	call := func(quality, cost float64) *Candidate { return &Candidate{Quality: quality, Cost: cost} }
 	asked := call(0, 1)
+	// Of two that are right half of the time, a quarter agrees on what is right, and a quarter of a quarter on what is not.
+	const split = 1 - 1./4 - 1./4*alike
+	a, b, best := call(0.5, 3), call(0.5, 4), call(0.8, 20)
 	for name, tt := range map[string]struct {
 		step          Step
 		quality, cost float64
@@ -36,6 +39,9 @@ func TestExpectations(t *testing.T) {
 			5 + 40*noticedByRoute},
 		"two tries by form": {&Cascade{Tries: []*Candidate{call(0.5, 4), call(1, 40)}}, 0.5 + 0.5*noticedByForm,
 			4 + 20*noticedByForm},
+		"two that agree, or a third":     {&Agree{[]*Candidate{a, b}, best}, 0.25 + 0.8*split, 7 + 20*split},
+		"two that are always right":      {&Agree{[]*Candidate{call(1, 3), call(1, 4)}, best}, 1, 7},
+		"of three that agree or not one": {&Agree{[]*Candidate{a, best, b}, best}, 0.8, 27},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,5 +180,26 @@ func TestVerdictsAreShort(t *testing.T) {
 		asked := it.Options[0].Step.(*Cascade).Asked
 		require.Equal(t, want, asked.Allowance)
 		require.LessOrEqual(t, asked.Output, float64(want))
+	}
+}
+
+// TestKeepsWithAMargin: who keeps a share of the best one's quality, by how much more than it an estimate has to have,
+// which nobody has to have more of than the best.
+func TestKeepsWithAMargin(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		share, margin, from float64
+		want                []bool
+	}{
+		{0.5, 0, 0.4, []bool{true, true, true, false}},
+		{0.5, 0.25, 0.65, []bool{true, true, false, false}},
+		{0.75, 0.125, 0.725, []bool{true, false, false, false}},
+		{1, 0.25, 0.8, []bool{true, false, false, false}},
+	} {
+		candidates := []Candidate{{Quality: 0.8}, {Quality: 0.7}, {Quality: 0.5}, {Quality: 0.3}}
+		require.InDelta(t, tt.from, keep(candidates, tt.share, tt.margin), 1e-9)
+		for i, want := range tt.want {
+			require.Equal(t, want, candidates[i].Keeps, "%v of %v", candidates[i].Quality, tt.from)
+		}
 	}
 }

@@ -1,0 +1,22 @@
+package health
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEarlyIsForgottenHalf: first tokens that come later than they did are taken for late for a while, and then for
+// usual: what was early doubles in ten minutes, however many came in that time.
+func TestEarlyIsForgottenHalf(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{10 * time.Minute, time.Minute, time.Second} {
+		var p pace
+		p.sample(0, time.Second)
+		for at := every; at <= 10*time.Minute; at += every {
+			p.sample(at, time.Minute)
+		}
+		require.InDelta(t, 2, p.early, 1e-6, "one every %s", every)
+	}
+}
