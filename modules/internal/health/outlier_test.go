@@ -97,6 +97,16 @@ func TestOutliersByErrors(t *testing.T) {
 		b.now = b.now.Add(10*time.Minute + time.Second)
 		require.Equal(t, 30*time.Second, eject())
 	})
+	t.Run("whoever calls it meanwhile does not make it longer", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "bad", "good")
+		mixed(t, b, b.routes[0], 5)
+		until := b.routes[0].Look(b.now, true).Until
+		mixed(t, b, b.routes[0], 5)
+		require.True(t, b.now.Before(until))
+		require.Equal(t, until, b.routes[0].Look(b.now, true).Until)
+		require.Len(t, b.told, 1)
+	})
 	t.Run("outliers = false", func(t *testing.T) {
 		t.Parallel()
 		b := familiar(t, "bad", "good")
@@ -118,6 +128,17 @@ func TestOutliersByLatency(t *testing.T) {
 		b.attempt(t, b.routes[0], slow, health.Succeeded)
 		require.Equal(t, health.Ejected, b.state(b.routes[0]))
 		require.Contains(t, b.routes[0].Look(b.now, true).Why, "first tokens")
+	})
+	t.Run("those that come late while its breaker is open eject it no more", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "slow", "good")
+		for range 10 {
+			require.NotNil(t, b.routes[0].Begin(b.now, light))
+		}
+		b.trip(t, b.routes[0])
+		b.now = b.now.Add(slow)
+		require.Nil(t, b.routes[0].Begin(b.now, light))
+		require.Equal(t, []health.State{health.Open}, b.states())
 	})
 	t.Run("twice as long is not much later", func(t *testing.T) {
 		t.Parallel()

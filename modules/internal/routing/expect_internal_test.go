@@ -21,7 +21,7 @@ func TestExpectations(t *testing.T) {
 	t.Parallel()
 	call := func(quality, cost float64) *Candidate { return &Candidate{Quality: quality, Cost: cost} }
 	asked := call(0, 1)
-	// Of two that are right half of the time, a quarter agrees on what is right, and a quarter of a quarter on what is not.
+	// Two that are right half of the time agree on what is right in a quarter, and on what is not in a quarter of one.
 	const split = 1 - 1./4 - 1./4*alike
 	a, b, best := call(0.5, 3), call(0.5, 4), call(0.8, 20)
 	for name, tt := range map[string]struct {

@@ -95,7 +95,7 @@ func TestExplainNotCovered(t *testing.T) {
 	}
 }
 
-// TestExplainedStrategies: what is held for a strategy is all of its calls, and of one that lacks a part why it is none.
+// TestExplainedStrategies: what is held for a strategy is all of its calls, and one that lacks a part says so.
 func TestExplainedStrategies(t *testing.T) {
 	t.Parallel()
 	routes := []config.Route{{Name: "a", ContextWindow: 10_000, MaxOutput: 100}, {Name: "b", ContextWindow: 10_000,
