@@ -281,3 +281,40 @@ func TestLateFrom(t *testing.T) {
 		})
 	}
 }
+
+// TestOutliersAreWorseThanTheOthers: an outlier does at least twice as badly as the others, whose shares are known from
+// five attempts on.
+func TestOutliersAreWorseThanTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		well, ill int // of the other route's attempts
+		late      bool
+		state     health.State
+	}{
+		{"a third fails, and of the others three in twenty", 17, 3, false, health.Ejected},
+		{"a third fails, and of the others four in twenty", 16, 4, false, health.Serves},
+		{"all are late, and of the others two in five", 6, 4, true, health.Ejected},
+		{"all are late, and of the others four in seven", 3, 4, true, health.Serves},
+		{"all are late, and of the others too few are known", 0, 4, true, health.Ejected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := familiar(t, "bad", "other")
+			bad, other := b.routes[0], b.routes[1]
+			b.attempts(t, other, tt.well, fast, health.Succeeded)
+			if tt.late {
+				b.attempts(t, other, tt.ill, slow, health.Succeeded)
+				b.attempts(t, bad, 5, slow, health.Succeeded)
+			} else {
+				b.attempts(t, other, tt.ill, fast, health.Failed)
+				for range 5 {
+					b.attempts(t, bad, 2, fast, health.Succeeded)
+					b.attempt(t, bad, fast, health.Failed)
+				}
+			}
+			require.Equal(t, tt.state, b.state(bad))
+			require.Equal(t, health.Serves, b.state(other))
+		})
+	}
+}

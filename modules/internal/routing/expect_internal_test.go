@@ -203,3 +203,28 @@ func TestKeepsWithAMargin(t *testing.T) {
 		}
 	}
 }
+
+// TestOutputOfAKnownModel: what a route writes is what was measured of its model, unless nobody has measured it, or
+// the operator says that this does not count.
+func TestOutputOfAKnownModel(t *testing.T) {
+	t.Parallel()
+	p := DefaultPredictor()
+	s := p.read(request("Write a long essay about the history of bridges."))
+	defer p.done(s)
+	measured := 0
+	for model, have := range p.known {
+		r := config.Route{Name: "a", Model: model, Quality: 0.5}
+		_, output := s.of(&r)
+		require.InDelta(t, s.output, output, 1e-9, "what all write")
+		r.QualityWeight = 1
+		want, ok := have.pool.Routes[have.place].OutputOf(&s.signal)
+		if !ok {
+			want = s.output
+		}
+		if _, output = s.of(&r); want != s.output {
+			measured++
+		}
+		require.InDelta(t, want, output, 1e-9, model)
+	}
+	require.Positive(t, measured)
+}
