@@ -318,3 +318,27 @@ func TestOutliersAreWorseThanTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestOutliersAreComparedWithTheUsualOne: one of the others that is worst makes nobody else's failures usual, nor does
+// the best one make them unusual, in whatever order they are.
+func TestOutliersAreComparedWithTheUsualOne(t *testing.T) {
+	t.Parallel()
+	for _, ill := range [][3]int{{4, 0, 0}, {0, 4, 0}, {0, 0, 4}, {4, 4, 0}, {4, 0, 4}, {0, 4, 4}} {
+		b := familiar(t, "bad", "x", "y", "z")
+		usual := 0
+		for i, n := range ill {
+			usual += n
+			b.attempts(t, b.routes[i+1], 14-n, fast, health.Succeeded)
+			b.attempts(t, b.routes[i+1], n, fast, health.Failed)
+		}
+		for range 5 {
+			b.attempts(t, b.routes[0], 2, fast, health.Succeeded)
+			b.attempt(t, b.routes[0], fast, health.Failed)
+		}
+		want := health.Ejected
+		if usual > 4 {
+			want = health.Serves
+		}
+		require.Equal(t, want, b.state(b.routes[0]), "%v", ill)
+	}
+}

@@ -20,3 +20,25 @@ func TestEarlyIsForgottenHalf(t *testing.T) {
 		require.InDelta(t, 2, p.early, 1e-6, "one every %s", every)
 	}
 }
+
+// TestPastRemembersTheLatest: however many times came, the shares are of those that are remembered, and the latest
+// count the most.
+func TestPastRemembersTheLatest(t *testing.T) {
+	t.Parallel()
+	var p past
+	for i := range 10 * rememberTokens {
+		p.add(time.Second)
+		var sum uint32
+		for _, n := range p.counts {
+			sum += n
+		}
+		require.Equal(t, sum, p.total, i)
+		require.Less(t, p.total, uint32(2*rememberTokens))
+	}
+	for range 2 * rememberTokens {
+		p.add(time.Minute)
+	}
+	usual, ok := p.quantile(0.5)
+	require.True(t, ok)
+	require.GreaterOrEqual(t, usual, time.Minute)
+}
