@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -102,6 +103,47 @@ func TestIDsOfTheUpstream(t *testing.T) {
 			require.Equal(t, llm.ErrUpstream, failed.Kind)
 			require.Equal(t, c.want, failed.RequestID, "also of a call that failed")
 		})
+	}
+}
+
+// What the upstream calls a request comes with its acceptance; where it has a name for the reply only, that comes with
+// the end. Nothing is named twice.
+func TestNamesOfAReply(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ head, id, accepted, finish string }{
+		{"req_7", "gen-1", "req_7", ""},
+		{"", "gen-1", "", "gen-1"},
+		{"req_7", "", "req_7", ""},
+		{"", "", "", ""},
+	} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%q %q %t", c.head, c.id, whole), func(t *testing.T) {
+				t.Parallel()
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("X-Request-Id", c.head)
+					const choice = `{"id":%q,"choices":[{"index":0,%q:{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`
+					if whole {
+						w.Header().Set("Content-Type", "application/json")
+						_, _ = fmt.Fprintf(w, choice, c.id, "message")
+						return
+					}
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = fmt.Fprintf(w, "data: "+choice+"\n\ndata: [DONE]\n\n", c.id, "delta")
+				}))
+				t.Cleanup(server.Close)
+				req := ask("x")
+				req.Whole = whole
+				names := map[llm.EventKind]string{}
+				require.NoError(t, start(t, endpoint.Endpoint{URL: server.URL}).Generate(withTimeout(t), req,
+					func(ev llm.Event) error {
+						names[ev.Kind] += ev.ID
+						return nil
+					}))
+				require.Equal(t, c.accepted, names[llm.EventAccepted])
+				require.Contains(t, names, llm.EventFinish)
+				require.Equal(t, c.finish, names[llm.EventFinish])
+			})
+		}
 	}
 }
 

@@ -170,6 +170,32 @@ func TestOwnFormats(t *testing.T) {
 		_, err = client.Do(at(endpoint.Timeouts{}), req)
 		require.ErrorIs(t, err, gone)
 	})
+	t.Run("a reply whose body does not end behind its end marker loses its connection", func(t *testing.T) {
+		t.Parallel()
+		gone := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "end\n") // the client reads it, or the test fails
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			close(gone)
+		}))
+		t.Cleanup(server.Close)
+		var client endpoint.Client
+		ctx := withTimeout(t)
+		req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, server.URL, nil)
+		require.NoError(t, err)
+		resp, err := client.Do(&endpoint.Endpoint{URL: server.URL}, req)
+		require.NoError(t, err)
+		_, err = line(resp)
+		require.NoError(t, err)
+		endpoint.Finish(resp)
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			server.CloseClientConnections()
+			require.Fail(t, "it is kept for ever")
+		}
+	})
 	t.Run("a reply that breaks off", func(t *testing.T) {
 		t.Parallel()
 		var client endpoint.Client

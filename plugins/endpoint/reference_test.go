@@ -101,3 +101,21 @@ func TestReferences(t *testing.T) {
 	e := endpoint.Endpoint{Dialect: endpoint.Chat, URL: "http://x", ReferenceHeader: "no header"}
 	require.ErrorContains(t, e.CheckConnection(time.Now()), "is not legal")
 }
+
+func TestBase(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"http://h/v1//": "", "https://h": "", "h": "must begin with http", "http://": "names no host", "http://%": "not a URL",
+		"http://user@h": "user name or password", "http://u:geheim@h/v1": "user name or password",
+		"http://h?": "query", "http://h?a": "query", "http://h#a": "fragment",
+	} {
+		u, err := endpoint.Base("base_url", address)
+		if want == "" {
+			require.NoError(t, err)
+			require.NotRegexp(t, "/$", u.String())
+			continue
+		}
+		require.ErrorContains(t, err, want, address)
+		require.NotContains(t, err.Error(), "geheim")
+	}
+}

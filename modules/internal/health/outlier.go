@@ -168,17 +168,14 @@ func (r *Route) judge(at time.Duration) []Change {
 	if !failed && !slow || !r.settings.Load().Outliers || at < r.outlier.until || !r.breaker.closed() {
 		return nil
 	}
-	if !r.group.eject(r, at, !failed) {
+	o, pause := &r.outlier, firstEjection
+	if o.pause > 0 && at-o.until <= forgetAfter {
+		pause = min(2*o.pause, mostEjection)
+	}
+	if !r.group.eject(r, at, at+pause, !failed) {
 		return nil
 	}
-	o := &r.outlier
-	switch {
-	case o.pause == 0 || at-o.until > forgetAfter:
-		o.pause = firstEjection
-	default:
-		o.pause = min(2*o.pause, mostEjection)
-	}
-	o.until, o.slow = at+o.pause, !failed
+	o.until, o.slow, o.pause = at+pause, !failed, pause
 	r.outcomes = ring{}
 	for i := range r.series {
 		r.series[i].recent = ring{}
@@ -191,8 +188,8 @@ func (r *Route) judge(at time.Duration) []Change {
 	return r.becomes(nil, Ejected, o.until, why)
 }
 
-// eject reports whether a route may be ejected: it does worse than the others, and enough of them are left.
-func (g *Group) eject(r *Route, at time.Duration, slow bool) bool {
+// eject ejects a route until a moment, if it does worse than the others, and enough of them are left.
+func (g *Group) eject(r *Route, at, until time.Duration, slow bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := *g.routes.Load()
@@ -216,6 +213,6 @@ func (g *Group) eject(r *Route, at time.Duration, slow bool) bool {
 		return false
 	}
 	// Whoever is next in this lock sees that it is out.
-	r.trouble.Store(&trouble{breaker: r.breaker, ejected: at + firstEjection})
+	r.trouble.Store(&trouble{breaker: r.breaker, ejected: until})
 	return true
 }

@@ -97,6 +97,16 @@ func TestOutliersByErrors(t *testing.T) {
 		b.now = b.now.Add(10*time.Minute + time.Second)
 		require.Equal(t, 30*time.Second, eject())
 	})
+	t.Run("whoever calls it meanwhile does not make it longer", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "bad", "good")
+		mixed(t, b, b.routes[0], 5)
+		until := b.routes[0].Look(b.now, true).Until
+		mixed(t, b, b.routes[0], 5)
+		require.True(t, b.now.Before(until))
+		require.Equal(t, until, b.routes[0].Look(b.now, true).Until)
+		require.Len(t, b.told, 1)
+	})
 	t.Run("outliers = false", func(t *testing.T) {
 		t.Parallel()
 		b := familiar(t, "bad", "good")
@@ -118,6 +128,17 @@ func TestOutliersByLatency(t *testing.T) {
 		b.attempt(t, b.routes[0], slow, health.Succeeded)
 		require.Equal(t, health.Ejected, b.state(b.routes[0]))
 		require.Contains(t, b.routes[0].Look(b.now, true).Why, "first tokens")
+	})
+	t.Run("those that come late while its breaker is open eject it no more", func(t *testing.T) {
+		t.Parallel()
+		b := familiar(t, "slow", "good")
+		for range 10 {
+			require.NotNil(t, b.routes[0].Begin(b.now, light))
+		}
+		b.trip(t, b.routes[0])
+		b.now = b.now.Add(slow)
+		require.Nil(t, b.routes[0].Begin(b.now, light))
+		require.Equal(t, []health.State{health.Open}, b.states())
 	})
 	t.Run("twice as long is not much later", func(t *testing.T) {
 		t.Parallel()
@@ -258,5 +279,66 @@ func TestLateFrom(t *testing.T) {
 				require.Equal(t, late, b.state(b.routes[0]) == health.Ejected, "after %v", limit)
 			}
 		})
+	}
+}
+
+// TestOutliersAreWorseThanTheOthers: an outlier does at least twice as badly as the others, whose shares are known from
+// five attempts on.
+func TestOutliersAreWorseThanTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		well, ill int // of the other route's attempts
+		late      bool
+		state     health.State
+	}{
+		{"a third fails, and of the others three in twenty", 17, 3, false, health.Ejected},
+		{"a third fails, and of the others four in twenty", 16, 4, false, health.Serves},
+		{"all are late, and of the others two in five", 6, 4, true, health.Ejected},
+		{"all are late, and of the others four in seven", 3, 4, true, health.Serves},
+		{"all are late, and of the others too few are known", 0, 4, true, health.Ejected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := familiar(t, "bad", "other")
+			bad, other := b.routes[0], b.routes[1]
+			b.attempts(t, other, tt.well, fast, health.Succeeded)
+			if tt.late {
+				b.attempts(t, other, tt.ill, slow, health.Succeeded)
+				b.attempts(t, bad, 5, slow, health.Succeeded)
+			} else {
+				b.attempts(t, other, tt.ill, fast, health.Failed)
+				for range 5 {
+					b.attempts(t, bad, 2, fast, health.Succeeded)
+					b.attempt(t, bad, fast, health.Failed)
+				}
+			}
+			require.Equal(t, tt.state, b.state(bad))
+			require.Equal(t, health.Serves, b.state(other))
+		})
+	}
+}
+
+// TestOutliersAreComparedWithTheUsualOne: one of the others that is worst makes nobody else's failures usual, nor does
+// the best one make them unusual, in whatever order they are.
+func TestOutliersAreComparedWithTheUsualOne(t *testing.T) {
+	t.Parallel()
+	for _, ill := range [][3]int{{4, 0, 0}, {0, 4, 0}, {0, 0, 4}, {4, 4, 0}, {4, 0, 4}, {0, 4, 4}} {
+		b := familiar(t, "bad", "x", "y", "z")
+		usual := 0
+		for i, n := range ill {
+			usual += n
+			b.attempts(t, b.routes[i+1], 14-n, fast, health.Succeeded)
+			b.attempts(t, b.routes[i+1], n, fast, health.Failed)
+		}
+		for range 5 {
+			b.attempts(t, b.routes[0], 2, fast, health.Succeeded)
+			b.attempt(t, b.routes[0], fast, health.Failed)
+		}
+		want := health.Ejected
+		if usual > 4 {
+			want = health.Serves
+		}
+		require.Equal(t, want, b.state(b.routes[0]), "%v", ill)
 	}
 }

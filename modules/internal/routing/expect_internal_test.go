@@ -21,6 +21,9 @@ func TestExpectations(t *testing.T) {
 	t.Parallel()
 	call := func(quality, cost float64) *Candidate { return &Candidate{Quality: quality, Cost: cost} }
 	asked := call(0, 1)
+	// Two that are right half of the time agree on what is right in a quarter, and on what is not in a quarter of one.
+	const split = 1 - 1./4 - 1./4*alike
+	a, b, best := call(0.5, 3), call(0.5, 4), call(0.8, 20)
 	for name, tt := range map[string]struct {
 		step          Step
 		quality, cost float64
@@ -36,6 +39,9 @@ func TestExpectations(t *testing.T) {
 			5 + 40*noticedByRoute},
 		"two tries by form": {&Cascade{Tries: []*Candidate{call(0.5, 4), call(1, 40)}}, 0.5 + 0.5*noticedByForm,
 			4 + 20*noticedByForm},
+		"two that agree, or a third":     {&Agree{[]*Candidate{a, b}, best}, 0.25 + 0.8*split, 7 + 20*split},
+		"two that are always right":      {&Agree{[]*Candidate{call(1, 3), call(1, 4)}, best}, 1, 7},
+		"of three that agree or not one": {&Agree{[]*Candidate{a, best, b}, best}, 0.8, 27},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,4 +181,50 @@ func TestVerdictsAreShort(t *testing.T) {
 		require.Equal(t, want, asked.Allowance)
 		require.LessOrEqual(t, asked.Output, float64(want))
 	}
+}
+
+// TestKeepsWithAMargin: who keeps a share of the best one's quality, by how much more than it an estimate has to have,
+// which nobody has to have more of than the best.
+func TestKeepsWithAMargin(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		share, margin, from float64
+		want                []bool
+	}{
+		{0.5, 0, 0.4, []bool{true, true, true, false}},
+		{0.5, 0.25, 0.65, []bool{true, true, false, false}},
+		{0.75, 0.125, 0.725, []bool{true, false, false, false}},
+		{1, 0.25, 0.8, []bool{true, false, false, false}},
+	} {
+		candidates := []Candidate{{Quality: 0.8}, {Quality: 0.7}, {Quality: 0.5}, {Quality: 0.3}}
+		require.InDelta(t, tt.from, keep(candidates, tt.share, tt.margin), 1e-9)
+		for i, want := range tt.want {
+			require.Equal(t, want, candidates[i].Keeps, "%v of %v", candidates[i].Quality, tt.from)
+		}
+	}
+}
+
+// TestOutputOfAKnownModel: what a route writes is what was measured of its model, unless nobody has measured it, or
+// the operator says that this does not count.
+func TestOutputOfAKnownModel(t *testing.T) {
+	t.Parallel()
+	p := DefaultPredictor()
+	s := p.read(request("Write a long essay about the history of bridges."))
+	defer p.done(s)
+	measured := 0
+	for model, have := range p.known {
+		r := config.Route{Name: "a", Model: model, Quality: 0.5}
+		_, output := s.of(&r)
+		require.InDelta(t, s.output, output, 1e-9, "what all write")
+		r.QualityWeight = 1
+		want, ok := have.pool.Routes[have.place].OutputOf(&s.signal)
+		if !ok {
+			want = s.output
+		}
+		if _, output = s.of(&r); want != s.output {
+			measured++
+		}
+		require.InDelta(t, want, output, 1e-9, model)
+	}
+	require.Positive(t, measured)
 }

@@ -47,12 +47,15 @@ func TestAside(t *testing.T) {
 	require.Equal(t, first, again)
 	require.EqualValues(t, 2, a.Undecided())
 
-	d := Decision{ID: first.ID, Outcome: Applied, Time: noon, Actor: "mary", Reason: "it is right", Microcents: 7}
+	there := time.FixedZone("there", 3600) // all that is kept is in UTC, wherever an operator is
+	d := Decision{ID: first.ID, Outcome: Applied, Time: noon.In(there), Actor: "mary", Reason: "it is right", Microcents: 7}
 	require.NoError(t, a.Decide(d))
 	require.ErrorIs(t, a.Decide(Decision{ID: first.ID, Outcome: Discarded}), ErrDecided)
 	require.ErrorContains(t, a.Decide(d), "was applied by mary on 2026-11-22 12:00:00")
 	require.ErrorIs(t, a.Decide(Decision{ID: "aside_0"}), ErrUnknown)
 	require.EqualValues(t, 1, a.Undecided())
+
+	require.Equal(t, noon, a.Items()[0].Decision.Time)
 
 	other := asideOf(t, c)
 	require.Equal(t, a.Items(), other.Items())

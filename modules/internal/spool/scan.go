@@ -135,7 +135,7 @@ func (s *scanner) assemble() error {
 		last = s.count // the number of the last record that anything is known of
 		n    = len(s.kinds)
 	)
-	for i := 0; i < n; i++ {
+	for i := range n {
 		if s.kinds[i] != whole {
 			continue
 		}
@@ -151,7 +151,6 @@ func (s *scanner) assemble() error {
 		s.gap(end, i, int64(s.parts[i].seq-seq-1))
 		s.records = append(s.records, r)
 		seq, end = s.parts[i].seq, i+sectors
-		i = end - 1
 	}
 	s.end = firstRecord + int64(end)*sectorSize
 	s.used = s.end
