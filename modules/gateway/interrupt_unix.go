@@ -15,8 +15,8 @@ import (
 var interrupts sync.Once
 
 // handleInterrupt takes SIGINT from Caddy, whose second one ends the process at once, with replies that are neither
-// ended nor charged. The first begins the end, as SIGTERM does; the second ends the requests that run, which settle; only the
-// third waits for nothing.
+// ended nor charged. The first begins the end, as SIGTERM does; the second ends the requests that run, which settle;
+// only the third waits for nothing.
 func handleInterrupt() {
 	interrupts.Do(func() {
 		signals := make(chan os.Signal, 1)

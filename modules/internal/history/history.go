@@ -61,9 +61,8 @@ func In(data string) *History { return &History{dir: filepath.Join(data, "config
 // ErrNotKept: there is no configuration of that number, or no more.
 var ErrNotKept = errors.New("not kept")
 
-// Add keeps a configuration that has come into force, under the next number, above that of k itself, and lets the oldest
-// go. One that is the
-// newest already is not kept again: the result is that.
+// Add keeps a configuration that has come into force, under the next number, above that of k itself, and lets the
+// oldest go. One that is the newest already is not kept again: the result is that.
 func (h *History) Add(k Kept) (Kept, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

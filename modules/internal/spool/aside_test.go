@@ -48,7 +48,8 @@ func TestAside(t *testing.T) {
 	require.EqualValues(t, 2, a.Undecided())
 
 	there := time.FixedZone("there", 3600) // all that is kept is in UTC, wherever an operator is
-	d := Decision{ID: first.ID, Outcome: Applied, Time: noon.In(there), Actor: "mary", Reason: "it is right", Microcents: 7}
+	d := Decision{ID: first.ID, Outcome: Applied, Time: noon.In(there), Actor: "mary", Reason: "it is right",
+		Microcents: 7}
 	require.NoError(t, a.Decide(d))
 	require.ErrorIs(t, a.Decide(Decision{ID: first.ID, Outcome: Discarded}), ErrDecided)
 	require.ErrorContains(t, a.Decide(d), "was applied by mary on 2026-11-22 12:00:00")
