@@ -106,7 +106,7 @@ func TestBase(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"http://h/v1//": "", "https://h": "", "h": "must begin with http", "http://": "names no host",
-		"http://%": "not a URL",
+		"http://%":      "not a URL",
 		"http://user@h": "user name or password", "http://u:geheim@h/v1": "user name or password",
 		"http://h?": "query", "http://h?a": "query", "http://h#a": "fragment",
 	} {
