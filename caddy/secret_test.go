@@ -24,6 +24,7 @@ func TestSecrets(t *testing.T) {
 		prompted    = "marker-prompt-7b1e"
 		answered    = "marker-answer-c44d"
 		upstreamKey = "marker-upstream-key-90aa"
+		host        = "marker-host-41f7"
 		wrongKey    = "fwk_markerwrongkey5521xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 		ownID       = "marker-request-id-3d0f"
 	)
@@ -41,7 +42,28 @@ func TestSecrets(t *testing.T) {
 		return upstream.Say(answered)
 	}})
 	config := strings.Replace(hcl(up), "base_url", "api_key  = file(\"upstream.key\")\n    base_url", 1)
-	g := startGateway(t, files{"gateway.hcl": config, "upstream.key": upstreamKey, "Caddyfile": `{
+	// What cannot be reached is told of with its address, from the first load on.
+	config += `
+provider "lost" {
+  plugin = "openai"
+  config {
+    base_url = "http://${file("upstream.host")}.invalid:1/v1"
+  }
+}
+
+route "lost" {
+  provider       = "lost"
+  model          = "m"
+  context_window = 2
+  max_output     = 1
+  quality        = 0.1
+  price {
+    input  = 900
+    output = 900
+  }
+}
+`
+	g := startGateway(t, files{"gateway.hcl": config, "upstream.key": upstreamKey, "upstream.host": host, "Caddyfile": `{
 	debug
 	fareway {
 		config "{$FAREWAY_DATA}/gateway.hcl"
@@ -109,13 +131,16 @@ http://:{$FAREWAY_PORT} {
 		return err
 	}))
 	delete(written, "upstream.key") // ours
+	delete(written, "upstream.host")
+	require.Contains(t, string(written["fareway.log"]), "[redacted].invalid")
 	require.Contains(t, written, "home/.config/caddy/autosave.json")
 	require.Contains(t, written, "fareway.db")
 	require.Contains(t, string(written["fareway.log"]), `"level":"debug"`)
 	require.Contains(t, string(written["fareway.log"]), `"endpoint":"messages","status":502`)
 	for name, content := range written {
 		secrets := map[string]string{"a prompt": prompted, "a reply": answered, "the upstream's key": upstreamKey,
-			"a key": key, "a wrong key": wrongKey, "the client's own request id": ownID}
+			"the upstream's host": host,
+			"a key":               key, "a wrong key": wrongKey, "the client's own request id": ownID}
 		if name != "trial.key" {
 			secrets["the trial key"] = g.Key
 		}

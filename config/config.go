@@ -43,7 +43,12 @@ type Config struct {
 	located *located // nil in a Config that Load did not make
 
 	planPlaces map[string]string // by name, as FILE:LINE
+
+	outside []string // what came from env, file and variables
 }
+
+// OutsideValues are the values that came from the environment or by file("..."): each may be a secret.
+func (c *Config) OutsideValues() []string { return c.outside }
 
 // Gateway holds the settings of the service as a whole.
 type Gateway struct {

@@ -175,7 +175,7 @@ type loader struct {
 
 func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostics) *loader {
 	l := &loader{
-		ctx: ctx, opts: opts, diags: diags, outside: newOutside(opts.Env, opts.Outside),
+		ctx: ctx, opts: opts, diags: diags,
 		sources:  sources{named: make(map[string]*source), included: make(map[string]hcl.Range)},
 		base:     &hcl.EvalContext{Functions: functions()},
 		contexts: make(map[string]*hcl.EvalContext),
@@ -183,6 +183,10 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 		// What may be empty prints as [], not null.
 		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
 	}
+	l.outside = newOutside(opts.Env, func(value string) {
+		l.config.outside = append(l.config.outside, value)
+		opts.Outside(value)
+	})
 	l.base.Functions["env"] = textFunction("name", l.outside.env)
 	l.located = located{sources: &l.sources, providers: make(map[string]providerPlace)}
 	l.sources.add(src, hcl.Range{Filename: src.path})

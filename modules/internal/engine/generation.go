@@ -38,6 +38,9 @@ type Generation struct {
 // Prepare starts what the configuration needs and records its prices. The result serves nobody until
 // Activate; either way it is given back with Retire.
 func (e *Engine) Prepare(ctx context.Context, cfg *config.Config) (*Generation, error) {
+	for _, value := range cfg.OutsideValues() { // it may have been read with the plugins of another host
+		e.host.Redact(value)
+	}
 	if err := e.refusals(ctx, cfg); err != nil {
 		return nil, err
 	}
