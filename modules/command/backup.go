@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,6 +51,7 @@ The configuration and the keys of providers are not in it.`,
 					"Caddyfile with --config", err)
 			}
 			if args[0] == "-" {
+				signal.Ignore(syscall.SIGPIPE) // a reader that leaves is an error, after which the copy is removed
 				if out.json {
 					return errors.New("--json would come into the archive: leave it out, or name a FILE")
 				}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/config"
@@ -88,16 +89,20 @@ and charges what they have come to; a third waits for nothing.`,
 func (u *upRun) start(ctx context.Context) (err error) {
 	caddy.OnExit(func(context.Context) { _ = u.written.TakeBack() }) // at a signal, too
 	caddy.TrapSignals()
-	defer func() { err = errors.Join(err, u.written.TakeBack()) }()
+	unlock := func() {}
+	defer func() {
+		err = errors.Join(err, u.written.TakeBack())
+		unlock()
+	}()
 	s, err := u.starter()
 	if err != nil {
 		return err
 	}
 	defer u.giveUpFree()
-	if err := u.checkNotRunning(s.Data); err != nil {
+	if unlock, err = u.lockFolder(ctx, s.Data); err != nil {
 		return err
 	}
-	if err := u.checkDataDir(s.Data); err != nil {
+	if err := u.checkNotRunning(s.Data); err != nil {
 		return err
 	}
 	made, err := s.write(&u.written)
@@ -119,6 +124,8 @@ func (u *upRun) start(ctx context.Context) (err error) {
 		return err
 	}
 	u.written.Keep()
+	unlock()
+	unlock = func() {}
 	u.giveUpFree()
 	t, err := prepareTrial(ctx, e, s.Data)
 	if err != nil {
@@ -169,6 +176,35 @@ func (u *upRun) starter() (starter, error) {
 		}
 	}
 	return s, nil
+}
+
+// startPatience is how long a start waits for another one on the same folder.
+const startPatience = time.Minute
+
+// lockFolder makes the data folder and keeps other starts from it until this one serves or has taken back what it wrote:
+// they would take each other's files for their own. Where a folder cannot be locked, such as on Windows, it does not.
+func (u *upRun) lockFolder(ctx context.Context, data string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		if err := u.checkDataDir(data); err != nil {
+			return func() {}, err
+		}
+		before, err := os.Stat(data)
+		if err != nil {
+			return func() {}, fmt.Errorf("looking at the data folder: %w", err)
+		}
+		lock := flock.New(data, flock.SetFlag(os.O_RDONLY))
+		_, err = lock.TryLockContext(ctx, 20*time.Millisecond)
+		if ctx.Err() != nil {
+			return func() {}, fmt.Errorf("another `fareway gateway up` is starting on %s: wait until it serves, or stop it", data)
+		}
+		after, gone := os.Stat(data)
+		if gone == nil && (err != nil || os.SameFile(before, after)) {
+			return func() { _ = lock.Unlock() }, nil
+		}
+		_ = lock.Unlock() // the other one has failed, and taken its folder back
+	}
 }
 
 // checkNotRunning refuses a folder that a gateway runs on, before anything is written into it.
