@@ -181,8 +181,8 @@ func (u *upRun) starter() (starter, error) {
 // startPatience is how long a start waits for another one on the same folder.
 const startPatience = time.Minute
 
-// lockFolder makes the data folder and keeps other starts from it until this one serves or has taken back what it wrote:
-// they would take each other's files for their own. Where a folder cannot be locked, such as on Windows, it does not.
+// lockFolder makes the data folder and keeps other starts from it until this one serves, or has taken back what it
+// wrote: they would take each other's files for their own. Where a folder cannot be locked, as on Windows, it does not.
 func (u *upRun) lockFolder(ctx context.Context, data string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -197,7 +197,8 @@ func (u *upRun) lockFolder(ctx context.Context, data string) (unlock func(), err
 		lock := flock.New(data, flock.SetFlag(os.O_RDONLY))
 		_, err = lock.TryLockContext(ctx, 20*time.Millisecond)
 		if ctx.Err() != nil {
-			return func() {}, fmt.Errorf("another `fareway gateway up` is starting on %s: wait until it serves, or stop it", data)
+			return func() {}, fmt.Errorf("another `fareway gateway up` is starting on %s: wait until it serves, or stop it",
+				data)
 		}
 		after, gone := os.Stat(data)
 		if gone == nil && (err != nil || os.SameFile(before, after)) {
