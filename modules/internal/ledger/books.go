@@ -153,6 +153,19 @@ func (p *PrunedRequest) Add(e Entry) {
 	p.Entries = append(p.Entries, e)
 }
 
+// Has reports whether the request has a refund already, by its reference and its figures; one of 0 microcents is of all
+// that was left.
+func (p *PrunedRequest) Has(refund Correction) bool {
+	left := int64(0)
+	for _, e := range p.Entries {
+		left -= e.Microcents // what is charged is below zero
+		if e.Kind == Refund && e.Reference == refund.Reference && refund.Reference != "" {
+			return e.Microcents == refund.Microcents || refund.Microcents == 0 && left == 0
+		}
+	}
+	return false
+}
+
 // PrunedError says of a request that is asked for that its detail was pruned, and what the journal still has of it. It
 // is an ErrNotFound.
 type PrunedError struct{ PrunedRequest }

@@ -34,11 +34,15 @@ func testPrune(t *testing.T, open Open) {
 	f.settle(ok(long, usage(0, 7)))
 	exactly := f.hold("unit", 100)
 	f.settle(ok(exactly, usage(0, 8)))
+	slip := ledger.Correction{Request: exactly.Request, Microcents: 8, Reference: "slip", Reason: "r"}
+	_, refunded, err := f.store.Correct(ctx, slip)
+	require.NoError(t, err)
+	require.True(t, refunded)
 	f.clock.set(day(2))
 	young := f.hold("unit", 100)
 	f.settle(ok(young, usage(0, 9)))
 	running := f.hold("unit", 100)
-	_, err := f.store.MakeCheckpoint(ctx)
+	_, err = f.store.MakeCheckpoint(ctx)
 	require.NoError(t, err)
 
 	entries, before, period := f.entries(ledger.Query{}), f.now(), f.period()
@@ -104,6 +108,17 @@ func testPrune(t *testing.T, open Open) {
 		require.NotErrorAs(t, err, &pruned, "it is not that account's")
 		_, _, err = f.store.Correct(ctx, ledger.Correction{Request: "nobody's", Microcents: 1, Reason: "r"})
 		require.NotErrorAs(t, err, &pruned)
+		all := slip
+		all.Microcents = 0
+		for _, again := range []ledger.Correction{slip, all} {
+			balance, applied, err := f.store.Correct(ctx, again)
+			require.NoError(t, err, "a script that lost the answer asks again")
+			require.False(t, applied)
+			require.Equal(t, f.balance(), balance)
+		}
+		slip.Microcents = 7
+		_, _, err = f.store.Correct(ctx, slip)
+		require.ErrorAs(t, err, &pruned, "with other figures it is another one")
 		_, applied, err := f.store.AddReceipt(ctx, old.Attempt.ID, *usage(0, 1))
 		require.False(t, applied)
 		if err != nil {

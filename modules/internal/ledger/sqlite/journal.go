@@ -212,6 +212,11 @@ func (s *Store) Correct(ctx context.Context, c ledger.Correction) (b ledger.Bala
 	if c.Request != "" && errors.Is(err, ledger.ErrNotFound) {
 		err = s.orPruned(ctx, c, err)
 	}
+	if pruned, ok := errors.AsType[*ledger.PrunedError](err); ok && pruned.Has(c) {
+		var a ledger.Account
+		a, err = s.Account(ctx, pruned.Account)
+		b = a.Balance
+	}
 	if err != nil {
 		return ledger.Balance{}, false, fmt.Errorf("correcting a balance: %w", err)
 	}
