@@ -43,12 +43,15 @@ type Config struct {
 	located *located // nil in a Config that Load did not make
 
 	planPlaces map[string]string // by name, as FILE:LINE
-
-	outside []string // what came from env, file and variables
 }
 
 // OutsideValues are the values that came from the environment or by file("..."): each may be a secret.
-func (c *Config) OutsideValues() []string { return c.outside }
+func (c *Config) OutsideValues() []string {
+	if c.located == nil {
+		return nil
+	}
+	return c.located.outside
+}
 
 // Gateway holds the settings of the service as a whole.
 type Gateway struct {

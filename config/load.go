@@ -184,7 +184,7 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
 	}
 	l.outside = newOutside(opts.Env, func(value string) {
-		l.config.outside = append(l.config.outside, value)
+		l.located.outside = append(l.located.outside, value)
 		opts.Outside(value)
 	})
 	l.base.Functions["env"] = textFunction("name", l.outside.env)

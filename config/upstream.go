@@ -20,6 +20,7 @@ type located struct {
 	sources   *sources
 	providers map[string]providerPlace
 	routes    []routePlace // in the order of Config.Routes
+	outside   []string     // what came from env, file and variables
 }
 
 type providerPlace struct{ address, credential hcl.Range }
