@@ -50,7 +50,7 @@ func (c *Config) OutsideValues() []string {
 	if c.located == nil {
 		return nil
 	}
-	return c.located.outside
+	return c.located.outside()
 }
 
 // Gateway holds the settings of the service as a whole.

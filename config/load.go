@@ -183,12 +183,14 @@ func newLoader(ctx context.Context, opts Options, src *source, diags *Diagnostic
 		// What may be empty prints as [], not null.
 		config: &Config{Path: src.abs, Plans: []Plan{}, planPlaces: make(map[string]string)},
 	}
+	var learned []string
 	l.outside = newOutside(opts.Env, func(value string) {
-		l.located.outside = append(l.located.outside, value)
+		learned = append(learned, value)
 		opts.Outside(value)
 	})
 	l.base.Functions["env"] = textFunction("name", l.outside.env)
-	l.located = located{sources: &l.sources, providers: make(map[string]providerPlace)}
+	l.located = located{sources: &l.sources, providers: make(map[string]providerPlace),
+		outside: func() []string { return learned }}
 	l.sources.add(src, hcl.Range{Filename: src.path})
 	return l
 }

@@ -19,8 +19,8 @@ type Offer struct {
 type located struct {
 	sources   *sources
 	providers map[string]providerPlace
-	routes    []routePlace // in the order of Config.Routes
-	outside   []string     // what came from env, file and variables
+	routes    []routePlace    // in the order of Config.Routes
+	outside   func() []string // what came from env, file and variables; not printed, as texts would be
 }
 
 type providerPlace struct{ address, credential hcl.Range }
