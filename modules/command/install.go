@@ -176,7 +176,7 @@ func behindLinks(f admin.PlanFile) string {
 	return f.Path
 }
 
-// lockFolders makes whoever else installs files there wait.
+// lockFolders makes whoever else installs files there, or starts a gateway on one of them, wait.
 func lockFolders(folders []string) (unlock func(), err error) {
 	slices.Sort(folders)
 	var locks []*flock.Flock

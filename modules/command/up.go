@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
 	"github.com/fareway/fareway/config"
@@ -99,7 +98,7 @@ func (u *upRun) start(ctx context.Context) (err error) {
 		return err
 	}
 	defer u.giveUpFree()
-	if unlock, err = u.lockFolder(ctx, s.Data); err != nil {
+	if unlock, err = u.lockFolder(s.Data); err != nil {
 		return err
 	}
 	if err := u.checkNotRunning(s.Data); err != nil {
@@ -178,14 +177,9 @@ func (u *upRun) starter() (starter, error) {
 	return s, nil
 }
 
-// startPatience is how long a start waits for another one on the same folder.
-const startPatience = time.Minute
-
 // lockFolder makes the data folder and keeps other starts from it until this one serves, or has taken back what it
-// wrote: they would take each other's files for their own. Where a folder cannot be locked, as on Windows, it does not.
-func (u *upRun) lockFolder(ctx context.Context, data string) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
+// wrote: they would take each other's files for their own. Where a folder cannot be locked, it does not.
+func (u *upRun) lockFolder(data string) (unlock func(), err error) {
 	for {
 		if err := u.checkDataDir(data); err != nil {
 			return func() {}, err
@@ -194,17 +188,14 @@ func (u *upRun) lockFolder(ctx context.Context, data string) (unlock func(), err
 		if err != nil {
 			return func() {}, fmt.Errorf("looking at the data folder: %w", err)
 		}
-		lock := flock.New(data, flock.SetFlag(os.O_RDONLY))
-		_, err = lock.TryLockContext(ctx, 20*time.Millisecond)
-		if ctx.Err() != nil {
-			return func() {}, fmt.Errorf("another `fareway gateway up` is starting on %s: wait until it serves, or stop it",
-				data)
+		unlock, err := lockFolders([]string{data})
+		if err != nil {
+			unlock = func() {}
 		}
-		after, gone := os.Stat(data)
-		if gone == nil && (err != nil || os.SameFile(before, after)) {
-			return func() { _ = lock.Unlock() }, nil
+		if after, gone := os.Stat(data); gone == nil && (err != nil || os.SameFile(before, after)) {
+			return unlock, nil
 		}
-		_ = lock.Unlock() // the other one has failed, and taken its folder back
+		unlock() // the other one has failed, and taken its folder back
 	}
 }
 
