@@ -12,7 +12,7 @@ import (
 var hangups sync.Once
 
 // handleHangup makes SIGHUP open log files anew and load the HCL file at once, for as long as the process lives.
-// Caddy, which has no use for the signal, gets it no more: it would log that it is not implemented.
+// Caddy, which has no use for the signal and says so in the log, gets it no more.
 func handleHangup() {
 	if hangup == nil {
 		return
