@@ -55,7 +55,7 @@ install: bin/fareway ## build bin/fareway and install it in PREFIX/bin (PREFIX=/
 
 .PHONY: test
 test: ## run all tests (or those of PKG), and those of the examples that are modules of their own
-	$(GOTESTSUM) --packages '$(PKG)' -- -timeout 30m
+	$(GOTESTSUM) --packages '$(PKG)' -- -vet=off -timeout 30m
 	@for dir in $(EXAMPLES); do (set -x; cd $$dir && go test -timeout 30m ./...); done
 
 .PHONY: race
@@ -110,7 +110,7 @@ soak: ## run the long tests, those behind the tag `soak`, half an hour or so (SO
 
 .PHONY: clients
 clients: build .cache/clients/node/.installed .cache/clients/agents/.installed ## run real clients and coding agents against bin/fareway, write .cache/clients/board.md (RUN=pattern; needs npm and Chromium, as root on Debian it installs them)
-	$(GOTESTSUM) --packages ./examples/clients/... -- -tags clients -count 1 -timeout 30m -run '$(RUN)'
+	$(GOTESTSUM) --packages ./examples/clients/... -- -tags clients -count 1 -timeout 30m -parallel 6 -run '$(RUN)'
 
 .cache/clients/%/.installed: examples/clients/%/package-lock.json examples/clients/install.sh
 	examples/clients/install.sh $*

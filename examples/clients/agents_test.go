@@ -361,7 +361,7 @@ func (a agent) start(
 }
 
 // agentSlots lets few agents run at a time: each takes a core and half a gigabyte.
-var agentSlots = make(chan struct{}, 2)
+var agentSlots = make(chan struct{}, 3)
 
 func agentSlot() (done func()) {
 	agentSlots <- struct{}{}

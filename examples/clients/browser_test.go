@@ -7,17 +7,17 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"html"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,57 +79,77 @@ var pageClient = &http.Client{Transport: &http.Transport{
 	},
 }}
 
-// servePage serves examples/browser/index.html with its form filled in and sent.
-func servePage(t *testing.T) (page *httptest.Server, fill func(url, key string)) {
+// shownPage is examples/browser/index.html on a server of its own, which fills the form in, sends it, and says what the
+// page then shows.
+type shownPage struct {
+	*httptest.Server
+	fill  string      // a script
+	shown chan string // the text of the reply, when the page is done
+}
+
+func servePage(t *testing.T) *shownPage {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root(t), "examples/browser/index.html"))
 	require.NoError(t, err)
-	var script string
-	page = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, "%s<script type=module>%s</script>", b, script)
-	}))
-	t.Cleanup(page.Close)
-	return page, func(url, key string) {
-		script = fmt.Sprintf(`document.getElementById('gateway').value = %q
-document.getElementById('key').value = %q
-document.getElementById('form').requestSubmit()`, url, key)
-	}
+	p := &shownPage{shown: make(chan string, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s<script type=module>%s</script>", b, p.fill)
+	})
+	mux.HandleFunc("POST /shown", func(_ http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err == nil {
+			p.shown <- string(text)
+		}
+	})
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	return p
 }
 
-// open opens a page in Chromium and returns what it shows as the reply when it is done.
-func open(t *testing.T, url string) string {
+// ask opens the page in Chromium with a URL and a key filled in, sends the form, and returns what the page shows when it
+// is done.
+func (p *shownPage) ask(t *testing.T, url, key string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clientTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+	p.fill = fmt.Sprintf(`new MutationObserver(() => {
+  fetch('/shown', {method: 'POST', body: document.getElementById('reply').textContent})
+}).observe(document.body, {attributeFilter: ['data-done']})
+document.getElementById('gateway').value = %q
+document.getElementById('key').value = %q
+document.getElementById('form').requestSubmit()`, url, key)
+	var log bytes.Buffer
+	cmd := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--ignore-certificate-errors", "--user-data-dir="+folder(t), "--virtual-time-budget=20000", "--dump-dom", url)
+		"--ignore-certificate-errors", "--user-data-dir="+folder(t), "--remote-debugging-port=0", p.URL)
 	cmd.Env = append(os.Environ(), "HOME="+folder(t))
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.Contains(t, string(out), `data-done="yes"`)
-	m := regexp.MustCompile(`(?s)<output id="reply"[^>]*>(.*?)</output>`).FindSubmatch(out)
-	require.NotNil(t, m, "%s", out)
-	return html.UnescapeString(string(m[1]))
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 5 * time.Second
+	require.NoError(t, cmd.Start())
+	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it does not end by itself
+		_ = cmd.Wait()
+	}()
+	select {
+	case text := <-p.shown:
+		return text
+	case <-time.After(clientTime):
+		require.Fail(t, "the page is never done", "%s", &log)
+		return ""
+	}
 }
 
 // A page of the site that the Caddyfile names reads replies and refusals, in a real browser; pages of others do not.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	page, fill := servePage(t)
+	page := servePage(t)
 	g, url := startForPages(t, page.URL)
 	key := g.account(t, "reader")
 
-	fill(url, key)
-	require.Equal(t, "Good day.", open(t, page.URL))
-	fill(url, "fwk_wrong")
-	require.Regexp(t, `^401: .+ \(request [A-Za-z0-9_-]{10,}\)$`, open(t, page.URL))
-	fill(url, g.brokeAccount(t, "poor"))
-	require.Regexp(t, `^402: .+ \(request [A-Za-z0-9_-]{10,}\)$`, open(t, page.URL))
-
-	other, fill := servePage(t)
-	fill(url, key)
-	require.Equal(t, "Failed to fetch", open(t, other.URL))
+	require.Equal(t, "Good day.", page.ask(t, url, key))
+	require.Regexp(t, `^401: .+ \(request [A-Za-z0-9_-]{10,}\)$`, page.ask(t, url, "fwk_wrong"))
+	require.Regexp(t, `^402: .+ \(request [A-Za-z0-9_-]{10,}\)$`, page.ask(t, url, g.brokeAccount(t, "poor")))
+	require.Equal(t, "Failed to fetch", servePage(t).ask(t, url, key))
 }
 
 // The browser's own question is answered for what client libraries send, and only to pages of that site; another host
