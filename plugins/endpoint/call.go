@@ -99,11 +99,9 @@ func (c *Call) prepare(e *Endpoint, req *llm.Request) error {
 		return err
 	}
 	c.req, c.most, c.asked, c.sent = req, maxReply, streamed, req.Bound()
-	if n := len(req.Tools); n > 0 {
-		c.tools = make([]string, n)
-		for i := range req.Tools {
-			c.tools[i] = req.Tools[i].Name
-		}
+	c.tools = make([]string, len(req.Tools))
+	for i := range req.Tools {
+		c.tools[i] = req.Tools[i].Name
 	}
 	if req.Whole {
 		c.asked = whole

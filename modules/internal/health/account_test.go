@@ -271,3 +271,79 @@ func TestProbesOfOneAccount(t *testing.T) {
 		require.Equal(t, health.Open, b.state(r), "b was here before it opened that time, not this")
 	})
 }
+
+// TestHowLongAccountsCount: GAP-126. What is said of an account counts for the window, to the instant: after just as
+// long as the window it is as it was, and an instant later it is forgotten.
+func TestHowLongAccountsCount(t *testing.T) {
+	t.Parallel()
+	const ok, no = health.Succeeded, health.Failed
+	for name, tt := range map[string]struct {
+		failures int64
+		make     func(t *testing.T, b *bench, r *health.Route, late time.Duration)
+		within   health.State
+		held     string // whom it keeps off within the window
+		after    health.State
+		free     string // whom after it
+	}{
+		"that others use the route": {1, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.now = b.now.Add(b.window(late, func() { b.of(t, r, "b", 1, ok) }) - time.Millisecond)
+			b.of(t, r, "a", 1, no)
+		}, health.Serves, "a", health.Open, ""},
+		"what it alone has met": {2, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(b.window(late, func() { b.of(t, r, "b", 1, ok) }) - time.Millisecond)
+			b.of(t, r, "a", 1, no)
+		}, health.Serves, "a", health.Serves, ""},
+		"what it alone has met, for a second one that meets it": {2, func(t *testing.T, b *bench, r *health.Route,
+			late time.Duration) {
+			b.of(t, r, "b", 1, ok)
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(b.window(late, func() {}) - time.Millisecond)
+			b.of(t, r, "b", 1, no)
+		}, health.Open, "", health.Serves, ""},
+		"that one has met what counted for all": {2, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.of(t, r, "a", 1, no)
+			b.now = b.now.Add(b.window(late, func() { r.Begin(b.now, health.Call{Account: "c"}) }) - time.Millisecond)
+			b.of(t, r, "b", 1, no)
+		}, health.Open, "", health.Serves, ""},
+		"that two have met it": {4, func(t *testing.T, b *bench, r *health.Route, late time.Duration) {
+			b.of(t, r, "a", 1, no)
+			b.of(t, r, "b", 1, no)
+			b.now = b.now.Add(b.window(late, func() {
+				b.of(t, r, "a", 1, no)
+				r.Begin(b.now, health.Call{Account: "c"})
+			}))
+			for _, a := range []*health.Attempt{r.Begin(b.now, health.Call{Account: "a"}),
+				r.Begin(b.now, health.Call{Account: "a"})} {
+				a.End(b.now, no)
+			}
+		}, health.Open, "", health.Serves, ""},
+	} {
+		t.Run("GAP-126 "+name, func(t *testing.T) {
+			t.Parallel()
+			for _, late := range []time.Duration{0, 1} {
+				s := usual
+				s.Failures = tt.failures
+				b := newBench(s, "r")
+				r := b.routes[0]
+				tt.make(t, b, r, late)
+				state, off := tt.within, tt.held
+				if late > 0 {
+					state, off = tt.after, tt.free
+				}
+				require.Equal(t, state, b.state(r), "%d later", late)
+				for _, account := range []string{"a", "b", "c"} {
+					require.Equal(t, off == account, b.off(r, account), "%s, %d later", account, late)
+				}
+			}
+		})
+	}
+}
+
+// window is how long it takes from now until the window of now is over, and so much more, when meanwhile has run.
+func (b *bench) window(late time.Duration, meanwhile func()) time.Duration {
+	end := b.now.Add(usual.Window + late)
+	meanwhile()
+	return end.Sub(b.now)
+}

@@ -317,7 +317,7 @@ func (a *Attempt) arrived(at time.Duration) []Change {
 			changes = r.judge(at)
 		}
 	}
-	if a.probe && r.breaker.epoch == a.epoch && !r.breaker.closed() {
+	if a.epoch == r.breaker.epoch && !r.breaker.closed() { // it tries it: nothing else begins while it is open
 		r.breaker.passed()
 		a.epoch = r.breaker.epoch
 		r.outcomes = ring{}

@@ -36,6 +36,8 @@ func TestOutliersByErrors(t *testing.T) {
 		s := b.routes[0].Look(b.now, false)
 		require.Equal(t, health.Ejected, s.State)
 		require.Equal(t, b.now.Add(30*time.Second), s.Until)
+		require.Contains(t, s.Why, "attempts fail")
+		require.Contains(t, b.told[0].Why, "attempts fail")
 		require.Equal(t, health.Serves, b.state(b.routes[1]))
 		require.NotNil(t, b.routes[0].Begin(b.now, health.Call{Input: 1 << 20}), "whoever has no other may call it")
 		b.now = s.Until
@@ -94,7 +96,9 @@ func TestOutliersByErrors(t *testing.T) {
 		for _, seconds := range []float64{30, 60, 120, 240, 300, 300} {
 			require.InDelta(t, seconds, eject().Seconds(), 0)
 		}
-		b.now = b.now.Add(10*time.Minute + time.Second)
+		b.now = b.now.Add(10*time.Minute - 15*fast) // it is ejected ten minutes after the last time was over
+		require.Equal(t, 5*time.Minute, eject())
+		b.now = b.now.Add(10*time.Minute - 15*fast + time.Nanosecond)
 		require.Equal(t, 30*time.Second, eject())
 	})
 	t.Run("whoever calls it meanwhile does not make it longer", func(t *testing.T) {
@@ -128,6 +132,7 @@ func TestOutliersByLatency(t *testing.T) {
 		b.attempt(t, b.routes[0], slow, health.Succeeded)
 		require.Equal(t, health.Ejected, b.state(b.routes[0]))
 		require.Contains(t, b.routes[0].Look(b.now, true).Why, "first tokens")
+		require.Contains(t, b.told[0].Why, "first tokens")
 	})
 	t.Run("those that come late while its breaker is open eject it no more", func(t *testing.T) {
 		t.Parallel()
