@@ -110,6 +110,11 @@ func TestOutliersByErrors(t *testing.T) {
 		require.True(t, b.now.Before(until))
 		require.Equal(t, until, b.routes[0].Look(b.now, true).Until)
 		require.Len(t, b.told, 1)
+		for _, early := range []time.Duration{1, 0} {
+			b.now = until.Add(-early - fast)
+			b.attempt(t, b.routes[0], fast, health.Failed)
+			require.Equal(t, early == 0, b.routes[0].Look(b.now, true).Until.After(until), "that it is over, to the instant")
+		}
 	})
 	t.Run("outliers = false", func(t *testing.T) {
 		t.Parallel()
@@ -261,7 +266,8 @@ func TestLateFrom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, late := range []bool{false, true} {
+			for n := range 6 {
+				late, way := n%2 > 0, n/2
 				b := newBench(usual, "one", "two")
 				one := func(took time.Duration) {
 					a := b.routes[0].Begin(b.now, tt.call)
@@ -278,12 +284,56 @@ func TestLateFrom(t *testing.T) {
 				if late {
 					limit++
 				}
-				for range 5 {
-					one(limit)
+				switch way {
+				case 0: // they come
+					for range 5 {
+						one(limit)
+					}
+				case 1: // nobody waits any longer
+					for range 5 {
+						a := b.routes[0].Begin(b.now, tt.call)
+						b.now = b.now.Add(limit)
+						a.End(b.now, health.Nothing)
+					}
+				case 2: // they are waited for
+					for range 5 {
+						b.routes[0].Begin(b.now, tt.call)
+					}
+					b.now = b.now.Add(limit)
+					b.routes[0].Begin(b.now, tt.call)
 				}
-				require.Equal(t, late, b.state(b.routes[0]) == health.Ejected, "after %v", limit)
+				require.Equal(t, late, b.state(b.routes[0]) == health.Ejected, "after %v, way %d", limit, way)
 			}
 		})
+	}
+}
+
+// TestOutlierShares: an outlier has failed, or been late, at least five times within a minute: three in ten of its
+// attempts, or half of its first tokens.
+func TestOutlierShares(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		well, ill int
+		took      time.Duration // by the ill ones
+		outcome   health.Outcome
+		out       bool
+	}{
+		{14, 6, fast, health.Failed, true}, {15, 6, fast, health.Failed, false},
+		{11, 5, fast, health.Failed, true}, {8, 4, fast, health.Failed, false},
+		{5, 5, slow, health.Succeeded, true}, {6, 5, slow, health.Succeeded, false},
+		{7, 7, slow, health.Succeeded, true}, {4, 4, slow, health.Succeeded, false},
+	} {
+		b := familiar(t, "ill", "well")
+		b.attempts(t, b.routes[0], tt.well, fast, health.Succeeded)
+		b.attempts(t, b.routes[0], tt.ill, tt.took, tt.outcome)
+		require.Equal(t, tt.out, b.state(b.routes[0]) == health.Ejected, "%+v", tt)
+	}
+	for _, late := range []time.Duration{0, 1} {
+		s := usual
+		s.Failures = 0
+		b := newBench(s, "ill", "well")
+		b.attempts(t, b.routes[0], 5, 15*time.Second+late, health.Failed)
+		require.Equal(t, late == 0, b.state(b.routes[0]) == health.Ejected, "five within a minute and %d", late)
 	}
 }
 

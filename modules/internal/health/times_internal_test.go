@@ -21,6 +21,57 @@ func TestEarlyIsForgottenHalf(t *testing.T) {
 	}
 }
 
+// TestPace: what is early and what is usual go towards what comes in steps, so that one alone does not count much: what
+// is early a tenth towards what is earlier, and what is usual a fifth, up or down.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	var p pace
+	p.sample(0, time.Second)
+	require.Equal(t, []float64{1, 1}, []float64{p.early, p.usual}, "the first one is all that is known")
+	p.sample(0, 100*time.Millisecond)
+	require.InDeltaSlice(t, []float64{0.9, 1 / 1.2}, []float64{p.early, p.usual}, 1e-9)
+	p.sample(0, 880*time.Millisecond)
+	require.InDeltaSlice(t, []float64{0.88, 0.88}, []float64{p.early, p.usual}, 1e-9)
+	p.sample(0, 2*time.Second)
+	require.InDeltaSlice(t, []float64{0.88, 0.88 * 1.2}, []float64{p.early, p.usual}, 1e-9)
+	for range 100 {
+		p.sample(0, 0)
+	}
+	require.InDeltaSlice(t, []float64{0.001, 0.001}, []float64{p.early, p.usual}, 1e-9, "a millisecond is the least")
+}
+
+// TestLateFollowsWhatIsUsual: what is late is known from twenty times on, and follows what is usual within sixteen.
+func TestLateFollowsWhatIsUsual(t *testing.T) {
+	t.Parallel()
+	var p past
+	for n := range knownFrom {
+		_, ok := p.from(3, 0)
+		require.False(t, ok, n)
+		p.add(time.Second)
+	}
+	limit, ok := p.from(3, 0)
+	require.True(t, ok)
+	for range 5 * knownFrom {
+		p.add(8 * time.Second)
+	}
+	median, _ := p.quantile(0.5)
+	longer, _ := p.from(3, 0)
+	require.Equal(t, 3*median, longer)
+	require.Greater(t, longer, 7*limit)
+	for range 15 {
+		for range 100 {
+			p.counts[0]++ // had they been added, sixteen would be over
+			p.total++
+		}
+		p.add(0)
+		same, _ := p.from(3, 0)
+		require.Equal(t, longer, same)
+	}
+	p.add(0)
+	shorter, _ := p.from(3, 0)
+	require.Equal(t, 3*time.Millisecond, shorter)
+}
+
 // TestPastRemembersTheLatest: however many times came, the shares are of those that are remembered, and the latest
 // count the most.
 func TestPastRemembersTheLatest(t *testing.T) {
