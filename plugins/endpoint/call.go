@@ -190,9 +190,9 @@ func (c *Call) close() {
 	case errors.Is(c.err, io.EOF):
 		c.settled.Store(true)
 		if c.events == nil || c.ending.ended {
-			linger(c.resp.Body, c.giveUp) // it has been read to its end
+			c.client.linger(c.resp.Body, c.giveUp) // it has been read to its end
 		} else {
-			go linger(c.resp.Body, c.giveUp)
+			go c.client.linger(c.resp.Body, c.giveUp)
 		}
 	default:
 		c.giveUp()

@@ -115,6 +115,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		server := httptest.NewServer(fake)
 		defer server.Close()
 		c := start(t, endpoint.Endpoint{URL: server.URL})
+		c.client.AfterFunc = func(d time.Duration, f func()) endpoint.Timer { return time.AfterFunc(d/1000, f) }
 		for _, reply := range []upstream.Reply{
 			upstream.Say("fine"), upstream.Refuse(upstream.Overloaded()), upstream.Refuse(upstream.BadGateway()),
 			{Steps: []upstream.Step{upstream.Text("half"), upstream.Cut()}},

@@ -180,7 +180,12 @@ func TestOwnFormats(t *testing.T) {
 			close(gone)
 		}))
 		t.Cleanup(server.Close)
-		var client endpoint.Client
+		asked := make(chan time.Duration, 1)
+		client := endpoint.Client{AfterFunc: func(d time.Duration, f func()) endpoint.Timer {
+			asked <- d
+			go f() // its time is over at once
+			return &alarm{}
+		}}
 		ctx := withTimeout(t)
 		req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, server.URL, nil)
 		require.NoError(t, err)
@@ -189,6 +194,7 @@ func TestOwnFormats(t *testing.T) {
 		_, err = line(resp)
 		require.NoError(t, err)
 		endpoint.Finish(resp)
+		require.Equal(t, time.Second, <-asked)
 		select {
 		case <-gone:
 		case <-ctx.Done():
