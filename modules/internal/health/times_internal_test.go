@@ -93,3 +93,19 @@ func TestPastRemembersTheLatest(t *testing.T) {
 	require.True(t, ok)
 	require.GreaterOrEqual(t, usual, time.Minute)
 }
+
+// TestPastBounds: what takes a millisecond at most is told as one, and what takes over four minutes as the last bucket.
+func TestPastBounds(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Millisecond, time.Millisecond: time.Millisecond, time.Hour: 1 << 18 * time.Millisecond,
+	} {
+		var p past
+		for range knownFrom {
+			p.add(took)
+		}
+		got, ok := p.quantile(0.5)
+		require.True(t, ok)
+		require.Equal(t, want, got)
+	}
+}
