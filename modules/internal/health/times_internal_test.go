@@ -109,3 +109,14 @@ func TestPastBounds(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 }
+
+// TestKinds: what is compared with what.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for call, want := range map[Call]kind{
+		{}: small, {Input: 4_000}: small, {Input: 4_001}: middle, {Input: 32_000}: middle, {Input: 32_001}: large,
+		{Whole: true}: inOnePiece, {Input: 32_001, Whole: true}: inOnePiece,
+	} {
+		require.Equal(t, want, kindOf(call), "%+v", call)
+	}
+}

@@ -3,6 +3,8 @@ package spool
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -396,6 +398,48 @@ func TestOldSpool(t *testing.T) {
 		require.Len(t, items, 1)
 		require.Equal(t, Damaged, items[0].Kind)
 		require.Equal(t, []string{fixtures()[2].Settlement.Request}, items[0].Damage.Requests)
+	})
+	t.Run("that ends with its last record", func(t *testing.T) {
+		t.Parallel()
+		f, err := scan(bytes.TrimRight(whole, "\x00"))
+		require.NoError(t, err)
+		requireSame(t, fixtures(), f.records)
+		require.Empty(t, f.damages)
+	})
+	t.Run("with a record of nothing", func(t *testing.T) {
+		t.Parallel()
+		b, sum := bytes.Clone(whole[:firstRecord]), uint32(0)
+		add := func(payload []byte) {
+			sum = oldChecksum(sum, payload)
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+			b = append(binary.LittleEndian.AppendUint32(b, sum), payload...)
+		}
+		for i, r := range fixtures() {
+			if i == 1 {
+				add(nil)
+			}
+			payload, err := json.Marshal(r.Settlement)
+			require.NoError(t, err)
+			add(payload)
+		}
+		f, err := scan(b)
+		require.NoError(t, err, "no newer fareway wrote it")
+		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records, "nothing proves the one behind it")
+		require.Len(t, f.damages, 1)
+		require.Equal(t, []string{fixtures()[1].Settlement.Request}, f.damages[0].Requests)
+	})
+	t.Run("with a first page that is damaged", func(t *testing.T) {
+		t.Parallel()
+		for _, at := range []int{len(oldMagic), firstRecord - 1} {
+			b := bytes.Clone(whole)
+			b[at] = 'x'
+			f, err := scan(b)
+			require.NoError(t, err)
+			requireSame(t, fixtures(), f.records)
+			require.Len(t, f.damages, 1)
+			require.EqualValues(t, len(oldMagic), f.damages[0].Offset)
+			require.Len(t, f.damages[0].Bytes, at+1-len(oldMagic))
+		}
 	})
 	t.Run("with damage", func(t *testing.T) {
 		t.Parallel()
