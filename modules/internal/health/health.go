@@ -224,27 +224,29 @@ type Call struct {
 // Begin begins an attempt. It is nil when the route is not to be called by such a request after all, for another one
 // was faster.
 func (r *Route) Begin(now time.Time, c Call) *Attempt {
-	at := r.at(now)
-	s := r.settings.Load()
 	r.mu.Lock()
-	if until, held := r.accounts.held[c.Account]; held && at < until {
-		r.mu.Unlock()
-		return nil
+	a, changes := r.begin(r.at(now), c)
+	r.mu.Unlock()
+	r.tell(changes)
+	return a
+}
+
+// begin is Begin with the lock held.
+func (r *Route) begin(at time.Duration, c Call) (a *Attempt, changes []Change) {
+	if at < r.accounts.held[c.Account] {
+		return nil, nil
 	}
+	s := r.settings.Load()
 	r.accounts.use(c.Account, at)
-	changes := r.late(at)
+	changes = r.late(at)
 	probe := false
 	if !r.breaker.closed() {
 		switch r.breaker.state(at, s) {
 		case Open:
-			r.mu.Unlock()
-			r.tell(changes)
-			return nil
+			return nil, changes
 		case HalfOpen:
 			if !r.breaker.admits(at, c.Light, s) {
-				r.mu.Unlock()
-				r.tell(changes)
-				return nil
+				return nil, changes
 			}
 			probe = true
 			r.breaker.trial = at + max(s.OpenFor, leastTrial)
@@ -258,12 +260,10 @@ func (r *Route) Begin(now time.Time, c Call) *Attempt {
 		r.publish(at)
 		changes = r.becomes(changes, Serves, 0, "its time is over")
 	}
-	a := &Attempt{route: r, account: c.Account, began: at, kind: kindOf(c), epoch: r.breaker.epoch, probe: probe}
+	a = &Attempt{route: r, account: c.Account, began: at, kind: kindOf(c), epoch: r.breaker.epoch, probe: probe}
 	r.series[a.kind].queue.push(a)
 	r.running++
-	r.mu.Unlock()
-	r.tell(changes)
-	return a
+	return a, changes
 }
 
 // becomes adds a change of state, if it is one. It is called with the lock held.
