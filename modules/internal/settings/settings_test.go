@@ -2,6 +2,7 @@ package settings
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -114,6 +115,13 @@ func TestJSONLeavesNoSpaces(t *testing.T) {
 		"{\n  \"a\": 1,\n  \"b\": \"new\",\n}\n": "{\n  \"a\": 1,\n}\n",
 		"{\n  \"b\": \"new\" // mine\n}\n":       "{ // mine\n}\n",
 		"{\"b\": \"new\", /* mine */ \"a\": 1}":  "{ /* mine */ \"a\": 1}",
+		// Comments stay, wherever they are.
+		"{\n  // mine\n  \"b\": \"new\",\n  \"a\": 1\n}":  "{\n  // mine\n  \"a\": 1\n}",
+		"{\"b\": \"new\" /* mine */, \"a\": 1}":           "{ /* mine */\n\"a\": 1}",
+		"{\"a\": 1 /* mine */, \"b\": \"new\"}":           "{\"a\": 1 /* mine */\n}",
+		"{\"a\": 1 /* mine */, /* too */ \"b\": \"new\"}": "{\"a\": 1 /* mine */\n /* too */\n}",
+		"{\"a\": 1, \"b\": \"new\" /* mine */}":           "{\"a\": 1 /* mine */}",
+		"{\"a\": 1, \"b\": \"new\" /* mine */,}":          "{\"a\": 1, /* mine */\n}",
 	} {
 		_, changes, err := Apply(JSON, nil, one)
 		require.NoError(t, err)
@@ -192,6 +200,50 @@ func TestRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tt.says)
 			require.NotContains(t, err.Error(), "sk-secret")
 		})
+	}
+}
+
+// TestWhatCannotBeWritten: a value that has no form in a file is refused, wherever it is, and so is a file that somebody
+// has broken meanwhile.
+func TestWhatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, format := range []Format{JSON, TOML} {
+		for _, v := range []any{make(chan int), map[string]any{"c": make(chan int)}} {
+			for _, path := range [][]string{{"a"}, {"b"}, {"c", "d", "e"}} {
+				file := map[Format]string{JSON: `{"b": 1}`, TOML: "b = 1\n"}[format]
+				_, _, err := Apply(format, []byte(file), []Member{{Path: path, Value: v}})
+				require.Error(t, err, "%s %v", format, path)
+				require.Equal(t, format == TOML, errors.Is(err, errShape), "the value's fault, or the form's: %v", err)
+			}
+		}
+		_, changes, err := Apply(format, nil, []Member{{Path: []string{"a"}, Value: "x"}})
+		require.NoError(t, err)
+		_, _, err = Undo(format, []byte("{sk-secret"), changes)
+		require.ErrorContains(t, err, "it is not "+strings.ToUpper(string(format)))
+		require.NotContains(t, err.Error(), "sk-secret")
+	}
+}
+
+// TestByteOrderMark: what some editors put before UTF-8 stays where it is, and counts for nothing.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	const mark = "\uFEFF"
+	for format, file := range map[Format]string{JSON: `{"a": 1}`, TOML: "a = 1\n"} {
+		members := []Member{{Path: []string{"b"}, Value: "x"}}
+		plain, _, err := Apply(format, []byte(file), members)
+		require.NoError(t, err)
+		got, changes, err := Apply(format, []byte(mark+file), members)
+		require.NoError(t, err)
+		require.Equal(t, mark+string(plain), string(got))
+		require.Equal(t, "x", Lookup(format, got, "b"))
+		back, _, err := Undo(format, got, changes)
+		require.NoError(t, err)
+		require.Equal(t, mark+file, string(back))
+		require.True(t, Blank(format, []byte(mark)))
+		_, _, err = Apply(format, []byte(mark+"{"), members)
+		require.Error(t, err)
+		_, _, err = Apply(format, []byte(file+"\xff"), members)
+		require.ErrorContains(t, err, "it is not UTF-8")
 	}
 }
 

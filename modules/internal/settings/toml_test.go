@@ -29,6 +29,8 @@ func TestTOMLFindsItsPlaces(t *testing.T) {
 
 	require.Equal(t, "x", Lookup(TOML, []byte("'a b'.\"c\\\"\" = 'x'"), "a b", `c"`))
 	require.Equal(t, []string{"a b", `c"`, "d"}, scan("['a b'.\"c\\\"\"]\nd = 1")[1].path)
+	require.Equal(t, "x", Lookup(TOML, []byte("'\\n' = 'x'"), `\n`), "no escape")
+	require.Equal(t, []string{`\n`}, scan("'\\n' = 1")[0].path)
 	require.Equal(t, []string{"list", "inner", "[]", "d"}, scan("[[ list . inner ]]\nd = 1")[1].path)
 	for value, want := range map[string]string{
 		"1": "1", "[1, 2] # x": "[1, 2]", "{a = '}'}": "{a = '}'}", "\"a\\\\\" # x": `"a\\"`, "''": "''",
