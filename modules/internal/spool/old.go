@@ -94,10 +94,7 @@ func (s *oldSpool) skip(at int64) (next int64, before uint32) {
 				break
 			}
 		}
-		search := from + 1 + oldHead
-		if search >= int64(len(s.content)) {
-			break
-		}
+		search := min(from+1+oldHead, int64(len(s.content)))
 		found := bytes.Index(s.content[search:], []byte(oldBeginning))
 		if found < 0 {
 			break
