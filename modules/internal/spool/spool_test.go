@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -320,6 +321,20 @@ func TestEmptyingIsOneSync(t *testing.T) {
 	require.Zero(t, again.Torn())
 }
 
+// TestWhatCannotBeEncoded: a settlement that cannot be written down is not said to be kept.
+func TestWhatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	s, c := with(t, records(1))
+	r := recordOf(1)
+	r.Time = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // which JSON has no form for
+	require.ErrorContains(t, s.Append(r), r.Settlement.Request)
+	_, _, err := s.Aside().Keep(Refused, "why", r, noon)
+	require.ErrorContains(t, err, r.Settlement.Request)
+	require.Empty(t, s.Aside().Items())
+	requireSame(t, records(1), waiting(t, s))
+	requireSame(t, records(1), waiting(t, begin(t, c)))
+}
+
 func TestForeignFiles(t *testing.T) {
 	t.Parallel()
 	newer := make([]byte, small)
@@ -427,6 +442,15 @@ func TestOldSpool(t *testing.T) {
 		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records, "nothing proves the one behind it")
 		require.Len(t, f.damages, 1)
 		require.Equal(t, []string{fixtures()[1].Settlement.Request}, f.damages[0].Requests)
+	})
+	t.Run("with a byte more between two", func(t *testing.T) {
+		t.Parallel()
+		second := firstRecord + oldHead + bytes.Index(whole[firstRecord+oldHead+1:], []byte(oldBeginning)) + 1 - oldHead
+		f, err := scan(slices.Insert(bytes.Clone(whole), second, 'x'))
+		require.NoError(t, err)
+		requireSame(t, []Record{fixtures()[0], fixtures()[2]}, f.records)
+		require.Len(t, f.damages, 1)
+		require.EqualValues(t, second, f.damages[0].Offset)
 	})
 	t.Run("with a first page that is damaged", func(t *testing.T) {
 		t.Parallel()
