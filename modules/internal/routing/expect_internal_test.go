@@ -52,6 +52,25 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
+// TestAgreeCalls: the seats and, where it is none of them, what is escalated to; all of them can cost.
+func TestAgreeCalls(t *testing.T) {
+	t.Parallel()
+	a, b, c := new(Candidate), new(Candidate), new(Candidate)
+	for _, tt := range []struct {
+		escalate *Candidate
+		want     []*Candidate
+	}{{c, []*Candidate{a, b, c}}, {b, []*Candidate{a, b}}, {a, []*Candidate{a, b}}} {
+		s := &Agree{Seats: []*Candidate{a, b}, Escalate: tt.escalate}
+		got := slices.Collect(s.Calls())
+		require.Len(t, got, len(tt.want))
+		for i := range got {
+			require.Same(t, tt.want[i], got[i], i)
+		}
+		require.Equal(t, len(tt.want) == 2, s.Sits())
+		require.Len(t, s.Seats, 2)
+	}
+}
+
 // TestCascadeCalls: between two tries the route is asked, and behind the last one nobody is.
 func TestCascadeCalls(t *testing.T) {
 	t.Parallel()
