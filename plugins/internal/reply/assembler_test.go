@@ -208,6 +208,22 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
+// TestTextsOfTexts: GAP-84. Arguments may be an object in a text of JSON in a text of JSON, three at most.
+func TestTextsOfTexts(t *testing.T) {
+	t.Parallel()
+	text := `{"q":1}`
+	for depth := range 5 {
+		got, err := made(t, piece(t, "0 a f "+strconv.Quote(text)))
+		require.NoError(t, err)
+		want := `{"q":1}`
+		if depth > 3 {
+			want = text
+		}
+		require.Equal(t, []string{"f(a) " + want}, got)
+		text = strconv.Quote(text)
+	}
+}
+
 func TestWholeArguments(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ whole, piece, want string }{
