@@ -47,6 +47,7 @@ func TestShapesOfRefusals(t *testing.T) {
 		"Gemini's none":        {asked, `{"promptFeedback":{}}`, llm.ErrRejected},
 		"MiniMax's code":       {http.StatusInternalServerError, `{"base_resp":{"status_code":1008}}`, llm.ErrQuota},
 		"MiniMax's success":    {http.StatusInternalServerError, `{"base_resp":{"status_code":0}}`, llm.ErrUpstream},
+		"MiniMax's success, beside a status": {529, `{"base_resp":{"status_code":0}}`, llm.ErrCapacity},
 		"MiniMax's text": {http.StatusInternalServerError, `{"error":{"message":"insufficient balance (1008)"}}`,
 			llm.ErrQuota},
 		"a page":         {http.StatusUnauthorized, `<html>insufficient_quota`, llm.ErrCredentials},
