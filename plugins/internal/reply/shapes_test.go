@@ -132,6 +132,32 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
+// TestErrorsAmongChunks: what is an error where a chunk is due says so itself (error), or has nothing else to say (odd).
+func TestErrorsAmongChunks(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]struct{ error, odd bool }{
+		`{}`: {}, `{"choices":[]}`: {}, `[]`: {}, `"error"`: {},
+		`{"error":"x"}`: {true, true}, `{"error":{}}`: {true, true},
+		`{"base_resp":{"status_code":0}}`: {}, `{"base_resp":{"status_code":1}}`: {true, true},
+		`{"base_resp":{"status_code":"1"}}`: {}, `{"object":"error"}`: {true, true}, `{"object":"list"}`: {},
+		`{"type":"error"}`: {true, true}, `{"type":"ping"}`: {},
+		`{"status":400,"title":"t"}`: {true, true}, `{"status":399,"title":"t"}`: {}, `{"status":400}`: {},
+		`{"status":500,"title":5}`: {}, `{"title":"t"}`: {}, `{"response":{"error":{}}}`: {true, true}, `{"response":{}}`: {},
+		`{"message":"m"}`: {false, true}, `{"message":5}`: {}, `{"detail":"d"}`: {false, true},
+		`{"errors":[]}`: {false, true}, `{"errors":"e"}`: {},
+	} {
+		require.Equal(t, want.odd, reply.Odd(view(t, body)) != nil, "GAP-126 %s", body)
+		require.Equal(t, want.error, reply.BareChunk([]byte(" "+body)) != nil, "GAP-126 %s", body)
+		require.Nil(t, reply.BareChunk([]byte(body[1:])), "what is no JSON says nothing")
+	}
+	for said, want := range map[string]string{
+		`{"error":1}`: `{"error":1}`, ` {"code":1} `: `{"error":{"code":1}}`, "overloaded\xff\n": `{"error":"overloaded"}`,
+		`"text"`: `{"error":"text"}`,
+	} {
+		require.Equal(t, want, string(reply.ErrorChunk([]byte(said))))
+	}
+}
+
 // TestTake: what an event of a stream is, before a family looks at it.
 func TestTake(t *testing.T) {
 	t.Parallel()
