@@ -73,6 +73,19 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
+// TestAWholeReplyLeavesItsConnectionAtOnce: whoever has the end of a reply whose body has been read to its end finds its
+// connection ready, without a wait.
+func TestAWholeReplyLeavesItsConnectionAtOnce(t *testing.T) {
+	t.Parallel()
+	_, c := pair(t, upstream.Options{})
+	whole := *simple
+	whole.Whole = true
+	for i := range 20 {
+		require.NoError(t, c.Generate(withTimeout(t), &whole, ignore))
+		require.Equal(t, 1, c.client.Idle(), "reply %d", i)
+	}
+}
+
 // authority is the PEM of what a server's certificate is signed by, "" where it has none.
 func authority(s *httptest.Server) string {
 	if s.Certificate() == nil {

@@ -85,6 +85,9 @@ func TestPastRemembersTheLatest(t *testing.T) {
 		}
 		require.Equal(t, sum, p.total, i)
 		require.Less(t, p.total, uint32(2*rememberTokens))
+		if i < 2*rememberTokens {
+			require.EqualValues(t, (i+1)%(2*rememberTokens)+(i+1)/(2*rememberTokens)*rememberTokens, p.total, "half of them")
+		}
 	}
 	for range 2 * rememberTokens {
 		p.add(time.Minute)
