@@ -45,8 +45,11 @@ func TestLateFollowsWhatIsUsual(t *testing.T) {
 	t.Parallel()
 	var p past
 	for n := range knownFrom {
-		_, ok := p.from(3, 0)
+		late, ok := p.from(3, 0)
 		require.False(t, ok, n)
+		usual, ok := p.quantile(0.5)
+		require.False(t, ok, n)
+		require.Zero(t, late+usual)
 		p.add(time.Second)
 	}
 	limit, ok := p.from(3, 0)
