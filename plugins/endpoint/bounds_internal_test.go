@@ -56,6 +56,30 @@ func TestRepliesAreCut(t *testing.T) {
 	}
 }
 
+// TestRepliesAreCutAsAWhole: what is left of a reply of several kinds of pieces has no more tokens than allowed, over
+// all of them.
+func TestRepliesAreCutAsAWhole(t *testing.T) {
+	t.Parallel()
+	kinds := []llm.EventKind{llm.EventReasoning, llm.EventText, llm.EventToolArguments, llm.EventText}
+	for left := range int64(20) {
+		counted, sent, ended := int64(0), 0, llm.FinishReason("")
+		s := &shorter{left: left, send: func(ev llm.Event) error {
+			counted += tokens.Text(ev.Text)
+			if ended = ev.Finish; ev.Text != "" {
+				sent++
+			}
+			return nil
+		}}
+		for i := range 8 {
+			require.NoError(t, s.event(llm.Event{Kind: kinds[i%4], Index: i / 4, Text: "hello there"}))
+		}
+		require.NoError(t, s.event(llm.Event{Kind: llm.EventFinish, Finish: llm.FinishStop}))
+		require.LessOrEqual(t, counted, left)
+		require.GreaterOrEqual(t, counted, min(left, 8*tokens.Text("hello there"))-1, "%d: as much as fits", left)
+		require.Equal(t, counted < 8*tokens.Text("hello there"), ended == llm.FinishLength)
+	}
+}
+
 // TestKeysToSet: who has sent no key is told to set one, and who has, to check it (GAP-126).
 func TestKeysToSet(t *testing.T) {
 	t.Parallel()

@@ -42,8 +42,8 @@ func (c *Client) Do(e *Endpoint, req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if failed := decompress(resp); failed != nil {
-		_ = resp.Body.Close() // nothing of it can be read
-		a.giveUp()
+		a.ReadCloser = resp.Body
+		_ = a.Close() // nothing of it can be read
 		return nil, failed
 	}
 	a.ReadCloser = resp.Body

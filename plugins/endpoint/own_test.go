@@ -49,6 +49,13 @@ func TestOwnFormats(t *testing.T) {
 		<-r.Context().Done()
 		left <- struct{}{}
 	})
+	coded := make(chan struct{})
+	mux.HandleFunc("GET /coded", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "rot13")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(coded)
+	})
 	mux.HandleFunc("GET /cut", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half\n")
 		_ = http.NewResponseController(w).Flush()
@@ -201,6 +208,16 @@ func TestOwnFormats(t *testing.T) {
 			server.CloseClientConnections()
 			require.Fail(t, "it is kept for ever")
 		}
+	})
+	t.Run("a reply in a coding that nobody knows loses its connection", func(t *testing.T) {
+		t.Parallel()
+		var client endpoint.Client
+		resp, err := client.Do(at(endpoint.Timeouts{}), request(withTimeout(t), "/coded", ""))
+		if err == nil {
+			require.NoError(t, resp.Body.Close())
+		}
+		require.ErrorContains(t, err, "compresses its replies")
+		<-coded
 	})
 	t.Run("a reply that breaks off", func(t *testing.T) {
 		t.Parallel()

@@ -1,8 +1,10 @@
 package reply_test
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,13 +42,13 @@ func TestShapesOfRefusals(t *testing.T) {
 			`"metadata":{"raw":"{\"error\":{\"code\":\"context_length_exceeded\"}}"}}}`, llm.ErrContext},
 		"OpenRouter's object": {asked, `{"error":{"message":"Provider returned error",` +
 			`"metadata":{"raw":{"error":{"code":"context_length_exceeded"}}}}}`, llm.ErrContext},
-		"OpenRouter's reasons": {http.StatusForbidden, `{"error":{"metadata":{"reasons":["violence"]}}}`, llm.ErrPolicy},
-		"OpenRouter's input":   {http.StatusForbidden, `{"error":{"metadata":{"flagged_input":"so"}}}`, llm.ErrPolicy},
-		"OpenRouter's route":   {http.StatusForbidden, `{"error":{"metadata":{"provider_name":"so"}}}`, llm.ErrCredentials},
-		"Gemini's verdict":     {asked, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.ErrPolicy},
-		"Gemini's none":        {asked, `{"promptFeedback":{}}`, llm.ErrRejected},
-		"MiniMax's code":       {http.StatusInternalServerError, `{"base_resp":{"status_code":1008}}`, llm.ErrQuota},
-		"MiniMax's success":    {http.StatusInternalServerError, `{"base_resp":{"status_code":0}}`, llm.ErrUpstream},
+		"OpenRouter's reasons":               {http.StatusForbidden, `{"error":{"metadata":{"reasons":["violence"]}}}`, llm.ErrPolicy},
+		"OpenRouter's input":                 {http.StatusForbidden, `{"error":{"metadata":{"flagged_input":"so"}}}`, llm.ErrPolicy},
+		"OpenRouter's route":                 {http.StatusForbidden, `{"error":{"metadata":{"provider_name":"so"}}}`, llm.ErrCredentials},
+		"Gemini's verdict":                   {asked, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.ErrPolicy},
+		"Gemini's none":                      {asked, `{"promptFeedback":{}}`, llm.ErrRejected},
+		"MiniMax's code":                     {http.StatusInternalServerError, `{"base_resp":{"status_code":1008}}`, llm.ErrQuota},
+		"MiniMax's success":                  {http.StatusInternalServerError, `{"base_resp":{"status_code":0}}`, llm.ErrUpstream},
 		"MiniMax's success, beside a status": {529, `{"base_resp":{"status_code":0}}`, llm.ErrCapacity},
 		"MiniMax's text": {http.StatusInternalServerError, `{"error":{"message":"insufficient balance (1008)"}}`,
 			llm.ErrQuota},
@@ -156,6 +158,53 @@ func TestErrorsAmongChunks(t *testing.T) {
 	} {
 		require.Equal(t, want, string(reply.ErrorChunk([]byte(said))))
 	}
+}
+
+// TestThoughts: what was thought before a call is its state, with where it stood, or nothing where nobody can say that.
+func TestThoughts(t *testing.T) {
+	t.Parallel()
+	for steps, want := range map[string]string{
+		"":         "",
+		"a":        `a|`,
+		"a b":      `a b|`,
+		"a . b c":  `a|b c`,
+		". a":      `|a`,
+		"a . b .":  "lost",
+		"a -":      `a|`,
+		"- . - a":  `|a`,
+		"a large":  "lost",
+		"a lose b": "lost",
+	} {
+		var th reply.Thoughts
+		for range 2 { // the state of one call says nothing of the next
+			for _, step := range strings.Fields(steps) {
+				switch step {
+				case ".":
+					th.Text("text")
+				case "-":
+					th.Text("")
+				case "lose":
+					th.Lose()
+				case "large":
+					th.Add([]byte(`"` + strings.Repeat("x", llm.MaxState) + `"`))
+				default:
+					th.Add([]byte(`"` + step + `"`))
+				}
+			}
+			require.Equal(t, want == "lost", th.Lost(), steps)
+			first, then := reply.ThoughtsOf(th.State())
+			all := string(bytes.Join(first, []byte(" "))) + "|" + string(bytes.Join(then, []byte(" ")))
+			if want == "" || want == "lost" {
+				require.Equal(t, "|", all, steps)
+				require.Nil(t, th.State())
+			} else {
+				require.Equal(t, want, strings.ReplaceAll(all, `"`, ""), steps)
+			}
+		}
+	}
+	first, then := reply.ThoughtsOf([]byte("{"))
+	require.Empty(t, first)
+	require.Empty(t, then)
 }
 
 // TestTake: what an event of a stream is, before a family looks at it.

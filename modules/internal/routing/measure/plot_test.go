@@ -62,12 +62,13 @@ func TestDrawings(t *testing.T) {
 		sum     uint32
 		says    string
 	}{
-		{"curve", curve, 0x9451f4a1, "US dollars for 1,000 prompts"}, {"curve", free, 0x48881805, "US dollars for 1,000 prompts"},
+		{"curve", curve, 0x9451f4a1, "US dollars for 1,000 prompts"},
+		{"curve", free, 0x48881805, "US dollars for 1,000 prompts"},
 		{"curve", shares, 0xfd5c6f16, "percent of prompts sent to the stronger model"},
 		{"curve", Curve{}, 0xab81b9b7, "set: nobody knows what its answers cost"},
 		{"calibration", curve, 0x8bc7fd6d, "predicted score"},
 		{"tasks", curve, 0x97ab60a7, "over the best random mix"}, {"tasks", many, 0xe88a49fe, "task 17 (20)"},
-		{"tasks", Curve{}, 0, "set: none has 20 prompts and costs"},
+		{"tasks", Curve{}, 0x43697dc0, "set: area by task: none has 20 prompts and costs"},
 	} {
 		svg, err := drawings[tt.drawing](&Result{Dataset: "set", Curve: tt.curve})
 		require.NoError(t, err)
