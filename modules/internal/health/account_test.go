@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -270,6 +271,34 @@ func TestProbesOfOneAccount(t *testing.T) {
 		b.probe(t, r, "a", no)
 		require.Equal(t, health.Open, b.state(r), "b was here before it opened that time, not this")
 	})
+}
+
+// TestAccountsKeptOffAreBounded: GAP-126. Of a route's accounts 1,024 are kept off it at most; whoever is one too many is
+// kept off, and the others are let in again.
+func TestAccountsKeptOffAreBounded(t *testing.T) {
+	t.Parallel()
+	s := usual
+	s.Failures = 1
+	b := newBench(s, "r")
+	r := b.routes[0]
+	account := func(i int) string { return fmt.Sprint("a", i) }
+	fail := func(i int) {
+		r.Begin(b.now, health.Call{Account: "b"})
+		beside := r.Begin(b.now, health.Call{Account: account(i)})
+		r.Begin(b.now, health.Call{Account: account(i)}).End(b.now, health.Failed)
+		beside.End(b.now, health.Succeeded) // or the next one would be the second that met it
+	}
+	for i := range 1024 {
+		fail(i)
+	}
+	for i := range 1024 {
+		require.True(t, b.off(r, account(i)), i)
+	}
+	fail(1024)
+	require.True(t, b.off(r, account(1024)))
+	require.False(t, b.off(r, account(0)))
+	b.now = b.now.Add(usual.OpenFor + time.Second)
+	require.False(t, b.off(r, account(1024)))
 }
 
 // TestHowLongAccountsCount: GAP-126. What is said of an account counts for the window, to the instant: after just as

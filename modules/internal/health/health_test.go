@@ -211,6 +211,20 @@ func TestBreakerProbes(t *testing.T) {
 		b.now = b.now.Add(usual.OpenFor)
 		require.NotNil(t, r.Begin(b.now, light))
 	})
+	t.Run("for five seconds at least", func(t *testing.T) {
+		t.Parallel()
+		s := usual
+		s.OpenFor = time.Second
+		b := newBench(s, "only")
+		r := b.routes[0]
+		b.trip(t, r)
+		b.now = b.now.Add(s.OpenFor)
+		require.NotNil(t, r.Begin(b.now, light))
+		b.now = b.now.Add(5*time.Second - time.Nanosecond)
+		require.Nil(t, r.Begin(b.now, light))
+		b.now = b.now.Add(time.Nanosecond)
+		require.NotNil(t, r.Begin(b.now, light))
+	})
 	t.Run("one that hung and answers says nothing when the next one has failed", func(t *testing.T) {
 		t.Parallel()
 		b, r := open(t)

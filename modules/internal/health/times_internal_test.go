@@ -79,20 +79,21 @@ func TestLateFollowsWhatIsUsual(t *testing.T) {
 // count the most.
 func TestPastRemembersTheLatest(t *testing.T) {
 	t.Parallel()
+	const remembered = 1024
 	var p past
-	for i := range 10 * rememberTokens {
+	for i := range 10 * remembered {
 		p.add(time.Second)
 		var sum uint32
 		for _, n := range p.counts {
 			sum += n
 		}
 		require.Equal(t, sum, p.total, i)
-		require.Less(t, p.total, uint32(2*rememberTokens))
-		if i < 2*rememberTokens {
-			require.EqualValues(t, (i+1)%(2*rememberTokens)+(i+1)/(2*rememberTokens)*rememberTokens, p.total, "half of them")
+		require.Less(t, p.total, uint32(2*remembered))
+		if i < 2*remembered {
+			require.EqualValues(t, (i+1)%(2*remembered)+(i+1)/(2*remembered)*remembered, p.total, "half of them")
 		}
 	}
-	for range 2 * rememberTokens {
+	for range 2 * remembered {
 		p.add(time.Minute)
 	}
 	usual, ok := p.quantile(0.5)
