@@ -396,11 +396,11 @@ func (r *Route) ended(a *Attempt, at time.Duration, o Outcome, s *Settings) []Ch
 		}
 		for _, earlier := range all[:len(all)-1] {
 			r.outcomes.add(earlier, true)
-			r.breaker.count(earlier, true, s.Window)
+			r.breaker.count(true)
 		}
 	}
 	r.outcomes.add(at, failed)
-	r.breaker.count(at, failed, s.Window)
+	r.breaker.count(failed)
 	if !failed {
 		r.accounts.served(a.account)
 		if r.outcomes.next%shareEvery == 0 {
