@@ -238,7 +238,9 @@ func TestOwnFormats(t *testing.T) {
 		require.Equal(t, llm.ErrUpstream, llm.KindOf(err))
 		require.ErrorContains(t, err, "base_url is right")
 		require.NotContains(t, err.Error(), key)
-		_, err = client.Do(&endpoint.Endpoint{URL: server.URL, Proxy: "x"}, req)
-		require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+		for _, e := range []*endpoint.Endpoint{{URL: server.URL, Proxy: "x"}, {URL: "http://[::1"}} {
+			_, err = client.Do(e, req)
+			require.Equal(t, llm.ErrProtocol, llm.KindOf(err))
+		}
 	})
 }

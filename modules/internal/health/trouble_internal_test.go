@@ -7,6 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestOutrunTellsWhatTookLonger: an attempt that lost to a faster one would have taken longer than it did: that says
+// something where it took longer than usual already.
+func TestOutrunTellsWhatTookLonger(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	r := NewGroup(now, nil).Route("r", Settings{})
+	past := &r.series[small].past
+	for range knownFrom {
+		past.add(100 * time.Millisecond)
+	}
+	usual, _ := past.quantile(0.5)
+	for more := range time.Duration(2) {
+		r.Begin(now, Call{}).End(now.Add(usual+more), Outrun)
+		require.EqualValues(t, knownFrom+more, past.total)
+	}
+}
+
 // TestNothingIsTheMatter: once a route is let in again, or its breaker closes, requests see at one glance that nothing is
 // the matter with it.
 func TestNothingIsTheMatter(t *testing.T) {

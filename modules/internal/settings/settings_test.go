@@ -41,6 +41,11 @@ func TestJSONKeepsItsForm(t *testing.T) {
 				"\"service/auto\",\n\t\t\"URL\": \"http://gw\", // three\n\t},\n\t\"window\": 200000,\n}\n// end\n"},
 		"one line": {claude, `{"env":{"EDITOR":"vi"},"b":[1, 2]}`,
 			`{"env":{"EDITOR":"vi","URL":"http://gw","MODEL":"service/auto"},"b":[1, 2],"window":200000}`},
+		"one line, and objects": {provider, `{"a": 1}`, `{"a": 1,"used": "fareway","providers": {"fareway":{"limit":` +
+			`{"context":5},"url":"http://gw"}}}`},
+		"one member, with tabs": {provider, "{\n\t\"a\": 1\n}\n", "{\n\t\"a\": 1,\n\t\"used\": \"fareway\",\n\t" +
+			"\"providers\": {\n\t\t\"fareway\": {\n\t\t\t\"limit\": {\n\t\t\t\t\"context\": 5\n\t\t\t},\n\t\t\t" +
+			"\"url\": \"http://gw\"\n\t\t}\n\t}\n}\n"},
 		"an empty one": {provider, "{\n}", "{\n  \"used\": \"fareway\",\n  \"providers\": {\n    \"fareway\": {\n      " +
 			"\"limit\": {\n        \"context\": 5\n      },\n      \"url\": \"http://gw\"\n    }\n  }\n}"},
 		"the entry is there": {provider, "{\n    \"providers\": {\n        \"fareway\": {\n            \"url\": " +
