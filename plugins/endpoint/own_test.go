@@ -19,6 +19,17 @@ import (
 	"github.com/fareway/fareway/plugins/llm"
 )
 
+// closing is a body that notes that it was closed.
+type closing struct {
+	io.ReadCloser
+	closed bool
+}
+
+func (c *closing) Close() error {
+	c.closed = true
+	return c.ReadCloser.Close()
+}
+
 // TestOwnFormats: a provider that makes its calls itself has of an endpoint what the calls of a dialect have.
 func TestOwnFormats(t *testing.T) {
 	t.Parallel()
@@ -125,7 +136,10 @@ func TestOwnFormats(t *testing.T) {
 		} {
 			resp, err := client.Do(at(endpoint.Timeouts{}), request(withTimeout(t), path, ""))
 			require.NoError(t, err)
+			body := &closing{ReadCloser: resp.Body}
+			resp.Body = body
 			failed := at(endpoint.Timeouts{}).Refusal(resp, reply.Refusal)
+			require.True(t, body.closed)
 			require.NotContains(t, failed.Error(), key)
 			failed.Message = ""
 			require.Equal(t, want, *failed)

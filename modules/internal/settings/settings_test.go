@@ -254,6 +254,12 @@ func TestByteOrderMark(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	t.Parallel()
+	for _, format := range []Format{JSON, TOML} {
+		const text = "https://gw/?a=1&b=<c>"
+		got, _, err := Apply(format, nil, []Member{{Path: []string{"url"}, Value: text}})
+		require.NoError(t, err)
+		require.Contains(t, string(got), text, "as people write it")
+	}
 	require.Equal(t, "x", Lookup(JSON, []byte(`{"a": {"b": 1, "b": "x"}} // end`), "a", "b"))
 	require.Equal(t, "x", Lookup(TOML, []byte("[a]\nb = 'x'"), "a", "b"))
 	for _, file := range []string{"", "{}", `{"a": 5}`, `{"a": {"b": 5}}`, "{"} {

@@ -45,6 +45,21 @@ func TestTOMLFindsItsPlaces(t *testing.T) {
 	}
 }
 
+// TestTOMLTablesStandApart: a table that is added stands behind one empty line, and in an empty file behind none.
+func TestTOMLTablesStandApart(t *testing.T) {
+	t.Parallel()
+	member := []Member{{Path: []string{"agents", "enabled"}, Value: true}}
+	const table = "[agents]\nenabled = true\n"
+	for file, want := range map[string]string{
+		"": table, "\n": "\n\n" + table, "\n\n": "\n\n" + table, "a = 1": "a = 1\n\n" + table,
+		"a = 1\n": "a = 1\n\n" + table, "a = 1\n\n": "a = 1\n\n" + table,
+	} {
+		got, _, err := Apply(TOML, []byte(file), member)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), "%q", file)
+	}
+}
+
 func TestTOMLWithoutALineEnd(t *testing.T) {
 	t.Parallel()
 	member := []Member{{Path: []string{"model"}, Value: "new"}}

@@ -28,6 +28,9 @@ func TestFeatures_stayWhatTheModelKnows(t *testing.T) {
 		{"nothing", ask("")},
 		{"a question", ask(question)},
 		{"examples", ask("Two and two?\nA. 4\nB. 5\nAnswer:\nA\n\nOne and one?\nA. 1\nB. 2\nAnswer:\nB\n\n" + question + "Answer:")},
+		{"one example", ask("Two and two?\nA. 4\nB. 5\nAnswer:\nA\n\n" + question + "Answer:")},
+		{"short marks", ask("a\nx:\nb\nx:\nc\nx:\nd\nxy:\ne\nxy:\nf\nxy:")},
+		{"a long mark", ask(strings.Repeat("What would your answer be:\nit\n\n", 3) + "What would your answer be:")},
 		{"examples without options", ask("Q: Who?\nA: I\n\nAnswer:\nyes\n\nAnswer:\nno\n\nWhat is it?\nAnswer:")},
 		{"options of numbers", ask("How much?\n(a) -3\n(b) $4\n(c) 5.25\n(d) x\n\nSay one letter.")},
 		{"options and a long rest", ask("Which?\nA) one\nB) three\n" + strings.Repeat("Because of that. ", 30))},
@@ -70,6 +73,11 @@ func TestFeatures_stayWhatTheModelKnows(t *testing.T) {
 		sum := fnv.New32a()
 		_, _ = fmt.Fprint(sum, got.words, got.chars)
 		fmt.Fprintf(&b, " words=%d chars=%d sum=%08x\n", len(got.words), len(got.chars), sum.Sum32())
+	}
+	for hash, want := range map[uint32]int{
+		0: 0, 1<<32 - 1: 1<<bucketBits - 1, 1 << (32 - bucketBits): 1, 1 << 31: 1 << (bucketBits - 1),
+	} {
+		require.Equal(t, want, Bucket(hash))
 	}
 	const golden = "testdata/features.golden"
 	if *update {
