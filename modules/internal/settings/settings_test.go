@@ -174,6 +174,15 @@ func TestUndoAfterTheClientWrote(t *testing.T) {
 		require.Empty(t, kept)
 		require.Equal(t, "new = 1\n[q]\ny = 1\n", string(back))
 	})
+	t.Run("what was null and is gone, in an object that was there", func(t *testing.T) {
+		t.Parallel()
+		_, changes, err := Apply(JSON, []byte(`{"a": {"b": null}}`), []Member{{Path: []string{"a", "b", "c"}, Value: "x"}})
+		require.NoError(t, err)
+		back, kept, err := Undo(JSON, []byte(`{"a": {}}`), changes)
+		require.NoError(t, err)
+		require.Empty(t, kept)
+		require.Equal(t, `{"a": {}}`, string(back))
+	})
 	t.Run("what is gone already", func(t *testing.T) {
 		t.Parallel()
 		_, changes, err := Apply(JSON, nil, claude)
