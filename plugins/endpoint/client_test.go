@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,29 @@ func TestAWholeReplyLeavesItsConnectionAtOnce(t *testing.T) {
 	for i := range 20 {
 		require.NoError(t, c.Generate(withTimeout(t), &whole, ignore))
 		require.Equal(t, 1, c.client.Idle(), "reply %d", i)
+	}
+}
+
+// TestHeadersAreBounded: an upstream's header may have 64 KiB, over connections of either kind.
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, startServer := range map[string]func(*httptest.Server){
+		"TLS": (*httptest.Server).StartTLS, "plain": (*httptest.Server).Start,
+	} {
+		fake := upstream.New(upstream.Options{})
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			size, _ := strconv.Atoi(r.Header.Get("X-Size"))
+			w.Header().Set("X-Long", strings.Repeat("x", size))
+			fake.ServeHTTP(w, r)
+		}))
+		startServer(server)
+		t.Cleanup(server.Close)
+		for size, fits := range map[int]bool{60 << 10: true, 70 << 10: false} {
+			c := start(t, endpoint.Endpoint{URL: server.URL, TLS: endpoint.TLS{CA: authority(server)},
+				Headers: []endpoint.Header{{Name: "X-Size", Value: strconv.Itoa(size)}}})
+			err := c.Generate(withTimeout(t), simple, ignore)
+			require.Equal(t, fits, err == nil, "%s, %d: %v", name, size, err)
+		}
 	}
 }
 
