@@ -1,16 +1,20 @@
 package endpoint
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fareway/fareway/plugins/llm"
+	"github.com/fareway/fareway/plugins/sse"
 	"github.com/fareway/fareway/plugins/tokens"
 )
 
@@ -77,6 +81,33 @@ func TestRepliesAreCutAsAWhole(t *testing.T) {
 		require.LessOrEqual(t, counted, left)
 		require.GreaterOrEqual(t, counted, min(left, 8*tokens.Text("hello there"))-1, "%d: as much as fits", left)
 		require.Equal(t, counted < 8*tokens.Text("hello there"), ended == llm.FinishLength)
+	}
+}
+
+// TestWhyAReplyBroke: the time-out that ended it is what the operator reads, whatever the connection says.
+func TestWhyAReplyBroke(t *testing.T) {
+	t.Parallel()
+	e := &Endpoint{Timeouts: Timeouts{FirstByte: time.Minute, Idle: time.Hour}}
+	for name, tt := range map[string]struct {
+		cause, err error
+		kind       llm.ErrorKind
+		says       string
+	}{
+		"silence":         {errIdle, io.ErrUnexpectedEOF, llm.ErrBroken, "idle_timeout (1h0m0s)"},
+		"just as it came": {errFirstByte, io.ErrUnexpectedEOF, llm.ErrUpstream, "first_byte_timeout (1m0s)"},
+		"a large event":   {nil, fmt.Errorf("reading: %w", sse.ErrTooLarge), llm.ErrProtocol, sse.ErrTooLarge.Error()},
+		"a cut":           {nil, io.ErrUnexpectedEOF, llm.ErrBroken, "broke in mid-reply: unexpected EOF"},
+		"another error":   {nil, errors.New("a prompt"), llm.ErrBroken, "its answer could not be read (*errors.errorString)"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if tt.cause != nil {
+			cancel(tt.cause)
+		}
+		failed := e.broke(ctx, tt.err)
+		require.Equal(t, tt.kind, failed.Kind, name)
+		require.ErrorContains(t, failed, tt.says, name)
+		require.NotContains(t, failed.Error(), "prompt")
+		cancel(nil)
 	}
 }
 
