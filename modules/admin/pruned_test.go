@@ -11,7 +11,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestWhatIsSaidOfPrunedRequests: issue 26, item 23. What the journal still has, of amounts only those that there were.
+// TestWhatIsSaidOfPrunedRequests: issue 26, item 23. What the journal still has, of amounts only those that there
+// were.
 func TestWhatIsSaidOfPrunedRequests(t *testing.T) {
 	t.Parallel()
 	v := PrunedRequest{ID: "req_1", Settled: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Reason: "ok", Account: "ann",
@@ -29,8 +30,8 @@ func TestWhatIsSaidOfPrunedRequests(t *testing.T) {
 	}
 }
 
-// TestWhatARequestComesToElsewhere: on each candidate by what was proven of it, at that one's price, and nothing of one
-// that nobody answered.
+// TestWhatARequestComesToElsewhere: on each candidate by what was proven of it, at that one's price, and nothing of
+// one that nobody answered.
 func TestWhatARequestComesToElsewhere(t *testing.T) {
 	t.Parallel()
 	routes := []config.Route{
@@ -38,7 +39,8 @@ func TestWhatARequestComesToElsewhere(t *testing.T) {
 		{Name: "b", Price: config.Price{Input: 2_000_000, Output: 2_000_000}, Cost: config.Price{Output: 1_000_000}},
 		{Name: "no candidate"},
 	}
-	candidates := []routing.Explained{{Route: "a", Allowance: 1000, Output: 100}, {Route: "b", Allowance: 1000, Output: 300}}
+	candidates := []routing.Explained{{Route: "a", Allowance: 1000, Output: 100},
+		{Route: "b", Allowance: 1000, Output: 300}}
 	require.Empty(t, elsewhere(&decisions.Record{}, candidates, routes))
 	d := &decisions.Record{Attempts: []decisions.Attempt{{Route: "a",
 		Usage: decisions.Usage{Known: true, Output: 50}}}}

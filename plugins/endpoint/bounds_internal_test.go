@@ -97,7 +97,7 @@ func TestWhyAReplyBroke(t *testing.T) {
 		"just as it came": {errFirstByte, io.ErrUnexpectedEOF, llm.ErrUpstream, "first_byte_timeout (1m0s)"},
 		"a large event":   {nil, fmt.Errorf("reading: %w", sse.ErrTooLarge), llm.ErrProtocol, sse.ErrTooLarge.Error()},
 		"a cut":           {nil, io.ErrUnexpectedEOF, llm.ErrBroken, "broke in mid-reply: unexpected EOF"},
-		"another error":   {nil, errors.New("a prompt"), llm.ErrBroken, "its answer could not be read (*errors.errorString)"},
+		"another error":   {nil, errors.New("a prompt"), llm.ErrBroken, "could not be read (*errors.errorString)"},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		if tt.cause != nil {

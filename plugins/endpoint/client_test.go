@@ -74,8 +74,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestAWholeReplyLeavesItsConnectionAtOnce: whoever has the end of a reply whose body has been read to its end finds its
-// connection ready, without a wait.
+// TestAWholeReplyLeavesItsConnectionAtOnce: whoever has the end of a reply whose body has been read to its end finds
+// its connection ready, without a wait.
 func TestAWholeReplyLeavesItsConnectionAtOnce(t *testing.T) {
 	t.Parallel()
 	_, c := pair(t, upstream.Options{})

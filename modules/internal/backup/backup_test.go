@@ -168,7 +168,8 @@ func TestRestoreElsewhere(t *testing.T) {
 	require.Empty(t, names(t, filepath.Dir(third.path)))
 }
 
-// TestRestoreThatFails: where the last step fails, all is as it was: here a folder stands where SQLite's file is to be.
+// TestRestoreThatFails: where the last step fails, all is as it was: here a folder stands where SQLite's file is to
+// be.
 func TestRestoreThatFails(t *testing.T) {
 	t.Parallel()
 	archive := newHouse(t).backup()

@@ -46,7 +46,8 @@ func TestWhoElse(t *testing.T) {
 	t.Parallel()
 	own := onItsOwn(t)
 	us, ours, theirs := own[0][0], own[0][1], own[1][1]
-	const nobody, byGroup, byAll, others = "", "can be written by its group", "can be written by everybody", "belongs to user"
+	const nobody, others = "", "belongs to user"
+	const byGroup, byAll = "can be written by its group", "can be written by everybody"
 	for _, tt := range []struct {
 		owned
 		want string

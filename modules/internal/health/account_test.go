@@ -273,8 +273,8 @@ func TestProbesOfOneAccount(t *testing.T) {
 	})
 }
 
-// TestAccountsKeptOffAreBounded: GAP-126. Of a route's accounts 1,024 are kept off it at most; whoever is one too many is
-// kept off, and the others are let in again.
+// TestAccountsKeptOffAreBounded: GAP-126. Of a route's accounts 1,024 are kept off it at most; whoever is one too
+// many is kept off, and the others are let in again.
 func TestAccountsKeptOffAreBounded(t *testing.T) {
 	t.Parallel()
 	s := usual

@@ -47,8 +47,9 @@ func TestLimitGrows(t *testing.T) {
 	require.InDelta(t, firstLimit+1/math.Sqrt(firstLimit), l.value, 1e-9, "as much as it can from the first second on")
 }
 
-// TestLimitLowers: issue 14. First tokens that come later than three times the early ones (nine times for a reply in one
-// piece) lower the limit by as much as they are late, three tenths at most, once in twice the time that one takes.
+// TestLimitLowers: issue 14. First tokens that come later than three times the early ones (nine times for a reply in
+// one piece) lower the limit by as much as they are late, three tenths at most, once in twice the time that one
+// takes.
 func TestLimitLowers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

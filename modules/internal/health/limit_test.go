@@ -100,8 +100,8 @@ func TestLimitAdapts(t *testing.T) {
 	})
 }
 
-// TestLimitLearnsWhatIsUsual: issue 14. Where first tokens come later for good, however many attempts run, the limit is
-// halved once to see that, and then grows again.
+// TestLimitLearnsWhatIsUsual: issue 14. Where first tokens come later for good, however many attempts run, the limit
+// is halved once to see that, and then grows again.
 func TestLimitLearnsWhatIsUsual(t *testing.T) {
 	t.Parallel()
 	for _, works := range []time.Duration{600 * time.Millisecond, 5 * time.Second} {

@@ -21,8 +21,8 @@ func TestEarlyIsForgottenHalf(t *testing.T) {
 	}
 }
 
-// TestPace: what is early and what is usual go towards what comes in steps, so that one alone does not count much: what
-// is early a tenth towards what is earlier, and what is usual a fifth, up or down.
+// TestPace: what is early and what is usual go towards what comes in steps, so that one alone does not count much:
+// what is early a tenth towards what is earlier, and what is usual a fifth, up or down.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	var p pace
@@ -101,7 +101,8 @@ func TestPastRemembersTheLatest(t *testing.T) {
 	require.GreaterOrEqual(t, usual, time.Minute)
 }
 
-// TestPastBounds: what takes a millisecond at most is told as one, and what takes over four minutes as the last bucket.
+// TestPastBounds: what takes a millisecond at most is told as one, and what takes over four minutes as the last
+// bucket.
 func TestPastBounds(t *testing.T) {
 	t.Parallel()
 	for took, want := range map[time.Duration]time.Duration{

@@ -24,8 +24,8 @@ func TestOutrunTellsWhatTookLonger(t *testing.T) {
 	}
 }
 
-// TestNothingIsTheMatter: once a route is let in again, or its breaker closes, requests see at one glance that nothing is
-// the matter with it.
+// TestNothingIsTheMatter: once a route is let in again, or its breaker closes, requests see at one glance that
+// nothing is the matter with it.
 func TestNothingIsTheMatter(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/fareway/fareway/modules/internal/routing"
 )
 
-// TestStrategyThatIsNoBetter: a strategy from which no more is to be had than from the best route is left out: it takes
-// more calls.
+// TestStrategyThatIsNoBetter: a strategy from which no more is to be had than from the best route is left out: it
+// takes more calls.
 func TestStrategyThatIsNoBetter(t *testing.T) {
 	t.Parallel()
 	it, err := routing.Plan(routing.Input{Routes: []config.Route{route("a", 1, 1), route("b", 0.9, 100)},

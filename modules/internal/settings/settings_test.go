@@ -217,8 +217,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeWritten: a value that has no form in a file is refused, wherever it is, and so is a file that somebody
-// has broken meanwhile.
+// TestWhatCannotBeWritten: a value that has no form in a file is refused, wherever it is, and so is a file that
+// somebody has broken meanwhile.
 func TestWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	for _, format := range []Format{JSON, TOML} {

@@ -17,14 +17,16 @@ func TestNamesThatFit(t *testing.T) {
 		tool       bool
 		fits, lack []string
 	}{
-		"call_ids_over_40":  {false, []string{"a.b", x(40)}, []string{x(41)}},
-		"call_ids_over_64":  {false, []string{"a.b", x(64)}, []string{x(65)}},
-		"call_ids_unlike_9": {false, []string{"abcDEF123", x(9)}, []string{x(8), x(10), "abcDEF12_", "abcDEF12-", "abcDEFäa"}},
+		"call_ids_over_40": {false, []string{"a.b", x(40)}, []string{x(41)}},
+		"call_ids_over_64": {false, []string{"a.b", x(64)}, []string{x(65)}},
+		"call_ids_unlike_9": {false, []string{"abcDEF123", x(9)}, []string{x(8),
+			x(10), "abcDEF12_", "abcDEF12-", "abcDEFäa"}},
 		"call_id_symbols": {false, []string{"azAZ09_-", x(99)}, []string{"a.b", "a:", "a/", "a@", "a[", "a`", "a{", "a b",
 			"ä", "a\x00", "a^", "a,"}},
 		"tool_names_over_64": {true, []string{"a.b", "9", x(64)}, []string{x(65)}},
 		"tool_name_symbols":  {true, []string{"azAZ09_-", "9", "-", x(99)}, []string{"a.b", "a/", "a b", "ä"}},
-		"tool_name_digits":   {true, []string{"_", "a9", "Z.", "z", "A"}, []string{"9", "-a", ".a", "@", "[", "`", "{", "ä"}},
+		"tool_name_digits": {true, []string{"_", "a9", "Z.", "z", "A"}, []string{
+			"9", "-a", ".a", "@", "[", "`", "{", "ä"}},
 	} {
 		request := func(name string) *llm.Request {
 			call := called("c f {}")
@@ -89,7 +91,8 @@ func TestWhatFitsIsNotCopied(t *testing.T) {
 		{"user_after_result", []llm.Message{user, called("c f {}"), result("c", "r"), reply, user}, true},
 		{"user_after_result", []llm.Message{user, called("c f {}"), result("c", "r"), user}, false},
 		{"repeated_roles", []llm.Message{user, reply, user}, true},
-		{"repeated_roles", []llm.Message{user, called("c f {}"), result("c", "r"), called("d f {}"), result("d", "r")}, true},
+		{"repeated_roles", []llm.Message{user, called("c f {}"), result("c", "r"), called("d f {}"),
+			result("d", "r")}, true},
 		{"repeated_roles", []llm.Message{user, user}, false}, {"repeated_roles", []llm.Message{reply, reply}, false},
 		{"empty_assistant", []llm.Message{user, called("c f {}"), result("c", ""), said(llm.RoleUser, "")}, true},
 		{"empty_assistant", []llm.Message{user, said(llm.RoleAssistant, "", "")}, false},

@@ -42,14 +42,14 @@ func TestShapesOfRefusals(t *testing.T) {
 			`"metadata":{"raw":"{\"error\":{\"code\":\"context_length_exceeded\"}}"}}}`, llm.ErrContext},
 		"OpenRouter's object": {asked, `{"error":{"message":"Provider returned error",` +
 			`"metadata":{"raw":{"error":{"code":"context_length_exceeded"}}}}}`, llm.ErrContext},
-		"OpenRouter's reasons":               {http.StatusForbidden, `{"error":{"metadata":{"reasons":["violence"]}}}`, llm.ErrPolicy},
-		"OpenRouter's input":                 {http.StatusForbidden, `{"error":{"metadata":{"flagged_input":"so"}}}`, llm.ErrPolicy},
-		"OpenRouter's route":                 {http.StatusForbidden, `{"error":{"metadata":{"provider_name":"so"}}}`, llm.ErrCredentials},
-		"Gemini's verdict":                   {asked, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.ErrPolicy},
-		"Gemini's none":                      {asked, `{"promptFeedback":{}}`, llm.ErrRejected},
-		"MiniMax's code":                     {http.StatusInternalServerError, `{"base_resp":{"status_code":1008}}`, llm.ErrQuota},
-		"MiniMax's success":                  {http.StatusInternalServerError, `{"base_resp":{"status_code":0}}`, llm.ErrUpstream},
-		"MiniMax's success, beside a status": {529, `{"base_resp":{"status_code":0}}`, llm.ErrCapacity},
+		"OpenRouter's reasons": {http.StatusForbidden, `{"error":{"metadata":{"reasons":["violence"]}}}`, llm.ErrPolicy},
+		"OpenRouter's input":   {http.StatusForbidden, `{"error":{"metadata":{"flagged_input":"so"}}}`, llm.ErrPolicy},
+		"OpenRouter's route":   {http.StatusForbidden, `{"error":{"metadata":{"provider_name":"so"}}}`, llm.ErrCredentials},
+		"Gemini's verdict":     {asked, `{"promptFeedback":{"blockReason":"SAFETY"}}`, llm.ErrPolicy},
+		"Gemini's none":        {asked, `{"promptFeedback":{}}`, llm.ErrRejected},
+		"MiniMax's code":       {http.StatusInternalServerError, `{"base_resp":{"status_code":1008}}`, llm.ErrQuota},
+		"MiniMax's success":    {http.StatusInternalServerError, `{"base_resp":{"status_code":0}}`, llm.ErrUpstream},
+		"MiniMax's load":       {529, `{"base_resp":{"status_code":0}}`, llm.ErrCapacity},
 		"MiniMax's text": {http.StatusInternalServerError, `{"error":{"message":"insufficient balance (1008)"}}`,
 			llm.ErrQuota},
 		"a page":         {http.StatusUnauthorized, `<html>insufficient_quota`, llm.ErrCredentials},
@@ -134,7 +134,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// TestErrorsAmongChunks: what is an error where a chunk is due says so itself (error), or has nothing else to say (odd).
+// TestErrorsAmongChunks: what is an error where a chunk is due says so itself (error), or has nothing else to say
+// (odd).
 func TestErrorsAmongChunks(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]struct{ error, odd bool }{
@@ -144,8 +145,9 @@ func TestErrorsAmongChunks(t *testing.T) {
 		`{"base_resp":{"status_code":"1"}}`: {}, `{"object":"error"}`: {true, true}, `{"object":"list"}`: {},
 		`{"type":"error"}`: {true, true}, `{"type":"ping"}`: {},
 		`{"status":400,"title":"t"}`: {true, true}, `{"status":399,"title":"t"}`: {}, `{"status":400}`: {},
-		`{"status":500,"title":5}`: {}, `{"title":"t"}`: {}, `{"response":{"error":{}}}`: {true, true}, `{"response":{}}`: {},
-		`{"message":"m"}`: {false, true}, `{"message":5}`: {}, `{"detail":"d"}`: {false, true},
+		`{"status":500,"title":5}`: {}, `{"title":"t"}`: {}, `{"response":{}}`: {},
+		`{"response":{"error":{}}}`: {true, true},
+		`{"message":"m"}`:           {false, true}, `{"message":5}`: {}, `{"detail":"d"}`: {false, true},
 		`{"errors":[]}`: {false, true}, `{"errors":"e"}`: {},
 	} {
 		require.Equal(t, want.odd, reply.Odd(view(t, body)) != nil, "GAP-126 %s", body)
@@ -160,7 +162,8 @@ func TestErrorsAmongChunks(t *testing.T) {
 	}
 }
 
-// TestThoughts: what was thought before a call is its state, with where it stood, or nothing where nobody can say that.
+// TestThoughts: what was thought before a call is its state, with where it stood, or nothing where nobody can say
+// that.
 func TestThoughts(t *testing.T) {
 	t.Parallel()
 	for steps, want := range map[string]string{

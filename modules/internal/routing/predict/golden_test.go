@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestFeatures_stayWhatTheModelKnows: the model was trained on these features: what is read of a text stays the same, or
-// the model is to be trained anew.
+// TestFeatures_stayWhatTheModelKnows: the model was trained on these features: what is read of a text stays the same,
+// or the model is to be trained anew.
 func TestFeatures_stayWhatTheModelKnows(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("All work and no play makes a dull boy. ", 300)
@@ -27,7 +27,9 @@ func TestFeatures_stayWhatTheModelKnows(t *testing.T) {
 	}{
 		{"nothing", ask("")},
 		{"a question", ask(question)},
-		{"examples", ask("Two and two?\nA. 4\nB. 5\nAnswer:\nA\n\nOne and one?\nA. 1\nB. 2\nAnswer:\nB\n\n" + question + "Answer:")},
+		{"examples", ask(
+			"Two and two?\nA. 4\nB. 5\nAnswer:\nA\n\nOne and one?\nA. 1\nB. 2\nAnswer:\nB\n\n" + question + "Answer:",
+		)},
 		{"one example", ask("Two and two?\nA. 4\nB. 5\nAnswer:\nA\n\n" + question + "Answer:")},
 		{"short marks", ask("a\nx:\nb\nx:\nc\nx:\nd\nxy:\ne\nxy:\nf\nxy:")},
 		{"a long mark", ask(strings.Repeat("What would your answer be:\nit\n\n", 3) + "What would your answer be:")},
@@ -35,7 +37,8 @@ func TestFeatures_stayWhatTheModelKnows(t *testing.T) {
 		{"options of numbers", ask("How much?\n(a) -3\n(b) $4\n(c) 5.25\n(d) x\n\nSay one letter.")},
 		{"options and a long rest", ask("Which?\nA) one\nB) three\n" + strings.Repeat("Because of that. ", 30))},
 		{"years and decimals", ask("In 1999, 2100, 2101, 999 and 12345: 3.14, 0.5 and v1.2.3; 7")},
-		{"code", ask("def f(x):\n    return x == 2\n\tif a != b { c[0] = d(1); }\n__init__ = x_y_ #a `b` ``c`` <b></b> **d**")},
+		{"code", ask("def f(x):\n    return x == 2\n" +
+			"\tif a != b { c[0] = d(1); }\n__init__ = x_y_ #a `b` ``c`` <b></b> **d**")},
 		{"marks", ask("\"Why?\" he said... No! Really?! (a+b)*c^2 = d/e ≤ ∑ & € § 50% ~ ____ fill _ in: \nthis:")},
 		{"Korean", ask("휴대 전화의 전파 범위를 벗어난 곳")},
 		{"words", ask("Write a poem about misunderstandings; do not explain, prove, translate or summarize THE STORY.")},
