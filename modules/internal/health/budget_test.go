@@ -60,8 +60,8 @@ func TestBudgetForgets(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000, 0)
 	b := health.NewBudget(start, 1, 0)
-	at := func(seconds time.Duration, requests int) (retries int) {
-		now := start.Add(seconds * time.Second)
+	at := func(seconds, requests int) (retries int) {
+		now := start.Add(time.Duration(seconds) * time.Second)
 		for range requests {
 			b.Request(now)
 		}

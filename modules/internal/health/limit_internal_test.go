@@ -43,8 +43,12 @@ func TestLimitGrows(t *testing.T) {
 	}
 	var l limit // which was never refused
 	l.begin()
-	l.sample(time.Second, time.Second, small, firstLimit)
-	require.InDelta(t, firstLimit+1/math.Sqrt(firstLimit), l.value, 1e-9, "as much as it can from the first second on")
+	l.sample(time.Second, time.Second, small, 20)
+	require.InDelta(t, 20+1/math.Sqrt(20), l.value, 1e-9, "as much as it can from the first second on")
+	for set, most := range map[float64]int64{0: 1, 1.9: 1, 999.5: 999, 5000: 1000} {
+		l.set(set)
+		require.Equal(t, most, l.most())
+	}
 }
 
 // TestLimitLowers: issue 14. First tokens that come later than three times the early ones (nine times for a reply in
