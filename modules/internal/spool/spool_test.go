@@ -303,6 +303,39 @@ func TestFull(t *testing.T) {
 	require.ErrorIs(t, s.Append(big), ErrFull)
 }
 
+// TestBatch: settlements that come at the same time stand one behind the other, as many as there is room for, and are
+// synced once.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	s, c := with(t, records(1))
+	batch := make([]*appending, 30)
+	for i := range batch {
+		r := recordOf(3 * i) // of one sector
+		payload, err := r.encode()
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(payload), sectorData)
+		batch[i] = &appending{record: r, payload: payload}
+	}
+	room := int(small-s.end) / sectorSize
+	require.Less(t, room, len(batch))
+	syncs := c.syncs
+	s.write(batch)
+	require.Equal(t, syncs+1, c.syncs)
+	want := records(1)
+	for i, a := range batch {
+		require.True(t, a.done)
+		if i < room {
+			require.NoError(t, a.err)
+			want = append(want, a.record)
+		} else {
+			require.ErrorIs(t, a.err, ErrFull)
+		}
+	}
+	require.Len(t, c.files[where].now, small, "it does not grow")
+	requireSame(t, want, waiting(t, s))
+	requireSame(t, want, waiting(t, begin(t, c)))
+}
+
 // TestEmptyingIsOneSync: an applied spool costs nothing more than that.
 func TestEmptyingIsOneSync(t *testing.T) {
 	t.Parallel()
