@@ -190,7 +190,8 @@ func (c *Call) close() {
 	case errors.Is(c.err, io.EOF):
 		c.settled.Store(true)
 		if c.events == nil || c.ending.ended {
-			c.client.linger(c.resp.Body, c.giveUp) // it has been read to its end
+			_ = c.resp.Body.Close() // it has been read to its end
+			c.giveUp()
 		} else {
 			go c.client.linger(c.resp.Body, c.giveUp)
 		}

@@ -79,6 +79,10 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 func TestAWholeReplyLeavesItsConnectionAtOnce(t *testing.T) {
 	t.Parallel()
 	_, c := pair(t, upstream.Options{})
+	c.client.AfterFunc = func(d time.Duration, f func()) endpoint.Timer {
+		t.Errorf("%s are waited for", d)
+		return time.AfterFunc(d, f)
+	}
 	whole := *simple
 	whole.Whole = true
 	for i := range 20 {
